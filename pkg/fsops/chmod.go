@@ -1,0 +1,16 @@
+package fsops
+
+import (
+	"io/fs"
+	"os"
+)
+
+// Chmod changes the permission, set-id and sticky bits of the file that name
+// leads to, following symbolic links. The umask does not apply.
+func (f *FS) Chmod(name string, mode fs.FileMode) error {
+	path, err := f.resolve("chmod", name)
+	if err != nil {
+		return err
+	}
+	return pathError("chmod", name, os.Chmod(path, mode))
+}

@@ -1,0 +1,141 @@
+package fsops
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+)
+
+// Edit applies the edits to the file called name, each to the result of the
+// one before, and replaces the file atomically as [FS.Create] does. If one
+// does not apply, the error is an [*EditError] and the file is as before.
+//
+// Edits of one file through this FS wait for each other. If something else
+// changes the file meanwhile, the edits are applied anew to what it is then,
+// unless opts.IfMatch forbids it ([ErrChanged]). A file, or a result, over
+// [MaxEditSize] is an error of class EFBIG; no edits at all, an empty old
+// text, or one that equals the new text, are EINVAL.
+func (f *FS) Edit(ctx context.Context, name string, edits []Edit, opts EditOptions) (EditResult, error) {
+	path, err := f.resolve("edit", name)
+	if err != nil {
+		return EditResult{}, err
+	}
+	res, err := f.edit(ctx, path, name, edits, opts)
+	return res, pathError("edit", name, err)
+}
+
+func (f *FS) edit(ctx context.Context, path, name string, edits []Edit, opts EditOptions) (EditResult, error) {
+	if err := checkEdits(edits); err != nil {
+		return EditResult{}, err
+	}
+	var err error
+	for range editAttempts {
+		var res EditResult
+		res, err = f.tryEdit(ctx, path, name, edits, opts)
+		changed := errors.Is(err, ErrChanged) && opts.IfMatch == ""
+		if !changed {
+			return res, err
+		}
+	}
+	return EditResult{}, err
+}
+
+func checkEdits(edits []Edit) error {
+	if len(edits) == 0 {
+		return fmt.Errorf("no edits given: %w", syscall.EINVAL)
+	}
+	for i, e := range edits {
+		switch {
+		case len(e.Old) == 0:
+			return fmt.Errorf("edit %d: old text is empty: %w", i+1, syscall.EINVAL)
+		case bytes.Equal(e.Old, e.New):
+			return fmt.Errorf("edit %d: old and new text are the same: %w", i+1, syscall.EINVAL)
+		}
+	}
+	return nil
+}
+
+// tryEdit edits the file once, and fails with ErrChanged if it changed while
+// that was done.
+func (f *FS) tryEdit(ctx context.Context, path, name string, edits []Edit, opts EditOptions) (EditResult, error) {
+	target, err := followTo(path, false)
+	if err != nil {
+		return EditResult{}, err
+	}
+	unlock, err := f.locks.lock(ctx, target)
+	if err != nil {
+		return EditResult{}, err
+	}
+	defer unlock()
+	before, tag, err := f.readWhole(ctx, target)
+	if err != nil {
+		return EditResult{}, err
+	}
+	if opts.IfMatch != "" && opts.IfMatch != tag {
+		return EditResult{}, ErrChanged
+	}
+	after, err := applyEdits(ctx, before, edits)
+	if err != nil {
+		return EditResult{}, err
+	}
+	res := EditResult{Occurrences: after.counts}
+	if res.Write, err = f.rewrite(ctx, target, name, after.content, tag); err != nil {
+		return EditResult{}, err
+	}
+	res.Diff, res.DiffTruncated = unifiedDiff(name, before, after.pieces)
+	return res, nil
+}
+
+// readWhole returns the content of the file and its etag.
+func (f *FS) readWhole(ctx context.Context, path string) ([]byte, string, error) {
+	file, info, err := openRegular(path)
+	if err != nil {
+		return nil, "", err
+	}
+	defer file.Close()
+	defer abandonReads(ctx, file)()
+	if info.Size() > MaxEditSize {
+		return nil, "", syscall.EFBIG
+	}
+	var content bytes.Buffer
+	content.Grow(int(info.Size()) + bytes.MinRead)
+	// One byte more tells a file that grew beyond the limit.
+	n, err := content.ReadFrom(io.LimitReader(file, MaxEditSize+1))
+	if err == nil && n > MaxEditSize {
+		err = syscall.EFBIG
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	return content.Bytes(), etag(info), unchanged(file, etag(info))
+}
+
+// unchanged returns ErrChanged if the open file no longer has the etag.
+func unchanged(file *os.File, tag string) error {
+	info, err := file.Stat()
+	if err == nil && etag(info) != tag {
+		err = ErrChanged
+	}
+	return err
+}
+
+// rewrite makes content what is in the file at target, which must still have
+// the etag. The caller holds its lock.
+func (f *FS) rewrite(ctx context.Context, target, name string, content []byte, tag string) (WriteResult, error) {
+	w := &Writer{fsys: f, op: "edit", name: name, opts: WriteOptions{IfMatch: tag}}
+	if err := w.open(target); err != nil {
+		return WriteResult{}, err
+	}
+	defer w.Close()
+	if w.target != target {
+		return WriteResult{}, ErrChanged // it became a symbolic link
+	}
+	if _, err := w.Write(content); err != nil {
+		return WriteResult{}, err
+	}
+	return w.commit(ctx)
+}

@@ -1,0 +1,90 @@
+// Package fsops performs file operations natively on the local file system:
+// ranged and line-wise reads, atomic writes, edits, directory operations,
+// glob, grep, watch, and the transfer of whole trees as tar streams.
+//
+// It knows neither gRPC nor Kubernetes. The agent serves these operations to
+// its callers one for one, so what this package promises is what the product
+// promises:
+//
+//   - Paths are bytes in a string; they need not be UTF-8. A relative path is
+//     taken from the workdir of the [FS], an absolute one is used as it is.
+//   - An error is a [*fs.PathError] (or [*os.LinkError] where two paths are
+//     involved) that names the operation and the path as the caller gave it,
+//     so that errors.Is(err, fs.ErrNotExist) and the like hold.
+//   - Nothing is interpreted by a shell.
+//   - A limit that was reached is said in the result, never silent.
+//   - Operations that may take long end soon after their context does.
+package fsops
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+)
+
+// FS performs file operations on the local file system. It confines nothing:
+// the boundary is the sandbox that the process runs in. Its methods may be
+// called concurrently.
+type FS struct {
+	workdir atomic.Pointer[string]
+	locks   pathLocks
+	blocks  blockPool
+}
+
+// New returns an FS whose relative paths start at workdir, which must be
+// absolute. The directory need not exist yet.
+func New(workdir string) *FS {
+	f := &FS{}
+	f.SetWorkdir(workdir)
+	return f
+}
+
+// Workdir returns the directory that relative paths start at.
+func (f *FS) Workdir() string { return *f.workdir.Load() }
+
+// SetWorkdir changes the directory that relative paths start at, for the
+// operations that begin afterwards.
+func (f *FS) SetWorkdir(dir string) {
+	dir = filepath.Clean(dir)
+	f.workdir.Store(&dir)
+}
+
+// resolve returns the absolute path that name means. An empty name, or one
+// that holds a NUL byte, is an error of class EINVAL, reported for op.
+func (f *FS) resolve(op, name string) (string, error) {
+	if name == "" || strings.IndexByte(name, 0) >= 0 {
+		return "", &fs.PathError{Op: op, Path: name, Err: syscall.EINVAL}
+	}
+	if filepath.IsAbs(name) {
+		return filepath.Clean(name), nil
+	}
+	return filepath.Join(f.Workdir(), name), nil
+}
+
+// pathError reports err for the operation op on the path that the caller
+// named, in place of the absolute path or system call that err may carry.
+func pathError(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: name, Err: cause(err)}
+}
+
+// cause strips the operation and path that the standard library wrapped
+// around a system error.
+func cause(err error) error {
+	switch e := err.(type) {
+	case *fs.PathError:
+		return cause(e.Err)
+	case *os.LinkError:
+		return cause(e.Err)
+	case *os.SyscallError:
+		return cause(e.Err)
+	case writerError:
+		return cause(e.error)
+	}
+	return err
+}

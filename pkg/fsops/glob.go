@@ -1,0 +1,159 @@
+package fsops
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
+)
+
+// Glob returns the files whose paths match the pattern, which has the syntax
+// and the meaning of doublestar's Match. No shell sees it: blanks, dollar
+// signs and the like are characters as all others.
+//
+// A relative pattern starts in opts.Dir, and gives paths relative to it, with
+// slashes between their parts; "." and ".." have their meaning in front of the
+// first wildcard only. An absolute pattern gives absolute paths. A slash at
+// the pattern's end has it match directories alone; the paths have none. A
+// double asterisk does not follow symbolic links, whereas other parts of the
+// pattern do. A pattern without wildcards matches if there is such a file,
+// even a symbolic link that leads nowhere; that nothing matches is no error.
+//
+// A directory that can't be read is a *[SkippedError] that names it, and the
+// search goes on. An invalid pattern, whose error is a [*PatternError], a missing
+// opts.Dir, and the end of ctx end it.
+func (f *FS) Glob(ctx context.Context, pattern string, opts GlobOptions) iter.Seq2[GlobMatch, error] {
+	return func(yield func(GlobMatch, error) bool) {
+		g := &globber{ctx: ctx, opts: opts, yield: yield}
+		if err := f.glob(g, pattern); err != nil && !errors.Is(err, errStop) {
+			yield(GlobMatch{}, err)
+		}
+	}
+}
+
+// errStop ends a search from within, where no error is to be reported.
+var errStop = errors.New("search ended")
+
+func (f *FS) glob(g *globber, pattern string) error {
+	if err := checkGlob(pattern); err != nil {
+		return pathError("glob", pattern, err)
+	}
+	if g.opts.Dir == "" {
+		g.opts.Dir = f.Workdir()
+	}
+	root, err := f.resolve("glob", g.opts.Dir)
+	if err != nil {
+		return err
+	}
+	base, rest := splitGlob(pattern)
+	if !filepath.IsAbs(base) {
+		if info, err := os.Stat(root); err != nil {
+			return pathError("glob", g.opts.Dir, err)
+		} else if !info.IsDir() {
+			return pathError("glob", g.opts.Dir, syscall.ENOTDIR)
+		}
+	} else {
+		root = ""
+	}
+	return f.globIn(g, root, base, rest)
+}
+
+// globIn searches for rest in the directory base, which is relative to root.
+func (f *FS) globIn(g *globber, root, base, rest string) error {
+	dirsOnly := strings.HasSuffix(base, "/") && rest == ""
+	if trimmed, ok := cutSlash(rest); ok {
+		rest, dirsOnly = trimmed, true
+	}
+	dir := globDir{path: filepath.Join(root, base)}
+	if clean := path.Clean(base); clean != "." || rest == "" {
+		dir.name = clean
+	}
+	rules, ignored, err := f.globRules(g, root, base)
+	if err != nil || ignored {
+		return err
+	}
+	dir.rules = rules
+	g.dirsOnly = dirsOnly
+	if rest == "" {
+		return g.literal(dir)
+	}
+	g.m = newGlobMatcher(rest, g.opts.NoHidden)
+	dir.state = g.m.start()
+	return g.top(dir)
+}
+
+// cutSlash removes a slash, plain or escaped, from the end of a valid pattern,
+// and says if there was one.
+func cutSlash(pattern string) (string, bool) {
+	trimmed := strings.TrimRight(pattern, "/")
+	if trimmed == pattern {
+		return pattern, false
+	}
+	if escapes := len(trimmed) - len(strings.TrimRight(trimmed, `\`)); escapes%2 == 1 {
+		trimmed = trimmed[:len(trimmed)-1]
+	}
+	return trimmed, true
+}
+
+// globRules returns the rules that hold in the directory that a search starts
+// in, if they matter, and whether they leave out that directory.
+func (f *FS) globRules(g *globber, root, base string) (rules *ignore.Dir, ignored bool, err error) {
+	if !g.opts.Ignore {
+		return nil, false, nil
+	}
+	clean := path.Clean(base)
+	if root == "" || clean == ".." || strings.HasPrefix(clean, "../") {
+		rules, err = ignore.Open(filepath.Join(root, base), f.Workdir())
+		return rules, false, g.report(err)
+	}
+	rules, err = ignore.Open(root, f.Workdir())
+	if err := g.report(err); err != nil || clean == "." {
+		return rules, false, err
+	}
+	for name := range strings.SplitSeq(clean, "/") {
+		info, err := os.Lstat(filepath.Join(rules.Path(), name))
+		if err != nil || name == gitDir || rules.Ignored(name, info.IsDir()) {
+			return nil, true, nil
+		}
+		rules, err = rules.Child(name)
+		if err := g.report(err); err != nil {
+			return nil, false, err
+		}
+	}
+	return rules, false, nil
+}
+
+// report yields an error, if there is one, after which the search goes on.
+func (g *globber) report(err error) error {
+	if err != nil && !g.yield(GlobMatch{}, &SkippedError{err}) {
+		return errStop
+	}
+	return nil
+}
+
+// literal yields the file that a pattern without wildcards names.
+func (g *globber) literal(file globDir) error {
+	info, err := os.Lstat(file.path)
+	if err == nil && g.dirsOnly && info.Mode()&fs.ModeSymlink != 0 {
+		info, err = os.Stat(file.path)
+	}
+	switch {
+	case err != nil && !isAbsent(err):
+		return pathError("glob", file.name, err)
+	case err != nil || g.dirsOnly && !info.IsDir():
+		return nil
+	}
+	return g.emit(file.name, info.Mode().Type())
+}
+
+// isAbsent reports whether err says that there is, or can be, no such file.
+func isAbsent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ENAMETOOLONG)
+}

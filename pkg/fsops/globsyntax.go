@@ -1,0 +1,173 @@
+package fsops
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// invalidByteRunes begins a range of 256 private-use code points that stand
+// for the bytes of invalid UTF-8, see oneRunePerByte.
+const invalidByteRunes = 0x10ff00
+
+// oneRunePerByte prepares a pattern or path for doublestar, which would take
+// all bytes that are no valid UTF-8 for one and the same: each becomes a code
+// point of its own.
+func oneRunePerByte(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		if r == utf8.RuneError && n == 1 {
+			r = invalidByteRunes + rune(s[0])
+		}
+		b.WriteRune(r)
+		s = s[n:]
+	}
+	return b.String()
+}
+
+// checkGlob returns a [*PatternError] for a pattern that is none.
+func checkGlob(pattern string) error {
+	switch nul := strings.IndexByte(pattern, 0); {
+	case pattern == "":
+		return &PatternError{Pattern: pattern, Msg: "pattern is empty"}
+	case nul >= 0:
+		return &PatternError{Pattern: pattern, Offset: nul, Msg: "a path holds no NUL byte"}
+	case doublestar.ValidatePattern(pattern):
+		return nil
+	}
+	offset, msg := globFault(pattern)
+	return &PatternError{Pattern: pattern, Offset: offset, Msg: msg}
+}
+
+// globFault says where and why doublestar rejects the pattern.
+func globFault(pattern string) (offset int, msg string) {
+	var open []int
+	for i := 0; i < len(pattern); i++ {
+		switch pattern[i] {
+		case '\\':
+			if i++; i == len(pattern) {
+				return i - 1, "nothing follows the backslash"
+			}
+		case '[':
+			end := classEnd(pattern, i)
+			if end < 0 {
+				return i, "character class is empty or not closed"
+			}
+			i = end - 1
+		case '{':
+			open = append(open, i)
+		case '}':
+			if len(open) == 0 {
+				return i, "closing brace without an opening one"
+			}
+			open = open[:len(open)-1]
+		}
+	}
+	if len(open) > 0 {
+		return open[len(open)-1], "brace is not closed"
+	}
+	return -1, "syntax error"
+}
+
+// classEnd returns where the pattern goes on after the class that begins at
+// i, -1 if it has no end or is empty.
+func classEnd(pattern string, i int) int {
+	i++
+	if i < len(pattern) && (pattern[i] == '^' || pattern[i] == '!') {
+		i++
+	}
+	if i < len(pattern) && pattern[i] == ']' {
+		return -1
+	}
+	for ; i < len(pattern); i++ {
+		switch pattern[i] {
+		case '\\':
+			i++
+		case ']':
+			return i + 1
+		}
+	}
+	return -1
+}
+
+// splitGlob divides a valid pattern into the directory that it begins with,
+// unescaped, and the rest, which has no literal parts in front. A pattern
+// without any wildcard is all directory. The directory of an absolute pattern
+// begins with a slash; that of a relative one may be empty.
+func splitGlob(pattern string) (dir, rest string) {
+	var literal strings.Builder
+	start := 0 // of the part that is being read
+	done := 0  // length of the finished parts in literal
+	for i := 0; i < len(pattern); i++ {
+		c := pattern[i]
+		if c == '\\' {
+			i++
+			c = pattern[i]
+		} else if strings.IndexByte("*?[{", c) >= 0 {
+			return literal.String()[:done], pattern[start:]
+		}
+		literal.WriteByte(c)
+		if c == '/' {
+			start, done = i+1, literal.Len()
+		}
+	}
+	return literal.String(), ""
+}
+
+// expandBraces returns the patterns without alternatives that the pattern
+// stands for, nil if there are more than maxGlobAlternatives.
+func expandBraces(pattern string) []string {
+	open := -1
+	for i := 0; i < len(pattern) && open < 0; i++ {
+		switch pattern[i] {
+		case '\\':
+			i++
+		case '[':
+			i = classEnd(pattern, i) - 1
+		case '{':
+			open = i
+		}
+	}
+	if open < 0 {
+		return []string{pattern}
+	}
+	alternatives, end := splitAlternatives(pattern, open)
+	var all []string
+	for _, alternative := range alternatives {
+		more := expandBraces(pattern[:open] + alternative + pattern[end:])
+		if more == nil || len(all)+len(more) > maxGlobAlternatives {
+			return nil
+		}
+		all = append(all, more...)
+	}
+	return all
+}
+
+// splitAlternatives returns what is between the commas of the brace at open,
+// and where the pattern goes on after it.
+func splitAlternatives(pattern string, open int) (alternatives []string, end int) {
+	depth, start := 0, open+1
+	for i := open + 1; i < len(pattern); i++ {
+		switch c := pattern[i]; {
+		case c == '\\':
+			i++
+		case c == '[':
+			i = classEnd(pattern, i) - 1
+		case c == '{':
+			depth++
+		case c == ',' && depth == 0:
+			alternatives = append(alternatives, pattern[start:i])
+			start = i + 1
+		case c == '}' && depth > 0:
+			depth--
+		case c == '}':
+			return append(alternatives, pattern[start:i]), i + 1
+		}
+	}
+	return alternatives, len(pattern) // unreached: the pattern is valid
+}

@@ -1,0 +1,46 @@
+package fsops
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+	"testing"
+)
+
+func TestGrepUnreadableFileDoesNotLoseResults(t *testing.T) {
+	f := asNobody(t, func(f *FS) {
+		makeTree(t, f, "a", "b", "c", "dir/x", "e")
+		must(t, os.Chmod(at(f, "b"), 0o600))
+		must(t, os.Chmod(at(f, "dir"), 0o700))
+	})
+	if f == nil {
+		return
+	}
+	stats := wantGrep(t, f, ".", GrepOptions{}, "a:1:a", "error b", "c:1:c", "error dir", "e:1:e")
+	if stats.Files != 3 || stats.Matches != 3 {
+		t.Errorf("stats %+v", stats)
+	}
+	for r, err := range f.Grep(t.Context(), ".", GrepOptions{}) {
+		must(t, err)
+		if r.Kind == GrepFileError {
+			wantPathError(t, r.Err, "grep", r.Path, fs.ErrPermission)
+		}
+	}
+}
+
+// Opening a FIFO would wait for a writer for ever.
+func TestGrepNeverOpensSpecialFiles(t *testing.T) {
+	f := newTestFS(t)
+	makeTree(t, f, "file", "link -> fifo")
+	must(t, syscall.Mkfifo(at(f, "fifo"), 0o666))
+	wantGrep(t, f, "file", GrepOptions{}, "file:1:file")
+	for _, name := range []string{"fifo", "link", "/dev/zero"} {
+		for _, err := range f.Grep(t.Context(), "file", GrepOptions{Paths: []string{name}}) {
+			wantPathError(t, err, "grep", name, ErrNotRegular)
+			if !errors.Is(err, ErrNotRegular) {
+				t.Errorf("%s: error is %v", name, err)
+			}
+		}
+	}
+}

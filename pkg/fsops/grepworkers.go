@@ -1,0 +1,126 @@
+package fsops
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"runtime"
+	"sync"
+)
+
+// A grepJob is a file to be searched by some worker. The jobs' results are
+// taken in the order of the jobs.
+type grepJob struct {
+	entry    grepEntry
+	results  chan GrepResult
+	searched bool // valid once results is closed
+}
+
+// run searches all files. One goroutine walks, some search, and the caller's
+// own takes the results in order; the earliest unfinished job always has a
+// worker, since these take the jobs in order too.
+func (g *grep) run(ctx context.Context, yield func(GrepResult) bool) error {
+	inner, cancel := context.WithCancel(ctx)
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	defer cancel()
+	jobs := make(chan *grepJob)
+	order := make(chan *grepJob, grepQueue)
+	workers.Go(func() { g.walk(inner, jobs, order) })
+	for range g.workers(runtime.GOMAXPROCS(0)) {
+		workers.Go(func() { g.work(inner, jobs) })
+	}
+	err := g.collect(order, yield)
+	if err == nil {
+		err = ctx.Err()
+	}
+	g.stats.Truncated = errors.Is(err, errGrepLimit)
+	if err == nil || g.stats.Truncated {
+		yield(GrepResult{Kind: GrepDone, Stats: g.stats})
+		return nil
+	}
+	return err
+}
+
+// collect takes the jobs' results.
+func (g *grep) collect(order <-chan *grepJob, yield func(GrepResult) bool) error {
+	for job := range order {
+		for r := range job.results {
+			if err := g.take(r, yield); err != nil {
+				g.stats.Files++ // up to here
+				return err
+			}
+		}
+		if job.searched {
+			g.stats.Files++
+		}
+	}
+	return nil
+}
+
+// walk makes the jobs.
+func (g *grep) walk(ctx context.Context, jobs, order chan<- *grepJob) {
+	defer close(order)
+	defer close(jobs)
+	for e := range g.files() {
+		job := &grepJob{entry: e, results: make(chan GrepResult, grepAhead)}
+		select {
+		case order <- job:
+		case <-ctx.Done():
+			return
+		}
+		if e.err != nil {
+			job.results <- GrepResult{Kind: GrepFileError, Path: e.name, Err: e.err}
+			close(job.results)
+			continue
+		}
+		select {
+		case jobs <- job:
+		case <-ctx.Done():
+			close(job.results)
+			return
+		}
+	}
+}
+
+// work searches files until there are no more.
+func (g *grep) work(ctx context.Context, jobs <-chan *grepJob) {
+	var lines lineBuffer
+	for job := range jobs {
+		g.search(ctx, job, &lines)
+	}
+}
+
+// search searches the file of one job.
+func (g *grep) search(ctx context.Context, job *grepJob, lines *lineBuffer) {
+	defer close(job.results)
+	emit := func(r GrepResult) bool {
+		select {
+		case job.results <- r:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	err := g.searchFile(ctx, job.entry, lines, emit)
+	switch {
+	case err == nil || errors.Is(err, errStop):
+		job.searched = true
+	case errors.Is(err, errGrepBinary) || ctx.Err() != nil:
+	case errors.Is(err, fs.ErrNotExist):
+		// It was removed since its directory was read.
+	default:
+		emit(GrepResult{Kind: GrepFileError, Path: job.entry.name, Err: pathError("grep", job.entry.name, err)})
+	}
+}
+
+func (g *grep) searchFile(ctx context.Context, e grepEntry, lines *lineBuffer, emit func(GrepResult) bool) error {
+	file, _, err := openRegular(e.path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	defer abandonReads(ctx, file)()
+	search := grepFile{ctx: ctx, path: e.name, matcher: g.matcher, opts: &g.opts, emit: emit}
+	return search.run(file, lines)
+}

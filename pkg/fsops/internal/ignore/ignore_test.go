@@ -1,0 +1,139 @@
+package ignore
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAsterisksInsideOfNamesAreRegular(t *testing.T) {
+	rules := Parse([]byte("a**/b\nx/foo**\n"))
+	for path, want := range map[string]Verdict{
+		"a/b": Ignore, "ac/b": Ignore, "a/c/b": Unknown, "x/foobar": Ignore, "x/foo/bar": Unknown,
+	} {
+		if got := rules.Match(path, false); got != want {
+			t.Errorf("%q: verdict %v, want %v", path, got, want)
+		}
+	}
+}
+
+func TestOpenStopsAtTheRepositoryRoot(t *testing.T) {
+	top := t.TempDir()
+	write(t, top+"/.gitignore", "a\n")
+	write(t, top+"/repo/.gitignore", "b\n")
+	write(t, top+"/repo/.git/HEAD", "")
+	write(t, top+"/repo/sub/.gitignore", "c\n")
+	d, err := Open(top+"/repo/sub", top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Ignored("a", false) || !d.Ignored("b", false) || !d.Ignored("c", false) {
+		t.Error("not the rules from the repository's root on")
+	}
+}
+
+func TestOpenOutsideOfRepositoriesBeginsAtTop(t *testing.T) {
+	top := t.TempDir()
+	write(t, top+"/.gitignore", "a\n")
+	write(t, top+"/work/.gitignore", "/sub/b\n")
+	write(t, top+"/work/sub/x", "")
+	for _, test := range []struct {
+		top  string
+		a, b bool
+	}{
+		{top, true, true},
+		{top + "/work", false, true},
+		{top + "/work/sub", false, false},
+		{top + "/wor", false, false},
+	} {
+		d, err := Open(top+"/work/sub", test.top)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, b := d.Ignored("a", false), d.Ignored("b", false); a != test.a || b != test.b {
+			t.Errorf("top %s: a %v, b %v, want %v, %v", test.top, a, b, test.a, test.b)
+		}
+	}
+}
+
+func TestNestedRepositoryHasItsOwnRules(t *testing.T) {
+	top := t.TempDir()
+	write(t, top+"/.git/HEAD", "")
+	write(t, top+"/.gitignore", "a\n")
+	write(t, top+"/inner/.git/HEAD", "")
+	d, err := Open(top, top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, err := d.Child("inner")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d.Ignored("a", false) || inner.Ignored("a", false) {
+		t.Error("the outer repository's rules hold in the inner one, or not in the outer")
+	}
+}
+
+// A .gitignore that is a symbolic link or a FIFO is none: the one could lead
+// anywhere, the other would block.
+func TestRulesComeFromRegularFilesOnly(t *testing.T) {
+	top := t.TempDir()
+	write(t, top+"/elsewhere", "a\n")
+	if err := os.MkdirAll(top+"/fifo", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Symlink("elsewhere", top+"/.gitignore"), syscall.Mkfifo(top+"/fifo/.gitignore", 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{top, top + "/fifo"} {
+		if d, err := Open(dir, dir); err != nil || d.Ignored("a", false) {
+			t.Errorf("%s: error %v, or rules where there are none", dir, err)
+		}
+	}
+}
+
+func TestPatternsDoNotExplode(t *testing.T) {
+	rules := Parse([]byte("**/" + strings.Repeat("*a", 40) + "b\n/" + strings.Repeat("**/*a", 30) + "b\n"))
+	path := strings.Repeat("aaaaaaaa/", 200) + "c"
+	if v := rules.Match(path, false); v != Unknown {
+		t.Errorf("verdict %v", v)
+	}
+}
+
+func FuzzIgnore(f *testing.F) {
+	f.Add("*.c\n!a.c\n/x/**/y/\n[a-z]?\\ \n", "x/a/y")
+	f.Add("[[:alpha:]-z]\n[\n\\", "-")
+	f.Fuzz(func(t *testing.T, text, path string) {
+		rules := Parse([]byte(text))
+		if rules.Match(path, false) == Ignore && rules.Match(path, true) == Unknown {
+			t.Errorf("%q ignores %q only if it is no directory", text, path)
+		}
+		// A rule that is the path itself, quoted, has the last word.
+		if path == "" || strings.ContainsAny(path, "\n\r\x00") || strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") {
+			return
+		}
+		var quoted strings.Builder
+		for i := range len(path) {
+			if path[i] != '/' {
+				quoted.WriteByte('\\')
+			}
+			quoted.WriteByte(path[i])
+		}
+		if v := Parse([]byte(text+"\n/"+quoted.String())).Match(path, false); v != Ignore {
+			t.Errorf("the rule /%s does not ignore %q", quoted.String(), path)
+		}
+	})
+}

@@ -1,0 +1,201 @@
+package ignore
+
+import "strings"
+
+// A pattern is a compiled glob of gitignore(5).
+type pattern struct {
+	// literal is the whole pattern, unescaped, if plain is set, and its
+	// beginning otherwise.
+	literal string
+	plain   bool
+	// possible is unset if nothing can match, as for an unclosed class.
+	possible bool
+	tokens   []token
+}
+
+type tokenKind byte
+
+const (
+	literalByte tokenKind = iota
+	anyByte               // ?
+	class                 // [...]
+	star                  // *: any bytes but slashes
+	starStar              // **: any bytes
+	dirs                  // **/: any number of whole directories
+)
+
+type token struct {
+	kind tokenKind
+	b    byte
+	set  *byteSet
+}
+
+// byteSet is a set of bytes: git matches bytes, not characters.
+type byteSet [4]uint64
+
+func (s *byteSet) add(b byte)           { s[b>>6] |= 1 << (b & 63) }
+func (s *byteSet) contains(b byte) bool { return s[b>>6]&(1<<(b&63)) != 0 }
+
+func (s *byteSet) addRange(lo, hi byte) {
+	for b := int(lo); b <= int(hi); b++ {
+		s.add(byte(b))
+	}
+}
+
+// compile translates a glob to tokens.
+func compile(glob string) pattern {
+	p := pattern{possible: true}
+	for i := 0; i < len(glob); {
+		t, next := nextToken(glob, i)
+		if next < 0 {
+			return pattern{}
+		}
+		p.tokens = append(p.tokens, t)
+		i = next
+	}
+	n := 0
+	var literal strings.Builder
+	for n < len(p.tokens) && p.tokens[n].kind == literalByte {
+		literal.WriteByte(p.tokens[n].b)
+		n++
+	}
+	p.literal, p.plain = literal.String(), n == len(p.tokens)
+	p.tokens = p.tokens[n:]
+	return p
+}
+
+// nextToken reads the token at i and says where the next one begins, or -1 if
+// the glob can match nothing.
+func nextToken(glob string, i int) (token, int) {
+	switch glob[i] {
+	case '\\':
+		if i+1 == len(glob) {
+			return token{}, -1
+		}
+		return token{kind: literalByte, b: glob[i+1]}, i + 2
+	case '?':
+		return token{kind: anyByte}, i + 1
+	case '*':
+		return starToken(glob, i)
+	case '[':
+		set, next := parseClass(glob, i+1)
+		return token{kind: class, set: set}, next
+	}
+	return token{kind: literalByte, b: glob[i]}, i + 1
+}
+
+// starToken reads one or more asterisks. Two and more cross slashes only
+// where they make up a whole part of the path.
+func starToken(glob string, i int) (token, int) {
+	end := i
+	for end < len(glob) && glob[end] == '*' {
+		end++
+	}
+	rest := glob[end:]
+	switch whole := i == 0 || glob[i-1] == '/'; {
+	case end-i == 1 || !whole:
+		return token{kind: star}, end
+	case strings.HasPrefix(rest, "/"):
+		return token{kind: dirs}, end + 1
+	case rest == "" || strings.HasPrefix(rest, `\/`):
+		return token{kind: starStar}, end
+	}
+	return token{kind: star}, end
+}
+
+// match reports whether the pattern matches the whole of s. It backtracks to
+// the latest asterisk alone, which is enough: what an earlier one took can
+// only be made longer, and that leaves less for those after it.
+func (p *pattern) match(s string) bool {
+	if p.plain {
+		return s == p.literal
+	}
+	s, ok := strings.CutPrefix(s, p.literal)
+	if !ok {
+		return false
+	}
+	m := matcher{tokens: p.tokens, s: s, star: retry{at: -1}, starStar: retry{at: -1}}
+	return m.run()
+}
+
+type matcher struct {
+	tokens         []token
+	s              string
+	i, t           int // positions in s and tokens
+	star, starStar retry
+	dirs           bool // starStar is a dirs token
+}
+
+// retry is where an asterisk can take more: up to at, then on at the token t.
+type retry struct{ at, t int }
+
+func (m *matcher) run() bool {
+	for {
+		if m.t == len(m.tokens) {
+			if m.i == len(m.s) {
+				return true
+			}
+		} else if m.step() {
+			continue
+		}
+		if !m.backtrack() {
+			return false
+		}
+	}
+}
+
+// step matches one token at the present position.
+func (m *matcher) step() bool {
+	t := &m.tokens[m.t]
+	switch t.kind {
+	case star:
+		m.t++
+		m.star = retry{m.i, m.t}
+		return true
+	case starStar, dirs:
+		m.t++
+		m.star.at = -1
+		m.starStar, m.dirs = retry{m.i, m.t}, t.kind == dirs
+		return true
+	}
+	if m.i == len(m.s) || !t.matchByte(m.s[m.i]) {
+		return false
+	}
+	m.i++
+	m.t++
+	return true
+}
+
+func (t *token) matchByte(b byte) bool {
+	switch t.kind {
+	case literalByte:
+		return b == t.b
+	case class:
+		return b != '/' && t.set.contains(b)
+	}
+	return b != '/'
+}
+
+// backtrack lets the latest asterisk take more.
+func (m *matcher) backtrack() bool {
+	if at := m.star.at; at >= 0 && at < len(m.s) && m.s[at] != '/' {
+		m.star.at++
+		m.i, m.t = m.star.at, m.star.t
+		return true
+	}
+	m.star.at = -1
+	at := m.starStar.at
+	if at < 0 || at >= len(m.s) {
+		return false
+	}
+	if m.dirs {
+		slash := strings.IndexByte(m.s[at:], '/')
+		if slash < 0 {
+			return false
+		}
+		at += slash
+	}
+	m.starStar.at = at + 1
+	m.i, m.t = m.starStar.at, m.starStar.t
+	return true
+}

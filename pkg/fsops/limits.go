@@ -1,0 +1,75 @@
+package fsops
+
+// The bounds of this package, each with its reason.
+const (
+	// DefaultLineBytes bounds the text of [FS.ReadLines]: several screens of
+	// a wide terminal, and well under a gRPC message.
+	DefaultLineBytes = 1 << 20
+	// MaxEditSize bounds the size of a file that [FS.Edit] edits, since it is
+	// held in memory together with its new content.
+	MaxEditSize = 16 << 20
+	// MaxEditDiff bounds the diff that [FS.Edit] answers with: it is for a
+	// reader, and has to fit a gRPC message.
+	MaxEditDiff = 1 << 20
+	// MaxSymlinks bounds the symbolic links that are followed one after the
+	// other, as the Linux kernel does (path_resolution(7)).
+	MaxSymlinks = 40
+	// MaxGrepLine bounds the bytes of a line that a grep result carries:
+	// minified sources have lines of megabytes that nobody reads.
+	MaxGrepLine = 4 << 10
+)
+
+// The bounds of the file operations that are nobody's business but their own.
+const (
+	// blockSize is how much of a file is read or copied at once: large enough
+	// that system calls do not matter, small enough for the cache.
+	blockSize = 256 << 10
+	// maxGlobAlternatives bounds the patterns that braces are expanded to in
+	// order to skip directories that can hold no match. A pattern of more is
+	// matched all the same, against the whole tree.
+	maxGlobAlternatives = 256
+	// maxGrepSearchLine bounds the memory of a search: of a line that is
+	// longer, the beginning is searched. A power-of-two multiple of blockSize.
+	maxGrepSearchLine = 16 << 20
+	// maxGrepKeep is up to which size a search keeps a buffer for the next
+	// file, after a long line had it grow.
+	maxGrepKeep = 1 << 20
+	// maxGrepContext bounds the context lines: they are held in memory, with
+	// up to MaxGrepLine bytes each.
+	maxGrepContext = 1000
+	// maxGrepWorkers bounds the files that are searched at once. More would
+	// compete with the processes that the sandbox is for.
+	maxGrepWorkers = 4
+	// grepAhead is how many results a file's search may be ahead of those
+	// that were taken, grepQueue how many files. Together they bound the
+	// memory, and keep the workers busy while one of them has a large file.
+	grepAhead, grepQueue = 64, 64
+	// maxFaultSearch bounds the search for the place of a syntax error, which
+	// parses the pattern once for each of its bytes.
+	maxFaultSearch = 4 << 10
+	// maxWatchScanned bounds the files that a watch remembers to have found
+	// in new directories, lest it report them twice: more than a scan finds
+	// while the events of an earlier one are still on their way.
+	maxWatchScanned = 64 << 10
+	// dirBatch is how many names of a directory are read at once, so that a
+	// cancelled context ends the reading of a huge directory.
+	dirBatch = 1024
+	// publishAttempts bounds how often a write looks at its target again
+	// because it came or went in between; each time another process won.
+	publishAttempts = 16
+	// editAttempts bounds how often an edit starts anew because the file
+	// changed while it was being edited.
+	editAttempts = 8
+	// tempAttempts bounds the search for a free temporary name. The names
+	// are random with 50 bits, so that a second attempt is next to unheard of.
+	tempAttempts = 16
+	// reserveAttempts bounds how often the reservation of space begins anew
+	// after a signal, since on some file systems it makes no headway then.
+	reserveAttempts = 8
+	// diffContext is the number of unchanged lines around a change in a diff.
+	diffContext = 3
+	// diffWork bounds the places that a diff shows: their number times the
+	// file's size, since rendering counts the lines before each place. It is
+	// about a tenth of a second.
+	diffWork = 2 << 30
+)

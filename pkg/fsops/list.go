@@ -1,0 +1,117 @@
+package fsops
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// List describes what is in the directory called name, sorted by name, and
+// with opts.Recursive what is in the directories below it too, each directory
+// before its content. The Attr's Path is name joined to the entry's own path.
+//
+// An entry that vanished while the list was made is left out. What cannot be
+// read within the directory is a *[SkippedError], with its Path, and the list
+// goes on; an error of the directory itself, or the end of ctx, ends it.
+func (f *FS) List(ctx context.Context, name string, opts ListOptions) iter.Seq2[Attr, error] {
+	return func(yield func(Attr, error) bool) {
+		path, err := f.resolve("list", name)
+		if err != nil {
+			yield(Attr{}, err)
+			return
+		}
+		names, err := readNames(ctx, path)
+		if err != nil {
+			yield(Attr{}, pathError("list", name, err))
+			return
+		}
+		l := lister{ctx: ctx, root: name, recursive: opts.Recursive, yield: yield}
+		l.entries(path, name, names)
+	}
+}
+
+// lister is the state of one List. Its methods report whether to go on.
+type lister struct {
+	ctx       context.Context
+	root      string
+	recursive bool
+	yield     func(Attr, error) bool
+}
+
+// entries lists the files called names in the directory at path, which the
+// caller knows as name.
+func (l *lister) entries(path, name string, names []string) bool {
+	for _, base := range names {
+		if err := l.ctx.Err(); err != nil {
+			l.yield(Attr{}, pathError("list", l.root, err))
+			return false
+		}
+		if !l.entry(filepath.Join(path, base), filepath.Join(name, base)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (l *lister) entry(path, name string) bool {
+	attr, err := lstat(path, name)
+	if err != nil {
+		return l.fail(name, err)
+	}
+	if !l.yield(attr, nil) {
+		return false
+	}
+	if !l.recursive || !attr.IsDir() {
+		return true
+	}
+	names, err := readNames(l.ctx, path)
+	if err != nil {
+		return l.fail(name, err)
+	}
+	return l.entries(path, name, names)
+}
+
+func (l *lister) fail(name string, err error) bool {
+	if isGone(err) {
+		return true
+	}
+	if ctxErr := l.ctx.Err(); ctxErr != nil {
+		l.yield(Attr{}, pathError("list", l.root, ctxErr))
+		return false
+	}
+	return l.yield(Attr{Path: name}, &SkippedError{pathError("list", name, err)})
+}
+
+// readNames returns the names of the directory's entries, sorted.
+func readNames(ctx context.Context, path string) ([]string, error) {
+	dir, err := openDir(path)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	var names []string
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		batch, err := dir.Readdirnames(dirBatch)
+		names = append(names, batch...)
+		if errors.Is(err, io.EOF) {
+			slices.Sort(names)
+			return names, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// openDir opens a directory, and nothing else: opening a FIFO would block.
+func openDir(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|openDirectory, fs.FileMode(0))
+}

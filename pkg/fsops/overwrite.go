@@ -1,0 +1,95 @@
+package fsops
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// overwrite copies the spool, which is complete and checked by now, over the
+// target, which info describes; it makes the target if there is none. No
+// context ends it, since half of it would harm.
+func (w *Writer) overwrite(info fs.FileInfo) (WriteResult, error) {
+	flags, perm := os.O_WRONLY|openNonblock, fs.FileMode(0)
+	if info == nil {
+		flags, perm = flags|os.O_CREATE|os.O_EXCL, w.opts.perm()
+	}
+	file, err := os.OpenFile(w.target, flags, perm)
+	if err != nil {
+		return WriteResult{}, err
+	}
+	attr, err := w.fill(file)
+	if cerr := file.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		if info == nil {
+			_ = os.Remove(w.target)
+		}
+		return WriteResult{}, err
+	}
+	return WriteResult{Attr: attr, Created: info == nil, InPlace: true}, nil
+}
+
+// fill replaces the content of the open target.
+func (w *Writer) fill(file *os.File) (Attr, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return Attr{}, err
+	}
+	if err := mustBeRegular(info); err != nil {
+		return Attr{}, err
+	}
+	if err := reserve(file.Fd(), w.sum.Size); err != nil {
+		_ = file.Truncate(info.Size()) // gives back what was reserved beyond
+		return Attr{}, err
+	}
+	if err := w.pour(file); err != nil {
+		return Attr{}, err
+	}
+	if err := w.restamp(file); err != nil {
+		return Attr{}, err
+	}
+	if w.opts.Sync {
+		if err := file.Sync(); err != nil {
+			return Attr{}, err
+		}
+	}
+	if info, err = file.Stat(); err != nil {
+		return Attr{}, err
+	}
+	return attrOf(w.name, info), nil
+}
+
+func (w *Writer) pour(file *os.File) error {
+	content, err := w.spool.reader()
+	if err != nil {
+		return err
+	}
+	err = w.fsys.blocks.each(context.Background(), content, func(block []byte) error {
+		_, err := file.Write(block)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return file.Truncate(w.sum.Size)
+}
+
+// restamp gives the target the mode and time of the file that it is a copy
+// of, unless it belongs to somebody else.
+func (w *Writer) restamp(file *os.File) error {
+	if w.stamp == nil {
+		return nil
+	}
+	err := file.Chmod(w.stamp.mode)
+	if err == nil {
+		err = os.Chtimes(descriptorPath(file), time.Time{}, w.stamp.modTime)
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return err
+}

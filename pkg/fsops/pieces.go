@@ -1,0 +1,115 @@
+package fsops
+
+import (
+	"bytes"
+
+	udiff "github.com/aymanbagabas/go-udiff"
+)
+
+// pieces says how a content came from an original by replacements: what it
+// consists of, one after the other. It stays small however often it is
+// edited, by knowing only the beginning of the content if need be.
+type pieces struct {
+	list []piece
+	// size is the original's.
+	size int
+	// limit bounds the replacements that each edit adds.
+	limit int
+	// partial says that the list ends before the content does.
+	partial bool
+}
+
+// piece is a text, or, if that is empty, the range of the original that is
+// still there.
+type piece struct {
+	text       string
+	start, end int
+}
+
+func (p piece) len() int {
+	if p.text != "" {
+		return len(p.text)
+	}
+	return p.end - p.start
+}
+
+func (p piece) cut(n int) (head, tail piece) {
+	if p.text != "" {
+		return piece{text: p.text[:n]}, piece{text: p.text[n:]}
+	}
+	return piece{start: p.start, end: p.start + n}, piece{start: p.start + n, end: p.end}
+}
+
+func newPieces(size, limit int) *pieces {
+	p := &pieces{size: size, limit: limit}
+	if size > 0 {
+		p.list = []piece{{end: size}}
+	}
+	return p
+}
+
+// edit takes into account that in content, which the pieces make up, e is
+// applied wherever it occurs.
+func (p *pieces) edit(content []byte, e Edit) {
+	rest := p.list
+	p.list = nil
+	for pos, n := 0, 0; ; n++ {
+		i := bytes.Index(content[pos:], e.Old)
+		if i < 0 {
+			break
+		}
+		if n == p.limit {
+			rest, p.partial = nil, true
+			break
+		}
+		var before []piece
+		before, rest = split(rest, i)
+		p.list = append(p.list, before...)
+		if _, rest = split(rest, len(e.Old)); len(rest) == 0 && p.partial {
+			return // this one may reach beyond what is known
+		}
+		if len(e.New) > 0 {
+			p.list = append(p.list, piece{text: string(e.New)})
+		}
+		pos += i + len(e.Old)
+	}
+	p.list = append(p.list, rest...)
+}
+
+// split divides the list n bytes from its beginning, or at its end if that
+// is before. It may change the list.
+func split(list []piece, n int) (head, tail []piece) {
+	for i := range list {
+		size := list[i].len()
+		if n < size {
+			if n == 0 {
+				return list[:i], list[i:]
+			}
+			first, second := list[i].cut(n)
+			list[i] = second
+			return append(list[:i:i], first), list[i:]
+		}
+		n -= size
+	}
+	return list, nil
+}
+
+// changes returns the replacements in terms of the original.
+func (p *pieces) changes() []udiff.Edit {
+	var all []udiff.Edit
+	next := udiff.Edit{}
+	for _, piece := range p.list {
+		if piece.text != "" {
+			next.New += piece.text
+			continue
+		}
+		if next.End = piece.start; next.Start < next.End || next.New != "" {
+			all = append(all, next)
+		}
+		next = udiff.Edit{Start: piece.end}
+	}
+	if next.End = p.size; !p.partial && (next.Start < next.End || next.New != "") {
+		all = append(all, next)
+	}
+	return all
+}

@@ -1,0 +1,166 @@
+package fsops
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// keptMode are the bits of a mode that a replaced file keeps.
+const keptMode = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
+
+// publish makes the spool the target: as a new file, in place of the one
+// that exists, or, where neither can be done, by overwriting that.
+func (w *Writer) publish() (WriteResult, error) {
+	var err error
+	for range publishAttempts {
+		var info fs.FileInfo
+		if info, err = stateOf(w.target); err != nil {
+			return WriteResult{}, err
+		}
+		if err = w.opts.admit(w.target, info); err != nil {
+			return WriteResult{}, err
+		}
+		var res WriteResult
+		if res, err = w.place(info); err == nil || !errors.Is(err, fs.ErrExist) {
+			return res, err
+		}
+		// It came into being since we looked.
+	}
+	return WriteResult{}, err
+}
+
+// place puts the content where the target is, which info describes.
+func (w *Writer) place(info fs.FileInfo) (WriteResult, error) {
+	if !w.spool.beside {
+		return w.overwrite(info)
+	}
+	dir, err := w.dirToSync()
+	if err != nil {
+		return WriteResult{}, err
+	}
+	defer dir.close()
+	err = w.replace(info)
+	switch {
+	case err == nil:
+		return w.replaced(info == nil, dir)
+	case needsInPlace(err):
+		return w.overwrite(info)
+	}
+	return WriteResult{}, err
+}
+
+// replace makes the spool the target, atomically.
+func (w *Writer) replace(info fs.FileInfo) error {
+	if err := w.dress(info); err != nil {
+		return err
+	}
+	if w.opts.Sync {
+		if err := w.spool.sync(); err != nil {
+			return err
+		}
+	}
+	if info == nil {
+		return w.spool.linkAs(w.target)
+	}
+	return w.spool.renameTo(w.target)
+}
+
+// replaced concludes a replacement. The spool is the target by now.
+func (w *Writer) replaced(created bool, dir syncedDir) (WriteResult, error) {
+	if err := dir.sync(); err != nil {
+		return WriteResult{}, err
+	}
+	info, err := w.spool.stat(w.target)
+	if err != nil {
+		return WriteResult{}, err
+	}
+	if err := w.spool.close(); err != nil {
+		return WriteResult{}, err
+	}
+	return WriteResult{Attr: attrOf(w.name, info), Created: created}, nil
+}
+
+// dirToSync opens the target's directory if it is to be synced: before
+// anything changes, since it might not be readable.
+func (w *Writer) dirToSync() (syncedDir, error) {
+	if !w.opts.Sync {
+		return syncedDir{}, nil
+	}
+	dir, err := openDir(filepath.Dir(w.target))
+	return syncedDir{dir}, err
+}
+
+// syncedDir is an open directory whose names are to reach the disk; nothing
+// where that was not asked for.
+type syncedDir struct{ dir *os.File }
+
+func (d syncedDir) sync() error {
+	if d.dir == nil {
+		return nil
+	}
+	return syncDir(d.dir)
+}
+
+func (d syncedDir) close() {
+	if d.dir != nil {
+		d.dir.Close()
+	}
+}
+
+// dress gives the spool the owner, mode and time that the target is to have.
+func (w *Writer) dress(info fs.FileInfo) error {
+	if w.spool.closed {
+		return nil // done when the first attempt was made
+	}
+	own, err := w.spool.file.Stat()
+	if err != nil {
+		return err
+	}
+	if info != nil {
+		if err := keepOwner(w.spool.file, own, info); err != nil {
+			return err
+		}
+	}
+	if mode, ok := w.mode(info); ok {
+		// After the owner, since a change of owner clears the set-id bits.
+		if err := w.spool.file.Chmod(mode); err != nil {
+			return err
+		}
+	}
+	if w.stamp == nil {
+		return nil
+	}
+	return os.Chtimes(descriptorPath(w.spool.file), time.Time{}, w.stamp.modTime)
+}
+
+// mode returns the mode that the target is to have, and false if that is the
+// one with which the spool was made.
+func (w *Writer) mode(info fs.FileInfo) (fs.FileMode, bool) {
+	switch {
+	case w.stamp != nil:
+		return w.stamp.mode, true
+	case info != nil:
+		return info.Mode() & keptMode, true
+	case w.former != nil: // it was removed in the meantime, and its owner with it
+		return w.former.Mode().Perm(), true
+	}
+	return 0, false
+}
+
+// keepOwner gives the file, which is as own says, the owner of target.
+func keepOwner(file *os.File, own, target fs.FileInfo) error {
+	uid, gid := owner(own)
+	wantUID, wantGID := owner(target)
+	if uid == wantUID && gid == wantGID {
+		return nil
+	}
+	err := file.Chown(int(wantUID), int(wantGID))
+	if isAny(err, syscall.EINVAL) {
+		return syscall.EPERM // an owner that this user namespace does not know
+	}
+	return err
+}

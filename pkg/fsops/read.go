@@ -1,0 +1,83 @@
+package fsops
+
+import (
+	"context"
+	"hash/crc32"
+	"io"
+	"os"
+	"syscall"
+)
+
+// Read writes the bytes of the file that opts selects to w, in blocks, and
+// returns how many there were and their checksum. A file without a known
+// size, as /proc has them, is read to its end.
+//
+// It reads regular files only, and never waits for another: a directory is
+// an error of class EISDIR, a FIFO, socket or device [ErrNotRegular]. A
+// negative offset or length is EINVAL. An error of w comes back as it is.
+func (f *FS) Read(ctx context.Context, name string, opts ReadOptions, w io.Writer) (ReadResult, error) {
+	path, err := f.resolve("read", name)
+	if err != nil {
+		return ReadResult{}, err
+	}
+	if opts.Offset < 0 || opts.Length < 0 {
+		return ReadResult{}, pathError("read", name, syscall.EINVAL)
+	}
+	file, info, err := openRegular(path)
+	if err != nil {
+		return ReadResult{}, pathError("read", name, err)
+	}
+	defer file.Close()
+	defer abandonReads(ctx, file)()
+	res := ReadResult{Attr: attrOf(name, info)}
+	if opts.Opened != nil {
+		if err := opts.Opened(res.Attr); err != nil {
+			return res, err
+		}
+	}
+	err = f.copyRange(ctx, file, opts, w, &res.Sum)
+	return res, readError(ctx, name, err)
+}
+
+// copyRange copies the bytes of file that opts selects to w and adds them up
+// in sum. Errors of w come as a writerError.
+func (f *FS) copyRange(ctx context.Context, file *os.File, opts ReadOptions, w io.Writer, sum *Sum) error {
+	if opts.Offset > 0 {
+		if _, err := file.Seek(opts.Offset, io.SeekStart); err != nil {
+			return err
+		}
+	}
+	var r io.Reader = file
+	if opts.Length > 0 {
+		r = io.LimitReader(file, opts.Length)
+	}
+	return f.blocks.each(ctx, r, func(block []byte) error {
+		if _, err := w.Write(block); err != nil {
+			return writerError{err}
+		}
+		sum.add(block)
+		return nil
+	})
+}
+
+// add takes one more block of the content into account.
+func (s *Sum) add(block []byte) {
+	s.Size += int64(len(block))
+	s.CRC32C = crc32.Update(s.CRC32C, Castagnoli, block)
+}
+
+// writerError marks an error that the caller's writer returned, and that is
+// not the file's.
+type writerError struct{ error }
+
+// readError reports err for the file that the caller named, unless it is not
+// the file's. A read that was abandoned because ctx ended says so.
+func readError(ctx context.Context, name string, err error) error {
+	if w, ok := err.(writerError); ok {
+		return w.error
+	}
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return pathError("read", name, err)
+}

@@ -1,0 +1,79 @@
+package fsops
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Remove removes the file, symbolic link or directory called name; it never
+// follows a link. A directory that is not empty is an error of class
+// ENOTEMPTY unless opts.Recursive is set. Then what can be removed is, and
+// the first error names the entry that cannot.
+//
+// The root directory is refused with EINVAL, and the workdir and what it lies
+// in with EBUSY.
+func (f *FS) Remove(ctx context.Context, name string, opts RemoveOptions) error {
+	path, err := f.resolve("remove", name)
+	if err != nil {
+		return err
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case opts.Force && isGone(err):
+		return nil
+	case err != nil:
+		return pathError("remove", name, err)
+	case !info.IsDir():
+		return pathError("remove", name, os.Remove(path))
+	}
+	if err := f.mayRemoveDir(info); err != nil {
+		return pathError("remove", name, err)
+	}
+	if !opts.Recursive {
+		return pathError("remove", name, os.Remove(path))
+	}
+	return removeTree(ctx, path, name)
+}
+
+// mayRemoveDir refuses the directories without which nothing works. It
+// compares files, not paths, since a directory can have many.
+func (f *FS) mayRemoveDir(info fs.FileInfo) error {
+	if root, err := os.Lstat(string(filepath.Separator)); err == nil && os.SameFile(root, info) {
+		return syscall.EINVAL
+	}
+	inside, err := liesIn(f.Workdir(), info)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if inside {
+		return syscall.EBUSY
+	}
+	return nil
+}
+
+// liesIn reports whether path is the directory that info describes, or lies
+// in it. Path must exist.
+func liesIn(path string, info fs.FileInfo) (bool, error) {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return false, err
+	}
+	for {
+		own, err := os.Lstat(path)
+		if err != nil {
+			return false, err
+		}
+		if os.SameFile(own, info) {
+			return true, nil
+		}
+		parent := filepath.Dir(path)
+		if parent == path {
+			return false, nil
+		}
+		path = parent
+	}
+}

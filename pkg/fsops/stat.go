@@ -1,0 +1,66 @@
+package fsops
+
+import (
+	"io/fs"
+	"os"
+)
+
+// Stat describes the file that name leads to, following symbolic links.
+func (f *FS) Stat(name string) (Attr, error) {
+	path, err := f.resolve("stat", name)
+	if err != nil {
+		return Attr{}, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return Attr{}, pathError("stat", name, err)
+	}
+	return attrOf(name, info), nil
+}
+
+// Lstat describes the file called name. It does not follow a symbolic link,
+// but says in Target what the link names.
+func (f *FS) Lstat(name string) (Attr, error) {
+	path, err := f.resolve("lstat", name)
+	if err != nil {
+		return Attr{}, err
+	}
+	attr, err := lstat(path, name)
+	return attr, pathError("lstat", name, err)
+}
+
+// lstat describes the file at path, which the caller knows as name.
+func lstat(path, name string) (Attr, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return Attr{}, err
+	}
+	attr := attrOf(name, info)
+	if info.Mode().Type() == fs.ModeSymlink {
+		attr.Target, err = os.Readlink(path)
+	}
+	return attr, err
+}
+
+// attrOf describes the file that info is about, without the target of a link.
+func attrOf(name string, info fs.FileInfo) Attr {
+	uid, gid := owner(info)
+	return Attr{
+		Path:    name,
+		Size:    info.Size(),
+		Mode:    info.Mode(),
+		ModTime: info.ModTime(),
+		UID:     uid,
+		GID:     gid,
+		ETag:    etag(info),
+	}
+}
+
+// stateOf returns what os.Lstat says about path, and nil if there is nothing.
+func stateOf(path string) (fs.FileInfo, error) {
+	info, err := os.Lstat(path)
+	if isGone(err) {
+		return nil, nil
+	}
+	return info, err
+}

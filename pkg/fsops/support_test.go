@@ -1,0 +1,130 @@
+//go:build unix
+
+package fsops
+
+import (
+	"bytes"
+	"errors"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+)
+
+// newTestFS returns an FS whose workdir is an empty directory of its own.
+func newTestFS(t testing.TB) *FS {
+	t.Helper()
+	return New(t.TempDir())
+}
+
+// at returns the absolute path of name.
+func at(f *FS, name string) string { return filepath.Join(f.Workdir(), name) }
+
+func put(t testing.TB, f *FS, name, content string) {
+	t.Helper()
+	must(t, os.WriteFile(at(f, name), []byte(content), 0o644))
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantContent(t testing.TB, f *FS, name, want string) {
+	t.Helper()
+	got, err := os.ReadFile(at(f, name))
+	must(t, err)
+	if string(got) != want {
+		t.Errorf("%q holds %.200q, want %.200q", name, got, want)
+	}
+}
+
+// wantNames checks that the directory holds exactly these names, which shows
+// that nothing temporary was left.
+func wantNames(t testing.TB, dir string, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s holds %q, want %q", dir, got, want)
+	}
+}
+
+// wantPathError checks the error's class, and that it names the operation
+// and the path as the caller gave it.
+func wantPathError(t testing.TB, err error, op, path string, class error) {
+	t.Helper()
+	var pe *fs.PathError
+	if !errors.As(err, &pe) || !errors.Is(err, class) {
+		t.Fatalf("error is %v (%T), want a *fs.PathError of class %v", err, err, class)
+	}
+	if pe.Op != op || pe.Path != path {
+		t.Errorf("error is about %s %q, want %s %q", pe.Op, pe.Path, op, path)
+	}
+}
+
+func wantLinkError(t testing.TB, err error, op, oldName, newName string, class error) {
+	t.Helper()
+	var le *os.LinkError
+	if !errors.As(err, &le) || !errors.Is(err, class) {
+		t.Fatalf("error is %v (%T), want an *os.LinkError of class %v", err, err, class)
+	}
+	if le.Op != op || le.Old != oldName || le.New != newName {
+		t.Errorf("error is about %s %q %q, want %s %q %q", le.Op, le.Old, le.New, op, oldName, newName)
+	}
+}
+
+func sumOf(content string) Sum {
+	return Sum{Size: int64(len(content)), CRC32C: crc32.Checksum([]byte(content), Castagnoli)}
+}
+
+// write writes content as a caller does.
+func write(t testing.TB, f *FS, name, content string, opts WriteOptions) (WriteResult, error) {
+	t.Helper()
+	w, err := f.Create(name, opts)
+	if err != nil {
+		return WriteResult{}, err
+	}
+	defer w.Close()
+	if _, err := w.Write([]byte(content)); err != nil {
+		return WriteResult{}, err
+	}
+	return w.Commit(t.Context(), sumOf(content))
+}
+
+func mustWrite(t testing.TB, f *FS, name, content string, opts WriteOptions) WriteResult {
+	t.Helper()
+	res, err := write(t, f, name, content, opts)
+	must(t, err)
+	return res
+}
+
+func mustRead(t testing.TB, f *FS, name string, opts ReadOptions) string {
+	t.Helper()
+	var buf bytes.Buffer
+	res, err := f.Read(t.Context(), name, opts, &buf)
+	must(t, err)
+	if res.Sum != sumOf(buf.String()) {
+		t.Errorf("the sum of %q is %v, want %v", name, res.Sum, sumOf(buf.String()))
+	}
+	return buf.String()
+}
+
+// allocatedBy returns how many bytes were allocated while do ran.
+func allocatedBy(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}

@@ -1,0 +1,24 @@
+package fsops
+
+import (
+	"os"
+	"strings"
+	"syscall"
+)
+
+// Symlink makes a symbolic link called name that names target, which is
+// stored as it is: a relative one means the link's own directory, and it need
+// not exist. Every error is an [*os.LinkError].
+func (f *FS) Symlink(target, name string) error {
+	path, err := f.resolve("symlink", name)
+	if err == nil && strings.IndexByte(target, 0) >= 0 {
+		err = syscall.EINVAL
+	}
+	if err == nil {
+		err = os.Symlink(target, path)
+	}
+	if err == nil {
+		return nil
+	}
+	return linkError("symlink", target, name, err)
+}

@@ -1,0 +1,202 @@
+package fsops
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
+)
+
+// Trees travel as tar streams in the PAX format, which keeps names of any
+// bytes and times to the nanosecond. Names are relative to the tree's root,
+// which has no entry of its own. Owners are not carried.
+
+// ArchiveOptions says what [FS.Archive] leaves out.
+type ArchiveOptions struct {
+	// Ignore leaves out what .gitignore files exclude. It keeps .git, with
+	// all that is in it: a work tree without its history is not one.
+	Ignore bool
+	// Exclude leaves out what matches one of these globs in doublestar's
+	// syntax, directories with all that is in them. One without a slash is
+	// matched against the base name, others against the path in the archive.
+	Exclude []string
+}
+
+// Archive writes a tar stream of the directory's content to w, in the order of
+// the paths' bytes, directories before what is in them. Symbolic links are
+// archived as they are, hard links as separate files. Devices, FIFOs and
+// sockets are skipped, and counted. A regular file in place of a directory
+// makes an archive of one entry, its base name. What is removed while the
+// archive is made may or may not be in it.
+//
+// An error, be it of a file that can't be read or of one whose size changes
+// while it is read ([ErrChanged]), names the file and leaves the stream
+// without its end, so that [FS.Extract] does not take it for whole.
+func (f *FS) Archive(ctx context.Context, name string, w io.Writer, opts ArchiveOptions) (TreeStats, error) {
+	a := &archiver{ctx: ctx, name: name, tar: tar.NewWriter(w), buf: make([]byte, blockSize)}
+	err := f.archive(a, opts)
+	if err == nil {
+		err = a.tar.Close()
+	}
+	return a.stats, err
+}
+
+func (f *FS) archive(a *archiver, opts ArchiveOptions) error {
+	path, err := f.resolve("archive", a.name)
+	if err != nil {
+		return err
+	}
+	exclude, err := newGlobSet(opts.Exclude)
+	if err != nil {
+		return fmt.Errorf("cannot exclude files: %w", err)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return pathError("archive", a.name, err)
+	case !info.IsDir():
+		return a.regular(walkEntry{rel: filepath.Base(path), path: path}, a.name)
+	}
+	walk := walkOptions{exclude: exclude}
+	if opts.Ignore {
+		if walk.ignore, err = ignore.Open(path, f.Workdir()); err != nil {
+			return err
+		}
+	}
+	return a.dir(newWalker(path, walk))
+}
+
+// An archiver writes one archive.
+type archiver struct {
+	ctx   context.Context
+	name  string // as the caller named the tree
+	tar   *tar.Writer
+	buf   []byte
+	stats TreeStats
+}
+
+func (a *archiver) dir(w *walker) error {
+	for e, ok := w.Next(); ok; e, ok = w.Next() {
+		if err := a.ctx.Err(); err != nil {
+			return err
+		}
+		err := e.err
+		if err == nil {
+			err = a.entry(e)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed since its directory was read
+		}
+		if err != nil {
+			return a.fail(joinName(a.name, e.rel), err)
+		}
+	}
+	return nil
+}
+
+// fail names the file that an error is about. What ends the transfer as a
+// whole stays as it is.
+func (a *archiver) fail(name string, err error) error {
+	var pathErr *fs.PathError
+	if a.ctx.Err() != nil || errors.As(err, &pathErr) && pathErr.Op == "archive" {
+		return err
+	}
+	if errors.As(err, &pathErr) || errors.Is(err, ErrNotRegular) || errors.Is(err, ErrChanged) {
+		return pathError("archive", name, err)
+	}
+	return fmt.Errorf("cannot write %q to the archive: %w", name, err)
+}
+
+func (a *archiver) entry(e walkEntry) error {
+	switch e.typ {
+	case 0:
+		return a.regular(e, joinName(a.name, e.rel))
+	case fs.ModeDir:
+		info, err := os.Lstat(e.path)
+		if err != nil {
+			return err
+		}
+		return a.header(e.rel+"/", tar.TypeDir, "", info)
+	case fs.ModeSymlink:
+		info, err := os.Lstat(e.path)
+		if err != nil {
+			return err
+		}
+		target, err := os.Readlink(e.path)
+		if err != nil {
+			return err
+		}
+		return a.header(e.rel, tar.TypeSymlink, target, info)
+	}
+	a.stats.Skipped++
+	return nil
+}
+
+// header writes the header of an entry.
+func (a *archiver) header(name string, typ byte, target string, info fs.FileInfo) error {
+	h := &tar.Header{
+		Format:   tar.FormatPAX,
+		Typeflag: typ,
+		Name:     name,
+		Linkname: target,
+		Mode:     int64(info.Mode().Perm()),
+		ModTime:  info.ModTime(),
+	}
+	if info.Mode()&fs.ModeSticky != 0 {
+		h.Mode |= tarSticky
+	}
+	if typ == tar.TypeReg {
+		h.Size = info.Size()
+	}
+	if err := a.tar.WriteHeader(h); err != nil {
+		return err
+	}
+	a.stats.Entries++
+	a.stats.Bytes += h.Size
+	return nil
+}
+
+// tarSticky is the bit of a tar header's mode for [fs.ModeSticky].
+const tarSticky = 0o1000
+
+// regular writes a regular file, exactly as many bytes as the header says.
+func (a *archiver) regular(e walkEntry, name string) error {
+	file, info, err := openRegular(e.path)
+	if err != nil {
+		return pathError("archive", name, err)
+	}
+	defer file.Close()
+	defer abandonReads(a.ctx, file)()
+	if err := a.header(e.rel, tar.TypeReg, "", info); err != nil {
+		return err
+	}
+	for rest := info.Size(); rest > 0; {
+		if err := a.ctx.Err(); err != nil {
+			return err
+		}
+		n, err := file.Read(a.buf[:min(rest, int64(len(a.buf)))])
+		if errors.Is(err, io.EOF) {
+			return pathError("archive", name, errResized)
+		}
+		if err != nil {
+			return pathError("archive", name, err)
+		}
+		if _, err := a.tar.Write(a.buf[:n]); err != nil {
+			return err
+		}
+		rest -= int64(n)
+	}
+	if n, _ := file.Read(a.buf[:1]); n > 0 {
+		return pathError("archive", name, errResized)
+	}
+	return nil
+}
+
+// errResized says why an archive was given up.
+var errResized = fmt.Errorf("size changed while it was archived: %w", ErrChanged)

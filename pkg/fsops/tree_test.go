@@ -1,0 +1,398 @@
+package fsops
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// archived returns the archive of a tree.
+func archived(t testing.TB, f *FS, name string, opts ArchiveOptions) ([]byte, TreeStats) {
+	t.Helper()
+	var buf bytes.Buffer
+	stats, err := f.Archive(t.Context(), name, &buf, opts)
+	must(t, err)
+	return buf.Bytes(), stats
+}
+
+// entriesOf lists the names in an archive.
+func entriesOf(t testing.TB, archive []byte) (names []string) {
+	t.Helper()
+	r := tar.NewReader(bytes.NewReader(archive))
+	for {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return names
+		}
+		must(t, err)
+		names = append(names, h.Name)
+	}
+}
+
+// snapshot describes a tree by path: mode, time, and hash or link target.
+// Times of symbolic links are not part of it.
+func snapshot(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		info, err := d.Info()
+		must(t, err)
+		line := fmt.Sprintf("%v %v", info.Mode(), info.ModTime().UnixNano())
+		switch {
+		case info.Mode().IsRegular():
+			content, err := os.ReadFile(path)
+			must(t, err)
+			line += fmt.Sprintf(" %x", sha256.Sum256(content))
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			must(t, err)
+			line = "-> " + target
+		}
+		rel, _ := filepath.Rel(dir, path)
+		all[rel] = line
+		return nil
+	}))
+	return all
+}
+
+// tarOf makes an archive by hand.
+func tarOf(t testing.TB, headers ...tar.Header) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for _, h := range headers {
+		content := ""
+		if h.Typeflag == tar.TypeReg {
+			content = "evil"
+		}
+		h.Size = int64(len(content))
+		h.Mode |= 0o644
+		must(t, w.WriteHeader(&h))
+		_, err := io.WriteString(w, content)
+		must(t, err)
+	}
+	must(t, w.Close())
+	return buf.Bytes()
+}
+
+func TestTreeRoundTripOfSources(t *testing.T) {
+	f := newTestFS(t)
+	source := filepath.Join(runtime.GOROOT(), "src", "archive")
+	archive, sent := archived(t, f, source, ArchiveOptions{})
+	got, err := f.Extract(t.Context(), "copy", iotest.HalfReader(bytes.NewReader(archive)), ExtractOptions{})
+	must(t, err)
+	if diff := cmp.Diff(snapshot(t, source), snapshot(t, at(f, "copy"))); diff != "" {
+		t.Errorf("source (-) and copy (+) differ:\n%s", diff)
+	}
+	if got != sent || got.Entries < 20 {
+		t.Errorf("archived %+v, extracted %+v", sent, got)
+	}
+}
+
+func TestTreeRoundTripOfOddities(t *testing.T) {
+	f := newTestFS(t)
+	makeTree(t, f, "a/file", "a/link -> ../b/target", "b/target", "b/dangling -> gone", "empty/", "new\nline", "\xff\xfe/\xfd", "a/"+strings.Repeat("long", 60), "a/exe", "b/self -> ..", "é/l -> \xff", " lead", "trail ", `back\slash`, "zero")
+	put(t, f, "zero", strings.Repeat("\x00", 4096))
+	must(t, os.Chmod(at(f, "a/exe"), 0o751))
+	must(t, os.Chmod(at(f, "b/target"), 0o400))
+	must(t, os.Chmod(at(f, "b"), 0o555))
+	must(t, os.Chmod(at(f, "empty"), 0o700|fs.ModeSticky))
+	must(t, os.Chtimes(at(f, "a/file"), time.Time{}, time.Unix(1234567890, 123456789)))
+	must(t, os.Chtimes(at(f, "a"), time.Time{}, time.Unix(-5, 7)))
+	want := snapshot(t, f.Workdir())
+	archive, stats := archived(t, f, ".", ArchiveOptions{})
+	g := newTestFS(t)
+	_, err := g.Extract(t.Context(), "x/y", bytes.NewReader(archive), ExtractOptions{})
+	must(t, err)
+	if diff := cmp.Diff(want, snapshot(t, at(g, "x/y"))); diff != "" {
+		t.Errorf("source (-) and copy (+) differ:\n%s", diff)
+	}
+	if stats.Entries != int64(len(want)) {
+		t.Errorf("%d entries for %d files", stats.Entries, len(want))
+	}
+}
+
+func TestExtractReplacesFilesAndMergesDirectories(t *testing.T) {
+	f := newTestFS(t)
+	makeTree(t, f, "from/a/new", "from/a/both", "from/file", "from/dir/x", "from/l -> file")
+	archive, _ := archived(t, f, "from", ArchiveOptions{})
+	makeTree(t, f, "to/a/old", "to/a/both", "to/dir", "to/elsewhere", "to/file -> elsewhere", "to/l -> nowhere")
+	put(t, f, "to/a/both", "old")
+	for range 2 {
+		_, err := f.Extract(t.Context(), "to", bytes.NewReader(archive), ExtractOptions{})
+		must(t, err)
+		wantContent(t, f, "to/a/both", "from/a/both\n")
+		wantContent(t, f, "to/a/old", "to/a/old\n")
+		wantContent(t, f, "to/dir/x", "from/dir/x\n")
+		wantContent(t, f, "to/elsewhere", "to/elsewhere\n")
+		wantContent(t, f, "to/file", "from/file\n")
+		wantNames(t, at(f, "to"), "a", "dir", "elsewhere", "file", "l")
+		wantNames(t, at(f, "to/a"), "both", "new", "old")
+	}
+	// A directory is never replaced by something else.
+	_, err := f.Extract(t.Context(), "to", bytes.NewReader(tarOf(t, tar.Header{Name: "a", Typeflag: tar.TypeReg})), ExtractOptions{})
+	if err == nil {
+		t.Error("a file took a directory's place")
+	}
+	wantNames(t, at(f, "to"), "a", "dir", "elsewhere", "file", "l")
+}
+
+func TestExtractDropsSetIDBits(t *testing.T) {
+	f := newTestFS(t)
+	archive := tarOf(t, tar.Header{Name: "x", Typeflag: tar.TypeReg, Mode: 0o6755}, tar.Header{Name: "d", Typeflag: tar.TypeDir, Mode: 0o7755})
+	_, err := f.Extract(t.Context(), ".", bytes.NewReader(archive), ExtractOptions{})
+	must(t, err)
+	for name, want := range map[string]fs.FileMode{"x": 0o755, "d": 0o755 | fs.ModeSticky | fs.ModeDir} {
+		info, err := os.Lstat(at(f, name))
+		must(t, err)
+		if info.Mode() != want {
+			t.Errorf("%s has mode %v, want %v", name, info.Mode(), want)
+		}
+	}
+}
+
+func TestExtractRefusesEscapes(t *testing.T) {
+	reg := func(name string) tar.Header { return tar.Header{Name: name, Typeflag: tar.TypeReg} }
+	link := func(name, target string) tar.Header {
+		return tar.Header{Name: name, Linkname: target, Typeflag: tar.TypeSymlink}
+	}
+	hard := func(name, target string) tar.Header {
+		return tar.Header{Name: name, Linkname: target, Typeflag: tar.TypeLink}
+	}
+	dir := func(name string) tar.Header { return tar.Header{Name: name, Typeflag: tar.TypeDir} }
+	for name, archive := range map[string][]tar.Header{
+		"parent":                  {reg("../evil")},
+		"parent inside":           {reg("a/../../evil")},
+		"absolute":                {reg("/tmp/../evil")},
+		"directory above":         {dir("../evil")},
+		"link above":              {link("../evil", "x")},
+		"absolute link":           {link("l", "/etc")},
+		"link out":                {link("l", "../outside"), reg("l/evil")},
+		"deep link out":           {link("a/b/l", "../../../outside")},
+		"link by way of links":    {dir("d"), link("d/x", ".."), link("e", "d/x/../outside")},
+		"link in a linked dir":    {dir("a/b"), link("a/b/s", "../.."), link("a/b/s/e", "../../../outside")},
+		"hard link out":           {hard("h", "../outside/file")},
+		"absolute hard link":      {hard("h", "/etc/passwd")},
+		"file through old link":   {reg("old/evil")},
+		"dir through old link":    {dir("old")},
+		"deep through old link":   {dir("old/deep")},
+		"link through old link":   {link("old/evil", "x")},
+		"hard link to old link":   {hard("h", "old/file")},
+		"through absolute link":   {reg("abs/evil")},
+		"through chain":           {link("c1", "old"), reg("c1/evil")},
+		"hard link of outer link": {hard("h", "oldfile"), reg("h")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newTestFS(t)
+			makeTree(t, f, "outside/file", "target/old -> ../outside", "target/abs -> "+at(f, "outside"), "target/oldfile -> ../outside/file")
+			before := snapshot(t, f.Workdir())
+			_, err := f.Extract(t.Context(), "target", bytes.NewReader(tarOf(t, archive...)), ExtractOptions{})
+			var pathErr *fs.PathError
+			if !errors.As(err, &pathErr) || !errors.Is(err, ErrUnsafeArchive) && !errors.Is(err, ErrNotRegular) {
+				t.Errorf("error is %v", err)
+			} else if last := archive[len(archive)-1].Name; pathErr.Path != last && pathErr.Path != archive[0].Name && pathErr.Path != last+"/" {
+				t.Errorf("the error names %q, want %q", pathErr.Path, last)
+			}
+			after := snapshot(t, f.Workdir())
+			for path := range after {
+				if path == "target" || strings.HasPrefix(path, "target/") {
+					delete(after, path)
+				}
+			}
+			for path := range before {
+				if path == "target" || strings.HasPrefix(path, "target/") {
+					delete(before, path)
+				}
+			}
+			if diff := cmp.Diff(before, after); diff != "" {
+				t.Errorf("outside of the target, something changed:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestExtractOutsideLinksAreNotWrittenThrough(t *testing.T) {
+	f := newTestFS(t)
+	makeTree(t, f, "outside/file", "target/")
+	archive := tarOf(t,
+		tar.Header{Name: "l", Linkname: "../outside", Typeflag: tar.TypeSymlink},
+		tar.Header{Name: "python", Linkname: "/usr/bin/python3", Typeflag: tar.TypeSymlink},
+		tar.Header{Name: "l/evil", Typeflag: tar.TypeReg})
+	_, err := f.Extract(t.Context(), "target", bytes.NewReader(archive), ExtractOptions{OutsideLinks: true})
+	wantPathError(t, err, "extract", "l/evil", ErrUnsafeArchive)
+	wantNames(t, at(f, "target"), "l", "python")
+	wantNames(t, at(f, "outside"), "file")
+}
+
+func TestExtractRefusesSpecialFiles(t *testing.T) {
+	f := newTestFS(t)
+	for _, typ := range []byte{tar.TypeFifo, tar.TypeChar, tar.TypeBlock} {
+		_, err := f.Extract(t.Context(), ".", bytes.NewReader(tarOf(t, tar.Header{Name: "x", Typeflag: typ})), ExtractOptions{})
+		wantPathError(t, err, "extract", "x", ErrNotRegular)
+	}
+	wantNames(t, f.Workdir())
+}
+
+func TestExtractHardLinks(t *testing.T) {
+	f := newTestFS(t)
+	archive := tarOf(t,
+		tar.Header{Name: "d/a", Typeflag: tar.TypeReg},
+		tar.Header{Name: "e/b", Linkname: "d/a", Typeflag: tar.TypeLink},
+		tar.Header{Name: "e/b", Linkname: "./d/a", Typeflag: tar.TypeLink},
+		tar.Header{Name: "d/a", Linkname: "d/a", Typeflag: tar.TypeLink})
+	_, err := f.Extract(t.Context(), ".", bytes.NewReader(archive), ExtractOptions{})
+	must(t, err)
+	a, errA := os.Stat(at(f, "d/a"))
+	b, errB := os.Stat(at(f, "e/b"))
+	must(t, errors.Join(errA, errB))
+	if !os.SameFile(a, b) {
+		t.Error("the names are of two files")
+	}
+	wantNames(t, at(f, "e"), "b")
+}
+
+// A stream that was cut must never pass for a whole one, wherever it was cut:
+// in a header, in the content, in the padding, between two entries.
+func TestExtractOfCutStreamFails(t *testing.T) {
+	f := newTestFS(t)
+	makeTree(t, f, "tree/a", "tree/b/c", "tree/l -> a")
+	put(t, f, "tree/zero", strings.Repeat("\x00", 2048))
+	archive, _ := archived(t, f, "tree", ArchiveOptions{})
+	for n := 0; n < len(archive); n += 64 {
+		_, err := f.Extract(t.Context(), "copy", bytes.NewReader(archive[:n]), ExtractOptions{})
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("cut at %d of %d: error is %v", n, len(archive), err)
+		}
+	}
+	broken := errors.New("connection lost")
+	for _, n := range []int{0, 600, 1024, len(archive) - 1024, len(archive)} {
+		r := io.MultiReader(bytes.NewReader(archive[:n]), iotest.ErrReader(broken))
+		if _, err := f.Extract(t.Context(), "copy", r, ExtractOptions{}); !errors.Is(err, broken) {
+			t.Errorf("broken at %d: error is %v", n, err)
+		}
+	}
+	padded := append(slices.Clone(archive), make([]byte, 10240)...)
+	if _, err := f.Extract(t.Context(), "copy", bytes.NewReader(padded), ExtractOptions{}); err != nil {
+		t.Errorf("with padding: %v", err)
+	}
+	if _, err := f.Extract(t.Context(), "copy", bytes.NewReader(append(padded, 'x')), ExtractOptions{}); err == nil {
+		t.Error("what follows the archive is ignored")
+	}
+}
+
+func TestArchiveOfOneFile(t *testing.T) {
+	f := newTestFS(t)
+	makeTree(t, f, "dir/file")
+	archive, stats := archived(t, f, "dir/file", ArchiveOptions{})
+	if got := entriesOf(t, archive); !slices.Equal(got, []string{"file"}) || stats.Entries != 1 || stats.Bytes != 9 {
+		t.Errorf("entries %q, stats %+v", got, stats)
+	}
+	_, err := f.Archive(t.Context(), "missing", io.Discard, ArchiveOptions{})
+	wantPathError(t, err, "archive", "missing", fs.ErrNotExist)
+}
+
+func TestArchiveLeavesOutWhatItIsTold(t *testing.T) {
+	f := newTestFS(t)
+	makeTree(t, f, ".git/HEAD", ".git/x.o", "a.o", "a.c", "out/b.c", "sub/c.o", "sub/d.c")
+	put(t, f, ".gitignore", "*.o\nout/\n")
+	for _, test := range []struct {
+		opts ArchiveOptions
+		want string
+	}{
+		{ArchiveOptions{}, ".git/ .git/HEAD .git/x.o .gitignore a.c a.o out/ out/b.c sub/ sub/c.o sub/d.c"},
+		{ArchiveOptions{Ignore: true}, ".git/ .git/HEAD .git/x.o .gitignore a.c sub/ sub/d.c"},
+		{ArchiveOptions{Exclude: []string{".git", "*.c"}}, ".gitignore a.o out/ sub/ sub/c.o"},
+		{ArchiveOptions{Exclude: []string{"sub/**", "*/b.c"}}, ".git/ .git/HEAD .git/x.o .gitignore a.c a.o out/"},
+	} {
+		archive, _ := archived(t, f, ".", test.opts)
+		if got := strings.Join(entriesOf(t, archive), " "); got != test.want {
+			t.Errorf("%+v:\n got %s\nwant %s", test.opts, got, test.want)
+		}
+	}
+}
+
+// writerFuncOnce calls a function at the first write that is larger than a
+// header, in the middle of a file's content.
+type hookWriter struct {
+	io.Writer
+	hook func()
+}
+
+func (w *hookWriter) Write(p []byte) (int, error) {
+	if len(p) > 512 && w.hook != nil {
+		w.hook()
+		w.hook = nil
+	}
+	return w.Writer.Write(p)
+}
+
+func TestArchiveOfChangingFileFails(t *testing.T) {
+	for name, size := range map[string]int64{"shrinks": blockSize, "grows": 5 * blockSize} {
+		f := newTestFS(t)
+		put(t, f, "file", strings.Repeat("x", 4*blockSize))
+		var buf bytes.Buffer
+		_, err := f.Archive(t.Context(), ".", &hookWriter{&buf, func() { must(t, os.Truncate(at(f, "file"), size)) }}, ArchiveOptions{})
+		wantPathError(t, err, "archive", "./file", ErrChanged)
+		if _, err := f.Extract(t.Context(), "copy", &buf, ExtractOptions{}); err == nil {
+			t.Errorf("a file that %s: the broken archive passes for a whole one", name)
+		}
+	}
+}
+
+func TestTreeTransferEndsWithItsContext(t *testing.T) {
+	f := newTestFS(t)
+	put(t, f, "file", strings.Repeat("x", 4*blockSize))
+	archive, _ := archived(t, f, ".", ArchiveOptions{})
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := f.Archive(ctx, ".", &hookWriter{io.Discard, cancel}, ArchiveOptions{})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("archive: %v", err)
+	}
+	if _, err = f.Extract(ctx, "copy", bytes.NewReader(archive), ExtractOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("extract: %v", err)
+	}
+	if err := os.RemoveAll(at(f, "copy")); err != nil {
+		t.Error(err)
+	}
+}
+
+func FuzzExtract(f *testing.F) {
+	fsys := newTestFS(f)
+	makeTree(f, fsys, "tree/a", "tree/d/b", "tree/l -> a", "outside/file")
+	archive, _ := archived(f, fsys, "tree", ArchiveOptions{})
+	f.Add(archive)
+	f.Add(tarOf(f, tar.Header{Name: "../x", Typeflag: tar.TypeReg}))
+	f.Add(tarOf(f, tar.Header{Name: "l", Linkname: "../outside", Typeflag: tar.TypeSymlink}, tar.Header{Name: "l/file", Typeflag: tar.TypeReg}))
+	f.Add(tarOf(f, tar.Header{Name: "h", Linkname: "old/file", Typeflag: tar.TypeLink}, tar.Header{Name: "h", Typeflag: tar.TypeReg}))
+	before := snapshot(f, at(fsys, "outside"))
+	f.Fuzz(func(t *testing.T, archive []byte) {
+		target := at(fsys, "target")
+		must(t, os.RemoveAll(target))
+		makeTree(t, fsys, "target/old -> ../outside", "target/in -> .")
+		for _, outside := range []bool{false, true} {
+			_, _ = fsys.Extract(context.Background(), target, bytes.NewReader(archive), ExtractOptions{OutsideLinks: outside})
+		}
+		if diff := cmp.Diff(before, snapshot(t, at(fsys, "outside"))); diff != "" {
+			t.Errorf("something outside changed:\n%s", diff)
+		}
+		wantNames(t, fsys.Workdir(), "outside", "target", "tree")
+	})
+}

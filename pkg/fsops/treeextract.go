@@ -1,0 +1,236 @@
+package fsops
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// ExtractOptions says how [FS.Extract] treats an archive.
+type ExtractOptions struct {
+	// OutsideLinks allows symbolic links whose target is absolute or leads out
+	// of the directory, as the one to the interpreter in a Python environment
+	// is and does. Nothing is ever written through them.
+	OutsideLinks bool
+}
+
+// Extract unpacks a tar stream, of [FS.Archive] or of another program, into
+// the directory dir, which is made if it is missing. It reads r to its end,
+// also beyond the end of the archive, where there may be nothing but zeros.
+//
+// Directories are merged with those that exist; other files replace what has
+// their name, each at once, but for directories, which are an error. Modes
+// (without the set-id bits; the umask does not apply) and modification times
+// are set, those of symbolic links excepted. The owner is the process.
+//
+// Nothing is written outside of dir, whatever the archive holds and whoever
+// changes the tree meanwhile. An entry whose name is absolute or has a ".."
+// in it, that would be written through a symbolic link that leads out, or that
+// is itself such a link, ends the extraction with [ErrUnsafeArchive]; a device
+// or FIFO does with [ErrNotRegular]. A stream that ends before the archive
+// does is an [io.ErrUnexpectedEOF]. After an error, what was unpacked before
+// is there.
+func (f *FS) Extract(ctx context.Context, dir string, r io.Reader, opts ExtractOptions) (TreeStats, error) {
+	path, err := f.resolve("extract", dir)
+	if err != nil {
+		return TreeStats{}, err
+	}
+	if err := os.MkdirAll(path, 0o777); err != nil {
+		return TreeStats{}, pathError("extract", dir, err)
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return TreeStats{}, pathError("extract", dir, err)
+	}
+	defer root.Close()
+	x := &extractor{ctx: ctx, root: root, opts: opts, in: &archiveReader{ctx: ctx, r: r}, buf: make([]byte, blockSize)}
+	defer x.leave()
+	err = x.run()
+	return x.stats, err
+}
+
+// An extractor unpacks one archive.
+type extractor struct {
+	ctx   context.Context
+	root  *os.Root
+	opts  ExtractOptions
+	in    *archiveReader
+	buf   []byte
+	stats TreeStats
+
+	// parent is the directory of the latest entry, which the next one is
+	// likely to be in too; parentName is its path in root.
+	parent     *os.Root
+	parentName string
+	// dirs are the directories whose modes and times are set at the end,
+	// because both would not outlast the unpacking of what is in them.
+	dirs []dirMeta
+}
+
+type dirMeta struct {
+	name string
+	mode fs.FileMode
+	time time.Time
+}
+
+func (x *extractor) run() error {
+	archive := tar.NewReader(x.in)
+	for {
+		x.in.zeros = 0
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			if err := x.end(); err != nil {
+				return err
+			}
+			return x.finishDirs()
+		}
+		if err != nil {
+			return fmt.Errorf("cannot read the archive: %w", err)
+		}
+		if h.Typeflag == tar.TypeXGlobalHeader {
+			continue // comments, as of "git archive"
+		}
+		if err := x.entry(h, archive); err != nil {
+			return x.fail(h, err)
+		}
+	}
+}
+
+// end checks that the archive has its end, two blocks of zeros, which the tar
+// package does not insist on: then a stream that was cut between two entries
+// would look whole. What was read since the last entry's content is, besides
+// the end, at most padding, of less than a block, or the extended header of an
+// entry that is missing, which is no zeros.
+func (x *extractor) end() error {
+	const endSize = 2 * 512
+	if x.in.zeros < endSize {
+		return fmt.Errorf("cannot read the archive: it has no end: %w", io.ErrUnexpectedEOF)
+	}
+	for {
+		_, err := x.in.Read(x.buf)
+		if x.in.other {
+			return errors.New("cannot read the archive: something follows its end")
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("cannot read the archive: %w", err)
+		}
+	}
+}
+
+// archiveReader counts the zeros that it ended with, and ends with its
+// context.
+type archiveReader struct {
+	ctx   context.Context
+	r     io.Reader
+	zeros int64 // in a row, up to now
+	other bool  // whether the latest read gave anything but zeros
+}
+
+func (a *archiveReader) Read(p []byte) (int, error) {
+	if err := a.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := a.r.Read(p)
+	rest := bytes.TrimRight(p[:n], "\x00")
+	if a.other = len(rest) > 0; a.other {
+		a.zeros = 0
+	}
+	a.zeros += int64(n - len(rest))
+	return n, err
+}
+
+// fail names the entry that an error is about, and tells an escape from other
+// errors.
+func (x *extractor) fail(h *tar.Header, err error) error {
+	var pathErr *fs.PathError
+	var linkErr *os.LinkError
+	switch {
+	case x.escapes(err):
+		err = fmt.Errorf("%w through a symbolic link", ErrUnsafeArchive)
+	case x.ctx.Err() != nil:
+		return err
+	case errors.As(err, &pathErr), errors.As(err, &linkErr):
+		err = cause(err)
+	}
+	return &fs.PathError{Op: "extract", Path: h.Name, Err: err}
+}
+
+// escapes reports whether err is the one by which an [os.Root] refuses to be
+// left. The error has no name, so it is compared with one that is provoked.
+func (x *extractor) escapes(err error) bool {
+	_, escape := x.root.Lstat("..")
+	return errors.Is(err, cause(escape))
+}
+
+// entry unpacks one entry.
+func (x *extractor) entry(h *tar.Header, content io.Reader) error {
+	name, err := localName(h.Name)
+	if err != nil {
+		return err
+	}
+	if name == "." {
+		if h.Typeflag != tar.TypeDir {
+			return syscall.EISDIR
+		}
+		return nil // the target itself stays as it is
+	}
+	switch h.Typeflag {
+	case tar.TypeDir:
+		err = x.dir(name, h)
+	case tar.TypeReg:
+		err = x.regular(name, h, content)
+	case tar.TypeSymlink:
+		err = x.symlink(name, h.Linkname)
+	case tar.TypeLink:
+		err = x.hardLink(name, h.Linkname)
+	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
+		err = ErrNotRegular
+	default:
+		err = fmt.Errorf("entries of type %q are not supported", h.Typeflag)
+	}
+	if err == nil {
+		x.stats.Entries++
+	}
+	return err
+}
+
+// localName returns the cleaned name of an entry, unless it leads elsewhere.
+func localName(name string) (string, error) {
+	if strings.IndexByte(name, 0) >= 0 || name == "" {
+		return "", syscall.EINVAL
+	}
+	if path.IsAbs(name) || slices.Contains(strings.Split(name, "/"), "..") || !filepath.IsLocal(filepath.FromSlash(name)) {
+		return "", ErrUnsafeArchive
+	}
+	return path.Clean(name), nil
+}
+
+// finishDirs sets the modes and times of directories, each after those that
+// are in it.
+func (x *extractor) finishDirs() error {
+	slices.SortStableFunc(x.dirs, func(a, b dirMeta) int { return strings.Compare(b.name, a.name) })
+	for _, d := range x.dirs {
+		err := x.root.Chtimes(d.name, time.Time{}, d.time)
+		if err == nil {
+			err = x.root.Chmod(d.name, d.mode)
+		}
+		if err != nil {
+			return x.fail(&tar.Header{Name: d.name}, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+package fsops
+
+import (
+	"archive/tar"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// enter opens the directory that the entry is in, with what is missing of it,
+// and returns the entry's base name. What is done with that name in the
+// directory stays in the target, since the root refuses links that lead out.
+func (x *extractor) enter(name string) (*os.Root, string, error) {
+	dir, base := path.Split(name)
+	dir = path.Clean(dir)
+	if x.parent != nil && x.parentName == dir {
+		return x.parent, base, nil
+	}
+	x.leave()
+	info, err := x.root.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = x.root.MkdirAll(dir, 0o777); err == nil {
+			info, err = x.root.Stat(dir)
+		}
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if !info.IsDir() { // opening a FIFO would block
+		return nil, "", syscall.ENOTDIR
+	}
+	x.parent, err = x.root.OpenRoot(dir)
+	x.parentName = dir
+	return x.parent, base, err
+}
+
+// leave closes what enter opened.
+func (x *extractor) leave() {
+	if x.parent != nil {
+		x.parent.Close()
+	}
+	x.parent = nil
+}
+
+// dir makes a directory, or takes the one that is there. A link to a directory
+// in the target is taken for one.
+func (x *extractor) dir(name string, h *tar.Header) error {
+	parent, base, err := x.enter(name)
+	if err != nil {
+		return err
+	}
+	if err = parent.Mkdir(base, 0o700); errors.Is(err, fs.ErrExist) {
+		err = x.existingDir(parent, name, base)
+	}
+	if err == nil {
+		x.dirs = append(x.dirs, dirMeta{name: name, mode: modeOf(h), time: h.ModTime})
+	}
+	return err
+}
+
+func (x *extractor) existingDir(parent *os.Root, name, base string) error {
+	info, err := x.root.Stat(name)
+	switch {
+	case err == nil && info.IsDir():
+		if info.Mode().Perm()&0o300 == 0o300 {
+			return nil
+		}
+		return x.root.Chmod(name, info.Mode().Perm()|0o700) // until finishDirs
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if err := parent.Remove(base); err != nil {
+		return err
+	}
+	return parent.Mkdir(base, 0o700)
+}
+
+// modeOf returns the mode that a file gets: what an archive says must not
+// make a program run as somebody else.
+func modeOf(h *tar.Header) fs.FileMode {
+	mode := fs.FileMode(h.Mode).Perm()
+	if h.Mode&tarSticky != 0 && h.Typeflag == tar.TypeDir {
+		mode |= fs.ModeSticky
+	}
+	return mode
+}
+
+// regular writes a file under a temporary name, and has it take its place.
+func (x *extractor) regular(name string, h *tar.Header, content io.Reader) error {
+	for key := range h.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") { // a few bytes would fill the disk
+			return fmt.Errorf("sparse entries are not supported")
+		}
+	}
+	parent, base, err := x.enter(name)
+	if err != nil {
+		return err
+	}
+	return x.replace(parent, base, func(temp string) error {
+		file, err := parent.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return err
+		}
+		err = x.fill(file, h, content)
+		if closeErr := file.Close(); err == nil {
+			err = closeErr
+		}
+		if err == nil {
+			err = parent.Chtimes(temp, time.Time{}, h.ModTime)
+		}
+		return err
+	})
+}
+
+// fill writes the content and sets the mode of a file.
+func (x *extractor) fill(file *os.File, h *tar.Header, content io.Reader) error {
+	for {
+		n, err := content.Read(x.buf)
+		if n > 0 {
+			if _, err := file.Write(x.buf[:n]); err != nil {
+				return err
+			}
+			x.stats.Bytes += int64(n)
+		}
+		if errors.Is(err, io.EOF) {
+			return file.Chmod(modeOf(h))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// replace has create make a file under a temporary name, and renames it.
+func (x *extractor) replace(parent *os.Root, base string, create func(temp string) error) error {
+	temp := ".podagent-" + rand.Text()[:10]
+	err := create(temp)
+	if err == nil {
+		err = parent.Rename(temp, base)
+	}
+	if err != nil {
+		_ = parent.Remove(temp)
+		if info, statErr := parent.Lstat(base); statErr == nil && info.IsDir() && errors.Is(err, fs.ErrExist) {
+			return syscall.EISDIR
+		}
+	}
+	return err
+}
+
+// symlink makes a symbolic link.
+func (x *extractor) symlink(name, target string) error {
+	if !x.opts.OutsideLinks {
+		if err := x.checkLink(name, target); err != nil {
+			return err
+		}
+	}
+	parent, base, err := x.enter(name)
+	if err != nil {
+		return err
+	}
+	return x.replace(parent, base, func(temp string) error { return parent.Symlink(target, temp) })
+}
+
+// checkLink refuses a link that leads out of the tree. Its target is looked at
+// as text, which tells the truth only if the link's directory is not itself
+// reached by a link, and if no ".." comes after a name that may be one.
+func (x *extractor) checkLink(name, target string) error {
+	up := 0 // how often the target may go up
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		info, err := x.root.Lstat(dir)
+		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return fmt.Errorf("%w: a link in %q, itself a link, may lead anywhere", ErrUnsafeArchive, dir)
+		}
+		up++
+	}
+	slashed := filepath.ToSlash(target)
+	for part := range strings.SplitSeq(slashed, "/") {
+		switch part {
+		case "", ".":
+		case "..":
+			up--
+		default:
+			up = min(up, 0)
+		}
+	}
+	if up < 0 || path.IsAbs(slashed) || filepath.VolumeName(target) != "" {
+		return fmt.Errorf("%w: it links to %q", ErrUnsafeArchive, target)
+	}
+	return nil
+}
+
+// hardLink makes a second name for a file that is in the tree. A link to a
+// symbolic link could move that to where it leads out.
+func (x *extractor) hardLink(name, target string) error {
+	source, err := localName(target)
+	if err != nil {
+		return err
+	}
+	info, err := x.root.Lstat(source)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("hard link to %q: %w", target, ErrNotRegular)
+	}
+	if source == name {
+		return nil
+	}
+	parent, base, err := x.enter(name)
+	if err != nil {
+		return err
+	}
+	temp := path.Join(path.Dir(name), ".podagent-"+rand.Text()[:10])
+	if err := x.root.Link(source, temp); err != nil {
+		return err
+	}
+	if err = parent.Rename(path.Base(temp), base); err != nil {
+		_ = parent.Remove(path.Base(temp))
+		return err
+	}
+	// Where both names already were the same file, the rename did nothing.
+	if err := parent.Remove(path.Base(temp)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

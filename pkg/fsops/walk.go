@@ -1,0 +1,152 @@
+package fsops
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
+)
+
+// gitDir is the name of the directory that holds a git repository.
+const gitDir = ".git"
+
+// A walkEntry is a file below the directory that is walked.
+type walkEntry struct {
+	// rel is the path below the root, with '/' between its parts; the root
+	// itself is "".
+	rel string
+	// path is where the file is.
+	path string
+	typ  fs.FileMode
+	// err is why a directory could not be read; the walk goes on without it.
+	err error
+}
+
+// walkOptions says what a walker leaves out, each directory with all that is
+// in it. Symbolic links are never followed below the root.
+type walkOptions struct {
+	// noHidden leaves out names that begin with a dot, but for .git.
+	noHidden bool
+	// noGit leaves out .git.
+	noGit bool
+	// ignore, if not nil, is the root's rules for what to leave out.
+	ignore *ignore.Dir
+	// exclude leaves out what matches one of them.
+	exclude globSet
+}
+
+// A walker visits a tree in the order of its paths' bytes, directories before
+// what is in them. It holds one directory's names per level.
+type walker struct {
+	opts  walkOptions
+	stack []*walkDir
+	next  *walkEntry // a directory that is yet to be entered
+	rules *ignore.Dir
+}
+
+type walkDir struct {
+	entry   walkEntry
+	rules   *ignore.Dir
+	entries []fs.DirEntry
+}
+
+// newWalker walks the directory at path.
+func newWalker(path string, opts walkOptions) *walker {
+	return &walker{opts: opts, next: &walkEntry{path: path, typ: fs.ModeDir}, rules: opts.ignore}
+}
+
+// Next returns the next entry, and false at the end. A directory whose content
+// can't be read comes twice, the second time with an error.
+func (w *walker) Next() (walkEntry, bool) {
+	if w.next != nil {
+		dir := *w.next
+		w.next = nil
+		if err := w.enter(dir); err != nil {
+			dir.err = err
+			return dir, true
+		}
+	}
+	for len(w.stack) > 0 {
+		top := w.stack[len(w.stack)-1]
+		if len(top.entries) == 0 {
+			w.stack = w.stack[:len(w.stack)-1]
+			continue
+		}
+		d := top.entries[0]
+		top.entries = top.entries[1:]
+		if e, ok := w.visit(top, d); ok {
+			return e, true
+		}
+	}
+	return walkEntry{}, false
+}
+
+// visit makes the entry for d, unless the options leave it out.
+func (w *walker) visit(dir *walkDir, d fs.DirEntry) (walkEntry, bool) {
+	name := d.Name()
+	e := walkEntry{rel: path.Join(dir.entry.rel, name), path: filepath.Join(dir.entry.path, name), typ: d.Type()}
+	switch {
+	case name == gitDir:
+		if w.opts.noGit {
+			return e, false
+		}
+	case w.opts.noHidden && name[0] == '.',
+		dir.rules != nil && dir.rules.Ignored(name, d.IsDir()):
+		return e, false
+	}
+	if w.opts.exclude.match(e.rel) {
+		return e, false
+	}
+	if d.IsDir() {
+		w.next, w.rules = &e, nil
+		if name != gitDir { // which has no rules of its own
+			w.rules = dir.rules
+		}
+	}
+	return e, true
+}
+
+// enter reads a directory. Its error may concern a part of it alone: the
+// files that could be read are walked.
+func (w *walker) enter(e walkEntry) error {
+	entries, err := os.ReadDir(e.path)
+	if err != nil && e.rel != "" && isGone(err) {
+		err = nil // removed since its name was read
+	}
+	sortAsPaths(entries)
+	dir := &walkDir{entry: e, rules: w.rules, entries: entries}
+	if dir.rules != nil && e.rel != "" {
+		child, rulesErr := dir.rules.Child(path.Base(e.rel))
+		if dir.rules = child; err == nil {
+			err = rulesErr
+		}
+	}
+	w.stack = append(w.stack, dir)
+	return err
+}
+
+// sortAsPaths sorts by the bytes of the paths that lie below: a directory as
+// if its name ended in a slash.
+func sortAsPaths(entries []fs.DirEntry) {
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int {
+		return comparePaths(a.Name(), a.IsDir(), b.Name(), b.IsDir())
+	})
+}
+
+func comparePaths(a string, aDir bool, b string, bDir bool) int {
+	n := min(len(a), len(b))
+	if c := strings.Compare(a[:n], b[:n]); c != 0 || len(a) == len(b) {
+		return c
+	}
+	if len(a) == n && aDir {
+		return int('/') - int(b[n])
+	}
+	if len(b) == n && bDir {
+		return int(a[n]) - int('/')
+	}
+	return len(a) - len(b)
+}

@@ -1,0 +1,177 @@
+package fsops
+
+import (
+	"context"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// A Writer receives the new content of a file. The file stays as it is until
+// [Writer.Commit] succeeds; a Writer that is closed before leaves no trace,
+// nor does one whose process dies, where the platform has unnamed files.
+// It is not for concurrent use.
+type Writer struct {
+	fsys *FS
+	// op and name are what errors report.
+	op, name string
+	opts     WriteOptions
+	// target is the file that name led to when the Writer was made.
+	target string
+	// former is what the target was then; nil if it did not exist.
+	former fs.FileInfo
+	// stamp, if not nil, is what the file gets instead of its former mode.
+	stamp *stamp
+	spool *spool
+	sum   Sum
+	// failed is the first error of Write, after which nothing is committed.
+	failed error
+}
+
+// stamp is the mode and time of a file that is copied.
+type stamp struct {
+	mode    fs.FileMode
+	modTime time.Time
+}
+
+// Create begins to write the file called name, which need not exist; symbolic
+// links are followed to the file that they name. What opts demands, and that
+// the file may be written at all, is checked at once, to spare the caller the
+// transfer, and again by [Writer.Commit].
+//
+// A directory is an error of class EISDIR, what is neither a directory nor a
+// regular file [ErrNotRegular], a file that the caller could not open for
+// writing EACCES. The caller must Close the Writer.
+func (f *FS) Create(name string, opts WriteOptions) (*Writer, error) {
+	return f.create("write", name, opts)
+}
+
+func (f *FS) create(op, name string, opts WriteOptions) (*Writer, error) {
+	path, err := f.resolve(op, name)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{fsys: f, op: op, name: name, opts: opts}
+	if err := w.open(path); err != nil {
+		return nil, pathError(op, name, err)
+	}
+	return w, nil
+}
+
+func (w *Writer) open(path string) error {
+	var err error
+	// A file that must have an etag has a directory.
+	if w.target, err = followTo(path, w.opts.Parents && w.opts.IfMatch == ""); err != nil {
+		return err
+	}
+	if w.former, err = stateOf(w.target); err != nil {
+		return err
+	}
+	if err := w.opts.admit(w.target, w.former); err != nil {
+		return err
+	}
+	perm := w.opts.perm()
+	if w.former != nil {
+		// A spool that has a name must not show what its target hides. It
+		// gets the target's mode at the end.
+		perm = 0o600
+	}
+	w.spool, err = openSpool(filepath.Dir(w.target), perm, w.former != nil)
+	return err
+}
+
+func (o WriteOptions) perm() fs.FileMode {
+	if o.Perm == 0 {
+		return 0o666
+	}
+	return o.Perm
+}
+
+// admit returns nil if the file at path, which is as info says, may be made
+// or replaced.
+func (o WriteOptions) admit(path string, info fs.FileInfo) error {
+	if info == nil {
+		if o.IfMatch != "" {
+			return syscall.ENOENT
+		}
+		return nil
+	}
+	if o.Exclusive {
+		return syscall.EEXIST
+	}
+	if err := mustBeRegular(info); err != nil {
+		return err
+	}
+	if o.IfMatch != "" && o.IfMatch != etag(info) {
+		return ErrChanged
+	}
+	return mayWrite(path)
+}
+
+// Write adds p to the content. An error, such as ENOSPC, is final.
+func (w *Writer) Write(p []byte) (int, error) {
+	if w.spool == nil {
+		return 0, pathError(w.op, w.name, fs.ErrClosed)
+	}
+	if w.failed != nil {
+		return 0, w.failed
+	}
+	n, err := w.spool.file.Write(p)
+	w.sum.add(p[:n])
+	w.failed = pathError(w.op, w.name, err)
+	return n, w.failed
+}
+
+// Commit makes what was written the content of the file, if it has the size
+// and checksum of sum; if not, the error is [ErrChecksum]. Unless the result
+// says InPlace, a reader sees the former content or the new one, never a part.
+//
+// Whatever the error, the file is as before; the one exception is an error of
+// the device in the middle of a write in place. The end of ctx is heeded
+// until the file is about to change. Commit closes the Writer.
+func (w *Writer) Commit(ctx context.Context, sum Sum) (WriteResult, error) {
+	defer w.Close()
+	if err := w.complete(sum); err != nil {
+		return WriteResult{}, err
+	}
+	unlock, err := w.fsys.locks.lock(ctx, w.target)
+	if err != nil {
+		return WriteResult{}, pathError(w.op, w.name, err)
+	}
+	defer unlock()
+	return w.commit(ctx)
+}
+
+// complete returns nil if the content is the one that sum announced.
+func (w *Writer) complete(sum Sum) error {
+	switch {
+	case w.spool == nil:
+		return pathError(w.op, w.name, fs.ErrClosed)
+	case w.failed != nil:
+		return w.failed
+	case sum != w.sum:
+		return pathError(w.op, w.name, ErrChecksum)
+	}
+	return nil
+}
+
+// commit publishes the content. The caller holds the target's lock.
+func (w *Writer) commit(ctx context.Context) (WriteResult, error) {
+	err := ctx.Err()
+	var res WriteResult
+	if err == nil {
+		res, err = w.publish()
+	}
+	return res, pathError(w.op, w.name, err)
+}
+
+// Close discards what was written and not committed. It may be called more
+// than once, and after Commit.
+func (w *Writer) Close() error {
+	if w.spool != nil {
+		w.spool.discard()
+		w.spool = nil
+	}
+	return nil
+}
