@@ -1,0 +1,256 @@
+package podapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+)
+
+// The errors that calls have beside those of the operating system and of
+// fsops. They arrive wrapped; compare with errors.Is.
+var (
+	// ErrUnavailable says that the agent, or the way to it, does not answer.
+	ErrUnavailable = errors.New("agent unavailable")
+	// ErrCut says that a stream ended before its final message.
+	ErrCut = errors.New("stream was cut before its end")
+	// ErrAgentLost says that the agent restarted, and the process is gone.
+	ErrAgentLost = errors.New("agent restarted: the process is lost")
+	// ErrConflict says that an exec id is taken by another command.
+	ErrConflict = errors.New("exec id is in use by another command")
+	// ErrExecExpired says that an exec id is older than the agent's memory,
+	// so that it cannot tell whether the command already ran.
+	ErrExecExpired = errors.New("exec id has expired")
+	// ErrStdinClosed says that a process takes no more standard input.
+	ErrStdinClosed = errors.New("standard input is closed")
+	// ErrStalled says that a reader of output took nothing for too long.
+	ErrStalled = errors.New("reader of output stalled")
+	// ErrUnauthenticated says that the agent does not accept the caller's key.
+	ErrUnauthenticated = errors.New("key not accepted by the agent")
+	// ErrTooLarge says that a message is over [MaxMessage].
+	ErrTooLarge = errors.New("message too large")
+	// ErrVersion says that client and agent are too far apart to understand
+	// each other.
+	ErrVersion = errors.New("incompatible versions")
+)
+
+// A class row ties a class on the wire to the Go error that stands for it and
+// to the code that other languages see. The first row whose error matches is
+// taken, so the narrower come first.
+type class struct {
+	class pb.Class
+	code  codes.Code
+	err   error
+}
+
+var classes = []class{
+	{pb.Class_CLASS_CHANGED, codes.FailedPrecondition, fsops.ErrChanged},
+	{pb.Class_CLASS_CHECKSUM, codes.DataLoss, fsops.ErrChecksum},
+	{pb.Class_CLASS_NOT_REGULAR, codes.FailedPrecondition, fsops.ErrNotRegular},
+	{pb.Class_CLASS_UNSAFE_ARCHIVE, codes.InvalidArgument, fsops.ErrUnsafeArchive},
+	{pb.Class_CLASS_CUT, codes.DataLoss, ErrCut},
+	{pb.Class_CLASS_CONFLICT, codes.AlreadyExists, ErrConflict},
+	{pb.Class_CLASS_AGENT_LOST, codes.Aborted, ErrAgentLost},
+	{pb.Class_CLASS_EXEC_EXPIRED, codes.FailedPrecondition, ErrExecExpired},
+	{pb.Class_CLASS_STDIN_CLOSED, codes.FailedPrecondition, ErrStdinClosed},
+	{pb.Class_CLASS_STALLED, codes.Aborted, ErrStalled},
+	{pb.Class_CLASS_UNAUTHENTICATED, codes.Unauthenticated, ErrUnauthenticated},
+	{pb.Class_CLASS_PROCESS_DONE, codes.FailedPrecondition, os.ErrProcessDone},
+	{pb.Class_CLASS_CANCELLED, codes.Canceled, context.Canceled},
+	{pb.Class_CLASS_DEADLINE, codes.DeadlineExceeded, context.DeadlineExceeded},
+	{pb.Class_CLASS_UNAVAILABLE, codes.Unavailable, ErrUnavailable},
+	{pb.Class_CLASS_NOT_EMPTY, codes.FailedPrecondition, syscall.ENOTEMPTY},
+	{pb.Class_CLASS_NOT_EXIST, codes.NotFound, fs.ErrNotExist},
+	{pb.Class_CLASS_EXIST, codes.AlreadyExists, fs.ErrExist},
+	{pb.Class_CLASS_READ_ONLY, codes.PermissionDenied, syscall.EROFS},
+	{pb.Class_CLASS_PERMISSION, codes.PermissionDenied, fs.ErrPermission},
+	{pb.Class_CLASS_IS_DIRECTORY, codes.FailedPrecondition, syscall.EISDIR},
+	{pb.Class_CLASS_NOT_DIRECTORY, codes.FailedPrecondition, syscall.ENOTDIR},
+	{pb.Class_CLASS_NO_SPACE, codes.ResourceExhausted, syscall.ENOSPC},
+	{pb.Class_CLASS_QUOTA, codes.ResourceExhausted, syscall.EDQUOT},
+	{pb.Class_CLASS_NAME_TOO_LONG, codes.InvalidArgument, syscall.ENAMETOOLONG},
+	{pb.Class_CLASS_LOOP, codes.FailedPrecondition, syscall.ELOOP},
+	{pb.Class_CLASS_CROSS_DEVICE, codes.FailedPrecondition, syscall.EXDEV},
+	{pb.Class_CLASS_BUSY, codes.FailedPrecondition, syscall.EBUSY},
+	{pb.Class_CLASS_TOO_LARGE, codes.OutOfRange, syscall.EFBIG},
+	{pb.Class_CLASS_NOT_EXECUTABLE, codes.FailedPrecondition, syscall.ENOEXEC},
+	{pb.Class_CLASS_IO, codes.DataLoss, syscall.EIO},
+	{pb.Class_CLASS_EXHAUSTED, codes.ResourceExhausted, syscall.EMFILE},
+	{pb.Class_CLASS_EXHAUSTED, codes.ResourceExhausted, syscall.ENFILE},
+	{pb.Class_CLASS_EXHAUSTED, codes.ResourceExhausted, syscall.EAGAIN},
+	{pb.Class_CLASS_EXHAUSTED, codes.ResourceExhausted, syscall.ENOMEM},
+	{pb.Class_CLASS_INVALID, codes.InvalidArgument, syscall.EINVAL},
+	{pb.Class_CLASS_UNSUPPORTED, codes.Unimplemented, errors.ErrUnsupported},
+}
+
+// errnos are the system errors that a class stands for where the class's own
+// error is a wider one, so that what comes back is what the call would have
+// given locally: an errno that also matches fs.ErrNotExist.
+var errnos = map[pb.Class]syscall.Errno{
+	pb.Class_CLASS_NOT_EXIST:  syscall.ENOENT,
+	pb.Class_CLASS_EXIST:      syscall.EEXIST,
+	pb.Class_CLASS_PERMISSION: syscall.EACCES,
+}
+
+// EncodeError returns err as it travels: its class, and the operation and the
+// paths that it names. It and [DecodeError] are the only mapping of errors.
+func EncodeError(err error) *pb.Error {
+	e := &pb.Error{Message: text(err.Error())}
+	var pathErr *fs.PathError
+	var linkErr *os.LinkError
+	switch {
+	case errors.As(err, &linkErr):
+		e.Op, e.Path, e.Path2 = linkErr.Op, []byte(linkErr.Old), []byte(linkErr.New)
+		e.Message = text(linkErr.Err.Error())
+	case errors.As(err, &pathErr):
+		e.Op, e.Path = pathErr.Op, []byte(pathErr.Path)
+		e.Message = text(pathErr.Err.Error())
+	}
+	var patternErr *fsops.PatternError
+	var editErr *fsops.EditError
+	switch {
+	case errors.As(err, &patternErr):
+		e.Class = pb.Class_CLASS_PATTERN
+		e.Pattern = &pb.PatternDetail{Pattern: []byte(patternErr.Pattern), Offset: int64(patternErr.Offset), Message: text(patternErr.Msg)}
+	case errors.As(err, &editErr):
+		e.Class = pb.Class_CLASS_EDIT
+		e.Edit = &pb.EditDetail{Index: int64(editErr.Index), Count: int64(editErr.Count), Hint: text(editErr.Hint)}
+	default:
+		e.Class = classOf(err).class
+	}
+	return e
+}
+
+// text returns s as the wire's strings must be: UTF-8, and short enough for
+// the headers that carry a status.
+func text(s string) string {
+	const most = 1 << 10
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// classOf returns the row of the first class that err belongs to.
+func classOf(err error) class {
+	for _, c := range classes {
+		if errors.Is(err, c.err) {
+			return c
+		}
+	}
+	return class{pb.Class_CLASS_UNSPECIFIED, codes.Unknown, nil}
+}
+
+// DecodeError returns the Go error that e stands for: the one that the same
+// operation would have given locally.
+func DecodeError(e *pb.Error) error {
+	err := decodeCause(e)
+	switch {
+	case e.Path2 != nil:
+		return &os.LinkError{Op: e.Op, Old: string(e.Path), New: string(e.Path2), Err: err}
+	case e.Op != "":
+		return &fs.PathError{Op: e.Op, Path: string(e.Path), Err: err}
+	}
+	return err
+}
+
+func decodeCause(e *pb.Error) error {
+	switch {
+	case e.Pattern != nil:
+		return &fsops.PatternError{Pattern: string(e.Pattern.Pattern), Offset: int(e.Pattern.Offset), Msg: e.Pattern.Message}
+	case e.Edit != nil:
+		return &fsops.EditError{Index: int(e.Edit.Index), Count: int(e.Edit.Count), Hint: e.Edit.Hint}
+	}
+	cause := classError(e.Class)
+	switch {
+	case cause == nil:
+		return errors.New(e.Message)
+	case e.Message == "" || cause.Error() == e.Message:
+		return cause
+	}
+	return &remoteError{msg: e.Message, cause: cause}
+}
+
+// classError returns the Go error of a class, nil for a class that this
+// client does not know.
+func classError(want pb.Class) error {
+	if errno, ok := errnos[want]; ok {
+		return errno
+	}
+	for _, c := range classes {
+		if c.class == want {
+			return c.err
+		}
+	}
+	return nil
+}
+
+// A remoteError has the agent's words and the class's identity.
+type remoteError struct {
+	msg   string
+	cause error
+}
+
+func (e *remoteError) Error() string { return e.msg }
+func (e *remoteError) Unwrap() error { return e.cause }
+
+// Status returns err as the gRPC status that a handler returns, with the
+// encoded error as its detail. A nil error stays nil; a status stays as it is.
+func Status(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	code := codes.InvalidArgument
+	e := EncodeError(err)
+	if e.Pattern == nil && e.Edit == nil {
+		code = classOf(err).code
+	} else if e.Edit != nil {
+		code = codes.FailedPrecondition
+	}
+	st, detailErr := status.New(code, text(err.Error())).WithDetails(e)
+	if detailErr != nil {
+		return status.Error(code, text(err.Error()))
+	}
+	return st.Err()
+}
+
+// FromStatus returns the error that a call's status stands for: the decoded
+// detail where there is one, otherwise what the transport had to say.
+func FromStatus(err error) error {
+	st, ok := status.FromError(err)
+	if !ok || err == nil {
+		return err
+	}
+	for _, d := range st.Details() {
+		if e, ok := d.(*pb.Error); ok {
+			return DecodeError(e)
+		}
+	}
+	if cause, ok := transportErrors[st.Code()]; ok {
+		return fmt.Errorf("%w: %s", cause, st.Message())
+	}
+	return fmt.Errorf("%s: %s", st.Code(), st.Message())
+}
+
+// transportErrors are what codes mean that no handler attached a detail to.
+var transportErrors = map[codes.Code]error{
+	codes.Canceled:          context.Canceled,
+	codes.DeadlineExceeded:  context.DeadlineExceeded,
+	codes.Unavailable:       ErrUnavailable,
+	codes.ResourceExhausted: ErrTooLarge,
+	codes.Unimplemented:     errors.ErrUnsupported,
+	codes.Unauthenticated:   ErrUnauthenticated,
+	codes.InvalidArgument:   syscall.EINVAL,
+}

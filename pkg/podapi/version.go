@@ -1,0 +1,20 @@
+package podapi
+
+import "runtime/debug"
+
+// version is set by the linker (see the Makefile).
+var version string
+
+// Version returns the version of the program that this package is linked
+// into: what the linker was told, or what Go knows of the module; "devel" if
+// neither knows.
+func Version() string {
+	if version != "" {
+		return version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "devel"
+	}
+	return info.Main.Version
+}

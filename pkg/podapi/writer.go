@@ -1,0 +1,121 @@
+package podapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+
+	"google.golang.org/grpc"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+)
+
+// Writer writes a file of the sandbox. Nothing of it is seen there before
+// Commit, or Close, has succeeded; not for concurrent use.
+type Writer struct {
+	name   string
+	stream grpc.ClientStreamingClient[pb.WriteRequest, pb.WriteResponse]
+	cancel context.CancelFunc
+	sum    checksum
+	err    error // what ended the write, if anything did
+}
+
+// errWriterDone is what a Writer says after Commit, Close or Abort.
+var errWriterDone = errors.New("writer is closed")
+
+// Create begins to write a file. The write ends with Commit or Close, or
+// leaves everything as it was: by Abort, or by ctx.
+func (c *Client) Create(ctx context.Context, name string, opts fsops.WriteOptions) (*Writer, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	stream, err := c.files.Write(ctx)
+	if err != nil {
+		cancel()
+		return nil, pathError("write", name, err)
+	}
+	w := &Writer{name: name, stream: stream, cancel: cancel}
+	header := &pb.WriteHeader{
+		Path: []byte(name), Perm: uint32(opts.Perm), Exclusive: opts.Exclusive,
+		IfMatch: opts.IfMatch, Parents: opts.Parents, Sync: opts.Sync,
+	}
+	if err := w.send(&pb.WriteRequest{Kind: &pb.WriteRequest_Header{Header: header}}); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// send sends one message. When the agent has ended the call, its reason is
+// the error, and stays it.
+func (w *Writer) send(m *pb.WriteRequest) error {
+	err := w.stream.Send(m)
+	if err == nil {
+		return nil
+	}
+	if err == io.EOF {
+		_, err = w.stream.CloseAndRecv()
+	}
+	w.cancel()
+	w.err = pathError("write", w.name, err)
+	return w.err
+}
+
+// Write sends data. An error of the agent, such as a full disk, may come with
+// a later Write or with Commit.
+func (w *Writer) Write(data []byte) (int, error) {
+	n := 0
+	for n < len(data) {
+		if w.err != nil {
+			return n, w.err
+		}
+		chunk := data[n:min(n+ChunkSize, len(data))]
+		w.sum.add(chunk)
+		if err := w.send(&pb.WriteRequest{Kind: &pb.WriteRequest_Data{Data: chunk}}); err != nil {
+			return n, err
+		}
+		n += len(chunk)
+	}
+	return n, w.err
+}
+
+// ReadFrom sends all of r in chunks of [ChunkSize].
+func (w *Writer) ReadFrom(r io.Reader) (int64, error) {
+	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, make([]byte, ChunkSize))
+}
+
+// Commit ends the content and has the agent put it in its place.
+func (w *Writer) Commit() (fsops.WriteResult, error) {
+	if w.err != nil {
+		return fsops.WriteResult{}, w.err
+	}
+	if err := w.send(&pb.WriteRequest{Kind: &pb.WriteRequest_End{End: &pb.WriteEnd{Sum: sumToProto(w.sum.sum)}}}); err != nil {
+		return fsops.WriteResult{}, err
+	}
+	r, err := w.stream.CloseAndRecv()
+	w.cancel()
+	if err != nil {
+		w.err = pathError("write", w.name, cutError(err))
+		return fsops.WriteResult{}, w.err
+	}
+	w.err = &fs.PathError{Op: "write", Path: w.name, Err: errWriterDone}
+	return writeResultFromProto(r), nil
+}
+
+// Close commits, for callers that need an io.WriteCloser. After Commit or
+// Abort it does nothing.
+func (w *Writer) Close() error {
+	if errors.Is(w.err, errWriterDone) {
+		return nil
+	}
+	_, err := w.Commit()
+	return err
+}
+
+// Abort gives the write up: the file stays as it was. After Commit or Close
+// it does nothing.
+func (w *Writer) Abort() {
+	w.cancel()
+	if w.err == nil {
+		w.err = &fs.PathError{Op: "write", Path: w.name, Err: errWriterDone}
+	}
+}
