@@ -1,0 +1,208 @@
+package proc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// hung is how long a test waits for what must come: reaching it is a failure.
+const hung = 2 * time.Minute
+
+const testPath = "PATH=/usr/local/bin:/usr/bin:/bin"
+
+// newManager returns a manager whose limits were adapted.
+func newManager(t testing.TB, adapt ...func(*limits)) *Manager {
+	t.Helper()
+	m := NewManager(nil)
+	for _, f := range adapt {
+		f(&m.lim)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), hung)
+		defer cancel()
+		m.Shutdown(ctx)
+	})
+	return m
+}
+
+func testContext(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), hung)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func newID(t testing.TB) string {
+	t.Helper()
+	id, err := uuid.NewV7()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id.String()
+}
+
+func idAt(t testing.TB, at time.Time) string {
+	t.Helper()
+	id, err := uuid.NewV7()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ms := at.UnixMilli()
+	for i := range 6 {
+		id[i] = byte(ms >> (8 * (5 - i)))
+	}
+	return id.String()
+}
+
+// argv completes a spec of a command.
+func argv(t testing.TB, args ...string) Spec {
+	t.Helper()
+	return Spec{ID: newID(t), Argv: args, Dir: "/", Env: []string{testPath}}
+}
+
+// shell completes a spec of a script for sh.
+func shell(t testing.TB, script string) Spec {
+	t.Helper()
+	return argv(t, "sh", "-c", script)
+}
+
+func start(t testing.TB, m *Manager, spec Spec) *Process {
+	t.Helper()
+	p, started, err := m.Start(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !started {
+		t.Fatal("Start attached to another process")
+	}
+	return p
+}
+
+type result struct {
+	stdout, stderr bytes.Buffer
+	omitted        [2]int64
+	status         Status
+}
+
+// collect reads a process to its end from the given offsets, and checks that
+// the events follow each other.
+func collect(ctx context.Context, p *Process, stdout, stderr int64) (*result, error) {
+	r := &result{}
+	next := [2]int64{stdout, stderr}
+	ended := false
+	for ev, err := range p.Attach(ctx, stdout, stderr) {
+		if err != nil {
+			return r, err
+		}
+		if ended {
+			return r, errors.New("an event followed the status")
+		}
+		if ev.Status != nil {
+			r.status, ended = *ev.Status, true
+			continue
+		}
+		i := ev.Stream - Stdout
+		if ev.Offset != next[i]+ev.Omitted {
+			return r, errors.New("an event does not follow the last one")
+		}
+		next[i] = ev.Offset + int64(len(ev.Data))
+		r.omitted[i] += ev.Omitted
+		[]*bytes.Buffer{&r.stdout, &r.stderr}[i].Write(ev.Data)
+	}
+	if !ended {
+		return r, io.ErrUnexpectedEOF
+	}
+	return r, nil
+}
+
+func run(t testing.TB, m *Manager, spec Spec) *result {
+	t.Helper()
+	return finish(t, start(t, m, spec))
+}
+
+func finish(t testing.TB, p *Process) *result {
+	t.Helper()
+	r, err := collect(testContext(t), p, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// fifo makes a named pipe for a process to meet the test at.
+func fifo(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// receive reads what a process writes into a fifo.
+func receive(t testing.TB, path string) string {
+	t.Helper()
+	type answer struct {
+		b   []byte
+		err error
+	}
+	c := make(chan answer, 1)
+	go func() {
+		b, err := os.ReadFile(path)
+		c <- answer{b, err}
+	}()
+	select {
+	case a := <-c:
+		if a.err != nil {
+			t.Fatal(a.err)
+		}
+		return strings.TrimSpace(string(a.b))
+	case <-time.After(hung):
+		t.Fatalf("nothing came through %s", path)
+		return ""
+	}
+}
+
+func receivePID(t testing.TB, path string) int {
+	t.Helper()
+	pid, err := strconv.Atoi(receive(t, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// send lets a process that reads from a fifo go on.
+func send(t testing.TB, path string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// isAlive reports whether a process runs: a zombie that nobody has reaped yet
+// does not.
+func isAlive(pid int) bool {
+	m, ok := readMember(pid, make([]byte, statSize))
+	return ok && m.alive()
+}
+
+func eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(hung); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s did not happen", what)
+		}
+	}
+}

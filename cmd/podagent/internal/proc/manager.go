@@ -1,0 +1,199 @@
+package proc
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Manager starts processes and keeps them until they are forgotten: the oldest
+// of those that ended, when there are more than [KeptProcesses] or it ended
+// more than [Retention] ago. Its methods may be called concurrently.
+type Manager struct {
+	log     *slog.Logger
+	lim     limits
+	buffers *buffers
+
+	mu      sync.Mutex
+	entries map[string]*entry
+	running int
+	// lastEnd is when a process last ended.
+	lastEnd time.Time
+	closing bool
+	// starts counts the starts under way.
+	starts sync.WaitGroup
+	kept   kept
+}
+
+// entry is a process under its id, from the moment that its start is tried.
+type entry struct {
+	uuid   uuid.UUID
+	digest [sha256.Size]byte
+	// ready is closed when process or err is set.
+	ready   chan struct{}
+	process *Process
+	err     error
+}
+
+// NewManager returns a manager without processes. It marks all descriptors
+// that the agent has as close-on-exec, so that no process inherits one. A nil
+// log discards.
+func NewManager(log *slog.Logger) *Manager {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	closeOnExec()
+	return &Manager{
+		log:     log,
+		lim:     defaultLimits(),
+		buffers: &buffers{},
+		entries: map[string]*entry{},
+	}
+}
+
+// Start starts a process. If one with the same id and an equal spec was
+// started before it returns that one, and started is false; with another spec
+// it is [ErrConflict]. A spec that makes no sense is [syscall.EINVAL]; an id
+// whose process may have been forgotten is [ErrTooOld].
+//
+// A command or a directory that can't be used is an [*fs.PathError] with the
+// Op "exec" or "chdir". A start that failed leaves nothing behind and may be
+// repeated.
+func (m *Manager) Start(spec Spec) (p *Process, started bool, err error) {
+	id, err := spec.validate()
+	if err != nil {
+		return nil, false, err
+	}
+	e, mine, err := m.claim(spec.ID, id, spec.digest())
+	if err != nil {
+		return nil, false, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
+	}
+	if !mine {
+		<-e.ready
+		return e.process, false, e.err
+	}
+	p, err = m.launch(&spec)
+	m.settle(spec.ID, e, p, err)
+	if err != nil {
+		return nil, false, err
+	}
+	p.run()
+	m.log.Debug("process started", "exec", p.id, "pid", p.pid)
+	return p, true, nil
+}
+
+// claim returns the entry of an id, and whether the caller made it and has to
+// settle it.
+func (m *Manager) claim(name string, id uuid.UUID, digest [sha256.Size]byte) (e *entry, mine bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sweep(time.Now())
+	if e = m.entries[name]; e != nil {
+		if e.digest != digest {
+			return nil, false, ErrConflict
+		}
+		return e, false, nil
+	}
+	if m.closing {
+		return nil, false, ErrShutdown
+	}
+	if m.graves().refuses(id, time.Now()) {
+		return nil, false, ErrTooOld
+	}
+	e = &entry{uuid: id, digest: digest, ready: make(chan struct{})}
+	m.entries[name] = e
+	m.starts.Add(1)
+	return e, true, nil
+}
+
+func (m *Manager) settle(name string, e *entry, p *Process, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e.process, e.err = p, err
+	if err != nil {
+		delete(m.entries, name)
+	} else {
+		m.running++
+	}
+	close(e.ready)
+	m.starts.Done()
+}
+
+// Get returns the process with this id, running or ended. The error wraps
+// [fs.ErrNotExist].
+func (m *Manager) Get(id string) (*Process, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sweep(time.Now())
+	if e := m.entries[id]; e != nil && e.process != nil {
+		return e.process, nil
+	}
+	return nil, fmt.Errorf("cannot find exec %q: %w", id, fs.ErrNotExist)
+}
+
+// List describes all processes, the oldest first.
+func (m *Manager) List() []Info {
+	m.mu.Lock()
+	m.sweep(time.Now())
+	all := m.processes()
+	m.mu.Unlock()
+	slices.SortFunc(all, func(a, b *Process) int { return a.started.Compare(b.started) })
+	infos := make([]Info, len(all))
+	for i, p := range all {
+		infos[i] = p.info()
+		infos[i].Argv = slices.Clone(p.argv)
+	}
+	return infos
+}
+
+func (m *Manager) processes() []*Process {
+	all := make([]*Process, 0, len(m.entries))
+	for _, e := range m.entries {
+		if e.process != nil {
+			all = append(all, e.process)
+		}
+	}
+	return all
+}
+
+// Forget drops the output and the status of an ended process. A process that
+// runs is [syscall.EBUSY], one that is not known [fs.ErrNotExist]. Descendants
+// that outlived the process are not touched.
+func (m *Manager) Forget(id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entries[id]
+	if e == nil || e.process == nil {
+		return fmt.Errorf("cannot forget exec %q: %w", id, fs.ErrNotExist)
+	}
+	if !m.kept.has(e.process) {
+		return fmt.Errorf("cannot forget exec %s: it still runs: %w", id, syscall.EBUSY)
+	}
+	m.forget(e.process, time.Now())
+	return nil
+}
+
+// Running is the number of processes whose status is not known yet.
+func (m *Manager) Running() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.running
+}
+
+// LastActive is when a process last ran: now while one does, else when the
+// last one ended. It is zero if there never was one.
+func (m *Manager) LastActive() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.running > 0 {
+		return time.Now()
+	}
+	return m.lastEnd
+}

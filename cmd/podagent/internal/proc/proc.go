@@ -1,0 +1,136 @@
+// Package proc starts processes and keeps them: their output in a journal
+// with byte offsets, their standard input, their signals and their end.
+//
+// A process belongs to the sandbox and not to the call that started it: it
+// runs on when nobody listens. Readers attach by offset ([Process.Attach]) and
+// get every byte after it exactly once. A non-zero exit is a result
+// ([Status]), never an error.
+//
+// Each process leads a session of its own and carries a marker in its
+// environment ([MarkerEnv]), by which [Process.Signal] and timeouts also find
+// descendants that left its process group.
+//
+// An output is what arrived until the process ended and its drain ([Drain])
+// was over. A descendant that outlives the process may go on writing: that is
+// read, so that it does not get SIGPIPE, and discarded.
+//
+// The package is for Linux, and knows neither gRPC nor the contract.
+package proc
+
+import (
+	"errors"
+	"time"
+)
+
+// MarkerEnv is the environment variable that holds the exec id in every
+// process that was started for it, and in its descendants.
+const MarkerEnv = "PODAGENT_EXEC_ID"
+
+var (
+	// ErrConflict says that the exec id is taken by a process with another
+	// spec.
+	ErrConflict = errors.New("exec id is in use by another command")
+	// ErrStdinClosed says that standard input was closed, or never open.
+	ErrStdinClosed = errors.New("standard input is closed")
+	// ErrStalled says that a reader was detached because it took nothing for
+	// [StallLimit] and held up the process. It can attach again, by offset.
+	ErrStalled = errors.New("reader was detached: it took no output for too long")
+	// ErrTooOld says that an exec id cannot be started, because its process
+	// may have run before and been forgotten since.
+	ErrTooOld = errors.New("exec id is older than the memory of ended processes")
+	// ErrShutdown says that the manager starts nothing any more.
+	ErrShutdown = errors.New("the agent is shutting down")
+)
+
+// Spec says what to start.
+type Spec struct {
+	// ID is the exec id, chosen by the client: a UUIDv7. A second Start with
+	// the same id and an equal spec returns the process of the first.
+	ID string
+	// Argv is the command and its arguments. A command without a slash is
+	// looked up in the PATH of Env. Argv and Script exclude each other.
+	Argv []string
+	// Script is run by bash, or by sh where there is no bash. Its length is
+	// not limited by the kernel's limit for one argument.
+	Script string
+	// Dir is the working directory, absolute.
+	Dir string
+	// Env is the whole environment, as NAME=VALUE; the marker is added.
+	Env []string
+	// Stdin opens standard input; otherwise it is /dev/null.
+	Stdin bool
+	// Timeout ends the process after so long; 0 means never.
+	Timeout time.Duration
+}
+
+// Reason says why a process ended.
+type Reason int
+
+// The reasons are a closed set. The zero Reason comes only with an error: it
+// is not known how the process ended.
+const (
+	// Exited: the process ended by itself, with Code.
+	Exited Reason = iota + 1
+	// Signalled: Signal ended it.
+	Signalled
+	// TimedOut: its timeout passed while it ran, however it ended then.
+	TimedOut
+	// OutOfMemory is reserved: nothing reports it yet.
+	OutOfMemory
+)
+
+// Status is how a process ended.
+type Status struct {
+	Reason Reason
+	// Code is the exit code, 128 plus the signal's number where a signal
+	// ended the process.
+	Code int
+	// Signal is the number of the signal that ended the process, 0 if none.
+	Signal int
+	// OutputOpen says that output was still held open, by a descendant, when
+	// the drain after the process's end was over.
+	OutputOpen bool
+	// Stdout and Stderr are the total numbers of bytes written to each until
+	// the end.
+	Stdout, Stderr int64
+	// Wall, User and System are the times that the process took, MaxRSS its
+	// peak resident memory in bytes, which the kernel never counts as less
+	// than the agent's own.
+	Wall, User, System time.Duration
+	MaxRSS             int64
+}
+
+// Info describes a process for a list.
+type Info struct {
+	ID      string
+	PID     int
+	Argv    []string
+	Script  string
+	Started time.Time
+	// Status is nil while the process runs.
+	Status *Status
+}
+
+// Stream is one of a process's outputs.
+type Stream int
+
+// The outputs.
+const (
+	Stdout Stream = iota + 1
+	Stderr
+)
+
+// Event is what an attached reader gets: output, or the end.
+type Event struct {
+	// Stream says which output Data belongs to.
+	Stream Stream
+	// Offset is the position of Data in its stream, in bytes from the start.
+	Offset int64
+	// Data is valid until the iteration goes on.
+	Data []byte
+	// Omitted is the number of bytes before Offset that the journal no longer
+	// had.
+	Omitted int64
+	// Status is set in the last event, and only there.
+	Status *Status
+}

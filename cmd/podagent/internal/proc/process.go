@@ -1,0 +1,92 @@
+package proc
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Process is a process that was started, running or ended. Its methods may be
+// called concurrently, also after the [Manager] has forgotten it.
+type Process struct {
+	id      string
+	pid     int
+	argv    []string
+	script  string
+	started time.Time
+	timeout time.Duration
+
+	lim   *limits
+	log   *slog.Logger
+	ended func(*Process)
+	child *child
+	in    *input
+	out   *output
+
+	// gone is closed when the process has ended, done when its output is
+	// complete too.
+	gone, done chan struct{}
+	// result is valid once done is closed.
+	result ending
+
+	mu       sync.Mutex
+	exited   time.Time
+	timedOut bool
+	timer    *time.Timer
+	// pins are held by those who rely on the pid: the process is reaped only
+	// when there are none. New ones are taken only before exited is set.
+	pins sync.WaitGroup
+
+	// Guarded by the Manager: what the process weighs once it has ended.
+	journalWeight, commandWeight int
+}
+
+// ID returns the exec id.
+func (p *Process) ID() string { return p.id }
+
+// PID returns the process's number. It may be another's after the end.
+func (p *Process) PID() int { return p.pid }
+
+// Wait waits until the process has ended and its output is complete. It does
+// not take output: see [AttachGrace] for how long the process then waits for a
+// reader. Its error is that of ctx, or says why the status is not known.
+func (p *Process) Wait(ctx context.Context) (Status, error) {
+	select {
+	case <-p.done:
+		return p.result.status, p.result.err
+	default:
+	}
+	select {
+	case <-p.done:
+		return p.result.status, p.result.err
+	case <-ctx.Done():
+		return Status{}, ctx.Err()
+	}
+}
+
+// info describes the process for a list.
+func (p *Process) info() Info {
+	i := Info{ID: p.id, PID: p.pid, Argv: p.argv, Script: p.script, Started: p.started}
+	select {
+	case <-p.done:
+		status := p.result.status
+		i.Status = &status
+	default:
+	}
+	return i
+}
+
+// pin keeps the process from being reaped until unpin. It fails if the process
+// has ended.
+func (p *Process) pin() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.exited.IsZero() {
+		return false
+	}
+	p.pins.Add(1)
+	return true
+}
+
+func (p *Process) unpin() { p.pins.Done() }

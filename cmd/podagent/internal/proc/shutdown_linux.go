@@ -1,0 +1,83 @@
+package proc
+
+import (
+	"context"
+	"syscall"
+)
+
+// Shutdown refuses new starts ([ErrShutdown]) and ends all processes with
+// their descendants, also those that outlived their process: SIGTERM, SIGKILL
+// after [KillGrace] or when ctx ends, whichever is first. It returns when all
+// have ended and their output is complete; after the end of ctx it waits for
+// that no longer than [KillGrace].
+func (m *Manager) Shutdown(ctx context.Context) {
+	running := m.close()
+	t, unpin := m.allTrees(running)
+	if err := t.signal(syscall.SIGTERM); err != nil {
+		m.log.Warn("cannot signal all processes", "error", err)
+	}
+	grace, cancel := context.WithTimeout(ctx, m.lim.killGrace)
+	awaitAll(grace, running, func(p *Process) chan struct{} { return p.gone })
+	cancel()
+	t.kill()
+	unpin()
+	m.awaitDone(ctx, running)
+}
+
+// close refuses new starts, and returns the processes that run.
+func (m *Manager) close() []*Process {
+	m.mu.Lock()
+	m.closing = true
+	if m.kept.timer != nil {
+		m.kept.timer.Stop()
+		m.kept.timer = nil
+	}
+	m.mu.Unlock()
+	m.starts.Wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.processes()
+}
+
+// allTrees is the trees of all processes. Those that still run are pinned;
+// of the others only the marker is left to tell their descendants by.
+func (m *Manager) allTrees(all []*Process) (t *tree, unpin func()) {
+	t = newTree(m.log)
+	var pinned []*Process
+	for _, p := range all {
+		t.ids[p.id] = true
+		if p.pin() {
+			t.leaders[p.pid] = true
+			pinned = append(pinned, p)
+		}
+	}
+	return t, func() {
+		for _, p := range pinned {
+			p.unpin()
+		}
+	}
+}
+
+// awaitDone waits until the output of all processes is complete.
+func (m *Manager) awaitDone(ctx context.Context, all []*Process) {
+	done := func(p *Process) chan struct{} { return p.done }
+	if awaitAll(ctx, all, done) {
+		return
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.lim.killGrace)
+	defer cancel()
+	if !awaitAll(last, all, done) {
+		m.log.Error("cannot wait any longer for all processes to end")
+	}
+}
+
+func awaitAll(ctx context.Context, all []*Process, event func(*Process) chan struct{}) bool {
+	for _, p := range all {
+		select {
+		case <-event(p):
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}

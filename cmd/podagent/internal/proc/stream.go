@@ -1,0 +1,188 @@
+package proc
+
+import (
+	"errors"
+	"os"
+	"time"
+)
+
+// stream is one output of a process. A goroutine, the pump, moves it from its
+// pipe to its journal.
+type stream struct {
+	out    *output
+	index  int
+	source *source
+	// complete is closed when everything that belongs to the stream is in the
+	// journal.
+	complete chan struct{}
+	// space wakes the pump when a reader has taken something.
+	space chan struct{}
+	// timer serves the pump while it waits for space.
+	timer *time.Timer
+	drain drain
+
+	// Guarded by out.mu.
+	journal journal
+	// open says that a descendant held the pipe open when the stream was
+	// complete.
+	open bool
+	// exited is when the process ended; zero while it runs.
+	exited time.Time
+}
+
+func newStream(o *output, index int, src *source) *stream {
+	return &stream{
+		out:      o,
+		index:    index,
+		source:   src,
+		complete: make(chan struct{}),
+		space:    make(chan struct{}, 1),
+		journal:  journal{limit: JournalSize},
+	}
+}
+
+// pump fills the journal until the output ends, or the process has ended and
+// its drain is over. What comes after that is read and discarded, so that a
+// descendant which still writes does not get SIGPIPE, for as long as it lives.
+func (s *stream) pump() {
+	defer s.source.file.Close()
+	for !s.drained() {
+		err := s.source.read(s.append)
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			// Pipes have no errors besides their end.
+			s.finish(false)
+			return
+		}
+	}
+	s.finish(true)
+	s.source.file.SetReadDeadline(time.Time{})
+	for {
+		if err := s.source.read(func([]byte) {}); err != nil {
+			return
+		}
+	}
+}
+
+func (s *stream) finish(open bool) {
+	s.out.mu.Lock()
+	s.open = open
+	s.out.mu.Unlock()
+	close(s.complete)
+}
+
+// append adds b to the journal, waiting for the readers where it must.
+func (s *stream) append(b []byte) {
+	o := s.out
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(b) > 0 {
+		n := min(len(b), o.room(s.index))
+		if n == 0 {
+			s.awaitSpace()
+			continue
+		}
+		s.journal.append(b[:n])
+		b = b[n:]
+		o.wakeReaders()
+	}
+}
+
+// awaitSpace waits until a reader has taken something, left, or had its time.
+// The caller holds the lock of the output, which is released meanwhile.
+func (s *stream) awaitSpace() {
+	o := s.out
+	begun := time.Now()
+	until := o.heldUntil(s.index)
+	o.mu.Unlock()
+	s.sleep(until)
+	o.mu.Lock()
+	now := time.Now()
+	o.expire(now, func(at [2]int64) bool {
+		return at[s.index]+unread <= s.journal.end
+	})
+	s.drain.pause(s.exited, begun, now)
+}
+
+func (s *stream) sleep(until time.Time) {
+	if until.IsZero() {
+		<-s.space
+		return
+	}
+	if s.timer == nil {
+		s.timer = time.NewTimer(time.Until(until))
+	} else {
+		s.timer.Reset(time.Until(until))
+	}
+	defer s.timer.Stop()
+	select {
+	case <-s.space:
+	case <-s.timer.C:
+	}
+}
+
+// processEnded starts the drain.
+func (s *stream) processEnded(now time.Time) {
+	s.out.mu.Lock()
+	s.exited = now
+	s.out.mu.Unlock()
+	s.source.file.SetReadDeadline(now.Add(s.out.lim.drain))
+}
+
+// drained reports whether the process has ended and its drain is over. If it
+// has ended and the drain goes on, the next read waits for its rest only.
+func (s *stream) drained() bool {
+	s.out.mu.Lock()
+	exited, end := s.exited, s.journal.end
+	s.out.mu.Unlock()
+	if exited.IsZero() {
+		return false
+	}
+	left, over := s.drain.left(exited, end, s.out.lim.drain, s.source.pending)
+	if !over {
+		s.source.file.SetReadDeadline(time.Now().Add(left))
+	}
+	return over
+}
+
+// drain decides when a stream is complete although its pipe is still open.
+// Only the pump uses it.
+//
+// The bytes that were in the pipe when the process ended are the process's
+// own: they are waited for however slow the readers are. After those, time
+// runs only while no reader holds the pump up, so that a pipeline's last
+// command can finish; but then a descendant that never stops writing may add
+// no more than DrainBytes.
+type drain struct {
+	counted bool
+	// owned is the offset up to which the bytes are the process's own.
+	owned int64
+	// paused is how long readers held the pump up since the process ended.
+	paused time.Duration
+}
+
+// pause notes that readers held the pump up from begun to now.
+func (d *drain) pause(exited, begun, now time.Time) {
+	if exited.IsZero() {
+		return
+	}
+	if begun.Before(exited) {
+		begun = exited
+	}
+	d.paused += now.Sub(begun)
+}
+
+// left is how long the drain still runs.
+func (d *drain) left(exited time.Time, end int64, limit time.Duration, pending func() int64) (time.Duration, bool) {
+	if !d.counted {
+		// The pump asks, between two reads: no byte is on its way.
+		d.counted = true
+		d.owned = end + pending()
+	}
+	if end < d.owned {
+		return limit, false
+	}
+	elapsed := time.Since(exited)
+	endless := elapsed >= limit && end >= d.owned+DrainBytes
+	left := limit - (elapsed - d.paused)
+	return left, left <= 0 || endless
+}
