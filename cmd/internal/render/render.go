@@ -1,0 +1,52 @@
+// Package render prints the results of searches, for both programs: as people
+// know them from ripgrep, or as JSON lines.
+package render
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"io/fs"
+	"unicode/utf8"
+)
+
+// Text is text that need not be UTF-8. As JSON it is {"text": "…"}, or
+// {"bytes": base64} where it is not UTF-8, as ripgrep has it.
+type Text []byte
+
+// MarshalJSON implements json.Marshaler.
+func (t Text) MarshalJSON() ([]byte, error) {
+	if utf8.Valid(t) {
+		return json.Marshal(struct {
+			Text string `json:"text"`
+		}{string(t)})
+	}
+	return json.Marshal(struct {
+		Bytes string `json:"bytes"`
+	}{base64.StdEncoding.EncodeToString(t)})
+}
+
+// JSON writes v as one line.
+func JSON(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(v)
+}
+
+// TypeName names the type of a file: "file", "directory", "symlink", "fifo",
+// "socket" or "device".
+func TypeName(mode fs.FileMode) string {
+	switch mode.Type() {
+	case 0:
+		return "file"
+	case fs.ModeDir:
+		return "directory"
+	case fs.ModeSymlink:
+		return "symlink"
+	case fs.ModeNamedPipe:
+		return "fifo"
+	case fs.ModeSocket:
+		return "socket"
+	}
+	return "device"
+}

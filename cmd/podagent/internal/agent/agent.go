@@ -1,0 +1,66 @@
+// Package agent serves the contract of package podapi: gRPC handlers over
+// fsops and proc, and the listeners, keys and shutdown around them.
+//
+// A handler decodes, makes one domain call, and encodes. Errors are mapped to
+// the wire in one place, the interceptors.
+package agent
+
+import (
+	"log/slog"
+	"sync"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc"
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/podapi"
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+)
+
+// Agent is what the three services share.
+type Agent struct {
+	config    Config
+	fs        *fsops.FS
+	processes *proc.Manager
+	activity  activity
+	log       *slog.Logger
+	bootID    string
+	stopping  chan struct{} // closed when the shutdown begins
+
+	mu  sync.Mutex
+	env []string // what Configure set
+}
+
+// newAgent returns an agent of its own boot id.
+func newAgent(config Config) *Agent {
+	return &Agent{
+		config:    config,
+		fs:        fsops.New(config.Workdir),
+		processes: proc.NewManager(config.Log),
+		log:       config.Log,
+		bootID:    uuid.NewString(),
+		stopping:  make(chan struct{}),
+	}
+}
+
+// newServer returns a gRPC server of the three services.
+func (a *Agent) newServer(opts ...grpc.ServerOption) *grpc.Server {
+	opts = append(opts,
+		grpc.ConnectionTimeout(connectTimeout),
+		grpc.MaxRecvMsgSize(podapi.MaxMessage),
+		grpc.MaxSendMsgSize(podapi.MaxMessage),
+		grpc.InitialWindowSize(podapi.AgentWindow),
+		grpc.InitialConnWindowSize(podapi.ClientWindow),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: podapi.KeepaliveTime, Timeout: podapi.KeepaliveTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: podapi.KeepaliveTime / 2, PermitWithoutStream: true}),
+		grpc.ChainUnaryInterceptor(a.unary),
+		grpc.ChainStreamInterceptor(a.stream),
+	)
+	s := grpc.NewServer(opts...)
+	pb.RegisterAgentServer(s, &agentService{Agent: a})
+	pb.RegisterFilesServer(s, &filesService{Agent: a})
+	pb.RegisterProcessesServer(s, &processesService{Agent: a})
+	return s
+}

@@ -1,0 +1,78 @@
+package agent
+
+import (
+	"sync"
+	"time"
+)
+
+// The bounds of a batch of results: as many as make the cost of a message
+// small against theirs, well under podapi.MaxMessage, and no longer than a
+// person would notice.
+const (
+	batchItems = 256
+	batchBytes = 64 << 10
+	batchDelay = 5 * time.Millisecond
+	// attrBytes is about what an attribute takes beside its texts.
+	attrBytes = 64
+)
+
+// batcher joins small results into messages. A result waits for others for
+// batchDelay at most. Calls of send do not overlap.
+type batcher[T any] struct {
+	send func([]T) error
+
+	mu    sync.Mutex
+	items []T
+	bytes int
+	timer *time.Timer
+	err   error
+}
+
+// add takes a result of about so many bytes. Its error is that of an earlier
+// send, if one failed.
+func (b *batcher[T]) add(item T, bytes int) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.items = append(b.items, item)
+	b.bytes += bytes
+	switch {
+	case len(b.items) >= batchItems || b.bytes >= batchBytes:
+		b.flushLocked()
+	case b.timer == nil:
+		b.timer = time.AfterFunc(batchDelay, func() { _ = b.between(func() error { return nil }) })
+	case len(b.items) == 1:
+		b.timer.Reset(batchDelay)
+	}
+	return b.err
+}
+
+// between sends what waits, and then something else in the order of results.
+func (b *batcher[T]) between(send func() error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.flushLocked()
+	if b.err == nil {
+		b.err = send()
+	}
+	return b.err
+}
+
+// stop ends the batcher: nothing is sent after it.
+func (b *batcher[T]) stop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.items = nil
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+}
+
+func (b *batcher[T]) flushLocked() {
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	if len(b.items) > 0 && b.err == nil {
+		b.err = b.send(b.items)
+	}
+	b.items, b.bytes = b.items[:0], 0
+}

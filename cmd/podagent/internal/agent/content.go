@@ -1,0 +1,144 @@
+package agent
+
+import (
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"syscall"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/podapi"
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+)
+
+// errFirstMessage is what a stream that opens with the wrong message gets.
+func errFirstMessage(want string) error {
+	return fmt.Errorf("the first message of the stream is not %s: %w", want, syscall.EINVAL)
+}
+
+// errMessage is what a message that is out of place gets.
+func errMessage(got any) error {
+	return fmt.Errorf("unexpected message %T in the stream: %w", got, syscall.EINVAL)
+}
+
+// cut returns what the end of a stream before its final message means.
+func cut(err error) error {
+	if err == io.EOF {
+		return podapi.ErrCut
+	}
+	return err
+}
+
+// orEmpty makes a final message without a sum one of no content.
+func orEmpty(sum *pb.Sum) *pb.Sum {
+	if sum == nil {
+		return &pb.Sum{}
+	}
+	return sum
+}
+
+// checkLineWindow refuses a request for lines that is also one for bytes, or
+// whose answer would not fit one chunk.
+func checkLineWindow(r *pb.ReadRequest) error {
+	invalid := func(msg string) error {
+		return &fs.PathError{Op: "read", Path: string(r.Path), Err: fmt.Errorf("%s: %w", msg, syscall.EINVAL)}
+	}
+	switch {
+	case r.Offset != 0 || r.Length != 0:
+		return invalid("both bytes and lines were asked for")
+	case r.Lines.MaxBytes > fsops.DefaultLineBytes:
+		return invalid("max_bytes is over 1 MiB")
+	}
+	return nil
+}
+
+// contentReader reads the content that a caller's stream carries. io.EOF comes
+// only after the stream's final message; a stream that ends before is cut.
+type contentReader struct {
+	// next returns the next message's data, or the sum of the final message.
+	next func() (data []byte, end *pb.Sum, err error)
+	rest []byte
+	got  fsops.Sum
+	// announced is what the final message said.
+	announced *pb.Sum
+	err       error
+}
+
+func (r *contentReader) Read(p []byte) (int, error) {
+	for len(r.rest) == 0 {
+		if err := r.receive(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+// WriteTo writes each message's data as it arrives, without another copy.
+func (r *contentReader) WriteTo(w io.Writer) (int64, error) {
+	var written int64
+	for {
+		n, err := w.Write(r.rest)
+		written += int64(n)
+		r.rest = r.rest[n:]
+		if err != nil {
+			return written, err
+		}
+		if err := r.receive(); err == io.EOF {
+			return written, nil
+		} else if err != nil {
+			return written, err
+		}
+	}
+}
+
+func (r *contentReader) receive() error {
+	if r.err != nil {
+		return r.err
+	}
+	data, end, err := r.next()
+	switch {
+	case err != nil:
+		r.err = cut(err)
+	case end != nil:
+		r.announced = end
+		r.err = io.EOF
+	}
+	r.rest = data
+	r.got.Size += int64(len(data))
+	r.got.CRC32C = crc32.Update(r.got.CRC32C, fsops.Castagnoli, data)
+	return r.err
+}
+
+// finish reads what is left to the final message, and compares the sums.
+func (r *contentReader) finish() error {
+	if _, err := r.WriteTo(io.Discard); err != nil {
+		return err
+	}
+	if r.got != sumFromProto(r.announced) {
+		return fsops.ErrChecksum
+	}
+	return nil
+}
+
+// chunkWriter sends what is written to it in chunks, and sums it.
+type chunkWriter struct {
+	send func(data []byte) error
+	sum  fsops.Sum
+}
+
+func (w *chunkWriter) Write(p []byte) (int, error) {
+	n := 0
+	for n < len(p) {
+		chunk := p[n:min(n+podapi.ChunkSize, len(p))]
+		if err := w.send(chunk); err != nil {
+			return n, err
+		}
+		w.sum.Size += int64(len(chunk))
+		w.sum.CRC32C = crc32.Update(w.sum.CRC32C, fsops.Castagnoli, chunk)
+		n += len(chunk)
+	}
+	return n, nil
+}

@@ -1,0 +1,231 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc"
+	"github.com/podagent/podagent/pkg/podapi"
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+)
+
+// processesService is the service Processes.
+type processesService struct {
+	pb.UnimplementedProcessesServer
+	*Agent
+}
+
+type execStream = grpc.BidiStreamingServer[pb.ExecRequest, pb.ExecResponse]
+
+// Exec serves one caller of one process: its output goes out while requests
+// come in. The end of the call leaves the process as it is.
+func (s *processesService) Exec(stream execStream) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return cut(err)
+	}
+	p, existing, attach, err := s.open(first)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	call := &execCall{stream: stream, process: p, stdin: newStdinQueue()}
+	// What receives must have ended before the handler returns: it sends.
+	var receivers sync.WaitGroup
+	defer receivers.Wait()
+	defer call.stdin.close()
+	defer cancel(nil)
+	accepted, err := p.WriteStdin(ctx, 0, nil)
+	if err != nil && !errors.Is(err, proc.ErrStdinClosed) {
+		return err
+	}
+	started := &pb.ExecStarted{ExecId: p.ID(), BootId: s.bootID, Pid: int64(p.PID()), Existing: existing, Stdin: accepted}
+	if err := call.send(&pb.ExecResponse{Kind: &pb.ExecResponse_Started{Started: started}}); err != nil {
+		return err
+	}
+	call.stdin.begin(accepted)
+	receivers.Go(func() { call.feedStdin(ctx) })
+	go func() {
+		if err := call.receive(); err != nil {
+			cancel(err)
+		}
+	}()
+	return call.output(ctx, attach)
+}
+
+// open starts the process that the first message asks for, or finds it.
+func (s *processesService) open(first *pb.ExecRequest) (p *proc.Process, existing bool, attach *pb.ExecAttach, err error) {
+	switch kind := first.Kind.(type) {
+	case *pb.ExecRequest_Start:
+		spec, err := s.spec(kind.Start)
+		if err != nil {
+			return nil, false, nil, err
+		}
+		p, started, err := s.processes.Start(spec)
+		return p, !started, &pb.ExecAttach{}, err
+	case *pb.ExecRequest_Attach:
+		if err := s.sameBoot(kind.Attach.BootId); err != nil {
+			return nil, false, nil, err
+		}
+		p, err := s.processes.Get(kind.Attach.ExecId)
+		return p, true, kind.Attach, err
+	}
+	return nil, false, nil, errFirstMessage("start or attach")
+}
+
+// sameBoot refuses a call that was meant for an earlier life of the agent.
+func (a *Agent) sameBoot(bootID string) error {
+	if bootID != "" && bootID != a.bootID {
+		return podapi.ErrAgentLost
+	}
+	return nil
+}
+
+func (s *processesService) spec(r *pb.ExecStart) (proc.Spec, error) {
+	if err := s.sameBoot(r.BootId); err != nil {
+		return proc.Spec{}, err
+	}
+	if r.Terminal != nil {
+		return proc.Spec{}, fmt.Errorf("terminal: %w", errors.ErrUnsupported)
+	}
+	env, err := s.environment(toStrings(r.Env), r.ClearEnv)
+	if err != nil {
+		return proc.Spec{}, err
+	}
+	dir := string(r.Dir)
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(s.fs.Workdir(), dir)
+	}
+	return proc.Spec{
+		ID: r.ExecId, Argv: toStrings(r.Argv), Script: string(r.Script), Dir: dir,
+		Env: env, Stdin: r.Stdin, Timeout: time.Duration(r.Timeout),
+	}, nil
+}
+
+// execCall is one call of Exec.
+type execCall struct {
+	stream  execStream
+	process *proc.Process
+	stdin   *stdinQueue
+	sendMu  sync.Mutex
+}
+
+func (c *execCall) send(r *pb.ExecResponse) error {
+	c.sendMu.Lock()
+	defer c.sendMu.Unlock()
+	return c.stream.Send(r)
+}
+
+// output sends the process's output from the offsets of attach, and its end.
+func (c *execCall) output(ctx context.Context, attach *pb.ExecAttach) error {
+	for event, err := range c.process.Attach(ctx, attach.Stdout, attach.Stderr) {
+		if err != nil {
+			return orCause(ctx, err)
+		}
+		if err := c.send(eventToProto(event)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// orCause prefers the reason for which ctx was cancelled to the fact.
+func orCause(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+func eventToProto(e proc.Event) *pb.ExecResponse {
+	if e.Status != nil {
+		return &pb.ExecResponse{Kind: &pb.ExecResponse_Exit{Exit: exitToProto(e.Status)}}
+	}
+	chunk := &pb.OutputChunk{Data: e.Data, Offset: e.Offset, Omitted: e.Omitted}
+	if e.Stream == proc.Stderr {
+		return &pb.ExecResponse{Kind: &pb.ExecResponse_Stderr{Stderr: chunk}}
+	}
+	return &pb.ExecResponse{Kind: &pb.ExecResponse_Stdout{Stdout: chunk}}
+}
+
+// receive takes the caller's messages until there are no more. Its error ends
+// the call: that of a bad message, or of a broken stream.
+func (c *execCall) receive() error {
+	for {
+		r, err := c.stream.Recv()
+		if err != nil {
+			return c.stream.Context().Err() // nil after a half-close
+		}
+		if err := c.take(r); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *execCall) take(r *pb.ExecRequest) error {
+	switch kind := r.Kind.(type) {
+	case *pb.ExecRequest_Stdin:
+		return c.stdin.push(kind.Stdin)
+	case *pb.ExecRequest_Signal:
+		err := c.process.Signal(syscall.Signal(kind.Signal))
+		if errors.Is(err, syscall.EINVAL) {
+			return err
+		}
+		return nil // it ended meanwhile: the exit message says so
+	case *pb.ExecRequest_Resize:
+		return fmt.Errorf("resize: the process has no terminal: %w", syscall.EINVAL)
+	}
+	return errMessage(r.Kind)
+}
+
+// feedStdin writes what is queued to the process, and acknowledges it.
+func (c *execCall) feedStdin(ctx context.Context) {
+	for {
+		offset, data, eof, ok := c.stdin.take()
+		if !ok {
+			return
+		}
+		next, err := c.process.WriteStdin(ctx, offset, data)
+		if err == nil && eof {
+			err = c.process.CloseStdin()
+		}
+		closed := eof || err != nil
+		if ctx.Err() != nil || c.send(&pb.ExecResponse{Kind: &pb.ExecResponse_Stdin{Stdin: &pb.StdinAck{Offset: next, Closed: closed}}}) != nil || closed {
+			c.stdin.close()
+			return
+		}
+	}
+}
+
+func (s *processesService) List(context.Context, *pb.ListProcessesRequest) (*pb.ListProcessesResponse, error) {
+	r := &pb.ListProcessesResponse{}
+	for _, p := range s.processes.List() {
+		info := &pb.ProcessInfo{
+			ExecId: p.ID, Pid: int64(p.PID), Script: []byte(p.Script), Started: p.Started.UnixNano(), Exit: exitToProto(p.Status),
+		}
+		for _, arg := range p.Argv {
+			info.Argv = append(info.Argv, []byte(arg))
+		}
+		r.Processes = append(r.Processes, info)
+	}
+	return r, nil
+}
+
+func (s *processesService) Signal(_ context.Context, r *pb.SignalRequest) (*pb.SignalResponse, error) {
+	p, err := s.processes.Get(r.ExecId)
+	if err != nil {
+		return nil, err
+	}
+	return &pb.SignalResponse{}, p.Signal(syscall.Signal(r.Signal))
+}
+
+func (s *processesService) Forget(_ context.Context, r *pb.ForgetRequest) (*pb.ForgetResponse, error) {
+	return &pb.ForgetResponse{}, s.processes.Forget(r.ExecId)
+}

@@ -1,0 +1,97 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc"
+	"github.com/podagent/podagent/pkg/podapi"
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+)
+
+// procErrors gives the errors of package proc, which knows no contract, the
+// names that they have there.
+var procErrors = []struct{ from, to error }{
+	{proc.ErrConflict, podapi.ErrConflict},
+	{proc.ErrStdinClosed, podapi.ErrStdinClosed},
+	{proc.ErrStalled, podapi.ErrStalled},
+	{proc.ErrTooOld, podapi.ErrExecExpired},
+	{proc.ErrShutdown, podapi.ErrUnavailable},
+}
+
+// status returns a handler's error as it goes onto the wire.
+func status(err error) error {
+	for _, m := range procErrors {
+		if errors.Is(err, m.from) {
+			err = fmt.Errorf("%w: %w", m.to, err)
+			break
+		}
+	}
+	return podapi.Status(err)
+}
+
+// unary is around every unary handler: activity, panics, errors.
+func (a *Agent) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (response any, err error) {
+	if info.FullMethod != pb.Agent_Info_FullMethodName {
+		defer a.activity.begin()()
+	}
+	defer a.recovered(info.FullMethod, &err)
+	response, err = handler(ctx, request)
+	return response, a.logged(info.FullMethod, err)
+}
+
+// stream is around every streaming handler: activity, panics, errors.
+func (a *Agent) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	defer a.activity.begin()()
+	defer a.recovered(info.FullMethod, &err)
+	return a.logged(info.FullMethod, handler(service, stream))
+}
+
+func (a *Agent) logged(method string, err error) error {
+	if err != nil {
+		a.log.Debug("call failed", "method", method, "error", err)
+	}
+	return status(err)
+}
+
+// recovered turns a panic of a handler into an error of its call, so that one
+// call cannot end the processes of all others.
+func (a *Agent) recovered(method string, err *error) {
+	if v := recover(); v != nil {
+		a.log.Error("handler panicked", "method", method, "panic", v, "stack", string(debug.Stack()))
+		*err = status(fmt.Errorf("internal error in %s: %v", method, v))
+	}
+}
+
+// activity knows how long the agent has had no call.
+type activity struct {
+	mu      sync.Mutex
+	calls   int
+	lastEnd time.Time
+}
+
+// begin notes a call, and returns what notes its end.
+func (a *activity) begin() (end func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.calls++
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.calls--
+		a.lastEnd = time.Now()
+	}
+}
+
+// idleSince returns when the last call ended, and whether none is under way.
+func (a *activity) idleSince() (time.Time, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lastEnd, a.calls == 0
+}

@@ -1,0 +1,105 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// splitAddress splits "unix:PATH" and "tcp:HOST:PORT".
+func splitAddress(address string) (network, addr string, err error) {
+	network, addr, _ = strings.Cut(address, ":")
+	if network != "unix" && network != "tcp" || addr == "" {
+		return "", "", fmt.Errorf("cannot listen on %q: it is neither unix:PATH nor tcp:HOST:PORT", address)
+	}
+	return network, addr, nil
+}
+
+// listen opens the listener of an address. A unix socket is its owner's alone,
+// by its mode and, with ownerOnly, by asking the kernel who calls.
+func listen(ctx context.Context, address string, ownerOnly bool) (net.Listener, error) {
+	network, addr, err := splitAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	var config net.ListenConfig
+	if network == "tcp" {
+		return config.Listen(ctx, network, addr)
+	}
+	if err := removeStale(addr); err != nil {
+		return nil, err
+	}
+	if !ownerOnly {
+		return config.Listen(ctx, network, addr)
+	}
+	// The umask, for a moment, so that the socket is never there with a wider
+	// mode. Nothing else makes files yet.
+	old := unix.Umask(0o177)
+	listener, err := config.Listen(ctx, network, addr)
+	unix.Umask(old)
+	if err != nil {
+		return nil, err
+	}
+	return ownerListener{listener}, nil
+}
+
+// removeStale removes the socket of an agent that did not end in order. One
+// that still answers is an error.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().Type() != os.ModeSocket {
+		return fmt.Errorf("cannot listen on %s: a file is in the way", path)
+	}
+	conn, err := net.Dial("unix", path)
+	if err == nil {
+		conn.Close()
+		return fmt.Errorf("cannot listen on %s: %w by another agent", path, syscall.EADDRINUSE)
+	}
+	return os.Remove(path)
+}
+
+// ownerListener accepts only the connections of the agent's own user, and of
+// root.
+type ownerListener struct{ net.Listener }
+
+func (l ownerListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if uid, err := peerUID(conn); err == nil && (uid == os.Getuid() || uid == 0) {
+			return conn, nil
+		}
+		conn.Close()
+	}
+}
+
+// peerUID asks the kernel which user connected.
+func peerUID(conn net.Conn) (int, error) {
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	err = raw.Control(func(fd uintptr) {
+		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	if err = errors.Join(err, credErr); err != nil {
+		return 0, err
+	}
+	return int(cred.Uid), nil
+}

@@ -1,0 +1,126 @@
+package agent
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/podapi"
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+)
+
+// The handlers of this file stream results: many small ones, in batches.
+
+func (s *filesService) List(r *pb.ListRequest, stream grpc.ServerStreamingServer[pb.ListResponse]) error {
+	batch := batcher[*pb.Attr]{send: func(attrs []*pb.Attr) error {
+		return stream.Send(&pb.ListResponse{Kind: &pb.ListResponse_Batch{Batch: &pb.AttrBatch{Attrs: attrs}}})
+	}}
+	defer batch.stop()
+	var count int64
+	for attr, err := range s.fs.List(stream.Context(), string(r.Path), fsops.ListOptions{Recursive: r.Recursive}) {
+		if skipped, ok := errors.AsType[*fsops.SkippedError](err); ok {
+			unreadable := &pb.ListResponse{Kind: &pb.ListResponse_Unreadable{Unreadable: podapi.EncodeError(skipped)}}
+			err = batch.between(func() error { return stream.Send(unreadable) })
+		} else if err == nil {
+			count++
+			err = batch.add(attrToProto(attr), len(attr.Path)+len(attr.Target)+attrBytes)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return batch.between(func() error {
+		return stream.Send(&pb.ListResponse{Kind: &pb.ListResponse_End{End: &pb.ListEnd{Count: count}}})
+	})
+}
+
+func (s *filesService) Glob(r *pb.GlobRequest, stream grpc.ServerStreamingServer[pb.GlobResponse]) error {
+	batch := batcher[*pb.GlobMatch]{send: func(matches []*pb.GlobMatch) error {
+		return stream.Send(&pb.GlobResponse{Kind: &pb.GlobResponse_Batch{Batch: &pb.GlobBatch{Matches: matches}}})
+	}}
+	defer batch.stop()
+	end := &pb.GlobEnd{}
+	for match, err := range s.fs.Glob(stream.Context(), string(r.Pattern), globOptions(r)) {
+		if skipped, ok := errors.AsType[*fsops.SkippedError](err); ok {
+			unreadable := &pb.GlobResponse{Kind: &pb.GlobResponse_Unreadable{Unreadable: podapi.EncodeError(skipped)}}
+			err = batch.between(func() error { return stream.Send(unreadable) })
+		} else if match.Truncated {
+			end.Truncated = true
+		} else if err == nil {
+			end.Count++
+			err = batch.add(&pb.GlobMatch{Path: []byte(match.Path), Type: uint32(match.Type)}, len(match.Path))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return batch.between(func() error {
+		return stream.Send(&pb.GlobResponse{Kind: &pb.GlobResponse_End{End: end}})
+	})
+}
+
+func globOptions(r *pb.GlobRequest) fsops.GlobOptions {
+	return fsops.GlobOptions{Dir: string(r.Dir), Limit: int(r.Limit), NoHidden: r.NoHidden, Ignore: r.Ignore, Sort: r.Sort}
+}
+
+func (s *filesService) Grep(r *pb.GrepRequest, stream grpc.ServerStreamingServer[pb.GrepResponse]) error {
+	batch := batcher[*pb.GrepResult]{send: func(results []*pb.GrepResult) error {
+		return stream.Send(&pb.GrepResponse{Kind: &pb.GrepResponse_Batch{Batch: &pb.GrepBatch{Results: results}}})
+	}}
+	defer batch.stop()
+	end := &pb.GrepEnd{}
+	for result, err := range s.fs.Grep(stream.Context(), string(r.Pattern), grepOptions(r)) {
+		if err != nil {
+			return err
+		}
+		if result.Kind == fsops.GrepDone {
+			end.Files, end.Matches, end.Truncated = result.Stats.Files, result.Stats.Matches, result.Stats.Truncated
+		} else if err := batch.add(grepResultToProto(result), len(result.Path)+len(result.Text)); err != nil {
+			return err
+		}
+	}
+	return batch.between(func() error {
+		return stream.Send(&pb.GrepResponse{Kind: &pb.GrepResponse_End{End: end}})
+	})
+}
+
+func grepOptions(r *pb.GrepRequest) fsops.GrepOptions {
+	return fsops.GrepOptions{
+		Paths: toStrings(r.Paths), IgnoreCase: r.IgnoreCase,
+		Include: toStrings(r.Include), Exclude: toStrings(r.Exclude),
+		Before: int(r.Before), After: int(r.After),
+		MaxPerFile: int(r.MaxPerFile), Limit: int(r.Limit),
+		Hidden: r.Hidden, NoIgnore: r.NoIgnore,
+	}
+}
+
+func (s *filesService) Watch(r *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.WatchResponse]) error {
+	ctx, cancel := s.untilStop(stream.Context())
+	defer cancel()
+	for event, err := range s.fs.Watch(ctx, string(r.Path), fsops.WatchOptions{Recursive: r.Recursive}) {
+		if err != nil {
+			return err
+		}
+		out := &pb.WatchEvent{Op: pb.WatchOp(event.Op), Path: []byte(event.Path), Time: event.Time.UnixNano()}
+		if err := stream.Send(&pb.WatchResponse{Kind: &pb.WatchResponse_Event{Event: out}}); err != nil {
+			return err
+		}
+	}
+	return stream.Send(&pb.WatchResponse{Kind: &pb.WatchResponse_End{End: &pb.WatchEnd{}}})
+}
+
+// untilStop returns a context that ends with ctx or when the agent stops, for
+// calls that would otherwise go on for ever.
+func (a *Agent) untilStop(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-a.stopping:
+			cancel(podapi.ErrUnavailable)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}

@@ -1,0 +1,156 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// stopGrace is how long calls that are under way may take after a shutdown
+// began: an upload of some hundred megabytes, within a pod's usual grace
+// period.
+const stopGrace = 5 * time.Second
+
+// connectTimeout is how long a caller may take from connecting to the end of
+// the handshake, so that one who says nothing costs nothing for long.
+const connectTimeout = 20 * time.Second
+
+// Config says how an agent serves.
+type Config struct {
+	// Listen is where it serves: "unix:PATH" or "tcp:HOST:PORT".
+	Listen string
+	// Health, if not empty, is where it serves grpc.health.v1 and nothing
+	// else, to anybody: in the same form.
+	Health string
+	// Workdir is what relative paths start at; absolute.
+	Workdir string
+	// Env is the environment of processes, as NAME=VALUE.
+	Env []string
+	// AuthorizedKeys are those whose holders may call. With none, the agent
+	// serves only its own user on a unix socket, or whoever Insecure lets in.
+	AuthorizedKeys []podapi.AuthorizedKey
+	// Insecure serves without keys on TCP.
+	Insecure bool
+	// PodUID is the pod's, empty outside of Kubernetes.
+	PodUID string
+	// Version is the program's.
+	Version string
+	// Log gets what the agent has to say.
+	Log *slog.Logger
+}
+
+// Serve serves until ctx ends, and then stops gracefully: it takes no new
+// calls, ends the processes (TERM, then KILL), and lets calls end by
+// themselves for a few seconds.
+func Serve(ctx context.Context, config Config) error {
+	creds, err := config.credentials()
+	if err != nil {
+		return err
+	}
+	listener, err := listen(ctx, config.Listen, len(config.AuthorizedKeys) == 0)
+	if err != nil {
+		return err
+	}
+	a := newAgent(config)
+	server := a.newServer(creds...)
+	state := health.NewServer()
+	healthpb.RegisterHealthServer(server, state)
+	failed := make(chan error, 2)
+	if config.Health != "" {
+		stop, err := serveHealth(ctx, config.Health, state, failed)
+		if err != nil {
+			listener.Close()
+			return err
+		}
+		defer stop()
+	}
+	go func() { failed <- server.Serve(listener) }()
+	config.Log.Info("serving", "listen", config.Listen, "workdir", config.Workdir, "boot", a.bootID, "version", config.Version)
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+	}
+	state.Shutdown()
+	a.stop(server)
+	return err
+}
+
+// stop ends the agent's processes and calls.
+func (a *Agent) stop(server *grpc.Server) {
+	a.log.Info("stopping")
+	close(a.stopping)
+	graceful := make(chan struct{})
+	go func() {
+		server.GracefulStop()
+		close(graceful)
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), stopGrace)
+	defer cancel()
+	a.processes.Shutdown(ctx)
+	select {
+	case <-graceful:
+	case <-ctx.Done():
+		// Not waited for: it waits for those who connected and say nothing.
+		go server.Stop()
+	}
+}
+
+// credentials returns how callers prove that they may call, and refuses
+// what would let in anybody by mistake.
+func (c *Config) credentials() ([]grpc.ServerOption, error) {
+	network, _, err := splitAddress(c.Listen)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.AuthorizedKeys) > 0 {
+		config, err := podapi.AgentTLS(c.PodUID, c.AuthorizedKeys)
+		if err != nil {
+			return nil, err
+		}
+		return []grpc.ServerOption{grpc.Creds(credentials.NewTLS(config))}, nil
+	}
+	if network == "tcp" && !c.Insecure {
+		return nil, errors.New("cannot serve on TCP without a key: give --authorized-key, or --insecure to let anybody call")
+	}
+	return nil, nil
+}
+
+// serveHealth serves the state of health alone.
+func serveHealth(ctx context.Context, address string, state healthpb.HealthServer, failed chan<- error) (stop func(), err error) {
+	listener, err := listen(ctx, address, false)
+	if err != nil {
+		return nil, fmt.Errorf("health: %w", err)
+	}
+	server := grpc.NewServer()
+	healthpb.RegisterHealthServer(server, state)
+	go func() { failed <- server.Serve(listener) }()
+	return server.Stop, nil
+}
+
+// CheckHealth returns nil if the agent whose health is served at address says
+// that it serves.
+func CheckHealth(ctx context.Context, address string) error {
+	network, addr, err := splitAddress(address)
+	if err != nil {
+		return err
+	}
+	var d net.Dialer
+	client, err := podapi.Dial(podapi.DialOptions{Dialer: func(ctx context.Context) (net.Conn, error) {
+		return d.DialContext(ctx, network, addr)
+	}})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return client.Healthy(ctx)
+}

@@ -1,0 +1,77 @@
+package agent
+
+import (
+	"fmt"
+	"sync"
+	"syscall"
+
+	"github.com/podagent/podagent/pkg/podapi"
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+)
+
+// stdinQueue holds the standard input that a caller sent and the process has
+// not taken: at most podapi.StdinWindow, so that a process that does not read
+// costs no more memory, and never keeps the caller's signals waiting.
+type stdinQueue struct {
+	mu     sync.Mutex
+	change sync.Cond
+	data   []byte
+	offset int64 // of data's first byte in standard input
+	eof    bool
+	closed bool
+}
+
+func newStdinQueue() *stdinQueue {
+	q := &stdinQueue{}
+	q.change.L = &q.mu
+	return q
+}
+
+// begin sets the offset of the first byte that is not yet accepted.
+func (q *stdinQueue) begin(offset int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.offset = offset
+}
+
+// push adds a chunk. Bytes before the end of what is there are skipped; a gap,
+// or more than the window, is EINVAL.
+func (q *stdinQueue) push(chunk *pb.StdinChunk) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	end := q.offset + int64(len(q.data))
+	if chunk.Offset < 0 || chunk.Offset > end {
+		return fmt.Errorf("standard input at offset %d leaves a gap after %d: %w", chunk.Offset, end, syscall.EINVAL)
+	}
+	data := chunk.Data
+	data = data[min(end-chunk.Offset, int64(len(data))):]
+	if len(q.data)+len(data) > podapi.StdinWindow {
+		return fmt.Errorf("standard input is over the window of %d bytes: %w", podapi.StdinWindow, syscall.EINVAL)
+	}
+	q.data = append(q.data, data...)
+	q.eof = q.eof || chunk.Eof
+	q.change.Signal()
+	return nil
+}
+
+// take waits for data or the end of input, and returns all that is there with
+// its offset; or false once the queue is closed.
+func (q *stdinQueue) take() (offset int64, data []byte, eof, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.data) == 0 && !q.eof && !q.closed {
+		q.change.Wait()
+	}
+	offset, data, eof = q.offset, q.data, q.eof
+	q.offset += int64(len(data))
+	q.data = nil
+	return offset, data, eof, !q.closed
+}
+
+// close lets take return.
+func (q *stdinQueue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.change.Signal()
+}

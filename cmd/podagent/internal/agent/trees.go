@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"bufio"
+
+	"google.golang.org/grpc"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/podapi"
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+)
+
+func (s *filesService) Push(stream grpc.ClientStreamingServer[pb.PushRequest, pb.PushResponse]) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return cut(err)
+	}
+	h := first.GetHeader()
+	if h == nil {
+		return errFirstMessage("a header")
+	}
+	content := &contentReader{next: func() ([]byte, *pb.Sum, error) { return nextPush(stream) }}
+	stats, err := s.fs.Extract(stream.Context(), string(h.Path), content, fsops.ExtractOptions{})
+	if err != nil {
+		return err
+	}
+	if err := content.finish(); err != nil {
+		return err
+	}
+	return stream.SendAndClose(&pb.PushResponse{Stats: treeStatsToProto(stats)})
+}
+
+// nextPush returns the data, or the announced sum, of the next message.
+func nextPush(stream grpc.ClientStreamingServer[pb.PushRequest, pb.PushResponse]) ([]byte, *pb.Sum, error) {
+	m, err := stream.Recv()
+	if err != nil {
+		return nil, nil, err
+	}
+	switch kind := m.Kind.(type) {
+	case *pb.PushRequest_Data:
+		return kind.Data, nil, nil
+	case *pb.PushRequest_End:
+		return nil, orEmpty(kind.End.GetSum()), nil
+	}
+	return nil, nil, errMessage(m.Kind)
+}
+
+func (s *filesService) Pull(r *pb.PullRequest, stream grpc.ServerStreamingServer[pb.PullResponse]) error {
+	w := &chunkWriter{send: func(data []byte) error {
+		return stream.Send(&pb.PullResponse{Kind: &pb.PullResponse_Data{Data: data}})
+	}}
+	opts := fsops.ArchiveOptions{Ignore: r.Ignore, Exclude: toStrings(r.Exclude)}
+	buffered := bufio.NewWriterSize(w, podapi.ChunkSize)
+	stats, err := s.fs.Archive(stream.Context(), string(r.Path), buffered, opts)
+	if err != nil {
+		return err
+	}
+	if err := buffered.Flush(); err != nil {
+		return err
+	}
+	end := &pb.PullEnd{Sum: sumToProto(w.sum), Stats: treeStatsToProto(stats)}
+	return stream.Send(&pb.PullResponse{Kind: &pb.PullResponse_End{End: end}})
+}

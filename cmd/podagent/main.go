@@ -1,0 +1,115 @@
+// Podagent is the agent that runs in a sandbox. It serves the sandbox's files,
+// search and processes over gRPC (package podapi); it also searches the local
+// file system by the same code, for people in a terminal.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+const usage = `podagent serves a sandbox's files, search and processes over gRPC.
+
+Usage:
+  podagent serve [flags]                serve until TERM or INT
+  podagent health [--health ADDRESS]    exit with 0 if the agent serves
+  podagent grep [flags] PATTERN [PATH]  search files here and now
+  podagent glob [flags] PATTERN         find files here and now
+  podagent version                      print the version
+
+"podagent VERB --help" lists the flags of a verb.
+`
+
+// verb is what a word on the command line runs.
+type verb func(ctx context.Context, args []string, stdout io.Writer) error
+
+var verbs = map[string]verb{
+	"serve":   serve,
+	"health":  checkHealth,
+	"grep":    grep,
+	"glob":    glob,
+	"version": printVersion,
+}
+
+// The exit statuses, as grep has them: 1 also when nothing was found.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// errNothing says that a search found nothing: status 1, and no message.
+var errNothing = errors.New("nothing found")
+
+// usageError is a mistake on the command line.
+type usageError struct{ error }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		fmt.Fprint(stderr, usage)
+		return exitUsage
+	}
+	if args[0] == "help" || args[0] == "-h" || args[0] == "--help" {
+		fmt.Fprint(stdout, usage)
+		return 0
+	}
+	v, ok := verbs[args[0]]
+	if !ok {
+		fmt.Fprintf(stderr, "podagent: unknown verb %q: see podagent --help\n", args[0])
+		return exitUsage
+	}
+	return status(v(ctx, args[1:], stdout), stderr)
+}
+
+// status reports err, and returns the exit status for it.
+func status(err error, stderr io.Writer) int {
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if !errors.Is(err, errNothing) {
+		fmt.Fprintln(stderr, "podagent:", err)
+	}
+	if errors.As(err, new(usageError)) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// parse parses the flags of a verb, with the help that says how it is used.
+func parse(flags *flag.FlagSet, args []string, synopsis string, stdout io.Writer) error {
+	flags.SetOutput(io.Discard)
+	flags.Usage = func() {}
+	err := flags.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintf(stdout, "Usage: podagent %s\n\n", synopsis)
+		flags.SetOutput(stdout)
+		flags.PrintDefaults()
+		return err
+	}
+	if err != nil {
+		return usageError{fmt.Errorf("%w: see podagent %s --help", err, flags.Name())}
+	}
+	return nil
+}
+
+func printVersion(_ context.Context, args []string, stdout io.Writer) error {
+	flags := flag.NewFlagSet("version", flag.ContinueOnError)
+	if err := parse(flags, args, "version", stdout); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(stdout, "podagent %s (protocol %d.%d)\n", podapi.Version(), podapi.ProtocolMajor, podapi.ProtocolMinor)
+	return err
+}

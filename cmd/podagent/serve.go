@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/agent"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// envPrefix begins the names of the environment variables that stand for
+// flags. Processes in the sandbox do not get them.
+const envPrefix = "PODAGENT_"
+
+// memoryLimit is where the garbage collector begins to work harder, unless
+// GOMEMLIMIT says otherwise: an agent is to leave a small sandbox's memory to
+// the work in it.
+const memoryLimit = 64 << 20
+
+func serve(ctx context.Context, args []string, stdout io.Writer) error {
+	config, err := serveConfig(args, stdout)
+	if err != nil {
+		return err
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
+	}
+	return agent.Serve(ctx, config)
+}
+
+// serveConfig reads the flags, whose defaults are the environment's.
+func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
+	config := agent.Config{Version: podapi.Version(), Env: processEnv(os.Environ())}
+	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
+	level := slog.LevelInfo
+	flags.StringVar(&config.Listen, "listen", "tcp:127.0.0.1:7463", "serve on `ADDRESS`: unix:PATH or tcp:HOST:PORT")
+	flags.StringVar(&config.Health, "health", "", "serve health, and nothing else, on `ADDRESS`")
+	flags.StringVar(&config.Workdir, "workdir", "", "relative paths start at `DIR` (default the current directory)")
+	flags.StringVar(&config.PodUID, "pod-uid", "", "the `UID` of the pod that this is")
+	flags.BoolVar(&config.Insecure, "insecure", false, "serve on TCP without a key: whoever connects may call")
+	flags.Func("authorized-key", "let the holder of `KEY` call: ed25519:BASE64; may be repeated", func(s string) error {
+		return addKeys(&config, s)
+	})
+	flags.TextVar(&level, "log-level", slog.LevelInfo, "log from `LEVEL` on: DEBUG, INFO, WARN or ERROR")
+	if err := fromEnvironment(flags); err != nil {
+		return config, err
+	}
+	if err := parse(flags, args, "serve [flags]\n\nEach flag is also read from the environment: --log-level from "+envPrefix+"LOG_LEVEL.", stdout); err != nil {
+		return config, err
+	}
+	if flags.NArg() > 0 {
+		return config, usageError{fmt.Errorf("serve takes no arguments, but got %q", flags.Args())}
+	}
+	config.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	var err error
+	config.Workdir, err = filepath.Abs(config.Workdir)
+	return config, err
+}
+
+// addKeys adds the keys in s, which white space or commas separate.
+func addKeys(config *agent.Config, s string) error {
+	for _, field := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(", \n\t", r) }) {
+		key, err := podapi.ParseAuthorizedKey(field)
+		if err != nil {
+			return err
+		}
+		config.AuthorizedKeys = append(config.AuthorizedKeys, key)
+	}
+	return nil
+}
+
+// fromEnvironment gives flags the values that the environment has for them.
+func fromEnvironment(flags *flag.FlagSet) error {
+	var failed error
+	flags.VisitAll(func(f *flag.Flag) {
+		name := envName(f.Name)
+		value, ok := os.LookupEnv(name)
+		if !ok || value == "" || failed != nil {
+			return
+		}
+		if err := flags.Set(f.Name, value); err != nil {
+			failed = usageError{fmt.Errorf("invalid %s=%s: %w", name, strconv.Quote(value), err)}
+		}
+	})
+	return failed
+}
+
+// envName returns the environment variable that stands for a flag.
+func envName(flag string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// processEnv returns the part of the agent's environment that processes get.
+func processEnv(environ []string) []string {
+	var env []string
+	for _, v := range environ {
+		if !strings.HasPrefix(v, envPrefix) {
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+func checkHealth(ctx context.Context, args []string, stdout io.Writer) error {
+	flags := flag.NewFlagSet("health", flag.ContinueOnError)
+	address := flags.String("health", os.Getenv(envName("health")), "ask at `ADDRESS`, where the agent serves health")
+	if err := parse(flags, args, "health [--health ADDRESS]", stdout); err != nil {
+		return err
+	}
+	if *address == "" {
+		return usageError{fmt.Errorf("no address to ask: give --health, or set %s", envName("health"))}
+	}
+	return agent.CheckHealth(ctx, *address)
+}
