@@ -1,0 +1,199 @@
+package launcher
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// startAgent starts the agent of the sandbox at p, and waits until it listens.
+func (l *Local) startAgent(ctx context.Context, p place) error {
+	binary, err := l.findAgent()
+	if err != nil {
+		return err
+	}
+	out, err := os.OpenFile(p.path(logFile), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	// The socket's path is relative to the directory, because the kernel
+	// takes no more than 107 bytes.
+	cmd := exec.Command(binary, "serve", "--listen", "unix:"+socketFile, "--workdir", p.Workdir)
+	cmd.Dir, cmd.Env = p.dir, p.environment(os.Environ())
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives this process and its terminal
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting the agent: %w", err)
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	l.log().Info("started agent", "sandbox", p.ID, "pid", cmd.Process.Pid)
+	if err := awaitAgent(ctx, p, exited); err != nil {
+		_ = cmd.Process.Kill() // it is of no use; that it has ended is no matter
+		return err
+	}
+	return nil
+}
+
+// awaitAgent waits until the agent listens, has exited, or startTimeout is
+// over.
+func awaitAgent(ctx context.Context, p place, exited <-chan error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the agent did not listen within %v", startTimeout))
+	defer cancel()
+	tick := time.NewTicker(startPoll)
+	defer tick.Stop()
+	for !answers(ctx, p.path(socketFile)) {
+		select {
+		case err := <-exited:
+			return fmt.Errorf("the agent ended at once (%w): %s", err, p.lastLog())
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// lastLog returns the last line that the agent logged.
+func (p place) lastLog() string {
+	data, err := os.ReadFile(p.path(logFile))
+	if err != nil {
+		return err.Error()
+	}
+	data = bytes.TrimSpace(data)
+	return string(data[bytes.LastIndexByte(data, '\n')+1:])
+}
+
+// findAgent returns the path of the podagent binary.
+func (l *Local) findAgent() (string, error) {
+	if path := l.Agent; path != "" {
+		return filepath.Abs(path)
+	}
+	if path := os.Getenv("PODAGENT_BIN"); path != "" {
+		return filepath.Abs(path)
+	}
+	if self, err := os.Executable(); err == nil {
+		path := filepath.Join(filepath.Dir(self), "podagent")
+		if _, err := exec.LookPath(path); err == nil {
+			return path, nil
+		}
+	}
+	path, err := exec.LookPath("podagent")
+	if err != nil {
+		return "", ErrNoAgent
+	}
+	return filepath.Abs(path)
+}
+
+// environment returns the agent's environment, which its processes inherit:
+// what is needed of the host's, what makes programs print plainly, and what
+// the spec names.
+func (p place) environment(host []string) []string {
+	var env []string
+	for _, v := range host {
+		name, _, _ := strings.Cut(v, "=")
+		switch {
+		case name == "PATH", name == "HOME", name == "LANG", name == "LANGUAGE", strings.HasPrefix(name, "LC_"):
+			env = append(env, v)
+		}
+	}
+	env = append(env, "TERM=dumb", "PAGER=cat", "GIT_PAGER=cat")
+	for _, v := range p.Env {
+		env = append(env, string(v))
+	}
+	return env
+}
+
+// stopAgent ends the agent of the sandbox at p, if one runs: by TERM, and by
+// KILL when stopTimeout is over.
+func (l *Local) stopAgent(ctx context.Context, p place) error {
+	conn, err := dialer(p.path(socketFile))(ctx)
+	if err != nil {
+		return nil // nobody listens
+	}
+	// The kernel knows whose socket it is, so that no pid is remembered that
+	// may mean another process by now.
+	agent, err := peer(conn)
+	conn.Close()
+	if err != nil {
+		return fmt.Errorf("finding the agent's process: %w", err)
+	}
+	defer unix.Close(agent)
+	l.log().Info("stopping agent", "sandbox", p.ID)
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		if err := unix.PidfdSendSignal(agent, sig, nil, 0); errors.Is(err, unix.ESRCH) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("stopping the agent: %w", err)
+		}
+		if awaitEnd(agent, stopTimeout) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the agent did not end within %v of being killed", stopTimeout)
+}
+
+// awaitEnd waits for the end of a process, and reports whether it came.
+func awaitEnd(pidfd int, timeout time.Duration) bool {
+	deadline := time.Now().Add(timeout)
+	for {
+		left := time.Until(deadline)
+		fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, int(max(left, 0).Milliseconds()))
+		if !errors.Is(err, unix.EINTR) {
+			return n > 0
+		}
+	}
+}
+
+// peer returns a descriptor of the process that listens at the other end of
+// a unix socket.
+func peer(conn net.Conn) (pidfd int, err error) {
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	err = raw.Control(func(fd uintptr) {
+		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	if err = errors.Join(err, credErr); err != nil {
+		return -1, err
+	}
+	return unix.PidfdOpen(int(cred.Pid), 0)
+}
+
+// answers reports whether somebody listens on a unix socket.
+func answers(ctx context.Context, path string) bool {
+	conn, err := dialer(path)(ctx)
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
+}
+
+// dialer returns what connects to a unix socket, however long its path is.
+func dialer(path string) func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) {
+		dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, &os.PathError{Op: "open", Path: filepath.Dir(path), Err: err}
+		}
+		defer unix.Close(dir)
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir, filepath.Base(path)))
+	}
+}

@@ -1,0 +1,167 @@
+// Package launcher makes sandboxes, finds them again by their id, and connects
+// to them.
+//
+// A [Launcher] turns a [Spec] into a [Sandbox]: a place with files and
+// processes, and the client of the agent that serves them. An id names one
+// sandbox for as long as it lives: whoever launches the same id again, from
+// this process or another, after a crash or a retry, gets the same sandbox
+// with its files.
+//
+//	sandbox, err := (&launcher.Local{}).Launch(ctx, launcher.Spec{ID: "job-1"})
+//	if err != nil { … }
+//	defer sandbox.Close()
+//	out, err := sandbox.Command(ctx, "go", "version").Output()
+//
+// There is one implementation so far, [Local], which runs the agent as a child
+// process on this machine and isolates nothing.
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// ErrNotFound says that there is no sandbox with the id.
+var ErrNotFound = errors.New("no such sandbox")
+
+// maxID bounds a sandbox id in bytes: ids are names of jobs and sessions, and
+// must fit into an annotation with room to spare.
+const maxID = 4 << 10
+
+// Launcher makes and finds sandboxes. Its methods may be called concurrently,
+// also from several processes: launches of one id end in one sandbox.
+type Launcher interface {
+	// Launch returns the sandbox with the id of spec: the one that there is
+	// (Created is false), or a new one. It returns when the agent answers.
+	// The caller closes the sandbox. Invalid specs are *[SpecError], before
+	// anything is made. When ctx ends, what was begun is removed.
+	Launch(ctx context.Context, spec Spec) (*Sandbox, error)
+
+	// Open connects to the sandbox with this id, whose agent is started again
+	// if it has died. If there is none, the error is [ErrNotFound].
+	Open(ctx context.Context, id string) (*Sandbox, error)
+
+	// List describes the sandboxes of this launcher, sorted by id.
+	List(ctx context.Context) ([]Summary, error)
+
+	// Terminate ends the sandbox's processes and removes it with its files.
+	// It returns when it is gone; that there was none is no error.
+	Terminate(ctx context.Context, id string) error
+}
+
+// Spec says what sandbox is wanted.
+type Spec struct {
+	// ID names the sandbox: up to 4 KiB of UTF-8, without NUL. When it is
+	// empty, Launch makes one up, and the sandbox is removed when it is
+	// closed (see OnClose).
+	ID string
+	// Workdir is where relative paths start and commands run: an absolute
+	// path. Empty means a directory of the sandbox's own. It counts for a new
+	// sandbox only.
+	Workdir string
+	// Env is the environment of commands, as NAME=VALUE, on top of the
+	// launcher's own.
+	Env []string
+	// OnClose says what becomes of the sandbox when it is closed by who
+	// created it.
+	OnClose OnClose
+}
+
+// OnClose is what becomes of a sandbox when it is closed.
+type OnClose int
+
+// What becomes of a sandbox when it is closed.
+const (
+	// CloseDefault keeps a sandbox whose id was given, and deletes another.
+	CloseDefault OnClose = iota
+	// CloseKeep keeps the sandbox.
+	CloseKeep
+	// CloseDelete terminates the sandbox, if this Launch created it.
+	CloseDelete
+)
+
+// A SpecError says which field of a Spec is wrong.
+type SpecError struct {
+	// Field is the field's name.
+	Field string
+	// Msg says what is wrong with it.
+	Msg string
+}
+
+func (e *SpecError) Error() string {
+	return fmt.Sprintf("invalid sandbox spec: %s %s", e.Field, e.Msg)
+}
+
+// Validate returns a *[SpecError] for the first field that is wrong.
+func (s *Spec) Validate() error {
+	switch {
+	case len(s.ID) > maxID:
+		return &SpecError{"ID", fmt.Sprintf("has %d bytes: at most %d are allowed", len(s.ID), maxID)}
+	case !utf8.ValidString(s.ID) || strings.ContainsRune(s.ID, 0):
+		return &SpecError{"ID", "is not UTF-8 without NUL"}
+	case s.Workdir != "" && !strings.HasPrefix(s.Workdir, "/"):
+		return &SpecError{"Workdir", fmt.Sprintf("%q is not absolute", s.Workdir)}
+	case s.OnClose < CloseDefault || s.OnClose > CloseDelete:
+		return &SpecError{"OnClose", "is none of the constants"}
+	}
+	for _, v := range s.Env {
+		if i := strings.IndexByte(v, '='); i <= 0 || strings.ContainsRune(v, 0) {
+			return &SpecError{"Env", fmt.Sprintf("has %q, which is not NAME=VALUE", v)}
+		}
+	}
+	return nil
+}
+
+// deletes reports whether closing the sandbox that spec created removes it.
+func (s *Spec) deletes() bool {
+	return s.OnClose == CloseDelete || s.OnClose == CloseDefault && s.ID == ""
+}
+
+// Sandbox is a place for untrusted work, with the client of its agent: files,
+// search, commands.
+type Sandbox struct {
+	*podapi.Client
+	// ID names the sandbox.
+	ID string
+	// Workdir is where relative paths start, as a path in the sandbox.
+	Workdir string
+	// Created says that the Launch that returned this made the sandbox.
+	Created bool
+
+	onClose func() error
+}
+
+// Close ends the connection. The sandbox and its processes stay, unless its
+// Spec says otherwise.
+func (s *Sandbox) Close() error {
+	err := s.Client.Close()
+	if s.onClose != nil {
+		err = errors.Join(s.onClose(), err)
+	}
+	return err
+}
+
+// State is the state of a sandbox.
+type State string
+
+// The states of a sandbox.
+const (
+	// Running says that the agent answers.
+	Running State = "running"
+	// Stopped says that the agent is gone; Open and Launch start it again.
+	Stopped State = "stopped"
+)
+
+// Summary describes a sandbox for a list.
+type Summary struct {
+	ID      string
+	State   State
+	Workdir string
+	Created time.Time
+}

@@ -1,0 +1,18 @@
+package launcher
+
+import "time"
+
+// The bounds of the local launcher, each with its reason.
+const (
+	// startTimeout bounds the start of an agent, which takes some
+	// milliseconds: long enough for a machine that swaps.
+	startTimeout = 30 * time.Second
+	// startPoll is how often a starting agent's socket is tried: about the
+	// time that a start takes.
+	startPoll = 2 * time.Millisecond
+	// stopTimeout bounds the agent's graceful end: its own grace for
+	// processes and calls, and some.
+	stopTimeout = 10 * time.Second
+	// lockPoll is how often a lock that another holds is tried.
+	lockPoll = 10 * time.Millisecond
+)

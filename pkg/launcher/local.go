@@ -1,0 +1,94 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+)
+
+// Local runs each sandbox's agent as a process on this machine, with a
+// workspace directory of its own. It isolates nothing: commands run as the
+// caller's user, with all that this user may do. It is for development, demos
+// and tests, and for hosts that are sandboxes themselves. Linux only.
+//
+// A sandbox's state is a directory below StateDir, which only its owner can
+// enter; the agent listens there on a unix socket, and serves its own user
+// only. The environment that commands get is scrubbed of everything but PATH,
+// HOME and the locale; TERM, PAGER and GIT_PAGER are set so that programs
+// print plain text and do not wait for a key.
+//
+// The zero value is ready to use.
+type Local struct {
+	// StateDir holds the sandboxes. Empty means podagent/local in
+	// $XDG_STATE_HOME, or in ~/.local/state.
+	StateDir string
+	// Agent is the path of the podagent binary. Empty means $PODAGENT_BIN,
+	// then podagent beside this program, then podagent in PATH.
+	Agent string
+	// Log gets what the launcher does; nil discards it.
+	Log *slog.Logger
+}
+
+var _ Launcher = (*Local)(nil)
+
+// ErrNoAgent says that the podagent binary was not found.
+var ErrNoAgent = errors.New("cannot find the podagent binary: set PODAGENT_BIN, or put podagent beside this program or into PATH")
+
+// Launch implements Launcher.
+func (l *Local) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	deletes := spec.deletes()
+	if spec.ID == "" {
+		spec.ID = newID()
+	}
+	sandbox, err := l.launch(ctx, spec)
+	if err != nil {
+		return nil, wrap("launching", spec.ID, err)
+	}
+	if deletes && sandbox.Created {
+		sandbox.onClose = func() error {
+			return l.Terminate(context.WithoutCancel(ctx), spec.ID)
+		}
+	}
+	return sandbox, nil
+}
+
+// Open implements Launcher.
+func (l *Local) Open(ctx context.Context, id string) (*Sandbox, error) {
+	sandbox, err := l.open(ctx, id)
+	return sandbox, wrap("opening", id, err)
+}
+
+// List implements Launcher.
+func (l *Local) List(ctx context.Context) ([]Summary, error) { return l.list(ctx) }
+
+// Terminate implements Launcher. The agent gets TERM, ends its processes, and
+// is killed if it takes too long.
+func (l *Local) Terminate(ctx context.Context, id string) error {
+	return wrap("terminating", id, l.terminate(ctx, id))
+}
+
+func (l *Local) log() *slog.Logger {
+	if l.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return l.Log
+}
+
+// stateDir returns the directory that holds the sandboxes.
+func (l *Local) stateDir() (string, error) {
+	if l.StateDir != "" {
+		return filepath.Abs(l.StateDir)
+	}
+	// A relative path is to be ignored, says the XDG base directory
+	// specification.
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "podagent", "local"), nil
+	}
+	home, err := os.UserHomeDir()
+	return filepath.Join(home, ".local", "state", "podagent", "local"), err
+}

@@ -1,0 +1,17 @@
+//go:build !linux
+
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// errNoLocal is what every method says where podagent does not run.
+var errNoLocal = fmt.Errorf("the local launcher needs Linux: %w", errors.ErrUnsupported)
+
+func (l *Local) launch(context.Context, Spec) (*Sandbox, error) { return nil, errNoLocal }
+func (l *Local) open(context.Context, string) (*Sandbox, error) { return nil, errNoLocal }
+func (l *Local) list(context.Context) ([]Summary, error)        { return nil, errNoLocal }
+func (l *Local) terminate(context.Context, string) error        { return errNoLocal }

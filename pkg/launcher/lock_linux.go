@@ -1,0 +1,68 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// lock takes the lock of a sandbox, among all processes of the user, and
+// returns its place. The lock is a file beside the sandbox's directory.
+func (l *Local) lock(ctx context.Context, id string) (p place, unlock func(), err error) {
+	if p, err = l.place(id); err != nil {
+		return p, nil, err
+	}
+	state := filepath.Dir(p.dir)
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return p, nil, err
+	}
+	if err := os.Chmod(state, 0o700); err != nil {
+		return p, nil, err
+	}
+	unlock, err = lockFile(ctx, p.dir+".lock")
+	return p, unlock, err
+}
+
+// lockFile takes an exclusive lock on a file that it makes, and that unlock
+// removes. It polls, because flock(2) cannot be interrupted by a context.
+func lockFile(ctx context.Context, path string) (unlock func(), err error) {
+	tick := time.NewTicker(lockPoll)
+	defer tick.Stop()
+	for {
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil && isAt(file, path) {
+			return func() {
+				_ = os.Remove(path) // while the lock is held; a leftover does no harm
+				file.Close()
+			}, nil
+		}
+		file.Close()
+		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// isAt reports whether the file is still the one at path: its last owner may
+// have removed it before this one got the lock.
+func isAt(file *os.File, path string) bool {
+	mine, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(path)
+	return err == nil && os.SameFile(mine, there)
+}

@@ -1,0 +1,34 @@
+package launcher
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"strings"
+)
+
+// The parts of a sandbox's name. Together they stay under the 63 characters
+// of a host name, which every place that a sandbox may run in accepts.
+const (
+	nameSafe = 40 // of the id, for people
+	nameHash = 16 // hex digits of its SHA-256, against collisions
+)
+
+var unsafeName = regexp.MustCompile(`[^a-z0-9]+`)
+
+// nameOf returns the name that the sandbox of an id has where it runs: lower
+// case letters, digits and hyphens. Equal ids have equal names, and different
+// ids different ones.
+func nameOf(id string) string {
+	safe := strings.Trim(unsafeName.ReplaceAllString(strings.ToLower(id), "-"), "-")
+	safe = strings.TrimRight(safe[:min(len(safe), nameSafe)], "-")
+	if safe == "" {
+		safe = "s"
+	}
+	sum := sha256.Sum256([]byte(id))
+	return safe + "-" + hex.EncodeToString(sum[:])[:nameHash]
+}
+
+// newID makes an id for a sandbox that was launched without one.
+func newID() string { return "sandbox-" + strings.ToLower(rand.Text()[:12]) }
