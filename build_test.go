@@ -1,0 +1,66 @@
+package podagent_test
+
+import (
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestBuildsEverywhere builds the orchestrator for every system that its users
+// have, and podagent for Linux.
+func TestBuildsEverywhere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the run without -short builds everything")
+	}
+	for _, target := range []string{
+		"podagent linux/amd64", "podagent linux/arm64",
+		"orchestrator linux/amd64", "orchestrator linux/arm64",
+		"orchestrator darwin/amd64", "orchestrator darwin/arm64",
+		"orchestrator windows/amd64", "orchestrator windows/arm64",
+	} {
+		t.Run(strings.ReplaceAll(target, "/", "-"), func(t *testing.T) {
+			program, platform, _ := strings.Cut(target, " ")
+			system, arch, _ := strings.Cut(platform, "/")
+			build(t, program, filepath.Join(t.TempDir(), program), "GOOS="+system, "GOARCH="+arch)
+		})
+	}
+}
+
+func TestBinariesAreStaticAndCarryTheirVersion(t *testing.T) {
+	for _, program := range []string{"podagent", "orchestrator"} {
+		path := filepath.Join(t.TempDir(), program)
+		build(t, program, path)
+		file, err := elf.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if libs, err := file.ImportedLibraries(); err != nil || len(libs) > 0 {
+			t.Errorf("%s needs %v (%v), but is to be static", program, libs, err)
+		}
+		out, err := exec.Command(path, "version").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "v1.2.3-test") {
+			t.Errorf("%s version: %v: %s", program, err, out)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if dir, _ := os.Getwd(); strings.Contains(string(data), dir) {
+			t.Errorf("%s holds the path of the directory it was built in", program)
+		}
+	}
+}
+
+// build builds a program as the Makefile does.
+func build(t *testing.T, program, path string, env ...string) {
+	t.Helper()
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X "+module+"pkg/podapi.version=v1.2.3-test", "-o", path, "./cmd/"+program)
+	cmd.Env = append(append(cmd.Environ(), "CGO_ENABLED=0"), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", cmd, err, out)
+	}
+}

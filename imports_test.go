@@ -1,0 +1,97 @@
+// Package podagent holds the tests of the repository as a whole: who may
+// import whom, that everything builds everywhere, and that the README's
+// examples run.
+package podagent_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/podagent/podagent/"
+
+// mayImport is the one way in which imports go. A package that is not here may
+// import nothing of ours.
+var mayImport = map[string][]string{
+	"cmd/podagent":                {"cmd/podagent/internal/agent", "cmd/internal/render", "pkg/podapi", "pkg/fsops"},
+	"cmd/podagent/internal/agent": {"cmd/podagent/internal/proc", "pkg/podapi", "pkg/podapi/podapiv1", "pkg/fsops"},
+	"cmd/podagent/internal/proc":  {},
+	"cmd/internal/render":         {"pkg/fsops"},
+	"cmd/orchestrator":            {"cmd/internal/render", "pkg/launcher", "pkg/podapi", "pkg/fsops", "pkg/tools"},
+	"pkg/tools":                   {"pkg/launcher", "pkg/podapi", "pkg/fsops"},
+	"pkg/launcher":                {"pkg/podapi", "pkg/fsops"},
+	"pkg/podapi":                  {"pkg/podapi/podapiv1", "pkg/fsops"},
+	"pkg/podapi/podapiv1":         {},
+	"pkg/fsops":                   {"pkg/fsops/internal/ignore"},
+	"pkg/fsops/internal/ignore":   {},
+}
+
+// neverReach are prefixes that a program's or package's dependencies must not
+// have, however indirectly.
+var neverReach = map[string][]string{
+	"cmd/podagent": {"k8s.io/", "sigs.k8s.io/"},
+	"pkg/fsops":    {"google.golang.org/", "k8s.io/", "sigs.k8s.io/"},
+}
+
+type listed struct {
+	ImportPath    string
+	Imports, Deps []string
+}
+
+func TestImportsGoOneWay(t *testing.T) {
+	for _, p := range list(t, "./...") {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		allowed := map[string]bool{}
+		for _, a := range mayImport[name] {
+			allowed[module+a] = true
+		}
+		for _, i := range p.Imports {
+			if strings.HasPrefix(i, module) && !allowed[i] {
+				t.Errorf("%s imports %s: the design does not let it", name, strings.TrimPrefix(i, module))
+			}
+		}
+	}
+}
+
+func TestDependenciesThatAreNeverReached(t *testing.T) {
+	for name, prefixes := range neverReach {
+		for _, p := range list(t, "./"+name) {
+			for _, d := range p.Deps {
+				for _, prefix := range prefixes {
+					if strings.HasPrefix(d, prefix) {
+						t.Errorf("%s depends on %s", name, d)
+					}
+				}
+			}
+		}
+	}
+}
+
+// list returns what the go command knows of packages, for Linux.
+func list(t *testing.T, pattern string) []listed {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", pattern)
+	cmd.Env = append(cmd.Environ(), "GOOS=linux")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v", cmd, err)
+	}
+	var packages []listed
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := d.Decode(&p); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages = append(packages, p)
+	}
+	if len(packages) == 0 {
+		t.Fatalf("no packages match %s", pattern)
+	}
+	return packages
+}

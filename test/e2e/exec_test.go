@@ -1,0 +1,376 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+func TestExecPrintsExactlyHello(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		out, err := s.Command(t.Context(), "echo", "hello").Output()
+		if err != nil || string(out) != "hello\n" {
+			t.Errorf("%q, %v", out, err)
+		}
+	})
+}
+
+func TestExecExitCodes(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		for _, code := range []int{0, 7, 124, 255} {
+			_, _, status := run(t, s, fmt.Sprint("exit ", code), nil)
+			if status.Reason != podapi.Exited || status.Code != code {
+				t.Errorf("exit %d: %+v", code, status)
+			}
+		}
+		_, _, status := run(t, s, "kill -TERM $$", nil)
+		if status.Reason != podapi.Signalled || status.Signal != 15 || status.Code != 143 {
+			t.Errorf("killed by TERM: %+v", status)
+		}
+	})
+}
+
+func TestExecKeepsStreamsApart(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		out, errOut, _ := run(t, s, "echo out; echo err >&2", nil)
+		if out != "out\n" || errOut != "err\n" {
+			t.Errorf("stdout %q, stderr %q", out, errOut)
+		}
+	})
+}
+
+func TestExecOutputOf100MBIsCompleteAndInOrder(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		const lines = "13000000" // a little over 100 MB
+		cmd := s.Command(t.Context(), "seq", lines)
+		pipe, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		got, n := sha(t, pipe)
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		want := exec.Command("seq", lines)
+		out, err := want.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := want.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer want.Wait()
+		if wantSum, wantN := sha(t, out); got != wantSum || n != wantN {
+			t.Errorf("%d bytes with SHA-256 %s, want %d with %s", n, got, wantN, wantSum)
+		}
+		if status := cmd.Status(); status.Stdout != n || status.Omitted != 0 {
+			t.Errorf("the status says %+v of %d bytes", status, n)
+		}
+	})
+}
+
+func TestExecEndsThoughAGrandchildHoldsItsOutput(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		begun := time.Now()
+		out, _, status := run(t, s, "sleep 60 & echo $!", nil)
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("the call took %v", took)
+		}
+		if status.Reason != podapi.Exited || status.Code != 0 || !status.OutputOpen {
+			t.Errorf("%+v, want an exit that says that the output is open", status)
+		}
+		// It lives on: it was not killed with the call.
+		if _, _, status := run(t, s, "kill "+out, nil); !status.Success() {
+			t.Errorf("the grandchild is gone: %+v", status)
+		}
+	})
+}
+
+func TestExecTimeoutKillsTheTreeAndKeepsTheOutputSoFar(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		out, _, status := run(t, s, `echo begun; setsid sleep 300 & echo $!; sleep 300`, func(c *podapi.Cmd) {
+			c.Timeout = 500 * time.Millisecond
+		})
+		if status.Reason != podapi.TimedOut {
+			t.Fatalf("%+v, want timed out", status)
+		}
+		if status.Wall > 20*time.Second {
+			t.Errorf("it took %v", status.Wall)
+		}
+		begun, pid, _ := strings.Cut(out, "\n")
+		if begun != "begun" {
+			t.Errorf("the output so far is %q", out)
+		}
+		if alive(t, s, pid) {
+			t.Error("the setsid child survived")
+		}
+	})
+}
+
+// alive reports whether a process of the sandbox runs. One that has ended may
+// still wait to be reaped.
+func alive(t *testing.T, s *launcher.Sandbox, pid string) bool {
+	t.Helper()
+	state, _, _ := run(t, s, "sed -n 's/^State:[[:space:]]*\\(.\\).*/\\1/p' /proc/"+strings.TrimSpace(pid)+"/status", nil)
+	state = strings.TrimSpace(state)
+	return state != "" && state != "Z" && state != "X"
+}
+
+func TestExecOfACommandThatIgnoresTERMIsATimeout(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		_, _, status := run(t, s, `trap "" TERM; while :; do sleep 0.1; done`, func(c *podapi.Cmd) {
+			c.Timeout = 300 * time.Millisecond
+		})
+		if status.Reason != podapi.TimedOut {
+			t.Errorf("%+v, want timed out", status)
+		}
+	})
+}
+
+func Test500ExecsAtOnce(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		var all sync.WaitGroup
+		for i := range 500 {
+			all.Go(func() {
+				want := fmt.Sprint(i)
+				out, err := s.Command(t.Context(), "sh", "-c", fmt.Sprintf("echo %d; exit %d", i, i%256)).Output()
+				code := 0
+				if exit := (*podapi.ExitError)(nil); errors.As(err, &exit) {
+					code = exit.Code
+				} else if err != nil {
+					t.Error(err)
+				}
+				if strings.TrimSpace(string(out)) != want || code != i%256 {
+					t.Errorf("exec %d: %q, code %d", i, out, code)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+func TestStdinOf1GiBThroughCatIsIdentical(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the run without -short moves it all")
+	}
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		const size = 1 << 30
+		agent := agentPID(t, s)
+		cmd := s.Command(t.Context(), "cat")
+		cmd.Stdin = pattern(size, 9)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		got, n := sha(t, out)
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if want, _ := sha(t, pattern(size, 9)); got != want || n != size {
+			t.Errorf("%d bytes came back, identical: %v", n, got == want)
+		}
+		if peak := peakMemory(t, agent); peak > 64<<20 {
+			t.Errorf("the agent had %d MiB at most, want 64", peak>>20)
+		}
+	})
+}
+
+func TestExecSignal(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		cmd := s.Shell(t.Context(), `trap "echo got it; exit 3" USR1; echo ready; while :; do sleep 0.05; done`)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ready := make([]byte, len("ready\n"))
+		if _, err := io.ReadFull(out, ready); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Signal(syscall.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+		rest, _ := io.ReadAll(out)
+		err = cmd.Wait()
+		if exit := (*podapi.ExitError)(nil); !errors.As(err, &exit) || exit.Code != 3 || string(rest) != "got it\n" {
+			t.Errorf("%v, output %q", err, rest)
+		}
+		if err := cmd.Signal(syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
+			t.Errorf("a signal after the end: %v", err)
+		}
+	})
+}
+
+func TestExecContextEndKillsTheProcess(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cmd := s.Shell(ctx, "echo $$; exec sleep 300")
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		pid := make([]byte, 64)
+		n, err := out.Read(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if err := cmd.Wait(); !errors.Is(err, context.Canceled) {
+			t.Errorf("Wait: %v", err)
+		}
+		if alive(t, s, string(pid[:n])) {
+			t.Error("the process survived its context")
+		}
+	})
+}
+
+func TestExecEnvironmentAndWorkdir(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		put(t, s, "sub/file", "")
+		cmd := s.Command(t.Context(), "sh", "-c", `printf %s "$A-$B-$PODAGENT_LISTEN-"; ls`)
+		cmd.Dir, cmd.Env = "sub", []string{"A=first", "A=a b", "B=\xff"}
+		out, err := cmd.Output()
+		if err != nil || string(out) != "a b-\xff--file\n" {
+			t.Errorf("%q, %v", out, err)
+		}
+		cmd = s.Command(t.Context(), "/usr/bin/env")
+		cmd.ClearEnv, cmd.Env = true, []string{"ONLY=this"}
+		out, err = cmd.Output()
+		if err != nil || !strings.HasPrefix(string(out), "ONLY=this\nPODAGENT_EXEC_ID=") && !strings.HasSuffix(string(out), "ONLY=this\n") || strings.Contains(string(out), "PATH=") {
+			t.Errorf("a clear environment is %q, %v", out, err)
+		}
+	})
+}
+
+func TestExecOfWhatIsNotThere(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		put(t, s, "plain", "no program")
+		for _, test := range []struct {
+			name, dir string
+			op        string
+			want      error
+		}{
+			{"no-such-command", "", "exec", fs.ErrNotExist},
+			{"./plain", "", "exec", fs.ErrPermission},
+			{"true", "no/such/dir", "chdir", fs.ErrNotExist},
+			{"true", "plain", "chdir", syscall.ENOTDIR},
+		} {
+			cmd := s.Command(t.Context(), test.name)
+			cmd.Dir = test.dir
+			err := cmd.Run()
+			var pathErr *fs.PathError
+			if !errors.As(err, &pathErr) || pathErr.Op != test.op || !errors.Is(err, test.want) {
+				t.Errorf("%s in %q: %v, want %s: %v", test.name, test.dir, err, test.op, test.want)
+			}
+		}
+	})
+}
+
+func TestExecWithoutStdinReadsNothing(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		out, err := s.Command(t.Context(), "cat").Output()
+		if err != nil || len(out) != 0 {
+			t.Errorf("%q, %v", out, err)
+		}
+	})
+}
+
+func TestExecEndsThoughItsStdinDoesNot(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		r, w := io.Pipe()
+		defer w.Close()
+		cmd := s.Command(t.Context(), "true")
+		cmd.Stdin = r
+		if err := cmd.Run(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestExecReportsStdinThatFails(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		broken := errors.New("the disk of the caller")
+		cmd := s.Command(t.Context(), "cat")
+		cmd.Stdin = io.MultiReader(strings.NewReader("half"), failing{broken})
+		out, err := cmd.Output()
+		if !errors.Is(err, broken) || string(out) != "half" {
+			t.Errorf("%q, %v", out, err)
+		}
+	})
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+func TestOutputErrorCarriesHeadAndTailOfStderr(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		_, err := s.Shell(t.Context(), `echo first >&2; seq 100000 >&2; echo last >&2; exit 1`).Output()
+		var exit *podapi.ExitError
+		if !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		if !bytes.HasPrefix(exit.Stderr, []byte("first\n")) || !bytes.HasSuffix(exit.Stderr, []byte("last\n")) || !bytes.Contains(exit.Stderr, []byte("... omitting")) {
+			t.Errorf("stderr is %d bytes: %.40q … %q", len(exit.Stderr), exit.Stderr, exit.Stderr[max(0, len(exit.Stderr)-40):])
+		}
+	})
+}
+
+func TestProcessRunsOnWithoutItsCaller(t *testing.T) {
+	overEachLauncher(t, func(t *testing.T, l launcher.Launcher) {
+		first, err := l.Launch(t.Context(), launcher.Spec{ID: "shared"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := l.Open(t.Context(), "shared")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		cmd := first.Shell(t.Context(), "read line")
+		if _, err := cmd.StdinPipe(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		first.Close()
+		if err := cmd.Wait(); err == nil {
+			t.Error("Wait succeeded though the connection is gone")
+		}
+		list, err := s.Processes(t.Context())
+		if err != nil || len(list) != 1 || list[0].ID != cmd.ID || list[0].Status != nil {
+			t.Errorf("it did not run on: %+v, %v", list, err)
+		}
+		if err := s.Forget(t.Context(), cmd.ID); !errors.Is(err, syscall.EBUSY) {
+			t.Errorf("Forget of what runs: %v", err)
+		}
+		if err := s.Signal(t.Context(), cmd.ID, syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+	})
+}
