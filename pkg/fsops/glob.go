@@ -109,21 +109,23 @@ func (f *FS) globRules(g *globber, root, base string) (rules *ignore.Dir, ignore
 		return nil, false, nil
 	}
 	clean := path.Clean(base)
+	at := globDir{path: root}
 	if root == "" || clean == ".." || strings.HasPrefix(clean, "../") {
-		rules, err = ignore.Open(filepath.Join(root, base), f.Workdir())
-		return rules, false, g.report(err)
+		at = globDir{path: filepath.Join(root, base), name: clean}
+		clean = "."
 	}
-	rules, err = ignore.Open(root, f.Workdir())
-	if err := g.report(err); err != nil || clean == "." {
+	rules, err = ignore.Open(at.path, f.Workdir())
+	if err := g.reportRules(at, err); err != nil || clean == "." {
 		return rules, false, err
 	}
 	for name := range strings.SplitSeq(clean, "/") {
-		info, err := os.Lstat(filepath.Join(rules.Path(), name))
+		at = globDir{path: filepath.Join(at.path, name), name: joinName(at.name, name)}
+		info, err := os.Lstat(at.path)
 		if err != nil || name == gitDir || rules.Ignored(name, info.IsDir()) {
 			return nil, true, nil
 		}
 		rules, err = rules.Child(name)
-		if err := g.report(err); err != nil {
+		if err := g.reportRules(at, err); err != nil {
 			return nil, false, err
 		}
 	}
@@ -132,10 +134,18 @@ func (f *FS) globRules(g *globber, root, base string) (rules *ignore.Dir, ignore
 
 // report yields an error, if there is one, after which the search goes on.
 func (g *globber) report(err error) error {
-	if err != nil && !g.yield(GlobMatch{}, &SkippedError{err}) {
+	if err != nil && !g.yield(GlobMatch{}, err) {
 		return errStop
 	}
 	return nil
+}
+
+// reportRules reports that rules of what to ignore could not be read in dir.
+func (g *globber) reportRules(dir globDir, err error) error {
+	if err == nil {
+		return nil
+	}
+	return g.report(pathError("glob", joinName(dir.name, rulesFile(dir.path, err)), err))
 }
 
 // literal yields the file that a pattern without wildcards names.

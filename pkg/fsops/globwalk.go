@@ -170,7 +170,7 @@ func (g *globber) descend(dir globDir, e fs.DirEntry) error {
 	if dir.rules != nil {
 		var err error
 		dir.rules, err = dir.rules.Child(e.Name())
-		if err := g.report(err); err != nil {
+		if err := g.reportRules(dir, err); err != nil {
 			return err
 		}
 	}

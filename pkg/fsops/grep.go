@@ -138,7 +138,8 @@ func (f *FS) walkRoot(g *grep, root *grepRoot, path string) {
 	if !g.opts.NoIgnore {
 		var err error
 		if opts.ignore, err = ignore.Open(path, f.Workdir()); err != nil {
-			root.head = append(root.head, grepEntry{name: root.name, err: err})
+			name := root.join(rulesFile(path, err))
+			root.head = append(root.head, grepEntry{name: name, err: pathError("grep", name, err)})
 		}
 	}
 	root.walk = newWalker(path, opts)

@@ -2,6 +2,7 @@ package fsops
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"syscall"
@@ -43,4 +44,31 @@ func TestGrepNeverOpensSpecialFiles(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Without its rules, a search finds too much: that is said, by the name of the
+// file that could not be read.
+func TestUnreadableIgnoreFileIsReported(t *testing.T) {
+	f := asNobody(t, func(f *FS) {
+		makeTree(t, f, "a", ".gitignore", "sub/.gitignore", "sub/b")
+		must(t, os.Chmod(at(f, ".gitignore"), 0))
+		must(t, os.Chmod(at(f, "sub/.gitignore"), 0))
+	})
+	if f == nil {
+		return
+	}
+	wantGrep(t, f, ".", GrepOptions{}, "error .gitignore", "a:1:a", "error sub/.gitignore", "sub/b:1:sub/b")
+	found := map[string]bool{}
+	for m, err := range f.Glob(t.Context(), "**/b", GlobOptions{Ignore: true}) {
+		var pathErr *fs.PathError
+		if errors.As(err, &pathErr) {
+			m.Path = "error " + pathErr.Path
+		}
+		found[m.Path] = true
+	}
+	if len(found) != 3 || !found["error .gitignore"] || !found["error sub/.gitignore"] || !found["sub/b"] {
+		t.Errorf("found %v", found)
+	}
+	_, err := f.Archive(t.Context(), "sub", io.Discard, ArchiveOptions{Ignore: true})
+	wantPathError(t, err, "archive", "sub/../.gitignore", fs.ErrPermission)
 }

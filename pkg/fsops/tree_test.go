@@ -374,25 +374,45 @@ func TestTreeTransferEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// FuzzExtract unpacks arbitrary bytes, and two arbitrary entries.
 func FuzzExtract(f *testing.F) {
 	fsys := newTestFS(f)
 	makeTree(f, fsys, "tree/a", "tree/d/b", "tree/l -> a", "outside/file")
 	archive, _ := archived(f, fsys, "tree", ArchiveOptions{})
-	f.Add(archive)
-	f.Add(tarOf(f, tar.Header{Name: "../x", Typeflag: tar.TypeReg}))
-	f.Add(tarOf(f, tar.Header{Name: "l", Linkname: "../outside", Typeflag: tar.TypeSymlink}, tar.Header{Name: "l/file", Typeflag: tar.TypeReg}))
-	f.Add(tarOf(f, tar.Header{Name: "h", Linkname: "old/file", Typeflag: tar.TypeLink}, tar.Header{Name: "h", Typeflag: tar.TypeReg}))
+	f.Add(archive, "../x", "", byte(tar.TypeReg), "x", "../outside/file", byte(tar.TypeLink))
+	f.Add(archive[:1500], "l", "../outside", byte(tar.TypeSymlink), "l/file", "", byte(tar.TypeReg))
+	f.Add([]byte{}, "h", "old/file", byte(tar.TypeLink), "h", "", byte(tar.TypeReg))
+	f.Add([]byte{}, "in/d/", "", byte(tar.TypeDir), "in/old", "", byte(tar.TypeDir))
 	before := snapshot(f, at(fsys, "outside"))
-	f.Fuzz(func(t *testing.T, archive []byte) {
+	f.Fuzz(func(t *testing.T, raw []byte, name1, target1 string, type1 byte, name2, target2 string, type2 byte) {
+		made := twoEntries(tar.Header{Name: name1, Linkname: target1, Typeflag: type1}, tar.Header{Name: name2, Linkname: target2, Typeflag: type2})
 		target := at(fsys, "target")
 		must(t, os.RemoveAll(target))
 		makeTree(t, fsys, "target/old -> ../outside", "target/in -> .")
-		for _, outside := range []bool{false, true} {
-			_, _ = fsys.Extract(context.Background(), target, bytes.NewReader(archive), ExtractOptions{OutsideLinks: outside})
+		for _, opts := range []ExtractOptions{{}, {OutsideLinks: true}} {
+			for _, archive := range [][]byte{raw, made} {
+				_, _ = fsys.Extract(context.Background(), target, bytes.NewReader(archive), opts)
+			}
 		}
 		if diff := cmp.Diff(before, snapshot(t, at(fsys, "outside"))); diff != "" {
 			t.Errorf("something outside changed:\n%s", diff)
 		}
 		wantNames(t, fsys.Workdir(), "outside", "target", "tree")
 	})
+}
+
+// twoEntries makes an archive of what can be put into one.
+func twoEntries(headers ...tar.Header) []byte {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for _, h := range headers {
+		if h.Typeflag == tar.TypeReg {
+			h.Size = 4
+		}
+		if h.Mode = 0o700; w.WriteHeader(&h) == nil && h.Size > 0 {
+			_, _ = io.WriteString(w, "evil")
+		}
+	}
+	_ = w.Close()
+	return buf.Bytes()
 }

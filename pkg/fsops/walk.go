@@ -1,6 +1,7 @@
 package fsops
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path"
@@ -22,7 +23,8 @@ type walkEntry struct {
 	// path is where the file is.
 	path string
 	typ  fs.FileMode
-	// err is why a directory could not be read; the walk goes on without it.
+	// err is why a directory, or a file with rules of what to ignore, could
+	// not be read; the walk goes on without it.
 	err error
 }
 
@@ -65,7 +67,7 @@ func (w *walker) Next() (walkEntry, bool) {
 	if w.next != nil {
 		dir := *w.next
 		w.next = nil
-		if err := w.enter(dir); err != nil {
+		if err := w.enter(&dir); err != nil {
 			dir.err = err
 			return dir, true
 		}
@@ -111,22 +113,38 @@ func (w *walker) visit(dir *walkDir, d fs.DirEntry) (walkEntry, bool) {
 }
 
 // enter reads a directory. Its error may concern a part of it alone: the
-// files that could be read are walked.
-func (w *walker) enter(e walkEntry) error {
+// files that could be read are walked. If the error is about a file of rules,
+// e becomes that file.
+func (w *walker) enter(e *walkEntry) error {
 	entries, err := os.ReadDir(e.path)
 	if err != nil && e.rel != "" && isGone(err) {
 		err = nil // removed since its name was read
 	}
 	sortAsPaths(entries)
-	dir := &walkDir{entry: e, rules: w.rules, entries: entries}
-	if dir.rules != nil && e.rel != "" {
-		child, rulesErr := dir.rules.Child(path.Base(e.rel))
-		if dir.rules = child; err == nil {
-			err = rulesErr
+	dir := &walkDir{entry: *e, rules: w.rules, entries: entries}
+	w.stack = append(w.stack, dir)
+	if dir.rules == nil || e.rel == "" {
+		return err
+	}
+	var rulesErr error
+	dir.rules, rulesErr = dir.rules.Child(path.Base(e.rel))
+	if err == nil && rulesErr != nil {
+		e.rel = path.Join(e.rel, rulesFile(e.path, rulesErr))
+		return rulesErr
+	}
+	return err
+}
+
+// rulesFile returns the path, below dir, of the file that an error of package
+// ignore is about.
+func rulesFile(dir string, err error) string {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		if rel, err := filepath.Rel(dir, pathErr.Path); err == nil {
+			return filepath.ToSlash(rel)
 		}
 	}
-	w.stack = append(w.stack, dir)
-	return err
+	return ignore.FileName
 }
 
 // sortAsPaths sorts by the bytes of the paths that lie below: a directory as

@@ -3,6 +3,7 @@
 package render
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"io"
@@ -16,14 +17,18 @@ type Text []byte
 
 // MarshalJSON implements json.Marshaler.
 func (t Text) MarshalJSON() ([]byte, error) {
+	var out bytes.Buffer
+	var err error
 	if utf8.Valid(t) {
-		return json.Marshal(struct {
+		err = JSON(&out, struct {
 			Text string `json:"text"`
 		}{string(t)})
+	} else {
+		err = JSON(&out, struct {
+			Bytes string `json:"bytes"`
+		}{base64.StdEncoding.EncodeToString(t)})
 	}
-	return json.Marshal(struct {
-		Bytes string `json:"bytes"`
-	}{base64.StdEncoding.EncodeToString(t)})
+	return out.Bytes(), err
 }
 
 // JSON writes v as one line.

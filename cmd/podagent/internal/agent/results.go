@@ -101,7 +101,7 @@ func (s *filesService) Watch(r *pb.WatchRequest, stream grpc.ServerStreamingServ
 	defer cancel()
 	for event, err := range s.fs.Watch(ctx, string(r.Path), fsops.WatchOptions{Recursive: r.Recursive}) {
 		if err != nil {
-			return err
+			return orCause(ctx, err)
 		}
 		out := &pb.WatchEvent{Op: pb.WatchOp(event.Op), Path: []byte(event.Path), Time: event.Time.UnixNano()}
 		if err := stream.Send(&pb.WatchResponse{Kind: &pb.WatchResponse_Event{Event: out}}); err != nil {

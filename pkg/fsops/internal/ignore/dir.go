@@ -34,8 +34,8 @@ type Dir struct {
 // up to the root of the git repository that it lies in; outside of any, up to
 // the directory top if it lies in that.
 //
-// If a file of rules could not be read, an error says so, and the Dir is that
-// without those rules.
+// If a file of rules could not be read, a [*fs.PathError] says so, and the Dir
+// is that without those rules.
 func Open(path, top string) (*Dir, error) {
 	path = filepath.Clean(path)
 	first := firstDir(path, filepath.Clean(top))
@@ -46,7 +46,9 @@ func Open(path, top string) (*Dir, error) {
 	}
 	for name := range strings.SplitSeq(rest, "/") {
 		child, childErr := d.Child(name)
-		d, err = child, errors.Join(err, childErr)
+		if d = child; err == nil {
+			err = childErr
+		}
 	}
 	return d, err
 }
@@ -82,7 +84,10 @@ func enter(parent *Dir, path, name string) (*Dir, error) {
 	}
 	// git does not follow a symbolic link here, which could lead anywhere.
 	d.rules, err = load(filepath.Join(path, FileName), os.Lstat)
-	return d, errors.Join(err, excludeErr)
+	if err == nil {
+		err = excludeErr
+	}
+	return d, err
 }
 
 // Path returns the directory's absolute path.
