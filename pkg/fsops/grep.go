@@ -252,6 +252,3 @@ func (g *grep) take(r GrepResult, yield func(GrepResult) bool) error {
 	}
 	return nil
 }
-
-// workers returns how many files are searched at once.
-func (g *grep) workers(cpus int) int { return min(cpus, maxGrepWorkers) }

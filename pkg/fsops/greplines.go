@@ -14,7 +14,6 @@ type lineBuffer struct {
 	buf   []byte
 	start int // buf[start:end] was read and not yet given
 	end   int
-	eof   bool
 	// started says that the file's beginning was read.
 	started bool
 	// skipped is how many bytes the block, which is a single line, lacks.

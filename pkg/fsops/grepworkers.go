@@ -27,7 +27,7 @@ func (g *grep) run(ctx context.Context, yield func(GrepResult) bool) error {
 	jobs := make(chan *grepJob)
 	order := make(chan *grepJob, grepQueue)
 	workers.Go(func() { g.walk(inner, jobs, order) })
-	for range g.workers(runtime.GOMAXPROCS(0)) {
+	for range min(runtime.GOMAXPROCS(0), maxGrepWorkers) {
 		workers.Go(func() { g.work(inner, jobs) })
 	}
 	err := g.collect(order, yield)

@@ -10,8 +10,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -95,7 +95,9 @@ func tarOf(t testing.TB, headers ...tar.Header) []byte {
 
 func TestTreeRoundTripOfSources(t *testing.T) {
 	f := newTestFS(t)
-	source := filepath.Join(runtime.GOROOT(), "src", "archive")
+	goroot, err := exec.Command("go", "env", "GOROOT").Output()
+	must(t, err)
+	source := filepath.Join(strings.TrimSpace(string(goroot)), "src", "archive")
 	archive, sent := archived(t, f, source, ArchiveOptions{})
 	got, err := f.Extract(t.Context(), "copy", iotest.HalfReader(bytes.NewReader(archive)), ExtractOptions{})
 	must(t, err)
@@ -206,10 +208,10 @@ func TestExtractRefusesEscapes(t *testing.T) {
 			before := snapshot(t, f.Workdir())
 			_, err := f.Extract(t.Context(), "target", bytes.NewReader(tarOf(t, archive...)), ExtractOptions{})
 			var pathErr *fs.PathError
-			if !errors.As(err, &pathErr) || !errors.Is(err, ErrUnsafeArchive) && !errors.Is(err, ErrNotRegular) {
+			if !errors.As(err, &pathErr) || !errors.Is(err, ErrUnsafeArchive) {
 				t.Errorf("error is %v", err)
-			} else if last := archive[len(archive)-1].Name; pathErr.Path != last && pathErr.Path != archive[0].Name && pathErr.Path != last+"/" {
-				t.Errorf("the error names %q, want %q", pathErr.Path, last)
+			} else if !slices.ContainsFunc(archive, func(h tar.Header) bool { return h.Name == pathErr.Path }) {
+				t.Errorf("the error names %q, which is no entry", pathErr.Path)
 			}
 			after := snapshot(t, f.Workdir())
 			for path := range after {
@@ -329,8 +331,8 @@ func TestArchiveLeavesOutWhatItIsTold(t *testing.T) {
 	}
 }
 
-// writerFuncOnce calls a function at the first write that is larger than a
-// header, in the middle of a file's content.
+// A hookWriter calls a function at the first write that is larger than a
+// header: before a file's content is through.
 type hookWriter struct {
 	io.Writer
 	hook func()

@@ -208,7 +208,10 @@ func (x *extractor) hardLink(name, target string) error {
 	if err != nil {
 		return err
 	}
-	if !info.Mode().IsRegular() {
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		return fmt.Errorf("%w: it is a hard link to the symbolic link %q", ErrUnsafeArchive, target)
+	case !info.Mode().IsRegular():
 		return fmt.Errorf("hard link to %q: %w", target, ErrNotRegular)
 	}
 	if source == name {

@@ -217,14 +217,15 @@ func (w *watch) gone(path string, op WatchOp) bool {
 	if _, ok := w.dirs[path]; !ok {
 		return false
 	}
-	below := path + string(filepath.Separator)
+	delete(w.dirs, path)
+	if op == WatchRemove { // it was empty
+		return true
+	}
+	_ = w.notify.Remove(path) // it may have gone by itself
 	for dir := range w.dirs {
-		if dir != path && !strings.HasPrefix(dir, below) {
-			continue
-		}
-		delete(w.dirs, dir)
-		if op == WatchRename {
-			_ = w.notify.Remove(dir) // it may have gone by itself
+		if strings.HasPrefix(dir, path+string(filepath.Separator)) {
+			delete(w.dirs, dir)
+			_ = w.notify.Remove(dir)
 		}
 	}
 	return true

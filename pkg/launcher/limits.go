@@ -10,6 +10,9 @@ const (
 	// startPoll is how often a starting agent's socket is tried: about the
 	// time that a start takes.
 	startPoll = 2 * time.Millisecond
+	// connectTries is how often a connection is begun anew when the agent
+	// ends just then: once would do, if not for the one that follows it.
+	connectTries = 3
 	// stopTimeout bounds the agent's graceful end: its own grace for
 	// processes and calls, and some.
 	stopTimeout = 10 * time.Second

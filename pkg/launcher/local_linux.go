@@ -159,13 +159,25 @@ func (l *Local) open(ctx context.Context, id string) (*Sandbox, error) {
 	return l.connect(ctx, p)
 }
 
-// connect returns the sandbox at p, whose agent it starts if none answers.
-func (l *Local) connect(ctx context.Context, p place) (*Sandbox, error) {
-	if !answers(ctx, p.path(socketFile)) {
-		if err := l.startAgent(ctx, p); err != nil {
-			return nil, err
+// connect returns the sandbox at p, whose agent it starts if none answers. An
+// agent that is just ending may still let callers in and then not answer, so
+// that it is tried again.
+func (l *Local) connect(ctx context.Context, p place) (sandbox *Sandbox, err error) {
+	for range connectTries {
+		if !answers(ctx, p.path(socketFile)) {
+			if err := l.startAgent(ctx, p); err != nil {
+				return nil, err
+			}
+		}
+		if sandbox, err = dial(ctx, p); !errors.Is(err, podapi.ErrUnavailable) {
+			break
 		}
 	}
+	return sandbox, err
+}
+
+// dial returns the sandbox at p, whose agent listens.
+func dial(ctx context.Context, p place) (*Sandbox, error) {
 	client, err := podapi.Dial(podapi.DialOptions{Dialer: dialer(p.path(socketFile))})
 	if err != nil {
 		return nil, err

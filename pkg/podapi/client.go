@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -40,6 +41,10 @@ type DialOptions struct {
 	PodUID string
 }
 
+// redial is how a connection is made again: soon, because a sandbox that
+// restarts is back within a second, and many may wait for it.
+var redial = backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second}
+
 // Dial returns a client of the agent that opts.Dialer reaches. It does not
 // wait for the connection; the first call does.
 func Dial(opts DialOptions) (*Client, error) {
@@ -55,10 +60,11 @@ func Dial(opts DialOptions) (*Client, error) {
 	conn, err := grpc.NewClient("passthrough:///podagent",
 		grpc.WithTransportCredentials(creds),
 		grpc.WithContextDialer(dial),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: redial, MinConnectTimeout: DialTimeout}),
 		grpc.WithInitialWindowSize(ClientWindow),
 		grpc.WithInitialConnWindowSize(ClientWindow),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: KeepaliveTime, Timeout: KeepaliveTimeout}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(Codec()), grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
 	)
 	if err != nil {
 		return nil, err

@@ -18,12 +18,15 @@ const (
 	ClientWindow = 16 << 20
 	// AgentWindow is the agent's HTTP/2 window per stream. It is what a
 	// slow disk may make the agent hold in memory, for each upload.
-	AgentWindow = 1 << 20
+	AgentWindow = 512 << 10
 	// KeepaliveTime and KeepaliveTimeout find out that the other side is
 	// gone: well before proxies cut an idle link (60 s), and long enough for
 	// a sandbox whose processors are busy.
 	KeepaliveTime    = 30 * time.Second
 	KeepaliveTimeout = 15 * time.Second
+	// DialTimeout bounds one attempt to connect, TLS included: a port-forward
+	// takes tens of milliseconds, a loaded API server seconds.
+	DialTimeout = 20 * time.Second
 	// KillGrace is how long Wait waits for the end of a process that it had
 	// to kill, because its context ended, before it gives the stream up.
 	KillGrace = 5 * time.Second

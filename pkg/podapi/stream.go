@@ -12,7 +12,8 @@ import (
 
 // receive returns the messages of a server's stream. The loop over it ends
 // with the final message, by breaking; a stream that ends before is an error.
-// However the loop ends, the call does.
+// A message is valid until the loop goes on. However the loop ends, the call
+// does.
 func receive[Q, R any](ctx context.Context, request *Q, call func(context.Context, *Q, ...grpc.CallOption) (grpc.ServerStreamingClient[R], error)) iter.Seq2[*R, error] {
 	return func(yield func(*R, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -22,9 +23,9 @@ func receive[Q, R any](ctx context.Context, request *Q, call func(context.Contex
 			yield(nil, err)
 			return
 		}
+		message := new(R)
 		for {
-			message, err := stream.Recv()
-			if err != nil {
+			if err := stream.RecvMsg(message); err != nil {
 				yield(nil, cutError(err))
 				return
 			}

@@ -49,6 +49,7 @@ func newAgent(config Config) *Agent {
 func (a *Agent) newServer(opts ...grpc.ServerOption) *grpc.Server {
 	opts = append(opts,
 		grpc.ConnectionTimeout(connectTimeout),
+		grpc.ForceServerCodecV2(podapi.Codec()),
 		grpc.MaxRecvMsgSize(podapi.MaxMessage),
 		grpc.MaxSendMsgSize(podapi.MaxMessage),
 		grpc.InitialWindowSize(podapi.AgentWindow),

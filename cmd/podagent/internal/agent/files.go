@@ -77,11 +77,11 @@ func sendReadEnd(stream grpc.ServerStreamingServer[pb.ReadResponse], end *pb.Rea
 }
 
 func (s *filesService) Write(stream grpc.ClientStreamingServer[pb.WriteRequest, pb.WriteResponse]) error {
-	first, err := stream.Recv()
-	if err != nil {
+	message := &pb.WriteRequest{} // for all that come, so that its buffer serves again
+	if err := stream.RecvMsg(message); err != nil {
 		return cut(err)
 	}
-	h := first.GetHeader()
+	h := message.GetHeader()
 	if h == nil {
 		return errFirstMessage("a header")
 	}
@@ -92,7 +92,7 @@ func (s *filesService) Write(stream grpc.ClientStreamingServer[pb.WriteRequest, 
 		return err
 	}
 	defer w.Close()
-	content := &contentReader{next: func() ([]byte, *pb.Sum, error) { return nextWrite(stream) }}
+	content := &contentReader{next: func() ([]byte, *pb.Sum, error) { return nextWrite(stream, message) }}
 	if _, err := io.Copy(w, content); err != nil {
 		return err
 	}
@@ -104,9 +104,8 @@ func (s *filesService) Write(stream grpc.ClientStreamingServer[pb.WriteRequest, 
 }
 
 // nextWrite returns the data, or the announced sum, of the next message.
-func nextWrite(stream grpc.ClientStreamingServer[pb.WriteRequest, pb.WriteResponse]) ([]byte, *pb.Sum, error) {
-	m, err := stream.Recv()
-	if err != nil {
+func nextWrite(stream grpc.ClientStreamingServer[pb.WriteRequest, pb.WriteResponse], m *pb.WriteRequest) ([]byte, *pb.Sum, error) {
+	if err := stream.RecvMsg(m); err != nil {
 		return nil, nil, err
 	}
 	switch kind := m.Kind.(type) {

@@ -11,15 +11,15 @@ import (
 )
 
 func (s *filesService) Push(stream grpc.ClientStreamingServer[pb.PushRequest, pb.PushResponse]) error {
-	first, err := stream.Recv()
-	if err != nil {
+	message := &pb.PushRequest{} // for all that come, so that its buffer serves again
+	if err := stream.RecvMsg(message); err != nil {
 		return cut(err)
 	}
-	h := first.GetHeader()
+	h := message.GetHeader()
 	if h == nil {
 		return errFirstMessage("a header")
 	}
-	content := &contentReader{next: func() ([]byte, *pb.Sum, error) { return nextPush(stream) }}
+	content := &contentReader{next: func() ([]byte, *pb.Sum, error) { return nextPush(stream, message) }}
 	stats, err := s.fs.Extract(stream.Context(), string(h.Path), content, fsops.ExtractOptions{})
 	if err != nil {
 		return err
@@ -31,9 +31,8 @@ func (s *filesService) Push(stream grpc.ClientStreamingServer[pb.PushRequest, pb
 }
 
 // nextPush returns the data, or the announced sum, of the next message.
-func nextPush(stream grpc.ClientStreamingServer[pb.PushRequest, pb.PushResponse]) ([]byte, *pb.Sum, error) {
-	m, err := stream.Recv()
-	if err != nil {
+func nextPush(stream grpc.ClientStreamingServer[pb.PushRequest, pb.PushResponse], m *pb.PushRequest) ([]byte, *pb.Sum, error) {
+	if err := stream.RecvMsg(m); err != nil {
 		return nil, nil, err
 	}
 	switch kind := m.Kind.(type) {

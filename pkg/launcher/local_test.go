@@ -1,0 +1,335 @@
+//go:build linux
+
+package launcher_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+)
+
+func launch(t *testing.T, l launcher.Launcher, spec launcher.Spec) *launcher.Sandbox {
+	t.Helper()
+	s, err := l.Launch(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestLocalFiftyLaunchesOfOneIDEndInOneSandbox(t *testing.T) {
+	l := launchertest.Local(t)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	boots, created := map[string]bool{}, 0
+	for range 50 {
+		all.Go(func() {
+			// Launchers of their own, as other processes would have.
+			mine := &launcher.Local{StateDir: l.StateDir, Agent: l.Agent}
+			s, err := mine.Launch(t.Context(), launcher.Spec{ID: "one"})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			info, err := s.Info(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			boots[info.BootID] = true
+			if s.Created {
+				created++
+			}
+		})
+	}
+	all.Wait()
+	if len(boots) != 1 || created != 1 {
+		t.Errorf("%d agents, created %d times", len(boots), created)
+	}
+	if list, err := l.List(t.Context()); err != nil || len(list) != 1 {
+		t.Errorf("List: %v, %v", list, err)
+	}
+}
+
+func TestLocalLaunchesAndTerminationsAtOnceLeaveNothingHalf(t *testing.T) {
+	l := launchertest.Local(t)
+	var all sync.WaitGroup
+	for i := range 30 {
+		all.Go(func() {
+			if i%3 == 0 {
+				if err := l.Terminate(t.Context(), "x"); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			s, err := l.Launch(t.Context(), launcher.Spec{ID: "x"})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			s.Close()
+		})
+	}
+	all.Wait()
+	s := launch(t, l, launcher.Spec{ID: "x"})
+	if _, err := s.WriteFile(t.Context(), "file", nil, fsops.WriteOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLocalStateIsItsOwnersAlone(t *testing.T) {
+	l := launchertest.Local(t)
+	// Also a directory that was there before, with a wider mode.
+	if err := os.MkdirAll(l.StateDir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(l.StateDir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	launch(t, l, launcher.Spec{ID: "a"})
+	dirs, err := filepath.Glob(filepath.Join(l.StateDir, "a-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range append(dirs, l.StateDir) {
+		info, err := os.Stat(dir)
+		if err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %v, %v", dir, info.Mode(), err)
+		}
+	}
+}
+
+// sandboxDir returns the directory with the state of the only sandbox.
+func sandboxDir(t *testing.T, l *launcher.Local) string {
+	t.Helper()
+	sockets, err := filepath.Glob(filepath.Join(l.StateDir, "*", "agent.sock"))
+	if err != nil || len(sockets) != 1 {
+		t.Fatalf("there are %q, %v", sockets, err)
+	}
+	return filepath.Dir(sockets[0])
+}
+
+func TestLocalStateDirMayHaveALongPath(t *testing.T) {
+	l := launchertest.Local(t)
+	l.StateDir = filepath.Join(l.StateDir, strings.Repeat("long/", 50))
+	t.Cleanup(func() {
+		if err := l.Terminate(t.Context(), "a"); err != nil {
+			t.Error(err)
+		}
+	})
+	s := launch(t, l, launcher.Spec{ID: "a"})
+	if _, err := s.Info(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := l.Terminate(t.Context(), "a"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLocalAgentThatDiedIsStartedAgainWithTheSameFiles(t *testing.T) {
+	l := launchertest.Local(t)
+	s := launch(t, l, launcher.Spec{ID: "a", Env: []string{"GIVEN=yes"}})
+	if _, err := s.WriteFile(t.Context(), "file", []byte("kept"), fsops.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.Shell(t.Context(), "echo $PPID").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Sscan(string(out), &pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	again := launch(t, l, launcher.Spec{ID: "a"})
+	if data, err := again.ReadFile(t.Context(), "file"); err != nil || string(data) != "kept" || again.Created {
+		t.Errorf("%q, %v, created %v", data, err, again.Created)
+	}
+	if out, err := again.Shell(t.Context(), "echo $GIVEN").Output(); err != nil || string(out) != "yes\n" {
+		t.Errorf("the environment is %q, %v", out, err)
+	}
+}
+
+func TestLocalTerminateEndsProcessesAndRemovesReadOnlyTrees(t *testing.T) {
+	l := launchertest.Local(t)
+	s := launch(t, l, launcher.Spec{ID: "a"})
+	cmd := s.Shell(t.Context(), `mkdir -p ro/sub; touch ro/sub/file; chmod -R a-w ro; trap "" TERM; echo; exec sleep 300`)
+	if _, err := cmd.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	dir := sandboxDir(t, l)
+	if err := l.Terminate(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the state is still there: %v", err)
+	}
+	left, err := os.ReadDir(l.StateDir)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left is %v, %v", left, err)
+	}
+	if syscall.Kill(cmd.PID(), 0) == nil {
+		t.Error("the process survived")
+	}
+}
+
+func TestLocalTerminateKillsAnAgentThatDoesNotEnd(t *testing.T) {
+	l := launchertest.Local(t)
+	s := launch(t, l, launcher.Spec{ID: "a"})
+	out, err := s.Shell(t.Context(), "echo $PPID").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Sscan(string(out), &pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Terminate(t.Context(), "a"); err != nil {
+		t.Errorf("Terminate of a stopped agent: %v", err)
+	}
+}
+
+func TestLocalWithoutAnIDIsRemovedWhenItIsClosed(t *testing.T) {
+	l := launchertest.Local(t)
+	s, err := l.Launch(t.Context(), launcher.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := l.Launch(t.Context(), launcher.Spec{ID: s.ID, OnClose: launcher.CloseDelete})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The one that did not create it does not remove it.
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+	if list, err := l.List(t.Context()); err != nil || len(list) != 1 || list[0].ID != s.ID || list[0].State != launcher.Running {
+		t.Errorf("List: %+v, %v", list, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if list, err := l.List(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("List: %+v, %v", list, err)
+	}
+}
+
+func TestLocalWorkdirOfTheCallersStays(t *testing.T) {
+	l := launchertest.Local(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "mine"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := launch(t, l, launcher.Spec{ID: "a", Workdir: dir})
+	if data, err := s.ReadFile(t.Context(), "mine"); err != nil || string(data) != "x" || s.Workdir != dir {
+		t.Errorf("%q, %v, in %s", data, err, s.Workdir)
+	}
+	if err := l.Terminate(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "mine")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLocalLaunchThatFailsLeavesNothing(t *testing.T) {
+	for what, agent := range map[string]string{
+		"an agent that is not there":  "/no/such/podagent",
+		"an agent that ends at once":  "/bin/false",
+		"an agent that is no program": "/etc/passwd",
+	} {
+		l := &launcher.Local{StateDir: filepath.Join(t.TempDir(), "state"), Agent: agent}
+		if _, err := l.Launch(t.Context(), launcher.Spec{ID: "a"}); err == nil {
+			t.Errorf("%s: no error", what)
+		}
+		left, err := os.ReadDir(l.StateDir)
+		if err != nil || len(left) > 0 {
+			t.Errorf("%s: left is %v, %v", what, left, err)
+		}
+	}
+}
+
+func TestLocalWithoutAnAgentSaysHowToGetOne(t *testing.T) {
+	t.Setenv("PODAGENT_BIN", "")
+	t.Setenv("PATH", t.TempDir())
+	l := &launcher.Local{StateDir: t.TempDir()}
+	if _, err := l.Launch(t.Context(), launcher.Spec{ID: "a"}); !errors.Is(err, launcher.ErrNoAgent) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLocalListIsSortedAndKnowsTheStopped(t *testing.T) {
+	l := launchertest.Local(t)
+	for _, id := range []string{"b", "a", "c"} {
+		launch(t, l, launcher.Spec{ID: id})
+	}
+	list, err := l.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, s := range list {
+		ids = append(ids, s.ID)
+		if s.State != launcher.Running || s.Created.IsZero() || s.Workdir == "" {
+			t.Errorf("%+v", s)
+		}
+	}
+	if !slices.Equal(ids, []string{"a", "b", "c"}) {
+		t.Errorf("the ids are %q", ids)
+	}
+}
+
+func TestLocalRefusesOtherUsers(t *testing.T) {
+	l := launchertest.Local(t)
+	launch(t, l, launcher.Spec{ID: "a"})
+	if os.Getuid() != 0 {
+		t.Fatal("this test must be root, to become another user")
+	}
+	socket := filepath.Join(sandboxDir(t, l), "agent.sock")
+	// Open the way, so that only the agent itself is left to refuse.
+	for dir := filepath.Dir(socket); dir != "/"; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, info.Mode().Perm()|0o011); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(socket, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	asNobody(t, func() {
+		conn, err := net.Dial("unix", socket)
+		if err != nil {
+			t.Errorf("cannot connect at all: %v", err)
+			return
+		}
+		defer conn.Close()
+		if n, err := conn.Read(make([]byte, 1)); n > 0 || err == nil {
+			t.Error("the agent answers another user")
+		}
+	})
+}
