@@ -5,6 +5,7 @@ package launchertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,6 +27,36 @@ func Local(t testing.TB) *launcher.Local {
 	l := &launcher.Local{StateDir: filepath.Join(t.TempDir(), "state"), Agent: agent}
 	t.Cleanup(func() { terminateAll(t, l) })
 	return l
+}
+
+// Main runs a program's tests and examples, in which the zero [launcher.Local]
+// works: with podagent, and with a state directory of the program's own. It is
+// for TestMain, and returns the exit code.
+func Main(m *testing.M) int {
+	agent, err := buildAgent()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	state, err := os.MkdirTemp("", "podagent-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(state)
+	os.Setenv("PODAGENT_BIN", agent)
+	os.Setenv("XDG_STATE_HOME", state)
+	code := m.Run()
+	l := &launcher.Local{}
+	list, err := l.List(context.Background())
+	for _, s := range list {
+		err = errors.Join(err, l.Terminate(context.Background(), s.ID))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }
 
 func terminateAll(t testing.TB, l *launcher.Local) {
