@@ -3,15 +3,15 @@
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X github.com/podagent/podagent/pkg/podapi.version=$(VERSION)
-TOOL    := $(GO) tool -modfile=tools.mod
+TOOL    := $(GO) tool -modfile=$(CURDIR)/tools.mod
 
 export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test unit race fuzz lint generate verify bench clean
+.PHONY: help demo build test needs unit race lint generate verify bench clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build ## run a short agent's session on this source tree (ARGS="--dir DIR" for another)
 	bin/orchestrator demo $(ARGS)
@@ -19,31 +19,44 @@ demo: build ## run a short agent's session on this source tree (ARGS="--dir DIR"
 build: ## build podagent and orchestrator, static, into bin/
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/podagent ./cmd/orchestrator
 
-test: tools lint verify unit race fuzz ## run everything: lint, verify, tests, race detector, fuzz seeds
+test: needs lint verify unit race ## run everything: lint, verify, the tests, the race detector
 
-.PHONY: tools
-tools:
-	@hack=; for c in git tar bash setsid; do command -v $$c >/dev/null || hack="$$hack $$c"; done; \
-	if [ -n "$$hack" ]; then echo "missing:$$hack" >&2; exit 1; fi
+# What the tests use beside Go, as program=package of Debian.
+NEEDS := git=git bash=bash setsid=util-linux mount=mount cc=gcc tar=tar
+
+needs:
+	@missing=; for n in $(NEEDS); do command -v $${n%=*} >/dev/null || missing="$$missing $${n#*=}"; done; \
+	[ -z "$$missing" ] && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing libc6-dev; \
+	else \
+		echo "missing:$$missing: install them, or run this as root on Debian" >&2; exit 1; \
+	fi
 
 unit: ## run the tests
 	$(GO) test -count=1 -timeout 20m ./...
 
-race: ## run the tests under the race detector (needs a C compiler)
+race: ## run the tests, but for the long ones, under the race detector
 	CGO_ENABLED=1 $(GO) test -race -short -count=1 -timeout 20m ./...
 
-lint: ## go vet, staticcheck, gofumpt
+lint: ## run go vet, staticcheck and gofumpt
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
-	@bad=$$($(TOOL) gofumpt -l $$(git ls-files '*.go' ':!*.pb.go')); \
+	@bad=$$(git ls-files '*.go' ':!*.pb.go' | xargs $(TOOL) gofumpt -l); \
 	if [ -n "$$bad" ]; then echo "not formatted by gofumpt:" $$bad >&2; exit 1; fi
 
 generate: ## generate the protobuf code
-	cd pkg/podapi && $(GO) tool -modfile=../../tools.mod buf generate
+	cd pkg/podapi && $(TOOL) buf generate
 
-verify: ## fail if the generated code or go.mod is not what it should be
-	cd pkg/podapi && $(GO) tool -modfile=../../tools.mod buf lint
-	./pkg/podapi/verify.sh
+verify: ## fail if the generated code or go.mod is not as it should be
+	cd pkg/podapi && $(TOOL) buf lint
+	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && \
+	(cd pkg/podapi && $(TOOL) buf generate -o "$$scratch") && \
+	for f in podapi.pb.go podapi_grpc.pb.go; do \
+		diff -u pkg/podapi/podapiv1/$$f "$$scratch"/podapiv1/$$f >&2 || \
+		{ echo "$$f is out of date: run make generate" >&2; exit 1; }; \
+	done
+	$(GO) mod tidy -diff
 
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...

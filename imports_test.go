@@ -1,4 +1,4 @@
-// Package podagent holds the tests of the repository as a whole: who may
+// Package podagent_test holds the tests of the repository as a whole: who may
 // import whom, that everything builds everywhere, and that the README's
 // examples run.
 package podagent_test
@@ -24,6 +24,7 @@ var mayImport = map[string][]string{
 	"cmd/orchestrator":            {"cmd/internal/render", "pkg/launcher", "pkg/podapi", "pkg/fsops", "pkg/tools"},
 	"pkg/tools":                   {"pkg/launcher", "pkg/podapi", "pkg/fsops"},
 	"pkg/launcher":                {"pkg/podapi", "pkg/fsops"},
+	"pkg/launcher/launchertest":   {"pkg/launcher"},
 	"pkg/podapi":                  {"pkg/podapi/podapiv1", "pkg/fsops"},
 	"pkg/podapi/podapiv1":         {},
 	"pkg/fsops":                   {"pkg/fsops/internal/ignore"},

@@ -1,0 +1,100 @@
+package podagent_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// block returns the first block of README.md in a language after its mark.
+func block(t *testing.T, language string) string {
+	t.Helper()
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pattern := regexp.MustCompile("(?s)<!-- readme_test.go runs this block. -->\n```" + language + "\n(.*?)```")
+	found := pattern.FindStringSubmatch(string(readme))
+	if found == nil {
+		t.Fatalf("README.md has no block of %s to run", language)
+	}
+	return found[1]
+}
+
+// programs builds both programs into a directory, and returns an environment
+// in which they are found and keep their state to the test.
+func programs(t *testing.T) []string {
+	t.Helper()
+	dir := t.TempDir()
+	build(t, "podagent", filepath.Join(dir, "podagent"))
+	build(t, "orchestrator", filepath.Join(dir, "orchestrator"))
+	return append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "PODAGENT_BIN="+filepath.Join(dir, "podagent"),
+		"XDG_STATE_HOME="+t.TempDir(), "PODAGENT_BACKEND=local")
+}
+
+func TestReadmeGoRuns(t *testing.T) {
+	code := block(t, "go")
+	if n := strings.Count(code, "\n"); n > 10 {
+		t.Errorf("the library in ten lines takes %d", n)
+	}
+	file := filepath.Join(t.TempDir(), "main.go")
+	program := fmt.Sprintf(`package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+func main() {
+	ctx := context.Background()
+	if err := example(ctx); err != nil {
+		panic(err)
+	}
+	if err := new(launcher.Local).Terminate(ctx, "job-17"); err != nil {
+		panic(err)
+	}
+}
+
+func example(ctx context.Context) error {
+%s
+}
+`, code)
+	if err := os.WriteFile(file, []byte(program), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "run", file)
+	cmd.Env = programs(t)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "+hello, sandbox\nhello, sandbox\n") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestReadmeShellRuns(t *testing.T) {
+	script := block(t, "sh")
+	if n := strings.Count(script, "\n"); n > 10 {
+		t.Errorf("the CLI in ten lines takes %d", n)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte("package main\n\nfunc main() {}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("bash", "-euo", "pipefail", "-c", script)
+	cmd.Dir, cmd.Env = dir, programs(t)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, want := range []string{"+hello, sandbox", "hello, sandbox\n", "src/main.go\n", "src/main.go:3:func main() {}", `"reason":"exited"`} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%q is missing in:\n%s", want, out)
+		}
+	}
+}
