@@ -60,6 +60,7 @@ type Cmd struct {
 	done    chan struct{} // closed when the stream has ended
 	status  *ExitStatus
 	err     error // why the stream ended without a status
+	failed  error // why output could not be delivered
 	omitted int64
 	pipes   []io.Closer // closed when the output has ended
 	waited  bool
@@ -95,7 +96,6 @@ func (c *Cmd) Start() error {
 		go c.stdin.run(c.send)
 	}
 	go c.receive()
-	go c.watchContext()
 	return nil
 }
 
@@ -108,17 +108,21 @@ func (c *Cmd) open() (*pb.ExecStarted, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The stream must outlive c.ctx, whose end becomes a signal on it; but
-	// until the process runs, it ends the call.
+	// The stream must outlive c.ctx, whose end becomes a signal on it. Only
+	// until the start is sent does it end the call.
 	ctx, hangUp := context.WithCancel(context.WithoutCancel(c.ctx))
 	c.hangUp = hangUp
-	defer context.AfterFunc(c.ctx, hangUp)()
+	unsent := context.AfterFunc(c.ctx, hangUp)
 	if c.stream, err = c.client.processes.Exec(ctx); err != nil {
 		return nil, err
+	}
+	if !unsent() {
+		return nil, c.ctx.Err()
 	}
 	if err := c.send(&pb.ExecRequest{Kind: &pb.ExecRequest_Start{Start: start}}); err != nil && err != io.EOF {
 		return nil, err
 	}
+	go c.watchContext()
 	r, err := c.stream.Recv()
 	if err != nil {
 		return nil, cutError(err)
@@ -172,9 +176,8 @@ func (c *Cmd) receive() {
 			c.finish(nil)
 			return
 		}
-		if err := c.take(r); err != nil {
-			c.killAfter(err)
-			return
+		if err := c.take(r); err != nil && c.failed == nil {
+			c.fail(err)
 		}
 	}
 }
@@ -196,18 +199,21 @@ func (c *Cmd) take(r *pb.ExecResponse) error {
 
 func (c *Cmd) write(w io.Writer, chunk *pb.OutputChunk) error {
 	c.omitted += chunk.Omitted
-	if w == nil {
+	if w == nil || c.failed != nil {
 		return nil
 	}
 	_, err := w.Write(chunk.Data)
 	return err
 }
 
-// killAfter ends the process because its output cannot be delivered. The
-// stream is given up without its end, so err is the outcome.
-func (c *Cmd) killAfter(err error) {
-	killErr := c.Signal(syscall.SIGKILL)
-	c.finish(errors.Join(err, killErr))
+// fail ends the process because its output cannot be delivered.
+func (c *Cmd) fail(err error) {
+	c.failed = err
+	if c.send(signalRequest(syscall.SIGKILL)) != nil {
+		c.hangUp()
+		return
+	}
+	time.AfterFunc(KillGrace, c.hangUp)
 }
 
 // watchContext turns the end of the context into the end of the process.
@@ -217,7 +223,7 @@ func (c *Cmd) watchContext() {
 		return
 	case <-c.ctx.Done():
 	}
-	if c.Signal(syscall.SIGKILL) == nil {
+	if c.send(signalRequest(syscall.SIGKILL)) == nil {
 		select {
 		case <-c.done:
 			return
@@ -261,6 +267,8 @@ func (c *Cmd) Wait() error {
 	c.waited = true
 	<-c.done
 	switch {
+	case c.failed != nil:
+		return fmt.Errorf("writing the output of %s: %w", c.name(), c.failed)
 	case c.status == nil && c.ctx.Err() != nil:
 		return &fs.PathError{Op: "exec", Path: c.name(), Err: c.ctx.Err()}
 	case c.status == nil:
@@ -351,8 +359,12 @@ func (c *Cmd) Signal(sig syscall.Signal) error {
 	case <-c.done:
 		return os.ErrProcessDone
 	default:
-		return c.send(&pb.ExecRequest{Kind: &pb.ExecRequest_Signal{Signal: uint32(sig)}})
+		return c.send(signalRequest(sig))
 	}
+}
+
+func signalRequest(sig syscall.Signal) *pb.ExecRequest {
+	return &pb.ExecRequest{Kind: &pb.ExecRequest_Signal{Signal: uint32(sig)}}
 }
 
 // PID returns the process's id in the sandbox, 0 before Start.

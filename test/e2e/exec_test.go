@@ -374,3 +374,44 @@ func TestProcessRunsOnWithoutItsCaller(t *testing.T) {
 		}
 	})
 }
+
+func TestExecContextEndDuringTheStartLeavesNoProcess(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		var all sync.WaitGroup
+		for i := range 100 {
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
+				defer cancel()
+				if err := s.Command(ctx, "sleep", "300").Run(); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Run: %v", err)
+				}
+			})
+		}
+		all.Wait()
+		list, err := s.Processes(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range list {
+			if p.Status == nil {
+				t.Errorf("%v runs on", p)
+			}
+		}
+	})
+}
+
+func TestExecWhoseOutputCannotBeWrittenIsKilled(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		full := errors.New("the caller's disk is full")
+		cmd := s.Shell(t.Context(), "echo x; exec sleep 300")
+		cmd.Stdout = failing{full}
+		if err := cmd.Run(); !errors.Is(err, full) {
+			t.Errorf("Run: %v", err)
+		}
+		if status := cmd.Status(); status == nil || status.Reason != podapi.Signalled {
+			t.Errorf("it ended with %+v", status)
+		}
+	})
+}
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }

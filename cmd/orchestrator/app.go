@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/podagent/podagent/cmd/internal/render"
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+// app is what every verb works with: the streams and the persistent flags.
+type app struct {
+	streams
+	backend  choice
+	output   choice
+	logLevel choice
+}
+
+// json reports whether output is to be JSON lines.
+func (a *app) json() bool { return a.output.value == "json" }
+
+// print prints v as a line of JSON, or text as it is.
+func (a *app) print(v any, text string) error {
+	if a.json() {
+		return render.JSON(a.out, v)
+	}
+	_, err := fmt.Fprint(a.out, text)
+	return err
+}
+
+// note says something on standard error that is no failure.
+func (a *app) note(format string, args ...any) {
+	fmt.Fprintf(a.err, "orchestrator: "+format+"\n", args...)
+}
+
+var errNoKubernetes = errors.New("the kubernetes backend is not available in this version: use --backend local")
+
+// launcher returns the launcher that the flags choose.
+func (a *app) launcher() (launcher.Launcher, error) {
+	switch a.backend.value {
+	case "local":
+		return &launcher.Local{Log: a.logger()}, nil
+	case "kubernetes":
+		return nil, usageError{errNoKubernetes}
+	}
+	// The flag takes nothing else, but its default is the environment's.
+	return nil, usagef("unknown backend %q in PODAGENT_BACKEND: it is %s", a.backend.value, alternatives(a.backend.words))
+}
+
+func (a *app) logger() *slog.Logger {
+	var level slog.Level
+	if level.UnmarshalText([]byte(a.logLevel.value)) != nil {
+		return slog.New(slog.DiscardHandler) // it is "off"
+	}
+	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level}))
+}
+
+// launch launches or adopts the sandbox of spec, does the work, and closes the
+// sandbox.
+func (a *app) launch(ctx context.Context, spec launcher.Spec, work func(*launcher.Sandbox) error) error {
+	l, err := a.launcher()
+	if err != nil {
+		return err
+	}
+	sandbox, err := l.Launch(ctx, spec)
+	if err != nil {
+		return &sandboxError{id: spec.ID, launching: true, err: err}
+	}
+	if sandbox.Created {
+		a.note("the local backend isolates nothing: what runs in sandbox %s can do what you can", quote(sandbox.ID))
+	}
+	return within(sandbox, work)
+}
+
+// open connects to the sandbox with this id, does the work, and closes the
+// connection.
+func (a *app) open(ctx context.Context, id string, work func(*launcher.Sandbox) error) error {
+	l, err := a.launcher()
+	if err != nil {
+		return err
+	}
+	sandbox, err := l.Open(ctx, id)
+	if err != nil {
+		return &sandboxError{id: id, launching: true, err: err}
+	}
+	return within(sandbox, work)
+}
+
+// within does the work and closes the sandbox, whose id its errors get.
+func within(sandbox *launcher.Sandbox, work func(*launcher.Sandbox) error) error {
+	err := work(sandbox)
+	if err != nil {
+		err = &sandboxError{id: sandbox.ID, err: err}
+	}
+	if closeErr := sandbox.Close(); err == nil && closeErr != nil {
+		err = &sandboxError{id: sandbox.ID, launching: true, err: closeErr}
+	}
+	return err
+}

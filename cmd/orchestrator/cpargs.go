@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// An end is one of the two ends of a copy.
+type end struct {
+	// inSandbox tells a path in the sandbox with this id from a local path.
+	inSandbox bool
+	id        string
+	path      string
+}
+
+// parseEnds parses what cp copies, and where. The id is that of ends which
+// begin with a colon.
+func parseEnds(source, target, id string) (from, to end, err error) {
+	from, to = parseEnd(source, id), parseEnd(target, id)
+	switch {
+	case from.inSandbox && to.inSandbox:
+		return from, to, usagef("cp copies into a sandbox or out of one, but both %q and %q name one: copy to a local file in between", source, target)
+	case !from.inSandbox && !to.inSandbox:
+		return from, to, usagef("neither %q nor %q names a sandbox: write ID:PATH for a path in the sandbox with that id", source, target)
+	case from.inSandbox && from.id == "" || to.inSandbox && to.id == "":
+		return from, to, usagef("which sandbox has the path that begins with a colon? Write ID:PATH, or give --id ID")
+	case source == "" || target == "":
+		return from, to, usagef("a path must not be empty")
+	}
+	return from, to, nil
+}
+
+// parseEnd parses ID:PATH, :PATH, or a local path. An id ends with the first
+// colon. A colon after a slash belongs to a local path, as does the one of a
+// drive letter.
+func parseEnd(s, id string) end {
+	colon := strings.IndexAny(s, ":/")
+	if colon < 0 || s[colon] == '/' || colon == 1 && strings.HasPrefix(s[colon:], `:\`) {
+		return end{path: s}
+	}
+	if colon > 0 {
+		id = s[:colon]
+	}
+	inside := s[colon+1:]
+	if inside == "" {
+		inside = "."
+	}
+	return end{inSandbox: true, id: id, path: inside}
+}
+
+// A place is what is known of the target of a copy.
+type place struct {
+	path       string
+	there, dir bool
+}
+
+// landing returns the path that the source gets, as cp -r has it: its own name
+// in a directory that exists, otherwise the target's.
+func (p place) landing(source string, sourceIsDir bool) (string, error) {
+	switch {
+	case p.there && p.dir:
+		return nameIn(p.path, source), nil
+	case p.there && sourceIsDir:
+		return "", fmt.Errorf("cannot copy the directory %s: %s is a file", quote(source), quote(p.path))
+	case !sourceIsDir && strings.HasSuffix(p.path, "/"):
+		return "", fmt.Errorf("cannot copy %s: there is no directory %s", quote(source), quote(p.path))
+	}
+	return p.path, nil
+}
+
+// nameIn returns the path that source has in dir. A source that has no name of
+// its own, such as "." or "src/..", is the directory's content.
+func nameIn(dir, source string) string {
+	switch name := path.Base(source); name {
+	case ".", "..", "/":
+		return dir
+	default:
+		return path.Join(dir, name)
+	}
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/podagent/podagent/pkg/fsops"
+)
+
+// glob finds the Go files, or whatever there is where there are none.
+func (d *demo) glob(ctx context.Context) error {
+	pattern := "**/*.go"
+	if has, err := d.has(ctx, pattern); err != nil {
+		return err
+	} else if !has {
+		pattern = "**/*"
+	}
+	return d.step("Find files by name", d.command("glob", quote(pattern)), func() error {
+		for match, err := range d.sandbox.Glob(ctx, pattern, fsops.GlobOptions{Sort: true}) {
+			if errors.As(err, new(*fsops.SkippedError)) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if match.Type.IsRegular() {
+				d.paths = append(d.paths, match.Path)
+			}
+		}
+		if len(d.paths) == 0 {
+			return fmt.Errorf("there is nothing to show: %s has no files", quote(d.dir))
+		}
+		const some = 4
+		d.result(strings.Join(d.paths[:min(some, len(d.paths))], "\n"))
+		if more := len(d.paths) - some; more > 0 {
+			d.result(fmt.Sprintf("[and %d more]", more))
+		}
+		return nil
+	})
+}
+
+func (d *demo) has(ctx context.Context, pattern string) (bool, error) {
+	for match, err := range d.sandbox.Glob(ctx, pattern, fsops.GlobOptions{}) {
+		if err == nil && match.Type.IsRegular() {
+			return true, nil
+		}
+		if err != nil && !errors.As(err, new(*fsops.SkippedError)) {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// demoSearches are tried in their order, until one finds something.
+var demoSearches = []struct {
+	pattern string
+	include []string
+}{
+	{`func Test\w+`, []string{"*.go"}},
+	{`func \w+`, []string{"*.go"}},
+	{`\w+`, nil},
+}
+
+func (d *demo) grep(ctx context.Context) error {
+	for _, s := range demoSearches[:len(demoSearches)-1] {
+		matches, err := d.matches(ctx, s.pattern, fsops.GrepOptions{Include: s.include, Limit: 1})
+		if err != nil {
+			return err
+		}
+		if len(matches) > 0 {
+			return d.search(ctx, s.pattern, s.include)
+		}
+	}
+	last := demoSearches[len(demoSearches)-1]
+	return d.search(ctx, last.pattern, last.include)
+}
+
+func (d *demo) matches(ctx context.Context, pattern string, opts fsops.GrepOptions) ([]fsops.GrepResult, error) {
+	var matches []fsops.GrepResult
+	for r, err := range d.sandbox.Grep(ctx, pattern, opts) {
+		if err != nil {
+			return nil, err
+		}
+		if r.Kind == fsops.GrepMatch {
+			matches = append(matches, r)
+		}
+	}
+	return matches, nil
+}
+
+// search shows matches, and keeps where the first is.
+func (d *demo) search(ctx context.Context, pattern string, include []string) error {
+	const some = 5
+	command := d.command("grep", quote(pattern))
+	for _, glob := range include {
+		command = append(command, "-g "+quote(glob))
+	}
+	return d.step("Search in files", append(command, fmt.Sprintf("--max %d", some)), func() error {
+		matches, err := d.matches(ctx, pattern, fsops.GrepOptions{Include: include, Limit: some})
+		if err != nil {
+			return err
+		}
+		if len(matches) == 0 {
+			return fmt.Errorf("there is nothing to show: the files in %s have no text", quote(d.dir))
+		}
+		d.file, d.line = matches[0].Path, matches[0].Line
+		for _, m := range matches {
+			d.result(fmt.Sprintf("%s:%d:%s", m.Path, m.Line, m.Text))
+		}
+		return nil
+	})
+}

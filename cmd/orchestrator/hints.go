@@ -1,0 +1,147 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// A hint says what to do about an error.
+type hint struct {
+	// is reports whether the hint is for this error.
+	is func(error) bool
+	// say follows the error's text after a colon. %s in it is the sandbox's
+	// id, quoted for a shell.
+	say string
+	// instead takes the place of the error's text; %q in it is the id.
+	instead string
+}
+
+// hints are tried in their order: the first that fits is given.
+var hints = []hint{
+	{is: isErr(launcher.ErrNotFound), instead: `no sandbox %q`, say: `create it with "orchestrator up %s"`},
+	{is: isErr(launcher.ErrNoAgent)},
+	{is: isOp("fork/exec"), say: "set PODAGENT_BIN to the podagent binary"},
+	{is: isErr(podapi.ErrVersion)},
+	{is: isErr(podapi.ErrUnauthenticated), say: "use the identity that the sandbox was launched with"},
+	{is: isErr(podapi.ErrAgentLost), say: "the command may have had effects: look at the files before it is run again"},
+	{is: isErr(podapi.ErrCut), say: `the agent broke off: "orchestrator list" says whether it still runs`},
+	{is: isErr(podapi.ErrUnavailable), say: `"orchestrator list" says whether it still runs, "orchestrator up %s" starts it again`},
+	{is: isErr(fsops.ErrUnsafeArchive), say: "the tree was not copied any further"},
+	{is: isErr(fsops.ErrChanged), say: "read it again"},
+	{is: isEdit(true), say: "give --old more of the text around it, or --all to replace each"},
+	{is: isEdit(false), say: "give --old exactly as the file has it, with its white space"},
+	{is: isOp("exec", fs.ErrNotExist), say: "give the path of a command, or the name of one in the PATH of the sandbox"},
+	{is: isOp("exec", fs.ErrPermission), say: `make it executable ("chmod +x"), or run it by an interpreter`},
+	{is: isOp("exec", syscall.ENOEXEC), say: "it is neither a program of this platform nor a script that begins with #!"},
+	{is: isOp("chdir", fs.ErrNotExist), say: "make it with \"orchestrator mkdir -p\", or give another --workdir"},
+	{is: isOp("write", fs.ErrNotExist), say: `make its directory first, with "orchestrator mkdir -p" or "put --parents"`},
+	{is: isOp("write", fs.ErrExist), say: "leave --exclusive out to replace it"},
+	{is: isOp("mkdir", fs.ErrNotExist), say: "-p makes the missing directories"},
+	{is: isOp("mkdir", fs.ErrExist), say: "-p does not mind"},
+	{is: isOp("rename", fs.ErrExist), say: "NEW is the whole new name; only a file takes the place of one, and only without -n"},
+	{is: isOp("remove", syscall.ENOTEMPTY), say: "-r removes what is in it, too"},
+	{is: isOp("remove", syscall.EISDIR), say: "-r removes it with what is in it"},
+	{is: isOp("remove", fs.ErrNotExist), say: "-f does not mind"},
+	{is: isOp("read", syscall.EISDIR), say: `"orchestrator ls" lists it, "orchestrator cp" copies it`},
+}
+
+// explain returns err as a sentence that says what to do.
+func explain(err error) string {
+	var id string
+	if sandbox, ok := errors.AsType[*sandboxError](err); ok {
+		id = sandbox.id
+	}
+	text := message(err)
+	for _, h := range hints {
+		if !h.is(err) {
+			continue
+		}
+		if h.instead != "" {
+			text = fmt.Sprintf(h.instead, id)
+		}
+		if h.say != "" {
+			text += ": " + strings.ReplaceAll(h.say, "%s", quote(id))
+		}
+		break
+	}
+	return text
+}
+
+// message returns the text of err; that of a command's end is a sentence.
+func message(err error) string {
+	exit, ok := errors.AsType[*podapi.ExitError](err)
+	if !ok {
+		return err.Error()
+	}
+	switch exit.Reason {
+	case podapi.TimedOut:
+		return fmt.Sprintf("the command ran into its timeout, and was ended after %v", exit.Wall.Round(time.Millisecond))
+	case podapi.OutOfMemory:
+		return "the command was ended because the sandbox ran out of memory"
+	case podapi.AgentLost:
+		return "the agent restarted while the command ran: how it ended is not known"
+	}
+	return err.Error()
+}
+
+func isErr(target error) func(error) bool {
+	return func(err error) bool { return errors.Is(err, target) }
+}
+
+// isOp returns the test for an error of an operation; of one of these classes,
+// if any are given.
+func isOp(op string, classes ...error) func(error) bool {
+	return func(err error) bool {
+		if opOf(err) != op {
+			return false
+		}
+		for _, class := range classes {
+			if errors.Is(err, class) {
+				return true
+			}
+		}
+		return len(classes) == 0
+	}
+}
+
+func isEdit(several bool) func(error) bool {
+	return func(err error) bool {
+		edit, ok := errors.AsType[*fsops.EditError](err)
+		return ok && several == (edit.Count > 0)
+	}
+}
+
+// opOf returns the operation that err names, empty if it names none.
+func opOf(err error) string {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Op
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
+		return e.Op
+	}
+	return ""
+}
+
+// quote returns s as a word for a shell.
+func quote(s string) string {
+	plain := func(r rune) bool {
+		return r > ' ' && r < 0x7f && !strings.ContainsRune("\"'`$\\|&;<>()*?[]#~!{}", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	if strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) >= 0 {
+		return strconv.Quote(s)
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

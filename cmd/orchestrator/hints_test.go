@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// in returns err as it comes out of the sandbox "a b".
+func in(err error) error { return &sandboxError{id: "a b", err: err} }
+
+// noWayTo returns err as it comes from the launcher.
+func noWayTo(err error) error { return &sandboxError{id: "a b", launching: true, err: err} }
+
+func pathErr(op string, err error) error { return &fs.PathError{Op: op, Path: "p", Err: err} }
+
+// TestFailures holds what is said about failures, and their exit status.
+func TestFailures(t *testing.T) {
+	ended := func(s podapi.ExitStatus) error { return in(&podapi.ExitError{ExitStatus: s}) }
+	tests := []struct {
+		err    error
+		status int
+		said   string // empty if nothing is
+	}{
+		{nil, 0, ""},
+		{in(errNothing), 1, ""},
+		{usagef("no such thing"), 125, "no such thing"},
+
+		{noWayTo(fmt.Errorf("opening sandbox: %w", launcher.ErrNotFound)), 125, `no sandbox "a b": create it with "orchestrator up 'a b'"`},
+		{noWayTo(launcher.ErrNoAgent), 125, launcher.ErrNoAgent.Error()},
+		{noWayTo(&fs.PathError{Op: "fork/exec", Path: "/x", Err: syscall.ENOENT}), 125, "fork/exec /x: no such file or directory: set PODAGENT_BIN to the podagent binary"},
+		{noWayTo(errors.New("no luck")), 125, "no luck"},
+
+		{in(pathErr("read", podapi.ErrUnavailable)), 125, `read p: agent unavailable: "orchestrator list" says whether it still runs, "orchestrator up 'a b'" starts it again`},
+		{in(pathErr("exec", podapi.ErrCut)), 125, `exec p: stream was cut before its end: the agent broke off: "orchestrator list" says whether it still runs`},
+		{in(podapi.ErrAgentLost), 125, "agent restarted: the process is lost: the command may have had effects: look at the files before it is run again"},
+		{in(podapi.ErrVersion), 125, "incompatible versions"},
+
+		{in(pathErr("read", syscall.ENOENT)), 1, "read p: no such file or directory"},
+		{in(pathErr("read", syscall.EISDIR)), 1, `read p: is a directory: "orchestrator ls" lists it, "orchestrator cp" copies it`},
+		{in(pathErr("write", syscall.EEXIST)), 1, "write p: file exists: leave --exclusive out to replace it"},
+		{in(pathErr("mkdir", syscall.ENOENT)), 1, "mkdir p: no such file or directory: -p makes the missing directories"},
+		{in(pathErr("remove", syscall.ENOTEMPTY)), 1, "remove p: directory not empty: -r removes what is in it, too"},
+		{in(&os.LinkError{Op: "rename", Old: "p", New: "q", Err: syscall.EEXIST}), 1, "rename p q: file exists: NEW is the whole new name; only a file takes the place of one, and only without -n"},
+		{in(pathErr("edit", &fsops.EditError{Count: 3})), 1, "edit p: old text occurs 3 times, not once: give --old more of the text around it, or --all to replace each"},
+		{in(pathErr("edit", &fsops.EditError{Hint: "only white space differs from line 4"})), 1, "edit p: old text not found (only white space differs from line 4): give --old exactly as the file has it, with its white space"},
+		{in(pathErr("pull", fsops.ErrUnsafeArchive)), 1, "pull p: archive entry leaves the target directory: the tree was not copied any further"},
+
+		{in(pathErr("exec", syscall.ENOENT)), 127, "exec p: no such file or directory: give the path of a command, or the name of one in the PATH of the sandbox"},
+		{in(pathErr("exec", syscall.EACCES)), 126, `exec p: permission denied: make it executable ("chmod +x"), or run it by an interpreter`},
+		{in(pathErr("exec", syscall.ENOEXEC)), 126, "exec p: exec format error: it is neither a program of this platform nor a script that begins with #!"},
+		{in(pathErr("chdir", syscall.ENOENT)), 125, `chdir p: no such file or directory: make it with "orchestrator mkdir -p", or give another --workdir`},
+
+		{ended(podapi.ExitStatus{Reason: podapi.Exited, Code: 7}), 7, ""},
+		{ended(podapi.ExitStatus{Reason: podapi.Exited, Code: 124}), 124, ""},
+		{ended(podapi.ExitStatus{Reason: podapi.Signalled, Code: 137, Signal: 9}), 137, ""},
+		{ended(podapi.ExitStatus{Reason: podapi.TimedOut, Code: 143, Wall: 1500 * time.Millisecond}), 124, "the command ran into its timeout, and was ended after 1.5s"},
+		{ended(podapi.ExitStatus{Reason: podapi.OutOfMemory, Code: 137}), 137, "the command was ended because the sandbox ran out of memory"},
+		{ended(podapi.ExitStatus{Reason: podapi.AgentLost}), 125, "the agent restarted while the command ran: how it ended is not known"},
+
+		{in(&fs.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}), 141, ""},
+	}
+	for _, tt := range tests {
+		if got := exitStatus(t.Context(), tt.err); got != tt.status {
+			t.Errorf("exit status for %v is %d, want %d", tt.err, got, tt.status)
+		}
+		var said strings.Builder
+		report(t.Context(), &said, tt.err)
+		want := ""
+		if tt.said != "" {
+			want = "orchestrator: " + tt.said + "\n"
+		}
+		if said.String() != want {
+			t.Errorf("for %v is said\n%swant\n%s", tt.err, said.String(), want)
+		}
+	}
+}
+
+func TestSeveralFailuresAreALineEach(t *testing.T) {
+	var said strings.Builder
+	report(t.Context(), &said, errors.Join(errors.New("one"), usagef("two")))
+	if want := "orchestrator: one\norchestrator: two\n"; said.String() != want {
+		t.Errorf("got %q, want %q", said.String(), want)
+	}
+}
+
+func TestInterruptedStatus(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(&signalError{syscall.SIGTERM})
+	for _, err := range []error{in(pathErr("read", context.Canceled)), in(context.Cause(ctx))} {
+		if got := exitStatus(ctx, err); got != 143 {
+			t.Errorf("exit status for %v after TERM is %d, want 143", err, got)
+		}
+	}
+	if got := exitStatus(ctx, in(pathErr("read", syscall.ENOENT))); got != 1 {
+		t.Errorf("exit status for another failure after TERM is %d, want 1", got)
+	}
+	if got := exitStatus(ctx, nil); got != 0 {
+		t.Errorf("exit status for success after TERM is %d, want 0", got)
+	}
+}
+
+func TestQuote(t *testing.T) {
+	for word, want := range map[string]string{
+		"job-1": "job-1", "a/b.c:d=e": "a/b.c:d=e", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "é": "'é'", "$x": "'$x'",
+		"a\nb": `"a\nb"`,
+	} {
+		if got := quote(word); got != want {
+			t.Errorf("quote(%q) = %s, want %s", word, got, want)
+		}
+	}
+}

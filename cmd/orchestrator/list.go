@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podagent/podagent/cmd/internal/render"
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+func listCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:               "list",
+		Aliases:           []string{"ps"},
+		Short:             "List the sandboxes",
+		Args:              takes(0, 0),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.list(cmd.Context())
+		},
+	}
+}
+
+func (a *app) list(ctx context.Context) error {
+	l, err := a.launcher()
+	if err != nil {
+		return err
+	}
+	list, err := l.List(ctx)
+	if err != nil {
+		return &sandboxError{launching: true, err: err}
+	}
+	if a.json() {
+		return a.listJSON(list)
+	}
+	table := tabwriter.NewWriter(a.out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "ID\tSTATE\tWORKDIR\tAGE")
+	for _, s := range list {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", printable(s.ID), s.State, printable(s.Workdir), age(time.Since(s.Created)))
+	}
+	return table.Flush()
+}
+
+func (a *app) listJSON(list []launcher.Summary) error {
+	for _, s := range list {
+		err := render.JSON(a.out, struct {
+			ID      string         `json:"id"`
+			State   launcher.State `json:"state"`
+			Workdir render.Text    `json:"workdir"`
+			Created time.Time      `json:"created_at"`
+		}{s.ID, s.State, render.Text(s.Workdir), s.Created})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// age returns how long something has been there, in its largest unit.
+func age(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(max(d, 0).Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}

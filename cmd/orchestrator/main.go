@@ -1,0 +1,36 @@
+// Orchestrator makes sandboxes and works in them, for people in a terminal and
+// for scripts. It parses and prints; package launcher makes the sandboxes, and
+// package podapi does the work in them.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+)
+
+// streams are the standard streams.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+func main() {
+	ctx, stop := untilSignal(context.Background())
+	status := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
+	stop()
+	os.Exit(status)
+}
+
+// run runs the command line, and returns the program's exit status.
+func run(ctx context.Context, args []string, std streams) int {
+	a := &app{streams: std}
+	root := rootCommand(a)
+	root.SetArgs(args)
+	root.SetIn(std.in)
+	root.SetOut(std.out)
+	root.SetErr(std.err)
+	err := root.ExecuteContext(ctx)
+	report(ctx, std.err, err)
+	return exitStatus(ctx, err)
+}

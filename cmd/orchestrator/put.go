@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podagent/podagent/cmd/internal/render"
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+func putCommand(a *app) *cobra.Command {
+	var from string
+	var mode fileMode
+	var opts fsops.WriteOptions
+	cmd := &cobra.Command{
+		Use:   "put ID PATH",
+		Short: "Write a file from standard input",
+		Long: `Put writes a file of the sandbox, from standard input or a local file. The file
+is created or replaced in one step when all of the content is there.`,
+		Example:           "  echo hello | orchestrator put job-1 notes/hello.txt --parents",
+		Args:              takes(2, 2),
+		ValidArgsFunction: a.completeIDs(false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			source := a.in
+			if from != "" {
+				file, err := os.Open(from)
+				if err != nil {
+					return err
+				}
+				defer file.Close()
+				source = file
+			}
+			return a.open(cmd.Context(), args[0], func(sandbox *launcher.Sandbox) error {
+				return a.put(cmd.Context(), sandbox, args[1], source, opts, mode)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&from, "from", "", "read the local `FILE` instead of standard input")
+	flags.Var(&mode, "mode", "the permission bits of the file (default: an existing file's own, else 0666 less the umask)")
+	flags.BoolVarP(&opts.Parents, "parents", "p", false, "make missing parent directories")
+	flags.BoolVar(&opts.Exclusive, "exclusive", false, "fail if the file exists")
+	return cmd
+}
+
+func (a *app) put(ctx context.Context, sandbox *launcher.Sandbox, path string, source io.Reader, opts fsops.WriteOptions, mode fileMode) error {
+	if mode.set {
+		opts.Perm = mode.bits
+	}
+	result, err := upload(ctx, sandbox, path, source, opts)
+	if err != nil {
+		return err
+	}
+	if mode.set && result.Attr.Mode.Perm() != mode.bits {
+		if err := sandbox.Chmod(ctx, path, mode.bits); err != nil {
+			return err
+		}
+		if result.Attr, err = sandbox.Stat(ctx, path); err != nil {
+			return err
+		}
+	}
+	return a.written(path, result)
+}
+
+// written says how a file was written.
+func (a *app) written(path string, result fsops.WriteResult) error {
+	if a.json() {
+		return render.JSON(a.out, struct {
+			render.Attr
+			Created bool `json:"created"`
+			InPlace bool `json:"in_place"`
+		}{render.NewAttr(result.Attr), result.Created, result.InPlace})
+	}
+	if result.InPlace {
+		a.note("%s could not be replaced in one step, and was overwritten where it is", quote(path))
+	}
+	return nil
+}
+
+// upload writes a file of the sandbox. The end of ctx ends it, even while the
+// source keeps it waiting.
+func upload(ctx context.Context, sandbox *launcher.Sandbox, path string, source io.Reader, opts fsops.WriteOptions) (fsops.WriteResult, error) {
+	type outcome struct {
+		result fsops.WriteResult
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		result, err := write(ctx, sandbox, path, source, opts)
+		done <- outcome{result, err}
+	}()
+	select {
+	case o := <-done:
+		return o.result, o.err
+	case <-ctx.Done():
+		return fsops.WriteResult{}, context.Cause(ctx)
+	}
+}
+
+func write(ctx context.Context, sandbox *launcher.Sandbox, path string, source io.Reader, opts fsops.WriteOptions) (fsops.WriteResult, error) {
+	w, err := sandbox.Create(ctx, path, opts)
+	if err != nil {
+		return fsops.WriteResult{}, err
+	}
+	defer w.Abort()
+	if _, err := w.ReadFrom(source); err != nil {
+		return fsops.WriteResult{}, err
+	}
+	return w.Commit()
+}

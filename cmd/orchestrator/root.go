@@ -1,0 +1,122 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+)
+
+const rootHelp = `Orchestrator makes sandboxes for untrusted work, and works in them: files,
+search, commands. A sandbox has an id of your choice; whoever names it gets the
+same sandbox with its files, from any process, until it is taken down.
+
+The local backend runs the agent on this machine and isolates nothing.
+
+Environment:
+  PODAGENT_BACKEND  the default of --backend
+  PODAGENT_BIN      the podagent binary (default: beside this program, or in PATH)
+  XDG_STATE_HOME    where the local backend keeps its sandboxes
+
+` + exitHelp
+
+// rootCommand returns the whole command line.
+func rootCommand(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:                        "orchestrator",
+		Short:                      "Make sandboxes, and work in them",
+		Long:                       rootHelp,
+		SilenceErrors:              true,
+		SuggestionsMinimumDistance: 2,
+		SilenceUsage:               true,
+		Args:                       noSuchVerb,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	persistentFlags(a, root)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef(`%w: see "%s --help"`, err, cmd.CommandPath())
+	})
+	root.AddCommand(
+		upCommand(a), downCommand(a), listCommand(a),
+		runCommand(a), execCommand(a),
+		catCommand(a), putCommand(a), editCommand(a),
+		lsCommand(a), statCommand(a), mkdirCommand(a), rmCommand(a), mvCommand(a), cpCommand(a),
+		globCommand(a), grepCommand(a), watchCommand(a),
+		versionCommand(a), demoCommand(a),
+	)
+	return root
+}
+
+func persistentFlags(a *app, root *cobra.Command) {
+	a.backend = choice{cmp.Or(os.Getenv("PODAGENT_BACKEND"), "local"), []string{"local", "kubernetes"}}
+	a.output = choice{"text", []string{"text", "json"}}
+	a.logLevel = choice{"off", []string{"off", "debug", "info", "warn", "error"}}
+	flags := root.PersistentFlags()
+	flags.Var(&a.backend, "backend", "where sandboxes run")
+	flags.VarP(&a.output, "output", "o", "print text, or JSON lines")
+	flags.Var(&a.logLevel, "log-level", "log to standard error from this level on")
+	for name, c := range map[string]*choice{"backend": &a.backend, "output": &a.output, "log-level": &a.logLevel} {
+		// The only error is that there is no such flag.
+		_ = root.RegisterFlagCompletionFunc(name, c.complete)
+	}
+}
+
+func noSuchVerb(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return usagef("unknown verb %q: did you mean %s?", args[0], strings.Join(near, " or "))
+	}
+	return usagef(`unknown verb %q: see "orchestrator --help"`, args[0])
+}
+
+// takes returns the check that a verb gets at least min arguments, and at most
+// max if that is not negative. The synopsis says what was wanted.
+func takes(min, max int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= min && (max < 0 || len(args) <= max) {
+			return nil
+		}
+		return usagef("%s got %d arguments: the usage is %q", cmd.Name(), len(args), cmd.UseLine())
+	}
+}
+
+// completeTimeout bounds how long a shell waits for the ids of sandboxes.
+const completeTimeout = 2 * time.Second
+
+// completeIDs completes the first argument, or with every all of them, by the
+// ids of the sandboxes that there are.
+func (a *app) completeIDs(every bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 && !every {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return a.ids(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// ids returns the ids of the sandboxes that a shell can take for a word.
+func (a *app) ids(ctx context.Context) []string {
+	l, err := a.launcher()
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
+	defer cancel()
+	list, err := l.List(ctx)
+	if err != nil {
+		return nil
+	}
+	var ids []string
+	for _, s := range list {
+		if strings.IndexFunc(s.ID, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) < 0 {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+func runCommand(a *app) *cobra.Command {
+	var spec launcher.Spec
+	var opts execOptions
+	var remove bool
+	cmd := &cobra.Command{
+		Use:   "run [flags] [--] COMMAND [ARG]...",
+		Short: "Run a command in a new sandbox",
+		Long: `Run launches a sandbox, or adopts the one with the id that --id gives, and runs
+a command in it as exec does. The sandbox stays, unless --rm is given; --rm
+removes a sandbox only if this run launched it.
+
+` + exitHelp,
+		Example: "  orchestrator run --rm -- sh -c 'echo hello'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("run needs a command: the usage is %q", cmd.UseLine())
+			}
+			if cmd.Flags().Changed("id") && spec.ID == "" {
+				return usagef("the id of a sandbox must not be empty")
+			}
+			if err := opts.check(); err != nil {
+				return err
+			}
+			spec.OnClose = launcher.CloseKeep
+			if remove {
+				spec.OnClose = launcher.CloseDelete
+			}
+			return a.run(cmd.Context(), spec, args, opts)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false)
+	flags.BoolVar(&remove, "rm", false, "remove the sandbox afterwards")
+	flags.StringVar(&spec.ID, "id", "", "the `ID` of the sandbox (default a new one)")
+	specFlags(cmd, &spec)
+	execFlags(cmd, &opts)
+	return cmd
+}
+
+func (a *app) run(ctx context.Context, spec launcher.Spec, command []string, opts execOptions) error {
+	// An adopted sandbox has its own defaults: this command gets what was
+	// asked for in either case.
+	opts.env, opts.dir = spec.Env, spec.Workdir
+	return a.launch(ctx, spec, func(sandbox *launcher.Sandbox) error {
+		if spec.OnClose == launcher.CloseKeep {
+			a.note("sandbox %s stays until \"orchestrator down %[1]s\"", quote(sandbox.ID))
+		}
+		return a.exec(ctx, sandbox, command, opts)
+	})
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestScripts runs the scripts in testdata/script with the real programs. Each
+// has sandboxes of its own, which are taken down at its end.
+func TestScripts(t *testing.T) {
+	bin := buildPrograms(t)
+	cache := goCache(t)
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "script"),
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			env.Setenv("PODAGENT_BIN", filepath.Join(bin, "podagent"))
+			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, ".state"))
+			env.Defer(func() {
+				if err := takeDown(env); err != nil {
+					t.Errorf("taking down what a script left: %v", err)
+				}
+			})
+			return setHome(env, cache)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":       exits,
+			"interrupted": interrupted,
+		},
+	})
+}
+
+// buildPrograms returns the directory of the programs.
+func buildPrograms(t *testing.T) string {
+	t.Helper()
+	bin := t.TempDir()
+	build := exec.Command("go", "build", "-o", bin, "../podagent", ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", build, err, out)
+	}
+	return bin
+}
+
+// goCache returns the directory of the go command's build cache.
+func goCache(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// setHome gives the script a home with the build cache, because a sandbox gets
+// no variable that names the cache.
+func setHome(env *testscript.Env, cache string) error {
+	home := filepath.Join(env.WorkDir, ".home")
+	env.Setenv("HOME", home)
+	if err := os.MkdirAll(filepath.Join(home, ".cache"), 0o700); err != nil {
+		return err
+	}
+	return os.Symlink(cache, filepath.Join(home, ".cache", "go-build"))
+}
+
+// takeDown removes the sandboxes that a script left, running or not.
+func takeDown(env *testscript.Env) error {
+	orchestrator := func(args ...string) *exec.Cmd {
+		path := filepath.Join(filepath.Dir(env.Getenv("PODAGENT_BIN")), "orchestrator")
+		cmd := exec.Command(path, append([]string{"--backend", "local"}, args...)...)
+		cmd.Env = env.Vars
+		return cmd
+	}
+	list, err := orchestrator("list", "-o", "json").Output()
+	if err != nil {
+		return err
+	}
+	for lines := json.NewDecoder(bytes.NewReader(list)); ; {
+		var sandbox struct{ ID string }
+		if err := lines.Decode(&sandbox); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if out, err := orchestrator("down", "--", sandbox.ID).CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+	}
+}
+
+// exits runs a program that must exit with the given status:
+//
+//	exits STATUS PROGRAM [ARG]...
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS PROGRAM [ARG]...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := status(ts, ts.Exec(args[1], args[2:]...))
+	if got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+}
+
+// status returns the exit status of a program.
+func status(ts *testscript.TestScript, err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	ts.Check(err)
+	return 0
+}
+
+// interrupted runs a program, sends it a signal as soon as a file has content,
+// and requires that it exits with 128 and the signal's number:
+//
+//	interrupted INT|TERM|HUP FILE PROGRAM [ARG]...
+func interrupted(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: interrupted INT|TERM|HUP FILE PROGRAM [ARG]...")
+	}
+	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP}[args[0]]
+	cmd := exec.Command(filepath.Join(filepath.Dir(ts.Getenv("PODAGENT_BIN")), args[2]), args[3:]...)
+	cmd.Dir = ts.MkAbs(".")
+	for _, name := range []string{"HOME", "PATH", "PODAGENT_BIN", "TMPDIR", "XDG_STATE_HOME"} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	ts.Check(cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	awaitContent(ts, ts.MkAbs(args[1]), ended)
+	ts.Check(cmd.Process.Signal(sig))
+	if got, want := status(ts, <-ended), 128+int(sig); got != want {
+		ts.Fatalf("exit status %d after %v, want %d", got, sig, want)
+	}
+}
+
+func awaitContent(ts *testscript.TestScript, file string, ended <-chan error) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if info, err := os.Stat(file); err == nil && info.Size() > 0 {
+			return
+		}
+		select {
+		case err := <-ended:
+			ts.Fatalf("ended before %s was written: %v", file, err)
+		case <-tick.C:
+		}
+	}
+}

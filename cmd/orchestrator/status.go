@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"syscall"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// The exit statuses that are not a command's own. Those of exec and run are
+// docker's and timeout(1)'s, so that scripts know them.
+const (
+	exitFailed        = 1   // an operation failed, or a search found nothing
+	exitTimedOut      = 124 // a command ran into its timeout
+	exitTrouble       = 125 // the command line, podagent or the way to it is at fault
+	exitNotExecutable = 126
+	exitNotThere      = 127
+	exitSignal        = 128 // and the signal's number
+)
+
+const exitHelp = `Exit status:
+  exec and run exit as the command does, with 128 and the signal's number if a
+  signal ended it. Otherwise:
+    0    the operation succeeded
+    1    the operation failed, or the search found nothing
+    124  the command ran into its timeout
+    125  the command line was wrong, or podagent or the way to it failed
+    126  the command cannot be executed
+    127  the command does not exist
+    130  interrupted (143: terminated); what ran in the sandbox for this was ended
+`
+
+// errNothing says that a search found nothing: status 1, and no message.
+var errNothing = errors.New("nothing found")
+
+// A usageError is a mistake on the command line.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}
+
+// A sandboxError is an error about a sandbox, or in it.
+type sandboxError struct {
+	id string
+	// launching says that there is no connection to the sandbox: the launcher
+	// failed.
+	launching bool
+	err       error
+}
+
+func (e *sandboxError) Error() string { return e.err.Error() }
+func (e *sandboxError) Unwrap() error { return e.err }
+
+// An unclearError says that it is not known how a command ended, or that its
+// output could not be written.
+type unclearError struct{ error }
+
+func (e *unclearError) Unwrap() error { return e.error }
+
+// exitStatus returns the program's exit status for the outcome err.
+func exitStatus(ctx context.Context, err error) int {
+	if s := interruption(ctx, err); s != 0 {
+		return exitSignal + int(s)
+	}
+	if exit, ok := errors.AsType[*podapi.ExitError](err); ok {
+		return commandStatus(exit.ExitStatus)
+	}
+	switch {
+	case err == nil:
+		return 0
+	case isStart(err):
+		return startStatus(err)
+	case isTrouble(err):
+		return exitTrouble
+	}
+	return exitFailed
+}
+
+// interruption returns the signal that is the reason for err, 0 if none is.
+func interruption(ctx context.Context, err error) syscall.Signal {
+	cause, ok := errors.AsType[*signalError](context.Cause(ctx))
+	switch {
+	case errors.Is(err, syscall.EPIPE):
+		return syscall.SIGPIPE
+	case ok && (errors.Is(err, context.Canceled) || errors.Is(err, cause)):
+		return cause.signal
+	}
+	return 0
+}
+
+func commandStatus(s podapi.ExitStatus) int {
+	switch s.Reason {
+	case podapi.TimedOut:
+		return exitTimedOut
+	case podapi.AgentLost:
+		return exitTrouble
+	}
+	return s.Code
+}
+
+// isStart reports whether err says that a command could not be started.
+func isStart(err error) bool {
+	e, ok := errors.AsType[*fs.PathError](err)
+	return ok && e.Op == "exec" && !isTrouble(err)
+}
+
+func startStatus(err error) int {
+	if errors.Is(err, fs.ErrNotExist) {
+		return exitNotThere
+	}
+	return exitNotExecutable
+}
+
+// troubles are the errors that are no answer of the sandbox to what was asked.
+var troubles = []error{
+	podapi.ErrUnavailable, podapi.ErrCut, podapi.ErrAgentLost, podapi.ErrConflict,
+	podapi.ErrExecExpired, podapi.ErrStalled, podapi.ErrUnauthenticated,
+	podapi.ErrTooLarge, podapi.ErrVersion,
+	launcher.ErrNotFound, launcher.ErrNoAgent,
+	context.Canceled, context.DeadlineExceeded,
+}
+
+func isTrouble(err error) bool {
+	if sandbox, ok := errors.AsType[*sandboxError](err); ok && sandbox.launching {
+		return true
+	}
+	if chdir, ok := errors.AsType[*fs.PathError](err); ok && chdir.Op == "chdir" {
+		return true
+	}
+	for _, t := range troubles {
+		if errors.Is(err, t) {
+			return true
+		}
+	}
+	return errors.As(err, new(usageError)) || errors.As(err, new(*unclearError))
+}
+
+// report says on stderr what went wrong, each failure on a line, if it is not
+// said by the exit status of a command.
+func report(ctx context.Context, stderr io.Writer, err error) {
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range several.Unwrap() {
+			report(ctx, stderr, err)
+		}
+		return
+	}
+	if err == nil || errors.Is(err, errNothing) || interruption(ctx, err) != 0 {
+		return
+	}
+	if exit, ok := errors.AsType[*podapi.ExitError](err); ok {
+		switch exit.Reason {
+		case podapi.Exited, podapi.Signalled:
+			return
+		}
+	}
+	fmt.Fprintf(stderr, "orchestrator: %s\n", explain(err))
+}
