@@ -1,3 +1,5 @@
+//go:build !race
+
 package podagent_test
 
 import (
@@ -12,9 +14,6 @@ import (
 // TestBuildsEverywhere builds the orchestrator for every system that its users
 // have, and podagent for Linux.
 func TestBuildsEverywhere(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the run without -short builds everything")
-	}
 	for _, target := range []string{
 		"podagent linux/amd64", "podagent linux/arm64",
 		"orchestrator linux/amd64", "orchestrator linux/arm64",
@@ -52,15 +51,5 @@ func TestBinariesAreStaticAndCarryTheirVersion(t *testing.T) {
 		if dir, _ := os.Getwd(); strings.Contains(string(data), dir) {
 			t.Errorf("%s holds the path of the directory it was built in", program)
 		}
-	}
-}
-
-// build builds a program as the Makefile does.
-func build(t *testing.T, program, path string, env ...string) {
-	t.Helper()
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X "+module+"pkg/podapi.version=v1.2.3-test", "-o", path, "./cmd/"+program)
-	cmd.Env = append(append(cmd.Environ(), "CGO_ENABLED=0"), env...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", cmd, err, out)
 	}
 }

@@ -98,3 +98,13 @@ func TestReadmeShellRuns(t *testing.T) {
 		}
 	}
 }
+
+// build builds a program as the Makefile does.
+func build(t *testing.T, program, path string, env ...string) {
+	t.Helper()
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X "+module+"pkg/podapi.version=v1.2.3-test", "-o", path, "./cmd/"+program)
+	cmd.Env = append(append(cmd.Environ(), "CGO_ENABLED=0"), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", cmd, err, out)
+	}
+}

@@ -165,35 +165,6 @@ func Test500ExecsAtOnce(t *testing.T) {
 	})
 }
 
-func TestStdinOf1GiBThroughCatIsIdentical(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the run without -short moves it all")
-	}
-	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		const size = 1 << 30
-		agent := agentPID(t, s)
-		cmd := s.Command(t.Context(), "cat")
-		cmd.Stdin = pattern(size, 9)
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		got, n := sha(t, out)
-		if err := cmd.Wait(); err != nil {
-			t.Fatal(err)
-		}
-		if want, _ := sha(t, pattern(size, 9)); got != want || n != size {
-			t.Errorf("%d bytes came back, identical: %v", n, got == want)
-		}
-		if peak := peakMemory(t, agent); peak > 64<<20 {
-			t.Errorf("the agent had %d MiB at most, want 64", peak>>20)
-		}
-	})
-}
-
 func TestExecSignal(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		cmd := s.Shell(t.Context(), `trap "echo got it; exit 3" USR1; echo ready; while :; do sleep 0.05; done`)

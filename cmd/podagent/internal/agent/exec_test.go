@@ -1,0 +1,122 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc"
+
+	"github.com/podagent/podagent/pkg/podapi"
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+)
+
+// execStreamError sends messages of Exec and returns how the call ended.
+func execStreamError(t *testing.T, conn *grpc.ClientConn, messages ...*pb.ExecRequest) error {
+	t.Helper()
+	stream, err := pb.NewProcessesClient(conn).Exec(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range messages {
+		if stream.Send(m) != nil {
+			break
+		}
+	}
+	for {
+		r, err := stream.Recv()
+		if err != nil {
+			return podapi.FromStatus(err)
+		}
+		if r.GetExit() != nil {
+			return nil
+		}
+	}
+}
+
+func newExecID() string { return uuid.Must(uuid.NewV7()).String() }
+
+func start(change func(*pb.ExecStart)) *pb.ExecRequest {
+	s := &pb.ExecStart{ExecId: newExecID(), Argv: [][]byte{[]byte("sleep"), []byte("60")}, Timeout: int64(time.Minute)}
+	change(s)
+	return &pb.ExecRequest{Kind: &pb.ExecRequest_Start{Start: s}}
+}
+
+func TestExecRefusesBadMessages(t *testing.T) {
+	_, socket := serveTest(t, nil)
+	conn := raw(t, socket)
+	good := func() *pb.ExecRequest { return start(func(s *pb.ExecStart) { s.Stdin = true }) }
+	stdin := func(offset int64, data string) *pb.ExecRequest {
+		return &pb.ExecRequest{Kind: &pb.ExecRequest_Stdin{Stdin: &pb.StdinChunk{Offset: offset, Data: []byte(data)}}}
+	}
+	for what, test := range map[string]struct {
+		messages []*pb.ExecRequest
+		want     error
+	}{
+		"opens with stdin":        {[]*pb.ExecRequest{stdin(0, "x")}, syscall.EINVAL},
+		"opens with nothing":      {[]*pb.ExecRequest{{}}, syscall.EINVAL},
+		"starts twice":            {[]*pb.ExecRequest{good(), good()}, syscall.EINVAL},
+		"has no exec id":          {[]*pb.ExecRequest{start(func(s *pb.ExecStart) { s.ExecId = "" })}, syscall.EINVAL},
+		"has an odd exec id":      {[]*pb.ExecRequest{start(func(s *pb.ExecStart) { s.ExecId = "x" })}, syscall.EINVAL},
+		"has no command":          {[]*pb.ExecRequest{start(func(s *pb.ExecStart) { s.Argv = nil })}, syscall.EINVAL},
+		"has command and script":  {[]*pb.ExecRequest{start(func(s *pb.ExecStart) { s.Script = []byte("x") })}, syscall.EINVAL},
+		"has NUL in an argument":  {[]*pb.ExecRequest{start(func(s *pb.ExecStart) { s.Argv[1] = []byte("a\x00") })}, syscall.EINVAL},
+		"has an odd environment":  {[]*pb.ExecRequest{start(func(s *pb.ExecStart) { s.Env = [][]byte{[]byte("x")} })}, syscall.EINVAL},
+		"has a negative timeout":  {[]*pb.ExecRequest{start(func(s *pb.ExecStart) { s.Timeout = -1 })}, syscall.EINVAL},
+		"wants a terminal":        {[]*pb.ExecRequest{start(func(s *pb.ExecStart) { s.Terminal = &pb.TerminalSize{} })}, errors.ErrUnsupported},
+		"met another boot":        {[]*pb.ExecRequest{start(func(s *pb.ExecStart) { s.BootId = "x" })}, podapi.ErrAgentLost},
+		"leaves a gap in stdin":   {[]*pb.ExecRequest{good(), stdin(5, "x")}, syscall.EINVAL},
+		"goes back before 0":      {[]*pb.ExecRequest{good(), stdin(-5, "x")}, syscall.EINVAL},
+		"is over the window":      {[]*pb.ExecRequest{good(), stdin(0, strings.Repeat("x", podapi.StdinWindow+1))}, syscall.EINVAL},
+		"sends an unknown signal": {[]*pb.ExecRequest{good(), {Kind: &pb.ExecRequest_Signal{Signal: 99}}}, syscall.EINVAL},
+		"resizes no terminal":     {[]*pb.ExecRequest{good(), {Kind: &pb.ExecRequest_Resize{Resize: &pb.TerminalSize{}}}}, syscall.EINVAL},
+		"attaches to nothing":     {[]*pb.ExecRequest{{Kind: &pb.ExecRequest_Attach{Attach: &pb.ExecAttach{ExecId: newExecID()}}}}, fs.ErrNotExist},
+		"is over the limit":       {[]*pb.ExecRequest{start(func(s *pb.ExecStart) { s.Argv[1] = make([]byte, podapi.MaxMessage) })}, podapi.ErrTooLarge},
+	} {
+		if err := execStreamError(t, conn, test.messages...); !errors.Is(err, test.want) {
+			t.Errorf("a stream that %s: %v, want %v", what, err, test.want)
+		}
+	}
+}
+
+func TestExecRepeatedWithItsIDAttaches(t *testing.T) {
+	_, socket := serveTest(t, nil)
+	conn := raw(t, socket)
+	script := start(func(s *pb.ExecStart) { s.Argv, s.Script = nil, []byte("echo $$; exit 3") })
+	var outputs []string
+	for range 2 {
+		stream, err := pb.NewProcessesClient(conn).Exec(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.Send(script); err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		var code int32
+		for {
+			r, err := stream.Recv()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out.Write(r.GetStdout().GetData())
+			if exit := r.GetExit(); exit != nil {
+				code = exit.Code
+				break
+			}
+		}
+		outputs = append(outputs, fmt.Sprint(out.String(), code))
+	}
+	if outputs[0] != outputs[1] {
+		t.Errorf("the command ran twice: %q", outputs)
+	}
+	script.GetStart().Script = []byte("echo another")
+	if err := execStreamError(t, conn, script); !errors.Is(err, podapi.ErrConflict) {
+		t.Errorf("another command under the id: %v", err)
+	}
+}

@@ -1,0 +1,156 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+func TestOnlyHoldersOfTheKeyMayCall(t *testing.T) {
+	known, err := podapi.NewIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger, err := podapi.NewIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, socket := serveTest(t, func(c *Config) {
+		c.AuthorizedKeys = []podapi.AuthorizedKey{known.AuthorizedKey()}
+		c.PodUID = "uid-1"
+	})
+	ctx := t.Context()
+	for what, test := range map[string]struct {
+		opts podapi.DialOptions
+		ok   bool
+	}{
+		"with the key":                    {podapi.DialOptions{Identity: &known, PodUID: "uid-1"}, true},
+		"with the key, any pod":           {podapi.DialOptions{Identity: &known}, true},
+		"with the key, for another pod":   {podapi.DialOptions{Identity: &known, PodUID: "uid-2"}, false},
+		"with another key":                {podapi.DialOptions{Identity: &stranger, PodUID: "uid-1"}, false},
+		"without a key, and without TLS ": {podapi.DialOptions{}, false},
+	} {
+		test.opts.Dialer = unixDialer(socket)
+		_, err := dial(t, test.opts).Info(ctx)
+		if (err == nil) != test.ok {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	conn, err := tls.Dial("unix", socket, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
+	if err == nil {
+		conn.Close()
+		t.Error("the agent speaks TLS 1.2")
+	}
+}
+
+func TestServeRefusesToListenToAnybodyByMistake(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	for _, listen := range []string{"tcp:127.0.0.1:0", "tcp:0.0.0.0:0", "udp:x", "unix:", ""} {
+		if err := Serve(t.Context(), Config{Listen: listen, Workdir: "/", Log: log}); err == nil {
+			t.Errorf("it serves on %q", listen)
+		}
+	}
+}
+
+func TestSocketIsItsOwnersAlone(t *testing.T) {
+	_, socket := serveTest(t, nil)
+	info, err := os.Stat(socket)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the socket has mode %v, %v", info.Mode(), err)
+	}
+}
+
+func TestSecondAgentOnASocketIsRefusedAndAStaleOneReplaced(t *testing.T) {
+	_, socket := serveTest(t, nil)
+	log := slog.New(slog.DiscardHandler)
+	if err := Serve(t.Context(), Config{Listen: "unix:" + socket, Workdir: "/", Log: log}); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("a second agent: %v", err)
+	}
+	stale := filepath.Join(t.TempDir(), "stale")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	serveTest(t, func(c *Config) { c.Listen = "unix:" + stale })
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Serve(t.Context(), Config{Listen: "unix:" + file, Workdir: "/", Log: log}); err == nil {
+		t.Error("a file was replaced by a socket")
+	}
+}
+
+func TestHealthAnswersNothingElse(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "health")
+	_, main := serveTest(t, func(c *Config) { c.Health = "unix:" + socket })
+	if err := CheckHealth(t.Context(), "unix:"+socket); err != nil {
+		t.Error(err)
+	}
+	if err := CheckHealth(t.Context(), "unix:"+main); err != nil {
+		t.Errorf("health on the agent's own socket: %v", err)
+	}
+	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+	if _, err := c.Info(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Info on the health socket: %v", err)
+	}
+	if err := CheckHealth(t.Context(), "unix:"+socket+"x"); !errors.Is(err, podapi.ErrUnavailable) {
+		t.Errorf("health of nobody: %v", err)
+	}
+}
+
+func TestShutdownEndsProcessesAndWatches(t *testing.T) {
+	dir := t.TempDir()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	socket := filepath.Join(dir, "s")
+	go func() {
+		ended <- Serve(ctx, Config{Listen: "unix:" + socket, Workdir: dir, Log: slog.New(slog.DiscardHandler)})
+	}()
+	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+	for c.Healthy(t.Context()) != nil {
+		time.Sleep(time.Millisecond)
+	}
+	cmd := c.Command(t.Context(), "/bin/sleep", "300")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	watched := make(chan error, 1)
+	ready := make(chan struct{})
+	go func() {
+		var last error
+		for e, err := range c.Watch(t.Context(), ".", fsops.WatchOptions{}) {
+			if last = err; err == nil && e.Op == fsops.WatchReady {
+				close(ready)
+			}
+		}
+		watched <- last
+	}()
+	<-ready
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	if err := <-watched; !errors.Is(err, podapi.ErrUnavailable) {
+		t.Errorf("the watch ended with %v", err)
+	}
+	var exit *podapi.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.Reason != podapi.Signalled {
+		t.Errorf("the process ended with %v", err)
+	}
+	if err := syscall.Kill(cmd.PID(), 0); err == nil {
+		t.Error("the process survived the agent")
+	}
+}

@@ -1,0 +1,95 @@
+//go:build !race
+
+package e2e
+
+// The tests of this file move gigabytes and measure the agent's memory. The
+// race detector would find what it finds in the smaller ones, a dozen times
+// slower.
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+func TestRoundTripOf1GiBKeepsTheAgentUnder64MiB(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		agent := agentPID(t, s)
+		upload(t, s, "big", 1<<30, 1)
+		download(t, s, "big", 1<<30, 1)
+		peak := peakMemory(t, agent)
+		t.Logf("the agent had %d MiB at most", peak>>20)
+		if peak > 64<<20 {
+			t.Errorf("the agent had %d MiB at most, want 64", peak>>20)
+		}
+	})
+}
+
+func Test64StreamsOf256MiBKeepTheAgentUnder128MiB(t *testing.T) {
+	const streams, size = 64, 256 << 20
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		agent := agentPID(t, s)
+		// One source for all: what is measured is the agent.
+		source := make([]byte, size)
+		if _, err := io.ReadFull(pattern(size, 7), source); err != nil {
+			t.Fatal(err)
+		}
+		want := fsops.SumOf(source)
+		var all sync.WaitGroup
+		for i := range streams {
+			all.Go(func() {
+				name := fmt.Sprint("stream", i)
+				if _, err := s.WriteFile(t.Context(), name, source, fsops.WriteOptions{}); err != nil {
+					t.Error(err)
+					return
+				}
+				var sum summer
+				if _, err := s.Read(t.Context(), name, fsops.ReadOptions{}, &sum); err != nil {
+					t.Error(err)
+				}
+				if sum.sum != want {
+					t.Errorf("%s came back different", name)
+				}
+				if err := s.Remove(t.Context(), name, fsops.RemoveOptions{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		peak := peakMemory(t, agent)
+		t.Logf("the agent had %d MiB at most", peak>>20)
+		if peak > 128<<20 {
+			t.Errorf("the agent had %d MiB at most, want 128", peak>>20)
+		}
+	})
+}
+
+func TestStdinOf1GiBThroughCatIsIdentical(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		const size = 1 << 30
+		agent := agentPID(t, s)
+		cmd := s.Command(t.Context(), "cat")
+		cmd.Stdin = pattern(size, 9)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		got, n := sha(t, out)
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if want, _ := sha(t, pattern(size, 9)); got != want || n != size {
+			t.Errorf("%d bytes came back, identical: %v", n, got == want)
+		}
+		if peak := peakMemory(t, agent); peak > 64<<20 {
+			t.Errorf("the agent had %d MiB at most, want 64", peak>>20)
+		}
+	})
+}
