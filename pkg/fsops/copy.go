@@ -9,6 +9,14 @@ import (
 	"syscall"
 )
 
+// CopyOptions says how [FS.Copy] copies.
+type CopyOptions struct {
+	// Recursive copies a directory with all that is in it.
+	Recursive bool
+	// NoReplace fails with fs.ErrExist where the destination exists.
+	NoReplace bool
+}
+
 // Copy copies the file src to the name dst, atomically as [FS.Create] does,
 // with its mode and modification time; an existing file keeps its owner, and
 // set-id bits are not copied. With opts.Recursive src may be a directory,

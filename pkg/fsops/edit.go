@@ -10,6 +10,35 @@ import (
 	"syscall"
 )
 
+// Edit replaces a text by another.
+type Edit struct {
+	// Old is found exactly, byte for byte. It must not be empty, and must
+	// differ from New.
+	Old, New []byte
+	// All replaces every occurrence; otherwise there must be exactly one.
+	All bool
+}
+
+// EditOptions says under which conditions [FS.Edit] edits.
+type EditOptions struct {
+	// IfMatch is as in [WriteOptions].
+	IfMatch string
+}
+
+// EditResult says what [FS.Edit] did.
+type EditResult struct {
+	// Occurrences is how many places each edit replaced, in their order.
+	Occurrences []int
+	// Diff is the whole change as a unified diff with three lines of context,
+	// empty if the edits undid each other.
+	Diff []byte
+	// DiffTruncated says that Diff is only the beginning of the change, since
+	// the whole would be over [MaxEditDiff] bytes or has too many places.
+	DiffTruncated bool
+	// Write says how the file was written.
+	Write WriteResult
+}
+
 // Edit applies the edits to the file called name, each to the result of the
 // one before, and replaces the file atomically as [FS.Create] does. If one
 // does not apply, the error is an [*EditError] and the file is as before.

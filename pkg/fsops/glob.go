@@ -14,6 +14,35 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
 )
 
+// GlobOptions says where and how [FS.Glob] looks.
+type GlobOptions struct {
+	// Dir is where a relative pattern starts; empty means the workdir.
+	Dir string
+	// Limit ends the search after so many matches; 0 means no limit. The
+	// result that says so has Truncated set.
+	Limit int
+	// NoHidden leaves out names that begin with a dot, unless the pattern
+	// names the dot itself.
+	NoHidden bool
+	// Ignore leaves out what .gitignore files exclude, and .git itself.
+	Ignore bool
+	// Sort gives the matches in the order of their paths' bytes; otherwise
+	// they come as they are found.
+	Sort bool
+}
+
+// GlobMatch is one result of [FS.Glob].
+type GlobMatch struct {
+	// Path is relative to the directory that the search started in, or
+	// absolute where the pattern was.
+	Path string
+	// Type holds the type bits of the file's mode.
+	Type fs.FileMode
+	// Truncated, with an empty Path, says that Limit ended the search while
+	// there was more.
+	Truncated bool
+}
+
 // Glob returns the files whose paths match the pattern, which has the syntax
 // and the meaning of doublestar's Match. No shell sees it: blanks, dollar
 // signs and the like are characters as all others.

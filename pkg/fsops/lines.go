@@ -7,6 +7,37 @@ import (
 	"unicode/utf8"
 )
 
+// LineOptions selects the lines that [FS.ReadLines] reads.
+type LineOptions struct {
+	// First is the first line, from 1; 0 means 1.
+	First int64
+	// Max is how many lines are read at most; 0 means no limit but MaxBytes.
+	Max int64
+	// MaxBytes limits the text in bytes; 0 means [DefaultLineBytes]. Whole
+	// lines are returned, but for a first line that alone is over the limit:
+	// that is cut, never inside a UTF-8 sequence.
+	MaxBytes int64
+}
+
+// Lines is a window of a file's lines.
+type Lines struct {
+	// Text holds the lines with their terminators, as they are in the file.
+	Text []byte
+	// First is the number of the first line in Text, from 1.
+	First int64
+	// Count is how many lines Text has.
+	Count int64
+	// Total is how many lines the file has, -1 if it was not counted. A last
+	// line without a terminator counts.
+	Total int64
+	// Truncated says that MaxBytes ended the window before its last line.
+	Truncated bool
+	// CutLine says that the last line in Text is incomplete.
+	CutLine bool
+	// Attr describes the file when it was opened.
+	Attr Attr
+}
+
 // ReadLines returns the window of the file's lines that opts selects, and how
 // many lines the file has. A line ends with a line feed, which belongs to it;
 // what follows the last one is a line too. It holds no more of the file than

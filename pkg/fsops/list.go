@@ -11,6 +11,13 @@ import (
 	"slices"
 )
 
+// ListOptions says what [FS.List] lists.
+type ListOptions struct {
+	// Recursive lists the whole tree below the directory, parents before
+	// what is in them. Symbolic links are not followed.
+	Recursive bool
+}
+
 // List describes what is in the directory called name, sorted by name, and
 // with opts.Recursive what is in the directories below it too, each directory
 // before its content. The Attr's Path is name joined to the entry's own path.

@@ -7,6 +7,15 @@ import (
 	"path/filepath"
 )
 
+// MkdirOptions says how [FS.Mkdir] makes a directory.
+type MkdirOptions struct {
+	// Perm is the mode; 0 means 0o777. The umask applies.
+	Perm fs.FileMode
+	// Parents makes missing parents, and does not mind if the directory
+	// exists.
+	Parents bool
+}
+
 // Mkdir makes the directory called name. Where something else has that name
 // the error is fs.ErrExist, also with opts.Parents.
 func (f *FS) Mkdir(name string, opts MkdirOptions) error {

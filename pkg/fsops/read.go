@@ -2,11 +2,29 @@ package fsops
 
 import (
 	"context"
-	"hash/crc32"
 	"io"
 	"os"
 	"syscall"
 )
+
+// ReadOptions selects the bytes that [FS.Read] reads.
+type ReadOptions struct {
+	// Offset is the first byte, from 0. Beyond the end nothing is read.
+	Offset int64
+	// Length is how many bytes are read at most; 0 means to the end.
+	Length int64
+	// Opened, if not nil, is called with the file's attributes before the
+	// first byte is written; its error ends the read.
+	Opened func(Attr) error
+}
+
+// ReadResult says what [FS.Read] read.
+type ReadResult struct {
+	// Attr describes the file when it was opened.
+	Attr Attr
+	// Sum covers the bytes that were read.
+	Sum Sum
+}
 
 // Read writes the bytes of the file that opts selects to w, in blocks, and
 // returns how many there were and their checksum. A file without a known
@@ -55,15 +73,9 @@ func (f *FS) copyRange(ctx context.Context, file *os.File, opts ReadOptions, w i
 		if _, err := w.Write(block); err != nil {
 			return writerError{err}
 		}
-		sum.add(block)
+		sum.Add(block)
 		return nil
 	})
-}
-
-// add takes one more block of the content into account.
-func (s *Sum) add(block []byte) {
-	s.Size += int64(len(block))
-	s.CRC32C = crc32.Update(s.CRC32C, Castagnoli, block)
 }
 
 // writerError marks an error that the caller's writer returned, and that is

@@ -9,6 +9,14 @@ import (
 	"syscall"
 )
 
+// RemoveOptions says what [FS.Remove] removes.
+type RemoveOptions struct {
+	// Recursive removes a directory with all that is in it.
+	Recursive bool
+	// Force does not mind if there is nothing to remove.
+	Force bool
+}
+
 // Remove removes the file, symbolic link or directory called name; it never
 // follows a link. A directory that is not empty is an error of class
 // ENOTEMPTY unless opts.Recursive is set. Then what can be removed is, and

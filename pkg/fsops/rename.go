@@ -7,6 +7,12 @@ import (
 	"syscall"
 )
 
+// RenameOptions says how [FS.Rename] renames.
+type RenameOptions struct {
+	// NoReplace fails with fs.ErrExist where the new name exists, atomically.
+	NoReplace bool
+}
+
 // Rename gives the file or directory called oldName the name newName, in
 // place of a file that has it, as [os.Rename] does: a directory is not
 // replaced. It does not copy between file systems: that is an error of class

@@ -13,6 +13,17 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
 )
 
+// TreeStats counts what a tree transfer moved.
+type TreeStats struct {
+	// Entries is the number of files, directories and links.
+	Entries int64
+	// Bytes is the sum of the regular files' sizes.
+	Bytes int64
+	// Skipped is the number of devices, FIFOs and sockets, which an archive
+	// leaves out.
+	Skipped int64
+}
+
 // Trees travel as tar streams in the PAX format, which keeps names of any
 // bytes and times to the nanosecond. Names are relative to the tree's root,
 // which has no entry of its own. Owners are not carried.

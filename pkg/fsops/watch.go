@@ -15,6 +15,40 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
+// WatchOptions says what [FS.Watch] watches.
+type WatchOptions struct {
+	// Recursive watches the whole tree, with the directories that are made
+	// later.
+	Recursive bool
+}
+
+// WatchOp is what happened to a watched file.
+type WatchOp int
+
+// The kinds of watch events.
+const (
+	// WatchReady is the first event: what happens from now on is reported.
+	WatchReady WatchOp = iota + 1
+	WatchCreate
+	WatchWrite
+	WatchRemove
+	// WatchRename says that Path is gone by that name; its new name, if it
+	// is watched, comes as a WatchCreate.
+	WatchRename
+	WatchChmod
+	// WatchOverflow says that events were lost: look at the tree anew.
+	WatchOverflow
+)
+
+// WatchEvent is something that happened to a watched file.
+type WatchEvent struct {
+	Op WatchOp
+	// Path begins with the path that was watched, as the caller named it.
+	Path string
+	// Time is when the agent learned of it.
+	Time time.Time
+}
+
 // Watch reports what happens to a directory's files, with opts.Recursive to
 // all below it, until ctx ends, which is its last error. The first event,
 // [WatchReady], comes when everything is watched. A directory that is made

@@ -8,6 +8,36 @@ import (
 	"time"
 )
 
+// WriteOptions says how [FS.Create] creates or replaces a file.
+type WriteOptions struct {
+	// Perm is the mode of a file that is made; an existing one keeps its
+	// mode. 0 means 0o666. The umask applies.
+	Perm fs.FileMode
+	// Exclusive demands that the file does not exist (fs.ErrExist if it does).
+	Exclusive bool
+	// IfMatch, if not empty, demands that the file has this etag
+	// ([ErrChanged] if it has another, fs.ErrNotExist if there is none).
+	IfMatch string
+	// Parents makes the missing parent directories, with mode 0o777 less the
+	// umask.
+	Parents bool
+	// Sync has the content and its directory entry reach the disk (fsync)
+	// before the write succeeds.
+	Sync bool
+}
+
+// WriteResult says what a write did.
+type WriteResult struct {
+	// Attr describes the file as it is now.
+	Attr Attr
+	// Created says that there was no such file.
+	Created bool
+	// InPlace says that the file could not be replaced atomically (a mount
+	// point, an owner that can't be kept, a directory that can't be written)
+	// and was overwritten where it is.
+	InPlace bool
+}
+
 // A Writer receives the new content of a file. The file stays as it is until
 // [Writer.Commit] succeeds; a Writer that is closed before leaves no trace,
 // nor does one whose process dies, where the platform has unnamed files.
@@ -118,7 +148,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 		return 0, w.failed
 	}
 	n, err := w.spool.file.Write(p)
-	w.sum.add(p[:n])
+	w.sum.Add(p[:n])
 	w.failed = pathError(w.op, w.name, err)
 	return n, w.failed
 }

@@ -38,11 +38,11 @@ func TestWriteStreamsLargeFiles(t *testing.T) {
 		for range size / len(block) {
 			_, err := w.Write(block)
 			must(t, err)
-			sum.add(block)
+			sum.Add(block)
 		}
 		_, err = w.Commit(t.Context(), sum)
 		must(t, err)
-		res, err := f.Read(t.Context(), "big", ReadOptions{}, writerFunc(func(p []byte) { copied.add(p) }))
+		res, err := f.Read(t.Context(), "big", ReadOptions{}, writerFunc(func(p []byte) { copied.Add(p) }))
 		must(t, err)
 		if res.Sum != sum || copied != sum {
 			t.Errorf("wrote %v, read %v, got %v", sum, res.Sum, copied)

@@ -112,15 +112,15 @@ func (c *Client) ReadLines(ctx context.Context, name string, opts fsops.LineOpti
 // read hands the messages of a Read call to take, and checks their sum.
 func (c *Client) read(ctx context.Context, request *pb.ReadRequest, take func(*pb.ReadResponse) error) (*pb.ReadEnd, error) {
 	name := string(request.Path)
-	var sum checksum
+	var sum fsops.Sum
 	for r, err := range receive(ctx, request, c.files.Read) {
 		if err != nil {
 			return nil, pathError("read", name, err)
 		}
 		if end := r.GetEnd(); end != nil {
-			return end, pathError("read", name, sum.check(sumFromProto(end.Sum)))
+			return end, pathError("read", name, sum.Check(sumFromProto(end.Sum)))
 		}
-		sum.add(r.GetData())
+		sum.Add(r.GetData())
 		if err := take(r); err != nil {
 			return nil, err
 		}

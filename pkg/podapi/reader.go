@@ -27,7 +27,7 @@ type File struct {
 	next func() (*pb.ReadResponse, error, bool)
 	stop func()
 	rest []byte // received and not yet read
-	sum  checksum
+	sum  fsops.Sum
 	err  error // what ended the stream
 }
 
@@ -74,7 +74,7 @@ func (f *File) receive() error {
 	if f.next == nil {
 		request := &pb.ReadRequest{Path: []byte(f.attr.Path), Offset: f.offset}
 		f.next, f.stop = iter.Pull2(receive(f.ctx, request, f.client.files.Read))
-		f.sum = checksum{}
+		f.sum = fsops.Sum{}
 	}
 	r, err, ok := f.next()
 	switch end := r.GetEnd(); {
@@ -84,13 +84,13 @@ func (f *File) receive() error {
 		f.err = pathError("read", f.attr.Path, err)
 	case end != nil:
 		f.err = io.EOF
-		if err := f.sum.check(sumFromProto(end.Sum)); err != nil {
+		if err := f.sum.Check(sumFromProto(end.Sum)); err != nil {
 			f.err = pathError("read", f.attr.Path, err)
 		}
 		f.stop()
 	default:
 		f.rest = r.GetData()
-		f.sum.add(f.rest)
+		f.sum.Add(f.rest)
 	}
 	return f.err
 }

@@ -2,12 +2,9 @@ package podapi
 
 import (
 	"context"
-	"hash/crc32"
 	"iter"
 
 	"google.golang.org/grpc"
-
-	"github.com/podagent/podagent/pkg/fsops"
 )
 
 // receive returns the messages of a server's stream. The loop over it ends
@@ -34,20 +31,4 @@ func receive[Q, R any](ctx context.Context, request *Q, call func(context.Contex
 			}
 		}
 	}
-}
-
-// checksum counts and sums the bytes that pass.
-type checksum struct{ sum fsops.Sum }
-
-func (c *checksum) add(data []byte) {
-	c.sum.Size += int64(len(data))
-	c.sum.CRC32C = crc32.Update(c.sum.CRC32C, fsops.Castagnoli, data)
-}
-
-// check compares with what the sender announced at the end.
-func (c *checksum) check(announced fsops.Sum) error {
-	if c.sum != announced {
-		return fsops.ErrChecksum
-	}
-	return nil
 }

@@ -82,18 +82,18 @@ func sendTar(stream grpc.ClientStreamingClient[pb.PushRequest, pb.PushResponse],
 	if err := stream.Send(&pb.PushRequest{Kind: &pb.PushRequest_Header{Header: header}}); err != nil {
 		return err
 	}
-	var sum checksum
+	var sum fsops.Sum
 	buffer := make([]byte, ChunkSize)
 	for {
 		n, err := io.ReadFull(r, buffer)
 		if n > 0 {
-			sum.add(buffer[:n])
+			sum.Add(buffer[:n])
 			if err := stream.Send(&pb.PushRequest{Kind: &pb.PushRequest_Data{Data: buffer[:n]}}); err != nil {
 				return err
 			}
 		}
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			return stream.Send(&pb.PushRequest{Kind: &pb.PushRequest_End{End: &pb.PushEnd{Sum: sumToProto(sum.sum)}}})
+			return stream.Send(&pb.PushRequest{Kind: &pb.PushRequest_End{End: &pb.PushEnd{Sum: sumToProto(sum)}}})
 		}
 		if err != nil {
 			return err
@@ -105,15 +105,15 @@ func sendTar(stream grpc.ClientStreamingClient[pb.PushRequest, pb.PushResponse],
 // When it fails, w may have got a part of it.
 func (c *Client) PullTar(ctx context.Context, source string, w io.Writer, opts fsops.ArchiveOptions) (fsops.TreeStats, error) {
 	request := &pb.PullRequest{Path: []byte(source), Ignore: opts.Ignore, Exclude: toBytes(opts.Exclude)}
-	var sum checksum
+	var sum fsops.Sum
 	for r, err := range receive(ctx, request, c.files.Pull) {
 		if err != nil {
 			return fsops.TreeStats{}, pathError("pull", source, err)
 		}
 		if end := r.GetEnd(); end != nil {
-			return treeStatsFromProto(end.Stats), pathError("pull", source, sum.check(sumFromProto(end.Sum)))
+			return treeStatsFromProto(end.Stats), pathError("pull", source, sum.Check(sumFromProto(end.Sum)))
 		}
-		sum.add(r.GetData())
+		sum.Add(r.GetData())
 		if _, err := w.Write(r.GetData()); err != nil {
 			return fsops.TreeStats{}, err
 		}

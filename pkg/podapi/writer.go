@@ -18,7 +18,7 @@ type Writer struct {
 	name   string
 	stream grpc.ClientStreamingClient[pb.WriteRequest, pb.WriteResponse]
 	cancel context.CancelFunc
-	sum    checksum
+	sum    fsops.Sum
 	err    error // what ended the write, if anything did
 }
 
@@ -69,7 +69,7 @@ func (w *Writer) Write(data []byte) (int, error) {
 			return n, w.err
 		}
 		chunk := data[n:min(n+ChunkSize, len(data))]
-		w.sum.add(chunk)
+		w.sum.Add(chunk)
 		if err := w.send(&pb.WriteRequest{Kind: &pb.WriteRequest_Data{Data: chunk}}); err != nil {
 			return n, err
 		}
@@ -88,7 +88,7 @@ func (w *Writer) Commit() (fsops.WriteResult, error) {
 	if w.err != nil {
 		return fsops.WriteResult{}, w.err
 	}
-	if err := w.send(&pb.WriteRequest{Kind: &pb.WriteRequest_End{End: &pb.WriteEnd{Sum: sumToProto(w.sum.sum)}}}); err != nil {
+	if err := w.send(&pb.WriteRequest{Kind: &pb.WriteRequest_End{End: &pb.WriteEnd{Sum: sumToProto(w.sum)}}}); err != nil {
 		return fsops.WriteResult{}, err
 	}
 	r, err := w.stream.CloseAndRecv()

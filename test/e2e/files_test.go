@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -272,8 +271,7 @@ func first[A, B any](a A, _ B) A { return a }
 type summer struct{ sum fsops.Sum }
 
 func (s *summer) Write(p []byte) (int, error) {
-	s.sum.Size += int64(len(p))
-	s.sum.CRC32C = crc32.Update(s.sum.CRC32C, fsops.Castagnoli, p)
+	s.sum.Add(p)
 	return len(p), nil
 }
 

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"syscall"
@@ -107,8 +106,7 @@ func (r *contentReader) receive() error {
 		r.err = io.EOF
 	}
 	r.rest = data
-	r.got.Size += int64(len(data))
-	r.got.CRC32C = crc32.Update(r.got.CRC32C, fsops.Castagnoli, data)
+	r.got.Add(data)
 	return r.err
 }
 
@@ -117,10 +115,7 @@ func (r *contentReader) finish() error {
 	if _, err := r.WriteTo(io.Discard); err != nil {
 		return err
 	}
-	if r.got != sumFromProto(r.announced) {
-		return fsops.ErrChecksum
-	}
-	return nil
+	return r.got.Check(sumFromProto(r.announced))
 }
 
 // chunkWriter sends what is written to it in chunks, and sums it.
@@ -136,8 +131,7 @@ func (w *chunkWriter) Write(p []byte) (int, error) {
 		if err := w.send(chunk); err != nil {
 			return n, err
 		}
-		w.sum.Size += int64(len(chunk))
-		w.sum.CRC32C = crc32.Update(w.sum.CRC32C, fsops.Castagnoli, chunk)
+		w.sum.Add(chunk)
 		n += len(chunk)
 	}
 	return n, nil
