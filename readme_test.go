@@ -46,6 +46,7 @@ func TestReadmeGoRuns(t *testing.T) {
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/podagent/podagent/pkg/fsops"

@@ -13,6 +13,7 @@ import (
 // app is what every verb works with: the streams and the persistent flags.
 type app struct {
 	streams
+	terminal render.Terminal // whether out is one
 	backend  choice
 	output   choice
 	logLevel choice
@@ -32,7 +33,8 @@ func (a *app) print(v any, text string) error {
 
 // note says something on standard error that is no failure.
 func (a *app) note(format string, args ...any) {
-	fmt.Fprintf(a.err, "orchestrator: "+format+"\n", args...)
+	text := fmt.Appendf(nil, "orchestrator: "+format+"\n", args...)
+	_, _ = a.err.Write(render.IsTerminal(a.err).Text(text)) // there is nowhere else to say it
 }
 
 var errNoKubernetes = errors.New("the kubernetes backend is not available in this version: use --backend local")

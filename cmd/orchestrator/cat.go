@@ -35,7 +35,7 @@ func catCommand(a *app) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&window, "lines", "", "print the lines `A:B` only, from 1; also A: and :B")
+	cmd.Flags().StringVar(&window, "lines", "", "print only the lines `A:B`, counted from 1; also A: and :B")
 	return cmd
 }
 
@@ -50,11 +50,11 @@ func parseWindow(s string) (fsops.LineOptions, error) {
 	}
 	first, err := lineNumber(from, 1)
 	if err != nil {
-		return fsops.LineOptions{}, usagef("invalid --lines %q: %q is no line number from 1", s, from)
+		return fsops.LineOptions{}, usagef("invalid --lines %q: %q is not a line number", s, from)
 	}
 	last, err := lineNumber(to, 0)
 	if err != nil {
-		return fsops.LineOptions{}, usagef("invalid --lines %q: %q is no line number from 1", s, to)
+		return fsops.LineOptions{}, usagef("invalid --lines %q: %q is not a line number", s, to)
 	}
 	if to != "" && last < first {
 		return fsops.LineOptions{}, usagef("invalid --lines %q: the last line is before the first", s)
@@ -112,7 +112,7 @@ func (a *app) catLines(ctx context.Context, sandbox *launcher.Sandbox, path stri
 		}
 		if lines.CutLine {
 			last := lines.First + lines.Count - 1
-			a.note("line %d is too long, and was cut: cat without --lines prints it whole", last)
+			a.note("line %d is too long and was cut: cat without --lines prints all of it", last)
 		}
 		opts.First += lines.Count
 		if opts.Max > 0 {

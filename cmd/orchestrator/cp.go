@@ -12,19 +12,21 @@ import (
 	"github.com/podagent/podagent/cmd/internal/render"
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
 )
 
 func cpCommand(a *app) *cobra.Command {
 	var id string
-	var opts fsops.ArchiveOptions
+	var opts podapi.TransferOptions
 	cmd := &cobra.Command{
 		Use:   "cp SOURCE TARGET",
-		Short: "Copy files and trees into a sandbox, or out of one",
-		Long: `Cp copies between this machine and a sandbox. One of the two is ID:PATH; a local
-path with a colon is written with a slash before it (./a:b). An id that has a
-slash or a colon in it is given by --id, and the path as :PATH.
+		Short: "Copy files and trees into or out of a sandbox",
+		Long: `Cp copies between this machine and a sandbox. Either SOURCE or TARGET is ID:PATH.
+Write a local path that contains a colon with a slash before the colon (./a:b).
+If the id contains a slash or a colon, give it by --id and write the path as
+:PATH.
 
-A file or a directory with all that is in it is copied into TARGET if that is a
+A file, or a directory with everything in it, is copied into TARGET if that is a
 directory, and becomes TARGET otherwise. Modes are kept.`,
 		Example: `  orchestrator cp ./src job-1:
   orchestrator cp job-1:report.txt .
@@ -42,6 +44,7 @@ directory, and becomes TARGET otherwise. Modes are kept.`,
 	cmd.Flags().StringVar(&id, "id", "", "the `ID` of the sandbox whose paths begin with a colon")
 	cmd.Flags().BoolVar(&opts.Ignore, "ignore", false, "leave out what .gitignore files in the tree exclude")
 	cmd.Flags().StringArrayVar(&opts.Exclude, "exclude", nil, "leave out what matches `GLOB` in the tree; may be repeated")
+	cmd.Flags().BoolVar(&opts.OutsideLinks, "outside-links", false, "also copy symbolic links that lead out of the tree; nothing is written through them")
 	return cmd
 }
 
@@ -59,7 +62,7 @@ func (a *app) completeEnds(cmd *cobra.Command, args []string, _ string) ([]strin
 	return ends, cobra.ShellCompDirectiveNoSpace
 }
 
-func (a *app) cp(ctx context.Context, from, to end, opts fsops.ArchiveOptions) error {
+func (a *app) cp(ctx context.Context, from, to end, opts podapi.TransferOptions) error {
 	if to.inSandbox {
 		return a.open(ctx, to.id, func(sandbox *launcher.Sandbox) error {
 			return a.copyIn(ctx, sandbox, from.path, to.path, opts)
@@ -71,7 +74,7 @@ func (a *app) cp(ctx context.Context, from, to end, opts fsops.ArchiveOptions) e
 }
 
 // copyIn copies a local file or tree into the sandbox.
-func (a *app) copyIn(ctx context.Context, sandbox *launcher.Sandbox, source, target string, opts fsops.ArchiveOptions) error {
+func (a *app) copyIn(ctx context.Context, sandbox *launcher.Sandbox, source, target string, opts podapi.TransferOptions) error {
 	info, err := os.Stat(source)
 	if err != nil {
 		return err
@@ -85,7 +88,10 @@ func (a *app) copyIn(ctx context.Context, sandbox *launcher.Sandbox, source, tar
 		return err
 	}
 	if info.IsDir() {
-		stats, err := a.pushTree(ctx, sandbox, source, target, opts)
+		bar := a.progress(source, -1)
+		defer bar.end()
+		opts.Progress = bar.moved
+		stats, err := sandbox.Push(ctx, source, target, opts)
 		return a.copied(target, stats, err)
 	}
 	stats, err := a.pushFile(ctx, sandbox, source, info, target)
@@ -93,7 +99,7 @@ func (a *app) copyIn(ctx context.Context, sandbox *launcher.Sandbox, source, tar
 }
 
 // copyOut copies a file or a tree of the sandbox to this machine.
-func (a *app) copyOut(ctx context.Context, sandbox *launcher.Sandbox, source, target string, opts fsops.ArchiveOptions) error {
+func (a *app) copyOut(ctx context.Context, sandbox *launcher.Sandbox, source, target string, opts podapi.TransferOptions) error {
 	attr, err := sandbox.Stat(ctx, source)
 	if err != nil {
 		return err
@@ -110,7 +116,10 @@ func (a *app) copyOut(ctx context.Context, sandbox *launcher.Sandbox, source, ta
 		return err
 	}
 	if attr.IsDir() {
-		stats, err := a.pullTree(ctx, sandbox, source, target, opts)
+		bar := a.progress(source, -1)
+		defer bar.end()
+		opts.Progress = bar.moved
+		stats, err := sandbox.Pull(ctx, source, target, opts)
 		return a.copied(target, stats, err)
 	}
 	stats, err := a.pullFile(ctx, sandbox, attr, target)
@@ -123,7 +132,7 @@ func (a *app) copied(target string, stats fsops.TreeStats, err error) error {
 		return err
 	}
 	if stats.Skipped > 0 {
-		a.note("%d devices, FIFOs or sockets were left out", stats.Skipped)
+		a.note("devices, FIFOs and sockets that were left out: %d", stats.Skipped)
 	}
 	return a.print(struct {
 		Target  render.Text `json:"target"`

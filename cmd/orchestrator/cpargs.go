@@ -24,7 +24,7 @@ func parseEnds(source, target, id string) (from, to end, err error) {
 	case !from.inSandbox && !to.inSandbox:
 		return from, to, usagef("neither %q nor %q names a sandbox: write ID:PATH for a path in the sandbox with that id", source, target)
 	case from.inSandbox && from.id == "" || to.inSandbox && to.id == "":
-		return from, to, usagef("which sandbox has the path that begins with a colon? Write ID:PATH, or give --id ID")
+		return from, to, usagef("a path that begins with a colon needs the id of its sandbox: write ID:PATH, or give --id ID")
 	case source == "" || target == "":
 		return from, to, usagef("a path must not be empty")
 	}

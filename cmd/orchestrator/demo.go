@@ -22,8 +22,8 @@ func demoCommand(a *app) *cobra.Command {
 		Short: "Show a short session on a real source tree",
 		Long: `Demo does what an agent does with a source tree, step by step, in a sandbox of
 its own: it copies the tree there, reads, searches, edits, runs tests, copies
-the result to a temporary directory, and removes both. The tree itself is only
-read. It needs no network and no privileges.`,
+the result to a temporary directory, and removes both. The tree itself is not
+changed. It needs no network and no privileges.`,
 		Args:              takes(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -35,7 +35,7 @@ read. It needs no network and no privileges.`,
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "use the tree in `DIR` (default the git work tree around the current directory)")
-	cmd.Flags().StringVar(&test, "test", "", "run the tests of this Go `PACKAGE` directory (default the smallest that has any)")
+	cmd.Flags().StringVar(&test, "test", "", "run the tests in this Go package `DIR` (default the tested package that is built the fastest)")
 	return cmd
 }
 

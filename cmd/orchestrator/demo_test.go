@@ -6,34 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/podagent/podagent/pkg/fsops"
 )
-
-func TestSmallestTested(t *testing.T) {
-	files := []fsops.Attr{
-		{Path: "go.mod"},
-		{Path: "root_test.go", Size: 1},
-		{Path: "big/a.go", Size: 100},
-		{Path: "big/a_test.go", Size: 100},
-		{Path: "small/b.go", Size: 50},
-		{Path: "small/b_test.go", Size: 60},
-		{Path: "untested/c.go", Size: 1},
-		{Path: "other/go.mod", Size: 1},
-		{Path: "other/pkg/d.go", Size: 1},
-		{Path: "other/pkg/d_test.go", Size: 1},
-		{Path: "small/testdata/x/e.go", Size: 1},
-		{Path: "small/testdata/x/e_test.go", Size: 1},
-		{Path: "_old/f.go", Size: 1},
-		{Path: "_old/f_test.go", Size: 1},
-	}
-	if got := smallestTested(files); got != "small" {
-		t.Errorf("smallestTested = %q, want %q", got, "small")
-	}
-	if got := smallestTested(files[:2]); got != "" {
-		t.Errorf("without a package smallestTested = %q, want none", got)
-	}
-}
 
 func TestUniqueText(t *testing.T) {
 	for _, tt := range []struct {

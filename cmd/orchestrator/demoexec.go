@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -25,7 +24,7 @@ func (d *demo) runTests(ctx context.Context) error {
 	if pkg == "" {
 		return d.run(ctx, "Run a command", d.sandbox.Shell(ctx, "ls | wc -l"), 0)
 	}
-	c := d.sandbox.Command(ctx, "go", "test", "./"+pkg)
+	c := d.sandbox.Command(ctx, "go", "test", pkg)
 	c.Env = []string{"GOPROXY=off"}
 	return d.run(ctx, "Run tests, without the network", c, demoTestTimeout)
 }
@@ -77,67 +76,30 @@ func (d *demo) ended(s podapi.ExitStatus) {
 	d.result(fmt.Sprintf("[exit status %d]", commandStatus(s)))
 }
 
-// testPackage returns the directory of the Go package to test; none if the
-// tree is no Go module, or the sandbox has no go command.
+// testedPackages has the go command list the packages that have code and tests,
+// and all that they import, each with the number of packages to build for it.
+const testedPackages = `{{if and .GoFiles (or .TestGoFiles .XTestGoFiles) (not .Incomplete)}}{{len .Deps}} {{.ImportPath}}{{end}}`
+
+// testPackage returns the Go package to test: the one that is built the
+// fastest, unless the user named one; none if the tree is no Go module, or the
+// sandbox has no go command.
 func (d *demo) testPackage(ctx context.Context) (string, error) {
-	if _, err := d.sandbox.Stat(ctx, "go.mod"); err != nil {
-		return "", nil
+	if d.test != "" {
+		return "./" + path.Clean(d.test), nil
 	}
-	if err := d.sandbox.Command(ctx, "go", "version").Run(); err != nil {
+	c := d.sandbox.Command(ctx, "go", "list", "-e", "-f", testedPackages, "./...")
+	c.Env, c.Timeout = []string{"GOPROXY=off"}, demoTestTimeout
+	list, err := c.Output()
+	if err != nil {
 		return "", ctx.Err()
 	}
-	if d.test != "" {
-		return path.Clean(d.test), nil
-	}
-	var files []fsops.Attr
-	for attr, err := range d.sandbox.List(ctx, ".", fsops.ListOptions{Recursive: true}) {
-		if err != nil && !errors.As(err, new(*fsops.SkippedError)) {
-			return "", err
-		}
-		files = append(files, attr)
-	}
-	return smallestTested(files), nil
-}
-
-// smallestTested returns the directory of the Go package in the main module
-// that has code and tests, and the least of them; empty if there is none.
-func smallestTested(files []fsops.Attr) string {
-	sizes, sourced, tested, modules := map[string]int64{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, f := range files {
-		dir, name := path.Split(f.Path)
-		dir = path.Clean(dir)
-		switch {
-		case name == "go.mod":
-			modules[dir] = dir != "."
-		case strings.HasSuffix(name, ".go"):
-			sizes[dir] += f.Size
-			if strings.HasSuffix(name, "_test.go") {
-				tested[dir] = true
-			} else {
-				sourced[dir] = true
-			}
+	fewest, best := 0, ""
+	for line := range strings.Lines(string(list)) {
+		var deps int
+		var pkg string
+		if _, err := fmt.Sscan(line, &deps, &pkg); err == nil && (best == "" || deps < fewest) {
+			fewest, best = deps, pkg
 		}
 	}
-	best := ""
-	for dir, size := range sizes {
-		if !tested[dir] || !sourced[dir] || !inModule(dir, modules) {
-			continue
-		}
-		if best == "" || size < sizes[best] || size == sizes[best] && dir < best {
-			best = dir
-		}
-	}
-	return best
-}
-
-// inModule reports whether the go command takes dir for a package of the main
-// module: not a directory that it passes over, nor in a module below it.
-func inModule(dir string, modules map[string]bool) bool {
-	for ; dir != "."; dir = path.Dir(dir) {
-		name := path.Base(dir)
-		if modules[dir] || name == "testdata" || name == "vendor" || name[0] == '.' || name[0] == '_' {
-			return false
-		}
-	}
-	return true
+	return best, nil
 }

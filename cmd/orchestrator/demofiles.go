@@ -12,12 +12,17 @@ import (
 	"path/filepath"
 
 	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/podapi"
 )
 
 func (d *demo) push(ctx context.Context) error {
-	command := []string{"orchestrator", "cp", "--ignore", "--exclude .git", quote(filepath.Clean(d.dir) + "/."), d.sandbox.ID + ":"}
+	opts := podapi.TransferOptions{
+		ArchiveOptions: fsops.ArchiveOptions{Ignore: true, Exclude: []string{".git"}},
+		ExtractOptions: fsops.ExtractOptions{OutsideLinks: true},
+	}
+	command := []string{"orchestrator", "cp", "--ignore", "--exclude .git", "--outside-links", quote(filepath.Clean(d.dir) + "/."), d.sandbox.ID + ":"}
 	return d.step("Copy the source tree into it", command, func() error {
-		stats, err := d.sandbox.Push(ctx, d.dir, ".", fsops.ArchiveOptions{Ignore: true, Exclude: []string{".git"}})
+		stats, err := d.sandbox.Push(ctx, d.dir, ".", opts)
 		if err != nil {
 			return err
 		}
@@ -119,9 +124,10 @@ func comment(file, text string) string {
 }
 
 func (d *demo) pull(ctx context.Context) error {
-	command := []string{"orchestrator", "cp", d.sandbox.ID + ":.", quote(d.temp)}
+	opts := podapi.TransferOptions{ExtractOptions: fsops.ExtractOptions{OutsideLinks: true}}
+	command := []string{"orchestrator", "cp", "--outside-links", d.sandbox.ID + ":.", quote(d.temp)}
 	return d.step("Copy the result to this machine", command, func() error {
-		stats, err := d.sandbox.Pull(ctx, ".", d.temp, fsops.ArchiveOptions{})
+		stats, err := d.sandbox.Pull(ctx, ".", d.temp, opts)
 		if err != nil {
 			return err
 		}

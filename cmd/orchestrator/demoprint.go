@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
-
-	"golang.org/x/term"
 )
 
 const (
@@ -36,7 +33,7 @@ type demoPrinter struct {
 
 func newDemoPrinter(a *app) *demoPrinter {
 	p := &demoPrinter{out: a.out}
-	if file, ok := a.out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+	if a.terminal {
 		p.bold, p.normal = "\x1b[1m", "\x1b[0m"
 	}
 	return p

@@ -11,8 +11,8 @@ func downCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "down ID...",
 		Short: "End sandboxes and remove them with their files",
-		Long: `Down ends all that runs in these sandboxes, and removes them with their files.
-A sandbox that does not exist is no failure.`,
+		Long: `Down ends everything that runs in these sandboxes, and removes them with their
+files. It is not an error if a sandbox does not exist.`,
 		Args:              takes(1, -1),
 		ValidArgsFunction: a.completeIDs(true),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -15,15 +15,16 @@ func editCommand(a *app) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "edit ID PATH --old TEXT --new TEXT",
-		Short: "Replace a text in a file, and print the diff",
-		Long: `Edit replaces a text that occurs exactly once in a file; with --all each
-occurrence. If that is not so, the file stays as it is.`,
+		Short: "Replace text in a file and print the diff",
+		Long: `Edit replaces text that occurs exactly once in a file, or with --all every
+occurrence of it. If the text is not found, or without --all is found more than
+once, the file stays as it is.`,
 		Example:           "  orchestrator edit job-1 main.go --old 'Printl(' --new 'Println('",
 		Args:              takes(2, 2),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if old == "" || !cmd.Flags().Changed("new") {
-				return usagef("edit needs --old with the text that is there, and --new with the one to come")
+				return usagef("edit needs --old with the text to replace and --new with its replacement")
 			}
 			edit := fsops.Edit{Old: []byte(old), New: []byte(replacement), All: all}
 			return a.open(cmd.Context(), args[0], func(sandbox *launcher.Sandbox) error {
@@ -31,8 +32,8 @@ occurrence. If that is not so, the file stays as it is.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&old, "old", "", "the `TEXT` that is there, exactly")
-	cmd.Flags().StringVar(&replacement, "new", "", "the `TEXT` to come; may be empty")
+	cmd.Flags().StringVar(&old, "old", "", "the exact `TEXT` to replace")
+	cmd.Flags().StringVar(&replacement, "new", "", "the `TEXT` to put in its place; may be empty")
 	cmd.Flags().BoolVar(&all, "all", false, "replace every occurrence")
 	return cmd
 }
@@ -53,9 +54,9 @@ func (a *app) edit(ctx context.Context, sandbox *launcher.Sandbox, path string, 
 		}{render.Text(path), result.Occurrences[0], result.Write.InPlace, result.Write.Attr.ETag, result.Diff, result.DiffTruncated})
 	}
 	if result.DiffTruncated {
-		a.note("the diff is too long, and only begun")
+		a.note("the diff is too long: only its beginning follows")
 	}
-	if _, err := a.out.Write(result.Diff); err != nil {
+	if _, err := a.out.Write(a.terminal.Text(result.Diff)); err != nil {
 		return err
 	}
 	return a.written(path, result.Write)

@@ -25,12 +25,14 @@ func execCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec ID [flags] [--] COMMAND [ARG]...",
 		Short: "Run a command in a sandbox",
-		Long: `Exec runs a command in a sandbox and exits as it does. No shell sees the
-command: give one where it is needed (sh -c '...'). Flags come before it. When
-exec is interrupted or terminated, the command and all that it started is killed.
+		Long: `Exec runs a command in a sandbox and exits with its status. The command is not
+passed to a shell: run one where you need it (sh -c '...'). Flags of exec come
+before the command. When exec is interrupted or terminated, the command and
+everything that it started is killed.
 
-With -o json the output is lines {"type":"stdout","data":{"text":"..."}} and so
-on, and the last line says how the command ended.
+With -o json the output is printed as lines such as
+{"type":"stdout","data":{"text":"..."}}, and the last line says how the command
+ended.
 
 ` + exitHelp,
 		Example: `  orchestrator exec job-1 -- go test ./...
@@ -66,8 +68,8 @@ func (o *execOptions) check() error {
 
 // execFlags are the flags that exec and run share.
 func execFlags(cmd *cobra.Command, opts *execOptions) {
-	cmd.Flags().BoolVarP(&opts.interactive, "interactive", "i", false, "pass standard input on to the command")
-	cmd.Flags().DurationVar(&opts.timeout, "timeout", 0, "end the command after `DURATION` (such as 90s; default never)")
+	cmd.Flags().BoolVarP(&opts.interactive, "interactive", "i", false, "pass standard input to the command")
+	cmd.Flags().DurationVar(&opts.timeout, "timeout", 0, "end the command after `DURATION`, such as 90s (default never)")
 }
 
 // commandAfterID returns the id and the command. Flags were parsed up to the

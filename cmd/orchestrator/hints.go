@@ -33,25 +33,25 @@ var hints = []hint{
 	{is: isOp("fork/exec"), say: "set PODAGENT_BIN to the podagent binary"},
 	{is: isErr(podapi.ErrVersion)},
 	{is: isErr(podapi.ErrUnauthenticated), say: "use the identity that the sandbox was launched with"},
-	{is: isErr(podapi.ErrAgentLost), say: "the command may have had effects: look at the files before it is run again"},
-	{is: isErr(podapi.ErrCut), say: `the agent broke off: "orchestrator list" says whether it still runs`},
-	{is: isErr(podapi.ErrUnavailable), say: `"orchestrator list" says whether it still runs, "orchestrator up %s" starts it again`},
-	{is: isErr(fsops.ErrUnsafeArchive), say: "the tree was not copied any further"},
+	{is: isErr(podapi.ErrAgentLost), say: "the command may have had effects: look at the files before you run it again"},
+	{is: isErr(podapi.ErrCut), say: `"orchestrator list" says whether the agent still runs`},
+	{is: isErr(podapi.ErrUnavailable), say: `"orchestrator list" says whether the agent still runs, "orchestrator up %s" starts it again`},
+	{is: isErr(fsops.ErrUnsafeArchive), say: "--outside-links also copies symbolic links that lead out of the tree"},
 	{is: isErr(fsops.ErrChanged), say: "read it again"},
-	{is: isEdit(true), say: "give --old more of the text around it, or --all to replace each"},
-	{is: isEdit(false), say: "give --old exactly as the file has it, with its white space"},
+	{is: isEdit(true), say: "give --old more of the text around it, or --all to replace every occurrence"},
+	{is: isEdit(false), say: "give --old exactly as it is in the file, white space included"},
 	{is: isOp("exec", fs.ErrNotExist), say: "give the path of a command, or the name of one in the PATH of the sandbox"},
-	{is: isOp("exec", fs.ErrPermission), say: `make it executable ("chmod +x"), or run it by an interpreter`},
+	{is: isOp("exec", fs.ErrPermission), say: `make it executable ("chmod +x"), or run it with an interpreter`},
 	{is: isOp("exec", syscall.ENOEXEC), say: "it is neither a program of this platform nor a script that begins with #!"},
 	{is: isOp("chdir", fs.ErrNotExist), say: "make it with \"orchestrator mkdir -p\", or give another --workdir"},
 	{is: isOp("write", fs.ErrNotExist), say: `make its directory first, with "orchestrator mkdir -p" or "put --parents"`},
-	{is: isOp("write", fs.ErrExist), say: "leave --exclusive out to replace it"},
+	{is: isOp("write", fs.ErrExist), say: "leave out --exclusive to replace it"},
 	{is: isOp("mkdir", fs.ErrNotExist), say: "-p makes the missing directories"},
-	{is: isOp("mkdir", fs.ErrExist), say: "-p does not mind"},
-	{is: isOp("rename", fs.ErrExist), say: "NEW is the whole new name; only a file takes the place of one, and only without -n"},
-	{is: isOp("remove", syscall.ENOTEMPTY), say: "-r removes what is in it, too"},
-	{is: isOp("remove", syscall.EISDIR), say: "-r removes it with what is in it"},
-	{is: isOp("remove", fs.ErrNotExist), say: "-f does not mind"},
+	{is: isOp("mkdir", fs.ErrExist), say: "with -p that is no error"},
+	{is: isOp("rename", fs.ErrExist), say: "NEW is the full new name; only a file can be replaced, and only without -n"},
+	{is: isOp("remove", syscall.ENOTEMPTY), say: "-r removes it with everything in it"},
+	{is: isOp("remove", syscall.EISDIR), say: "-r removes it with everything in it"},
+	{is: isOp("remove", fs.ErrNotExist), say: "with -f that is no error"},
 	{is: isOp("read", syscall.EISDIR), say: `"orchestrator ls" lists it, "orchestrator cp" copies it`},
 }
 
@@ -85,7 +85,7 @@ func message(err error) string {
 	}
 	switch exit.Reason {
 	case podapi.TimedOut:
-		return fmt.Sprintf("the command ran into its timeout, and was ended after %v", exit.Wall.Round(time.Millisecond))
+		return fmt.Sprintf("the command ran into its timeout and was ended after %v", exit.Wall.Round(time.Millisecond))
 	case podapi.OutOfMemory:
 		return "the command was ended because the sandbox ran out of memory"
 	case podapi.AgentLost:

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podagent/podagent/cmd/internal/render"
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -33,7 +34,7 @@ func TestFailures(t *testing.T) {
 		said   string // empty if nothing is
 	}{
 		{nil, 0, ""},
-		{in(errNothing), 1, ""},
+		{in(render.ErrNothing), 1, ""},
 		{usagef("no such thing"), 125, "no such thing"},
 
 		{noWayTo(fmt.Errorf("opening sandbox: %w", launcher.ErrNotFound)), 125, `no sandbox "a b": create it with "orchestrator up 'a b'"`},
@@ -41,30 +42,30 @@ func TestFailures(t *testing.T) {
 		{noWayTo(&fs.PathError{Op: "fork/exec", Path: "/x", Err: syscall.ENOENT}), 125, "fork/exec /x: no such file or directory: set PODAGENT_BIN to the podagent binary"},
 		{noWayTo(errors.New("no luck")), 125, "no luck"},
 
-		{in(pathErr("read", podapi.ErrUnavailable)), 125, `read p: agent unavailable: "orchestrator list" says whether it still runs, "orchestrator up 'a b'" starts it again`},
-		{in(pathErr("exec", podapi.ErrCut)), 125, `exec p: stream was cut before its end: the agent broke off: "orchestrator list" says whether it still runs`},
-		{in(podapi.ErrAgentLost), 125, "agent restarted: the process is lost: the command may have had effects: look at the files before it is run again"},
+		{in(pathErr("read", podapi.ErrUnavailable)), 125, `read p: agent unavailable: "orchestrator list" says whether the agent still runs, "orchestrator up 'a b'" starts it again`},
+		{in(pathErr("exec", podapi.ErrCut)), 125, `exec p: stream was cut before its end: "orchestrator list" says whether the agent still runs`},
+		{in(podapi.ErrAgentLost), 125, "agent restarted: the process is lost: the command may have had effects: look at the files before you run it again"},
 		{in(podapi.ErrVersion), 125, "incompatible versions"},
 
 		{in(pathErr("read", syscall.ENOENT)), 1, "read p: no such file or directory"},
 		{in(pathErr("read", syscall.EISDIR)), 1, `read p: is a directory: "orchestrator ls" lists it, "orchestrator cp" copies it`},
-		{in(pathErr("write", syscall.EEXIST)), 1, "write p: file exists: leave --exclusive out to replace it"},
+		{in(pathErr("write", syscall.EEXIST)), 1, "write p: file exists: leave out --exclusive to replace it"},
 		{in(pathErr("mkdir", syscall.ENOENT)), 1, "mkdir p: no such file or directory: -p makes the missing directories"},
-		{in(pathErr("remove", syscall.ENOTEMPTY)), 1, "remove p: directory not empty: -r removes what is in it, too"},
-		{in(&os.LinkError{Op: "rename", Old: "p", New: "q", Err: syscall.EEXIST}), 1, "rename p q: file exists: NEW is the whole new name; only a file takes the place of one, and only without -n"},
-		{in(pathErr("edit", &fsops.EditError{Count: 3})), 1, "edit p: old text occurs 3 times, not once: give --old more of the text around it, or --all to replace each"},
-		{in(pathErr("edit", &fsops.EditError{Hint: "only white space differs from line 4"})), 1, "edit p: old text not found (only white space differs from line 4): give --old exactly as the file has it, with its white space"},
-		{in(pathErr("pull", fsops.ErrUnsafeArchive)), 1, "pull p: archive entry leaves the target directory: the tree was not copied any further"},
+		{in(pathErr("remove", syscall.ENOTEMPTY)), 1, "remove p: directory not empty: -r removes it with everything in it"},
+		{in(&os.LinkError{Op: "rename", Old: "p", New: "q", Err: syscall.EEXIST}), 1, "rename p q: file exists: NEW is the full new name; only a file can be replaced, and only without -n"},
+		{in(pathErr("edit", &fsops.EditError{Count: 3})), 1, "edit p: old text occurs 3 times, not once: give --old more of the text around it, or --all to replace every occurrence"},
+		{in(pathErr("edit", &fsops.EditError{Hint: "only white space differs from line 4"})), 1, "edit p: old text not found (only white space differs from line 4): give --old exactly as it is in the file, white space included"},
+		{in(pathErr("pull", fsops.ErrUnsafeArchive)), 1, "pull p: archive entry leaves the target directory: --outside-links also copies symbolic links that lead out of the tree"},
 
 		{in(pathErr("exec", syscall.ENOENT)), 127, "exec p: no such file or directory: give the path of a command, or the name of one in the PATH of the sandbox"},
-		{in(pathErr("exec", syscall.EACCES)), 126, `exec p: permission denied: make it executable ("chmod +x"), or run it by an interpreter`},
+		{in(pathErr("exec", syscall.EACCES)), 126, `exec p: permission denied: make it executable ("chmod +x"), or run it with an interpreter`},
 		{in(pathErr("exec", syscall.ENOEXEC)), 126, "exec p: exec format error: it is neither a program of this platform nor a script that begins with #!"},
 		{in(pathErr("chdir", syscall.ENOENT)), 125, `chdir p: no such file or directory: make it with "orchestrator mkdir -p", or give another --workdir`},
 
 		{ended(podapi.ExitStatus{Reason: podapi.Exited, Code: 7}), 7, ""},
 		{ended(podapi.ExitStatus{Reason: podapi.Exited, Code: 124}), 124, ""},
 		{ended(podapi.ExitStatus{Reason: podapi.Signalled, Code: 137, Signal: 9}), 137, ""},
-		{ended(podapi.ExitStatus{Reason: podapi.TimedOut, Code: 143, Wall: 1500 * time.Millisecond}), 124, "the command ran into its timeout, and was ended after 1.5s"},
+		{ended(podapi.ExitStatus{Reason: podapi.TimedOut, Code: 143, Wall: 1500 * time.Millisecond}), 124, "the command ran into its timeout and was ended after 1.5s"},
 		{ended(podapi.ExitStatus{Reason: podapi.OutOfMemory, Code: 137}), 137, "the command was ended because the sandbox ran out of memory"},
 		{ended(podapi.ExitStatus{Reason: podapi.AgentLost}), 125, "the agent restarted while the command ran: how it ended is not known"},
 
@@ -82,6 +83,31 @@ func TestFailures(t *testing.T) {
 		}
 		if said.String() != want {
 			t.Errorf("for %v is said\n%swant\n%s", tt.err, said.String(), want)
+		}
+	}
+}
+
+// TestStartFailures tells what is due to the command's file from the rest.
+func TestStartFailures(t *testing.T) {
+	for _, tt := range []struct {
+		err    error
+		status int
+	}{
+		{syscall.ENOENT, 127},
+		{syscall.EACCES, 126},
+		{syscall.EPERM, 126},
+		{syscall.ENOEXEC, 126},
+		{syscall.EISDIR, 126},
+		{syscall.ENOTDIR, 126},
+		{syscall.ELOOP, 126},
+		{syscall.EMFILE, 125},
+		{syscall.EAGAIN, 125},
+		{syscall.ENOMEM, 125},
+		{fmt.Errorf("invalid environment: %w", syscall.EINVAL), 125},
+		{errors.New("of no known class"), 125},
+	} {
+		if got := exitStatus(t.Context(), in(pathErr("exec", tt.err))); got != tt.status {
+			t.Errorf("exit status for %v is %d, want %d", tt.err, got, tt.status)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -32,15 +33,23 @@ func (a *app) list(ctx context.Context) error {
 	}
 	list, err := l.List(ctx)
 	if err != nil {
-		return &sandboxError{launching: true, err: err}
+		err = &sandboxError{launching: true, err: err}
+		if len(list) == 0 {
+			return err
+		}
 	}
 	if a.json() {
-		return a.listJSON(list)
+		return errors.Join(a.listJSON(list), err)
 	}
+	return errors.Join(a.listText(list), err)
+}
+
+func (a *app) listText(list []launcher.Summary) error {
+	const quoted = render.Terminal(true) // anything else would break the table
 	table := tabwriter.NewWriter(a.out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "ID\tSTATE\tWORKDIR\tAGE")
 	for _, s := range list {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", printable(s.ID), s.State, printable(s.Workdir), age(time.Since(s.Created)))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", quoted.Name(s.ID), s.State, quoted.Name(s.Workdir), age(time.Since(s.Created)))
 	}
 	return table.Flush()
 }

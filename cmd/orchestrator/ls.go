@@ -23,8 +23,8 @@ func lsCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls ID [PATH]",
 		Short: "List a directory",
-		Long: `Ls lists a directory, the workdir if none is named, hidden files included. A
-name that would not stay on its line is printed in quotes.`,
+		Long: `Ls lists a directory, hidden files included; without PATH, the workdir. On a
+terminal, a name with characters that cannot be printed is shown in quotes.`,
 		Args:              takes(1, 2),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -37,7 +37,7 @@ name that would not stay on its line is printed in quotes.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&long, "long", "l", false, "print mode, owner, size and time, too")
+	cmd.Flags().BoolVarP(&long, "long", "l", false, "also print mode, owner, size and time")
 	cmd.Flags().BoolVarP(&opts.Recursive, "recursive", "R", false, "list the whole tree")
 	return cmd
 }
@@ -49,7 +49,7 @@ func (a *app) ls(ctx context.Context, sandbox *launcher.Sandbox, dir string, lon
 		var skipped *fsops.SkippedError
 		switch {
 		case errors.As(err, &skipped):
-			fmt.Fprintln(a.err, "orchestrator:", skipped)
+			a.note("%v", skipped)
 			failed = true
 			continue
 		case errors.Is(err, syscall.ENOTDIR):
@@ -66,7 +66,7 @@ func (a *app) ls(ctx context.Context, sandbox *launcher.Sandbox, dir string, lon
 	if err := out.Flush(); err != nil || !failed {
 		return err
 	}
-	return errNothing // what failed was said
+	return render.ErrNothing // what failed was said
 }
 
 // entry prints what is listed of one file.
@@ -74,13 +74,13 @@ func (a *app) entry(out *bufio.Writer, attr fsops.Attr, name string, long bool) 
 	if a.json() {
 		return render.JSON(out, render.NewAttr(attr))
 	}
-	name = printable(name)
+	name = a.terminal.Name(name)
 	if !long {
 		_, err := fmt.Fprintln(out, name)
 		return err
 	}
 	if attr.Mode.Type() == fs.ModeSymlink {
-		name += " -> " + printable(attr.Target)
+		name += " -> " + a.terminal.Name(attr.Target)
 	}
 	_, err := fmt.Fprintf(out, "%s %5d %5d %10d %s %s\n",
 		modeText(attr.Mode), attr.UID, attr.GID, attr.Size, attr.ModTime.Format(time.DateTime), name)

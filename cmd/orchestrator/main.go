@@ -7,6 +7,8 @@ import (
 	"context"
 	"io"
 	"os"
+
+	"github.com/podagent/podagent/cmd/internal/render"
 )
 
 // streams are the standard streams.
@@ -24,7 +26,7 @@ func main() {
 
 // run runs the command line, and returns the program's exit status.
 func run(ctx context.Context, args []string, std streams) int {
-	a := &app{streams: std}
+	a := &app{streams: std, terminal: render.IsTerminal(std.out)}
 	root := rootCommand(a)
 	root.SetArgs(args)
 	root.SetIn(std.in)

@@ -3,12 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/term"
+	"github.com/podagent/podagent/cmd/internal/render"
 )
 
 // redraw is how often a progress bar is drawn: as often as an eye can follow
@@ -32,9 +31,9 @@ type progress struct {
 // error is a terminal.
 func (a *app) progress(name string, total int64) *progress {
 	now := time.Now()
-	p := &progress{name: printable(name), total: total, begin: now, drawn: now}
-	if file, ok := a.err.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		p.to = file
+	p := &progress{name: render.Terminal(true).Name(name), total: total, begin: now, drawn: now}
+	if render.IsTerminal(a.err) {
+		p.to = a.err
 	}
 	return p
 }
@@ -42,12 +41,23 @@ func (a *app) progress(name string, total int64) *progress {
 func (p *progress) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.n += int64(len(b))
+	p.draw(p.n + int64(len(b)))
+	return len(b), nil
+}
+
+// moved shows that so many bytes have moved so far.
+func (p *progress) moved(n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.draw(n)
+}
+
+func (p *progress) draw(n int64) {
+	p.n = n
 	if now := time.Now(); p.to != nil && now.Sub(p.drawn) >= redraw {
 		p.drawn, p.shown = now, true
 		fmt.Fprintf(p.to, "\r%s\x1b[K", progressLine(p.name, p.n, p.total, now.Sub(p.begin)))
 	}
-	return len(b), nil
 }
 
 // end clears what was shown.

@@ -19,8 +19,8 @@ func putCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "put ID PATH",
 		Short: "Write a file from standard input",
-		Long: `Put writes a file of the sandbox, from standard input or a local file. The file
-is created or replaced in one step when all of the content is there.`,
+		Long: `Put writes a file in the sandbox, from standard input or from a local file. The
+file is created or replaced in one step, once all of its content has arrived.`,
 		Example:           "  echo hello | orchestrator put job-1 notes/hello.txt --parents",
 		Args:              takes(2, 2),
 		ValidArgsFunction: a.completeIDs(false),
@@ -41,7 +41,7 @@ is created or replaced in one step when all of the content is there.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&from, "from", "", "read the local `FILE` instead of standard input")
-	flags.Var(&mode, "mode", "the permission bits of the file (default: an existing file's own, else 0666 less the umask)")
+	flags.Var(&mode, "mode", "the permission bits of the file (default those of the existing file, or 0666 less the umask)")
 	flags.BoolVarP(&opts.Parents, "parents", "p", false, "make missing parent directories")
 	flags.BoolVar(&opts.Exclusive, "exclusive", false, "fail if the file exists")
 	return cmd
@@ -76,7 +76,7 @@ func (a *app) written(path string, result fsops.WriteResult) error {
 		}{render.NewAttr(result.Attr), result.Created, result.InPlace})
 	}
 	if result.InPlace {
-		a.note("%s could not be replaced in one step, and was overwritten where it is", quote(path))
+		a.note("%s could not be replaced in one step, and was overwritten in place", quote(path))
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func write(ctx context.Context, sandbox *launcher.Sandbox, path string, source i
 	if err != nil {
 		return fsops.WriteResult{}, err
 	}
-	defer w.Abort()
+	defer w.Close()
 	if _, err := w.ReadFrom(source); err != nil {
 		return fsops.WriteResult{}, err
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const rootHelp = `Orchestrator makes sandboxes for untrusted work, and works in them: files,
-search, commands. A sandbox has an id of your choice; whoever names it gets the
-same sandbox with its files, from any process, until it is taken down.
+const rootHelp = `Orchestrator makes sandboxes for untrusted work, and reads, writes, searches and
+runs commands in them. You choose the id of a sandbox. Every process that uses
+this id gets the same sandbox with the same files, until it is taken down.
 
 The local backend runs the agent on this machine and isolates nothing.
 
@@ -28,7 +28,7 @@ Environment:
 func rootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:                        "orchestrator",
-		Short:                      "Make sandboxes, and work in them",
+		Short:                      "Make sandboxes and work in them",
 		Long:                       rootHelp,
 		SilenceErrors:              true,
 		SuggestionsMinimumDistance: 2,
@@ -58,7 +58,7 @@ func persistentFlags(a *app, root *cobra.Command) {
 	flags := root.PersistentFlags()
 	flags.Var(&a.backend, "backend", "where sandboxes run")
 	flags.VarP(&a.output, "output", "o", "print text, or JSON lines")
-	flags.Var(&a.logLevel, "log-level", "log to standard error from this level on")
+	flags.Var(&a.logLevel, "log-level", "log messages of this level and above to standard error")
 	for name, c := range map[string]*choice{"backend": &a.backend, "output": &a.output, "log-level": &a.logLevel} {
 		// The only error is that there is no such flag.
 		_ = root.RegisterFlagCompletionFunc(name, c.complete)
@@ -108,10 +108,7 @@ func (a *app) ids(ctx context.Context) []string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	defer cancel()
-	list, err := l.List(ctx)
-	if err != nil {
-		return nil
-	}
+	list, _ := l.List(ctx) // completion offers what it can
 	var ids []string
 	for _, s := range list {
 		if strings.IndexFunc(s.ID, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) < 0 {

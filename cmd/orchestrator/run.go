@@ -15,9 +15,9 @@ func runCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] [--] COMMAND [ARG]...",
 		Short: "Run a command in a new sandbox",
-		Long: `Run launches a sandbox, or adopts the one with the id that --id gives, and runs
-a command in it as exec does. The sandbox stays, unless --rm is given; --rm
-removes a sandbox only if this run launched it.
+		Long: `Run launches a sandbox, or adopts the one that --id names, and runs a command in
+it as exec does. The sandbox stays unless --rm is given, which removes it only if
+this run launched it.
 
 ` + exitHelp,
 		Example: "  orchestrator run --rm -- sh -c 'echo hello'",
@@ -41,16 +41,16 @@ removes a sandbox only if this run launched it.
 	flags := cmd.Flags()
 	flags.SetInterspersed(false)
 	flags.BoolVar(&remove, "rm", false, "remove the sandbox afterwards")
-	flags.StringVar(&spec.ID, "id", "", "the `ID` of the sandbox (default a new one)")
+	flags.StringVar(&spec.ID, "id", "", "the `ID` of the sandbox (default a new id)")
 	specFlags(cmd, &spec)
 	execFlags(cmd, &opts)
 	return cmd
 }
 
 func (a *app) run(ctx context.Context, spec launcher.Spec, command []string, opts execOptions) error {
-	// An adopted sandbox has its own defaults: this command gets what was
+	// An adopted sandbox keeps its workdir: this command gets the one that was
 	// asked for in either case.
-	opts.env, opts.dir = spec.Env, spec.Workdir
+	opts.dir = spec.Workdir
 	return a.launch(ctx, spec, func(sandbox *launcher.Sandbox) error {
 		if spec.OnClose == launcher.CloseKeep {
 			a.note("sandbox %s stays until \"orchestrator down %[1]s\"", quote(sandbox.ID))

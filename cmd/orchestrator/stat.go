@@ -1,10 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,7 +27,7 @@ func statCommand(a *app) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&follow, "dereference", "L", false, "describe the file that a symbolic link names")
+	cmd.Flags().BoolVarP(&follow, "dereference", "L", false, "describe the file that a symbolic link points to")
 	return cmd
 }
 
@@ -47,16 +47,17 @@ func (a *app) stat(ctx context.Context, sandbox *launcher.Sandbox, path string, 
 }
 
 func (a *app) describe(attr fsops.Attr) error {
-	table := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "path:\t%s\n", printable(attr.Path))
-	fmt.Fprintf(table, "type:\t%s\n", render.TypeName(attr.Mode))
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "path:      %s\n", a.terminal.Name(attr.Path))
+	fmt.Fprintf(&text, "type:      %s\n", render.TypeName(attr.Mode))
 	if attr.Mode.Type() == fs.ModeSymlink {
-		fmt.Fprintf(table, "target:\t%s\n", printable(attr.Target))
+		fmt.Fprintf(&text, "target:    %s\n", a.terminal.Name(attr.Target))
 	}
-	fmt.Fprintf(table, "size:\t%d\n", attr.Size)
-	fmt.Fprintf(table, "mode:\t%s (%s)\n", render.Mode(attr.Mode), modeText(attr.Mode))
-	fmt.Fprintf(table, "owner:\t%d:%d\n", attr.UID, attr.GID)
-	fmt.Fprintf(table, "modified:\t%s\n", attr.ModTime.Format(time.RFC3339Nano))
-	fmt.Fprintf(table, "etag:\t%s\n", attr.ETag)
-	return table.Flush()
+	fmt.Fprintf(&text, "size:      %d\n", attr.Size)
+	fmt.Fprintf(&text, "mode:      %s (%s)\n", render.Mode(attr.Mode), modeText(attr.Mode))
+	fmt.Fprintf(&text, "owner:     %d:%d\n", attr.UID, attr.GID)
+	fmt.Fprintf(&text, "modified:  %s\n", attr.ModTime.Format(time.RFC3339Nano))
+	fmt.Fprintf(&text, "etag:      %s\n", attr.ETag)
+	_, err := a.out.Write(text.Bytes())
+	return err
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"syscall"
 
+	"github.com/podagent/podagent/cmd/internal/render"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -29,14 +30,11 @@ const exitHelp = `Exit status:
     0    the operation succeeded
     1    the operation failed, or the search found nothing
     124  the command ran into its timeout
-    125  the command line was wrong, or podagent or the way to it failed
+    125  the command line was wrong, or podagent or the connection to it failed
     126  the command cannot be executed
     127  the command does not exist
-    130  interrupted (143: terminated); what ran in the sandbox for this was ended
+    130  interrupted (143: terminated); the command in the sandbox was killed
 `
-
-// errNothing says that a search found nothing: status 1, and no message.
-var errNothing = errors.New("nothing found")
 
 // A usageError is a mistake on the command line.
 type usageError struct{ error }
@@ -112,11 +110,20 @@ func isStart(err error) bool {
 	return ok && e.Op == "exec" && !isTrouble(err)
 }
 
+// notExecutable are the errors that are due to the file of the command. Others,
+// such as that of a sandbox without room for another process, are not.
+var notExecutable = []error{fs.ErrPermission, syscall.ENOEXEC, syscall.EISDIR, syscall.ENOTDIR, syscall.ELOOP}
+
 func startStatus(err error) int {
 	if errors.Is(err, fs.ErrNotExist) {
 		return exitNotThere
 	}
-	return exitNotExecutable
+	for _, e := range notExecutable {
+		if errors.Is(err, e) {
+			return exitNotExecutable
+		}
+	}
+	return exitTrouble
 }
 
 // troubles are the errors that are no answer of the sandbox to what was asked.
@@ -143,8 +150,8 @@ func isTrouble(err error) bool {
 	return errors.As(err, new(usageError)) || errors.As(err, new(*unclearError))
 }
 
-// report says on stderr what went wrong, each failure on a line, if it is not
-// said by the exit status of a command.
+// report says on stderr what went wrong, each failure on a line, unless the exit
+// status of a command says it.
 func report(ctx context.Context, stderr io.Writer, err error) {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, err := range several.Unwrap() {
@@ -152,7 +159,7 @@ func report(ctx context.Context, stderr io.Writer, err error) {
 		}
 		return
 	}
-	if err == nil || errors.Is(err, errNothing) || interruption(ctx, err) != 0 {
+	if err == nil || errors.Is(err, render.ErrNothing) || interruption(ctx, err) != 0 {
 		return
 	}
 	if exit, ok := errors.AsType[*podapi.ExitError](err); ok {
@@ -161,5 +168,5 @@ func report(ctx context.Context, stderr io.Writer, err error) {
 			return
 		}
 	}
-	fmt.Fprintf(stderr, "orchestrator: %s\n", explain(err))
+	fmt.Fprintf(stderr, "orchestrator: %s\n", render.IsTerminal(stderr).Text([]byte(explain(err))))
 }

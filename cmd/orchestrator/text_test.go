@@ -17,16 +17,6 @@ func TestBytesText(t *testing.T) {
 	}
 }
 
-func TestPrintable(t *testing.T) {
-	for name, want := range map[string]string{
-		"a b": "a b", "日本": "日本", "a\nb": `"a\nb"`, "\x1b[2J": `"\x1b[2J"`, "\xff": `"\xff"`,
-	} {
-		if got := printable(name); got != want {
-			t.Errorf("printable(%q) = %s, want %s", name, got, want)
-		}
-	}
-}
-
 func TestModeText(t *testing.T) {
 	for mode, want := range map[fs.FileMode]string{
 		0o644:                              "-rw-r--r--",

@@ -16,11 +16,11 @@ func watchCommand(a *app) *cobra.Command {
 	var opts fsops.WatchOptions
 	cmd := &cobra.Command{
 		Use:   "watch ID PATH",
-		Short: "Print what happens to files, until interrupted",
-		Long: `Watch prints a line for each thing that happens to a file or directory, until it
-is interrupted or the path is gone: "ready", once what happens from then on is
-printed, then create, write, remove, rename and chmod; and "overflow" when
-events were lost, so that the files must be looked at anew.`,
+		Short: "Print changes to files until interrupted",
+		Long: `Watch prints a line for each change to a file or directory, until it is
+interrupted or the path is gone. The first line is "ready": every change from
+then on is printed, as create, write, remove, rename or chmod. The line
+"overflow" says that changes were lost, so that the files must be read again.`,
 		Args:              takes(2, 2),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -29,7 +29,7 @@ events were lost, so that the files must be looked at anew.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&opts.Recursive, "recursive", "r", false, "watch the whole tree, also directories that are made later")
+	cmd.Flags().BoolVarP(&opts.Recursive, "recursive", "r", false, "watch the whole tree, including directories that are made later")
 	return cmd
 }
 
@@ -51,7 +51,7 @@ func (a *app) event(event fsops.WatchEvent) error {
 		Path  render.Text `json:"path"`
 		Time  time.Time   `json:"time"`
 	}{watchOps[event.Op], render.Text(event.Path), event.Time},
-		fmt.Sprintf("%-8s %s\n", watchOps[event.Op], printable(event.Path)))
+		fmt.Sprintf("%-8s %s\n", watchOps[event.Op], a.terminal.Name(event.Path)))
 }
 
 var watchOps = map[fsops.WatchOp]string{

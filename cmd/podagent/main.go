@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/podagent/podagent/cmd/internal/render"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -20,9 +21,9 @@ const usage = `podagent serves a sandbox's files, search and processes over gRPC
 
 Usage:
   podagent serve [flags]                serve until TERM or INT
-  podagent health [--health ADDRESS]    exit with 0 if the agent serves
-  podagent grep [flags] PATTERN [PATH]  search files here and now
-  podagent glob [flags] PATTERN         find files here and now
+  podagent health [--health ADDRESS]    exit with 0 if the agent is serving
+  podagent grep [flags] PATTERN [PATH]  search the local files
+  podagent glob [flags] PATTERN         find local files by name
   podagent version                      print the version
 
 "podagent VERB --help" lists the flags of a verb.
@@ -39,14 +40,11 @@ var verbs = map[string]verb{
 	"version": printVersion,
 }
 
-// The exit statuses, as grep has them: 1 also when nothing was found.
+// The exit statuses: 1 also says that a search found nothing.
 const (
 	exitFailed = 1
 	exitUsage  = 2
 )
-
-// errNothing says that a search found nothing: status 1, and no message.
-var errNothing = errors.New("nothing found")
 
 // usageError is a mistake on the command line.
 type usageError struct{ error }
@@ -79,8 +77,9 @@ func status(err error, stderr io.Writer) int {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
-	if !errors.Is(err, errNothing) {
-		fmt.Fprintln(stderr, "podagent:", err)
+	if !errors.Is(err, render.ErrNothing) {
+		text := render.IsTerminal(stderr).Text([]byte(err.Error()))
+		fmt.Fprintf(stderr, "podagent: %s\n", text)
 	}
 	if errors.As(err, new(usageError)) {
 		return exitUsage

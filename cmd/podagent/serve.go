@@ -36,24 +36,24 @@ func serve(ctx context.Context, args []string, stdout io.Writer) error {
 	return agent.Serve(ctx, config)
 }
 
-// serveConfig reads the flags, whose defaults are the environment's.
+// serveConfig reads the flags. Those that are not given are the environment's.
 func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
 	config := agent.Config{Version: podapi.Version(), Env: processEnv(os.Environ())}
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	level := slog.LevelInfo
 	flags.StringVar(&config.Listen, "listen", "tcp:127.0.0.1:7463", "serve on `ADDRESS`: unix:PATH or tcp:HOST:PORT")
-	flags.StringVar(&config.Health, "health", "", "serve health, and nothing else, on `ADDRESS`")
-	flags.StringVar(&config.Workdir, "workdir", "", "relative paths start at `DIR` (default the current directory)")
-	flags.StringVar(&config.PodUID, "pod-uid", "", "the `UID` of the pod that this is")
-	flags.BoolVar(&config.Insecure, "insecure", false, "serve on TCP without a key: whoever connects may call")
-	flags.Func("authorized-key", "let the holder of `KEY` call: ed25519:BASE64; may be repeated", func(s string) error {
+	flags.StringVar(&config.Health, "health", "", "serve only health checks on `ADDRESS`")
+	flags.StringVar(&config.Workdir, "workdir", "", "relative paths start in `DIR` (default the current directory)")
+	flags.StringVar(&config.PodUID, "pod-uid", "", "the `UID` of the pod that the agent runs in")
+	flags.BoolVar(&config.Insecure, "insecure", false, "serve on TCP without a key: anybody who can connect may call")
+	flags.Func("authorized-key", "accept calls from the holder of `KEY` (ed25519:BASE64); may be repeated", func(s string) error {
 		return addKeys(&config, s)
 	})
-	flags.TextVar(&level, "log-level", slog.LevelInfo, "log from `LEVEL` on: DEBUG, INFO, WARN or ERROR")
-	if err := fromEnvironment(flags); err != nil {
+	flags.TextVar(&level, "log-level", slog.LevelInfo, "log messages of `LEVEL` and above: DEBUG, INFO, WARN or ERROR")
+	if err := parse(flags, args, "serve [flags]\n\nA flag that is not given is read from the environment: --log-level from "+envPrefix+"LOG_LEVEL.", stdout); err != nil {
 		return config, err
 	}
-	if err := parse(flags, args, "serve [flags]\n\nEach flag is also read from the environment: --log-level from "+envPrefix+"LOG_LEVEL.", stdout); err != nil {
+	if err := fromEnvironment(flags); err != nil {
 		return config, err
 	}
 	if flags.NArg() > 0 {
@@ -77,13 +77,16 @@ func addKeys(config *agent.Config, s string) error {
 	return nil
 }
 
-// fromEnvironment gives flags the values that the environment has for them.
+// fromEnvironment gives the flags that are not on the command line the values
+// that the environment has for them.
 func fromEnvironment(flags *flag.FlagSet) error {
+	given := map[string]bool{}
+	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	var failed error
 	flags.VisitAll(func(f *flag.Flag) {
 		name := envName(f.Name)
-		value, ok := os.LookupEnv(name)
-		if !ok || value == "" || failed != nil {
+		value := os.Getenv(name)
+		if value == "" || given[f.Name] || failed != nil {
 			return
 		}
 		if err := flags.Set(f.Name, value); err != nil {
@@ -111,12 +114,12 @@ func processEnv(environ []string) []string {
 
 func checkHealth(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("health", flag.ContinueOnError)
-	address := flags.String("health", os.Getenv(envName("health")), "ask at `ADDRESS`, where the agent serves health")
+	address := flags.String("health", os.Getenv(envName("health")), "the `ADDRESS` where the agent serves health checks")
 	if err := parse(flags, args, "health [--health ADDRESS]", stdout); err != nil {
 		return err
 	}
 	if *address == "" {
-		return usageError{fmt.Errorf("no address to ask: give --health, or set %s", envName("health"))}
+		return usageError{fmt.Errorf("no address: give --health, or set %s", envName("health"))}
 	}
 	return agent.CheckHealth(ctx, *address)
 }

@@ -33,7 +33,7 @@ type EditResult struct {
 	// empty if the edits undid each other.
 	Diff []byte
 	// DiffTruncated says that Diff is only the beginning of the change, since
-	// the whole would be over [MaxEditDiff] bytes or has too many places.
+	// the whole would be over 1 MiB or has too many places.
 	DiffTruncated bool
 	// Write says how the file was written.
 	Write WriteResult
@@ -47,7 +47,8 @@ type EditResult struct {
 // changes the file meanwhile, the edits are applied anew to what it is then,
 // unless opts.IfMatch forbids it ([ErrChanged]). A file, or a result, over
 // [MaxEditSize] is an error of class EFBIG; no edits at all, an empty old
-// text, or one that equals the new text, are EINVAL.
+// text, or one that equals the new text, are EINVAL. Edits of many large files
+// at once wait for each other, since they are held in memory.
 func (f *FS) Edit(ctx context.Context, name string, edits []Edit, opts EditOptions) (EditResult, error) {
 	path, err := f.resolve("edit", name)
 	if err != nil {
@@ -100,6 +101,11 @@ func (f *FS) tryEdit(ctx context.Context, path, name string, edits []Edit, opts 
 		return EditResult{}, err
 	}
 	defer unlock()
+	done, err := f.admitEdit(ctx, target, edits)
+	if err != nil {
+		return EditResult{}, err
+	}
+	defer done()
 	before, tag, err := f.readWhole(ctx, target)
 	if err != nil {
 		return EditResult{}, err
@@ -117,6 +123,30 @@ func (f *FS) tryEdit(ctx context.Context, path, name string, edits []Edit, opts 
 	}
 	res.Diff, res.DiffTruncated = unifiedDiff(name, before, after.pieces)
 	return res, nil
+}
+
+// admitEdit waits until there is memory for the edits of the file at path. The
+// caller calls done when it let go of the file's content.
+func (f *FS) admitEdit(ctx context.Context, path string, edits []Edit) (done func(), err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	return f.edits.take(ctx, editedSize(info.Size(), edits))
+}
+
+// editedSize returns how large a content of that size may at most become.
+func editedSize(size int64, edits []Edit) int64 {
+	for _, e := range edits {
+		grows := int64(len(e.New) - len(e.Old))
+		if grows > 0 && e.All {
+			grows *= size / int64(len(e.Old))
+		}
+		if size += max(0, grows); size > MaxEditSize {
+			return MaxEditSize // a greater one is refused
+		}
+	}
+	return size
 }
 
 // readWhole returns the content of the file and its etag.

@@ -261,7 +261,7 @@ func TestEditOfLargeFilesIsBounded(t *testing.T) {
 	must(t, os.WriteFile(at(f, "file"), content, 0o644))
 	res, err := f.Edit(t.Context(), "file", []Edit{editAll("a\n", "c\n")}, EditOptions{})
 	must(t, err)
-	if res.Occurrences[0] != MaxEditSize/4 || !res.DiffTruncated || len(res.Diff) > MaxEditDiff {
+	if res.Occurrences[0] != MaxEditSize/4 || !res.DiffTruncated || len(res.Diff) > maxEditDiff {
 		t.Errorf("%d occurrences, %d bytes of diff, truncated %v", res.Occurrences[0], len(res.Diff), res.DiffTruncated)
 	}
 	if !bytes.HasPrefix(res.Diff, []byte("--- a/file\n+++ b/file\n@@ ")) || !bytes.HasSuffix(res.Diff, []byte("\n")) {

@@ -20,6 +20,9 @@ var (
 	// ErrUnsafeArchive says that an archive's entry would have been written
 	// outside of the target directory.
 	ErrUnsafeArchive = errors.New("archive entry leaves the target directory")
+	// ErrBadArchive says that a tar stream is damaged, was cut off, or has an
+	// entry of a kind that is not supported.
+	ErrBadArchive = errors.New("not a valid archive")
 )
 
 // A PatternError describes a pattern that cannot be compiled. It matches

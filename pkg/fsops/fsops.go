@@ -9,8 +9,9 @@
 //   - Paths are bytes in a string; they need not be UTF-8. A relative path is
 //     taken from the workdir of the [FS], an absolute one is used as it is.
 //   - An error is a [*fs.PathError] (or [*os.LinkError] where two paths are
-//     involved) that names the operation and the path as the caller gave it,
-//     so that errors.Is(err, fs.ErrNotExist) and the like hold.
+//     involved) that names the operation and the path, or the pattern, as the
+//     caller gave it, so that errors.Is(err, fs.ErrNotExist) and the like hold.
+//     A [*SkippedError] holds such a one.
 //   - Nothing is interpreted by a shell.
 //   - A limit that was reached is said in the result, never silent.
 //   - Operations that may take long end soon after their context does.
@@ -32,12 +33,15 @@ type FS struct {
 	workdir atomic.Pointer[string]
 	locks   pathLocks
 	blocks  blockPool
+	// edits and longLines bound what all calls together hold in memory.
+	edits     *budget
+	longLines *budget
 }
 
 // New returns an FS whose relative paths start at workdir, which must be
 // absolute. The directory need not exist yet.
 func New(workdir string) *FS {
-	f := &FS{}
+	f := &FS{edits: newBudget(maxEditMemory), longLines: newBudget(maxGrepMemory)}
 	f.SetWorkdir(workdir)
 	return f
 }

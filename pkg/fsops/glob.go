@@ -55,13 +55,13 @@ type GlobMatch struct {
 // pattern do. A pattern without wildcards matches if there is such a file,
 // even a symbolic link that leads nowhere; that nothing matches is no error.
 //
-// A directory that can't be read is a *[SkippedError] that names it, and the
-// search goes on. An invalid pattern, whose error is a [*PatternError], a missing
-// opts.Dir, and the end of ctx end it.
+// A directory or .gitignore file that can't be read is a *[SkippedError] that
+// names it, and the search goes on. An invalid pattern ([*PatternError]), a
+// negative limit (EINVAL), a missing opts.Dir, and the end of ctx end it.
 func (f *FS) Glob(ctx context.Context, pattern string, opts GlobOptions) iter.Seq2[GlobMatch, error] {
 	return func(yield func(GlobMatch, error) bool) {
-		g := &globber{ctx: ctx, opts: opts, yield: yield}
-		if err := f.glob(g, pattern); err != nil && !errors.Is(err, errStop) {
+		g := &globber{ctx: ctx, pattern: pattern, opts: opts, yield: yield}
+		if err := f.glob(g); err != nil && !errors.Is(err, errStop) {
 			yield(GlobMatch{}, err)
 		}
 	}
@@ -70,9 +70,9 @@ func (f *FS) Glob(ctx context.Context, pattern string, opts GlobOptions) iter.Se
 // errStop ends a search from within, where no error is to be reported.
 var errStop = errors.New("search ended")
 
-func (f *FS) glob(g *globber, pattern string) error {
-	if err := checkGlob(pattern); err != nil {
-		return pathError("glob", pattern, err)
+func (f *FS) glob(g *globber) error {
+	if err := g.check(); err != nil {
+		return pathError("glob", g.pattern, err)
 	}
 	if g.opts.Dir == "" {
 		g.opts.Dir = f.Workdir()
@@ -81,7 +81,7 @@ func (f *FS) glob(g *globber, pattern string) error {
 	if err != nil {
 		return err
 	}
-	base, rest := splitGlob(pattern)
+	base, rest := splitGlob(g.pattern)
 	if !filepath.IsAbs(base) {
 		if info, err := os.Stat(root); err != nil {
 			return pathError("glob", g.opts.Dir, err)
@@ -163,7 +163,7 @@ func (f *FS) globRules(g *globber, root, base string) (rules *ignore.Dir, ignore
 
 // report yields an error, if there is one, after which the search goes on.
 func (g *globber) report(err error) error {
-	if err != nil && !g.yield(GlobMatch{}, err) {
+	if err != nil && !g.yield(GlobMatch{}, &SkippedError{err}) {
 		return errStop
 	}
 	return nil

@@ -2,12 +2,15 @@ package fsops
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
 )
@@ -15,6 +18,7 @@ import (
 // A globber is one search.
 type globber struct {
 	ctx      context.Context
+	pattern  string
 	opts     GlobOptions
 	yield    func(GlobMatch, error) bool
 	m        *globMatcher
@@ -29,6 +33,14 @@ type globDir struct {
 	name  string // as it is reported; empty for the directory searched from
 	state globState
 	rules *ignore.Dir
+}
+
+// check returns an error for what the caller must not give.
+func (g *globber) check() error {
+	if g.opts.Limit < 0 {
+		return fmt.Errorf("limit is negative: %w", syscall.EINVAL)
+	}
+	return checkGlob(g.pattern)
 }
 
 // emit yields a match, or ends the search because there are too many.
@@ -91,13 +103,13 @@ func (g *globber) dir(dir globDir) error {
 	}
 	for i, step := range g.steps(dir, entries) {
 		if i%dirBatch == 0 && g.ctx.Err() != nil {
-			return g.ctx.Err()
+			break
 		}
 		if err := g.step(dir, step); err != nil {
 			return err
 		}
 	}
-	return g.ctx.Err()
+	return pathError("glob", g.pattern, g.ctx.Err())
 }
 
 // steps lists what is to be done for the entries, in order.
@@ -155,7 +167,11 @@ func (g *globber) match(file globDir, e fs.DirEntry) error {
 		return nil
 	}
 	if g.dirsOnly {
-		return g.literal(file)
+		err := g.literal(file)
+		if errors.Is(err, errStop) {
+			return err
+		}
+		return g.report(err) // one of many, unlike what a pattern begins with
 	}
 	return g.emit(file.name, e.Type())
 }

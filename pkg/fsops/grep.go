@@ -31,12 +31,15 @@ import (
 // A file with a NUL byte in its first 256 KiB is left out; at a later one its
 // search ends with the line before. Both are said ([GrepBinary]). Of a line of
 // more than 16 MiB the beginning is searched, and a [GrepFileError] says so.
-// Text is cut to [MaxGrepLine] bytes; a match that begins after the cut has no
+// Text is cut to 4 KiB; a match that begins after the cut has no
 // Span.
 //
-// An invalid pattern, whose error is a [*PatternError], and the end of ctx end
-// the search with an error. So does a path that does not exist, if it is the
-// only one; else it is a GrepFileError. Up to four files are searched at once.
+// An invalid pattern or glob ([*PatternError]), a number that is negative or too
+// large (EINVAL), and the end of ctx end the search with an error that names the
+// pattern. So does a path that does not exist, if it is the only one; else it is
+// a GrepFileError. Up to four files are searched at once; those with lines over
+// a megabyte one by one, and of those only a few in all searches of the FS, so
+// that one may wait for the others.
 func (f *FS) Grep(ctx context.Context, pattern string, opts GrepOptions) iter.Seq2[GrepResult, error] {
 	return func(yield func(GrepResult, error) bool) {
 		g, err := f.newGrep(pattern, opts)
@@ -51,11 +54,14 @@ func (f *FS) Grep(ctx context.Context, pattern string, opts GrepOptions) iter.Se
 
 // A grep is one search.
 type grep struct {
+	pattern string
 	opts    GrepOptions
 	matcher lineMatcher
 	include globSet
 	exclude globSet
 	roots   []*grepRoot
+	// longLines is shared by all searches of the FS.
+	longLines *budget
 
 	stats GrepStats
 	// more says that the limit is reached, and what remains is to find out
@@ -66,20 +72,9 @@ type grep struct {
 
 // newGrep checks everything that the caller gave.
 func (f *FS) newGrep(pattern string, opts GrepOptions) (*grep, error) {
-	if opts.Before < 0 || opts.After < 0 || opts.Before > maxGrepContext || opts.After > maxGrepContext {
-		return nil, fmt.Errorf("cannot give %d and %d context lines (at most %d): %w", opts.Before, opts.After, maxGrepContext, syscall.EINVAL)
-	}
-	g := &grep{opts: opts}
-	matcher, err := compileGrep(pattern, opts.IgnoreCase)
-	if err != nil {
+	g := &grep{pattern: pattern, opts: opts, longLines: f.longLines}
+	if err := g.compile(); err != nil {
 		return nil, pathError("grep", pattern, err)
-	}
-	g.matcher = matcher
-	if g.include, err = newGlobSet(opts.Include); err != nil {
-		return nil, fmt.Errorf("cannot include files: %w", err)
-	}
-	if g.exclude, err = newGlobSet(opts.Exclude); err != nil {
-		return nil, fmt.Errorf("cannot exclude files: %w", err)
 	}
 	if len(opts.Paths) == 0 {
 		opts.Paths = []string{"."}
@@ -92,6 +87,35 @@ func (f *FS) newGrep(pattern string, opts GrepOptions) (*grep, error) {
 		g.roots = append(g.roots, root)
 	}
 	return g, nil
+}
+
+// compile checks and prepares the pattern and the options.
+func (g *grep) compile() error {
+	err := g.opts.check()
+	if err != nil {
+		return err
+	}
+	if g.matcher, err = compileGrep(g.pattern, g.opts.IgnoreCase); err != nil {
+		return err
+	}
+	if g.include, err = newGlobSet(g.opts.Include); err != nil {
+		return fmt.Errorf("cannot include files: %w", err)
+	}
+	if g.exclude, err = newGlobSet(g.opts.Exclude); err != nil {
+		return fmt.Errorf("cannot exclude files: %w", err)
+	}
+	return nil
+}
+
+// check returns an error of class EINVAL for numbers that mean nothing.
+func (o GrepOptions) check() error {
+	if o.Before < 0 || o.After < 0 || o.Before > maxGrepContext || o.After > maxGrepContext {
+		return fmt.Errorf("cannot give %d and %d context lines (at most %d): %w", o.Before, o.After, maxGrepContext, syscall.EINVAL)
+	}
+	if o.Limit < 0 || o.MaxPerFile < 0 {
+		return fmt.Errorf("limit is negative: %w", syscall.EINVAL)
+	}
+	return nil
 }
 
 // A grepRoot yields the files of one searched path, in order.

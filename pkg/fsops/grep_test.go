@@ -325,7 +325,7 @@ func TestGrepLongLines(t *testing.T) {
 		must(t, err)
 		got = append(got, r)
 	}
-	if len(got) != 3 || len(got[0].Text) != MaxGrepLine || got[0].Cut != 8105-MaxGrepLine || len(got[0].Spans) != 0 {
+	if len(got) != 3 || len(got[0].Text) != maxGrepLine || got[0].Cut != 8105-maxGrepLine || len(got[0].Spans) != 0 {
 		t.Fatalf("results %+v", got)
 	}
 	if got[1].Line != 3 || got[1].Offset != 6+8105+1 {
@@ -334,7 +334,7 @@ func TestGrepLongLines(t *testing.T) {
 	put(t, f, "x", "x"+strings.Repeat("é", 4000)+"\n")
 	for r, err := range f.Grep(t.Context(), "x", GrepOptions{}) {
 		must(t, err)
-		if r.Kind == GrepMatch && len(r.Text) != MaxGrepLine-1 {
+		if r.Kind == GrepMatch && len(r.Text) != maxGrepLine-1 {
 			t.Errorf("the text is cut to %d bytes, within a character", len(r.Text))
 		}
 	}
@@ -349,7 +349,7 @@ func TestGrepMemoryIsBoundedForEndlessLines(t *testing.T) {
 		for r, err := range f.Grep(t.Context(), pattern, GrepOptions{}) {
 			must(t, err)
 			switch {
-			case r.Line == 2 && r.Kind == GrepMatch && r.Cut != int64(len(long)+5-MaxGrepLine),
+			case r.Line == 2 && r.Kind == GrepMatch && r.Cut != int64(len(long)+5-maxGrepLine),
 				r.Line == 3 && r.Offset != int64(6+len(long)+6),
 				r.Kind == GrepFileError && !errors.Is(r.Err, errGrepLine):
 				t.Errorf("result %v, line %d at %d, cut %d, error %v", r.Kind, r.Line, r.Offset, r.Cut, r.Err)
@@ -392,7 +392,7 @@ func FuzzGrep(f *testing.F) {
 			flags = "(?i)"
 		}
 		re, err := regexp.Compile(flags + "(?:" + pattern + ")")
-		if _, plain := regexp.Compile(pattern); err != nil || plain != nil || strings.Contains(content, "\x00") || len(content) > MaxGrepLine || strings.Contains(pattern, `\Q`) {
+		if _, plain := regexp.Compile(pattern); err != nil || plain != nil || strings.Contains(content, "\x00") || len(content) > maxGrepLine || strings.Contains(pattern, `\Q`) {
 			return
 		}
 		keepCR := strings.Contains(pattern, "\r") || strings.Contains(pattern, `\r`) || strings.ContainsAny(pattern, `\`) && strings.Contains(content, "\r")

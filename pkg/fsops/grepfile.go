@@ -19,6 +19,8 @@ type grepFile struct {
 	opts    *GrepOptions
 	// emit takes a result, and says whether the search is to go on.
 	emit func(GrepResult) bool
+	// admit is as in lineBuffer.
+	admit func() (done func(), err error)
 
 	line    int64 // number of the next line
 	offset  int64 // where it begins
@@ -36,7 +38,8 @@ var errGrepBinary = errors.New("file is binary")
 // out, and errStop where it did not go on to the end.
 func (g *grepFile) run(r io.Reader, lines *lineBuffer) error {
 	g.line = 1
-	lines.reset(r)
+	lines.reset(r, g.admit)
+	defer lines.release()
 	for {
 		if err := g.ctx.Err(); err != nil {
 			return err
@@ -109,7 +112,7 @@ func (g *grepFile) match(line []byte) bool {
 	}
 	g.before = g.before[:0]
 	r := g.result(GrepMatch, line)
-	for _, span := range g.matcher.Spans(line, MaxGrepLine+1) {
+	for _, span := range g.matcher.Spans(line, maxGrepLine+1) {
 		if span.Start < len(r.Text) || span.Start == len(line) {
 			r.Spans = append(r.Spans, Span{Start: span.Start, End: min(span.End, len(r.Text))})
 		}
@@ -165,7 +168,7 @@ func (g *grepFile) keep(r GrepResult) {
 
 // result makes the result for the present line.
 func (g *grepFile) result(kind GrepKind, line []byte) GrepResult {
-	text := line[:min(len(line), MaxGrepLine)]
+	text := line[:min(len(line), maxGrepLine)]
 	if len(text) < len(line) {
 		text = wholeRunes(text)
 	}

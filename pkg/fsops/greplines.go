@@ -21,14 +21,29 @@ type lineBuffer struct {
 	// binary says that there is a NUL in the file's beginning, or in what was
 	// skipped.
 	binary bool
+	// admit waits until the buffer may grow beyond maxGrepKeep, and done, if
+	// not nil, says that it no longer does.
+	admit func() (done func(), err error)
+	done  func()
 }
 
-func (b *lineBuffer) reset(r io.Reader) {
+// reset begins with another stream.
+func (b *lineBuffer) reset(r io.Reader, admit func() (func(), error)) {
+	b.release()
 	buf := b.buf
-	if buf == nil || len(buf) > maxGrepKeep {
+	if buf == nil {
 		buf = make([]byte, blockSize)
 	}
-	*b = lineBuffer{r: r, buf: buf}
+	*b = lineBuffer{r: r, buf: buf, admit: admit}
+}
+
+// release lets go of a buffer that is too large to be kept.
+func (b *lineBuffer) release() {
+	if b.done != nil {
+		b.buf = nil
+		b.done()
+		b.done = nil
+	}
 }
 
 // next returns the next block, which is valid until the call after. With the
@@ -54,10 +69,23 @@ func (b *lineBuffer) next() ([]byte, error) {
 		if len(b.buf) >= maxGrepSearchLine {
 			return b.cut()
 		}
-		larger := make([]byte, 2*len(b.buf))
-		copy(larger, b.buf)
-		b.buf = larger
+		if err := b.grow(); err != nil {
+			return nil, err
+		}
 	}
+}
+
+// grow makes the buffer twice as large.
+func (b *lineBuffer) grow() (err error) {
+	if 2*len(b.buf) > maxGrepKeep && b.done == nil {
+		if b.done, err = b.admit(); err != nil {
+			return err
+		}
+	}
+	larger := make([]byte, 2*len(b.buf))
+	copy(larger, b.buf)
+	b.buf = larger
+	return nil
 }
 
 // fill reads until the buffer is full.

@@ -57,7 +57,7 @@ type GrepResult struct {
 	Line int64
 	// Offset is where the line begins in the file, in bytes.
 	Offset int64
-	// Text is the line without its terminator, cut to [MaxGrepLine] bytes.
+	// Text is the line without its terminator, cut to 4 KiB.
 	Text []byte
 	// Cut is how many bytes of the line Text lacks.
 	Cut int64

@@ -14,6 +14,20 @@ type grepJob struct {
 	entry    grepEntry
 	results  chan GrepResult
 	searched bool // valid once results is closed
+	// turn is closed when the results are being taken.
+	turn chan struct{}
+}
+
+// admitLongLine waits until the job may have a large buffer. It waits for its
+// turn first: a job that waited for its results to be taken, and held a buffer
+// that an earlier job needs, would never get on.
+func (g *grep) admitLongLine(ctx context.Context, job *grepJob) (done func(), err error) {
+	select {
+	case <-job.turn:
+		return g.longLines.take(ctx, maxGrepSearchLine)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // run searches all files. One goroutine walks, some search, and the caller's
@@ -32,7 +46,7 @@ func (g *grep) run(ctx context.Context, yield func(GrepResult) bool) error {
 	}
 	err := g.collect(order, yield)
 	if err == nil {
-		err = ctx.Err()
+		err = pathError("grep", g.pattern, ctx.Err())
 	}
 	g.stats.Truncated = errors.Is(err, errGrepLimit)
 	if err == nil || g.stats.Truncated {
@@ -45,6 +59,7 @@ func (g *grep) run(ctx context.Context, yield func(GrepResult) bool) error {
 // collect takes the jobs' results.
 func (g *grep) collect(order <-chan *grepJob, yield func(GrepResult) bool) error {
 	for job := range order {
+		close(job.turn)
 		for r := range job.results {
 			if err := g.take(r, yield); err != nil {
 				g.stats.Files++ // up to here
@@ -63,7 +78,7 @@ func (g *grep) walk(ctx context.Context, jobs, order chan<- *grepJob) {
 	defer close(order)
 	defer close(jobs)
 	for e := range g.files() {
-		job := &grepJob{entry: e, results: make(chan GrepResult, grepAhead)}
+		job := &grepJob{entry: e, results: make(chan GrepResult, grepAhead), turn: make(chan struct{})}
 		select {
 		case order <- job:
 		case <-ctx.Done():
@@ -102,7 +117,7 @@ func (g *grep) search(ctx context.Context, job *grepJob, lines *lineBuffer) {
 			return false
 		}
 	}
-	err := g.searchFile(ctx, job.entry, lines, emit)
+	err := g.searchFile(ctx, job, lines, emit)
 	switch {
 	case err == nil || errors.Is(err, errStop):
 		job.searched = true
@@ -114,13 +129,16 @@ func (g *grep) search(ctx context.Context, job *grepJob, lines *lineBuffer) {
 	}
 }
 
-func (g *grep) searchFile(ctx context.Context, e grepEntry, lines *lineBuffer, emit func(GrepResult) bool) error {
-	file, _, err := openRegular(e.path)
+func (g *grep) searchFile(ctx context.Context, job *grepJob, lines *lineBuffer, emit func(GrepResult) bool) error {
+	file, _, err := openRegular(job.entry.path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
 	defer abandonReads(ctx, file)()
-	search := grepFile{ctx: ctx, path: e.name, matcher: g.matcher, opts: &g.opts, emit: emit}
+	search := grepFile{
+		ctx: ctx, path: job.entry.name, matcher: g.matcher, opts: &g.opts, emit: emit,
+		admit: func() (func(), error) { return g.admitLongLine(ctx, job) },
+	}
 	return search.run(file, lines)
 }

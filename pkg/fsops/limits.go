@@ -8,15 +8,6 @@ const (
 	// MaxEditSize bounds the size of a file that [FS.Edit] edits, since it is
 	// held in memory together with its new content.
 	MaxEditSize = 16 << 20
-	// MaxEditDiff bounds the diff that [FS.Edit] answers with: it is for a
-	// reader, and has to fit a gRPC message.
-	MaxEditDiff = 1 << 20
-	// MaxSymlinks bounds the symbolic links that are followed one after the
-	// other, as the Linux kernel does (path_resolution(7)).
-	MaxSymlinks = 40
-	// MaxGrepLine bounds the bytes of a line that a grep result carries:
-	// minified sources have lines of megabytes that nobody reads.
-	MaxGrepLine = 4 << 10
 )
 
 // The bounds of the file operations that are nobody's business but their own.
@@ -24,6 +15,22 @@ const (
 	// blockSize is how much of a file is read or copied at once: large enough
 	// that system calls do not matter, small enough for the cache.
 	blockSize = 256 << 10
+	// maxLineCounting bounds how much of a file is read after the window of
+	// [FS.ReadLines] for its number of lines alone: about 30 ms.
+	maxLineCounting = 64 << 20
+	// maxSymlinks bounds the symbolic links that are followed one after the
+	// other, as the Linux kernel does (path_resolution(7)).
+	maxSymlinks = 40
+	// maxEditMemory bounds the contents that all edits at work hold, each of
+	// which is there up to four times: before and after, and both for the
+	// diff. Four of the largest files fit.
+	maxEditMemory = 4 * MaxEditSize
+	// maxEditDiff bounds the diff that [FS.Edit] answers with: it is for a
+	// reader, and has to fit a gRPC message.
+	maxEditDiff = 1 << 20
+	// maxGrepLine bounds the bytes of a line that a grep result carries:
+	// minified sources have lines of megabytes that nobody reads.
+	maxGrepLine = 4 << 10
 	// maxGlobAlternatives bounds the patterns that braces are expanded to in
 	// order to skip directories that can hold no match. A pattern of more is
 	// matched all the same, against the whole tree.
@@ -31,11 +38,14 @@ const (
 	// maxGrepSearchLine bounds the memory of a search: of a line that is
 	// longer, the beginning is searched. A power-of-two multiple of blockSize.
 	maxGrepSearchLine = 16 << 20
-	// maxGrepKeep is up to which size a search keeps a buffer for the next
-	// file, after a long line had it grow.
+	// maxGrepKeep is up to which size each worker of a search may have a
+	// buffer of its own. A power-of-two multiple of blockSize.
 	maxGrepKeep = 1 << 20
+	// maxGrepMemory bounds the buffers of all searches that are larger than
+	// that: four lines of the greatest length.
+	maxGrepMemory = 4 * maxGrepSearchLine
 	// maxGrepContext bounds the context lines: they are held in memory, with
-	// up to MaxGrepLine bytes each.
+	// up to maxGrepLine bytes each.
 	maxGrepContext = 1000
 	// maxGrepWorkers bounds the files that are searched at once. More would
 	// compete with the processes that the sandbox is for.
@@ -54,6 +64,10 @@ const (
 	// dirBatch is how many names of a directory are read at once, so that a
 	// cancelled context ends the reading of a huge directory.
 	dirBatch = 1024
+	// maxRemoveOpen bounds the directories that a removal has open: hardly any
+	// tree is deeper, and many removals at once stay under the usual limit of
+	// 1024 descriptors.
+	maxRemoveOpen = 64
 	// publishAttempts bounds how often a write looks at its target again
 	// because it came or went in between; each time another process won.
 	publishAttempts = 16

@@ -3,6 +3,7 @@ package fsops
 import (
 	"bytes"
 	"context"
+	"errors"
 	"syscall"
 	"unicode/utf8"
 )
@@ -27,8 +28,8 @@ type Lines struct {
 	First int64
 	// Count is how many lines Text has.
 	Count int64
-	// Total is how many lines the file has, -1 if it was not counted. A last
-	// line without a terminator counts.
+	// Total is how many lines the file has, -1 if more than 64 MiB follow the
+	// window, which are not counted. A last line without a terminator counts.
 	Total int64
 	// Truncated says that MaxBytes ended the window before its last line.
 	Truncated bool
@@ -41,7 +42,8 @@ type Lines struct {
 // ReadLines returns the window of the file's lines that opts selects, and how
 // many lines the file has. A line ends with a line feed, which belongs to it;
 // what follows the last one is a line too. It holds no more of the file than
-// the window in memory. The errors are those of [FS.Read].
+// the window in memory. Negative options are EINVAL; the other errors are those
+// of [FS.Read].
 func (f *FS) ReadLines(ctx context.Context, name string, opts LineOptions) (Lines, error) {
 	path, err := f.resolve("read", name)
 	if err != nil {
@@ -58,10 +60,9 @@ func (f *FS) ReadLines(ctx context.Context, name string, opts LineOptions) (Line
 	defer abandonReads(ctx, file)()
 	w := newLineWindow(opts)
 	err = f.blocks.each(ctx, file, func(block []byte) error {
-		w.add(block)
-		return nil
+		return w.add(block)
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errStop) {
 		return Lines{}, readError(ctx, name, err)
 	}
 	lines := w.finish()
@@ -80,6 +81,10 @@ type lineWindow struct {
 	lineStart int
 	// full says that the window is complete: from now on lines are counted.
 	full bool
+	// beyond is how many bytes of the file were read after the window, and
+	// uncounted says that there are too many.
+	beyond    int64
+	uncounted bool
 }
 
 func newLineWindow(opts LineOptions) *lineWindow {
@@ -90,9 +95,11 @@ func newLineWindow(opts LineOptions) *lineWindow {
 	return &lineWindow{opts: opts, lines: Lines{First: opts.First}}
 }
 
-func (w *lineWindow) add(block []byte) {
+// add takes the next block of the content. It returns errStop when no more is
+// needed.
+func (w *lineWindow) add(block []byte) error {
 	if len(block) == 0 {
-		return
+		return nil
 	}
 	w.open = block[len(block)-1] != '\n'
 	for len(block) > 0 && !w.full {
@@ -110,6 +117,11 @@ func (w *lineWindow) add(block []byte) {
 		block = block[len(part):]
 	}
 	w.ended += int64(bytes.Count(block, []byte{'\n'}))
+	if w.beyond += int64(len(block)); w.beyond > maxLineCounting {
+		w.uncounted = true
+		return errStop
+	}
+	return nil
 }
 
 // take adds a part of a line to the text, and reports whether it had room.
@@ -143,6 +155,9 @@ func (w *lineWindow) finish() Lines {
 	w.lines.Total = w.ended
 	if w.open {
 		w.lines.Total++
+	}
+	if w.uncounted {
+		w.lines.Total = -1
 	}
 	if !w.full && w.lineStart < len(w.lines.Text) {
 		w.lines.Count++

@@ -27,14 +27,14 @@ type ListOptions struct {
 // goes on; an error of the directory itself, or the end of ctx, ends it.
 func (f *FS) List(ctx context.Context, name string, opts ListOptions) iter.Seq2[Attr, error] {
 	return func(yield func(Attr, error) bool) {
-		path, err := f.resolve("list", name)
+		path, err := f.resolve("readdir", name)
 		if err != nil {
 			yield(Attr{}, err)
 			return
 		}
 		names, err := readNames(ctx, path)
 		if err != nil {
-			yield(Attr{}, pathError("list", name, err))
+			yield(Attr{}, pathError("readdir", name, err))
 			return
 		}
 		l := lister{ctx: ctx, root: name, recursive: opts.Recursive, yield: yield}
@@ -55,7 +55,7 @@ type lister struct {
 func (l *lister) entries(path, name string, names []string) bool {
 	for _, base := range names {
 		if err := l.ctx.Err(); err != nil {
-			l.yield(Attr{}, pathError("list", l.root, err))
+			l.yield(Attr{}, pathError("readdir", l.root, err))
 			return false
 		}
 		if !l.entry(filepath.Join(path, base), filepath.Join(name, base)) {
@@ -88,10 +88,10 @@ func (l *lister) fail(name string, err error) bool {
 		return true
 	}
 	if ctxErr := l.ctx.Err(); ctxErr != nil {
-		l.yield(Attr{}, pathError("list", l.root, ctxErr))
+		l.yield(Attr{}, pathError("readdir", l.root, ctxErr))
 		return false
 	}
-	return l.yield(Attr{Path: name}, &SkippedError{pathError("list", name, err)})
+	return l.yield(Attr{Path: name}, &SkippedError{pathError("readdir", name, err)})
 }
 
 // readNames returns the names of the directory's entries, sorted.

@@ -46,7 +46,7 @@ func (w *Writer) fill(file *os.File) (Attr, error) {
 		_ = file.Truncate(info.Size()) // gives back what was reserved beyond
 		return Attr{}, err
 	}
-	if err := w.pour(file); err != nil {
+	if err := w.copySpool(file); err != nil {
 		return Attr{}, err
 	}
 	if err := w.restamp(file); err != nil {
@@ -63,7 +63,8 @@ func (w *Writer) fill(file *os.File) (Attr, error) {
 	return attrOf(w.name, info), nil
 }
 
-func (w *Writer) pour(file *os.File) error {
+// copySpool makes the spool's content that of the file.
+func (w *Writer) copySpool(file *os.File) error {
 	content, err := w.spool.reader()
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ func (w *Writer) publish() (WriteResult, error) {
 		if info, err = stateOf(w.target); err != nil {
 			return WriteResult{}, err
 		}
-		if err = w.opts.admit(w.target, info); err != nil {
+		if err = w.opts.checkPreconditions(w.target, info); err != nil {
 			return WriteResult{}, err
 		}
 		var res WriteResult
@@ -55,7 +55,7 @@ func (w *Writer) place(info fs.FileInfo) (WriteResult, error) {
 
 // replace makes the spool the target, atomically.
 func (w *Writer) replace(info fs.FileInfo) error {
-	if err := w.dress(info); err != nil {
+	if err := w.applyMetadata(info); err != nil {
 		return err
 	}
 	if w.opts.Sync {
@@ -111,8 +111,8 @@ func (d syncedDir) close() {
 	}
 }
 
-// dress gives the spool the owner, mode and time that the target is to have.
-func (w *Writer) dress(info fs.FileInfo) error {
+// applyMetadata gives the spool the owner, mode and time that the target is to have.
+func (w *Writer) applyMetadata(info fs.FileInfo) error {
 	if w.spool.closed {
 		return nil // done when the first attempt was made
 	}

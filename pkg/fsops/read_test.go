@@ -183,12 +183,31 @@ func TestReadLinesHoldsOnlyTheWindow(t *testing.T) {
 	allocated := allocatedBy(func() {
 		got, err := f.ReadLines(t.Context(), "sparse", LineOptions{MaxBytes: 1000})
 		must(t, err)
-		if len(got.Text) != 1000 || !got.CutLine || got.Total != 1 {
+		if len(got.Text) != 1000 || !got.CutLine || got.Total != -1 {
 			t.Errorf("got %d bytes, cut %v, of %d lines", len(got.Text), got.CutLine, got.Total)
 		}
 	})
 	if allocated > 4<<20 {
 		t.Errorf("reading a line of %d bytes allocated %d", size, allocated)
+	}
+}
+
+func TestReadLinesCountsOnlySoFarAfterTheWindow(t *testing.T) {
+	f := newTestFS(t)
+	put(t, f, "file", "a\nb\n")
+	for size, want := range map[int64]int64{maxLineCounting: 3, maxLineCounting + 2*blockSize: -1} {
+		must(t, os.Truncate(at(f, "file"), size))
+		got, err := f.ReadLines(t.Context(), "file", LineOptions{First: 2, Max: 1})
+		must(t, err)
+		if string(got.Text) != "b\n" || got.Total != want || got.Truncated {
+			t.Errorf("a file of %d bytes: %q of %d lines, truncated %v; want %d", size, got.Text, got.Total, got.Truncated, want)
+		}
+	}
+	// The lines before the window do not count.
+	long, err := f.ReadLines(t.Context(), "file", LineOptions{First: 3})
+	must(t, err)
+	if long.First != 3 || !long.CutLine {
+		t.Errorf("third line: first %d, cut %v", long.First, long.CutLine)
 	}
 }
 

@@ -15,23 +15,25 @@ import (
 // so that nobody who swaps a directory for a link can lead it astray.
 func removeTree(ctx context.Context, path, name string) error {
 	r := treeRemover{ctx: ctx}
-	r.entry(unix.AT_FDCWD, path, name)
+	r.entry(nil, path, name)
 	return r.err
 }
 
 // treeRemover is the state of one removal. Its methods report success.
 type treeRemover struct {
 	ctx context.Context
+	// stack are the directories from the top to the present one.
+	stack []*removeDir
 	// err is the first error.
 	err error
 }
 
-// entry removes what is called base in the directory open as parent.
-func (r *treeRemover) entry(parent int, base, name string) bool {
+// entry removes what is called base in the directory parent.
+func (r *treeRemover) entry(parent *removeDir, base, name string) bool {
 	if err := r.ctx.Err(); err != nil {
 		return r.fail(name, err)
 	}
-	err := uninterrupted(func() error { return unix.Unlinkat(parent, base, 0) })
+	err := uninterrupted(func() error { return unix.Unlinkat(parent.fd(), base, 0) })
 	if err == nil || err == unix.ENOENT {
 		return true
 	}
@@ -40,17 +42,17 @@ func (r *treeRemover) entry(parent int, base, name string) bool {
 	if !isAny(err, unix.EISDIR, unix.EPERM, unix.EACCES) {
 		return r.fail(name, err)
 	}
-	dir, derr := openDirAt(parent, base, name)
+	dir, derr := openDirAt(parent.fd(), base, name)
 	if derr == unix.ENOTDIR || derr == unix.ELOOP {
 		return r.fail(name, err) // a file that can't be removed
 	}
 	if derr != nil && derr != unix.EACCES {
 		return r.fail(name, derr)
 	}
-	if derr == nil && !r.content(dir, name) {
+	if derr == nil && !r.content(parent, dir, name) {
 		return false
 	}
-	return r.directory(parent, base, name)
+	return r.directory(parent.fd(), base, name)
 }
 
 // openDirAt opens the directory called base in the directory open as parent,
@@ -77,13 +79,22 @@ func (r *treeRemover) directory(parent int, base, name string) bool {
 	return r.fail(name, err)
 }
 
-// content removes what is in the directory, and closes it. It reads names in
-// batches, and after each from the beginning, since reading on in a directory
-// that loses entries skips some.
-func (r *treeRemover) content(dir *os.File, name string) bool {
-	defer dir.Close()
+// content removes what is in the directory open as file, and closes that.
+func (r *treeRemover) content(parent *removeDir, file *os.File, name string) bool {
+	dir := r.enter(file)
+	cleared := r.clear(dir, name)
+	if err := r.leave(dir, parent); err != nil {
+		return r.fail(name, err)
+	}
+	return cleared
+}
+
+// clear removes what is in the directory. It reads names in batches, and after
+// each from the beginning, since reading on in a directory that loses entries
+// skips some.
+func (r *treeRemover) clear(dir *removeDir, name string) bool {
 	for {
-		names, err := dir.Readdirnames(dirBatch)
+		names, err := dir.file.Readdirnames(dirBatch)
 		if errors.Is(err, io.EOF) {
 			return true
 		}
@@ -92,14 +103,17 @@ func (r *treeRemover) content(dir *os.File, name string) bool {
 		}
 		removed := 0
 		for _, base := range names {
-			if r.entry(int(dir.Fd()), base, filepath.Join(name, base)) {
+			if r.entry(dir, base, filepath.Join(name, base)) {
 				removed++
+			}
+			if dir.file == nil {
+				return false // there is no way back to it
 			}
 		}
 		if removed == 0 || r.ctx.Err() != nil {
 			return false
 		}
-		if _, err := dir.Seek(0, io.SeekStart); err != nil {
+		if _, err := dir.file.Seek(0, io.SeekStart); err != nil {
 			return r.fail(name, err)
 		}
 	}

@@ -113,7 +113,7 @@ func TestListErrors(t *testing.T) {
 		if len(errs) != 1 || paths != nil {
 			t.Fatalf("listing %q gave %q and errors %v", name, paths, errs)
 		}
-		wantPathError(t, errs[0], "list", name, class)
+		wantPathError(t, errs[0], "readdir", name, class)
 	}
 }
 

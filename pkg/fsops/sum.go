@@ -2,23 +2,23 @@ package fsops
 
 import "hash/crc32"
 
-// Castagnoli is the polynomial of every checksum in this package and on the
+// castagnoli is the polynomial of every checksum in this package and on the
 // wire (CRC32C), for which processors have an instruction.
-var Castagnoli = crc32.MakeTable(crc32.Castagnoli)
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Sum is the size and checksum of a content, by which its receiver knows that
 // it is whole.
 type Sum struct {
 	// Size in bytes.
 	Size int64
-	// CRC32C is the checksum with the [Castagnoli] polynomial.
+	// CRC32C is the checksum with the polynomial of Castagnoli.
 	CRC32C uint32
 }
 
 // Add takes the next bytes of the content into account.
 func (s *Sum) Add(data []byte) {
 	s.Size += int64(len(data))
-	s.CRC32C = crc32.Update(s.CRC32C, Castagnoli, data)
+	s.CRC32C = crc32.Update(s.CRC32C, castagnoli, data)
 }
 
 // Check returns [ErrChecksum] if s is not the sum that was announced.
@@ -31,5 +31,5 @@ func (s Sum) Check(announced Sum) error {
 
 // SumOf returns the sum of data.
 func SumOf(data []byte) Sum {
-	return Sum{Size: int64(len(data)), CRC32C: crc32.Checksum(data, Castagnoli)}
+	return Sum{Size: int64(len(data)), CRC32C: crc32.Checksum(data, castagnoli)}
 }

@@ -85,7 +85,7 @@ func wantLinkError(t testing.TB, err error, op, oldName, newName string, class e
 }
 
 func sumOf(content string) Sum {
-	return Sum{Size: int64(len(content)), CRC32C: crc32.Checksum([]byte(content), Castagnoli)}
+	return Sum{Size: int64(len(content)), CRC32C: crc32.Checksum([]byte(content), castagnoli)}
 }
 
 // write writes content as a caller does.

@@ -13,7 +13,7 @@ import (
 // file itself need not exist, its directory must; with parents the directory
 // is made. Links that never end are an error of class ELOOP.
 func followTo(path string, parents bool) (string, error) {
-	for range MaxSymlinks {
+	for range maxSymlinks {
 		dir, base := splitPath(path)
 		dir, err := realDir(dir, parents)
 		if err != nil {

@@ -46,14 +46,15 @@ type ArchiveOptions struct {
 // makes an archive of one entry, its base name. What is removed while the
 // archive is made may or may not be in it.
 //
-// An error, be it of a file that can't be read or of one whose size changes
-// while it is read ([ErrChanged]), names the file and leaves the stream
-// without its end, so that [FS.Extract] does not take it for whole.
+// An error, be it of a file that can't be read, of one whose size changes
+// while it is read ([ErrChanged]), or of w, names the file and leaves the
+// stream without its end, so that [FS.Extract] does not take it for whole. The
+// end of ctx names the tree, as does an invalid glob ([*PatternError]).
 func (f *FS) Archive(ctx context.Context, name string, w io.Writer, opts ArchiveOptions) (TreeStats, error) {
-	a := &archiver{ctx: ctx, name: name, tar: tar.NewWriter(w), buf: make([]byte, blockSize)}
+	a := &archiver{ctx: ctx, name: name, tar: tar.NewWriter(archiveWriter{w}), buf: make([]byte, blockSize)}
 	err := f.archive(a, opts)
 	if err == nil {
-		err = a.tar.Close()
+		err = a.fail(name, a.tar.Close())
 	}
 	return a.stats, err
 }
@@ -65,14 +66,14 @@ func (f *FS) archive(a *archiver, opts ArchiveOptions) error {
 	}
 	exclude, err := newGlobSet(opts.Exclude)
 	if err != nil {
-		return fmt.Errorf("cannot exclude files: %w", err)
+		return pathError("archive", a.name, fmt.Errorf("cannot exclude files: %w", err))
 	}
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return pathError("archive", a.name, err)
 	case !info.IsDir():
-		return a.regular(walkEntry{rel: filepath.Base(path), path: path}, a.name)
+		return a.fail(a.name, a.regular(walkEntry{rel: filepath.Base(path), path: path}))
 	}
 	walk := walkOptions{exclude: exclude}
 	if opts.Ignore {
@@ -94,8 +95,8 @@ type archiver struct {
 
 func (a *archiver) dir(w *walker) error {
 	for e, ok := w.Next(); ok; e, ok = w.Next() {
-		if err := a.ctx.Err(); err != nil {
-			return err
+		if a.ctx.Err() != nil {
+			break
 		}
 		err := e.err
 		if err == nil {
@@ -108,26 +109,39 @@ func (a *archiver) dir(w *walker) error {
 			return a.fail(joinName(a.name, e.rel), err)
 		}
 	}
-	return nil
+	return a.fail(a.name, a.ctx.Err())
 }
 
-// fail names the file that an error is about. What ends the transfer as a
-// whole stays as it is.
+// fail names the file that an error is about, or the tree if ctx ended.
 func (a *archiver) fail(name string, err error) error {
-	var pathErr *fs.PathError
-	if a.ctx.Err() != nil || errors.As(err, &pathErr) && pathErr.Op == "archive" {
-		return err
+	var writing writerError
+	switch ended := a.ctx.Err(); {
+	case err == nil:
+		return nil
+	case ended != nil && (errors.Is(err, ended) || errors.Is(err, os.ErrDeadlineExceeded)):
+		name, err = a.name, ended
+	case errors.As(err, &writing):
+		err = fmt.Errorf("cannot write the archive: %w", writing.error)
 	}
-	if errors.As(err, &pathErr) || errors.Is(err, ErrNotRegular) || errors.Is(err, ErrChanged) {
-		return pathError("archive", name, err)
+	return pathError("archive", name, err)
+}
+
+// An archiveWriter marks the errors of what the caller has the archive
+// written to.
+type archiveWriter struct{ w io.Writer }
+
+func (w archiveWriter) Write(p []byte) (int, error) {
+	n, err := w.w.Write(p)
+	if err != nil {
+		err = writerError{err}
 	}
-	return fmt.Errorf("cannot write %q to the archive: %w", name, err)
+	return n, err
 }
 
 func (a *archiver) entry(e walkEntry) error {
 	switch e.typ {
 	case 0:
-		return a.regular(e, joinName(a.name, e.rel))
+		return a.regular(e)
 	case fs.ModeDir:
 		info, err := os.Lstat(e.path)
 		if err != nil {
@@ -177,10 +191,10 @@ func (a *archiver) header(name string, typ byte, target string, info fs.FileInfo
 const tarSticky = 0o1000
 
 // regular writes a regular file, exactly as many bytes as the header says.
-func (a *archiver) regular(e walkEntry, name string) error {
+func (a *archiver) regular(e walkEntry) error {
 	file, info, err := openRegular(e.path)
 	if err != nil {
-		return pathError("archive", name, err)
+		return err
 	}
 	defer file.Close()
 	defer abandonReads(a.ctx, file)()
@@ -193,10 +207,10 @@ func (a *archiver) regular(e walkEntry, name string) error {
 		}
 		n, err := file.Read(a.buf[:min(rest, int64(len(a.buf)))])
 		if errors.Is(err, io.EOF) {
-			return pathError("archive", name, errResized)
+			return errResized
 		}
 		if err != nil {
-			return pathError("archive", name, err)
+			return err
 		}
 		if _, err := a.tar.Write(a.buf[:n]); err != nil {
 			return err
@@ -204,7 +218,7 @@ func (a *archiver) regular(e walkEntry, name string) error {
 		rest -= int64(n)
 	}
 	if n, _ := file.Read(a.buf[:1]); n > 0 {
-		return pathError("archive", name, errResized)
+		return errResized
 	}
 	return nil
 }

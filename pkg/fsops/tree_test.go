@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -280,14 +281,14 @@ func TestExtractOfCutStreamFails(t *testing.T) {
 	archive, _ := archived(t, f, "tree", ArchiveOptions{})
 	for n := 0; n < len(archive); n += 64 {
 		_, err := f.Extract(t.Context(), "copy", bytes.NewReader(archive[:n]), ExtractOptions{})
-		if !errors.Is(err, io.ErrUnexpectedEOF) {
+		if !errors.Is(err, io.ErrUnexpectedEOF) || !errors.Is(err, ErrBadArchive) {
 			t.Errorf("cut at %d of %d: error is %v", n, len(archive), err)
 		}
 	}
 	broken := errors.New("connection lost")
 	for _, n := range []int{0, 600, 1024, len(archive) - 1024, len(archive)} {
 		r := io.MultiReader(bytes.NewReader(archive[:n]), iotest.ErrReader(broken))
-		if _, err := f.Extract(t.Context(), "copy", r, ExtractOptions{}); !errors.Is(err, broken) {
+		if _, err := f.Extract(t.Context(), "copy", r, ExtractOptions{}); !errors.Is(err, broken) || errors.Is(err, ErrBadArchive) {
 			t.Errorf("broken at %d: error is %v", n, err)
 		}
 	}
@@ -295,8 +296,63 @@ func TestExtractOfCutStreamFails(t *testing.T) {
 	if _, err := f.Extract(t.Context(), "copy", bytes.NewReader(padded), ExtractOptions{}); err != nil {
 		t.Errorf("with padding: %v", err)
 	}
-	if _, err := f.Extract(t.Context(), "copy", bytes.NewReader(append(padded, 'x')), ExtractOptions{}); err == nil {
-		t.Error("what follows the archive is ignored")
+	_, err := f.Extract(t.Context(), "copy", bytes.NewReader(append(padded, 'x')), ExtractOptions{})
+	wantPathError(t, err, "extract", "copy", ErrBadArchive)
+}
+
+func TestExtractOfWhatIsNoArchiveFails(t *testing.T) {
+	f := newTestFS(t)
+	_, err := f.Extract(t.Context(), "copy", strings.NewReader(strings.Repeat("x", 1024)), ExtractOptions{})
+	wantPathError(t, err, "extract", "copy", ErrBadArchive)
+
+	unknown := tarOf(t, tar.Header{Name: "x", Typeflag: 'Y', Format: tar.FormatUSTAR})
+	_, err = f.Extract(t.Context(), "copy", bytes.NewReader(unknown), ExtractOptions{})
+	wantPathError(t, err, "extract", "x", ErrBadArchive)
+
+	// The tar package writes no sparse entries, so the record is put in place
+	// of another of the same length.
+	sparse := bytes.ReplaceAll(tarOf(t, tar.Header{
+		Name: "s", Typeflag: tar.TypeReg, PAXRecords: map[string]string{"XYZ.sparse.numblocks": "0"},
+	}), []byte("XYZ.sparse"), []byte("GNU.sparse"))
+	_, err = f.Extract(t.Context(), "copy", bytes.NewReader(sparse), ExtractOptions{})
+	wantPathError(t, err, "extract", "s", ErrBadArchive)
+	wantNames(t, at(f, "copy"))
+}
+
+func TestExtractOfArchiveThatWasCutByItsSource(t *testing.T) {
+	f := newTestFS(t)
+	makeTree(t, f, "tree/a")
+	archive, _ := archived(t, f, "tree", ArchiveOptions{})
+	cut := io.MultiReader(bytes.NewReader(archive[:1540]), iotest.ErrReader(io.ErrUnexpectedEOF))
+	_, err := f.Extract(t.Context(), "copy", cut, ExtractOptions{})
+	wantPathError(t, err, "extract", "a", ErrBadArchive)
+	wantPathError(t, err, "extract", "a", io.ErrUnexpectedEOF)
+}
+
+// brokenWriter takes a few bytes.
+type brokenWriter struct {
+	room int
+	err  error
+}
+
+func (w *brokenWriter) Write(p []byte) (int, error) {
+	if w.room -= len(p); w.room < 0 {
+		return 0, w.err
+	}
+	return len(p), nil
+}
+
+func TestArchiveErrorOfItsWriter(t *testing.T) {
+	f := newTestFS(t)
+	put(t, f, "file", strings.Repeat("x", 4096))
+	whole, _ := archived(t, f, ".", ArchiveOptions{})
+	full := &fs.PathError{Op: "write", Path: "out.tar", Err: syscall.ENOSPC}
+	for room, path := range map[int]string{0: "./file", len(whole) - 1024: "."} {
+		_, err := f.Archive(t.Context(), ".", &brokenWriter{room, full}, ArchiveOptions{})
+		wantPathError(t, err, "archive", path, syscall.ENOSPC)
+		if !errors.Is(err, full) {
+			t.Errorf("error is %v", err)
+		}
 	}
 }
 
@@ -365,12 +421,9 @@ func TestTreeTransferEndsWithItsContext(t *testing.T) {
 	archive, _ := archived(t, f, ".", ArchiveOptions{})
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := f.Archive(ctx, ".", &hookWriter{io.Discard, cancel}, ArchiveOptions{})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("archive: %v", err)
-	}
-	if _, err = f.Extract(ctx, "copy", bytes.NewReader(archive), ExtractOptions{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("extract: %v", err)
-	}
+	wantPathError(t, err, "archive", ".", context.Canceled)
+	_, err = f.Extract(ctx, "copy", bytes.NewReader(archive), ExtractOptions{})
+	wantPathError(t, err, "extract", "copy", context.Canceled)
 	if err := os.RemoveAll(at(f, "copy")); err != nil {
 		t.Error(err)
 	}

@@ -38,9 +38,10 @@ type ExtractOptions struct {
 // changes the tree meanwhile. An entry whose name is absolute or has a ".."
 // in it, that would be written through a symbolic link that leads out, or that
 // is itself such a link, ends the extraction with [ErrUnsafeArchive]; a device
-// or FIFO does with [ErrNotRegular]. A stream that ends before the archive
-// does is an [io.ErrUnexpectedEOF]. After an error, what was unpacked before
-// is there.
+// or FIFO does with [ErrNotRegular]. What is no tar stream, or has sparse files
+// or entries of unknown types, is [ErrBadArchive]; one that ends before the
+// archive does is an [io.ErrUnexpectedEOF] as well. An error names the entry
+// that it is about, or dir. After it, what was unpacked before is there.
 func (f *FS) Extract(ctx context.Context, dir string, r io.Reader, opts ExtractOptions) (TreeStats, error) {
 	path, err := f.resolve("extract", dir)
 	if err != nil {
@@ -54,7 +55,7 @@ func (f *FS) Extract(ctx context.Context, dir string, r io.Reader, opts ExtractO
 		return TreeStats{}, pathError("extract", dir, err)
 	}
 	defer root.Close()
-	x := &extractor{ctx: ctx, root: root, opts: opts, in: &archiveReader{ctx: ctx, r: r}, buf: make([]byte, blockSize)}
+	x := &extractor{ctx: ctx, name: dir, root: root, opts: opts, in: &archiveReader{ctx: ctx, r: r}, buf: make([]byte, blockSize)}
 	defer x.leave()
 	err = x.run()
 	return x.stats, err
@@ -63,6 +64,7 @@ func (f *FS) Extract(ctx context.Context, dir string, r io.Reader, opts ExtractO
 // An extractor unpacks one archive.
 type extractor struct {
 	ctx   context.Context
+	name  string // as the caller named the target
 	root  *os.Root
 	opts  ExtractOptions
 	in    *archiveReader
@@ -91,18 +93,18 @@ func (x *extractor) run() error {
 		h, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			if err := x.end(); err != nil {
-				return err
+				return x.fail(x.name, err)
 			}
 			return x.finishDirs()
 		}
 		if err != nil {
-			return fmt.Errorf("cannot read the archive: %w", err)
+			return x.fail(x.name, x.readError(err))
 		}
 		if h.Typeflag == tar.TypeXGlobalHeader {
 			continue // comments, as of "git archive"
 		}
 		if err := x.entry(h, archive); err != nil {
-			return x.fail(h, err)
+			return x.fail(h.Name, err)
 		}
 	}
 }
@@ -115,20 +117,29 @@ func (x *extractor) run() error {
 func (x *extractor) end() error {
 	const endSize = 2 * 512
 	if x.in.zeros < endSize {
-		return fmt.Errorf("cannot read the archive: it has no end: %w", io.ErrUnexpectedEOF)
+		return fmt.Errorf("%w: it has no end: %w", ErrBadArchive, io.ErrUnexpectedEOF)
 	}
 	for {
 		_, err := x.in.Read(x.buf)
 		if x.in.other {
-			return errors.New("cannot read the archive: something follows its end")
+			return fmt.Errorf("%w: something follows its end", ErrBadArchive)
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("cannot read the archive: %w", err)
+			return x.readError(err)
 		}
 	}
+}
+
+// readError tells the faults of the archive from the errors of its source,
+// unless that says itself that it was cut off.
+func (x *extractor) readError(err error) error {
+	if x.in.failed == nil || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%w: %w", ErrBadArchive, err)
+	}
+	return fmt.Errorf("cannot read the archive: %w", x.in.failed)
 }
 
 // archiveReader counts the zeros that it ended with, and ends with its
@@ -138,11 +149,13 @@ type archiveReader struct {
 	r     io.Reader
 	zeros int64 // in a row, up to now
 	other bool  // whether the latest read gave anything but zeros
+	// failed is the error, other than io.EOF, that r or ctx ended it with.
+	failed error
 }
 
 func (a *archiveReader) Read(p []byte) (int, error) {
-	if err := a.ctx.Err(); err != nil {
-		return 0, err
+	if a.failed = a.ctx.Err(); a.failed != nil {
+		return 0, a.failed
 	}
 	n, err := a.r.Read(p)
 	rest := bytes.TrimRight(p[:n], "\x00")
@@ -150,23 +163,22 @@ func (a *archiveReader) Read(p []byte) (int, error) {
 		a.zeros = 0
 	}
 	a.zeros += int64(n - len(rest))
+	if !errors.Is(err, io.EOF) {
+		a.failed = err
+	}
 	return n, err
 }
 
-// fail names the entry that an error is about, and tells an escape from other
-// errors.
-func (x *extractor) fail(h *tar.Header, err error) error {
-	var pathErr *fs.PathError
-	var linkErr *os.LinkError
-	switch {
+// fail names the entry that an error is about, or the target if ctx ended, and
+// tells an escape from other errors.
+func (x *extractor) fail(name string, err error) error {
+	switch ended := x.ctx.Err(); {
 	case x.escapes(err):
 		err = fmt.Errorf("%w through a symbolic link", ErrUnsafeArchive)
-	case x.ctx.Err() != nil:
-		return err
-	case errors.As(err, &pathErr), errors.As(err, &linkErr):
-		err = cause(err)
+	case ended != nil && errors.Is(err, ended):
+		name, err = x.name, ended
 	}
-	return &fs.PathError{Op: "extract", Path: h.Name, Err: err}
+	return pathError("extract", name, err)
 }
 
 // escapes reports whether err is the one by which an [os.Root] refuses to be
@@ -200,7 +212,7 @@ func (x *extractor) entry(h *tar.Header, content io.Reader) error {
 	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
 		err = ErrNotRegular
 	default:
-		err = fmt.Errorf("entries of type %q are not supported", h.Typeflag)
+		err = fmt.Errorf("%w: entries of type %q are not supported", ErrBadArchive, h.Typeflag)
 	}
 	if err == nil {
 		x.stats.Entries++
@@ -211,7 +223,7 @@ func (x *extractor) entry(h *tar.Header, content io.Reader) error {
 // localName returns the cleaned name of an entry, unless it leads elsewhere.
 func localName(name string) (string, error) {
 	if strings.IndexByte(name, 0) >= 0 || name == "" {
-		return "", syscall.EINVAL
+		return "", fmt.Errorf("%w: name is empty or holds a NUL byte", ErrBadArchive)
 	}
 	if path.IsAbs(name) || slices.Contains(strings.Split(name, "/"), "..") || !filepath.IsLocal(filepath.FromSlash(name)) {
 		return "", ErrUnsafeArchive
@@ -229,7 +241,7 @@ func (x *extractor) finishDirs() error {
 			err = x.root.Chmod(d.name, d.mode)
 		}
 		if err != nil {
-			return x.fail(&tar.Header{Name: d.name}, err)
+			return x.fail(d.name, err)
 		}
 	}
 	return nil

@@ -97,7 +97,7 @@ func modeOf(h *tar.Header) fs.FileMode {
 func (x *extractor) regular(name string, h *tar.Header, content io.Reader) error {
 	for key := range h.PAXRecords {
 		if strings.HasPrefix(key, "GNU.sparse.") { // a few bytes would fill the disk
-			return fmt.Errorf("sparse entries are not supported")
+			return fmt.Errorf("%w: sparse entries are not supported", ErrBadArchive)
 		}
 	}
 	parent, base, err := x.enter(name)
@@ -134,7 +134,7 @@ func (x *extractor) fill(file *os.File, h *tar.Header, content io.Reader) error 
 			return file.Chmod(modeOf(h))
 		}
 		if err != nil {
-			return err
+			return x.readError(err)
 		}
 	}
 }

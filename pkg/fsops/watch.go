@@ -105,7 +105,7 @@ func (w *watch) run() error {
 		var err error
 		select {
 		case <-w.ctx.Done():
-			return w.ctx.Err()
+			return w.ended()
 		case event := <-w.notify.Events:
 			err = w.event(event)
 		case failure := <-w.notify.Errors:
@@ -119,6 +119,9 @@ func (w *watch) run() error {
 		}
 	}
 }
+
+// ended returns the error of a context that ended, nil if it did not.
+func (w *watch) ended() error { return pathError("watch", w.name, w.ctx.Err()) }
 
 // errWatchEnded says that there is nothing left to watch.
 var errWatchEnded = errors.New("watched file is gone")

@@ -73,7 +73,7 @@ func (w *watch) add(root string) error {
 func (w *watch) scan(dir string, found func(path string, info fs.FileInfo) error) error {
 	entries, _ := os.ReadDir(dir) // what can't be read is gone, or is not for us
 	for _, e := range entries {
-		if err := w.ctx.Err(); err != nil {
+		if err := w.ended(); err != nil {
 			return err
 		}
 		path := filepath.Join(dir, e.Name())

@@ -98,7 +98,7 @@ func (w *Writer) open(path string) error {
 	if w.former, err = stateOf(w.target); err != nil {
 		return err
 	}
-	if err := w.opts.admit(w.target, w.former); err != nil {
+	if err := w.opts.checkPreconditions(w.target, w.former); err != nil {
 		return err
 	}
 	perm := w.opts.perm()
@@ -118,9 +118,9 @@ func (o WriteOptions) perm() fs.FileMode {
 	return o.Perm
 }
 
-// admit returns nil if the file at path, which is as info says, may be made
+// checkPreconditions returns nil if the file at path, which is as info says, may be made
 // or replaced.
-func (o WriteOptions) admit(path string, info fs.FileInfo) error {
+func (o WriteOptions) checkPreconditions(path string, info fs.FileInfo) error {
 	if info == nil {
 		if o.IfMatch != "" {
 			return syscall.ENOENT

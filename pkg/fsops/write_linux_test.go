@@ -238,7 +238,7 @@ func TestDirectoriesWithoutPrivileges(t *testing.T) {
 	if strings.Join(paths, " ") != "tree/closed tree/open tree/open/file tree/secret" || len(errs) != 1 {
 		t.Fatalf("listed %q, errors %v", paths, errs)
 	}
-	wantPathError(t, errs[0], "list", "tree/closed", fs.ErrPermission)
+	wantPathError(t, errs[0], "readdir", "tree/closed", fs.ErrPermission)
 
 	_, err := f.Read(t.Context(), "tree/secret", ReadOptions{}, &bytes.Buffer{})
 	wantPathError(t, err, "read", "tree/secret", fs.ErrPermission)

@@ -30,7 +30,7 @@ func (l *Local) startAgent(ctx context.Context, p place) error {
 	// The socket's path is relative to the directory, because the kernel
 	// takes no more than 107 bytes.
 	cmd := exec.Command(binary, "serve", "--listen", "unix:"+socketFile, "--workdir", p.Workdir)
-	cmd.Dir, cmd.Env = p.dir, p.environment(os.Environ())
+	cmd.Dir, cmd.Env = p.dir, scrub(os.Environ())
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives this process and its terminal
 	if err := cmd.Start(); err != nil {
@@ -53,7 +53,12 @@ func awaitAgent(ctx context.Context, p place, exited <-chan error) error {
 	defer cancel()
 	tick := time.NewTicker(startPoll)
 	defer tick.Stop()
-	for !answers(ctx, p.path(socketFile)) {
+	for {
+		if running, err := answers(ctx, p.path(socketFile)); running {
+			return nil
+		} else if err != nil && ctx.Err() == nil {
+			return err
+		}
 		select {
 		case err := <-exited:
 			return fmt.Errorf("the agent ended at once (%w): %s", err, p.lastLog())
@@ -62,7 +67,6 @@ func awaitAgent(ctx context.Context, p place, exited <-chan error) error {
 		case <-tick.C:
 		}
 	}
-	return nil
 }
 
 // lastLog returns the last line that the agent logged.
@@ -96,10 +100,9 @@ func (l *Local) findAgent() (string, error) {
 	return filepath.Abs(path)
 }
 
-// environment returns the agent's environment, which its processes inherit:
-// what is needed of the host's, what makes programs print plainly, and what
-// the spec names.
-func (p place) environment(host []string) []string {
+// scrub returns the agent's environment, which its processes inherit: what is
+// needed of the host's, and what makes programs print plainly.
+func scrub(host []string) []string {
 	var env []string
 	for _, v := range host {
 		name, _, _ := strings.Cut(v, "=")
@@ -108,19 +111,18 @@ func (p place) environment(host []string) []string {
 			env = append(env, v)
 		}
 	}
-	env = append(env, "TERM=dumb", "PAGER=cat", "GIT_PAGER=cat")
-	for _, v := range p.Env {
-		env = append(env, string(v))
-	}
-	return env
+	return append(env, "TERM=dumb", "PAGER=cat", "GIT_PAGER=cat")
 }
 
 // stopAgent ends the agent of the sandbox at p, if one runs: by TERM, and by
 // KILL when stopTimeout is over.
 func (l *Local) stopAgent(ctx context.Context, p place) error {
 	conn, err := dialer(p.path(socketFile))(ctx)
+	if isNobody(err) {
+		return nil
+	}
 	if err != nil {
-		return nil // nobody listens
+		return fmt.Errorf("reaching the agent: %w", err)
 	}
 	// The kernel knows whose socket it is, so that no pid is remembered that
 	// may mean another process by now.
@@ -137,24 +139,30 @@ func (l *Local) stopAgent(ctx context.Context, p place) error {
 		} else if err != nil {
 			return fmt.Errorf("stopping the agent: %w", err)
 		}
-		if awaitEnd(agent, stopTimeout) {
-			return nil
+		ended, err := awaitEnd(ctx, agent, stopTimeout)
+		if ended || err != nil {
+			return err
 		}
 	}
 	return fmt.Errorf("the agent did not end within %v of being killed", stopTimeout)
 }
 
 // awaitEnd waits for the end of a process, and reports whether it came.
-func awaitEnd(pidfd int, timeout time.Duration) bool {
-	deadline := time.Now().Add(timeout)
-	for {
-		left := time.Until(deadline)
+func awaitEnd(ctx context.Context, pidfd int, timeout time.Duration) (bool, error) {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); {
 		fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
-		n, err := unix.Poll(fds, int(max(left, 0).Milliseconds()))
-		if !errors.Is(err, unix.EINTR) {
-			return n > 0
+		n, err := unix.Poll(fds, int(stopPoll.Milliseconds()))
+		if n > 0 {
+			return true, nil
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return false, err
+		}
+		if err := ctx.Err(); err != nil {
+			return false, err
 		}
 	}
+	return false, nil
 }
 
 // peer returns a descriptor of the process that listens at the other end of
@@ -175,14 +183,23 @@ func peer(conn net.Conn) (pidfd int, err error) {
 	return unix.PidfdOpen(int(cred.Pid), 0)
 }
 
-// answers reports whether somebody listens on a unix socket.
-func answers(ctx context.Context, path string) bool {
+// answers reports whether somebody listens on a unix socket. It is an error if
+// that cannot be known.
+func answers(ctx context.Context, path string) (bool, error) {
 	conn, err := dialer(path)(ctx)
-	if err != nil {
-		return false
+	if isNobody(err) {
+		return false, nil
 	}
-	conn.Close()
-	return true
+	if err != nil {
+		return false, err
+	}
+	return true, conn.Close()
+}
+
+// isNobody reports whether err, of a connection to a unix socket, means that
+// nobody listens: there is no socket, or its owner has ended.
+func isNobody(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED)
 }
 
 // dialer returns what connects to a unix socket, however long its path is.

@@ -47,11 +47,13 @@ type Launcher interface {
 	// if it has died. If there is none, the error is [ErrNotFound].
 	Open(ctx context.Context, id string) (*Sandbox, error)
 
-	// List describes the sandboxes of this launcher, sorted by id.
+	// List describes the sandboxes of this launcher, sorted by id: all that
+	// it could learn of, also when it returns an error.
 	List(ctx context.Context) ([]Summary, error)
 
-	// Terminate ends the sandbox's processes and removes it with its files.
-	// It returns when it is gone; that there was none is no error.
+	// Terminate ends the sandbox's processes and removes it with its files;
+	// a Workdir that its Spec named outside of it stays. It returns when the
+	// sandbox is gone; that there was none is no error.
 	Terminate(ctx context.Context, id string) error
 }
 
@@ -66,7 +68,8 @@ type Spec struct {
 	// sandbox only.
 	Workdir string
 	// Env is the environment of commands, as NAME=VALUE, on top of the
-	// launcher's own.
+	// launcher's own. For a sandbox that there is, it replaces the one that it
+	// had, unless it is nil.
 	Env []string
 	// OnClose says what becomes of the sandbox when it is closed by who
 	// created it.
@@ -152,7 +155,7 @@ type State string
 
 // The states of a sandbox.
 const (
-	// Running says that the agent answers.
+	// Running says that the agent lets callers in.
 	Running State = "running"
 	// Stopped says that the agent is gone; Open and Launch start it again.
 	Stopped State = "stopped"
@@ -164,4 +167,12 @@ type Summary struct {
 	State   State
 	Workdir string
 	Created time.Time
+}
+
+// wrap says what was being done to which sandbox when err came.
+func wrap(doing, id string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s sandbox %q: %w", doing, id, err)
 }

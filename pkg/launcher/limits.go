@@ -16,6 +16,9 @@ const (
 	// stopTimeout bounds the agent's graceful end: its own grace for
 	// processes and calls, and some.
 	stopTimeout = 10 * time.Second
+	// stopPoll is how often, while an agent ends, the context is looked at:
+	// soon for a person. The end itself is noticed at once.
+	stopPoll = 100 * time.Millisecond
 	// lockPoll is how often a lock that another holds is tried.
 	lockPoll = 10 * time.Millisecond
 )

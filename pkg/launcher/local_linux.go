@@ -45,7 +45,8 @@ func (l *Local) place(id string) (place, error) {
 
 func (p place) path(file string) string { return filepath.Join(p.dir, file) }
 
-// load reads the record. If there is none, the error is ErrNotFound.
+// load reads the record. If there is none, the error is ErrNotFound. A place
+// without an id gets that of the record.
 func (p *place) load() error {
 	data, err := os.ReadFile(p.path(recordFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -54,8 +55,12 @@ func (p *place) load() error {
 	if err != nil {
 		return err
 	}
+	id := p.ID
 	if err := json.Unmarshal(data, &p.record); err != nil {
 		return fmt.Errorf("reading %s: %w", p.path(recordFile), err)
+	}
+	if id != "" && id != p.ID {
+		return fmt.Errorf("%s belongs to sandbox %q", p.path(recordFile), p.ID)
 	}
 	return nil
 }
@@ -122,14 +127,8 @@ func (l *Local) launch(ctx context.Context, spec Spec) (sandbox *Sandbox, err er
 			return nil, err
 		}
 	}
-	sandbox, err = l.connect(ctx, p)
-	if err == nil && !created && spec.Env != nil {
-		err = sandbox.Configure(ctx, podapi.Config{Env: spec.Env})
-	}
+	sandbox, err = l.connect(ctx, p, spec.Env != nil)
 	if err != nil {
-		if sandbox != nil {
-			sandbox.Client.Close()
-		}
 		if created {
 			err = errors.Join(err, l.remove(context.WithoutCancel(ctx), p))
 		}
@@ -156,38 +155,53 @@ func (l *Local) open(ctx context.Context, id string) (*Sandbox, error) {
 	if err := p.load(); err != nil {
 		return nil, err
 	}
-	return l.connect(ctx, p)
+	return l.connect(ctx, p, false)
 }
 
-// connect returns the sandbox at p, whose agent it starts if none answers. An
-// agent that is just ending may still let callers in and then not answer, so
-// that it is tried again.
-func (l *Local) connect(ctx context.Context, p place) (sandbox *Sandbox, err error) {
+// connect returns the sandbox at p, whose agent it starts if none answers. It
+// sets the environment of one that it started, or if told to. An agent that is
+// just ending may still let callers in and then not answer, so that it is
+// tried again.
+func (l *Local) connect(ctx context.Context, p place, configure bool) (sandbox *Sandbox, err error) {
 	for range connectTries {
-		if !answers(ctx, p.path(socketFile)) {
-			if err := l.startAgent(ctx, p); err != nil {
-				return nil, err
-			}
+		running, err := answers(ctx, p.path(socketFile))
+		if err == nil && !running {
+			configure, err = true, l.startAgent(ctx, p)
 		}
-		if sandbox, err = dial(ctx, p); !errors.Is(err, podapi.ErrUnavailable) {
-			break
+		if err != nil {
+			return nil, err
+		}
+		if sandbox, err = p.dial(ctx, configure); !errors.Is(err, podapi.ErrUnavailable) {
+			return sandbox, err
 		}
 	}
-	return sandbox, err
+	return nil, podapi.ErrUnavailable
 }
 
 // dial returns the sandbox at p, whose agent listens.
-func dial(ctx context.Context, p place) (*Sandbox, error) {
+func (p place) dial(ctx context.Context, configure bool) (*Sandbox, error) {
 	client, err := podapi.Dial(podapi.DialOptions{Dialer: dialer(p.path(socketFile))})
 	if err != nil {
 		return nil, err
 	}
 	info, err := client.Info(ctx)
+	if err == nil && configure {
+		err = client.Configure(ctx, podapi.Config{Env: p.environment()})
+	}
 	if err != nil {
 		client.Close()
 		return nil, err
 	}
 	return &Sandbox{Client: client, ID: p.ID, Workdir: info.Workdir}, nil
+}
+
+// environment returns the environment that the spec names.
+func (p place) environment() []string {
+	env := make([]string, len(p.Env))
+	for i, v := range p.Env {
+		env[i] = string(v)
+	}
+	return env
 }
 
 func (l *Local) terminate(ctx context.Context, id string) error {
@@ -241,16 +255,28 @@ func (l *Local) list(ctx context.Context) ([]Summary, error) {
 	}
 	var list []Summary
 	for _, e := range entries {
-		p := place{dir: filepath.Join(state, e.Name())}
-		if !e.IsDir() || p.load() != nil {
-			continue
+		if !e.IsDir() {
+			continue // a lock
 		}
-		s := Summary{ID: p.ID, State: Stopped, Workdir: p.Workdir, Created: p.Created}
-		if answers(ctx, p.path(socketFile)) {
-			s.State = Running
+		s, summaryErr := place{dir: filepath.Join(state, e.Name())}.summary(ctx)
+		if summaryErr == nil {
+			list = append(list, s)
+		} else if !errors.Is(summaryErr, ErrNotFound) { // it is being made, or removed
+			err = errors.Join(err, summaryErr)
 		}
-		list = append(list, s)
 	}
 	slices.SortFunc(list, func(a, b Summary) int { return strings.Compare(a.ID, b.ID) })
 	return list, err
+}
+
+func (p place) summary(ctx context.Context) (Summary, error) {
+	if err := p.load(); err != nil {
+		return Summary{}, err
+	}
+	s := Summary{ID: p.ID, State: Stopped, Workdir: p.Workdir, Created: p.Created}
+	running, err := answers(ctx, p.path(socketFile))
+	if running {
+		s.State = Running
+	}
+	return s, err
 }

@@ -3,6 +3,7 @@
 package launcher_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -93,23 +94,66 @@ func TestLocalLaunchesAndTerminationsAtOnceLeaveNothingHalf(t *testing.T) {
 
 func TestLocalStateIsItsOwnersAlone(t *testing.T) {
 	l := launchertest.Local(t)
-	// Also a directory that was there before, with a wider mode.
-	if err := os.MkdirAll(l.StateDir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(l.StateDir, 0o777); err != nil {
-		t.Fatal(err)
-	}
 	launch(t, l, launcher.Spec{ID: "a"})
-	dirs, err := filepath.Glob(filepath.Join(l.StateDir, "a-*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, dir := range append(dirs, l.StateDir) {
+	for _, dir := range []string{l.StateDir, sandboxDir(t, l)} {
 		info, err := os.Stat(dir)
-		if err != nil || info.Mode().Perm()&0o077 != 0 {
+		if err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("%s has mode %v, %v", dir, info.Mode(), err)
 		}
+	}
+}
+
+func TestLocalRefusesAStateDirectoryThatLetsInOthers(t *testing.T) {
+	l := launchertest.Local(t)
+	l.StateDir = filepath.Join(l.StateDir, "shared")
+	if err := os.MkdirAll(l.StateDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Launch(t.Context(), launcher.Spec{ID: "a"}); err == nil || !strings.Contains(err.Error(), "0700") {
+		t.Errorf("got %v", err)
+	}
+	if info, err := os.Stat(l.StateDir); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("its mode was changed to %v, %v", info.Mode(), err)
+	}
+}
+
+func TestLocalTerminateWithAnEndedContextKeepsTheSandbox(t *testing.T) {
+	l := launchertest.Local(t)
+	s := launch(t, l, launcher.Spec{ID: "a"})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := l.Terminate(ctx, "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("Terminate: %v", err)
+	}
+	if _, err := l.Open(ctx, "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("Open: %v", err)
+	}
+	if list, err := l.List(t.Context()); err != nil || len(list) != 1 || list[0].State != launcher.Running {
+		t.Errorf("List: %+v, %v", list, err)
+	}
+	if _, err := s.Info(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLocalEnvironmentIsReplacedByTheLastLaunch(t *testing.T) {
+	l := launchertest.Local(t)
+	env := func(s *launcher.Sandbox) string {
+		out, err := s.Shell(t.Context(), `echo $A-$B-$PODAGENT_LOG_LEVEL`).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	s := launch(t, l, launcher.Spec{ID: "a", Env: []string{"A=1", "PODAGENT_LOG_LEVEL=nonsense"}})
+	if got := env(s); got != "1--nonsense" {
+		t.Errorf("at first: %s", got)
+	}
+	if got := env(launch(t, l, launcher.Spec{ID: "a", Env: []string{"B=2"}})); got != "-2-" {
+		t.Errorf("replaced: %s", got)
+	}
+	if got := env(launch(t, l, launcher.Spec{ID: "a"})); got != "-2-" {
+		t.Errorf("without one: %s", got)
 	}
 }
 
@@ -274,7 +318,7 @@ func TestLocalLaunchThatFailsLeavesNothing(t *testing.T) {
 func TestLocalWithoutAnAgentSaysHowToGetOne(t *testing.T) {
 	t.Setenv("PODAGENT_BIN", "")
 	t.Setenv("PATH", t.TempDir())
-	l := &launcher.Local{StateDir: t.TempDir()}
+	l := &launcher.Local{StateDir: filepath.Join(t.TempDir(), "state")}
 	if _, err := l.Launch(t.Context(), launcher.Spec{ID: "a"}); !errors.Is(err, launcher.ErrNoAgent) {
 		t.Errorf("got %v", err)
 	}
@@ -317,6 +361,7 @@ func TestLocalRefusesOtherUsers(t *testing.T) {
 		if err := os.Chmod(dir, info.Mode().Perm()|0o011); err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { os.Chmod(dir, info.Mode().Perm()) })
 	}
 	if err := os.Chmod(socket, 0o666); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package launcher
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -17,14 +18,24 @@ func (l *Local) lock(ctx context.Context, id string) (p place, unlock func(), er
 		return p, nil, err
 	}
 	state := filepath.Dir(p.dir)
-	if err := os.MkdirAll(state, 0o700); err != nil {
-		return p, nil, err
-	}
-	if err := os.Chmod(state, 0o700); err != nil {
+	if err := makePrivate(state); err != nil {
 		return p, nil, err
 	}
 	unlock, err = lockFile(ctx, p.dir+".lock")
 	return p, unlock, err
+}
+
+// makePrivate makes a directory that only its owner can enter, or checks that
+// it is one.
+func makePrivate(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	info, err := os.Stat(dir)
+	if err == nil && info.Mode().Perm()&0o077 != 0 {
+		err = fmt.Errorf("state directory %s has mode %v, and would let in others: give one with 0700", dir, info.Mode().Perm())
+	}
+	return err
 }
 
 // lockFile takes an exclusive lock on a file that it makes, and that unlock

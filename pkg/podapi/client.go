@@ -98,12 +98,25 @@ type Info struct {
 	Idle time.Duration
 	// Capabilities name what the agent offers beyond protocol 1.0.
 	Capabilities []string
+	// Limits are the agent's bounds.
+	Limits Limits
 	// OS and Arch are the sandbox's, in Go's words.
 	OS, Arch string
 }
 
+// Limits are an agent's bounds, in bytes.
+type Limits struct {
+	// Message bounds a message, Edit a file that is edited. Chunk is a good
+	// size for chunks of content.
+	Message, Chunk, Edit int64
+	// Journal is how much output of a process is kept, for each stream, and
+	// StdinWindow how much standard input may be under way to it.
+	Journal, StdinWindow int64
+}
+
 // Info asks the agent who it is. An agent whose protocol this client does not
-// understand is an [ErrVersion] that says which of the two to update.
+// understand is an [ErrVersion] that says which of the two to update; what the
+// agent said is returned all the same.
 func (c *Client) Info(ctx context.Context) (Info, error) {
 	r, err := c.agent.Info(ctx, &pb.InfoRequest{})
 	if err != nil {
@@ -120,8 +133,12 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 		Workdir:       string(r.Workdir),
 		Idle:          time.Duration(r.Idle),
 		Capabilities:  r.Capabilities,
-		OS:            r.Os,
-		Arch:          r.Arch,
+		Limits: Limits{
+			Message: r.Limits.GetMessageBytes(), Chunk: r.Limits.GetChunkBytes(), Edit: r.Limits.GetEditBytes(),
+			Journal: r.Limits.GetJournalBytes(), StdinWindow: r.Limits.GetStdinWindowBytes(),
+		},
+		OS:   r.Os,
+		Arch: r.Arch,
 	}
 	return info, checkVersion(info.ProtocolMajor, info.ProtocolMinor)
 }

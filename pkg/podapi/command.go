@@ -40,9 +40,11 @@ type Cmd struct {
 	// standard input is /dev/null. A Read that is under way when the process
 	// ends is not waited for.
 	Stdin io.Reader
-	// Stdout and Stderr get the output, each from one goroutine, the same
+	// Stdout and Stderr get the output, each from one goroutine: the same
 	// one where they are the same writer. Nil discards. An error of a Write
-	// is what Wait returns; the process is killed then.
+	// is what Wait returns; the process is killed then. A writer that does not
+	// return holds up the process when its buffers are full, and the other
+	// output with it.
 	Stdout, Stderr io.Writer
 	// Timeout ends the process and all that it started: TERM, then KILL. The
 	// output so far is kept, and the reason is [TimedOut]. 0 means never.
@@ -60,8 +62,9 @@ type Cmd struct {
 	done    chan struct{} // closed when the stream has ended
 	status  *ExitStatus
 	err     error // why the stream ended without a status
-	failed  error // why output could not be delivered
-	omitted int64
+	output  *outputs
+	failing sync.Once
+	failed  error       // why output could not be delivered
 	pipes   []io.Closer // closed when the output has ended
 	waited  bool
 }
@@ -95,6 +98,7 @@ func (c *Cmd) Start() error {
 		c.stdin = newStdinSender(c.Stdin)
 		go c.stdin.run(c.send)
 	}
+	c.output = newOutputs(c.Stdout, c.Stderr, c.fail)
 	go c.receive()
 	return nil
 }
@@ -163,32 +167,33 @@ func (c *Cmd) send(m *pb.ExecRequest) error {
 
 // receive takes the stream's messages until the last.
 func (c *Cmd) receive() {
-	for {
-		r, err := c.stream.Recv()
-		if err != nil {
-			c.finish(cutError(err))
-			return
-		}
-		if exit := r.GetExit(); exit != nil {
-			status := exitStatusFromProto(exit)
-			status.Omitted = c.omitted
-			c.status = &status
-			c.finish(nil)
-			return
-		}
-		if err := c.take(r); err != nil && c.failed == nil {
-			c.fail(err)
+	var exit *pb.ExecExit
+	var err error
+	for exit == nil && err == nil {
+		var r *pb.ExecResponse
+		if r, err = c.stream.Recv(); err == nil {
+			exit = r.GetExit()
+			err = c.take(r)
 		}
 	}
+	if finishErr := c.output.finish(exit); err == nil {
+		err = finishErr
+	}
+	if err == nil {
+		status := exitStatusFromProto(exit)
+		status.Omitted = c.output.omitted
+		c.status = &status
+	}
+	c.finish(cutError(err))
 }
 
 // take hands output to its writer, and acknowledgements to the sender.
 func (c *Cmd) take(r *pb.ExecResponse) error {
 	switch kind := r.Kind.(type) {
 	case *pb.ExecResponse_Stdout:
-		return c.write(c.Stdout, kind.Stdout)
+		return c.output.take(0, kind.Stdout)
 	case *pb.ExecResponse_Stderr:
-		return c.write(c.Stderr, kind.Stderr)
+		return c.output.take(1, kind.Stderr)
 	case *pb.ExecResponse_Stdin:
 		if c.stdin != nil {
 			c.stdin.acknowledge(kind.Stdin.Offset, kind.Stdin.Closed)
@@ -197,23 +202,16 @@ func (c *Cmd) take(r *pb.ExecResponse) error {
 	return nil
 }
 
-func (c *Cmd) write(w io.Writer, chunk *pb.OutputChunk) error {
-	c.omitted += chunk.Omitted
-	if w == nil || c.failed != nil {
-		return nil
-	}
-	_, err := w.Write(chunk.Data)
-	return err
-}
-
 // fail ends the process because its output cannot be delivered.
 func (c *Cmd) fail(err error) {
-	c.failed = err
-	if c.send(signalRequest(syscall.SIGKILL)) != nil {
-		c.hangUp()
-		return
-	}
-	time.AfterFunc(KillGrace, c.hangUp)
+	c.failing.Do(func() {
+		c.failed = err
+		if c.send(signalRequest(syscall.SIGKILL)) != nil {
+			c.hangUp()
+			return
+		}
+		time.AfterFunc(KillGrace, c.hangUp)
+	})
 }
 
 // watchContext turns the end of the context into the end of the process.
@@ -267,7 +265,7 @@ func (c *Cmd) Wait() error {
 	c.waited = true
 	<-c.done
 	switch {
-	case c.failed != nil:
+	case c.failed != nil && c.ctx.Err() == nil:
 		return fmt.Errorf("writing the output of %s: %w", c.name(), c.failed)
 	case c.status == nil && c.ctx.Err() != nil:
 		return &fs.PathError{Op: "exec", Path: c.name(), Err: c.ctx.Err()}
@@ -306,7 +304,15 @@ func (c *Cmd) Output() ([]byte, error) {
 	if exit, ok := errors.AsType[*ExitError](err); ok && stderr != nil {
 		exit.Stderr = stderr.Bytes()
 	}
-	return stdout.Bytes(), err
+	return stdout.Bytes(), c.whole(err)
+}
+
+// whole makes output that is not whole an error, where err is none.
+func (c *Cmd) whole(err error) error {
+	if err == nil && c.status.Omitted > 0 {
+		err = fmt.Errorf("%d bytes of the output of %s are missing: %w", c.status.Omitted, c.name(), ErrCut)
+	}
+	return err
 }
 
 // CombinedOutput runs the command and returns its standard output and standard
@@ -318,7 +324,7 @@ func (c *Cmd) CombinedOutput() ([]byte, error) {
 	var both bytes.Buffer
 	c.Stdout, c.Stderr = &both, &both
 	err := c.Run()
-	return both.Bytes(), err
+	return both.Bytes(), c.whole(err)
 }
 
 // StdinPipe returns a pipe into standard input. Close it to end the input.
@@ -332,8 +338,10 @@ func (c *Cmd) StdinPipe() (io.WriteCloser, error) {
 	return w, nil
 }
 
-// StdoutPipe returns a pipe out of standard output. Read it to its end; unlike
-// with package exec, that may also be after Wait.
+// StdoutPipe returns a pipe out of standard output. Read it to its end before
+// Wait, which waits until all output has been read; but for a context that
+// ended, when the pipe is closed after [KillGrace]. Two pipes must be read at
+// once, as with package exec.
 func (c *Cmd) StdoutPipe() (io.ReadCloser, error) { return c.outputPipe(&c.Stdout) }
 
 // StderrPipe is StdoutPipe for standard error.
@@ -344,13 +352,14 @@ func (c *Cmd) outputPipe(to *io.Writer) (io.ReadCloser, error) {
 		return nil, errors.New("podapi: pipe after the output was set or the command started")
 	}
 	r, w := io.Pipe()
-	*to = w
+	*to = pipeWriter{w}
 	c.pipes = append(c.pipes, w)
 	return r, nil
 }
 
 // Signal sends a signal, by its number on Linux, to the process's whole tree.
-// When the process has ended it returns os.ErrProcessDone.
+// It returns when the signal was sent. When the process has ended it returns
+// os.ErrProcessDone.
 func (c *Cmd) Signal(sig syscall.Signal) error {
 	if c.done == nil {
 		return errors.New("podapi: command not started")
@@ -359,8 +368,10 @@ func (c *Cmd) Signal(sig syscall.Signal) error {
 	case <-c.done:
 		return os.ErrProcessDone
 	default:
-		return c.send(signalRequest(sig))
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), KillGrace)
+	defer cancel()
+	return c.client.Signal(ctx, c.ID, sig)
 }
 
 func signalRequest(sig syscall.Signal) *pb.ExecRequest {

@@ -57,6 +57,7 @@ var classes = []class{
 	{pb.Class_CLASS_CHECKSUM, codes.DataLoss, fsops.ErrChecksum},
 	{pb.Class_CLASS_NOT_REGULAR, codes.FailedPrecondition, fsops.ErrNotRegular},
 	{pb.Class_CLASS_UNSAFE_ARCHIVE, codes.InvalidArgument, fsops.ErrUnsafeArchive},
+	{pb.Class_CLASS_ARCHIVE, codes.InvalidArgument, fsops.ErrBadArchive},
 	{pb.Class_CLASS_CUT, codes.DataLoss, ErrCut},
 	{pb.Class_CLASS_CONFLICT, codes.AlreadyExists, ErrConflict},
 	{pb.Class_CLASS_AGENT_LOST, codes.Aborted, ErrAgentLost},
@@ -92,27 +93,45 @@ var classes = []class{
 	{pb.Class_CLASS_UNSUPPORTED, codes.Unimplemented, errors.ErrUnsupported},
 }
 
-// errnos are the system errors that a class stands for where the class's own
-// error is a wider one, so that what comes back is what the call would have
-// given locally: an errno that also matches fs.ErrNotExist.
-var errnos = map[pb.Class]syscall.Errno{
-	pb.Class_CLASS_NOT_EXIST:  syscall.ENOENT,
-	pb.Class_CLASS_EXIST:      syscall.EEXIST,
-	pb.Class_CLASS_PERMISSION: syscall.EACCES,
+// errnos are the system errors that travel by their name, beside their class.
+var errnos = map[string]syscall.Errno{
+	"E2BIG": syscall.E2BIG, "EACCES": syscall.EACCES, "EAGAIN": syscall.EAGAIN, "EBADF": syscall.EBADF,
+	"EBUSY": syscall.EBUSY, "EDQUOT": syscall.EDQUOT, "EEXIST": syscall.EEXIST, "EFBIG": syscall.EFBIG,
+	"EINVAL": syscall.EINVAL, "EIO": syscall.EIO, "EISDIR": syscall.EISDIR, "ELOOP": syscall.ELOOP,
+	"EMFILE": syscall.EMFILE, "EMLINK": syscall.EMLINK, "ENAMETOOLONG": syscall.ENAMETOOLONG,
+	"ENFILE": syscall.ENFILE, "ENODEV": syscall.ENODEV, "ENOENT": syscall.ENOENT, "ENOEXEC": syscall.ENOEXEC,
+	"ENOMEM": syscall.ENOMEM, "ENOSPC": syscall.ENOSPC, "ENOSYS": syscall.ENOSYS, "ENOTDIR": syscall.ENOTDIR,
+	"ENOTEMPTY": syscall.ENOTEMPTY, "ENOTSUP": syscall.ENOTSUP, "ENXIO": syscall.ENXIO, "EPERM": syscall.EPERM,
+	"EROFS": syscall.EROFS, "ESTALE": syscall.ESTALE, "ETIMEDOUT": syscall.ETIMEDOUT, "EXDEV": syscall.EXDEV,
+}
+
+// errnoName returns the name of the system error in err, empty if it has none
+// that travels.
+func errnoName(err error) string {
+	errno, ok := errors.AsType[syscall.Errno](err)
+	if !ok {
+		return ""
+	}
+	for name, e := range errnos {
+		if e == errno {
+			return name
+		}
+	}
+	return ""
 }
 
 // EncodeError returns err as it travels: its class, and the operation and the
 // paths that it names. It and [DecodeError] are the only mapping of errors.
 func EncodeError(err error) *pb.Error {
-	e := &pb.Error{Message: text(err.Error())}
+	e := &pb.Error{Message: text(err.Error()), Errno: errnoName(err)}
 	var pathErr *fs.PathError
 	var linkErr *os.LinkError
 	switch {
 	case errors.As(err, &linkErr):
-		e.Op, e.Path, e.Path2 = linkErr.Op, []byte(linkErr.Old), []byte(linkErr.New)
+		e.Op, e.Path, e.Path2 = linkErr.Op, cutText(linkErr.Old), cutText(linkErr.New)
 		e.Message = text(linkErr.Err.Error())
 	case errors.As(err, &pathErr):
-		e.Op, e.Path = pathErr.Op, []byte(pathErr.Path)
+		e.Op, e.Path = pathErr.Op, cutText(pathErr.Path)
 		e.Message = text(pathErr.Err.Error())
 	}
 	var patternErr *fsops.PatternError
@@ -120,7 +139,7 @@ func EncodeError(err error) *pb.Error {
 	switch {
 	case errors.As(err, &patternErr):
 		e.Class = pb.Class_CLASS_PATTERN
-		e.Pattern = &pb.PatternDetail{Pattern: []byte(patternErr.Pattern), Offset: int64(patternErr.Offset), Message: text(patternErr.Msg)}
+		e.Pattern = &pb.PatternDetail{Pattern: cutText(patternErr.Pattern), Offset: int64(patternErr.Offset), Message: text(patternErr.Msg)}
 	case errors.As(err, &editErr):
 		e.Class = pb.Class_CLASS_EDIT
 		e.Edit = &pb.EditDetail{Index: int64(editErr.Index), Count: int64(editErr.Count), Hint: text(editErr.Hint)}
@@ -130,14 +149,17 @@ func EncodeError(err error) *pb.Error {
 	return e
 }
 
-// text returns s as the wire's strings must be: UTF-8, and short enough for
-// the headers that carry a status.
+// text returns s as the wire's strings must be: UTF-8, and short enough.
 func text(s string) string {
-	const most = 1 << 10
-	if len(s) > most {
-		s = s[:most] + "…"
+	return strings.ToValidUTF8(string(cutText(s)), "\uFFFD")
+}
+
+// cutText returns s, cut so that it fits into the headers that carry a status.
+func cutText(s string) []byte {
+	if len(s) > maxErrorText {
+		s = s[:maxErrorText] + "…"
 	}
-	return strings.ToValidUTF8(s, "\uFFFD")
+	return []byte(s)
 }
 
 // classOf returns the row of the first class that err belongs to.
@@ -171,6 +193,9 @@ func decodeCause(e *pb.Error) error {
 		return &fsops.EditError{Index: int(e.Edit.Index), Count: int(e.Edit.Count), Hint: e.Edit.Hint}
 	}
 	cause := classError(e.Class)
+	if errno, ok := errnos[e.Errno]; ok && (cause == nil || errors.Is(errno, cause) || e.Class == pb.Class_CLASS_EXHAUSTED) {
+		cause = errno
+	}
 	switch {
 	case cause == nil:
 		return errors.New(e.Message)
@@ -183,9 +208,6 @@ func decodeCause(e *pb.Error) error {
 // classError returns the Go error of a class, nil for a class that this
 // client does not know.
 func classError(want pb.Class) error {
-	if errno, ok := errnos[want]; ok {
-		return errno
-	}
 	for _, c := range classes {
 		if c.class == want {
 			return c.err
@@ -203,9 +225,9 @@ type remoteError struct {
 func (e *remoteError) Error() string { return e.msg }
 func (e *remoteError) Unwrap() error { return e.cause }
 
-// Status returns err as the gRPC status that a handler returns, with the
+// ToStatus returns err as the gRPC status that a handler returns, with the
 // encoded error as its detail. A nil error stays nil; a status stays as it is.
-func Status(err error) error {
+func ToStatus(err error) error {
 	if err == nil {
 		return nil
 	}

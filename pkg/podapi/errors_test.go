@@ -13,13 +13,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/podagent/podagent/pkg/fsops"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
 // overTheWire returns err as the other side gets it.
-func overTheWire(err error) error { return FromStatus(Status(err)) }
+func overTheWire(err error) error { return FromStatus(ToStatus(err)) }
 
 func TestErrorOfEveryClassSurvivesTheWire(t *testing.T) {
 	for _, test := range []struct {
@@ -54,6 +55,10 @@ func TestErrorOfEveryClassSurvivesTheWire(t *testing.T) {
 		{fsops.ErrNotRegular, pb.Class_CLASS_NOT_REGULAR, codes.FailedPrecondition, nil},
 		{fsops.ErrChanged, pb.Class_CLASS_CHANGED, codes.FailedPrecondition, nil},
 		{fsops.ErrChecksum, pb.Class_CLASS_CHECKSUM, codes.DataLoss, nil},
+		{fsops.ErrBadArchive, pb.Class_CLASS_ARCHIVE, codes.InvalidArgument, nil},
+		{syscall.EPERM, pb.Class_CLASS_PERMISSION, codes.PermissionDenied, fs.ErrPermission},
+		{syscall.ENOMEM, pb.Class_CLASS_EXHAUSTED, codes.ResourceExhausted, nil},
+		{syscall.EXDEV, pb.Class_CLASS_CROSS_DEVICE, codes.FailedPrecondition, nil},
 		{fsops.ErrUnsafeArchive, pb.Class_CLASS_UNSAFE_ARCHIVE, codes.InvalidArgument, nil},
 		{ErrCut, pb.Class_CLASS_CUT, codes.DataLoss, nil},
 		{ErrConflict, pb.Class_CLASS_CONFLICT, codes.AlreadyExists, nil},
@@ -68,7 +73,7 @@ func TestErrorOfEveryClassSurvivesTheWire(t *testing.T) {
 			if got := EncodeError(sent).Class; got != test.class {
 				t.Errorf("class %v, want %v", got, test.class)
 			}
-			if got := status.Code(Status(sent)); got != test.code {
+			if got := status.Code(ToStatus(sent)); got != test.code {
 				t.Errorf("code %v, want %v", got, test.code)
 			}
 			got := overTheWire(sent)
@@ -129,7 +134,7 @@ func TestErrorDetailsSurviveTheWire(t *testing.T) {
 	if !errors.As(got, &gotEdit) || *gotEdit != *edit {
 		t.Errorf("got %#v, want %#v", got, edit)
 	}
-	if code := status.Code(Status(edit)); code != codes.FailedPrecondition {
+	if code := status.Code(ToStatus(edit)); code != codes.FailedPrecondition {
 		t.Errorf("an edit that does not match has code %v", code)
 	}
 }
@@ -146,6 +151,17 @@ func TestErrorOfTheTransport(t *testing.T) {
 		if got := FromStatus(status.Error(code, "from the transport")); !errors.Is(got, want) {
 			t.Errorf("%v: %v is not %v", code, got, want)
 		}
+	}
+}
+
+func TestErrorFitsIntoSmallHeaders(t *testing.T) {
+	huge := strings.Repeat("x", 1<<20)
+	sent := &os.LinkError{Op: "rename", Old: huge, New: huge, Err: &fsops.PatternError{Pattern: huge, Msg: huge}}
+	if n := proto.Size(status.Convert(ToStatus(sent)).Proto()); n > 8<<10 {
+		t.Errorf("the status has %d bytes", n)
+	}
+	if err := overTheWire(&fs.PathError{Op: "open", Path: huge, Err: syscall.ENAMETOOLONG}); !errors.Is(err, syscall.ENAMETOOLONG) {
+		t.Errorf("it lost its class: %.100v", err)
 	}
 }
 
@@ -167,6 +183,7 @@ func FuzzErrorSurvivesTheWire(f *testing.F) {
 			t.Fatalf("%v is not ENOSPC", got)
 		}
 		var pathErr *fs.PathError
+		path = string(cutText(path))
 		if op != "" && (!errors.As(got, &pathErr) || !cmp.Equal([]string{pathErr.Op, pathErr.Path}, []string{op, path})) {
 			t.Errorf("%#v does not name %q %q", got, op, path)
 		}

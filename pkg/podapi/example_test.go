@@ -82,7 +82,7 @@ func ExampleClient_Create() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer w.Abort() // leaves everything as it was, unless Commit has succeeded
+	defer w.Close() // leaves everything as it was, unless Commit has succeeded
 	if _, err := io.Copy(w, bytes.NewReader(make([]byte, 3<<20))); err != nil {
 		log.Fatal(err)
 	}

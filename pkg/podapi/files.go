@@ -58,7 +58,7 @@ func (c *Client) List(ctx context.Context, name string, opts fsops.ListOptions) 
 func (c *Client) ReadFile(ctx context.Context, name string) ([]byte, error) {
 	var data []byte
 	_, err := c.read(ctx, &pb.ReadRequest{Path: []byte(name)}, func(r *pb.ReadResponse) error {
-		if size := r.GetHeader().GetAttr().GetSize(); data == nil && size > 0 && size < 1<<30 {
+		if size := r.GetHeader().GetAttr().GetSize(); data == nil && size > 0 && size < maxReserve {
 			data = make([]byte, 0, size)
 		}
 		data = append(data, r.GetData()...)
@@ -81,6 +81,9 @@ func (c *Client) Read(ctx context.Context, name string, opts fsops.ReadOptions, 
 	end, err := c.read(ctx, request, func(r *pb.ReadResponse) error {
 		if h := r.GetHeader(); h != nil {
 			result.Attr = attrFromProto(h.Attr)
+			if opts.Opened != nil {
+				return opts.Opened(result.Attr)
+			}
 		}
 		_, err := w.Write(r.GetData())
 		return err
@@ -134,7 +137,7 @@ func (c *Client) WriteFile(ctx context.Context, name string, data []byte, opts f
 	if err != nil {
 		return fsops.WriteResult{}, err
 	}
-	defer w.Abort()
+	defer w.Close()
 	if _, err := w.Write(data); err != nil {
 		return fsops.WriteResult{}, err
 	}

@@ -13,8 +13,9 @@ const (
 	// StdinWindow is how many bytes of standard input may be on their way,
 	// not yet taken by the process. It bounds what the agent buffers.
 	StdinWindow = 1 << 20
-	// ClientWindow is the client's HTTP/2 window, per stream and connection:
-	// what is needed to fill a link of 20 ms round trip.
+	// ClientWindow is the HTTP/2 window of the client, per stream and
+	// connection, and of the agent's connections: what is needed to fill a
+	// link of 20 ms round trip.
 	ClientWindow = 16 << 20
 	// AgentWindow is the agent's HTTP/2 window per stream. It is what a
 	// slow disk may make the agent hold in memory, for each upload.
@@ -27,6 +28,19 @@ const (
 	// DialTimeout bounds one attempt to connect, TLS included: a port-forward
 	// takes tens of milliseconds, a loaded API server seconds.
 	DialTimeout = 20 * time.Second
+	// maxErrorText bounds each text of an error in bytes: many clients take
+	// headers of 8 KiB in all.
+	maxErrorText = 1 << 10
+	// maxReserve bounds the memory that ReadFile reserves because of what the
+	// agent says that the size is, before the bytes arrive.
+	maxReserve = 1 << 30
+	// stdinChunk is how much standard input travels in a message: what a pipe
+	// holds by default, so that one message can be taken at once.
+	stdinChunk = 64 << 10
+	// outputBuffer is how much output of a stream the client holds for a
+	// writer that is slow, before it stops taking more: several times what a
+	// pipe holds, so that programs which rely on that work here, too.
+	outputBuffer = 256 << 10
 	// KillGrace is how long Wait waits for the end of a process that it had
 	// to kill, because its context ended, before it gives the stream up.
 	KillGrace = 5 * time.Second

@@ -13,10 +13,12 @@ type ProcessInfo struct {
 	// ID is the exec id.
 	ID  string
 	PID int
-	// Args is the command and its arguments; or Script a shell script.
-	Args    []string
-	Script  string
-	Started time.Time
+	// Args is the command and its arguments; or Script a shell script. Both
+	// have 4 KiB at most; CommandCut is how many bytes were left out.
+	Args       []string
+	Script     string
+	CommandCut int64
+	Started    time.Time
 	// Status is nil while the process runs.
 	Status *ExitStatus
 }
@@ -24,23 +26,34 @@ type ProcessInfo struct {
 // Processes lists the processes that the agent knows, oldest first: those that
 // run, and those that ended a short time ago.
 func (c *Client) Processes(ctx context.Context) ([]ProcessInfo, error) {
-	r, err := c.processes.List(ctx, &pb.ListProcessesRequest{})
-	if err != nil {
-		return nil, FromStatus(err)
-	}
 	var list []ProcessInfo
-	for _, p := range r.Processes {
-		info := ProcessInfo{ID: p.ExecId, PID: int(p.Pid), Script: string(p.Script), Started: time.Unix(0, p.Started)}
-		for _, a := range p.Argv {
-			info.Args = append(info.Args, string(a))
+	for r, err := range receive(ctx, &pb.ListProcessesRequest{}, c.processes.List) {
+		if err != nil {
+			return nil, FromStatus(err)
 		}
-		if p.Exit != nil {
-			status := exitStatusFromProto(p.Exit)
-			info.Status = &status
+		if r.GetEnd() != nil {
+			return list, nil
 		}
-		list = append(list, info)
+		if p := r.GetProcess(); p != nil {
+			list = append(list, processFromProto(p))
+		}
 	}
-	return list, nil
+	return nil, ErrCut
+}
+
+func processFromProto(p *pb.ProcessInfo) ProcessInfo {
+	info := ProcessInfo{
+		ID: p.ExecId, PID: int(p.Pid), Script: string(p.Script),
+		CommandCut: p.CommandCut, Started: time.Unix(0, p.Started),
+	}
+	for _, a := range p.Argv {
+		info.Args = append(info.Args, string(a))
+	}
+	if p.Exit != nil {
+		status := exitStatusFromProto(p.Exit)
+		info.Status = &status
+	}
+	return info
 }
 
 // Signal sends a signal, by its number on Linux, to the whole tree of the

@@ -64,7 +64,7 @@ func (c *Client) Grep(ctx context.Context, pattern string, opts fsops.GrepOption
 				return
 			}
 			for _, result := range r.GetBatch().GetResults() {
-				if !yield(grepResultFromProto(result), nil) {
+				if _, known := grepKinds[result.Kind]; known && !yield(grepResultFromProto(result), nil) {
 					return
 				}
 			}
@@ -74,7 +74,7 @@ func (c *Client) Grep(ctx context.Context, pattern string, opts fsops.GrepOption
 
 func grepResultFromProto(r *pb.GrepResult) fsops.GrepResult {
 	out := fsops.GrepResult{
-		Kind: fsops.GrepKind(r.Kind), Path: string(r.Path),
+		Kind: grepKinds[r.Kind], Path: string(r.Path),
 		Line: r.Line, Offset: r.Offset, Text: r.Text, Cut: r.Cut,
 	}
 	for i := 0; i+1 < len(r.Spans); i += 2 {
@@ -96,13 +96,34 @@ func (c *Client) Watch(ctx context.Context, name string, opts fsops.WatchOptions
 				yield(fsops.WatchEvent{}, pathError("watch", name, err))
 				return
 			}
-			e := r.GetEvent()
-			if e == nil {
+			if r.GetEnd() != nil {
 				return
 			}
-			if !yield(fsops.WatchEvent{Op: fsops.WatchOp(e.Op), Path: string(e.Path), Time: time.Unix(0, e.Time)}, nil) {
+			e := r.GetEvent()
+			op, known := watchOps[e.GetOp()]
+			if known && !yield(fsops.WatchEvent{Op: op, Path: string(e.Path), Time: time.Unix(0, e.Time)}, nil) {
 				return
 			}
 		}
 	}
+}
+
+// grepKinds and watchOps are those that this client knows. What a later agent
+// may add is left out, as the contract says.
+var grepKinds = map[pb.GrepKind]fsops.GrepKind{
+	pb.GrepKind_GREP_KIND_MATCH:          fsops.GrepMatch,
+	pb.GrepKind_GREP_KIND_CONTEXT:        fsops.GrepContext,
+	pb.GrepKind_GREP_KIND_FILE_ERROR:     fsops.GrepFileError,
+	pb.GrepKind_GREP_KIND_BINARY:         fsops.GrepBinary,
+	pb.GrepKind_GREP_KIND_FILE_TRUNCATED: fsops.GrepFileTruncated,
+}
+
+var watchOps = map[pb.WatchOp]fsops.WatchOp{
+	pb.WatchOp_WATCH_OP_READY:    fsops.WatchReady,
+	pb.WatchOp_WATCH_OP_CREATE:   fsops.WatchCreate,
+	pb.WatchOp_WATCH_OP_WRITE:    fsops.WatchWrite,
+	pb.WatchOp_WATCH_OP_REMOVE:   fsops.WatchRemove,
+	pb.WatchOp_WATCH_OP_RENAME:   fsops.WatchRename,
+	pb.WatchOp_WATCH_OP_CHMOD:    fsops.WatchChmod,
+	pb.WatchOp_WATCH_OP_OVERFLOW: fsops.WatchOverflow,
 }

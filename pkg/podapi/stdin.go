@@ -7,10 +7,6 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-// stdinChunk is how much standard input travels in a message: what a pipe
-// holds by default, so that one message can be taken at once.
-const stdinChunk = 64 << 10
-
 // stdinSender reads standard input and sends it as far as the window lets it.
 type stdinSender struct {
 	from   io.Reader

@@ -11,61 +11,114 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
+// TransferOptions says how [Client.Push] and [Client.Pull] move a tree.
+type TransferOptions struct {
+	// What the sending side leaves out.
+	fsops.ArchiveOptions
+	// What the receiving side takes.
+	fsops.ExtractOptions
+	// Progress, if not nil, is called with how many bytes of the tar stream
+	// have moved so far, a few times for each megabyte.
+	Progress func(bytes int64)
+}
+
 // Push copies a local file, or what is in a local directory, into the
 // directory target of the sandbox, which is made if it is missing. What is
 // there already is replaced name by name; nothing else is removed.
-func (c *Client) Push(ctx context.Context, source, target string, opts fsops.ArchiveOptions) (fsops.TreeStats, error) {
+func (c *Client) Push(ctx context.Context, source, target string, opts TransferOptions) (fsops.TreeStats, error) {
 	source, err := filepath.Abs(source)
 	if err != nil {
 		return fsops.TreeStats{}, err
 	}
-	r, w := io.Pipe()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, err := fsops.New(source).Archive(ctx, source, w, opts)
-		w.CloseWithError(err)
-	}()
-	stats, err := c.PushTar(ctx, r, target)
-	r.CloseWithError(err)
-	<-done
-	return stats, err
+	return transfer(ctx,
+		func(ctx context.Context, w io.Writer) (fsops.TreeStats, error) {
+			return fsops.New(source).Archive(ctx, source, opts.count(w), opts.ArchiveOptions)
+		},
+		func(ctx context.Context, r io.Reader) (fsops.TreeStats, error) {
+			return c.PushTar(ctx, r, target, opts.ExtractOptions)
+		})
 }
 
 // Pull copies a file, or what is in a directory, of the sandbox into the local
 // directory target, which is made if it is missing. Entries that would leave
 // target are refused ([fsops.ErrUnsafeArchive]): the sandbox is not trusted.
-func (c *Client) Pull(ctx context.Context, source, target string, opts fsops.ArchiveOptions) (fsops.TreeStats, error) {
+func (c *Client) Pull(ctx context.Context, source, target string, opts TransferOptions) (fsops.TreeStats, error) {
 	target, err := filepath.Abs(target)
 	if err != nil {
 		return fsops.TreeStats{}, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	return transfer(ctx,
+		func(ctx context.Context, w io.Writer) (fsops.TreeStats, error) {
+			return c.PullTar(ctx, source, opts.count(w), opts.ArchiveOptions)
+		},
+		func(ctx context.Context, r io.Reader) (fsops.TreeStats, error) {
+			return fsops.New(target).Extract(ctx, target, r, opts.ExtractOptions)
+		})
+}
+
+// transfer runs both sides of a transfer at once, joined by a pipe. It returns
+// what was received, with what the sender skipped. When one side fails the
+// other ends, and the error is that of the first.
+func transfer(ctx context.Context,
+	send func(context.Context, io.Writer) (fsops.TreeStats, error),
+	receive func(context.Context, io.Reader) (fsops.TreeStats, error),
+) (fsops.TreeStats, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	r, w := io.Pipe()
-	done := make(chan error, 1)
+	var sent fsops.TreeStats
+	done := make(chan struct{})
 	go func() {
-		_, err := c.PullTar(ctx, source, w, opts)
+		defer close(done)
+		var err error
+		if sent, err = send(ctx, w); err != nil {
+			cancel(err) // the first of both sides is the cause
+		}
 		w.CloseWithError(err)
-		done <- err
 	}()
-	stats, err := fsops.New(target).Extract(ctx, target, r, fsops.ExtractOptions{})
-	r.CloseWithError(err)
-	if pullErr := <-done; err == nil {
-		err = pullErr
+	stats, err := receive(ctx, r)
+	if err != nil {
+		cancel(err)
 	}
+	r.CloseWithError(err)
+	<-done
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	stats.Skipped += sent.Skipped
 	return stats, err
 }
 
+// count returns a writer to w that reports progress.
+func (o *TransferOptions) count(w io.Writer) io.Writer {
+	if o.Progress == nil {
+		return w
+	}
+	return &progressWriter{w: w, report: o.Progress}
+}
+
+type progressWriter struct {
+	w      io.Writer
+	report func(int64)
+	total  int64
+}
+
+func (p *progressWriter) Write(data []byte) (int, error) {
+	n, err := p.w.Write(data)
+	p.total += int64(n)
+	p.report(p.total)
+	return n, err
+}
+
 // PushTar unpacks a tar stream into the directory target of the sandbox.
-func (c *Client) PushTar(ctx context.Context, r io.Reader, target string) (fsops.TreeStats, error) {
+func (c *Client) PushTar(ctx context.Context, r io.Reader, target string, opts fsops.ExtractOptions) (fsops.TreeStats, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := c.files.Push(ctx)
 	if err != nil {
 		return fsops.TreeStats{}, pathError("push", target, err)
 	}
-	if err := sendTar(stream, r, target); err != nil && err != io.EOF {
+	if err := sendTar(stream, r, &pb.PushHeader{Path: []byte(target), OutsideLinks: opts.OutsideLinks}); err != nil && err != io.EOF {
 		return fsops.TreeStats{}, err
 	}
 	response, err := stream.CloseAndRecv()
@@ -77,8 +130,7 @@ func (c *Client) PushTar(ctx context.Context, r io.Reader, target string) (fsops
 
 // sendTar sends the header, the content of r and the end. io.EOF means that
 // the agent ended the call; its reason is what CloseAndRecv returns.
-func sendTar(stream grpc.ClientStreamingClient[pb.PushRequest, pb.PushResponse], r io.Reader, target string) error {
-	header := &pb.PushHeader{Path: []byte(target)}
+func sendTar(stream grpc.ClientStreamingClient[pb.PushRequest, pb.PushResponse], r io.Reader, header *pb.PushHeader) error {
 	if err := stream.Send(&pb.PushRequest{Kind: &pb.PushRequest_Header{Header: header}}); err != nil {
 		return err
 	}

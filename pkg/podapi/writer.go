@@ -2,7 +2,6 @@ package podapi
 
 import (
 	"context"
-	"errors"
 	"io"
 	"io/fs"
 
@@ -13,7 +12,7 @@ import (
 )
 
 // Writer writes a file of the sandbox. Nothing of it is seen there before
-// Commit, or Close, has succeeded; not for concurrent use.
+// Commit has succeeded; not for concurrent use.
 type Writer struct {
 	name   string
 	stream grpc.ClientStreamingClient[pb.WriteRequest, pb.WriteResponse]
@@ -22,11 +21,9 @@ type Writer struct {
 	err    error // what ended the write, if anything did
 }
 
-// errWriterDone is what a Writer says after Commit, Close or Abort.
-var errWriterDone = errors.New("writer is closed")
-
-// Create begins to write a file. The write ends with Commit or Close, or
-// leaves everything as it was: by Abort, or by ctx.
+// Create begins to write a file. The write ends with Commit, or leaves
+// everything as it was: by Close, or by the end of ctx. The caller must Close
+// the Writer.
 func (c *Client) Create(ctx context.Context, name string, opts fsops.WriteOptions) (*Writer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stream, err := c.files.Write(ctx)
@@ -97,25 +94,16 @@ func (w *Writer) Commit() (fsops.WriteResult, error) {
 		w.err = pathError("write", w.name, cutError(err))
 		return fsops.WriteResult{}, w.err
 	}
-	w.err = &fs.PathError{Op: "write", Path: w.name, Err: errWriterDone}
+	w.err = &fs.PathError{Op: "write", Path: w.name, Err: fs.ErrClosed}
 	return writeResultFromProto(r), nil
 }
 
-// Close commits, for callers that need an io.WriteCloser. After Commit or
-// Abort it does nothing.
+// Close gives the write up, unless Commit has succeeded: the file stays as it
+// was. It may be called more than once, and after Commit.
 func (w *Writer) Close() error {
-	if errors.Is(w.err, errWriterDone) {
-		return nil
-	}
-	_, err := w.Commit()
-	return err
-}
-
-// Abort gives the write up: the file stays as it was. After Commit or Close
-// it does nothing.
-func (w *Writer) Abort() {
 	w.cancel()
 	if w.err == nil {
-		w.err = &fs.PathError{Op: "write", Path: w.name, Err: errWriterDone}
+		w.err = &fs.PathError{Op: "write", Path: w.name, Err: fs.ErrClosed}
 	}
+	return nil
 }

@@ -299,7 +299,7 @@ func TestFaultFileCallsNeedToolsInTheImage(t *testing.T) {
 			t.Errorf("edit: %v", err)
 		}
 		dir := t.TempDir()
-		if _, err := s.Pull(t.Context(), ".", dir, fsops.ArchiveOptions{}); err != nil {
+		if _, err := s.Pull(t.Context(), ".", dir, podapi.TransferOptions{}); err != nil {
 			t.Errorf("pull: %v", err)
 		}
 		if got, err := os.ReadFile(filepath.Join(dir, "dir/file")); err != nil || string(got) != "1\ntwo\n" {

@@ -386,3 +386,94 @@ func TestExecWhoseOutputCannotBeWrittenIsKilled(t *testing.T) {
 }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+func TestTwoOutputPipesAreReadOneAfterTheOther(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		cmd := s.Shell(t.Context(), "head -c 60000 /dev/zero >&2; echo out")
+		stdout, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stderr, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		out, err := io.ReadAll(stdout)
+		if err != nil || string(out) != "out\n" {
+			t.Errorf("stdout: %q, %v", out, err)
+		}
+		if n, err := io.Copy(io.Discard, stderr); n != 60000 || err != nil {
+			t.Errorf("stderr: %d bytes, %v", n, err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestExecContextEndFreesAnOutputThatNobodyReads(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		cmd := s.Command(ctx, "yes")
+		if _, err := cmd.StdoutPipe(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Wait: %v", err)
+		}
+	})
+}
+
+func TestExecOneWriterForBothOutputsIsNotWrittenToAtOnce(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		out, err := s.Shell(t.Context(), "for i in $(seq 200); do echo o; echo e >&2; done").CombinedOutput()
+		if err != nil || len(out) != 800 {
+			t.Errorf("%d bytes, %v", len(out), err)
+		}
+	})
+}
+
+func TestExecUnknownSignalLeavesTheProcess(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		cmd := s.Command(t.Context(), "cat")
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Signal(99); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("Signal(99): %v", err)
+		}
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("Wait: %v", err)
+		}
+	})
+}
+
+func TestListOfProcessesWithLargeScripts(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		const large = 2 << 20
+		for range 5 {
+			if _, _, status := run(t, s, "# "+strings.Repeat("x", large), nil); !status.Success() {
+				t.Fatal(status)
+			}
+		}
+		list, err := s.Processes(t.Context())
+		if err != nil || len(list) != 5 {
+			t.Fatalf("%d processes, %v", len(list), err)
+		}
+		if p := list[0]; int64(len(p.Script))+p.CommandCut != large+2 || !strings.HasPrefix(p.Script, "# xx") {
+			t.Errorf("%d bytes of the script, %d left out", len(p.Script), p.CommandCut)
+		}
+	})
+}

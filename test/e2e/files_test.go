@@ -30,7 +30,7 @@ func upload(t *testing.T, s *launcher.Sandbox, name string, size int64, seed uin
 		t.Error(err)
 		return
 	}
-	defer w.Abort()
+	defer w.Close()
 	if _, err := io.Copy(w, pattern(size, seed)); err != nil {
 		t.Error(err)
 		return
@@ -357,5 +357,25 @@ func TestDirectoryOperations(t *testing.T) {
 		if got := names(t, s, "."); !slices.Equal(got, []string{"a"}) {
 			t.Errorf("left is %q", got)
 		}
+	})
+}
+
+func TestWriterThatIsClosedWithoutCommitLeavesTheOldContent(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		put(t, s, "dir/file", "old")
+		w, err := s.Create(t.Context(), "dir/file", fsops.WriteOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(w, io.MultiReader(strings.NewReader("half"), failing{io.ErrUnexpectedEOF})); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("Copy: %v", err)
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := w.Commit(); !errors.Is(err, fs.ErrClosed) {
+			t.Errorf("Commit after Close: %v", err)
+		}
+		intact(t, s, "dir", "file", "old")
 	})
 }

@@ -101,7 +101,7 @@ func TestWriteOnAFullDiskLeavesTheOldContentAndIsENOSPC(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(local, "large"), large, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Push(t.Context(), local, "disk", fsops.ArchiveOptions{}); !errors.Is(err, syscall.ENOSPC) {
+	if _, err := s.Push(t.Context(), local, "disk", podapi.TransferOptions{}); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("the push ended with %v", err)
 	}
 	intact(t, s, "disk", "file", "old")

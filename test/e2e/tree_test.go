@@ -16,6 +16,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
 )
 
 // describe returns what is in a local tree: each path with its mode, time, and
@@ -79,12 +80,12 @@ func TestTreePushedAndPulledIsIdentical(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		pushed, err := s.Push(t.Context(), source, "tree", fsops.ArchiveOptions{})
+		pushed, err := s.Push(t.Context(), source, "tree", podapi.TransferOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		target := filepath.Join(t.TempDir(), "back")
-		pulled, err := s.Pull(t.Context(), "tree", target, fsops.ArchiveOptions{})
+		pulled, err := s.Pull(t.Context(), "tree", target, podapi.TransferOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +100,7 @@ func TestTreePushedAndPulledIsIdentical(t *testing.T) {
 
 func TestTreePullOfWhatIsNotThere(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		if _, err := s.Pull(t.Context(), "none", filepath.Join(t.TempDir(), "x"), fsops.ArchiveOptions{}); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := s.Pull(t.Context(), "none", filepath.Join(t.TempDir(), "x"), podapi.TransferOptions{}); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -133,7 +134,7 @@ func TestArchiveThatEscapesIsRefused(t *testing.T) {
 			if err := w.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.PushTar(t.Context(), &archive, "target"); !errors.Is(err, fsops.ErrUnsafeArchive) {
+			if _, err := s.PushTar(t.Context(), &archive, "target", fsops.ExtractOptions{}); !errors.Is(err, fsops.ErrUnsafeArchive) {
 				t.Errorf("%s: %v", what, err)
 			}
 			for _, name := range names(t, s, ".") {

@@ -1,8 +1,10 @@
 package render
 
 import (
+	"bufio"
 	"fmt"
 	"io"
+	"iter"
 
 	"github.com/podagent/podagent/pkg/fsops"
 )
@@ -16,48 +18,70 @@ type Grep struct {
 	// Context says that there may be context lines: groups of lines that are
 	// not adjacent are separated.
 	Context bool
-
-	path string
-	line int64
 }
 
-// Print prints one result.
-func (g *Grep) Print(r fsops.GrepResult) error {
-	if g.JSON {
-		return JSON(g.Out, grepJSON(r))
+// All prints the results up to the first error. It returns [ErrNothing] if no
+// line matched.
+func (g *Grep) All(results iter.Seq2[fsops.GrepResult, error]) error {
+	out := bufio.NewWriter(g.Out)
+	defer out.Flush()
+	p := grepPrinter{Grep: g, out: out, terminal: IsTerminal(g.Out)}
+	found := false
+	for result, err := range results {
+		if err == nil {
+			err = p.print(result)
+		}
+		if err != nil {
+			return err
+		}
+		found = found || result.Kind == fsops.GrepMatch
+	}
+	return orNothing(found, out.Flush())
+}
+
+// A grepPrinter prints single results, and knows the last line that it
+// printed.
+type grepPrinter struct {
+	*Grep
+	out      io.Writer
+	terminal Terminal
+	path     string
+	line     int64
+}
+
+func (p *grepPrinter) print(r fsops.GrepResult) error {
+	if p.JSON {
+		return JSON(p.out, grepJSON(r))
 	}
 	switch r.Kind {
 	case fsops.GrepMatch:
-		return g.text(r, ':')
+		return p.text(r, ':')
 	case fsops.GrepContext:
-		return g.text(r, '-')
+		return p.text(r, '-')
 	case fsops.GrepFileError:
-		_, err := fmt.Fprintln(g.Err, r.Err)
-		return err
+		say(p.Err, r.Err.Error())
 	case fsops.GrepFileTruncated:
-		_, err := fmt.Fprintf(g.Err, "%s: more matches were left out\n", r.Path)
-		return err
+		say(p.Err, r.Path+": more matches were left out")
 	case fsops.GrepDone:
 		if r.Stats.Truncated {
-			_, err := fmt.Fprintln(g.Err, "the limit was reached: more matches were left out")
-			return err
+			say(p.Err, "the limit was reached: more matches were left out")
 		}
 	}
 	return nil
 }
 
-func (g *Grep) text(r fsops.GrepResult, separator byte) error {
-	if g.Context && g.line > 0 && (g.path != r.Path || r.Line > g.line+1) {
-		if _, err := fmt.Fprintln(g.Out, "--"); err != nil {
+func (p *grepPrinter) text(r fsops.GrepResult, separator byte) error {
+	if p.Context && p.line > 0 && (p.path != r.Path || r.Line > p.line+1) {
+		if _, err := fmt.Fprintln(p.out, "--"); err != nil {
 			return err
 		}
 	}
-	g.path, g.line = r.Path, r.Line
-	line := fmt.Appendf(nil, "%s%c%d%c%s", r.Path, separator, r.Line, separator, r.Text)
+	p.path, p.line = r.Path, r.Line
+	line := fmt.Appendf(nil, "%s%c%d%c%s", p.terminal.Name(r.Path), separator, r.Line, separator, r.Text)
 	if r.Cut > 0 {
 		line = fmt.Appendf(line, " [... %d more bytes]", r.Cut)
 	}
-	_, err := g.Out.Write(append(line, '\n'))
+	_, err := p.out.Write(p.terminal.Text(append(line, '\n')))
 	return err
 }
 

@@ -1,5 +1,6 @@
-// Package render prints the results of searches, for both programs: as people
-// know them from ripgrep, or as JSON lines.
+// Package render has what both programs print in the same way: the results of
+// searches, as people know them from ripgrep or as JSON lines, and names and
+// text of a sandbox, which never drive the terminal that they are shown on.
 package render
 
 import (

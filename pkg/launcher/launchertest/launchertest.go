@@ -5,6 +5,7 @@ package launchertest
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -98,7 +99,12 @@ var buildAgent = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(scratch)
-	built, path := filepath.Join(scratch, "podagent"), filepath.Join(dir, "podagent")
+	module, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env: %w", err)
+	}
+	// A name for each module that tests: another may use other source.
+	built, path := filepath.Join(scratch, "podagent"), filepath.Join(dir, fmt.Sprintf("podagent-%x", sha256.Sum256(module))[:24])
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", built, "github.com/podagent/podagent/cmd/podagent")
 	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -8,6 +8,7 @@ package agent
 import (
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
@@ -39,6 +40,7 @@ func newAgent(config Config) *Agent {
 		config:    config,
 		fs:        fsops.New(config.Workdir),
 		processes: proc.NewManager(config.Log),
+		activity:  activity{lastEnd: time.Now()},
 		log:       config.Log,
 		bootID:    uuid.NewString(),
 		stopping:  make(chan struct{}),

@@ -5,17 +5,6 @@ import (
 	"time"
 )
 
-// The bounds of a batch of results: as many as make the cost of a message
-// small against theirs, well under podapi.MaxMessage, and no longer than a
-// person would notice.
-const (
-	batchItems = 256
-	batchBytes = 64 << 10
-	batchDelay = 5 * time.Millisecond
-	// attrBytes is about what an attribute takes beside its texts.
-	attrBytes = 64
-)
-
 // batcher joins small results into messages. A result waits for others for
 // batchDelay at most. Calls of send do not overlap.
 type batcher[T any] struct {

@@ -3,7 +3,6 @@ package agent
 import (
 	"fmt"
 	"io"
-	"io/fs"
 	"syscall"
 
 	"github.com/podagent/podagent/pkg/fsops"
@@ -35,21 +34,6 @@ func orEmpty(sum *pb.Sum) *pb.Sum {
 		return &pb.Sum{}
 	}
 	return sum
-}
-
-// checkLineWindow refuses a request for lines that is also one for bytes, or
-// whose answer would not fit one chunk.
-func checkLineWindow(r *pb.ReadRequest) error {
-	invalid := func(msg string) error {
-		return &fs.PathError{Op: "read", Path: string(r.Path), Err: fmt.Errorf("%s: %w", msg, syscall.EINVAL)}
-	}
-	switch {
-	case r.Offset != 0 || r.Length != 0:
-		return invalid("both bytes and lines were asked for")
-	case r.Lines.MaxBytes > fsops.DefaultLineBytes:
-		return invalid("max_bytes is over 1 MiB")
-	}
-	return nil
 }
 
 // contentReader reads the content that a caller's stream carries. io.EOF comes

@@ -38,9 +38,35 @@ func treeStatsToProto(s fsops.TreeStats) *pb.TreeStats {
 	return &pb.TreeStats{Entries: s.Entries, Bytes: s.Bytes, Skipped: s.Skipped}
 }
 
+// The kinds by their names on the wire, whatever numbers they have here.
+var (
+	grepKinds = map[fsops.GrepKind]pb.GrepKind{
+		fsops.GrepMatch:         pb.GrepKind_GREP_KIND_MATCH,
+		fsops.GrepContext:       pb.GrepKind_GREP_KIND_CONTEXT,
+		fsops.GrepFileError:     pb.GrepKind_GREP_KIND_FILE_ERROR,
+		fsops.GrepBinary:        pb.GrepKind_GREP_KIND_BINARY,
+		fsops.GrepFileTruncated: pb.GrepKind_GREP_KIND_FILE_TRUNCATED,
+	}
+	watchOps = map[fsops.WatchOp]pb.WatchOp{
+		fsops.WatchReady:    pb.WatchOp_WATCH_OP_READY,
+		fsops.WatchCreate:   pb.WatchOp_WATCH_OP_CREATE,
+		fsops.WatchWrite:    pb.WatchOp_WATCH_OP_WRITE,
+		fsops.WatchRemove:   pb.WatchOp_WATCH_OP_REMOVE,
+		fsops.WatchRename:   pb.WatchOp_WATCH_OP_RENAME,
+		fsops.WatchChmod:    pb.WatchOp_WATCH_OP_CHMOD,
+		fsops.WatchOverflow: pb.WatchOp_WATCH_OP_OVERFLOW,
+	}
+	exitReasons = map[proc.Reason]pb.ExitReason{
+		proc.Exited:      pb.ExitReason_EXIT_REASON_EXITED,
+		proc.Signalled:   pb.ExitReason_EXIT_REASON_SIGNALLED,
+		proc.TimedOut:    pb.ExitReason_EXIT_REASON_TIMED_OUT,
+		proc.OutOfMemory: pb.ExitReason_EXIT_REASON_OUT_OF_MEMORY,
+	}
+)
+
 func grepResultToProto(r fsops.GrepResult) *pb.GrepResult {
 	out := &pb.GrepResult{
-		Kind: pb.GrepKind(r.Kind), Path: []byte(r.Path),
+		Kind: grepKinds[r.Kind], Path: []byte(r.Path),
 		Line: r.Line, Offset: r.Offset, Text: r.Text, Cut: r.Cut,
 	}
 	for _, s := range r.Spans {
@@ -57,8 +83,28 @@ func exitToProto(s *proc.Status) *pb.ExecExit {
 		return nil
 	}
 	return &pb.ExecExit{
-		Reason: pb.ExitReason(s.Reason), Code: int32(s.Code), Signal: uint32(s.Signal), OutputOpen: s.OutputOpen,
+		Reason: exitReasons[s.Reason], Code: int32(s.Code), Signal: uint32(s.Signal), OutputOpen: s.OutputOpen,
 		Stdout: s.Stdout, Stderr: s.Stderr,
 		Wall: int64(s.Wall), User: int64(s.User), System: int64(s.System), MaxRss: s.MaxRSS,
 	}
+}
+
+func processToProto(p proc.Info) *pb.ProcessInfo {
+	info := &pb.ProcessInfo{ExecId: p.ID, Pid: int64(p.PID), Started: p.Started.UnixNano(), Exit: exitToProto(p.Status)}
+	room := listedCommand
+	told := func(s string) []byte {
+		n := min(len(s), room)
+		room -= n
+		info.CommandCut += int64(len(s) - n)
+		return []byte(s[:n])
+	}
+	info.Script = told(p.Script)
+	for _, arg := range p.Argv {
+		if room == 0 {
+			info.CommandCut += int64(len(arg))
+			continue
+		}
+		info.Argv = append(info.Argv, told(arg))
+	}
+	return info
 }

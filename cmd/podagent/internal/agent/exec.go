@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/proc"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -37,21 +39,18 @@ func (s *processesService) Exec(stream execStream) error {
 	}
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	call := &execCall{stream: stream, process: p, stdin: newStdinQueue()}
-	// What receives must have ended before the handler returns: it sends.
-	var receivers sync.WaitGroup
-	defer receivers.Wait()
+	// What acknowledges must have ended before the handler returns: it sends.
+	var senders sync.WaitGroup
+	defer senders.Wait()
 	defer call.stdin.close()
 	defer cancel(nil)
-	accepted, err := p.WriteStdin(ctx, 0, nil)
-	if err != nil && !errors.Is(err, proc.ErrStdinClosed) {
-		return err
-	}
+	accepted := p.StdinAccepted()
 	started := &pb.ExecStarted{ExecId: p.ID(), BootId: s.bootID, Pid: int64(p.PID()), Existing: existing, Stdin: accepted}
 	if err := call.send(&pb.ExecResponse{Kind: &pb.ExecResponse_Started{Started: started}}); err != nil {
 		return err
 	}
 	call.stdin.begin(accepted)
-	receivers.Go(func() { call.feedStdin(ctx) })
+	senders.Go(func() { call.feedStdin(ctx) })
 	go func() {
 		if err := call.receive(); err != nil {
 			cancel(err)
@@ -105,8 +104,21 @@ func (s *processesService) spec(r *pb.ExecStart) (proc.Spec, error) {
 	}
 	return proc.Spec{
 		ID: r.ExecId, Argv: toStrings(r.Argv), Script: string(r.Script), Dir: dir,
-		Env: env, Stdin: r.Stdin, Timeout: time.Duration(r.Timeout),
+		Env: env, Stdin: r.Stdin, Timeout: time.Duration(r.Timeout), Digest: digest(r),
 	}, nil
+}
+
+// digest identifies what a caller asked for, whatever the defaults are that it
+// is merged with: a start is repeated with the same.
+func digest(r *pb.ExecStart) [sha256.Size]byte {
+	r = proto.CloneOf(r)
+	r.ExecId, r.BootId = "", ""
+	// Within one life of an agent the encoding does not change.
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
+	if err != nil {
+		return [sha256.Size]byte{} // it was unmarshalled, so this can't be
+	}
+	return sha256.Sum256(data)
 }
 
 // execCall is one call of Exec.
@@ -204,18 +216,16 @@ func (c *execCall) feedStdin(ctx context.Context) {
 	}
 }
 
-func (s *processesService) List(context.Context, *pb.ListProcessesRequest) (*pb.ListProcessesResponse, error) {
-	r := &pb.ListProcessesResponse{}
-	for _, p := range s.processes.List() {
-		info := &pb.ProcessInfo{
-			ExecId: p.ID, Pid: int64(p.PID), Script: []byte(p.Script), Started: p.Started.UnixNano(), Exit: exitToProto(p.Status),
+func (s *processesService) List(_ *pb.ListProcessesRequest, stream grpc.ServerStreamingServer[pb.ListProcessesResponse]) error {
+	list := s.processes.List()
+	for _, p := range list {
+		process := &pb.ListProcessesResponse_Process{Process: processToProto(p)}
+		if err := stream.Send(&pb.ListProcessesResponse{Kind: process}); err != nil {
+			return err
 		}
-		for _, arg := range p.Argv {
-			info.Argv = append(info.Argv, []byte(arg))
-		}
-		r.Processes = append(r.Processes, info)
 	}
-	return r, nil
+	end := &pb.ListProcessesResponse_End{End: &pb.ListProcessesEnd{Count: int64(len(list))}}
+	return stream.Send(&pb.ListProcessesResponse{Kind: end})
 }
 
 func (s *processesService) Signal(_ context.Context, r *pb.SignalRequest) (*pb.SignalResponse, error) {

@@ -120,3 +120,57 @@ func TestExecRepeatedWithItsIDAttaches(t *testing.T) {
 		t.Errorf("another command under the id: %v", err)
 	}
 }
+
+func TestExecRepeatedAfterConfigureAttaches(t *testing.T) {
+	_, socket := serveTest(t, nil)
+	conn := raw(t, socket)
+	script := start(func(s *pb.ExecStart) { s.Argv, s.Script = nil, []byte("exit 3") })
+	if err := execStreamError(t, conn, script); err != nil {
+		t.Fatal(err)
+	}
+	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+	if err := c.Configure(t.Context(), podapi.Config{Env: []string{"NEW=1"}, Workdir: "/"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := execStreamError(t, conn, script); err != nil {
+		t.Errorf("the same start, after another configuration: %v", err)
+	}
+}
+
+func TestAttachDoesNotWaitForAnotherCallersStdin(t *testing.T) {
+	_, socket := serveTest(t, nil)
+	conn := raw(t, socket)
+	sleeper := start(func(s *pb.ExecStart) { s.Stdin = true })
+	open := func(first *pb.ExecRequest) grpc.BidiStreamingClient[pb.ExecRequest, pb.ExecResponse] {
+		stream, err := pb.NewProcessesClient(conn).Exec(t.Context())
+		if err == nil {
+			err = stream.Send(first)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := stream.Recv(); err != nil || r.GetStarted() == nil {
+			t.Fatalf("%v, %v", r, err)
+		}
+		return stream
+	}
+	stuck := open(sleeper)
+	chunk := &pb.StdinChunk{Data: make([]byte, podapi.StdinWindow)}
+	if err := stuck.Send(&pb.ExecRequest{Kind: &pb.ExecRequest_Stdin{Stdin: chunk}}); err != nil {
+		t.Fatal(err)
+	}
+	open(&pb.ExecRequest{Kind: &pb.ExecRequest_Attach{Attach: &pb.ExecAttach{ExecId: sleeper.GetStart().ExecId}}})
+	kill := &pb.ExecRequest{Kind: &pb.ExecRequest_Signal{Signal: 9}}
+	if err := stuck.Send(kill); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		r, err := stuck.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.GetExit() != nil {
+			break
+		}
+	}
+}

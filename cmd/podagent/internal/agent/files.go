@@ -2,8 +2,10 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"io/fs"
+	"syscall"
 
 	"google.golang.org/grpc"
 
@@ -45,7 +47,7 @@ func (s *filesService) Read(r *pb.ReadRequest, stream grpc.ServerStreamingServer
 	return sendReadEnd(stream, &pb.ReadEnd{Sum: sumToProto(w.sum)})
 }
 
-// readLines answers with the lines in one chunk: they are at most as long.
+// readLines answers with the lines: few enough to be held in memory.
 func (s *filesService) readLines(r *pb.ReadRequest, stream grpc.ServerStreamingServer[pb.ReadResponse]) error {
 	if err := checkLineWindow(r); err != nil {
 		return err
@@ -65,6 +67,21 @@ func (s *filesService) readLines(r *pb.ReadRequest, stream grpc.ServerStreamingS
 		return err
 	}
 	return sendReadEnd(stream, &pb.ReadEnd{Sum: sumToProto(w.sum), Lines: linesToProto(lines)})
+}
+
+// checkLineWindow refuses a request for lines that is also one for bytes, or
+// whose answer would be too large to be held in memory.
+func checkLineWindow(r *pb.ReadRequest) error {
+	invalid := func(msg string) error {
+		return &fs.PathError{Op: "read", Path: string(r.Path), Err: fmt.Errorf("%s: %w", msg, syscall.EINVAL)}
+	}
+	switch {
+	case r.Offset != 0 || r.Length != 0:
+		return invalid("both bytes and lines were asked for")
+	case r.Lines.MaxBytes > fsops.DefaultLineBytes:
+		return invalid("max_bytes is over 1 MiB")
+	}
+	return nil
 }
 
 func sendReadHeader(stream grpc.ServerStreamingServer[pb.ReadResponse], attr fsops.Attr) error {

@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -43,6 +41,8 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 			ChunkBytes:   podapi.ChunkSize,
 			EditBytes:    fsops.MaxEditSize,
 			JournalBytes: proc.JournalSize,
+
+			StdinWindowBytes: podapi.StdinWindow,
 		},
 	}, nil
 }
@@ -69,8 +69,8 @@ func (s *agentService) Configure(_ context.Context, r *pb.ConfigureRequest) (*pb
 		return nil, err
 	}
 	workdir := string(r.Workdir)
-	if workdir != "" && !filepath.IsAbs(workdir) {
-		return nil, &fs.PathError{Op: "configure", Path: workdir, Err: fmt.Errorf("workdir is not absolute: %w", syscall.EINVAL)}
+	if err := checkWorkdir(workdir); err != nil {
+		return nil, &fs.PathError{Op: "configure", Path: workdir, Err: err}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,51 +81,22 @@ func (s *agentService) Configure(_ context.Context, r *pb.ConfigureRequest) (*pb
 	return &pb.ConfigureResponse{}, nil
 }
 
-// environment returns what a process gets: the agent's own environment, what
-// Configure set, and what the request adds; or only the last.
-func (a *Agent) environment(add []string, clear bool) ([]string, error) {
-	if err := checkEnv(add); err != nil {
-		return nil, err
+// checkWorkdir refuses what is no absolute path of a directory. An empty one is
+// none, which is fine.
+func checkWorkdir(dir string) error {
+	if dir == "" {
+		return nil
 	}
-	if clear {
-		return mergeEnv(add), nil
+	if !filepath.IsAbs(dir) {
+		return fmt.Errorf("workdir is not absolute: %w", syscall.EINVAL)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return mergeEnv(a.config.Env, a.env, add), nil
-}
-
-// checkEnv refuses what is not NAME=VALUE.
-func checkEnv(env []string) error {
-	for _, v := range env {
-		if i := strings.IndexByte(v, '='); i <= 0 {
-			return fmt.Errorf("environment %q is not NAME=VALUE: %w", v, syscall.EINVAL)
-		}
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = syscall.ENOTDIR
 	}
-	return nil
-}
-
-// mergeEnv joins environments; a later value of a name wins.
-func mergeEnv(envs ...[]string) []string {
-	last := map[string]string{}
-	for _, env := range envs {
-		for _, v := range env {
-			name, _, _ := strings.Cut(v, "=")
-			last[name] = v
-		}
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		err = pathErr.Err
 	}
-	merged := make([]string, 0, len(last))
-	for _, v := range last {
-		merged = append(merged, v)
-	}
-	slices.Sort(merged)
-	return merged
-}
-
-func toStrings(values [][]byte) []string {
-	out := make([]string, len(values))
-	for i, b := range values {
-		out[i] = string(b)
-	}
-	return out
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
@@ -34,16 +35,25 @@ func TestConfigureSetsEnvironmentAndWorkdir(t *testing.T) {
 	if info, err := c.Info(t.Context()); err != nil || info.Workdir != sub || info.Version != "test" || info.BootID == "" {
 		t.Errorf("%+v, %v", info, err)
 	}
-	for _, bad := range []podapi.Config{{Env: []string{"x"}}, {Workdir: "relative"}} {
+	for _, bad := range []podapi.Config{{Env: []string{"x"}}, {Env: []string{"A=\x00"}}, {Workdir: "relative"}, {Workdir: "/\x00"}} {
 		if err := c.Configure(t.Context(), bad); !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("%+v: %v", bad, err)
 		}
+	}
+	if err := c.Configure(t.Context(), podapi.Config{Workdir: "/etc/passwd"}); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("a file as workdir: %v", err)
 	}
 }
 
 func TestInfoKnowsIdleness(t *testing.T) {
 	_, socket := serveTest(t, nil)
 	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+	if err := c.Healthy(t.Context()); err != nil { // which is no activity
+		t.Fatal(err)
+	}
+	if info, err := c.Info(t.Context()); err != nil || info.Idle <= 0 || info.Idle > time.Hour {
+		t.Errorf("a new agent is idle for %v, %v", info.Idle, err)
+	}
 	cmd := c.Command(t.Context(), "cat")
 	in, err := cmd.StdinPipe()
 	if err != nil {

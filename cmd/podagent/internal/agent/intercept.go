@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"sync"
-	"time"
+	"strings"
 
 	"google.golang.org/grpc"
 
@@ -29,16 +28,30 @@ var procErrors = []struct{ from, to error }{
 func status(err error) error {
 	for _, m := range procErrors {
 		if errors.Is(err, m.from) {
-			err = fmt.Errorf("%w: %w", m.to, err)
+			err = &renamedError{error: err, is: m.to}
 			break
 		}
 	}
-	return podapi.Status(err)
+	return podapi.ToStatus(err)
+}
+
+// A renamedError keeps its words, and is also another error.
+type renamedError struct {
+	error
+	is error
+}
+
+func (e *renamedError) Unwrap() []error { return []error{e.error, e.is} }
+
+// asksOnly reports whether a method only asks how the agent is, which is no
+// activity.
+func asksOnly(method string) bool {
+	return method == pb.Agent_Info_FullMethodName || strings.HasPrefix(method, "/grpc.health.v1.")
 }
 
 // unary is around every unary handler: activity, panics, errors.
 func (a *Agent) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (response any, err error) {
-	if info.FullMethod != pb.Agent_Info_FullMethodName {
+	if !asksOnly(info.FullMethod) {
 		defer a.activity.begin()()
 	}
 	defer a.recovered(info.FullMethod, &err)
@@ -48,7 +61,9 @@ func (a *Agent) unary(ctx context.Context, request any, info *grpc.UnaryServerIn
 
 // stream is around every streaming handler: activity, panics, errors.
 func (a *Agent) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
-	defer a.activity.begin()()
+	if !asksOnly(info.FullMethod) {
+		defer a.activity.begin()()
+	}
 	defer a.recovered(info.FullMethod, &err)
 	return a.logged(info.FullMethod, handler(service, stream))
 }
@@ -67,31 +82,4 @@ func (a *Agent) recovered(method string, err *error) {
 		a.log.Error("handler panicked", "method", method, "panic", v, "stack", string(debug.Stack()))
 		*err = status(fmt.Errorf("internal error in %s: %v", method, v))
 	}
-}
-
-// activity knows how long the agent has had no call.
-type activity struct {
-	mu      sync.Mutex
-	calls   int
-	lastEnd time.Time
-}
-
-// begin notes a call, and returns what notes its end.
-func (a *activity) begin() (end func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.calls++
-	return func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.calls--
-		a.lastEnd = time.Now()
-	}
-}
-
-// idleSince returns when the last call ended, and whether none is under way.
-func (a *activity) idleSince() (time.Time, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.lastEnd, a.calls == 0
 }

@@ -103,7 +103,7 @@ func (s *filesService) Watch(r *pb.WatchRequest, stream grpc.ServerStreamingServ
 		if err != nil {
 			return orCause(ctx, err)
 		}
-		out := &pb.WatchEvent{Op: pb.WatchOp(event.Op), Path: []byte(event.Path), Time: event.Time.UnixNano()}
+		out := &pb.WatchEvent{Op: watchOps[event.Op], Path: []byte(event.Path), Time: event.Time.UnixNano()}
 		if err := stream.Send(&pb.WatchResponse{Kind: &pb.WatchResponse_Event{Event: out}}); err != nil {
 			return err
 		}

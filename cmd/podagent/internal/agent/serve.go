@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -15,15 +14,6 @@ import (
 
 	"github.com/podagent/podagent/pkg/podapi"
 )
-
-// stopGrace is how long calls that are under way may take after a shutdown
-// began: an upload of some hundred megabytes, within a pod's usual grace
-// period.
-const stopGrace = 5 * time.Second
-
-// connectTimeout is how long a caller may take from connecting to the end of
-// the handshake, so that one who says nothing costs nothing for long.
-const connectTimeout = 20 * time.Second
 
 // Config says how an agent serves.
 type Config struct {

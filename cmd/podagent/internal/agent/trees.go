@@ -20,7 +20,7 @@ func (s *filesService) Push(stream grpc.ClientStreamingServer[pb.PushRequest, pb
 		return errFirstMessage("a header")
 	}
 	content := &contentReader{next: func() ([]byte, *pb.Sum, error) { return nextPush(stream, message) }}
-	stats, err := s.fs.Extract(stream.Context(), string(h.Path), content, fsops.ExtractOptions{})
+	stats, err := s.fs.Extract(stream.Context(), string(h.Path), content, fsops.ExtractOptions{OutsideLinks: h.OutsideLinks})
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func BenchmarkOutputPipe(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{r}, make([]byte, ChunkSize))
+		io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{r}, make([]byte, chunkSize))
 		r.Close()
 		p.Wait()
 	}

@@ -6,7 +6,7 @@ import "sync"
 // which is silent holds none.
 type buffers struct{ pool sync.Pool }
 
-type chunk [ChunkSize]byte
+type chunk [chunkSize]byte
 
 func (b *buffers) get() *chunk {
 	if c, ok := b.pool.Get().(*chunk); ok {

@@ -43,7 +43,7 @@ func (s *Spec) shell() (*command, error) {
 	if err != nil {
 		return nil, s.startError(name, err)
 	}
-	if len(s.Script) <= InlineScript {
+	if len(s.Script) <= inlineScript {
 		return &command{file: file, argv: []string{name, "-c", s.Script}}, nil
 	}
 	script, err := scriptFile(s.Script)

@@ -194,8 +194,8 @@ func send(t testing.TB, path string) {
 // isAlive reports whether a process runs: a zombie that nobody has reaped yet
 // does not.
 func isAlive(pid int) bool {
-	m, ok := readMember(pid, make([]byte, statSize))
-	return ok && m.alive()
+	m, err := new(procfs).member(pid)
+	return err == nil && m.alive()
 }
 
 func eventually(t testing.TB, what string, cond func() bool) {

@@ -1,23 +1,21 @@
 package proc
 
 // journal keeps the newest bytes of one output under their offsets from its
-// start. It grows as needed up to its limit; then the oldest bytes go. It is
-// guarded by the mutex of its owner.
+// start, as many as its ring holds. It is guarded by the mutex of its owner,
+// who also decides on the size of the ring.
 type journal struct {
-	limit int
 	// The byte at offset o, for start <= o < end, is ring[o % len(ring)].
 	ring       []byte
 	start, end int64
 }
 
-// append adds b, and drops what the limit leaves no room for.
+// append adds b, and drops what the ring has no room for.
 func (j *journal) append(b []byte) {
-	if skip := len(b) - j.limit; skip > 0 {
+	if skip := len(b) - len(j.ring); skip > 0 {
 		j.end += int64(skip)
 		j.start = j.end
 		b = b[skip:]
 	}
-	j.grow(min(j.held()+len(b), j.limit))
 	for len(b) > 0 {
 		n := copy(j.ring[j.end%int64(len(j.ring)):], b)
 		j.end += int64(n)
@@ -50,17 +48,23 @@ func (j *journal) run(off int64) []byte {
 	return j.ring[i:min(int64(len(j.ring)), i+j.end-off)]
 }
 
-func (j *journal) grow(need int) {
-	if need <= len(j.ring) {
-		return
-	}
+// sizeFor is the size that the ring should have to hold so many bytes. It
+// never gets smaller, and doubles, so that bytes are rarely moved.
+func (j *journal) sizeFor(need int) int {
 	size := max(len(j.ring), journalStart)
 	for size < need {
 		size *= 2
 	}
-	ring := make([]byte, min(size, j.limit))
+	return size
+}
+
+// resize gives the ring a size, and drops the oldest bytes that it cannot hold
+// any more.
+func (j *journal) resize(size int) {
+	ring := make([]byte, size)
+	j.start = max(j.start, j.end-int64(size))
 	for off := j.start; off < j.end; {
-		off += int64(copy(ring[off%int64(len(ring)):], j.run(off)))
+		off += int64(copy(ring[off%int64(size):], j.run(off)))
 	}
 	j.ring = ring
 }

@@ -18,7 +18,7 @@ func (m *Manager) launch(spec *Spec) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
 	}
-	out, err := newOutput(&m.lim, m.buffers, std)
+	out, err := newOutput(&m.lim, m.buffers, m.budget, std)
 	if err != nil {
 		std.close()
 		return nil, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
@@ -34,7 +34,7 @@ func (m *Manager) launch(spec *Spec) (*Process, error) {
 		id: spec.ID, pid: c.proc.Pid, argv: append([]string(nil), spec.Argv...), script: spec.Script,
 		started: begun, timeout: spec.Timeout,
 		lim: &m.lim, log: m.log, ended: m.processEnded,
-		child: c, in: newInput(std.stdin), out: out,
+		child: c, proc: m.proc, in: newInput(std.stdin), out: out,
 		gone: make(chan struct{}), done: make(chan struct{}),
 	}, nil
 }

@@ -14,17 +14,20 @@ import (
 )
 
 // Manager starts processes and keeps them until they are forgotten: the oldest
-// of those that ended, when there are more than [KeptProcesses] or it ended
-// more than [Retention] ago. Its methods may be called concurrently.
+// of those that ended, when there are more than keptProcesses or it ended
+// more than retention ago. Its methods may be called concurrently.
 type Manager struct {
 	log     *slog.Logger
 	lim     limits
 	buffers *buffers
+	proc    *procfs
+	budget  *budget
 
 	mu      sync.Mutex
 	entries map[string]*entry
 	running int
-	// lastEnd is when a process last ended.
+	// lastEnd is when a process last ended; before that, when the manager was
+	// made.
 	lastEnd time.Time
 	closing bool
 	// starts counts the starts under way.
@@ -50,12 +53,18 @@ func NewManager(log *slog.Logger) *Manager {
 		log = slog.New(slog.DiscardHandler)
 	}
 	closeOnExec()
-	return &Manager{
+	proc := &procfs{}
+	proc.replenish()
+	m := &Manager{
 		log:     log,
 		lim:     defaultLimits(),
 		buffers: &buffers{},
+		proc:    proc,
 		entries: map[string]*entry{},
+		lastEnd: time.Now(),
 	}
+	m.budget = &budget{lim: &m.lim, journals: m.journals, again: map[bool]time.Time{}}
+	return m
 }
 
 // Start starts a process. If one with the same id and an equal spec was
@@ -163,6 +172,20 @@ func (m *Manager) processes() []*Process {
 	return all
 }
 
+// journals are the outputs of the ended processes, the one that ended first at
+// the front, and those of all.
+func (m *Manager) journals() (ended, all []*output) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.kept.ended {
+		ended = append(ended, p.out)
+	}
+	for _, p := range m.processes() {
+		all = append(all, p.out)
+	}
+	return ended, all
+}
+
 // Forget drops the output and the status of an ended process. A process that
 // runs is [syscall.EBUSY], one that is not known [fs.ErrNotExist]. Descendants
 // that outlived the process are not touched.
@@ -188,7 +211,7 @@ func (m *Manager) Running() int {
 }
 
 // LastActive is when a process last ran: now while one does, else when the
-// last one ended. It is zero if there never was one.
+// last one ended. If there never was one it is when the manager was made.
 func (m *Manager) LastActive() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()

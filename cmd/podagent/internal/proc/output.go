@@ -10,11 +10,12 @@ import (
 // output is both outputs of one process, those who read them, and the end.
 //
 // The pace: while there is a reader, an output stops being taken from its pipe
-// when the slowest reader has JournalSize-Replay bytes left to take, so that
-// the process waits as it would for a full pipe.
+// when the slowest reader has as much left to take as the output may be ahead,
+// so that the process waits as it would for a full pipe.
 type output struct {
-	lim  *limits
-	pool *buffers
+	lim    *limits
+	pool   *buffers
+	budget *budget
 
 	mu      sync.Mutex
 	streams [2]*stream
@@ -22,6 +23,8 @@ type output struct {
 	leases  []lease
 	// end is set when both streams are complete.
 	end *ending
+	// forgotten says that the journals are in no account any more.
+	forgotten bool
 }
 
 // ending is the result of a process: its status, or why that is not known.
@@ -30,8 +33,8 @@ type ending struct {
 	err    error
 }
 
-func newOutput(lim *limits, pool *buffers, std *stdio) (*output, error) {
-	o := &output{lim: lim, pool: pool, readers: map[*reader]struct{}{}}
+func newOutput(lim *limits, pool *buffers, budget *budget, std *stdio) (*output, error) {
+	o := &output{lim: lim, pool: pool, budget: budget, readers: map[*reader]struct{}{}}
 	for i, file := range []*os.File{std.stdout, std.stderr} {
 		src, err := newSource(file, pool)
 		if err != nil {
@@ -55,7 +58,7 @@ func (o *output) room(i int) int {
 	if low == math.MaxInt64 {
 		return math.MaxInt
 	}
-	return int(max(0, low+unread-o.streams[i].journal.end))
+	return int(max(0, low+int64(o.streams[i].ahead)-o.streams[i].journal.end))
 }
 
 // heldUntil is when the first of those who hold stream i up has had its time.
@@ -63,7 +66,7 @@ func (o *output) room(i int) int {
 func (o *output) heldUntil(i int) time.Time {
 	var first time.Time
 	consider := func(at int64, until time.Time) {
-		if at+unread > o.streams[i].journal.end || until.IsZero() {
+		if at+int64(o.streams[i].ahead) > o.streams[i].journal.end || until.IsZero() {
 			return
 		}
 		if first.IsZero() || until.Before(first) {
@@ -112,28 +115,6 @@ func (o *output) sizes() (stdout, stderr int64, open bool) {
 	defer o.mu.Unlock()
 	a, b := o.streams[0], o.streams[1]
 	return a.journal.end, b.journal.end, a.open || b.open
-}
-
-// weight is the memory that the journals take.
-func (o *output) weight() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.streams[0].journal.ring) + len(o.streams[1].journal.ring)
-}
-
-// drop gives up the journals of an ended process, unless a reader is still at
-// them and force is false. It reports whether it did.
-func (o *output) drop(now time.Time, force bool) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.expire(now, func([2]int64) bool { return true })
-	if len(o.readers)+len(o.leases) > 0 && !force {
-		return false
-	}
-	for _, s := range o.streams {
-		s.journal.drop()
-	}
-	return true
 }
 
 func (o *output) wakeReaders() {

@@ -78,7 +78,7 @@ func (s *stdio) close() {
 // it to a user who has many large pipes.
 func enlarge(f *os.File) {
 	if raw, err := f.SyscallConn(); err == nil {
-		raw.Control(func(fd uintptr) { unix.FcntlInt(fd, unix.F_SETPIPE_SZ, PipeSize) })
+		raw.Control(func(fd uintptr) { unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })
 	}
 }
 

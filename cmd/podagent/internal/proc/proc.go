@@ -7,10 +7,10 @@
 // ([Status]), never an error.
 //
 // Each process leads a session of its own and carries a marker in its
-// environment ([MarkerEnv]), by which [Process.Signal] and timeouts also find
-// descendants that left its process group.
+// environment (PODAGENT_EXEC_ID), by which [Process.Signal] and timeouts also
+// find descendants that left its process group.
 //
-// An output is what arrived until the process ended and its drain ([Drain])
+// An output is what arrived until the process ended and its drain (drainTime)
 // was over. A descendant that outlives the process may go on writing: that is
 // read, so that it does not get SIGPIPE, and discarded.
 //
@@ -18,13 +18,14 @@
 package proc
 
 import (
+	"crypto/sha256"
 	"errors"
 	"time"
 )
 
-// MarkerEnv is the environment variable that holds the exec id in every
+// markerEnv is the environment variable that holds the exec id in every
 // process that was started for it, and in its descendants.
-const MarkerEnv = "PODAGENT_EXEC_ID"
+const markerEnv = "PODAGENT_EXEC_ID"
 
 var (
 	// ErrConflict says that the exec id is taken by a process with another
@@ -33,7 +34,7 @@ var (
 	// ErrStdinClosed says that standard input was closed, or never open.
 	ErrStdinClosed = errors.New("standard input is closed")
 	// ErrStalled says that a reader was detached because it took nothing for
-	// [StallLimit] and held up the process. It can attach again, by offset.
+	// stallLimit and held up the process. It can attach again, by offset.
 	ErrStalled = errors.New("reader was detached: it took no output for too long")
 	// ErrTooOld says that an exec id cannot be started, because its process
 	// may have run before and been forgotten since.
@@ -61,6 +62,11 @@ type Spec struct {
 	Stdin bool
 	// Timeout ends the process after so long; 0 means never.
 	Timeout time.Duration
+	// Digest identifies what the caller asked for, before defaults that may
+	// change between a start and its repetition (the environment, the
+	// directory) were filled in. It decides whether two specs are equal. Zero
+	// means that the spec itself does.
+	Digest [sha256.Size]byte
 }
 
 // Reason says why a process ended.

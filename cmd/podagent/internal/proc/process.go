@@ -21,6 +21,7 @@ type Process struct {
 	log   *slog.Logger
 	ended func(*Process)
 	child *child
+	proc  *procfs
 	in    *input
 	out   *output
 
@@ -38,8 +39,8 @@ type Process struct {
 	// when there are none. New ones are taken only before exited is set.
 	pins sync.WaitGroup
 
-	// Guarded by the Manager: what the process weighs once it has ended.
-	journalWeight, commandWeight int
+	// Guarded by the Manager: what the command weighs once it has ended.
+	commandWeight int
 }
 
 // ID returns the exec id.
@@ -49,7 +50,7 @@ func (p *Process) ID() string { return p.id }
 func (p *Process) PID() int { return p.pid }
 
 // Wait waits until the process has ended and its output is complete. It does
-// not take output: see [AttachGrace] for how long the process then waits for a
+// not take output: see attachGrace for how long the process then waits for a
 // reader. Its error is that of ctx, or says why the status is not known.
 func (p *Process) Wait(ctx context.Context) (Status, error) {
 	select {

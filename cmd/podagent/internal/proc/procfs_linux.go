@@ -3,8 +3,11 @@ package proc
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
+	"slices"
 	"strconv"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,48 +26,172 @@ type member struct {
 // alive is false for a zombie, which only waits to be reaped.
 func (m member) alive() bool { return m.state != 'Z' && m.state != 'X' }
 
+// procfs reads /proc. It keeps a descriptor in reserve, so that processes can
+// be found, and ended, also when the agent has no descriptor left.
+type procfs struct {
+	mu sync.Mutex
+	// spare is the reserve; 0, which the runtime holds open, means none.
+	spare int
+}
+
+// replenish takes the spare descriptor where there is none.
+func (fs *procfs) replenish() {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.refill()
+}
+
+// refill is replenish for those who hold the lock.
+func (fs *procfs) refill() {
+	if fs.spare != 0 {
+		return
+	}
+	if fd, err := openProc("/proc"); err == nil {
+		fs.spare = fd
+	}
+}
+
+// close gives the spare descriptor back.
+func (fs *procfs) close() {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if fs.spare != 0 {
+		unix.Close(fs.spare)
+		fs.spare = 0
+	}
+}
+
+// with opens a file for the time of read.
+func (fs *procfs) with(path string, read func(fd int) error) error {
+	fd, err := openProc(path)
+	if starved(err) {
+		return fs.withSpare(path, read)
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return read(fd)
+}
+
+// withSpare opens a file in the place of the spare descriptor. The file stays
+// open, so that nobody else takes the place.
+func (fs *procfs) withSpare(path string, read func(fd int) error) error {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if fs.spare != 0 {
+		unix.Close(fs.spare)
+		fs.spare = 0
+	}
+	fd, err := openProc(path)
+	if err != nil {
+		fs.refill()
+		return err
+	}
+	fs.spare = fd
+	return read(fd)
+}
+
+func openProc(path string) (int, error) {
+	for {
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if !errors.Is(err, unix.EINTR) {
+			return fd, err
+		}
+	}
+}
+
+// starved reports whether an error tells of the agent's or the machine's
+// resources, and nothing of the process that was asked for.
+func starved(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+}
+
+// pids lists the processes.
+func (fs *procfs) pids() ([]int, error) {
+	var pids []int
+	err := fs.with("/proc", func(fd int) error {
+		buf := make([]byte, direntSize)
+		for {
+			n, err := unix.ReadDirent(fd, buf)
+			if n <= 0 || err != nil {
+				return err
+			}
+			_, _, names := unix.ParseDirent(buf[:n], -1, nil)
+			for _, name := range names {
+				if pid, err := strconv.Atoi(name); err == nil {
+					pids = append(pids, pid)
+				}
+			}
+		}
+	})
+	return pids, err
+}
+
 // snapshot is the processes of one scan of /proc, besides this one and PID 1.
 type snapshot struct {
+	fs     *procfs
 	listed map[int]bool
 	alive  []member
-	buf    []byte
 }
 
 // extend lists /proc and reads the processes that were not listed before. It
 // reports whether there were any: while it looked at one, that one may have
-// started another.
-func (s *snapshot) extend() (bool, error) {
-	dir, err := os.Open("/proc")
+// started another. After an error more of them may exist than it saw.
+func (s *snapshot) extend() (fresh bool, err error) {
+	pids, err := s.fs.pids()
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("cannot list the processes: %w", err)
 	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return false, err
-	}
-	fresh := false
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil || pid <= 1 || pid == os.Getpid() || s.listed[pid] {
+	for _, pid := range pids {
+		if pid <= 1 || pid == os.Getpid() || s.listed[pid] {
 			continue
+		}
+		m, err := s.fs.lookAt(pid)
+		if starved(err) {
+			return fresh, fmt.Errorf("cannot look at process %d: %w", pid, err)
 		}
 		s.listed[pid] = true
 		fresh = true
-		if m, ok := readMember(pid, s.buf); ok && m.alive() {
-			m.exec = markerOf(pid)
+		if err == nil && m.alive() {
 			s.alive = append(s.alive, m)
 		}
 	}
 	return fresh, nil
 }
 
-func readMember(pid int, buf []byte) (member, bool) {
-	n, err := readProc(pid, "stat", buf)
-	if err != nil {
-		return member{}, false
+// lookAt returns a process with its marker.
+func (fs *procfs) lookAt(pid int) (member, error) {
+	m, err := fs.member(pid)
+	if err != nil || !m.alive() {
+		return m, err
 	}
-	return parseStat(pid, buf[:n])
+	m.exec, err = fs.marker(pid)
+	if starved(err) {
+		return m, err
+	}
+	return m, nil // a process that hides its environment is one without a marker
+}
+
+// member returns a process, without its marker.
+func (fs *procfs) member(pid int) (m member, err error) {
+	err = fs.with(procPath(pid, "stat"), func(fd int) error {
+		buf := make([]byte, statSize)
+		n, err := readRetry(fd, buf)
+		if err != nil {
+			return err
+		}
+		ok := false
+		if m, ok = parseStat(pid, buf[:n]); !ok {
+			return fmt.Errorf("cannot read the state of process %d: %w", pid, unix.EINVAL)
+		}
+		return nil
+	})
+	return m, err
+}
+
+func procPath(pid int, file string) string {
+	return "/proc/" + strconv.Itoa(pid) + "/" + file
 }
 
 // parseStat reads the fields of /proc/PID/stat (proc_pid_stat(5)). The second,
@@ -89,65 +216,30 @@ func parseStat(pid int, stat []byte) (member, bool) {
 	return m, err == nil
 }
 
-// markerOf returns the exec id in the environment that a process was started
+// marker returns the exec id in the environment that a process was started
 // with, or "".
-func markerOf(pid int) string {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return ""
-	}
-	for v := range bytes.SplitSeq(env, []byte{0}) {
-		if id, ok := bytes.CutPrefix(v, []byte(MarkerEnv+"=")); ok {
-			return string(id)
+func (fs *procfs) marker(pid int) (id string, err error) {
+	err = fs.with(procPath(pid, "environ"), func(fd int) error {
+		env, err := readAll(fd)
+		for v := range bytes.SplitSeq(env, []byte{0}) {
+			if v, ok := bytes.CutPrefix(v, []byte(markerEnv+"=")); ok {
+				id = string(v)
+				return nil
+			}
 		}
-	}
-	return ""
+		return err
+	})
+	return id, err
 }
 
-func readProc(pid int, file string, buf []byte) (int, error) {
-	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/"+file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return 0, err
+func readAll(fd int) ([]byte, error) {
+	b := make([]byte, 0, statSize)
+	for {
+		b = slices.Grow(b, statSize)
+		n, err := readRetry(fd, b[len(b):cap(b)])
+		if n <= 0 || err != nil {
+			return b, err
+		}
+		b = b[:len(b)+n]
 	}
-	defer unix.Close(fd)
-	return readRetry(fd, buf)
-}
-
-// same reports whether the process is still the one that was seen.
-func (m member) same() bool {
-	now, ok := readMember(m.pid, make([]byte, statSize))
-	return ok && now.start == m.start
-}
-
-// signal sends sig to the process that was seen, and never to another that got
-// its pid since. It is no error if the process is gone.
-func (m member) signal(sig unix.Signal) error {
-	fd, err := unix.PidfdOpen(m.pid, 0)
-	if errors.Is(err, unix.ENOSYS) {
-		return m.signalByPid(sig)
-	}
-	if err != nil {
-		return ignoreGone(err)
-	}
-	defer unix.Close(fd)
-	if !m.same() {
-		return nil
-	}
-	return ignoreGone(unix.PidfdSendSignal(fd, sig, nil, 0))
-}
-
-// signalByPid is for kernels without pidfds: the pid could still be given away
-// between the look and the signal.
-func (m member) signalByPid(sig unix.Signal) error {
-	if !m.same() {
-		return nil
-	}
-	return ignoreGone(unix.Kill(m.pid, sig))
-}
-
-func ignoreGone(err error) error {
-	if errors.Is(err, unix.ESRCH) {
-		return nil
-	}
-	return err
 }

@@ -48,8 +48,8 @@ type lease struct {
 //
 // Several readers may be attached at once. While one is, a full journal makes
 // the process wait; the slowest reader sets the pace, and one that takes
-// nothing for [StallLimit] while it holds the process up gets [ErrStalled]. A
-// reader that leaves before the Status keeps its place for [AttachGrace], and
+// nothing for stallLimit while it holds the process up gets [ErrStalled]. A
+// reader that leaves before the Status keeps its place for attachGrace, and
 // the next one at about the same offsets takes that over.
 //
 // The iteration also ends with the error of ctx, with [syscall.EINVAL] at an
@@ -173,7 +173,7 @@ func (o *output) redeem(at [2]int64) {
 	o.leases = kept
 	for i, l := range o.leases {
 		a, b := l.at[0]-at[0], l.at[1]-at[1]
-		if a < 0 || b < 0 || a > Replay || b > Replay {
+		if a < 0 || b < 0 || a > replay || b > replay {
 			continue
 		}
 		if best < 0 || a+b < bestAhead {

@@ -9,9 +9,9 @@ import (
 type kept struct {
 	// ended holds the one that ended first at the front.
 	ended []keptProcess
-	// journals and commands are what they weigh together, in bytes.
-	journals, commands int
-	graves             tombstones
+	// commands is what their commands weigh together, in bytes.
+	commands int
+	graves   tombstones
 	// timer forgets the oldest when nothing else happens.
 	timer *time.Timer
 }
@@ -38,14 +38,10 @@ func (m *Manager) processEnded(p *Process) {
 	defer m.mu.Unlock()
 	m.running--
 	m.lastEnd = now
-	p.journalWeight = p.out.weight()
 	p.commandWeight = p.commandSize()
-	m.kept.journals += p.journalWeight
 	m.kept.commands += p.commandWeight
 	m.kept.ended = append(m.kept.ended, keptProcess{p, now})
 	m.sweep(now)
-	m.dropJournals(now, m.lim.keptBytes, false)
-	m.dropJournals(now, m.lim.keptHard, true)
 }
 
 func (p *Process) commandSize() int {
@@ -63,7 +59,7 @@ func (m *Manager) sweep(now time.Time) {
 	for len(k.ended) > 0 {
 		oldest := k.ended[0]
 		young := now.Sub(oldest.at) < m.lim.retention
-		if young && len(k.ended) <= m.lim.kept && k.commands <= m.lim.keptBytes {
+		if young && len(k.ended) <= m.lim.kept && k.commands <= m.lim.keptCommands {
 			break
 		}
 		m.forget(oldest.Process, now)
@@ -90,23 +86,8 @@ func (m *Manager) forget(p *Process, now time.Time) {
 	k := &m.kept
 	i := slices.IndexFunc(k.ended, func(e keptProcess) bool { return e.Process == p })
 	k.ended = slices.Delete(k.ended, i, i+1)
-	k.journals -= p.journalWeight
+	p.out.forget()
 	k.commands -= p.commandWeight
 	m.graves().bury(m.entries[p.id].uuid, now)
 	delete(m.entries, p.id)
-}
-
-// dropJournals drops the oldest journals until the rest weighs no more than
-// limit. The processes' ends stay known, and what was dropped is told to later
-// readers as omitted.
-func (m *Manager) dropJournals(now time.Time, limit int, force bool) {
-	for _, p := range m.kept.ended {
-		if m.kept.journals <= limit {
-			return
-		}
-		if p.journalWeight > 0 && p.out.drop(now, force) {
-			m.kept.journals -= p.journalWeight
-			p.journalWeight = 0
-		}
-	}
 }

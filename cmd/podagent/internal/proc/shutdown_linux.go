@@ -7,9 +7,9 @@ import (
 
 // Shutdown refuses new starts ([ErrShutdown]) and ends all processes with
 // their descendants, also those that outlived their process: SIGTERM, SIGKILL
-// after [KillGrace] or when ctx ends, whichever is first. It returns when all
+// after killGrace or when ctx ends, whichever is first. It returns when all
 // have ended and their output is complete; after the end of ctx it waits for
-// that no longer than [KillGrace].
+// that no longer than killGrace.
 func (m *Manager) Shutdown(ctx context.Context) {
 	running := m.close()
 	t, unpin := m.allTrees(running)
@@ -19,9 +19,12 @@ func (m *Manager) Shutdown(ctx context.Context) {
 	grace, cancel := context.WithTimeout(ctx, m.lim.killGrace)
 	awaitAll(grace, running, func(p *Process) chan struct{} { return p.gone })
 	cancel()
-	t.kill()
+	if err := t.kill(); err != nil {
+		m.log.Error("cannot end all processes", "error", err)
+	}
 	unpin()
 	m.awaitDone(ctx, running)
+	m.proc.close()
 }
 
 // close refuses new starts, and returns the processes that run.
@@ -42,7 +45,7 @@ func (m *Manager) close() []*Process {
 // allTrees is the trees of all processes. Those that still run are pinned;
 // of the others only the marker is left to tell their descendants by.
 func (m *Manager) allTrees(all []*Process) (t *tree, unpin func()) {
-	t = newTree(m.log)
+	t = newTree(m.proc, m.log)
 	var pinned []*Process
 	for _, p := range all {
 		t.ids[p.id] = true

@@ -70,6 +70,9 @@ func parseID(s string) (uuid.UUID, error) {
 // digest stands for the spec in comparisons, so that a long environment need
 // not be kept.
 func (s *Spec) digest() [sha256.Size]byte {
+	if s.Digest != [sha256.Size]byte{} {
+		return s.Digest
+	}
 	h := sha256.New()
 	number := func(n uint64) {
 		h.Write(binary.LittleEndian.AppendUint64(nil, n))
@@ -92,9 +95,9 @@ func (s *Spec) digest() [sha256.Size]byte {
 // comes first so that a scan of /proc finds it soon.
 func (s *Spec) environ() []string {
 	env := make([]string, 1, len(s.Env)+1)
-	env[0] = MarkerEnv + "=" + s.ID
+	env[0] = markerEnv + "=" + s.ID
 	for _, v := range s.Env {
-		if !strings.HasPrefix(v, MarkerEnv+"=") {
+		if !strings.HasPrefix(v, markerEnv+"=") {
 			env = append(env, v)
 		}
 	}

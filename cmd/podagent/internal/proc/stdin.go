@@ -58,6 +58,12 @@ func (p *Process) WriteStdin(ctx context.Context, offset int64, data []byte) (ne
 // again, or where it was never open, does nothing.
 func (p *Process) CloseStdin() error { return p.in.close() }
 
+// StdinAccepted returns the number of bytes of standard input that were
+// accepted so far. It never blocks. Bytes of a [Process.WriteStdin] under way
+// count when that returns: to write them again from here on is safe, as those
+// that it did get in are skipped.
+func (p *Process) StdinAccepted() int64 { return p.in.next() }
+
 func (in *input) next() int64 {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -72,7 +78,7 @@ func (in *input) write(ctx context.Context, b []byte) error {
 	if f == nil {
 		return ErrStdinClosed
 	}
-	if len(b) > ChunkSize && !in.wide {
+	if len(b) > chunkSize && !in.wide {
 		in.wide = true
 		enlarge(f)
 	}

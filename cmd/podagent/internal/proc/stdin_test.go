@@ -118,6 +118,9 @@ func TestStdinOfAProcessThatDoesNotRead(t *testing.T) {
 		answers <- answer{next, err}
 	}()
 	eventually(t, "a blocked write", p.in.blocked)
+	if n := p.StdinAccepted(); n < 0 || n >= 8<<20 {
+		t.Errorf("%d bytes were accepted", n)
+	}
 	send(t, gate)
 	if a := <-answers; !errors.Is(a.err, ErrStdinClosed) || a.next >= 8<<20 {
 		t.Errorf("got %d, %v", a.next, a.err)

@@ -23,6 +23,9 @@ type stream struct {
 
 	// Guarded by out.mu.
 	journal journal
+	// ahead is how far the journal may be ahead of its slowest reader, in
+	// bytes.
+	ahead int
 	// open says that a descendant held the pipe open when the stream was
 	// complete.
 	open bool
@@ -37,7 +40,7 @@ func newStream(o *output, index int, src *source) *stream {
 		source:   src,
 		complete: make(chan struct{}),
 		space:    make(chan struct{}, 1),
-		journal:  journal{limit: JournalSize},
+		ahead:    unread,
 	}
 }
 
@@ -76,7 +79,7 @@ func (s *stream) append(b []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for len(b) > 0 {
-		n := min(len(b), o.room(s.index))
+		n := s.room(len(b))
 		if n == 0 {
 			s.awaitSpace()
 			continue
@@ -98,7 +101,7 @@ func (s *stream) awaitSpace() {
 	o.mu.Lock()
 	now := time.Now()
 	o.expire(now, func(at [2]int64) bool {
-		return at[s.index]+unread <= s.journal.end
+		return at[s.index]+int64(s.ahead) <= s.journal.end
 	})
 	s.drain.pause(s.exited, begun, now)
 }
@@ -151,7 +154,7 @@ func (s *stream) drained() bool {
 // own: they are waited for however slow the readers are. After those, time
 // runs only while no reader holds the pump up, so that a pipeline's last
 // command can finish; but then a descendant that never stops writing may add
-// no more than DrainBytes.
+// no more than drainBytes.
 type drain struct {
 	counted bool
 	// owned is the offset up to which the bytes are the process's own.
@@ -182,7 +185,7 @@ func (d *drain) left(exited time.Time, end int64, limit time.Duration, pending f
 		return limit, false
 	}
 	elapsed := time.Since(exited)
-	endless := elapsed >= limit && end >= d.owned+DrainBytes
+	endless := elapsed >= limit && end >= d.owned+drainBytes
 	left := limit - (elapsed - d.paused)
 	return left, left <= 0 || endless
 }

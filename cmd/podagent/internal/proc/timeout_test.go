@@ -151,8 +151,8 @@ func TestKillOutrunsATreeThatForks(t *testing.T) {
 	if err := p.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if found := p.tree().members(func(member) {}); len(found) > 0 {
-		t.Errorf("alive: %+v", found)
+	if found, err := p.tree().members(func(member) {}); len(found) > 0 || err != nil {
+		t.Errorf("alive: %+v, %v", found, err)
 	}
 	finish(t, p)
 }
@@ -218,15 +218,15 @@ func TestStatWithParenthesesAndSpacesInTheName(t *testing.T) {
 func TestSignalSparesAPidThatWasReused(t *testing.T) {
 	m := newManager(t)
 	p := start(t, m, Spec{ID: newID(t), Argv: []string{"cat"}, Dir: "/", Env: []string{testPath}, Stdin: true})
-	seen, ok := readMember(p.PID(), make([]byte, statSize))
-	if !ok {
-		t.Fatal("it is not in /proc")
-	}
-	seen.start--
-	if err := seen.signal(syscall.SIGKILL); err != nil {
+	seen, err := m.proc.member(p.PID())
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := seen.signalByPid(syscall.SIGKILL); err != nil {
+	seen.start--
+	if err := m.proc.signal(seen, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.proc.signalByPid(seen, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	p.CloseStdin()

@@ -1,13 +1,18 @@
 package proc
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"log/slog"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// errTreeLeft says that a kill gave up.
+var errTreeLeft = errors.New("some descendants do not end")
 
 // tree names the processes that belong to one or more execs, wherever they
 // went: those in the session or the group of a leader, those with the marker
@@ -22,34 +27,34 @@ type tree struct {
 	// seen are the members of earlier scans by their start: they belong to the
 	// tree though the parent that showed it is gone.
 	seen map[int]uint64
+	fs   *procfs
 	log  *slog.Logger
 }
 
-func newTree(log *slog.Logger) *tree {
-	return &tree{leaders: map[int]bool{}, ids: map[string]bool{}, seen: map[int]uint64{}, log: log}
+func newTree(fs *procfs, log *slog.Logger) *tree {
+	return &tree{leaders: map[int]bool{}, ids: map[string]bool{}, seen: map[int]uint64{}, fs: fs, log: log}
 }
 
 // members scans /proc. It calls found for each member as soon as it sees it,
-// and looks again for those that were started meanwhile.
-func (t *tree) members(found func(member)) []member {
-	snap := snapshot{listed: map[int]bool{}, buf: make([]byte, statSize)}
+// and looks again for those that were started meanwhile. With an error there
+// may be more than it returns.
+func (t *tree) members(found func(member)) ([]member, error) {
+	t.fs.replenish()
+	snap := snapshot{fs: t.fs, listed: map[int]bool{}}
 	in := make(map[int]bool)
 	var members []member
-	for range ScanPasses {
+	for range scanPasses {
 		fresh, err := snap.extend()
-		if err != nil {
-			t.log.Error("cannot look for processes", "error", err)
-		}
-		if !fresh {
-			break
-		}
 		for _, m := range t.grow(snap.alive, in) {
 			t.seen[m.pid] = m.start
 			members = append(members, m)
 			found(m)
 		}
+		if !fresh || err != nil {
+			return members, err
+		}
 	}
-	return members
+	return members, nil
 }
 
 // grow adds to in the members that it lacks, and returns them.
@@ -76,50 +81,46 @@ func (t *tree) holds(m member) bool {
 		seen && start == m.start || t.ids[m.exec]
 }
 
-// signal sends sig to the groups of the leaders, and then to those who left
-// them. These are looked for first: when the signal has ended their parents,
-// it can no longer be seen whose they are.
-func (t *tree) signal(sig syscall.Signal) error {
-	members := t.members(func(member) {})
+// signalGroups sends sig to the groups of the leaders, which takes neither a
+// scan nor a descriptor.
+func (t *tree) signalGroups(sig syscall.Signal) error {
 	var first error
 	for pid := range t.leaders {
 		if err := ignoreGone(unix.Kill(-pid, sig)); err != nil && first == nil {
 			first = err
 		}
 	}
+	return first
+}
+
+// signal sends sig to the groups of the leaders, and then to those who left
+// them. These are looked for first: when the signal has ended their parents,
+// it can no longer be seen whose they are. A scan that failed is an error.
+func (t *tree) signal(sig syscall.Signal) error {
+	members, failed := t.members(func(member) {})
+	first := t.signalGroups(sig)
 	for _, m := range members {
 		if t.leaders[m.group] {
 			continue
 		}
-		if err := m.signal(sig); err != nil {
+		if err := t.fs.signal(m, sig); err != nil {
 			t.log.Warn("cannot signal a descendant", "pid", m.pid, "signal", int(sig), "error", err)
 		}
 	}
-	return first
+	return cmp.Or(first, failed)
 }
 
 // kill ends the whole tree. It stops each member when it sees it, and looks
 // again until it sees none that still runs, so that none can fork while others
 // are killed; then it kills, and is done when two scans in a row find none.
-func (t *tree) kill() {
-	k := killing{tree: t, stopped: map[int]uint64{}, immune: map[int]bool{}}
-	for empty, scan := 0, 0; empty < 2; scan++ {
-		if scan == KillScans {
-			t.log.Error("cannot end all descendants", "scans", scan)
-			return
-		}
-		found, fresh := k.scan()
-		if len(found) == 0 {
-			empty++
-			continue
-		}
-		empty = 0
-		// In the second half it no longer waits until everything is stopped.
-		if fresh && scan < KillScans/2 {
-			continue
-		}
-		k.kill(found)
-	}
+//
+// The leaders' groups are stopped at once and killed in any case, whatever the
+// scans find. The error says that some of the tree may be left.
+func (t *tree) kill() error {
+	k := killing{tree: t, stopped: map[int]uint64{}, immune: map[int]error{}}
+	stop := t.signalGroups(unix.SIGSTOP)
+	failed := k.scans()
+	return cmp.Or(t.signalGroups(unix.SIGKILL), stop, failed, k.left)
 }
 
 // killing is the state of one kill.
@@ -127,61 +128,80 @@ type killing struct {
 	tree *tree
 	// stopped are the members that were stopped, by their start.
 	stopped map[int]uint64
-	// immune are those that the agent has no right to signal.
-	immune map[int]bool
+	// immune are those that the agent has no right to signal, and why.
+	immune map[int]error
+	// left is why the last scan saw a member that is immune, if it did.
+	left error
+}
+
+// scans kills what it finds until it finds nothing.
+func (k *killing) scans() error {
+	var failed error
+	for empty, scan := 0, 0; empty < 2; scan++ {
+		if scan == killScans {
+			return cmp.Or(failed, errTreeLeft)
+		}
+		var found []member
+		var fresh bool
+		if found, fresh, failed = k.scan(); failed != nil {
+			// What is missing now may be there again in a moment.
+			time.Sleep(killWait / 10)
+		}
+		if len(found) == 0 {
+			if failed == nil {
+				empty++
+			}
+			continue
+		}
+		empty = 0
+		// In the second half it no longer waits until everything is stopped.
+		if (fresh || failed != nil) && scan < killScans/2 {
+			continue
+		}
+		k.kill(found)
+	}
+	return nil
 }
 
 // scan stops and returns the members, and reports whether one still ran.
-func (k *killing) scan() (found []member, fresh bool) {
-	for _, m := range k.tree.members(func(m member) {
+func (k *killing) scan() (found []member, fresh bool, err error) {
+	members, err := k.tree.members(func(m member) {
 		if k.stopped[m.pid] != m.start {
 			k.stopped[m.pid] = m.start
+			delete(k.immune, m.pid)
 			fresh = true
 			k.signal(m, unix.SIGSTOP)
 		}
-	}) {
-		if !k.immune[m.pid] {
-			found = append(found, m)
+	})
+	k.left = nil
+	for _, m := range members {
+		if immune := k.immune[m.pid]; immune != nil {
+			k.left = fmt.Errorf("cannot signal process %d: %w", m.pid, immune)
+			continue
 		}
+		found = append(found, m)
 	}
-	return found, fresh
+	return found, fresh, err
 }
 
 func (k *killing) kill(found []member) {
 	for _, m := range found {
 		k.signal(m, unix.SIGKILL)
 	}
-	deadline := time.Now().Add(KillWait)
+	deadline := time.Now().Add(killWait)
 	for _, m := range found {
-		m.awaitEnd(deadline)
+		k.tree.fs.awaitEnd(m, deadline)
 	}
 }
 
+// signal notes as immune who may not be signalled. Any other failure may pass.
 func (k *killing) signal(m member, sig unix.Signal) {
-	if err := m.signal(sig); err != nil {
-		k.immune[m.pid] = true
-		k.tree.log.Warn("cannot signal a descendant", "pid", m.pid, "signal", int(sig), "error", err)
-	}
-}
-
-// awaitEnd waits until the process has ended, at most until the deadline.
-func (m member) awaitEnd(deadline time.Time) {
-	fd, err := unix.PidfdOpen(m.pid, 0)
-	if err != nil {
-		if errors.Is(err, unix.ENOSYS) {
-			time.Sleep(KillWait / 10)
-		}
+	err := k.tree.fs.signal(m, sig)
+	if err == nil {
 		return
 	}
-	defer unix.Close(fd)
-	if !m.same() {
-		return
-	}
-	for left := time.Until(deadline); left > 0; left = time.Until(deadline) {
-		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		_, err := unix.Poll(poll, int(left.Milliseconds())+1)
-		if !errors.Is(err, unix.EINTR) {
-			return
-		}
+	k.tree.log.Warn("cannot signal a descendant", "pid", m.pid, "signal", int(sig), "error", err)
+	if !starved(err) {
+		k.immune[m.pid] = err
 	}
 }

@@ -90,9 +90,6 @@ func enter(parent *Dir, path, name string) (*Dir, error) {
 	return d, err
 }
 
-// Path returns the directory's absolute path.
-func (d *Dir) Path() string { return d.path }
-
 func isRepository(dir string) bool {
 	_, err := os.Lstat(filepath.Join(dir, ".git"))
 	return err == nil

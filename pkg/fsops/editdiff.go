@@ -28,8 +28,8 @@ func unifiedDiff(name string, before []byte, p *pieces) (diff []byte, truncated 
 	if err != nil {
 		return nil, true // the changes do not overlap, so it has no reason to fail
 	}
-	if len(text) > MaxEditDiff {
-		text, truncated = text[:strings.LastIndexByte(text[:MaxEditDiff], '\n')+1], true
+	if len(text) > maxEditDiff {
+		text, truncated = text[:strings.LastIndexByte(text[:maxEditDiff], '\n')+1], true
 	}
 	return []byte(text), truncated
 }
@@ -40,7 +40,7 @@ func refine(old string, c udiff.Edit) []udiff.Edit {
 	if old == c.New {
 		return nil
 	}
-	if len(old)+len(c.New) > MaxEditDiff {
+	if len(old)+len(c.New) > maxEditDiff {
 		return []udiff.Edit{c}
 	}
 	finer := udiff.Lines(old, c.New)

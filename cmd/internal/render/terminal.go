@@ -1,0 +1,61 @@
+package render
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// Terminal says whether what is printed goes to a terminal. There, names and
+// text of a sandbox must not speak to the terminal itself, which obeys escape
+// sequences: what would is shown instead. Anywhere else bytes are bytes.
+type Terminal bool
+
+// IsTerminal returns whether w is a terminal.
+func IsTerminal(w io.Writer) Terminal {
+	file, ok := w.(*os.File)
+	return Terminal(ok && term.IsTerminal(int(file.Fd())))
+}
+
+// Name returns a name as it is printed: on a terminal in quotes, as Go has
+// them, if it would not stay on its line or is not made of printable
+// characters alone.
+func (t Terminal) Name(name string) string {
+	if !bool(t) || printable(name) {
+		return name
+	}
+	return strconv.Quote(name)
+}
+
+func printable(s string) bool {
+	return utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) < 0
+}
+
+// Text returns lines of text as they are printed: on a terminal with escapes,
+// as Go has them, for control characters and bytes that are not UTF-8. Tabs
+// and the ends of lines stay.
+func (t Terminal) Text(text []byte) []byte {
+	if !t {
+		return text
+	}
+	var out []byte
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			out = append(out, `\x`+strconv.FormatUint(uint64(text[0]), 16)...)
+		case r == '\n' || r == '\t' || strconv.IsGraphic(r) || bytes.HasPrefix(text, []byte("\r\n")):
+			out = append(out, text[:size]...)
+		default:
+			quoted := strconv.QuoteRuneToASCII(r)
+			out = append(out, quoted[1:len(quoted)-1]...)
+		}
+		text = text[size:]
+	}
+	return out
+}

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+func mkdirCommand(a *app) *cobra.Command {
+	var opts fsops.MkdirOptions
+	cmd := &cobra.Command{
+		Use:               "mkdir ID PATH...",
+		Short:             "Make directories",
+		Args:              takes(2, -1),
+		ValidArgsFunction: a.completeIDs(false),
+		RunE: a.eachPath(func(ctx context.Context, sandbox *launcher.Sandbox, path string) error {
+			return sandbox.Mkdir(ctx, path, opts)
+		}),
+	}
+	cmd.Flags().BoolVarP(&opts.Parents, "parents", "p", false, "make missing parents; no error if the directory exists")
+	return cmd
+}

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+func mvCommand(a *app) *cobra.Command {
+	var opts fsops.RenameOptions
+	cmd := &cobra.Command{
+		Use:   "mv ID OLD NEW",
+		Short: "Rename a file or a directory",
+		Long: `Mv renames a file or a directory within its file system. NEW is always the full
+new name: nothing is moved into a directory of that name.`,
+		Args:              takes(3, 3),
+		ValidArgsFunction: a.completeIDs(false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.open(cmd.Context(), args[0], func(sandbox *launcher.Sandbox) error {
+				return sandbox.Rename(cmd.Context(), args[1], args[2], opts)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&opts.NoReplace, "no-clobber", "n", false, "fail if the new name exists")
+	return cmd
+}

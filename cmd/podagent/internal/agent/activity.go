@@ -1,0 +1,33 @@
+package agent
+
+import (
+	"sync"
+	"time"
+)
+
+// activity knows how long the agent has had no call.
+type activity struct {
+	mu      sync.Mutex
+	calls   int
+	lastEnd time.Time
+}
+
+// begin notes a call, and returns what notes its end.
+func (a *activity) begin() (end func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.calls++
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.calls--
+		a.lastEnd = time.Now()
+	}
+}
+
+// idleSince returns when the last call ended, and whether none is under way.
+func (a *activity) idleSince() (time.Time, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lastEnd, a.calls == 0
+}

@@ -1,0 +1,57 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// environment returns what a process gets: the agent's own environment, what
+// Configure set, and what the request adds; or only the last.
+func (a *Agent) environment(add []string, clear bool) ([]string, error) {
+	if err := checkEnv(add); err != nil {
+		return nil, err
+	}
+	if clear {
+		return mergeEnv(add), nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return mergeEnv(a.config.Env, a.env, add), nil
+}
+
+// checkEnv refuses what is not NAME=VALUE.
+func checkEnv(env []string) error {
+	for _, v := range env {
+		if i := strings.IndexByte(v, '='); i <= 0 || strings.IndexByte(v, 0) >= 0 {
+			return fmt.Errorf("environment %q is not NAME=VALUE: %w", v, syscall.EINVAL)
+		}
+	}
+	return nil
+}
+
+// mergeEnv joins environments; a later value of a name wins.
+func mergeEnv(envs ...[]string) []string {
+	last := map[string]string{}
+	for _, env := range envs {
+		for _, v := range env {
+			name, _, _ := strings.Cut(v, "=")
+			last[name] = v
+		}
+	}
+	merged := make([]string, 0, len(last))
+	for _, v := range last {
+		merged = append(merged, v)
+	}
+	slices.Sort(merged)
+	return merged
+}
+
+func toStrings(values [][]byte) []string {
+	out := make([]string, len(values))
+	for i, b := range values {
+		out[i] = string(b)
+	}
+	return out
+}

@@ -1,0 +1,79 @@
+package proc
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// runs reports whether the process that was seen still runs.
+func (fs *procfs) runs(m member) bool {
+	now, err := fs.member(m.pid)
+	return err == nil && now.start == m.start && now.alive()
+}
+
+// signal sends sig to the process that was seen, and never to another that got
+// its pid since. It is no error if the process is gone.
+func (fs *procfs) signal(m member, sig unix.Signal) error {
+	fd, err := unix.PidfdOpen(m.pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fs.signalByPid(m, sig)
+	}
+	defer unix.Close(fd)
+	if now, err := fs.member(m.pid); err != nil || now.start != m.start {
+		return ignoreGone(err)
+	}
+	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return ignoreGone(unix.Kill(m.pid, sig))
+	}
+	return nil
+}
+
+// signalByPid is for kernels without pidfds, and for when no descriptor is
+// left: the pid could still be given away between the look and the signal.
+func (fs *procfs) signalByPid(m member, sig unix.Signal) error {
+	if now, err := fs.member(m.pid); err != nil || now.start != m.start {
+		return ignoreGone(err)
+	}
+	return ignoreGone(unix.Kill(m.pid, sig))
+}
+
+// awaitEnd waits until the process has ended, at most until the deadline.
+func (fs *procfs) awaitEnd(m member, deadline time.Time) {
+	fd, err := unix.PidfdOpen(m.pid, 0)
+	if err != nil {
+		fs.pollEnd(m, deadline)
+		return
+	}
+	defer unix.Close(fd)
+	if !fs.runs(m) {
+		return
+	}
+	for left := time.Until(deadline); left > 0; left = time.Until(deadline) {
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		_, err := unix.Poll(poll, int(left.Milliseconds())+1)
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// pollEnd waits without a pidfd.
+func (fs *procfs) pollEnd(m member, deadline time.Time) {
+	for fs.runs(m) && time.Now().Before(deadline) {
+		time.Sleep(killWait / 10)
+	}
+}
+
+// ignoreGone drops the errors that say that a process is gone: ENOENT when it
+// is looked up in /proc, ESRCH when it is read or signalled.
+func ignoreGone(err error) error {
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,130 @@
+package proc
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// takeDescriptors uses up the descriptors of the test's process until release.
+func takeDescriptors(t *testing.T) (release func()) {
+	t.Helper()
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	few := old
+	few.Cur = min(old.Cur, 1000)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	var taken []int
+	fd, err := unix.Open(os.DevNull, unix.O_CLOEXEC, 0)
+	for ; err == nil; fd, err = unix.Open(os.DevNull, unix.O_CLOEXEC, 0) {
+		taken = append(taken, fd)
+	}
+	if !errors.Is(err, unix.EMFILE) {
+		t.Fatal(err)
+	}
+	return func() {
+		for _, fd := range taken {
+			unix.Close(fd)
+		}
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// escaped is a tree of which one is only found by its parent: in a session of
+// its own and without the marker.
+func escaped(t *testing.T, m *Manager) (p *Process, pid int) {
+	t.Helper()
+	path := fifo(t)
+	spec := shell(t, `setsid env -i sh -c "echo \$\$ > $F; exec /bin/sleep 300" & trap "" TERM; sleep 300; sleep 300`)
+	spec.Env = append(spec.Env, "F="+path)
+	p = start(t, m, spec)
+	return p, receivePID(t, path)
+}
+
+func TestKillTakesTheTreeWithoutDescriptors(t *testing.T) {
+	m := newManager(t)
+	p, pid := escaped(t, m)
+	release := takeDescriptors(t)
+	err := p.Signal(syscall.SIGKILL)
+	release()
+	if err != nil {
+		t.Error(err)
+	}
+	if isAlive(pid) || isAlive(p.PID()) {
+		t.Error("some of the tree lives")
+	}
+}
+
+func TestTimeoutEndsTheTreeWithoutDescriptors(t *testing.T) {
+	m := newManager(t, func(l *limits) { l.killGrace = 10 * time.Millisecond })
+	p, pid := escaped(t, m)
+	release := takeDescriptors(t)
+	p.expire()
+	release()
+	if isAlive(pid) || isAlive(p.PID()) {
+		t.Error("some of the tree lives")
+	}
+	if st := finish(t, p).status; st.Reason != TimedOut {
+		t.Errorf("got %+v", st)
+	}
+}
+
+func TestSignalReachesWhoLeftTheGroupWithoutDescriptors(t *testing.T) {
+	m := newManager(t)
+	p, pid := escaped(t, m)
+	release := takeDescriptors(t)
+	err := p.Signal(syscall.SIGTERM)
+	release()
+	if err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the end of the descendant", func() bool { return !isAlive(pid) })
+}
+
+// TestSignalSaysThatItCouldNotLook has not even the spare descriptor left.
+func TestSignalSaysThatItCouldNotLook(t *testing.T) {
+	m := newManager(t)
+	p, pid := escaped(t, m)
+	m.proc.close()
+	release := takeDescriptors(t)
+	term := p.Signal(syscall.SIGTERM)
+	kill := p.Signal(syscall.SIGKILL)
+	release()
+	for _, err := range []error{term, kill} {
+		if !errors.Is(err, syscall.EMFILE) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if st := finish(t, p).status; st.Signal != int(syscall.SIGKILL) {
+		t.Errorf("got %+v", st)
+	}
+	syscall.Kill(pid, syscall.SIGKILL)
+}
+
+// TestKillSaysWhoIsLeft has a descendant that the agent has no right to signal.
+func TestKillSaysWhoIsLeft(t *testing.T) {
+	m := newManager(t)
+	p := start(t, m, argv(t, "sleep", "300"))
+	seen, err := m.proc.member(p.PID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := killing{tree: p.tree(), stopped: map[int]uint64{seen.pid: seen.start}, immune: map[int]error{seen.pid: syscall.EPERM}}
+	if err := k.scans(); err != nil || !errors.Is(k.left, syscall.EPERM) {
+		t.Errorf("got %v, %v", err, k.left)
+	}
+	if err := p.Signal(syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	finish(t, p)
+}

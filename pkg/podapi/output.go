@@ -1,0 +1,151 @@
+package podapi
+
+import (
+	"io"
+	"sync"
+
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+)
+
+// outputs bring a command's output to its writers: each writer is written to
+// by one goroutine, behind a buffer, so that one that is slow does not at once
+// hold up the other, nor the acknowledgements of standard input.
+type outputs struct {
+	pumps   [2]*pump // of stdout and stderr: the same one for the same writer
+	next    [2]int64 // the offsets that come next
+	omitted int64
+}
+
+// newOutputs begins to write to the writers, which may be nil. failed is
+// called with the first error of a writer.
+func newOutputs(stdout, stderr io.Writer, failed func(error)) *outputs {
+	o := &outputs{}
+	o.pumps[0] = newPump(stdout, failed)
+	if sameWriter(stdout, stderr) {
+		o.pumps[1] = o.pumps[0]
+	} else {
+		o.pumps[1] = newPump(stderr, failed)
+	}
+	return o
+}
+
+// sameWriter reports whether a and b are the same, also where their type
+// cannot be compared.
+func sameWriter(a, b io.Writer) (same bool) {
+	defer func() { _ = recover() }()
+	return a == b
+}
+
+// take takes the next chunk of stream 0 or 1. One that does not follow the one
+// before is ErrCut.
+func (o *outputs) take(stream int, chunk *pb.OutputChunk) error {
+	if chunk.Offset-chunk.Omitted != o.next[stream] {
+		return ErrCut
+	}
+	o.next[stream] = chunk.Offset + int64(len(chunk.Data))
+	o.omitted += chunk.Omitted
+	o.pumps[stream].put(chunk.Data)
+	return nil
+}
+
+// finish waits until all is written. An end whose lengths are not those that
+// came is ErrCut.
+func (o *outputs) finish(exit *pb.ExecExit) error {
+	for _, p := range o.pumps {
+		p.end()
+	}
+	for _, p := range o.pumps {
+		<-p.done
+	}
+	if exit != nil && (exit.Stdout != o.next[0] || exit.Stderr != o.next[1]) {
+		return ErrCut
+	}
+	return nil
+}
+
+// pump writes what is put into it to a writer.
+type pump struct {
+	mu     sync.Mutex
+	change sync.Cond
+	queue  [][]byte
+	size   int
+	ended  bool          // nothing more is put
+	broken bool          // nothing more is written
+	done   chan struct{} // closed when all is written
+}
+
+func newPump(w io.Writer, failed func(error)) *pump {
+	p := &pump{broken: w == nil, done: make(chan struct{})}
+	p.change.L = &p.mu
+	if w == nil {
+		close(p.done)
+		return p
+	}
+	go p.run(w, failed)
+	return p
+}
+
+func (p *pump) run(w io.Writer, failed func(error)) {
+	defer close(p.done)
+	for {
+		data, ok := p.get()
+		if !ok {
+			if pipe, own := w.(pipeWriter); own {
+				pipe.Close()
+			}
+			return
+		}
+		if _, err := w.Write(data); err != nil {
+			failed(err)
+			p.mu.Lock()
+			p.broken = true
+			p.mu.Unlock()
+			p.change.Broadcast()
+			return
+		}
+	}
+}
+
+// get waits for data, or returns false at the end.
+func (p *pump) get() ([]byte, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.queue) == 0 && !p.ended {
+		p.change.Wait()
+	}
+	if len(p.queue) == 0 {
+		return nil, false
+	}
+	data := p.queue[0]
+	p.queue = p.queue[1:]
+	p.size -= len(data)
+	p.change.Broadcast()
+	return data, true
+}
+
+// put queues data, waiting while the buffer is full.
+func (p *pump) put(data []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for !p.broken && p.size > 0 && p.size+len(data) > outputBuffer {
+		p.change.Wait()
+	}
+	if p.broken || len(data) == 0 {
+		return
+	}
+	p.queue = append(p.queue, data)
+	p.size += len(data)
+	p.change.Broadcast()
+}
+
+// end says that nothing more is put.
+func (p *pump) end() {
+	p.mu.Lock()
+	p.ended = true
+	p.mu.Unlock()
+	p.change.Broadcast()
+}
+
+// pipeWriter is the writing side of a pipe that the command made: its reader
+// sees the end as soon as that output has ended.
+type pipeWriter struct{ *io.PipeWriter }
