@@ -16,7 +16,7 @@ import (
 func (a *app) pushFile(ctx context.Context, sandbox *launcher.Sandbox, source string, info fs.FileInfo, target string) (fsops.TreeStats, error) {
 	file, err := os.Open(source)
 	if err != nil {
-		return fsops.TreeStats{}, err
+		return fsops.TreeStats{}, local(err)
 	}
 	defer file.Close()
 	bar := a.progress(source, info.Size())
@@ -36,7 +36,7 @@ func (a *app) pullFile(ctx context.Context, sandbox *launcher.Sandbox, attr fsop
 	perm := attr.Mode.Perm()
 	w, err := fsops.New(filepath.Dir(target)).Create(target, fsops.WriteOptions{Perm: perm})
 	if err != nil {
-		return fsops.TreeStats{}, err
+		return fsops.TreeStats{}, local(err)
 	}
 	defer w.Close()
 	bar := a.progress(attr.Path, attr.Size)
@@ -49,5 +49,5 @@ func (a *app) pullFile(ctx context.Context, sandbox *launcher.Sandbox, attr fsop
 	if err == nil && result.Created && result.Attr.Mode.Perm() != perm {
 		err = os.Chmod(target, perm)
 	}
-	return fsops.TreeStats{Entries: 1, Bytes: read.Sum.Size}, err
+	return fsops.TreeStats{Entries: 1, Bytes: read.Sum.Size}, local(err)
 }

@@ -87,10 +87,14 @@ func (a *app) demo(ctx context.Context, dir, test string) (err error) {
 	defer os.RemoveAll(temp)
 	begin := time.Now()
 	d := &demo{demoPrinter: newDemoPrinter(a), a: a, dir: dir, test: test, temp: temp}
+	defer func() {
+		if d.sandbox != nil {
+			err = errors.Join(err, d.sandbox.Close())
+		}
+	}()
 	if err := d.up(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.sandbox.Close()) }()
 	if err := d.session(ctx); err != nil {
 		return &sandboxError{id: d.sandbox.ID, err: err}
 	}

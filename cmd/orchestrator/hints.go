@@ -30,7 +30,7 @@ type hint struct {
 var hints = []hint{
 	{is: isErr(launcher.ErrNotFound), instead: `no sandbox %q`, say: `create it with "orchestrator up %s"`},
 	{is: isErr(launcher.ErrNoAgent)},
-	{is: isOp("fork/exec"), say: "set PODAGENT_BIN to the podagent binary"},
+	{is: func(err error) bool { return opOf(err) == "fork/exec" }, say: "set PODAGENT_BIN to the podagent binary"},
 	{is: isErr(podapi.ErrVersion)},
 	{is: isErr(podapi.ErrUnauthenticated), say: "use the identity that the sandbox was launched with"},
 	{is: isErr(podapi.ErrAgentLost), say: "the command may have had effects: look at the files before you run it again"},
@@ -51,6 +51,7 @@ var hints = []hint{
 	{is: isOp("rename", fs.ErrExist), say: "NEW is the full new name; only a file can be replaced, and only without -n"},
 	{is: isOp("remove", syscall.ENOTEMPTY), say: "-r removes it with everything in it"},
 	{is: isOp("remove", syscall.EISDIR), say: "-r removes it with everything in it"},
+	{is: isOp("remove", syscall.EBUSY, syscall.EINVAL), say: "the workdir and what is above it stay: name what is in it"},
 	{is: isOp("remove", fs.ErrNotExist), say: "with -f that is no error"},
 	{is: isOp("read", syscall.EISDIR), say: `"orchestrator ls" lists it, "orchestrator cp" copies it`},
 }
@@ -98,11 +99,11 @@ func isErr(target error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, target) }
 }
 
-// isOp returns the test for an error of an operation; of one of these classes,
-// if any are given.
+// isOp returns the test for an error of an operation in the sandbox, of one of
+// these classes.
 func isOp(op string, classes ...error) func(error) bool {
 	return func(err error) bool {
-		if opOf(err) != op {
+		if opOf(err) != op || isHere(err) {
 			return false
 		}
 		for _, class := range classes {
@@ -110,8 +111,14 @@ func isOp(op string, classes ...error) func(error) bool {
 				return true
 			}
 		}
-		return len(classes) == 0
+		return false
 	}
+}
+
+// isHere reports whether err is of this machine and not of the sandbox.
+func isHere(err error) bool {
+	sandbox, ok := errors.AsType[*sandboxError](err)
+	return ok && sandbox.launching || errors.As(err, new(*localError))
 }
 
 func isEdit(several bool) func(error) bool {

@@ -129,12 +129,12 @@ func status(ts *testscript.TestScript, err error) int {
 // interrupted runs a program, sends it a signal as soon as a file has content,
 // and requires that it exits with 128 and the signal's number:
 //
-//	interrupted INT|TERM|HUP FILE PROGRAM [ARG]...
+//	interrupted INT|TERM|HUP|QUIT FILE PROGRAM [ARG]...
 func interrupted(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
-		ts.Fatalf("usage: interrupted INT|TERM|HUP FILE PROGRAM [ARG]...")
+		ts.Fatalf("usage: interrupted INT|TERM|HUP|QUIT FILE PROGRAM [ARG]...")
 	}
-	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP}[args[0]]
+	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT}[args[0]]
 	cmd := exec.Command(filepath.Join(filepath.Dir(ts.Getenv("PODAGENT_BIN")), args[2]), args[3:]...)
 	cmd.Dir = ts.MkAbs(".")
 	for _, name := range []string{"HOME", "PATH", "PODAGENT_BIN", "TMPDIR", "XDG_STATE_HOME"} {

@@ -17,7 +17,7 @@ func (e *signalError) Error() string { return e.signal.String() }
 func untilSignal(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
-	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		// What nohup, or a shell for its background jobs, had ignored stays so.
 		if !signal.Ignored(s) {
 			signal.Notify(signals, s)

@@ -63,6 +63,19 @@ type unclearError struct{ error }
 
 func (e *unclearError) Unwrap() error { return e.error }
 
+// A localError is an error of a file on this machine.
+type localError struct{ error }
+
+func (e *localError) Unwrap() error { return e.error }
+
+// local marks err, if there is one, as an error of this machine.
+func local(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &localError{err}
+}
+
 // exitStatus returns the program's exit status for the outcome err.
 func exitStatus(ctx context.Context, err error) int {
 	if s := interruption(ctx, err); s != 0 {

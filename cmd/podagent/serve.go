@@ -105,7 +105,7 @@ func envName(flag string) string {
 func processEnv(environ []string) []string {
 	var env []string
 	for _, v := range environ {
-		if !strings.HasPrefix(v, envPrefix) {
+		if !strings.HasPrefix(v, envPrefix) || strings.HasPrefix(v, agent.SandboxMarker) {
 			env = append(env, v)
 		}
 	}

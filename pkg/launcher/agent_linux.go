@@ -30,7 +30,7 @@ func (l *Local) startAgent(ctx context.Context, p place) error {
 	// The socket's path is relative to the directory, because the kernel
 	// takes no more than 107 bytes.
 	cmd := exec.Command(binary, "serve", "--listen", "unix:"+socketFile, "--workdir", p.Workdir)
-	cmd.Dir, cmd.Env = p.dir, scrub(os.Environ())
+	cmd.Dir, cmd.Env = p.dir, append(scrub(os.Environ()), p.marker())
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives this process and its terminal
 	if err := cmd.Start(); err != nil {
@@ -61,12 +61,20 @@ func awaitAgent(ctx context.Context, p place, exited <-chan error) error {
 		}
 		select {
 		case err := <-exited:
-			return fmt.Errorf("the agent ended at once (%w): %s", err, p.lastLog())
+			return fmt.Errorf("the agent ended at once (%v): %s", exitText(err), p.lastLog())
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-tick.C:
 		}
 	}
+}
+
+// exitText says how a process ended, of which err is what Wait said.
+func exitText(err error) string {
+	if err == nil {
+		return "exit status 0"
+	}
+	return err.Error()
 }
 
 // lastLog returns the last line that the agent logged.

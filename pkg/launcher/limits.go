@@ -19,6 +19,9 @@ const (
 	// stopPoll is how often, while an agent ends, the context is looked at:
 	// soon for a person. The end itself is noticed at once.
 	stopPoll = 100 * time.Millisecond
+	// leftoverScans bounds how often leftovers are looked for: one that is
+	// killed cannot start another, so that a few are enough.
+	leftoverScans = 16
 	// lockPoll is how often a lock that another holds is tried.
 	lockPoll = 10 * time.Millisecond
 )

@@ -166,7 +166,7 @@ func (l *Local) connect(ctx context.Context, p place, configure bool) (sandbox *
 	for range connectTries {
 		running, err := answers(ctx, p.path(socketFile))
 		if err == nil && !running {
-			configure, err = true, l.startAgent(ctx, p)
+			configure, err = true, l.restartAgent(ctx, p)
 		}
 		if err != nil {
 			return nil, err
@@ -178,19 +178,30 @@ func (l *Local) connect(ctx context.Context, p place, configure bool) (sandbox *
 	return nil, podapi.ErrUnavailable
 }
 
+// restartAgent starts the agent at p, after what an earlier one may have left
+// running.
+func (l *Local) restartAgent(ctx context.Context, p place) error {
+	if err := endLeftovers(ctx, p); err != nil {
+		return err
+	}
+	return l.startAgent(ctx, p)
+}
+
 // dial returns the sandbox at p, whose agent listens.
 func (p place) dial(ctx context.Context, configure bool) (*Sandbox, error) {
 	client, err := podapi.Dial(podapi.DialOptions{Dialer: dialer(p.path(socketFile))})
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
 	info, err := client.Info(ctx)
 	if err == nil && configure {
 		err = client.Configure(ctx, podapi.Config{Env: p.environment()})
 	}
 	if err != nil {
 		client.Close()
-		return nil, err
+		return nil, fmt.Errorf("asking the agent: %w", err)
 	}
 	return &Sandbox{Client: client, ID: p.ID, Workdir: info.Workdir}, nil
 }
@@ -220,18 +231,28 @@ func (l *Local) terminate(ctx context.Context, id string) error {
 	return l.remove(ctx, p)
 }
 
-// remove stops the agent and removes the sandbox's directory.
+// remove ends the agent and the processes, and removes the sandbox's
+// directory: the workspace first, so that the sandbox is known until nothing
+// of it is left.
 func (l *Local) remove(ctx context.Context, p place) error {
 	if err := l.stopAgent(ctx, p); err != nil {
 		return err
 	}
-	return removeTree(p.dir)
+	if err := endLeftovers(ctx, p); err != nil {
+		return err
+	}
+	if err := removeTree(ctx, p.path(workspace)); err != nil {
+		return err
+	}
+	return os.RemoveAll(p.dir)
 }
 
-// removeTree removes a tree, also where directories in it, as those of Go's
-// module cache, may not be written.
-func removeTree(dir string) error {
-	err := os.RemoveAll(dir)
+// removeTree removes a tree, however deep, also where directories in it, as
+// those of Go's module cache, may not be written.
+func removeTree(ctx context.Context, dir string) error {
+	files := fsops.New(filepath.Dir(dir))
+	opts := fsops.RemoveOptions{Recursive: true, Force: true}
+	err := files.Remove(ctx, filepath.Base(dir), opts)
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
@@ -241,7 +262,7 @@ func removeTree(dir string) error {
 		}
 		return nil
 	})
-	return errors.Join(walkErr, os.RemoveAll(dir))
+	return errors.Join(walkErr, files.Remove(ctx, filepath.Base(dir), opts))
 }
 
 func (l *Local) list(ctx context.Context) ([]Summary, error) {

@@ -236,6 +236,41 @@ func TestLocalTerminateEndsProcessesAndRemovesReadOnlyTrees(t *testing.T) {
 	}
 }
 
+func TestLocalTerminateEndsWhatADeadAgentLeft(t *testing.T) {
+	l := launchertest.Local(t)
+	s := launch(t, l, launcher.Spec{ID: "a"})
+	plain, daemon := s.Command(t.Context(), "sleep", "300"), s.Shell(t.Context(), "setsid sleep 300 & echo $!")
+	daemon.ClearEnv, daemon.Env = true, []string{"PATH=" + os.Getenv("PATH")}
+	out, err := daemon.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := plain.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var agent, setsid int
+	if _, err := fmt.Sscan(string(out), &setsid); err != nil {
+		t.Fatal(err)
+	}
+	if out, err = s.Shell(t.Context(), "echo $PPID").Output(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscan(string(out), &agent); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(agent, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Terminate(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range []int{plain.PID(), setsid} {
+		if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)); err == nil && !strings.Contains(string(state), "State:\tZ") {
+			t.Errorf("process %d survived", pid)
+		}
+	}
+}
+
 func TestLocalTerminateKillsAnAgentThatDoesNotEnd(t *testing.T) {
 	l := launchertest.Local(t)
 	s := launch(t, l, launcher.Spec{ID: "a"})
@@ -301,7 +336,8 @@ func TestLocalWorkdirOfTheCallersStays(t *testing.T) {
 func TestLocalLaunchThatFailsLeavesNothing(t *testing.T) {
 	for what, agent := range map[string]string{
 		"an agent that is not there":  "/no/such/podagent",
-		"an agent that ends at once":  "/bin/false",
+		"an agent that fails at once": "/bin/false",
+		"an agent that ends at once":  "/bin/true",
 		"an agent that is no program": "/etc/passwd",
 	} {
 		l := &launcher.Local{StateDir: filepath.Join(t.TempDir(), "state"), Agent: agent}

@@ -12,7 +12,7 @@ const (
 	ChunkSize = 256 << 10
 	// StdinWindow is how many bytes of standard input may be on their way,
 	// not yet taken by the process. It bounds what the agent buffers.
-	StdinWindow = 1 << 20
+	StdinWindow = 256 << 10
 	// ClientWindow is the HTTP/2 window of the client, per stream and
 	// connection, and of the agent's connections: what is needed to fill a
 	// link of 20 ms round trip.

@@ -14,11 +14,25 @@ func (a *Agent) environment(add []string, clear bool) ([]string, error) {
 		return nil, err
 	}
 	if clear {
-		return mergeEnv(add), nil
+		return mergeEnv(add, a.markers()), nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return mergeEnv(a.config.Env, a.env, add), nil
+	return mergeEnv(a.config.Env, a.env, add, a.markers()), nil
+}
+
+// SandboxMarker begins the variable by which a launcher finds the processes of
+// a sandbox whose agent has died. Every process gets it.
+const SandboxMarker = "PODAGENT_SANDBOX="
+
+// markers returns the marker that the agent was started with, if any.
+func (a *Agent) markers() []string {
+	for _, v := range a.config.Env {
+		if strings.HasPrefix(v, SandboxMarker) {
+			return []string{v}
+		}
+	}
+	return nil
 }
 
 // checkEnv refuses what is not NAME=VALUE.

@@ -43,6 +43,9 @@ type Config struct {
 // calls, ends the processes (TERM, then KILL), and lets calls end by
 // themselves for a few seconds.
 func Serve(ctx context.Context, config Config) error {
+	if err := checkWorkdir(config.Workdir); err != nil {
+		return fmt.Errorf("cannot use %s as workdir: %w", config.Workdir, err)
+	}
 	creds, err := config.credentials()
 	if err != nil {
 		return err
