@@ -3,12 +3,17 @@ package fsops
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"testing/iotest"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -79,4 +84,60 @@ func TestExtractIntoReadOnlyDirectoriesOfAnArchive(t *testing.T) {
 	must(t, os.Chmod(at(f, "d"), 0o755))
 	must(t, os.Chmod(at(f, "d/e"), 0o755))
 	wantContent(t, f, "d/e/f", "evil")
+}
+
+// While an archive's file is on its way, it has no name yet.
+func TestAKilledExtractionLeavesOnlyWholeFiles(t *testing.T) {
+	if dir := os.Getenv("FSOPS_TEST_EXTRACT_DIR"); dir != "" {
+		_, err := New(dir).Extract(t.Context(), ".", os.Stdin, ExtractOptions{})
+		t.Fatalf("the extraction ended: %v", err)
+	}
+	for _, stalled := range []string{"new", "existing"} {
+		f := newTestFS(t)
+		put(t, f, "existing", "former")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestAKilledExtractionLeavesOnlyWholeFiles$")
+		cmd.Env = append(os.Environ(), "FSOPS_TEST_EXTRACT_DIR="+f.Workdir())
+		in, err := cmd.StdinPipe()
+		must(t, err)
+		must(t, cmd.Start())
+		w := tar.NewWriter(in)
+		must(t, w.WriteHeader(&tar.Header{Name: "whole", Typeflag: tar.TypeReg, Mode: 0o644, Size: 5}))
+		_, err = w.Write([]byte("whole"))
+		must(t, err)
+		must(t, w.WriteHeader(&tar.Header{Name: stalled, Typeflag: tar.TypeReg, Mode: 0o644, Size: 8 << 20}))
+		// More than a pipe holds, so that most of it was read when that ends.
+		_, err = w.Write(make([]byte, 4<<20))
+		must(t, err)
+		must(t, cmd.Process.Kill())
+		_ = cmd.Wait()
+		wantNames(t, f.Workdir(), "existing", "whole")
+		wantContent(t, f, "whole", "whole")
+		wantContent(t, f, "existing", "former")
+	}
+}
+
+// Not every file system has files without a name.
+func TestExtractUnderTemporaryNames(t *testing.T) {
+	f := newTestFS(t)
+	put(t, f, "file", "former")
+	root, err := os.OpenRoot(f.Workdir())
+	must(t, err)
+	x := &extractor{ctx: t.Context(), parent: root, in: &archiveReader{}, buf: make([]byte, blockSize)}
+	defer x.leave()
+	header := &tar.Header{Mode: 0o640, ModTime: time.Unix(1234567890, 5)}
+	for _, name := range []string{"file", "new"} {
+		must(t, x.named(name, header, strings.NewReader("content")))
+		wantContent(t, f, name, "content")
+		info, err := os.Stat(at(f, name))
+		must(t, err)
+		if info.Mode() != 0o640 || !info.ModTime().Equal(header.ModTime) {
+			t.Errorf("%s has mode %v and time %v", name, info.Mode(), info.ModTime())
+		}
+		broken := errors.New("connection lost")
+		if err := x.named(name, header, iotest.ErrReader(broken)); err == nil {
+			t.Error("half a file took its place")
+		}
+		wantContent(t, f, name, "content")
+	}
+	wantNames(t, f.Workdir(), "file", "new")
 }

@@ -75,6 +75,9 @@ type extractor struct {
 	// likely to be in too; parentName is its path in root.
 	parent     *os.Root
 	parentName string
+	// parentFile is the same directory, open for linkUnnamedIn; nil until
+	// that needs it.
+	parentFile *os.File
 	// dirs are the directories whose modes and times are set at the end,
 	// because both would not outlast the unpacking of what is in them.
 	dirs []dirMeta

@@ -2,17 +2,14 @@ package fsops
 
 import (
 	"archive/tar"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // enter opens the directory that the entry is in, with what is missing of it,
@@ -47,7 +44,10 @@ func (x *extractor) leave() {
 	if x.parent != nil {
 		x.parent.Close()
 	}
-	x.parent = nil
+	if x.parentFile != nil {
+		x.parentFile.Close()
+	}
+	x.parent, x.parentFile = nil, nil
 }
 
 // dir makes a directory, or takes the one that is there. A link to a directory
@@ -93,68 +93,6 @@ func modeOf(h *tar.Header) fs.FileMode {
 	return mode
 }
 
-// regular writes a file under a temporary name, and has it take its place.
-func (x *extractor) regular(name string, h *tar.Header, content io.Reader) error {
-	for key := range h.PAXRecords {
-		if strings.HasPrefix(key, "GNU.sparse.") { // a few bytes would fill the disk
-			return fmt.Errorf("%w: sparse entries are not supported", ErrBadArchive)
-		}
-	}
-	parent, base, err := x.enter(name)
-	if err != nil {
-		return err
-	}
-	return x.replace(parent, base, func(temp string) error {
-		file, err := parent.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			return err
-		}
-		err = x.fill(file, h, content)
-		if closeErr := file.Close(); err == nil {
-			err = closeErr
-		}
-		if err == nil {
-			err = parent.Chtimes(temp, time.Time{}, h.ModTime)
-		}
-		return err
-	})
-}
-
-// fill writes the content and sets the mode of a file.
-func (x *extractor) fill(file *os.File, h *tar.Header, content io.Reader) error {
-	for {
-		n, err := content.Read(x.buf)
-		if n > 0 {
-			if _, err := file.Write(x.buf[:n]); err != nil {
-				return err
-			}
-			x.stats.Bytes += int64(n)
-		}
-		if errors.Is(err, io.EOF) {
-			return file.Chmod(modeOf(h))
-		}
-		if err != nil {
-			return x.readError(err)
-		}
-	}
-}
-
-// replace has create make a file under a temporary name, and renames it.
-func (x *extractor) replace(parent *os.Root, base string, create func(temp string) error) error {
-	temp := ".podagent-" + rand.Text()[:10]
-	err := create(temp)
-	if err == nil {
-		err = parent.Rename(temp, base)
-	}
-	if err != nil {
-		_ = parent.Remove(temp)
-		if info, statErr := parent.Lstat(base); statErr == nil && info.IsDir() && errors.Is(err, fs.ErrExist) {
-			return syscall.EISDIR
-		}
-	}
-	return err
-}
-
 // symlink makes a symbolic link.
 func (x *extractor) symlink(name, target string) error {
 	if !x.opts.OutsideLinks {
@@ -166,7 +104,7 @@ func (x *extractor) symlink(name, target string) error {
 	if err != nil {
 		return err
 	}
-	return x.replace(parent, base, func(temp string) error { return parent.Symlink(target, temp) })
+	return place(parent, base, func(name string) error { return parent.Symlink(target, name) })
 }
 
 // checkLink refuses a link that leads out of the tree. Its target is looked at
@@ -221,17 +159,7 @@ func (x *extractor) hardLink(name, target string) error {
 	if err != nil {
 		return err
 	}
-	temp := path.Join(path.Dir(name), ".podagent-"+rand.Text()[:10])
-	if err := x.root.Link(source, temp); err != nil {
-		return err
-	}
-	if err = parent.Rename(path.Base(temp), base); err != nil {
-		_ = parent.Remove(path.Base(temp))
-		return err
-	}
-	// Where both names already were the same file, the rename did nothing.
-	if err := parent.Remove(path.Base(temp)); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return place(parent, base, func(base string) error {
+		return x.root.Link(source, path.Join(path.Dir(name), base))
+	})
 }
