@@ -26,6 +26,12 @@ func needsInPlace(err error) bool {
 		syscall.EINVAL, syscall.ENOSYS, syscall.EOPNOTSUPP, syscall.ENOTSUP)
 }
 
+// refusesNew reports that err says that a directory takes no new file, though
+// one that is in it might be written. ENOENT is what /proc says.
+func refusesNew(err error) bool {
+	return needsInPlace(err) || isAny(err, syscall.ENOENT)
+}
+
 func isAny(err error, classes ...syscall.Errno) bool {
 	for _, class := range classes {
 		if errors.Is(err, class) {

@@ -31,7 +31,7 @@ func openSpool(dir string, perm fs.FileMode, existing bool) (*spool, error) {
 		s.beside = true
 		return s, nil
 	}
-	if !existing || !needsInPlace(err) {
+	if !existing || !refusesNew(err) {
 		return nil, err
 	}
 	s, err = newSpool(os.TempDir(), 0o600)

@@ -471,3 +471,47 @@ func twoEntries(headers ...tar.Header) []byte {
 	_ = w.Close()
 	return buf.Bytes()
 }
+
+func TestExtractThatFailsSetsTheModesOfDirectories(t *testing.T) {
+	f := newTestFS(t)
+	archive := tarOf(t,
+		tar.Header{Name: "d", Typeflag: tar.TypeDir, Mode: 0o755, ModTime: time.Unix(1234567890, 0)},
+		tar.Header{Name: "d/e", Typeflag: tar.TypeDir, Mode: 0o755, ModTime: time.Unix(1234567890, 0)},
+		tar.Header{Name: "d/e/file", Typeflag: tar.TypeReg},
+		tar.Header{Name: "d/fifo", Typeflag: tar.TypeFifo})
+	_, err := f.Extract(t.Context(), ".", bytes.NewReader(archive), ExtractOptions{})
+	wantPathError(t, err, "extract", "d/fifo", ErrNotRegular)
+	for _, name := range []string{"d", "d/e"} {
+		info, err := os.Stat(at(f, name))
+		must(t, err)
+		if info.Mode().Perm() != 0o755 || !info.ModTime().Equal(time.Unix(1234567890, 0)) {
+			t.Errorf("%s has mode %v and time %v", name, info.Mode(), info.ModTime())
+		}
+	}
+}
+
+// An endless archive of one directory must not take memory without end.
+func TestExtractRemembersARepeatedDirectoryOnce(t *testing.T) {
+	f := newTestFS(t)
+	root, err := os.OpenRoot(f.Workdir())
+	must(t, err)
+	defer root.Close()
+	repeated := make([]tar.Header, 1000)
+	for i := range repeated {
+		repeated[i] = tar.Header{Name: "./d/", Typeflag: tar.TypeDir, Mode: int64(i & 0o100)}
+	}
+	x := &extractor{
+		ctx: t.Context(), root: root, buf: make([]byte, blockSize), dirs: map[string]dirMeta{},
+		in: &archiveReader{ctx: t.Context(), r: bytes.NewReader(tarOf(t, repeated...))},
+	}
+	defer x.leave()
+	must(t, x.run())
+	if x.stats.Entries != 1000 || len(x.dirs) != 1 {
+		t.Errorf("%d directories are remembered after %d entries", len(x.dirs), x.stats.Entries)
+	}
+	info, err := os.Stat(at(f, "d"))
+	must(t, err)
+	if want := fs.FileMode(0o644 | 999&0o100); info.Mode().Perm() != want {
+		t.Errorf("the mode is %v, want that of the last entry, %v", info.Mode(), want)
+	}
+}

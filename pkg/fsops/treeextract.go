@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -41,7 +42,8 @@ type ExtractOptions struct {
 // or FIFO does with [ErrNotRegular]. What is no tar stream, or has sparse files
 // or entries of unknown types, is [ErrBadArchive]; one that ends before the
 // archive does is an [io.ErrUnexpectedEOF] as well. An error names the entry
-// that it is about, or dir. After it, what was unpacked before is there.
+// that it is about, or dir. After it, what was unpacked before is there, as
+// the archive has it.
 func (f *FS) Extract(ctx context.Context, dir string, r io.Reader, opts ExtractOptions) (TreeStats, error) {
 	path, err := f.resolve("extract", dir)
 	if err != nil {
@@ -55,7 +57,12 @@ func (f *FS) Extract(ctx context.Context, dir string, r io.Reader, opts ExtractO
 		return TreeStats{}, pathError("extract", dir, err)
 	}
 	defer root.Close()
-	x := &extractor{ctx: ctx, name: dir, root: root, opts: opts, in: &archiveReader{ctx: ctx, r: r}, buf: make([]byte, blockSize)}
+	x := &extractor{
+		ctx: ctx, name: dir, root: root, opts: opts,
+		in:   &archiveReader{ctx: ctx, r: r},
+		buf:  make([]byte, blockSize),
+		dirs: make(map[string]dirMeta),
+	}
 	defer x.leave()
 	err = x.run()
 	return x.stats, err
@@ -78,18 +85,27 @@ type extractor struct {
 	// parentFile is the same directory, open for linkUnnamedIn; nil until
 	// that needs it.
 	parentFile *os.File
-	// dirs are the directories whose modes and times are set at the end,
-	// because both would not outlast the unpacking of what is in them.
-	dirs []dirMeta
+	// dirs are the directories, by name, whose modes and times are set at the
+	// end, because both would not outlast the unpacking of what is in them. A
+	// directory that an archive repeats takes no more memory.
+	dirs map[string]dirMeta
 }
 
 type dirMeta struct {
-	name string
 	mode fs.FileMode
 	time time.Time
 }
 
 func (x *extractor) run() error {
+	err := x.unpack()
+	// Also what is there after an error is as the archive has it.
+	if finishErr := x.finishDirs(); err == nil {
+		err = finishErr
+	}
+	return err
+}
+
+func (x *extractor) unpack() error {
 	archive := tar.NewReader(x.in)
 	for {
 		x.in.zeros = 0
@@ -98,7 +114,7 @@ func (x *extractor) run() error {
 			if err := x.end(); err != nil {
 				return x.fail(x.name, err)
 			}
-			return x.finishDirs()
+			return nil
 		}
 		if err != nil {
 			return x.fail(x.name, x.readError(err))
@@ -235,17 +251,18 @@ func localName(name string) (string, error) {
 }
 
 // finishDirs sets the modes and times of directories, each after those that
-// are in it.
+// are in it. An error, of which it returns the first, does not end it.
 func (x *extractor) finishDirs() error {
-	slices.SortStableFunc(x.dirs, func(a, b dirMeta) int { return strings.Compare(b.name, a.name) })
-	for _, d := range x.dirs {
-		err := x.root.Chtimes(d.name, time.Time{}, d.time)
+	var first error
+	for _, name := range slices.Backward(slices.Sorted(maps.Keys(x.dirs))) {
+		meta := x.dirs[name]
+		err := x.root.Chtimes(name, time.Time{}, meta.time)
 		if err == nil {
-			err = x.root.Chmod(d.name, d.mode)
+			err = x.root.Chmod(name, meta.mode)
 		}
-		if err != nil {
-			return x.fail(d.name, err)
+		if err != nil && first == nil {
+			first = x.fail(name, err)
 		}
 	}
-	return nil
+	return first
 }

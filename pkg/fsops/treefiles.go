@@ -61,7 +61,7 @@ func (x *extractor) dir(name string, h *tar.Header) error {
 		err = x.existingDir(parent, name, base)
 	}
 	if err == nil {
-		x.dirs = append(x.dirs, dirMeta{name: name, mode: modeOf(h), time: h.ModTime})
+		x.dirs[name] = dirMeta{mode: modeOf(h), time: h.ModTime}
 	}
 	return err
 }

@@ -105,6 +105,25 @@ func TestWriteOnAReadOnlyFileSystem(t *testing.T) {
 	wantContent(t, f, "source", "new")
 }
 
+// Nothing can be made in a directory of /proc, but its files can be written.
+func TestWriteToAFileOfProc(t *testing.T) {
+	f := newTestFS(t)
+	const name = "/proc/self/comm"
+	former, err := os.ReadFile(name)
+	must(t, err)
+	t.Cleanup(func() { must(t, os.WriteFile(name, former, 0)) })
+	if res := mustWrite(t, f, name, "fsops-comm", WriteOptions{}); !res.InPlace || res.Created {
+		t.Errorf("the write says %+v", res)
+	}
+	got, err := os.ReadFile(name)
+	must(t, err)
+	if string(got) != "fsops-comm\n" {
+		t.Errorf("%s holds %q", name, got)
+	}
+	_, err = write(t, f, "/proc/self/absent", "x", WriteOptions{})
+	wantPathError(t, err, "write", "/proc/self/absent", fs.ErrNotExist)
+}
+
 func TestWriteKeepsTheOwner(t *testing.T) {
 	f := newTestFS(t)
 	put(t, f, "file", "former")

@@ -12,7 +12,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -46,20 +45,21 @@ type DialOptions struct {
 var redial = backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second}
 
 // Dial returns a client of the agent that opts.Dialer reaches. It does not
-// wait for the connection; the first call does.
+// wait for the connection; the first call does. A key that the agent does not
+// accept is [ErrUnauthenticated], an agent of another pod [ErrWrongPod].
 func Dial(opts DialOptions) (*Client, error) {
-	creds := insecure.NewCredentials()
+	t := &transport{dialer: opts.Dialer}
 	if opts.Identity != nil {
-		config, err := opts.Identity.ClientTLS(opts.PodUID)
-		if err != nil {
+		var err error
+		if t.tls, err = opts.Identity.ClientTLS(opts.PodUID); err != nil {
 			return nil, err
 		}
-		creds = credentials.NewTLS(config)
 	}
-	dial := func(ctx context.Context, _ string) (net.Conn, error) { return opts.Dialer(ctx) }
 	conn, err := grpc.NewClient("passthrough:///podagent",
-		grpc.WithTransportCredentials(creds),
-		grpc.WithContextDialer(dial),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // TLS is the transport's
+		grpc.WithContextDialer(t.dial),
+		grpc.WithUnaryInterceptor(t.unary),
+		grpc.WithStreamInterceptor(t.stream),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: redial, MinConnectTimeout: DialTimeout}),
 		grpc.WithInitialWindowSize(ClientWindow),
 		grpc.WithInitialConnWindowSize(ClientWindow),

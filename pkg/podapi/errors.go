@@ -36,6 +36,8 @@ var (
 	ErrStalled = errors.New("reader of output stalled")
 	// ErrUnauthenticated says that the agent does not accept the caller's key.
 	ErrUnauthenticated = errors.New("key not accepted by the agent")
+	// ErrWrongPod says that the agent that answered belongs to another pod.
+	ErrWrongPod = errors.New("agent belongs to another pod")
 	// ErrTooLarge says that a message is over [MaxMessage].
 	ErrTooLarge = errors.New("message too large")
 	// ErrVersion says that client and agent are too far apart to understand

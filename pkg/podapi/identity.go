@@ -98,13 +98,14 @@ func (id Identity) ClientTLS(podUID string) (*tls.Config, error) {
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,
 		Certificates: []tls.Certificate{cert},
+		NextProtos:   []string{"h2"}, // gRPC insists
 		// The agent can keep no secret from the code that it runs, so its
 		// certificate proves no identity: it names the pod, against mix-ups.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
 			got := state.PeerCertificates[0].Subject.CommonName
 			if podUID != "" && got != podUID {
-				return fmt.Errorf("agent belongs to pod %q, not to %q", got, podUID)
+				return fmt.Errorf("%w: it is %q, not %q", ErrWrongPod, got, podUID)
 			}
 			return nil
 		},

@@ -32,18 +32,23 @@ func TestOnlyHoldersOfTheKeyMayCall(t *testing.T) {
 	ctx := t.Context()
 	for what, test := range map[string]struct {
 		opts podapi.DialOptions
-		ok   bool
+		want error
 	}{
-		"with the key":                    {podapi.DialOptions{Identity: &known, PodUID: "uid-1"}, true},
-		"with the key, any pod":           {podapi.DialOptions{Identity: &known}, true},
-		"with the key, for another pod":   {podapi.DialOptions{Identity: &known, PodUID: "uid-2"}, false},
-		"with another key":                {podapi.DialOptions{Identity: &stranger, PodUID: "uid-1"}, false},
-		"without a key, and without TLS ": {podapi.DialOptions{}, false},
+		"with the key":                  {podapi.DialOptions{Identity: &known, PodUID: "uid-1"}, nil},
+		"with the key, any pod":         {podapi.DialOptions{Identity: &known}, nil},
+		"with the key, for another pod": {podapi.DialOptions{Identity: &known, PodUID: "uid-2"}, podapi.ErrWrongPod},
+		"with another key":              {podapi.DialOptions{Identity: &stranger, PodUID: "uid-1"}, podapi.ErrUnauthenticated},
+		"without TLS":                   {podapi.DialOptions{}, podapi.ErrUnavailable},
 	} {
 		test.opts.Dialer = unixDialer(socket)
-		_, err := dial(t, test.opts).Info(ctx)
-		if (err == nil) != test.ok {
-			t.Errorf("%s: %v", what, err)
+		c := dial(t, test.opts)
+		for range 3 { // also when it is tried again
+			if _, err := c.Info(ctx); !errors.Is(err, test.want) {
+				t.Errorf("%s: a call: %v, want %v", what, err, test.want)
+			}
+			if err := second(c.ReadFile(ctx, "/etc/hostname")); !errors.Is(err, test.want) {
+				t.Errorf("%s: a stream: %v, want %v", what, err, test.want)
+			}
 		}
 	}
 	conn, err := tls.Dial("unix", socket, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})

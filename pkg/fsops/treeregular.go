@@ -1,0 +1,132 @@
+package fsops
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// regular writes a file, and has it take its place once it is complete.
+func (x *extractor) regular(name string, h *tar.Header, content io.Reader) error {
+	for key := range h.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") { // a few bytes would fill the disk
+			return fmt.Errorf("%w: sparse entries are not supported", ErrBadArchive)
+		}
+	}
+	_, base, err := x.enter(name)
+	if err != nil {
+		return err
+	}
+	file, err := x.openUnnamed()
+	if err != nil {
+		// Whatever is wrong with the directory itself is also wrong for a
+		// named file, and reported by it (see newSpool).
+		return x.named(base, h, content)
+	}
+	err = x.unnamed(file, base, h, content)
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// openUnnamed opens a file without a name in the directory that was entered,
+// of which nothing is left if this process is killed before it is complete.
+func (x *extractor) openUnnamed() (*os.File, error) {
+	if x.parentFile == nil {
+		dir, err := x.parent.Open(".")
+		if err != nil {
+			return nil, err
+		}
+		x.parentFile = dir
+	}
+	return openUnnamedIn(x.parent, 0o600)
+}
+
+// unnamed fills the file and gives it its name.
+func (x *extractor) unnamed(file *os.File, base string, h *tar.Header, content io.Reader) error {
+	if err := x.fill(file, h, content); err != nil {
+		return err
+	}
+	if err := os.Chtimes(descriptorPath(file), time.Time{}, h.ModTime); err != nil {
+		return err
+	}
+	return place(x.parent, base, func(name string) error {
+		return linkUnnamedIn(file, x.parentFile, name)
+	})
+}
+
+// named writes a file under a temporary name, where there are none without.
+func (x *extractor) named(base string, h *tar.Header, content io.Reader) error {
+	return replace(x.parent, base, func(temp string) error {
+		file, err := x.parent.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return err
+		}
+		err = x.fill(file, h, content)
+		if closeErr := file.Close(); err == nil {
+			err = closeErr
+		}
+		if err == nil {
+			err = x.parent.Chtimes(temp, time.Time{}, h.ModTime)
+		}
+		if err != nil {
+			_ = x.parent.Remove(temp)
+		}
+		return err
+	})
+}
+
+// fill writes the content and sets the mode of a file.
+func (x *extractor) fill(file *os.File, h *tar.Header, content io.Reader) error {
+	for {
+		n, err := content.Read(x.buf)
+		if n > 0 {
+			if _, err := file.Write(x.buf[:n]); err != nil {
+				return err
+			}
+			x.stats.Bytes += int64(n)
+		}
+		if errors.Is(err, io.EOF) {
+			return file.Chmod(modeOf(h))
+		}
+		if err != nil {
+			return x.readError(err)
+		}
+	}
+}
+
+// place has create make a file called base, in place of one that exists.
+// Where there is none, no other name is ever seen.
+func place(parent *os.Root, base string, create func(name string) error) error {
+	if err := create(base); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return replace(parent, base, create)
+}
+
+// replace has create make a file under a temporary name, and renames it.
+func replace(parent *os.Root, base string, create func(name string) error) error {
+	temp, err := atFreeName("", create)
+	if err != nil {
+		return err
+	}
+	if err = parent.Rename(temp, base); err == nil {
+		// Where both names already were the same file, that did nothing.
+		if err = parent.Remove(temp); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	_ = parent.Remove(temp)
+	if info, statErr := parent.Lstat(base); statErr == nil && info.IsDir() && errors.Is(err, fs.ErrExist) {
+		return syscall.EISDIR
+	}
+	return err
+}
