@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -279,6 +281,79 @@ func TestEditOfLargeFilesIsBounded(t *testing.T) {
 	if !errors.As(err, &ee) || ee.Count != MaxEditSize/8+1 {
 		t.Errorf("error is %v", err)
 	}
+}
+
+// However often a text occurs, an edit takes memory for the contents, and not
+// for each place.
+func TestEditOfMillionsOfPlacesTakesMemoryForTheContents(t *testing.T) {
+	for _, size := range []int{64 << 10, 1 << 20, MaxEditSize} {
+		f := newTestFS(t)
+		must(t, os.WriteFile(at(f, "file"), bytes.Repeat([]byte("a\n"), size/2), 0o644))
+		took := allocatedBy(func() {
+			_, err := f.Edit(t.Context(), "file", []Edit{editAll("a", "b")}, EditOptions{})
+			must(t, err)
+		})
+		// What the diff takes does not grow with the file.
+		if bound := uint64(4*size + 16*maxEditDiff); took > bound {
+			t.Errorf("for %d bytes it took %d, more than %d", size, took, bound)
+		}
+	}
+}
+
+// A diff made of the surroundings of its places is that of the whole.
+func TestDiffOfPlacesIsThatOfTheWhole(t *testing.T) {
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		var content strings.Builder
+		for range random.IntN(400) {
+			content.WriteString("aaaaaaaaaaaaaabc\n\n\n"[random.IntN(19):][:1])
+			content.WriteString("\nx"[random.IntN(2):][:1])
+		}
+		texts := []string{"", "y", "\n", "z\ny", "z\n", "\n\n\ny\n"}
+		edits := []Edit{editAll("b", texts[random.IntN(len(texts))]), editAll("c\n", texts[random.IntN(len(texts))])}
+		p, current := newPieces(content.Len(), 1000), []byte(content.String())
+		for _, e := range edits {
+			p.edit(current, e)
+			current = bytes.ReplaceAll(current, e.Old, e.New)
+		}
+		changes, _ := shownChanges([]byte(content.String()), p)
+		want, err := udiff.ToUnified("a/f", "b/f", content.String(), changes, diffContext)
+		must(t, err)
+		got, truncated := unifiedDiff("f", []byte(content.String()), p)
+		// The package numbers the lines of the new content wrongly.
+		numbers := regexp.MustCompile(`(?m)^(@@ \S+ )\S+ @@$`)
+		if diff := cmp.Diff(numbers.ReplaceAllString(want, "$1"), numbers.ReplaceAllString(string(got), "$1")); diff != "" || truncated {
+			t.Fatalf("seed %d: truncated %v, difference:\n%s", seed, truncated, diff)
+		}
+		checkNewLineNumbers(t, string(got))
+	}
+}
+
+// checkNewLineNumbers checks that each hunk is said to begin, in the new
+// content, as many lines later as those before it added.
+func checkNewLineNumbers(t *testing.T, diff string) {
+	t.Helper()
+	grown := 0
+	for i, line := range strings.Split(diff, "\n") {
+		switch {
+		case i < 2 || line == "" || strings.Contains(line, "0,0"): // of an empty file
+		case line[0] == '@':
+			if number(line, "+") != number(line, "-")+grown {
+				t.Fatalf("%q comes after %d more lines:\n%s", line, grown, diff)
+			}
+		case line[0] == '+':
+			grown++
+		case line[0] == '-':
+			grown--
+		}
+	}
+}
+
+// number returns the number that follows the sign in a hunk's header.
+func number(header, sign string) (n int) {
+	_, rest, _ := strings.Cut(header, " "+sign)
+	_, _ = fmt.Sscanf(rest, "%d", &n)
+	return n
 }
 
 func TestDiffLabel(t *testing.T) {

@@ -1,6 +1,7 @@
 package fsops
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 	"unicode"
@@ -9,29 +10,41 @@ import (
 )
 
 // diffPlaces returns how many places a diff of a file of that size shows.
-func diffPlaces(size int) int { return max(1, diffWork/max(1, size)) }
+func diffPlaces(size int) int { return min(maxDiffPlaces, diffWork/max(1, size)) }
 
 // unifiedDiff returns the change that the pieces describe as a unified diff,
 // and whether that had to be cut. The places are known from the edits, so
-// that only what they replaced is compared, and not the whole of a large file.
+// that only what is around them is looked at, and not the whole of a large
+// file.
 func unifiedDiff(name string, before []byte, p *pieces) (diff []byte, truncated bool) {
-	old := string(before)
-	var changes []udiff.Edit
-	for _, c := range p.changes() {
-		changes = append(changes, refine(old[c.Start:c.End], c)...)
+	changes, truncated := shownChanges(before, p)
+	if len(changes) == 0 {
+		return nil, truncated
 	}
-	truncated = p.partial
-	if places := diffPlaces(len(old)); len(changes) > places {
-		changes, truncated = changes[:places], true
-	}
-	text, err := udiff.ToUnified(diffLabel("a/", name), diffLabel("b/", name), old, changes, diffContext)
-	if err != nil {
-		return nil, true // the changes do not overlap, so it has no reason to fail
+	text := []byte("--- " + diffLabel("a/", name) + "\n+++ " + diffLabel("b/", name) + "\n")
+	at := hunks{before: before}
+	for len(changes) > 0 && len(text) <= maxEditDiff {
+		n := at.near(changes)
+		text = append(text, at.render(changes[:n])...)
+		changes = changes[n:]
 	}
 	if len(text) > maxEditDiff {
-		text, truncated = text[:strings.LastIndexByte(text[:maxEditDiff], '\n')+1], true
+		text, truncated = text[:bytes.LastIndexByte(text[:maxEditDiff], '\n')+1], true
 	}
-	return []byte(text), truncated
+	return text, truncated
+}
+
+// shownChanges returns the changes that a diff shows, and whether there are
+// more.
+func shownChanges(before []byte, p *pieces) (changes []udiff.Edit, more bool) {
+	places := diffPlaces(len(before))
+	for _, c := range p.changes() {
+		changes = append(changes, refine(string(before[c.Start:c.End]), c)...)
+		if len(changes) > places {
+			return changes[:places], true
+		}
+	}
+	return changes, p.partial
 }
 
 // refine leaves out of a change the lines of old that it does not change:
@@ -40,7 +53,8 @@ func refine(old string, c udiff.Edit) []udiff.Edit {
 	if old == c.New {
 		return nil
 	}
-	if len(old)+len(c.New) > maxEditDiff {
+	lines := strings.Contains(old, "\n") || strings.Contains(c.New, "\n")
+	if !lines || len(old)+len(c.New) > maxEditDiff {
 		return []udiff.Edit{c}
 	}
 	finer := udiff.Lines(old, c.New)

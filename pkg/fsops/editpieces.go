@@ -51,7 +51,7 @@ func newPieces(size, limit int) *pieces {
 // edit takes into account that in content, which the pieces make up, e is
 // applied wherever it occurs.
 func (p *pieces) edit(content []byte, e Edit) {
-	rest := p.list
+	rest, text := p.list, string(e.New)
 	p.list = nil
 	for pos, n := 0, 0; ; n++ {
 		i := bytes.Index(content[pos:], e.Old)
@@ -68,8 +68,8 @@ func (p *pieces) edit(content []byte, e Edit) {
 		if _, rest = split(rest, len(e.Old)); len(rest) == 0 && p.partial {
 			return // this one may reach beyond what is known
 		}
-		if len(e.New) > 0 {
-			p.list = append(p.list, piece{text: string(e.New)})
+		if text != "" {
+			p.list = append(p.list, piece{text: text})
 		}
 		pos += i + len(e.Old)
 	}
@@ -97,19 +97,24 @@ func split(list []piece, n int) (head, tail []piece) {
 // changes returns the replacements in terms of the original.
 func (p *pieces) changes() []udiff.Edit {
 	var all []udiff.Edit
-	next := udiff.Edit{}
+	var text []byte // of the adjacent pieces so far
+	start := 0
+	add := func(end int) {
+		if start < end || len(text) > 0 {
+			all = append(all, udiff.Edit{Start: start, End: end, New: string(text)})
+		}
+		text = text[:0]
+	}
 	for _, piece := range p.list {
 		if piece.text != "" {
-			next.New += piece.text
+			text = append(text, piece.text...)
 			continue
 		}
-		if next.End = piece.start; next.Start < next.End || next.New != "" {
-			all = append(all, next)
-		}
-		next = udiff.Edit{Start: piece.end}
+		add(piece.start)
+		start = piece.end
 	}
-	if next.End = p.size; !p.partial && (next.Start < next.End || next.New != "") {
-		all = append(all, next)
+	if !p.partial {
+		add(p.size)
 	}
 	return all
 }

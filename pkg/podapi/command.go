@@ -34,7 +34,8 @@ type Cmd struct {
 	// Env adds NAME=VALUE to the sandbox's default environment; a later value
 	// wins.
 	Env []string
-	// ClearEnv leaves the default environment out.
+	// ClearEnv leaves the default environment out. What remains are Env and
+	// the markers by which the agent finds its processes.
 	ClearEnv bool
 	// Stdin, if not nil, is read to its end into standard input. Otherwise
 	// standard input is /dev/null. A Read that is under way when the process

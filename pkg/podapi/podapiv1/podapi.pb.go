@@ -4631,7 +4631,9 @@ type ExecStart struct {
 	Dir []byte `protobuf:"bytes,5,opt,name=dir,proto3" json:"dir,omitempty"`
 	// env adds NAME=VALUE to the default environment; a later value wins.
 	Env [][]byte `protobuf:"bytes,6,rep,name=env,proto3" json:"env,omitempty"`
-	// clear_env leaves the default environment out.
+	// clear_env leaves the default environment out. Every process has
+	// PODAGENT_EXEC_ID, and PODAGENT_SANDBOX where the agent has it: by them it
+	// is found when it has left its group.
 	ClearEnv bool `protobuf:"varint,7,opt,name=clear_env,json=clearEnv,proto3" json:"clear_env,omitempty"`
 	// stdin opens standard input; otherwise it is /dev/null.
 	Stdin bool `protobuf:"varint,8,opt,name=stdin,proto3" json:"stdin,omitempty"`
