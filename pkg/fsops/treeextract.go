@@ -43,7 +43,8 @@ type ExtractOptions struct {
 // or entries of unknown types, is [ErrBadArchive]; one that ends before the
 // archive does is an [io.ErrUnexpectedEOF] as well. An error names the entry
 // that it is about, or dir. After it, what was unpacked before is there, as
-// the archive has it.
+// the archive has it; nor is there a part of a file, also if this process is
+// killed, where the platform has unnamed files.
 func (f *FS) Extract(ctx context.Context, dir string, r io.Reader, opts ExtractOptions) (TreeStats, error) {
 	path, err := f.resolve("extract", dir)
 	if err != nil {

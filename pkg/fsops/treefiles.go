@@ -159,7 +159,17 @@ func (x *extractor) hardLink(name, target string) error {
 	if err != nil {
 		return err
 	}
-	return place(parent, base, func(base string) error {
-		return x.root.Link(source, path.Join(path.Dir(name), base))
+	var made string
+	err = place(parent, base, func(linkName string) error {
+		made = linkName
+		return x.root.Link(source, path.Join(path.Dir(name), linkName))
 	})
+	if err != nil || made == base {
+		return err
+	}
+	// Where both names already were the same file, the rename did nothing.
+	if err := parent.Remove(made); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }

@@ -118,11 +118,7 @@ func replace(parent *os.Root, base string, create func(name string) error) error
 		return err
 	}
 	if err = parent.Rename(temp, base); err == nil {
-		// Where both names already were the same file, that did nothing.
-		if err = parent.Remove(temp); errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return err
+		return nil
 	}
 	_ = parent.Remove(temp)
 	if info, statErr := parent.Lstat(base); statErr == nil && info.IsDir() && errors.Is(err, fs.ErrExist) {
