@@ -47,7 +47,8 @@ type ExitStatus struct {
 	Omitted int64
 	// Wall, User and System are the times that the process took.
 	Wall, User, System time.Duration
-	// MaxRSS is its peak resident memory in bytes.
+	// MaxRSS is its peak resident memory in bytes. Linux counts from the fork
+	// on, so it is never less than what the agent had at that time.
 	MaxRSS int64
 }
 

@@ -5274,7 +5274,8 @@ type ExecExit struct {
 	Wall   int64 `protobuf:"varint,7,opt,name=wall,proto3" json:"wall,omitempty"`
 	User   int64 `protobuf:"varint,8,opt,name=user,proto3" json:"user,omitempty"`
 	System int64 `protobuf:"varint,9,opt,name=system,proto3" json:"system,omitempty"`
-	// max_rss is the peak resident memory in bytes.
+	// max_rss is the peak resident memory in bytes, from the fork on: never less
+	// than what the agent had at that time.
 	MaxRss        int64 `protobuf:"varint,10,opt,name=max_rss,json=maxRss,proto3" json:"max_rss,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

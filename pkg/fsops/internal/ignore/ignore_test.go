@@ -48,18 +48,18 @@ func TestOpenStopsAtTheRepositoryRoot(t *testing.T) {
 func TestOpenOutsideOfRepositoriesBeginsAtTop(t *testing.T) {
 	top := t.TempDir()
 	write(t, top+"/.gitignore", "a\n")
-	write(t, top+"/work/.gitignore", "/sub/b\n")
-	write(t, top+"/work/sub/x", "")
+	write(t, top+"/tree/.gitignore", "/sub/b\n")
+	write(t, top+"/tree/sub/x", "")
 	for _, test := range []struct {
 		top  string
 		a, b bool
 	}{
 		{top, true, true},
-		{top + "/work", false, true},
-		{top + "/work/sub", false, false},
+		{top + "/tree", false, true},
+		{top + "/tree/sub", false, false},
 		{top + "/wor", false, false},
 	} {
-		d, err := Open(top+"/work/sub", test.top)
+		d, err := Open(top+"/tree/sub", test.top)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,218 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// The tests of this file are about how commands end.
+
+func TestExecEndsThoughAGrandchildHoldsItsOutput(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		begun := time.Now()
+		out, _, status := run(t, s, "sleep 60 & echo $!", nil)
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("the call took %v", took)
+		}
+		if status.Reason != podapi.Exited || status.Code != 0 || !status.OutputOpen {
+			t.Errorf("%+v, want an exit that says that the output is open", status)
+		}
+		// It lives on: it was not killed with the call.
+		if _, _, status := run(t, s, "kill "+out, nil); !status.Success() {
+			t.Errorf("the grandchild is gone: %+v", status)
+		}
+	})
+}
+
+func TestExecTimeoutKillsTheTreeAndKeepsTheOutputSoFar(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		out, _, status := run(t, s, `echo begun; setsid sleep 300 & echo $!; sleep 300`, func(c *podapi.Cmd) {
+			c.Timeout = 500 * time.Millisecond
+		})
+		if status.Reason != podapi.TimedOut {
+			t.Fatalf("%+v, want timed out", status)
+		}
+		if status.Wall > 20*time.Second {
+			t.Errorf("it took %v", status.Wall)
+		}
+		begun, pid, _ := strings.Cut(out, "\n")
+		if begun != "begun" {
+			t.Errorf("the output so far is %q", out)
+		}
+		if alive(t, s, pid) {
+			t.Error("the setsid child survived")
+		}
+	})
+}
+
+// alive reports whether a process of the sandbox runs. One that has ended may
+// still wait to be reaped.
+func alive(t *testing.T, s *launcher.Sandbox, pid string) bool {
+	t.Helper()
+	state, _, _ := run(t, s, "sed -n 's/^State:[[:space:]]*\\(.\\).*/\\1/p' /proc/"+strings.TrimSpace(pid)+"/status", nil)
+	state = strings.TrimSpace(state)
+	return state != "" && state != "Z" && state != "X"
+}
+
+func TestExecOfACommandThatIgnoresTERMIsATimeout(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		_, _, status := run(t, s, `trap "" TERM; while :; do sleep 0.1; done`, func(c *podapi.Cmd) {
+			c.Timeout = 300 * time.Millisecond
+		})
+		if status.Reason != podapi.TimedOut {
+			t.Errorf("%+v, want timed out", status)
+		}
+	})
+}
+
+func TestExecSignal(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		cmd := s.Shell(t.Context(), `trap "echo got it; exit 3" USR1; echo ready; while :; do sleep 0.05; done`)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ready := make([]byte, len("ready\n"))
+		if _, err := io.ReadFull(out, ready); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Signal(syscall.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+		rest, _ := io.ReadAll(out)
+		err = cmd.Wait()
+		if exit := (*podapi.ExitError)(nil); !errors.As(err, &exit) || exit.Code != 3 || string(rest) != "got it\n" {
+			t.Errorf("%v, output %q", err, rest)
+		}
+		if err := cmd.Signal(syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
+			t.Errorf("a signal after the end: %v", err)
+		}
+	})
+}
+
+func TestExecContextEndKillsTheProcess(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cmd := s.Shell(ctx, "echo $$; exec sleep 300")
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		pid := make([]byte, 64)
+		n, err := out.Read(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if err := cmd.Wait(); !errors.Is(err, context.Canceled) {
+			t.Errorf("Wait: %v", err)
+		}
+		if alive(t, s, string(pid[:n])) {
+			t.Error("the process survived its context")
+		}
+	})
+}
+
+func TestExecEndsThoughItsStdinDoesNot(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		r, w := io.Pipe()
+		defer w.Close()
+		cmd := s.Command(t.Context(), "true")
+		cmd.Stdin = r
+		if err := cmd.Run(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestExecContextEndDuringTheStartLeavesNoProcess(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		var all sync.WaitGroup
+		for i := range 100 {
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
+				defer cancel()
+				if err := s.Command(ctx, "sleep", "300").Run(); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Run: %v", err)
+				}
+			})
+		}
+		all.Wait()
+		list, err := s.Processes(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range list {
+			if p.Status == nil {
+				t.Errorf("%v runs on", p)
+			}
+		}
+	})
+}
+
+func TestExecWhoseOutputCannotBeWrittenIsKilled(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		full := errors.New("the caller's disk is full")
+		cmd := s.Shell(t.Context(), "echo x; exec sleep 300")
+		cmd.Stdout = failing{full}
+		if err := cmd.Run(); !errors.Is(err, full) {
+			t.Errorf("Run: %v", err)
+		}
+		if status := cmd.Status(); status == nil || status.Reason != podapi.Signalled {
+			t.Errorf("it ended with %+v", status)
+		}
+	})
+}
+
+func TestExecContextEndFreesAnOutputThatNobodyReads(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		cmd := s.Command(ctx, "yes")
+		if _, err := cmd.StdoutPipe(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Wait: %v", err)
+		}
+	})
+}
+
+func TestExecUnknownSignalLeavesTheProcess(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		cmd := s.Command(t.Context(), "cat")
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Signal(99); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("Signal(99): %v", err)
+		}
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("Wait: %v", err)
+		}
+	})
+}
