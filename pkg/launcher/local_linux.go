@@ -193,7 +193,7 @@ func (p place) dial(ctx context.Context, configure bool) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	info, err := client.Info(ctx)
 	if err == nil && configure {
@@ -201,7 +201,10 @@ func (p place) dial(ctx context.Context, configure bool) (*Sandbox, error) {
 	}
 	if err != nil {
 		client.Close()
-		return nil, fmt.Errorf("asking the agent: %w", err)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("the agent did not answer within %v: try again, or terminate the sandbox: %w", answerTimeout, err)
+		}
+		return nil, err
 	}
 	return &Sandbox{Client: client, ID: p.ID, Workdir: info.Workdir}, nil
 }

@@ -271,7 +271,7 @@ func TestLocalTerminateEndsWhatADeadAgentLeft(t *testing.T) {
 	}
 }
 
-func TestLocalTerminateKillsAnAgentThatDoesNotEnd(t *testing.T) {
+func TestLocalAgentThatIsStoppedIsAnErrorOfOpenAndKilledByTerminate(t *testing.T) {
 	l := launchertest.Local(t)
 	s := launch(t, l, launcher.Spec{ID: "a"})
 	out, err := s.Shell(t.Context(), "echo $PPID").Output()
@@ -284,6 +284,9 @@ func TestLocalTerminateKillsAnAgentThatDoesNotEnd(t *testing.T) {
 	}
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := l.Open(t.Context(), "a"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Open of a stopped agent: %v", err)
 	}
 	if err := l.Terminate(t.Context(), "a"); err != nil {
 		t.Errorf("Terminate of a stopped agent: %v", err)
