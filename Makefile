@@ -1,6 +1,9 @@
 # podagent: build, test and measure. "make help" lists the targets.
 
 GO      ?= go
+BACKEND ?= local
+IMAGE   ?= podagent/runtime:dev
+CLUSTER := $(CURDIR)/.cluster
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X github.com/podagent/podagent/pkg/podapi.version=$(VERSION)
 TOOL    := $(GO) tool -modfile=$(CURDIR)/tools.mod
@@ -8,18 +11,34 @@ TOOL    := $(GO) tool -modfile=$(CURDIR)/tools.mod
 export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test needs unit race lint generate verify bench clean
+.PHONY: help demo build image cluster cluster-down test needs sandboxes unit race lint generate verify bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: build ## run a short agent's session on this source tree (ARGS="--dir DIR" for another)
-	bin/orchestrator demo $(ARGS)
+demo: build ## run a short agent's session on this source tree (BACKEND=kubernetes for a pod, ARGS="--dir DIR" for another tree)
+	$(if $(filter kubernetes,$(BACKEND)),$(MAKE) sandboxes && KUBECONFIG=$${KUBECONFIG:-$(CLUSTER)/kubeconfig}) \
+	bin/orchestrator demo --backend $(BACKEND) $(if $(filter kubernetes,$(BACKEND)),--image $(IMAGE)) $(ARGS)
 
 build: ## build podagent and orchestrator, static, into bin/
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/podagent ./cmd/orchestrator
 
-test: needs lint verify unit race ## run everything: lint, verify, the tests, the race detector
+image: ## build the runtime image IMAGE from BASE, with the Debian packages PACKAGES, as .cluster/images/runtime.tar
+	IMAGE=$(IMAGE) OUT=$(CLUSTER)/images/runtime.tar VERSION=$(VERSION) images/runtime/build.sh
+
+cluster: ## start a one-node Kubernetes in .cluster, as root (kubeconfig: .cluster/kubeconfig)
+	cd test/cluster && $(GO) run . up --dir $(CLUSTER)
+
+cluster-down: ## stop it
+	cd test/cluster && $(GO) run . down --dir $(CLUSTER)
+
+# A cluster that has the runtime image. Another cluster, which PODAGENT_TEST_KUBECONFIG
+# names, has it already.
+sandboxes:
+	@[ -n "$$PODAGENT_TEST_KUBECONFIG" ] || { $(MAKE) cluster image && \
+	cd test/cluster && $(GO) run . load --dir $(CLUSTER) $(CLUSTER)/images/runtime.tar; }
+
+test: needs lint verify sandboxes unit race ## run everything: lint, verify, the tests on a cluster, the race detector
 
 # What the tests use beside Go, as program=package of Debian.
 NEEDS := git=git bash=bash setsid=util-linux mount=mount cc=gcc tar=tar

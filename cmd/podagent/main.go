@@ -24,6 +24,7 @@ Usage:
   podagent health [--health ADDRESS]    exit with 0 if the agent is serving
   podagent grep [flags] PATTERN [PATH]  search the local files
   podagent glob [flags] PATTERN         find local files by name
+  podagent checkout --url URL [flags]   put a git repository into a directory
   podagent version                      print the version
 
 "podagent VERB --help" lists the flags of a verb.
@@ -33,11 +34,12 @@ Usage:
 type verb func(ctx context.Context, args []string, stdout io.Writer) error
 
 var verbs = map[string]verb{
-	"serve":   serve,
-	"health":  checkHealth,
-	"grep":    grep,
-	"glob":    glob,
-	"version": printVersion,
+	"serve":    serve,
+	"health":   checkHealth,
+	"grep":     grep,
+	"glob":     glob,
+	"checkout": checkOut,
+	"version":  printVersion,
 }
 
 // The exit statuses: 1 also says that a search found nothing.

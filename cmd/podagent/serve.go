@@ -49,6 +49,10 @@ func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
 	flags.Func("authorized-key", "accept calls from the holder of `KEY` (ed25519:BASE64); may be repeated", func(s string) error {
 		return addKeys(&config, s)
 	})
+	flags.Func("process-env", "add to the environment of processes: base64 of `NAME=VALUE` texts, each of which a NUL ends", func(s string) (err error) {
+		config.ProcessEnv, err = podapi.ParseEnv(s)
+		return err
+	})
 	flags.TextVar(&level, "log-level", slog.LevelInfo, "log messages of `LEVEL` and above: DEBUG, INFO, WARN or ERROR")
 	if err := parse(flags, args, "serve [flags]\n\nA flag that is not given is read from the environment: --log-level from "+envPrefix+"LOG_LEVEL.", stdout); err != nil {
 		return config, err

@@ -87,27 +87,6 @@ func (p place) lastLog() string {
 	return string(data[bytes.LastIndexByte(data, '\n')+1:])
 }
 
-// findAgent returns the path of the podagent binary.
-func (l *Local) findAgent() (string, error) {
-	if path := l.Agent; path != "" {
-		return filepath.Abs(path)
-	}
-	if path := os.Getenv("PODAGENT_BIN"); path != "" {
-		return filepath.Abs(path)
-	}
-	if self, err := os.Executable(); err == nil {
-		path := filepath.Join(filepath.Dir(self), "podagent")
-		if _, err := exec.LookPath(path); err == nil {
-			return path, nil
-		}
-	}
-	path, err := exec.LookPath("podagent")
-	if err != nil {
-		return "", ErrNoAgent
-	}
-	return filepath.Abs(path)
-}
-
 // scrub returns the agent's environment, which its processes inherit: what is
 // needed of the host's, and what makes programs print plainly.
 func scrub(host []string) []string {

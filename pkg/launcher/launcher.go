@@ -12,8 +12,9 @@
 //	defer sandbox.Close()
 //	out, err := sandbox.Command(ctx, "go", "version").Output()
 //
-// There is one implementation so far, [Local], which runs the agent as a child
-// process on this machine and isolates nothing.
+// There are two launchers: [Kubernetes], which makes a pod for each sandbox, and
+// [Local], which runs the agent as a child process on this machine and isolates
+// nothing. [Lazy] puts a launch off until the first call.
 package launcher
 
 import (
@@ -74,6 +75,11 @@ type Spec struct {
 	// OnClose says what becomes of the sandbox when it is closed by who
 	// created it.
 	OnClose OnClose
+	// Git, if not nil, is a repository that every Launch puts into the
+	// workdir, or brings up to date there without touching local edits.
+	Git *Git
+	// Pod says what pod is made. It is for [Kubernetes] only.
+	Pod Pod
 }
 
 // OnClose is what becomes of a sandbox when it is closed.
@@ -118,6 +124,9 @@ func (s *Spec) Validate() error {
 			return &SpecError{"Env", fmt.Sprintf("has %q, which is not NAME=VALUE", v)}
 		}
 	}
+	if s.Git != nil {
+		return s.Git.validate()
+	}
 	return nil
 }
 
@@ -136,7 +145,16 @@ type Sandbox struct {
 	Workdir string
 	// Created says that the Launch that returned this made the sandbox.
 	Created bool
+	// Drift says in what a sandbox that there was differs from the Spec that
+	// it was launched with, in a sentence each.
+	Drift []string
 
+	// dial is how Client reaches the agent, for those that stand in front of
+	// it.
+	dial podapi.DialOptions
+	// target is its pod, nil if it has none.
+	target *target
+	// onClose is what is left to do when the connection has ended.
 	onClose func() error
 }
 
@@ -159,6 +177,12 @@ const (
 	Running State = "running"
 	// Stopped says that the agent is gone; Open and Launch start it again.
 	Stopped State = "stopped"
+	// Pending says that the pod does not run yet.
+	Pending State = "pending"
+	// Ended says that the pod has ended: at its deadline, or by eviction.
+	Ended State = "ended"
+	// Terminating says that the pod is being deleted.
+	Terminating State = "terminating"
 )
 
 // Summary describes a sandbox for a list.
@@ -167,6 +191,10 @@ type Summary struct {
 	State   State
 	Workdir string
 	Created time.Time
+	// Pod is the pod's name, and Heartbeat when an orchestrator last needed
+	// it. Local sandboxes have neither.
+	Pod       string
+	Heartbeat time.Time
 }
 
 // wrap says what was being done to which sandbox when err came.

@@ -1,6 +1,9 @@
 package launcher
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // The bounds of the local launcher, each with its reason.
 const (
@@ -28,4 +31,61 @@ const (
 	leftoverScans = 16
 	// lockPoll is how often a lock that another holds is tried.
 	lockPoll = 10 * time.Millisecond
+)
+
+// The bounds of sandboxes in pods, each with its reason.
+const (
+	// podGrace is the time between TERM and KILL: the agent's own, 5 s for its
+	// processes and calls, and some.
+	podGrace = 8 * time.Second
+	// startupPeriod is the kubelet's shortest. The agent serves within
+	// milliseconds; startupFailures lets it take a minute on a node that swaps.
+	startupPeriod   = 1
+	startupFailures = 60
+	// readinessPeriod and readinessFailures say within half a minute that an
+	// agent hangs, at the price of a process each time.
+	readinessPeriod   = 10
+	readinessFailures = 3
+	// probeTimeout is long enough for a pod whose processors are busy.
+	probeTimeout = 5
+	// schedulePatience is how long no node may be able to hold a pod before
+	// that is an error: an autoscaler says within it that it will make one,
+	// and people do not wait longer for a bad request.
+	schedulePatience = 8 * time.Second
+	// firstRetry and lastRetry bound the time between tries to connect, which
+	// grows by half: a starting agent takes tens of milliseconds, an API
+	// server that restarts takes seconds.
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = time.Second
+	// apiRetry is the time between tries to watch while the API server is
+	// away.
+	apiRetry = 500 * time.Millisecond
+	// cleanupTimeout bounds what is done when the caller's context has ended
+	// or there is none: a pod's grace, and the API's answers.
+	cleanupTimeout = 30 * time.Second
+	// apiRate and apiBurst are calls a second to the API server, of one
+	// launcher: some for each of some hundred sandboxes that start at once.
+	apiRate  = 200
+	apiBurst = 400
+	// maxAnnotations bounds the caller's annotations in bytes: Kubernetes
+	// takes 256 KiB in all.
+	maxAnnotations = 128 << 10
+	// maxActiveDeadline is what Kubernetes takes, in seconds.
+	maxActiveDeadline = math.MaxInt32 * time.Second
+	// minHeartbeat keeps a slip of the unit from flooding the API server.
+	minHeartbeat = time.Second
+	// lazyTimeout bounds the wait for a launch that a call began. Launches have
+	// their own, shorter timeouts: this one is for those with long ones.
+	lazyTimeout = time.Hour
+	// leaseDuration is how long an exclusive owner that died keeps others out;
+	// it is renewed three times within.
+	leaseDuration = 30 * time.Second
+	// reapAtOnce bounds how many agents are asked at once, and askTimeout how
+	// long each may take.
+	reapAtOnce = 16
+	askTimeout = 5 * time.Second
+	// maxEvents is how many events of a pod are looked at, shownEvents how
+	// many of them an error has: the latest, for the first are older news.
+	maxEvents   = 100
+	shownEvents = 5
 )

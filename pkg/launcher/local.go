@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 )
 
@@ -38,7 +39,7 @@ var ErrNoAgent = errors.New("cannot find the podagent binary: set PODAGENT_BIN, 
 
 // Launch implements Launcher.
 func (l *Local) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
-	if err := spec.Validate(); err != nil {
+	if err := errors.Join(spec.Validate(), spec.checkNoPod()); err != nil {
 		return nil, err
 	}
 	deletes := spec.deletes()
@@ -46,6 +47,9 @@ func (l *Local) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
 		spec.ID = newID()
 	}
 	sandbox, err := l.launch(ctx, spec)
+	if err == nil && spec.Git != nil {
+		err = l.checkout(ctx, sandbox, spec.Git)
+	}
 	if err != nil {
 		return nil, wrap("launching", spec.ID, err)
 	}
@@ -55,6 +59,23 @@ func (l *Local) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
 		}
 	}
 	return sandbox, nil
+}
+
+// checkout gets the sandbox its source. One that was made for it and cannot
+// have it is removed.
+func (l *Local) checkout(ctx context.Context, sandbox *Sandbox, git *Git) error {
+	agent, err := l.findAgent()
+	if err == nil {
+		err = git.checkout(ctx, sandbox, agent, l.log())
+	}
+	if err == nil {
+		return nil
+	}
+	err = errors.Join(err, sandbox.Close())
+	if sandbox.Created {
+		err = errors.Join(err, l.terminate(context.WithoutCancel(ctx), sandbox.ID))
+	}
+	return err
 }
 
 // Open implements Launcher.
@@ -91,4 +112,25 @@ func (l *Local) stateDir() (string, error) {
 	}
 	home, err := os.UserHomeDir()
 	return filepath.Join(home, ".local", "state", "podagent", "local"), err
+}
+
+// findAgent returns the path of the podagent binary.
+func (l *Local) findAgent() (string, error) {
+	if path := l.Agent; path != "" {
+		return filepath.Abs(path)
+	}
+	if path := os.Getenv("PODAGENT_BIN"); path != "" {
+		return filepath.Abs(path)
+	}
+	if self, err := os.Executable(); err == nil {
+		path := filepath.Join(filepath.Dir(self), "podagent")
+		if _, err := exec.LookPath(path); err == nil {
+			return path, nil
+		}
+	}
+	path, err := exec.LookPath("podagent")
+	if err != nil {
+		return "", ErrNoAgent
+	}
+	return filepath.Abs(path)
 }

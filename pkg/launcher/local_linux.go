@@ -189,7 +189,8 @@ func (l *Local) restartAgent(ctx context.Context, p place) error {
 
 // dial returns the sandbox at p, whose agent listens.
 func (p place) dial(ctx context.Context, configure bool) (*Sandbox, error) {
-	client, err := podapi.Dial(podapi.DialOptions{Dialer: dialer(p.path(socketFile))})
+	opts := podapi.DialOptions{Dialer: dialer(p.path(socketFile))}
+	client, err := podapi.Dial(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +207,7 @@ func (p place) dial(ctx context.Context, configure bool) (*Sandbox, error) {
 		}
 		return nil, err
 	}
-	return &Sandbox{Client: client, ID: p.ID, Workdir: info.Workdir}, nil
+	return &Sandbox{Client: client, ID: p.ID, Workdir: info.Workdir, dial: opts}, nil
 }
 
 // environment returns the environment that the spec names.

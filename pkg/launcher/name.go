@@ -32,3 +32,13 @@ func nameOf(id string) string {
 
 // newID makes an id for a sandbox that was launched without one.
 func newID() string { return "sandbox-" + strings.ToLower(rand.Text()[:12]) }
+
+var unsafeLabel = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
+
+// labelOf returns a form of the id that the value of a label can have. It may
+// be that of other ids, too: it is for people who look for pods.
+func labelOf(id string) string {
+	const most = 63 // https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/
+	safe := strings.Trim(unsafeLabel.ReplaceAllString(id, "-"), "-_.")
+	return strings.TrimRight(safe[:min(len(safe), most)], "-_.")
+}

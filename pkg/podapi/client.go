@@ -1,6 +1,7 @@
 package podapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,11 +34,24 @@ type Client struct {
 type DialOptions struct {
 	// Dialer opens the connection's transport, each time that it is needed.
 	Dialer func(ctx context.Context) (net.Conn, error)
+	// Retry, if not nil, is asked when a connection could not be made, TLS
+	// included, and err says why. It waits for as long as is right and returns
+	// nil for another try, or returns the error that the waiting calls get as
+	// it is. Its ctx ends with the attempt's Timeout. Without it
+	// there is one try, and the calls fail with [ErrUnavailable].
+	Retry func(ctx context.Context, try int, err error) error
 	// Identity, if not nil, authenticates the caller by TLS. Without one the
 	// connection is as safe as the transport: a unix socket.
 	Identity *Identity
 	// PodUID is the pod that the agent must belong to; empty accepts any.
 	PodUID string
+	// Timeout bounds one attempt to connect, its retries included. 0 means
+	// DialTimeout.
+	Timeout time.Duration
+	// Config, if not nil, is set on the agent before the first call, and again
+	// when it has restarted since. It needs an Identity, by whose connections
+	// one start of an agent is told from the next.
+	Config *Config
 }
 
 // redial is how a connection is made again: soon, because a sandbox that
@@ -48,19 +62,16 @@ var redial = backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, J
 // wait for the connection; the first call does. A key that the agent does not
 // accept is [ErrUnauthenticated], an agent of another pod [ErrWrongPod].
 func Dial(opts DialOptions) (*Client, error) {
-	t := &transport{dialer: opts.Dialer}
-	if opts.Identity != nil {
-		var err error
-		if t.tls, err = opts.Identity.ClientTLS(opts.PodUID); err != nil {
-			return nil, err
-		}
+	t, err := newTransport(opts)
+	if err != nil {
+		return nil, err
 	}
 	conn, err := grpc.NewClient("passthrough:///podagent",
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // TLS is the transport's
 		grpc.WithContextDialer(t.dial),
 		grpc.WithUnaryInterceptor(t.unary),
 		grpc.WithStreamInterceptor(t.stream),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: redial, MinConnectTimeout: DialTimeout}),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: redial, MinConnectTimeout: cmp.Or(opts.Timeout, DialTimeout)}),
 		grpc.WithInitialWindowSize(ClientWindow),
 		grpc.WithInitialConnWindowSize(ClientWindow),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: KeepaliveTime, Timeout: KeepaliveTimeout}),

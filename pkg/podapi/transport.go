@@ -1,6 +1,7 @@
 package podapi
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -16,24 +17,113 @@ import (
 // transport opens the connections of a client, and remembers why the last one
 // failed: gRPC keeps the words of it, but neither type nor class.
 type transport struct {
-	dialer func(context.Context) (net.Conn, error)
+	DialOptions
 	tls    *tls.Config // nil without an identity
 	failed atomic.Pointer[error]
+	// configured is the certificate of the agent that was last given Config.
+	// Only one connection is made at a time.
+	configured []byte
 }
 
-func (t *transport) dial(ctx context.Context, _ string) (net.Conn, error) {
-	conn, err := t.dialer(ctx)
-	if err == nil && t.tls != nil {
-		conn, err = t.secure(ctx, conn)
+func newTransport(opts DialOptions) (*transport, error) {
+	t := &transport{DialOptions: opts}
+	if opts.Identity == nil {
+		if opts.Config != nil {
+			return nil, errors.New("cannot configure an agent without an identity")
+		}
+		return t, nil
 	}
-	t.note(err)
-	return conn, err
+	var err error
+	t.tls, err = opts.Identity.ClientTLS(opts.PodUID)
+	return t, err
+}
+
+// Connect opens one connection to the agent, by TLS if there is an identity,
+// as a client of [Dial] does. It tries once.
+func (o DialOptions) Connect(ctx context.Context) (net.Conn, error) {
+	t, err := newTransport(o)
+	if err != nil {
+		return nil, err
+	}
+	return t.connect(ctx)
+}
+
+// dial opens the connection that gRPC wants.
+func (t *transport) dial(ctx context.Context, _ string) (net.Conn, error) {
+	for try := 1; ; try++ {
+		conn, err := t.connect(ctx)
+		if err == nil {
+			t.failed.Store(nil)
+			return conn, nil
+		}
+		final := isFinal(err)
+		if !final && t.Retry != nil {
+			if err = t.Retry(ctx, try, err); err == nil {
+				continue
+			}
+			final = ctx.Err() == nil
+		}
+		if final {
+			t.failed.Store(&err)
+		} else {
+			t.failed.Store(nil)
+		}
+		return nil, err
+	}
+}
+
+// isFinal reports whether trying again cannot mend err.
+func isFinal(err error) bool {
+	return errors.Is(err, ErrUnauthenticated) || errors.Is(err, ErrWrongPod)
+}
+
+// connect opens a connection to an agent that has its configuration.
+func (t *transport) connect(ctx context.Context) (net.Conn, error) {
+	conn, err := t.Dialer(ctx)
+	if err != nil || t.tls == nil {
+		return conn, err
+	}
+	secured, err := t.secure(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	if t.Config == nil || bytes.Equal(secured.cert, t.configured) {
+		return secured, nil
+	}
+	// An agent makes a certificate whenever it starts, so that another one
+	// means another start, which knows nothing of the configuration. The
+	// connection that sets it cannot become that of a second HTTP/2 client.
+	if err := t.configure(ctx, secured); err != nil {
+		return nil, err
+	}
+	t.configured = secured.cert
+	return t.connect(ctx)
+}
+
+// configure sets Config over conn, which it closes.
+func (t *transport) configure(ctx context.Context, conn net.Conn) error {
+	defer conn.Close()
+	once := make(chan net.Conn, 1)
+	once <- conn
+	client, err := Dial(DialOptions{Dialer: func(ctx context.Context) (net.Conn, error) {
+		select {
+		case conn := <-once:
+			return conn, nil
+		default:
+			return nil, net.ErrClosed
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return client.Configure(ctx, *t.Config)
 }
 
 // secure makes conn a TLS connection. In TLS 1.3 the client's handshake ends
 // before the agent has looked at its key; so it waits for the agent's first
 // byte, which HTTP/2 has it send unasked, or for its refusal.
-func (t *transport) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
+func (t *transport) secure(ctx context.Context, conn net.Conn) (*begunConn, error) {
 	secured := tls.Client(conn, t.tls)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		conn.Close()
@@ -49,21 +139,14 @@ func (t *transport) secure(ctx context.Context, conn net.Conn) (net.Conn, error)
 		}
 		return nil, err
 	}
-	return &begunConn{Conn: secured, first: first}, nil
-}
-
-func (t *transport) note(err error) {
-	if err == nil {
-		t.failed.Store(nil)
-		return
-	}
-	t.failed.Store(&err)
+	return &begunConn{Conn: secured, first: first, cert: secured.ConnectionState().PeerCertificates[0].Raw}, nil
 }
 
 // begunConn is a connection whose first bytes have been read.
 type begunConn struct {
 	net.Conn
 	first []byte
+	cert  []byte // the agent's, which is that of one start of it
 }
 
 func (c *begunConn) Read(p []byte) (int, error) {
@@ -78,14 +161,10 @@ func (c *begunConn) Read(p []byte) (int, error) {
 // explain gives the error of a call that found no connection its reason, where
 // that is one that trying again does not mend.
 func (t *transport) explain(err error) error {
-	if status.Code(err) != codes.Unavailable {
-		return err
+	if failed := t.failed.Load(); failed != nil && status.Code(err) == codes.Unavailable {
+		return *failed
 	}
-	failed := t.failed.Load()
-	if failed == nil || !errors.Is(*failed, ErrUnauthenticated) && !errors.Is(*failed, ErrWrongPod) {
-		return err
-	}
-	return *failed
+	return err
 }
 
 func (t *transport) unary(ctx context.Context, method string, request, response any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {

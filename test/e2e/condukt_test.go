@@ -112,14 +112,15 @@ func TestCaseInvalidRegexIsAnErrorOfItsOwnWithThePosition(t *testing.T) {
 }
 
 func TestCaseSameIDIsTheSameSandbox(t *testing.T) {
-	overEachLauncher(t, func(t *testing.T, l launcher.Launcher) {
+	overEachLauncher(t, func(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
 		for _, id := range []string{"job-1", "Job/1", "!!!", strings.Repeat("x", 300), "🙂", "123"} {
-			one, err := l.Launch(t.Context(), launcher.Spec{ID: id})
+			spec.ID = id
+			one, err := l.Launch(t.Context(), spec)
 			if err != nil {
 				t.Fatalf("%q: %v", id, err)
 			}
 			put(t, one, "file", "of "+id)
-			two, err := l.Launch(t.Context(), launcher.Spec{ID: id})
+			two, err := l.Launch(t.Context(), spec)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -137,8 +138,9 @@ func TestCaseSameIDIsTheSameSandbox(t *testing.T) {
 }
 
 func TestCaseTerminateRemovesTheSandbox(t *testing.T) {
-	overEachLauncher(t, func(t *testing.T, l launcher.Launcher) {
-		s, err := l.Launch(t.Context(), launcher.Spec{ID: "a"})
+	overEachLauncher(t, func(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
+		spec.ID = "a"
+		s, err := l.Launch(t.Context(), spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +154,7 @@ func TestCaseTerminateRemovesTheSandbox(t *testing.T) {
 		if _, err := l.Open(t.Context(), "a"); !errors.Is(err, launcher.ErrNotFound) {
 			t.Errorf("Open afterwards: %v", err)
 		}
-		s, err = l.Launch(t.Context(), launcher.Spec{ID: "a"})
+		s, err = l.Launch(t.Context(), spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,14 +166,14 @@ func TestCaseTerminateRemovesTheSandbox(t *testing.T) {
 }
 
 func TestCaseABadOptionFailsBeforeAnythingIsMade(t *testing.T) {
-	overEachLauncher(t, func(t *testing.T, l launcher.Launcher) {
-		for field, spec := range map[string]launcher.Spec{
+	overEachLauncher(t, func(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
+		for field, bad := range map[string]launcher.Spec{
 			"ID":      {ID: "a\x00b"},
 			"Workdir": {ID: "a", Workdir: "relative"},
 			"Env":     {ID: "a", Env: []string{"NOVALUE"}},
 			"OnClose": {ID: "a", OnClose: 99},
 		} {
-			_, err := l.Launch(t.Context(), spec)
+			_, err := l.Launch(t.Context(), bad)
 			var specErr *launcher.SpecError
 			if !errors.As(err, &specErr) || specErr.Field != field {
 				t.Errorf("%s: %v", field, err)
@@ -278,9 +280,10 @@ func TestFaultExit124IsTakenForATimeoutAndTERMIgnoredForNone(t *testing.T) {
 
 // Fault 20.
 func TestFaultFileCallsNeedToolsInTheImage(t *testing.T) {
-	overEachLauncher(t, func(t *testing.T, l launcher.Launcher) {
+	overEachLauncher(t, func(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
 		// Without a PATH nothing of the image can be found.
-		s, err := l.Launch(t.Context(), launcher.Spec{ID: "bare", Env: []string{"PATH=/nowhere"}})
+		spec.Env = []string{"PATH=/nowhere"}
+		s, err := l.Launch(t.Context(), spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -401,8 +404,9 @@ func TestFaultContentTravelsInArguments(t *testing.T) {
 
 func TestEnvironmentIsScrubbed(t *testing.T) {
 	t.Setenv("SECRET_OF_THE_HOST", "hunter2")
-	overEachLauncher(t, func(t *testing.T, l launcher.Launcher) {
-		s, err := l.Launch(t.Context(), launcher.Spec{ID: "a", Env: []string{"GIVEN=yes", "BYTES=\xff"}})
+	overEachLauncher(t, func(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
+		spec.Env = []string{"GIVEN=yes", "BYTES=\xff"}
+		s, err := l.Launch(t.Context(), spec)
 		if err != nil {
 			t.Fatal(err)
 		}

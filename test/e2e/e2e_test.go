@@ -9,7 +9,6 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -28,8 +27,8 @@ const hung = 2 * time.Minute
 
 // overEach runs a test over a sandbox of each launcher.
 func overEach(t *testing.T, test func(t *testing.T, s *launcher.Sandbox)) {
-	overEachLauncher(t, func(t *testing.T, l launcher.Launcher) {
-		s, err := l.Launch(t.Context(), launcher.Spec{ID: t.Name()})
+	overEachLauncher(t, func(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
+		s, err := l.Launch(t.Context(), spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,9 +37,14 @@ func overEach(t *testing.T, test func(t *testing.T, s *launcher.Sandbox)) {
 	})
 }
 
-// overEachLauncher runs a test over each launcher.
-func overEachLauncher(t *testing.T, test func(t *testing.T, l launcher.Launcher)) {
-	t.Run("local", func(t *testing.T) { test(t, launchertest.Local(t)) })
+// overEachLauncher runs a test over each launcher, with what it needs to be in
+// a Spec.
+func overEachLauncher(t *testing.T, test func(t *testing.T, l launcher.Launcher, spec launcher.Spec)) {
+	t.Run("local", func(t *testing.T) { test(t, launchertest.Local(t), launcher.Spec{ID: t.Name()}) })
+	t.Run("kubernetes", func(t *testing.T) {
+		c := launchertest.NewCluster(t, launcher.Restricted)
+		test(t, c.Launcher(), c.Spec(t.Name()))
+	})
 }
 
 // put writes a file, and get reads one.
@@ -121,14 +125,12 @@ func agentPID(t *testing.T, s *launcher.Sandbox) int {
 	return pid
 }
 
-// peakMemory returns the most memory that a process ever had resident, bytes.
-func peakMemory(t *testing.T, pid int) int64 {
+// peakMemory returns the most memory that a sandbox's agent ever had resident,
+// bytes.
+func peakMemory(t *testing.T, s *launcher.Sandbox) int64 {
 	t.Helper()
-	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(status)) {
+	status, _, _ := run(t, s, "cat /proc/$PPID/status", nil)
+	for line := range strings.Lines(status) {
 		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
 			kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
 			if err != nil {
@@ -137,7 +139,7 @@ func peakMemory(t *testing.T, pid int) int64 {
 			return kb << 10
 		}
 	}
-	t.Fatal("no VmHWM in /proc")
+	t.Fatalf("no VmHWM in %q", status)
 	return 0
 }
 

@@ -191,12 +191,12 @@ func TestOutputErrorCarriesHeadAndTailOfStderr(t *testing.T) {
 }
 
 func TestProcessRunsOnWithoutItsCaller(t *testing.T) {
-	overEachLauncher(t, func(t *testing.T, l launcher.Launcher) {
-		first, err := l.Launch(t.Context(), launcher.Spec{ID: "shared"})
+	overEachLauncher(t, func(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
+		first, err := l.Launch(t.Context(), spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := l.Open(t.Context(), "shared")
+		s, err := l.Open(t.Context(), spec.ID)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,10 +18,9 @@ import (
 
 func TestRoundTripOf1GiBKeepsTheAgentUnder64MiB(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		agent := agentPID(t, s)
 		upload(t, s, "big", 1<<30, 1)
 		download(t, s, "big", 1<<30, 1)
-		peak := peakMemory(t, agent)
+		peak := peakMemory(t, s)
 		t.Logf("the agent had %d MiB at most", peak>>20)
 		if peak > 64<<20 {
 			t.Errorf("the agent had %d MiB at most, want 64", peak>>20)
@@ -32,7 +31,6 @@ func TestRoundTripOf1GiBKeepsTheAgentUnder64MiB(t *testing.T) {
 func Test64StreamsOf256MiBKeepTheAgentUnder128MiB(t *testing.T) {
 	const streams, size = 64, 256 << 20
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		agent := agentPID(t, s)
 		// One source for all: what is measured is the agent.
 		source := make([]byte, size)
 		if _, err := io.ReadFull(pattern(size, 7), source); err != nil {
@@ -60,7 +58,7 @@ func Test64StreamsOf256MiBKeepTheAgentUnder128MiB(t *testing.T) {
 			})
 		}
 		all.Wait()
-		peak := peakMemory(t, agent)
+		peak := peakMemory(t, s)
 		t.Logf("the agent had %d MiB at most", peak>>20)
 		if peak > 128<<20 {
 			t.Errorf("the agent had %d MiB at most, want 128", peak>>20)
@@ -71,7 +69,6 @@ func Test64StreamsOf256MiBKeepTheAgentUnder128MiB(t *testing.T) {
 func TestStdinOf1GiBThroughCatIsIdentical(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		const size = 1 << 30
-		agent := agentPID(t, s)
 		cmd := s.Command(t.Context(), "cat")
 		cmd.Stdin = pattern(size, 9)
 		out, err := cmd.StdoutPipe()
@@ -88,7 +85,7 @@ func TestStdinOf1GiBThroughCatIsIdentical(t *testing.T) {
 		if want, _ := sha(t, pattern(size, 9)); got != want || n != size {
 			t.Errorf("%d bytes came back, identical: %v", n, got == want)
 		}
-		if peak := peakMemory(t, agent); peak > 64<<20 {
+		if peak := peakMemory(t, s); peak > 64<<20 {
 			t.Errorf("the agent had %d MiB at most, want 64", peak>>20)
 		}
 	})

@@ -31,7 +31,7 @@ type Agent struct {
 	stopping  chan struct{} // closed when the shutdown begins
 
 	mu  sync.Mutex
-	env []string // what Configure set
+	env []string // Config.ProcessEnv, or what Configure set
 }
 
 // newAgent returns an agent of its own boot id.
@@ -44,6 +44,7 @@ func newAgent(config Config) *Agent {
 		log:       config.Log,
 		bootID:    uuid.NewString(),
 		stopping:  make(chan struct{}),
+		env:       config.ProcessEnv,
 	}
 }
 

@@ -26,6 +26,9 @@ type Config struct {
 	Workdir string
 	// Env is the environment of processes, as NAME=VALUE.
 	Env []string
+	// ProcessEnv is what processes get on top of it, until Configure replaces
+	// it.
+	ProcessEnv []string
 	// AuthorizedKeys are those whose holders may call. With none, the agent
 	// serves only its own user on a unix socket, or whoever Insecure lets in.
 	AuthorizedKeys []podapi.AuthorizedKey

@@ -1,0 +1,184 @@
+// Package checkout puts a git repository into a directory, and brings it to
+// another commit later, without ever touching what was changed there.
+//
+// An empty directory gets a full clone, which appears in it only when it is
+// complete: until then everything is in a directory named .podagent-clone. A
+// clone that was killed is begun anew, or finished if only moving was left. In
+// a work tree the ref alone is fetched, and checked out if nothing would be
+// lost; otherwise everything stays and [Result] says why. Submodules and Git
+// LFS are not touched.
+//
+// Between two checkouts the work tree belongs to code that nobody trusts, and
+// its configuration and hooks with it. So credentials never come near it: what
+// talks to the server is a repository of its own, made for the occasion, and
+// even git does not get the credentials there. They stay in this process, which
+// relays git's requests for this one repository to its server and adds them.
+// Objects then go into the work tree from one local repository to the other. No
+// program but git is needed, and none of its recent features.
+package checkout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNoGit says that the git program is missing.
+var ErrNoGit = errors.New("there is no git program in the sandbox's PATH: use an image that has git")
+
+// Options say what to check out where.
+type Options struct {
+	// Dir is the directory, which exists.
+	Dir string
+	// URL is the repository's, of the protocols http, https, ssh, git and
+	// file, or an absolute path.
+	URL string
+	// Ref is a branch, a tag, a commit or a name that begins with refs/. Empty
+	// means the branch that the remote's HEAD names.
+	Ref string
+	// Username and Password are for http and https. If only one of them is
+	// empty, that is what the server gets.
+	Username, Password string
+}
+
+// Result is what there is after a checkout.
+type Result struct {
+	// Commit is what HEAD names.
+	Commit string `json:"commit"`
+	// Ref is the full name of what was asked for; empty for a commit.
+	Ref string `json:"ref,omitempty"`
+	// Changed says that this checkout put Commit there.
+	Changed bool `json:"changed"`
+	// Kept is why everything was left as it was; empty if it was not.
+	Kept string `json:"kept,omitempty"`
+}
+
+// run is one checkout.
+type run struct {
+	Options
+	git   *git
+	relay *relay // nil without credentials
+}
+
+// Run checks out. Runs in one directory wait for each other.
+func Run(ctx context.Context, o Options) (Result, error) {
+	if o.Ref == "HEAD" {
+		o.Ref = ""
+	}
+	program, err := exec.LookPath("git")
+	if err != nil {
+		return Result{}, ErrNoGit
+	}
+	if o.Dir, err = filepath.EvalSymlinks(o.Dir); err != nil {
+		return Result{}, err
+	}
+	unlock, err := lock(ctx, o.Dir)
+	if err != nil {
+		return Result{}, err
+	}
+	defer unlock()
+	scratch, err := makeScratch(o.Dir)
+	if err != nil {
+		return Result{}, err
+	}
+	defer os.RemoveAll(scratch)
+	r := &run{Options: o, git: newGit(program, scratch, filepath.Dir(o.Dir))}
+	if err := r.checkRef(ctx); err != nil {
+		return Result{}, err
+	}
+	stop, err := r.startRelay(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	defer stop()
+	result, err := r.checkout(ctx)
+	return result, r.explain(err)
+}
+
+// checkout clones into what is empty, finishes a clone that was all but
+// finished, and updates a work tree.
+func (r *run) checkout(ctx context.Context) (Result, error) {
+	names, err := listDir(r.Dir)
+	if err != nil {
+		return Result{}, err
+	}
+	if r.staged() {
+		if err := r.unstage(ctx); err != nil {
+			return Result{}, err
+		}
+		return r.update(ctx)
+	}
+	if slices.Contains(names, ".git") {
+		// A run that was killed at its very end may have left this.
+		if err := os.RemoveAll(r.staging()); err != nil {
+			return Result{}, err
+		}
+		return r.update(ctx)
+	}
+	if len(names) > 0 {
+		return Result{}, fmt.Errorf("%s is neither empty nor the top of a git work tree: there is %q", r.Dir, names[0])
+	}
+	return r.clone(ctx)
+}
+
+// checkRef refuses what git could take for something else than a name.
+func (r *run) checkRef(ctx context.Context) error {
+	if r.Ref == "" {
+		return nil
+	}
+	_, err := r.git.run(ctx, "", "check-ref-format", "--allow-onelevel", r.Ref)
+	if ctx.Err() == nil && (err != nil || strings.HasPrefix(r.Ref, "-")) {
+		return fmt.Errorf("%q is not the name of a branch, tag or commit", r.Ref)
+	}
+	return ctx.Err()
+}
+
+// listDir returns the sorted names in a directory, but for what is there in an
+// empty one: a staged clone, and what mkfs puts into a new file system.
+func listDir(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	var names []string
+	for _, e := range entries {
+		if e.Name() != "lost+found" && e.Name() != stagingName {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+// lock locks a directory among all checkouts. There is no file for it, so that
+// nothing is left in the work tree. It polls, because flock(2) cannot be
+// interrupted by a context.
+func lock(ctx context.Context, dir string) (unlock func(), err error) {
+	file, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	tick := time.NewTicker(lockPoll)
+	defer tick.Stop()
+	for {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { file.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			file.Close()
+			return nil, &fs.PathError{Op: "flock", Path: dir, Err: err}
+		}
+		select {
+		case <-ctx.Done():
+			file.Close()
+			return nil, fmt.Errorf("another checkout in %s is under way: %w", dir, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package checkout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A clone is made in a directory inside of its place, from where it moves by
+// renames alone: first the files, the .git last. So there is never a half file
+// in the place, and what is found there beside a staged clone is either a
+// file of the clone's or somebody's, but never in between.
+const (
+	stagingName = ".podagent-clone"
+	treeName    = "tree"  // the work tree, with its .git
+	readyName   = "ready" // says that the work tree is complete
+)
+
+func (r *run) staging(names ...string) string {
+	return filepath.Join(append([]string{r.Dir, stagingName}, names...)...)
+}
+
+// staged reports whether there is a complete clone that only has to move.
+func (r *run) staged() bool {
+	_, err := os.Lstat(r.staging(readyName))
+	return err == nil
+}
+
+// clone clones into the empty directory.
+func (r *run) clone(ctx context.Context) (Result, error) {
+	if err := os.RemoveAll(r.staging()); err != nil {
+		return Result{}, err
+	}
+	result, err := r.stage(ctx)
+	if err != nil {
+		return Result{}, errors.Join(err, os.RemoveAll(r.staging()))
+	}
+	return result, r.unstage(ctx)
+}
+
+// stage makes the clone.
+func (r *run) stage(ctx context.Context) (Result, error) {
+	remote, err := r.list(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	t, err := remote.find(r.Ref)
+	if err != nil {
+		return Result{}, err
+	}
+	tree := r.staging(treeName)
+	if err := os.MkdirAll(tree, 0o755); err != nil {
+		return Result{}, err
+	}
+	if err := r.initialize(ctx, tree, remote); err != nil {
+		return Result{}, err
+	}
+	commit, err := r.fetchClone(ctx, tree, t)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := r.move(ctx, tree, t, commit); err != nil {
+		return Result{}, err
+	}
+	if err := r.save(ctx, tree, record{Commit: commit, Branch: t.branch}); err != nil {
+		return Result{}, err
+	}
+	return Result{Commit: commit, Ref: t.ref, Changed: true}, os.WriteFile(r.staging(readyName), nil, 0o600)
+}
+
+// initialize makes the repository as git clone would.
+func (r *run) initialize(ctx context.Context, tree string, remote refs) error {
+	commands := [][]string{
+		{"init", "--quiet"},
+		{"config", "remote.origin.url", r.URL},
+		{"config", "remote.origin.fetch", everything[0]},
+	}
+	if branch, ok := strings.CutPrefix(remote.head, "refs/heads/"); ok {
+		commands = append(commands, []string{"symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/" + branch})
+	}
+	for _, args := range commands {
+		if _, err := r.git.run(ctx, tree, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetchClone fetches everything, and t where it is not among that.
+func (r *run) fetchClone(ctx context.Context, tree string, t target) (string, error) {
+	if err := r.fetch(ctx, tree, everything...); err != nil {
+		return "", err
+	}
+	switch {
+	case t.branch != "":
+		return r.resolve(ctx, tree, "refs/remotes/origin/"+t.branch, t)
+	case strings.HasPrefix(t.ref, "refs/tags/"):
+		return r.resolve(ctx, tree, t.ref, t)
+	}
+	id, err := r.fetchTarget(ctx, tree, t)
+	if err == nil {
+		// Nobody else is to see the name; HEAD keeps the commit from here on.
+		_, err = r.git.run(ctx, tree, "update-ref", "-d", fetched)
+	}
+	return id, err
+}
+
+// unstage moves a complete clone into its place.
+func (r *run) unstage(ctx context.Context) error {
+	tree := r.staging(treeName)
+	entries, err := os.ReadDir(tree)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() != ".git" {
+			err = errors.Join(err, moveTo(r.Dir, tree, e.Name()))
+		}
+	}
+	if err == nil {
+		err = moveTo(r.Dir, tree, ".git")
+	}
+	if err != nil {
+		return fmt.Errorf("cannot finish the clone: %w", err)
+	}
+	// The renames changed what the index knows of the files. That they are the
+	// same is found out now, and not by each command that cannot write it down.
+	if _, err := r.git.ok(ctx, r.Dir, "update-index", "--quiet", "--refresh"); err != nil {
+		return err
+	}
+	return os.RemoveAll(r.staging())
+}
+
+// moveTo moves the entry name of a directory into another, where there must be
+// none of that name. That it is gone means that an earlier run moved it.
+func moveTo(to, from, name string) error {
+	source, dest := filepath.Join(from, name), filepath.Join(to, name)
+	err := unix.Renameat2(unix.AT_FDCWD, source, unix.AT_FDCWD, dest, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		// The file system, or the kernel's sandbox, cannot do both in one.
+		if _, err = os.Lstat(dest); err == nil {
+			err = unix.EEXIST
+		} else {
+			err = os.Rename(source, dest)
+		}
+	}
+	switch {
+	case errors.Is(err, unix.EEXIST):
+		return fmt.Errorf("%s is in the way", dest)
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,219 @@
+package checkout_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/checkout"
+)
+
+// helperVariable makes this test program check out what its value says, so that
+// a checkout can be killed.
+const helperVariable = "CHECKOUT_TEST_OPTIONS"
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(helperVariable); text != "" {
+		var o checkout.Options
+		if err := json.Unmarshal([]byte(text), &o); err != nil {
+			panic(err)
+		}
+		if _, err := checkout.Run(context.Background(), o); err != nil {
+			panic(err)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// git runs git as a user would, and returns what it prints.
+func git(t testing.TB, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = dir
+	cmd.Env = append(
+		os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.com",
+	)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func write(t testing.TB, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t testing.TB, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// source is a repository to check out, with a work tree to commit in.
+type source struct {
+	t    testing.TB
+	work string
+	bare string
+}
+
+// newSource returns a repository with two commits on main: file.txt is "one\n",
+// then "two\n", and sub/dir/deep.txt stays.
+func newSource(t testing.TB) *source {
+	t.Helper()
+	root := t.TempDir()
+	s := &source{t: t, work: filepath.Join(root, "work"), bare: filepath.Join(root, "served", "repo.git")}
+	git(t, root, "init", "-q", "-b", "main", "work")
+	git(t, root, "init", "-q", "-b", "main", "--bare", s.bare)
+	write(t, filepath.Join(s.work, "sub/dir/deep.txt"), "deep\n")
+	s.commit("file.txt", "one\n")
+	s.commit("file.txt", "two\n")
+	return s
+}
+
+// commit commits a file on the present branch, publishes it, and returns the
+// commit.
+func (s *source) commit(name, content string) string {
+	s.t.Helper()
+	write(s.t, filepath.Join(s.work, name), content)
+	git(s.t, s.work, "add", "-A")
+	git(s.t, s.work, "commit", "-q", "-m", name+" is "+strings.TrimSpace(content))
+	s.publish("HEAD")
+	return s.id("HEAD")
+}
+
+// publish pushes refspecs; HEAD means the present branch.
+func (s *source) publish(refspecs ...string) {
+	s.t.Helper()
+	git(s.t, s.work, append([]string{"push", "-q", "--force", s.bare}, refspecs...)...)
+}
+
+func (s *source) id(name string) string {
+	s.t.Helper()
+	return git(s.t, s.work, "rev-parse", name+"^{commit}")
+}
+
+// server serves a source by git's own program for that.
+type server struct {
+	*httptest.Server
+	username, password string // what it wants, if anything
+
+	mu     sync.Mutex
+	before func(http.ResponseWriter, *http.Request) bool // true: it has answered
+}
+
+func serve(t testing.TB, s *source) *server {
+	t.Helper()
+	path, err := exec.Command("git", "--exec-path").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	backend := &cgi.Handler{
+		Path: filepath.Join(strings.TrimSpace(string(path)), "git-http-backend"),
+		// It reports what it does not find there.
+		Stderr: io.Discard,
+		Env:    []string{"GIT_PROJECT_ROOT=" + filepath.Dir(s.bare), "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null"},
+	}
+	v := &server{}
+	v.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v.mu.Lock()
+		before := v.before
+		v.mu.Unlock()
+		if before != nil && before(w, r) {
+			return
+		}
+		username, password, _ := r.BasicAuth()
+		if v.username != "" && (username != v.username || password != v.password) {
+			w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
+			http.Error(w, "who are you, "+r.Header.Get("Authorization")+"?", http.StatusUnauthorized)
+			return
+		}
+		backend.ServeHTTP(w, r)
+	}))
+	t.Cleanup(v.Close)
+	return v
+}
+
+func (v *server) intercept(f func(http.ResponseWriter, *http.Request) bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.before = f
+}
+
+func (v *server) repo() string { return v.URL + "/repo.git" }
+
+// emptyDir returns a directory to check out in. Temporary files are the test's
+// own, and must be gone at its end.
+func emptyDir(t testing.TB) string {
+	t.Helper()
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	t.Cleanup(func() {
+		if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+			t.Errorf("left in the temporary directory: %v, %v", left, err)
+		}
+	})
+	dir := filepath.Join(t.TempDir(), "workspace")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// run checks out, which must succeed.
+func run(t testing.TB, o checkout.Options) checkout.Result {
+	t.Helper()
+	result, err := checkout.Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// fails checks out, which must fail with a message that has all of words.
+func fails(t testing.TB, o checkout.Options, words ...string) {
+	t.Helper()
+	result, err := checkout.Run(t.Context(), o)
+	if err == nil {
+		t.Fatalf("no error, but %+v", result)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%q does not have %q", err, w)
+		}
+	}
+}
+
+// names returns the names in a directory.
+func names(t testing.TB, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return strings.Join(all, " ")
+}

@@ -1,0 +1,186 @@
+package launcher
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// launch makes the sandbox of spec or adopts it. What it made and nobody else
+// has adopted, it removes if it fails.
+func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox, error) {
+	timeout := cmp.Or(spec.Pod.ReadyTimeout, DefaultReadyTimeout)
+	ready, cancel := context.WithTimeoutCause(ctx, timeout, errNotReady)
+	defer cancel()
+	pod, created, err := c.acquire(ready, &spec)
+	if err != nil {
+		return nil, c.timedOut(ready, nameOf(spec.ID), timeout, err)
+	}
+	sandbox, err := c.attach(ready, pod, &spec, created)
+	if err == nil {
+		// The workspace has a time of its own, which is the source's.
+		err = c.settle(ctx, sandbox, &spec)
+	}
+	if err != nil {
+		err = c.timedOut(ready, pod.Name, timeout, err)
+		if created {
+			err = errors.Join(err, c.abandon(ctx, pod))
+		}
+		return nil, err
+	}
+	if !created {
+		sandbox.Drift = driftOf(pod, &spec)
+	}
+	if created && deletes {
+		sandbox.atClose(func(ctx context.Context) error { return c.remove(ctx, pod) })
+	}
+	return sandbox, nil
+}
+
+// errNotReady is the cause of a context whose ready timeout is over.
+var errNotReady = errors.New("the ready timeout is over")
+
+// timedOut returns err, or what it means if the ready timeout is over.
+func (c *cluster) timedOut(ctx context.Context, name string, timeout time.Duration, err error) error {
+	if errors.As(err, new(*PodError)) || !errors.Is(context.Cause(ctx), errNotReady) {
+		return err
+	}
+	e := &PodError{Pod: c.namespace + "/" + name, Class: ErrNotReady, Message: fmt.Sprintf("after %v", timeout)}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	if pod, err := c.get(ctx, name); err == nil {
+		e.Message += ": " + condition(pod)
+		e.Events = c.warnings(ctx, pod)
+	}
+	return e
+}
+
+// acquire returns the pod of spec, ours and not ending, and whether this call
+// created it.
+func (c *cluster) acquire(ctx context.Context, spec *Spec) (*corev1.Pod, bool, error) {
+	for {
+		pod, err := c.get(ctx, nameOf(spec.ID))
+		switch {
+		case apierrors.IsNotFound(err):
+			pod, err = c.create(ctx, spec)
+			if !apierrors.IsAlreadyExists(err) {
+				return pod, err == nil, err
+			}
+		case err != nil:
+			return nil, false, err
+		default:
+			adopted, err := c.adopt(ctx, pod, spec)
+			if adopted || err != nil {
+				return pod, false, err
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, false, context.Cause(ctx)
+		}
+	}
+}
+
+func (c *cluster) create(ctx context.Context, spec *Spec) (*corev1.Pod, error) {
+	pod := manifest(spec, c.namespace, c.identity.AuthorizedKey(), time.Now())
+	made, err := c.api.CoreV1().Pods(c.namespace).Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil {
+		return nil, c.createError(pod.Name, err)
+	}
+	c.log.Info("created pod", "sandbox", spec.ID, "pod", made.Name, "uid", made.UID)
+	return made, nil
+}
+
+// adopt makes sure that the pod can be used, and says in its heartbeat that it
+// is. It returns false when the pod is gone, and another look is due.
+func (c *cluster) adopt(ctx context.Context, pod *corev1.Pod, spec *Spec) (bool, error) {
+	if err := c.checkOurs(pod, spec.ID); err != nil {
+		return false, err
+	}
+	if pod.DeletionTimestamp != nil {
+		return false, c.awaitGone(ctx, pod)
+	}
+	if err := c.checkKey(pod); err != nil {
+		return false, err
+	}
+	if ended(pod) {
+		if spec.Pod.OnStale != StaleRecreate {
+			return false, c.stale(ctx, pod)
+		}
+		return false, c.remove(ctx, pod)
+	}
+	if drift := driftOf(pod, spec); len(drift) > 0 {
+		if spec.Pod.OnDrift == DriftError {
+			return false, c.podError(pod, ErrDrift, "", joined(drift))
+		}
+		c.log.Warn("pod was made otherwise", "sandbox", spec.ID, "pod", pod.Name, "drift", drift)
+	}
+	err := c.beat(ctx, pod)
+	if errors.Is(err, ErrGone) {
+		return false, nil
+	}
+	if err == nil {
+		c.log.Info("adopted pod", "sandbox", spec.ID, "pod", pod.Name, "uid", pod.UID)
+	}
+	return err == nil, err
+}
+
+// checkOurs returns an error unless the pod is that of the sandbox.
+func (c *cluster) checkOurs(pod *corev1.Pod, id string) error {
+	if pod.Labels[LabelManagedBy] != ManagedBy {
+		return c.podError(pod, ErrNotOurs, "", fmt.Sprintf("it has no label %s=%s", LabelManagedBy, ManagedBy))
+	}
+	if got := pod.Annotations[AnnotationID]; got != id {
+		return c.podError(pod, ErrNotOurs, "", fmt.Sprintf("it is that of sandbox %q", got))
+	}
+	return nil
+}
+
+// checkKey returns an error unless the agent lets in our identity.
+func (c *cluster) checkKey(pod *corev1.Pod) error {
+	ours := c.identity.AuthorizedKey().Fingerprint()
+	if theirs := pod.Annotations[AnnotationKey]; theirs != ours {
+		return c.podError(pod, ErrOtherKey, "", fmt.Sprintf("it accepts %s, ours is %s", cmp.Or(theirs, "an unknown key"), ours))
+	}
+	return nil
+}
+
+// ended reports whether the pod will never run again.
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// stale returns the error for a pod that has ended.
+func (c *cluster) stale(ctx context.Context, pod *corev1.Pod) error {
+	e := c.podError(pod, ErrStale, pod.Status.Reason, condition(pod))
+	e.Events = c.warnings(ctx, pod)
+	return e
+}
+
+// abandon removes a pod that this launch created, unless somebody has adopted
+// it: an adoption is a heartbeat, and whoever comes later finds it gone.
+func (c *cluster) abandon(ctx context.Context, created *corev1.Pod) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	for {
+		pod, err := c.get(ctx, created.Name)
+		if apierrors.IsNotFound(err) || err == nil && pod.UID != created.UID {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if pod.Annotations[AnnotationHeartbeat] != created.Annotations[AnnotationHeartbeat] {
+			return nil
+		}
+		err = c.delete(ctx, pod, pod.ResourceVersion)
+		if !apierrors.IsConflict(err) { // else its status has changed meanwhile
+			return err
+		}
+	}
+}

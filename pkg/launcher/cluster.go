@@ -1,0 +1,144 @@
+package launcher
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/podagent/podagent/pkg/launcher/internal/portforward"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// namespaceFile is where a pod finds the namespace that it is in.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// cluster is what [Kubernetes] works with, once its fields are resolved.
+type cluster struct {
+	api       kubernetes.Interface
+	forward   *portforward.Dialer
+	namespace string
+	identity  podapi.Identity
+	owner     string
+	log       *slog.Logger
+}
+
+// cluster resolves the fields, once: a failure stays, but for one that ctx's
+// end made.
+func (k *Kubernetes) cluster(ctx context.Context) (*cluster, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.made != nil {
+		return k.made, nil
+	}
+	config, namespace, err := k.config()
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{namespace: namespace, owner: cmp.Or(k.Owner, owner()), log: k.Log}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	if c.api, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	if c.forward, err = portforward.New(config); err != nil {
+		return nil, err
+	}
+	if c.identity, err = k.identity(ctx, c.api, namespace, config); err != nil {
+		return nil, err
+	}
+	k.made = c
+	return c, nil
+}
+
+// config returns how the API server is reached, and the namespace.
+func (k *Kubernetes) config() (*rest.Config, string, error) {
+	config, namespace := k.Config, ""
+	switch {
+	case config != nil:
+	case k.InCluster:
+		var err error
+		if config, err = rest.InClusterConfig(); err != nil {
+			return nil, "", fmt.Errorf("cannot reach the cluster that this runs in: %w", err)
+		}
+		namespace = podNamespace()
+	default:
+		loader := k.loader()
+		var err error
+		if config, err = loader.ClientConfig(); err != nil {
+			return nil, "", fmt.Errorf("cannot read the kubeconfig: %w", err)
+		}
+		if namespace, _, err = loader.Namespace(); err != nil {
+			return nil, "", fmt.Errorf("cannot read the kubeconfig: %w", err)
+		}
+	}
+	config = rest.CopyConfig(config)
+	config.UserAgent = cmp.Or(config.UserAgent, "podagent/"+podapi.Version())
+	// The client's own limit is made for controllers. An orchestrator that
+	// launches fifty sandboxes at once would wait for itself; the API server
+	// has its own fairness.
+	if config.QPS == 0 && config.RateLimiter == nil {
+		config.QPS, config.Burst = apiRate, apiBurst
+	}
+	return config, cmp.Or(k.Namespace, namespace, "default"), nil
+}
+
+// loader reads kubeconfigs as kubectl does; in a pod that has none, it takes
+// the service account.
+func (k *Kubernetes) loader() clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = k.Kubeconfig
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: k.Context, ClusterDefaults: api.Cluster{}})
+}
+
+// podNamespace returns the namespace of the pod that this runs in.
+func podNamespace() string {
+	data, _ := os.ReadFile(namespaceFile) // outside of a pod there is none
+	return strings.TrimSpace(string(data))
+}
+
+// identity returns the identity that the fields name.
+func (k *Kubernetes) identity(ctx context.Context, client kubernetes.Interface, namespace string, config *rest.Config) (podapi.Identity, error) {
+	secret := k.IdentitySecret
+	if secret == "" && k.IdentityFile == "" && inPod(config) {
+		secret = DefaultIdentitySecret
+	}
+	switch {
+	case k.Identity != nil:
+		return *k.Identity, nil
+	case secret != "":
+		return IdentitySecret(ctx, client, namespace, secret)
+	}
+	return IdentityFile(k.IdentityFile)
+}
+
+// inPod reports whether config is that of the service account of the pod that
+// this runs in.
+func inPod(config *rest.Config) bool {
+	if config.BearerTokenFile == "" {
+		return false
+	}
+	_, err := os.Stat(namespaceFile)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// owner makes up a name for this orchestrator.
+func owner() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6]))
+}

@@ -1,0 +1,131 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// DefaultIdentitySecret is the Secret that orchestrators in a cluster share.
+const DefaultIdentitySecret = "podagent-identity"
+
+// identityKey is the key of the identity in its Secret.
+const identityKey = "identity.pem"
+
+// IdentityFile returns the identity in a file of PKCS#8 in PEM, which it makes
+// on first use, readable by its owner only. An empty path means
+// podagent/identity.pem in the user's configuration directory
+// ([os.UserConfigDir]). A file that others can read is an error.
+func IdentityFile(path string) (podapi.Identity, error) {
+	if path == "" {
+		dir, err := os.UserConfigDir()
+		if err != nil {
+			return podapi.Identity{}, fmt.Errorf("cannot find the identity: %w", err)
+		}
+		path = filepath.Join(dir, "podagent", "identity.pem")
+	}
+	id, err := readIdentity(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := writeIdentity(path); err != nil {
+			return podapi.Identity{}, fmt.Errorf("cannot make an identity: %w", err)
+		}
+		id, err = readIdentity(path)
+	}
+	return id, err
+}
+
+func readIdentity(path string) (podapi.Identity, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return podapi.Identity{}, err
+	}
+	if mode := info.Mode().Perm(); othersMayRead(mode) {
+		return podapi.Identity{}, fmt.Errorf("others can read the identity in %s (mode %04o): chmod 600 it, or make another", path, mode)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return podapi.Identity{}, err
+	}
+	id, err := podapi.ParseIdentity(data)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return id, err
+}
+
+// writeIdentity makes an identity, and puts it at path unless one is there by
+// then: of programs that make one at once, all use the first.
+func writeIdentity(path string) error {
+	id, err := podapi.NewIdentity()
+	if err != nil {
+		return err
+	}
+	data, err := id.MarshalPEM()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".identity-") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), path); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// IdentitySecret returns the identity in a Secret, which it makes on first
+// use. Of orchestrators that make one at once, all use the first.
+func IdentitySecret(ctx context.Context, client kubernetes.Interface, namespace, name string) (podapi.Identity, error) {
+	secrets := client.CoreV1().Secrets(namespace)
+	secret, err := secrets.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		secret, err = newIdentitySecret(name)
+		if err != nil {
+			return podapi.Identity{}, err
+		}
+		secret, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			secret, err = secrets.Get(ctx, name, metav1.GetOptions{})
+		}
+	}
+	if err != nil {
+		return podapi.Identity{}, fmt.Errorf("cannot get the identity from Secret %s/%s: %w", namespace, name, err)
+	}
+	id, err := podapi.ParseIdentity(secret.Data[identityKey])
+	if err != nil {
+		err = fmt.Errorf("Secret %s/%s, key %s: %w", namespace, name, identityKey, err)
+	}
+	return id, err
+}
+
+func newIdentitySecret(name string) (*corev1.Secret, error) {
+	id, err := podapi.NewIdentity()
+	if err != nil {
+		return nil, err
+	}
+	data, err := id.MarshalPEM()
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{LabelManagedBy: ManagedBy}},
+		Data:       map[string][]byte{identityKey: data},
+		Immutable:  new(true),
+	}, err
+}

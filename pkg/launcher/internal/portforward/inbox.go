@@ -1,0 +1,59 @@
+package portforward
+
+import (
+	"net"
+	"os"
+)
+
+// inbox hands received bytes from the goroutine that reads the link to the
+// readers of the connection, without a buffer of its own: what is lent stays
+// where it was received until it is read.
+type inbox struct {
+	half
+	lent []byte
+}
+
+func newInbox() *inbox {
+	b := &inbox{}
+	b.cond.L = &b.mu
+	return b
+}
+
+// lend offers p and returns when it has been read, or when nobody will.
+func (b *inbox) lend(p []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lent = p
+	b.cond.Broadcast()
+	for len(b.lent) > 0 && b.err != net.ErrClosed {
+		b.cond.Wait()
+	}
+	b.lent = nil
+}
+
+// read waits for bytes and copies what there is. The bytes that came before an
+// error come before it.
+func (b *inbox) read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for {
+		switch {
+		case b.err == net.ErrClosed:
+			return 0, b.err
+		case b.expired:
+			return 0, os.ErrDeadlineExceeded
+		case len(p) == 0:
+			return 0, nil
+		case len(b.lent) > 0:
+			n := copy(p, b.lent)
+			b.lent = b.lent[n:]
+			if len(b.lent) == 0 {
+				b.cond.Broadcast()
+			}
+			return n, nil
+		case b.err != nil:
+			return 0, b.err
+		}
+		b.cond.Wait()
+	}
+}

@@ -1,0 +1,54 @@
+package portforward
+
+import "time"
+
+// The bounds of a port-forward, each with its reason.
+const (
+	// dialTimeout bounds a Dial whose context has no earlier end: two upgrades
+	// and the opening of the streams take some 15 ms, and a machine that swaps
+	// or a slow credential plugin some seconds.
+	dialTimeout = 30 * time.Second
+	// websocketRetry is for how long a server that wanted SPDY is not asked
+	// for WebSocket again: it may have been updated since, and asking costs one
+	// refused request.
+	websocketRetry = 10 * time.Minute
+	// pingPeriod is how often a ping keeps the link alive: several times
+	// within the minute after which proxies cut idle links.
+	pingPeriod = 10 * time.Second
+	// closeLinger bounds how long the pod may take to close its side after
+	// ours, and then how long the last bytes may take to leave. Nodes give the
+	// pod the same second.
+	closeLinger = time.Second
+	// verdictWait is how long the error stream may follow the end of the data
+	// stream, or the reverse. Nodes send both at once.
+	verdictWait = time.Second
+
+	// maxFrame bounds the payload of a data frame, so that with its header it
+	// fills two records of TLS, and the write buffer of the WebSocket library
+	// but for 1 KiB. The node hands on only complete frames: larger ones delay
+	// the bytes, smaller ones cost more of them.
+	maxFrame = 32<<10 - headerSize
+	// readBuffer holds two records of TLS, so that the small headers of frames
+	// need no read of their own.
+	readBuffer = 32 << 10
+	// maxControl bounds the control frames that wait to be sent, mostly
+	// answers to pings; more are dropped, since the link is stuck then.
+	maxControl = 4 << 10
+	// maxControlFrame and the next two bound a control frame that the server
+	// sends, in bytes and headers: real ones have three short headers.
+	maxControlFrame = 64 << 10
+	maxHeaderField  = 16 << 10
+	maxHeaders      = 64
+	// maxRemoteText bounds the text of a RemoteError in bytes: nodes send a
+	// line or two.
+	maxRemoteText = 16 << 10
+	// maxLayers bounds the layers of TLS above a socket: the API server's, a
+	// proxy's, and some.
+	maxLayers = 8
+	// maxErrorBody bounds an error answer of the API server in bytes, of which
+	// real ones have some hundreds.
+	maxErrorBody = 64 << 10
+	// maxPlainText bounds how much of an error answer that is not a Status
+	// becomes part of an error: enough for a sentence, not for a page of HTML.
+	maxPlainText = 1 << 10
+)

@@ -1,0 +1,191 @@
+// Package portforward connects to ports of pods through the Kubernetes API,
+// as "kubectl port-forward" does, but with a [net.Conn] in place of a local
+// listener.
+//
+//	dialer, err := portforward.New(config)
+//	if err != nil { … }
+//	conn, err := dialer.Dial(ctx, "default", "web-0", 8080)
+//
+// # What is on the wire
+//
+// The API server is asked to upgrade a request on the pod's portforward
+// subresource, and hands the bytes on to the node. They are frames of SPDY
+// version 3.1. Each connection opens two streams: one for the data, and one
+// for an error text, by which the node says that it could not reach the port,
+// or that it lost it. The frames travel in the messages of a WebSocket, or,
+// where the server or a proxy does not let one through, on the upgraded
+// connection itself.
+//
+// There is one pair of streams in each connection to the API server, because
+// the protocol has no flow control between streams: a stream that nobody reads
+// would hold up the others.
+//
+// # What a connection promises
+//
+// It keeps the contract of net.Conn, deadlines included. Writes are copied
+// once, into a bounded buffer, and what has gathered there while the link was
+// busy leaves as one frame in one write, so that it costs one TLS record or
+// message. The end of the data is told apart: [io.EOF] is only the pod's clean
+// close. A text of the node is a [*RemoteError], and a link that broke is
+// neither.
+//
+// Like TCP, the protocol does not say whether the pod has read what was
+// written: whoever must know has the pod's program answer.
+package portforward
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/streaming/pkg/httpstream"
+)
+
+// Dialer opens port-forwards in one cluster. Its methods may be called
+// concurrently.
+type Dialer struct {
+	config *rest.Config
+	pods   *url.URL // of the namespaces
+
+	// spdyUntil is the Unix time in nanoseconds until which only SPDY is
+	// tried, since the server refused WebSocket and took SPDY.
+	spdyUntil atomic.Int64
+}
+
+// New returns a dialer for the cluster of config, whose credentials, proxy and
+// TLS settings it uses; like kubectl's port-forward, it does not use config's
+// Dial and Transport. It makes no connection, and does not change config.
+func New(config *rest.Config) (*Dialer, error) {
+	own := rest.CopyConfig(config)
+	own.APIPath, own.GroupVersion = "/api", &schema.GroupVersion{Version: "v1"}
+	own.NextProtos = []string{"http/1.1"} // a connection of HTTP/2 cannot be upgraded
+	base, path, err := rest.DefaultServerUrlFor(own)
+	if err != nil {
+		return nil, fmt.Errorf("cannot tell the API server's address: %w", err)
+	}
+	if _, err := rest.TLSConfigFor(own); err != nil {
+		return nil, fmt.Errorf("cannot use the TLS settings for the API server: %w", err)
+	}
+	if _, err := rest.HTTPWrappersForConfig(own, http.DefaultTransport); err != nil {
+		return nil, fmt.Errorf("cannot use the credentials for the API server: %w", err)
+	}
+	return &Dialer{config: own, pods: base.JoinPath(path, "namespaces")}, nil
+}
+
+// Dial opens a connection to a port of a pod's loopback. It returns when the
+// node has taken the data stream, which is before it reaches the port: that nobody
+// listens there is what the first Read or a later Write says, with a
+// [*RemoteError]. Once Dial has returned, ctx has no further effect.
+//
+// When the API server refuses, the error is a
+// [k8s.io/apimachinery/pkg/api/errors.StatusError], so that IsForbidden,
+// IsNotFound and their like of that package tell the reason. WebSocket needs
+// the verb "get" on pods/portforward and in newer servers "create", SPDY only
+// "create".
+func (d *Dialer) Dial(ctx context.Context, namespace, pod string, port int) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	t, err := d.target(namespace, pod, port)
+	if err != nil {
+		return nil, err
+	}
+	c, err := d.dial(ctx, t)
+	if err != nil {
+		return nil, fmt.Errorf("cannot forward port %d of pod %s/%s: %w", port, namespace, pod, err)
+	}
+	return c, nil
+}
+
+// target is a port of a pod.
+type target struct {
+	url  *url.URL
+	addr addr
+	port int
+}
+
+func (d *Dialer) target(namespace, pod string, port int) (target, error) {
+	for _, name := range []string{namespace, pod} {
+		if msgs := content.IsPathSegmentName(name); name == "" || len(msgs) > 0 {
+			return target{}, fmt.Errorf("cannot forward a port of pod %q in namespace %q: invalid name %s",
+				pod, namespace, strings.Join(msgs, ", "))
+		}
+	}
+	if port < 1 || port > 1<<16-1 {
+		return target{}, fmt.Errorf("cannot forward port %d of pod %s/%s: ports are 1 to 65535", port, namespace, pod)
+	}
+	return target{
+		url:  d.pods.JoinPath(url.PathEscape(namespace), "pods", url.PathEscape(pod), "portforward"),
+		addr: addr(fmt.Sprintf("%s/%s:%d", namespace, pod, port)),
+		port: port,
+	}, nil
+}
+
+// dial connects, and returns when ctx ends also where something below does not
+// look at it, such as a credential plugin. What is connected later is closed.
+func (d *Dialer) dial(ctx context.Context, t target) (*conn, error) {
+	type result struct {
+		conn *conn
+		err  error
+	}
+	results := make(chan result)
+	go func() {
+		c, err := d.connect(ctx, t)
+		select {
+		case results <- result{c, err}:
+		case <-ctx.Done():
+			if err == nil {
+				_ = c.Close()
+			}
+		}
+	}()
+	select {
+	case r := <-results:
+		return r.conn, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (d *Dialer) connect(ctx context.Context, t target) (*conn, error) {
+	l, err := d.upgrade(ctx, t.url)
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, l, t)
+}
+
+// upgrade makes the link, by WebSocket first, and decides as kubectl does when
+// to fall back. A server's wish for SPDY is remembered for some time.
+func (d *Dialer) upgrade(ctx context.Context, u *url.URL) (*link, error) {
+	if time.Now().UnixNano() < d.spdyUntil.Load() {
+		l, err := d.spdy(ctx, u)
+		if err != nil {
+			d.spdyUntil.Store(0)
+		}
+		return l, err
+	}
+	l, err := d.websocket(ctx, u)
+	if err == nil || !httpstream.IsUpgradeFailure(err) && !httpstream.IsHTTPSProxyError(err) {
+		return l, err
+	}
+	l, spdyErr := d.spdy(ctx, u)
+	if spdyErr != nil {
+		return nil, bothFailed(err, spdyErr)
+	}
+	d.spdyUntil.Store(time.Now().Add(websocketRetry).UnixNano())
+	return l, nil
+}
+
+// addr is the address of a pod's port, as namespace/pod:port.
+type addr string
+
+func (addr) Network() string  { return "portforward" }
+func (a addr) String() string { return string(a) }

@@ -1,0 +1,31 @@
+package portforward
+
+import (
+	"runtime"
+	"testing"
+	"time"
+)
+
+// patience is when something that must come counts as hung.
+const patience = 30 * time.Second
+
+// eventually polls until done, or fails with what done saw last.
+func eventually(t *testing.T, what string, done func() (bool, string)) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		ok, saw := done()
+		if ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %v: %s", what, patience, saw)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func allStacks() string {
+	buf := make([]byte, 1<<20)
+	return string(buf[:runtime.Stack(buf, true)])
+}

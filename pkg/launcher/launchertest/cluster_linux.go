@@ -1,0 +1,228 @@
+package launchertest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// KubeconfigEnv names the kubeconfig of the cluster that tests use, with an
+// administrator's rights. Without it they use that of "make cluster".
+const KubeconfigEnv = "PODAGENT_TEST_KUBECONFIG"
+
+// ImageEnv names the runtime image that the cluster has. Without it tests use
+// [launcher.DefaultImage].
+const ImageEnv = "PODAGENT_TEST_IMAGE"
+
+// orchestratorAccount is the service account of deploy/rbac.yaml.
+const orchestratorAccount = "podagent-orchestrator"
+
+// Cluster is a namespace of a test's own in a real cluster, with what deploy/
+// has for it.
+type Cluster struct {
+	// Admin may do everything, Orchestrator what the Role of deploy/rbac.yaml
+	// allows.
+	Admin, Orchestrator *rest.Config
+	// Kubeconfig is the file of Admin.
+	Kubeconfig string
+	// Namespace is the test's own; it ends with the test.
+	Namespace string
+	// Image is the runtime image.
+	Image string
+	// Identity is the test's own, too.
+	Identity podapi.Identity
+}
+
+// NewCluster returns a namespace in the test's cluster, which enforces this
+// Pod Security Standard. It fails if there is no cluster. While the test runs,
+// no [DisruptedCluster] does.
+func NewCluster(t testing.TB, profile launcher.Profile) *Cluster {
+	t.Helper()
+	share(t, syscall.LOCK_SH)
+	return prepare(t, profile)
+}
+
+func prepare(t testing.TB, profile launcher.Profile) *Cluster {
+	t.Helper()
+	c, err := newCluster(t.Context(), profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// It goes with everything in it, which the test does not wait for.
+		err := c.API(t).CoreV1().Namespaces().Delete(context.Background(), c.Namespace, metav1.DeleteOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// Launcher returns a launcher with the rights of the Role.
+func (c *Cluster) Launcher() *launcher.Kubernetes {
+	return &launcher.Kubernetes{Config: c.Orchestrator, Namespace: c.Namespace, Identity: &c.Identity}
+}
+
+// Spec returns the Spec of a sandbox with the runtime image.
+func (c *Cluster) Spec(id string) launcher.Spec {
+	return launcher.Spec{ID: id, Pod: launcher.Pod{Image: c.Image}}
+}
+
+// API returns a client with an administrator's rights.
+func (c *Cluster) API(t testing.TB) kubernetes.Interface {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(c.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func newCluster(ctx context.Context, profile launcher.Profile) (*Cluster, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{
+		Kubeconfig: cmp.Or(os.Getenv(KubeconfigEnv), filepath.Join(root, ".cluster", "kubeconfig")),
+		Namespace:  "test-" + strings.ToLower(rand.Text()[:10]),
+		Image:      cmp.Or(os.Getenv(ImageEnv), launcher.DefaultImage),
+	}
+	if c.Identity, err = podapi.NewIdentity(); err != nil {
+		return nil, err
+	}
+	c.Admin, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("no cluster to test on: run \"make cluster\", or set %s: %w", KubeconfigEnv, err)
+	}
+	c.Admin.QPS, c.Admin.Burst = 200, 400
+	if err := c.deploy(ctx, filepath.Join(root, "deploy"), profile); err != nil {
+		return nil, fmt.Errorf("cannot prepare namespace %s of the cluster (is it up? \"make cluster\" starts it): %w", c.Namespace, err)
+	}
+	c.Orchestrator, err = c.Account(ctx, orchestratorAccount)
+	return c, err
+}
+
+// deploy makes the namespace and applies what every orchestrator needs.
+func (c *Cluster) deploy(ctx context.Context, dir string, profile launcher.Profile) error {
+	client, err := kubernetes.NewForConfig(c.Admin)
+	if err != nil {
+		return err
+	}
+	_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: c.Namespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": string(profile)},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	if err := c.Apply(ctx, filepath.Join(dir, "rbac.yaml")); err != nil {
+		return err
+	}
+	// Pods are not admitted before the controller has made their account.
+	for {
+		_, err := client.CoreV1().ServiceAccounts(c.Namespace).Get(ctx, "default", metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Account returns the configuration of a service account in the namespace.
+func (c *Cluster) Account(ctx context.Context, name string) (*rest.Config, error) {
+	client, err := kubernetes.NewForConfig(c.Admin)
+	if err != nil {
+		return nil, err
+	}
+	token, err := client.CoreV1().ServiceAccounts(c.Namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	config := rest.AnonymousClientConfig(c.Admin)
+	config.BearerToken = token.Status.Token
+	return config, nil
+}
+
+// Apply creates what is in a file of deploy/, in the test's namespace.
+func (c *Cluster) Apply(ctx context.Context, path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	client, err := dynamic.NewForConfig(c.Admin)
+	if err != nil {
+		return err
+	}
+	for d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
+		var object unstructured.Unstructured
+		if err := d.Decode(&object.Object); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if err := c.create(ctx, client, &object); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+}
+
+// create creates an object, strictly: a field that the API does not know is an
+// error.
+func (c *Cluster) create(ctx context.Context, client dynamic.Interface, object *unstructured.Unstructured) error {
+	object.SetNamespace(c.Namespace)
+	if subjects, ok, _ := unstructured.NestedSlice(object.Object, "subjects"); ok {
+		for _, s := range subjects {
+			s.(map[string]any)["namespace"] = c.Namespace
+		}
+		if err := unstructured.SetNestedSlice(object.Object, subjects, "subjects"); err != nil {
+			return err
+		}
+	}
+	kind := object.GroupVersionKind()
+	plural := strings.ToLower(kind.Kind) + "s"
+	if base, ok := strings.CutSuffix(plural, "ys"); ok {
+		plural = base + "ies"
+	}
+	resource := schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: plural}
+	_, err := client.Resource(resource).Namespace(c.Namespace).Create(ctx, object, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+	return err
+}
+
+// moduleRoot returns the directory of the module whose tests run.
+func moduleRoot() (string, error) {
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env: %w", err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(out))), nil
+}

@@ -1,0 +1,128 @@
+package launcher
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Pod says what pod [Kubernetes] makes of a sandbox. Each field but OnStale,
+// OnDrift, Exclusive, Heartbeat and ReadyTimeout counts for a new pod only;
+// what of it differs from the pod that there is, is the sandbox's Drift.
+type Pod struct {
+	// Image is the container image, which has podagent in its PATH. Empty
+	// means DefaultImage.
+	Image string
+	// Labels and Annotations are added to the pod's own. The prefix
+	// podagent.dev/ is the launcher's.
+	Labels, Annotations map[string]string
+	// Resources are the container's. A memory request is added if neither a
+	// request nor a limit of memory is there: see DefaultMemory.
+	Resources corev1.ResourceRequirements
+	// ServiceAccount is the account that the pod runs as, with its token if
+	// the account mounts one. Empty means the namespace's default account,
+	// without a token.
+	ServiceAccount string
+	// Profile is the Pod Security Standard that the pod keeps.
+	Profile Profile
+	// ActiveDeadline is when the cluster ends the pod, counted from its start,
+	// whatever becomes of the orchestrator: in whole seconds. 0 means
+	// DefaultActiveDeadline.
+	ActiveDeadline time.Duration
+	// ReadyTimeout bounds the time until the agent answers, an image pull
+	// included. 0 means DefaultReadyTimeout.
+	ReadyTimeout time.Duration
+	// Heartbeat is how often the open sandbox says in the pod's annotation
+	// podagent.dev/heartbeat-at that somebody needs it; see
+	// [Kubernetes.Reap]. 0 means DefaultHeartbeat, HeartbeatOff never.
+	Heartbeat time.Duration
+	// OnStale is what Launch does about a pod that has ended, as one does at
+	// its deadline or when it is evicted.
+	OnStale OnStale
+	// OnDrift is what Launch does about a pod that was made otherwise than
+	// this Spec says.
+	OnDrift OnDrift
+	// Exclusive makes sure, by a Lease of the pod's name, that no other
+	// exclusive owner has the sandbox open: that is [ErrOwned]. It is
+	// released by Close, and 30 s after its owner died.
+	Exclusive bool
+}
+
+// Defaults of a [Pod].
+const (
+	// DefaultImage is what "make image" builds.
+	DefaultImage = "podagent/runtime:dev"
+	// DefaultMemory is requested for a sandbox, so that nodes are not filled
+	// without end: about what a small build needs.
+	DefaultMemory = "128Mi"
+	// DefaultActiveDeadline is a working day: the cluster's own insurance
+	// against sandboxes that everybody forgot.
+	DefaultActiveDeadline = 8 * time.Hour
+	// DefaultReadyTimeout leaves time to pull an image of a gigabyte.
+	DefaultReadyTimeout = 2 * time.Minute
+	// DefaultHeartbeat is often enough for a reaper that counts in minutes.
+	DefaultHeartbeat = time.Minute
+	// HeartbeatOff leaves the heartbeat to the caller: [Kubernetes.Heartbeat].
+	HeartbeatOff time.Duration = -1
+)
+
+// Profile is a Pod Security Standard.
+// See https://kubernetes.io/docs/concepts/security/pod-security-standards/.
+type Profile string
+
+// The profiles that a sandbox can have.
+const (
+	// Restricted, the default: an unprivileged user (1000, with a home of its
+	// own), no capabilities, no escalation, the runtime's seccomp filter.
+	Restricted Profile = "restricted"
+	// Baseline runs as root with the capabilities that containers get by
+	// default, so that packages can be installed.
+	Baseline Profile = "baseline"
+)
+
+// OnStale is what becomes of a pod that has ended.
+type OnStale string
+
+// What can become of a pod that has ended.
+const (
+	// StaleError, the default, makes it an error: [ErrStale].
+	StaleError OnStale = "error"
+	// StaleRecreate deletes the pod, whose workspace is lost in any case, and
+	// makes another.
+	StaleRecreate OnStale = "recreate"
+)
+
+// OnDrift is what Launch does about a pod that was made otherwise.
+type OnDrift string
+
+// What can be done about drift.
+const (
+	// DriftSay, the default, adopts the pod and says it in Sandbox.Drift.
+	DriftSay OnDrift = "say"
+	// DriftError makes it an error: [ErrDrift].
+	DriftError OnDrift = "error"
+)
+
+// The labels and annotations of a sandbox's pod.
+const (
+	domain = "podagent.dev/"
+
+	// LabelManagedBy has the value ManagedBy on every pod of a sandbox.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	// ManagedBy is the value of LabelManagedBy.
+	ManagedBy = "podagent"
+	// LabelID is a safe form of the sandbox's id, the end of which may be cut.
+	LabelID = domain + "id"
+	// AnnotationID is the sandbox's id.
+	AnnotationID = domain + "id"
+	// AnnotationCreated is when the sandbox was launched, as RFC 3339 in UTC.
+	AnnotationCreated = domain + "created-at"
+	// AnnotationHeartbeat is when an orchestrator last said that it needs the
+	// sandbox, as RFC 3339 in UTC with nanoseconds.
+	AnnotationHeartbeat = domain + "heartbeat-at"
+	// AnnotationKey is the fingerprint of the identity that may call.
+	AnnotationKey = domain + "key"
+	// AnnotationSpec is what the pod was made from, as JSON: what drift is
+	// measured by, because admission may change the pod itself.
+	AnnotationSpec = domain + "spec"
+)

@@ -1,0 +1,148 @@
+package launcher
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// validatePod checks what a Spec says of a pod, and what a pod can take of the
+// rest, so that nothing is asked of the API that it would refuse.
+func (s *Spec) validatePod() error {
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	for _, check := range []func() *SpecError{
+		s.checkWorkdir, s.Pod.checkImage, s.Pod.checkMeta,
+		s.Pod.checkResources, s.Pod.checkChoices, s.Pod.checkTimes,
+	} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkWorkdir checks what a volume can be mounted at.
+func (s *Spec) checkWorkdir() *SpecError {
+	switch {
+	case s.Workdir == "":
+		return nil
+	case s.Workdir != path.Clean(s.Workdir), s.Workdir == "/":
+		return &SpecError{"Workdir", fmt.Sprintf("%q is not a directory below / in its shortest form", s.Workdir)}
+	case strings.Contains(s.Workdir, ":"), !utf8.ValidString(s.Workdir), strings.ContainsRune(s.Workdir, 0):
+		return &SpecError{"Workdir", fmt.Sprintf("%q has a colon, or is not UTF-8: nothing can be mounted there", s.Workdir)}
+	case s.Workdir == homeDir || strings.HasPrefix(homeDir, s.Workdir+"/"):
+		return &SpecError{"Workdir", fmt.Sprintf("%q would hide the home directory %s", s.Workdir, homeDir)}
+	}
+	return nil
+}
+
+func (p *Pod) checkImage() *SpecError {
+	if strings.IndexFunc(p.Image, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) >= 0 {
+		return &SpecError{"Pod.Image", fmt.Sprintf("%q has white space in it", p.Image)}
+	}
+	if p.ServiceAccount != "" {
+		if problems := validation.IsDNS1123Subdomain(p.ServiceAccount); len(problems) > 0 {
+			return &SpecError{"Pod.ServiceAccount", fmt.Sprintf("%q: %s", p.ServiceAccount, problems[0])}
+		}
+	}
+	return nil
+}
+
+func (p *Pod) checkMeta() *SpecError {
+	for _, name := range slices.Sorted(maps.Keys(p.Labels)) {
+		if err := checkKey("Pod.Labels", name); err != nil {
+			return err
+		}
+		if problems := validation.IsValidLabelValue(p.Labels[name]); len(problems) > 0 {
+			return &SpecError{"Pod.Labels", fmt.Sprintf("has %s=%q: %s", name, p.Labels[name], problems[0])}
+		}
+	}
+	size := 0
+	for _, name := range slices.Sorted(maps.Keys(p.Annotations)) {
+		if err := checkKey("Pod.Annotations", name); err != nil {
+			return err
+		}
+		if size += len(name) + len(p.Annotations[name]); size > maxAnnotations {
+			return &SpecError{"Pod.Annotations", fmt.Sprintf("have more than %d bytes in all", maxAnnotations)}
+		}
+	}
+	return nil
+}
+
+// checkKey checks the name of a label or annotation.
+func checkKey(field, name string) *SpecError {
+	if problems := validation.IsQualifiedName(name); len(problems) > 0 {
+		return &SpecError{field, fmt.Sprintf("has the name %q: %s", name, problems[0])}
+	}
+	if strings.HasPrefix(name, domain) || name == LabelManagedBy {
+		return &SpecError{field, fmt.Sprintf("has %s, which is the launcher's", name)}
+	}
+	return nil
+}
+
+func (p *Pod) checkResources() *SpecError {
+	for name, list := range map[string]corev1.ResourceList{"requests": p.Resources.Requests, "limits": p.Resources.Limits} {
+		for _, resource := range slices.Sorted(maps.Keys(list)) {
+			if q := list[resource]; q.Sign() < 0 {
+				return &SpecError{"Pod.Resources", fmt.Sprintf("has %s of %s=%s, which is negative", name, resource, q.String())}
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Resources.Requests)) {
+		request := p.Resources.Requests[name]
+		if limit, ok := p.Resources.Limits[name]; ok && request.Cmp(limit) > 0 {
+			return &SpecError{"Pod.Resources", fmt.Sprintf("requests %s=%s, which is over the limit of %s", name, request.String(), limit.String())}
+		}
+	}
+	return nil
+}
+
+func (p *Pod) checkChoices() *SpecError {
+	for _, c := range []struct {
+		field, value string
+		words        []string
+	}{
+		{"Pod.Profile", string(p.Profile), []string{string(Restricted), string(Baseline)}},
+		{"Pod.OnStale", string(p.OnStale), []string{string(StaleError), string(StaleRecreate)}},
+		{"Pod.OnDrift", string(p.OnDrift), []string{string(DriftSay), string(DriftError)}},
+	} {
+		if c.value != "" && !slices.Contains(c.words, c.value) {
+			return &SpecError{c.field, fmt.Sprintf("is %q: it is %s", c.value, strings.Join(c.words, " or "))}
+		}
+	}
+	return nil
+}
+
+func (p *Pod) checkTimes() *SpecError {
+	switch d := p.ActiveDeadline; {
+	case d < 0, d > 0 && d < time.Second, d > maxActiveDeadline:
+		return &SpecError{"Pod.ActiveDeadline", fmt.Sprintf("is %v: it is between 1s and %v", d, maxActiveDeadline)}
+	case p.ReadyTimeout < 0:
+		return &SpecError{"Pod.ReadyTimeout", fmt.Sprintf("is %v: it must not be negative", p.ReadyTimeout)}
+	case p.Heartbeat != HeartbeatOff && (p.Heartbeat < 0 || p.Heartbeat > 0 && p.Heartbeat < minHeartbeat):
+		return &SpecError{"Pod.Heartbeat", fmt.Sprintf("is %v: it is at least %v, or HeartbeatOff", p.Heartbeat, minHeartbeat)}
+	}
+	return nil
+}
+
+// checkNoPod reports whether a Spec asks for what only a pod has.
+func (s *Spec) checkNoPod() error {
+	pod := reflect.ValueOf(s.Pod)
+	for i := range pod.NumField() {
+		if !pod.Field(i).IsZero() {
+			return &SpecError{"Pod." + pod.Type().Field(i).Name, "is set, but the local launcher makes no pods"}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package launcher
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// What the agent is given in a pod.
+const (
+	containerName  = "agent"
+	agentProgram   = "podagent"
+	agentPort      = 7463
+	healthSocket   = "unix:@podagent-health" // abstract: no file system needs to be writable
+	defaultWorkdir = "/workspace"
+	homeDir        = "/home/agent"
+	sandboxUser    = 1000
+)
+
+// manifest returns the pod of a sandbox.
+func manifest(spec *Spec, namespace string, key podapi.AuthorizedKey, now time.Time) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        nameOf(spec.ID),
+			Namespace:   namespace,
+			Labels:      podLabels(spec),
+			Annotations: podAnnotations(spec, key, now),
+		},
+		Spec: podSpec(spec, key),
+	}
+}
+
+func podLabels(spec *Spec) map[string]string {
+	labels := map[string]string{}
+	maps.Copy(labels, spec.Pod.Labels)
+	labels[LabelManagedBy] = ManagedBy
+	labels[LabelID] = labelOf(spec.ID)
+	return labels
+}
+
+func podAnnotations(spec *Spec, key podapi.AuthorizedKey, now time.Time) map[string]string {
+	annotations := map[string]string{}
+	maps.Copy(annotations, spec.Pod.Annotations)
+	annotations[AnnotationID] = spec.ID
+	annotations[AnnotationCreated] = now.UTC().Format(time.RFC3339)
+	annotations[AnnotationHeartbeat] = heartbeatText(now)
+	annotations[AnnotationKey] = key.Fingerprint()
+	annotations[AnnotationSpec] = string(traitsOf(spec).json())
+	return annotations
+}
+
+func podSpec(spec *Spec, key podapi.AuthorizedKey) corev1.PodSpec {
+	pod := corev1.PodSpec{
+		RestartPolicy:                 corev1.RestartPolicyAlways,
+		ActiveDeadlineSeconds:         new(int64(cmp.Or(spec.Pod.ActiveDeadline, DefaultActiveDeadline) / time.Second)),
+		TerminationGracePeriodSeconds: new(int64(podGrace / time.Second)),
+		ServiceAccountName:            spec.Pod.ServiceAccount,
+		EnableServiceLinks:            new(false),
+		Containers:                    []corev1.Container{container(spec, key)},
+		Volumes:                       []corev1.Volume{emptyDir("workspace")},
+	}
+	if spec.Pod.ServiceAccount == "" {
+		pod.AutomountServiceAccountToken = new(false)
+	}
+	secure(&pod, spec.Pod.Profile)
+	return pod
+}
+
+func container(spec *Spec, key podapi.AuthorizedKey) corev1.Container {
+	workdir := cmp.Or(spec.Workdir, defaultWorkdir)
+	return corev1.Container{
+		Name:           containerName,
+		Image:          cmp.Or(spec.Pod.Image, DefaultImage),
+		Command:        []string{agentProgram, "serve"},
+		WorkingDir:     workdir,
+		Env:            slices.Concat(plain, agentEnv(spec, key, workdir)),
+		Resources:      resources(spec.Pod.Resources),
+		VolumeMounts:   []corev1.VolumeMount{{Name: "workspace", MountPath: workdir}},
+		StartupProbe:   healthProbe(startupPeriod, startupFailures),
+		ReadinessProbe: healthProbe(readinessPeriod, readinessFailures),
+	}
+}
+
+// plain makes programs print plainly, and not wait for a key.
+var plain = []corev1.EnvVar{
+	{Name: "TERM", Value: "dumb"},
+	{Name: "PAGER", Value: "cat"},
+	{Name: "GIT_PAGER", Value: "cat"},
+}
+
+// agentEnv returns the agent's flags. They are variables, so that an image may
+// wrap the agent in a program of its own. The environment of commands is one of
+// them: the agent itself is not to run with it, its bytes need not be UTF-8,
+// and Kubernetes expands nothing in it.
+func agentEnv(spec *Spec, key podapi.AuthorizedKey, workdir string) []corev1.EnvVar {
+	return []corev1.EnvVar{
+		{Name: "PODAGENT_LISTEN", Value: "tcp:127.0.0.1:" + strconv.Itoa(agentPort)},
+		{Name: "PODAGENT_HEALTH", Value: healthSocket},
+		{Name: "PODAGENT_WORKDIR", Value: workdir},
+		{Name: "PODAGENT_AUTHORIZED_KEY", Value: key.String()},
+		{Name: "PODAGENT_PROCESS_ENV", Value: podapi.FormatEnv(spec.Env)},
+		{Name: "PODAGENT_POD_UID", ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"},
+		}},
+	}
+}
+
+func resources(given corev1.ResourceRequirements) corev1.ResourceRequirements {
+	r := *given.DeepCopy()
+	_, requested := r.Requests[corev1.ResourceMemory]
+	_, limited := r.Limits[corev1.ResourceMemory] // a limit is a request, too
+	if requested || limited {
+		return r
+	}
+	if r.Requests == nil {
+		r.Requests = corev1.ResourceList{}
+	}
+	r.Requests[corev1.ResourceMemory] = resource.MustParse(DefaultMemory)
+	return r
+}
+
+func emptyDir(name string) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
+}
+
+// healthProbe asks the agent by its own program: the kubelet's other probes
+// reach neither the loopback nor hold a key.
+func healthProbe(period, failures int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler:     corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{agentProgram, "health"}}},
+		PeriodSeconds:    period,
+		TimeoutSeconds:   probeTimeout,
+		FailureThreshold: failures,
+	}
+}
+
+// secure makes the pod keep a profile.
+func secure(pod *corev1.PodSpec, profile Profile) {
+	seccomp := &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+	if profile == Baseline {
+		pod.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(0)), RunAsGroup: new(int64(0)), SeccompProfile: seccomp}
+		return
+	}
+	// Numbers, because an image's user may be a name or root; and a home, as
+	// that user has none in most images.
+	pod.SecurityContext = &corev1.PodSecurityContext{
+		RunAsNonRoot:   new(true),
+		RunAsUser:      new(int64(sandboxUser)),
+		RunAsGroup:     new(int64(sandboxUser)),
+		FSGroup:        new(int64(sandboxUser)),
+		SeccompProfile: seccomp,
+	}
+	c := &pod.Containers[0]
+	c.SecurityContext = &corev1.SecurityContext{
+		AllowPrivilegeEscalation: new(false),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+	pod.Volumes = append(pod.Volumes, emptyDir("home"))
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "home", MountPath: homeDir})
+	c.Env = append(c.Env, corev1.EnvVar{Name: "HOME", Value: homeDir})
+}
+
+// traits are what a pod was made from, without the values of its environment.
+type traits struct {
+	Image          string                      `json:"image"`
+	Workdir        string                      `json:"workdir"`
+	Profile        Profile                     `json:"profile"`
+	ServiceAccount string                      `json:"serviceAccount,omitempty"`
+	Deadline       string                      `json:"activeDeadline"`
+	Resources      corev1.ResourceRequirements `json:"resources,omitzero"`
+	Labels         map[string]string           `json:"labels,omitempty"`
+	Annotations    map[string]string           `json:"annotations,omitempty"`
+}
+
+func traitsOf(spec *Spec) traits {
+	return traits{
+		Image:          cmp.Or(spec.Pod.Image, DefaultImage),
+		Workdir:        cmp.Or(spec.Workdir, defaultWorkdir),
+		Profile:        cmp.Or(spec.Pod.Profile, Restricted),
+		ServiceAccount: spec.Pod.ServiceAccount,
+		Deadline:       cmp.Or(spec.Pod.ActiveDeadline, DefaultActiveDeadline).String(),
+		Resources:      spec.Pod.Resources,
+		Labels:         spec.Pod.Labels,
+		Annotations:    spec.Pod.Annotations,
+	}
+}
+
+// json returns the traits as they are kept in the annotation.
+func (t traits) json() []byte {
+	data, _ := json.Marshal(t) // it has nothing that cannot be JSON
+	return data
+}

@@ -1,0 +1,132 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// ReapOptions say which sandboxes [Kubernetes.Reap] deletes.
+type ReapOptions struct {
+	// StaleAfter is how old the last heartbeat is, and for how long the agent
+	// has not worked. 0 means DefaultStaleAfter.
+	StaleAfter time.Duration
+	// HeartbeatOnly goes by the heartbeat alone, and asks no agent.
+	HeartbeatOnly bool
+	// DryRun deletes nothing.
+	DryRun bool
+}
+
+// DefaultStaleAfter is fifteen heartbeats.
+const DefaultStaleAfter = 15 * time.Minute
+
+// Reap deletes the sandboxes that nobody needs: those whose last heartbeat is
+// old, and whose agent has been idle for as long or cannot be reached. A
+// sandbox that gets a heartbeat, or changes at all, while this looks at it is
+// left for the next time. It returns those that it deleted, sorted by id, also
+// when it returns an error, which joins all there were; it does not wait until
+// the pods are gone.
+func (k *Kubernetes) Reap(ctx context.Context, opts ReapOptions) ([]Summary, error) {
+	switch {
+	case opts.StaleAfter < 0:
+		return nil, &SpecError{"StaleAfter", fmt.Sprintf("is %v: it must not be negative", opts.StaleAfter)}
+	case opts.StaleAfter == 0:
+		opts.StaleAfter = DefaultStaleAfter
+	}
+	c, err := k.cluster(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reaping sandboxes: %w", err)
+	}
+	pods, err := c.pods(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reaping sandboxes: %w", err)
+	}
+	return c.reapAll(ctx, pods, opts)
+}
+
+// reapAll reaps of the pods those that are stale, some at once.
+func (c *cluster) reapAll(ctx context.Context, pods []corev1.Pod, opts ReapOptions) ([]Summary, error) {
+	var (
+		mu      sync.Mutex
+		reaped  []Summary
+		failed  []error
+		running sync.WaitGroup
+		slots   = make(chan struct{}, reapAtOnce)
+	)
+	for i := range pods {
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			done, err := c.reap(ctx, &pods[i], opts)
+			mu.Lock()
+			defer mu.Unlock()
+			if done {
+				reaped = append(reaped, summaryOf(&pods[i]))
+			}
+			if err != nil {
+				failed = append(failed, wrap("reaping", pods[i].Annotations[AnnotationID], err))
+			}
+		})
+	}
+	running.Wait()
+	slices.SortFunc(reaped, func(a, b Summary) int { return strings.Compare(a.ID, b.ID) })
+	return reaped, errors.Join(failed...)
+}
+
+// reap deletes the pod if it is stale, and reports whether it did.
+func (c *cluster) reap(ctx context.Context, pod *corev1.Pod, opts ReapOptions) (bool, error) {
+	if pod.DeletionTimestamp != nil || time.Since(heartbeatOf(pod)) < opts.StaleAfter {
+		return false, nil
+	}
+	if !opts.HeartbeatOnly && !ended(pod) {
+		if idle, err := c.isIdle(ctx, pod, opts.StaleAfter); !idle {
+			return false, err
+		}
+	}
+	if opts.DryRun {
+		return true, nil
+	}
+	// Both say that nothing has come between: another pod, or a heartbeat.
+	err := c.delete(ctx, pod, pod.ResourceVersion)
+	if apierrors.IsConflict(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// isIdle reports whether the pod's agent has not worked for so long, or cannot
+// be reached. One that does not let us in may be at work for somebody else.
+func (c *cluster) isIdle(ctx context.Context, pod *corev1.Pod, atLeast time.Duration) (bool, error) {
+	if !isReady(pod) {
+		return true, nil
+	}
+	if err := c.checkKey(pod); err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	opts := c.target(pod).options(nil)
+	opts.Retry = nil // not ready is unreachable
+	client, err := podapi.Dial(opts)
+	if err != nil {
+		return false, err
+	}
+	defer client.Close()
+	info, err := client.Info(ctx)
+	switch {
+	case err == nil, errors.Is(err, podapi.ErrVersion): // whose idle time is known all the same
+		return info.Idle >= atLeast, nil
+	case errors.Is(err, podapi.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		return true, nil
+	}
+	return false, err
+}

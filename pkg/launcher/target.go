@@ -1,0 +1,170 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// target is the pod of an open sandbox, and the way to its agent.
+type target struct {
+	*cluster
+	pod *corev1.Pod // as it was found
+
+	mu      sync.Mutex
+	dead    error         // why there will be no connection any more
+	conn    net.Conn      // the latest
+	state   *corev1.Pod   // the latest that a watch has seen; nil if there is no watch
+	changed chan struct{} // closed when state changes
+}
+
+func (c *cluster) target(pod *corev1.Pod) *target {
+	return &target{cluster: c, pod: pod, changed: make(chan struct{})}
+}
+
+// options returns how the pod's agent is reached. An environment that is not
+// nil is set on it, and again whenever it has restarted.
+func (t *target) options(env []string) podapi.DialOptions {
+	opts := podapi.DialOptions{Dialer: t.dial, Retry: t.retry, Identity: &t.identity, PodUID: string(t.pod.UID)}
+	if env != nil {
+		opts.Config = &podapi.Config{Env: env}
+	}
+	return opts
+}
+
+// dial opens a port-forward, as soon as the pod has a node.
+func (t *target) dial(ctx context.Context) (net.Conn, error) {
+	if err := t.awaitNode(ctx); err != nil {
+		return nil, err
+	}
+	conn, err := t.forward.Dial(ctx, t.namespace, t.pod.Name, agentPort)
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.dead != nil {
+		conn.Close()
+		return nil, t.dead
+	}
+	t.conn = conn
+	return conn, nil
+}
+
+// awaitNode waits until the scheduler has found a node: before that the API
+// server refuses.
+func (t *target) awaitNode(ctx context.Context) error {
+	for {
+		state, changed := t.watched()
+		if state == nil || state.Spec.NodeName != "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+// retry waits before another try to connect. It ends the tries when the pod
+// is not what it was.
+func (t *target) retry(ctx context.Context, try int, err error) error {
+	if err := t.verdict(ctx, err); err != nil {
+		return err
+	}
+	_, changed := t.watched()
+	wait := time.NewTimer(retryDelay(try))
+	defer wait.Stop()
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ctx.Err(), err)
+	case <-changed: // a new state may be the one in which it works
+	case <-wait.C:
+	}
+	return nil
+}
+
+// retryDelay returns how long to wait after so many tries.
+func retryDelay(try int) time.Duration {
+	delay := firstRetry
+	for range try - 1 {
+		delay = min(delay*3/2, lastRetry)
+	}
+	return delay
+}
+
+// verdict returns why connecting to the pod is of no use, nil if it may be.
+func (t *target) verdict(ctx context.Context, err error) error {
+	t.mu.Lock()
+	dead, watched := t.dead, t.state != nil
+	t.mu.Unlock()
+	switch {
+	case dead != nil:
+		return dead
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return t.apiError(t.pod.Name, err)
+	case watched: // the watch judges
+		return nil
+	}
+	now, err := t.get(ctx, t.pod.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return t.podError(t.pod, ErrGone, "", "it was deleted")
+	case errors.As(err, new(*PodError)): // a permission
+		return err
+	case err != nil: // the API server is away, and may come back
+		return nil
+	}
+	return t.lost(now)
+}
+
+// lost returns why the pod, as it is now, is the sandbox's no more.
+func (t *target) lost(now *corev1.Pod) error {
+	switch {
+	case now.UID != t.pod.UID:
+		return t.podError(t.pod, ErrGone, "", "another pod has its name")
+	case now.DeletionTimestamp != nil:
+		return t.podError(now, ErrGone, "", "it is being deleted")
+	case ended(now):
+		return t.podError(now, ErrStale, now.Status.Reason, condition(now))
+	}
+	return nil
+}
+
+// kill ends the connection, and makes err the answer to every further call.
+func (t *target) kill(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.dead == nil {
+		t.dead = err
+	}
+	if t.conn != nil {
+		t.conn.Close()
+	}
+}
+
+// watched returns the latest state that the watch has seen, nil if there is no
+// watch, and what is closed when there is another.
+func (t *target) watched() (*corev1.Pod, <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.state, t.changed
+}
+
+// saw notes a state that the watch has seen; nil ends the watch.
+func (t *target) saw(pod *corev1.Pod) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.state = pod
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
