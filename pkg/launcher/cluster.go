@@ -11,10 +11,11 @@ import (
 	"os"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/klog/v2"
 
 	"github.com/podagent/podagent/pkg/launcher/internal/portforward"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -33,14 +34,22 @@ type cluster struct {
 	log       *slog.Logger
 }
 
-// cluster resolves the fields, once: a failure stays, but for one that ctx's
-// end made.
-func (k *Kubernetes) cluster(ctx context.Context) (*cluster, error) {
+// cluster resolves the fields, once they can be, and returns the context with
+// which to use it.
+func (k *Kubernetes) cluster(ctx context.Context) (*cluster, context.Context, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.made != nil {
-		return k.made, nil
+	if k.made == nil {
+		made, err := k.resolve(ctx)
+		if err != nil {
+			return nil, ctx, err
+		}
+		k.made = made
 	}
+	return k.made, k.made.logged(ctx), nil
+}
+
+func (k *Kubernetes) resolve(ctx context.Context) (*cluster, error) {
 	config, namespace, err := k.config()
 	if err != nil {
 		return nil, err
@@ -55,11 +64,14 @@ func (k *Kubernetes) cluster(ctx context.Context) (*cluster, error) {
 	if c.forward, err = portforward.New(config); err != nil {
 		return nil, err
 	}
-	if c.identity, err = k.identity(ctx, c.api, namespace, config); err != nil {
-		return nil, err
-	}
-	k.made = c
-	return c, nil
+	c.identity, err = k.identity(c.logged(ctx), c.api, namespace, config)
+	return c, err
+}
+
+// logged returns a context in which the Kubernetes client logs to our log.
+// Without one it writes to standard error, which is not a library's.
+func (c *cluster) logged(ctx context.Context) context.Context {
+	return klog.NewContext(ctx, logr.FromSlogHandler(c.log.Handler()))
 }
 
 // config returns how the API server is reached, and the namespace.
@@ -100,7 +112,7 @@ func (k *Kubernetes) loader() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = k.Kubeconfig
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
-		&clientcmd.ConfigOverrides{CurrentContext: k.Context, ClusterDefaults: api.Cluster{}})
+		&clientcmd.ConfigOverrides{CurrentContext: k.Context})
 }
 
 // podNamespace returns the namespace of the pod that this runs in.

@@ -20,14 +20,6 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// checkoutTimeout is how long a checkout may take unless it is said otherwise:
-// a gigabyte of history at some megabytes a second.
-const checkoutTimeout = 300 * time.Second
-
-// checkoutGrace is what podagent has to remove its temporary files when ctx
-// ends: more than the agent leaves a command that took too long.
-const checkoutGrace = 2 * time.Second
-
 // defaultUsername goes with a password alone: servers that take a token as the
 // password want some name with it, and do not care which.
 const defaultUsername = "x-access-token"

@@ -16,7 +16,7 @@ import (
 // An open sandbox does that by itself, unless its Spec says HeartbeatOff. If
 // there is none, the error is [ErrNotFound].
 func (k *Kubernetes) Heartbeat(ctx context.Context, id string) error {
-	c, err := k.cluster(ctx)
+	c, ctx, err := k.cluster(ctx)
 	if err != nil {
 		return wrap("keeping", id, err)
 	}

@@ -81,7 +81,7 @@ func (k *Kubernetes) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
 	if spec.ID == "" {
 		spec.ID = newID()
 	}
-	c, err := k.cluster(ctx)
+	c, ctx, err := k.cluster(ctx)
 	if err != nil {
 		return nil, wrap("launching", spec.ID, err)
 	}
@@ -92,7 +92,7 @@ func (k *Kubernetes) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
 // Open implements Launcher. It connects to a pod that runs; it does not start
 // one that has ended.
 func (k *Kubernetes) Open(ctx context.Context, id string) (*Sandbox, error) {
-	c, err := k.cluster(ctx)
+	c, ctx, err := k.cluster(ctx)
 	if err != nil {
 		return nil, wrap("opening", id, err)
 	}
@@ -102,7 +102,7 @@ func (k *Kubernetes) Open(ctx context.Context, id string) (*Sandbox, error) {
 
 // List implements Launcher.
 func (k *Kubernetes) List(ctx context.Context) ([]Summary, error) {
-	c, err := k.cluster(ctx)
+	c, ctx, err := k.cluster(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing sandboxes: %w", err)
 	}
@@ -115,7 +115,7 @@ func (k *Kubernetes) List(ctx context.Context) ([]Summary, error) {
 
 // Terminate implements Launcher. It returns when the pod is gone.
 func (k *Kubernetes) Terminate(ctx context.Context, id string) error {
-	c, err := k.cluster(ctx)
+	c, ctx, err := k.cluster(ctx)
 	if err != nil {
 		return wrap("terminating", id, err)
 	}

@@ -89,3 +89,13 @@ const (
 	maxEvents   = 100
 	shownEvents = 5
 )
+
+// The bounds of git sources, each with its reason.
+const (
+	// checkoutTimeout is how long a checkout may take unless it is said
+	// otherwise: a gigabyte of history at some megabytes a second.
+	checkoutTimeout = 300 * time.Second
+	// checkoutGrace is what podagent has to remove its temporary files when
+	// ctx ends: more than the agent leaves a command that took too long.
+	checkoutGrace = 2 * time.Second
+)

@@ -42,7 +42,7 @@ func (k *Kubernetes) Reap(ctx context.Context, opts ReapOptions) ([]Summary, err
 	case opts.StaleAfter == 0:
 		opts.StaleAfter = DefaultStaleAfter
 	}
-	c, err := k.cluster(ctx)
+	c, ctx, err := k.cluster(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reaping sandboxes: %w", err)
 	}

@@ -41,7 +41,7 @@ func (c *cluster) own(ctx context.Context, s *Sandbox, spec *Spec) error {
 func (s *Sandbox) atClose(do func(ctx context.Context) error) {
 	before := s.onClose
 	s.onClose = func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
+		ctx, cancel := context.WithTimeout(s.calm(), cleanupTimeout)
 		defer cancel()
 		err := do(ctx)
 		if before != nil {
@@ -51,9 +51,12 @@ func (s *Sandbox) atClose(do func(ctx context.Context) error) {
 	}
 }
 
+// calm returns a context that does not end.
+func (s *Sandbox) calm() context.Context { return s.target.logged(context.Background()) }
+
 // background runs a task until the sandbox is closed, which waits for its end.
 func (s *Sandbox) background(task func(ctx context.Context)) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(s.calm())
 	var running sync.WaitGroup
 	running.Go(func() { task(ctx) })
 	s.atClose(func(context.Context) error {

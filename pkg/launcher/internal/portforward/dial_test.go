@@ -20,7 +20,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
-	"k8s.io/streaming/pkg/httpstream"
 )
 
 func TestWebSocketComesFirst(t *testing.T) {
@@ -378,14 +377,4 @@ func TestBadConfig(t *testing.T) {
 			t.Errorf("bad %s are taken", name)
 		}
 	}
-}
-
-// A node that sends what no port-forward has ends the connection.
-func TestProtocolErrors(t *testing.T) {
-	eachProtocol(t, echo, func(t *testing.T, c *cluster) {
-		c.afterwards = func(conn httpstream.Connection, _, _ httpstream.Stream) {
-			_, _ = conn.CreateStream(http.Header{})
-		}
-		wantBroken(t, dial(t, c), nil)
-	})
 }

@@ -81,9 +81,9 @@ func New(config *rest.Config) (*Dialer, error) {
 }
 
 // Dial opens a connection to a port of a pod's loopback. It returns when the
-// node has taken the data stream, which is before it reaches the port: that nobody
-// listens there is what the first Read or a later Write says, with a
-// [*RemoteError]. Once Dial has returned, ctx has no further effect.
+// node has taken the data stream, which is mostly before it reaches the port:
+// that nobody listens there is a [*RemoteError] of Dial, or else of the first
+// Read and of later Writes. Once Dial has returned, ctx has no further effect.
 //
 // When the API server refuses, the error is a
 // [k8s.io/apimachinery/pkg/api/errors.StatusError], so that IsForbidden,

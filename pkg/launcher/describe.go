@@ -1,0 +1,213 @@
+package launcher
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// PodName returns the name of the sandbox's pod, empty if it has none.
+func (s *Sandbox) PodName() string {
+	if s.target == nil {
+		return ""
+	}
+	return s.target.pod.Name
+}
+
+// Description is what can be learned of a sandbox in a pod.
+type Description struct {
+	Summary
+	// Namespace holds the pod, and Node is where it runs; empty if it has
+	// none yet.
+	Namespace, Node string
+	// Image is the container's, and IP the pod's address; empty if it has
+	// none yet.
+	Image, IP string
+	// Phase is the pod's. Reason says how far it has come if it does not
+	// serve, in the cluster's words; it is empty if it does.
+	Phase, Reason string
+	// Restarts is how often the container was started again.
+	Restarts int
+	// Labels are the pod's.
+	Labels map[string]string
+	// Key is the fingerprint of the identity that may call, and KeyIsOurs
+	// whether it is that of the launcher.
+	Key       string
+	KeyIsOurs bool
+	// Owner is who has the sandbox exclusively; empty if nobody has.
+	Owner string
+	// Events are the cluster's about the pod, oldest first.
+	Events []Event
+	// Problems are why Owner or Events could not be learned.
+	Problems []error
+
+	// Agent is what the agent said, and Processes are those that it knows,
+	// oldest first. AgentErr is why it could not be asked: then Agent is nil,
+	// but for an agent of another version ([podapi.ErrVersion]).
+	Agent     *podapi.Info
+	Processes []podapi.ProcessInfo
+	AgentErr  error
+}
+
+// Event is something that the cluster noted about a pod.
+type Event struct {
+	// Time is when it came last, and Count how often it came.
+	Time  time.Time
+	Count int
+	// Type is Normal or Warning.
+	Type string
+	// Reason is a word, Message a sentence.
+	Reason, Message string
+}
+
+// Describe returns what can be learned of a sandbox, in whatever state its pod
+// is. It does not count as a use of the sandbox: there is no heartbeat. If
+// there is none, the error is [ErrNotFound].
+func (k *Kubernetes) Describe(ctx context.Context, id string) (Description, error) {
+	c, ctx, err := k.cluster(ctx)
+	if err != nil {
+		return Description{}, wrap("describing", id, err)
+	}
+	pod, err := c.lookup(ctx, id)
+	if err != nil {
+		return Description{}, wrap("describing", id, err)
+	}
+	return c.describe(ctx, pod), nil
+}
+
+func (c *cluster) describe(ctx context.Context, pod *corev1.Pod) Description {
+	d := c.describePod(pod)
+	var ownerErr, eventsErr error
+	if d.Owner, ownerErr = c.ownerOf(ctx, pod); ownerErr != nil {
+		d.Problems = append(d.Problems, fmt.Errorf("cannot learn the owner: %w", ownerErr))
+	}
+	if d.Events, eventsErr = c.eventsOf(ctx, pod); eventsErr != nil {
+		d.Problems = append(d.Problems, fmt.Errorf("cannot list the events: %w", eventsErr))
+	}
+	if d.AgentErr = c.callable(pod); d.AgentErr == nil {
+		d.AgentErr = c.describeAgent(ctx, pod, &d)
+	}
+	return d
+}
+
+// describePod returns what the pod says itself.
+func (c *cluster) describePod(pod *corev1.Pod) Description {
+	d := Description{
+		Summary:   summaryOf(pod),
+		Namespace: pod.Namespace,
+		Node:      pod.Spec.NodeName,
+		IP:        pod.Status.PodIP,
+		Phase:     string(pod.Status.Phase),
+		Labels:    pod.Labels,
+		Key:       pod.Annotations[AnnotationKey],
+		KeyIsOurs: c.checkKey(pod) == nil,
+	}
+	if len(pod.Spec.Containers) > 0 {
+		d.Image = pod.Spec.Containers[0].Image
+	}
+	for _, s := range pod.Status.ContainerStatuses {
+		d.Restarts += int(s.RestartCount)
+	}
+	if d.State != Running {
+		d.Reason = progress(pod)
+	}
+	return d
+}
+
+// progress says how far a pod has come, and why it does not come further if
+// the cluster knows.
+func progress(pod *corev1.Pod) string {
+	text := condition(pod)
+	for _, c := range pod.Status.Conditions {
+		if c.Status == corev1.ConditionFalse && c.Type == corev1.PodScheduled {
+			text = joined([]string{text, c.Reason + ": " + c.Message})
+		}
+	}
+	return text
+}
+
+// callable returns why the pod's agent cannot be asked.
+func (c *cluster) callable(pod *corev1.Pod) error {
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return c.podError(pod, ErrGone, "", "it is being deleted")
+	case ended(pod):
+		return c.podError(pod, ErrStale, pod.Status.Reason, condition(pod))
+	case !containerRuns(pod):
+		return c.podError(pod, errNotRunning, "", progress(pod))
+	}
+	return c.checkKey(pod)
+}
+
+var errNotRunning = errors.New("the container does not run")
+
+func containerRuns(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.State.Running != nil
+	})
+}
+
+// describeAgent asks the agent, once and for a short time.
+func (c *cluster) describeAgent(ctx context.Context, pod *corev1.Pod, d *Description) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	opts := c.target(pod).options(nil)
+	opts.Retry = nil
+	client, err := podapi.Dial(opts)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	info, err := client.Info(ctx)
+	if err == nil || errors.Is(err, podapi.ErrVersion) {
+		d.Agent = &info
+	}
+	if err != nil {
+		return err
+	}
+	d.Processes, err = client.Processes(ctx)
+	return err
+}
+
+// ownerOf returns who has the pod's sandbox exclusively.
+func (c *cluster) ownerOf(ctx context.Context, pod *corev1.Pod) (string, error) {
+	lease, err := c.api.CoordinationV1().Leases(c.namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil || !c.isHeld(lease, c.target(pod)) {
+		return "", err
+	}
+	return *lease.Spec.HolderIdentity, nil
+}
+
+// eventsOf returns the cluster's events about the pod, oldest first.
+func (c *cluster) eventsOf(ctx context.Context, pod *corev1.Pod) ([]Event, error) {
+	list, err := c.api.CoreV1().Events(c.namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(pod.UID)).String(),
+		Limit:         maxEvents,
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(list.Items, func(a, b corev1.Event) int { return eventTime(a).Compare(eventTime(b)) })
+	events := make([]Event, len(list.Items))
+	for i, e := range list.Items {
+		count := int(e.Count)
+		if e.Series != nil {
+			count = int(e.Series.Count)
+		}
+		events[i] = Event{Time: eventTime(e).UTC(), Count: cmp.Or(count, 1), Type: e.Type, Reason: e.Reason, Message: e.Message}
+	}
+	return events, nil
+}

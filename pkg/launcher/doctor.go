@@ -1,0 +1,147 @@
+package launcher
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+)
+
+// The bounds of checks, each with its reason.
+const (
+	// doctorCall bounds a call to the API server: one that takes longer is as
+	// good as away.
+	doctorCall = 10 * time.Second
+	// doctorCommand bounds a command that takes milliseconds.
+	doctorCommand = 30 * time.Second
+)
+
+// Verdict is what came out of a check.
+type Verdict string
+
+// The verdicts of a check.
+const (
+	// Passed says that all is well.
+	Passed Verdict = "ok"
+	// Warned says that something is missing that sandboxes can do without.
+	Warned Verdict = "warning"
+	// Failed says that sandboxes do not work, or not all of them.
+	Failed Verdict = "failed"
+	// NotChecked says that the check could not be made: another one that it
+	// needs has failed, or it needs a permission that nothing else does.
+	NotChecked Verdict = "not checked"
+)
+
+// Finding is the result of one check.
+type Finding struct {
+	// Name is what was checked, in a few words.
+	Name string
+	// Verdict is what came out.
+	Verdict Verdict
+	// Detail is what was found, or why it was not checked.
+	Detail string
+	// Err is why the verdict is Failed or Warned; nil otherwise.
+	Err error
+	// Advice says what to do about Err, in a sentence or two.
+	Advice string
+}
+
+func passed(format string, args ...any) Finding {
+	return Finding{Verdict: Passed, Detail: fmt.Sprintf(format, args...)}
+}
+
+func failed(err error, advice string) Finding {
+	return Finding{Verdict: Failed, Err: err, Advice: advice}
+}
+
+func warned(err error, advice string) Finding {
+	return Finding{Verdict: Warned, Err: err, Advice: advice}
+}
+
+// A check is one of those that are made of a launcher.
+type check[T any] struct {
+	name string
+	// needs are the names of the checks without which this says nothing.
+	needs []string
+	run   func(T, context.Context) Finding
+}
+
+// examine makes the checks of a patient, in their order, but for those that
+// need one which has failed. When it ends, or the caller stops early, it
+// closes the patient.
+func examine[T interface{ close(context.Context) error }](ctx context.Context, patient T, checks []check[T]) iter.Seq[Finding] {
+	return func(yield func(Finding) bool) {
+		defer patient.close(ctx) // a check of its own says how that ended, if it was made
+		var bad []string
+		for _, c := range checks {
+			f := Finding{Verdict: NotChecked}
+			if i := slices.IndexFunc(c.needs, func(name string) bool { return slices.Contains(bad, name) }); i >= 0 {
+				f.Detail = "it needs " + c.needs[i]
+				bad = append(bad, c.name)
+			} else if f = c.run(patient, ctx); f.Verdict == Failed {
+				bad = append(bad, c.name)
+			}
+			f.Name = c.name
+			if !yield(f) {
+				return
+			}
+		}
+	}
+}
+
+// Check finds out whether sandboxes work on this machine, by making one and
+// running a command in it. It is removed in the end.
+func (l *Local) Check(ctx context.Context) iter.Seq[Finding] {
+	return examine(ctx, &localPatient{launcher: l}, localChecks)
+}
+
+// localPatient is what the checks of a [Local] learn for each other.
+type localPatient struct {
+	launcher *Local
+	sandbox  *Sandbox
+}
+
+var localChecks = []check[*localPatient]{
+	{name: "sandbox", run: (*localPatient).checkSandbox},
+	{name: "command", needs: []string{"sandbox"}, run: (*localPatient).checkCommand},
+	{name: "removal", needs: []string{"sandbox"}, run: (*localPatient).checkRemoval},
+}
+
+func (p *localPatient) close(context.Context) error {
+	if p.sandbox == nil {
+		return nil
+	}
+	sandbox := p.sandbox
+	p.sandbox = nil
+	return sandbox.Close()
+}
+
+func (p *localPatient) checkSandbox(ctx context.Context) Finding {
+	var err error
+	if p.sandbox, err = p.launcher.Launch(ctx, Spec{}); err != nil {
+		return failed(err, `Build podagent ("make build"), and set PODAGENT_BIN to its path.`)
+	}
+	return passed("an agent serves %s", p.sandbox.Workdir)
+}
+
+func (p *localPatient) checkCommand(ctx context.Context) Finding {
+	return runCommand(ctx, p.sandbox, "true")
+}
+
+func (p *localPatient) checkRemoval(ctx context.Context) Finding {
+	if err := p.close(ctx); err != nil {
+		return failed(err, "Remove what is left in the launcher's state directory.")
+	}
+	return passed("it is gone")
+}
+
+// runCommand runs a command that does nothing but succeed.
+func runCommand(ctx context.Context, s *Sandbox, name string, args ...string) Finding {
+	c := s.Command(ctx, name, args...)
+	c.Timeout = doctorCommand
+	if err := c.Run(); err != nil {
+		return failed(fmt.Errorf("%s: %w", c, err), `Look at what the agent says: "kubectl logs" for that of a pod.`)
+	}
+	return passed("%s ended with %v", c, c.Status())
+}

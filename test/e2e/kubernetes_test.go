@@ -1,0 +1,558 @@
+package e2e
+
+// What sandboxes in pods promise beyond what every sandbox does.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// launch launches a sandbox that is closed when the test ends.
+func launch(t *testing.T, l launcher.Launcher, spec launcher.Spec) *launcher.Sandbox {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	s, err := l.Launch(ctx, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// podOf returns the only pod with the label of this id.
+func podOf(t *testing.T, c *launchertest.Cluster, id string) *corev1.Pod {
+	t.Helper()
+	list, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: launcher.LabelID + "=" + id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 1 {
+		t.Fatalf("%d pods have the id %s", len(list.Items), id)
+	}
+	return &list.Items[0]
+}
+
+func deletePod(t *testing.T, c *launchertest.Cluster, name string) {
+	t.Helper()
+	if err := c.API(t).CoreV1().Pods(c.Namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFiftyLaunchesOfOneIDEndInOnePod(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	var all sync.WaitGroup
+	var created atomic.Int32
+	sandboxes := make([]*launcher.Sandbox, 50)
+	for i := range sandboxes {
+		all.Go(func() {
+			s, err := c.Launcher().Launch(t.Context(), c.Spec("shared")) // as another orchestrator does
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			sandboxes[i] = s
+			if s.Created {
+				created.Add(1)
+			}
+			if _, err := s.WriteFile(t.Context(), fmt.Sprint("of-", i), nil, fsops.WriteOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if t.Failed() {
+		return
+	}
+	podOf(t, c, "shared") // the only one
+	if n := created.Load(); n != 1 {
+		t.Errorf("%d launches say that they created it", n)
+	}
+	if got := len(names(t, sandboxes[0], ".")); got != 50 {
+		t.Errorf("the first sees %d files of 50", got)
+	}
+	for _, s := range sandboxes {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Fault 1 of those of others: a pod that is being deleted is no sandbox.
+func TestTerminatingPodIsNotAdopted(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	s := launch(t, c.Launcher(), c.Spec("a"))
+	put(t, s, "old", "")
+	old := podOf(t, c, "a")
+	deletePod(t, c, old.Name)
+	s = launch(t, c.Launcher(), c.Spec("a"))
+	if now := podOf(t, c, "a"); now.UID == old.UID || !s.Created {
+		t.Errorf("the pod that was being deleted was adopted")
+	}
+	if got := names(t, s, "."); len(got) > 0 {
+		t.Errorf("the new pod has %q", got)
+	}
+}
+
+func TestCloseDeletesOnlyWhatWasCreatedWithoutAnID(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	exists := func(id string) bool {
+		_, err := k.Open(t.Context(), id)
+		if err != nil && !errors.Is(err, launcher.ErrNotFound) && !errors.Is(err, launcher.ErrGone) {
+			t.Error(err)
+		}
+		return err == nil
+	}
+	for _, tt := range []struct {
+		name string
+		id   string
+		on   launcher.OnClose
+		kept bool
+	}{
+		{"made up", "", launcher.CloseDefault, false},
+		{"given", "given", launcher.CloseDefault, true},
+		{"given, delete", "delete", launcher.CloseDelete, false},
+		{"made up, keep", "", launcher.CloseKeep, true},
+	} {
+		spec := c.Spec(tt.id)
+		spec.OnClose = tt.on
+		s := launch(t, k, spec)
+		spec.ID = s.ID
+		adopter := launch(t, k, spec)
+		if err := adopter.Close(); err != nil {
+			t.Error(err)
+		}
+		if !exists(s.ID) {
+			t.Errorf("%s: who did not create it deleted it", tt.name)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if got := exists(s.ID); got != tt.kept {
+			t.Errorf("%s: after Close by its creator it is there: %v", tt.name, got)
+		}
+	}
+}
+
+func TestOptionsReachThePod(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "agents"}}
+	if _, err := c.API(t).CoreV1().ServiceAccounts(c.Namespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	spec := c.Spec("Team/Ünit 7")
+	spec.Workdir = "/srv/work"
+	spec.Pod.Labels = map[string]string{"example.com/user": "alice"}
+	spec.Pod.Annotations = map[string]string{"example.com/why": "a test"}
+	spec.Pod.ServiceAccount = "agents"
+	spec.Pod.ActiveDeadline = time.Hour
+	spec.Pod.Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("50m"), "memory": resource.MustParse("64Mi")}
+	spec.Pod.Resources.Limits = corev1.ResourceList{"memory": resource.MustParse("512Mi")}
+	s := launch(t, c.Launcher(), spec)
+	if out, _, _ := run(t, s, "pwd", nil); out != "/srv/work\n" || s.Workdir != "/srv/work" {
+		t.Errorf("commands run in %q, Workdir is %q", out, s.Workdir)
+	}
+	// As people look for it.
+	list, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "example.com/user=alice," + launcher.LabelManagedBy + "=podagent"})
+	if err != nil || len(list.Items) != 1 {
+		t.Fatalf("%d pods have the label: %v", len(list.Items), err)
+	}
+	pod := list.Items[0]
+	if got := pod.Labels[launcher.LabelID]; got != "Team-nit-7" {
+		t.Errorf("the label of the id is %q", got)
+	}
+	if pod.Annotations[launcher.AnnotationID] != spec.ID || pod.Annotations["example.com/why"] != "a test" {
+		t.Errorf("the annotations are %q", pod.Annotations)
+	}
+	if pod.Annotations[launcher.AnnotationKey] != c.Identity.AuthorizedKey().Fingerprint() {
+		t.Errorf("the key's annotation is %q", pod.Annotations[launcher.AnnotationKey])
+	}
+	if got := *pod.Spec.ActiveDeadlineSeconds; got != 3600 {
+		t.Errorf("the deadline is %d s", got)
+	}
+	if pod.Spec.ServiceAccountName != "agents" || pod.Spec.RestartPolicy != corev1.RestartPolicyAlways || *pod.Spec.TerminationGracePeriodSeconds > 10 {
+		t.Errorf("the pod has account %s, policy %s, %d s of grace", pod.Spec.ServiceAccountName, pod.Spec.RestartPolicy, *pod.Spec.TerminationGracePeriodSeconds)
+	}
+	if got := pod.Spec.Containers[0].Resources; !cmp.Equal(got, spec.Pod.Resources) {
+		t.Errorf("resources: %s", cmp.Diff(spec.Pod.Resources, got))
+	}
+}
+
+func TestPodIsSecureByDefault(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted) // which the cluster enforces
+	s := launch(t, c.Launcher(), c.Spec("a"))
+	script := `id -u; ls /var/run/secrets/kubernetes.io 2>&1; grep -E '^(CapEff|NoNewPrivs|Seccomp):' /proc/self/status; touch ~/x && echo home; touch /usr/x 2>&1`
+	out, _, _ := run(t, s, script, nil)
+	want := []string{
+		"1000", "ls: cannot access '/var/run/secrets/kubernetes.io': No such file or directory",
+		"CapEff:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2", "home", "touch: cannot touch '/usr/x': Permission denied",
+	}
+	if got := strings.Split(strings.TrimSpace(out), "\n"); !cmp.Equal(got, want) {
+		t.Errorf("inside: %s", cmp.Diff(want, got))
+	}
+}
+
+func TestBaselineIsRoot(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Baseline)
+	spec := c.Spec("a")
+	spec.Pod.Profile = launcher.Baseline
+	s := launch(t, c.Launcher(), spec)
+	// What apt does: files of root's, and another user's.
+	if out, errOut, _ := run(t, s, "id -u; touch /usr/x && chown daemon /usr/x && dpkg --configure -a && echo done", nil); out != "0\ndone\n" {
+		t.Errorf("inside: %q, %q", out, errOut)
+	}
+}
+
+// An image that was not made for pods of any profile: on another base, with
+// another user.
+func TestImageOfOnesOwnWorks(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := c.Spec("a")
+	spec.Pod.Image = "podagent.test/embedded:dev"
+	s := launch(t, c.Launcher(), spec)
+	put(t, s, "file", "x")
+	if out, _, _ := run(t, s, "cat file; id -u", nil); out != "x1000\n" {
+		t.Errorf("inside: %q", out)
+	}
+}
+
+func TestStalePodIsAnErrorOrRecreated(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	spec := c.Spec("a")
+	spec.Pod.ActiveDeadline = 2 * time.Second
+	spec.Pod.OnStale = launcher.StaleRecreate // should the deadline come before the agent answers
+	s := launch(t, k, spec)
+	await(t, "the pod's end", func() bool { return podOf(t, c, "a").Status.Phase == corev1.PodFailed })
+	if _, err := s.Stat(t.Context(), "."); !errors.Is(err, launcher.ErrStale) {
+		t.Errorf("a call to the open sandbox: %v", err)
+	}
+	spec.Pod.OnStale = ""
+	_, err := k.Launch(t.Context(), spec)
+	if pod, ok := errors.AsType[*launcher.PodError](err); !ok || !errors.Is(err, launcher.ErrStale) || pod.Reason != "DeadlineExceeded" {
+		t.Errorf("Launch: %v", err)
+	}
+	if _, err := k.Open(t.Context(), "a"); !errors.Is(err, launcher.ErrStale) {
+		t.Errorf("Open: %v", err)
+	}
+	if list, err := k.List(t.Context()); err != nil || len(list) != 1 || list[0].State != launcher.Ended {
+		t.Errorf("List: %v, %v", list, err)
+	}
+	spec.Pod.OnStale, spec.Pod.ActiveDeadline = launcher.StaleRecreate, 0
+	if s := launch(t, k, spec); !s.Created {
+		t.Error("the pod that had ended was adopted")
+	}
+}
+
+func TestDriftIsSaidOrAnError(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := c.Spec("a")
+	spec.Pod.Resources.Requests = corev1.ResourceList{"memory": resource.MustParse("1024Mi")}
+	if s := launch(t, c.Launcher(), spec); len(s.Drift) > 0 {
+		t.Errorf("a new pod drifted: %q", s.Drift)
+	}
+	spec.Pod.Resources.Requests = corev1.ResourceList{"memory": resource.MustParse("1Gi")} // the same
+	if s := launch(t, c.Launcher(), spec); len(s.Drift) > 0 {
+		t.Errorf("the same pod drifted: %q", s.Drift)
+	}
+	spec.Workdir, spec.Pod.Labels = "/elsewhere", map[string]string{"a": "b"}
+	want := []string{`labels is not set, not {"a":"b"}`, `workdir is "/workspace", not "/elsewhere"`}
+	if s := launch(t, c.Launcher(), spec); !cmp.Equal(s.Drift, want) {
+		t.Errorf("drift: %s", cmp.Diff(want, s.Drift))
+	}
+	spec.Pod.OnDrift = launcher.DriftError
+	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.Is(err, launcher.ErrDrift) || !strings.Contains(err.Error(), want[1]) {
+		t.Errorf("Launch: %v", err)
+	}
+}
+
+func TestExclusiveHasOneOwner(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := c.Spec("a")
+	spec.Pod.Exclusive = true
+	var owned atomic.Int32
+	var all sync.WaitGroup
+	held := make(chan *launcher.Sandbox, 10)
+	for i := range cap(held) {
+		all.Go(func() {
+			k := c.Launcher()
+			k.Owner = fmt.Sprint("owner-", i)
+			s, err := k.Launch(t.Context(), spec)
+			switch {
+			case err == nil:
+				held <- s
+			case errors.Is(err, launcher.ErrOwned) && strings.Contains(err.Error(), `"owner-`):
+				owned.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if len(held) != 1 || owned.Load() != 9 {
+		t.Fatalf("%d own it, %d were told who does", len(held), owned.Load())
+	}
+	first := <-held
+	if _, err := first.Stat(t.Context(), "."); err != nil {
+		t.Error(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := launch(t, c.Launcher(), spec) // it was released
+
+	// Somebody takes the lease away: the sandbox must not be used any more.
+	leases := c.API(t).CoordinationV1().Leases(c.Namespace)
+	lease, err := leases.Get(t.Context(), podOf(t, c, "a").Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease.Spec.HolderIdentity = new("thief")
+	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the end of the sandbox whose lease is lost", func() bool {
+		_, err := second.Stat(t.Context(), ".")
+		return errors.Is(err, launcher.ErrOwned)
+	})
+}
+
+func TestHeartbeatIsRefreshedUntilClose(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	spec := c.Spec("a")
+	spec.Pod.Heartbeat = time.Second
+	s := launch(t, k, spec)
+	beat := func() string { return podOf(t, c, "a").Annotations[launcher.AnnotationHeartbeat] }
+	first := beat()
+	await(t, "a heartbeat", func() bool { return beat() != first })
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	last := beat()
+	if err := k.Heartbeat(t.Context(), "a"); err != nil || beat() == last {
+		t.Errorf("Heartbeat changed nothing: %v", err)
+	}
+	last = beat()
+	spec.Pod.Heartbeat = launcher.HeartbeatOff
+	launch(t, k, spec)
+	if beat() == last {
+		t.Error("an adoption is no heartbeat")
+	}
+	if err := k.Heartbeat(t.Context(), "other"); !errors.Is(err, launcher.ErrNotFound) {
+		t.Errorf("Heartbeat of none: %v", err)
+	}
+}
+
+func TestLazySandboxIsLaunchedByItsFirstCall(t *testing.T) {
+	overEachLauncher(t, func(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
+		spec.OnClose = launcher.CloseDelete
+		s, err := launcher.Lazy(l, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if list, err := l.List(t.Context()); err != nil || len(list) > 0 {
+			t.Errorf("before the first call there are %v, %v", list, err)
+		}
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() { put(t, s, fmt.Sprint("file-", i), "x") })
+		}
+		all.Wait()
+		if got := len(names(t, s, ".")); got != 8 {
+			t.Errorf("there are %d files of 8", got)
+		}
+		if list, err := l.List(t.Context()); err != nil || len(list) != 1 {
+			t.Errorf("after the first call there are %v, %v", list, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if list, err := l.List(t.Context()); err != nil || len(list) > 0 {
+			t.Errorf("after Close there are %v, %v", list, err)
+		}
+	})
+}
+
+func TestLazySandboxThatCannotBeLaunchedSaysWhy(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := c.Spec("a")
+	spec.Pod.Profile = launcher.Baseline // which the namespace does not admit
+	s, err := launcher.Lazy(c.Launcher(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for range 2 {
+		if _, err := s.Stat(t.Context(), "."); !errors.Is(err, launcher.ErrRejected) {
+			t.Errorf("a call: %v", err)
+		}
+	}
+}
+
+func TestGitSourceInAPod(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := c.Spec("a")
+	s := launch(t, c.Launcher(), spec)
+	script := `git init -q -b main /tmp/repo && cd /tmp/repo && git config user.name A && git config user.email a@example.com &&
+echo one > file && git add file && git commit -qm one && git tag v1 && echo two > file && git commit -qam two`
+	if _, errOut, status := run(t, s, script, nil); status.Code != 0 {
+		t.Fatal(errOut)
+	}
+	spec.Git = &launcher.Git{URL: "/tmp/repo", Ref: "v1"}
+	s = launch(t, c.Launcher(), spec)
+	if got := get(t, s, "file"); got != "one\n" {
+		t.Errorf("the tag has %q", got)
+	}
+	spec.Git.Ref = "main"
+	s = launch(t, c.Launcher(), spec)
+	if got := get(t, s, "file"); got != "two\n" {
+		t.Errorf("the branch has %q", got)
+	}
+	spec.Git.Ref = "none"
+	var gitErr *launcher.GitError
+	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.As(err, &gitErr) || gitErr.Ref != "none" {
+		t.Errorf("a ref that is not there: %v", err)
+	}
+	put(t, s, "file", "mine")
+	spec.Git.Ref = "v1"
+	s = launch(t, c.Launcher(), spec)
+	if got := get(t, s, "file"); got != "mine" {
+		t.Errorf("the local edit became %q", got)
+	}
+}
+
+// The pod's name, its events and its deletion must not be asked for before a
+// bad option is found.
+func TestBadOptionOfAPodFailsBeforeAnyAPICall(t *testing.T) {
+	var calls atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		calls.Add(1)
+		w.WriteHeader(http.StatusTeapot)
+	}))
+	defer server.Close()
+	server.Config.ConnState = func(net.Conn, http.ConnState) { calls.Add(1) }
+	identity, err := podapi.NewIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &launcher.Kubernetes{Config: &rest.Config{Host: server.URL}, Identity: &identity}
+	for field, change := range map[string]func(*launcher.Spec){
+		"Workdir":            func(s *launcher.Spec) { s.Workdir = "/" },
+		"Env":                func(s *launcher.Spec) { s.Env = []string{"=x"} },
+		"Git.URL":            func(s *launcher.Spec) { s.Git = &launcher.Git{} },
+		"Git.Ref":            func(s *launcher.Spec) { s.Git = &launcher.Git{URL: "https://example.com/a", Ref: " "} },
+		"Git.Timeout":        func(s *launcher.Spec) { s.Git = &launcher.Git{URL: "https://example.com/a", Timeout: -1} },
+		"Pod.Image":          func(s *launcher.Spec) { s.Pod.Image = "a b" },
+		"Pod.Labels":         func(s *launcher.Spec) { s.Pod.Labels = map[string]string{"a": "b/c"} },
+		"Pod.Annotations":    func(s *launcher.Spec) { s.Pod.Annotations = map[string]string{launcher.AnnotationKey: "x"} },
+		"Pod.ServiceAccount": func(s *launcher.Spec) { s.Pod.ServiceAccount = "A" },
+		"Pod.Profile":        func(s *launcher.Spec) { s.Pod.Profile = "privileged" },
+		"Pod.ActiveDeadline": func(s *launcher.Spec) { s.Pod.ActiveDeadline = time.Millisecond },
+		"Pod.ReadyTimeout":   func(s *launcher.Spec) { s.Pod.ReadyTimeout = -1 },
+		"Pod.Heartbeat":      func(s *launcher.Spec) { s.Pod.Heartbeat = time.Microsecond },
+		"Pod.OnStale":        func(s *launcher.Spec) { s.Pod.OnStale = "ignore" },
+		"Pod.OnDrift":        func(s *launcher.Spec) { s.Pod.OnDrift = "ignore" },
+		"Pod.Resources": func(s *launcher.Spec) {
+			s.Pod.Resources.Requests = corev1.ResourceList{"memory": resource.MustParse("-1")}
+		},
+	} {
+		spec := launcher.Spec{ID: "a"}
+		change(&spec)
+		_, err := k.Launch(t.Context(), spec)
+		if bad, ok := errors.AsType[*launcher.SpecError](err); !ok || bad.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if n := calls.Load(); n > 0 {
+		t.Errorf("%d calls reached the API server", n)
+	}
+}
+
+func TestDeployManifestsAreValid(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	files, err := filepath.Glob("../../deploy/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// rbac.yaml is applied by NewCluster; a kustomization is no object.
+	files = slices.DeleteFunc(files, func(f string) bool {
+		return slices.Contains([]string{"rbac.yaml", "kustomization.yaml", "namespace.yaml"}, filepath.Base(f))
+	})
+	if len(files) < 4 {
+		t.Fatalf("there are only %q", files)
+	}
+	for _, f := range files {
+		if err := c.Apply(t.Context(), f); err != nil {
+			t.Error(err)
+		}
+	}
+	// All of it lets a sandbox work, with the Role of the tests.
+	s := launch(t, c.Launcher(), c.Spec("a"))
+	put(t, s, "file", "x")
+	if pod := podOf(t, c, "a"); pod.Spec.Containers[0].Resources.Limits.Memory().IsZero() {
+		t.Error("the LimitRange gave the pod no limit")
+	}
+}
+
+func TestTheRoleAllowsNoExec(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	client, err := kubernetes.NewForConfig(c.Orchestrator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sub := range []string{"exec", "attach", "ephemeralcontainers", "portforward"} {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: c.Namespace, Verb: "create", Resource: "pods", Subresource: sub},
+		}}
+		got, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := sub == "portforward"; got.Status.Allowed != want {
+			t.Errorf("pods/%s is allowed: %v", sub, got.Status.Allowed)
+		}
+	}
+	if _, err := client.CoreV1().Secrets(c.Namespace).List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("listing secrets: %v", err)
+	}
+}
+
+// await polls until ok, or until it hangs.
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(hung); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("%s did not come within %v", what, hung)
+}
