@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// build builds the programs, if the module has changed since the last time,
+// and reports whether it did.
+func (c *cluster) build(ctx context.Context) (bool, error) {
+	want, err := stamp()
+	if err != nil {
+		return false, err
+	}
+	path := filepath.Join(c.Bin, "stamp")
+	if is, err := os.ReadFile(path); err == nil && string(is) == want {
+		return false, nil
+	}
+	unlock, err := lockFile(ctx, filepath.Join(c.Bin, "lock"))
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	if is, err := os.ReadFile(path); err == nil && string(is) == want {
+		return true, nil // by another cluster, while this one waited
+	}
+	c.say("building Kubernetes and etcd from their modules: some minutes the first time")
+	if err := c.buildAll(ctx); err != nil {
+		return false, err
+	}
+	return true, writeFile(path, []byte(want))
+}
+
+// stamp changes when the programs must be built again.
+func stamp() (string, error) {
+	sum := sha256.New()
+	fmt.Fprintln(sum, runtime.Version(), runtime.GOARCH)
+	for _, name := range []string{"go.mod", "go.sum", "pause/main.go"} {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return "", fmt.Errorf("cannot find the module of this program: run it in its folder: %w", err)
+		}
+		sum.Write(data)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// buildAll builds the module's tools and the pause program, and puts them in
+// place when all are there.
+func (c *cluster) buildAll(ctx context.Context) error {
+	scratch := filepath.Join(c.Bin, "new")
+	if err := errors.Join(os.RemoveAll(scratch), os.MkdirAll(scratch, 0o755)); err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	version, err := goCommand(ctx, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+	if err != nil {
+		return err
+	}
+	if _, err := goCommand(ctx, "build", "-trimpath", "-ldflags", versionFlags(version), "-o", scratch+"/", "tool"); err != nil {
+		return err
+	}
+	if _, err := goCommand(ctx, "build", "-trimpath", "-ldflags", "-s -w", "-o", scratch+"/", "./pause"); err != nil {
+		return err
+	}
+	// etcd's main package is its module's root, which is named server.
+	if err := os.Rename(scratch+"/server", scratch+"/etcd"); err != nil {
+		return err
+	}
+	built, err := os.ReadDir(scratch)
+	for _, program := range built {
+		err = errors.Join(err, os.Rename(filepath.Join(scratch, program.Name()), filepath.Join(c.Bin, program.Name())))
+	}
+	return err
+}
+
+// versionFlags tell Kubernetes its version: clients would see v0.0.0.
+func versionFlags(version string) string {
+	const pkg = "k8s.io/component-base/version"
+	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
+	if len(parts) < 2 {
+		parts = []string{"", ""}
+	}
+	return fmt.Sprintf("-s -w -X %s.gitVersion=%s -X %s.gitMajor=%s -X %s.gitMinor=%s",
+		pkg, version, pkg, parts[0], pkg, parts[1])
+}
+
+// goCommand runs the go command in this module, and returns what it prints.
+func goCommand(ctx context.Context, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly", "GOOS=", "GOARCH=")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("cannot build: go %s: %w", args[0], err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}

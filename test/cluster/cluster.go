@@ -1,0 +1,256 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// cluster is the one in a directory, up or not.
+type cluster struct {
+	layout
+	// slotted tells that the layout's slot is this cluster's: not before its
+	// first up.
+	slotted bool
+	wantBin string // as asked for, or empty
+	out     io.Writer
+	// recording guards pids.json among programs that start at the same time;
+	// the lock of the directory does so among calls.
+	recording sync.Mutex
+}
+
+// open finds the cluster in a directory. An empty bin is the one that it had
+// before, or the directory's own.
+func open(dir, bin string, out io.Writer) (*cluster, error) {
+	dir, err := realPath(dir)
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{wantBin: bin, out: out}
+	c.dir = dir
+	return c, c.read()
+}
+
+// read finds out which slot the cluster has, and with it where everything is.
+func (c *cluster) read() error {
+	known, err := readFacts(c.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		known.Slot, err = claimed(c.dir)
+	}
+	c.slotted = err == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	bin, err := realPath(cmp.Or(c.wantBin, known.Bin, filepath.Join(c.dir, "bin")))
+	c.layout = newLayout(c.dir, bin, known.Slot)
+	return err
+}
+
+// realPath makes a path absolute and free of symlinks, as far as it exists.
+func realPath(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	missing := ""
+	for {
+		real, err := filepath.EvalSymlinks(path)
+		if err == nil {
+			return filepath.Join(real, missing), nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		missing = filepath.Join(filepath.Base(path), missing)
+		path = filepath.Dir(path)
+	}
+}
+
+// say prints a line of progress.
+func (c *cluster) say(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
+
+// locked does something while no other call works on the directory.
+func (c *cluster) locked(ctx context.Context, work func(ctx context.Context) error) error {
+	unlock, err := lockFile(ctx, c.path("lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := c.read(); err != nil { // the call that held the lock may have changed it
+		return err
+	}
+	return work(ctx)
+}
+
+// up brings the cluster up, or what of it is missing.
+func (c *cluster) up(ctx context.Context) error {
+	if err := asRoot(); err != nil {
+		return err
+	}
+	if err := c.need(ctx); err != nil {
+		return err
+	}
+	return c.locked(ctx, func(ctx context.Context) error {
+		built, err := c.build(ctx)
+		if err != nil {
+			return err
+		}
+		if !built && c.slotted && c.well(ctx) == nil {
+			c.say("the cluster is up already: %s", c.Kubeconfig)
+			return nil
+		}
+		began := time.Now()
+		if err := c.start(ctx); err != nil {
+			return err
+		}
+		c.say("the cluster is up after %.1f s: %s", time.Since(began).Seconds(), c.Kubeconfig)
+		return nil
+	})
+}
+
+// start prepares the machine, and starts the programs that do not run, each
+// after those that it needs.
+func (c *cluster) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, upTimeout)
+	defer cancel()
+	if err := c.takeSlot(ctx); err != nil {
+		return err
+	}
+	if err := c.clearEmptied(ctx); err != nil {
+		return err
+	}
+	if err := c.prepare(ctx); err != nil {
+		return err
+	}
+	if err := together(
+		func() error { return c.ensure(ctx, c.etcd()) },
+		func() error { return c.ensure(ctx, c.containerd()) },
+	); err != nil {
+		return err
+	}
+	if err := together(
+		func() error { return c.ensure(ctx, c.apiServer()) },
+		func() error { return c.loadPause(ctx) },
+	); err != nil {
+		return err
+	}
+	if err := together(
+		func() error { return c.ensure(ctx, c.controllerManager()) },
+		func() error { return c.ensure(ctx, c.scheduler()) },
+		func() error { return c.ensure(ctx, c.kubelet()) },
+	); err != nil {
+		return err
+	}
+	return c.waitUntilWell(ctx)
+}
+
+// clearEmptied takes down what is left of a cluster whose directory was emptied
+// while it was up: it has lost its files, and knows certificates that are gone.
+func (c *cluster) clearEmptied(ctx context.Context) error {
+	if exists(c.pki("complete")) || !exists(c.run()) {
+		return nil
+	}
+	c.say("removing what is left of the cluster that was in %s", c.dir)
+	return errors.Join(c.stopAll(ctx), c.removeAll(ctx))
+}
+
+// prepare writes the configuration and sets up what the programs stand on.
+func (c *cluster) prepare(ctx context.Context) error {
+	if err := c.makeCertificates(); err != nil {
+		return err
+	}
+	for path, file := range map[string]string{
+		c.Kubeconfig:                           "admin",
+		c.pki("controller-manager.kubeconfig"): "controller-manager",
+		c.pki("scheduler.kubeconfig"):          "scheduler",
+		c.pki("kubelet.kubeconfig"):            "kubelet",
+	} {
+		if err := c.writeKubeconfig(path, file); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(c.writeContainerdConfig(), c.writeCNIConfig(), c.writeKubeletConfig()); err != nil {
+		return err
+	}
+	if err := errors.Join(os.MkdirAll(c.run(), 0o700), saveSysctls(ctx), c.removeShimSockets()); err != nil {
+		return err
+	}
+	if err := c.makeNetwork(ctx); err != nil {
+		return err
+	}
+	return c.makeCgroups()
+}
+
+// programs are all that make up the cluster, in the order of their start.
+func (c *cluster) programs() []program {
+	return []program{
+		c.etcd(), c.containerd(), c.apiServer(), c.controllerManager(), c.scheduler(), c.kubelet(),
+	}
+}
+
+// well says what of the cluster is not as it should be, or nil.
+func (c *cluster) well(ctx context.Context) error {
+	if !exists(c.pki("complete")) {
+		return errors.New("the cluster is down")
+	}
+	var checks []func() error
+	for _, p := range c.programs() {
+		checks = append(checks, func() error { return c.check(ctx, p) })
+	}
+	return together(append(checks, func() error { return c.nodeReady(ctx) })...)
+}
+
+// waitUntilWell waits for the node, once all programs run.
+func (c *cluster) waitUntilWell(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	var last error
+	err := until(ctx, func() (bool, error) {
+		if now := c.well(ctx); now == nil || ctx.Err() == nil {
+			last = now
+		}
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("the cluster does not get ready: %w", errors.Join(err, last))
+	}
+	return nil
+}
+
+// status prints how each program is. It is an error if one is not well.
+func (c *cluster) status(ctx context.Context) error {
+	if !c.slotted {
+		return fmt.Errorf("there is no cluster in %s", c.dir)
+	}
+	for _, p := range c.programs() {
+		state := "healthy"
+		if err := c.check(ctx, p); err != nil {
+			state = err.Error()
+		}
+		running, _ := c.running(p)
+		c.say("%-18s %7d  %s", p.name, running.PID, state)
+	}
+	if err := c.well(ctx); err != nil {
+		return err
+	}
+	c.say("node %s is ready; kubeconfig: %s", c.Node, c.Kubeconfig)
+	return nil
+}
+
+// together does things at the same time, and returns all their errors.
+func together(work ...func() error) error {
+	errs := make([]error, len(work))
+	var group sync.WaitGroup
+	for i, f := range work {
+		group.Go(func() { errs[i] = f() })
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}

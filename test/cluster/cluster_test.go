@@ -1,0 +1,366 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// hung is when a test gives up on something that takes seconds.
+const hung = 2 * time.Minute
+
+// real is a cluster that a test runs by the program, as users do.
+type real struct {
+	*cluster
+	program string
+}
+
+// newReal builds the program, for a cluster in a directory of its own, beside
+// any other that runs. The Kubernetes programs are those of the checkout's
+// cluster, or PODAGENT_CLUSTER_BIN; they are built if need be.
+func newReal(t *testing.T) *real {
+	t.Helper()
+	if err := asRoot(); err != nil {
+		t.Fatal(err)
+	}
+	bin, err := filepath.Abs(cmp.Or(os.Getenv("PODAGENT_CLUSTER_BIN"), "../../.cluster/bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PODAGENT_CLUSTER_BIN", bin)
+	program := filepath.Join(t.TempDir(), "cluster")
+	if _, err := goCommand(t.Context(), "build", "-o", program, "."); err != nil {
+		t.Fatal(err)
+	}
+	r := &real{program: program}
+	r.open(t, t.TempDir())
+	t.Cleanup(func() { r.do(t, context.Background(), "down") })
+	return r
+}
+
+// open reads where everything is, which the first up decides.
+func (r *real) open(t *testing.T, dir string) {
+	t.Helper()
+	c, err := open(dir, "", t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.cluster = c
+}
+
+// try runs a verb of the program.
+func (r *real) try(ctx context.Context, args ...string) (string, error) {
+	args = append([]string{args[0], "--dir", r.dir}, args[1:]...)
+	out, err := exec.CommandContext(ctx, r.program, args...).CombinedOutput()
+	return string(out), err
+}
+
+// do runs a verb that must succeed, and returns what it prints.
+func (r *real) do(t *testing.T, ctx context.Context, args ...string) string {
+	t.Helper()
+	out, err := r.try(ctx, args...)
+	t.Logf("%s:\n%s", strings.Join(args, " "), out)
+	if err != nil {
+		t.Fatalf("%s: %v", strings.Join(args, " "), err)
+	}
+	return out
+}
+
+// kubectl runs kubectl, which must succeed.
+func (r *real) kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := command(t.Context(), hung, filepath.Join(r.Bin, "kubectl"), append([]string{"--kubeconfig", r.Kubeconfig}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// runPod creates a pod of one container.
+func (r *real) runPod(t *testing.T, name, image, restart string) {
+	t.Helper()
+	r.kubectl(t, "run", name, "--image", image, "--restart", restart)
+}
+
+// podStatus is what tests look at.
+type podStatus struct {
+	Phase             string
+	ContainerStatuses []struct {
+		ContainerID string
+		Ready       bool
+		State       struct{ Waiting struct{ Reason string } }
+	}
+}
+
+// id is the pod's container, if it has one.
+func (s podStatus) id() string {
+	if len(s.ContainerStatuses) == 0 {
+		return ""
+	}
+	return s.ContainerStatuses[0].ContainerID
+}
+
+// ready reports whether the pod's container is.
+func (s podStatus) ready() bool { return len(s.ContainerStatuses) > 0 && s.ContainerStatuses[0].Ready }
+
+// waitPod waits for a pod to be as it should.
+func (r *real) waitPod(t *testing.T, name string, is func(podStatus) bool) podStatus {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	var pod struct{ Status podStatus }
+	var last error
+	err := until(ctx, func() (bool, error) {
+		pod.Status = podStatus{}
+		last = r.get(ctx, r.APIServer+"/api/v1/namespaces/default/pods/"+name, "ca", "admin", &pod)
+		return last == nil && is(pod.Status), nil
+	})
+	if err != nil {
+		t.Fatalf("pod %s is %+v: %v, %v", name, pod.Status, err, last)
+	}
+	return pod.Status
+}
+
+// killRecorded kills all programs, as they are recorded, with -9.
+func (r *real) killRecorded(t *testing.T) {
+	t.Helper()
+	data, err := os.ReadFile(r.Pids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records map[string]process
+	if err := json.Unmarshal(data, &records); err != nil || len(records) != len(r.programs()) {
+		t.Fatalf("%d programs are recorded, %v", len(records), err)
+	}
+	for name, p := range records {
+		if !p.alive() {
+			t.Errorf("%s is recorded as %v, and does not run", name, p)
+		}
+		if err := stop(t.Context(), []process{p}, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// killEverything kills the shims and the pods' processes, too.
+func (r *real) killEverything(t *testing.T) {
+	t.Helper()
+	r.killRecorded(t)
+	if err := r.killMarked(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.killPods(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAKilledClusterComesBackAndLeavesNothing(t *testing.T) {
+	r := newReal(t)
+	dir := r.dir
+	first, second := make(chan error, 1), make(chan error, 1)
+	for _, done := range []chan error{first, second} {
+		go func() {
+			out, err := r.try(context.Background(), "up")
+			t.Logf("up:\n%s", out)
+			done <- err
+		}()
+	}
+	for _, done := range []chan error{first, second} {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.open(t, dir)
+	r.runPod(t, "waits", pauseImage, "Always")
+	before := r.waitPod(t, "waits", podStatus.ready)
+
+	r.killRecorded(t)
+	r.do(t, t.Context(), "up")
+	// The containers and their shims have run on.
+	if after := r.waitPod(t, "waits", podStatus.ready); after.id() != before.id() {
+		t.Errorf("the container is %s; it was %s", after.id(), before.id())
+	}
+
+	sockets := r.shimSockets()
+	if len(sockets) == 0 {
+		t.Error("no shim has a socket")
+	}
+	r.killEverything(t)
+	r.do(t, t.Context(), "up")
+	r.waitPod(t, "waits", func(s podStatus) bool { return s.ready() && s.id() != before.id() })
+	r.checkListeners(t)
+
+	ports, _ := filepath.Glob(filepath.Join(interfacePath(r.Bridge), "brif", "*"))
+	if len(ports) == 0 {
+		t.Error("the pod is not on the bridge")
+	}
+	r.do(t, t.Context(), "down")
+	r.checkNothingLeft(t, ports)
+	for _, socket := range sockets {
+		if exists(socket) {
+			t.Errorf("a shim's socket is left: %s", socket)
+		}
+	}
+}
+
+func TestDownClearsUpAfterAKilledCluster(t *testing.T) {
+	r := newReal(t)
+	dir := r.dir
+	r.do(t, t.Context(), "up")
+	r.open(t, dir)
+	r.runPod(t, "waits", pauseImage, "Always")
+	r.waitPod(t, "waits", podStatus.ready)
+	ports, _ := filepath.Glob(filepath.Join(interfacePath(r.Bridge), "brif", "*"))
+	r.killRecorded(t) // the shims and the containers run on
+	r.do(t, t.Context(), "down")
+	r.checkNothingLeft(t, ports)
+	r.do(t, t.Context(), "down") // again is no error
+
+	held, err := net.Listen("tcp", r.loopback("etcd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	out, err := r.try(t.Context(), "up")
+	if err == nil || !strings.Contains(out, fmt.Sprintf("process %d (", os.Getpid())) {
+		t.Errorf("with a port taken by process %d: %v: %s", os.Getpid(), err, out)
+	}
+}
+
+func TestPodsRunLoadedImagesAndReachTheAPIServer(t *testing.T) {
+	r := newReal(t)
+	dir := r.dir
+	r.do(t, t.Context(), "up")
+	r.open(t, dir)
+	if out := r.do(t, t.Context(), "up"); !strings.Contains(out, "already") {
+		t.Errorf("a second up says %q", out)
+	}
+	program := filepath.Join(t.TempDir(), "reach")
+	if _, err := goCommand(t.Context(), "build", "-o", program, "./testdata/reach"); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := writeImage(t, "cluster.test/reach:1", content)
+	r.do(t, t.Context(), "load", image)
+	if out := r.do(t, t.Context(), "load", image); !strings.Contains(out, "already") {
+		t.Errorf("a second load says %q", out)
+	}
+	r.runPod(t, "reaches", "cluster.test/reach:1", "Never")
+	r.runPod(t, "missing", "registry.invalid/none:1", "Never")
+	r.waitPod(t, "reaches", func(s podStatus) bool { return s.Phase == "Succeeded" })
+	r.waitPod(t, "missing", func(s podStatus) bool {
+		return len(s.ContainerStatuses) > 0 && s.ContainerStatuses[0].State.Waiting.Reason == "ImagePullBackOff"
+	})
+
+	// What is restarted finds everything as it was.
+	for _, p := range []string{"apiserver", "kubelet", "containerd"} {
+		r.do(t, t.Context(), "restart", "--kill", p)
+	}
+	r.do(t, t.Context(), "status")
+	// Images outlive the cluster.
+	r.do(t, t.Context(), "down")
+	r.do(t, t.Context(), "up")
+	if out := r.do(t, t.Context(), "load", image); !strings.Contains(out, "already") {
+		t.Errorf("after down and up, load says %q", out)
+	}
+}
+
+func TestAClusterWhoseDirectoryWasEmptiedComesUpAgain(t *testing.T) {
+	r := newReal(t)
+	dir := r.dir
+	r.do(t, t.Context(), "up")
+	r.open(t, dir)
+	r.runPod(t, "waits", pauseImage, "Always")
+	r.waitPod(t, "waits", podStatus.ready)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		_ = os.RemoveAll(r.path(entry.Name())) // as far as it goes: there are mounts
+	}
+	r.do(t, t.Context(), "up")
+	slot := r.Slot
+	if r.open(t, dir); r.Slot != slot {
+		t.Errorf("it has slot %d; it had %d", r.Slot, slot)
+	}
+	r.runPod(t, "waits", pauseImage, "Always") // the cluster is a new one
+	r.waitPod(t, "waits", podStatus.ready)
+	r.do(t, t.Context(), "down")
+	r.checkNothingLeft(t, nil)
+}
+
+// checkListeners checks that what the cluster's processes listen on is loopback
+// or the bridge.
+func (r *real) checkListeners(t *testing.T) {
+	t.Helper()
+	out, err := command(t.Context(), hung, "ss", "-H", "-ltnp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, p := range marked(r.dir) {
+		for line := range strings.Lines(out) {
+			if !strings.Contains(line, fmt.Sprintf("pid=%d,", p.PID)) {
+				continue
+			}
+			seen++
+			local := netip.MustParseAddrPort(strings.Fields(line)[3]).Addr()
+			if !local.IsLoopback() && local.String() != r.BridgeAddress {
+				t.Errorf("it listens beyond loopback and the bridge: %s", line)
+			}
+		}
+	}
+	if seen < len(portNames) {
+		t.Errorf("only %d listeners are seen in:\n%s", seen, out)
+	}
+}
+
+// checkNothingLeft checks that nothing of the cluster is left on the machine.
+func (r *real) checkNothingLeft(t *testing.T, ports []string) {
+	t.Helper()
+	for _, p := range marked(r.dir) {
+		t.Errorf("process %d is left: %v", p.PID, commandLine(p.PID))
+	}
+	mounts, err := readMounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A pod's network namespace is a mount, too.
+	for _, path := range below(mounts, append(r.stateDirs(), r.dir)) {
+		t.Errorf("a mount is left: %s", path)
+	}
+	for _, port := range append(ports, interfacePath(r.Bridge)) {
+		if exists(interfacePath(filepath.Base(port))) {
+			t.Errorf("an interface is left: %s", filepath.Base(port))
+		}
+	}
+	if groups, err := r.cgroups(); err != nil || len(groups) > 0 {
+		t.Errorf("control groups are left: %v, %v", groups, err)
+	}
+	rules, err := command(t.Context(), hung, "iptables-save")
+	if err != nil || strings.Contains(rules, r.cniNetwork()) {
+		t.Errorf("rules are left: %v in %s", err, rules)
+	}
+	for _, pattern := range []string{r.run(), "/var/lib/cni/results/" + r.cniNetwork() + "-*", r.path("kubelet"), r.path("etcd")} {
+		if left, _ := filepath.Glob(pattern); left != nil {
+			t.Errorf("files are left: %v", left)
+		}
+	}
+	if err := syscall.Access(r.path("logs", "kubelet.log"), 0); err != nil {
+		t.Errorf("the logs are not kept: %v", err)
+	}
+}

@@ -1,0 +1,66 @@
+package main
+
+import "time"
+
+// The bounds, each with its reason. Times are for two busy cores.
+const (
+	// buildTimeout bounds the build of the programs: five minutes with an
+	// empty build cache, and the modules' download before it.
+	buildTimeout = 40 * time.Minute
+	// installTimeout bounds apt-get, which downloads some 60 MB.
+	installTimeout = 10 * time.Minute
+	// upTimeout bounds a start, without the build. It takes 8 s.
+	upTimeout = 4 * time.Minute
+	// startTimeout bounds the start of one program; the API server, the
+	// slowest, takes 4 s.
+	startTimeout = 90 * time.Second
+	// unhealthyGrace is how long a program that runs may be unwell before it
+	// is taken for hung and started again.
+	unhealthyGrace = 20 * time.Second
+	// stopGrace is between SIGTERM and SIGKILL. All of them end within 2 s,
+	// but the API server, which waits for its watches.
+	stopGrace = 5 * time.Second
+	// killTimeout bounds the end after SIGKILL, which only a process in
+	// uninterruptible sleep delays.
+	killTimeout = 20 * time.Second
+	// lockTimeout bounds the wait for another call on the same directory,
+	// which may be building.
+	lockTimeout = buildTimeout + upTimeout
+	// commandTimeout bounds one call of ip, iptables or a quick ctr.
+	commandTimeout = 30 * time.Second
+	// importTimeout bounds the import of one image archive of some gigabytes.
+	importTimeout = 5 * time.Minute
+	// requestTimeout bounds one request to the API server, or for a health.
+	requestTimeout = 5 * time.Second
+	// poll is how often a state is looked at that nothing announces.
+	poll = 50 * time.Millisecond
+
+	// slots bounds the clusters on one machine: as many subnets of 1024
+	// addresses as begin with 10.244, and fewer ports than between
+	// firstPort and the ephemeral ones (32768).
+	slots = 32
+	// firstPort is slot 0's first, below the ephemeral range, so that no
+	// outgoing connection of the machine ever holds one.
+	firstPort = 24400
+	// portsPerSlot is more than a cluster uses.
+	portsPerSlot = 16
+	// maxPods is the kubelet's bound. The subnet has addresses for four times
+	// as many, so that those just freed are not needed again at once.
+	maxPods = 250
+	// podPidsLimit keeps a fork bomb in a pod from the machine.
+	podPidsLimit = 1024
+	// maxSocketPath is the longest path of a unix socket (sun_path, less its
+	// NUL).
+	maxSocketPath = 107
+	// certificateLife outlives any test cluster: down makes new ones.
+	certificateLife = 10 * 365 * 24 * time.Hour
+	// maxLog is the size at which a log is set aside when its program starts
+	// again. One older log is kept.
+	maxLog = 16 << 20
+	// logTail is how much of a program's log an error shows, in bytes.
+	logTail = 2 << 10
+	// maxManifest bounds the JSON files read from an image archive.
+	maxManifest = 4 << 20
+	// maxAnswer bounds what is read of an answer of the API server.
+	maxAnswer = 16 << 20
+)

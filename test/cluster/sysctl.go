@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// The kernel parameters that every kubelet sets for its machine, and that the
+// last cluster to go down sets back: among them that the machine starts again
+// ten seconds after a panic.
+var sysctls = []string{
+	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
+	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
+}
+
+// sysctlPath is a parameter's file.
+func sysctlPath(name string) string { return filepath.Join("/proc/sys", name) }
+
+// savedSysctls keeps what they were, for all clusters of the machine. Like the
+// parameters themselves it does not outlive the boot.
+const savedSysctls = runBase + "/sysctls.json"
+
+// saveSysctls notes the parameters before the machine's first kubelet starts.
+func saveSysctls(ctx context.Context) error {
+	unlock, err := lockFile(ctx, machineLock)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if exists(savedSysctls) {
+		return nil
+	}
+	values := map[string][]byte{}
+	for _, name := range sysctls {
+		value, err := os.ReadFile(sysctlPath(name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // not in this kernel
+		}
+		if err != nil {
+			return err
+		}
+		values[name] = value
+	}
+	return writeJSON(savedSysctls, values)
+}
+
+// restoreSysctls sets the parameters back, if no cluster is up any more.
+func restoreSysctls(ctx context.Context) error {
+	unlock, err := lockFile(ctx, machineLock)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	data, err := os.ReadFile(savedSysctls)
+	if errors.Is(err, fs.ErrNotExist) || anyUp() {
+		return nil
+	}
+	values := map[string][]byte{}
+	if err == nil {
+		err = json.Unmarshal(data, &values)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", savedSysctls, err)
+	}
+	var errs []error
+	for _, name := range sysctls {
+		if now, err := os.ReadFile(sysctlPath(name)); err == nil && values[name] != nil && string(now) != string(values[name]) {
+			errs = append(errs, os.WriteFile(sysctlPath(name), values[name], 0o644))
+		}
+	}
+	return errors.Join(append(errs, os.Remove(savedSysctls))...)
+}
+
+// anyUp reports whether any cluster of the machine is up: it has a runtime
+// directory then.
+func anyUp() bool {
+	entries, _ := os.ReadDir(runBase)
+	for _, entry := range entries {
+		if entry.IsDir() {
+			return true
+		}
+	}
+	return false
+}
