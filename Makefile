@@ -36,7 +36,8 @@ cluster-down: ## stop it
 # names, has it already.
 sandboxes:
 	@[ -n "$$PODAGENT_TEST_KUBECONFIG" ] || { $(MAKE) cluster image && \
-	cd test/cluster && $(GO) run . load --dir $(CLUSTER) $(CLUSTER)/images/runtime.tar; }
+	OUT=$(CLUSTER)/images/embedded.tar images/runtime/testdata/busybox.sh && \
+	cd test/cluster && $(GO) run . load --dir $(CLUSTER) $(CLUSTER)/images/runtime.tar $(CLUSTER)/images/embedded.tar; }
 
 test: needs lint verify sandboxes unit race ## run everything: lint, verify, the tests on a cluster, the race detector
 
@@ -54,13 +55,14 @@ needs:
 
 unit: ## run the tests
 	$(GO) test -count=1 -timeout 20m ./...
+	@[ -n "$$PODAGENT_TEST_KUBECONFIG" ] || { cd test/cluster && PODAGENT_CLUSTER_BIN=$(CLUSTER)/bin $(GO) test -count=1 -timeout 20m ./...; }
 
 race: ## run the tests, but for those of memory and builds, under the race detector
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 20m ./...
 
 lint: ## run go vet, staticcheck and gofumpt
-	$(GO) vet ./...
-	$(TOOL) staticcheck ./...
+	$(GO) vet ./... && cd test/cluster && $(GO) vet ./...
+	$(TOOL) staticcheck ./... && cd test/cluster && $(TOOL) staticcheck ./...
 	@bad=$$(git ls-files '*.go' ':!*.pb.go' | xargs $(TOOL) gofumpt -l); \
 	if [ -n "$$bad" ]; then echo "not formatted by gofumpt:" $$bad >&2; exit 1; fi
 
@@ -75,7 +77,7 @@ verify: ## fail if the generated code or go.mod is not as it should be
 		diff -u pkg/podapi/podapiv1/$$f "$$scratch"/podapiv1/$$f >&2 || \
 		{ echo "$$f is out of date: run make generate" >&2; exit 1; }; \
 	done
-	$(GO) mod tidy -diff
+	$(GO) mod tidy -diff && cd test/cluster && $(GO) mod tidy -diff
 
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -71,8 +71,8 @@ type Event struct {
 }
 
 // Describe returns what can be learned of a sandbox, in whatever state its pod
-// is. It does not count as a use of the sandbox: there is no heartbeat. If
-// there is none, the error is [ErrNotFound].
+// is. There is no heartbeat of it, but a call to the agent, which is not idle
+// then. If there is no sandbox, the error is [ErrNotFound].
 func (k *Kubernetes) Describe(ctx context.Context, id string) (Description, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -171,6 +171,7 @@ func (c *cluster) describeAgent(ctx context.Context, pod *corev1.Pod, d *Descrip
 	info, err := client.Info(ctx)
 	if err == nil || errors.Is(err, podapi.ErrVersion) {
 		d.Agent = &info
+		d.State, d.Reason = Running, "" // it may answer before a probe has seen that
 	}
 	if err != nil {
 		return err

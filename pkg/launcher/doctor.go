@@ -68,8 +68,8 @@ type check[T any] struct {
 }
 
 // examine makes the checks of a patient, in their order, but for those that
-// need one which has failed. When it ends, or the caller stops early, it
-// closes the patient.
+// need one which has failed, until ctx ends. Then, or when the caller stops
+// early, it closes the patient.
 func examine[T interface{ close(context.Context) error }](ctx context.Context, patient T, checks []check[T]) iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
 		defer patient.close(ctx) // a check of its own says how that ended, if it was made
@@ -83,7 +83,7 @@ func examine[T interface{ close(context.Context) error }](ctx context.Context, p
 				bad = append(bad, c.name)
 			}
 			f.Name = c.name
-			if !yield(f) {
+			if ctx.Err() != nil || !yield(f) {
 				return
 			}
 		}
@@ -91,7 +91,8 @@ func examine[T interface{ close(context.Context) error }](ctx context.Context, p
 }
 
 // Check finds out whether sandboxes work on this machine, by making one and
-// running a command in it. It is removed in the end.
+// running a command in it. It is removed in the end. It ends early when ctx
+// does.
 func (l *Local) Check(ctx context.Context) iter.Seq[Finding] {
 	return examine(ctx, &localPatient{launcher: l}, localChecks)
 }

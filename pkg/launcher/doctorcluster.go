@@ -22,7 +22,7 @@ import (
 // to the API server, the namespace, each permission that is needed, the
 // identity, and in the end a real sandbox in a pod as pod says, with one
 // command in it, which is removed again. It changes nothing else, but that an
-// identity is made on first use.
+// identity is made on first use. It ends early when ctx does.
 func (k *Kubernetes) Check(ctx context.Context, pod Pod) iter.Seq[Finding] {
 	p := &clusterPatient{launcher: k, spec: Spec{ID: "doctor-" + newID(), Pod: pod}}
 	return examine(ctx, p, p.checks())

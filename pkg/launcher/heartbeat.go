@@ -41,9 +41,9 @@ func (c *cluster) beat(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.api.CoreV1().Pods(c.namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		e := c.podError(pod, ErrGone, "", "it was deleted or replaced")
+	now, err := c.api.CoreV1().Pods(c.namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || err == nil && now.DeletionTimestamp != nil {
+		e := c.podError(pod, ErrGone, "", "it is deleted or replaced")
 		e.Err = err
 		return e
 	}

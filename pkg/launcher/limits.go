@@ -48,10 +48,11 @@ const (
 	readinessFailures = 3
 	// probeTimeout is long enough for a pod whose processors are busy.
 	probeTimeout = 5
-	// schedulePatience is how long no node may be able to hold a pod before
-	// that is an error: an autoscaler says within it that it will make one,
-	// and people do not wait longer for a bad request.
-	schedulePatience = 8 * time.Second
+	// symptomPatience is how long no node may be able to hold a pod, and how
+	// long after a failed pull the image may be missing, before that is an
+	// error: an autoscaler says within it that it will make a node, and people
+	// do not wait longer to be told of a bad request or a slip in a name.
+	symptomPatience = 8 * time.Second
 	// firstRetry and lastRetry bound the time between tries to connect, which
 	// grows by half: a starting agent takes tens of milliseconds, an API
 	// server that restarts takes seconds.

@@ -11,11 +11,17 @@ import (
 // symptoms tell a pod that is slow from one that will not start. Times are
 // counted from when a symptom was first seen here, as clocks differ.
 type symptoms struct {
-	pulling       bool      // the last state was that of a failed pull
-	failedPulls   int       // how often one was seen to fail
-	unschedulable time.Time // since when no node can hold it
-	fresh         bool      // unschedulable has just been set
+	unschedulable symptom // no node can hold it
+	unpullable    symptom // the image could not be pulled
+	pulling       bool    // the last state was that of a failed pull
+	failedPulls   int     // how often one was seen to fail
+	fresh         bool    // a symptom has been seen for the first time
 }
+
+// A symptom may pass, if it does soon.
+type symptom struct{ since time.Time }
+
+func (s symptom) end() time.Time { return s.since.Add(symptomPatience) }
 
 // errLookAgain is the cause of a context that ends because the symptoms are
 // to be looked at again, though nothing has happened.
@@ -25,14 +31,30 @@ var errLookAgain = errors.New("time to look again")
 // they do now.
 func (s *symptoms) until(ctx context.Context) (context.Context, context.CancelFunc) {
 	s.fresh = false
-	if s.unschedulable.IsZero() {
-		return context.WithCancel(ctx)
+	cancel := func() {}
+	for _, symptom := range []symptom{s.unschedulable, s.unpullable} {
+		// One that is past has meant what it means.
+		if end := symptom.end(); end.After(time.Now()) {
+			outer := cancel
+			var inner context.CancelFunc
+			ctx, inner = context.WithDeadlineCause(ctx, end, errLookAgain)
+			cancel = func() { inner(); outer() }
+		}
 	}
-	return context.WithDeadlineCause(ctx, s.unschedulable.Add(schedulePatience), errLookAgain)
+	ctx, last := context.WithCancel(ctx)
+	return ctx, func() { last(); cancel() }
 }
 
 // isNew reports whether a symptom has come that until did not know.
 func (s *symptoms) isNew() bool { return s.fresh }
+
+// see notes a symptom, and reports whether it has lasted too long.
+func (s *symptoms) see(what *symptom) bool {
+	if what.since.IsZero() {
+		what.since, s.fresh = time.Now(), true
+	}
+	return !time.Now().Before(what.end())
+}
 
 // read looks at the pod's present state, and returns why it will not become
 // ready: no class means that it still may.
@@ -46,7 +68,7 @@ func (s *symptoms) read(pod *corev1.Pod) (class error, reason, message string) {
 				return class, w.Reason, last(status, w.Message)
 			}
 		} else {
-			s.pulling = false
+			s.pulling, s.unpullable = false, symptom{}
 		}
 	}
 	return nil, "", ""
@@ -59,12 +81,9 @@ func (s *symptoms) readScheduling(pod *corev1.Pod) (message string, stuck bool) 
 		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
 			continue
 		}
-		if s.unschedulable.IsZero() {
-			s.unschedulable, s.fresh = time.Now(), true
-		}
-		return c.Message, time.Since(s.unschedulable) >= schedulePatience
+		return c.Message, s.see(&s.unschedulable)
 	}
-	s.unschedulable = time.Time{}
+	s.unschedulable = symptom{}
 	return "", false
 }
 
@@ -78,13 +97,17 @@ func (s *symptoms) readWaiting(reason string) error {
 			s.failedPulls++
 		}
 		s.pulling = true
-		if s.failedPulls >= 2 { // the first may have been an accident
+		if s.see(&s.unpullable) || s.failedPulls >= 2 { // the first may have been an accident
 			return ErrImage
 		}
 		return nil
 	case "ImagePullBackOff":
 		// A failure, also if the state in which it failed was not seen.
-		s.failedPulls = max(s.failedPulls, 1)
+		s.failedPulls, s.pulling = max(s.failedPulls, 1), false
+		if s.see(&s.unpullable) {
+			return ErrImage
+		}
+		return nil
 	case "InvalidImageName", "ErrImageNeverPull", "ImageInspectError":
 		return ErrImage
 	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":

@@ -24,7 +24,13 @@ type target struct {
 	conn    net.Conn      // the latest
 	state   *corev1.Pod   // the latest that a watch has seen; nil if there is no watch
 	changed chan struct{} // closed when state changes
+	refused time.Time     // since when a permission is missing that was there
 }
+
+// refusalPatience is how long a permission may be missing that was there
+// before: an API server that has just started answers some seconds before it
+// knows who may do what.
+const refusalPatience = 6 * time.Second
 
 func (c *cluster) target(pod *corev1.Pod) *target {
 	return &target{cluster: c, pod: pod, changed: make(chan struct{})}
@@ -55,7 +61,7 @@ func (t *target) dial(ctx context.Context) (net.Conn, error) {
 		conn.Close()
 		return nil, t.dead
 	}
-	t.conn = conn
+	t.conn, t.refused = conn, time.Time{}
 	return conn, nil
 }
 
@@ -110,8 +116,8 @@ func (t *target) verdict(ctx context.Context, err error) error {
 	switch {
 	case dead != nil:
 		return dead
-	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-		return t.apiError(t.pod.Name, err)
+	case isRefusal(err):
+		return t.refusal(t.apiError(t.pod.Name, err))
 	case watched: // the watch judges
 		return nil
 	}
@@ -119,12 +125,33 @@ func (t *target) verdict(ctx context.Context, err error) error {
 	switch {
 	case apierrors.IsNotFound(err):
 		return t.podError(t.pod, ErrGone, "", "it was deleted")
-	case errors.As(err, new(*PodError)): // a permission
+	case isRefusal(err):
+		return t.refusal(err)
+	case errors.As(err, new(*PodError)): // not even the namespace is there
 		return err
 	case err != nil: // the API server is away, and may come back
 		return nil
 	}
 	return t.lost(now)
+}
+
+// isRefusal reports whether the API server says that the caller may not.
+func isRefusal(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
+}
+
+// refusal returns err, which says that a permission is missing, or nil as long
+// as that may be the API server's start.
+func (t *target) refusal(err error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.refused.IsZero() {
+		t.refused = time.Now()
+	}
+	if t.conn != nil && time.Since(t.refused) < refusalPatience {
+		return nil
+	}
+	return err
 }
 
 // lost returns why the pod, as it is now, is the sandbox's no more.

@@ -47,6 +47,19 @@ func overEachLauncher(t *testing.T, test func(t *testing.T, l launcher.Launcher,
 	})
 }
 
+// launch launches a sandbox that is closed when the test ends.
+func launch(t *testing.T, l launcher.Launcher, spec launcher.Spec) *launcher.Sandbox {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	s, err := l.Launch(ctx, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
 // put writes a file, and get reads one.
 func put(t *testing.T, s *launcher.Sandbox, name, content string) {
 	t.Helper()

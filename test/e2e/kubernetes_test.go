@@ -3,7 +3,6 @@ package e2e
 // What sandboxes in pods promise beyond what every sandbox does.
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -31,19 +30,6 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
 )
-
-// launch launches a sandbox that is closed when the test ends.
-func launch(t *testing.T, l launcher.Launcher, spec launcher.Spec) *launcher.Sandbox {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), hung)
-	defer cancel()
-	s, err := l.Launch(ctx, spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
-}
 
 // podOf returns the only pod with the label of this id.
 func podOf(t *testing.T, c *launchertest.Cluster, id string) *corev1.Pod {

@@ -1,0 +1,146 @@
+package launcher_test
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+)
+
+func requesting(name corev1.ResourceName, amount string) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{Requests: corev1.ResourceList{name: resource.MustParse(amount)}}
+}
+
+// verdicts returns what each check came to, by its name.
+func verdicts(t *testing.T, findings []launcher.Finding) map[string]launcher.Verdict {
+	t.Helper()
+	out := map[string]launcher.Verdict{}
+	for _, f := range findings {
+		out[f.Name] = f.Verdict
+		bad := f.Verdict == launcher.Failed || f.Verdict == launcher.Warned
+		if bad != (f.Err != nil) || bad != (f.Advice != "") || !bad && f.Detail == "" {
+			t.Errorf("%s: no error with an advice, or no detail: %+v", f.Name, f)
+		}
+	}
+	return out
+}
+
+func podsLeft(t *testing.T, c *launchertest.Cluster) int {
+	t.Helper()
+	list, err := c.API(t).CoreV1().Pods(c.Namespace).List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list.Items)
+}
+
+func TestCheckOfTheCluster(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	var findings []launcher.Finding
+	for f := range c.Launcher().Check(t.Context(), launcher.Pod{Image: c.Image}) {
+		findings = append(findings, f)
+	}
+	for name, v := range verdicts(t, findings) {
+		// The Role does not let it ask for the namespace.
+		if want := map[bool]launcher.Verdict{true: launcher.NotChecked, false: launcher.Passed}[name == "namespace"]; v != want {
+			t.Errorf("%s is %q, not %q", name, v, want)
+		}
+	}
+	if n := len(findings); findings[n-1].Name != "pod is removed" || podsLeft(t, c) != 0 {
+		t.Errorf("%d checks, and %d pods left", n, podsLeft(t, c))
+	}
+}
+
+func TestCheckRemovesThePodHoweverItEnds(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	for f := range c.Launcher().Check(t.Context(), launcher.Pod{Image: c.Image}) {
+		if f.Name == "pod is admitted" {
+			break
+		}
+	}
+	if n := podsLeft(t, c); n != 0 {
+		t.Errorf("%d pods are left when the caller stops", n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	last := ""
+	for f := range c.Launcher().Check(ctx, launcher.Pod{Image: c.Image}) {
+		if last = f.Name; last == "pod is admitted" {
+			cancel()
+		}
+	}
+	if n := podsLeft(t, c); n != 0 || last != "pod is admitted" {
+		t.Errorf("%d pods are left when the context ends, and the last check was %q", n, last)
+	}
+}
+
+func TestCheckOfWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	check := func(k *launcher.Kubernetes, pod launcher.Pod) map[string]launcher.Verdict {
+		var findings []launcher.Finding
+		for f := range k.Check(t.Context(), pod) {
+			findings = append(findings, f)
+		}
+		return verdicts(t, findings)
+	}
+	away := c.Launcher()
+	away.Config = rest.CopyConfig(c.Orchestrator)
+	away.Config.Host = "https://127.0.0.1:1"
+	anonymous := c.Launcher()
+	anonymous.Config = rest.CopyConfig(c.Orchestrator)
+	anonymous.Config.BearerToken = "not.a.token"
+	nowhere := c.Launcher()
+	nowhere.Config, nowhere.Namespace = c.Admin, "nowhere"
+	for _, tt := range []struct {
+		name    string
+		got     map[string]launcher.Verdict
+		fails   string
+		skipped string
+	}{
+		{"no API server", check(away, launcher.Pod{}), "API server", "permission on pods"},
+		{"no credentials", check(anonymous, launcher.Pod{}), "API server", "pod is admitted"},
+		{"no namespace", check(nowhere, launcher.Pod{}), "namespace", "pod is admitted"},
+		{"no node", check(c.Launcher(), launcher.Pod{Image: c.Image, Resources: requesting("cpu", "1000")}), "pod has a node", "container runs"},
+		{"no such option", check(c.Launcher(), launcher.Pod{Profile: "none"}), "pod is admitted", "pod is removed"},
+	} {
+		if tt.got[tt.fails] != launcher.Failed || tt.got[tt.skipped] != launcher.NotChecked {
+			t.Errorf("%s: %v", tt.name, tt.got)
+		}
+	}
+	if n := podsLeft(t, c); n != 0 {
+		t.Errorf("%d pods are left", n)
+	}
+}
+
+func TestCheckOfThisMachine(t *testing.T) {
+	l := launchertest.Local(t)
+	var findings []launcher.Finding
+	for f := range l.Check(t.Context()) {
+		findings = append(findings, f)
+	}
+	for name, v := range verdicts(t, findings) {
+		if v != launcher.Passed {
+			t.Errorf("%s is %q", name, v)
+		}
+	}
+	if list, err := l.List(t.Context()); err != nil || len(list) > 0 {
+		t.Errorf("%v is left: %v", list, err)
+	}
+	broken := &launcher.Local{StateDir: t.TempDir(), Agent: "/nowhere"}
+	findings = nil
+	for f := range broken.Check(t.Context()) {
+		findings = append(findings, f)
+	}
+	if got := verdicts(t, findings); got["sandbox"] != launcher.Failed || got["command"] != launcher.NotChecked {
+		t.Errorf("without an agent: %v", got)
+	}
+}

@@ -1,0 +1,225 @@
+package e2e
+
+// A pod that cannot be a sandbox is an error of its own, soon after the
+// cluster knows.
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// knows is how long after the cluster knows of it a launch says what is wrong.
+const knows = 10 * time.Second
+
+func TestPodThatCannotBeASandboxIsAnErrorOfItsOwn(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		class error
+		says  string
+		// reason is that of the event by which the cluster knows; empty where
+		// the API server says it itself.
+		reason string
+		set    func(t *testing.T, c *launchertest.Cluster, k *launcher.Kubernetes, spec *launcher.Spec)
+	}{
+		{
+			name: "an image that does not exist", class: launcher.ErrImage, says: "no-such-image", reason: "Failed",
+			set: func(_ *testing.T, _ *launchertest.Cluster, _ *launcher.Kubernetes, spec *launcher.Spec) {
+				spec.Pod.Image = "registry.invalid/no-such-image:1"
+			},
+		},
+		{
+			name: "a name that no image can have", class: launcher.ErrImage, says: "must be lowercase", reason: "Failed",
+			set: func(_ *testing.T, _ *launchertest.Cluster, _ *launcher.Kubernetes, spec *launcher.Spec) {
+				spec.Pod.Image = "UPPER/case"
+			},
+		},
+		{
+			name: "an image without podagent", class: launcher.ErrCannotStart, says: "podagent", reason: "Failed",
+			set: func(_ *testing.T, _ *launchertest.Cluster, _ *launcher.Kubernetes, spec *launcher.Spec) {
+				spec.Pod.Image = "podagent.test/pause:1"
+			},
+		},
+		{
+			name: "a pod that no node can hold", class: launcher.ErrUnschedulable, says: "Insufficient memory", reason: "FailedScheduling",
+			set: func(_ *testing.T, _ *launchertest.Cluster, _ *launcher.Kubernetes, spec *launcher.Spec) {
+				spec.Pod.Resources.Requests = corev1.ResourceList{"memory": resource.MustParse("64Ti")}
+			},
+		},
+		{
+			name: "a profile that the namespace does not admit", class: launcher.ErrRejected, says: "PodSecurity",
+			set: func(_ *testing.T, _ *launchertest.Cluster, _ *launcher.Kubernetes, spec *launcher.Spec) {
+				spec.Pod.Profile = launcher.Baseline
+			},
+		},
+		{
+			name: "a quota", class: launcher.ErrRejected, says: "exceeded quota",
+			set: func(t *testing.T, c *launchertest.Cluster, _ *launcher.Kubernetes, _ *launcher.Spec) {
+				quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("0")}}}
+				if _, err := c.API(t).CoreV1().ResourceQuotas(c.Namespace).Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				await(t, "the quota", func() bool {
+					q, err := c.API(t).CoreV1().ResourceQuotas(c.Namespace).Get(t.Context(), "none", metav1.GetOptions{})
+					return err == nil && len(q.Status.Hard) > 0
+				})
+			},
+		},
+		{
+			name: "a permission that is missing", class: launcher.ErrForbidden, says: "create",
+			set: func(t *testing.T, c *launchertest.Cluster, k *launcher.Kubernetes, _ *launcher.Spec) {
+				k.Config = limited(t, c, rule("pods", "get", "list", "watch"))
+			},
+		},
+		{
+			name: "no permission to port-forward", class: launcher.ErrForbidden, says: "portforward",
+			set: func(t *testing.T, c *launchertest.Cluster, k *launcher.Kubernetes, _ *launcher.Spec) {
+				k.Config = limited(t, c, rule("pods", "get", "list", "watch", "create", "patch", "delete"))
+			},
+		},
+		{
+			name: "a namespace that is not there", class: launcher.ErrNoNamespace, says: "not-there",
+			set: func(_ *testing.T, c *launchertest.Cluster, k *launcher.Kubernetes, _ *launcher.Spec) {
+				k.Config, k.Namespace = c.Admin, "not-there"
+			},
+		},
+		{
+			name: "a pod of that name that is not ours", class: launcher.ErrNotOurs, says: launcher.LabelManagedBy,
+			set: func(t *testing.T, c *launchertest.Cluster, k *launcher.Kubernetes, spec *launcher.Spec) {
+				launch(t, k, *spec)
+				pod := podOf(t, c, spec.ID)
+				patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, launcher.LabelManagedBy)
+				if _, err := c.API(t).CoreV1().Pods(c.Namespace).Patch(t.Context(), pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			},
+		},
+		{
+			name: "a pod that was made with another key", class: launcher.ErrOtherKey, says: "SHA256:",
+			set: func(t *testing.T, _ *launchertest.Cluster, k *launcher.Kubernetes, spec *launcher.Spec) {
+				launch(t, k, *spec)
+				other, err := podapi.NewIdentity()
+				if err != nil {
+					t.Fatal(err)
+				}
+				*k = launcher.Kubernetes{Config: k.Config, Namespace: k.Namespace, Identity: &other}
+			},
+		},
+		{
+			name: "a ready timeout that is too short", class: launcher.ErrNotReady, says: "after 1ms",
+			set: func(_ *testing.T, _ *launchertest.Cluster, _ *launcher.Kubernetes, spec *launcher.Spec) {
+				spec.Pod.ReadyTimeout = time.Millisecond
+			},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := launchertest.NewCluster(t, launcher.Restricted)
+			k, spec := c.Launcher(), c.Spec("a")
+			tt.set(t, c, k, &spec)
+			_, err := k.Launch(t.Context(), spec)
+			ended := time.Now()
+			if pod, ok := errors.AsType[*launcher.PodError](err); !ok || !errors.Is(err, tt.class) || !strings.Contains(err.Error(), tt.says) {
+				t.Fatalf("Launch: %v (a PodError: %v)", err, pod != nil)
+			}
+			t.Log(err)
+			if knew := knewAt(t, c, tt.reason); !knew.IsZero() && ended.Sub(knew) > knows+time.Second { // events have whole seconds
+				t.Errorf("it came %v after the cluster knew", ended.Sub(knew))
+			}
+		})
+	}
+}
+
+// knewAt returns when the first event with this reason came.
+func knewAt(t *testing.T, c *launchertest.Cluster, reason string) time.Time {
+	t.Helper()
+	if reason == "" {
+		return time.Time{}
+	}
+	list, err := c.API(t).CoreV1().Events(c.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=" + reason})
+	if err != nil || len(list.Items) == 0 {
+		t.Fatalf("no event %s: %v", reason, err)
+	}
+	first := time.Now()
+	for _, e := range list.Items {
+		if at := cmp.Or(e.FirstTimestamp.Time, e.EventTime.Time); at.Before(first) {
+			first = at
+		}
+	}
+	return first
+}
+
+func TestPodDeletedUnderAnOpenSandboxIsAnErrorOfItsOwn(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	s := launch(t, c.Launcher(), c.Spec("a"))
+	cmd := s.Command(t.Context(), "sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	deletePod(t, c, podOf(t, c, "a").Name)
+	if err := cmd.Wait(); err == nil {
+		t.Error("the command that ran says that it succeeded")
+	} else {
+		t.Log("the call under way:", err)
+	}
+	await(t, "the error", func() bool {
+		_, err := s.Stat(t.Context(), ".")
+		return errors.Is(err, launcher.ErrGone)
+	})
+	// Another pod of that name is another sandbox.
+	launch(t, c.Launcher(), c.Spec("a"))
+	if _, err := s.Stat(t.Context(), "."); !errors.Is(err, launcher.ErrGone) {
+		t.Errorf("the old sandbox reaches the new pod: %v", err)
+	}
+}
+
+func TestLaunchThatIsCancelledLeavesNoPod(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := c.Spec("a")
+	spec.Pod.ReadyTimeout = 300 * time.Millisecond // it has been created, and cannot answer yet
+	if s, err := c.Launcher().Launch(t.Context(), spec); err == nil {
+		s.Close()
+		t.Skip("the pod was ready at once")
+	}
+	await(t, "the removal", func() bool {
+		list, err := c.Launcher().List(t.Context())
+		return err == nil && len(list) == 0
+	})
+}
+
+// limited returns the configuration of an account that may do this only.
+func limited(t *testing.T, c *launchertest.Cluster, rules ...rbacv1.PolicyRule) *rest.Config {
+	t.Helper()
+	const name = "limited"
+	api, meta := c.API(t), metav1.ObjectMeta{Name: name}
+	_, err1 := api.CoreV1().ServiceAccounts(c.Namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+	_, err2 := api.RbacV1().Roles(c.Namespace).Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
+	_, err3 := api.RbacV1().RoleBindings(c.Namespace).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: c.Namespace}},
+	}, metav1.CreateOptions{})
+	config, err4 := c.Account(t.Context(), name)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+func rule(resource string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource}, Verbs: verbs}
+}

@@ -1,0 +1,173 @@
+package e2e
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// The pods have no node, as two hundred that run would need more than one: so
+// no agent answers, and what counts is the heartbeat.
+func TestReapOf200PodsDeletesExactlyTheStale(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	var stale, all []string
+	var making sync.WaitGroup
+	slots := make(chan struct{}, 8)
+	for i := range 200 {
+		id, age := fmt.Sprintf("pod-%03d", i), time.Duration(i%4)*5*time.Minute // 0 to 15
+		all = append(all, id)
+		if age >= 10*time.Minute {
+			stale = append(stale, id)
+		}
+		slots <- struct{}{}
+		making.Go(func() {
+			defer func() { <-slots }()
+			createPod(t, c, idlePod(c, id, age))
+		})
+	}
+	making.Wait()
+	foreign := idlePod(c, "foreign", time.Hour)
+	delete(foreign.Labels, launcher.LabelManagedBy)
+	createPod(t, c, foreign)
+	if t.Failed() {
+		return
+	}
+
+	// Of the stale ones, some get a heartbeat while the reaper works.
+	var beating sync.WaitGroup
+	var beaten sync.Map
+	beating.Go(func() {
+		k := c.Launcher()
+		for _, id := range slices.Backward(stale) { // against the reaper's order
+			switch err := k.Heartbeat(t.Context(), id); {
+			case err == nil:
+				beaten.Store(id, true)
+			case !errors.Is(err, launcher.ErrNotFound) && !errors.Is(err, launcher.ErrGone):
+				t.Error(err)
+			}
+		}
+	})
+	reaped, err := c.Launcher().Reap(t.Context(), launcher.ReapOptions{StaleAfter: 10 * time.Minute})
+	beating.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range reaped {
+		got = append(got, s.ID)
+		if _, ok := beaten.Load(s.ID); ok {
+			t.Errorf("%s was deleted though a heartbeat had come", s.ID)
+		}
+		if !slices.Contains(stale, s.ID) {
+			t.Errorf("%s was not stale", s.ID)
+		}
+	}
+	for _, id := range stale {
+		if _, ok := beaten.Load(id); !ok && !slices.Contains(got, id) {
+			t.Errorf("%s is stale and was left", id)
+		}
+	}
+	var want []string
+	for _, id := range all {
+		if !slices.Contains(got, id) {
+			want = append(want, id)
+		}
+	}
+	left, err := c.Launcher().List(t.Context())
+	var ids []string
+	for _, s := range left {
+		ids = append(ids, s.ID)
+	}
+	if err != nil || !cmp.Equal(ids, want) {
+		t.Errorf("left are: %v, %s", err, cmp.Diff(want, ids))
+	}
+	podOf(t, c, "foreign") // is there
+	if len(got) == 0 || len(got) == len(stale) {
+		t.Errorf("%d of %d stale pods were deleted: no heartbeat came between", len(got), len(stale))
+	}
+}
+
+func TestReapAsksTheAgent(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	const long = 2 * time.Second
+	spec := func(id string) launcher.Spec {
+		s := c.Spec(id)
+		s.Pod.Heartbeat = launcher.HeartbeatOff
+		return s
+	}
+	idle, busy := launch(t, k, spec("idle")), launch(t, k, spec("busy"))
+	idle.Close()
+	if err := busy.Command(t.Context(), "sleep", "600").Start(); err != nil {
+		t.Fatal(err)
+	}
+	other, err := podapi.NewIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := &launcher.Kubernetes{Config: c.Orchestrator, Namespace: c.Namespace, Identity: &other}
+	launch(t, theirs, spec("theirs")).Close()
+	await(t, "readiness", func() bool {
+		list, err := k.List(t.Context())
+		return err == nil && !slices.ContainsFunc(list, func(s launcher.Summary) bool { return s.State != launcher.Running })
+	})
+	time.Sleep(long) // this is how one gets idle
+
+	dry, err := k.Reap(t.Context(), launcher.ReapOptions{StaleAfter: long, DryRun: true})
+	if len(dry) != 1 || dry[0].ID != "idle" || !errors.Is(err, launcher.ErrOtherKey) {
+		t.Errorf("a dry run: %v, %v", dry, err)
+	}
+	got, err := k.Reap(t.Context(), launcher.ReapOptions{StaleAfter: long})
+	if len(got) != 1 || got[0].ID != "idle" || !errors.Is(err, launcher.ErrOtherKey) {
+		t.Errorf("with the agents asked: %v, %v", got, err)
+	}
+	got, err = k.Reap(t.Context(), launcher.ReapOptions{StaleAfter: long, HeartbeatOnly: true})
+	if len(got) != 2 || err != nil {
+		t.Errorf("by heartbeat alone: %v, %v", got, err)
+	}
+}
+
+func createPod(t *testing.T, c *launchertest.Cluster, pod *corev1.Pod) {
+	t.Helper()
+	if _, err := c.API(t).CoreV1().Pods(c.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// idlePod returns the pod of a sandbox whose last heartbeat was so long ago,
+// which no node can hold.
+func idlePod(c *launchertest.Cluster, id string, age time.Duration) *corev1.Pod {
+	sum := sha256.Sum256([]byte(id))
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   id + "-" + hex.EncodeToString(sum[:8]),
+			Labels: map[string]string{launcher.LabelManagedBy: launcher.ManagedBy, launcher.LabelID: id},
+			Annotations: map[string]string{
+				launcher.AnnotationID:        id,
+				launcher.AnnotationHeartbeat: time.Now().Add(-age).UTC().Format(time.RFC3339Nano),
+				launcher.AnnotationKey:       c.Identity.AuthorizedKey().Fingerprint(),
+			},
+		},
+		Spec: corev1.PodSpec{
+			NodeSelector:    map[string]string{"example.com/nowhere": "true"},
+			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+			Containers: []corev1.Container{{
+				Name: "agent", Image: c.Image,
+				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+			}},
+		},
+	}
+}
