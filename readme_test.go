@@ -8,6 +8,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
 // block returns the first block of README.md in a language after its mark.
@@ -33,7 +36,14 @@ func programs(t *testing.T) []string {
 	build(t, "podagent", filepath.Join(dir, "podagent"))
 	build(t, "orchestrator", filepath.Join(dir, "orchestrator"))
 	return append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "PODAGENT_BIN="+filepath.Join(dir, "podagent"),
-		"XDG_STATE_HOME="+t.TempDir(), "PODAGENT_BACKEND=local")
+		"XDG_STATE_HOME="+t.TempDir(), "XDG_CONFIG_HOME="+t.TempDir())
+}
+
+// onCluster returns the environment of programs that work in a cluster.
+func onCluster(t *testing.T) []string {
+	t.Helper()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	return []string{"KUBECONFIG=" + c.WriteKubeconfig(t), "PODAGENT_IMAGE=" + c.Image}
 }
 
 func TestReadmeGoRuns(t *testing.T) {
@@ -58,7 +68,7 @@ func main() {
 	if err := example(ctx); err != nil {
 		panic(err)
 	}
-	if err := new(launcher.Local).Terminate(ctx, "job-17"); err != nil {
+	if err := new(launcher.Kubernetes).Terminate(ctx, "job-17"); err != nil {
 		panic(err)
 	}
 }
@@ -71,7 +81,7 @@ func example(ctx context.Context) error {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("go", "run", file)
-	cmd.Env = programs(t)
+	cmd.Env = append(os.Environ(), onCluster(t)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "+hello, sandbox\nhello, sandbox\n") {
 		t.Errorf("%v: %s", err, out)
@@ -83,12 +93,19 @@ func TestReadmeShellRuns(t *testing.T) {
 	if n := strings.Count(script, "\n"); n > 10 {
 		t.Errorf("the CLI in ten lines takes %d", n)
 	}
+	env := programs(t)
+	t.Run("local", func(t *testing.T) { runReadmeShell(t, script, append(env, "PODAGENT_BACKEND=local")) })
+	t.Run("kubernetes", func(t *testing.T) { runReadmeShell(t, script, append(env, onCluster(t)...)) })
+}
+
+func runReadmeShell(t *testing.T, script string, env []string) {
+	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte("package main\n\nfunc main() {}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", script)
-	cmd.Dir, cmd.Env = dir, programs(t)
+	cmd.Dir, cmd.Env = dir, env
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)

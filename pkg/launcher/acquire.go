@@ -22,7 +22,8 @@ func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox
 	if err != nil {
 		return nil, c.timedOut(ready, nameOf(spec.ID), timeout, err)
 	}
-	sandbox, err := c.attach(ready, pod, &spec, created)
+	t := c.target(pod)
+	sandbox, err := t.attach(ready, &spec, created)
 	if err == nil {
 		// The workspace has a time of its own, which is the source's.
 		err = c.settle(ctx, sandbox, &spec)
@@ -30,7 +31,7 @@ func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox
 	if err != nil {
 		err = c.timedOut(ready, pod.Name, timeout, err)
 		if created {
-			err = errors.Join(err, c.abandon(ctx, pod))
+			err = errors.Join(err, t.abandon(ctx))
 		}
 		return nil, err
 	}
@@ -120,7 +121,7 @@ func (c *cluster) adopt(ctx context.Context, pod *corev1.Pod, spec *Spec) (bool,
 		}
 		c.log.Warn("pod was made otherwise", "sandbox", spec.ID, "pod", pod.Name, "drift", drift)
 	}
-	err := c.beat(ctx, pod)
+	_, err := c.beat(ctx, pod)
 	if errors.Is(err, ErrGone) {
 		return false, nil
 	}
@@ -164,21 +165,21 @@ func (c *cluster) stale(ctx context.Context, pod *corev1.Pod) error {
 
 // abandon removes a pod that this launch created, unless somebody has adopted
 // it: an adoption is a heartbeat, and whoever comes later finds it gone.
-func (c *cluster) abandon(ctx context.Context, created *corev1.Pod) error {
+func (t *target) abandon(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	for {
-		pod, err := c.get(ctx, created.Name)
-		if apierrors.IsNotFound(err) || err == nil && pod.UID != created.UID {
+		pod, err := t.get(ctx, t.pod.Name)
+		if apierrors.IsNotFound(err) || err == nil && pod.UID != t.pod.UID {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if pod.Annotations[AnnotationHeartbeat] != created.Annotations[AnnotationHeartbeat] {
+		if pod.Annotations[AnnotationHeartbeat] != t.beaten {
 			return nil
 		}
-		err = c.delete(ctx, pod, pod.ResourceVersion)
+		err = t.delete(ctx, pod, pod.ResourceVersion)
 		if !apierrors.IsConflict(err) { // else its status has changed meanwhile
 			return err
 		}

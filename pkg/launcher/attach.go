@@ -13,12 +13,11 @@ import (
 
 // attach connects to the agent of the pod, as soon as it can answer. The
 // environment of a pod that was created is its own already.
-func (c *cluster) attach(ctx context.Context, pod *corev1.Pod, spec *Spec, created bool) (*Sandbox, error) {
+func (t *target) attach(ctx context.Context, spec *Spec, created bool) (*Sandbox, error) {
 	env := spec.Env
 	if created {
 		env = nil
 	}
-	t := c.target(pod)
 	opts := t.options(env)
 	client, err := podapi.Dial(opts)
 	if err != nil {
@@ -29,7 +28,7 @@ func (c *cluster) attach(ctx context.Context, pod *corev1.Pod, spec *Spec, creat
 		client.Close()
 		return nil, err
 	}
-	return &Sandbox{Client: client, ID: pod.Annotations[AnnotationID], Workdir: info.Workdir, Created: created, dial: opts, target: t}, nil
+	return &Sandbox{Client: client, ID: t.pod.Annotations[AnnotationID], Workdir: info.Workdir, Created: created, dial: opts, target: t}, nil
 }
 
 // awaitAgent returns the agent's first answer, or why there can be none.

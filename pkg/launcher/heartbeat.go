@@ -22,7 +22,7 @@ func (k *Kubernetes) Heartbeat(ctx context.Context, id string) error {
 	}
 	pod, err := c.lookup(ctx, id)
 	if err == nil {
-		err = c.beat(ctx, pod)
+		_, err = c.beat(ctx, pod)
 	}
 	return wrap("keeping", id, err)
 }
@@ -31,23 +31,30 @@ func (k *Kubernetes) Heartbeat(ctx context.Context, id string) error {
 // the next.
 func heartbeatText(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// beat says in the pod's annotation that it is needed. Another pod of its name
-// is left alone: that is ErrGone, as is none.
-func (c *cluster) beat(ctx context.Context, pod *corev1.Pod) error {
+// beat says in the pod's annotation that it is needed, and returns the pod as it
+// is then. Another pod of its name is left alone: that is ErrGone, as is none.
+func (c *cluster) beat(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":         pod.UID, // a precondition
 		"annotations": map[string]string{AnnotationHeartbeat: heartbeatText(time.Now())},
 	}})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	now, err := c.api.CoreV1().Pods(c.namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || err == nil && now.DeletionTimestamp != nil {
 		e := c.podError(pod, ErrGone, "", "it is deleted or replaced")
 		e.Err = err
-		return e
+		return nil, e
 	}
-	return c.apiError(pod.Name, err)
+	return now, c.apiError(pod.Name, err)
+}
+
+// noteBeat remembers our own heartbeat, to be told from another's.
+func (t *target) noteBeat(pod *corev1.Pod) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.beaten = pod.Annotations[AnnotationHeartbeat]
 }
 
 // keepBeating says that the sandbox is needed, now and in every interval,
@@ -58,8 +65,10 @@ func (s *Sandbox) keepBeating(interval time.Duration) {
 		tick := time.NewTicker(interval)
 		defer tick.Stop()
 		for {
-			err := t.beat(ctx, t.pod)
+			now, err := t.beat(ctx, t.pod)
 			switch {
+			case err == nil:
+				t.noteBeat(now)
 			case ctx.Err() != nil:
 				return
 			case errors.Is(err, ErrGone):

@@ -53,6 +53,8 @@ const (
 	// error: an autoscaler says within it that it will make a node, and people
 	// do not wait longer to be told of a bad request or a slip in a name.
 	symptomPatience = 8 * time.Second
+	// crashQuick is how soon after its start a container ends that cannot run.
+	crashQuick = 5 * time.Second
 	// firstRetry and lastRetry bound the time between tries to connect, which
 	// grows by half: a starting agent takes tens of milliseconds, an API
 	// server that restarts takes seconds.

@@ -169,7 +169,8 @@ func secure(pod *corev1.PodSpec, profile Profile) {
 	c.Env = append(c.Env, corev1.EnvVar{Name: "HOME", Value: homeDir})
 }
 
-// traits are what a pod was made from, without the values of its environment.
+// traits are what a pod was made from, as far as a difference would matter: not
+// its annotations, and not its environment, which an adoption replaces.
 type traits struct {
 	Image          string                      `json:"image"`
 	Workdir        string                      `json:"workdir"`
@@ -178,7 +179,6 @@ type traits struct {
 	Deadline       string                      `json:"activeDeadline"`
 	Resources      corev1.ResourceRequirements `json:"resources,omitzero"`
 	Labels         map[string]string           `json:"labels,omitempty"`
-	Annotations    map[string]string           `json:"annotations,omitempty"`
 }
 
 func traitsOf(spec *Spec) traits {
@@ -190,7 +190,6 @@ func traitsOf(spec *Spec) traits {
 		Deadline:       cmp.Or(spec.Pod.ActiveDeadline, DefaultActiveDeadline).String(),
 		Resources:      spec.Pod.Resources,
 		Labels:         spec.Pod.Labels,
-		Annotations:    spec.Pod.Annotations,
 	}
 }
 

@@ -74,7 +74,7 @@ func (c *cluster) open(ctx context.Context, id string) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.attach(ctx, pod, &Spec{}, false)
+	s, err := c.target(pod).attach(ctx, &Spec{}, false)
 	if err != nil {
 		return nil, c.timedOut(ctx, pod.Name, DefaultReadyTimeout, err)
 	}

@@ -23,6 +23,10 @@ type symptom struct{ since time.Time }
 
 func (s symptom) end() time.Time { return s.since.Add(symptomPatience) }
 
+// crashLoop is the kubelet's reason for a container that waits to be started
+// again because it has ended more than once.
+const crashLoop = "CrashLoopBackOff"
+
 // errLookAgain is the cause of a context that ends because the symptoms are
 // to be looked at again, though nothing has happened.
 var errLookAgain = errors.New("time to look again")
@@ -64,7 +68,7 @@ func (s *symptoms) read(pod *corev1.Pod) (class error, reason, message string) {
 	}
 	for _, status := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
 		if w := status.State.Waiting; w != nil {
-			if class := s.readWaiting(w.Reason); class != nil {
+			if class := s.readWaiting(w.Reason); class != nil && !isRecovering(status) {
 				return class, w.Reason, last(status, w.Message)
 			}
 		} else {
@@ -112,11 +116,18 @@ func (s *symptoms) readWaiting(reason string) error {
 		return ErrImage
 	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
 		return ErrCannotStart
-	case "CrashLoopBackOff":
+	case crashLoop:
 		return ErrCrashLoop
 	}
 	s.pulling = false
 	return nil
+}
+
+// isRecovering reports whether a container is about to be started again that
+// had run for a while: it was killed, perhaps, and its image is good.
+func isRecovering(status corev1.ContainerStatus) bool {
+	t := status.LastTerminationState.Terminated
+	return status.State.Waiting.Reason == crashLoop && t != nil && t.FinishedAt.Sub(t.StartedAt.Time) >= crashQuick
 }
 
 // last adds to a message how the container last ended.

@@ -25,6 +25,7 @@ type target struct {
 	state   *corev1.Pod   // the latest that a watch has seen; nil if there is no watch
 	changed chan struct{} // closed when state changes
 	refused time.Time     // since when a permission is missing that was there
+	beaten  string        // our last heartbeat
 }
 
 // refusalPatience is how long a permission may be missing that was there
@@ -33,7 +34,7 @@ type target struct {
 const refusalPatience = 6 * time.Second
 
 func (c *cluster) target(pod *corev1.Pod) *target {
-	return &target{cluster: c, pod: pod, changed: make(chan struct{})}
+	return &target{cluster: c, pod: pod, changed: make(chan struct{}), beaten: pod.Annotations[AnnotationHeartbeat]}
 }
 
 // options returns how the pod's agent is reached. An environment that is not

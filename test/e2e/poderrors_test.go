@@ -223,3 +223,25 @@ func limited(t *testing.T, c *launchertest.Cluster, rules ...rbacv1.PolicyRule) 
 func rule(resource string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource}, Verbs: verbs}
 }
+
+// A launch that fails late, when its heartbeat has begun, still removes what it
+// made, and only that.
+func TestLaunchWhoseSourceFailsLeavesNoPod(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := c.Spec("a")
+	spec.Git = &launcher.Git{URL: "/no/such/repository"}
+	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.As(err, new(*launcher.GitError)) {
+		t.Fatalf("Launch: %v", err)
+	}
+	await(t, "the removal", func() bool {
+		list, err := c.Launcher().List(t.Context())
+		return err == nil && len(list) == 0
+	})
+	launch(t, c.Launcher(), c.Spec("a"))
+	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.As(err, new(*launcher.GitError)) {
+		t.Fatalf("Launch: %v", err)
+	}
+	if list, err := c.Launcher().List(t.Context()); err != nil || len(list) != 1 || list[0].State == launcher.Terminating {
+		t.Errorf("what was there before is %v, %v", list, err)
+	}
+}

@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -92,6 +93,22 @@ func (c *Cluster) Launcher() *launcher.Kubernetes {
 // Spec returns the Spec of a sandbox with the runtime image.
 func (c *Cluster) Spec(id string) launcher.Spec {
 	return launcher.Spec{ID: id, Pod: launcher.Pod{Image: c.Image}}
+}
+
+// WriteKubeconfig writes a kubeconfig with the rights of the Role, whose context
+// names the namespace, and returns its path.
+func (c *Cluster) WriteKubeconfig(t testing.TB) string {
+	t.Helper()
+	config := api.NewConfig()
+	config.Clusters["test"] = &api.Cluster{Server: c.Orchestrator.Host, CertificateAuthorityData: c.Orchestrator.CAData, CertificateAuthority: c.Orchestrator.CAFile}
+	config.AuthInfos["test"] = &api.AuthInfo{Token: c.Orchestrator.BearerToken}
+	config.Contexts["test"] = &api.Context{Cluster: "test", AuthInfo: "test", Namespace: c.Namespace}
+	config.CurrentContext = "test"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // API returns a client with an administrator's rights.

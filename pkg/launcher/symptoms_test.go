@@ -1,0 +1,84 @@
+package launcher
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// waiting returns a pod whose container waits for this reason, after a run of
+// so long.
+func waiting(reason string, ran time.Duration) *corev1.Pod {
+	status := corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}
+	if ran > 0 {
+		end := metav1.Now()
+		status.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
+			StartedAt: metav1.NewTime(end.Add(-ran)), FinishedAt: end, ExitCode: 137, Reason: "OOMKilled",
+		}
+	}
+	return &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{status}}}
+}
+
+func unschedulable() *corev1.Pod {
+	return &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+	}}}}
+}
+
+func TestSymptomsTellSlowFromBroken(t *testing.T) {
+	running := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}}
+	for _, tt := range []struct {
+		name   string
+		states []*corev1.Pod
+		want   error // after the last
+	}{
+		{"it starts", []*corev1.Pod{waiting("ContainerCreating", 0), running}, nil},
+		{"one pull failed", []*corev1.Pod{waiting("ErrImagePull", 0)}, nil},
+		{"one pull failed, said twice", []*corev1.Pod{waiting("ErrImagePull", 0), waiting("ErrImagePull", 0)}, nil},
+		{"one pull failed, and is backed off", []*corev1.Pod{waiting("ErrImagePull", 0), waiting("ImagePullBackOff", 0)}, nil},
+		{"two pulls failed", []*corev1.Pod{waiting("ErrImagePull", 0), waiting("ImagePullBackOff", 0), waiting("ErrImagePull", 0)}, ErrImage},
+		{"two pulls failed, one before", []*corev1.Pod{waiting("ImagePullBackOff", 0), waiting("ErrImagePull", 0)}, ErrImage},
+		{"no image can have that name", []*corev1.Pod{waiting("InvalidImageName", 0)}, ErrImage},
+		{"it cannot start", []*corev1.Pod{waiting("RunContainerError", 0)}, ErrCannotStart},
+		{"it ends at once, again and again", []*corev1.Pod{waiting("CrashLoopBackOff", time.Second)}, ErrCrashLoop},
+		{"it was killed after a while", []*corev1.Pod{waiting("CrashLoopBackOff", time.Hour)}, nil},
+		{"no node yet", []*corev1.Pod{unschedulable()}, nil},
+	} {
+		var s symptoms
+		var class error
+		for _, pod := range tt.states {
+			class, _, _ = s.read(pod)
+		}
+		if class != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, class, tt.want)
+		}
+	}
+}
+
+func TestSymptomsThatLastMeanMore(t *testing.T) {
+	for name, tt := range map[string]struct {
+		pod  *corev1.Pod
+		want error
+	}{
+		"no node":  {unschedulable(), ErrUnschedulable},
+		"no image": {waiting("ImagePullBackOff", 0), ErrImage},
+	} {
+		var s symptoms
+		if class, _, _ := s.read(tt.pod); class != nil || !s.isNew() {
+			t.Errorf("%s: at first it is %v", name, class)
+		}
+		ctx, cancel := s.until(t.Context())
+		if end, ok := ctx.Deadline(); !ok || time.Until(end) > symptomPatience {
+			t.Errorf("%s: the next look is at %v, %v", name, end, ok)
+		}
+		cancel()
+		// As if it had been seen that long ago.
+		s.unschedulable.since = s.unschedulable.since.Add(-symptomPatience)
+		s.unpullable.since = s.unpullable.since.Add(-symptomPatience)
+		if class, _, _ := s.read(tt.pod); class != tt.want {
+			t.Errorf("%s: later it is %v", name, class)
+		}
+	}
+}
