@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 
@@ -15,6 +14,7 @@ type app struct {
 	streams
 	terminal render.Terminal // whether out is one
 	backend  choice
+	cluster  clusterFlags
 	output   choice
 	logLevel choice
 }
@@ -37,20 +37,6 @@ func (a *app) note(format string, args ...any) {
 	_, _ = a.err.Write(render.IsTerminal(a.err).Text(text)) // there is nowhere else to say it
 }
 
-var errNoKubernetes = errors.New("the kubernetes backend is not available in this version: use --backend local")
-
-// launcher returns the launcher that the flags choose.
-func (a *app) launcher() (launcher.Launcher, error) {
-	switch a.backend.value {
-	case "local":
-		return &launcher.Local{Log: a.logger()}, nil
-	case "kubernetes":
-		return nil, usageError{errNoKubernetes}
-	}
-	// The flag takes nothing else, but its default is the environment's.
-	return nil, usagef("unknown backend %q in PODAGENT_BACKEND: it is %s", a.backend.value, alternatives(a.backend.words))
-}
-
 func (a *app) logger() *slog.Logger {
 	var level slog.Level
 	if level.UnmarshalText([]byte(a.logLevel.value)) != nil {
@@ -70,8 +56,9 @@ func (a *app) launch(ctx context.Context, spec launcher.Spec, work func(*launche
 	if err != nil {
 		return &sandboxError{id: spec.ID, launching: true, err: err}
 	}
-	if sandbox.Created {
-		a.note("the local backend isolates nothing: what runs in sandbox %s can do what you can", quote(sandbox.ID))
+	a.isolatesNothing(sandbox)
+	for _, drift := range sandbox.Drift {
+		a.note("sandbox %s existed already, and was made otherwise: %s", quote(sandbox.ID), drift)
 	}
 	return within(sandbox, work)
 }

@@ -17,25 +17,33 @@ import (
 
 func demoCommand(a *app) *cobra.Command {
 	var dir, test string
+	var flags podFlags
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show a short session on a real source tree",
 		Long: `Demo does what an agent does with a source tree, step by step, in a sandbox of
 its own: it copies the tree there, reads, searches, edits, runs tests, copies
 the result to a temporary directory, and removes both. The tree itself is not
-changed. It needs no network and no privileges.`,
+changed. With --backend local it needs no cluster, network or privileges.`,
+		Example: `  orchestrator demo --backend local
+  orchestrator demo --image registry.example.com/runtime:1 --dir src`,
 		Args:              takes(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			pod, err := flags.build(a)
+			if err != nil {
+				return err
+			}
 			root, err := demoDir(dir)
 			if err != nil {
 				return err
 			}
-			return a.demo(cmd.Context(), root, test)
+			return a.demo(cmd.Context(), &demo{dir: root, test: test, pod: pod})
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "use the tree in `DIR` (default the git work tree around the current directory)")
 	cmd.Flags().StringVar(&test, "test", "", "run the tests in this Go package `DIR` (default the tested package that is built the fastest)")
+	flags.define(cmd)
 	return cmd
 }
 
@@ -68,6 +76,7 @@ type demo struct {
 	sandbox *launcher.Sandbox
 	dir     string // the tree here
 	test    string // the package to test, empty for one of the demo's choice
+	pod     launcher.Pod
 	temp    string // where the result is copied to
 
 	// What the steps learn for those that follow.
@@ -79,14 +88,14 @@ type demo struct {
 
 // demo runs the steps in a sandbox and a temporary directory that are removed
 // however it ends.
-func (a *app) demo(ctx context.Context, dir, test string) (err error) {
+func (a *app) demo(ctx context.Context, d *demo) (err error) {
 	temp, err := os.MkdirTemp("", "orchestrator-demo-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(temp)
 	begin := time.Now()
-	d := &demo{demoPrinter: newDemoPrinter(a), a: a, dir: dir, test: test, temp: temp}
+	d.demoPrinter, d.a, d.temp = newDemoPrinter(a), a, temp
 	defer func() {
 		if d.sandbox != nil {
 			err = errors.Join(err, d.sandbox.Close())
@@ -118,13 +127,21 @@ func (d *demo) up(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	spec := launcher.Spec{ID: "demo-" + strings.ToLower(rand.Text()[:6]), OnClose: launcher.CloseDelete}
-	return d.step("Start a sandbox (the local backend: it isolates nothing)", []string{"orchestrator", "up", spec.ID}, func() error {
+	spec := launcher.Spec{ID: "demo-" + strings.ToLower(rand.Text()[:6]), OnClose: launcher.CloseDelete, Pod: d.pod}
+	title := "Start a sandbox in a pod"
+	if d.a.backend.value == onThisHost {
+		title = "Start a sandbox (the local backend: it isolates nothing)"
+	}
+	return d.step(title, []string{"orchestrator", "up", spec.ID}, func() error {
 		d.sandbox, err = l.Launch(ctx, spec)
 		if err != nil {
 			return &sandboxError{id: spec.ID, launching: true, err: err}
 		}
-		d.result("an agent serves " + d.sandbox.Workdir)
+		served := "an agent serves " + d.sandbox.Workdir
+		if pod := d.sandbox.PodName(); pod != "" {
+			served += " in pod " + pod
+		}
+		d.result(served)
 		return nil
 	})
 }

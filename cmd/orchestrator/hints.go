@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
@@ -31,8 +34,25 @@ var hints = []hint{
 	{is: isErr(launcher.ErrNotFound), instead: `no sandbox %q`, say: `create it with "orchestrator up %s"`},
 	{is: isErr(launcher.ErrNoAgent)},
 	{is: func(err error) bool { return opOf(err) == "fork/exec" }, say: "set PODAGENT_BIN to the podagent binary"},
+	{is: isNoCluster, say: "give --kubeconfig FILE, or use --backend local"},
+	{is: isErr(launcher.ErrImage), say: "choose another --image, or make this one available to the nodes"},
+	{is: isErr(launcher.ErrUnschedulable), say: "ask for less by --requests, or add a node that can hold the pod"},
+	{is: isErr(launcher.ErrCannotStart), say: "the --image must have podagent in its PATH, and work for user 1000 (--profile baseline: for root)"},
+	{is: isErr(launcher.ErrCrashLoop), say: "the --image must have podagent in its PATH, and work for user 1000 (--profile baseline: for root)"},
+	{is: isErr(launcher.ErrNotReady), say: `give it a longer --ready-timeout, or look for the reason by "orchestrator doctor"`},
+	{is: isErr(launcher.ErrRejected), say: "keep to the namespace's quota by --requests and --limits, and to its Pod Security Standard by --profile"},
+	{is: isErr(launcher.ErrForbidden), say: `"orchestrator doctor" says which permission is missing`},
+	{is: isErr(launcher.ErrNoNamespace), say: `make it by "kubectl create namespace", or give another --namespace`},
+	{is: isErr(launcher.ErrNotOurs), say: "choose another id or --namespace"},
+	{is: isErr(launcher.ErrOtherKey), say: "give the identity that it was launched with, by --identity or --identity-secret"},
+	{is: isErr(launcher.ErrStale), say: `"orchestrator up %s --on-stale recreate" makes another, without the files`},
+	{is: isErr(launcher.ErrDrift), say: `leave out --on-drift error to use it as it is, or remove it by "orchestrator down %s"`},
+	{is: isErr(launcher.ErrOwned), say: "wait until its owner has closed it, or leave out --exclusive"},
+	{is: isErr(launcher.ErrGone), say: `its files are lost; "orchestrator up %s" makes another`},
+	{is: isGit, say: "see --git and --git-ref; who logs in is in PODAGENT_GIT_USERNAME and PODAGENT_GIT_PASSWORD"},
+	{is: isNoServer, say: `"orchestrator doctor" checks the way to the API server`},
 	{is: isErr(podapi.ErrVersion)},
-	{is: isErr(podapi.ErrUnauthenticated), say: "use the identity that the sandbox was launched with"},
+	{is: isErr(podapi.ErrUnauthenticated), say: "give the identity that the sandbox was launched with, by --identity or --identity-secret"},
 	{is: isErr(podapi.ErrAgentLost), say: "the command may have had effects: look at the files before you run it again"},
 	{is: isErr(podapi.ErrCut), say: `"orchestrator list" says whether the agent still runs`},
 	{is: isErr(podapi.ErrUnavailable), say: `"orchestrator list" says whether the agent still runs, "orchestrator up %s" starts it again`},
@@ -48,7 +68,7 @@ var hints = []hint{
 	{is: isOp("write", fs.ErrExist), say: "leave out --exclusive to replace it"},
 	{is: isOp("mkdir", fs.ErrNotExist), say: "-p makes the missing directories"},
 	{is: isOp("mkdir", fs.ErrExist), say: "with -p that is no error"},
-	{is: isOp("rename", fs.ErrExist), say: "NEW is the full new name; only a file can be replaced, and only without -n"},
+	{is: isOp("rename", fs.ErrExist), say: "NEW is the full new name; only a file can be replaced, and only without --no-clobber"},
 	{is: isOp("remove", syscall.ENOTEMPTY), say: "-r removes it with everything in it"},
 	{is: isOp("remove", syscall.EISDIR), say: "-r removes it with everything in it"},
 	{is: isOp("remove", syscall.EBUSY, syscall.EINVAL), say: "the workdir and what is above it stay: name what is in it"},
@@ -78,8 +98,15 @@ func explain(err error) string {
 	return text
 }
 
-// message returns the text of err; that of a command's end is a sentence.
+// message returns the text of err; that of a command's end is a sentence, and
+// that of a wrong Spec names the flag.
 func message(err error) string {
+	if spec, ok := errors.AsType[*launcher.SpecError](err); ok {
+		return specText(spec)
+	}
+	if isNoCluster(err) {
+		return "there is no kubeconfig, and this does not run in a cluster"
+	}
 	exit, ok := errors.AsType[*podapi.ExitError](err)
 	if !ok {
 		return err.Error()
@@ -97,6 +124,16 @@ func message(err error) string {
 
 func isErr(target error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, target) }
+}
+
+// isNoCluster reports whether err says that no cluster was named.
+func isNoCluster(err error) bool { return errors.Is(err, clientcmd.ErrEmptyConfig) }
+
+func isGit(err error) bool { return errors.As(err, new(*launcher.GitError)) }
+
+// isNoServer reports whether err says that the API server was not reached.
+func isNoServer(err error) bool {
+	return isHere(err) && errors.As(err, new(*url.Error))
 }
 
 // isOp returns the test for an error of an operation in the sandbox, of one of

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/podagent/podagent/cmd/internal/render"
 	"github.com/podagent/podagent/pkg/fsops"
@@ -41,6 +44,12 @@ func TestFailures(t *testing.T) {
 		{noWayTo(launcher.ErrNoAgent), 125, launcher.ErrNoAgent.Error()},
 		{noWayTo(&fs.PathError{Op: "fork/exec", Path: "/x", Err: syscall.ENOENT}), 125, "fork/exec /x: no such file or directory: set PODAGENT_BIN to the podagent binary"},
 		{noWayTo(errors.New("no luck")), 125, "no luck"},
+		{noWayTo(&launcher.SpecError{Field: "Pod.Image", Msg: "is bad"}), 125, "--image is bad"},
+		{noWayTo(&launcher.SpecError{Field: "New", Msg: "is bad"}), 125, "invalid sandbox spec: New is bad"},
+		{noWayTo(fmt.Errorf("x: %w", clientcmd.ErrEmptyConfig)), 125, "there is no kubeconfig, and this does not run in a cluster: give --kubeconfig FILE, or use --backend local"},
+		{noWayTo(&url.Error{Op: "Get", URL: "u", Err: syscall.ECONNREFUSED}), 125, `Get "u": connection refused: "orchestrator doctor" checks the way to the API server`},
+		{noWayTo(&launcher.GitError{URL: "u", Msg: "no"}), 125, "checking out u: no: see --git and --git-ref; who logs in is in PODAGENT_GIT_USERNAME and PODAGENT_GIT_PASSWORD"},
+		{in(podapi.ErrUnauthenticated), 125, podapi.ErrUnauthenticated.Error() + ": give the identity that the sandbox was launched with, by --identity or --identity-secret"},
 
 		{in(pathErr("read", podapi.ErrUnavailable)), 125, `read p: agent unavailable: "orchestrator list" says whether the agent still runs, "orchestrator up 'a b'" starts it again`},
 		{in(pathErr("exec", podapi.ErrCut)), 125, `exec p: stream was cut before its end: "orchestrator list" says whether the agent still runs`},
@@ -52,7 +61,7 @@ func TestFailures(t *testing.T) {
 		{in(pathErr("write", syscall.EEXIST)), 1, "write p: file exists: leave out --exclusive to replace it"},
 		{in(pathErr("mkdir", syscall.ENOENT)), 1, "mkdir p: no such file or directory: -p makes the missing directories"},
 		{in(pathErr("remove", syscall.ENOTEMPTY)), 1, "remove p: directory not empty: -r removes it with everything in it"},
-		{in(&os.LinkError{Op: "rename", Old: "p", New: "q", Err: syscall.EEXIST}), 1, "rename p q: file exists: NEW is the full new name; only a file can be replaced, and only without -n"},
+		{in(&os.LinkError{Op: "rename", Old: "p", New: "q", Err: syscall.EEXIST}), 1, "rename p q: file exists: NEW is the full new name; only a file can be replaced, and only without --no-clobber"},
 		{in(pathErr("edit", &fsops.EditError{Count: 3})), 1, "edit p: old text occurs 3 times, not once: give --old more of the text around it, or --all to replace every occurrence"},
 		{in(pathErr("edit", &fsops.EditError{Hint: "only white space differs from line 4"})), 1, "edit p: old text not found (only white space differs from line 4): give --old exactly as it is in the file, white space included"},
 		{in(pathErr("pull", fsops.ErrUnsafeArchive)), 1, "pull p: archive entry leaves the target directory: --outside-links also copies symbolic links that lead out of the tree"},
@@ -83,6 +92,36 @@ func TestFailures(t *testing.T) {
 		}
 		if said.String() != want {
 			t.Errorf("for %v is said\n%swant\n%s", tt.err, said.String(), want)
+		}
+	}
+}
+
+// TestPodFailures holds that each class of them says what to do, and is no
+// answer of a sandbox.
+func TestPodFailures(t *testing.T) {
+	for class, say := range map[error]string{
+		launcher.ErrImage:         "--image",
+		launcher.ErrUnschedulable: "--requests",
+		launcher.ErrCannotStart:   "--image",
+		launcher.ErrCrashLoop:     "--image",
+		launcher.ErrNotReady:      "--ready-timeout",
+		launcher.ErrRejected:      "--limits",
+		launcher.ErrForbidden:     `"orchestrator doctor"`,
+		launcher.ErrNoNamespace:   "--namespace",
+		launcher.ErrNotOurs:       "--namespace",
+		launcher.ErrOtherKey:      "--identity",
+		launcher.ErrStale:         `"orchestrator up 'a b' --on-stale recreate"`,
+		launcher.ErrDrift:         "--on-drift",
+		launcher.ErrGone:          `"orchestrator up 'a b'"`,
+		launcher.ErrOwned:         "--exclusive",
+	} {
+		err := in(fmt.Errorf("x: %w", &launcher.PodError{Pod: "n/p", Class: class, Message: "so it is"}))
+		if got := exitStatus(t.Context(), err); got != exitTrouble {
+			t.Errorf("exit status for %v is %d, want %d", err, got, exitTrouble)
+		}
+		hint, ok := strings.CutPrefix(explain(err), "x: pod n/p: "+class.Error()+": so it is: ")
+		if !ok || !strings.Contains(hint, say) {
+			t.Errorf("for %v is said %q: no hint of %s", class, explain(err), say)
 		}
 	}
 }

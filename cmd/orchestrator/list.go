@@ -47,26 +47,43 @@ func (a *app) list(ctx context.Context) error {
 func (a *app) listText(list []launcher.Summary) error {
 	const quoted = render.Terminal(true) // anything else would break the table
 	table := tabwriter.NewWriter(a.out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "ID\tSTATE\tWORKDIR\tAGE")
+	pods := a.backend.value == inKubernetes
+	titles := "ID\tSTATE\tWORKDIR\tAGE"
+	if pods {
+		titles += "\tHEARTBEAT\tPOD"
+	}
+	fmt.Fprintln(table, titles)
 	for _, s := range list {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", quoted.Name(s.ID), s.State, quoted.Name(s.Workdir), age(time.Since(s.Created)))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s", quoted.Name(s.ID), s.State, quoted.Name(s.Workdir), age(time.Since(s.Created)))
+		if pods {
+			fmt.Fprintf(table, "\t%s\t%s", age(time.Since(s.Heartbeat)), s.Pod)
+		}
+		fmt.Fprintln(table)
 	}
 	return table.Flush()
 }
 
 func (a *app) listJSON(list []launcher.Summary) error {
 	for _, s := range list {
-		err := render.JSON(a.out, struct {
-			ID      string         `json:"id"`
-			State   launcher.State `json:"state"`
-			Workdir render.Text    `json:"workdir"`
-			Created time.Time      `json:"created_at"`
-		}{s.ID, s.State, render.Text(s.Workdir), s.Created})
-		if err != nil {
+		if err := render.JSON(a.out, newSummary(s)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// summary is what JSON says of a sandbox.
+type summary struct {
+	ID        string         `json:"id"`
+	State     launcher.State `json:"state"`
+	Workdir   render.Text    `json:"workdir"`
+	Created   time.Time      `json:"created_at"`
+	Pod       string         `json:"pod,omitempty"`
+	Heartbeat time.Time      `json:"heartbeat_at,omitzero"`
+}
+
+func newSummary(s launcher.Summary) summary {
+	return summary{s.ID, s.State, render.Text(s.Workdir), s.Created, s.Pod, s.Heartbeat}
 }
 
 // age returns how long something has been there, in its largest unit.

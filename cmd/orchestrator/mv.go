@@ -22,6 +22,6 @@ new name: nothing is moved into a directory of that name.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&opts.NoReplace, "no-clobber", "n", false, "fail if the new name exists")
+	cmd.Flags().BoolVar(&opts.NoReplace, "no-clobber", false, "fail if the new name exists")
 	return cmd
 }

@@ -15,12 +15,19 @@ const rootHelp = `Orchestrator makes sandboxes for untrusted work, and reads, wr
 runs commands in them. You choose the id of a sandbox. Every process that uses
 this id gets the same sandbox with the same files, until it is taken down.
 
-The local backend runs the agent on this machine and isolates nothing.
+A sandbox is a pod in Kubernetes: "orchestrator doctor" checks all that this
+needs. The local backend runs the agent on this machine and isolates nothing.
 
 Environment:
-  PODAGENT_BACKEND  the default of --backend
-  PODAGENT_BIN      the podagent binary (default: beside this program, or in PATH)
-  XDG_STATE_HOME    where the local backend keeps its sandboxes
+  PODAGENT_BACKEND       the default of --backend
+  KUBECONFIG             the default of --kubeconfig
+  PODAGENT_NAMESPACE     the default of --namespace
+  PODAGENT_IMAGE         the default of --image
+  PODAGENT_GIT_USERNAME  who logs in for --git, and
+  PODAGENT_GIT_PASSWORD  the password or token; never in a flag, which others see
+  PODAGENT_BIN           the local backend's podagent binary (default: beside this
+                         program, or in PATH)
+  XDG_STATE_HOME         where the local backend keeps its sandboxes
 
 ` + exitHelp
 
@@ -41,23 +48,24 @@ func rootCommand(a *app) *cobra.Command {
 		return usagef(`%w: see "%s --help"`, err, cmd.CommandPath())
 	})
 	root.AddCommand(
-		upCommand(a), downCommand(a), listCommand(a),
+		upCommand(a), downCommand(a), listCommand(a), describeCommand(a), reapCommand(a),
 		runCommand(a), execCommand(a),
 		catCommand(a), putCommand(a), editCommand(a),
 		lsCommand(a), statCommand(a), mkdirCommand(a), rmCommand(a), mvCommand(a), cpCommand(a),
 		globCommand(a), grepCommand(a), watchCommand(a),
-		versionCommand(a), demoCommand(a),
+		versionCommand(a), doctorCommand(a), demoCommand(a),
 	)
 	return root
 }
 
 func persistentFlags(a *app, root *cobra.Command) {
-	a.backend = choice{cmp.Or(os.Getenv("PODAGENT_BACKEND"), "local"), []string{"local", "kubernetes"}}
+	a.backend = choice{cmp.Or(os.Getenv("PODAGENT_BACKEND"), inKubernetes), []string{inKubernetes, onThisHost}}
 	a.output = choice{"text", []string{"text", "json"}}
 	a.logLevel = choice{"off", []string{"off", "debug", "info", "warn", "error"}}
 	flags := root.PersistentFlags()
 	flags.Var(&a.backend, "backend", "where sandboxes run")
 	flags.VarP(&a.output, "output", "o", "print text, or JSON lines")
+	flags.AddFlagSet(a.cluster.define())
 	flags.Var(&a.logLevel, "log-level", "log messages of this level and above to standard error")
 	for name, c := range map[string]*choice{"backend": &a.backend, "output": &a.output, "log-level": &a.logLevel} {
 		// The only error is that there is no such flag.

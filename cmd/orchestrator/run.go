@@ -9,7 +9,8 @@ import (
 )
 
 func runCommand(a *app) *cobra.Command {
-	var spec launcher.Spec
+	var from *sandboxFlags
+	var id string
 	var opts execOptions
 	var remove bool
 	cmd := &cobra.Command{
@@ -25,13 +26,17 @@ this run launched it.
 			if len(args) == 0 {
 				return usagef("run needs a command: the usage is %q", cmd.UseLine())
 			}
-			if cmd.Flags().Changed("id") && spec.ID == "" {
+			if cmd.Flags().Changed("id") && id == "" {
 				return usagef("the id of a sandbox must not be empty")
 			}
 			if err := opts.check(); err != nil {
 				return err
 			}
-			spec.OnClose = launcher.CloseKeep
+			spec, err := from.build(a)
+			if err != nil {
+				return err
+			}
+			spec.ID, spec.OnClose = id, launcher.CloseKeep
 			if remove {
 				spec.OnClose = launcher.CloseDelete
 			}
@@ -41,8 +46,8 @@ this run launched it.
 	flags := cmd.Flags()
 	flags.SetInterspersed(false)
 	flags.BoolVar(&remove, "rm", false, "remove the sandbox afterwards")
-	flags.StringVar(&spec.ID, "id", "", "the `ID` of the sandbox (default a new id)")
-	specFlags(cmd, &spec)
+	flags.StringVar(&id, "id", "", "the `ID` of the sandbox (default a new id)")
+	from = specFlags(cmd)
 	execFlags(cmd, &opts)
 	return cmd
 }

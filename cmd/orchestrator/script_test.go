@@ -27,6 +27,7 @@ func TestScripts(t *testing.T) {
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			env.Setenv("PODAGENT_BACKEND", "local")
 			env.Setenv("PODAGENT_BIN", filepath.Join(bin, "podagent"))
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, ".state"))
 			env.Defer(func() {
@@ -137,7 +138,7 @@ func interrupted(ts *testscript.TestScript, neg bool, args []string) {
 	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT}[args[0]]
 	cmd := exec.Command(filepath.Join(filepath.Dir(ts.Getenv("PODAGENT_BIN")), args[2]), args[3:]...)
 	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"HOME", "PATH", "PODAGENT_BIN", "TMPDIR", "XDG_STATE_HOME"} {
+	for _, name := range []string{"HOME", "PATH", "PODAGENT_BACKEND", "PODAGENT_BIN", "TMPDIR", "XDG_STATE_HOME"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	ts.Check(cmd.Start())

@@ -10,31 +10,34 @@ import (
 )
 
 func upCommand(a *app) *cobra.Command {
-	var spec launcher.Spec
+	var flags *sandboxFlags
 	cmd := &cobra.Command{
 		Use:   "up ID",
 		Short: "Launch a sandbox, or adopt the one that has this id",
 		Long: `Up launches a sandbox with this id, and prints the id once its agent answers. A
-sandbox that exists is adopted with its files, and its agent is started again if
-it has ended; the environment given by --env replaces the one that it had. The
-sandbox stays until "orchestrator down".`,
-		Example:           "  orchestrator up job-1 --env LANG=C.UTF-8",
+sandbox that exists is adopted with its files; the environment given by --env
+replaces the one that it had, and what else it has otherwise than the flags say
+is said. The sandbox stays until "orchestrator down", a pod until its active
+deadline at the latest.
+
+With --git it gets a repository in its workdir; a work tree that is there is
+brought up to date, but for local changes.`,
+		Example: `  orchestrator up job-1 --env LANG=C.UTF-8
+  orchestrator up job-1 --requests cpu=500m,memory=1Gi --limits memory=4Gi
+  orchestrator up job-1 --git https://example.com/repository.git --git-ref main`,
 		Args:              takes(1, 1),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			spec, err := flags.build(a)
+			if err != nil {
+				return err
+			}
 			spec.ID, spec.OnClose = args[0], launcher.CloseKeep
 			return a.up(cmd.Context(), spec)
 		},
 	}
-	specFlags(cmd, &spec)
+	flags = specFlags(cmd)
 	return cmd
-}
-
-// specFlags are the flags of the verbs that make a sandbox.
-func specFlags(cmd *cobra.Command, spec *launcher.Spec) {
-	flags := cmd.Flags()
-	flags.VarP((*env)(&spec.Env), "env", "e", "add to the environment of the sandbox's commands, in place of any set before; may be repeated")
-	flags.StringVarP(&spec.Workdir, "workdir", "w", "", "the absolute `DIR` where relative paths start in a new sandbox (default a directory of its own)")
 }
 
 func (a *app) up(ctx context.Context, spec launcher.Spec) error {
@@ -50,6 +53,8 @@ func (a *app) up(ctx context.Context, spec launcher.Spec) error {
 			State   launcher.State `json:"state"`
 			Workdir render.Text    `json:"workdir"`
 			Created bool           `json:"created"`
-		}{sandbox.ID, launcher.Running, render.Text(sandbox.Workdir), sandbox.Created}, sandbox.ID+"\n")
+			Pod     string         `json:"pod,omitempty"`
+			Drift   []string       `json:"drift,omitempty"`
+		}{sandbox.ID, launcher.Running, render.Text(sandbox.Workdir), sandbox.Created, sandbox.PodName(), sandbox.Drift}, sandbox.ID+"\n")
 	})
 }

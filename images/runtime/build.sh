@@ -12,7 +12,7 @@ root=$(cd "$here/../.." && pwd)
 default=debian:bookworm-slim
 made=localhost/podagent-base:bookworm
 
-: "${IMAGE:=podagent.test/runtime:dev}"
+: "${IMAGE:=podagent/runtime:dev}"
 : "${OUT:=$root/.cluster/images/runtime.tar}"
 : "${CACHE:=$root/.cluster/cache}"
 : "${VERSION:=$(git -C "$root" describe --tags --always --dirty 2>/dev/null || echo devel)}"

@@ -123,7 +123,7 @@ func (t *target) judge(ctx context.Context, now *corev1.Pod, s *symptoms) error 
 	if err := t.lost(now); err != nil {
 		return err
 	}
-	class, reason, message := s.read(now)
+	reason, message, class := s.read(now)
 	if class == nil {
 		return nil
 	}

@@ -32,6 +32,30 @@ func described(t *testing.T, k *launcher.Kubernetes, id string) launcher.Descrip
 	return d
 }
 
+// describedWhen describes the sandbox until that shows what is wanted, which
+// takes seconds at most.
+func describedWhen(t *testing.T, k *launcher.Kubernetes, id string, wanted func(launcher.Description) bool) launcher.Description {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		d, err := k.Describe(ctx, id)
+		if err == nil && wanted(d) {
+			return d
+		}
+		if err != nil && !errors.Is(err, launcher.ErrNotFound) {
+			t.Fatal(err)
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("sandbox %s stays as it is: %+v", id, d)
+		case <-tick.C:
+		}
+	}
+}
+
 func TestDescribeOfARunningSandbox(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -79,10 +103,7 @@ func TestDescribeForAnotherIdentity(t *testing.T) {
 	k := c.Launcher()
 	k.Identity = &other
 	// The container is seen to run only when the kubelet has said so.
-	d := described(t, k, "job")
-	for d.Phase != "Running" {
-		d = described(t, k, "job")
-	}
+	d := describedWhen(t, k, "job", func(d launcher.Description) bool { return d.Phase == "Running" })
 	if d.KeyIsOurs || !errors.Is(d.AgentErr, launcher.ErrOtherKey) || d.Agent != nil {
 		t.Errorf("ours: %v, agent %v: %v", d.KeyIsOurs, d.Agent, d.AgentErr)
 	}
@@ -108,20 +129,11 @@ func TestDescribeOfAPodThatWaitsAndOneThatHasEnded(t *testing.T) {
 		ended <- err
 	}()
 	defer func() { cancel(); <-ended }()
-	d, err := k.Describe(t.Context(), "big")
-	for err != nil || len(d.Events) == 0 {
-		if err != nil && !errors.Is(err, launcher.ErrNotFound) {
-			t.Fatal(err)
-		}
-		d, err = k.Describe(t.Context(), "big")
-	}
+	d := describedWhen(t, k, "big", func(d launcher.Description) bool { return len(d.Events) > 0 })
 	if d.State != launcher.Pending || d.AgentErr == nil || d.Reason == "" || d.Events[0].Reason != "FailedScheduling" {
 		t.Errorf("what waits is described as %+v", d)
 	}
-	d = described(t, k, "short")
-	for d.State != launcher.Ended {
-		d = described(t, k, "short")
-	}
+	d = describedWhen(t, k, "short", func(d launcher.Description) bool { return d.State == launcher.Ended })
 	if !errors.Is(d.AgentErr, launcher.ErrStale) || d.Phase != "Failed" || d.Agent != nil {
 		t.Errorf("what has ended is described as %+v", d)
 	}

@@ -26,7 +26,7 @@ func (p *clusterPatient) attach(ctx context.Context) {
 	timeout := cmp.Or(p.spec.Pod.ReadyTimeout, DefaultReadyTimeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNotReady)
 	defer cancel()
-	if p.sandbox, p.err = p.cluster.attach(ctx, p.pod, &p.spec, true); p.err != nil {
+	if p.sandbox, p.err = p.cluster.target(p.pod).attach(ctx, &p.spec, true); p.err != nil {
 		p.err = p.cluster.timedOut(ctx, p.pod.Name, timeout, p.err)
 		p.broken = p.farthest(context.WithoutCancel(ctx))
 	}

@@ -33,7 +33,7 @@ func driftOf(pod *corev1.Pod, spec *Spec) []string {
 // text returns a trait for people, and for comparison: maps are sorted in it.
 func text(v any) string {
 	if v == nil {
-		return "not set"
+		return "unset"
 	}
 	data, _ := json.Marshal(v) // it was JSON
 	return string(data)

@@ -54,7 +54,7 @@ type Git struct {
 	// goes with any Username that the server wants, and with one that is made
 	// up if there is none.
 	Username, Password string
-	// Timeout bounds the checkout; 0 means 300 seconds.
+	// Timeout bounds the checkout; 0 means DefaultGitTimeout.
 	Timeout time.Duration
 }
 
@@ -171,7 +171,7 @@ func (g *Git) checkout(ctx context.Context, s *Sandbox, agent string, log *slog.
 	running, kill := context.WithCancel(context.WithoutCancel(ctx))
 	defer kill()
 	cmd := s.Command(running, agent, "checkout", "--dir", s.Workdir, "--url", g.URL, "--ref", g.Ref)
-	cmd.Timeout = cmp.Or(g.Timeout, checkoutTimeout)
+	cmd.Timeout = cmp.Or(g.Timeout, DefaultGitTimeout)
 	if g.Password != "" {
 		credentials, err := json.Marshal(map[string]string{"username": g.username(), "password": g.Password})
 		if err != nil {

@@ -112,7 +112,7 @@ func IdentitySecret(ctx context.Context, client kubernetes.Interface, namespace,
 	}
 	id, err := podapi.ParseIdentity(secret.Data[identityKey])
 	if err != nil {
-		err = fmt.Errorf("Secret %s/%s, key %s: %w", namespace, name, identityKey, err)
+		err = fmt.Errorf("key %s of Secret %s/%s: %w", identityKey, namespace, name, err)
 	}
 	return id, err
 }

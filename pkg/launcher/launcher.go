@@ -173,7 +173,8 @@ type State string
 
 // The states of a sandbox.
 const (
-	// Running says that the agent lets callers in.
+	// Running says that the agent lets callers in; of a pod, that its container
+	// runs.
 	Running State = "running"
 	// Stopped says that the agent is gone; Open and Launch start it again.
 	Stopped State = "stopped"

@@ -95,9 +95,9 @@ const (
 
 // The bounds of git sources, each with its reason.
 const (
-	// checkoutTimeout is how long a checkout may take unless it is said
+	// DefaultGitTimeout is how long a checkout may take unless it is said
 	// otherwise: a gigabyte of history at some megabytes a second.
-	checkoutTimeout = 300 * time.Second
+	DefaultGitTimeout = 300 * time.Second
 	// checkoutGrace is what podagent has to remove its temporary files when
 	// ctx ends: more than the agent leaves a command that took too long.
 	checkoutGrace = 2 * time.Second

@@ -85,15 +85,17 @@ func stateOf(pod *corev1.Pod) State {
 		return Terminating
 	case ended(pod):
 		return Ended
-	case isReady(pod):
+	case isRunning(pod):
 		return Running
 	}
 	return Pending
 }
 
-func isReady(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+// isRunning reports whether the agent's container runs. It serves from its
+// first milliseconds on, some seconds before the kubelet says that it is ready.
+func isRunning(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.Name == containerName && s.State.Running != nil
 	})
 }
 

@@ -106,7 +106,7 @@ func (c *cluster) reap(ctx context.Context, pod *corev1.Pod, opts ReapOptions) (
 // isIdle reports whether the pod's agent has not worked for so long, or cannot
 // be reached. One that does not let us in may be at work for somebody else.
 func (c *cluster) isIdle(ctx context.Context, pod *corev1.Pod, atLeast time.Duration) (bool, error) {
-	if !isReady(pod) {
+	if !isRunning(pod) {
 		return true, nil
 	}
 	if err := c.checkKey(pod); err != nil {
@@ -115,7 +115,7 @@ func (c *cluster) isIdle(ctx context.Context, pod *corev1.Pod, atLeast time.Dura
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	opts := c.target(pod).options(nil)
-	opts.Retry = nil // not ready is unreachable
+	opts.Retry = nil // once is enough
 	client, err := podapi.Dial(opts)
 	if err != nil {
 		return false, err

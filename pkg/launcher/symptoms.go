@@ -62,20 +62,20 @@ func (s *symptoms) see(what *symptom) bool {
 
 // read looks at the pod's present state, and returns why it will not become
 // ready: no class means that it still may.
-func (s *symptoms) read(pod *corev1.Pod) (class error, reason, message string) {
+func (s *symptoms) read(pod *corev1.Pod) (reason, message string, class error) {
 	if message, stuck := s.readScheduling(pod); stuck {
-		return ErrUnschedulable, corev1.PodReasonUnschedulable, message
+		return corev1.PodReasonUnschedulable, message, ErrUnschedulable
 	}
 	for _, status := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
 		if w := status.State.Waiting; w != nil {
 			if class := s.readWaiting(w.Reason); class != nil && !isRecovering(status) {
-				return class, w.Reason, last(status, w.Message)
+				return w.Reason, last(status, w.Message), class
 			}
 		} else {
 			s.pulling, s.unpullable = false, symptom{}
 		}
 	}
-	return nil, "", ""
+	return "", "", nil
 }
 
 // readScheduling reports whether no node could hold the pod for as long as an

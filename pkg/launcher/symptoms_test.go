@@ -49,7 +49,7 @@ func TestSymptomsTellSlowFromBroken(t *testing.T) {
 		var s symptoms
 		var class error
 		for _, pod := range tt.states {
-			class, _, _ = s.read(pod)
+			_, _, class = s.read(pod)
 		}
 		if class != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, class, tt.want)
@@ -66,7 +66,7 @@ func TestSymptomsThatLastMeanMore(t *testing.T) {
 		"no image": {waiting("ImagePullBackOff", 0), ErrImage},
 	} {
 		var s symptoms
-		if class, _, _ := s.read(tt.pod); class != nil || !s.isNew() {
+		if _, _, class := s.read(tt.pod); class != nil || !s.isNew() {
 			t.Errorf("%s: at first it is %v", name, class)
 		}
 		ctx, cancel := s.until(t.Context())
@@ -77,7 +77,7 @@ func TestSymptomsThatLastMeanMore(t *testing.T) {
 		// As if it had been seen that long ago.
 		s.unschedulable.since = s.unschedulable.since.Add(-symptomPatience)
 		s.unpullable.since = s.unpullable.since.Add(-symptomPatience)
-		if class, _, _ := s.read(tt.pod); class != tt.want {
+		if _, _, class := s.read(tt.pod); class != tt.want {
 			t.Errorf("%s: later it is %v", name, class)
 		}
 	}

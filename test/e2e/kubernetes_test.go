@@ -269,7 +269,7 @@ func TestDriftIsSaidOrAnError(t *testing.T) {
 		t.Errorf("the same pod drifted: %q", s.Drift)
 	}
 	spec.Workdir, spec.Pod.Labels = "/elsewhere", map[string]string{"a": "b"}
-	want := []string{`labels is not set, not {"a":"b"}`, `workdir is "/workspace", not "/elsewhere"`}
+	want := []string{`labels is unset, not {"a":"b"}`, `workdir is "/workspace", not "/elsewhere"`}
 	if s := launch(t, c.Launcher(), spec); !cmp.Equal(s.Drift, want) {
 		t.Errorf("drift: %s", cmp.Diff(want, s.Drift))
 	}

@@ -126,8 +126,12 @@ func newCluster(ctx context.Context, profile launcher.Profile) (*Cluster, error)
 	if err != nil {
 		return nil, err
 	}
+	kubeconfig, err := kubeconfigPath()
+	if err != nil {
+		return nil, err
+	}
 	c := &Cluster{
-		Kubeconfig: cmp.Or(os.Getenv(KubeconfigEnv), filepath.Join(root, ".cluster", "kubeconfig")),
+		Kubeconfig: kubeconfig,
 		Namespace:  "test-" + strings.ToLower(rand.Text()[:10]),
 		Image:      cmp.Or(os.Getenv(ImageEnv), launcher.DefaultImage),
 	}
@@ -233,6 +237,16 @@ func (c *Cluster) create(ctx context.Context, client dynamic.Interface, object *
 	resource := schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: plural}
 	_, err := client.Resource(resource).Namespace(c.Namespace).Create(ctx, object, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
 	return err
+}
+
+// kubeconfigPath returns the path of the kubeconfig of the cluster that tests
+// use.
+func kubeconfigPath() (string, error) {
+	if path := os.Getenv(KubeconfigEnv); path != "" {
+		return filepath.Abs(path)
+	}
+	root, err := moduleRoot()
+	return filepath.Join(root, ".cluster", "kubeconfig"), err
 }
 
 // moduleRoot returns the directory of the module whose tests run.

@@ -3,6 +3,7 @@ package launchertest
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -83,8 +84,12 @@ func agentOf(podUID string) (int, error) {
 // programs, too.
 func share(t testing.TB, how int) {
 	t.Helper()
-	path := filepath.Join(os.TempDir(), "podagent-test-cluster.lock")
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o600)
+	kubeconfig, err := kubeconfigPath()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := fmt.Sprintf("podagent-test-%x.lock", sha256.Sum256([]byte(kubeconfig)))
+	f, err := os.OpenFile(filepath.Join(os.TempDir(), name), os.O_CREATE|os.O_RDONLY, 0o600)
 	if err == nil {
 		for {
 			if err = syscall.Flock(int(f.Fd()), how); !errors.Is(err, syscall.EINTR) {

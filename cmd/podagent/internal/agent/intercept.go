@@ -46,7 +46,8 @@ func (e *renamedError) Unwrap() []error { return []error{e.error, e.is} }
 // asksOnly reports whether a method only asks how the agent is, which is no
 // activity.
 func asksOnly(method string) bool {
-	return method == pb.Agent_Info_FullMethodName || strings.HasPrefix(method, "/grpc.health.v1.")
+	return method == pb.Agent_Info_FullMethodName || method == pb.Processes_List_FullMethodName ||
+		strings.HasPrefix(method, "/grpc.health.v1.")
 }
 
 // unary is around every unary handler: activity, panics, errors.

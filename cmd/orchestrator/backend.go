@@ -1,0 +1,99 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+// The backends, as --backend has them.
+const (
+	inKubernetes = "kubernetes"
+	onThisHost   = "local"
+)
+
+// clusterFlags say in which cluster and namespace sandboxes are, and by which
+// identity their agents are called.
+type clusterFlags struct {
+	kubeconfig, context string
+	inCluster           bool
+	namespace           string
+	identity, secret    string
+	flags               *pflag.FlagSet // these flags
+}
+
+func (c *clusterFlags) define() *pflag.FlagSet {
+	flags := pflag.NewFlagSet("cluster", pflag.ContinueOnError)
+	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "the kubeconfig `FILE` (default as kubectl has it)")
+	flags.StringVar(&c.context, "context", "", "the `NAME` of a context in the kubeconfig (default the current one)")
+	flags.BoolVar(&c.inCluster, "in-cluster", false, "use the service account of the pod that this runs in")
+	flags.StringVarP(&c.namespace, "namespace", "n", os.Getenv("PODAGENT_NAMESPACE"), "the `NAMESPACE` of the sandboxes (default that of the context)")
+	flags.StringVar(&c.identity, "identity", "", "the `FILE` of the key that agents let in (default podagent/identity.pem in the configuration directory, made on first use)")
+	flags.StringVar(&c.secret, "identity-secret", "", "the `NAME` of the Secret that holds this key, made on first use")
+	c.flags = flags
+	return flags
+}
+
+// exclusions are pairs of flags of which only one can be given.
+var exclusions = [][2]string{
+	{"in-cluster", "kubeconfig"}, {"in-cluster", "context"}, {"identity", "identity-secret"},
+}
+
+func (c *clusterFlags) check() error {
+	for _, e := range exclusions {
+		if c.flags.Lookup(e[0]).Changed && c.flags.Lookup(e[1]).Changed {
+			return usagef("--%s and --%s exclude each other", e[0], e[1])
+		}
+	}
+	return nil
+}
+
+// launcher returns the launcher that the flags choose.
+func (a *app) launcher() (launcher.Launcher, error) {
+	switch a.backend.value {
+	case onThisHost:
+		if err := a.needsPods(a.cluster.flags); err != nil {
+			return nil, err
+		}
+		return &launcher.Local{Log: a.logger()}, nil
+	case inKubernetes:
+		return a.kubernetes()
+	}
+	// The flag takes nothing else, but its default is the environment's.
+	return nil, usagef("unknown backend %q in PODAGENT_BACKEND: it is %s", a.backend.value, alternatives(a.backend.words))
+}
+
+func (a *app) kubernetes() (launcher.Launcher, error) {
+	c := &a.cluster
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return &launcher.Kubernetes{
+		Kubeconfig: c.kubeconfig, Context: c.context, InCluster: c.inCluster, Namespace: c.namespace,
+		IdentityFile: c.identity, IdentitySecret: c.secret, Log: a.logger(),
+	}, nil
+}
+
+// needsPods returns an error if one of these flags was given though the local
+// backend makes no pods.
+func (a *app) needsPods(flags *pflag.FlagSet) error {
+	if a.backend.value != onThisHost {
+		return nil
+	}
+	var err error
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed && err == nil {
+			err = usagef("--%s is not for the local backend, which makes no pods: leave it out, or use --backend kubernetes", f.Name)
+		}
+	})
+	return err
+}
+
+// isolatesNothing says so of a new sandbox that does not.
+func (a *app) isolatesNothing(sandbox *launcher.Sandbox) {
+	if sandbox.Created && a.backend.value == onThisHost {
+		a.note("the local backend isolates nothing: what runs in sandbox %s can do what you can", quote(sandbox.ID))
+	}
+}

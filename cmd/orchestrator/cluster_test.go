@@ -1,0 +1,139 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+)
+
+// TestClusterScripts runs the scripts in testdata/cluster with the real
+// programs in a real cluster. Each has a namespace and an identity of its own,
+// and the rights of deploy/rbac.yaml.
+func TestClusterScripts(t *testing.T) {
+	bin := buildPrograms(t)
+	scripts, err := filepath.Glob(filepath.Join("testdata", "cluster", "*.txtar"))
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, script := range scripts {
+		t.Run(strings.TrimSuffix(filepath.Base(script), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			env := clusterEnv(t, launchertest.NewCluster(t, launcher.Restricted))
+			env["PATH"] = bin + string(os.PathListSeparator) + os.Getenv("PATH")
+			env["PODAGENT_BIN"] = filepath.Join(bin, "podagent")
+			runClusterScript(t, script, env)
+		})
+	}
+}
+
+func runClusterScript(t *testing.T, script string, env map[string]string) {
+	testscript.Run(t, testscript.Params{
+		Files: []string{script},
+		Setup: func(e *testscript.Env) error {
+			for name, value := range env {
+				e.Setenv(name, value)
+			}
+			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, ".config"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "await": await},
+	})
+}
+
+// clusterEnv returns the environment of a script: KUBECONFIG has the rights of
+// the Role, LACKING some less, and ADMIN all.
+func clusterEnv(t *testing.T, c *launchertest.Cluster) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	env := map[string]string{
+		"PODAGENT_NAMESPACE": c.Namespace,
+		"PODAGENT_IMAGE":     c.Image,
+		"KUBECONFIG":         filepath.Join(dir, "orchestrator"),
+		"LACKING":            filepath.Join(dir, "lacking"),
+		"ADMIN":              c.Kubeconfig,
+	}
+	writeKubeconfig(t, env["KUBECONFIG"], c.Orchestrator)
+	writeKubeconfig(t, env["LACKING"], lackingAccount(t, c))
+	return env
+}
+
+// lackingAccount returns the configuration of a service account that may do
+// with pods what it needs, but not forward their ports, and nothing else.
+func lackingAccount(t *testing.T, c *launchertest.Cluster) *rest.Config {
+	t.Helper()
+	ctx, client, meta := t.Context(), c.API(t), metav1.ObjectMeta{Name: "lacking"}
+	_, err := client.CoreV1().ServiceAccounts(c.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.RbacV1().Roles(c.Namespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}},
+		{APIGroups: []string{""}, Resources: []string{"pods/portforward"}, Verbs: []string{"get"}},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.RbacV1().RoleBindings(c.Namespace).Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: meta.Name, Namespace: c.Namespace}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := c.Account(ctx, meta.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+func writeKubeconfig(t *testing.T, path string, config *rest.Config) {
+	t.Helper()
+	const name = "test"
+	file := api.NewConfig()
+	file.Clusters[name] = &api.Cluster{Server: config.Host, CertificateAuthority: config.CAFile, CertificateAuthorityData: config.CAData}
+	file.AuthInfos[name] = &api.AuthInfo{Token: config.BearerToken}
+	file.Contexts[name] = &api.Context{Cluster: name, AuthInfo: name}
+	file.CurrentContext = name
+	if err := clientcmd.WriteToFile(*file, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitTries bounds how often await runs its program: each takes tens of
+// milliseconds.
+const awaitTries = "1000"
+
+// awaitScript has the number of tries, the pattern, and the command line.
+const awaitScript = `
+tries=$1 pattern=$2
+shift 2
+for _ in $(seq "$tries"); do
+	out=$("$@" 2>&1) && grep -Eq -- "$pattern" <<<"$out" && echo "$out" && exit
+done
+echo "the last output was: $out" >&2
+exit 1`
+
+// await runs a program again and again until it exits with 0 and a line of its
+// output matches an extended regular expression:
+//
+//	await PATTERN PROGRAM [ARG]...
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: await PATTERN PROGRAM [ARG]...")
+	}
+	ts.Check(ts.Exec("bash", append([]string{"-c", awaitScript, "await", awaitTries}, args...)...))
+}

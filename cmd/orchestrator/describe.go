@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+func describeCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "describe ID",
+		Short: "Describe a sandbox: its pod, agent, processes and events",
+		Long: `Describe prints what can be learned of a sandbox, in whatever state it is: its
+pod, its agent and the processes there, and the cluster's events about the pod.
+That is no heartbeat of the sandbox.`,
+		Args:              takes(1, 1),
+		ValidArgsFunction: a.completeIDs(false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.describeSandbox(cmd.Context(), args[0])
+		},
+	}
+}
+
+func (a *app) describeSandbox(ctx context.Context, id string) error {
+	l, err := a.launcher()
+	if err != nil {
+		return err
+	}
+	var d launcher.Description
+	k, ok := l.(*launcher.Kubernetes)
+	if ok {
+		d, err = k.Describe(ctx, id)
+	} else {
+		d, err = describeLocal(ctx, l, id)
+	}
+	if err != nil {
+		return &sandboxError{id: id, launching: true, err: err}
+	}
+	if a.json() {
+		return a.describeJSON(d)
+	}
+	return a.describeText(d)
+}
+
+// describeLocal describes a sandbox without a pod.
+func describeLocal(ctx context.Context, l launcher.Launcher, id string) (launcher.Description, error) {
+	var d launcher.Description
+	sandbox, err := l.Open(ctx, id)
+	if err != nil {
+		return d, err
+	}
+	defer sandbox.Close()
+	list, err := l.List(ctx)
+	i := slices.IndexFunc(list, func(s launcher.Summary) bool { return s.ID == id })
+	if i < 0 { // it was taken down since
+		return d, errors.Join(launcher.ErrNotFound, err)
+	}
+	d.Summary = list[i]
+	info, err := sandbox.Info(ctx)
+	if err == nil || errors.Is(err, podapi.ErrVersion) {
+		d.Agent = &info
+	}
+	if err == nil {
+		d.Processes, err = sandbox.Processes(ctx)
+	}
+	d.AgentErr = err
+	return d, nil
+}

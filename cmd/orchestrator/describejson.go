@@ -1,0 +1,123 @@
+package main
+
+import (
+	"time"
+
+	"github.com/podagent/podagent/cmd/internal/render"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// description is a sandbox as JSON.
+type description struct {
+	summary
+	*pod
+	Agent     *agent    `json:"agent,omitempty"`
+	AgentErr  string    `json:"agent_error,omitempty"`
+	Processes []process `json:"processes"`
+}
+
+// pod is what there is to say of a sandbox in a pod.
+type pod struct {
+	Namespace string            `json:"namespace"`
+	Node      string            `json:"node,omitempty"`
+	Image     string            `json:"image,omitempty"`
+	IP        string            `json:"ip,omitempty"`
+	Phase     string            `json:"phase,omitempty"`
+	Reason    string            `json:"reason,omitempty"`
+	Restarts  int               `json:"restarts"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Key       string            `json:"key"`
+	KeyIsOurs bool              `json:"key_is_ours"`
+	Owner     string            `json:"owner,omitempty"`
+	Events    []event           `json:"events"`
+	Problems  []string          `json:"problems,omitempty"`
+}
+
+type event struct {
+	Time    time.Time `json:"time"`
+	Type    string    `json:"type"`
+	Reason  string    `json:"reason"`
+	Message string    `json:"message"`
+	Count   int       `json:"count"`
+}
+
+type agent struct {
+	Version      string      `json:"version"`
+	Major        int         `json:"protocol_major"`
+	Minor        int         `json:"protocol_minor"`
+	Boot         string      `json:"boot_id"`
+	PodUID       string      `json:"pod_uid,omitempty"`
+	UID          int         `json:"uid"`
+	GID          int         `json:"gid"`
+	Workdir      render.Text `json:"workdir"`
+	Idle         int64       `json:"idle_ms"`
+	Capabilities []string    `json:"capabilities,omitempty"`
+	OS           string      `json:"os"`
+	Arch         string      `json:"arch"`
+}
+
+// process is a process as JSON; Code is there once it has ended.
+type process struct {
+	ID      string        `json:"id"`
+	PID     int           `json:"pid"`
+	Args    []render.Text `json:"args,omitempty"`
+	Script  render.Text   `json:"script,omitempty"`
+	Cut     int64         `json:"cut,omitempty"`
+	Started time.Time     `json:"started_at"`
+	Reason  podapi.Reason `json:"reason,omitempty"`
+	Code    *int          `json:"code,omitempty"`
+}
+
+func (a *app) describeJSON(d launcher.Description) error {
+	out := description{
+		summary: newSummary(d.Summary), pod: newPod(d),
+		Agent: newAgent(d.Agent), Processes: newProcesses(d.Processes),
+	}
+	if d.AgentErr != nil {
+		out.AgentErr = message(d.AgentErr)
+	}
+	return render.JSON(a.out, out)
+}
+
+func newPod(d launcher.Description) *pod {
+	if d.Pod == "" {
+		return nil
+	}
+	out := &pod{
+		Namespace: d.Namespace, Node: d.Node, Image: d.Image, IP: d.IP,
+		Phase: d.Phase, Reason: d.Reason, Restarts: d.Restarts, Labels: d.Labels,
+		Key: d.Key, KeyIsOurs: d.KeyIsOurs, Owner: d.Owner, Events: []event{},
+	}
+	for _, e := range d.Events {
+		out.Events = append(out.Events, event{e.Time, e.Type, e.Reason, e.Message, e.Count})
+	}
+	for _, problem := range d.Problems {
+		out.Problems = append(out.Problems, problem.Error())
+	}
+	return out
+}
+
+func newAgent(info *podapi.Info) *agent {
+	if info == nil {
+		return nil
+	}
+	return &agent{
+		info.Version, info.ProtocolMajor, info.ProtocolMinor, info.BootID, info.PodUID, info.UID, info.GID,
+		render.Text(info.Workdir), info.Idle.Milliseconds(), info.Capabilities, info.OS, info.Arch,
+	}
+}
+
+func newProcesses(list []podapi.ProcessInfo) []process {
+	out := make([]process, len(list))
+	for i, p := range list {
+		out[i] = process{ID: p.ID, PID: p.PID, Script: render.Text(p.Script), Cut: p.CommandCut, Started: p.Started.UTC()}
+		for _, arg := range p.Args {
+			out[i].Args = append(out[i].Args, render.Text(arg))
+		}
+		if p.Status != nil {
+			out[i].Reason, out[i].Code = p.Status.Reason, &p.Status.Code
+		}
+	}
+	return out
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/podagent/podagent/cmd/internal/render"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// A section is a part of a description: a title, and rows of cells.
+type section struct {
+	title string
+	rows  [][]string
+}
+
+func (s *section) add(cells ...string) { s.rows = append(s.rows, cells) }
+
+// describeText prints a description for people, in sections.
+func (a *app) describeText(d launcher.Description) error {
+	sections := []section{sandboxSection(d)}
+	if d.Pod != "" {
+		sections = append(sections, podSection(d))
+	}
+	sections = append(sections, agentSection(d))
+	if d.AgentErr == nil {
+		sections = append(sections, processSection(d.Processes))
+	}
+	if d.Pod != "" {
+		sections = append(sections, eventSection(d.Events))
+	}
+	var text bytes.Buffer
+	for _, s := range sections {
+		if err := s.print(&text); err != nil {
+			return err
+		}
+	}
+	_, err := a.out.Write(text.Bytes())
+	if err == nil {
+		for _, problem := range d.Problems {
+			a.note("%v", problem)
+		}
+	}
+	return err
+}
+
+// print prints the section. What would break the table is quoted, wherever it
+// is printed.
+func (s *section) print(w io.Writer) error {
+	const quoted = render.Terminal(true)
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, s.title)
+	for _, row := range s.rows {
+		for i, cell := range row {
+			row[i] = quoted.Name(cell)
+		}
+		fmt.Fprintln(table, "  "+strings.Join(row, "\t"))
+	}
+	return table.Flush()
+}
+
+func sandboxSection(d launcher.Description) section {
+	s := section{title: "sandbox"}
+	s.add("id", d.ID)
+	s.add("state", string(d.State))
+	s.add("workdir", d.Workdir)
+	s.add("created", since(d.Created))
+	return s
+}
+
+func podSection(d launcher.Description) section {
+	s := section{title: "pod"}
+	s.add("name", d.Pod)
+	s.add("namespace", d.Namespace)
+	s.add("phase", d.Phase)
+	if d.Reason != "" {
+		s.add("reason", oneLine(d.Reason))
+	}
+	s.add("node", d.Node)
+	s.add("ip", d.IP)
+	s.add("image", d.Image)
+	s.add("restarts", fmt.Sprint(d.Restarts))
+	s.add("heartbeat", since(d.Heartbeat))
+	s.add("key", d.Key+map[bool]string{true: " (ours)", false: " (not ours)"}[d.KeyIsOurs])
+	if d.Owner != "" {
+		s.add("owner", d.Owner)
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Labels)) {
+		s.add("label", name+"="+d.Labels[name])
+	}
+	return s
+}
+
+func agentSection(d launcher.Description) section {
+	s := section{title: "agent"}
+	if info := d.Agent; info != nil {
+		s.add("version", fmt.Sprintf("%s (protocol %d.%d, %s/%s)", info.Version, info.ProtocolMajor, info.ProtocolMinor, info.OS, info.Arch))
+		s.add("user", fmt.Sprintf("%d:%d", info.UID, info.GID))
+		s.add("boot", info.BootID)
+		s.add("idle", info.Idle.Round(time.Second).String())
+	}
+	if d.AgentErr != nil {
+		s.add("not asked", oneLine(message(d.AgentErr)))
+	}
+	return s
+}
+
+func processSection(list []podapi.ProcessInfo) section {
+	s := section{title: "processes"}
+	for _, p := range list {
+		state := "running"
+		if p.Status != nil {
+			state = p.Status.String()
+		}
+		s.add(fmt.Sprint(p.PID), state, age(time.Since(p.Started)), commandText(p))
+	}
+	if len(list) == 0 {
+		s.add("none")
+	}
+	return s
+}
+
+func commandText(p podapi.ProcessInfo) string {
+	text := p.Script
+	if len(p.Args) > 0 {
+		words := make([]string, len(p.Args))
+		for i, arg := range p.Args {
+			words[i] = quote(arg)
+		}
+		text = strings.Join(words, " ")
+	}
+	if p.CommandCut > 0 {
+		text += fmt.Sprintf(" [... %d more bytes]", p.CommandCut)
+	}
+	return text
+}
+
+func eventSection(list []launcher.Event) section {
+	s := section{title: "events"}
+	for _, e := range list {
+		s.add(age(time.Since(e.Time)), e.Type, e.Reason, fmt.Sprintf("x%d", e.Count), oneLine(e.Message))
+	}
+	if len(list) == 0 {
+		s.add("none")
+	}
+	return s
+}
+
+// since returns a time for people.
+func since(t time.Time) string {
+	return fmt.Sprintf("%s (%s ago)", t.Format(time.RFC3339), age(time.Since(t)))
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podagent/podagent/cmd/internal/render"
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+func doctorCommand(a *app) *cobra.Command {
+	var flags podFlags
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check all that sandboxes need",
+		Long: `Doctor checks, one after the other, the kubeconfig, the API server, the namespace,
+each permission that is needed, and the identity; then it makes a sandbox as the
+flags say, runs a command in it, and removes it again. It says what to do about
+what fails. With the local backend, it makes a sandbox on this machine.
+
+The exit status is 1 if a check failed.`,
+		Example: "  orchestrator doctor --namespace sandboxes --image registry.example.com/runtime:1",
+		Args:    takes(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			pod, err := flags.build(a)
+			if err != nil {
+				return err
+			}
+			return a.doctor(cmd.Context(), pod)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flags.define(cmd)
+	return cmd
+}
+
+func (a *app) doctor(ctx context.Context, pod launcher.Pod) error {
+	findings, err := a.findings(ctx, pod)
+	if err != nil {
+		return err
+	}
+	bad := 0
+	for f := range findings {
+		if f.Verdict == launcher.Failed {
+			bad++
+		}
+		if err := a.print(newFinding(f), a.findingText(f)); err != nil {
+			return err
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case bad > 0:
+		return fmt.Errorf("checks that failed: %d", bad)
+	}
+	return nil
+}
+
+func (a *app) findings(ctx context.Context, pod launcher.Pod) (iter.Seq[launcher.Finding], error) {
+	l, err := a.launcher()
+	if k, ok := l.(*launcher.Kubernetes); ok {
+		return k.Check(ctx, pod), err
+	}
+	if l, ok := l.(*launcher.Local); ok {
+		return l.Check(ctx), err
+	}
+	return nil, err
+}
+
+// findingText returns the line of a check, and below it what to do.
+func (a *app) findingText(f launcher.Finding) string {
+	const width = len(launcher.NotChecked)
+	word := string(f.Verdict)
+	if f.Verdict == launcher.Failed {
+		word = "FAIL"
+	}
+	said := f.Detail
+	if f.Err != nil {
+		said = message(f.Err)
+	}
+	quoted := render.Terminal(true) // a check is a line
+	text := fmt.Sprintf("%-*s  %s: %s\n", width, word, f.Name, oneLine(said))
+	if f.Advice != "" {
+		text += fmt.Sprintf("%*s  %s\n", width, "", oneLine(f.Advice))
+	}
+	return string(quoted.Text([]byte(text)))
+}
+
+// oneLine returns a text of the cluster's on one line.
+func oneLine(s string) string {
+	return strings.Join(strings.Fields(s), " ")
+}
+
+// finding is a check as JSON.
+type finding struct {
+	Check   string           `json:"check"`
+	Verdict launcher.Verdict `json:"verdict"`
+	Detail  string           `json:"detail,omitempty"`
+	Error   string           `json:"error,omitempty"`
+	Advice  string           `json:"advice,omitempty"`
+}
+
+func newFinding(f launcher.Finding) finding {
+	out := finding{Check: f.Name, Verdict: f.Verdict, Detail: f.Detail, Advice: f.Advice}
+	if f.Err != nil {
+		out.Error = message(f.Err)
+	}
+	return out
+}

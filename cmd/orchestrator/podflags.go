@@ -1,0 +1,128 @@
+package main
+
+import (
+	"cmp"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+// sandboxFlags say what sandbox is made.
+type sandboxFlags struct {
+	spec launcher.Spec
+	pod  podFlags
+	git  gitFlags
+}
+
+// specFlags are the flags of the verbs that make a sandbox.
+func specFlags(cmd *cobra.Command) *sandboxFlags {
+	f := &sandboxFlags{}
+	flags := cmd.Flags()
+	flags.VarP((*env)(&f.spec.Env), "env", "e", "add to the environment of the sandbox's commands, in place of any set before; may be repeated")
+	flags.StringVarP(&f.spec.Workdir, "workdir", "w", "", "the absolute `DIR` where relative paths start in a new sandbox (default a directory of its own)")
+	f.pod.define(cmd)
+	f.pod.defineLaunch(cmd)
+	f.git.define(flags)
+	return f
+}
+
+// build returns what the flags say.
+func (f *sandboxFlags) build(a *app) (launcher.Spec, error) {
+	spec := f.spec
+	var err error
+	if spec.Pod, err = f.pod.build(a); err != nil {
+		return spec, err
+	}
+	spec.Git, err = f.git.build()
+	return spec, err
+}
+
+// podFlags say what pod is made.
+type podFlags struct {
+	pod                       launcher.Pod
+	profile, onStale, onDrift choice
+	flags                     *pflag.FlagSet // these flags
+}
+
+// define defines the flags that describe a new pod.
+func (p *podFlags) define(cmd *cobra.Command) {
+	pod, flags := &p.pod, pflag.NewFlagSet("pod", pflag.ContinueOnError)
+	p.flags = flags
+	p.profile = choice{string(launcher.Restricted), []string{string(launcher.Restricted), string(launcher.Baseline)}}
+	pod.ActiveDeadline, pod.ReadyTimeout = launcher.DefaultActiveDeadline, launcher.DefaultReadyTimeout
+	flags.StringVar(&pod.Image, "image", cmp.Or(os.Getenv("PODAGENT_IMAGE"), launcher.DefaultImage), "the container `IMAGE`, with podagent in its PATH")
+	flags.Var((*pairs)(&pod.Labels), "label", "add a label to a new pod; may be repeated")
+	flags.Var((*pairs)(&pod.Annotations), "annotation", "add an annotation to a new pod; may be repeated")
+	flags.Var((*quantities)(&pod.Resources.Requests), "requests", "the resources that a new pod requests, such as cpu=500m,memory=1Gi")
+	flags.Var((*quantities)(&pod.Resources.Limits), "limits", "the resources that a new pod gets at most, such as cpu=2,memory=4Gi")
+	flags.StringVar(&pod.ServiceAccount, "service-account", "", "the `NAME` of the account that a new pod runs as (default the namespace's, without its token)")
+	flags.Var(&p.profile, "profile", "the Pod Security Standard of a new pod; baseline runs as root")
+	flags.Var((*period)(&pod.ActiveDeadline), "active-deadline", "when the cluster ends a new pod in any case")
+	flags.Var((*period)(&pod.ReadyTimeout), "ready-timeout", "how long the pod may take until its agent answers")
+	p.add(cmd, map[string]*choice{"profile": &p.profile})
+}
+
+// defineLaunch defines the flags of how a pod is launched, and held.
+func (p *podFlags) defineLaunch(cmd *cobra.Command) {
+	p.onStale = choice{string(launcher.StaleError), []string{string(launcher.StaleError), string(launcher.StaleRecreate)}}
+	p.onDrift = choice{string(launcher.DriftSay), []string{string(launcher.DriftSay), string(launcher.DriftError)}}
+	p.pod.Heartbeat = launcher.DefaultHeartbeat
+	p.flags.Var((*heartbeat)(&p.pod.Heartbeat), "heartbeat", "how often the open sandbox says in its pod that it is needed; or off")
+	p.flags.Var(&p.onStale, "on-stale", "what to do about a pod that has ended, whose files are lost")
+	p.flags.Var(&p.onDrift, "on-drift", "what to do about a pod that was made otherwise than these flags say")
+	p.flags.BoolVar(&p.pod.Exclusive, "exclusive", false, "fail if another exclusive owner has the sandbox open, and keep others out while this runs")
+	p.add(cmd, map[string]*choice{"on-stale": &p.onStale, "on-drift": &p.onDrift})
+}
+
+func (p *podFlags) add(cmd *cobra.Command, choices map[string]*choice) {
+	cmd.Flags().AddFlagSet(p.flags)
+	for name, c := range choices {
+		// The only error is that there is no such flag.
+		_ = cmd.RegisterFlagCompletionFunc(name, c.complete)
+	}
+}
+
+// build returns what the flags say; the local backend has nothing of it.
+func (p *podFlags) build(a *app) (launcher.Pod, error) {
+	if err := a.needsPods(p.flags); err != nil || a.backend.value == onThisHost {
+		return launcher.Pod{}, err
+	}
+	pod := p.pod
+	pod.Profile = launcher.Profile(p.profile.value)
+	pod.OnStale, pod.OnDrift = launcher.OnStale(p.onStale.value), launcher.OnDrift(p.onDrift.value)
+	return pod, nil
+}
+
+// gitFlags say what source a sandbox gets.
+type gitFlags struct {
+	git   launcher.Git
+	flags *pflag.FlagSet // these flags
+}
+
+func (g *gitFlags) define(flags *pflag.FlagSet) {
+	g.flags = pflag.NewFlagSet("git", pflag.ContinueOnError)
+	g.flags.StringVar(&g.git.URL, "git", "", "the `URL` of a repository to check out in the workdir")
+	g.flags.StringVar(&g.git.Ref, "git-ref", "", "the branch, tag or commit `REF` of it (default the remote's HEAD)")
+	g.flags.Var((*period)(&g.git.Timeout), "git-timeout", "how long the checkout may take (default "+launcher.DefaultGitTimeout.String()+")")
+	flags.AddFlagSet(g.flags)
+}
+
+// build returns what the flags say, nil if they say nothing. The credentials
+// are in the environment only: arguments can be read by everybody on a host.
+func (g *gitFlags) build() (*launcher.Git, error) {
+	if !g.flags.Lookup("git").Changed {
+		var err error
+		g.flags.VisitAll(func(f *pflag.Flag) {
+			if f.Changed {
+				err = usagef("--%s needs --git", f.Name)
+			}
+		})
+		return nil, err
+	}
+	git := g.git
+	git.Username, git.Password = os.Getenv("PODAGENT_GIT_USERNAME"), os.Getenv("PODAGENT_GIT_PASSWORD")
+	return &git, nil
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+func reapCommand(a *app) *cobra.Command {
+	opts := launcher.ReapOptions{StaleAfter: launcher.DefaultStaleAfter}
+	cmd := &cobra.Command{
+		Use:   "reap",
+		Short: "Delete the sandboxes that nobody needs any more",
+		Long: `Reap deletes the pods whose last heartbeat is older than --stale-after, and whose
+agent has not worked for as long or cannot be reached. It prints the ids of those
+that it deleted, a line each, also when others could not be.`,
+		Args:              takes(0, 0),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.reap(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().Var((*period)(&opts.StaleAfter), "stale-after", "how old the last heartbeat is")
+	cmd.Flags().BoolVar(&opts.HeartbeatOnly, "heartbeat-only", false, "go by the heartbeat alone: also delete those whose agent is at work")
+	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "delete nothing, and print what would be")
+	return cmd
+}
+
+func (a *app) reap(ctx context.Context, opts launcher.ReapOptions) error {
+	l, err := a.launcher()
+	if err != nil {
+		return err
+	}
+	reaper, ok := l.(*launcher.Kubernetes)
+	if !ok {
+		return usagef("reap is not for the local backend, whose sandboxes have no heartbeat: take them down with \"orchestrator down\"")
+	}
+	reaped, err := reaper.Reap(ctx, opts)
+	return errors.Join(a.printReaped(reaped), failures(err))
+}
+
+func (a *app) printReaped(list []launcher.Summary) error {
+	if a.json() {
+		return a.listJSON(list)
+	}
+	for _, s := range list {
+		if _, err := fmt.Fprintln(a.out, a.terminal.Name(s.ID)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// failures marks each of the errors that err joins as one of the launcher.
+func failures(err error) error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return &sandboxError{launching: true, err: err}
+	}
+	var all []error
+	for _, err := range joined.Unwrap() {
+		all = append(all, &sandboxError{launching: true, err: err})
+	}
+	return errors.Join(all...)
+}
