@@ -17,18 +17,19 @@ const module = "github.com/podagent/podagent/"
 // mayImport is the one way in which imports go. A package that is not here may
 // import nothing of ours.
 var mayImport = map[string][]string{
-	"cmd/podagent":                   {"cmd/podagent/internal/agent", "cmd/podagent/internal/checkout", "cmd/internal/render", "pkg/podapi", "pkg/fsops"},
-	"cmd/podagent/internal/checkout": {},
-	"cmd/podagent/internal/agent":    {"cmd/podagent/internal/proc", "pkg/podapi", "pkg/podapi/podapiv1", "pkg/fsops"},
-	"cmd/podagent/internal/proc":     {},
-	"cmd/internal/render":            {"pkg/fsops"},
-	"cmd/orchestrator":               {"cmd/internal/render", "pkg/launcher", "pkg/podapi", "pkg/fsops"},
-	"pkg/launcher":                   {"pkg/podapi", "pkg/fsops"},
-	"pkg/launcher/launchertest":      {"pkg/launcher"},
-	"pkg/podapi":                     {"pkg/podapi/podapiv1", "pkg/fsops"},
-	"pkg/podapi/podapiv1":            {},
-	"pkg/fsops":                      {"pkg/fsops/internal/ignore"},
-	"pkg/fsops/internal/ignore":      {},
+	"cmd/podagent":                      {"cmd/podagent/internal/agent", "cmd/podagent/internal/checkout", "cmd/internal/render", "pkg/podapi", "pkg/fsops"},
+	"cmd/podagent/internal/checkout":    {},
+	"cmd/podagent/internal/agent":       {"cmd/podagent/internal/proc", "pkg/podapi", "pkg/podapi/podapiv1", "pkg/fsops"},
+	"cmd/podagent/internal/proc":        {},
+	"cmd/internal/render":               {"pkg/fsops"},
+	"cmd/orchestrator":                  {"cmd/internal/render", "pkg/launcher", "pkg/podapi", "pkg/fsops"},
+	"pkg/launcher":                      {"pkg/launcher/internal/portforward", "pkg/podapi", "pkg/fsops"},
+	"pkg/launcher/internal/portforward": {},
+	"pkg/launcher/launchertest":         {"pkg/launcher", "pkg/podapi"},
+	"pkg/podapi":                        {"pkg/podapi/podapiv1", "pkg/fsops"},
+	"pkg/podapi/podapiv1":               {},
+	"pkg/fsops":                         {"pkg/fsops/internal/ignore"},
+	"pkg/fsops/internal/ignore":         {},
 }
 
 // neverReach are prefixes that a program's or package's dependencies must not

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/podagent/podagent/cmd/podagent/internal/agent"
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -32,6 +34,11 @@ func serve(ctx context.Context, args []string, stdout io.Writer) error {
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
+	}
+	// What processes of the same user could read and write of the agent's
+	// memory, the authorized keys among it, would let them call it.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("cannot hide the agent's memory: %w", err)
 	}
 	return agent.Serve(ctx, config)
 }

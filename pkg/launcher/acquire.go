@@ -22,24 +22,52 @@ func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox
 	if err != nil {
 		return nil, c.timedOut(ready, nameOf(spec.ID), timeout, err)
 	}
-	t := c.target(pod)
-	sandbox, err := t.attach(ready, &spec, created)
-	if err == nil {
-		// The workspace has a time of its own, which is the source's.
-		err = c.settle(ctx, sandbox, &spec)
-	}
+	sandbox, err := c.enter(ready, pod, &spec, created)
 	if err != nil {
 		err = c.timedOut(ready, pod.Name, timeout, err)
+	} else if spec.Git != nil { // which has a timeout of its own
+		if err = spec.Git.checkout(ctx, sandbox, agentProgram, c.log); err != nil {
+			err = errors.Join(err, sandbox.Close())
+		}
+	}
+	if err != nil {
 		if created {
-			err = errors.Join(err, t.abandon(ctx))
+			err = errors.Join(err, c.abandon(ctx, pod))
 		}
 		return nil, err
 	}
-	if !created {
-		sandbox.Drift = driftOf(pod, &spec)
-	}
 	if created && deletes {
 		sandbox.atClose(func(ctx context.Context) error { return c.remove(ctx, pod) })
+	}
+	return sandbox, nil
+}
+
+// enter connects to the agent of a pod that was acquired, as its owner if that
+// is to be exclusive: whoever is not must change nothing in it.
+func (c *cluster) enter(ctx context.Context, pod *corev1.Pod, spec *Spec, created bool) (*Sandbox, error) {
+	t := c.target(pod)
+	var lease *lease
+	var err error
+	if spec.Pod.Exclusive {
+		if lease, err = t.claim(ctx); err != nil {
+			return nil, err
+		}
+	}
+	sandbox, err := t.attach(ctx, spec, created)
+	if err != nil {
+		if lease != nil {
+			err = errors.Join(err, lease.abort(ctx))
+		}
+		return nil, err
+	}
+	if lease != nil {
+		sandbox.keep(lease)
+	}
+	if interval := cmp.Or(spec.Pod.Heartbeat, DefaultHeartbeat); interval != HeartbeatOff {
+		sandbox.keepBeating(interval)
+	}
+	if !created {
+		sandbox.Drift = driftOf(pod, spec)
 	}
 	return sandbox, nil
 }
@@ -56,6 +84,10 @@ func (c *cluster) timedOut(ctx context.Context, name string, timeout time.Durati
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	if pod, err := c.get(ctx, name); err == nil {
+		if pod.DeletionTimestamp != nil {
+			e.Class = ErrGone
+			e.Message += " it is still being deleted"
+		}
 		e.Message += ": " + condition(pod)
 		e.Events = c.warnings(ctx, pod)
 	}
@@ -90,6 +122,10 @@ func (c *cluster) acquire(ctx context.Context, spec *Spec) (*corev1.Pod, bool, e
 func (c *cluster) create(ctx context.Context, spec *Spec) (*corev1.Pod, error) {
 	pod := manifest(spec, c.namespace, c.identity.AuthorizedKey(), time.Now())
 	made, err := c.api.CoreV1().Pods(c.namespace).Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil && !errors.As(err, new(*apierrors.StatusError)) {
+		// The answer was lost, but perhaps not the request.
+		return nil, errors.Join(err, c.abandon(ctx, pod))
+	}
 	if err != nil {
 		return nil, c.createError(pod.Name, err)
 	}
@@ -121,7 +157,7 @@ func (c *cluster) adopt(ctx context.Context, pod *corev1.Pod, spec *Spec) (bool,
 		}
 		c.log.Warn("pod was made otherwise", "sandbox", spec.ID, "pod", pod.Name, "drift", drift)
 	}
-	_, err := c.beat(ctx, pod)
+	err := c.mark(ctx, pod)
 	if errors.Is(err, ErrGone) {
 		return false, nil
 	}
@@ -164,23 +200,24 @@ func (c *cluster) stale(ctx context.Context, pod *corev1.Pod) error {
 }
 
 // abandon removes a pod that this launch created, unless somebody has adopted
-// it: an adoption is a heartbeat, and whoever comes later finds it gone.
-func (t *target) abandon(ctx context.Context) error {
+// it: whoever comes later finds it gone.
+func (c *cluster) abandon(ctx context.Context, created *corev1.Pod) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	for {
-		pod, err := t.get(ctx, t.pod.Name)
-		if apierrors.IsNotFound(err) || err == nil && pod.UID != t.pod.UID {
+		pod, err := c.get(ctx, created.Name)
+		// Its time of creation, to the nanosecond, is that of this launch.
+		if apierrors.IsNotFound(err) || err == nil && pod.Annotations[AnnotationCreated] != created.Annotations[AnnotationCreated] {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if pod.Annotations[AnnotationHeartbeat] != t.beaten {
+		if _, adopted := pod.Annotations[AnnotationAdopted]; adopted {
 			return nil
 		}
-		err = t.delete(ctx, pod, pod.ResourceVersion)
-		if !apierrors.IsConflict(err) { // else its status has changed meanwhile
+		err = c.delete(ctx, pod, pod.ResourceVersion)
+		if !apierrors.IsConflict(err) { // else it has changed meanwhile
 			return err
 		}
 	}

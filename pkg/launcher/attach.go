@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -18,8 +19,7 @@ func (t *target) attach(ctx context.Context, spec *Spec, created bool) (*Sandbox
 	if created {
 		env = nil
 	}
-	opts := t.options(env)
-	client, err := podapi.Dial(opts)
+	client, err := podapi.Dial(t.options(env))
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func (t *target) attach(ctx context.Context, spec *Spec, created bool) (*Sandbox
 		client.Close()
 		return nil, err
 	}
-	return &Sandbox{Client: client, ID: t.pod.Annotations[AnnotationID], Workdir: info.Workdir, Created: created, dial: opts, target: t}, nil
+	return &Sandbox{Client: client, ID: t.pod.Annotations[AnnotationID], Workdir: info.Workdir, Created: created, target: t}, nil
 }
 
 // awaitAgent returns the agent's first answer, or why there can be none.
@@ -53,6 +53,7 @@ func (t *target) awaitAgent(ctx context.Context, client *podapi.Client) (podapi.
 		case !errors.Is(err, podapi.ErrUnavailable):
 			return info, err
 		}
+		pause(ctx, firstRetry) // gRPC makes the next attempt when it sees fit
 	}
 }
 
@@ -62,9 +63,11 @@ func (t *target) observe(ctx context.Context) error {
 	var s symptoms
 	for pod := t.pod; ; {
 		err := t.follow(ctx, pod, &s)
-		if err == nil {
+		if ctx.Err() == nil && !errors.As(err, new(*PodError)) {
 			// The watch has ended, as watches do; what it missed is read.
-			pod, err = t.look(ctx, pod, &s)
+			var lookErr error
+			pod, lookErr = t.look(ctx, pod, &s)
+			err = cmp.Or(lookErr, err)
 		}
 		switch {
 		case ctx.Err() != nil:

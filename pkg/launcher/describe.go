@@ -94,9 +94,7 @@ func (c *cluster) describe(ctx context.Context, pod *corev1.Pod) Description {
 	if d.Events, eventsErr = c.eventsOf(ctx, pod); eventsErr != nil {
 		d.Problems = append(d.Problems, fmt.Errorf("cannot list the events: %w", eventsErr))
 	}
-	if d.AgentErr = c.callable(pod); d.AgentErr == nil {
-		d.AgentErr = c.describeAgent(ctx, pod, &d)
-	}
+	d.AgentErr = c.describeAgent(ctx, pod, &d)
 	return d
 }
 
@@ -136,48 +134,28 @@ func progress(pod *corev1.Pod) string {
 	return text
 }
 
-// callable returns why the pod's agent cannot be asked.
-func (c *cluster) callable(pod *corev1.Pod) error {
-	switch {
-	case pod.DeletionTimestamp != nil:
-		return c.podError(pod, ErrGone, "", "it is being deleted")
-	case ended(pod):
-		return c.podError(pod, ErrStale, pod.Status.Reason, condition(pod))
-	case !containerRuns(pod):
-		return c.podError(pod, errNotRunning, "", progress(pod))
-	}
-	return c.checkKey(pod)
-}
-
 var errNotRunning = errors.New("the container does not run")
 
-func containerRuns(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
-		return s.State.Running != nil
-	})
-}
-
-// describeAgent asks the agent, once and for a short time.
+// describeAgent asks the agent, if it can be.
 func (c *cluster) describeAgent(ctx context.Context, pod *corev1.Pod, d *Description) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	opts := c.target(pod).options(nil)
-	opts.Retry = nil
-	client, err := podapi.Dial(opts)
-	if err != nil {
+	if err := c.callable(pod); err != nil {
 		return err
 	}
-	defer client.Close()
-	info, err := client.Info(ctx)
-	if err == nil || errors.Is(err, podapi.ErrVersion) {
-		d.Agent = &info
-		d.State, d.Reason = Running, "" // it may answer before a probe has seen that
+	if !isRunning(pod) {
+		return c.podError(pod, errNotRunning, "", progress(pod))
 	}
-	if err != nil {
+	return c.target(pod).ask(ctx, func(ctx context.Context, client *podapi.Client) error {
+		info, err := client.Info(ctx)
+		if err == nil || errors.Is(err, podapi.ErrVersion) {
+			d.Agent = &info
+			d.State, d.Reason = Running, "" // it may answer before a probe has seen that
+		}
+		if err != nil {
+			return err
+		}
+		d.Processes, err = client.Processes(ctx)
 		return err
-	}
-	d.Processes, err = client.Processes(ctx)
-	return err
+	})
 }
 
 // ownerOf returns who has the pod's sandbox exclusively.
@@ -186,7 +164,7 @@ func (c *cluster) ownerOf(ctx context.Context, pod *corev1.Pod) (string, error) 
 	if apierrors.IsNotFound(err) {
 		return "", nil
 	}
-	if err != nil || !c.isHeld(lease, c.target(pod)) {
+	if err != nil || !c.target(pod).isHeld(lease) {
 		return "", err
 	}
 	return *lease.Spec.HolderIdentity, nil

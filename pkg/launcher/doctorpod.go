@@ -46,7 +46,7 @@ func (p *clusterPatient) farthest(ctx context.Context) string {
 	switch {
 	case err == nil && now.Spec.NodeName == "":
 		return checkNode
-	case err == nil && !containerRuns(now):
+	case err == nil && !isRunning(now):
 		return checkContainer
 	}
 	return checkPortForward

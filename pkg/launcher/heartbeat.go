@@ -22,53 +22,58 @@ func (k *Kubernetes) Heartbeat(ctx context.Context, id string) error {
 	}
 	pod, err := c.lookup(ctx, id)
 	if err == nil {
-		_, err = c.beat(ctx, pod)
+		err = c.beat(ctx, pod)
 	}
 	return wrap("keeping", id, err)
 }
 
-// heartbeatText is how a heartbeat is written: fine enough to tell one from
-// the next.
-func heartbeatText(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+// timeText is how times are written into annotations: fine enough to tell one
+// from the next.
+func timeText(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// beat says in the pod's annotation that it is needed, and returns the pod as it
-// is then. Another pod of its name is left alone: that is ErrGone, as is none.
-func (c *cluster) beat(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+// beat says in the pod's annotation that it is needed.
+func (c *cluster) beat(ctx context.Context, pod *corev1.Pod) error {
+	return c.annotate(ctx, pod, AnnotationHeartbeat)
+}
+
+// mark says that somebody uses the pod who did not create it, which its creator
+// and reapers respect from then on.
+func (c *cluster) mark(ctx context.Context, pod *corev1.Pod) error {
+	return c.annotate(ctx, pod, AnnotationHeartbeat, AnnotationAdopted)
+}
+
+// annotate writes the time into annotations of the pod. Another pod of its name
+// is left alone: that is ErrGone, as are none, and one that is being deleted.
+func (c *cluster) annotate(ctx context.Context, pod *corev1.Pod, names ...string) error {
+	values := map[string]string{}
+	for _, name := range names {
+		values[name] = timeText(time.Now())
+	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":         pod.UID, // a precondition
-		"annotations": map[string]string{AnnotationHeartbeat: heartbeatText(time.Now())},
+		"annotations": values,
 	}})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	now, err := c.api.CoreV1().Pods(c.namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || err == nil && now.DeletionTimestamp != nil {
-		e := c.podError(pod, ErrGone, "", "it is deleted or replaced")
+		e := c.podError(pod, ErrGone, "", "it was deleted or replaced")
 		e.Err = err
-		return nil, e
+		return e
 	}
-	return now, c.apiError(pod.Name, err)
+	return c.apiError(pod.Name, err)
 }
 
-// noteBeat remembers our own heartbeat, to be told from another's.
-func (t *target) noteBeat(pod *corev1.Pod) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.beaten = pod.Annotations[AnnotationHeartbeat]
-}
-
-// keepBeating says that the sandbox is needed, now and in every interval,
-// until it is closed or its pod is gone.
+// keepBeating says in every interval that the sandbox is needed, until it is
+// closed or its pod is gone. The first heartbeat is the launch itself.
 func (s *Sandbox) keepBeating(interval time.Duration) {
 	t := s.target
 	s.background(func(ctx context.Context) {
-		tick := time.NewTicker(interval)
-		defer tick.Stop()
 		for {
-			now, err := t.beat(ctx, t.pod)
+			pause(ctx, interval)
+			err := t.beat(ctx, t.pod)
 			switch {
-			case err == nil:
-				t.noteBeat(now)
 			case ctx.Err() != nil:
 				return
 			case errors.Is(err, ErrGone):
@@ -76,11 +81,6 @@ func (s *Sandbox) keepBeating(interval time.Duration) {
 				return
 			case err != nil: // the API server may come back
 				t.log.Warn("cannot refresh the heartbeat", "sandbox", s.ID, "pod", t.pod.Name, "error", err)
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
 			}
 		}
 	})

@@ -107,6 +107,9 @@ func IdentitySecret(ctx context.Context, client kubernetes.Interface, namespace,
 			secret, err = secrets.Get(ctx, name, metav1.GetOptions{})
 		}
 	}
+	if isRefusal(err) {
+		err = fmt.Errorf("%w: %w", ErrForbidden, err)
+	}
 	if err != nil {
 		return podapi.Identity{}, fmt.Errorf("cannot get the identity from Secret %s/%s: %w", namespace, name, err)
 	}

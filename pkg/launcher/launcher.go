@@ -70,7 +70,10 @@ type Spec struct {
 	Workdir string
 	// Env is the environment of commands, as NAME=VALUE, on top of the
 	// launcher's own. For a sandbox that there is, it replaces the one that it
-	// had, unless it is nil.
+	// had, unless it is nil. In a pod it is part of the pod's specification,
+	// where whoever may get the pod can read it; and what an adoption set
+	// lasts until the container restarts, unless who set it has the sandbox
+	// open.
 	Env []string
 	// OnClose says what becomes of the sandbox when it is closed by who
 	// created it.
@@ -149,9 +152,6 @@ type Sandbox struct {
 	// it was launched with, in a sentence each.
 	Drift []string
 
-	// dial is how Client reaches the agent, for those that stand in front of
-	// it.
-	dial podapi.DialOptions
 	// target is its pod, nil if it has none.
 	target *target
 	// onClose is what is left to do when the connection has ended.

@@ -2,67 +2,68 @@ package launcher
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typed "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// takeLease makes this orchestrator the exclusive owner of the sandbox, until
-// it is closed or the lease is lost, when every further call fails.
-func (c *cluster) takeLease(ctx context.Context, s *Sandbox) error {
-	lease, err := c.claim(ctx, s.target)
-	if err != nil {
-		return err
-	}
-	// What is done last at Close is added first.
-	s.atClose(func(ctx context.Context) error { return c.release(ctx, lease.Name) })
-	s.background(func(ctx context.Context) {
-		if err := c.renew(ctx, s.target, lease); err != nil {
-			s.target.kill(err)
-		}
-	})
-	return nil
+// lease is this orchestrator's claim to be the only exclusive owner of a pod.
+type lease struct {
+	*target
+	holder  string // names this claim
+	object  *coordinationv1.Lease
+	renewed time.Time // when the latest renewal began
+}
+
+func (l *lease) api() typed.LeaseInterface {
+	return l.target.api.CoordinationV1().Leases(l.namespace)
 }
 
 // claim makes or takes the lease of the pod.
-func (c *cluster) claim(ctx context.Context, t *target) (*coordinationv1.Lease, error) {
-	leases := c.api.CoordinationV1().Leases(c.namespace)
+func (t *target) claim(ctx context.Context) (*lease, error) {
+	l := &lease{target: t, holder: t.owner + "/" + strings.ToLower(rand.Text()[:8])}
 	for {
-		lease, err := leases.Get(ctx, t.pod.Name, metav1.GetOptions{})
+		l.renewed = time.Now()
+		object, err := l.api().Get(ctx, t.pod.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			lease, err = leases.Create(ctx, c.newLease(t), metav1.CreateOptions{})
+			object, err = l.api().Create(ctx, l.new(), metav1.CreateOptions{})
 		case err != nil:
-		case c.isHeld(lease, t):
-			return nil, c.podError(t.pod, ErrOwned, "", holder(lease))
+		case l.isHeld(object):
+			return nil, t.podError(t.pod, ErrOwned, "", holderOf(object))
 		default:
-			lease.OwnerReferences, lease.Spec = c.newLease(t).OwnerReferences, c.newLease(t).Spec
-			lease, err = leases.Update(ctx, lease, metav1.UpdateOptions{}) // fails if another was first
+			ours := l.new()
+			object.OwnerReferences, object.Spec = ours.OwnerReferences, ours.Spec
+			object, err = l.api().Update(ctx, object, metav1.UpdateOptions{}) // fails if another was first
 		}
-		if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		if ctx.Err() == nil && (apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err)) {
 			continue
 		}
-		return lease, c.apiError(t.pod.Name, err)
+		l.object = object
+		return l, t.apiError(t.pod.Name, err)
 	}
 }
 
-// newLease returns the lease that this orchestrator holds from now on. The
-// cluster deletes it with the pod.
-func (c *cluster) newLease(t *target) *coordinationv1.Lease {
+// new returns the lease as this claim holds it from now on. The cluster deletes
+// it with the pod.
+func (l *lease) new() *coordinationv1.Lease {
 	now := metav1.NowMicro()
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:   t.pod.Name,
+			Name:   l.pod.Name,
 			Labels: map[string]string{LabelManagedBy: ManagedBy},
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: "v1", Kind: "Pod", Name: t.pod.Name, UID: t.pod.UID,
+				APIVersion: "v1", Kind: "Pod", Name: l.pod.Name, UID: l.pod.UID,
 			}},
 		},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity:       &c.owner,
+			HolderIdentity:       &l.holder,
 			LeaseDurationSeconds: new(int32(leaseDuration / time.Second)),
 			AcquireTime:          &now,
 			RenewTime:            &now,
@@ -70,14 +71,13 @@ func (c *cluster) newLease(t *target) *coordinationv1.Lease {
 	}
 }
 
-// isHeld reports whether another than this orchestrator holds the lease of
-// this very pod. Orchestrators' clocks must not be leaseDuration apart.
-func (c *cluster) isHeld(lease *coordinationv1.Lease, t *target) bool {
-	spec := lease.Spec
+// isHeld reports whether somebody holds the lease of this very pod.
+func (t *target) isHeld(object *coordinationv1.Lease) bool {
+	spec := object.Spec
 	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {
 		return false
 	}
-	for _, o := range lease.OwnerReferences {
+	for _, o := range object.OwnerReferences {
 		if o.UID != t.pod.UID {
 			return false // it is that of a pod that is gone
 		}
@@ -85,45 +85,94 @@ func (c *cluster) isHeld(lease *coordinationv1.Lease, t *target) bool {
 	return time.Since(spec.RenewTime.Time) < time.Duration(*spec.LeaseDurationSeconds)*time.Second
 }
 
-// holder says who holds a lease.
-func holder(lease *coordinationv1.Lease) string {
-	return fmt.Sprintf("it is held by %q, who renewed it at %s", *lease.Spec.HolderIdentity, lease.Spec.RenewTime.UTC().Format(time.RFC3339))
+// holderOf says who holds a lease.
+func holderOf(object *coordinationv1.Lease) string {
+	return fmt.Sprintf("it is held by %q, who renewed it at %s", *object.Spec.HolderIdentity, object.Spec.RenewTime.UTC().Format(time.RFC3339))
+}
+
+// isOurs reports whether this claim still holds the lease.
+func (l *lease) isOurs(object *coordinationv1.Lease) bool {
+	return object.Spec.HolderIdentity != nil && *object.Spec.HolderIdentity == l.holder
+}
+
+// keep renews the lease until the sandbox is closed, and releases it then. When
+// it is lost, every further call fails.
+func (s *Sandbox) keep(l *lease) {
+	// What is done last at Close is added first.
+	s.atClose(l.release)
+	s.background(func(ctx context.Context) {
+		if err := l.renew(ctx); err != nil {
+			l.kill(err)
+		}
+	})
 }
 
 // renew renews the lease until ctx ends. It returns why the lease is lost.
-func (c *cluster) renew(ctx context.Context, t *target, lease *coordinationv1.Lease) error {
-	renewed := time.Now()
-	for {
-		pause(ctx, leaseDuration/3)
-		if ctx.Err() != nil {
-			return nil
-		}
-		lease.Spec.RenewTime = new(metav1.NowMicro())
-		next, err := c.api.CoordinationV1().Leases(c.namespace).Update(ctx, lease, metav1.UpdateOptions{})
+func (l *lease) renew(ctx context.Context) error {
+	for wait := leasePeriod; ; {
+		pause(ctx, wait)
+		began := time.Now()
+		err := l.renewOnce(ctx)
 		switch {
+		case ctx.Err() != nil:
+			return nil
 		case err == nil:
-			lease, renewed = next, time.Now()
-		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-			e := c.podError(t.pod, ErrOwned, "", "the lease was taken away")
+			l.renewed, wait = began, leasePeriod
+		case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+			e := l.podError(l.pod, ErrOwned, "", "the lease was taken away")
 			e.Err = err
 			return e
-		case time.Since(renewed) > leaseDuration && ctx.Err() == nil:
-			return c.podError(t.pod, ErrOwned, "", fmt.Sprintf("the lease could not be renewed for %v: %v", leaseDuration, err))
+		case time.Since(l.renewed) > leaseDeadline:
+			return l.podError(l.pod, ErrOwned, "", fmt.Sprintf("the lease could not be renewed for %v: %v", leaseDeadline, err))
+		default:
+			wait = leaseRetry
 		}
 	}
 }
 
-// release lets go of the lease, if this orchestrator holds it.
-func (c *cluster) release(ctx context.Context, name string) error {
-	leases := c.api.CoordinationV1().Leases(c.namespace)
-	lease, err := leases.Get(ctx, name, metav1.GetOptions{})
-	if err == nil && lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity == c.owner {
-		err = leases.Delete(ctx, name, metav1.DeleteOptions{
-			Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion},
+// renewOnce tries once. A conflict is looked into: somebody may have changed
+// the object, and left the lease ours, or the answer to an earlier try was lost.
+func (l *lease) renewOnce(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, leaseTry)
+	defer cancel()
+	for {
+		l.object.Spec.RenewTime = new(metav1.NowMicro())
+		object, err := l.api().Update(ctx, l.object, metav1.UpdateOptions{})
+		if err == nil {
+			l.object = object
+			return nil
+		}
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		now, getErr := l.api().Get(ctx, l.object.Name, metav1.GetOptions{})
+		if getErr != nil {
+			return getErr
+		}
+		if !l.isOurs(now) {
+			return err
+		}
+		l.object = now
+	}
+}
+
+// release lets go of the lease, if this claim still holds it.
+func (l *lease) release(ctx context.Context) error {
+	object, err := l.api().Get(ctx, l.object.Name, metav1.GetOptions{})
+	if err == nil && l.isOurs(object) {
+		err = l.api().Delete(ctx, object.Name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion},
 		})
 	}
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
-	return c.apiError(name, err)
+	return l.apiError(l.pod.Name, err)
+}
+
+// abort releases the lease of a launch that failed.
+func (l *lease) abort(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	return l.release(ctx)
 }

@@ -60,6 +60,10 @@ const (
 	// server that restarts takes seconds.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = time.Second
+	// refusalPatience is how long a permission may be missing that was there
+	// before: an API server that has just started answers some seconds before
+	// it knows who may do what.
+	refusalPatience = 6 * time.Second
 	// apiRetry is the time between tries to watch while the API server is
 	// away.
 	apiRetry = 500 * time.Millisecond
@@ -73,20 +77,30 @@ const (
 	// maxAnnotations bounds the caller's annotations in bytes: Kubernetes
 	// takes 256 KiB in all.
 	maxAnnotations = 128 << 10
+	// maxPodEnv bounds the environment of commands in bytes: as base64, which
+	// takes a third more, it is one variable, of which Linux takes 128 KiB.
+	maxPodEnv = 90 << 10
 	// maxActiveDeadline is what Kubernetes takes, in seconds.
 	maxActiveDeadline = math.MaxInt32 * time.Second
 	// minHeartbeat keeps a slip of the unit from flooding the API server.
 	minHeartbeat = time.Second
-	// lazyTimeout bounds the wait for a launch that a call began. Launches have
-	// their own, shorter timeouts: this one is for those with long ones.
-	lazyTimeout = time.Hour
-	// leaseDuration is how long an exclusive owner that died keeps others out;
-	// it is renewed three times within.
+	// leaseDuration is how long an exclusive owner that died keeps others out.
+	// The lease is renewed every leasePeriod, each try takes leaseTry at most,
+	// and whoever could not for leaseDeadline is the owner no more: as long
+	// before others may be as clocks may differ.
 	leaseDuration = 30 * time.Second
-	// reapAtOnce bounds how many agents are asked at once, and askTimeout how
-	// long each may take.
+	leasePeriod   = 8 * time.Second
+	leaseTry      = 5 * time.Second
+	leaseDeadline = 20 * time.Second
+	// leaseRetry is the time between tries to renew it while the API server is
+	// away.
+	leaseRetry = 2 * time.Second
+	// reapAtOnce bounds how many agents are asked at once, askTimeout how long
+	// each may take, and askTries how often it is tried: one connection may be
+	// lost by accident.
 	reapAtOnce = 16
 	askTimeout = 5 * time.Second
+	askTries   = 3
 	// maxEvents is how many events of a pod are looked at, shownEvents how
 	// many of them an error has: the latest, for the first are older news.
 	maxEvents   = 100

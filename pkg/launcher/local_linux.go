@@ -189,8 +189,7 @@ func (l *Local) restartAgent(ctx context.Context, p place) error {
 
 // dial returns the sandbox at p, whose agent listens.
 func (p place) dial(ctx context.Context, configure bool) (*Sandbox, error) {
-	opts := podapi.DialOptions{Dialer: dialer(p.path(socketFile))}
-	client, err := podapi.Dial(opts)
+	client, err := podapi.Dial(podapi.DialOptions{Dialer: dialer(p.path(socketFile))})
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +206,7 @@ func (p place) dial(ctx context.Context, configure bool) (*Sandbox, error) {
 		}
 		return nil, err
 	}
-	return &Sandbox{Client: client, ID: p.ID, Workdir: info.Workdir, dial: opts}, nil
+	return &Sandbox{Client: client, ID: p.ID, Workdir: info.Workdir}, nil
 }
 
 // environment returns the environment that the spec names.

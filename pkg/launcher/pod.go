@@ -8,7 +8,8 @@ import (
 
 // Pod says what pod [Kubernetes] makes of a sandbox. Each field but OnStale,
 // OnDrift, Exclusive, Heartbeat and ReadyTimeout counts for a new pod only;
-// what of it differs from the pod that there is, is the sandbox's Drift.
+// what of it differs from the pod that there is, is the sandbox's Drift, but
+// for Annotations.
 type Pod struct {
 	// Image is the container image, which has podagent in its PATH. Empty
 	// means DefaultImage.
@@ -44,7 +45,8 @@ type Pod struct {
 	OnDrift OnDrift
 	// Exclusive makes sure, by a Lease of the pod's name, that no other
 	// exclusive owner has the sandbox open: that is [ErrOwned]. It is
-	// released by Close, and 30 s after its owner died.
+	// released by Close, and 30 s after its owner died. Orchestrators' clocks
+	// must not be 10 s apart.
 	Exclusive bool
 }
 
@@ -115,11 +117,15 @@ const (
 	LabelID = domain + "id"
 	// AnnotationID is the sandbox's id.
 	AnnotationID = domain + "id"
-	// AnnotationCreated is when the sandbox was launched, as RFC 3339 in UTC.
+	// AnnotationCreated is when the sandbox was launched, as RFC 3339 in UTC
+	// with nanoseconds.
 	AnnotationCreated = domain + "created-at"
 	// AnnotationHeartbeat is when an orchestrator last said that it needs the
 	// sandbox, as RFC 3339 in UTC with nanoseconds.
 	AnnotationHeartbeat = domain + "heartbeat-at"
+	// AnnotationAdopted is when an orchestrator last adopted the sandbox that
+	// another had launched, as RFC 3339 in UTC with nanoseconds.
+	AnnotationAdopted = domain + "adopted-at"
 	// AnnotationKey is the fingerprint of the identity that may call.
 	AnnotationKey = domain + "key"
 	// AnnotationSpec is what the pod was made from, as JSON: what drift is

@@ -22,7 +22,7 @@ func (s *Spec) validatePod() error {
 		return err
 	}
 	for _, check := range []func() *SpecError{
-		s.checkWorkdir, s.Pod.checkImage, s.Pod.checkMeta,
+		s.checkWorkdir, s.checkEnv, s.Pod.checkImage, s.Pod.checkMeta,
 		s.Pod.checkResources, s.Pod.checkChoices, s.Pod.checkTimes,
 	} {
 		if err := check(); err != nil {
@@ -43,6 +43,17 @@ func (s *Spec) checkWorkdir() *SpecError {
 		return &SpecError{"Workdir", fmt.Sprintf("%q has a colon, or is not UTF-8: nothing can be mounted there", s.Workdir)}
 	case s.Workdir == homeDir || strings.HasPrefix(homeDir, s.Workdir+"/"):
 		return &SpecError{"Workdir", fmt.Sprintf("%q would hide the home directory %s", s.Workdir, homeDir)}
+	}
+	return nil
+}
+
+// checkEnv checks that the variables fit into one, as which a pod has them.
+func (s *Spec) checkEnv() *SpecError {
+	size := 0
+	for _, v := range s.Env {
+		if size += len(v) + 1; size > maxPodEnv {
+			return &SpecError{"Env", fmt.Sprintf("has more than %d bytes in all, which a pod cannot take", maxPodEnv)}
+		}
 	}
 	return nil
 }

@@ -31,6 +31,56 @@ func (c *cluster) lookup(ctx context.Context, id string) (*corev1.Pod, error) {
 	return pod, c.checkOurs(pod, id)
 }
 
+// open connects to the pod of a sandbox that there is.
+func (c *cluster) open(ctx context.Context, id string) (*Sandbox, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, DefaultReadyTimeout, errNotReady)
+	defer cancel()
+	pod, err := c.find(ctx, id)
+	if err == nil {
+		err = c.mark(ctx, pod)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.target(pod).attach(ctx, &Spec{}, false)
+	if err != nil {
+		return nil, c.timedOut(ctx, pod.Name, DefaultReadyTimeout, err)
+	}
+	s.keepBeating(DefaultHeartbeat)
+	return s, nil
+}
+
+// find returns the pod of the sandbox, if it can be called.
+func (c *cluster) find(ctx context.Context, id string) (*corev1.Pod, error) {
+	pod, err := c.lookup(ctx, id)
+	if err == nil {
+		err = c.callable(pod)
+	}
+	if e, ok := errors.AsType[*PodError](err); ok && e.Class == ErrStale {
+		e.Events = c.warnings(ctx, pod)
+	}
+	return pod, err
+}
+
+// callable returns why the pod's agent cannot be called.
+func (c *cluster) callable(pod *corev1.Pod) error {
+	if err := c.over(pod); err != nil {
+		return err
+	}
+	return c.checkKey(pod)
+}
+
+// over returns why the pod is no sandbox any more.
+func (c *cluster) over(pod *corev1.Pod) error {
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return c.podError(pod, ErrGone, "", "it is being deleted")
+	case ended(pod):
+		return c.podError(pod, ErrStale, pod.Status.Reason, condition(pod))
+	}
+	return nil
+}
+
 func (c *cluster) terminate(ctx context.Context, id string) error {
 	pod, err := c.lookup(ctx, id)
 	if errors.Is(err, ErrNotFound) {

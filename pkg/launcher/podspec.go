@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,8 +52,8 @@ func podAnnotations(spec *Spec, key podapi.AuthorizedKey, now time.Time) map[str
 	annotations := map[string]string{}
 	maps.Copy(annotations, spec.Pod.Annotations)
 	annotations[AnnotationID] = spec.ID
-	annotations[AnnotationCreated] = now.UTC().Format(time.RFC3339)
-	annotations[AnnotationHeartbeat] = heartbeatText(now)
+	annotations[AnnotationCreated] = timeText(now)
+	annotations[AnnotationHeartbeat] = timeText(now)
 	annotations[AnnotationKey] = key.Fingerprint()
 	annotations[AnnotationSpec] = string(traitsOf(spec).json())
 	return annotations
@@ -97,15 +98,15 @@ var plain = []corev1.EnvVar{
 	{Name: "GIT_PAGER", Value: "cat"},
 }
 
-// agentEnv returns the agent's flags. They are variables, so that an image may
-// wrap the agent in a program of its own. The environment of commands is one of
-// them: the agent itself is not to run with it, its bytes need not be UTF-8,
-// and Kubernetes expands nothing in it.
+// agentEnv returns the agent's flags, as variables, which podagent health reads,
+// too. The environment of commands is one of them: the agent itself is not to
+// run with it, its bytes need not be UTF-8, and Kubernetes expands nothing in
+// it.
 func agentEnv(spec *Spec, key podapi.AuthorizedKey, workdir string) []corev1.EnvVar {
 	return []corev1.EnvVar{
 		{Name: "PODAGENT_LISTEN", Value: "tcp:127.0.0.1:" + strconv.Itoa(agentPort)},
 		{Name: "PODAGENT_HEALTH", Value: healthSocket},
-		{Name: "PODAGENT_WORKDIR", Value: workdir},
+		{Name: "PODAGENT_WORKDIR", Value: strings.ReplaceAll(workdir, "$", "$$")}, // which Kubernetes expands
 		{Name: "PODAGENT_AUTHORIZED_KEY", Value: key.String()},
 		{Name: "PODAGENT_PROCESS_ENV", Value: podapi.FormatEnv(spec.Env)},
 		{Name: "PODAGENT_POD_UID", ValueFrom: &corev1.EnvVarSource{

@@ -105,28 +105,23 @@ func (c *cluster) reap(ctx context.Context, pod *corev1.Pod, opts ReapOptions) (
 
 // isIdle reports whether the pod's agent has not worked for so long, or cannot
 // be reached. One that does not let us in may be at work for somebody else.
-func (c *cluster) isIdle(ctx context.Context, pod *corev1.Pod, atLeast time.Duration) (bool, error) {
+func (c *cluster) isIdle(ctx context.Context, pod *corev1.Pod, atLeast time.Duration) (idle bool, err error) {
 	if !isRunning(pod) {
 		return true, nil
 	}
 	if err := c.checkKey(pod); err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	opts := c.target(pod).options(nil)
-	opts.Retry = nil // once is enough
-	client, err := podapi.Dial(opts)
-	if err != nil {
-		return false, err
-	}
-	defer client.Close()
-	info, err := client.Info(ctx)
-	switch {
-	case err == nil, errors.Is(err, podapi.ErrVersion): // whose idle time is known all the same
-		return info.Idle >= atLeast, nil
-	case errors.Is(err, podapi.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+	err = c.target(pod).ask(ctx, func(ctx context.Context, client *podapi.Client) error {
+		info, err := client.Info(ctx)
+		if errors.Is(err, podapi.ErrVersion) { // whose idle time is known all the same
+			err = nil
+		}
+		idle = err == nil && info.Idle >= atLeast
+		return err
+	})
+	if errors.Is(err, podapi.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return true, nil
 	}
-	return false, err
+	return idle, err
 }

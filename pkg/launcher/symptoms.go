@@ -3,6 +3,7 @@ package launcher
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,7 +67,7 @@ func (s *symptoms) read(pod *corev1.Pod) (reason, message string, class error) {
 	if message, stuck := s.readScheduling(pod); stuck {
 		return corev1.PodReasonUnschedulable, message, ErrUnschedulable
 	}
-	for _, status := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
+	for _, status := range needed(pod) {
 		if w := status.State.Waiting; w != nil {
 			if class := s.readWaiting(w.Reason); class != nil && !isRecovering(status) {
 				return w.Reason, last(status, w.Message), class
@@ -76,6 +77,18 @@ func (s *symptoms) read(pod *corev1.Pod) (reason, message string, class error) {
 		}
 	}
 	return "", "", nil
+}
+
+// needed returns the containers without which the agent does not run: sidecars
+// that somebody injected are none of them.
+func needed(pod *corev1.Pod) []corev1.ContainerStatus {
+	statuses := slices.Clone(pod.Status.InitContainerStatuses)
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.Name == containerName {
+			statuses = append(statuses, s)
+		}
+	}
+	return statuses
 }
 
 // readScheduling reports whether no node could hold the pod for as long as an

@@ -11,7 +11,7 @@ import (
 // waiting returns a pod whose container waits for this reason, after a run of
 // so long.
 func waiting(reason string, ran time.Duration) *corev1.Pod {
-	status := corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}
+	status := corev1.ContainerStatus{Name: containerName, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}
 	if ran > 0 {
 		end := metav1.Now()
 		status.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
@@ -28,7 +28,7 @@ func unschedulable() *corev1.Pod {
 }
 
 func TestSymptomsTellSlowFromBroken(t *testing.T) {
-	running := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}}
+	running := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: containerName, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}}
 	for _, tt := range []struct {
 		name   string
 		states []*corev1.Pod

@@ -24,17 +24,13 @@ type target struct {
 	conn    net.Conn      // the latest
 	state   *corev1.Pod   // the latest that a watch has seen; nil if there is no watch
 	changed chan struct{} // closed when state changes
+	tried   chan struct{} // what changed was when the latest try to connect began
+	tries   int           // how many failed since then
 	refused time.Time     // since when a permission is missing that was there
-	beaten  string        // our last heartbeat
 }
 
-// refusalPatience is how long a permission may be missing that was there
-// before: an API server that has just started answers some seconds before it
-// knows who may do what.
-const refusalPatience = 6 * time.Second
-
 func (c *cluster) target(pod *corev1.Pod) *target {
-	return &target{cluster: c, pod: pod, changed: make(chan struct{}), beaten: pod.Annotations[AnnotationHeartbeat]}
+	return &target{cluster: c, pod: pod, changed: make(chan struct{})}
 }
 
 // options returns how the pod's agent is reached. An environment that is not
@@ -47,9 +43,12 @@ func (t *target) options(env []string) podapi.DialOptions {
 	return opts
 }
 
-// dial opens a port-forward, as soon as the pod has a node.
+// dial opens a port-forward, as soon as the pod can have one.
 func (t *target) dial(ctx context.Context) (net.Conn, error) {
-	if err := t.awaitNode(ctx); err != nil {
+	if err := t.awaitNetwork(ctx); err != nil {
+		return nil, err
+	}
+	if err := t.isDead(); err != nil {
 		return nil, err
 	}
 	conn, err := t.forward.Dial(ctx, t.namespace, t.pod.Name, agentPort)
@@ -66,12 +65,12 @@ func (t *target) dial(ctx context.Context) (net.Conn, error) {
 	return conn, nil
 }
 
-// awaitNode waits until the scheduler has found a node: before that the API
-// server refuses.
-func (t *target) awaitNode(ctx context.Context) error {
+// awaitNetwork waits until the node has made the pod's network: before that it
+// refuses, and each try takes the time of processors that the start needs.
+func (t *target) awaitNetwork(ctx context.Context) error {
 	for {
-		state, changed := t.watched()
-		if state == nil || state.Spec.NodeName != "" {
+		state, changed := t.begin()
+		if state == nil || hasNetwork(state) {
 			return nil
 		}
 		select {
@@ -82,14 +81,25 @@ func (t *target) awaitNode(ctx context.Context) error {
 	}
 }
 
+// hasNetwork reports whether a port-forward may find the pod's network. Nodes
+// before Kubernetes 1.29 do not say when it is there.
+func hasNetwork(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReadyToStartContainers {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return pod.Status.StartTime != nil
+}
+
 // retry waits before another try to connect. It ends the tries when the pod
 // is not what it was.
 func (t *target) retry(ctx context.Context, try int, err error) error {
 	if err := t.verdict(ctx, err); err != nil {
 		return err
 	}
-	_, changed := t.watched()
-	wait := time.NewTimer(retryDelay(try))
+	tries, changed := t.failed(try)
+	wait := time.NewTimer(retryDelay(tries))
 	defer wait.Stop()
 	select {
 	case <-ctx.Done():
@@ -125,15 +135,27 @@ func (t *target) verdict(ctx context.Context, err error) error {
 	now, err := t.get(ctx, t.pod.Name)
 	switch {
 	case apierrors.IsNotFound(err):
-		return t.podError(t.pod, ErrGone, "", "it was deleted")
+		err = t.podError(t.pod, ErrGone, "", "it was deleted")
 	case isRefusal(err):
 		return t.refusal(err)
 	case errors.As(err, new(*PodError)): // not even the namespace is there
 		return err
 	case err != nil: // the API server is away, and may come back
 		return nil
+	default:
+		err = t.lost(now)
 	}
-	return t.lost(now)
+	if err != nil {
+		t.kill(err) // a pod that is gone does not come back
+	}
+	return err
+}
+
+// isDead returns why there will be no connection any more.
+func (t *target) isDead() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.dead
 }
 
 // isRefusal reports whether the API server says that the caller may not.
@@ -157,15 +179,10 @@ func (t *target) refusal(err error) error {
 
 // lost returns why the pod, as it is now, is the sandbox's no more.
 func (t *target) lost(now *corev1.Pod) error {
-	switch {
-	case now.UID != t.pod.UID:
+	if now.UID != t.pod.UID {
 		return t.podError(t.pod, ErrGone, "", "another pod has its name")
-	case now.DeletionTimestamp != nil:
-		return t.podError(now, ErrGone, "", "it is being deleted")
-	case ended(now):
-		return t.podError(now, ErrStale, now.Status.Reason, condition(now))
 	}
-	return nil
+	return t.over(now)
 }
 
 // kill ends the connection, and makes err the answer to every further call.
@@ -180,12 +197,25 @@ func (t *target) kill(err error) {
 	}
 }
 
-// watched returns the latest state that the watch has seen, nil if there is no
-// watch, and what is closed when there is another.
-func (t *target) watched() (*corev1.Pod, <-chan struct{}) {
+// begin begins a try to connect. It returns the latest state that the watch has
+// seen, nil if there is no watch, and what is closed when there is another.
+func (t *target) begin() (*corev1.Pod, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.tried != t.changed {
+		t.tried, t.tries = t.changed, 0
+	}
 	return t.state, t.changed
+}
+
+// failed returns how many tries have failed in the state in which the latest
+// began, at most try, and what is closed when there is another state: it may
+// have come while the try was made.
+func (t *target) failed(try int) (int, <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.tries = min(t.tries+1, try)
+	return t.tries, t.tried
 }
 
 // saw notes a state that the watch has seen; nil ends the watch.

@@ -1,7 +1,6 @@
 package podapi
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +23,7 @@ import (
 // Client calls one agent. Its methods may be called concurrently; calls share
 // one connection, which is made again by itself when it breaks.
 type Client struct {
-	conn      *grpc.ClientConn
+	conn      connection
 	agent     pb.AgentClient
 	files     pb.FilesClient
 	processes pb.ProcessesClient
@@ -37,7 +36,7 @@ type DialOptions struct {
 	// Retry, if not nil, is asked when a connection could not be made, TLS
 	// included, and err says why. It waits for as long as is right and returns
 	// nil for another try, or returns the error that the waiting calls get as
-	// it is. Its ctx ends with the attempt's Timeout. Without it
+	// it is. Its ctx ends when the attempt has taken DialTimeout. Without it
 	// there is one try, and the calls fail with [ErrUnavailable].
 	Retry func(ctx context.Context, try int, err error) error
 	// Identity, if not nil, authenticates the caller by TLS. Without one the
@@ -45,9 +44,6 @@ type DialOptions struct {
 	Identity *Identity
 	// PodUID is the pod that the agent must belong to; empty accepts any.
 	PodUID string
-	// Timeout bounds one attempt to connect, its retries included. 0 means
-	// DialTimeout.
-	Timeout time.Duration
 	// Config, if not nil, is set on the agent before the first call, and again
 	// when it has restarted since. It needs an Identity, by whose connections
 	// one start of an agent is told from the next.
@@ -71,7 +67,8 @@ func Dial(opts DialOptions) (*Client, error) {
 		grpc.WithContextDialer(t.dial),
 		grpc.WithUnaryInterceptor(t.unary),
 		grpc.WithStreamInterceptor(t.stream),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: redial, MinConnectTimeout: cmp.Or(opts.Timeout, DialTimeout)}),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: redial, MinConnectTimeout: DialTimeout}),
+		grpc.WithWriteBufferSize(WriteBuffer),
 		grpc.WithInitialWindowSize(ClientWindow),
 		grpc.WithInitialConnWindowSize(ClientWindow),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: KeepaliveTime, Timeout: KeepaliveTimeout}),
@@ -80,13 +77,53 @@ func Dial(opts DialOptions) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newClient(conn), nil
+}
+
+func newClient(conn connection) *Client {
 	return &Client{
 		conn:      conn,
 		agent:     pb.NewAgentClient(conn),
 		files:     pb.NewFilesClient(conn),
 		processes: pb.NewProcessesClient(conn),
-	}, nil
+	}
 }
+
+// connection is what calls are made over.
+type connection interface {
+	grpc.ClientConnInterface
+	Close() error
+}
+
+// Deferred returns a client of an agent that need not be there yet: each call
+// asks open for the client that makes it, and fails with open's error. Close is
+// handed to shut.
+func Deferred(open func(context.Context) (*Client, error), shut func() error) *Client {
+	return newClient(&deferred{open, shut})
+}
+
+type deferred struct {
+	open func(context.Context) (*Client, error)
+	shut func() error
+}
+
+func (d *deferred) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	c, err := d.open(ctx)
+	if err != nil {
+		return err
+	}
+	return c.conn.Invoke(ctx, method, args, reply, opts...)
+}
+
+func (d *deferred) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	c, err := d.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.conn.NewStream(ctx, desc, method, opts...)
+}
+
+func (d *deferred) Close() error { return d.shut() }
 
 // Close ends the connection and the calls under way. Processes run on.
 func (c *Client) Close() error { return c.conn.Close() }

@@ -127,6 +127,9 @@ func AgentTLS(podUID string, keys []AuthorizedKey) (*tls.Config, error) {
 		MinVersion:   tls.VersionTLS13,
 		Certificates: []tls.Certificate{cert},
 		ClientAuth:   tls.RequireAnyClientCert,
+		// A session that is resumed shows no key. Whoever could read the keys of
+		// tickets would make one.
+		SessionTicketsDisabled: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
 			key, ok := state.PeerCertificates[0].PublicKey.(ed25519.PublicKey)
 			for _, k := range keys {

@@ -17,6 +17,11 @@ const (
 	// connection, and of the agent's connections: what is needed to fill a
 	// link of 20 ms round trip.
 	ClientWindow = 16 << 20
+	// WriteBuffer is how many bytes of HTTP/2 the client writes at once: as
+	// many as, in two records of TLS with 22 bytes around each, fill a frame of
+	// a port-forward, which with its header fills two records of the API
+	// server's TLS.
+	WriteBuffer = 32<<10 - 60
 	// AgentWindow is the agent's HTTP/2 window per stream. It is what a
 	// slow disk may make the agent hold in memory, for each upload.
 	AgentWindow = 512 << 10

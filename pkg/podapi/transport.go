@@ -38,16 +38,6 @@ func newTransport(opts DialOptions) (*transport, error) {
 	return t, err
 }
 
-// Connect opens one connection to the agent, by TLS if there is an identity,
-// as a client of [Dial] does. It tries once.
-func (o DialOptions) Connect(ctx context.Context) (net.Conn, error) {
-	t, err := newTransport(o)
-	if err != nil {
-		return nil, err
-	}
-	return t.connect(ctx)
-}
-
 // dial opens the connection that gRPC wants.
 func (t *transport) dial(ctx context.Context, _ string) (net.Conn, error) {
 	for try := 1; ; try++ {
@@ -74,8 +64,13 @@ func (t *transport) dial(ctx context.Context, _ string) (net.Conn, error) {
 
 // isFinal reports whether trying again cannot mend err.
 func isFinal(err error) bool {
-	return errors.Is(err, ErrUnauthenticated) || errors.Is(err, ErrWrongPod)
+	return errors.Is(err, ErrUnauthenticated) || errors.Is(err, ErrWrongPod) || errors.As(err, new(*configError))
 }
+
+// A configError says that the agent does not take its configuration.
+type configError struct{ error }
+
+func (e *configError) Unwrap() error { return e.error }
 
 // connect opens a connection to an agent that has its configuration.
 func (t *transport) connect(ctx context.Context) (net.Conn, error) {
@@ -117,14 +112,18 @@ func (t *transport) configure(ctx context.Context, conn net.Conn) error {
 		return err
 	}
 	defer client.Close()
-	return client.Configure(ctx, *t.Config)
+	err = client.Configure(ctx, *t.Config)
+	if err == nil || errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+		return err
+	}
+	return &configError{fmt.Errorf("configuring the agent: %w", err)}
 }
 
 // secure makes conn a TLS connection. In TLS 1.3 the client's handshake ends
 // before the agent has looked at its key; so it waits for the agent's first
 // byte, which HTTP/2 has it send unasked, or for its refusal.
 func (t *transport) secure(ctx context.Context, conn net.Conn) (*begunConn, error) {
-	secured := tls.Client(conn, t.tls)
+	secured := newRecordConn(conn, t.tls)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		conn.Close()
 		return nil, err

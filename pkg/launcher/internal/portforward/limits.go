@@ -23,11 +23,14 @@ const (
 	// stream, or the reverse. Nodes send both at once.
 	verdictWait = time.Second
 
-	// maxFrame bounds the payload of a data frame, so that with its header it
-	// fills two records of TLS, and the write buffer of the WebSocket library
-	// but for 1 KiB. The node hands on only complete frames: larger ones delay
-	// the bytes, smaller ones cost more of them.
-	maxFrame = 32<<10 - headerSize
+	// maxFrame bounds the payload of a data frame, so that with its header and
+	// a message's it fills two records of TLS, with nothing left for a third.
+	// The node hands on only complete frames: larger ones delay the bytes,
+	// smaller ones cost more of them.
+	maxFrame = 32<<10 - headerSize - messageHeader
+	// messageHeader is the length of the header of a WebSocket message of up to
+	// 64 KiB from a client: two bytes, two of the length, and four of the mask.
+	messageHeader = 8
 	// readBuffer holds two records of TLS, so that the small headers of frames
 	// need no read of their own.
 	readBuffer = 32 << 10

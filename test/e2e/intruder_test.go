@@ -1,0 +1,293 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// How a way to the agent ends for who lacks the key. Nobody listens where it is
+// unheard.
+const (
+	noCertificate  = `tls: certificate required`
+	badCertificate = `tls: bad certificate`
+	badSignature   = `tls: error decrypting message`
+	oldVersion     = `protocol version not supported`
+	unheard        = `connection refused`
+	unimplemented  = `^unimplemented$`
+	harmless       = `^nothing$|^unreadable`
+)
+
+// insideWants says, as a pattern for each way that testdata/intruder tries in
+// the agent's pod, what is to come of it.
+var insideWants = map[string]string{
+	"plaintext": `EOF|reset by peer|broken pipe`,
+	"TLS 1.0":   oldVersion,
+	"TLS 1.1":   oldVersion,
+	"TLS 1.2":   oldVersion,
+
+	"TLS without a certificate":                          noCertificate,
+	"TLS without a certificate, no ALPN":                 noCertificate,
+	"TLS with a key of its own":                          badCertificate,
+	"TLS with a key of its own, no ALPN":                 badCertificate,
+	"TLS with the caller's key, not its secret":          badSignature,
+	"TLS with the caller's key, not its secret, no ALPN": badSignature,
+	"TLS with the agent's certificate":                   badCertificate,
+	"TLS with the agent's certificate, no ALPN":          badCertificate,
+	// Where memory cannot be read, there is no such key to try.
+	"TLS with the agent's own key":          badCertificate + `|` + noCertificate,
+	"TLS with the agent's own key, no ALPN": badCertificate + `|` + noCertificate,
+
+	"the pod's address": unheard,
+
+	"health socket: health":    `^answered$`,
+	"health socket: info":      unimplemented,
+	"health socket: configure": unimplemented,
+	"health socket: stat":      unimplemented,
+	"health socket: write":     unimplemented,
+	"health socket: processes": unimplemented,
+	"health socket: exec":      unimplemented,
+
+	// That the agent's own key is found shows that the search works.
+	"memory":                       `^unreadable|^has the agent's key: true, the caller's: false$`,
+	"memory, overwritten":          `^unwritable`,
+	"/proc/1/environ":              harmless,
+	"/proc/1/cmdline":              harmless,
+	"/proc/1/exe":                  harmless,
+	"/proc/1/fd":                   harmless,
+	"/var/run/secrets":             harmless,
+	"/proc/1/root/var/run/secrets": harmless,
+
+	"listening": `address already in use`,
+	"KILL":      `^done$`, // which the kernel keeps from process 1
+	"STOP":      `^done$`,
+	"ptrace":    `^done$|not permitted`,
+	"cluster":   `^40[13] `,
+}
+
+// outsideWants is the same for another pod.
+var outsideWants = map[string]string{
+	"plaintext":    unheard,
+	"TLS":          unheard,
+	"another port": `^connected$`, // so that the network is not what kept out the others
+	"cluster":      `^40[13] `,
+}
+
+// invitedWants is what comes of calls with the identity.
+var invitedWants = map[string]string{
+	"identity":              `^answered: info, resumed: false$`,
+	"identity, again":       `^answered: info, resumed: false$`,
+	"search for its secret": `^found a secret$`,
+}
+
+func TestNoCallFromInsideThePodIsAnswered(t *testing.T) {
+	program := buildIntruder(t)
+	for _, profile := range []launcher.Profile{launcher.Restricted, launcher.Baseline} {
+		t.Run(string(profile), func(t *testing.T) {
+			c := launchertest.NewCluster(t, profile)
+			spec := c.Spec(t.Name())
+			spec.Pod.Profile = profile
+			l := c.Launcher()
+			s := launch(t, l, spec)
+			boot := bootOf(t, s)
+			i := intruder{s, program, append(urls(t, c), "INTRUDER_KEY="+c.Identity.AuthorizedKey().String())}
+			i.push(t)
+			check(t, i.reports(t, nil, "inside"), insideWants)
+			squatted(t, i, l)
+			if got := names(t, s, "."); !slices.Equal(got, []string{"intruder"}) {
+				t.Errorf("the workspace has %q", got)
+			}
+			checkInvited(t, i, c.Identity)
+			if got := bootOf(t, s); got != boot {
+				t.Error("the agent was restarted")
+			}
+		})
+	}
+}
+
+func TestNoCallFromAnotherPodIsAnswered(t *testing.T) {
+	program := buildIntruder(t)
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	l := c.Launcher()
+	victim := intruder{launch(t, l, c.Spec("victim")), program, nil}
+	victim.push(t)
+	const port = "7464"
+	victim.background(t, "listen", port)
+	other := intruder{launch(t, l, c.Spec("other")), program, append(urls(t, c), "INTRUDER_PORT="+port)}
+	other.push(t)
+	pod := podOf(t, c, "victim")
+	check(t, other.reports(t, nil, "outside", pod.Status.PodIP), outsideWants)
+}
+
+// bootOf returns the id that an agent has until it ends.
+func bootOf(t *testing.T, s *launcher.Sandbox) string {
+	t.Helper()
+	info, err := s.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.BootID
+}
+
+// checkInvited checks that who has the identity is answered: what the others
+// lacked is nothing else.
+func checkInvited(t *testing.T, i intruder, identity podapi.Identity) {
+	t.Helper()
+	secret, err := identity.MarshalPEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, i.reports(t, secret, "invited"), invitedWants)
+}
+
+// squatted checks that the launcher reaches the agent, also when another
+// process has its port on the loopback of IPv6.
+func squatted(t *testing.T, i intruder, l launcher.Launcher) {
+	t.Helper()
+	t.Log("[::1]:", i.background(t, "squat"))
+	again, err := l.Open(t.Context(), i.s.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if bootOf(t, again) != bootOf(t, i.s) {
+		t.Error("somebody else answered")
+	}
+}
+
+// report is what came of one of the intruder's ways.
+type report struct{ Way, Got string }
+
+// check checks what came of each way.
+func check(t *testing.T, reports []report, wants map[string]string) {
+	t.Helper()
+	tried := map[string]bool{}
+	for _, r := range reports {
+		tried[r.Way] = true
+		want, ok := wants[r.Way]
+		if !ok || !regexp.MustCompile(want).MatchString(r.Got) {
+			t.Errorf("%s: %s (want %s)", r.Way, r.Got, want)
+		}
+		t.Logf("%s: %s", r.Way, r.Got)
+	}
+	for _, way := range slices.Sorted(maps.Keys(wants)) {
+		if !tried[way] {
+			t.Errorf("%s was not tried", way)
+		}
+	}
+}
+
+// urls returns, for the intruder, what it is to ask of the cluster.
+func urls(t *testing.T, c *launchertest.Cluster) []string {
+	t.Helper()
+	nodes, err := c.API(t).CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := "/api/v1/namespaces/" + c.Namespace + "/pods"
+	list := []string{c.Admin.Host + pods, c.Admin.Host + pods + "/any/portforward?ports=7463"}
+	for _, n := range nodes.Items {
+		for _, a := range n.Status.Addresses {
+			if a.Type == corev1.NodeInternalIP {
+				kubelet := fmt.Sprintf("https://%s:%d", a.Address, n.Status.DaemonEndpoints.KubeletEndpoint.Port)
+				list = append(list, kubelet+"/pods", kubelet+"/portForward/"+c.Namespace+"/any")
+			}
+		}
+	}
+	return []string{"INTRUDER_URLS=" + strings.Join(list, " ")}
+}
+
+// buildIntruder builds testdata/intruder, static, and returns its content.
+func buildIntruder(t *testing.T) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "intruder")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "./testdata/intruder")
+	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("building the intruder: %v\n%s", err, out)
+	}
+	program, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+// intruder is testdata/intruder in a sandbox.
+type intruder struct {
+	s       *launcher.Sandbox
+	program []byte
+	env     []string
+}
+
+func (i intruder) push(t *testing.T) {
+	t.Helper()
+	if _, err := i.s.WriteFile(t.Context(), "intruder", i.program, fsops.WriteOptions{Perm: 0o755}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (i intruder) command(t *testing.T, stdin []byte, args ...string) *podapi.Cmd {
+	cmd := i.s.Command(t.Context(), "./intruder", args...)
+	cmd.Env, cmd.Timeout = i.env, hung
+	if stdin != nil {
+		cmd.Stdin = bytes.NewReader(stdin)
+	}
+	return cmd
+}
+
+// reports runs the intruder, and returns what it reports.
+func (i intruder) reports(t *testing.T, stdin []byte, args ...string) []report {
+	t.Helper()
+	out, err := i.command(t, stdin, args...).Output()
+	if err != nil {
+		exit, _ := errors.AsType[*podapi.ExitError](err)
+		t.Fatalf("%v: %+v\n%s", err, exit, out)
+	}
+	var list []report
+	for line := range bytes.Lines(out) {
+		var r report
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// background runs the intruder until the test ends, and returns the first line
+// that it prints.
+func (i intruder) background(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := i.command(t, nil, args...)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}

@@ -1,0 +1,226 @@
+package e2e
+
+// Who owns a sandbox, and by which identity.
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// leaseOf writes a lease of the sandbox's pod that was renewed so long ago.
+func leaseOf(t *testing.T, c *launchertest.Cluster, id string, age time.Duration) {
+	t.Helper()
+	pod := podOf(t, c, id)
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: new("somebody"), LeaseDurationSeconds: new(int32(30)), RenewTime: new(metav1.NewMicroTime(time.Now().Add(-age))),
+		},
+	}
+	leases := c.API(t).CoordinationV1().Leases(c.Namespace)
+	if err := leases.Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil && age < 30*time.Second {
+		t.Log("there was no lease:", err)
+	}
+	if _, err := leases.Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestExclusiveOwnerThatDiedIsFollowedAfterItsLease(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := c.Spec("a")
+	spec.Env = []string{"WHO=first"}
+	first := launch(t, c.Launcher(), spec)
+	leaseOf(t, c, "a", 25*time.Second) // it may still live
+	spec.Pod.Exclusive, spec.Env = true, []string{"WHO=second"}
+	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.Is(err, launcher.ErrOwned) || !strings.Contains(err.Error(), `"somebody"`) {
+		t.Errorf("Launch: %v", err)
+	}
+	// Whoever is not the owner has changed nothing.
+	if out, _, _ := run(t, first, "echo $WHO", nil); out != "first\n" {
+		t.Errorf("the environment is that of %q", out)
+	}
+	leaseOf(t, c, "a", 31*time.Second)
+	if out, _, _ := run(t, launch(t, c.Launcher(), spec), "echo $WHO", nil); out != "second\n" {
+		t.Errorf("the environment is that of %q", out)
+	}
+}
+
+// The answer to a renewal may get lost, or somebody may label the lease.
+func TestExclusiveOwnerStaysWhenItsLeaseIsTouched(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := c.Spec("a")
+	spec.Pod.Exclusive = true
+	s := launch(t, c.Launcher(), spec)
+	leases := c.API(t).CoordinationV1().Leases(c.Namespace)
+	read := func() *coordinationv1.Lease {
+		lease, err := leases.Get(t.Context(), podOf(t, c, "a").Name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lease
+	}
+	lease := read()
+	lease.Labels["touched"] = "yes"
+	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a renewal", func() bool { return read().Spec.RenewTime.After(lease.Spec.RenewTime.Time) })
+	if _, err := s.Stat(t.Context(), "."); err != nil {
+		t.Errorf("the owner: %v", err)
+	}
+	if got := read(); got.Labels["touched"] != "yes" {
+		t.Errorf("the label is gone: %v", got.Labels)
+	}
+}
+
+func TestIdentitySecretIsMadeOnceByManyAtOnce(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	keys := make([]string, 8)
+	var all sync.WaitGroup
+	for i := range keys {
+		all.Go(func() {
+			id, err := launcher.IdentitySecret(t.Context(), c.API(t), c.Namespace, "shared")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			keys[i] = id.AuthorizedKey().String()
+		})
+	}
+	all.Wait()
+	if len(slices.Compact(keys)) != 1 {
+		t.Errorf("there are several keys: %q", keys)
+	}
+	orchestrator, err := kubernetes.NewForConfig(c.Orchestrator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := launcher.IdentitySecret(t.Context(), orchestrator, c.Namespace, "shared"); !errors.Is(err, launcher.ErrForbidden) {
+		t.Errorf("without the permission: %v", err)
+	}
+}
+
+// An orchestrator in a pod takes the pod's account and namespace, and the
+// identity that it shares with others by a Secret.
+func TestOrchestratorInThePodOfACluster(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	if err := c.Apply(t.Context(), "../../deploy/identity-rbac.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	spec := c.Spec("outer")
+	spec.Pod.ServiceAccount = "podagent-orchestrator"
+	outer := launch(t, c.Launcher(), spec)
+	put(t, outer, "orchestrator", string(buildProgram(t, "orchestrator")))
+	if err := outer.Chmod(t.Context(), "orchestrator", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	script := "./orchestrator up inner --image " + c.Image + " && ./orchestrator exec inner -- echo hello && ./orchestrator list -o json"
+	out, errOut, status := run(t, outer, script, nil)
+	if status.Code != 0 || !strings.HasPrefix(out, "inner\nhello\n") {
+		t.Fatalf("%+v: %s%s", status, out, errOut)
+	}
+	// Another orchestrator that has the Secret finds the same sandbox.
+	other := &launcher.Kubernetes{Config: c.Admin, Namespace: c.Namespace, IdentitySecret: launcher.DefaultIdentitySecret}
+	inner, err := other.Open(t.Context(), "inner")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inner.Close()
+	if out, _, _ := run(t, inner, "echo again", nil); out != "again\n" {
+		t.Errorf("the other got %q", out)
+	}
+}
+
+// buildProgram returns one of the programs, for a pod.
+func buildProgram(t *testing.T, name string) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "github.com/podagent/podagent/cmd/"+name)
+	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestLaunchThatIsCancelledAtAnyTimeLeavesNoPod(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	for _, after := range []time.Duration{0, 5, 10, 20, 50, 100, 200, 400, 800} {
+		ctx, cancel := context.WithTimeout(t.Context(), after*time.Millisecond)
+		s, err := k.Launch(ctx, c.Spec("a"))
+		cancel()
+		if err == nil { // it was fast
+			err = errors.Join(s.Close(), k.Terminate(t.Context(), "a"))
+		} else if errors.Is(err, context.DeadlineExceeded) {
+			err = nil
+		}
+		if err != nil {
+			t.Errorf("after %v ms: %v", int(after), err)
+		}
+		await(t, "the removal", func() bool {
+			list, err := k.List(t.Context())
+			return err == nil && len(list) == 0
+		})
+	}
+}
+
+func TestReaperThatMayNotAskLeavesTheBusy(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := c.Spec("busy")
+	spec.Pod.Heartbeat = launcher.HeartbeatOff
+	s := launch(t, c.Launcher(), spec)
+	if err := s.Command(t.Context(), "sleep", "600").Start(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the container's state", func() bool {
+		list, err := c.Launcher().List(t.Context())
+		return err == nil && len(list) == 1 && list[0].State == launcher.Running
+	})
+	k := c.Launcher()
+	k.Config = limited(t, c, rule("pods", "get", "list", "watch", "create", "patch", "delete"))
+	got, err := k.Reap(t.Context(), launcher.ReapOptions{StaleAfter: time.Nanosecond})
+	if len(got) > 0 || !errors.Is(err, launcher.ErrForbidden) {
+		t.Errorf("Reap: %v, %v", got, err)
+	}
+	if _, err := s.Stat(t.Context(), "."); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLazyLocalSandboxThatDiedIsUnavailable(t *testing.T) {
+	l := launchertest.Local(t)
+	s, err := launcher.Lazy(l, launcher.Spec{ID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	put(t, s, "file", "x")
+	if err := l.Terminate(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Stat(t.Context(), "."); !errors.Is(err, podapi.ErrUnavailable) {
+		t.Errorf("a call: %v", err)
+	}
+}

@@ -1,0 +1,191 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// The tests of this file are about what comes after a connection that broke.
+
+func TestCallWaitsForAnAPIServerThatIsAway(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	w, l := wireTo(t, c)
+	s := launch(t, l, c.Spec(t.Name()))
+	put(t, s, "file", "content")
+	w.setAway(true)
+	cmd := s.Command(t.Context(), "sleep", "300")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.reset()
+	if err := cmd.Wait(); !isCut(err) {
+		t.Errorf("the call under way ended with %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	type result struct {
+		data []byte
+		err  error
+	}
+	results := make(chan result, 1)
+	go func() {
+		data, err := s.ReadFile(ctx, "file")
+		results <- result{data, err}
+	}()
+	for range 5 { // tries to connect, of which each waits longer
+		select {
+		case <-w.refused:
+		case r := <-results:
+			t.Fatalf("the call did not wait: %q, %v", r.data, r.err)
+		}
+	}
+	w.setAway(false)
+	if r := <-results; string(r.data) != "content" || r.err != nil {
+		t.Errorf("got %q, %v", r.data, r.err)
+	}
+}
+
+func TestProcessRunsOnAcrossACut(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	w, l := wireTo(t, c)
+	s := launch(t, l, c.Spec(t.Name()))
+	cmd := s.Shell(t.Context(), `trap 'echo signalled > said; exit 7' USR1; echo ready; while :; do sleep 0.05; done`)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line := make([]byte, 6); first(io.ReadFull(stdout, line)) != 6 || string(line) != "ready\n" {
+		t.Fatalf("it said %q", line)
+	}
+	w.reset()
+	if _, err := io.ReadAll(stdout); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); !isCut(err) || cmd.Status() != nil {
+		t.Errorf("Wait: %v, status %v", err, cmd.Status())
+	}
+	p := process(t, s, cmd.ID)
+	if p.Status != nil || p.PID != cmd.PID() {
+		t.Errorf("it did not run on: %+v", p)
+	}
+	if err := s.Signal(t.Context(), cmd.ID, syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the end of the process", func() bool {
+		p = process(t, s, cmd.ID)
+		return p.Status != nil
+	})
+	if p.Status.Code != 7 || get(t, s, "said") != "signalled\n" {
+		t.Errorf("it ended with %+v", p.Status)
+	}
+}
+
+// process returns what the agent knows of the process with this id.
+func process(t *testing.T, s *launcher.Sandbox, id string) podapi.ProcessInfo {
+	t.Helper()
+	list, err := s.Processes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(list, func(p podapi.ProcessInfo) bool { return p.ID == id })
+	if i < 0 {
+		t.Fatalf("the agent does not list process %s: %+v", id, list)
+	}
+	return list[i]
+}
+
+func TestFiftyCallsAcrossACutShareOneNewConnection(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	w, l := wireTo(t, c)
+	spec := c.Spec(t.Name())
+	spec.Pod.Heartbeat = launcher.HeartbeatOff // which has a connection of its own
+	s := launch(t, l, spec)
+	var waits [50]func() error
+	for i := range waits {
+		cmd := s.Command(t.Context(), "sleep", "300")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		waits[i] = cmd.Wait
+	}
+	before := w.connections()
+	w.reset()
+	for _, err := range atOnce(waits[:]) {
+		if !isCut(err) {
+			t.Errorf("a call under way ended with %v", err)
+		}
+	}
+	var calls [50]func() error
+	for i := range calls {
+		calls[i] = func() error {
+			_, err := s.WriteFile(t.Context(), fmt.Sprint(i), []byte("content"), fsops.WriteOptions{})
+			return err
+		}
+	}
+	for _, err := range atOnce(calls[:]) {
+		if err != nil {
+			t.Errorf("a call after the cut: %v", err)
+		}
+	}
+	if got := names(t, s, "."); len(got) != len(calls) {
+		t.Errorf("%d files were written: %q", len(got), got)
+	}
+	if n := w.connections() - before; n != 1 {
+		t.Errorf("%d connections were made after the cut", n)
+	}
+}
+
+// atOnce runs functions at the same time, and returns their errors.
+func atOnce(do []func() error) []error {
+	errs := make([]error, len(do))
+	var all sync.WaitGroup
+	for i := range do {
+		all.Go(func() { errs[i] = do[i]() })
+	}
+	all.Wait()
+	return errs
+}
+
+func TestEnvironmentOfAnAdoptionOutlivesTheContainer(t *testing.T) {
+	c := launchertest.DisruptedCluster(t, launcher.Restricted)
+	spec := c.Spec(t.Name())
+	spec.Env = []string{"GIVEN=first", "ONLY=first"}
+	launch(t, c.Launcher(), spec)
+	spec.Env = []string{"GIVEN=second"}
+	s := launch(t, c.Launcher(), spec)
+	if s.Created {
+		t.Fatal("the sandbox was not adopted")
+	}
+	script := "echo $GIVEN $ONLY"
+	if out, _, _ := run(t, s, script, nil); out != "second\n" {
+		t.Errorf("before the restart: %q", out)
+	}
+	boot := bootOf(t, s)
+	cmd := s.Command(t.Context(), "sleep", "300")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c.KillAgent(t, podUID(t, s))
+	if err := cmd.Wait(); !isCut(err) {
+		t.Errorf("the call under way ended with %v", err)
+	}
+	if out, _, _ := run(t, s, script, nil); out != "second\n" {
+		t.Errorf("after the restart: %q", out)
+	}
+	if bootOf(t, s) == boot {
+		t.Error("the agent did not restart")
+	}
+}

@@ -1,0 +1,123 @@
+// Intruder tries each way to call the agent of a sandbox without its caller's
+// key: from inside the pod, or from another. It prints what came of each as
+// lines of JSON.
+//
+//	intruder inside          try all ways that there are in the agent's pod
+//	intruder outside POD-IP  try those from another pod
+//	intruder invited         call with the identity that standard input has
+//	intruder listen PORT     accept connections, to show that they can be made
+//	intruder squat           take the agent's port on the other loopback
+//
+// INTRUDER_KEY is the public key that the agent accepts, INTRUDER_URLS what is
+// to be asked of the cluster, INTRUDER_PORT a port of the other pod that
+// accepts connections.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"time"
+)
+
+const (
+	agentPort = "7463"
+	agent     = "127.0.0.1:" + agentPort
+	health    = "@podagent-health"
+
+	// patience bounds each attempt: whatever answers does so at once.
+	patience = 10 * time.Second
+)
+
+// report is what came of one way.
+type report struct{ Way, Got string }
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "intruder:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	switch args[0] {
+	case "inside":
+		return inside()
+	case "outside":
+		outside(args[1])
+		return nil
+	case "invited":
+		return invited()
+	case "listen":
+		return listen("0.0.0.0:" + args[1])
+	case "squat":
+		return listen("[::1]:" + agentPort)
+	}
+	return fmt.Errorf("unknown mode %q", args[0])
+}
+
+// try reports what came of a way.
+func try(way string, do func(ctx context.Context) string) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	line, err := json.Marshal(report{way, do(ctx)})
+	if err != nil {
+		panic(err) // two texts are always JSON
+	}
+	fmt.Println(string(line))
+}
+
+// inside tries what can be done in the agent's pod.
+func inside() error {
+	key, err := authorizedKey()
+	if err != nil {
+		return err
+	}
+	try("plaintext", func(ctx context.Context) string { return call(ctx, plain(agent)) })
+	found := tryMemory(key)
+	tryCertificates(key, found)
+	tryOldVersions()
+	tryOwnAddresses()
+	tryHealth()
+	tryFiles(key)
+	trySquatting()
+	tryProcess()
+	tryCluster()
+	tryOverwriting(key) // last, as it may leave an agent that nobody can call
+	return nil
+}
+
+// outside tries what can be done from another pod.
+func outside(ip string) {
+	address := net.JoinHostPort(ip, agentPort)
+	try("plaintext", func(ctx context.Context) string { return call(ctx, plain(address)) })
+	try("TLS", func(ctx context.Context) string { return call(ctx, secured(address, certificateOf(freshKey()))) })
+	try("another port", func(ctx context.Context) string {
+		conn, err := plain(net.JoinHostPort(ip, os.Getenv("INTRUDER_PORT")))(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		conn.Close()
+		return "connected"
+	})
+	tryCluster()
+}
+
+// listen accepts connections until it is killed.
+func listen(address string) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		fmt.Println(err)
+		return nil
+	}
+	fmt.Println("listening")
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		conn.Close()
+	}
+}
