@@ -26,6 +26,7 @@ type pod struct {
 	Phase     string            `json:"phase,omitempty"`
 	Reason    string            `json:"reason,omitempty"`
 	Restarts  int               `json:"restarts"`
+	LastEnd   string            `json:"last_end,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	Key       string            `json:"key"`
 	KeyIsOurs bool              `json:"key_is_ours"`
@@ -86,7 +87,7 @@ func newPod(d launcher.Description) *pod {
 	}
 	out := &pod{
 		Namespace: d.Namespace, Node: d.Node, Image: d.Image, IP: d.IP,
-		Phase: d.Phase, Reason: d.Reason, Restarts: d.Restarts, Labels: d.Labels,
+		Phase: d.Phase, Reason: d.Reason, Restarts: d.Restarts, LastEnd: d.LastEnd, Labels: d.Labels,
 		Key: d.Key, KeyIsOurs: d.KeyIsOurs, Owner: d.Owner, Events: []event{},
 	}
 	for _, e := range d.Events {

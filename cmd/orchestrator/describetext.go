@@ -87,6 +87,9 @@ func podSection(d launcher.Description) section {
 	s.add("ip", d.IP)
 	s.add("image", d.Image)
 	s.add("restarts", fmt.Sprint(d.Restarts))
+	if d.LastEnd != "" {
+		s.add("last end", oneLine(d.LastEnd))
+	}
 	s.add("heartbeat", since(d.Heartbeat))
 	s.add("key", d.Key+map[bool]string{true: " (ours)", false: " (not ours)"}[d.KeyIsOurs])
 	if d.Owner != "" {

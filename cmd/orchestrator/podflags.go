@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -90,10 +91,24 @@ func (p *podFlags) build(a *app) (launcher.Pod, error) {
 	if err := a.needsPods(p.flags); err != nil || a.backend.value == onThisHost {
 		return launcher.Pod{}, err
 	}
+	if err := notBlank(p.flags); err != nil {
+		return launcher.Pod{}, err
+	}
 	pod := p.pod
 	pod.Profile = launcher.Profile(p.profile.value)
 	pod.OnStale, pod.OnDrift = launcher.OnStale(p.onStale.value), launcher.OnDrift(p.onDrift.value)
 	return pod, nil
+}
+
+// notBlank refuses flags that were given without a value: a variable of a script
+// was not set, perhaps, and the default is not what was meant.
+func notBlank(flags *pflag.FlagSet) (err error) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed && strings.TrimSpace(f.Value.String()) == "" {
+			err = usagef("--%s must not be blank", f.Name)
+		}
+	})
+	return err
 }
 
 // gitFlags say what source a sandbox gets.
@@ -120,6 +135,9 @@ func (g *gitFlags) build() (*launcher.Git, error) {
 				err = usagef("--%s needs --git", f.Name)
 			}
 		})
+		return nil, err
+	}
+	if err := notBlank(g.flags); err != nil {
 		return nil, err
 	}
 	git := g.git

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -104,16 +105,13 @@ func (h *heartbeat) String() string {
 }
 
 func (h *heartbeat) Set(s string) error {
-	if s == "off" || s == "0" {
+	if s == "off" {
 		*h = heartbeat(launcher.HeartbeatOff)
 		return nil
 	}
 	d, err := time.ParseDuration(s)
-	switch {
-	case err != nil || d < 0:
-		return fmt.Errorf("it is neither a time such as 1m nor off")
-	case d == 0:
-		d = launcher.HeartbeatOff
+	if err != nil || d <= 0 {
+		return errors.New("it is neither a time such as 1m nor off")
 	}
 	*h = heartbeat(d)
 	return nil

@@ -18,28 +18,42 @@ func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox
 	timeout := cmp.Or(spec.Pod.ReadyTimeout, DefaultReadyTimeout)
 	ready, cancel := context.WithTimeoutCause(ctx, timeout, errNotReady)
 	defer cancel()
-	pod, created, err := c.acquire(ready, &spec)
+	pod, sandbox, err := c.reach(ready, &spec)
 	if err != nil {
-		return nil, c.timedOut(ready, nameOf(spec.ID), timeout, err)
-	}
-	sandbox, err := c.enter(ready, pod, &spec, created)
-	if err != nil {
-		err = c.timedOut(ready, pod.Name, timeout, err)
+		err = c.timedOut(ready, nameOf(spec.ID), timeout, err)
 	} else if spec.Git != nil { // which has a timeout of its own
-		if err = spec.Git.checkout(ctx, sandbox, agentProgram, c.log); err != nil {
+		if err = spec.Git.checkout(ctx, sandbox, c.log); err != nil {
 			err = errors.Join(err, sandbox.Close())
 		}
 	}
 	if err != nil {
-		if created {
+		if pod != nil {
 			err = errors.Join(err, c.abandon(ctx, pod))
 		}
 		return nil, err
 	}
-	if created && deletes {
+	if sandbox.Created && deletes {
 		sandbox.atClose(func(ctx context.Context) error { return c.remove(ctx, pod) })
 	}
 	return sandbox, nil
+}
+
+// reach acquires the pod and connects to its agent. The pod that it returns is
+// one that it created.
+func (c *cluster) reach(ctx context.Context, spec *Spec) (*corev1.Pod, *Sandbox, error) {
+	for {
+		pod, created, err := c.acquire(ctx, spec)
+		if err != nil {
+			return nil, nil, err
+		}
+		sandbox, err := c.enter(ctx, pod, spec, created)
+		if created {
+			return pod, sandbox, err
+		}
+		if !errors.Is(err, ErrGone) || ctx.Err() != nil { // else it went while it was adopted
+			return nil, sandbox, err
+		}
+	}
 }
 
 // enter connects to the agent of a pod that was acquired, as its owner if that
@@ -81,7 +95,7 @@ func (c *cluster) timedOut(ctx context.Context, name string, timeout time.Durati
 		return err
 	}
 	e := &PodError{Pod: c.namespace + "/" + name, Class: ErrNotReady, Message: fmt.Sprintf("after %v", timeout)}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 	defer cancel()
 	if pod, err := c.get(ctx, name); err == nil {
 		if pod.DeletionTimestamp != nil {
@@ -121,7 +135,10 @@ func (c *cluster) acquire(ctx context.Context, spec *Spec) (*corev1.Pod, bool, e
 
 func (c *cluster) create(ctx context.Context, spec *Spec) (*corev1.Pod, error) {
 	pod := manifest(spec, c.namespace, c.identity.AuthorizedKey(), time.Now())
-	made, err := c.api.CoreV1().Pods(c.namespace).Create(ctx, pod, metav1.CreateOptions{})
+	// It is known what has become of the request, also if ctx ends meanwhile.
+	lasting, cancel := outlive(ctx, createGrace)
+	defer cancel()
+	made, err := c.api.CoreV1().Pods(c.namespace).Create(lasting, pod, metav1.CreateOptions{})
 	if err != nil && !errors.As(err, new(*apierrors.StatusError)) {
 		// The answer was lost, but perhaps not the request.
 		return nil, errors.Join(err, c.abandon(ctx, pod))
@@ -131,6 +148,16 @@ func (c *cluster) create(ctx context.Context, spec *Spec) (*corev1.Pod, error) {
 	}
 	c.log.Info("created pod", "sandbox", spec.ID, "pod", made.Name, "uid", made.UID)
 	return made, nil
+}
+
+// outlive returns a context that ends some time after ctx.
+func outlive(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		pause(lasting, grace)
+		cancel()
+	})
+	return lasting, func() { stop(); cancel() }
 }
 
 // adopt makes sure that the pod can be used, and says in its heartbeat that it
@@ -210,15 +237,17 @@ func (c *cluster) abandon(ctx context.Context, created *corev1.Pod) error {
 		if apierrors.IsNotFound(err) || err == nil && pod.Annotations[AnnotationCreated] != created.Annotations[AnnotationCreated] {
 			return nil
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			if _, adopted := pod.Annotations[AnnotationAdopted]; adopted {
+				return nil
+			}
+			err = c.delete(ctx, pod, pod.ResourceVersion)
 		}
-		if _, adopted := pod.Annotations[AnnotationAdopted]; adopted {
-			return nil
-		}
-		err = c.delete(ctx, pod, pod.ResourceVersion)
-		if !apierrors.IsConflict(err) { // else it has changed meanwhile
+		switch {
+		case err == nil, errors.As(err, new(*PodError)), ctx.Err() != nil:
 			return err
+		case !apierrors.IsConflict(err): // the API server is away; else the pod has changed meanwhile
+			pause(ctx, apiRetry)
 		}
 	}
 }

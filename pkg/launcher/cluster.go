@@ -58,10 +58,11 @@ func (k *Kubernetes) resolve(ctx context.Context) (*cluster, error) {
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
-	if c.api, err = kubernetes.NewForConfig(config); err != nil {
+	if c.forward, err = portforward.New(config); err != nil {
 		return nil, err
 	}
-	if c.forward, err = portforward.New(config); err != nil {
+	config.Timeout = cmp.Or(config.Timeout, callTimeout)
+	if c.api, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
 	c.identity, err = k.identity(c.logged(ctx), c.api, namespace, config)

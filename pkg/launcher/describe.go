@@ -38,6 +38,9 @@ type Description struct {
 	Phase, Reason string
 	// Restarts is how often the container was started again.
 	Restarts int
+	// LastEnd says how it ended before, such as "OOMKilled, exit code 137";
+	// empty if it was never started again.
+	LastEnd string
 	// Labels are the pod's.
 	Labels map[string]string
 	// Key is the fingerprint of the identity that may call, and KeyIsOurs
@@ -115,6 +118,9 @@ func (c *cluster) describePod(pod *corev1.Pod) Description {
 	}
 	for _, s := range pod.Status.ContainerStatuses {
 		d.Restarts += int(s.RestartCount)
+		if t := s.LastTerminationState.Terminated; s.Name == containerName && t != nil {
+			d.LastEnd = exitOf(t)
+		}
 	}
 	if d.State != Running {
 		d.Reason = progress(pod)

@@ -164,13 +164,18 @@ func validRef(ref string) bool {
 		utf8.ValidString(ref)
 }
 
-// checkout checks out in the sandbox. agent is the podagent program there. It
-// is one process, which ends by itself when the connection is cut.
-func (g *Git) checkout(ctx context.Context, s *Sandbox, agent string, log *slog.Logger) error {
+// checkout checks out in the sandbox, by the agent's own program: one that the
+// PATH finds may be anybody's, and would get the credentials. It is one
+// process, which ends by itself when the connection is cut.
+func (g *Git) checkout(ctx context.Context, s *Sandbox, log *slog.Logger) error {
+	info, err := s.Info(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", g.doing(), err)
+	}
 	// The end of ctx is to be TERM first: git's temporary files can be large.
 	running, kill := context.WithCancel(context.WithoutCancel(ctx))
 	defer kill()
-	cmd := s.Command(running, agent, "checkout", "--dir", s.Workdir, "--url", g.URL, "--ref", g.Ref)
+	cmd := s.Command(running, info.Executable, "checkout", "--dir", s.Workdir, "--url", g.URL, "--ref", g.Ref)
 	cmd.Timeout = cmp.Or(g.Timeout, DefaultGitTimeout)
 	if g.Password != "" {
 		credentials, err := json.Marshal(map[string]string{"username": g.username(), "password": g.Password})

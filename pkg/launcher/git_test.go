@@ -125,15 +125,11 @@ func runGit(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// checkOut checks out in a sandbox, by the agent program that serves it.
+// checkOut checks out in a sandbox.
 func checkOut(ctx context.Context, t *testing.T, s *launcher.Sandbox, g launcher.Git) (logged string, err error) {
 	t.Helper()
-	agent, err := s.Shell(t.Context(), "readlink /proc/$PPID/exe").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var log bytes.Buffer
-	err = launcher.CheckOut(&g, ctx, s, strings.TrimSpace(string(agent)), slog.New(slog.NewTextHandler(&log, nil)))
+	err = launcher.CheckOut(&g, ctx, s, slog.New(slog.NewTextHandler(&log, nil)))
 	return log.String(), err
 }
 
@@ -199,7 +195,7 @@ func TestGitWithoutTheProgramSaysSo(t *testing.T) {
 	l := launchertest.Local(t)
 	s := launch(t, l, launcher.Spec{ID: "a", Env: []string{"PATH=/nowhere"}})
 	g := launcher.Git{URL: "/x"}
-	err := launcher.CheckOut(&g, t.Context(), s, l.Agent, slog.New(slog.DiscardHandler))
+	err := launcher.CheckOut(&g, t.Context(), s, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "there is no git program in the sandbox's PATH") {
 		t.Errorf("got %v", err)
 	}

@@ -49,6 +49,9 @@ func readIdentity(path string) (podapi.Identity, error) {
 	if err != nil {
 		return podapi.Identity{}, err
 	}
+	if !info.Mode().IsRegular() {
+		return podapi.Identity{}, fmt.Errorf("%s is not a file, but %v", path, info.Mode().Type())
+	}
 	if mode := info.Mode().Perm(); othersMayRead(mode) {
 		return podapi.Identity{}, fmt.Errorf("others can read the identity in %s (mode %04o): chmod 600 it, or make another", path, mode)
 	}

@@ -68,7 +68,7 @@ func TestIdentityFileThatCannotBeUsed(t *testing.T) {
 			return os.WriteFile(path, data, 0o640)
 		}, "others can read"},
 		"garbage":     {func(path string) error { return os.WriteFile(path, []byte("no key"), 0o600) }, "no PEM block"},
-		"a directory": {func(path string) error { return os.Mkdir(path, 0o700) }, "directory"},
+		"a directory": {func(path string) error { return os.Mkdir(path, 0o700) }, "not a file"},
 	} {
 		path := filepath.Join(dir, name)
 		if err := tt.make(path); err != nil {

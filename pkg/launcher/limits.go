@@ -48,11 +48,14 @@ const (
 	readinessFailures = 3
 	// probeTimeout is long enough for a pod whose processors are busy.
 	probeTimeout = 5
-	// symptomPatience is how long no node may be able to hold a pod, and how
-	// long after a failed pull the image may be missing, before that is an
-	// error: an autoscaler says within it that it will make a node, and people
-	// do not wait longer to be told of a bad request or a slip in a name.
-	symptomPatience = 8 * time.Second
+	// schedulePatience is how long no node may be able to hold a pod before
+	// that is an error: an autoscaler says within it that it will make one, and
+	// people do not wait longer to be told of a bad request.
+	schedulePatience = 8 * time.Second
+	// pullPatience is how long after a failed pull the image may be missing:
+	// nodes try again after ten seconds, and a slip in a name is the commonest
+	// reason.
+	pullPatience = 5 * time.Second
 	// crashQuick is how soon after its start a container ends that cannot run.
 	crashQuick = 5 * time.Second
 	// firstRetry and lastRetry bound the time between tries to connect, which
@@ -67,6 +70,12 @@ const (
 	// apiRetry is the time between tries to watch while the API server is
 	// away.
 	apiRetry = 500 * time.Millisecond
+	// createGrace is how long a pod's creation may go on when the caller's
+	// context has ended: what is begun is finished, and then removed.
+	createGrace = 10 * time.Second
+	// callTimeout bounds each call of the API, watches included, which are
+	// then begun anew: an API server that says nothing is none.
+	callTimeout = 30 * time.Second
 	// cleanupTimeout bounds what is done when the caller's context has ended
 	// or there is none: a pod's grace, and the API's answers.
 	cleanupTimeout = 30 * time.Second

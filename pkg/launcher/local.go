@@ -64,10 +64,7 @@ func (l *Local) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
 // checkout gets the sandbox its source. One that was made for it and cannot
 // have it is removed.
 func (l *Local) checkout(ctx context.Context, sandbox *Sandbox, git *Git) error {
-	agent, err := l.findAgent()
-	if err == nil {
-		err = git.checkout(ctx, sandbox, agent, l.log())
-	}
+	err := git.checkout(ctx, sandbox, l.log())
 	if err == nil {
 		return nil
 	}

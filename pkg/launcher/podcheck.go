@@ -32,6 +32,13 @@ func (s *Spec) validatePod() error {
 	return nil
 }
 
+// systemDirs hold the programs that a sandbox runs, and kernelDirs are the
+// kernel's own, with all below.
+var (
+	systemDirs = []string{"/bin", "/boot", "/etc", "/lib", "/lib64", "/sbin", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/local/bin", "/usr/sbin"}
+	kernelDirs = []string{"/dev", "/proc", "/sys"}
+)
+
 // checkWorkdir checks what a volume can be mounted at.
 func (s *Spec) checkWorkdir() *SpecError {
 	switch {
@@ -41,6 +48,8 @@ func (s *Spec) checkWorkdir() *SpecError {
 		return &SpecError{"Workdir", fmt.Sprintf("%q is not a directory below / in its shortest form", s.Workdir)}
 	case strings.Contains(s.Workdir, ":"), !utf8.ValidString(s.Workdir), strings.ContainsRune(s.Workdir, 0):
 		return &SpecError{"Workdir", fmt.Sprintf("%q has a colon, or is not UTF-8: nothing can be mounted there", s.Workdir)}
+	case slices.Contains(systemDirs, s.Workdir), slices.ContainsFunc(kernelDirs, func(dir string) bool { return s.Workdir == dir || strings.HasPrefix(s.Workdir, dir+"/") }):
+		return &SpecError{"Workdir", fmt.Sprintf("%q is the system's", s.Workdir)}
 	case s.Workdir == homeDir || strings.HasPrefix(homeDir, s.Workdir+"/"):
 		return &SpecError{"Workdir", fmt.Sprintf("%q would hide the home directory %s", s.Workdir, homeDir)}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -102,7 +103,10 @@ func (c *cluster) pods(ctx context.Context) ([]corev1.Pod, error) {
 		pods = append(pods, *o.(*corev1.Pod))
 		return nil
 	})
-	return pods, c.apiError("", err)
+	if isRefusal(err) {
+		err = fmt.Errorf("%w: %w", ErrForbidden, err)
+	}
+	return pods, err
 }
 
 func (c *cluster) list(ctx context.Context) ([]Summary, error) {

@@ -19,10 +19,8 @@ type symptoms struct {
 	fresh         bool    // a symptom has been seen for the first time
 }
 
-// A symptom may pass, if it does soon.
-type symptom struct{ since time.Time }
-
-func (s symptom) end() time.Time { return s.since.Add(symptomPatience) }
+// A symptom may pass, if it does so before its end.
+type symptom struct{ end time.Time }
 
 // crashLoop is the kubelet's reason for a container that waits to be started
 // again because it has ended more than once.
@@ -39,10 +37,10 @@ func (s *symptoms) until(ctx context.Context) (context.Context, context.CancelFu
 	cancel := func() {}
 	for _, symptom := range []symptom{s.unschedulable, s.unpullable} {
 		// One that is past has meant what it means.
-		if end := symptom.end(); end.After(time.Now()) {
+		if symptom.end.After(time.Now()) {
 			outer := cancel
 			var inner context.CancelFunc
-			ctx, inner = context.WithDeadlineCause(ctx, end, errLookAgain)
+			ctx, inner = context.WithDeadlineCause(ctx, symptom.end, errLookAgain)
 			cancel = func() { inner(); outer() }
 		}
 	}
@@ -54,11 +52,11 @@ func (s *symptoms) until(ctx context.Context) (context.Context, context.CancelFu
 func (s *symptoms) isNew() bool { return s.fresh }
 
 // see notes a symptom, and reports whether it has lasted too long.
-func (s *symptoms) see(what *symptom) bool {
-	if what.since.IsZero() {
-		what.since, s.fresh = time.Now(), true
+func (s *symptoms) see(what *symptom, patience time.Duration) bool {
+	if what.end.IsZero() {
+		what.end, s.fresh = time.Now().Add(patience), true
 	}
-	return !time.Now().Before(what.end())
+	return !time.Now().Before(what.end)
 }
 
 // read looks at the pod's present state, and returns why it will not become
@@ -98,7 +96,7 @@ func (s *symptoms) readScheduling(pod *corev1.Pod) (message string, stuck bool) 
 		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
 			continue
 		}
-		return c.Message, s.see(&s.unschedulable)
+		return c.Message, s.see(&s.unschedulable, schedulePatience)
 	}
 	s.unschedulable = symptom{}
 	return "", false
@@ -114,14 +112,14 @@ func (s *symptoms) readWaiting(reason string) error {
 			s.failedPulls++
 		}
 		s.pulling = true
-		if s.see(&s.unpullable) || s.failedPulls >= 2 { // the first may have been an accident
+		if s.see(&s.unpullable, pullPatience) || s.failedPulls >= 2 { // the first may have been an accident
 			return ErrImage
 		}
 		return nil
 	case "ImagePullBackOff":
 		// A failure, also if the state in which it failed was not seen.
 		s.failedPulls, s.pulling = max(s.failedPulls, 1), false
-		if s.see(&s.unpullable) {
+		if s.see(&s.unpullable, pullPatience) {
 			return ErrImage
 		}
 		return nil

@@ -70,13 +70,16 @@ func TestSymptomsThatLastMeanMore(t *testing.T) {
 			t.Errorf("%s: at first it is %v", name, class)
 		}
 		ctx, cancel := s.until(t.Context())
-		if end, ok := ctx.Deadline(); !ok || time.Until(end) > symptomPatience {
+		if end, ok := ctx.Deadline(); !ok || time.Until(end) > schedulePatience {
 			t.Errorf("%s: the next look is at %v, %v", name, end, ok)
 		}
 		cancel()
 		// As if it had been seen that long ago.
-		s.unschedulable.since = s.unschedulable.since.Add(-symptomPatience)
-		s.unpullable.since = s.unpullable.since.Add(-symptomPatience)
+		for _, symptom := range []*symptom{&s.unschedulable, &s.unpullable} {
+			if !symptom.end.IsZero() {
+				symptom.end = time.Now()
+			}
+		}
 		if _, _, class := s.read(tt.pod); class != tt.want {
 			t.Errorf("%s: later it is %v", name, class)
 		}

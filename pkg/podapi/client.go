@@ -150,6 +150,8 @@ type Info struct {
 	Limits Limits
 	// OS and Arch are the sandbox's, in Go's words.
 	OS, Arch string
+	// Executable is the path of the agent's own program.
+	Executable string
 }
 
 // Limits are an agent's bounds, in bytes.
@@ -187,6 +189,8 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 		},
 		OS:   r.Os,
 		Arch: r.Arch,
+
+		Executable: string(r.Executable),
 	}
 	return info, checkVersion(info.ProtocolMajor, info.ProtocolMinor)
 }

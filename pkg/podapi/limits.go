@@ -22,9 +22,13 @@ const (
 	// a port-forward, which with its header fills two records of the API
 	// server's TLS.
 	WriteBuffer = 32<<10 - 60
+	// AgentWriteBuffer is how many bytes of HTTP/2 the agent writes at once:
+	// several of the reads of 32 KiB by which nodes make frames of them.
+	AgentWriteBuffer = 128 << 10
 	// AgentWindow is the agent's HTTP/2 window per stream. It is what a
-	// slow disk may make the agent hold in memory, for each upload.
-	AgentWindow = 512 << 10
+	// slow disk may make the agent hold in memory, for each upload: 64 of them
+	// at once keep it under 128 MiB.
+	AgentWindow = 1 << 20
 	// KeepaliveTime and KeepaliveTimeout find out that the other side is
 	// gone: well before proxies cut an idle link (60 s), and long enough for
 	// a sandbox whose processors are busy.

@@ -1,24 +1,48 @@
 package podapi
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"sync"
+
+	"google.golang.org/grpc/credentials"
 )
 
 // recordConn is a connection by TLS that sends the records of one Write
 // together. crypto/tls writes each by itself, and on each hop of a port-forward
 // a write has its costs, whatever its size.
 type recordConn struct {
-	*tls.Conn
-	below   *heldConn
-	writing sync.Mutex
+	net.Conn // by TLS
+	below    *heldConn
+	writing  sync.Mutex
 }
 
-// newRecordConn makes conn a connection by TLS, as its client.
-func newRecordConn(conn net.Conn, config *tls.Config) *recordConn {
+// clientConn makes conn a connection by TLS, as its client.
+func clientConn(ctx context.Context, conn net.Conn, config *tls.Config) (*recordConn, tls.ConnectionState, error) {
 	below := &heldConn{Conn: conn}
-	return &recordConn{Conn: tls.Client(below, config), below: below}
+	secured := tls.Client(below, config)
+	err := secured.HandshakeContext(ctx)
+	return &recordConn{Conn: secured, below: below}, secured.ConnectionState(), err
+}
+
+// AgentCredentials returns the credentials of a gRPC server that serves by
+// config, such as [AgentTLS] returns.
+func AgentCredentials(config *tls.Config) credentials.TransportCredentials {
+	return agentCredentials{credentials.NewTLS(config)}
+}
+
+type agentCredentials struct {
+	credentials.TransportCredentials
+}
+
+func (c agentCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	below := &heldConn{Conn: conn}
+	secured, info, err := c.TransportCredentials.ServerHandshake(below)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &recordConn{Conn: secured, below: below}, info, nil
 }
 
 // Write counts what TLS has taken, also when it could not be sent.

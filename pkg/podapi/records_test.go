@@ -36,8 +36,8 @@ func TestRecordsOfOneWriteLeaveTogether(t *testing.T) {
 	defer ours.Close()
 	go io.Copy(io.Discard, tls.Server(theirs, agent))
 	sizes := &writeSizes{Conn: ours}
-	conn := newRecordConn(sizes, config)
-	if err := conn.HandshakeContext(t.Context()); err != nil {
+	conn, _, err := clientConn(t.Context(), sizes, config)
+	if err != nil {
 		t.Fatal(err)
 	}
 	sizes.sizes = nil

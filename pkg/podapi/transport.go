@@ -123,8 +123,8 @@ func (t *transport) configure(ctx context.Context, conn net.Conn) error {
 // before the agent has looked at its key; so it waits for the agent's first
 // byte, which HTTP/2 has it send unasked, or for its refusal.
 func (t *transport) secure(ctx context.Context, conn net.Conn) (*begunConn, error) {
-	secured := newRecordConn(conn, t.tls)
-	if err := secured.HandshakeContext(ctx); err != nil {
+	secured, state, err := clientConn(ctx, conn, t.tls)
+	if err != nil {
 		conn.Close()
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (t *transport) secure(ctx context.Context, conn net.Conn) (*begunConn, erro
 		}
 		return nil, err
 	}
-	return &begunConn{Conn: secured, first: first, cert: secured.ConnectionState().PeerCertificates[0].Raw}, nil
+	return &begunConn{Conn: secured, first: first, cert: state.PeerCertificates[0].Raw}, nil
 }
 
 // begunConn is a connection whose first bytes have been read.

@@ -436,6 +436,28 @@ echo one > file && git add file && git commit -qm one && git tag v1 && echo two 
 	}
 }
 
+// Credentials go to the agent's own program, whatever the PATH has first.
+func TestGitCredentialsReachNoProgramOfTheSandboxs(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := c.Spec("a")
+	spec.Env = []string{"PATH=/home/agent/bin:/usr/local/bin:/usr/bin:/bin"}
+	s := launch(t, c.Launcher(), spec)
+	script := `mkdir ~/bin && for p in podagent git sh; do printf '#!/bin/bash\n(/bin/cat; /usr/bin/env) >> /home/agent/stolen\n' > ~/bin/$p; done; chmod +x ~/bin/*`
+	if _, errOut, status := run(t, s, script, nil); status.Code != 0 {
+		t.Fatal(errOut)
+	}
+	spec.Git = &launcher.Git{URL: "https://example.invalid/a", Password: "s3cr3tpw"}
+	if _, err := c.Launcher().Launch(t.Context(), spec); err == nil {
+		t.Error("a checkout from nowhere succeeded")
+	} else {
+		t.Log(err)
+	}
+	// git was found by the PATH: it is the sandbox's, and has no credentials.
+	if out, _, _ := run(t, s, "/bin/cat /home/agent/stolen", nil); strings.Contains(out, "s3cr3tpw") || !strings.Contains(out, "GIT_") {
+		t.Errorf("the programs of the sandbox got %q", out)
+	}
+}
+
 // The pod's name, its events and its deletion must not be asked for before a
 // bad option is found.
 func TestBadOptionOfAPodFailsBeforeAnyAPICall(t *testing.T) {

@@ -186,6 +186,34 @@ func TestLaunchThatIsCancelledAtAnyTimeLeavesNoPod(t *testing.T) {
 	}
 }
 
+// A pod may be made though its creation was cancelled.
+func TestManyLaunchesThatAreCancelledDuringTheCreationLeaveNoPod(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for j := range 20 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(2*j+i)*time.Millisecond)
+				spec := c.Spec("")
+				if s, err := c.Launcher().Launch(ctx, spec); err == nil {
+					s.Close()
+				}
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	list, err := c.Launcher().List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list {
+		if s.State != launcher.Terminating {
+			t.Errorf("%s is left, %s", s.ID, s.State)
+		}
+	}
+}
+
 func TestReaperThatMayNotAskLeavesTheBusy(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("busy")

@@ -701,13 +701,16 @@ type InfoResponse struct {
 	Workdir []byte  `protobuf:"bytes,8,opt,name=workdir,proto3" json:"workdir,omitempty"`
 	Limits  *Limits `protobuf:"bytes,9,opt,name=limits,proto3" json:"limits,omitempty"`
 	// idle is how long ago the last call or process ended, in nanoseconds; 0
-	// while one is under way. Info itself does not count.
+	// while one is under way. Info and the list of processes do not count.
 	Idle int64 `protobuf:"varint,10,opt,name=idle,proto3" json:"idle,omitempty"`
 	// capabilities are names of what this agent offers beyond the contract's
 	// first version.
-	Capabilities  []string `protobuf:"bytes,11,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
-	Os            string   `protobuf:"bytes,12,opt,name=os,proto3" json:"os,omitempty"`
-	Arch          string   `protobuf:"bytes,13,opt,name=arch,proto3" json:"arch,omitempty"`
+	Capabilities []string `protobuf:"bytes,11,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	Os           string   `protobuf:"bytes,12,opt,name=os,proto3" json:"os,omitempty"`
+	Arch         string   `protobuf:"bytes,13,opt,name=arch,proto3" json:"arch,omitempty"`
+	// executable is the agent's own program: who runs it by this path runs no
+	// other, whatever the PATH of the sandbox is.
+	Executable    []byte `protobuf:"bytes,14,opt,name=executable,proto3" json:"executable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -831,6 +834,13 @@ func (x *InfoResponse) GetArch() string {
 		return x.Arch
 	}
 	return ""
+}
+
+func (x *InfoResponse) GetExecutable() []byte {
+	if x != nil {
+		return x.Executable
+	}
+	return nil
 }
 
 // Limits are the agent's bounds, for callers that want to stay within them.
@@ -5831,7 +5841,7 @@ const file_podapi_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\x03R\x05index\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x12\n" +
 	"\x04hint\x18\x03 \x01(\tR\x04hint\"\r\n" +
-	"\vInfoRequest\"\xed\x02\n" +
+	"\vInfoRequest\"\x8d\x03\n" +
 	"\fInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12%\n" +
 	"\x0eprotocol_major\x18\x02 \x01(\rR\rprotocolMajor\x12%\n" +
@@ -5846,7 +5856,10 @@ const file_podapi_proto_rawDesc = "" +
 	" \x01(\x03R\x04idle\x12\"\n" +
 	"\fcapabilities\x18\v \x03(\tR\fcapabilities\x12\x0e\n" +
 	"\x02os\x18\f \x01(\tR\x02os\x12\x12\n" +
-	"\x04arch\x18\r \x01(\tR\x04arch\"\xc0\x01\n" +
+	"\x04arch\x18\r \x01(\tR\x04arch\x12\x1e\n" +
+	"\n" +
+	"executable\x18\x0e \x01(\fR\n" +
+	"executable\"\xc0\x01\n" +
 	"\x06Limits\x12#\n" +
 	"\rmessage_bytes\x18\x01 \x01(\x03R\fmessageBytes\x12\x1f\n" +
 	"\vchunk_bytes\x18\x02 \x01(\x03R\n" +

@@ -55,6 +55,7 @@ func (a *Agent) newServer(opts ...grpc.ServerOption) *grpc.Server {
 		grpc.ForceServerCodecV2(podapi.Codec()),
 		grpc.MaxRecvMsgSize(podapi.MaxMessage),
 		grpc.MaxSendMsgSize(podapi.MaxMessage),
+		grpc.WriteBufferSize(podapi.AgentWriteBuffer),
 		grpc.InitialWindowSize(podapi.AgentWindow),
 		grpc.InitialConnWindowSize(podapi.ClientWindow),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: podapi.KeepaliveTime, Timeout: podapi.KeepaliveTimeout}),

@@ -24,6 +24,10 @@ type agentService struct {
 }
 
 func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse, error) {
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
 	return &pb.InfoResponse{
 		Version:       s.config.Version,
 		ProtocolMajor: podapi.ProtocolMajor,
@@ -36,6 +40,7 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 		Idle:          int64(s.idle()),
 		Os:            runtime.GOOS,
 		Arch:          runtime.GOARCH,
+		Executable:    []byte(executable),
 		Limits: &pb.Limits{
 			MessageBytes: podapi.MaxMessage,
 			ChunkBytes:   podapi.ChunkSize,

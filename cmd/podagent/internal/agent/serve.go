@@ -8,7 +8,6 @@ import (
 	"net"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
@@ -113,7 +112,7 @@ func (c *Config) credentials() ([]grpc.ServerOption, error) {
 		if err != nil {
 			return nil, err
 		}
-		return []grpc.ServerOption{grpc.Creds(credentials.NewTLS(config))}, nil
+		return []grpc.ServerOption{grpc.Creds(podapi.AgentCredentials(config))}, nil
 	}
 	if network == "tcp" && !c.Insecure {
 		return nil, errors.New("cannot serve on TCP without a key: give --authorized-key, or --insecure to let anybody call")
