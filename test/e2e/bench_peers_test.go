@@ -56,25 +56,6 @@ func clientGoExec(b *testing.B, c *launchertest.Cluster, pod *corev1.Pod, comman
 	}
 }
 
-// kubectl returns a call of kubectl: of the one that came with the cluster, or
-// else the one in PATH.
-func kubectl(b *testing.B, c *launchertest.Cluster, args ...string) func() error {
-	b.Helper()
-	program := filepath.Join(filepath.Dir(c.Kubeconfig), "bin", "kubectl")
-	if _, err := os.Stat(program); err != nil {
-		if program, err = exec.LookPath("kubectl"); err != nil {
-			b.Fatalf("nothing to compare with: there is no kubectl beside the kubeconfig, in bin/, and %v", err)
-		}
-	}
-	args = append([]string{"--kubeconfig", c.Kubeconfig, "--namespace", c.Namespace}, args...)
-	return func() error {
-		if out, err := exec.CommandContext(b.Context(), program, args...).CombinedOutput(); err != nil {
-			return fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, out)
-		}
-		return nil
-	}
-}
-
 // startEcho runs testdata/echo in the sandbox, and returns its port.
 func startEcho(b *testing.B, s *launcher.Sandbox) int {
 	b.Helper()
@@ -200,23 +181,19 @@ func (s *rawStream) receive(size int64) error {
 	return err
 }
 
-// pausePod returns a pod of the cluster's pause image, without probes, but with
-// a volume, as sandboxes and most pods have one: kubelets look every 300 ms
-// whether the volumes are there, for which a pod that has none does not wait.
+// pausePod returns a pod of the cluster's pause image, without probes: otherwise
+// as any pod is, with the volume of its account's token. (A pod without any
+// volume starts faster on every cluster, but none has a workspace then.)
 func pausePod() *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "pause-"},
 		Spec: corev1.PodSpec{
-			AutomountServiceAccountToken: new(false),
-			EnableServiceLinks:           new(false),
 			SecurityContext: &corev1.PodSecurityContext{
 				RunAsNonRoot: new(true), RunAsUser: new(int64(1000)),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
-			Volumes: []corev1.Volume{{Name: "workspace", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 			Containers: []corev1.Container{{
 				Name: "pause", Image: "podagent.test/pause:1",
-				VolumeMounts: []corev1.VolumeMount{{Name: "workspace", MountPath: "/workspace"}},
 				SecurityContext: &corev1.SecurityContext{
 					AllowPrivilegeEscalation: new(false),
 					Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -523,6 +525,9 @@ func TestDeployManifestsAreValid(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if err := kubectl(t, c, "apply", "--kustomize", "../../deploy", "--namespace", "podagent", "--dry-run=client", "--validate=strict")(); err != nil {
+		t.Error(err)
+	}
 	// All of it lets a sandbox work, with the Role of the tests.
 	s := launch(t, c.Launcher(), c.Spec("a"))
 	put(t, s, "file", "x")
@@ -551,6 +556,25 @@ func TestTheRoleAllowsNoExec(t *testing.T) {
 	}
 	if _, err := client.CoreV1().Secrets(c.Namespace).List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("listing secrets: %v", err)
+	}
+}
+
+// kubectl returns a call of kubectl: of the one that came with the cluster, or
+// else the one in PATH.
+func kubectl(t testing.TB, c *launchertest.Cluster, args ...string) func() error {
+	t.Helper()
+	program := filepath.Join(filepath.Dir(c.Kubeconfig), "bin", "kubectl")
+	if _, err := os.Stat(program); err != nil {
+		if program, err = exec.LookPath("kubectl"); err != nil {
+			t.Fatalf("there is no kubectl beside the kubeconfig, in bin/, and %v", err)
+		}
+	}
+	args = append([]string{"--kubeconfig", c.Kubeconfig, "--namespace", c.Namespace}, args...)
+	return func() error {
+		if out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, out)
+		}
+		return nil
 	}
 }
 

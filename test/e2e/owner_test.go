@@ -186,6 +186,29 @@ func TestLaunchThatIsCancelledAtAnyTimeLeavesNoPod(t *testing.T) {
 	}
 }
 
+// A pod may go while it is adopted.
+func TestLaunchBesideTerminateMakesAnotherPod(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	for range 5 {
+		launch(t, c.Launcher(), c.Spec("a")).Close()
+		var both sync.WaitGroup
+		both.Go(func() {
+			if err := c.Launcher().Terminate(t.Context(), "a"); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Go(func() {
+			s, err := c.Launcher().Launch(t.Context(), c.Spec("a"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			s.Close()
+		})
+		both.Wait()
+	}
+}
+
 // A pod may be made though its creation was cancelled.
 func TestManyLaunchesThatAreCancelledDuringTheCreationLeaveNoPod(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
