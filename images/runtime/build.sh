@@ -58,7 +58,8 @@ engine() {
 	esac
 }
 
-# image_id prints the id of an image that the builder has, or nothing.
+# image_id prints the id of an image that the builder has, or nothing: that there
+# is none is an error to some builders. What else is wrong shows in the build.
 image_id() { engine images --quiet --no-trunc "$1" 2>/dev/null || true; }
 
 # build_image CONTEXT DOCKERFILE NAME [OPTION...] builds an image, with the

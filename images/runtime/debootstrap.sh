@@ -8,7 +8,9 @@ set -euo pipefail
 dir=$1
 system=$dir/system
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-archive=http://deb.debian.org/debian
+# archive is Debian's own, as debootstrap names it.
+archive=$(sed -n 's/^DEF_MIRROR="\(.*\)"$/\1/p' "$(command -v debootstrap)")
+[ -n "$archive" ] || { echo "debootstrap.sh: cannot find the name of Debian's archive in debootstrap" >&2; exit 1; }
 
 # targets prints URI, suite and component of what this machine's apt knows of
 # Debian 12.
@@ -50,7 +52,7 @@ settings() {
 	END
 	rm "$system/etc/apt/sources.list"
 	mkdir -p "$dir/apt.conf.d" "$dir/sources.list.d"
-	apt-config dump | grep -E '^Acquire::' | grep -vE '::(IndexTargets|Changelogs)' >"$dir/apt.conf.d/machine" || true
+	apt-config dump | sed -nE '/^Acquire::/{/::(IndexTargets|Changelogs)/!p}' >"$dir/apt.conf.d/machine"
 	sources <<<"$1" >"$dir/sources.list.d/debian.list"
 }
 

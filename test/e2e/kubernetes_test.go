@@ -8,10 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,12 +15,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/podagent/podagent/pkg/fsops"
@@ -193,44 +186,6 @@ func TestOptionsReachThePod(t *testing.T) {
 	}
 }
 
-func TestPodIsSecureByDefault(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted) // which the cluster enforces
-	s := launch(t, c.Launcher(), c.Spec("a"))
-	script := `id -u; ls /var/run/secrets/kubernetes.io 2>&1; grep -E '^(CapEff|NoNewPrivs|Seccomp):' /proc/self/status; touch ~/x && echo home; touch /usr/x 2>&1`
-	out, _, _ := run(t, s, script, nil)
-	want := []string{
-		"1000", "ls: cannot access '/var/run/secrets/kubernetes.io': No such file or directory",
-		"CapEff:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2", "home", "touch: cannot touch '/usr/x': Permission denied",
-	}
-	if got := strings.Split(strings.TrimSpace(out), "\n"); !cmp.Equal(got, want) {
-		t.Errorf("inside: %s", cmp.Diff(want, got))
-	}
-}
-
-func TestBaselineIsRoot(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Baseline)
-	spec := c.Spec("a")
-	spec.Pod.Profile = launcher.Baseline
-	s := launch(t, c.Launcher(), spec)
-	// What apt does: files of root's, and another user's.
-	if out, errOut, _ := run(t, s, "id -u; touch /usr/x && chown daemon /usr/x && dpkg --configure -a && echo done", nil); out != "0\ndone\n" {
-		t.Errorf("inside: %q, %q", out, errOut)
-	}
-}
-
-// An image that was not made for pods of any profile: on another base, with
-// another user.
-func TestImageOfOnesOwnWorks(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
-	spec := c.Spec("a")
-	spec.Pod.Image = "podagent.test/embedded:dev"
-	s := launch(t, c.Launcher(), spec)
-	put(t, s, "file", "x")
-	if out, _, _ := run(t, s, "cat file; id -u", nil); out != "x1000\n" {
-		t.Errorf("inside: %q", out)
-	}
-}
-
 func TestStalePodIsAnErrorOrRecreated(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
@@ -281,57 +236,6 @@ func TestDriftIsSaidOrAnError(t *testing.T) {
 	}
 }
 
-func TestExclusiveHasOneOwner(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
-	spec := c.Spec("a")
-	spec.Pod.Exclusive = true
-	var owned atomic.Int32
-	var all sync.WaitGroup
-	held := make(chan *launcher.Sandbox, 10)
-	for i := range cap(held) {
-		all.Go(func() {
-			k := c.Launcher()
-			k.Owner = fmt.Sprint("owner-", i)
-			s, err := k.Launch(t.Context(), spec)
-			switch {
-			case err == nil:
-				held <- s
-			case errors.Is(err, launcher.ErrOwned) && strings.Contains(err.Error(), `"owner-`):
-				owned.Add(1)
-			default:
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	if len(held) != 1 || owned.Load() != 9 {
-		t.Fatalf("%d own it, %d were told who does", len(held), owned.Load())
-	}
-	first := <-held
-	if _, err := first.Stat(t.Context(), "."); err != nil {
-		t.Error(err)
-	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
-	second := launch(t, c.Launcher(), spec) // it was released
-
-	// Somebody takes the lease away: the sandbox must not be used any more.
-	leases := c.API(t).CoordinationV1().Leases(c.Namespace)
-	lease, err := leases.Get(t.Context(), podOf(t, c, "a").Name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	lease.Spec.HolderIdentity = new("thief")
-	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "the end of the sandbox whose lease is lost", func() bool {
-		_, err := second.Stat(t.Context(), ".")
-		return errors.Is(err, launcher.ErrOwned)
-	})
-}
-
 func TestHeartbeatIsRefreshedUntilClose(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
@@ -356,107 +260,6 @@ func TestHeartbeatIsRefreshedUntilClose(t *testing.T) {
 	}
 	if err := k.Heartbeat(t.Context(), "other"); !errors.Is(err, launcher.ErrNotFound) {
 		t.Errorf("Heartbeat of none: %v", err)
-	}
-}
-
-func TestLazySandboxIsLaunchedByItsFirstCall(t *testing.T) {
-	overEachLauncher(t, func(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
-		spec.OnClose = launcher.CloseDelete
-		s, err := launcher.Lazy(l, spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		if list, err := l.List(t.Context()); err != nil || len(list) > 0 {
-			t.Errorf("before the first call there are %v, %v", list, err)
-		}
-		var all sync.WaitGroup
-		for i := range 8 {
-			all.Go(func() { put(t, s, fmt.Sprint("file-", i), "x") })
-		}
-		all.Wait()
-		if got := len(names(t, s, ".")); got != 8 {
-			t.Errorf("there are %d files of 8", got)
-		}
-		if list, err := l.List(t.Context()); err != nil || len(list) != 1 {
-			t.Errorf("after the first call there are %v, %v", list, err)
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-		if list, err := l.List(t.Context()); err != nil || len(list) > 0 {
-			t.Errorf("after Close there are %v, %v", list, err)
-		}
-	})
-}
-
-func TestLazySandboxThatCannotBeLaunchedSaysWhy(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
-	spec := c.Spec("a")
-	spec.Pod.Profile = launcher.Baseline // which the namespace does not admit
-	s, err := launcher.Lazy(c.Launcher(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for range 2 {
-		if _, err := s.Stat(t.Context(), "."); !errors.Is(err, launcher.ErrRejected) {
-			t.Errorf("a call: %v", err)
-		}
-	}
-}
-
-func TestGitSourceInAPod(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
-	spec := c.Spec("a")
-	s := launch(t, c.Launcher(), spec)
-	script := `git init -q -b main /tmp/repo && cd /tmp/repo && git config user.name A && git config user.email a@example.com &&
-echo one > file && git add file && git commit -qm one && git tag v1 && echo two > file && git commit -qam two`
-	if _, errOut, status := run(t, s, script, nil); status.Code != 0 {
-		t.Fatal(errOut)
-	}
-	spec.Git = &launcher.Git{URL: "/tmp/repo", Ref: "v1"}
-	s = launch(t, c.Launcher(), spec)
-	if got := get(t, s, "file"); got != "one\n" {
-		t.Errorf("the tag has %q", got)
-	}
-	spec.Git.Ref = "main"
-	s = launch(t, c.Launcher(), spec)
-	if got := get(t, s, "file"); got != "two\n" {
-		t.Errorf("the branch has %q", got)
-	}
-	spec.Git.Ref = "none"
-	var gitErr *launcher.GitError
-	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.As(err, &gitErr) || gitErr.Ref != "none" {
-		t.Errorf("a ref that is not there: %v", err)
-	}
-	put(t, s, "file", "mine")
-	spec.Git.Ref = "v1"
-	s = launch(t, c.Launcher(), spec)
-	if got := get(t, s, "file"); got != "mine" {
-		t.Errorf("the local edit became %q", got)
-	}
-}
-
-// Credentials go to the agent's own program, whatever the PATH has first.
-func TestGitCredentialsReachNoProgramOfTheSandboxs(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
-	spec := c.Spec("a")
-	spec.Env = []string{"PATH=/home/agent/bin:/usr/local/bin:/usr/bin:/bin"}
-	s := launch(t, c.Launcher(), spec)
-	script := `mkdir ~/bin && for p in podagent git sh; do printf '#!/bin/bash\n(/bin/cat; /usr/bin/env) >> /home/agent/stolen\n' > ~/bin/$p; done; chmod +x ~/bin/*`
-	if _, errOut, status := run(t, s, script, nil); status.Code != 0 {
-		t.Fatal(errOut)
-	}
-	spec.Git = &launcher.Git{URL: "https://example.invalid/a", Password: "s3cr3tpw"}
-	if _, err := c.Launcher().Launch(t.Context(), spec); err == nil {
-		t.Error("a checkout from nowhere succeeded")
-	} else {
-		t.Log(err)
-	}
-	// git was found by the PATH: it is the sandbox's, and has no credentials.
-	if out, _, _ := run(t, s, "/bin/cat /home/agent/stolen", nil); strings.Contains(out, "s3cr3tpw") || !strings.Contains(out, "GIT_") {
-		t.Errorf("the programs of the sandbox got %q", out)
 	}
 }
 
@@ -504,77 +307,6 @@ func TestBadOptionOfAPodFailsBeforeAnyAPICall(t *testing.T) {
 	}
 	if n := calls.Load(); n > 0 {
 		t.Errorf("%d calls reached the API server", n)
-	}
-}
-
-func TestDeployManifestsAreValid(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
-	files, err := filepath.Glob("../../deploy/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// rbac.yaml is applied by NewCluster; a kustomization is no object.
-	files = slices.DeleteFunc(files, func(f string) bool {
-		return slices.Contains([]string{"rbac.yaml", "kustomization.yaml", "namespace.yaml"}, filepath.Base(f))
-	})
-	if len(files) < 4 {
-		t.Fatalf("there are only %q", files)
-	}
-	for _, f := range files {
-		if err := c.Apply(t.Context(), f); err != nil {
-			t.Error(err)
-		}
-	}
-	if err := kubectl(t, c, "apply", "--kustomize", "../../deploy", "--namespace", "podagent", "--dry-run=client", "--validate=strict")(); err != nil {
-		t.Error(err)
-	}
-	// All of it lets a sandbox work, with the Role of the tests.
-	s := launch(t, c.Launcher(), c.Spec("a"))
-	put(t, s, "file", "x")
-	if pod := podOf(t, c, "a"); pod.Spec.Containers[0].Resources.Limits.Memory().IsZero() {
-		t.Error("the LimitRange gave the pod no limit")
-	}
-}
-
-func TestTheRoleAllowsNoExec(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
-	client, err := kubernetes.NewForConfig(c.Orchestrator)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, sub := range []string{"exec", "attach", "ephemeralcontainers", "portforward"} {
-		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: c.Namespace, Verb: "create", Resource: "pods", Subresource: sub},
-		}}
-		got, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := sub == "portforward"; got.Status.Allowed != want {
-			t.Errorf("pods/%s is allowed: %v", sub, got.Status.Allowed)
-		}
-	}
-	if _, err := client.CoreV1().Secrets(c.Namespace).List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("listing secrets: %v", err)
-	}
-}
-
-// kubectl returns a call of kubectl: of the one that came with the cluster, or
-// else the one in PATH.
-func kubectl(t testing.TB, c *launchertest.Cluster, args ...string) func() error {
-	t.Helper()
-	program := filepath.Join(filepath.Dir(c.Kubeconfig), "bin", "kubectl")
-	if _, err := os.Stat(program); err != nil {
-		if program, err = exec.LookPath("kubectl"); err != nil {
-			t.Fatalf("there is no kubectl beside the kubeconfig, in bin/, and %v", err)
-		}
-	}
-	args = append([]string{"--kubeconfig", c.Kubeconfig, "--namespace", c.Namespace}, args...)
-	return func() error {
-		if out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput(); err != nil {
-			return fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, out)
-		}
-		return nil
 	}
 }
 

@@ -5,12 +5,14 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,8 +22,58 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
-	"github.com/podagent/podagent/pkg/podapi"
 )
+
+func TestExclusiveHasOneOwner(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := c.Spec("a")
+	spec.Pod.Exclusive = true
+	var owned atomic.Int32
+	var all sync.WaitGroup
+	held := make(chan *launcher.Sandbox, 10)
+	for i := range cap(held) {
+		all.Go(func() {
+			k := c.Launcher()
+			k.Owner = fmt.Sprint("owner-", i)
+			s, err := k.Launch(t.Context(), spec)
+			switch {
+			case err == nil:
+				held <- s
+			case errors.Is(err, launcher.ErrOwned) && strings.Contains(err.Error(), `"owner-`):
+				owned.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if len(held) != 1 || owned.Load() != 9 {
+		t.Fatalf("%d own it, %d were told who does", len(held), owned.Load())
+	}
+	first := <-held
+	if _, err := first.Stat(t.Context(), "."); err != nil {
+		t.Error(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := launch(t, c.Launcher(), spec) // it was released
+
+	// Somebody takes the lease away: the sandbox must not be used any more.
+	leases := c.API(t).CoordinationV1().Leases(c.Namespace)
+	lease, err := leases.Get(t.Context(), podOf(t, c, "a").Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease.Spec.HolderIdentity = new("thief")
+	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the end of the sandbox whose lease is lost", func() bool {
+		_, err := second.Stat(t.Context(), ".")
+		return errors.Is(err, launcher.ErrOwned)
+	})
+}
 
 // leaseOf writes a lease of the sandbox's pod that was renewed so long ago.
 func leaseOf(t *testing.T, c *launchertest.Cluster, id string, age time.Duration) {
@@ -257,21 +309,5 @@ func TestReaperThatMayNotAskLeavesTheBusy(t *testing.T) {
 	}
 	if _, err := s.Stat(t.Context(), "."); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestLazyLocalSandboxThatDiedIsUnavailable(t *testing.T) {
-	l := launchertest.Local(t)
-	s, err := launcher.Lazy(l, launcher.Spec{ID: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	put(t, s, "file", "x")
-	if err := l.Terminate(t.Context(), "a"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Stat(t.Context(), "."); !errors.Is(err, podapi.ErrUnavailable) {
-		t.Errorf("a call: %v", err)
 	}
 }

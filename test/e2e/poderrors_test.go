@@ -187,20 +187,6 @@ func TestPodDeletedUnderAnOpenSandboxIsAnErrorOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestLaunchThatIsCancelledLeavesNoPod(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
-	spec := c.Spec("a")
-	spec.Pod.ReadyTimeout = 300 * time.Millisecond // it has been created, and cannot answer yet
-	if s, err := c.Launcher().Launch(t.Context(), spec); err == nil {
-		s.Close()
-		t.Skip("the pod was ready at once")
-	}
-	await(t, "the removal", func() bool {
-		list, err := c.Launcher().List(t.Context())
-		return err == nil && len(list) == 0
-	})
-}
-
 // limited returns the configuration of an account that may do this only.
 func limited(t *testing.T, c *launchertest.Cluster, rules ...rbacv1.PolicyRule) *rest.Config {
 	t.Helper()
