@@ -849,7 +849,8 @@ type Limits struct {
 	MessageBytes int64                  `protobuf:"varint,1,opt,name=message_bytes,json=messageBytes,proto3" json:"message_bytes,omitempty"`
 	ChunkBytes   int64                  `protobuf:"varint,2,opt,name=chunk_bytes,json=chunkBytes,proto3" json:"chunk_bytes,omitempty"`
 	EditBytes    int64                  `protobuf:"varint,3,opt,name=edit_bytes,json=editBytes,proto3" json:"edit_bytes,omitempty"`
-	// journal_bytes is how much output of one process is kept per stream.
+	// journal_bytes is how much output of one process is kept, of both streams
+	// together.
 	JournalBytes int64 `protobuf:"varint,4,opt,name=journal_bytes,json=journalBytes,proto3" json:"journal_bytes,omitempty"`
 	// stdin_window_bytes is how much standard input a caller may have sent that
 	// is not acknowledged yet.
@@ -4500,6 +4501,7 @@ type ExecRequest struct {
 	//	*ExecRequest_Stdin
 	//	*ExecRequest_Signal
 	//	*ExecRequest_Resize
+	//	*ExecRequest_Detach
 	Kind          isExecRequest_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4587,6 +4589,15 @@ func (x *ExecRequest) GetResize() *TerminalSize {
 	return nil
 }
 
+func (x *ExecRequest) GetDetach() *ExecDetach {
+	if x != nil {
+		if x, ok := x.Kind.(*ExecRequest_Detach); ok {
+			return x.Detach
+		}
+	}
+	return nil
+}
+
 type isExecRequest_Kind interface {
 	isExecRequest_Kind()
 }
@@ -4610,7 +4621,15 @@ type ExecRequest_Signal struct {
 }
 
 type ExecRequest_Resize struct {
+	// resize changes the size of the process's terminal.
 	Resize *TerminalSize `protobuf:"bytes,5,opt,name=resize,proto3,oneof"`
+}
+
+type ExecRequest_Detach struct {
+	// detach ends the call with detached, once what was sent before it is
+	// done. The caller's place is not kept: the process runs on, and output
+	// that nobody reads does not hold it up.
+	Detach *ExecDetach `protobuf:"bytes,6,opt,name=detach,proto3,oneof"`
 }
 
 func (*ExecRequest_Start) isExecRequest_Kind() {}
@@ -4622,6 +4641,8 @@ func (*ExecRequest_Stdin) isExecRequest_Kind() {}
 func (*ExecRequest_Signal) isExecRequest_Kind() {}
 
 func (*ExecRequest_Resize) isExecRequest_Kind() {}
+
+func (*ExecRequest_Detach) isExecRequest_Kind() {}
 
 type ExecStart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4652,7 +4673,9 @@ type ExecStart struct {
 	// terminal, if set, gives the process a terminal of this size; its output
 	// is all stdout. Offered when the capabilities have "terminal"; otherwise
 	// CLASS_UNSUPPORTED.
-	Terminal      *TerminalSize `protobuf:"bytes,10,opt,name=terminal,proto3" json:"terminal,omitempty"`
+	Terminal *TerminalSize `protobuf:"bytes,10,opt,name=terminal,proto3" json:"terminal,omitempty"`
+	// rlimits are the process's resource limits, which what it starts inherits.
+	Rlimits       []*Rlimit `protobuf:"bytes,11,rep,name=rlimits,proto3" json:"rlimits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4757,20 +4780,102 @@ func (x *ExecStart) GetTerminal() *TerminalSize {
 	return nil
 }
 
+func (x *ExecStart) GetRlimits() []*Rlimit {
+	if x != nil {
+		return x.Rlimits
+	}
+	return nil
+}
+
+// Rlimit is one resource limit, as in setrlimit(2).
+type Rlimit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// resource is the limit's name in lower case without its prefix: "nofile",
+	// "fsize", "cpu", "as". An unknown one is CLASS_INVALID.
+	Resource string `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
+	// soft and hard are in the resource's own unit; 2^64-1 means unlimited.
+	Soft          uint64 `protobuf:"varint,2,opt,name=soft,proto3" json:"soft,omitempty"`
+	Hard          uint64 `protobuf:"varint,3,opt,name=hard,proto3" json:"hard,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rlimit) Reset() {
+	*x = Rlimit{}
+	mi := &file_podapi_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rlimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rlimit) ProtoMessage() {}
+
+func (x *Rlimit) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rlimit.ProtoReflect.Descriptor instead.
+func (*Rlimit) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *Rlimit) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *Rlimit) GetSoft() uint64 {
+	if x != nil {
+		return x.Soft
+	}
+	return 0
+}
+
+func (x *Rlimit) GetHard() uint64 {
+	if x != nil {
+		return x.Hard
+	}
+	return 0
+}
+
 type ExecAttach struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	ExecId string                 `protobuf:"bytes,1,opt,name=exec_id,json=execId,proto3" json:"exec_id,omitempty"`
 	BootId string                 `protobuf:"bytes,2,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	// stdout and stderr are the offsets to go on from.
-	Stdout        int64 `protobuf:"varint,3,opt,name=stdout,proto3" json:"stdout,omitempty"`
-	Stderr        int64 `protobuf:"varint,4,opt,name=stderr,proto3" json:"stderr,omitempty"`
+	Stdout int64 `protobuf:"varint,3,opt,name=stdout,proto3" json:"stdout,omitempty"`
+	Stderr int64 `protobuf:"varint,4,opt,name=stderr,proto3" json:"stderr,omitempty"`
+	// no_follow ends the call with detached when all output so far was sent and
+	// the process still runs.
+	NoFollow bool `protobuf:"varint,5,opt,name=no_follow,json=noFollow,proto3" json:"no_follow,omitempty"`
+	// no_output sends no output, and holds up nobody: the caller only waits for
+	// exit, or writes standard input.
+	NoOutput bool `protobuf:"varint,6,opt,name=no_output,json=noOutput,proto3" json:"no_output,omitempty"`
+	// screen, if set, is for a process with a terminal: output goes on from where
+	// the screen can be drawn anew (the last full clear, within 64 KiB), whatever
+	// stdout says; then the terminal gets another size for a moment, and this
+	// one, so that programs draw themselves.
+	Screen        *TerminalSize `protobuf:"bytes,7,opt,name=screen,proto3" json:"screen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExecAttach) Reset() {
 	*x = ExecAttach{}
-	mi := &file_podapi_proto_msgTypes[65]
+	mi := &file_podapi_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4782,7 +4887,7 @@ func (x *ExecAttach) String() string {
 func (*ExecAttach) ProtoMessage() {}
 
 func (x *ExecAttach) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[65]
+	mi := &file_podapi_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4795,7 +4900,7 @@ func (x *ExecAttach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecAttach.ProtoReflect.Descriptor instead.
 func (*ExecAttach) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{65}
+	return file_podapi_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ExecAttach) GetExecId() string {
@@ -4826,6 +4931,63 @@ func (x *ExecAttach) GetStderr() int64 {
 	return 0
 }
 
+func (x *ExecAttach) GetNoFollow() bool {
+	if x != nil {
+		return x.NoFollow
+	}
+	return false
+}
+
+func (x *ExecAttach) GetNoOutput() bool {
+	if x != nil {
+		return x.NoOutput
+	}
+	return false
+}
+
+func (x *ExecAttach) GetScreen() *TerminalSize {
+	if x != nil {
+		return x.Screen
+	}
+	return nil
+}
+
+type ExecDetach struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecDetach) Reset() {
+	*x = ExecDetach{}
+	mi := &file_podapi_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecDetach) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecDetach) ProtoMessage() {}
+
+func (x *ExecDetach) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecDetach.ProtoReflect.Descriptor instead.
+func (*ExecDetach) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{67}
+}
+
 type TerminalSize struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rows          uint32                 `protobuf:"varint,1,opt,name=rows,proto3" json:"rows,omitempty"`
@@ -4836,7 +4998,7 @@ type TerminalSize struct {
 
 func (x *TerminalSize) Reset() {
 	*x = TerminalSize{}
-	mi := &file_podapi_proto_msgTypes[66]
+	mi := &file_podapi_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4848,7 +5010,7 @@ func (x *TerminalSize) String() string {
 func (*TerminalSize) ProtoMessage() {}
 
 func (x *TerminalSize) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[66]
+	mi := &file_podapi_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4861,7 +5023,7 @@ func (x *TerminalSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminalSize.ProtoReflect.Descriptor instead.
 func (*TerminalSize) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{66}
+	return file_podapi_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *TerminalSize) GetRows() uint32 {
@@ -4893,7 +5055,7 @@ type StdinChunk struct {
 
 func (x *StdinChunk) Reset() {
 	*x = StdinChunk{}
-	mi := &file_podapi_proto_msgTypes[67]
+	mi := &file_podapi_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4905,7 +5067,7 @@ func (x *StdinChunk) String() string {
 func (*StdinChunk) ProtoMessage() {}
 
 func (x *StdinChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[67]
+	mi := &file_podapi_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4918,7 +5080,7 @@ func (x *StdinChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinChunk.ProtoReflect.Descriptor instead.
 func (*StdinChunk) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{67}
+	return file_podapi_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *StdinChunk) GetData() []byte {
@@ -4951,6 +5113,7 @@ type ExecResponse struct {
 	//	*ExecResponse_Stderr
 	//	*ExecResponse_Stdin
 	//	*ExecResponse_Exit
+	//	*ExecResponse_Detached
 	Kind          isExecResponse_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4958,7 +5121,7 @@ type ExecResponse struct {
 
 func (x *ExecResponse) Reset() {
 	*x = ExecResponse{}
-	mi := &file_podapi_proto_msgTypes[68]
+	mi := &file_podapi_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4970,7 +5133,7 @@ func (x *ExecResponse) String() string {
 func (*ExecResponse) ProtoMessage() {}
 
 func (x *ExecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[68]
+	mi := &file_podapi_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4983,7 +5146,7 @@ func (x *ExecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecResponse.ProtoReflect.Descriptor instead.
 func (*ExecResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{68}
+	return file_podapi_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ExecResponse) GetKind() isExecResponse_Kind {
@@ -5038,6 +5201,15 @@ func (x *ExecResponse) GetExit() *ExecExit {
 	return nil
 }
 
+func (x *ExecResponse) GetDetached() *ExecDetached {
+	if x != nil {
+		if x, ok := x.Kind.(*ExecResponse_Detached); ok {
+			return x.Detached
+		}
+	}
+	return nil
+}
+
 type isExecResponse_Kind interface {
 	isExecResponse_Kind()
 }
@@ -5065,6 +5237,11 @@ type ExecResponse_Exit struct {
 	Exit *ExecExit `protobuf:"bytes,5,opt,name=exit,proto3,oneof"`
 }
 
+type ExecResponse_Detached struct {
+	// detached is final: the caller asked for it, and the process runs on.
+	Detached *ExecDetached `protobuf:"bytes,6,opt,name=detached,proto3,oneof"`
+}
+
 func (*ExecResponse_Started) isExecResponse_Kind() {}
 
 func (*ExecResponse_Stdout) isExecResponse_Kind() {}
@@ -5075,6 +5252,44 @@ func (*ExecResponse_Stdin) isExecResponse_Kind() {}
 
 func (*ExecResponse_Exit) isExecResponse_Kind() {}
 
+func (*ExecResponse_Detached) isExecResponse_Kind() {}
+
+type ExecDetached struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecDetached) Reset() {
+	*x = ExecDetached{}
+	mi := &file_podapi_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecDetached) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecDetached) ProtoMessage() {}
+
+func (x *ExecDetached) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecDetached.ProtoReflect.Descriptor instead.
+func (*ExecDetached) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{71}
+}
+
 type ExecStarted struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	ExecId string                 `protobuf:"bytes,1,opt,name=exec_id,json=execId,proto3" json:"exec_id,omitempty"`
@@ -5083,14 +5298,18 @@ type ExecStarted struct {
 	// existing says that the process ran before this call.
 	Existing bool `protobuf:"varint,4,opt,name=existing,proto3" json:"existing,omitempty"`
 	// stdin is how many bytes of standard input were accepted so far.
-	Stdin         int64 `protobuf:"varint,5,opt,name=stdin,proto3" json:"stdin,omitempty"`
+	Stdin int64 `protobuf:"varint,5,opt,name=stdin,proto3" json:"stdin,omitempty"`
+	// stdin_open says that standard input is open.
+	StdinOpen bool `protobuf:"varint,6,opt,name=stdin_open,json=stdinOpen,proto3" json:"stdin_open,omitempty"`
+	// terminal says that the process has a terminal.
+	Terminal      bool `protobuf:"varint,7,opt,name=terminal,proto3" json:"terminal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExecStarted) Reset() {
 	*x = ExecStarted{}
-	mi := &file_podapi_proto_msgTypes[69]
+	mi := &file_podapi_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5102,7 +5321,7 @@ func (x *ExecStarted) String() string {
 func (*ExecStarted) ProtoMessage() {}
 
 func (x *ExecStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[69]
+	mi := &file_podapi_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5115,7 +5334,7 @@ func (x *ExecStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStarted.ProtoReflect.Descriptor instead.
 func (*ExecStarted) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{69}
+	return file_podapi_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ExecStarted) GetExecId() string {
@@ -5153,6 +5372,20 @@ func (x *ExecStarted) GetStdin() int64 {
 	return 0
 }
 
+func (x *ExecStarted) GetStdinOpen() bool {
+	if x != nil {
+		return x.StdinOpen
+	}
+	return false
+}
+
+func (x *ExecStarted) GetTerminal() bool {
+	if x != nil {
+		return x.Terminal
+	}
+	return false
+}
+
 type OutputChunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Data  []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
@@ -5166,7 +5399,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_podapi_proto_msgTypes[70]
+	mi := &file_podapi_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5178,7 +5411,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[70]
+	mi := &file_podapi_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5191,7 +5424,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{70}
+	return file_podapi_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *OutputChunk) GetData() []byte {
@@ -5227,7 +5460,7 @@ type StdinAck struct {
 
 func (x *StdinAck) Reset() {
 	*x = StdinAck{}
-	mi := &file_podapi_proto_msgTypes[71]
+	mi := &file_podapi_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5239,7 +5472,7 @@ func (x *StdinAck) String() string {
 func (*StdinAck) ProtoMessage() {}
 
 func (x *StdinAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[71]
+	mi := &file_podapi_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5252,7 +5485,7 @@ func (x *StdinAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinAck.ProtoReflect.Descriptor instead.
 func (*StdinAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{71}
+	return file_podapi_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *StdinAck) GetOffset() int64 {
@@ -5286,14 +5519,17 @@ type ExecExit struct {
 	System int64 `protobuf:"varint,9,opt,name=system,proto3" json:"system,omitempty"`
 	// max_rss is the peak resident memory in bytes, from the fork on: never less
 	// than what the agent had at that time.
-	MaxRss        int64 `protobuf:"varint,10,opt,name=max_rss,json=maxRss,proto3" json:"max_rss,omitempty"`
+	MaxRss int64 `protobuf:"varint,10,opt,name=max_rss,json=maxRss,proto3" json:"max_rss,omitempty"`
+	// process_limit says that while it ran the sandbox was at its limit of
+	// processes, so that some could not be started.
+	ProcessLimit  bool `protobuf:"varint,11,opt,name=process_limit,json=processLimit,proto3" json:"process_limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExecExit) Reset() {
 	*x = ExecExit{}
-	mi := &file_podapi_proto_msgTypes[72]
+	mi := &file_podapi_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5305,7 +5541,7 @@ func (x *ExecExit) String() string {
 func (*ExecExit) ProtoMessage() {}
 
 func (x *ExecExit) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[72]
+	mi := &file_podapi_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5318,7 +5554,7 @@ func (x *ExecExit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecExit.ProtoReflect.Descriptor instead.
 func (*ExecExit) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{72}
+	return file_podapi_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ExecExit) GetReason() ExitReason {
@@ -5391,6 +5627,13 @@ func (x *ExecExit) GetMaxRss() int64 {
 	return 0
 }
 
+func (x *ExecExit) GetProcessLimit() bool {
+	if x != nil {
+		return x.ProcessLimit
+	}
+	return false
+}
+
 type ListProcessesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -5399,7 +5642,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_podapi_proto_msgTypes[73]
+	mi := &file_podapi_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5411,7 +5654,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[73]
+	mi := &file_podapi_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5424,7 +5667,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{73}
+	return file_podapi_proto_rawDescGZIP(), []int{76}
 }
 
 type ListProcessesResponse struct {
@@ -5440,7 +5683,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_podapi_proto_msgTypes[74]
+	mi := &file_podapi_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5452,7 +5695,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[74]
+	mi := &file_podapi_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5465,7 +5708,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{74}
+	return file_podapi_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ListProcessesResponse) GetKind() isListProcessesResponse_Kind {
@@ -5519,7 +5762,7 @@ type ListProcessesEnd struct {
 
 func (x *ListProcessesEnd) Reset() {
 	*x = ListProcessesEnd{}
-	mi := &file_podapi_proto_msgTypes[75]
+	mi := &file_podapi_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5531,7 +5774,7 @@ func (x *ListProcessesEnd) String() string {
 func (*ListProcessesEnd) ProtoMessage() {}
 
 func (x *ListProcessesEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[75]
+	mi := &file_podapi_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5544,7 +5787,7 @@ func (x *ListProcessesEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesEnd.ProtoReflect.Descriptor instead.
 func (*ListProcessesEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{75}
+	return file_podapi_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ListProcessesEnd) GetCount() int64 {
@@ -5565,14 +5808,22 @@ type ProcessInfo struct {
 	// exit is absent while the process runs.
 	Exit *ExecExit `protobuf:"bytes,6,opt,name=exit,proto3" json:"exit,omitempty"`
 	// command_cut is how many bytes of the command were left out.
-	CommandCut    int64 `protobuf:"varint,7,opt,name=command_cut,json=commandCut,proto3" json:"command_cut,omitempty"`
+	CommandCut int64 `protobuf:"varint,7,opt,name=command_cut,json=commandCut,proto3" json:"command_cut,omitempty"`
+	// stdout and stderr are how many bytes were written to each so far, and
+	// stdout_kept and stderr_kept how many of the last of them are still there.
+	Stdout     int64 `protobuf:"varint,8,opt,name=stdout,proto3" json:"stdout,omitempty"`
+	Stderr     int64 `protobuf:"varint,9,opt,name=stderr,proto3" json:"stderr,omitempty"`
+	StdoutKept int64 `protobuf:"varint,10,opt,name=stdout_kept,json=stdoutKept,proto3" json:"stdout_kept,omitempty"`
+	StderrKept int64 `protobuf:"varint,11,opt,name=stderr_kept,json=stderrKept,proto3" json:"stderr_kept,omitempty"`
+	// terminal says that the process has a terminal.
+	Terminal      bool `protobuf:"varint,12,opt,name=terminal,proto3" json:"terminal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ProcessInfo) Reset() {
 	*x = ProcessInfo{}
-	mi := &file_podapi_proto_msgTypes[76]
+	mi := &file_podapi_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5584,7 +5835,7 @@ func (x *ProcessInfo) String() string {
 func (*ProcessInfo) ProtoMessage() {}
 
 func (x *ProcessInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[76]
+	mi := &file_podapi_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5597,7 +5848,7 @@ func (x *ProcessInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessInfo.ProtoReflect.Descriptor instead.
 func (*ProcessInfo) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{76}
+	return file_podapi_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ProcessInfo) GetExecId() string {
@@ -5649,6 +5900,41 @@ func (x *ProcessInfo) GetCommandCut() int64 {
 	return 0
 }
 
+func (x *ProcessInfo) GetStdout() int64 {
+	if x != nil {
+		return x.Stdout
+	}
+	return 0
+}
+
+func (x *ProcessInfo) GetStderr() int64 {
+	if x != nil {
+		return x.Stderr
+	}
+	return 0
+}
+
+func (x *ProcessInfo) GetStdoutKept() int64 {
+	if x != nil {
+		return x.StdoutKept
+	}
+	return 0
+}
+
+func (x *ProcessInfo) GetStderrKept() int64 {
+	if x != nil {
+		return x.StderrKept
+	}
+	return 0
+}
+
+func (x *ProcessInfo) GetTerminal() bool {
+	if x != nil {
+		return x.Terminal
+	}
+	return false
+}
+
 type SignalRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	ExecId string                 `protobuf:"bytes,1,opt,name=exec_id,json=execId,proto3" json:"exec_id,omitempty"`
@@ -5660,7 +5946,7 @@ type SignalRequest struct {
 
 func (x *SignalRequest) Reset() {
 	*x = SignalRequest{}
-	mi := &file_podapi_proto_msgTypes[77]
+	mi := &file_podapi_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5672,7 +5958,7 @@ func (x *SignalRequest) String() string {
 func (*SignalRequest) ProtoMessage() {}
 
 func (x *SignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[77]
+	mi := &file_podapi_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5685,7 +5971,7 @@ func (x *SignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
 func (*SignalRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{77}
+	return file_podapi_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *SignalRequest) GetExecId() string {
@@ -5710,7 +5996,7 @@ type SignalResponse struct {
 
 func (x *SignalResponse) Reset() {
 	*x = SignalResponse{}
-	mi := &file_podapi_proto_msgTypes[78]
+	mi := &file_podapi_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5722,7 +6008,7 @@ func (x *SignalResponse) String() string {
 func (*SignalResponse) ProtoMessage() {}
 
 func (x *SignalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[78]
+	mi := &file_podapi_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5735,7 +6021,7 @@ func (x *SignalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalResponse.ProtoReflect.Descriptor instead.
 func (*SignalResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{78}
+	return file_podapi_proto_rawDescGZIP(), []int{81}
 }
 
 type ForgetRequest struct {
@@ -5747,7 +6033,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_podapi_proto_msgTypes[79]
+	mi := &file_podapi_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5759,7 +6045,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[79]
+	mi := &file_podapi_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5772,7 +6058,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{79}
+	return file_podapi_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ForgetRequest) GetExecId() string {
@@ -5790,7 +6076,7 @@ type ForgetResponse struct {
 
 func (x *ForgetResponse) Reset() {
 	*x = ForgetResponse{}
-	mi := &file_podapi_proto_msgTypes[80]
+	mi := &file_podapi_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5802,7 +6088,7 @@ func (x *ForgetResponse) String() string {
 func (*ForgetResponse) ProtoMessage() {}
 
 func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[80]
+	mi := &file_podapi_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5815,7 +6101,7 @@ func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetResponse.ProtoReflect.Descriptor instead.
 func (*ForgetResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{80}
+	return file_podapi_proto_rawDescGZIP(), []int{83}
 }
 
 var File_podapi_proto protoreflect.FileDescriptor
@@ -6092,14 +6378,15 @@ const file_podapi_proto_rawDesc = "" +
 	"\tTreeStats\x12\x18\n" +
 	"\aentries\x18\x01 \x01(\x03R\aentries\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x18\n" +
-	"\askipped\x18\x03 \x01(\x03R\askipped\"\xf0\x01\n" +
+	"\askipped\x18\x03 \x01(\x03R\askipped\"\xa1\x02\n" +
 	"\vExecRequest\x12,\n" +
 	"\x05start\x18\x01 \x01(\v2\x14.podapi.v1.ExecStartH\x00R\x05start\x12/\n" +
 	"\x06attach\x18\x02 \x01(\v2\x15.podapi.v1.ExecAttachH\x00R\x06attach\x12-\n" +
 	"\x05stdin\x18\x03 \x01(\v2\x15.podapi.v1.StdinChunkH\x00R\x05stdin\x12\x18\n" +
 	"\x06signal\x18\x04 \x01(\rH\x00R\x06signal\x121\n" +
-	"\x06resize\x18\x05 \x01(\v2\x17.podapi.v1.TerminalSizeH\x00R\x06resizeB\x06\n" +
-	"\x04kind\"\x8f\x02\n" +
+	"\x06resize\x18\x05 \x01(\v2\x17.podapi.v1.TerminalSizeH\x00R\x06resize\x12/\n" +
+	"\x06detach\x18\x06 \x01(\v2\x15.podapi.v1.ExecDetachH\x00R\x06detachB\x06\n" +
+	"\x04kind\"\xbc\x02\n" +
 	"\tExecStart\x12\x17\n" +
 	"\aexec_id\x18\x01 \x01(\tR\x06execId\x12\x17\n" +
 	"\aboot_id\x18\x02 \x01(\tR\x06bootId\x12\x12\n" +
@@ -6111,13 +6398,23 @@ const file_podapi_proto_rawDesc = "" +
 	"\x05stdin\x18\b \x01(\bR\x05stdin\x12\x18\n" +
 	"\atimeout\x18\t \x01(\x03R\atimeout\x123\n" +
 	"\bterminal\x18\n" +
-	" \x01(\v2\x17.podapi.v1.TerminalSizeR\bterminal\"n\n" +
+	" \x01(\v2\x17.podapi.v1.TerminalSizeR\bterminal\x12+\n" +
+	"\arlimits\x18\v \x03(\v2\x11.podapi.v1.RlimitR\arlimits\"L\n" +
+	"\x06Rlimit\x12\x1a\n" +
+	"\bresource\x18\x01 \x01(\tR\bresource\x12\x12\n" +
+	"\x04soft\x18\x02 \x01(\x04R\x04soft\x12\x12\n" +
+	"\x04hard\x18\x03 \x01(\x04R\x04hard\"\xd9\x01\n" +
 	"\n" +
 	"ExecAttach\x12\x17\n" +
 	"\aexec_id\x18\x01 \x01(\tR\x06execId\x12\x17\n" +
 	"\aboot_id\x18\x02 \x01(\tR\x06bootId\x12\x16\n" +
 	"\x06stdout\x18\x03 \x01(\x03R\x06stdout\x12\x16\n" +
-	"\x06stderr\x18\x04 \x01(\x03R\x06stderr\"<\n" +
+	"\x06stderr\x18\x04 \x01(\x03R\x06stderr\x12\x1b\n" +
+	"\tno_follow\x18\x05 \x01(\bR\bnoFollow\x12\x1b\n" +
+	"\tno_output\x18\x06 \x01(\bR\bnoOutput\x12/\n" +
+	"\x06screen\x18\a \x01(\v2\x17.podapi.v1.TerminalSizeR\x06screen\"\f\n" +
+	"\n" +
+	"ExecDetach\"<\n" +
 	"\fTerminalSize\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\rR\x04rows\x12\x18\n" +
 	"\acolumns\x18\x02 \x01(\rR\acolumns\"J\n" +
@@ -6125,27 +6422,32 @@ const file_podapi_proto_rawDesc = "" +
 	"StdinChunk\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x10\n" +
-	"\x03eof\x18\x03 \x01(\bR\x03eof\"\x86\x02\n" +
+	"\x03eof\x18\x03 \x01(\bR\x03eof\"\xbd\x02\n" +
 	"\fExecResponse\x122\n" +
 	"\astarted\x18\x01 \x01(\v2\x16.podapi.v1.ExecStartedH\x00R\astarted\x120\n" +
 	"\x06stdout\x18\x02 \x01(\v2\x16.podapi.v1.OutputChunkH\x00R\x06stdout\x120\n" +
 	"\x06stderr\x18\x03 \x01(\v2\x16.podapi.v1.OutputChunkH\x00R\x06stderr\x12+\n" +
 	"\x05stdin\x18\x04 \x01(\v2\x13.podapi.v1.StdinAckH\x00R\x05stdin\x12)\n" +
-	"\x04exit\x18\x05 \x01(\v2\x13.podapi.v1.ExecExitH\x00R\x04exitB\x06\n" +
-	"\x04kind\"\x83\x01\n" +
+	"\x04exit\x18\x05 \x01(\v2\x13.podapi.v1.ExecExitH\x00R\x04exit\x125\n" +
+	"\bdetached\x18\x06 \x01(\v2\x17.podapi.v1.ExecDetachedH\x00R\bdetachedB\x06\n" +
+	"\x04kind\"\x0e\n" +
+	"\fExecDetached\"\xbe\x01\n" +
 	"\vExecStarted\x12\x17\n" +
 	"\aexec_id\x18\x01 \x01(\tR\x06execId\x12\x17\n" +
 	"\aboot_id\x18\x02 \x01(\tR\x06bootId\x12\x10\n" +
 	"\x03pid\x18\x03 \x01(\x03R\x03pid\x12\x1a\n" +
 	"\bexisting\x18\x04 \x01(\bR\bexisting\x12\x14\n" +
-	"\x05stdin\x18\x05 \x01(\x03R\x05stdin\"S\n" +
+	"\x05stdin\x18\x05 \x01(\x03R\x05stdin\x12\x1d\n" +
+	"\n" +
+	"stdin_open\x18\x06 \x01(\bR\tstdinOpen\x12\x1a\n" +
+	"\bterminal\x18\a \x01(\bR\bterminal\"S\n" +
 	"\vOutputChunk\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x18\n" +
 	"\aomitted\x18\x03 \x01(\x03R\aomitted\":\n" +
 	"\bStdinAck\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x16\n" +
-	"\x06closed\x18\x02 \x01(\bR\x06closed\"\x8f\x02\n" +
+	"\x06closed\x18\x02 \x01(\bR\x06closed\"\xb4\x02\n" +
 	"\bExecExit\x12-\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x15.podapi.v1.ExitReasonR\x06reason\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x16\n" +
@@ -6158,14 +6460,15 @@ const file_podapi_proto_rawDesc = "" +
 	"\x04user\x18\b \x01(\x03R\x04user\x12\x16\n" +
 	"\x06system\x18\t \x01(\x03R\x06system\x12\x17\n" +
 	"\amax_rss\x18\n" +
-	" \x01(\x03R\x06maxRss\"\x16\n" +
+	" \x01(\x03R\x06maxRss\x12#\n" +
+	"\rprocess_limit\x18\v \x01(\bR\fprocessLimit\"\x16\n" +
 	"\x14ListProcessesRequest\"\x84\x01\n" +
 	"\x15ListProcessesResponse\x122\n" +
 	"\aprocess\x18\x01 \x01(\v2\x16.podapi.v1.ProcessInfoH\x00R\aprocess\x12/\n" +
 	"\x03end\x18\x02 \x01(\v2\x1b.podapi.v1.ListProcessesEndH\x00R\x03endB\x06\n" +
 	"\x04kind\"(\n" +
 	"\x10ListProcessesEnd\x12\x14\n" +
-	"\x05count\x18\x01 \x01(\x03R\x05count\"\xc8\x01\n" +
+	"\x05count\x18\x01 \x01(\x03R\x05count\"\xd6\x02\n" +
 	"\vProcessInfo\x12\x17\n" +
 	"\aexec_id\x18\x01 \x01(\tR\x06execId\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\x03R\x03pid\x12\x12\n" +
@@ -6174,7 +6477,15 @@ const file_podapi_proto_rawDesc = "" +
 	"\astarted\x18\x05 \x01(\x03R\astarted\x12'\n" +
 	"\x04exit\x18\x06 \x01(\v2\x13.podapi.v1.ExecExitR\x04exit\x12\x1f\n" +
 	"\vcommand_cut\x18\a \x01(\x03R\n" +
-	"commandCut\"@\n" +
+	"commandCut\x12\x16\n" +
+	"\x06stdout\x18\b \x01(\x03R\x06stdout\x12\x16\n" +
+	"\x06stderr\x18\t \x01(\x03R\x06stderr\x12\x1f\n" +
+	"\vstdout_kept\x18\n" +
+	" \x01(\x03R\n" +
+	"stdoutKept\x12\x1f\n" +
+	"\vstderr_kept\x18\v \x01(\x03R\n" +
+	"stderrKept\x12\x1a\n" +
+	"\bterminal\x18\f \x01(\bR\bterminal\"@\n" +
 	"\rSignalRequest\x12\x17\n" +
 	"\aexec_id\x18\x01 \x01(\tR\x06execId\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\rR\x06signal\"\x10\n" +
@@ -6288,7 +6599,7 @@ func file_podapi_proto_rawDescGZIP() []byte {
 }
 
 var file_podapi_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
+var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 84)
 var file_podapi_proto_goTypes = []any{
 	(Class)(0),                    // 0: podapi.v1.Class
 	(GrepKind)(0),                 // 1: podapi.v1.GrepKind
@@ -6359,22 +6670,25 @@ var file_podapi_proto_goTypes = []any{
 	(*TreeStats)(nil),             // 66: podapi.v1.TreeStats
 	(*ExecRequest)(nil),           // 67: podapi.v1.ExecRequest
 	(*ExecStart)(nil),             // 68: podapi.v1.ExecStart
-	(*ExecAttach)(nil),            // 69: podapi.v1.ExecAttach
-	(*TerminalSize)(nil),          // 70: podapi.v1.TerminalSize
-	(*StdinChunk)(nil),            // 71: podapi.v1.StdinChunk
-	(*ExecResponse)(nil),          // 72: podapi.v1.ExecResponse
-	(*ExecStarted)(nil),           // 73: podapi.v1.ExecStarted
-	(*OutputChunk)(nil),           // 74: podapi.v1.OutputChunk
-	(*StdinAck)(nil),              // 75: podapi.v1.StdinAck
-	(*ExecExit)(nil),              // 76: podapi.v1.ExecExit
-	(*ListProcessesRequest)(nil),  // 77: podapi.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil), // 78: podapi.v1.ListProcessesResponse
-	(*ListProcessesEnd)(nil),      // 79: podapi.v1.ListProcessesEnd
-	(*ProcessInfo)(nil),           // 80: podapi.v1.ProcessInfo
-	(*SignalRequest)(nil),         // 81: podapi.v1.SignalRequest
-	(*SignalResponse)(nil),        // 82: podapi.v1.SignalResponse
-	(*ForgetRequest)(nil),         // 83: podapi.v1.ForgetRequest
-	(*ForgetResponse)(nil),        // 84: podapi.v1.ForgetResponse
+	(*Rlimit)(nil),                // 69: podapi.v1.Rlimit
+	(*ExecAttach)(nil),            // 70: podapi.v1.ExecAttach
+	(*ExecDetach)(nil),            // 71: podapi.v1.ExecDetach
+	(*TerminalSize)(nil),          // 72: podapi.v1.TerminalSize
+	(*StdinChunk)(nil),            // 73: podapi.v1.StdinChunk
+	(*ExecResponse)(nil),          // 74: podapi.v1.ExecResponse
+	(*ExecDetached)(nil),          // 75: podapi.v1.ExecDetached
+	(*ExecStarted)(nil),           // 76: podapi.v1.ExecStarted
+	(*OutputChunk)(nil),           // 77: podapi.v1.OutputChunk
+	(*StdinAck)(nil),              // 78: podapi.v1.StdinAck
+	(*ExecExit)(nil),              // 79: podapi.v1.ExecExit
+	(*ListProcessesRequest)(nil),  // 80: podapi.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil), // 81: podapi.v1.ListProcessesResponse
+	(*ListProcessesEnd)(nil),      // 82: podapi.v1.ListProcessesEnd
+	(*ProcessInfo)(nil),           // 83: podapi.v1.ProcessInfo
+	(*SignalRequest)(nil),         // 84: podapi.v1.SignalRequest
+	(*SignalResponse)(nil),        // 85: podapi.v1.SignalResponse
+	(*ForgetRequest)(nil),         // 86: podapi.v1.ForgetRequest
+	(*ForgetResponse)(nil),        // 87: podapi.v1.ForgetResponse
 }
 var file_podapi_proto_depIdxs = []int32{
 	0,  // 0: podapi.v1.Error.class:type_name -> podapi.v1.Class
@@ -6418,68 +6732,72 @@ var file_podapi_proto_depIdxs = []int32{
 	13, // 38: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
 	66, // 39: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
 	68, // 40: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
-	69, // 41: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
-	71, // 42: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
-	70, // 43: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
-	70, // 44: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
-	73, // 45: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
-	74, // 46: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
-	74, // 47: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
-	75, // 48: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
-	76, // 49: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
-	3,  // 50: podapi.v1.ExecExit.reason:type_name -> podapi.v1.ExitReason
-	80, // 51: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
-	79, // 52: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
-	76, // 53: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
-	7,  // 54: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
-	10, // 55: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
-	14, // 56: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
-	16, // 57: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
-	20, // 58: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
-	26, // 59: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
-	30, // 60: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
-	33, // 61: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
-	35, // 62: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
-	37, // 63: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
-	39, // 64: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
-	41, // 65: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
-	43, // 66: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
-	45, // 67: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
-	50, // 68: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
-	55, // 69: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
-	59, // 70: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
-	63, // 71: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
-	67, // 72: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
-	77, // 73: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
-	81, // 74: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
-	83, // 75: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
-	8,  // 76: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
-	11, // 77: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
-	15, // 78: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
-	17, // 79: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
-	22, // 80: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
-	29, // 81: podapi.v1.Files.Write:output_type -> podapi.v1.WriteResponse
-	32, // 82: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
-	34, // 83: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
-	36, // 84: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
-	38, // 85: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
-	40, // 86: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
-	42, // 87: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
-	44, // 88: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
-	46, // 89: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
-	51, // 90: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
-	57, // 91: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
-	62, // 92: podapi.v1.Files.Push:output_type -> podapi.v1.PushResponse
-	64, // 93: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
-	72, // 94: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
-	78, // 95: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
-	82, // 96: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
-	84, // 97: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
-	76, // [76:98] is the sub-list for method output_type
-	54, // [54:76] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	70, // 41: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
+	73, // 42: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
+	72, // 43: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
+	71, // 44: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
+	72, // 45: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
+	69, // 46: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
+	72, // 47: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
+	76, // 48: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
+	77, // 49: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
+	77, // 50: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
+	78, // 51: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
+	79, // 52: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
+	75, // 53: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
+	3,  // 54: podapi.v1.ExecExit.reason:type_name -> podapi.v1.ExitReason
+	83, // 55: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
+	82, // 56: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
+	79, // 57: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
+	7,  // 58: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
+	10, // 59: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
+	14, // 60: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
+	16, // 61: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
+	20, // 62: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
+	26, // 63: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
+	30, // 64: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
+	33, // 65: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
+	35, // 66: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
+	37, // 67: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
+	39, // 68: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
+	41, // 69: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
+	43, // 70: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
+	45, // 71: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
+	50, // 72: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
+	55, // 73: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
+	59, // 74: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
+	63, // 75: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
+	67, // 76: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
+	80, // 77: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
+	84, // 78: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
+	86, // 79: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
+	8,  // 80: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
+	11, // 81: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
+	15, // 82: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
+	17, // 83: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
+	22, // 84: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
+	29, // 85: podapi.v1.Files.Write:output_type -> podapi.v1.WriteResponse
+	32, // 86: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
+	34, // 87: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
+	36, // 88: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
+	38, // 89: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
+	40, // 90: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
+	42, // 91: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
+	44, // 92: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
+	46, // 93: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
+	51, // 94: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
+	57, // 95: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
+	62, // 96: podapi.v1.Files.Push:output_type -> podapi.v1.PushResponse
+	64, // 97: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
+	74, // 98: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
+	81, // 99: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
+	85, // 100: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
+	87, // 101: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
+	80, // [80:102] is the sub-list for method output_type
+	58, // [58:80] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_podapi_proto_init() }
@@ -6530,15 +6848,17 @@ func file_podapi_proto_init() {
 		(*ExecRequest_Stdin)(nil),
 		(*ExecRequest_Signal)(nil),
 		(*ExecRequest_Resize)(nil),
+		(*ExecRequest_Detach)(nil),
 	}
-	file_podapi_proto_msgTypes[68].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[70].OneofWrappers = []any{
 		(*ExecResponse_Started)(nil),
 		(*ExecResponse_Stdout)(nil),
 		(*ExecResponse_Stderr)(nil),
 		(*ExecResponse_Stdin)(nil),
 		(*ExecResponse_Exit)(nil),
+		(*ExecResponse_Detached)(nil),
 	}
-	file_podapi_proto_msgTypes[74].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[77].OneofWrappers = []any{
 		(*ListProcessesResponse_Process)(nil),
 		(*ListProcessesResponse_End)(nil),
 	}
@@ -6548,7 +6868,7 @@ func file_podapi_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podapi_proto_rawDesc), len(file_podapi_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   81,
+			NumMessages:   84,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -927,7 +927,7 @@ const (
 type ProcessesClient interface {
 	// Exec starts a process or attaches to one. The first request is start or
 	// attach; standard input, signals and resizes follow. Responses begin with
-	// started and end with exit (final).
+	// started and end with exit or detached (final).
 	//
 	// Closing the request side does not close standard input (StdinChunk.eof
 	// does), and a call that breaks off leaves the process as it is.
@@ -1009,7 +1009,7 @@ func (c *processesClient) Forget(ctx context.Context, in *ForgetRequest, opts ..
 type ProcessesServer interface {
 	// Exec starts a process or attaches to one. The first request is start or
 	// attach; standard input, signals and resizes follow. Responses begin with
-	// started and end with exit (final).
+	// started and end with exit or detached (final).
 	//
 	// Closing the request side does not close standard input (StdinChunk.eof
 	// does), and a call that breaks off leaves the process as it is.
