@@ -15,6 +15,9 @@ const (
 	// blockSize is how much of a file is read or copied at once: large enough
 	// that system calls do not matter, small enough for the cache.
 	blockSize = 256 << 10
+	// flushStep is how much of a new content is sent to the disk at once: large
+	// for the disk, and little for the end of the write to wait for.
+	flushStep = 8 << 20
 	// maxLineCounting bounds how much of a file is read after the window of
 	// [FS.ReadLines] for its number of lines alone: about 30 ms.
 	maxLineCounting = 64 << 20

@@ -66,6 +66,9 @@ func (w *Writer) replace(info fs.FileInfo) error {
 	if info == nil {
 		return w.spool.linkAs(w.target)
 	}
+	if info.Size() >= flushStep {
+		defer retain(w.target)()
+	}
 	return w.spool.renameTo(w.target)
 }
 

@@ -55,6 +55,8 @@ type Writer struct {
 	stamp *stamp
 	spool *spool
 	sum   Sum
+	// flushed is up to where the content is on its way to the disk.
+	flushed int64
 	// failed is the first error of Write, after which nothing is committed.
 	failed error
 }
@@ -150,7 +152,19 @@ func (w *Writer) Write(p []byte) (int, error) {
 	n, err := w.spool.file.Write(p)
 	w.sum.Add(p[:n])
 	w.failed = pathError(w.op, w.name, err)
+	w.flush()
 	return n, w.failed
+}
+
+// flush has the disk begin with what was written meanwhile, where the end
+// would have to wait for it: for fsync, or because file systems such as ext4
+// send a new content off before it replaces another (auto_da_alloc).
+func (w *Writer) flush() {
+	behind := w.sum.Size - w.flushed
+	if behind >= flushStep && (w.former != nil || w.opts.Sync) {
+		startWriteback(w.spool.file, w.flushed, behind)
+		w.flushed = w.sum.Size
+	}
 }
 
 // Commit makes what was written the content of the file, if it has the size

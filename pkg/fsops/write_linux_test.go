@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestWriteToAFullDiskLeavesTheTarget(t *testing.T) {
@@ -293,4 +294,29 @@ func TestRemoveStopsAtMountPoints(t *testing.T) {
 	err := f.Remove(t.Context(), "tree", RemoveOptions{Recursive: true})
 	wantPathError(t, err, "remove", "tree/disk", syscall.EBUSY)
 	wantNames(t, at(f, "tree"), "disk")
+}
+
+func TestReplacingALargeFileLeavesNoDescriptor(t *testing.T) {
+	f := newTestFS(t)
+	content := strings.Repeat("0123456789abcdef", 3*flushStep/16)
+	mustWrite(t, f, "a", content, WriteOptions{})
+	before := openFiles(t)
+	for range 4 {
+		mustWrite(t, f, "a", content, WriteOptions{})
+	}
+	wantContent(t, f, "a", content)
+	// The former contents are let go of in the background.
+	for deadline := time.Now().Add(time.Minute); openFiles(t) > before; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d descriptors are open, and were %d before", openFiles(t), before)
+		}
+	}
+}
+
+// openFiles returns how many descriptors this process has.
+func openFiles(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	must(t, err)
+	return len(list)
 }
