@@ -11,7 +11,7 @@ TOOL    := $(GO) tool -modfile=$(CURDIR)/tools.mod
 export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build image cluster cluster-down test needs sandboxes unit race lint generate verify bench clean
+.PHONY: help demo build image cluster cluster-down test needs sandboxes unit race soak lint generate verify bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,12 +32,13 @@ cluster: ## start a one-node Kubernetes in .cluster, as root (kubeconfig: .clust
 cluster-down: ## stop it
 	cd test/cluster && $(GO) run . down --dir $(CLUSTER)
 
-# A cluster that has the runtime image. Another cluster, which PODAGENT_TEST_KUBECONFIG
-# names, has it already.
+# A cluster that has the images of the tests. Another cluster, which PODAGENT_TEST_KUBECONFIG
+# names, has them already.
 sandboxes:
 	@[ -n "$$PODAGENT_TEST_KUBECONFIG" ] || { $(MAKE) cluster image && \
 	OUT=$(CLUSTER)/images/embedded.tar images/runtime/testdata/busybox.sh && \
-	cd test/cluster && $(GO) run . load --dir $(CLUSTER) $(CLUSTER)/images/runtime.tar $(CLUSTER)/images/embedded.tar; }
+	OUT=$(CLUSTER)/images/terminal.tar images/runtime/testdata/terminal.sh && \
+	cd test/cluster && $(GO) run . load --dir $(CLUSTER) $(addprefix $(CLUSTER)/images/,runtime.tar embedded.tar terminal.tar); }
 
 test: needs lint verify sandboxes unit race ## run everything: lint, verify, the tests on a cluster, the race detector
 
@@ -59,6 +60,9 @@ unit: ## run the tests
 
 race: ## run the tests, but for those of memory and builds, under the race detector
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 40m ./...
+
+soak: ## run a million commands (EXECS=n for another number) and see that nothing grows
+	PODAGENT_SOAK_EXECS=$(or $(EXECS),1000000) $(GO) test -count=1 -timeout 4h -run TestSoak -v ./cmd/podagent/internal/agent
 
 lint: ## run go vet, staticcheck and gofumpt
 	$(GO) vet ./... && cd test/cluster && $(GO) vet ./...

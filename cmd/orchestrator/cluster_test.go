@@ -48,7 +48,7 @@ func runClusterScript(t *testing.T, script string, env map[string]string) {
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, ".config"))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "await": await},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "await": await, "keep": keep},
 	})
 }
 

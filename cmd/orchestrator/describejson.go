@@ -60,14 +60,20 @@ type agent struct {
 
 // process is a process as JSON; Code is there once it has ended.
 type process struct {
-	ID      string        `json:"id"`
-	PID     int           `json:"pid"`
-	Args    []render.Text `json:"args,omitempty"`
-	Script  render.Text   `json:"script,omitempty"`
-	Cut     int64         `json:"cut,omitempty"`
-	Started time.Time     `json:"started_at"`
-	Reason  podapi.Reason `json:"reason,omitempty"`
-	Code    *int          `json:"code,omitempty"`
+	ID         string        `json:"id"`
+	PID        int           `json:"pid"`
+	Args       []render.Text `json:"args,omitempty"`
+	Script     render.Text   `json:"script,omitempty"`
+	Cut        int64         `json:"cut,omitempty"`
+	Terminal   bool          `json:"terminal,omitempty"`
+	Started    time.Time     `json:"started_at"`
+	Stdout     int64         `json:"stdout_bytes"`
+	Stderr     int64         `json:"stderr_bytes"`
+	StdoutKept int64         `json:"stdout_kept_bytes"`
+	StderrKept int64         `json:"stderr_kept_bytes"`
+	Reason     podapi.Reason `json:"reason,omitempty"`
+	Code       *int          `json:"code,omitempty"`
+	Signal     int           `json:"signal,omitempty"`
 }
 
 func (a *app) describeJSON(d launcher.Description) error {
@@ -112,12 +118,16 @@ func newAgent(info *podapi.Info) *agent {
 func newProcesses(list []podapi.ProcessInfo) []process {
 	out := make([]process, len(list))
 	for i, p := range list {
-		out[i] = process{ID: p.ID, PID: p.PID, Script: render.Text(p.Script), Cut: p.CommandCut, Started: p.Started.UTC()}
+		out[i] = process{
+			ID: p.ID, PID: p.PID, Script: render.Text(p.Script), Cut: p.CommandCut,
+			Terminal: p.Terminal, Started: p.Started.UTC(),
+			Stdout: p.Stdout, Stderr: p.Stderr, StdoutKept: p.StdoutKept, StderrKept: p.StderrKept,
+		}
 		for _, arg := range p.Args {
 			out[i].Args = append(out[i].Args, render.Text(arg))
 		}
 		if p.Status != nil {
-			out[i].Reason, out[i].Code = p.Status.Reason, &p.Status.Code
+			out[i].Reason, out[i].Code, out[i].Signal = p.Status.Reason, &p.Status.Code, p.Status.Signal
 		}
 	}
 	return out

@@ -130,21 +130,6 @@ func processSection(list []podapi.ProcessInfo) section {
 	return s
 }
 
-func commandText(p podapi.ProcessInfo) string {
-	text := p.Script
-	if len(p.Args) > 0 {
-		words := make([]string, len(p.Args))
-		for i, arg := range p.Args {
-			words[i] = quote(arg)
-		}
-		text = strings.Join(words, " ")
-	}
-	if p.CommandCut > 0 {
-		text += fmt.Sprintf(" [... %d more bytes]", p.CommandCut)
-	}
-	return text
-}
-
 func eventSection(list []launcher.Event) section {
 	s := section{title: "events"}
 	for _, e := range list {

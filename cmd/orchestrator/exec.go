@@ -2,7 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,34 +15,56 @@ import (
 
 // execOptions says how a command is run.
 type execOptions struct {
-	interactive bool
+	id          string
 	dir         string
 	env         []string
 	timeout     time.Duration
+	limits      rlimits
+	interactive bool
+	terminal    bool
+	keys        detachKeys
+	detach      bool
 }
+
+const execHelp = `Exec runs a command in a sandbox and exits with its status. The command is not
+passed to a shell: run one where you need it (sh -c '...'). Flags of exec come
+before the command. When exec is interrupted or terminated, the command and
+everything that it started is killed. When exec itself is killed, or the
+connection is lost for good, the command runs on: see "orchestrator ps".
+
+With --detach the command runs on its own: exec prints its exec id, and exits
+once it has started. "orchestrator logs", attach, wait and kill take it from
+there. A command that is given --exec-id runs once, however often exec is
+repeated: each time its output comes from the start.
+
+With -t the command runs in a terminal of its own, which is shown in this one. It
+gets all keys, but for ctrl-p ctrl-q: they leave it running, and "orchestrator
+attach" goes back to it.
+
+With -o json the output is printed as lines such as
+{"type":"stdout","data":{"text":"..."}}, and the last line says how the command
+ended.
+
+` + exitHelp
 
 func execCommand(a *app) *cobra.Command {
 	var opts execOptions
 	cmd := &cobra.Command{
 		Use:   "exec ID [flags] [--] COMMAND [ARG]...",
 		Short: "Run a command in a sandbox",
-		Long: `Exec runs a command in a sandbox and exits with its status. The command is not
-passed to a shell: run one where you need it (sh -c '...'). Flags of exec come
-before the command. When exec is interrupted or terminated, the command and
-everything that it started is killed.
-
-With -o json the output is printed as lines such as
-{"type":"stdout","data":{"text":"..."}}, and the last line says how the command
-ended.
-
-` + exitHelp,
+		Long:  execHelp,
 		Example: `  orchestrator exec job-1 -- go test ./...
-  orchestrator exec job-1 -i -- sh < script.sh`,
+  orchestrator exec job-1 -i -- sh < script.sh
+  orchestrator exec job-1 -it -- vim main.go
+  orchestrator exec job-1 -d -- make all`,
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, command, err := commandAfterID(cmd, args)
+			if err == nil && len(command) == 0 {
+				err = usagef("%s needs an id and a command: the usage is %q", cmd.Name(), cmd.UseLine())
+			}
 			if err == nil {
-				err = opts.check()
+				err = opts.check(a)
 			}
 			if err != nil {
 				return err
@@ -53,27 +76,61 @@ ended.
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false)
-	flags.VarP((*env)(&opts.env), "env", "e", "add to the command's environment; may be repeated")
-	flags.StringVarP(&opts.dir, "workdir", "w", "", "run in `DIR` (default the sandbox's workdir)")
+	inFlags(cmd, &opts)
 	execFlags(cmd, &opts)
+	flags.BoolVarP(&opts.detach, "detach", "d", false, "let the command run on its own, and print its exec id; with -i its standard input stays open, for attach")
+	flags.StringVar(&opts.id, "exec-id", "", "give the command the exec id `UUID`, of version 7 (default a new one)")
 	return cmd
 }
 
-func (o *execOptions) check() error {
-	if o.timeout < 0 {
+// check returns what is wrong with the options.
+func (o *execOptions) check(a *app) error {
+	switch {
+	case o.timeout < 0:
 		return usagef("--timeout %v is negative", o.timeout)
+	case o.id != "" && !isExecID(o.id):
+		return usagef("--exec-id %q is not a UUID of version 7 in lower case", o.id)
+	case !o.terminal || o.detach:
+		return nil
+	}
+	return a.needsConsole(o.keys, "-t")
+}
+
+// needsConsole returns an error if there is no terminal to show one in.
+func (a *app) needsConsole(keys detachKeys, what string) error {
+	switch {
+	case a.json():
+		return usagef("%s shows a terminal, which is no JSON: leave out --output json", what)
+	case a.console(keys) == nil:
+		return usagef("%s needs a terminal, and standard input is none", what)
 	}
 	return nil
+}
+
+// inFlags are the flags that exec and shell share.
+func inFlags(cmd *cobra.Command, opts *execOptions) {
+	cmd.Flags().VarP((*env)(&opts.env), "env", "e", "add to the command's environment; may be repeated")
+	cmd.Flags().StringVarP(&opts.dir, "workdir", "w", "", "run in `DIR` (default the sandbox's workdir)")
 }
 
 // execFlags are the flags that exec and run share.
 func execFlags(cmd *cobra.Command, opts *execOptions) {
 	cmd.Flags().BoolVarP(&opts.interactive, "interactive", "i", false, "pass standard input to the command")
+	cmd.Flags().BoolVarP(&opts.terminal, "tty", "t", false, "run the command in a terminal, which is shown in this one (includes -i)")
 	cmd.Flags().DurationVar(&opts.timeout, "timeout", 0, "end the command after `DURATION`, such as 90s (default never)")
+	cmd.Flags().Var(&opts.limits, "ulimit", "limit a resource of the command, such as nofile=1024; may be repeated")
+	keysFlag(cmd, &opts.keys)
 }
 
-// commandAfterID returns the id and the command. Flags were parsed up to the
-// first word, which is the id; those that follow it are parsed here.
+// keysFlag is the flag of the verbs that show a command's terminal.
+func keysFlag(cmd *cobra.Command, keys *detachKeys) {
+	_ = keys.Set(defaultDetachKeys) // they are right
+	cmd.Flags().Var(keys, "detach-keys", "the keys that leave a command in a terminal running; none if empty")
+}
+
+// commandAfterID returns the id and the command, either of which may be
+// missing. Flags were parsed up to the first word, which is the id; those that
+// follow it are parsed here.
 func commandAfterID(cmd *cobra.Command, args []string) (id string, command []string, err error) {
 	if len(args) > 0 {
 		id, args = args[0], args[1:]
@@ -85,49 +142,53 @@ func commandAfterID(cmd *cobra.Command, args []string) (id string, command []str
 		}
 		args = cmd.Flags().Args()
 	}
-	if len(args) == 0 {
-		return "", nil, usagef("%s needs an id and a command: the usage is %q", cmd.Name(), cmd.UseLine())
-	}
 	return id, args, nil
 }
 
 // exec runs the command in the sandbox, with the program's own streams. When
 // nobody reads them any more, or ctx ends, the command is killed.
 func (a *app) exec(ctx context.Context, sandbox *launcher.Sandbox, command []string, opts execOptions) error {
+	var t *console
 	c := sandbox.Command(ctx, command[0], command[1:]...)
-	c.Dir, c.Env, c.Timeout = opts.dir, opts.env, opts.timeout
-	if opts.interactive {
+	c.ID, c.Dir, c.Env, c.Timeout, c.Rlimits = opts.id, opts.dir, opts.env, opts.timeout, opts.limits
+	if opts.terminal {
+		t = a.console(opts.keys)
+		c.Terminal = new(t.size())
+		c.Env = slices.Concat(terminalEnv(), opts.env)
+	}
+	switch {
+	case opts.detach:
+		return a.execDetached(c, opts.interactive || opts.terminal)
+	case opts.interactive:
 		c.Stdin = a.in
 	}
-	finish := a.connect(c)
+	return a.stay(ctx, sandbox, c, t)
+}
+
+// terminalEnv is what a command in a terminal learns of this one.
+func terminalEnv() []string {
+	if name := os.Getenv("TERM"); name != "" {
+		return []string{"TERM=" + name}
+	}
+	return nil
+}
+
+// execDetached starts a command and leaves it running, with its standard input
+// open or not.
+func (a *app) execDetached(c *podapi.Cmd, input bool) error {
+	if input {
+		if _, err := c.StdinPipe(); err != nil {
+			return err
+		}
+	}
 	if err := c.Start(); err != nil {
 		return err
 	}
-	err := finish(c.Wait())
-	if _, ended := errors.AsType[*podapi.ExitError](err); err != nil && !ended {
-		return &unclearError{err}
-	}
-	return err
-}
-
-// connect gives the command its writers. The function that is returned
-// finishes the output, with what Wait said.
-func (a *app) connect(c *podapi.Cmd) (finish func(error) error) {
-	if !a.json() {
-		c.Stdout, c.Stderr = a.out, a.err
-		return func(err error) error { return err }
-	}
-	lines := &execLines{out: a.out}
-	outLines, errLines := lines.stream("stdout"), lines.stream("stderr")
-	c.Stdout, c.Stderr = outLines, errLines
-	return func(err error) error {
-		flushed := errors.Join(outLines.Flush(), errLines.Flush())
-		if status := c.Status(); status != nil {
-			flushed = errors.Join(flushed, lines.exit(*status))
-		}
-		if err == nil {
-			err = flushed
-		}
-		return err
-	}
+	// A repeated start may find that the command has ended. In any case it has
+	// started, which is all that this is about.
+	_ = c.Detach()
+	return a.print(struct {
+		ID  string `json:"id"`
+		PID int    `json:"pid"`
+	}{c.ID, c.PID()}, c.ID+"\n")
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/podagent/podagent/pkg/podapi"
 )
 
 // A choice is a flag that takes one of some words.
@@ -73,4 +75,42 @@ func (m *fileMode) Set(s string) error {
 	}
 	m.bits, m.set = fs.FileMode(bits), true
 	return nil
+}
+
+// rlimits is a flag that adds to resource limits, as docker has it.
+type rlimits []podapi.Rlimit
+
+func (l *rlimits) String() string { return "" }
+func (l *rlimits) Type() string   { return "NAME=SOFT[:HARD]" }
+
+func (l *rlimits) Set(s string) error {
+	name, values, ok := strings.Cut(s, "=")
+	if !ok || name == "" || values == "" {
+		return fmt.Errorf("it is not NAME=SOFT[:HARD]")
+	}
+	first, second, both := strings.Cut(values, ":")
+	soft, err := limitValue(first)
+	hard := soft
+	if both && err == nil {
+		hard, err = limitValue(second)
+	}
+	if err != nil {
+		return err
+	}
+	if soft > hard {
+		return fmt.Errorf("the soft limit is above the hard limit")
+	}
+	*l = append(*l, podapi.Rlimit{Resource: name, Soft: soft, Hard: hard})
+	return nil
+}
+
+func limitValue(s string) (uint64, error) {
+	if s == "unlimited" || s == "-1" {
+		return podapi.Unlimited, nil
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf(`%q is neither a number nor "unlimited"`, s)
+	}
+	return n, nil
 }

@@ -54,6 +54,8 @@ var hints = []hint{
 	{is: isErr(podapi.ErrVersion)},
 	{is: isErr(podapi.ErrUnauthenticated), say: "give the identity that the sandbox was launched with, by --identity or --identity-secret"},
 	{is: isErr(podapi.ErrAgentLost), say: "the command may have had effects: look at the files before you run it again"},
+	{is: isErr(podapi.ErrConflict), say: `choose another --exec-id, or go back to the other command by "orchestrator attach"`},
+	{is: isErr(podapi.ErrExecExpired), say: `"orchestrator ps %s -a" lists the commands that the agent knows`},
 	{is: isErr(podapi.ErrCut), say: `"orchestrator list" says whether the agent still runs`},
 	{is: isErr(podapi.ErrUnavailable), say: `"orchestrator list" says whether the agent still runs, "orchestrator up %s" starts it again`},
 	{is: isErr(fsops.ErrUnsafeArchive), say: "--outside-links also copies symbolic links that lead out of the tree"},

@@ -53,7 +53,9 @@ func TestFailures(t *testing.T) {
 
 		{in(pathErr("read", podapi.ErrUnavailable)), 125, `read p: agent unavailable: "orchestrator list" says whether the agent still runs, "orchestrator up 'a b'" starts it again`},
 		{in(pathErr("exec", podapi.ErrCut)), 125, `exec p: stream was cut before its end: "orchestrator list" says whether the agent still runs`},
-		{in(podapi.ErrAgentLost), 125, "agent restarted: the process is lost: the command may have had effects: look at the files before you run it again"},
+		{in(podapi.ErrAgentLost), 125, "agent lost: the command may have had effects: look at the files before you run it again"},
+		{in(podapi.ErrConflict), 125, `exec id is in use by another command: choose another --exec-id, or go back to the other command by "orchestrator attach"`},
+		{in(podapi.ErrExecExpired), 125, `exec id has expired: "orchestrator ps 'a b' -a" lists the commands that the agent knows`},
 		{in(podapi.ErrVersion), 125, "incompatible versions"},
 
 		{in(pathErr("read", syscall.ENOENT)), 1, "read p: no such file or directory"},

@@ -29,6 +29,7 @@ func (l *execLines) exit(s podapi.ExitStatus) error {
 		Code        int           `json:"code"`
 		Signal      int           `json:"signal,omitempty"`
 		OutputOpen  bool          `json:"output_open,omitempty"`
+		Processes   bool          `json:"process_limit,omitempty"`
 		StdoutBytes int64         `json:"stdout_bytes"`
 		StderrBytes int64         `json:"stderr_bytes"`
 		Omitted     int64         `json:"omitted_bytes,omitempty"`
@@ -37,9 +38,19 @@ func (l *execLines) exit(s podapi.ExitStatus) error {
 		System      int64         `json:"system_ms"`
 		MaxRSS      int64         `json:"max_rss_bytes"`
 	}{
-		"exit", s.Reason, s.Code, s.Signal, s.OutputOpen, s.Stdout, s.Stderr, s.Omitted,
+		"exit", s.Reason, s.Code, s.Signal, s.OutputOpen, s.ProcessLimit, s.Stdout, s.Stderr, s.Omitted,
 		s.Wall.Milliseconds(), s.User.Milliseconds(), s.System.Milliseconds(), s.MaxRSS,
 	})
+}
+
+// detached prints that the command with this exec id runs on, and how much of
+// the output there was is missing.
+func (l *execLines) detached(id string, omitted int64) error {
+	return l.print(struct {
+		Type    string `json:"type"`
+		ID      string `json:"id"`
+		Omitted int64  `json:"omitted_bytes,omitempty"`
+	}{"detached", id, omitted})
 }
 
 // stream returns the writer of the output stream of this name.

@@ -16,7 +16,6 @@ import (
 func listCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:               "list",
-		Aliases:           []string{"ps"},
 		Short:             "List the sandboxes",
 		Args:              takes(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -49,7 +49,8 @@ func rootCommand(a *app) *cobra.Command {
 	})
 	root.AddCommand(
 		upCommand(a), downCommand(a), listCommand(a), describeCommand(a), reapCommand(a),
-		runCommand(a), execCommand(a),
+		runCommand(a), execCommand(a), shellCommand(a),
+		psCommand(a), attachCommand(a), logsCommand(a), waitCommand(a), killCommand(a),
 		catCommand(a), putCommand(a), editCommand(a),
 		lsCommand(a), statCommand(a), mkdirCommand(a), rmCommand(a), mvCommand(a), cpCommand(a),
 		globCommand(a), grepCommand(a), watchCommand(a),

@@ -18,7 +18,8 @@ func runCommand(a *app) *cobra.Command {
 		Short: "Run a command in a new sandbox",
 		Long: `Run launches a sandbox, or adopts the one that --id names, and runs a command in
 it as exec does. The sandbox stays unless --rm is given, which removes it only if
-this run launched it.
+this run launched it. With --rm there are no detach keys: the command would end
+with its sandbox.
 
 ` + exitHelp,
 		Example: "  orchestrator run --rm -- sh -c 'echo hello'",
@@ -29,7 +30,7 @@ this run launched it.
 			if cmd.Flags().Changed("id") && id == "" {
 				return usagef("the id of a sandbox must not be empty")
 			}
-			if err := opts.check(); err != nil {
+			if err := opts.check(a); err != nil {
 				return err
 			}
 			spec, err := from.build(a)
@@ -38,7 +39,7 @@ this run launched it.
 			}
 			spec.ID, spec.OnClose = id, launcher.CloseKeep
 			if remove {
-				spec.OnClose = launcher.CloseDelete
+				spec.OnClose, opts.keys = launcher.CloseDelete, detachKeys{}
 			}
 			return a.run(cmd.Context(), spec, args, opts)
 		},

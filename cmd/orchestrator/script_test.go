@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -40,6 +41,9 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":       exits,
 			"interrupted": interrupted,
+			"await":       await,
+			"keep":        keep,
+			"newids":      newIDs,
 		},
 	})
 }
@@ -128,27 +132,43 @@ func status(ts *testscript.TestScript, err error) int {
 }
 
 // interrupted runs a program, sends it a signal as soon as a file has content,
-// and requires that it exits with 128 and the signal's number:
+// and requires that it exits with 128 and the signal's number, or that KILL ends
+// it. Its output goes to the files out and err:
 //
-//	interrupted INT|TERM|HUP|QUIT FILE PROGRAM [ARG]...
+//	interrupted INT|TERM|HUP|QUIT|KILL FILE PROGRAM [ARG]...
 func interrupted(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
-		ts.Fatalf("usage: interrupted INT|TERM|HUP|QUIT FILE PROGRAM [ARG]...")
+		ts.Fatalf("usage: interrupted INT|TERM|HUP|QUIT|KILL FILE PROGRAM [ARG]...")
 	}
-	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT}[args[0]]
+	sig := map[string]syscall.Signal{
+		"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT, "KILL": syscall.SIGKILL,
+	}[args[0]]
 	cmd := exec.Command(filepath.Join(filepath.Dir(ts.Getenv("PODAGENT_BIN")), args[2]), args[3:]...)
 	cmd.Dir = ts.MkAbs(".")
 	for _, name := range []string{"HOME", "PATH", "PODAGENT_BACKEND", "PODAGENT_BIN", "TMPDIR", "XDG_STATE_HOME"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
+	cmd.Stdout, cmd.Stderr = create(ts, "out"), create(ts, "err")
 	ts.Check(cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	awaitContent(ts, ts.MkAbs(args[1]), ended)
 	ts.Check(cmd.Process.Signal(sig))
-	if got, want := status(ts, <-ended), 128+int(sig); got != want {
+	want := 128 + int(sig)
+	if sig == syscall.SIGKILL {
+		want = -1
+	}
+	if got := status(ts, <-ended); got != want {
 		ts.Fatalf("exit status %d after %v, want %d", got, sig, want)
 	}
+}
+
+// create makes a file for the output of a program, closed when the script ends.
+func create(ts *testscript.TestScript, name string) *os.File {
+	file, err := os.Create(ts.MkAbs(name))
+	ts.Check(err)
+	ts.Defer(func() { file.Close() })
+	return file
 }
 
 func awaitContent(ts *testscript.TestScript, file string, ended <-chan error) {
@@ -163,5 +183,31 @@ func awaitContent(ts *testscript.TestScript, file string, ended <-chan error) {
 			ts.Fatalf("ended before %s was written: %v", file, err)
 		case <-tick.C:
 		}
+	}
+}
+
+// keep sets a variable to what the last program printed:
+//
+//	keep NAME
+func keep(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: keep NAME")
+	}
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
+
+// newIDs sets variables to new exec ids, of one time:
+//
+//	newids NAME...
+func newIDs(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: newids NAME...")
+	}
+	first, err := uuid.NewV7()
+	ts.Check(err)
+	for i, name := range args {
+		id := first
+		id[len(id)-1] += byte(i)
+		ts.Setenv(name, id.String())
 	}
 }

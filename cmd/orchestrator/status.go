@@ -13,7 +13,7 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// The exit statuses that are not a command's own. Those of exec and run are
+// The exit statuses that are not a command's own. Those of exec and its like are
 // docker's and timeout(1)'s, so that scripts know them.
 const (
 	exitFailed        = 1   // an operation failed, or a search found nothing
@@ -25,15 +25,15 @@ const (
 )
 
 const exitHelp = `Exit status:
-  exec and run exit as the command does, with 128 and the signal's number if a
-  signal ended it. Otherwise:
-    0    the operation succeeded
+  exec, run, shell, attach and wait exit as the command does, with 128 and the
+  signal's number if a signal ended it. Otherwise:
+    0    the operation succeeded; a command was left running by the detach keys
     1    the operation failed, or the search found nothing
     124  the command ran into its timeout
     125  the command line was wrong, or podagent or the connection to it failed
     126  the command cannot be executed
     127  the command does not exist
-    130  interrupted (143: terminated); the command in the sandbox was killed
+    130  interrupted (143: terminated); exec, run and shell killed the command
 `
 
 // A usageError is a mistake on the command line.

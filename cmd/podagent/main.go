@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"github.com/podagent/podagent/cmd/internal/render"
@@ -50,6 +51,10 @@ const (
 
 // usageError is a mistake on the command line.
 type usageError struct{ error }
+
+// The main thread is for [agent.Serve] alone, which reaps orphans on it. Only
+// an init function can have it.
+func init() { runtime.LockOSThread() }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)

@@ -45,12 +45,13 @@ func serve(ctx context.Context, args []string, stdout io.Writer) error {
 
 // serveConfig reads the flags. Those that are not given are the environment's.
 func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
-	config := agent.Config{Version: podapi.Version(), Env: processEnv(os.Environ())}
+	config := agent.Config{Version: podapi.Version(), Env: processEnv(os.Environ()), Alone: true}
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	level := slog.LevelInfo
 	flags.StringVar(&config.Listen, "listen", "tcp:127.0.0.1:7463", "serve on `ADDRESS`: unix:PATH or tcp:HOST:PORT")
 	flags.StringVar(&config.Health, "health", "", "serve only health checks on `ADDRESS`")
 	flags.StringVar(&config.Workdir, "workdir", "", "relative paths start in `DIR` (default the current directory)")
+	flags.StringVar(&config.JournalDir, "journal-dir", os.TempDir(), "keep the output of processes in `DIR`, in a file without a name; empty keeps less of it, in memory")
 	flags.StringVar(&config.PodUID, "pod-uid", "", "the `UID` of the pod that the agent runs in")
 	flags.BoolVar(&config.Insecure, "insecure", false, "serve on TCP without a key: anybody who can connect may call")
 	flags.Func("authorized-key", "accept calls from the holder of `KEY` (ed25519:BASE64); may be repeated", func(s string) error {

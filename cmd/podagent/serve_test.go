@@ -34,3 +34,22 @@ func TestKeysOnTheCommandLineReplaceTheEnvironments(t *testing.T) {
 		}
 	}
 }
+
+func TestJournalsAreInTheTemporaryDirectoryUnlessToldOtherwise(t *testing.T) {
+	t.Setenv("TMPDIR", "/some/tmp")
+	for _, tt := range []struct {
+		args      []string
+		env, want string
+	}{
+		{nil, "", "/some/tmp"},
+		{nil, "/from/env", "/from/env"},
+		{[]string{"--journal-dir", "/given"}, "/from/env", "/given"},
+		{[]string{"--journal-dir="}, "/from/env", ""},
+	} {
+		t.Setenv("PODAGENT_JOURNAL_DIR", tt.env)
+		config, err := serveConfig(tt.args, io.Discard)
+		if err != nil || config.JournalDir != tt.want {
+			t.Errorf("with %q and %q in the environment: %q, %v, want %q", tt.args, tt.env, config.JournalDir, err, tt.want)
+		}
+	}
+}

@@ -17,14 +17,14 @@ import (
 )
 
 // startAgent starts the agent of the sandbox at p, and waits until it listens.
-func (l *Local) startAgent(ctx context.Context, p place) error {
+func (l *Local) startAgent(ctx context.Context, p place) (*agentProcess, error) {
 	binary, err := l.findAgent()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	out, err := os.OpenFile(p.path(logFile), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer out.Close()
 	// The socket's path is relative to the directory, because the kernel
@@ -34,21 +34,24 @@ func (l *Local) startAgent(ctx context.Context, p place) error {
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives this process and its terminal
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting the agent: %w", err)
+		return nil, fmt.Errorf("starting the agent: %w", err)
 	}
-	exited := make(chan error, 1)
-	go func() { exited <- cmd.Wait() }()
+	agent := &agentProcess{ended: make(chan struct{})}
+	go func() {
+		defer close(agent.ended)
+		agent.err = cmd.Wait()
+	}()
 	l.log().Info("started agent", "sandbox", p.ID, "pid", cmd.Process.Pid)
-	if err := awaitAgent(ctx, p, exited); err != nil {
+	if err := awaitAgent(ctx, p, agent); err != nil {
 		_ = cmd.Process.Kill() // it is of no use; that it has ended is no matter
-		return err
+		return nil, err
 	}
-	return nil
+	return agent, nil
 }
 
 // awaitAgent waits until the agent listens, has exited, or startTimeout is
 // over.
-func awaitAgent(ctx context.Context, p place, exited <-chan error) error {
+func awaitAgent(ctx context.Context, p place, agent *agentProcess) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the agent did not listen within %v", startTimeout))
 	defer cancel()
 	tick := time.NewTicker(startPoll)
@@ -60,8 +63,8 @@ func awaitAgent(ctx context.Context, p place, exited <-chan error) error {
 			return err
 		}
 		select {
-		case err := <-exited:
-			return fmt.Errorf("the agent ended at once (%v): %s", exitText(err), p.lastLog())
+		case <-agent.ended:
+			return fmt.Errorf("the agent ended at once (%v): %s", exitText(agent.err), p.lastLog())
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-tick.C:

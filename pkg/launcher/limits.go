@@ -110,6 +110,12 @@ const (
 	reapAtOnce = 16
 	askTimeout = 5 * time.Second
 	askTries   = 3
+	// endIsRecent is how long ago, by a node's clock, a container may have ended
+	// for it to be why an agent was lost: that it is gone is found out within a
+	// minute, a new connection is sought for two, and clocks differ.
+	endIsRecent = 5 * time.Minute
+	// maxSignal is Linux's last signal.
+	maxSignal = 64
 	// maxEvents is how many events of a pod are looked at, shownEvents how
 	// many of them an error has: the latest, for the first are older news.
 	maxEvents   = 100

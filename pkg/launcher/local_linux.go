@@ -163,15 +163,17 @@ func (l *Local) open(ctx context.Context, id string) (*Sandbox, error) {
 // just ending may still let callers in and then not answer, so that it is
 // tried again.
 func (l *Local) connect(ctx context.Context, p place, configure bool) (sandbox *Sandbox, err error) {
+	var started *agentProcess
 	for range connectTries {
 		running, err := answers(ctx, p.path(socketFile))
 		if err == nil && !running {
-			configure, err = true, l.restartAgent(ctx, p)
+			configure = true
+			started, err = l.restartAgent(ctx, p)
 		}
 		if err != nil {
 			return nil, err
 		}
-		if sandbox, err = p.dial(ctx, configure); !errors.Is(err, podapi.ErrUnavailable) {
+		if sandbox, err = p.dial(ctx, configure, started); !errors.Is(err, podapi.ErrUnavailable) {
 			return sandbox, err
 		}
 	}
@@ -180,16 +182,21 @@ func (l *Local) connect(ctx context.Context, p place, configure bool) (sandbox *
 
 // restartAgent starts the agent at p, after what an earlier one may have left
 // running.
-func (l *Local) restartAgent(ctx context.Context, p place) error {
+func (l *Local) restartAgent(ctx context.Context, p place) (*agentProcess, error) {
 	if err := endLeftovers(ctx, p); err != nil {
-		return err
+		return nil, err
 	}
 	return l.startAgent(ctx, p)
 }
 
-// dial returns the sandbox at p, whose agent listens.
-func (p place) dial(ctx context.Context, configure bool) (*Sandbox, error) {
-	client, err := podapi.Dial(podapi.DialOptions{Dialer: dialer(p.path(socketFile))})
+// dial returns the sandbox at p, whose agent listens; started is that agent if
+// this process has started it.
+func (p place) dial(ctx context.Context, configure bool, started *agentProcess) (*Sandbox, error) {
+	client, err := podapi.Dial(podapi.DialOptions{
+		Dialer: dialer(p.path(socketFile)),
+		Retry:  giveUp,
+		Lost:   func(ctx context.Context) error { return p.whyLost(ctx, started) },
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -37,6 +37,11 @@ var (
 	ErrDrift = errors.New("the pod was made otherwise")
 	// ErrGone says that the pod of an open sandbox was deleted or replaced.
 	ErrGone = errors.New("the pod is gone")
+	// ErrContainerEnded says that the container of an open sandbox ended, and
+	// its processes with it. It is started again.
+	ErrContainerEnded = errors.New("the container ended")
+	// ErrNodeLost says that the node of an open sandbox does not answer.
+	ErrNodeLost = errors.New("the pod's node does not answer")
 	// ErrOwned says that another orchestrator has the sandbox exclusively.
 	ErrOwned = errors.New("the sandbox has another owner")
 )

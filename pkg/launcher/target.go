@@ -36,7 +36,10 @@ func (c *cluster) target(pod *corev1.Pod) *target {
 // options returns how the pod's agent is reached. An environment that is not
 // nil is set on it, and again whenever it has restarted.
 func (t *target) options(env []string) podapi.DialOptions {
-	opts := podapi.DialOptions{Dialer: t.dial, Retry: t.retry, Identity: &t.identity, PodUID: string(t.pod.UID)}
+	opts := podapi.DialOptions{
+		Dialer: t.dial, Retry: t.retry, Lost: t.whyLost,
+		Identity: &t.identity, PodUID: string(t.pod.UID),
+	}
 	if env != nil {
 		opts.Config = &podapi.Config{Env: env}
 	}

@@ -53,6 +53,16 @@ func BenchmarkWrite256MiB(b *testing.B) {
 	}
 }
 
+func BenchmarkWrite4KiB(b *testing.B) {
+	s := launchertest.Sandbox(b)
+	data := make([]byte, 4<<10)
+	for b.Loop() {
+		if _, err := s.WriteFile(b.Context(), "file", data, fsops.WriteOptions{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkRead256MiB(b *testing.B) {
 	s := launchertest.Sandbox(b)
 	if _, err := s.WriteFile(b.Context(), "file", make([]byte, streamed), fsops.WriteOptions{}); err != nil {

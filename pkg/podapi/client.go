@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -27,6 +28,8 @@ type Client struct {
 	agent     pb.AgentClient
 	files     pb.FilesClient
 	processes pb.ProcessesClient
+	lost      func(context.Context) error // as in DialOptions; may be nil
+	life      atomic.Pointer[agentLife]   // nil if it is not known
 }
 
 // DialOptions says how [Dial] reaches an agent.
@@ -48,6 +51,13 @@ type DialOptions struct {
 	// when it has restarted since. It needs an Identity, by whose connections
 	// one start of an agent is told from the next.
 	Config *Config
+	// Lost, if not nil, is asked what has become of the agent when one that had
+	// a process was lost, or could not be reached in time. Its error becomes
+	// part of what [Cmd.Wait] returns: that the container was killed because
+	// it was out of memory, say, or that the pod was evicted. When Retry has
+	// given up, the error also says that the agent, and so the process, is
+	// gone. Nil means that nothing is known. Its ctx ends after some seconds.
+	Lost func(ctx context.Context) error
 }
 
 // redial is how a connection is made again: soon, because a sandbox that
@@ -77,15 +87,16 @@ func Dial(opts DialOptions) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newClient(conn), nil
+	return newClient(conn, opts.Lost), nil
 }
 
-func newClient(conn connection) *Client {
+func newClient(conn connection, lost func(context.Context) error) *Client {
 	return &Client{
 		conn:      conn,
 		agent:     pb.NewAgentClient(conn),
 		files:     pb.NewFilesClient(conn),
 		processes: pb.NewProcessesClient(conn),
+		lost:      lost,
 	}
 }
 
@@ -99,7 +110,8 @@ type connection interface {
 // asks open for the client that makes it, and fails with open's error. Close is
 // handed to shut.
 func Deferred(open func(context.Context) (*Client, error), shut func() error) *Client {
-	return newClient(&deferred{open, shut})
+	d := &deferred{open, shut}
+	return newClient(d, d.lost)
 }
 
 type deferred struct {
@@ -121,6 +133,14 @@ func (d *deferred) NewStream(ctx context.Context, desc *grpc.StreamDesc, method 
 		return nil, err
 	}
 	return c.conn.NewStream(ctx, desc, method, opts...)
+}
+
+func (d *deferred) lost(ctx context.Context) error {
+	c, err := d.open(ctx)
+	if err != nil {
+		return nil
+	}
+	return c.whyLost(ctx)
 }
 
 func (d *deferred) Close() error { return d.shut() }
@@ -159,8 +179,8 @@ type Limits struct {
 	// Message bounds a message, Edit a file that is edited. Chunk is a good
 	// size for chunks of content.
 	Message, Chunk, Edit int64
-	// Journal is how much output of a process is kept, for each stream, and
-	// StdinWindow how much standard input may be under way to it.
+	// Journal is how much output of a process is kept, of both streams
+	// together, and StdinWindow how much standard input may be under way to it.
 	Journal, StdinWindow int64
 }
 
@@ -192,6 +212,7 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 
 		Executable: string(r.Executable),
 	}
+	c.meet(info)
 	return info, checkVersion(info.ProtocolMajor, info.ProtocolMinor)
 }
 

@@ -1,8 +1,8 @@
 package podapi
 
 import (
-	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -13,14 +13,16 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/google/uuid"
-	"google.golang.org/grpc"
-
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
 // Cmd is a command in the sandbox, being prepared or run. It is used as
 // exec.Cmd is: set the fields, then Run, Output, or Start and Wait; once.
+//
+// A connection that is cut while the command runs is made again, and the run
+// goes on where it was: each byte of output is written once, each byte of
+// standard input is read once by the process, and Wait returns the true end.
+// See ResumeTimeout.
 type Cmd struct {
 	// Args is the command and its arguments. A command without a slash is
 	// looked up in the PATH of its environment, in the sandbox. No shell
@@ -50,20 +52,43 @@ type Cmd struct {
 	// Timeout ends the process and all that it started: TERM, then KILL. The
 	// output so far is kept, and the reason is [TimedOut]. 0 means never.
 	Timeout time.Duration
+	// Terminal, if not nil, gives the process a terminal of this size. All its
+	// output is standard output then. The caller's own terminal, if it has one,
+	// is for the caller to set to raw mode.
+	Terminal *TerminalSize
+	// Rlimits are the process's resource limits, which what it starts
+	// inherits.
+	Rlimits []Rlimit
+	// ResumeTimeout is how long after each cut a connection is sought, before
+	// the run is given up: then Wait returns [ErrUnavailable], and the process
+	// runs on. 0 means [DefaultResumeTimeout]; less than 0 gives up at once.
+	ResumeTimeout time.Duration
 	// ID is the exec id, a UUIDv7. Start chooses one when it is empty.
 	ID string
 
-	client  *Client
-	ctx     context.Context
-	stream  grpc.BidiStreamingClient[pb.ExecRequest, pb.ExecResponse]
-	hangUp  context.CancelFunc // ends the stream, not the process
-	sendMu  sync.Mutex
-	pid     int
+	client *Client
+	ctx    context.Context
+	attach *AttachOptions // nil for a command that is to be started
+
+	// life is the context of all streams of the run: its end, by giveUp, ends
+	// them, and not the process.
+	life    context.Context
+	giveUp  context.CancelFunc
+	calm    context.Context // ends, by hurry, when the run is to end
+	hurry   context.CancelFunc
+	unwatch func() bool // ends the watch over ctx
+	done    chan struct{}
+
+	reader  string          // tells the agent that its streams are of one reader
+	boot    string          // the agent that has the process
+	started *pb.ExecStarted // the agent's first answer; nil before
+	control control
 	stdin   *stdinSender
-	done    chan struct{} // closed when the stream has ended
-	status  *ExitStatus
-	err     error // why the stream ended without a status
 	output  *outputs
+	tries   int // to connect, since something last arrived
+
+	status  *ExitStatus
+	err     error // why the run ended without a status of the agent's
 	failing sync.Once
 	failed  error       // why output could not be delivered
 	pipes   []io.Closer // closed when the output has ended
@@ -71,7 +96,8 @@ type Cmd struct {
 }
 
 // Command returns the command that runs name with args in the sandbox. When
-// ctx ends before the process does, the process is killed.
+// ctx ends before the process does, the process is killed; if there is no
+// connection by which to do so within [KillGrace], it runs on.
 func (c *Client) Command(ctx context.Context, name string, args ...string) *Cmd {
 	return &Cmd{client: c, ctx: ctx, Args: append([]string{name}, args...)}
 }
@@ -84,178 +110,61 @@ func (c *Client) Shell(ctx context.Context, script string) *Cmd {
 
 // Start starts the process. That the command is not there (fs.ErrNotExist) or
 // may not be executed is an error of Start, an *fs.PathError with Op "exec".
+//
+// If the connection is cut before the agent has answered, the start is
+// repeated, and the command still runs once: the agent knows the id. An agent
+// that has restarted meanwhile does not, so that a start which may have reached
+// another one before is [ErrAgentLost] then, and the command ran once or not
+// at all.
 func (c *Cmd) Start() error {
 	if c.done != nil {
 		return errors.New("podapi: command already started")
 	}
-	c.done = make(chan struct{})
-	started, err := c.open()
+	c.done, c.reader = make(chan struct{}), rand.Text()
+	c.life, c.giveUp = context.WithCancel(context.WithoutCancel(c.ctx))
+	c.calm, c.hurry = context.WithCancel(c.life)
+	c.unwatch = func() bool { return true }
+	s, err := c.open()
 	if err != nil {
-		c.finish(err)
-		return pathError("exec", c.name(), err)
+		if c.ctx.Err() != nil {
+			err = c.ctx.Err()
+		}
+		c.err = err
+		c.finish()
+		return c.wrap(err)
 	}
-	c.pid = int(started.Pid)
-	if c.Stdin != nil {
-		c.stdin = newStdinSender(c.Stdin)
-		go c.stdin.run(c.send)
-	}
-	c.output = newOutputs(c.Stdout, c.Stderr, c.fail)
-	go c.receive()
+	go c.follow(s)
 	return nil
 }
 
-// open opens the stream, sends the start, and returns the agent's answer.
-func (c *Cmd) open() (*pb.ExecStarted, error) {
-	if err := c.ctx.Err(); err != nil {
-		return nil, err
+// op and name are what errors call the run.
+func (c *Cmd) op() string {
+	if c.attach != nil {
+		return "attach"
 	}
-	start, err := c.startRequest()
-	if err != nil {
-		return nil, err
-	}
-	// The stream must outlive c.ctx, whose end becomes a signal on it. Only
-	// until the start is sent does it end the call.
-	ctx, hangUp := context.WithCancel(context.WithoutCancel(c.ctx))
-	c.hangUp = hangUp
-	unsent := context.AfterFunc(c.ctx, hangUp)
-	if c.stream, err = c.client.processes.Exec(ctx); err != nil {
-		return nil, err
-	}
-	if !unsent() {
-		return nil, c.ctx.Err()
-	}
-	if err := c.send(&pb.ExecRequest{Kind: &pb.ExecRequest_Start{Start: start}}); err != nil && err != io.EOF {
-		return nil, err
-	}
-	go c.watchContext()
-	r, err := c.stream.Recv()
-	if err != nil {
-		return nil, cutError(err)
-	}
-	if r.GetStarted() == nil {
-		return nil, errors.New("agent did not begin with started")
-	}
-	return r.GetStarted(), nil
+	return "exec"
 }
 
-func (c *Cmd) startRequest() (*pb.ExecStart, error) {
-	if c.ID == "" {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return nil, err
-		}
-		c.ID = id.String()
-	}
-	return &pb.ExecStart{
-		ExecId: c.ID, Argv: toBytes(c.Args), Script: []byte(c.Script), Dir: []byte(c.Dir),
-		Env: toBytes(c.Env), ClearEnv: c.ClearEnv, Stdin: c.Stdin != nil, Timeout: int64(c.Timeout),
-	}, nil
-}
-
-// name is what errors call the command.
 func (c *Cmd) name() string {
-	if len(c.Args) > 0 {
+	switch {
+	case c.attach != nil:
+		return c.ID
+	case len(c.Args) > 0:
 		return c.Args[0]
 	}
 	return "script"
 }
 
-func (c *Cmd) send(m *pb.ExecRequest) error {
-	c.sendMu.Lock()
-	defer c.sendMu.Unlock()
-	return c.stream.Send(m)
-}
-
-// receive takes the stream's messages until the last.
-func (c *Cmd) receive() {
-	var exit *pb.ExecExit
-	var err error
-	for exit == nil && err == nil {
-		var r *pb.ExecResponse
-		if r, err = c.stream.Recv(); err == nil {
-			exit = r.GetExit()
-			err = c.take(r)
-		}
-	}
-	if finishErr := c.output.finish(exit); err == nil {
-		err = finishErr
-	}
-	if err == nil {
-		status := exitStatusFromProto(exit)
-		status.Omitted = c.output.omitted
-		c.status = &status
-	}
-	c.finish(cutError(err))
-}
-
-// take hands output to its writer, and acknowledgements to the sender.
-func (c *Cmd) take(r *pb.ExecResponse) error {
-	switch kind := r.Kind.(type) {
-	case *pb.ExecResponse_Stdout:
-		return c.output.take(0, kind.Stdout)
-	case *pb.ExecResponse_Stderr:
-		return c.output.take(1, kind.Stderr)
-	case *pb.ExecResponse_Stdin:
-		if c.stdin != nil {
-			c.stdin.acknowledge(kind.Stdin.Offset, kind.Stdin.Closed)
-		}
-	}
-	return nil
-}
-
-// fail ends the process because its output cannot be delivered.
-func (c *Cmd) fail(err error) {
-	c.failing.Do(func() {
-		c.failed = err
-		if c.send(signalRequest(syscall.SIGKILL)) != nil {
-			c.hangUp()
-			return
-		}
-		time.AfterFunc(KillGrace, c.hangUp)
-	})
-}
-
-// watchContext turns the end of the context into the end of the process.
-func (c *Cmd) watchContext() {
-	select {
-	case <-c.done:
-		return
-	case <-c.ctx.Done():
-	}
-	if c.send(signalRequest(syscall.SIGKILL)) == nil {
-		select {
-		case <-c.done:
-			return
-		case <-time.After(KillGrace):
-		}
-	}
-	c.hangUp()
-	c.closePipes() // a pipe that nobody reads holds receive up
-}
-
-// finish ends the stream, and lets Wait return.
-func (c *Cmd) finish(err error) {
-	c.err = err
-	if c.hangUp != nil {
-		c.hangUp()
-	}
-	if c.stdin != nil {
-		c.stdin.acknowledge(0, true)
-	}
-	c.closePipes()
-	close(c.done)
-}
-
-func (c *Cmd) closePipes() {
-	for _, p := range c.pipes {
-		p.Close()
-	}
-}
+func (c *Cmd) wrap(err error) error { return pathError(c.op(), c.name(), err) }
 
 // Wait waits for the end of the process and of its output. It returns nil for
 // exit code 0, an *[ExitError] for any other end, and another error when the
-// end is not known or the run was not whole: the connection broke, output
-// could not be written, or Stdin could not be read.
+// end is not known or the run was not whole: output could not be written, or
+// Stdin could not be read; there was no connection for ResumeTimeout
+// ([ErrUnavailable]); the agent has restarted, and the process is lost
+// ([ErrAgentLost], with the platform's reason if it has one); the agent was told
+// to forget the process ([ErrExecExpired]); or the caller has detached
+// ([ErrDetached]).
 func (c *Cmd) Wait() error {
 	if c.done == nil {
 		return errors.New("podapi: command not started")
@@ -265,15 +174,22 @@ func (c *Cmd) Wait() error {
 	}
 	c.waited = true
 	<-c.done
+	ctxErr := c.ctx.Err()
 	switch {
-	case c.failed != nil && c.ctx.Err() == nil:
+	case c.failed != nil && ctxErr == nil:
 		return fmt.Errorf("writing the output of %s: %w", c.name(), c.failed)
-	case c.status == nil && c.ctx.Err() != nil:
-		return &fs.PathError{Op: "exec", Path: c.name(), Err: c.ctx.Err()}
-	case c.status == nil:
-		return pathError("exec", c.name(), c.err)
+	case c.err == ErrDetached && ctxErr != nil:
+		return fmt.Errorf("%w: %w", ErrDetached, ctxErr)
+	case c.err == ErrDetached:
+		return ErrDetached
+	case c.err != nil && ctxErr != nil:
+		return &fs.PathError{Op: c.op(), Path: c.name(), Err: ctxErr}
+	case c.err != nil:
+		return c.wrap(c.err)
+	case !c.status.Success() && c.attach != nil: // nobody killed it for the context's sake
+		return &ExitError{ExitStatus: *c.status}
 	case !c.status.Success():
-		return &ExitError{ExitStatus: *c.status, cause: c.ctx.Err()}
+		return &ExitError{ExitStatus: *c.status, cause: ctxErr}
 	case c.stdin != nil && c.stdin.failure() != nil:
 		return fmt.Errorf("reading standard input for %s: %w", c.name(), c.stdin.failure())
 	}
@@ -288,102 +204,43 @@ func (c *Cmd) Run() error {
 	return c.Wait()
 }
 
-// Output runs the command and returns its standard output. An *[ExitError]
-// carries head and tail of standard error, unless c.Stderr was set.
-func (c *Cmd) Output() ([]byte, error) {
-	if c.Stdout != nil {
-		return nil, errors.New("podapi: Stdout already set")
-	}
-	var stdout bytes.Buffer
-	c.Stdout = &stdout
-	var stderr *headTail
-	if c.Stderr == nil {
-		stderr = &headTail{limit: MaxExitStderr / 2}
-		c.Stderr = stderr
-	}
-	err := c.Run()
-	if exit, ok := errors.AsType[*ExitError](err); ok && stderr != nil {
-		exit.Stderr = stderr.Bytes()
-	}
-	return stdout.Bytes(), c.whole(err)
-}
-
-// whole makes output that is not whole an error, where err is none.
-func (c *Cmd) whole(err error) error {
-	if err == nil && c.status.Omitted > 0 {
-		err = fmt.Errorf("%d bytes of the output of %s are missing: %w", c.status.Omitted, c.name(), ErrCut)
-	}
-	return err
-}
-
-// CombinedOutput runs the command and returns its standard output and standard
-// error together, in the order in which they arrive.
-func (c *Cmd) CombinedOutput() ([]byte, error) {
-	if c.Stdout != nil || c.Stderr != nil {
-		return nil, errors.New("podapi: Stdout or Stderr already set")
-	}
-	var both bytes.Buffer
-	c.Stdout, c.Stderr = &both, &both
-	err := c.Run()
-	return both.Bytes(), c.whole(err)
-}
-
-// StdinPipe returns a pipe into standard input. Close it to end the input.
-func (c *Cmd) StdinPipe() (io.WriteCloser, error) {
-	if c.Stdin != nil || c.done != nil {
-		return nil, errors.New("podapi: StdinPipe after Stdin was set or the command started")
-	}
-	r, w := io.Pipe()
-	c.Stdin = r
-	c.pipes = append(c.pipes, r)
-	return w, nil
-}
-
-// StdoutPipe returns a pipe out of standard output. Read it to its end before
-// Wait, which waits until all output has been read; but for a context that
-// ended, when the pipe is closed after [KillGrace]. Two pipes must be read at
-// once, as with package exec.
-func (c *Cmd) StdoutPipe() (io.ReadCloser, error) { return c.outputPipe(&c.Stdout) }
-
-// StderrPipe is StdoutPipe for standard error.
-func (c *Cmd) StderrPipe() (io.ReadCloser, error) { return c.outputPipe(&c.Stderr) }
-
-func (c *Cmd) outputPipe(to *io.Writer) (io.ReadCloser, error) {
-	if *to != nil || c.done != nil {
-		return nil, errors.New("podapi: pipe after the output was set or the command started")
-	}
-	r, w := io.Pipe()
-	*to = pipeWriter{w}
-	c.pipes = append(c.pipes, w)
-	return r, nil
-}
-
 // Signal sends a signal, by its number on Linux, to the process's whole tree.
 // It returns when the signal was sent. When the process has ended it returns
-// os.ErrProcessDone.
+// os.ErrProcessDone. A signal whose answer is cut off is sent again, so that
+// the process may get it twice.
 func (c *Cmd) Signal(sig syscall.Signal) error {
 	if c.done == nil {
 		return errors.New("podapi: command not started")
 	}
-	select {
-	case <-c.done:
-		return os.ErrProcessDone
-	default:
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), KillGrace)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), max(c.patience(), KillGrace))
 	defer cancel()
-	return c.client.Signal(ctx, c.ID, sig)
-}
-
-func signalRequest(sig syscall.Signal) *pb.ExecRequest {
-	return &pb.ExecRequest{Kind: &pb.ExecRequest_Signal{Signal: uint32(sig)}}
+	var err error
+	for try := 0; ; try++ {
+		select {
+		case <-c.done:
+			if err == nil {
+				err = os.ErrProcessDone
+			}
+			return err
+		default:
+		}
+		err = c.client.Signal(ctx, c.ID, sig)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // the agent has forgotten it, or is another
+			return os.ErrProcessDone
+		case !errors.Is(err, ErrUnavailable) || c.patience() <= 0 || ctx.Err() != nil:
+			return err
+		}
+		pause(c.life, resumeDelay(try+1))
+	}
 }
 
 // PID returns the process's id in the sandbox, 0 before Start.
-func (c *Cmd) PID() int { return c.pid }
+func (c *Cmd) PID() int { return int(c.started.GetPid()) }
 
-// Status returns how the process ended; nil before Wait has returned, and
-// when the end is not known.
+// Status returns how the process ended; nil before Wait has returned, and when
+// the end is not known. Of a process that was lost with its agent the Reason is
+// [AgentLost], the Code -1, and Stdout and Stderr are as far as they arrived.
 func (c *Cmd) Status() *ExitStatus {
 	if !c.waited {
 		return nil
@@ -391,9 +248,21 @@ func (c *Cmd) Status() *ExitStatus {
 	return c.status
 }
 
+// Omitted returns how many bytes of the output the agent no longer had when
+// they were to be read: also where there is no Status, after Wait has returned.
+func (c *Cmd) Omitted() int64 {
+	if !c.waited || c.output == nil {
+		return 0
+	}
+	return c.output.omitted
+}
+
 // String returns the command as a person would type it, unquoted.
 func (c *Cmd) String() string {
-	if len(c.Args) == 0 {
+	switch {
+	case c.attach != nil:
+		return c.op() + " " + c.name()
+	case len(c.Args) == 0:
 		return c.Script
 	}
 	return strings.Join(c.Args, " ")

@@ -23,12 +23,14 @@ var (
 	ErrUnavailable = errors.New("agent unavailable")
 	// ErrCut says that a stream ended before its final message.
 	ErrCut = errors.New("stream was cut before its end")
-	// ErrAgentLost says that the agent restarted, and the process is gone.
-	ErrAgentLost = errors.New("agent restarted: the process is lost")
+	// ErrAgentLost says that the agent ended or restarted, and the process is
+	// gone with it. It is not known how far it came.
+	ErrAgentLost = errors.New("agent lost")
 	// ErrConflict says that an exec id is taken by another command.
 	ErrConflict = errors.New("exec id is in use by another command")
-	// ErrExecExpired says that an exec id is older than the agent's memory,
-	// so that it cannot tell whether the command already ran.
+	// ErrExecExpired says that the agent does not remember an exec id: it is
+	// older than the agent's memory, so that the agent cannot tell whether the
+	// command already ran; or the process was forgotten while it was read.
 	ErrExecExpired = errors.New("exec id has expired")
 	// ErrStdinClosed says that a process takes no more standard input.
 	ErrStdinClosed = errors.New("standard input is closed")
@@ -257,15 +259,28 @@ func FromStatus(err error) error {
 	if !ok || err == nil {
 		return err
 	}
-	for _, d := range st.Details() {
-		if e, ok := d.(*pb.Error); ok {
-			return DecodeError(e)
-		}
+	if e := detailOf(err); e != nil {
+		return DecodeError(e)
 	}
 	if cause, ok := transportErrors[st.Code()]; ok {
 		return fmt.Errorf("%w: %s", cause, st.Message())
 	}
 	return fmt.Errorf("%s: %s", st.Code(), st.Message())
+}
+
+// detailOf returns what a handler attached to its error; nil if err is not that
+// of a handler.
+func detailOf(err error) *pb.Error {
+	st, ok := status.FromError(err)
+	if !ok {
+		return nil
+	}
+	for _, d := range st.Details() {
+		if e, ok := d.(*pb.Error); ok {
+			return e
+		}
+	}
+	return nil
 }
 
 // transportErrors are what codes mean that no handler attached a detail to.

@@ -31,7 +31,7 @@ var reasons = map[pb.ExitReason]Reason{
 type ExitStatus struct {
 	Reason Reason
 	// Code is the exit code; 128 plus the signal's number if a signal ended
-	// the process, as shells have it.
+	// the process, as shells have it; -1 if the Reason is AgentLost.
 	Code int
 	// Signal is the Linux number of the signal that ended the process; 0 if
 	// none did.
@@ -50,6 +50,9 @@ type ExitStatus struct {
 	// MaxRSS is its peak resident memory in bytes. Linux counts from the fork
 	// on, so it is never less than what the agent had at that time.
 	MaxRSS int64
+	// ProcessLimit says that while it ran the sandbox was at its limit of
+	// processes, so that some could not be started.
+	ProcessLimit bool
 }
 
 // Success reports whether the process exited by itself with code 0.
@@ -71,6 +74,7 @@ func exitStatusFromProto(e *pb.ExecExit) ExitStatus {
 		Reason: reasons[e.Reason], Code: int(e.Code), Signal: int(e.Signal), OutputOpen: e.OutputOpen,
 		Stdout: e.Stdout, Stderr: e.Stderr,
 		Wall: time.Duration(e.Wall), User: time.Duration(e.User), System: time.Duration(e.System), MaxRSS: e.MaxRss,
+		ProcessLimit: e.ProcessLimit,
 	}
 }
 

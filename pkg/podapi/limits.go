@@ -25,10 +25,15 @@ const (
 	// AgentWriteBuffer is how many bytes of HTTP/2 the agent writes at once:
 	// several of the reads of 32 KiB by which nodes make frames of them.
 	AgentWriteBuffer = 128 << 10
-	// AgentWindow is the agent's HTTP/2 window per stream. It is what a
-	// slow disk may make the agent hold in memory, for each upload: 64 of them
-	// at once keep it under 128 MiB.
-	AgentWindow = 1 << 20
+	// AgentWindow is the agent's HTTP/2 window per stream, and so how many bytes
+	// one upload may be ahead of the disk: by a port-forward 1 MiB makes an
+	// upload half as fast as 8 MiB, from which on the link is the bound. What all
+	// uploads together hold in the agent's memory is bound by UploadAck.
+	AgentWindow = 8 << 20
+	// UploadWindow is how many bytes of content an upload may send before the
+	// agent's first ack, which is what it may have under way at the least: two
+	// chunks, so that one is on its way while another is written.
+	UploadWindow = 2 * ChunkSize
 	// KeepaliveTime and KeepaliveTimeout find out that the other side is
 	// gone: well before proxies cut an idle link (60 s), and long enough for
 	// a sandbox whose processors are busy.
@@ -51,8 +56,26 @@ const (
 	// pipe holds, so that programs which rely on that work here, too.
 	outputBuffer = 256 << 10
 	// KillGrace is how long Wait waits for the end of a process that it had
-	// to kill, because its context ended, before it gives the stream up.
+	// to kill, because its context ended, before it gives the stream up; and
+	// Detach for the agent's answer.
 	KillGrace = 5 * time.Second
+	// DefaultResumeTimeout is how long after a cut a command's connection is
+	// sought, unless it is said otherwise: an API server that restarts takes
+	// half a minute, a node's network may be away for longer, and nobody waits
+	// more for what may never come.
+	DefaultResumeTimeout = 2 * time.Minute
+	// resumeFirst and resumeLast bound the time between tries to go on after a
+	// cut, which doubles: a connection that broke is back after a round trip,
+	// and a try costs nothing but one where the connection is there. The first
+	// try of all does not wait.
+	resumeFirst = 20 * time.Millisecond
+	resumeLast  = time.Second
+	// startTries bounds how often a start is made that finds another agent than
+	// it was for: an agent does not restart twice within a call.
+	startTries = 3
+	// lostTimeout bounds the question why an agent was lost: a node says how a
+	// container ended within a second or two, on a loaded one a few more.
+	lostTimeout = 10 * time.Second
 	// MaxExitStderr is how much of standard error an [ExitError] keeps when
 	// the caller did not ask for it: its head and tail, as in os/exec.
 	MaxExitStderr = 64 << 10

@@ -1,6 +1,7 @@
 package podapi
 
 import (
+	"context"
 	"io"
 	"sync"
 
@@ -11,9 +12,11 @@ import (
 // by one goroutine, behind a buffer, so that one that is slow does not at once
 // hold up the other, nor the acknowledgements of standard input.
 type outputs struct {
-	pumps   [2]*pump // of stdout and stderr: the same one for the same writer
-	next    [2]int64 // the offsets that come next
-	omitted int64
+	pumps    [2]*pump // of stdout and stderr: the same one for the same writer
+	next     [2]int64 // the offsets that come next
+	floating bool     // the agent chooses the first offset of stdout
+	none     bool     // there is no output, whatever the process writes
+	omitted  int64
 }
 
 // newOutputs begins to write to the writers, which may be nil. failed is
@@ -36,9 +39,19 @@ func sameWriter(a, b io.Writer) (same bool) {
 	return a == b
 }
 
+// from sets where the output begins.
+func (o *outputs) from(opts *AttachOptions) {
+	o.next = [2]int64{opts.Stdout, opts.Stderr}
+	o.floating, o.none = opts.Screen != nil, opts.NoOutput
+}
+
 // take takes the next chunk of stream 0 or 1. One that does not follow the one
 // before is ErrCut.
 func (o *outputs) take(stream int, chunk *pb.OutputChunk) error {
+	if o.floating && stream == 0 {
+		o.floating = false
+		o.next[0] = chunk.Offset - chunk.Omitted
+	}
 	if chunk.Offset-chunk.Omitted != o.next[stream] {
 		return ErrCut
 	}
@@ -57,10 +70,17 @@ func (o *outputs) finish(exit *pb.ExecExit) error {
 	for _, p := range o.pumps {
 		<-p.done
 	}
-	if exit != nil && (exit.Stdout != o.next[0] || exit.Stderr != o.next[1]) {
-		return ErrCut
+	if exit == nil || o.none || (o.floating || exit.Stdout == o.next[0]) && exit.Stderr == o.next[1] {
+		return nil
 	}
-	return nil
+	return ErrCut
+}
+
+// drain waits until the writers have taken all that is here, or ctx ends.
+func (o *outputs) drain(ctx context.Context) {
+	for _, p := range o.pumps {
+		p.drain(ctx)
+	}
 }
 
 // pump writes what is put into it to a writer.
@@ -69,6 +89,7 @@ type pump struct {
 	change sync.Cond
 	queue  [][]byte
 	size   int
+	busy   bool          // the writer has something in hand
 	ended  bool          // nothing more is put
 	broken bool          // nothing more is written
 	done   chan struct{} // closed when all is written
@@ -110,12 +131,15 @@ func (p *pump) run(w io.Writer, failed func(error)) {
 func (p *pump) get() ([]byte, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.busy = false
 	for len(p.queue) == 0 && !p.ended {
+		p.change.Broadcast()
 		p.change.Wait()
 	}
 	if len(p.queue) == 0 {
 		return nil, false
 	}
+	p.busy = true
 	data := p.queue[0]
 	p.queue = p.queue[1:]
 	p.size -= len(data)
@@ -136,6 +160,20 @@ func (p *pump) put(data []byte) {
 	p.queue = append(p.queue, data)
 	p.size += len(data)
 	p.change.Broadcast()
+}
+
+// drain waits until all that was put is written, or ctx ends.
+func (p *pump) drain(ctx context.Context) {
+	defer context.AfterFunc(ctx, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.change.Broadcast()
+	})()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for !p.broken && (p.busy || len(p.queue) > 0) && ctx.Err() == nil {
+		p.change.Wait()
+	}
 }
 
 // end says that nothing more is put.

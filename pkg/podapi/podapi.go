@@ -10,7 +10,8 @@
 //     so on are package os with a context; [Client.FS] is an fs.FS;
 //   - [Client.Open] and [Client.Create] stream: what they return is an
 //     io.ReaderAt and io.Seeker, and an io.WriteCloser that writes atomically;
-//   - [Client.Command] is os/exec, with the process in the sandbox;
+//   - [Client.Command] is os/exec, with the process in the sandbox, where it
+//     outlives connections and callers; [Client.Attach] comes back to it;
 //   - [Client.Glob], [Client.Grep], [Client.Watch] and [Client.List] are
 //     iterators: leaving the loop ends the work on the other side.
 //
@@ -21,8 +22,10 @@
 //     them there are the errors of this package and of fsops.
 //   - Content is checked against size and checksum. A stream that was cut is
 //     an error ([ErrCut]), never a short success.
-//   - A non-zero exit is a result (*[ExitError] with its [ExitStatus]); a
-//     broken connection is another error ([ErrUnavailable]).
+//   - A connection that breaks costs a command a delay, and no byte: the client
+//     goes on by itself. Where it cannot, that is an error ([ErrUnavailable],
+//     [ErrAgentLost]), while a non-zero exit is a result (*[ExitError] with its
+//     [ExitStatus]).
 //   - A context's end ends the call and its work; for a process the client
 //     turns it into a signal.
 //
@@ -35,5 +38,5 @@ package podapi
 // are equal and the minors differ by one at most.
 const (
 	ProtocolMajor = 1
-	ProtocolMinor = 0
+	ProtocolMinor = 1
 )

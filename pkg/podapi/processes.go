@@ -21,10 +21,16 @@ type ProcessInfo struct {
 	Started    time.Time
 	// Status is nil while the process runs.
 	Status *ExitStatus
+	// Stdout and Stderr are how many bytes it wrote to each so far, StdoutKept
+	// and StderrKept how many of the last of them can still be read.
+	Stdout, Stderr         int64
+	StdoutKept, StderrKept int64
+	// Terminal says that it has a terminal.
+	Terminal bool
 }
 
 // Processes lists the processes that the agent knows, oldest first: those that
-// run, and those that ended a short time ago.
+// run, and those that have ended and are still kept.
 func (c *Client) Processes(ctx context.Context) ([]ProcessInfo, error) {
 	var list []ProcessInfo
 	for r, err := range receive(ctx, &pb.ListProcessesRequest{}, c.processes.List) {
@@ -44,7 +50,8 @@ func (c *Client) Processes(ctx context.Context) ([]ProcessInfo, error) {
 func processFromProto(p *pb.ProcessInfo) ProcessInfo {
 	info := ProcessInfo{
 		ID: p.ExecId, PID: int(p.Pid), Script: string(p.Script),
-		CommandCut: p.CommandCut, Started: time.Unix(0, p.Started),
+		CommandCut: p.CommandCut, Started: time.Unix(0, p.Started), Terminal: p.Terminal,
+		Stdout: p.Stdout, Stderr: p.Stderr, StdoutKept: p.StdoutKept, StderrKept: p.StderrKept,
 	}
 	for _, a := range p.Argv {
 		info.Args = append(info.Args, string(a))

@@ -7,73 +7,136 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-// stdinSender reads standard input and sends it as far as the window lets it.
+// stdinSender reads standard input, and keeps of it what the process has not
+// taken: at most StdinWindow, which every new stream is sent again.
 type stdinSender struct {
 	from   io.Reader
 	mu     sync.Mutex
 	change sync.Cond
-	sent   int64
-	acked  int64
+	kept   []byte // kept[head:] begins at the offset acked
+	head   int
+	acked  int64 // what the process has taken
+	sent   int64 // what the present stream was sent
+	stream *execStream
+	eof    bool  // the input is over
 	closed bool  // the process takes no more
 	err    error // why reading the input failed
 }
 
-func newStdinSender(from io.Reader) *stdinSender {
-	s := &stdinSender{from: from}
+// newStdinSender returns a sender whose input begins at this offset.
+func newStdinSender(from io.Reader, offset int64) *stdinSender {
+	s := &stdinSender{from: from, acked: offset, sent: offset}
 	s.change.L = &s.mu
 	return s
 }
 
-// run sends until the input ends or nobody takes it. An input that fails looks
-// to the process like one that is over, but Wait reports it.
-func (s *stdinSender) run(send func(*pb.ExecRequest) error) {
+// read keeps what it reads until the input ends or nobody takes it. An input
+// that fails looks to the process like one that is over, but Wait reports it.
+// The input begins at the offset next.
+func (s *stdinSender) read(next int64) {
 	buffer := make([]byte, stdinChunk)
 	for {
 		n, err := s.from.Read(buffer)
-		if n == 0 && err == nil {
-			continue
-		}
-		if err != nil && err != io.EOF {
-			s.fail(err)
-		}
-		offset, ok := s.reserve(n)
-		if !ok {
-			return
-		}
-		chunk := &pb.StdinChunk{Data: buffer[:n], Offset: offset, Eof: err != nil}
-		if send(&pb.ExecRequest{Kind: &pb.ExecRequest_Stdin{Stdin: chunk}}) != nil || err != nil {
+		next += int64(n)
+		if !s.keep(buffer[:n], next, err) || err != nil {
 			return
 		}
 	}
 }
 
-// reserve waits until n bytes more fit into the window, and returns their
-// offset; or false when the process takes no more.
-func (s *stdinSender) reserve(n int) (int64, bool) {
+// keep waits until there is room for data, which ends at the offset end, and
+// keeps what of it the process has not taken already, from another caller. It
+// returns false when the process takes no more.
+func (s *stdinSender) keep(data []byte, end int64, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for !s.closed && s.sent+int64(n)-s.acked > StdinWindow {
+	for !s.closed && end-s.acked > StdinWindow {
 		s.change.Wait()
 	}
-	offset := s.sent
-	s.sent += int64(n)
-	return offset, !s.closed
+	data = data[max(0, int64(len(data))-max(0, end-s.acked)):]
+	if s.head > 0 && len(s.kept)+len(data) > cap(s.kept) {
+		s.kept = s.kept[:copy(s.kept, s.kept[s.head:])]
+		s.head = 0
+	}
+	s.kept = append(s.kept, data...)
+	s.eof = err != nil
+	if err != io.EOF && !s.closed { // after that the input may be closed under its reader
+		s.err = err
+	}
+	s.change.Broadcast()
+	return !s.closed
+}
+
+// begin has the input be sent over a stream, from what the process has taken.
+func (s *stdinSender) begin(stream *execStream, taken int64) {
+	s.acknowledge(taken, false)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stream, s.sent = stream, s.acked
+}
+
+// feed sends the input over a stream, until it is over, or the stream is.
+func (s *stdinSender) feed(stream *execStream) {
+	buffer := make([]byte, 0, stdinChunk)
+	for {
+		chunk := s.next(stream, buffer)
+		if chunk == nil || stream.send(&pb.ExecRequest{Kind: &pb.ExecRequest_Stdin{Stdin: chunk}}) != nil || chunk.Eof {
+			return
+		}
+	}
+}
+
+// next waits for the next chunk that the stream is to be sent, and copies it
+// into buffer; nil when there is none any more.
+func (s *stdinSender) next(stream *execStream, buffer []byte) *pb.StdinChunk {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !s.closed && s.stream == stream && s.unsent() == 0 && !s.eof {
+		s.change.Wait()
+	}
+	if s.closed || s.stream != stream {
+		return nil
+	}
+	n := s.unsent()
+	data := append(buffer[:0], s.kept[len(s.kept)-n:][:min(n, stdinChunk)]...)
+	chunk := &pb.StdinChunk{Data: data, Offset: s.sent, Eof: s.eof && len(data) == n}
+	s.sent += int64(len(data))
+	return chunk
+}
+
+// unsent is how much is kept that the stream was not sent.
+func (s *stdinSender) unsent() int {
+	return max(0, len(s.kept)-s.head-int(s.sent-s.acked))
+}
+
+// leave ends the sending over a stream.
+func (s *stdinSender) leave(stream *execStream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stream == stream {
+		s.stream = nil
+	}
+	s.change.Broadcast()
 }
 
 // acknowledge notes what the process has taken, and whether it takes more.
 func (s *stdinSender) acknowledge(offset int64, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.acked = max(s.acked, offset)
+	if offset > s.acked {
+		s.head = min(len(s.kept), s.head+int(min(offset-s.acked, StdinWindow)))
+		s.acked = offset
+		s.sent = max(s.sent, offset)
+	}
+	if s.head == len(s.kept) {
+		s.kept, s.head = s.kept[:0], 0
+	}
 	s.closed = s.closed || closed
 	s.change.Broadcast()
 }
 
-func (s *stdinSender) fail(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.err = err
-}
+// close ends the sending.
+func (s *stdinSender) close() { s.acknowledge(0, true) }
 
 // failure returns why reading the input failed, nil if it did not.
 func (s *stdinSender) failure() error {

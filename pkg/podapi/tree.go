@@ -5,8 +5,6 @@ import (
 	"io"
 	"path/filepath"
 
-	"google.golang.org/grpc"
-
 	"github.com/podagent/podagent/pkg/fsops"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
@@ -118,20 +116,23 @@ func (c *Client) PushTar(ctx context.Context, r io.Reader, target string, opts f
 	if err != nil {
 		return fsops.TreeStats{}, pathError("push", target, err)
 	}
-	if err := sendTar(stream, r, &pb.PushHeader{Path: []byte(target), OutsideLinks: opts.OutsideLinks}); err != nil && err != io.EOF {
+	reply := &pb.PushReply{}
+	upload := newUpload(stream, reply)
+	send := func(m *pb.PushRequest, content int) error {
+		return pathError("push", target, upload.send(m, content))
+	}
+	if err := sendTar(send, r, &pb.PushHeader{Path: []byte(target), OutsideLinks: opts.OutsideLinks}); err != nil {
 		return fsops.TreeStats{}, err
 	}
-	response, err := stream.CloseAndRecv()
-	if err != nil {
-		return fsops.TreeStats{}, pathError("push", target, cutError(err))
+	if err := upload.finish(func() bool { return reply.GetEnd() != nil }); err != nil {
+		return fsops.TreeStats{}, pathError("push", target, err)
 	}
-	return treeStatsFromProto(response.Stats), nil
+	return treeStatsFromProto(reply.GetEnd().Stats), nil
 }
 
-// sendTar sends the header, the content of r and the end. io.EOF means that
-// the agent ended the call; its reason is what CloseAndRecv returns.
-func sendTar(stream grpc.ClientStreamingClient[pb.PushRequest, pb.PushResponse], r io.Reader, header *pb.PushHeader) error {
-	if err := stream.Send(&pb.PushRequest{Kind: &pb.PushRequest_Header{Header: header}}); err != nil {
+// sendTar sends the header, the content of r and the end.
+func sendTar(send func(m *pb.PushRequest, content int) error, r io.Reader, header *pb.PushHeader) error {
+	if err := send(&pb.PushRequest{Kind: &pb.PushRequest_Header{Header: header}}, 0); err != nil {
 		return err
 	}
 	var sum fsops.Sum
@@ -140,12 +141,12 @@ func sendTar(stream grpc.ClientStreamingClient[pb.PushRequest, pb.PushResponse],
 		n, err := io.ReadFull(r, buffer)
 		if n > 0 {
 			sum.Add(buffer[:n])
-			if err := stream.Send(&pb.PushRequest{Kind: &pb.PushRequest_Data{Data: buffer[:n]}}); err != nil {
+			if err := send(&pb.PushRequest{Kind: &pb.PushRequest_Data{Data: buffer[:n]}}, n); err != nil {
 				return err
 			}
 		}
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			return stream.Send(&pb.PushRequest{Kind: &pb.PushRequest_End{End: &pb.PushEnd{Sum: sumToProto(sum)}}})
+			return send(&pb.PushRequest{Kind: &pb.PushRequest_End{End: &pb.PushEnd{Sum: sumToProto(sum)}}}, 0)
 		}
 		if err != nil {
 			return err

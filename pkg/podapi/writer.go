@@ -5,8 +5,6 @@ import (
 	"io"
 	"io/fs"
 
-	"google.golang.org/grpc"
-
 	"github.com/podagent/podagent/pkg/fsops"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
@@ -15,7 +13,8 @@ import (
 // Commit has succeeded; not for concurrent use.
 type Writer struct {
 	name   string
-	stream grpc.ClientStreamingClient[pb.WriteRequest, pb.WriteResponse]
+	upload *upload
+	reply  *pb.WriteReply // what upload received last
 	cancel context.CancelFunc
 	sum    fsops.Sum
 	err    error // what ended the write, if anything did
@@ -31,34 +30,32 @@ func (c *Client) Create(ctx context.Context, name string, opts fsops.WriteOption
 		cancel()
 		return nil, pathError("write", name, err)
 	}
-	w := &Writer{name: name, stream: stream, cancel: cancel}
+	reply := &pb.WriteReply{}
+	w := &Writer{name: name, upload: newUpload(stream, reply), reply: reply, cancel: cancel}
 	header := &pb.WriteHeader{
 		Path: []byte(name), Perm: uint32(opts.Perm), Exclusive: opts.Exclusive,
 		IfMatch: opts.IfMatch, Parents: opts.Parents, Sync: opts.Sync,
 	}
-	if err := w.send(&pb.WriteRequest{Kind: &pb.WriteRequest_Header{Header: header}}); err != nil {
+	if err := w.send(&pb.WriteRequest{Kind: &pb.WriteRequest_Header{Header: header}}, 0); err != nil {
 		return nil, err
 	}
 	return w, nil
 }
 
-// send sends one message. When the agent has ended the call, its reason is
-// the error, and stays it.
-func (w *Writer) send(m *pb.WriteRequest) error {
-	err := w.stream.Send(m)
+// send sends one message with so many bytes of content. An error is final.
+func (w *Writer) send(m *pb.WriteRequest, content int) error {
+	err := w.upload.send(m, content)
 	if err == nil {
 		return nil
-	}
-	if err == io.EOF {
-		_, err = w.stream.CloseAndRecv()
 	}
 	w.cancel()
 	w.err = pathError("write", w.name, err)
 	return w.err
 }
 
-// Write sends data. An error of the agent, such as a full disk, may come with
-// a later Write or with Commit.
+// Write sends data. It waits while the agent holds as much of the content as
+// it may, because its disk is slower. An error of the agent, such as a full
+// disk, may come with a later Write or with Commit.
 func (w *Writer) Write(data []byte) (int, error) {
 	n := 0
 	for n < len(data) {
@@ -67,7 +64,7 @@ func (w *Writer) Write(data []byte) (int, error) {
 		}
 		chunk := data[n:min(n+ChunkSize, len(data))]
 		w.sum.Add(chunk)
-		if err := w.send(&pb.WriteRequest{Kind: &pb.WriteRequest_Data{Data: chunk}}); err != nil {
+		if err := w.send(&pb.WriteRequest{Kind: &pb.WriteRequest_Data{Data: chunk}}, len(chunk)); err != nil {
 			return n, err
 		}
 		n += len(chunk)
@@ -85,17 +82,17 @@ func (w *Writer) Commit() (fsops.WriteResult, error) {
 	if w.err != nil {
 		return fsops.WriteResult{}, w.err
 	}
-	if err := w.send(&pb.WriteRequest{Kind: &pb.WriteRequest_End{End: &pb.WriteEnd{Sum: sumToProto(w.sum)}}}); err != nil {
+	if err := w.send(&pb.WriteRequest{Kind: &pb.WriteRequest_End{End: &pb.WriteEnd{Sum: sumToProto(w.sum)}}}, 0); err != nil {
 		return fsops.WriteResult{}, err
 	}
-	r, err := w.stream.CloseAndRecv()
+	err := w.upload.finish(func() bool { return w.reply.GetEnd() != nil })
 	w.cancel()
 	if err != nil {
-		w.err = pathError("write", w.name, cutError(err))
+		w.err = pathError("write", w.name, err)
 		return fsops.WriteResult{}, w.err
 	}
 	w.err = &fs.PathError{Op: "write", Path: w.name, Err: fs.ErrClosed}
-	return writeResultFromProto(r), nil
+	return writeResultFromProto(w.reply.GetEnd()), nil
 }
 
 // Close gives the write up, unless Commit has succeeded: the file stays as it

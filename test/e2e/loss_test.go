@@ -49,7 +49,7 @@ func TestWriteWhoseAgentIsKilledLeavesTheOldContent(t *testing.T) {
 	intact(t, s, "dir", "file", "old")
 }
 
-func TestProcessWhoseAgentIsKilledIsAnErrorAndNoResult(t *testing.T) {
+func TestProcessWhoseAgentIsKilledIsLostAndNoResult(t *testing.T) {
 	s := launchertest.Sandbox(t)
 	pid := agentPID(t, s)
 	cmd := s.Command(t.Context(), "sleep", "300")
@@ -59,8 +59,11 @@ func TestProcessWhoseAgentIsKilledIsAnErrorAndNoResult(t *testing.T) {
 	defer syscall.Kill(cmd.PID(), syscall.SIGKILL) // nobody else ends it now
 	killAgent(t, pid)
 	err := cmd.Wait()
-	if exit := (*podapi.ExitError)(nil); !errors.Is(err, podapi.ErrUnavailable) || errors.As(err, &exit) || cmd.Status() != nil {
-		t.Errorf("Wait: %v, status %v", err, cmd.Status())
+	if exit := (*podapi.ExitError)(nil); !errors.Is(err, podapi.ErrAgentLost) || errors.As(err, &exit) {
+		t.Errorf("Wait: %v", err)
+	}
+	if status := cmd.Status(); status == nil || status.Reason != podapi.AgentLost || status.Success() {
+		t.Errorf("status %+v", status)
 	}
 }
 

@@ -2,9 +2,12 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -14,11 +17,11 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
-// wire is the way from a launcher to the API server, through a TCP proxy that
-// can cut it.
+// wire is the way from a launcher to the API server or to an agent's socket,
+// through a proxy that can cut it.
 type wire struct {
-	listener net.Listener
-	to       string // the API server
+	listener    net.Listener
+	network, to string // the other side
 
 	mu      sync.Mutex
 	pairs   map[*pair]struct{}
@@ -29,9 +32,15 @@ type wire struct {
 
 // pair is one connection through the proxy.
 type pair struct {
-	client, server *net.TCPConn
+	client, server halfCloser
 	stuck          chan struct{} // closed when no byte passes any more
 	stick          sync.Once
+}
+
+// halfCloser is a connection by TCP or a unix socket.
+type halfCloser interface {
+	net.Conn
+	CloseWrite() error
 }
 
 // wireTo makes a proxy before the API server of a cluster, and a launcher that
@@ -46,17 +55,47 @@ func wireTo(t *testing.T, c *launchertest.Cluster) (*wire, *launcher.Kubernetes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wire{listener: listener, to: server.Host, pairs: map[*pair]struct{}{}, refused: make(chan struct{}, 1)}
-	go w.serve()
-	t.Cleanup(func() {
-		listener.Close()
-		w.reset()
-	})
+	w := newWire(t, listener, "tcp", server.Host)
 	l := c.Launcher()
 	l.Config = rest.CopyConfig(c.Orchestrator)
 	l.Config.Host = "https://" + listener.Addr().String()
 	l.Config.ServerName = server.Hostname()
 	return w, l
+}
+
+// wireToAgent makes a proxy before the socket of the one sandbox of a local
+// launcher. Who opens the sandbox after it has no other way.
+func wireToAgent(t *testing.T, l *launcher.Local) *wire {
+	t.Helper()
+	sockets, err := filepath.Glob(filepath.Join(l.StateDir, "*", "agent.sock"))
+	if err != nil || len(sockets) != 1 {
+		t.Fatalf("the sockets of one sandbox: %q, %v", sockets, err)
+	}
+	dir, err := os.Open(filepath.Dir(sockets[0]))
+	if err == nil {
+		err = os.Rename(sockets[0], filepath.Join(dir.Name(), "agent"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dir.Close() })
+	// By the directory's descriptor, since addresses of sockets are short.
+	short := fmt.Sprintf("/proc/self/fd/%d/", dir.Fd())
+	listener, err := net.Listen("unix", short+"agent.sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newWire(t, listener, "unix", short+"agent")
+}
+
+func newWire(t *testing.T, listener net.Listener, network, to string) *wire {
+	w := &wire{listener: listener, network: network, to: to, pairs: map[*pair]struct{}{}, refused: make(chan struct{}, 1)}
+	go w.serve()
+	t.Cleanup(func() {
+		listener.Close()
+		w.reset()
+	})
+	return w
 }
 
 func (w *wire) serve() {
@@ -65,18 +104,18 @@ func (w *wire) serve() {
 		if err != nil {
 			return
 		}
-		go w.join(client.(*net.TCPConn))
+		go w.join(client.(halfCloser))
 	}
 }
 
 // join carries the bytes of one connection, unless the server is away.
-func (w *wire) join(client *net.TCPConn) {
-	server, err := net.Dial("tcp", w.to)
+func (w *wire) join(client halfCloser) {
+	server, err := net.Dial(w.network, w.to)
 	if err != nil {
 		client.Close()
 		return
 	}
-	p := &pair{client: client, server: server.(*net.TCPConn), stuck: make(chan struct{})}
+	p := &pair{client: client, server: server.(halfCloser), stuck: make(chan struct{})}
 	w.mu.Lock()
 	if w.away {
 		w.mu.Unlock()
@@ -137,7 +176,7 @@ func (p *pair) carry() {
 
 // copy copies until the end of from, which it hands on. Once stuck, it takes
 // bytes no more, until the client gives up.
-func (p *pair) copy(to, from *net.TCPConn) {
+func (p *pair) copy(to, from halfCloser) {
 	_, err := io.Copy(&valve{to, p.stuck}, from)
 	if errors.Is(err, errStuck) {
 		awaitClose(p.client)
@@ -152,7 +191,7 @@ var errStuck = errors.New("no byte passes")
 
 // valve is a connection that takes nothing once stuck is closed.
 type valve struct {
-	*net.TCPConn
+	halfCloser
 	stuck <-chan struct{}
 }
 
@@ -161,23 +200,20 @@ func (v *valve) Write(data []byte) (int, error) {
 	case <-v.stuck:
 		return 0, errStuck
 	default:
-		return v.TCPConn.Write(data)
+		return v.halfCloser.Write(data)
 	}
-}
-
-// ReadFrom hides that of the connection, which would go around Write.
-func (v *valve) ReadFrom(r io.Reader) (int64, error) {
-	return io.Copy(struct{ io.Writer }{v}, r)
 }
 
 // awaitClose waits for the other side to close its connection; what comes
 // before is taken, and lost.
-func awaitClose(conn *net.TCPConn) { _, _ = io.Copy(io.Discard, conn) }
+func awaitClose(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 
 // reset ends both connections as a crash of the proxy does.
 func (p *pair) reset() {
-	for _, conn := range []*net.TCPConn{p.client, p.server} {
-		_ = conn.SetLinger(0) // so that Close sends RST
+	for _, conn := range []net.Conn{p.client, p.server} {
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // so that Close sends RST
+		}
 		conn.Close()
 	}
 }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -22,15 +23,12 @@ func TestCallWaitsForAnAPIServerThatIsAway(t *testing.T) {
 	w, l := wireTo(t, c)
 	s := launch(t, l, c.Spec(t.Name()))
 	put(t, s, "file", "content")
-	w.setAway(true)
-	cmd := s.Command(t.Context(), "sleep", "300")
+	cmd := s.Shell(t.Context(), "until [ -e go ]; do sleep 0.05; done; exit 7")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	w.setAway(true)
 	w.reset()
-	if err := cmd.Wait(); !isCut(err) {
-		t.Errorf("the call under way ended with %v", err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), hung)
 	defer cancel()
 	type result struct {
@@ -53,6 +51,10 @@ func TestCallWaitsForAnAPIServerThatIsAway(t *testing.T) {
 	if r := <-results; string(r.data) != "content" || r.err != nil {
 		t.Errorf("got %q, %v", r.data, r.err)
 	}
+	put(t, s, "go", "")
+	if err := cmd.Wait(); cmd.Status() == nil || cmd.Status().Code != 7 {
+		t.Errorf("the command that was under way: %v", err)
+	}
 }
 
 func TestProcessRunsOnAcrossACut(t *testing.T) {
@@ -60,6 +62,7 @@ func TestProcessRunsOnAcrossACut(t *testing.T) {
 	w, l := wireTo(t, c)
 	s := launch(t, l, c.Spec(t.Name()))
 	cmd := s.Shell(t.Context(), `trap 'echo signalled > said; exit 7' USR1; echo ready; while :; do sleep 0.05; done`)
+	cmd.ResumeTimeout = -1
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +118,7 @@ func TestFiftyCallsAcrossACutShareOneNewConnection(t *testing.T) {
 	s := launch(t, l, spec)
 	var waits [50]func() error
 	for i := range waits {
-		cmd := s.Command(t.Context(), "sleep", "300")
+		cmd := s.Shell(t.Context(), "until [ -e end ]; do sleep 0.2; done")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -123,11 +126,7 @@ func TestFiftyCallsAcrossACutShareOneNewConnection(t *testing.T) {
 	}
 	before := w.connections()
 	w.reset()
-	for _, err := range atOnce(waits[:]) {
-		if !isCut(err) {
-			t.Errorf("a call under way ended with %v", err)
-		}
-	}
+	await(t, "a connection by which the commands go on", func() bool { return w.connections() > before })
 	var calls [50]func() error
 	for i := range calls {
 		calls[i] = func() error {
@@ -142,6 +141,12 @@ func TestFiftyCallsAcrossACutShareOneNewConnection(t *testing.T) {
 	}
 	if got := names(t, s, "."); len(got) != len(calls) {
 		t.Errorf("%d files were written: %q", len(got), got)
+	}
+	put(t, s, "end", "")
+	for _, err := range atOnce(waits[:]) {
+		if err != nil {
+			t.Errorf("a command that was under way: %v", err)
+		}
 	}
 	if n := w.connections() - before; n != 1 {
 		t.Errorf("%d connections were made after the cut", n)
@@ -179,7 +184,7 @@ func TestEnvironmentOfAnAdoptionOutlivesTheContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.KillAgent(t, podUID(t, s))
-	if err := cmd.Wait(); !isCut(err) {
+	if err := cmd.Wait(); !errors.Is(err, podapi.ErrAgentLost) {
 		t.Errorf("the call under way ended with %v", err)
 	}
 	if out, _, _ := run(t, s, script, nil); out != "second\n" {

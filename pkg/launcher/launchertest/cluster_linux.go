@@ -41,6 +41,10 @@ const KubeconfigEnv = "PODAGENT_TEST_KUBECONFIG"
 // [launcher.DefaultImage].
 const ImageEnv = "PODAGENT_TEST_IMAGE"
 
+// TerminalImage is the runtime image with programs that fill a terminal: vim,
+// less and tmux. The cluster has it, too.
+const TerminalImage = "podagent.test/terminal:dev"
+
 // orchestratorAccount is the service account of deploy/rbac.yaml.
 const orchestratorAccount = "podagent-orchestrator"
 

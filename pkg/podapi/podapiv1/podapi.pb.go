@@ -1933,6 +1933,60 @@ func (x *LineResult) GetCutLine() bool {
 	return false
 }
 
+// UploadAck lets the caller of Write or Push send more. HTTP/2 lets one upload
+// be far ahead of the disk, so that it fills any link; by these the uploads under
+// way share the memory that this takes.
+//
+// A caller need not receive while it may send: few acks are ever on their way.
+type UploadAck struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// limit is how many bytes of content, from the first on, the caller may send
+	// in all. It never goes down, and is 512 KiB before the first ack. What is
+	// beyond it when the agent comes to it is CLASS_INVALID. When all that was
+	// sent is taken, the limit is at least Limits.chunk_bytes beyond it: a caller
+	// who sends chunks of that size, each when it fits whole, is never stuck.
+	Limit         int64 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UploadAck) Reset() {
+	*x = UploadAck{}
+	mi := &file_podapi_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UploadAck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UploadAck) ProtoMessage() {}
+
+func (x *UploadAck) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UploadAck.ProtoReflect.Descriptor instead.
+func (*UploadAck) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *UploadAck) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
 type WriteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Kind:
@@ -1947,7 +2001,7 @@ type WriteRequest struct {
 
 func (x *WriteRequest) Reset() {
 	*x = WriteRequest{}
-	mi := &file_podapi_proto_msgTypes[22]
+	mi := &file_podapi_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1959,7 +2013,7 @@ func (x *WriteRequest) String() string {
 func (*WriteRequest) ProtoMessage() {}
 
 func (x *WriteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[22]
+	mi := &file_podapi_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1972,7 +2026,7 @@ func (x *WriteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteRequest.ProtoReflect.Descriptor instead.
 func (*WriteRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{22}
+	return file_podapi_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WriteRequest) GetKind() isWriteRequest_Kind {
@@ -2054,7 +2108,7 @@ type WriteHeader struct {
 
 func (x *WriteHeader) Reset() {
 	*x = WriteHeader{}
-	mi := &file_podapi_proto_msgTypes[23]
+	mi := &file_podapi_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2066,7 +2120,7 @@ func (x *WriteHeader) String() string {
 func (*WriteHeader) ProtoMessage() {}
 
 func (x *WriteHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[23]
+	mi := &file_podapi_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2079,7 +2133,7 @@ func (x *WriteHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteHeader.ProtoReflect.Descriptor instead.
 func (*WriteHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{23}
+	return file_podapi_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WriteHeader) GetPath() []byte {
@@ -2133,7 +2187,7 @@ type WriteEnd struct {
 
 func (x *WriteEnd) Reset() {
 	*x = WriteEnd{}
-	mi := &file_podapi_proto_msgTypes[24]
+	mi := &file_podapi_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2145,7 +2199,7 @@ func (x *WriteEnd) String() string {
 func (*WriteEnd) ProtoMessage() {}
 
 func (x *WriteEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[24]
+	mi := &file_podapi_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2158,7 +2212,7 @@ func (x *WriteEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteEnd.ProtoReflect.Descriptor instead.
 func (*WriteEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{24}
+	return file_podapi_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WriteEnd) GetSum() *Sum {
@@ -2167,6 +2221,89 @@ func (x *WriteEnd) GetSum() *Sum {
 	}
 	return nil
 }
+
+type WriteReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*WriteReply_Ack
+	//	*WriteReply_End
+	Kind          isWriteReply_Kind `protobuf_oneof:"kind"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WriteReply) Reset() {
+	*x = WriteReply{}
+	mi := &file_podapi_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WriteReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WriteReply) ProtoMessage() {}
+
+func (x *WriteReply) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WriteReply.ProtoReflect.Descriptor instead.
+func (*WriteReply) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *WriteReply) GetKind() isWriteReply_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *WriteReply) GetAck() *UploadAck {
+	if x != nil {
+		if x, ok := x.Kind.(*WriteReply_Ack); ok {
+			return x.Ack
+		}
+	}
+	return nil
+}
+
+func (x *WriteReply) GetEnd() *WriteResponse {
+	if x != nil {
+		if x, ok := x.Kind.(*WriteReply_End); ok {
+			return x.End
+		}
+	}
+	return nil
+}
+
+type isWriteReply_Kind interface {
+	isWriteReply_Kind()
+}
+
+type WriteReply_Ack struct {
+	Ack *UploadAck `protobuf:"bytes,1,opt,name=ack,proto3,oneof"`
+}
+
+type WriteReply_End struct {
+	// end is final.
+	End *WriteResponse `protobuf:"bytes,2,opt,name=end,proto3,oneof"`
+}
+
+func (*WriteReply_Ack) isWriteReply_Kind() {}
+
+func (*WriteReply_End) isWriteReply_Kind() {}
 
 type WriteResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -2180,7 +2317,7 @@ type WriteResponse struct {
 
 func (x *WriteResponse) Reset() {
 	*x = WriteResponse{}
-	mi := &file_podapi_proto_msgTypes[25]
+	mi := &file_podapi_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2329,7 @@ func (x *WriteResponse) String() string {
 func (*WriteResponse) ProtoMessage() {}
 
 func (x *WriteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[25]
+	mi := &file_podapi_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2342,7 @@ func (x *WriteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteResponse.ProtoReflect.Descriptor instead.
 func (*WriteResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{25}
+	return file_podapi_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WriteResponse) GetAttr() *Attr {
@@ -2241,7 +2378,7 @@ type EditRequest struct {
 
 func (x *EditRequest) Reset() {
 	*x = EditRequest{}
-	mi := &file_podapi_proto_msgTypes[26]
+	mi := &file_podapi_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2253,7 +2390,7 @@ func (x *EditRequest) String() string {
 func (*EditRequest) ProtoMessage() {}
 
 func (x *EditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[26]
+	mi := &file_podapi_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2266,7 +2403,7 @@ func (x *EditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditRequest.ProtoReflect.Descriptor instead.
 func (*EditRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{26}
+	return file_podapi_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *EditRequest) GetPath() []byte {
@@ -2302,7 +2439,7 @@ type Replacement struct {
 
 func (x *Replacement) Reset() {
 	*x = Replacement{}
-	mi := &file_podapi_proto_msgTypes[27]
+	mi := &file_podapi_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2314,7 +2451,7 @@ func (x *Replacement) String() string {
 func (*Replacement) ProtoMessage() {}
 
 func (x *Replacement) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[27]
+	mi := &file_podapi_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2327,7 +2464,7 @@ func (x *Replacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replacement.ProtoReflect.Descriptor instead.
 func (*Replacement) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{27}
+	return file_podapi_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Replacement) GetOld() []byte {
@@ -2366,7 +2503,7 @@ type EditResponse struct {
 
 func (x *EditResponse) Reset() {
 	*x = EditResponse{}
-	mi := &file_podapi_proto_msgTypes[28]
+	mi := &file_podapi_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2378,7 +2515,7 @@ func (x *EditResponse) String() string {
 func (*EditResponse) ProtoMessage() {}
 
 func (x *EditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[28]
+	mi := &file_podapi_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2391,7 +2528,7 @@ func (x *EditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditResponse.ProtoReflect.Descriptor instead.
 func (*EditResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{28}
+	return file_podapi_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EditResponse) GetOccurrences() []int64 {
@@ -2434,7 +2571,7 @@ type MkdirRequest struct {
 
 func (x *MkdirRequest) Reset() {
 	*x = MkdirRequest{}
-	mi := &file_podapi_proto_msgTypes[29]
+	mi := &file_podapi_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2446,7 +2583,7 @@ func (x *MkdirRequest) String() string {
 func (*MkdirRequest) ProtoMessage() {}
 
 func (x *MkdirRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[29]
+	mi := &file_podapi_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2459,7 +2596,7 @@ func (x *MkdirRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MkdirRequest.ProtoReflect.Descriptor instead.
 func (*MkdirRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{29}
+	return file_podapi_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *MkdirRequest) GetPath() []byte {
@@ -2491,7 +2628,7 @@ type MkdirResponse struct {
 
 func (x *MkdirResponse) Reset() {
 	*x = MkdirResponse{}
-	mi := &file_podapi_proto_msgTypes[30]
+	mi := &file_podapi_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2503,7 +2640,7 @@ func (x *MkdirResponse) String() string {
 func (*MkdirResponse) ProtoMessage() {}
 
 func (x *MkdirResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[30]
+	mi := &file_podapi_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2516,7 +2653,7 @@ func (x *MkdirResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MkdirResponse.ProtoReflect.Descriptor instead.
 func (*MkdirResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{30}
+	return file_podapi_proto_rawDescGZIP(), []int{32}
 }
 
 type RemoveRequest struct {
@@ -2531,7 +2668,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_podapi_proto_msgTypes[31]
+	mi := &file_podapi_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2543,7 +2680,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[31]
+	mi := &file_podapi_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2556,7 +2693,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{31}
+	return file_podapi_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RemoveRequest) GetPath() []byte {
@@ -2588,7 +2725,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_podapi_proto_msgTypes[32]
+	mi := &file_podapi_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2600,7 +2737,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[32]
+	mi := &file_podapi_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2613,7 +2750,7 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{32}
+	return file_podapi_proto_rawDescGZIP(), []int{34}
 }
 
 type RenameRequest struct {
@@ -2628,7 +2765,7 @@ type RenameRequest struct {
 
 func (x *RenameRequest) Reset() {
 	*x = RenameRequest{}
-	mi := &file_podapi_proto_msgTypes[33]
+	mi := &file_podapi_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2640,7 +2777,7 @@ func (x *RenameRequest) String() string {
 func (*RenameRequest) ProtoMessage() {}
 
 func (x *RenameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[33]
+	mi := &file_podapi_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2653,7 +2790,7 @@ func (x *RenameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameRequest.ProtoReflect.Descriptor instead.
 func (*RenameRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{33}
+	return file_podapi_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RenameRequest) GetOldPath() []byte {
@@ -2685,7 +2822,7 @@ type RenameResponse struct {
 
 func (x *RenameResponse) Reset() {
 	*x = RenameResponse{}
-	mi := &file_podapi_proto_msgTypes[34]
+	mi := &file_podapi_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2697,7 +2834,7 @@ func (x *RenameResponse) String() string {
 func (*RenameResponse) ProtoMessage() {}
 
 func (x *RenameResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[34]
+	mi := &file_podapi_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2710,7 +2847,7 @@ func (x *RenameResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameResponse.ProtoReflect.Descriptor instead.
 func (*RenameResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{34}
+	return file_podapi_proto_rawDescGZIP(), []int{36}
 }
 
 type CopyRequest struct {
@@ -2725,7 +2862,7 @@ type CopyRequest struct {
 
 func (x *CopyRequest) Reset() {
 	*x = CopyRequest{}
-	mi := &file_podapi_proto_msgTypes[35]
+	mi := &file_podapi_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2737,7 +2874,7 @@ func (x *CopyRequest) String() string {
 func (*CopyRequest) ProtoMessage() {}
 
 func (x *CopyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[35]
+	mi := &file_podapi_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2750,7 +2887,7 @@ func (x *CopyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRequest.ProtoReflect.Descriptor instead.
 func (*CopyRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{35}
+	return file_podapi_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CopyRequest) GetSource() []byte {
@@ -2789,7 +2926,7 @@ type CopyResponse struct {
 
 func (x *CopyResponse) Reset() {
 	*x = CopyResponse{}
-	mi := &file_podapi_proto_msgTypes[36]
+	mi := &file_podapi_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2801,7 +2938,7 @@ func (x *CopyResponse) String() string {
 func (*CopyResponse) ProtoMessage() {}
 
 func (x *CopyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[36]
+	mi := &file_podapi_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2814,7 +2951,7 @@ func (x *CopyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyResponse.ProtoReflect.Descriptor instead.
 func (*CopyResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{36}
+	return file_podapi_proto_rawDescGZIP(), []int{38}
 }
 
 type ChmodRequest struct {
@@ -2827,7 +2964,7 @@ type ChmodRequest struct {
 
 func (x *ChmodRequest) Reset() {
 	*x = ChmodRequest{}
-	mi := &file_podapi_proto_msgTypes[37]
+	mi := &file_podapi_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2839,7 +2976,7 @@ func (x *ChmodRequest) String() string {
 func (*ChmodRequest) ProtoMessage() {}
 
 func (x *ChmodRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[37]
+	mi := &file_podapi_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2852,7 +2989,7 @@ func (x *ChmodRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChmodRequest.ProtoReflect.Descriptor instead.
 func (*ChmodRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{37}
+	return file_podapi_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ChmodRequest) GetPath() []byte {
@@ -2877,7 +3014,7 @@ type ChmodResponse struct {
 
 func (x *ChmodResponse) Reset() {
 	*x = ChmodResponse{}
-	mi := &file_podapi_proto_msgTypes[38]
+	mi := &file_podapi_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2889,7 +3026,7 @@ func (x *ChmodResponse) String() string {
 func (*ChmodResponse) ProtoMessage() {}
 
 func (x *ChmodResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[38]
+	mi := &file_podapi_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2902,7 +3039,7 @@ func (x *ChmodResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChmodResponse.ProtoReflect.Descriptor instead.
 func (*ChmodResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{38}
+	return file_podapi_proto_rawDescGZIP(), []int{40}
 }
 
 type SymlinkRequest struct {
@@ -2916,7 +3053,7 @@ type SymlinkRequest struct {
 
 func (x *SymlinkRequest) Reset() {
 	*x = SymlinkRequest{}
-	mi := &file_podapi_proto_msgTypes[39]
+	mi := &file_podapi_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2928,7 +3065,7 @@ func (x *SymlinkRequest) String() string {
 func (*SymlinkRequest) ProtoMessage() {}
 
 func (x *SymlinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[39]
+	mi := &file_podapi_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2941,7 +3078,7 @@ func (x *SymlinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SymlinkRequest.ProtoReflect.Descriptor instead.
 func (*SymlinkRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{39}
+	return file_podapi_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SymlinkRequest) GetTarget() []byte {
@@ -2966,7 +3103,7 @@ type SymlinkResponse struct {
 
 func (x *SymlinkResponse) Reset() {
 	*x = SymlinkResponse{}
-	mi := &file_podapi_proto_msgTypes[40]
+	mi := &file_podapi_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2978,7 +3115,7 @@ func (x *SymlinkResponse) String() string {
 func (*SymlinkResponse) ProtoMessage() {}
 
 func (x *SymlinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[40]
+	mi := &file_podapi_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2991,7 +3128,7 @@ func (x *SymlinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SymlinkResponse.ProtoReflect.Descriptor instead.
 func (*SymlinkResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{40}
+	return file_podapi_proto_rawDescGZIP(), []int{42}
 }
 
 type GlobRequest struct {
@@ -3014,7 +3151,7 @@ type GlobRequest struct {
 
 func (x *GlobRequest) Reset() {
 	*x = GlobRequest{}
-	mi := &file_podapi_proto_msgTypes[41]
+	mi := &file_podapi_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3026,7 +3163,7 @@ func (x *GlobRequest) String() string {
 func (*GlobRequest) ProtoMessage() {}
 
 func (x *GlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[41]
+	mi := &file_podapi_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3039,7 +3176,7 @@ func (x *GlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobRequest.ProtoReflect.Descriptor instead.
 func (*GlobRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{41}
+	return file_podapi_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GlobRequest) GetPattern() []byte {
@@ -3098,7 +3235,7 @@ type GlobResponse struct {
 
 func (x *GlobResponse) Reset() {
 	*x = GlobResponse{}
-	mi := &file_podapi_proto_msgTypes[42]
+	mi := &file_podapi_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3110,7 +3247,7 @@ func (x *GlobResponse) String() string {
 func (*GlobResponse) ProtoMessage() {}
 
 func (x *GlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[42]
+	mi := &file_podapi_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3123,7 +3260,7 @@ func (x *GlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobResponse.ProtoReflect.Descriptor instead.
 func (*GlobResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{42}
+	return file_podapi_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GlobResponse) GetKind() isGlobResponse_Kind {
@@ -3193,7 +3330,7 @@ type GlobBatch struct {
 
 func (x *GlobBatch) Reset() {
 	*x = GlobBatch{}
-	mi := &file_podapi_proto_msgTypes[43]
+	mi := &file_podapi_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3205,7 +3342,7 @@ func (x *GlobBatch) String() string {
 func (*GlobBatch) ProtoMessage() {}
 
 func (x *GlobBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[43]
+	mi := &file_podapi_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3218,7 +3355,7 @@ func (x *GlobBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobBatch.ProtoReflect.Descriptor instead.
 func (*GlobBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{43}
+	return file_podapi_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GlobBatch) GetMatches() []*GlobMatch {
@@ -3239,7 +3376,7 @@ type GlobMatch struct {
 
 func (x *GlobMatch) Reset() {
 	*x = GlobMatch{}
-	mi := &file_podapi_proto_msgTypes[44]
+	mi := &file_podapi_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3251,7 +3388,7 @@ func (x *GlobMatch) String() string {
 func (*GlobMatch) ProtoMessage() {}
 
 func (x *GlobMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[44]
+	mi := &file_podapi_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3264,7 +3401,7 @@ func (x *GlobMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobMatch.ProtoReflect.Descriptor instead.
 func (*GlobMatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{44}
+	return file_podapi_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GlobMatch) GetPath() []byte {
@@ -3292,7 +3429,7 @@ type GlobEnd struct {
 
 func (x *GlobEnd) Reset() {
 	*x = GlobEnd{}
-	mi := &file_podapi_proto_msgTypes[45]
+	mi := &file_podapi_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3304,7 +3441,7 @@ func (x *GlobEnd) String() string {
 func (*GlobEnd) ProtoMessage() {}
 
 func (x *GlobEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[45]
+	mi := &file_podapi_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3317,7 +3454,7 @@ func (x *GlobEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobEnd.ProtoReflect.Descriptor instead.
 func (*GlobEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{45}
+	return file_podapi_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GlobEnd) GetCount() int64 {
@@ -3358,7 +3495,7 @@ type GrepRequest struct {
 
 func (x *GrepRequest) Reset() {
 	*x = GrepRequest{}
-	mi := &file_podapi_proto_msgTypes[46]
+	mi := &file_podapi_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3370,7 +3507,7 @@ func (x *GrepRequest) String() string {
 func (*GrepRequest) ProtoMessage() {}
 
 func (x *GrepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[46]
+	mi := &file_podapi_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3383,7 +3520,7 @@ func (x *GrepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepRequest.ProtoReflect.Descriptor instead.
 func (*GrepRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{46}
+	return file_podapi_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *GrepRequest) GetPattern() []byte {
@@ -3476,7 +3613,7 @@ type GrepResponse struct {
 
 func (x *GrepResponse) Reset() {
 	*x = GrepResponse{}
-	mi := &file_podapi_proto_msgTypes[47]
+	mi := &file_podapi_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3488,7 +3625,7 @@ func (x *GrepResponse) String() string {
 func (*GrepResponse) ProtoMessage() {}
 
 func (x *GrepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[47]
+	mi := &file_podapi_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3501,7 +3638,7 @@ func (x *GrepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepResponse.ProtoReflect.Descriptor instead.
 func (*GrepResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{47}
+	return file_podapi_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GrepResponse) GetKind() isGrepResponse_Kind {
@@ -3555,7 +3692,7 @@ type GrepBatch struct {
 
 func (x *GrepBatch) Reset() {
 	*x = GrepBatch{}
-	mi := &file_podapi_proto_msgTypes[48]
+	mi := &file_podapi_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3567,7 +3704,7 @@ func (x *GrepBatch) String() string {
 func (*GrepBatch) ProtoMessage() {}
 
 func (x *GrepBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[48]
+	mi := &file_podapi_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3580,7 +3717,7 @@ func (x *GrepBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepBatch.ProtoReflect.Descriptor instead.
 func (*GrepBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{48}
+	return file_podapi_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GrepBatch) GetResults() []*GrepResult {
@@ -3610,7 +3747,7 @@ type GrepResult struct {
 
 func (x *GrepResult) Reset() {
 	*x = GrepResult{}
-	mi := &file_podapi_proto_msgTypes[49]
+	mi := &file_podapi_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3622,7 +3759,7 @@ func (x *GrepResult) String() string {
 func (*GrepResult) ProtoMessage() {}
 
 func (x *GrepResult) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[49]
+	mi := &file_podapi_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3635,7 +3772,7 @@ func (x *GrepResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepResult.ProtoReflect.Descriptor instead.
 func (*GrepResult) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{49}
+	return file_podapi_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GrepResult) GetKind() GrepKind {
@@ -3706,7 +3843,7 @@ type GrepEnd struct {
 
 func (x *GrepEnd) Reset() {
 	*x = GrepEnd{}
-	mi := &file_podapi_proto_msgTypes[50]
+	mi := &file_podapi_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3718,7 +3855,7 @@ func (x *GrepEnd) String() string {
 func (*GrepEnd) ProtoMessage() {}
 
 func (x *GrepEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[50]
+	mi := &file_podapi_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3731,7 +3868,7 @@ func (x *GrepEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepEnd.ProtoReflect.Descriptor instead.
 func (*GrepEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{50}
+	return file_podapi_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *GrepEnd) GetFiles() int64 {
@@ -3766,7 +3903,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_podapi_proto_msgTypes[51]
+	mi := &file_podapi_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3778,7 +3915,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[51]
+	mi := &file_podapi_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3791,7 +3928,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{51}
+	return file_podapi_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *WatchRequest) GetPath() []byte {
@@ -3819,7 +3956,7 @@ type WatchEvent struct {
 
 func (x *WatchEvent) Reset() {
 	*x = WatchEvent{}
-	mi := &file_podapi_proto_msgTypes[52]
+	mi := &file_podapi_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3831,7 +3968,7 @@ func (x *WatchEvent) String() string {
 func (*WatchEvent) ProtoMessage() {}
 
 func (x *WatchEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[52]
+	mi := &file_podapi_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3844,7 +3981,7 @@ func (x *WatchEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEvent.ProtoReflect.Descriptor instead.
 func (*WatchEvent) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{52}
+	return file_podapi_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *WatchEvent) GetOp() WatchOp {
@@ -3881,7 +4018,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_podapi_proto_msgTypes[53]
+	mi := &file_podapi_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3893,7 +4030,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[53]
+	mi := &file_podapi_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3906,7 +4043,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{53}
+	return file_podapi_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *WatchResponse) GetKind() isWatchResponse_Kind {
@@ -3959,7 +4096,7 @@ type WatchEnd struct {
 
 func (x *WatchEnd) Reset() {
 	*x = WatchEnd{}
-	mi := &file_podapi_proto_msgTypes[54]
+	mi := &file_podapi_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3971,7 +4108,7 @@ func (x *WatchEnd) String() string {
 func (*WatchEnd) ProtoMessage() {}
 
 func (x *WatchEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[54]
+	mi := &file_podapi_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3984,7 +4121,7 @@ func (x *WatchEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEnd.ProtoReflect.Descriptor instead.
 func (*WatchEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{54}
+	return file_podapi_proto_rawDescGZIP(), []int{56}
 }
 
 type PushRequest struct {
@@ -4001,7 +4138,7 @@ type PushRequest struct {
 
 func (x *PushRequest) Reset() {
 	*x = PushRequest{}
-	mi := &file_podapi_proto_msgTypes[55]
+	mi := &file_podapi_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4013,7 +4150,7 @@ func (x *PushRequest) String() string {
 func (*PushRequest) ProtoMessage() {}
 
 func (x *PushRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[55]
+	mi := &file_podapi_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4026,7 +4163,7 @@ func (x *PushRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushRequest.ProtoReflect.Descriptor instead.
 func (*PushRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{55}
+	return file_podapi_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *PushRequest) GetKind() isPushRequest_Kind {
@@ -4101,7 +4238,7 @@ type PushHeader struct {
 
 func (x *PushHeader) Reset() {
 	*x = PushHeader{}
-	mi := &file_podapi_proto_msgTypes[56]
+	mi := &file_podapi_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4113,7 +4250,7 @@ func (x *PushHeader) String() string {
 func (*PushHeader) ProtoMessage() {}
 
 func (x *PushHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[56]
+	mi := &file_podapi_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4126,7 +4263,7 @@ func (x *PushHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushHeader.ProtoReflect.Descriptor instead.
 func (*PushHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{56}
+	return file_podapi_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *PushHeader) GetPath() []byte {
@@ -4153,7 +4290,7 @@ type PushEnd struct {
 
 func (x *PushEnd) Reset() {
 	*x = PushEnd{}
-	mi := &file_podapi_proto_msgTypes[57]
+	mi := &file_podapi_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4165,7 +4302,7 @@ func (x *PushEnd) String() string {
 func (*PushEnd) ProtoMessage() {}
 
 func (x *PushEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[57]
+	mi := &file_podapi_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4178,7 +4315,7 @@ func (x *PushEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushEnd.ProtoReflect.Descriptor instead.
 func (*PushEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{57}
+	return file_podapi_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *PushEnd) GetSum() *Sum {
@@ -4187,6 +4324,89 @@ func (x *PushEnd) GetSum() *Sum {
 	}
 	return nil
 }
+
+type PushReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*PushReply_Ack
+	//	*PushReply_End
+	Kind          isPushReply_Kind `protobuf_oneof:"kind"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PushReply) Reset() {
+	*x = PushReply{}
+	mi := &file_podapi_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PushReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PushReply) ProtoMessage() {}
+
+func (x *PushReply) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PushReply.ProtoReflect.Descriptor instead.
+func (*PushReply) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *PushReply) GetKind() isPushReply_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *PushReply) GetAck() *UploadAck {
+	if x != nil {
+		if x, ok := x.Kind.(*PushReply_Ack); ok {
+			return x.Ack
+		}
+	}
+	return nil
+}
+
+func (x *PushReply) GetEnd() *PushResponse {
+	if x != nil {
+		if x, ok := x.Kind.(*PushReply_End); ok {
+			return x.End
+		}
+	}
+	return nil
+}
+
+type isPushReply_Kind interface {
+	isPushReply_Kind()
+}
+
+type PushReply_Ack struct {
+	Ack *UploadAck `protobuf:"bytes,1,opt,name=ack,proto3,oneof"`
+}
+
+type PushReply_End struct {
+	// end is final.
+	End *PushResponse `protobuf:"bytes,2,opt,name=end,proto3,oneof"`
+}
+
+func (*PushReply_Ack) isPushReply_Kind() {}
+
+func (*PushReply_End) isPushReply_Kind() {}
 
 type PushResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4197,7 +4417,7 @@ type PushResponse struct {
 
 func (x *PushResponse) Reset() {
 	*x = PushResponse{}
-	mi := &file_podapi_proto_msgTypes[58]
+	mi := &file_podapi_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4209,7 +4429,7 @@ func (x *PushResponse) String() string {
 func (*PushResponse) ProtoMessage() {}
 
 func (x *PushResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[58]
+	mi := &file_podapi_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4222,7 +4442,7 @@ func (x *PushResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushResponse.ProtoReflect.Descriptor instead.
 func (*PushResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{58}
+	return file_podapi_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *PushResponse) GetStats() *TreeStats {
@@ -4245,7 +4465,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_podapi_proto_msgTypes[59]
+	mi := &file_podapi_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4257,7 +4477,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[59]
+	mi := &file_podapi_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4270,7 +4490,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{59}
+	return file_podapi_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PullRequest) GetPath() []byte {
@@ -4307,7 +4527,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_podapi_proto_msgTypes[60]
+	mi := &file_podapi_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4319,7 +4539,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[60]
+	mi := &file_podapi_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4332,7 +4552,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{60}
+	return file_podapi_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *PullResponse) GetKind() isPullResponse_Kind {
@@ -4389,7 +4609,7 @@ type PullEnd struct {
 
 func (x *PullEnd) Reset() {
 	*x = PullEnd{}
-	mi := &file_podapi_proto_msgTypes[61]
+	mi := &file_podapi_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4401,7 +4621,7 @@ func (x *PullEnd) String() string {
 func (*PullEnd) ProtoMessage() {}
 
 func (x *PullEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[61]
+	mi := &file_podapi_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4414,7 +4634,7 @@ func (x *PullEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullEnd.ProtoReflect.Descriptor instead.
 func (*PullEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{61}
+	return file_podapi_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *PullEnd) GetSum() *Sum {
@@ -4443,7 +4663,7 @@ type TreeStats struct {
 
 func (x *TreeStats) Reset() {
 	*x = TreeStats{}
-	mi := &file_podapi_proto_msgTypes[62]
+	mi := &file_podapi_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4455,7 +4675,7 @@ func (x *TreeStats) String() string {
 func (*TreeStats) ProtoMessage() {}
 
 func (x *TreeStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[62]
+	mi := &file_podapi_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4468,7 +4688,7 @@ func (x *TreeStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeStats.ProtoReflect.Descriptor instead.
 func (*TreeStats) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{62}
+	return file_podapi_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *TreeStats) GetEntries() int64 {
@@ -4509,7 +4729,7 @@ type ExecRequest struct {
 
 func (x *ExecRequest) Reset() {
 	*x = ExecRequest{}
-	mi := &file_podapi_proto_msgTypes[63]
+	mi := &file_podapi_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4521,7 +4741,7 @@ func (x *ExecRequest) String() string {
 func (*ExecRequest) ProtoMessage() {}
 
 func (x *ExecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[63]
+	mi := &file_podapi_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4534,7 +4754,7 @@ func (x *ExecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecRequest.ProtoReflect.Descriptor instead.
 func (*ExecRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{63}
+	return file_podapi_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ExecRequest) GetKind() isExecRequest_Kind {
@@ -4675,14 +4895,16 @@ type ExecStart struct {
 	// CLASS_UNSUPPORTED.
 	Terminal *TerminalSize `protobuf:"bytes,10,opt,name=terminal,proto3" json:"terminal,omitempty"`
 	// rlimits are the process's resource limits, which what it starts inherits.
-	Rlimits       []*Rlimit `protobuf:"bytes,11,rep,name=rlimits,proto3" json:"rlimits,omitempty"`
+	Rlimits []*Rlimit `protobuf:"bytes,11,rep,name=rlimits,proto3" json:"rlimits,omitempty"`
+	// reader names who reads the output: see ExecAttach.reader.
+	Reader        string `protobuf:"bytes,12,opt,name=reader,proto3" json:"reader,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExecStart) Reset() {
 	*x = ExecStart{}
-	mi := &file_podapi_proto_msgTypes[64]
+	mi := &file_podapi_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4694,7 +4916,7 @@ func (x *ExecStart) String() string {
 func (*ExecStart) ProtoMessage() {}
 
 func (x *ExecStart) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[64]
+	mi := &file_podapi_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4707,7 +4929,7 @@ func (x *ExecStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStart.ProtoReflect.Descriptor instead.
 func (*ExecStart) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{64}
+	return file_podapi_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ExecStart) GetExecId() string {
@@ -4787,6 +5009,13 @@ func (x *ExecStart) GetRlimits() []*Rlimit {
 	return nil
 }
 
+func (x *ExecStart) GetReader() string {
+	if x != nil {
+		return x.Reader
+	}
+	return ""
+}
+
 // Rlimit is one resource limit, as in setrlimit(2).
 type Rlimit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4802,7 +5031,7 @@ type Rlimit struct {
 
 func (x *Rlimit) Reset() {
 	*x = Rlimit{}
-	mi := &file_podapi_proto_msgTypes[65]
+	mi := &file_podapi_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4814,7 +5043,7 @@ func (x *Rlimit) String() string {
 func (*Rlimit) ProtoMessage() {}
 
 func (x *Rlimit) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[65]
+	mi := &file_podapi_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4827,7 +5056,7 @@ func (x *Rlimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rlimit.ProtoReflect.Descriptor instead.
 func (*Rlimit) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{65}
+	return file_podapi_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Rlimit) GetResource() string {
@@ -4868,14 +5097,18 @@ type ExecAttach struct {
 	// the screen can be drawn anew (the last full clear, within 64 KiB), whatever
 	// stdout says; then the terminal gets another size for a moment, and this
 	// one, so that programs draw themselves.
-	Screen        *TerminalSize `protobuf:"bytes,7,opt,name=screen,proto3" json:"screen,omitempty"`
+	Screen *TerminalSize `protobuf:"bytes,7,opt,name=screen,proto3" json:"screen,omitempty"`
+	// reader, if not empty, is a name that a caller gives to itself, the same on
+	// all its connections. Who attaches takes the place of an earlier call of the
+	// same name, whose end the agent may not have noticed yet.
+	Reader        string `protobuf:"bytes,8,opt,name=reader,proto3" json:"reader,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExecAttach) Reset() {
 	*x = ExecAttach{}
-	mi := &file_podapi_proto_msgTypes[66]
+	mi := &file_podapi_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4887,7 +5120,7 @@ func (x *ExecAttach) String() string {
 func (*ExecAttach) ProtoMessage() {}
 
 func (x *ExecAttach) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[66]
+	mi := &file_podapi_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4900,7 +5133,7 @@ func (x *ExecAttach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecAttach.ProtoReflect.Descriptor instead.
 func (*ExecAttach) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{66}
+	return file_podapi_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ExecAttach) GetExecId() string {
@@ -4952,6 +5185,13 @@ func (x *ExecAttach) GetScreen() *TerminalSize {
 	return nil
 }
 
+func (x *ExecAttach) GetReader() string {
+	if x != nil {
+		return x.Reader
+	}
+	return ""
+}
+
 type ExecDetach struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -4960,7 +5200,7 @@ type ExecDetach struct {
 
 func (x *ExecDetach) Reset() {
 	*x = ExecDetach{}
-	mi := &file_podapi_proto_msgTypes[67]
+	mi := &file_podapi_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4972,7 +5212,7 @@ func (x *ExecDetach) String() string {
 func (*ExecDetach) ProtoMessage() {}
 
 func (x *ExecDetach) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[67]
+	mi := &file_podapi_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4985,7 +5225,7 @@ func (x *ExecDetach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecDetach.ProtoReflect.Descriptor instead.
 func (*ExecDetach) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{67}
+	return file_podapi_proto_rawDescGZIP(), []int{70}
 }
 
 type TerminalSize struct {
@@ -4998,7 +5238,7 @@ type TerminalSize struct {
 
 func (x *TerminalSize) Reset() {
 	*x = TerminalSize{}
-	mi := &file_podapi_proto_msgTypes[68]
+	mi := &file_podapi_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5010,7 +5250,7 @@ func (x *TerminalSize) String() string {
 func (*TerminalSize) ProtoMessage() {}
 
 func (x *TerminalSize) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[68]
+	mi := &file_podapi_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5023,7 +5263,7 @@ func (x *TerminalSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminalSize.ProtoReflect.Descriptor instead.
 func (*TerminalSize) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{68}
+	return file_podapi_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *TerminalSize) GetRows() uint32 {
@@ -5055,7 +5295,7 @@ type StdinChunk struct {
 
 func (x *StdinChunk) Reset() {
 	*x = StdinChunk{}
-	mi := &file_podapi_proto_msgTypes[69]
+	mi := &file_podapi_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5067,7 +5307,7 @@ func (x *StdinChunk) String() string {
 func (*StdinChunk) ProtoMessage() {}
 
 func (x *StdinChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[69]
+	mi := &file_podapi_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5080,7 +5320,7 @@ func (x *StdinChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinChunk.ProtoReflect.Descriptor instead.
 func (*StdinChunk) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{69}
+	return file_podapi_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *StdinChunk) GetData() []byte {
@@ -5121,7 +5361,7 @@ type ExecResponse struct {
 
 func (x *ExecResponse) Reset() {
 	*x = ExecResponse{}
-	mi := &file_podapi_proto_msgTypes[70]
+	mi := &file_podapi_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5133,7 +5373,7 @@ func (x *ExecResponse) String() string {
 func (*ExecResponse) ProtoMessage() {}
 
 func (x *ExecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[70]
+	mi := &file_podapi_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5146,7 +5386,7 @@ func (x *ExecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecResponse.ProtoReflect.Descriptor instead.
 func (*ExecResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{70}
+	return file_podapi_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ExecResponse) GetKind() isExecResponse_Kind {
@@ -5262,7 +5502,7 @@ type ExecDetached struct {
 
 func (x *ExecDetached) Reset() {
 	*x = ExecDetached{}
-	mi := &file_podapi_proto_msgTypes[71]
+	mi := &file_podapi_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5274,7 +5514,7 @@ func (x *ExecDetached) String() string {
 func (*ExecDetached) ProtoMessage() {}
 
 func (x *ExecDetached) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[71]
+	mi := &file_podapi_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5287,7 +5527,7 @@ func (x *ExecDetached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecDetached.ProtoReflect.Descriptor instead.
 func (*ExecDetached) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{71}
+	return file_podapi_proto_rawDescGZIP(), []int{74}
 }
 
 type ExecStarted struct {
@@ -5309,7 +5549,7 @@ type ExecStarted struct {
 
 func (x *ExecStarted) Reset() {
 	*x = ExecStarted{}
-	mi := &file_podapi_proto_msgTypes[72]
+	mi := &file_podapi_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5321,7 +5561,7 @@ func (x *ExecStarted) String() string {
 func (*ExecStarted) ProtoMessage() {}
 
 func (x *ExecStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[72]
+	mi := &file_podapi_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5334,7 +5574,7 @@ func (x *ExecStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStarted.ProtoReflect.Descriptor instead.
 func (*ExecStarted) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{72}
+	return file_podapi_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ExecStarted) GetExecId() string {
@@ -5399,7 +5639,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_podapi_proto_msgTypes[73]
+	mi := &file_podapi_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5411,7 +5651,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[73]
+	mi := &file_podapi_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5424,7 +5664,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{73}
+	return file_podapi_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *OutputChunk) GetData() []byte {
@@ -5460,7 +5700,7 @@ type StdinAck struct {
 
 func (x *StdinAck) Reset() {
 	*x = StdinAck{}
-	mi := &file_podapi_proto_msgTypes[74]
+	mi := &file_podapi_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5472,7 +5712,7 @@ func (x *StdinAck) String() string {
 func (*StdinAck) ProtoMessage() {}
 
 func (x *StdinAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[74]
+	mi := &file_podapi_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5485,7 +5725,7 @@ func (x *StdinAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinAck.ProtoReflect.Descriptor instead.
 func (*StdinAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{74}
+	return file_podapi_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *StdinAck) GetOffset() int64 {
@@ -5529,7 +5769,7 @@ type ExecExit struct {
 
 func (x *ExecExit) Reset() {
 	*x = ExecExit{}
-	mi := &file_podapi_proto_msgTypes[75]
+	mi := &file_podapi_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5541,7 +5781,7 @@ func (x *ExecExit) String() string {
 func (*ExecExit) ProtoMessage() {}
 
 func (x *ExecExit) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[75]
+	mi := &file_podapi_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5554,7 +5794,7 @@ func (x *ExecExit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecExit.ProtoReflect.Descriptor instead.
 func (*ExecExit) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{75}
+	return file_podapi_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ExecExit) GetReason() ExitReason {
@@ -5642,7 +5882,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_podapi_proto_msgTypes[76]
+	mi := &file_podapi_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5654,7 +5894,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[76]
+	mi := &file_podapi_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5667,7 +5907,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{76}
+	return file_podapi_proto_rawDescGZIP(), []int{79}
 }
 
 type ListProcessesResponse struct {
@@ -5683,7 +5923,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_podapi_proto_msgTypes[77]
+	mi := &file_podapi_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5695,7 +5935,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[77]
+	mi := &file_podapi_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5708,7 +5948,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{77}
+	return file_podapi_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ListProcessesResponse) GetKind() isListProcessesResponse_Kind {
@@ -5762,7 +6002,7 @@ type ListProcessesEnd struct {
 
 func (x *ListProcessesEnd) Reset() {
 	*x = ListProcessesEnd{}
-	mi := &file_podapi_proto_msgTypes[78]
+	mi := &file_podapi_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5774,7 +6014,7 @@ func (x *ListProcessesEnd) String() string {
 func (*ListProcessesEnd) ProtoMessage() {}
 
 func (x *ListProcessesEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[78]
+	mi := &file_podapi_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5787,7 +6027,7 @@ func (x *ListProcessesEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesEnd.ProtoReflect.Descriptor instead.
 func (*ListProcessesEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{78}
+	return file_podapi_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ListProcessesEnd) GetCount() int64 {
@@ -5823,7 +6063,7 @@ type ProcessInfo struct {
 
 func (x *ProcessInfo) Reset() {
 	*x = ProcessInfo{}
-	mi := &file_podapi_proto_msgTypes[79]
+	mi := &file_podapi_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5835,7 +6075,7 @@ func (x *ProcessInfo) String() string {
 func (*ProcessInfo) ProtoMessage() {}
 
 func (x *ProcessInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[79]
+	mi := &file_podapi_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5848,7 +6088,7 @@ func (x *ProcessInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessInfo.ProtoReflect.Descriptor instead.
 func (*ProcessInfo) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{79}
+	return file_podapi_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ProcessInfo) GetExecId() string {
@@ -5946,7 +6186,7 @@ type SignalRequest struct {
 
 func (x *SignalRequest) Reset() {
 	*x = SignalRequest{}
-	mi := &file_podapi_proto_msgTypes[80]
+	mi := &file_podapi_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5958,7 +6198,7 @@ func (x *SignalRequest) String() string {
 func (*SignalRequest) ProtoMessage() {}
 
 func (x *SignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[80]
+	mi := &file_podapi_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5971,7 +6211,7 @@ func (x *SignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
 func (*SignalRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{80}
+	return file_podapi_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *SignalRequest) GetExecId() string {
@@ -5996,7 +6236,7 @@ type SignalResponse struct {
 
 func (x *SignalResponse) Reset() {
 	*x = SignalResponse{}
-	mi := &file_podapi_proto_msgTypes[81]
+	mi := &file_podapi_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6008,7 +6248,7 @@ func (x *SignalResponse) String() string {
 func (*SignalResponse) ProtoMessage() {}
 
 func (x *SignalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[81]
+	mi := &file_podapi_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6021,7 +6261,7 @@ func (x *SignalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalResponse.ProtoReflect.Descriptor instead.
 func (*SignalResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{81}
+	return file_podapi_proto_rawDescGZIP(), []int{84}
 }
 
 type ForgetRequest struct {
@@ -6033,7 +6273,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_podapi_proto_msgTypes[82]
+	mi := &file_podapi_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6045,7 +6285,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[82]
+	mi := &file_podapi_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6058,7 +6298,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{82}
+	return file_podapi_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ForgetRequest) GetExecId() string {
@@ -6076,7 +6316,7 @@ type ForgetResponse struct {
 
 func (x *ForgetResponse) Reset() {
 	*x = ForgetResponse{}
-	mi := &file_podapi_proto_msgTypes[83]
+	mi := &file_podapi_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6088,7 +6328,7 @@ func (x *ForgetResponse) String() string {
 func (*ForgetResponse) ProtoMessage() {}
 
 func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[83]
+	mi := &file_podapi_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6101,7 +6341,7 @@ func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetResponse.ProtoReflect.Descriptor instead.
 func (*ForgetResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{83}
+	return file_podapi_proto_rawDescGZIP(), []int{86}
 }
 
 var File_podapi_proto protoreflect.FileDescriptor
@@ -6217,7 +6457,9 @@ const file_podapi_proto_rawDesc = "" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x14\n" +
 	"\x05total\x18\x03 \x01(\x03R\x05total\x12\x1c\n" +
 	"\ttruncated\x18\x04 \x01(\bR\ttruncated\x12\x19\n" +
-	"\bcut_line\x18\x05 \x01(\bR\acutLine\"\x87\x01\n" +
+	"\bcut_line\x18\x05 \x01(\bR\acutLine\"!\n" +
+	"\tUploadAck\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\x03R\x05limit\"\x87\x01\n" +
 	"\fWriteRequest\x12\x14\n" +
 	"\x04data\x18\x01 \x01(\fH\x00R\x04data\x120\n" +
 	"\x06header\x18\x02 \x01(\v2\x16.podapi.v1.WriteHeaderH\x00R\x06header\x12'\n" +
@@ -6231,7 +6473,12 @@ const file_podapi_proto_rawDesc = "" +
 	"\aparents\x18\x05 \x01(\bR\aparents\x12\x12\n" +
 	"\x04sync\x18\x06 \x01(\bR\x04sync\",\n" +
 	"\bWriteEnd\x12 \n" +
-	"\x03sum\x18\x01 \x01(\v2\x0e.podapi.v1.SumR\x03sum\"i\n" +
+	"\x03sum\x18\x01 \x01(\v2\x0e.podapi.v1.SumR\x03sum\"l\n" +
+	"\n" +
+	"WriteReply\x12(\n" +
+	"\x03ack\x18\x01 \x01(\v2\x14.podapi.v1.UploadAckH\x00R\x03ack\x12,\n" +
+	"\x03end\x18\x02 \x01(\v2\x18.podapi.v1.WriteResponseH\x00R\x03endB\x06\n" +
+	"\x04kind\"i\n" +
 	"\rWriteResponse\x12#\n" +
 	"\x04attr\x18\x01 \x01(\v2\x0f.podapi.v1.AttrR\x04attr\x12\x18\n" +
 	"\acreated\x18\x02 \x01(\bR\acreated\x12\x19\n" +
@@ -6361,7 +6608,11 @@ const file_podapi_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12#\n" +
 	"\routside_links\x18\x02 \x01(\bR\foutsideLinks\"+\n" +
 	"\aPushEnd\x12 \n" +
-	"\x03sum\x18\x01 \x01(\v2\x0e.podapi.v1.SumR\x03sum\":\n" +
+	"\x03sum\x18\x01 \x01(\v2\x0e.podapi.v1.SumR\x03sum\"j\n" +
+	"\tPushReply\x12(\n" +
+	"\x03ack\x18\x01 \x01(\v2\x14.podapi.v1.UploadAckH\x00R\x03ack\x12+\n" +
+	"\x03end\x18\x02 \x01(\v2\x17.podapi.v1.PushResponseH\x00R\x03endB\x06\n" +
+	"\x04kind\":\n" +
 	"\fPushResponse\x12*\n" +
 	"\x05stats\x18\x01 \x01(\v2\x14.podapi.v1.TreeStatsR\x05stats\"S\n" +
 	"\vPullRequest\x12\x12\n" +
@@ -6386,7 +6637,7 @@ const file_podapi_proto_rawDesc = "" +
 	"\x06signal\x18\x04 \x01(\rH\x00R\x06signal\x121\n" +
 	"\x06resize\x18\x05 \x01(\v2\x17.podapi.v1.TerminalSizeH\x00R\x06resize\x12/\n" +
 	"\x06detach\x18\x06 \x01(\v2\x15.podapi.v1.ExecDetachH\x00R\x06detachB\x06\n" +
-	"\x04kind\"\xbc\x02\n" +
+	"\x04kind\"\xd4\x02\n" +
 	"\tExecStart\x12\x17\n" +
 	"\aexec_id\x18\x01 \x01(\tR\x06execId\x12\x17\n" +
 	"\aboot_id\x18\x02 \x01(\tR\x06bootId\x12\x12\n" +
@@ -6399,11 +6650,12 @@ const file_podapi_proto_rawDesc = "" +
 	"\atimeout\x18\t \x01(\x03R\atimeout\x123\n" +
 	"\bterminal\x18\n" +
 	" \x01(\v2\x17.podapi.v1.TerminalSizeR\bterminal\x12+\n" +
-	"\arlimits\x18\v \x03(\v2\x11.podapi.v1.RlimitR\arlimits\"L\n" +
+	"\arlimits\x18\v \x03(\v2\x11.podapi.v1.RlimitR\arlimits\x12\x16\n" +
+	"\x06reader\x18\f \x01(\tR\x06reader\"L\n" +
 	"\x06Rlimit\x12\x1a\n" +
 	"\bresource\x18\x01 \x01(\tR\bresource\x12\x12\n" +
 	"\x04soft\x18\x02 \x01(\x04R\x04soft\x12\x12\n" +
-	"\x04hard\x18\x03 \x01(\x04R\x04hard\"\xd9\x01\n" +
+	"\x04hard\x18\x03 \x01(\x04R\x04hard\"\xf1\x01\n" +
 	"\n" +
 	"ExecAttach\x12\x17\n" +
 	"\aexec_id\x18\x01 \x01(\tR\x06execId\x12\x17\n" +
@@ -6412,7 +6664,8 @@ const file_podapi_proto_rawDesc = "" +
 	"\x06stderr\x18\x04 \x01(\x03R\x06stderr\x12\x1b\n" +
 	"\tno_follow\x18\x05 \x01(\bR\bnoFollow\x12\x1b\n" +
 	"\tno_output\x18\x06 \x01(\bR\bnoOutput\x12/\n" +
-	"\x06screen\x18\a \x01(\v2\x17.podapi.v1.TerminalSizeR\x06screen\"\f\n" +
+	"\x06screen\x18\a \x01(\v2\x17.podapi.v1.TerminalSizeR\x06screen\x12\x16\n" +
+	"\x06reader\x18\b \x01(\tR\x06reader\"\f\n" +
 	"\n" +
 	"ExecDetach\"<\n" +
 	"\fTerminalSize\x12\x12\n" +
@@ -6562,12 +6815,12 @@ const file_podapi_proto_rawDesc = "" +
 	"\x16EXIT_REASON_AGENT_LOST\x10\x052\x88\x01\n" +
 	"\x05Agent\x127\n" +
 	"\x04Info\x12\x16.podapi.v1.InfoRequest\x1a\x17.podapi.v1.InfoResponse\x12F\n" +
-	"\tConfigure\x12\x1b.podapi.v1.ConfigureRequest\x1a\x1c.podapi.v1.ConfigureResponse2\xc8\a\n" +
+	"\tConfigure\x12\x1b.podapi.v1.ConfigureRequest\x1a\x1c.podapi.v1.ConfigureResponse2\xc6\a\n" +
 	"\x05Files\x127\n" +
 	"\x04Stat\x12\x16.podapi.v1.StatRequest\x1a\x17.podapi.v1.StatResponse\x129\n" +
 	"\x04List\x12\x16.podapi.v1.ListRequest\x1a\x17.podapi.v1.ListResponse0\x01\x129\n" +
-	"\x04Read\x12\x16.podapi.v1.ReadRequest\x1a\x17.podapi.v1.ReadResponse0\x01\x12<\n" +
-	"\x05Write\x12\x17.podapi.v1.WriteRequest\x1a\x18.podapi.v1.WriteResponse(\x01\x127\n" +
+	"\x04Read\x12\x16.podapi.v1.ReadRequest\x1a\x17.podapi.v1.ReadResponse0\x01\x12;\n" +
+	"\x05Write\x12\x17.podapi.v1.WriteRequest\x1a\x15.podapi.v1.WriteReply(\x010\x01\x127\n" +
 	"\x04Edit\x12\x16.podapi.v1.EditRequest\x1a\x17.podapi.v1.EditResponse\x12:\n" +
 	"\x05Mkdir\x12\x17.podapi.v1.MkdirRequest\x1a\x18.podapi.v1.MkdirResponse\x12=\n" +
 	"\x06Remove\x12\x18.podapi.v1.RemoveRequest\x1a\x19.podapi.v1.RemoveResponse\x12=\n" +
@@ -6577,8 +6830,8 @@ const file_podapi_proto_rawDesc = "" +
 	"\aSymlink\x12\x19.podapi.v1.SymlinkRequest\x1a\x1a.podapi.v1.SymlinkResponse\x129\n" +
 	"\x04Glob\x12\x16.podapi.v1.GlobRequest\x1a\x17.podapi.v1.GlobResponse0\x01\x129\n" +
 	"\x04Grep\x12\x16.podapi.v1.GrepRequest\x1a\x17.podapi.v1.GrepResponse0\x01\x12<\n" +
-	"\x05Watch\x12\x17.podapi.v1.WatchRequest\x1a\x18.podapi.v1.WatchResponse0\x01\x129\n" +
-	"\x04Push\x12\x16.podapi.v1.PushRequest\x1a\x17.podapi.v1.PushResponse(\x01\x129\n" +
+	"\x05Watch\x12\x17.podapi.v1.WatchRequest\x1a\x18.podapi.v1.WatchResponse0\x01\x128\n" +
+	"\x04Push\x12\x16.podapi.v1.PushRequest\x1a\x14.podapi.v1.PushReply(\x010\x01\x129\n" +
 	"\x04Pull\x12\x16.podapi.v1.PullRequest\x1a\x17.podapi.v1.PullResponse0\x012\x93\x02\n" +
 	"\tProcesses\x12;\n" +
 	"\x04Exec\x12\x16.podapi.v1.ExecRequest\x1a\x17.podapi.v1.ExecResponse(\x010\x01\x12K\n" +
@@ -6599,7 +6852,7 @@ func file_podapi_proto_rawDescGZIP() []byte {
 }
 
 var file_podapi_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 84)
+var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 87)
 var file_podapi_proto_goTypes = []any{
 	(Class)(0),                    // 0: podapi.v1.Class
 	(GrepKind)(0),                 // 1: podapi.v1.GrepKind
@@ -6627,68 +6880,71 @@ var file_podapi_proto_goTypes = []any{
 	(*ReadHeader)(nil),            // 23: podapi.v1.ReadHeader
 	(*ReadEnd)(nil),               // 24: podapi.v1.ReadEnd
 	(*LineResult)(nil),            // 25: podapi.v1.LineResult
-	(*WriteRequest)(nil),          // 26: podapi.v1.WriteRequest
-	(*WriteHeader)(nil),           // 27: podapi.v1.WriteHeader
-	(*WriteEnd)(nil),              // 28: podapi.v1.WriteEnd
-	(*WriteResponse)(nil),         // 29: podapi.v1.WriteResponse
-	(*EditRequest)(nil),           // 30: podapi.v1.EditRequest
-	(*Replacement)(nil),           // 31: podapi.v1.Replacement
-	(*EditResponse)(nil),          // 32: podapi.v1.EditResponse
-	(*MkdirRequest)(nil),          // 33: podapi.v1.MkdirRequest
-	(*MkdirResponse)(nil),         // 34: podapi.v1.MkdirResponse
-	(*RemoveRequest)(nil),         // 35: podapi.v1.RemoveRequest
-	(*RemoveResponse)(nil),        // 36: podapi.v1.RemoveResponse
-	(*RenameRequest)(nil),         // 37: podapi.v1.RenameRequest
-	(*RenameResponse)(nil),        // 38: podapi.v1.RenameResponse
-	(*CopyRequest)(nil),           // 39: podapi.v1.CopyRequest
-	(*CopyResponse)(nil),          // 40: podapi.v1.CopyResponse
-	(*ChmodRequest)(nil),          // 41: podapi.v1.ChmodRequest
-	(*ChmodResponse)(nil),         // 42: podapi.v1.ChmodResponse
-	(*SymlinkRequest)(nil),        // 43: podapi.v1.SymlinkRequest
-	(*SymlinkResponse)(nil),       // 44: podapi.v1.SymlinkResponse
-	(*GlobRequest)(nil),           // 45: podapi.v1.GlobRequest
-	(*GlobResponse)(nil),          // 46: podapi.v1.GlobResponse
-	(*GlobBatch)(nil),             // 47: podapi.v1.GlobBatch
-	(*GlobMatch)(nil),             // 48: podapi.v1.GlobMatch
-	(*GlobEnd)(nil),               // 49: podapi.v1.GlobEnd
-	(*GrepRequest)(nil),           // 50: podapi.v1.GrepRequest
-	(*GrepResponse)(nil),          // 51: podapi.v1.GrepResponse
-	(*GrepBatch)(nil),             // 52: podapi.v1.GrepBatch
-	(*GrepResult)(nil),            // 53: podapi.v1.GrepResult
-	(*GrepEnd)(nil),               // 54: podapi.v1.GrepEnd
-	(*WatchRequest)(nil),          // 55: podapi.v1.WatchRequest
-	(*WatchEvent)(nil),            // 56: podapi.v1.WatchEvent
-	(*WatchResponse)(nil),         // 57: podapi.v1.WatchResponse
-	(*WatchEnd)(nil),              // 58: podapi.v1.WatchEnd
-	(*PushRequest)(nil),           // 59: podapi.v1.PushRequest
-	(*PushHeader)(nil),            // 60: podapi.v1.PushHeader
-	(*PushEnd)(nil),               // 61: podapi.v1.PushEnd
-	(*PushResponse)(nil),          // 62: podapi.v1.PushResponse
-	(*PullRequest)(nil),           // 63: podapi.v1.PullRequest
-	(*PullResponse)(nil),          // 64: podapi.v1.PullResponse
-	(*PullEnd)(nil),               // 65: podapi.v1.PullEnd
-	(*TreeStats)(nil),             // 66: podapi.v1.TreeStats
-	(*ExecRequest)(nil),           // 67: podapi.v1.ExecRequest
-	(*ExecStart)(nil),             // 68: podapi.v1.ExecStart
-	(*Rlimit)(nil),                // 69: podapi.v1.Rlimit
-	(*ExecAttach)(nil),            // 70: podapi.v1.ExecAttach
-	(*ExecDetach)(nil),            // 71: podapi.v1.ExecDetach
-	(*TerminalSize)(nil),          // 72: podapi.v1.TerminalSize
-	(*StdinChunk)(nil),            // 73: podapi.v1.StdinChunk
-	(*ExecResponse)(nil),          // 74: podapi.v1.ExecResponse
-	(*ExecDetached)(nil),          // 75: podapi.v1.ExecDetached
-	(*ExecStarted)(nil),           // 76: podapi.v1.ExecStarted
-	(*OutputChunk)(nil),           // 77: podapi.v1.OutputChunk
-	(*StdinAck)(nil),              // 78: podapi.v1.StdinAck
-	(*ExecExit)(nil),              // 79: podapi.v1.ExecExit
-	(*ListProcessesRequest)(nil),  // 80: podapi.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil), // 81: podapi.v1.ListProcessesResponse
-	(*ListProcessesEnd)(nil),      // 82: podapi.v1.ListProcessesEnd
-	(*ProcessInfo)(nil),           // 83: podapi.v1.ProcessInfo
-	(*SignalRequest)(nil),         // 84: podapi.v1.SignalRequest
-	(*SignalResponse)(nil),        // 85: podapi.v1.SignalResponse
-	(*ForgetRequest)(nil),         // 86: podapi.v1.ForgetRequest
-	(*ForgetResponse)(nil),        // 87: podapi.v1.ForgetResponse
+	(*UploadAck)(nil),             // 26: podapi.v1.UploadAck
+	(*WriteRequest)(nil),          // 27: podapi.v1.WriteRequest
+	(*WriteHeader)(nil),           // 28: podapi.v1.WriteHeader
+	(*WriteEnd)(nil),              // 29: podapi.v1.WriteEnd
+	(*WriteReply)(nil),            // 30: podapi.v1.WriteReply
+	(*WriteResponse)(nil),         // 31: podapi.v1.WriteResponse
+	(*EditRequest)(nil),           // 32: podapi.v1.EditRequest
+	(*Replacement)(nil),           // 33: podapi.v1.Replacement
+	(*EditResponse)(nil),          // 34: podapi.v1.EditResponse
+	(*MkdirRequest)(nil),          // 35: podapi.v1.MkdirRequest
+	(*MkdirResponse)(nil),         // 36: podapi.v1.MkdirResponse
+	(*RemoveRequest)(nil),         // 37: podapi.v1.RemoveRequest
+	(*RemoveResponse)(nil),        // 38: podapi.v1.RemoveResponse
+	(*RenameRequest)(nil),         // 39: podapi.v1.RenameRequest
+	(*RenameResponse)(nil),        // 40: podapi.v1.RenameResponse
+	(*CopyRequest)(nil),           // 41: podapi.v1.CopyRequest
+	(*CopyResponse)(nil),          // 42: podapi.v1.CopyResponse
+	(*ChmodRequest)(nil),          // 43: podapi.v1.ChmodRequest
+	(*ChmodResponse)(nil),         // 44: podapi.v1.ChmodResponse
+	(*SymlinkRequest)(nil),        // 45: podapi.v1.SymlinkRequest
+	(*SymlinkResponse)(nil),       // 46: podapi.v1.SymlinkResponse
+	(*GlobRequest)(nil),           // 47: podapi.v1.GlobRequest
+	(*GlobResponse)(nil),          // 48: podapi.v1.GlobResponse
+	(*GlobBatch)(nil),             // 49: podapi.v1.GlobBatch
+	(*GlobMatch)(nil),             // 50: podapi.v1.GlobMatch
+	(*GlobEnd)(nil),               // 51: podapi.v1.GlobEnd
+	(*GrepRequest)(nil),           // 52: podapi.v1.GrepRequest
+	(*GrepResponse)(nil),          // 53: podapi.v1.GrepResponse
+	(*GrepBatch)(nil),             // 54: podapi.v1.GrepBatch
+	(*GrepResult)(nil),            // 55: podapi.v1.GrepResult
+	(*GrepEnd)(nil),               // 56: podapi.v1.GrepEnd
+	(*WatchRequest)(nil),          // 57: podapi.v1.WatchRequest
+	(*WatchEvent)(nil),            // 58: podapi.v1.WatchEvent
+	(*WatchResponse)(nil),         // 59: podapi.v1.WatchResponse
+	(*WatchEnd)(nil),              // 60: podapi.v1.WatchEnd
+	(*PushRequest)(nil),           // 61: podapi.v1.PushRequest
+	(*PushHeader)(nil),            // 62: podapi.v1.PushHeader
+	(*PushEnd)(nil),               // 63: podapi.v1.PushEnd
+	(*PushReply)(nil),             // 64: podapi.v1.PushReply
+	(*PushResponse)(nil),          // 65: podapi.v1.PushResponse
+	(*PullRequest)(nil),           // 66: podapi.v1.PullRequest
+	(*PullResponse)(nil),          // 67: podapi.v1.PullResponse
+	(*PullEnd)(nil),               // 68: podapi.v1.PullEnd
+	(*TreeStats)(nil),             // 69: podapi.v1.TreeStats
+	(*ExecRequest)(nil),           // 70: podapi.v1.ExecRequest
+	(*ExecStart)(nil),             // 71: podapi.v1.ExecStart
+	(*Rlimit)(nil),                // 72: podapi.v1.Rlimit
+	(*ExecAttach)(nil),            // 73: podapi.v1.ExecAttach
+	(*ExecDetach)(nil),            // 74: podapi.v1.ExecDetach
+	(*TerminalSize)(nil),          // 75: podapi.v1.TerminalSize
+	(*StdinChunk)(nil),            // 76: podapi.v1.StdinChunk
+	(*ExecResponse)(nil),          // 77: podapi.v1.ExecResponse
+	(*ExecDetached)(nil),          // 78: podapi.v1.ExecDetached
+	(*ExecStarted)(nil),           // 79: podapi.v1.ExecStarted
+	(*OutputChunk)(nil),           // 80: podapi.v1.OutputChunk
+	(*StdinAck)(nil),              // 81: podapi.v1.StdinAck
+	(*ExecExit)(nil),              // 82: podapi.v1.ExecExit
+	(*ListProcessesRequest)(nil),  // 83: podapi.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil), // 84: podapi.v1.ListProcessesResponse
+	(*ListProcessesEnd)(nil),      // 85: podapi.v1.ListProcessesEnd
+	(*ProcessInfo)(nil),           // 86: podapi.v1.ProcessInfo
+	(*SignalRequest)(nil),         // 87: podapi.v1.SignalRequest
+	(*SignalResponse)(nil),        // 88: podapi.v1.SignalResponse
+	(*ForgetRequest)(nil),         // 89: podapi.v1.ForgetRequest
+	(*ForgetResponse)(nil),        // 90: podapi.v1.ForgetResponse
 }
 var file_podapi_proto_depIdxs = []int32{
 	0,  // 0: podapi.v1.Error.class:type_name -> podapi.v1.Class
@@ -6706,98 +6962,102 @@ var file_podapi_proto_depIdxs = []int32{
 	12, // 12: podapi.v1.ReadHeader.attr:type_name -> podapi.v1.Attr
 	13, // 13: podapi.v1.ReadEnd.sum:type_name -> podapi.v1.Sum
 	25, // 14: podapi.v1.ReadEnd.lines:type_name -> podapi.v1.LineResult
-	27, // 15: podapi.v1.WriteRequest.header:type_name -> podapi.v1.WriteHeader
-	28, // 16: podapi.v1.WriteRequest.end:type_name -> podapi.v1.WriteEnd
+	28, // 15: podapi.v1.WriteRequest.header:type_name -> podapi.v1.WriteHeader
+	29, // 16: podapi.v1.WriteRequest.end:type_name -> podapi.v1.WriteEnd
 	13, // 17: podapi.v1.WriteEnd.sum:type_name -> podapi.v1.Sum
-	12, // 18: podapi.v1.WriteResponse.attr:type_name -> podapi.v1.Attr
-	31, // 19: podapi.v1.EditRequest.edits:type_name -> podapi.v1.Replacement
-	29, // 20: podapi.v1.EditResponse.write:type_name -> podapi.v1.WriteResponse
-	47, // 21: podapi.v1.GlobResponse.batch:type_name -> podapi.v1.GlobBatch
-	4,  // 22: podapi.v1.GlobResponse.unreadable:type_name -> podapi.v1.Error
-	49, // 23: podapi.v1.GlobResponse.end:type_name -> podapi.v1.GlobEnd
-	48, // 24: podapi.v1.GlobBatch.matches:type_name -> podapi.v1.GlobMatch
-	52, // 25: podapi.v1.GrepResponse.batch:type_name -> podapi.v1.GrepBatch
-	54, // 26: podapi.v1.GrepResponse.end:type_name -> podapi.v1.GrepEnd
-	53, // 27: podapi.v1.GrepBatch.results:type_name -> podapi.v1.GrepResult
-	1,  // 28: podapi.v1.GrepResult.kind:type_name -> podapi.v1.GrepKind
-	4,  // 29: podapi.v1.GrepResult.error:type_name -> podapi.v1.Error
-	2,  // 30: podapi.v1.WatchEvent.op:type_name -> podapi.v1.WatchOp
-	56, // 31: podapi.v1.WatchResponse.event:type_name -> podapi.v1.WatchEvent
-	58, // 32: podapi.v1.WatchResponse.end:type_name -> podapi.v1.WatchEnd
-	60, // 33: podapi.v1.PushRequest.header:type_name -> podapi.v1.PushHeader
-	61, // 34: podapi.v1.PushRequest.end:type_name -> podapi.v1.PushEnd
-	13, // 35: podapi.v1.PushEnd.sum:type_name -> podapi.v1.Sum
-	66, // 36: podapi.v1.PushResponse.stats:type_name -> podapi.v1.TreeStats
-	65, // 37: podapi.v1.PullResponse.end:type_name -> podapi.v1.PullEnd
-	13, // 38: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
-	66, // 39: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
-	68, // 40: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
-	70, // 41: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
-	73, // 42: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
-	72, // 43: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
-	71, // 44: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
-	72, // 45: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
-	69, // 46: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
-	72, // 47: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
-	76, // 48: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
-	77, // 49: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
-	77, // 50: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
-	78, // 51: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
-	79, // 52: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
-	75, // 53: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
-	3,  // 54: podapi.v1.ExecExit.reason:type_name -> podapi.v1.ExitReason
-	83, // 55: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
-	82, // 56: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
-	79, // 57: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
-	7,  // 58: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
-	10, // 59: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
-	14, // 60: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
-	16, // 61: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
-	20, // 62: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
-	26, // 63: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
-	30, // 64: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
-	33, // 65: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
-	35, // 66: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
-	37, // 67: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
-	39, // 68: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
-	41, // 69: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
-	43, // 70: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
-	45, // 71: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
-	50, // 72: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
-	55, // 73: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
-	59, // 74: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
-	63, // 75: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
-	67, // 76: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
-	80, // 77: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
-	84, // 78: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
-	86, // 79: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
-	8,  // 80: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
-	11, // 81: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
-	15, // 82: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
-	17, // 83: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
-	22, // 84: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
-	29, // 85: podapi.v1.Files.Write:output_type -> podapi.v1.WriteResponse
-	32, // 86: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
-	34, // 87: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
-	36, // 88: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
-	38, // 89: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
-	40, // 90: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
-	42, // 91: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
-	44, // 92: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
-	46, // 93: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
-	51, // 94: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
-	57, // 95: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
-	62, // 96: podapi.v1.Files.Push:output_type -> podapi.v1.PushResponse
-	64, // 97: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
-	74, // 98: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
-	81, // 99: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
-	85, // 100: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
-	87, // 101: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
-	80, // [80:102] is the sub-list for method output_type
-	58, // [58:80] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	26, // 18: podapi.v1.WriteReply.ack:type_name -> podapi.v1.UploadAck
+	31, // 19: podapi.v1.WriteReply.end:type_name -> podapi.v1.WriteResponse
+	12, // 20: podapi.v1.WriteResponse.attr:type_name -> podapi.v1.Attr
+	33, // 21: podapi.v1.EditRequest.edits:type_name -> podapi.v1.Replacement
+	31, // 22: podapi.v1.EditResponse.write:type_name -> podapi.v1.WriteResponse
+	49, // 23: podapi.v1.GlobResponse.batch:type_name -> podapi.v1.GlobBatch
+	4,  // 24: podapi.v1.GlobResponse.unreadable:type_name -> podapi.v1.Error
+	51, // 25: podapi.v1.GlobResponse.end:type_name -> podapi.v1.GlobEnd
+	50, // 26: podapi.v1.GlobBatch.matches:type_name -> podapi.v1.GlobMatch
+	54, // 27: podapi.v1.GrepResponse.batch:type_name -> podapi.v1.GrepBatch
+	56, // 28: podapi.v1.GrepResponse.end:type_name -> podapi.v1.GrepEnd
+	55, // 29: podapi.v1.GrepBatch.results:type_name -> podapi.v1.GrepResult
+	1,  // 30: podapi.v1.GrepResult.kind:type_name -> podapi.v1.GrepKind
+	4,  // 31: podapi.v1.GrepResult.error:type_name -> podapi.v1.Error
+	2,  // 32: podapi.v1.WatchEvent.op:type_name -> podapi.v1.WatchOp
+	58, // 33: podapi.v1.WatchResponse.event:type_name -> podapi.v1.WatchEvent
+	60, // 34: podapi.v1.WatchResponse.end:type_name -> podapi.v1.WatchEnd
+	62, // 35: podapi.v1.PushRequest.header:type_name -> podapi.v1.PushHeader
+	63, // 36: podapi.v1.PushRequest.end:type_name -> podapi.v1.PushEnd
+	13, // 37: podapi.v1.PushEnd.sum:type_name -> podapi.v1.Sum
+	26, // 38: podapi.v1.PushReply.ack:type_name -> podapi.v1.UploadAck
+	65, // 39: podapi.v1.PushReply.end:type_name -> podapi.v1.PushResponse
+	69, // 40: podapi.v1.PushResponse.stats:type_name -> podapi.v1.TreeStats
+	68, // 41: podapi.v1.PullResponse.end:type_name -> podapi.v1.PullEnd
+	13, // 42: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
+	69, // 43: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
+	71, // 44: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
+	73, // 45: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
+	76, // 46: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
+	75, // 47: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
+	74, // 48: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
+	75, // 49: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
+	72, // 50: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
+	75, // 51: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
+	79, // 52: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
+	80, // 53: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
+	80, // 54: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
+	81, // 55: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
+	82, // 56: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
+	78, // 57: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
+	3,  // 58: podapi.v1.ExecExit.reason:type_name -> podapi.v1.ExitReason
+	86, // 59: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
+	85, // 60: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
+	82, // 61: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
+	7,  // 62: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
+	10, // 63: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
+	14, // 64: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
+	16, // 65: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
+	20, // 66: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
+	27, // 67: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
+	32, // 68: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
+	35, // 69: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
+	37, // 70: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
+	39, // 71: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
+	41, // 72: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
+	43, // 73: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
+	45, // 74: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
+	47, // 75: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
+	52, // 76: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
+	57, // 77: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
+	61, // 78: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
+	66, // 79: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
+	70, // 80: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
+	83, // 81: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
+	87, // 82: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
+	89, // 83: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
+	8,  // 84: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
+	11, // 85: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
+	15, // 86: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
+	17, // 87: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
+	22, // 88: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
+	30, // 89: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
+	34, // 90: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
+	36, // 91: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
+	38, // 92: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
+	40, // 93: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
+	42, // 94: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
+	44, // 95: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
+	46, // 96: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
+	48, // 97: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
+	53, // 98: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
+	59, // 99: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
+	64, // 100: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
+	67, // 101: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
+	77, // 102: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
+	84, // 103: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
+	88, // 104: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
+	90, // 105: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
+	84, // [84:106] is the sub-list for method output_type
+	62, // [62:84] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_podapi_proto_init() }
@@ -6815,34 +7075,42 @@ func file_podapi_proto_init() {
 		(*ReadResponse_Header)(nil),
 		(*ReadResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[22].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[23].OneofWrappers = []any{
 		(*WriteRequest_Data)(nil),
 		(*WriteRequest_Header)(nil),
 		(*WriteRequest_End)(nil),
 	}
-	file_podapi_proto_msgTypes[42].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[26].OneofWrappers = []any{
+		(*WriteReply_Ack)(nil),
+		(*WriteReply_End)(nil),
+	}
+	file_podapi_proto_msgTypes[44].OneofWrappers = []any{
 		(*GlobResponse_Batch)(nil),
 		(*GlobResponse_Unreadable)(nil),
 		(*GlobResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[47].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[49].OneofWrappers = []any{
 		(*GrepResponse_Batch)(nil),
 		(*GrepResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[53].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[55].OneofWrappers = []any{
 		(*WatchResponse_Event)(nil),
 		(*WatchResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[55].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[57].OneofWrappers = []any{
 		(*PushRequest_Data)(nil),
 		(*PushRequest_Header)(nil),
 		(*PushRequest_End)(nil),
 	}
 	file_podapi_proto_msgTypes[60].OneofWrappers = []any{
+		(*PushReply_Ack)(nil),
+		(*PushReply_End)(nil),
+	}
+	file_podapi_proto_msgTypes[63].OneofWrappers = []any{
 		(*PullResponse_Data)(nil),
 		(*PullResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[63].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[66].OneofWrappers = []any{
 		(*ExecRequest_Start)(nil),
 		(*ExecRequest_Attach)(nil),
 		(*ExecRequest_Stdin)(nil),
@@ -6850,7 +7118,7 @@ func file_podapi_proto_init() {
 		(*ExecRequest_Resize)(nil),
 		(*ExecRequest_Detach)(nil),
 	}
-	file_podapi_proto_msgTypes[70].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[73].OneofWrappers = []any{
 		(*ExecResponse_Started)(nil),
 		(*ExecResponse_Stdout)(nil),
 		(*ExecResponse_Stderr)(nil),
@@ -6858,7 +7126,7 @@ func file_podapi_proto_init() {
 		(*ExecResponse_Exit)(nil),
 		(*ExecResponse_Detached)(nil),
 	}
-	file_podapi_proto_msgTypes[77].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[80].OneofWrappers = []any{
 		(*ListProcessesResponse_Process)(nil),
 		(*ListProcessesResponse_End)(nil),
 	}
@@ -6868,7 +7136,7 @@ func file_podapi_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podapi_proto_rawDesc), len(file_podapi_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   84,
+			NumMessages:   87,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -228,8 +228,9 @@ type FilesClient interface {
 	// Read returns a range of bytes, or a window of lines, of a regular file.
 	Read(ctx context.Context, in *ReadRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadResponse], error)
 	// Write creates or replaces a file atomically: a stream that breaks off
-	// leaves the old content, and nothing beside it.
-	Write(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[WriteRequest, WriteResponse], error)
+	// leaves the old content, and nothing beside it. UploadAck says how much of
+	// the content may be sent.
+	Write(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WriteRequest, WriteReply], error)
 	// Edit replaces texts in a file as one atomic step, under a lock.
 	Edit(ctx context.Context, in *EditRequest, opts ...grpc.CallOption) (*EditResponse, error)
 	// Mkdir makes a directory.
@@ -250,8 +251,9 @@ type FilesClient interface {
 	Grep(ctx context.Context, in *GrepRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GrepResponse], error)
 	// Watch reports changes until the call is cancelled or the root is gone.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
-	// Push unpacks a tar stream into a directory.
-	Push(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PushRequest, PushResponse], error)
+	// Push unpacks a tar stream into a directory. UploadAck says how much of the
+	// stream may be sent.
+	Push(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[PushRequest, PushReply], error)
 	// Pull packs a file or a directory into a tar stream.
 	Pull(ctx context.Context, in *PullRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PullResponse], error)
 }
@@ -312,18 +314,18 @@ func (c *filesClient) Read(ctx context.Context, in *ReadRequest, opts ...grpc.Ca
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Files_ReadClient = grpc.ServerStreamingClient[ReadResponse]
 
-func (c *filesClient) Write(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[WriteRequest, WriteResponse], error) {
+func (c *filesClient) Write(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WriteRequest, WriteReply], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Files_ServiceDesc.Streams[2], Files_Write_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[WriteRequest, WriteResponse]{ClientStream: stream}
+	x := &grpc.GenericClientStream[WriteRequest, WriteReply]{ClientStream: stream}
 	return x, nil
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Files_WriteClient = grpc.ClientStreamingClient[WriteRequest, WriteResponse]
+type Files_WriteClient = grpc.BidiStreamingClient[WriteRequest, WriteReply]
 
 func (c *filesClient) Edit(ctx context.Context, in *EditRequest, opts ...grpc.CallOption) (*EditResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -452,18 +454,18 @@ func (c *filesClient) Watch(ctx context.Context, in *WatchRequest, opts ...grpc.
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Files_WatchClient = grpc.ServerStreamingClient[WatchResponse]
 
-func (c *filesClient) Push(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PushRequest, PushResponse], error) {
+func (c *filesClient) Push(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[PushRequest, PushReply], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Files_ServiceDesc.Streams[6], Files_Push_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[PushRequest, PushResponse]{ClientStream: stream}
+	x := &grpc.GenericClientStream[PushRequest, PushReply]{ClientStream: stream}
 	return x, nil
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Files_PushClient = grpc.ClientStreamingClient[PushRequest, PushResponse]
+type Files_PushClient = grpc.BidiStreamingClient[PushRequest, PushReply]
 
 func (c *filesClient) Pull(ctx context.Context, in *PullRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PullResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -497,8 +499,9 @@ type FilesServer interface {
 	// Read returns a range of bytes, or a window of lines, of a regular file.
 	Read(*ReadRequest, grpc.ServerStreamingServer[ReadResponse]) error
 	// Write creates or replaces a file atomically: a stream that breaks off
-	// leaves the old content, and nothing beside it.
-	Write(grpc.ClientStreamingServer[WriteRequest, WriteResponse]) error
+	// leaves the old content, and nothing beside it. UploadAck says how much of
+	// the content may be sent.
+	Write(grpc.BidiStreamingServer[WriteRequest, WriteReply]) error
 	// Edit replaces texts in a file as one atomic step, under a lock.
 	Edit(context.Context, *EditRequest) (*EditResponse, error)
 	// Mkdir makes a directory.
@@ -519,8 +522,9 @@ type FilesServer interface {
 	Grep(*GrepRequest, grpc.ServerStreamingServer[GrepResponse]) error
 	// Watch reports changes until the call is cancelled or the root is gone.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
-	// Push unpacks a tar stream into a directory.
-	Push(grpc.ClientStreamingServer[PushRequest, PushResponse]) error
+	// Push unpacks a tar stream into a directory. UploadAck says how much of the
+	// stream may be sent.
+	Push(grpc.BidiStreamingServer[PushRequest, PushReply]) error
 	// Pull packs a file or a directory into a tar stream.
 	Pull(*PullRequest, grpc.ServerStreamingServer[PullResponse]) error
 	mustEmbedUnimplementedFilesServer()
@@ -542,7 +546,7 @@ func (UnimplementedFilesServer) List(*ListRequest, grpc.ServerStreamingServer[Li
 func (UnimplementedFilesServer) Read(*ReadRequest, grpc.ServerStreamingServer[ReadResponse]) error {
 	return status.Error(codes.Unimplemented, "method Read not implemented")
 }
-func (UnimplementedFilesServer) Write(grpc.ClientStreamingServer[WriteRequest, WriteResponse]) error {
+func (UnimplementedFilesServer) Write(grpc.BidiStreamingServer[WriteRequest, WriteReply]) error {
 	return status.Error(codes.Unimplemented, "method Write not implemented")
 }
 func (UnimplementedFilesServer) Edit(context.Context, *EditRequest) (*EditResponse, error) {
@@ -575,7 +579,7 @@ func (UnimplementedFilesServer) Grep(*GrepRequest, grpc.ServerStreamingServer[Gr
 func (UnimplementedFilesServer) Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error {
 	return status.Error(codes.Unimplemented, "method Watch not implemented")
 }
-func (UnimplementedFilesServer) Push(grpc.ClientStreamingServer[PushRequest, PushResponse]) error {
+func (UnimplementedFilesServer) Push(grpc.BidiStreamingServer[PushRequest, PushReply]) error {
 	return status.Error(codes.Unimplemented, "method Push not implemented")
 }
 func (UnimplementedFilesServer) Pull(*PullRequest, grpc.ServerStreamingServer[PullResponse]) error {
@@ -643,11 +647,11 @@ func _Files_Read_Handler(srv interface{}, stream grpc.ServerStream) error {
 type Files_ReadServer = grpc.ServerStreamingServer[ReadResponse]
 
 func _Files_Write_Handler(srv interface{}, stream grpc.ServerStream) error {
-	return srv.(FilesServer).Write(&grpc.GenericServerStream[WriteRequest, WriteResponse]{ServerStream: stream})
+	return srv.(FilesServer).Write(&grpc.GenericServerStream[WriteRequest, WriteReply]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Files_WriteServer = grpc.ClientStreamingServer[WriteRequest, WriteResponse]
+type Files_WriteServer = grpc.BidiStreamingServer[WriteRequest, WriteReply]
 
 func _Files_Edit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(EditRequest)
@@ -809,11 +813,11 @@ func _Files_Watch_Handler(srv interface{}, stream grpc.ServerStream) error {
 type Files_WatchServer = grpc.ServerStreamingServer[WatchResponse]
 
 func _Files_Push_Handler(srv interface{}, stream grpc.ServerStream) error {
-	return srv.(FilesServer).Push(&grpc.GenericServerStream[PushRequest, PushResponse]{ServerStream: stream})
+	return srv.(FilesServer).Push(&grpc.GenericServerStream[PushRequest, PushReply]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Files_PushServer = grpc.ClientStreamingServer[PushRequest, PushResponse]
+type Files_PushServer = grpc.BidiStreamingServer[PushRequest, PushReply]
 
 func _Files_Pull_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(PullRequest)
@@ -880,6 +884,7 @@ var Files_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Write",
 			Handler:       _Files_Write_Handler,
+			ServerStreams: true,
 			ClientStreams: true,
 		},
 		{
@@ -900,6 +905,7 @@ var Files_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Push",
 			Handler:       _Files_Push_Handler,
+			ServerStreams: true,
 			ClientStreams: true,
 		},
 		{

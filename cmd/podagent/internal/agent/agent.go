@@ -26,6 +26,7 @@ type Agent struct {
 	fs        *fsops.FS
 	processes *proc.Manager
 	activity  activity
+	uploads   uploads
 	log       *slog.Logger
 	bootID    string
 	stopping  chan struct{} // closed when the shutdown begins
@@ -39,7 +40,7 @@ func newAgent(config Config) *Agent {
 	return &Agent{
 		config:    config,
 		fs:        fsops.New(config.Workdir),
-		processes: proc.NewManager(config.Log),
+		processes: proc.NewManager(proc.Options{Log: config.Log, JournalDir: config.JournalDir, Alone: config.Alone}),
 		activity:  activity{lastEnd: time.Now()},
 		log:       config.Log,
 		bootID:    uuid.NewString(),

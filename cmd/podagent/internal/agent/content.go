@@ -39,6 +39,7 @@ func orEmpty(sum *pb.Sum) *pb.Sum {
 // contentReader reads the content that a caller's stream carries. io.EOF comes
 // only after the stream's final message; a stream that ends before is cut.
 type contentReader struct {
+	credit *credit
 	// next returns the next message's data, or the sum of the final message.
 	next func() (data []byte, end *pb.Sum, err error)
 	rest []byte
@@ -81,6 +82,9 @@ func (r *contentReader) receive() error {
 	if r.err != nil {
 		return r.err
 	}
+	if r.err = r.credit.take(r.got.Size); r.err != nil { // all that was received is written
+		return r.err
+	}
 	data, end, err := r.next()
 	switch {
 	case err != nil:
@@ -88,9 +92,13 @@ func (r *contentReader) receive() error {
 	case end != nil:
 		r.announced = end
 		r.err = io.EOF
+	default:
+		r.err = r.credit.check(r.got.Size + int64(len(data)))
 	}
-	r.rest = data
-	r.got.Add(data)
+	if r.err == nil {
+		r.rest = data
+		r.got.Add(data)
+	}
 	return r.err
 }
 

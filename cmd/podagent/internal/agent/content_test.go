@@ -28,8 +28,7 @@ func writeStream(t *testing.T, conn *grpc.ClientConn, messages ...*pb.WriteReque
 			break // the answer says why
 		}
 	}
-	_, err = stream.CloseAndRecv()
-	return podapi.FromStatus(err)
+	return lastReply(stream, &pb.WriteReply{})
 }
 
 func writeHeader(path string) *pb.WriteRequest {
@@ -112,7 +111,7 @@ func TestPushThatIsNotWholeIsAnError(t *testing.T) {
 				break
 			}
 		}
-		if _, err := stream.CloseAndRecv(); !errors.Is(podapi.FromStatus(err), test.want) {
+		if err := lastReply(stream, &pb.PushReply{}); !errors.Is(err, test.want) {
 			t.Errorf("a push %s: %v, want %v", what, err, test.want)
 		}
 	}

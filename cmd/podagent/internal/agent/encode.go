@@ -1,6 +1,10 @@
 package agent
 
 import (
+	"fmt"
+	"math"
+	"syscall"
+
 	"github.com/podagent/podagent/cmd/podagent/internal/proc"
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -86,11 +90,34 @@ func exitToProto(s *proc.Status) *pb.ExecExit {
 		Reason: exitReasons[s.Reason], Code: int32(s.Code), Signal: uint32(s.Signal), OutputOpen: s.OutputOpen,
 		Stdout: s.Stdout, Stderr: s.Stderr,
 		Wall: int64(s.Wall), User: int64(s.User), System: int64(s.System), MaxRss: s.MaxRSS,
+		ProcessLimit: s.ProcessLimit,
 	}
 }
 
+// sizeFromProto returns the size of a terminal, nil if there is none.
+func sizeFromProto(s *pb.TerminalSize) (*proc.TerminalSize, error) {
+	if s == nil {
+		return nil, nil
+	}
+	if max(s.Rows, s.Columns) > math.MaxUint16 {
+		return nil, fmt.Errorf("terminal of %d rows and %d columns: %w", s.Rows, s.Columns, syscall.EINVAL)
+	}
+	return &proc.TerminalSize{Rows: uint16(s.Rows), Columns: uint16(s.Columns)}, nil
+}
+
+func rlimitsFromProto(limits []*pb.Rlimit) []proc.Rlimit {
+	var out []proc.Rlimit
+	for _, l := range limits {
+		out = append(out, proc.Rlimit{Resource: l.Resource, Soft: l.Soft, Hard: l.Hard})
+	}
+	return out
+}
+
 func processToProto(p proc.Info) *pb.ProcessInfo {
-	info := &pb.ProcessInfo{ExecId: p.ID, Pid: int64(p.PID), Started: p.Started.UnixNano(), Exit: exitToProto(p.Status)}
+	info := &pb.ProcessInfo{
+		ExecId: p.ID, Pid: int64(p.PID), Started: p.Started.UnixNano(), Exit: exitToProto(p.Status), Terminal: p.Terminal,
+		Stdout: p.Stdout, Stderr: p.Stderr, StdoutKept: p.StdoutKept, StderrKept: p.StderrKept,
+	}
 	room := listedCommand
 	told := func(s string) []byte {
 		n := min(len(s), room)

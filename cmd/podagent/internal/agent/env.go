@@ -8,8 +8,9 @@ import (
 )
 
 // environment returns what a process gets: the agent's own environment, what
-// Configure set, and what the request adds; or only the last.
-func (a *Agent) environment(add []string, clear bool) ([]string, error) {
+// Configure set, and what the request adds; or only the last. A sandbox's own
+// TERM=dumb is for those without a terminal.
+func (a *Agent) environment(add []string, clear, terminal bool) ([]string, error) {
 	if err := checkEnv(add); err != nil {
 		return nil, err
 	}
@@ -18,7 +19,11 @@ func (a *Agent) environment(add []string, clear bool) ([]string, error) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return mergeEnv(a.config.Env, a.env, add, a.markers()), nil
+	env := mergeEnv(a.config.Env, a.env)
+	if terminal {
+		env = slices.DeleteFunc(env, func(v string) bool { return v == "TERM=dumb" })
+	}
+	return mergeEnv(env, add, a.markers()), nil
 }
 
 // SandboxMarker begins the variable by which a launcher finds the processes of

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -38,19 +37,24 @@ func (s *processesService) Exec(stream execStream) error {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(stream.Context())
-	call := &execCall{stream: stream, process: p, stdin: newStdinQueue()}
+	call := &execCall{stream: stream, process: p, stdin: newStdinQueue(), detached: make(chan struct{})}
 	// What acknowledges must have ended before the handler returns: it sends.
 	var senders sync.WaitGroup
 	defer senders.Wait()
 	defer call.stdin.close()
 	defer cancel(nil)
-	accepted := p.StdinAccepted()
-	started := &pb.ExecStarted{ExecId: p.ID(), BootId: s.bootID, Pid: int64(p.PID()), Existing: existing, Stdin: accepted}
+	started := &pb.ExecStarted{
+		ExecId: p.ID(), BootId: s.bootID, Pid: int64(p.PID()), Existing: existing,
+		Stdin: p.StdinAccepted(), StdinOpen: p.StdinOpen(), Terminal: p.Terminal(),
+	}
 	if err := call.send(&pb.ExecResponse{Kind: &pb.ExecResponse_Started{Started: started}}); err != nil {
 		return err
 	}
-	call.stdin.begin(accepted)
+	call.stdin.begin(started.Stdin)
 	senders.Go(func() { call.feedStdin(ctx) })
+	if attach.Screen != nil {
+		call.redraw(attach.Screen)
+	}
 	go func() {
 		if err := call.receive(); err != nil {
 			cancel(err)
@@ -68,9 +72,12 @@ func (s *processesService) open(first *pb.ExecRequest) (p *proc.Process, existin
 			return nil, false, nil, err
 		}
 		p, started, err := s.processes.Start(spec)
-		return p, !started, &pb.ExecAttach{}, err
+		return p, !started, &pb.ExecAttach{Reader: kind.Start.Reader}, err
 	case *pb.ExecRequest_Attach:
 		if err := s.sameBoot(kind.Attach.BootId); err != nil {
+			return nil, false, nil, err
+		}
+		if _, err := sizeFromProto(kind.Attach.Screen); err != nil {
 			return nil, false, nil, err
 		}
 		p, err := s.processes.Get(kind.Attach.ExecId)
@@ -91,10 +98,11 @@ func (s *processesService) spec(r *pb.ExecStart) (proc.Spec, error) {
 	if err := s.sameBoot(r.BootId); err != nil {
 		return proc.Spec{}, err
 	}
-	if r.Terminal != nil {
-		return proc.Spec{}, fmt.Errorf("terminal: %w", errors.ErrUnsupported)
+	terminal, err := sizeFromProto(r.Terminal)
+	if err != nil {
+		return proc.Spec{}, err
 	}
-	env, err := s.environment(toStrings(r.Env), r.ClearEnv)
+	env, err := s.environment(toStrings(r.Env), r.ClearEnv, r.Terminal != nil)
 	if err != nil {
 		return proc.Spec{}, err
 	}
@@ -105,6 +113,7 @@ func (s *processesService) spec(r *pb.ExecStart) (proc.Spec, error) {
 	return proc.Spec{
 		ID: r.ExecId, Argv: toStrings(r.Argv), Script: string(r.Script), Dir: dir,
 		Env: env, Stdin: r.Stdin, Timeout: time.Duration(r.Timeout), Digest: digest(r),
+		Terminal: terminal, Rlimits: rlimitsFromProto(r.Rlimits),
 	}, nil
 }
 
@@ -112,7 +121,7 @@ func (s *processesService) spec(r *pb.ExecStart) (proc.Spec, error) {
 // is merged with: a start is repeated with the same.
 func digest(r *pb.ExecStart) [sha256.Size]byte {
 	r = proto.CloneOf(r)
-	r.ExecId, r.BootId = "", ""
+	r.ExecId, r.BootId, r.Reader = "", "", ""
 	// Within one life of an agent the encoding does not change.
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
 	if err != nil {
@@ -127,6 +136,8 @@ type execCall struct {
 	process *proc.Process
 	stdin   *stdinQueue
 	sendMu  sync.Mutex
+	// detached is closed when the caller wants to leave; by receive alone.
+	detached chan struct{}
 }
 
 func (c *execCall) send(r *pb.ExecResponse) error {
@@ -135,9 +146,12 @@ func (c *execCall) send(r *pb.ExecResponse) error {
 	return c.stream.Send(r)
 }
 
-// output sends the process's output from the offsets of attach, and its end.
+// output sends the process's output as attach wants it, and the end.
 func (c *execCall) output(ctx context.Context, attach *pb.ExecAttach) error {
-	for event, err := range c.process.Attach(ctx, attach.Stdout, attach.Stderr) {
+	for event, err := range c.process.Attach(ctx, proc.AttachOptions{
+		Stdout: attach.Stdout, Stderr: attach.Stderr, Reader: attach.Reader, Screen: attach.Screen != nil,
+		NoFollow: attach.NoFollow, NoOutput: attach.NoOutput, Detach: c.detached,
+	}) {
 		if err != nil {
 			return orCause(ctx, err)
 		}
@@ -157,8 +171,11 @@ func orCause(ctx context.Context, err error) error {
 }
 
 func eventToProto(e proc.Event) *pb.ExecResponse {
-	if e.Status != nil {
+	switch {
+	case e.Status != nil:
 		return &pb.ExecResponse{Kind: &pb.ExecResponse_Exit{Exit: exitToProto(e.Status)}}
+	case e.Detached:
+		return &pb.ExecResponse{Kind: &pb.ExecResponse_Detached{Detached: &pb.ExecDetached{}}}
 	}
 	chunk := &pb.OutputChunk{Data: e.Data, Offset: e.Offset, Omitted: e.Omitted}
 	if e.Stream == proc.Stderr {
@@ -167,13 +184,19 @@ func eventToProto(e proc.Event) *pb.ExecResponse {
 	return &pb.ExecResponse{Kind: &pb.ExecResponse_Stdout{Stdout: chunk}}
 }
 
-// receive takes the caller's messages until there are no more. Its error ends
-// the call: that of a bad message, or of a broken stream.
+// receive takes the caller's messages until there are no more, or one that
+// detaches. Its error ends the call: that of a bad message, or of a broken
+// stream.
 func (c *execCall) receive() error {
 	for {
 		r, err := c.stream.Recv()
 		if err != nil {
 			return c.stream.Context().Err() // nil after a half-close
+		}
+		if r.GetDetach() != nil {
+			c.stdin.settle(detachDrain)
+			close(c.detached)
+			return nil
 		}
 		if err := c.take(r); err != nil {
 			return err
@@ -186,15 +209,33 @@ func (c *execCall) take(r *pb.ExecRequest) error {
 	case *pb.ExecRequest_Stdin:
 		return c.stdin.push(kind.Stdin)
 	case *pb.ExecRequest_Signal:
-		err := c.process.Signal(syscall.Signal(kind.Signal))
-		if errors.Is(err, syscall.EINVAL) {
+		return unlessEnded(c.process.Signal(syscall.Signal(kind.Signal)))
+	case *pb.ExecRequest_Resize:
+		size, err := sizeFromProto(kind.Resize)
+		if err != nil {
 			return err
 		}
-		return nil // it ended meanwhile: the exit message says so
-	case *pb.ExecRequest_Resize:
-		return fmt.Errorf("resize: the process has no terminal: %w", syscall.EINVAL)
+		return unlessEnded(c.process.Resize(*size))
 	}
 	return errMessage(r.Kind)
+}
+
+// unlessEnded returns err if it says that a request makes no sense. Otherwise
+// the process ended meanwhile, and the exit message says so.
+func unlessEnded(err error) error {
+	if errors.Is(err, syscall.EINVAL) {
+		return err
+	}
+	return nil
+}
+
+// redraw has what runs in the process's terminal draw itself in this size, which
+// has been checked.
+func (c *execCall) redraw(screen *pb.TerminalSize) {
+	size, err := sizeFromProto(screen)
+	if err == nil && c.process.Terminal() {
+		_ = c.process.Redraw(*size) // a process that has ended draws nothing
+	}
 }
 
 // feedStdin writes what is queued to the process, and acknowledges it.
@@ -205,6 +246,7 @@ func (c *execCall) feedStdin(ctx context.Context) {
 			return
 		}
 		next, err := c.process.WriteStdin(ctx, offset, data)
+		c.stdin.accepted(next)
 		if err == nil && eof {
 			err = c.process.CloseStdin()
 		}

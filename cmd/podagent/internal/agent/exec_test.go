@@ -68,13 +68,17 @@ func TestExecRefusesBadMessages(t *testing.T) {
 		"has NUL in an argument":  {[]*pb.ExecRequest{start(func(s *pb.ExecStart) { s.Argv[1] = []byte("a\x00") })}, syscall.EINVAL},
 		"has an odd environment":  {[]*pb.ExecRequest{start(func(s *pb.ExecStart) { s.Env = [][]byte{[]byte("x")} })}, syscall.EINVAL},
 		"has a negative timeout":  {[]*pb.ExecRequest{start(func(s *pb.ExecStart) { s.Timeout = -1 })}, syscall.EINVAL},
-		"wants a terminal":        {[]*pb.ExecRequest{start(func(s *pb.ExecStart) { s.Terminal = &pb.TerminalSize{} })}, errors.ErrUnsupported},
+		"has a huge terminal":     {[]*pb.ExecRequest{start(func(s *pb.ExecStart) { s.Terminal = &pb.TerminalSize{Rows: 1 << 16} })}, syscall.EINVAL},
+		"has an odd limit":        {[]*pb.ExecRequest{start(func(s *pb.ExecStart) { s.Rlimits = []*pb.Rlimit{{Resource: "x"}} })}, syscall.EINVAL},
+		"limits the wrong way":    {[]*pb.ExecRequest{start(func(s *pb.ExecStart) { s.Rlimits = []*pb.Rlimit{{Resource: "nofile", Soft: 2, Hard: 1}} })}, syscall.EINVAL},
 		"met another boot":        {[]*pb.ExecRequest{start(func(s *pb.ExecStart) { s.BootId = "x" })}, podapi.ErrAgentLost},
 		"leaves a gap in stdin":   {[]*pb.ExecRequest{good(), stdin(5, "x")}, syscall.EINVAL},
 		"goes back before 0":      {[]*pb.ExecRequest{good(), stdin(-5, "x")}, syscall.EINVAL},
 		"is over the window":      {[]*pb.ExecRequest{good(), stdin(0, strings.Repeat("x", podapi.StdinWindow+1))}, syscall.EINVAL},
 		"sends an unknown signal": {[]*pb.ExecRequest{good(), {Kind: &pb.ExecRequest_Signal{Signal: 99}}}, syscall.EINVAL},
 		"resizes no terminal":     {[]*pb.ExecRequest{good(), {Kind: &pb.ExecRequest_Resize{Resize: &pb.TerminalSize{}}}}, syscall.EINVAL},
+		"resizes to a huge one":   {[]*pb.ExecRequest{good(), {Kind: &pb.ExecRequest_Resize{Resize: &pb.TerminalSize{Columns: 1 << 16}}}}, syscall.EINVAL},
+		"shows a huge screen":     {[]*pb.ExecRequest{attach(newExecID(), func(a *pb.ExecAttach) { a.Screen = &pb.TerminalSize{Rows: 1 << 16} })}, syscall.EINVAL},
 		"attaches to nothing":     {[]*pb.ExecRequest{{Kind: &pb.ExecRequest_Attach{Attach: &pb.ExecAttach{ExecId: newExecID()}}}}, fs.ErrNotExist},
 		"is over the limit":       {[]*pb.ExecRequest{start(func(s *pb.ExecStart) { s.Argv[1] = make([]byte, podapi.MaxMessage) })}, podapi.ErrTooLarge},
 	} {
@@ -171,6 +175,25 @@ func TestAttachDoesNotWaitForAnotherCallersStdin(t *testing.T) {
 		}
 		if r.GetExit() != nil {
 			break
+		}
+	}
+}
+
+func TestTerminalIsNotDumbUnlessItsCallerSaysSo(t *testing.T) {
+	a := &Agent{config: Config{Env: []string{"TERM=dumb", "A=1"}}}
+	for _, test := range []struct {
+		add      []string
+		terminal bool
+		want     string
+	}{
+		{nil, false, "[A=1 TERM=dumb]"},
+		{nil, true, "[A=1]"},
+		{[]string{"TERM=dumb"}, true, "[A=1 TERM=dumb]"},
+		{[]string{"TERM=screen"}, true, "[A=1 TERM=screen]"},
+	} {
+		env, err := a.environment(test.add, false, test.terminal)
+		if err != nil || fmt.Sprint(env) != test.want {
+			t.Errorf("%+v: %v, %v", test, env, err)
 		}
 	}
 }

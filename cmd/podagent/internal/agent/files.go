@@ -93,7 +93,7 @@ func sendReadEnd(stream grpc.ServerStreamingServer[pb.ReadResponse], end *pb.Rea
 	return stream.Send(&pb.ReadResponse{Kind: &pb.ReadResponse_End{End: end}})
 }
 
-func (s *filesService) Write(stream grpc.ClientStreamingServer[pb.WriteRequest, pb.WriteResponse]) error {
+func (s *filesService) Write(stream grpc.BidiStreamingServer[pb.WriteRequest, pb.WriteReply]) error {
 	message := &pb.WriteRequest{} // for all that come, so that its buffer serves again
 	if err := stream.RecvMsg(message); err != nil {
 		return cut(err)
@@ -109,7 +109,11 @@ func (s *filesService) Write(stream grpc.ClientStreamingServer[pb.WriteRequest, 
 		return err
 	}
 	defer w.Close()
-	content := &contentReader{next: func() ([]byte, *pb.Sum, error) { return nextWrite(stream, message) }}
+	credit := s.uploads.begin(func(ack *pb.UploadAck) error {
+		return stream.Send(&pb.WriteReply{Kind: &pb.WriteReply_Ack{Ack: ack}})
+	})
+	defer credit.end()
+	content := &contentReader{credit: credit, next: func() ([]byte, *pb.Sum, error) { return nextWrite(stream, message) }}
 	if _, err := io.Copy(w, content); err != nil {
 		return err
 	}
@@ -117,11 +121,11 @@ func (s *filesService) Write(stream grpc.ClientStreamingServer[pb.WriteRequest, 
 	if err != nil {
 		return err
 	}
-	return stream.SendAndClose(writeResultToProto(result))
+	return stream.Send(&pb.WriteReply{Kind: &pb.WriteReply_End{End: writeResultToProto(result)}})
 }
 
 // nextWrite returns the data, or the announced sum, of the next message.
-func nextWrite(stream grpc.ClientStreamingServer[pb.WriteRequest, pb.WriteResponse], m *pb.WriteRequest) ([]byte, *pb.Sum, error) {
+func nextWrite(stream grpc.BidiStreamingServer[pb.WriteRequest, pb.WriteReply], m *pb.WriteRequest) ([]byte, *pb.Sum, error) {
 	if err := stream.RecvMsg(m); err != nil {
 		return nil, nil, err
 	}

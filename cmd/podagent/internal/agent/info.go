@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/podagent/podagent/cmd/podagent/internal/proc"
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
@@ -38,6 +37,7 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 		Gid:           uint32(os.Getgid()),
 		Workdir:       []byte(s.fs.Workdir()),
 		Idle:          int64(s.idle()),
+		Capabilities:  []string{"terminal"},
 		Os:            runtime.GOOS,
 		Arch:          runtime.GOARCH,
 		Executable:    []byte(executable),
@@ -45,7 +45,7 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 			MessageBytes: podapi.MaxMessage,
 			ChunkBytes:   podapi.ChunkSize,
 			EditBytes:    fsops.MaxEditSize,
-			JournalBytes: proc.JournalSize,
+			JournalBytes: s.processes.JournalSize(),
 
 			StdinWindowBytes: podapi.StdinWindow,
 		},

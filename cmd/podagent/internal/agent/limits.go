@@ -16,10 +16,19 @@ const (
 	// listedCommand bounds the bytes of a command in a list of processes:
 	// enough to know it by, small against the many that there may be.
 	listedCommand = 4 << 10
+	// uploadMemory is what all uploads under way may make the agent hold because
+	// the disk is slower than they are: the whole window for six of them, and
+	// 768 KiB each for 64. A disk that is stuck, and then goes on, makes an agent
+	// with 64 uploads as large as 110 MiB, of the 128 that it may have.
+	uploadMemory = 48 << 20
 	// stopGrace is how long calls that are under way may take after a shutdown
 	// began: an upload of some hundred megabytes, within a pod's usual grace
 	// period.
 	stopGrace = 5 * time.Second
+	// detachDrain is how long a caller who detaches waits for the process to
+	// take the standard input that was sent before: at once if it reads it, and
+	// else perhaps never.
+	detachDrain = time.Second
 	// connectTimeout is how long a caller may take from connecting to the end
 	// of the handshake, so that one who says nothing is soon gone.
 	connectTimeout = 20 * time.Second

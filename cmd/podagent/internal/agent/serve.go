@@ -28,6 +28,13 @@ type Config struct {
 	// ProcessEnv is what processes get on top of it, until Configure replaces
 	// it.
 	ProcessEnv []string
+	// JournalDir is where the output of processes is kept, on disk: see
+	// [proc.Options].
+	JournalDir string
+	// Alone says that the program does nothing else, so that its processes are
+	// protected from each other, and orphans reaped: see [proc.Options]. Serve
+	// must be called as [proc.Manager.ReapOrphans] must.
+	Alone bool
 	// AuthorizedKeys are those whose holders may call. With none, the agent
 	// serves only its own user on a unix socket, or whoever Insecure lets in.
 	AuthorizedKeys []podapi.AuthorizedKey
@@ -71,12 +78,20 @@ func Serve(ctx context.Context, config Config) error {
 	}
 	go func() { failed <- server.Serve(listener) }()
 	config.Log.Info("serving", "listen", config.Listen, "workdir", config.Workdir, "boot", a.bootID, "version", config.Version)
-	select {
-	case err = <-failed:
-	case <-ctx.Done():
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer end()
+		select {
+		case err = <-failed:
+		case <-ctx.Done():
+		}
+		state.Shutdown()
+		a.stop(server)
+	}()
+	if config.Alone {
+		a.processes.ReapOrphans(life)
 	}
-	state.Shutdown()
-	a.stop(server)
+	<-life.Done()
 	return err
 }
 

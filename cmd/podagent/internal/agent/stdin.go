@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
@@ -18,6 +19,7 @@ type stdinQueue struct {
 	data   []byte
 	offset int64 // of data's first byte in standard input
 	eof    bool
+	busy   bool // what was taken is being written
 	closed bool
 }
 
@@ -50,7 +52,7 @@ func (q *stdinQueue) push(chunk *pb.StdinChunk) error {
 	}
 	q.data = append(q.data, data...)
 	q.eof = q.eof || chunk.Eof
-	q.change.Signal()
+	q.change.Broadcast()
 	return nil
 }
 
@@ -59,13 +61,28 @@ func (q *stdinQueue) push(chunk *pb.StdinChunk) error {
 func (q *stdinQueue) take() (offset int64, data []byte, eof, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.busy = false
 	for len(q.data) == 0 && !q.eof && !q.closed {
+		q.change.Broadcast() // for settle
 		q.change.Wait()
 	}
+	q.busy = true
 	offset, data, eof = q.offset, q.data, q.eof
 	q.offset += int64(len(data))
 	q.data = nil
 	return offset, data, eof, !q.closed
+}
+
+// accepted skips what the process has got up to an offset, be it from another
+// call: that of the same caller whose connection was cut may still be writing.
+// Who was told of an offset goes on from there.
+func (q *stdinQueue) accepted(next int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if skip := next - q.offset; skip > 0 {
+		q.data = q.data[min(skip, int64(len(q.data))):]
+		q.offset = next
+	}
 }
 
 // close lets take return.
@@ -73,5 +90,23 @@ func (q *stdinQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	q.change.Signal()
+	q.change.Broadcast()
+}
+
+// settle waits until what was pushed has been written, but no longer than
+// limit.
+func (q *stdinQueue) settle(limit time.Duration) {
+	over := false
+	timer := time.AfterFunc(limit, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		over = true
+		q.change.Broadcast()
+	})
+	defer timer.Stop()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for (q.busy || q.eof || len(q.data) > 0) && !q.closed && !over {
+		q.change.Wait()
+	}
 }

@@ -10,7 +10,7 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-func (s *filesService) Push(stream grpc.ClientStreamingServer[pb.PushRequest, pb.PushResponse]) error {
+func (s *filesService) Push(stream grpc.BidiStreamingServer[pb.PushRequest, pb.PushReply]) error {
 	message := &pb.PushRequest{} // for all that come, so that its buffer serves again
 	if err := stream.RecvMsg(message); err != nil {
 		return cut(err)
@@ -19,7 +19,11 @@ func (s *filesService) Push(stream grpc.ClientStreamingServer[pb.PushRequest, pb
 	if h == nil {
 		return errFirstMessage("a header")
 	}
-	content := &contentReader{next: func() ([]byte, *pb.Sum, error) { return nextPush(stream, message) }}
+	credit := s.uploads.begin(func(ack *pb.UploadAck) error {
+		return stream.Send(&pb.PushReply{Kind: &pb.PushReply_Ack{Ack: ack}})
+	})
+	defer credit.end()
+	content := &contentReader{credit: credit, next: func() ([]byte, *pb.Sum, error) { return nextPush(stream, message) }}
 	stats, err := s.fs.Extract(stream.Context(), string(h.Path), content, fsops.ExtractOptions{OutsideLinks: h.OutsideLinks})
 	if err != nil {
 		return err
@@ -27,11 +31,12 @@ func (s *filesService) Push(stream grpc.ClientStreamingServer[pb.PushRequest, pb
 	if err := content.finish(); err != nil {
 		return err
 	}
-	return stream.SendAndClose(&pb.PushResponse{Stats: treeStatsToProto(stats)})
+	end := &pb.PushResponse{Stats: treeStatsToProto(stats)}
+	return stream.Send(&pb.PushReply{Kind: &pb.PushReply_End{End: end}})
 }
 
 // nextPush returns the data, or the announced sum, of the next message.
-func nextPush(stream grpc.ClientStreamingServer[pb.PushRequest, pb.PushResponse], m *pb.PushRequest) ([]byte, *pb.Sum, error) {
+func nextPush(stream grpc.BidiStreamingServer[pb.PushRequest, pb.PushReply], m *pb.PushRequest) ([]byte, *pb.Sum, error) {
 	if err := stream.RecvMsg(m); err != nil {
 		return nil, nil, err
 	}

@@ -10,12 +10,7 @@ import (
 func BenchmarkTrue(b *testing.B) {
 	m := newManager(b)
 	for b.Loop() {
-		p := start(b, m, argv(b, "/bin/true"))
-		for _, err := range p.Attach(context.Background(), 0, 0) {
-			if err != nil {
-				b.Fatal(err)
-			}
-		}
+		readToEnd(b, start(b, m, argv(b, "/bin/true")))
 	}
 }
 
@@ -32,20 +27,48 @@ func BenchmarkTrueStartProcess(b *testing.B) {
 	}
 }
 
+// BenchmarkFullJournals runs commands beside others that fill the journals of
+// all, and beside none: what prints nothing, a line, and what needs the room of
+// another.
+func BenchmarkFullJournals(b *testing.B) {
+	for _, script := range []string{"", "echo line", "head -c 300000 /dev/zero"} {
+		for name, full := range map[string]int{"empty": 0, "full": journalTotal / journalSize} {
+			b.Run(name+"/"+script, func(b *testing.B) {
+				m := newDiskManager(b)
+				for range full {
+					readToEnd(b, start(b, m, argv(b, "head", "-c", "100M", "/dev/zero")))
+				}
+				for b.Loop() {
+					readToEnd(b, start(b, m, shell(b, script)))
+				}
+				b.ReportMetric(float64(used(m)[onDisk])/(1<<20), "MiB")
+			})
+		}
+	}
+}
+
+func readToEnd(b *testing.B, p *Process) {
+	for _, err := range p.Attach(context.Background(), AttachOptions{}) {
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 const benchOutput = 256 << 20
 
 var benchScript = []string{"head", "-c", "268435456", "/dev/zero"}
 
+// BenchmarkOutput moves output through a journal to a reader.
 func BenchmarkOutput(b *testing.B) {
-	m := newManager(b)
-	b.SetBytes(benchOutput)
-	for b.Loop() {
-		p := start(b, m, argv(b, benchScript...))
-		for _, err := range p.Attach(context.Background(), 0, 0) {
-			if err != nil {
-				b.Fatal(err)
+	for name, newManager := range map[string]makeManager{"memory": newManager, "disk": newDiskManager} {
+		b.Run(name, func(b *testing.B) {
+			m := newManager(b)
+			b.SetBytes(benchOutput)
+			for b.Loop() {
+				readToEnd(b, start(b, m, argv(b, benchScript...)))
 			}
-		}
+		})
 	}
 }
 

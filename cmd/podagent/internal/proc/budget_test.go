@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"sync"
 	"testing"
 )
 
@@ -54,41 +55,49 @@ func startCrowd(t *testing.T, m *Manager) []*Process {
 }
 
 // settled reports whether a process of the crowd has printed all, or waits for
-// its reader with both outputs.
+// its reader.
 func settled(p *Process) bool {
-	o := p.out
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for i, s := range o.streams {
-		if s.journal.end < crowdSize && (o.unattended() || s.journal.end == 0 || o.room(i) > 0) {
+	p.out.mu.Lock()
+	defer p.out.mu.Unlock()
+	for _, s := range p.out.streams {
+		if s.journal.end < crowdSize && !s.waiting {
 			return false
 		}
 	}
 	return true
 }
 
-// checkAccount compares the budget with the journals.
-func checkAccount(t *testing.T, m *Manager) {
+// checkAccounts compares the budget with what the outputs of processes take.
+func checkAccounts(t *testing.T, m *Manager) {
 	t.Helper()
-	_, all := m.journals()
-	sum := 0
-	for _, o := range all {
-		o.mu.Lock()
-		for _, s := range o.streams {
-			sum += len(s.journal.ring)
+	m.mu.Lock()
+	all := m.processes()
+	m.mu.Unlock()
+	m.budget.store.trim()
+	for medium := range m.budget.accounts {
+		sum := 0
+		for _, p := range all {
+			sum += takes(p)[medium]
 		}
-		o.mu.Unlock()
+		eventually(t, fmt.Sprintf("counting %d bytes", sum), func() bool { return used(m)[medium] == sum })
+		t.Logf("the journals take %d MB on medium %d", sum/1e6, medium)
 	}
-	if used := usedBytes(m); used != sum {
-		t.Errorf("%d bytes are counted, the journals take %d", used, sum)
-	}
-	t.Logf("the journals take %d MB", sum/1e6)
 }
 
-func usedBytes(m *Manager) int {
-	m.budget.mu.Lock()
-	defer m.budget.mu.Unlock()
-	return m.budget.used
+// takes is what the journals of a process take, by medium.
+func takes(p *Process) [2]int {
+	p.out.mu.Lock()
+	defer p.out.mu.Unlock()
+	return p.out.takes
+}
+
+func used(m *Manager) (used [2]int) {
+	for i, a := range m.budget.accounts {
+		a.mu.Lock()
+		used[i] = a.used
+		a.mu.Unlock()
+	}
+	return used
 }
 
 func liveHeap() int64 {
@@ -99,38 +108,46 @@ func liveHeap() int64 {
 	return int64(s.HeapAlloc)
 }
 
-func TestManyProcessesThatPrintFitIntoTheMemory(t *testing.T) {
-	m := newManager(t)
-	before := liveHeap()
-	all := startCrowd(t, m)
-	for _, p := range all {
-		eventually(t, "printing", func() bool { return settled(p) })
-	}
-	grown := liveHeap() - before
-	if grown > 100e6 {
-		t.Errorf("the heap grew by %d bytes", grown)
-	}
-	t.Logf("the heap grew by %d MB", grown/1e6)
-	checkAccount(t, m)
-	results := make([]chan error, crowd)
+func TestManyProcessesThatPrintFitIntoTheRoomOfAll(t *testing.T) {
+	overEach(t, func(t *testing.T, newManager makeManager) {
+		m := newManager(t, func(l *limits) { l.disk.total, l.attachGrace = memoryTotal, hung })
+		before := liveHeap()
+		all := startCrowd(t, m)
+		for _, p := range all {
+			eventually(t, "printing", func() bool { return settled(p) })
+		}
+		grown := liveHeap() - before
+		if grown > 100e6 {
+			t.Errorf("the heap grew by %d bytes", grown)
+		}
+		t.Logf("the heap grew by %d MB", grown/1e6)
+		checkAccounts(t, m)
+		if n := used(m)[onDisk]; n > m.lim.disk.total {
+			t.Errorf("%d bytes are on disk", n)
+		}
+		readCrowd(t, all)
+		checkAccounts(t, m)
+		for _, p := range all {
+			if err := m.Forget(p.ID()); err != nil {
+				t.Error(err)
+			}
+		}
+		m.budget.store.trim()
+		eventually(t, "giving all room back", func() bool { return used(m) == [2]int{} })
+	})
+}
+
+func readCrowd(t *testing.T, all []*Process) {
+	t.Helper()
+	var readers sync.WaitGroup
 	for i, p := range all {
-		results[i] = make(chan error, 1)
-		go func() { results[i] <- readOne(testContext(t), p, i) }()
+		readers.Go(func() {
+			if err := readOne(testContext(t), p, i); err != nil {
+				t.Errorf("process %d: %v", i, err)
+			}
+		})
 	}
-	for i, result := range results {
-		if err := <-result; err != nil {
-			t.Errorf("process %d: %v", i, err)
-		}
-	}
-	checkAccount(t, m)
-	for _, p := range all {
-		if err := m.Forget(p.ID()); err != nil {
-			t.Error(err)
-		}
-	}
-	if n := usedBytes(m); n != 0 {
-		t.Errorf("%d bytes are still counted", n)
-	}
+	readers.Wait()
 }
 
 // readOne reads number i of the crowd and ends it.
@@ -145,7 +162,7 @@ func readOne(ctx context.Context, p *Process, i int) error {
 		switch omitted := r.omitted[k]; {
 		case i%2 == 0 && omitted > 0:
 			return fmt.Errorf("%d bytes were omitted for a reader", omitted)
-		case i%2 == 1 && (omitted < crowdSize-JournalSize || omitted > crowdSize-journalMin):
+		case omitted > crowdSize-journalMin/2:
 			return fmt.Errorf("%d bytes were omitted", omitted)
 		case !bytes.Equal(got.Bytes(), want[omitted:]):
 			return errors.New("the output differs")
@@ -168,70 +185,79 @@ func fill(t *testing.T, m *Manager, script string) *Process {
 	return p
 }
 
-func ringOf(p *Process) int {
-	p.out.mu.Lock()
-	defer p.out.mu.Unlock()
-	return len(p.out.streams[0].journal.ring)
+// oneJournal has room for one full journal.
+func oneJournal(l *limits) {
+	b := bounds{process: memorySize, replay: memoryReplay, total: memorySize + 4*journalMin, spare: journalMin}
+	l.memory, l.disk = b, b
+}
+
+// isFull reports whether a process has all the room that one gets.
+func isFull(m *Manager, p *Process) bool {
+	return takes(p)[m.budget.store.medium()] >= memorySize-2*slotMin
 }
 
 // TestJournalsGiveWayInOrder has room for one full journal: it goes from an
 // ended process to one that runs unread, and from that to one that is read.
 func TestJournalsGiveWayInOrder(t *testing.T) {
-	m := newManager(t, func(l *limits) { l.journals = (JournalSize + 3*journalMin) / 3 * 4 })
-	ended := fill(t, m, "")
-	ended.CloseStdin()
-	ended.Wait(testContext(t))
-	if n := ringOf(ended); n != JournalSize {
-		t.Fatalf("the first holds %d", n)
-	}
-	unread := fill(t, m, "read x")
-	if e, u := ringOf(ended), ringOf(unread); e != 0 || u != JournalSize {
-		t.Errorf("the ended one holds %d, the running one %d", e, u)
-	}
-	read := start(t, m, withStdin(t, "sh", "-c", "head -c 3000000 /dev/zero; read x"))
-	eventually(t, "growth", func() bool { return ringOf(read) == JournalSize/2 })
-	if n := ringOf(unread); n >= JournalSize || n < journalMin {
-		t.Errorf("the one without a reader holds %d", n)
-	}
-	checkAccount(t, m)
-	read.CloseStdin()
-	if r := finish(t, read); r.stdout.Len() != 3000000 {
-		t.Errorf("got %d bytes", r.stdout.Len())
-	}
-	unread.CloseStdin()
-	if r := finish(t, unread); r.omitted[0]+int64(r.stdout.Len()) != 3000000 {
-		t.Errorf("omitted %d, got %d bytes", r.omitted[0], r.stdout.Len())
-	}
+	overEach(t, func(t *testing.T, newManager makeManager) {
+		m := newManager(t, oneJournal)
+		ended := fill(t, m, "")
+		ended.CloseStdin()
+		ended.Wait(testContext(t))
+		if !isFull(m, ended) {
+			t.Fatalf("the first has %d", takes(ended))
+		}
+		unread := fill(t, m, "read x")
+		if e := takes(ended); e != [2]int{} || !isFull(m, unread) {
+			t.Errorf("the ended one has %d, the running one %d", e, takes(unread))
+		}
+		read := start(t, m, withStdin(t, "sh", "-c", "head -c 3000000 /dev/zero; read x"))
+		eventually(t, "growth", func() bool { return isFull(m, read) })
+		if n := takes(unread)[m.budget.store.medium()]; n > memorySize/2 || n < journalMin {
+			t.Errorf("the one without a reader has %d", n)
+		}
+		checkAccounts(t, m)
+		read.CloseStdin()
+		if r := finish(t, read); r.stdout.Len() != 3000000 {
+			t.Errorf("got %d bytes", r.stdout.Len())
+		}
+		unread.CloseStdin()
+		if r := finish(t, unread); r.omitted[0]+int64(r.stdout.Len()) != 3000000 {
+			t.Errorf("omitted %d, got %d bytes", r.omitted[0], r.stdout.Len())
+		}
+	})
 }
 
 // TestReaderThatWaitsKeepsLittleBehindIt has a reader that took everything
 // give way to one that did not come yet.
 func TestReaderThatWaitsKeepsLittleBehindIt(t *testing.T) {
-	m := newManager(t, func(l *limits) { l.journals = (JournalSize + 3*journalMin) / 3 * 4 })
-	idle := start(t, m, withStdin(t, "sh", "-c", "head -c 3000000 /dev/zero; read x; echo end"))
-	first := make(chan *result)
-	go func() { first <- finishAsync(testContext(t), idle) }()
-	eventually(t, "the reader to wait", func() bool {
-		n, _, _ := idle.out.sizes()
-		idle.out.mu.Lock()
-		defer idle.out.mu.Unlock()
-		return n == 3000000 && idle.out.caughtUp()
+	overEach(t, func(t *testing.T, newManager makeManager) {
+		m := newManager(t, oneJournal)
+		idle := start(t, m, withStdin(t, "sh", "-c", "head -c 3000000 /dev/zero; read x; echo end"))
+		first := make(chan *result)
+		go func() { first <- finishAsync(testContext(t), idle) }()
+		eventually(t, "the reader to wait", func() bool {
+			n, _, _ := idle.out.sizes()
+			idle.out.mu.Lock()
+			defer idle.out.mu.Unlock()
+			return n == 3000000 && idle.out.caughtUp()
+		})
+		if !isFull(m, idle) {
+			t.Fatalf("it has %d", takes(idle))
+		}
+		busy := start(t, m, shell(t, "head -c 3000000 /dev/zero"))
+		eventually(t, "growth", func() bool { return isFull(m, busy) })
+		if n := takes(idle)[m.budget.store.medium()]; n > memorySize/2 || n < journalMin {
+			t.Errorf("it still has %d", n)
+		}
+		if r := finish(t, busy); r.stdout.Len() != 3000000 || r.omitted[0] != 0 {
+			t.Errorf("got %d bytes, omitted %v", r.stdout.Len(), r.omitted)
+		}
+		idle.CloseStdin()
+		if r := <-first; r.stdout.Len() != 3000004 || r.omitted[0] != 0 {
+			t.Errorf("got %d bytes, omitted %v", r.stdout.Len(), r.omitted)
+		}
 	})
-	if n := ringOf(idle); n != JournalSize {
-		t.Fatalf("it holds %d", n)
-	}
-	busy := start(t, m, shell(t, "head -c 3000000 /dev/zero"))
-	eventually(t, "growth", func() bool { return ringOf(busy) == JournalSize/2 })
-	if n := ringOf(idle); n >= JournalSize || n < journalMin {
-		t.Errorf("it still holds %d", n)
-	}
-	if r := finish(t, busy); r.stdout.Len() != 3000000 || r.omitted[0] != 0 {
-		t.Errorf("got %d bytes, omitted %v", r.stdout.Len(), r.omitted)
-	}
-	idle.CloseStdin()
-	if r := <-first; r.stdout.Len() != 3000004 || r.omitted[0] != 0 {
-		t.Errorf("got %d bytes, omitted %v", r.stdout.Len(), r.omitted)
-	}
 }
 
 func finishAsync(ctx context.Context, p *Process) *result {

@@ -3,6 +3,7 @@ package proc
 import (
 	"errors"
 	"os"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -13,37 +14,64 @@ import (
 // child is a started process that has not been reaped. Until reap its pid
 // stays its own, so that signals by pid and group reach no other.
 type child struct {
-	proc *os.Process
+	pid    int
+	reaper *reaper
 	// exit is a pidfd, which becomes readable when the process ends; nil where
 	// the kernel has none.
 	exit *os.File
 }
 
-func startChild(c *command, dir string, env []string, std *stdio) (*child, error) {
+// startChild starts a process. An error is a [syscall.Errno], or that of a
+// limit which could not be set.
+//
+// It does without [os.StartProcess], whose handle of the process costs system
+// calls for what is known here by the pid.
+func startChild(r *reaper, c *command, spec *Spec, std *stdio) (*child, error) {
 	pidfd := -1
-	attr := &os.ProcAttr{
-		Dir:   dir,
-		Env:   env,
-		Files: std.child[:],
+	attr := &syscall.ProcAttr{
+		Dir:   spec.Dir,
+		Env:   spec.environ(),
+		Files: std.files(c.script),
 		// A session of its own and not just a group: an interactive bash in a
 		// group without a terminal stops itself.
-		Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd},
+		Sys: &syscall.SysProcAttr{
+			Setsid: true, Setctty: std.terminal != nil,
+			PidFD: &pidfd, Ptrace: len(spec.Rlimits) > 0,
+		},
 	}
-	if c.script != nil {
-		attr.Files = append(attr.Files, c.script)
-	}
-	proc, err := startRetry(c, attr)
+	pid, err := fork(c, attr, spec.Rlimits)
 	if err != nil {
 		return nil, err
 	}
-	return &child{proc: proc, exit: pollable(pidfd)}, nil
+	r.register(pid)
+	return &child{pid: pid, reaper: r, exit: pollable(pidfd)}, nil
 }
 
-func startRetry(c *command, attr *os.ProcAttr) (*os.Process, error) {
+// fork starts a process with its limits.
+func fork(c *command, attr *syscall.ProcAttr, limits []Rlimit) (pid int, err error) {
+	if len(limits) == 0 {
+		return forkRetry(c, attr)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	pid, err = forkRetry(c, attr)
+	if err != nil {
+		return 0, err
+	}
+	if err := limitStopped(pid, limits); err != nil {
+		unix.Kill(pid, unix.SIGKILL)
+		reapPid(pid, 0)
+		unix.Close(*attr.Sys.PidFD)
+		return 0, err
+	}
+	return pid, nil
+}
+
+func forkRetry(c *command, attr *syscall.ProcAttr) (int, error) {
 	for try := 0; ; try++ {
-		proc, err := os.StartProcess(c.file, c.argv, attr)
+		pid, err := syscall.ForkExec(c.file, c.argv, attr)
 		if try == busyRetries || !errors.Is(err, syscall.ETXTBSY) {
-			return proc, err
+			return pid, err
 		}
 		time.Sleep(busyPause << try)
 	}
@@ -77,16 +105,40 @@ func (c *child) awaitExit() {
 func (c *child) exited(flags int) bool {
 	for {
 		var info unix.Siginfo
-		err := unix.Waitid(unix.P_PID, c.proc.Pid, &info, unix.WEXITED|unix.WNOWAIT|flags, nil)
+		err := unix.Waitid(unix.P_PID, c.pid, &info, unix.WEXITED|unix.WNOWAIT|flags, nil)
 		if !errors.Is(err, unix.EINTR) {
 			return err != nil || info.Signo != 0
 		}
 	}
 }
 
-// reap gives the process's number back to the kernel. It fails when someone
-// else took the status.
-func (c *child) reap() (*os.ProcessState, error) { return c.proc.Wait() }
+// exit is how a process ended.
+type exit struct {
+	status syscall.WaitStatus
+	usage  syscall.Rusage
+}
+
+// reap gives the number of a process that has ended back to the kernel. It
+// fails when someone else took the status.
+func (c *child) reap() (*exit, error) { return c.reaper.take(c.pid) }
+
+// reapPid takes the status of a child that has ended. Without WNOHANG it waits
+// for that.
+func reapPid(pid, flags int) (*exit, error) {
+	var e exit
+	for {
+		got, err := syscall.Wait4(pid, &e.status, flags, &e.usage)
+		if got == pid {
+			return &e, nil
+		}
+		if err == nil {
+			err = syscall.EBUSY // it runs
+		}
+		if !errors.Is(err, syscall.EINTR) {
+			return nil, os.NewSyscallError("wait4", err)
+		}
+	}
+}
 
 // closeOnExec marks every descriptor that the agent inherited, so that no
 // process gets it.

@@ -21,10 +21,11 @@ const hung = 2 * time.Minute
 
 const testPath = "PATH=/usr/local/bin:/usr/bin:/bin"
 
-// newManager returns a manager whose limits were adapted.
+// newManager returns a manager that keeps journals in memory, and whose limits
+// were adapted.
 func newManager(t testing.TB, adapt ...func(*limits)) *Manager {
 	t.Helper()
-	m := NewManager(nil)
+	m := NewManager(Options{})
 	for _, f := range adapt {
 		f(&m.lim)
 	}
@@ -34,6 +35,28 @@ func newManager(t testing.TB, adapt ...func(*limits)) *Manager {
 		m.Shutdown(ctx)
 	})
 	return m
+}
+
+// newDiskManager returns a manager that keeps journals on disk, also where that
+// is in memory.
+func newDiskManager(t testing.TB, adapt ...func(*limits)) *Manager {
+	t.Helper()
+	m := newManager(t, adapt...)
+	file, err := openUnlinked(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.budget.store.use(file)
+	return m
+}
+
+type makeManager func(testing.TB, ...func(*limits)) *Manager
+
+// overEach runs a test with managers that keep journals in memory, and with
+// those that keep them on disk.
+func overEach(t *testing.T, test func(*testing.T, makeManager)) {
+	t.Run("memory", func(t *testing.T) { test(t, newManager) })
+	t.Run("disk", func(t *testing.T) { test(t, newDiskManager) })
 }
 
 func testContext(t testing.TB) context.Context {
@@ -101,7 +124,7 @@ func collect(ctx context.Context, p *Process, stdout, stderr int64) (*result, er
 	r := &result{}
 	next := [2]int64{stdout, stderr}
 	ended := false
-	for ev, err := range p.Attach(ctx, stdout, stderr) {
+	for ev, err := range p.Attach(ctx, AttachOptions{Stdout: stdout, Stderr: stderr}) {
 		if err != nil {
 			return r, err
 		}

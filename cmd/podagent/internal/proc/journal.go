@@ -1,70 +1,157 @@
 package proc
 
+import "slices"
+
+// medium is where bytes are kept.
+type medium int
+
+const (
+	inMemory medium = iota
+	onDisk
+)
+
+// segment is a part of a journal: in memory, or in a slot of the store.
+type segment struct {
+	// off is the offset in the output of its first byte, n how many bytes it
+	// holds and size how many there is room for.
+	off     int64
+	n, size int
+	// full says that nothing more is added.
+	full bool
+	// born orders the segments of a process.
+	born int64
+	// memory is nil where the bytes are in the store, at slot.
+	memory []byte
+	slot   int64
+}
+
+func (g *segment) end() int64 { return g.off + int64(g.n) }
+
+// left is how many bytes can be added.
+func (g *segment) left() int {
+	if g.full {
+		return 0
+	}
+	return g.size - g.n
+}
+
+func (g *segment) medium() medium {
+	if g.memory != nil {
+		return inMemory
+	}
+	return onDisk
+}
+
 // journal keeps the newest bytes of one output under their offsets from its
-// start, as many as its ring holds. It is guarded by the mutex of its owner,
-// who also decides on the size of the ring.
+// start: those from start to end. It is guarded by the mutex of its output,
+// who also decides which segments it has. Only the pump of its stream changes
+// the last one.
 type journal struct {
-	// The byte at offset o, for start <= o < end, is ring[o % len(ring)].
-	ring       []byte
 	start, end int64
+	// segments follow each other without gaps. The first may begin before
+	// start.
+	segments []*segment
 }
 
-// append adds b, and drops what the ring has no room for.
-func (j *journal) append(b []byte) {
-	if skip := len(b) - len(j.ring); skip > 0 {
-		j.end += int64(skip)
-		j.start = j.end
-		b = b[skip:]
+// last returns the segment that bytes are added to, nil if there is none.
+func (j *journal) last() *segment {
+	if len(j.segments) == 0 {
+		return nil
 	}
-	for len(b) > 0 {
-		n := copy(j.ring[j.end%int64(len(j.ring)):], b)
-		j.end += int64(n)
-		b = b[n:]
-	}
-	j.start = max(j.start, j.end-int64(len(j.ring)))
+	return j.segments[len(j.segments)-1]
 }
 
-// readAt copies bytes from off on into b and returns their number, which is 0
-// at the end. It expects start <= off <= end.
-func (j *journal) readAt(b []byte, off int64) int {
-	n := 0
-	for n < len(b) && off+int64(n) < j.end {
-		n += copy(b[n:], j.run(off+int64(n)))
-	}
-	return n
+// add makes g the last segment.
+func (j *journal) add(g *segment) {
+	g.off = j.end
+	j.segments = append(j.segments, g)
 }
+
+// removeLast takes the last segment back, which holds nothing.
+func (j *journal) removeLast() { j.segments = j.segments[:len(j.segments)-1] }
+
+// grow counts n bytes that were put into the last segment.
+func (j *journal) grow(n int) {
+	j.last().n += n
+	j.end += int64(n)
+}
+
+// at returns the segment that holds the byte at off, start <= off < end.
+func (j *journal) at(off int64) *segment {
+	i, _ := slices.BinarySearchFunc(j.segments, off, func(g *segment, off int64) int {
+		if g.end() <= off {
+			return -1
+		}
+		return 1
+	})
+	return j.segments[i]
+}
+
+// dropOldest forgets the first segment.
+func (j *journal) dropOldest() {
+	j.skipTo(j.segments[0].end())
+	j.segments[0] = nil
+	j.segments = j.segments[1:]
+}
+
+// skipTo forgets the bytes before off.
+func (j *journal) skipTo(off int64) { j.start = max(j.start, min(off, j.end)) }
 
 // held is the number of bytes that can be read.
 func (j *journal) held() int { return int(j.end - j.start) }
 
-// drop forgets all bytes, but not where the output ended.
-func (j *journal) drop() {
-	j.start, j.ring = j.end, nil
-}
-
-// run returns the held bytes from off on that lie in one piece.
-func (j *journal) run(off int64) []byte {
-	i := off % int64(len(j.ring))
-	return j.ring[i:min(int64(len(j.ring)), i+j.end-off)]
-}
-
-// sizeFor is the size that the ring should have to hold so many bytes. It
-// never gets smaller, and doubles, so that bytes are rarely moved.
-func (j *journal) sizeFor(need int) int {
-	size := max(len(j.ring), journalStart)
-	for size < need {
-		size *= 2
+// tailInMemory returns the segments in memory after the last one on disk, as
+// many of the newest as hold no more than limit bytes together, and how many
+// these are.
+func (j *journal) tailInMemory(limit int) (tail []*segment, n int) {
+	i := len(j.segments)
+	for i > 0 && j.segments[i-1].medium() == inMemory && n+j.segments[i-1].n <= limit {
+		i--
+		n += j.segments[i].n
 	}
+	return slices.Clone(j.segments[i:]), n
+}
+
+// replace puts g in the place of the segments at the end, from the one that
+// begins where g does. Those among them that were dropped meanwhile are bytes
+// of g before start.
+func (j *journal) replace(g *segment) (gone []*segment) {
+	i := len(j.segments)
+	for i > 0 && j.segments[i-1].off >= g.off {
+		i--
+	}
+	gone = slices.Clone(j.segments[i:])
+	j.segments = append(j.segments[:i], g)
+	return gone
+}
+
+// first returns the first segment on a medium, unless it is the last of all.
+func (j *journal) first(m medium) *segment {
+	for i, g := range j.segments {
+		if g.medium() == m && i < len(j.segments)-1 {
+			return g
+		}
+	}
+	return nil
+}
+
+// count is the number of segments on a medium, and size what they take.
+func (j *journal) count(m medium) int {
+	n, _ := j.on(m)
+	return n
+}
+
+func (j *journal) size(m medium) int {
+	_, size := j.on(m)
 	return size
 }
 
-// resize gives the ring a size, and drops the oldest bytes that it cannot hold
-// any more.
-func (j *journal) resize(size int) {
-	ring := make([]byte, size)
-	j.start = max(j.start, j.end-int64(size))
-	for off := j.start; off < j.end; {
-		off += int64(copy(ring[off%int64(size):], j.run(off)))
+func (j *journal) on(m medium) (n, size int) {
+	for _, g := range j.segments {
+		if g.medium() == m {
+			n++
+			size += g.size
+		}
 	}
-	j.ring = ring
+	return n, size
 }

@@ -1,8 +1,8 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
-	"os"
 	"syscall"
 	"time"
 )
@@ -14,7 +14,7 @@ func (m *Manager) launch(spec *Spec) (*Process, error) {
 		return nil, err
 	}
 	defer cmd.close()
-	std, err := openStdio(spec.Stdin)
+	std, err := openStdio(spec)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
 	}
@@ -23,20 +23,32 @@ func (m *Manager) launch(spec *Spec) (*Process, error) {
 		std.close()
 		return nil, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
 	}
-	begun := time.Now()
-	c, err := startChild(cmd, spec.Dir, spec.environ(), std)
+	begun, before := time.Now(), m.cgroup.events()
+	c, err := startChild(m.reaper, cmd, spec, std)
 	if err != nil {
 		std.close()
-		return nil, spec.startError(cmd.argv[0], err)
+		return nil, m.startError(spec, cmd.argv[0], err)
 	}
 	std.closeChild()
+	m.expose(c.pid)
 	return &Process{
-		id: spec.ID, pid: c.proc.Pid, argv: append([]string(nil), spec.Argv...), script: spec.Script,
+		id: spec.ID, pid: c.pid, argv: append([]string(nil), spec.Argv...), script: spec.Script,
 		started: begun, timeout: spec.Timeout,
 		lim: &m.lim, log: m.log, ended: m.processEnded,
-		child: c, proc: m.proc, in: newInput(std.stdin), out: out,
+		child: c, proc: m.proc, in: newInput(std), out: out, terminal: std.terminal,
+		cgroup: m.cgroup, before: before,
 		gone: make(chan struct{}), done: make(chan struct{}),
 	}, nil
+}
+
+// startError is [Spec.startError], which a start that failed for the limit of
+// processes is counted with.
+func (m *Manager) startError(spec *Spec, name string, err error) error {
+	err = spec.startError(name, err)
+	if errors.Is(err, syscall.EAGAIN) {
+		m.cgroup.refused.Add(1)
+	}
+	return err
 }
 
 // run begins to move the output and to wait for the end.
@@ -59,13 +71,16 @@ func (p *Process) supervise() {
 	for _, s := range p.out.streams {
 		s.processEnded(exited)
 	}
-	p.in.close()
+	p.in.end()
+	if p.terminal != nil {
+		p.terminal.release()
+	}
 	p.pins.Wait()
-	state, err := p.child.reap()
+	e, err := p.child.reap()
 	for _, s := range p.out.streams {
 		<-s.complete
 	}
-	p.conclude(state, err)
+	p.conclude(e, err)
 }
 
 // noteExit makes the end known: from here on the process takes no signals.
@@ -81,8 +96,8 @@ func (p *Process) noteExit() time.Time {
 }
 
 // conclude hands out the result.
-func (p *Process) conclude(state *os.ProcessState, err error) {
-	p.result.status = p.status(state)
+func (p *Process) conclude(e *exit, err error) {
+	p.result.status = p.status(e)
 	if err != nil {
 		// Someone else reaped the process. That is no success and no failure
 		// of the command either.
@@ -96,25 +111,33 @@ func (p *Process) conclude(state *os.ProcessState, err error) {
 		"reason", int(p.result.status.Reason), "code", p.result.status.Code)
 }
 
-func (p *Process) status(state *os.ProcessState) Status {
+func (p *Process) status(e *exit) Status {
 	st := Status{Wall: p.exited.Sub(p.started)}
 	st.Stdout, st.Stderr, st.OutputOpen = p.out.sizes()
-	if state == nil {
+	if e == nil {
 		return st
 	}
-	st.Reason, st.Code = Exited, state.ExitCode()
-	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		st.Reason, st.Signal = Signalled, int(ws.Signal())
+	st.Reason, st.Code = Exited, e.status.ExitStatus()
+	if e.status.Signaled() {
+		st.Reason, st.Signal = Signalled, int(e.status.Signal())
 		st.Code = 128 + st.Signal
 	}
+	st.User, st.System = time.Duration(e.usage.Utime.Nano()), time.Duration(e.usage.Stime.Nano())
+	st.MaxRSS = e.usage.Maxrss << 10 // the kernel counts in KiB
+	p.explain(&st)
+	return st
+}
+
+// explain adds what the exit status alone does not say.
+func (p *Process) explain(st *Status) {
+	after := p.cgroup.events()
+	st.ProcessLimit = after.processLimit > p.before.processLimit
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.timedOut {
-		st.Reason = TimedOut
+	switch {
+	case p.cause != 0:
+		st.Reason = p.cause
+	case after.oomKills > p.before.oomKills && !p.killed && st.Code == 128+int(syscall.SIGKILL):
+		st.Reason = OutOfMemory
 	}
-	st.User, st.System = state.UserTime(), state.SystemTime()
-	if ru, ok := state.SysUsage().(*syscall.Rusage); ok {
-		st.MaxRSS = ru.Maxrss << 10 // the kernel counts in KiB
-	}
-	return st
 }

@@ -21,6 +21,9 @@ const (
 	// descendant which cannot die (in an uninterruptible system call) does not
 	// hold the call. A tree that behaves needs four.
 	killScans = 64
+	// endPoll is the pause between two looks whether all have ended, which a
+	// shutdown waits for: several looks in what a person notices.
+	endPoll = 10 * time.Millisecond
 	// scanPasses bounds how often one scan lists /proc again for processes that
 	// started meanwhile. A quiet machine needs two.
 	scanPasses = 16
@@ -28,30 +31,60 @@ const (
 	// next one looks again: a process without much memory is gone in less.
 	killWait = 50 * time.Millisecond
 
-	// JournalSize is how many bytes of each output are kept, in memory, unless
-	// there are so many outputs that journalTotal leaves less for each.
-	JournalSize = 1 << 20
-	// replay is the part of the journal that stays behind the slowest reader:
-	// what was handed over and may be lost with the connection that carried
-	// it, so that the reader can ask for it again. It is less, half of the
-	// journal, where journalTotal made that smaller.
-	replay = JournalSize / 2
-	// unread is how far an output may be ahead of its slowest reader.
-	unread = JournalSize - replay
-	// journalTotal is what all journals, of running and ended processes, take
-	// together, so that the agent fits into a small sandbox however many
-	// processes print. When it is reached, an output that nobody reads keeps
-	// less, and one that is read makes its process wait earlier. Only the
-	// minimums of very many processes go beyond it.
-	journalTotal = 64 << 20
-	// journalMin is what every journal gets, so that all processes make
-	// progress: as much as one read of a pipe brings.
+	// journalSize is how many bytes of the output of a process are kept on
+	// disk, of both streams together, and journalTotal of all processes: the
+	// output of a long build, of more builds than a sandbox runs in a day, and
+	// little of the disk of a node. What is dropped goes in segments, so that
+	// up to slotMax less is kept.
+	journalSize  = 64 << 20
+	journalTotal = 1 << 30
+	// replay is the part of a stream that stays behind its slowest reader: what
+	// was handed over and may be lost with the connection that carried it, so
+	// that the reader can ask for it again. Those are the bytes that the other
+	// side's window lets through before it has read them (16 MiB for the Go
+	// client, and more than any default), and the message or two that wait for
+	// it here. It is no more than needed: what stays behind is missing ahead,
+	// where it lets a process run on before a slow reader.
+	replay = 17 << 20
+	// diskShare is the part of its file system, one in so many, that
+	// journalTotal never exceeds: a small one is there for the sandbox's files.
+	diskShare = 8
+
+	// memorySize, memoryReplay and memoryTotal are the same where journals are
+	// kept in memory, so that the agent fits into a small sandbox however many
+	// processes print. What a cut connection loses can then be more than was
+	// kept, which the reader is told.
+	memorySize   = 2 << 20
+	memoryReplay = memorySize / 4
+	memoryTotal  = 64 << 20
+	// journalMin is what a stream gets in memory in any case, so that all
+	// processes make progress: as much as one read of a pipe brings. Only the
+	// minimums of very many processes go beyond memoryTotal.
 	journalMin = chunkSize
-	// journalSpare is the part of journalTotal into which journals do not grow
+	// memorySpare is the part of memoryTotal into which journals do not grow
 	// beyond their minimum, so that those of processes which start later have
 	// room for theirs: 128 processes with two full outputs.
-	journalSpare = journalTotal / 4
-	// reclaimPause is how long nobody looks again for memory to reclaim when
+	memorySpare = memoryTotal / 4
+
+	// slotMin and slotMax are the sizes of the first and of the largest
+	// segments on disk. A short output should not take much, and a long one few
+	// segments; to drop a segment of slotMax costs a 64th of the output.
+	slotMin = 64 << 10
+	slotMax = 1 << 20
+	// journalHead is how much of a stream is kept in memory before it moves to
+	// the disk, as most commands print less, and headTotal what those heads take
+	// together: with more, short outputs begin on disk, where they take a few
+	// microseconds longer.
+	journalHead = slotMin
+	headTotal   = memoryTotal / 4
+	// trimDelay is how long a segment that was freed stays as it is on disk.
+	// An output that is full frees one for each that it takes, thousands a
+	// second, and to make a hole takes as long as to fill it.
+	trimDelay = time.Second
+	// diskPause is how long nothing is written to a disk that was full or
+	// failed, so that not every output pays for trying.
+	diskPause = 5 * time.Second
+	// reclaimPause is how long nobody looks again for room to reclaim when
 	// there was not enough: to look at every journal for each piece of output
 	// would slow all down, and the pause is not noticed.
 	reclaimPause = 10 * time.Millisecond
@@ -64,33 +97,49 @@ const (
 	// again within seconds, a restarted API server takes up to half a minute.
 	attachGrace = 30 * time.Second
 
-	// retention is how long an ended process is kept for readers that come
-	// back. An exec id is refused when it is older than this, less clockSkew.
-	retention = 10 * time.Minute
+	// retention is how long an ended process is kept, unless there are too many
+	// since: whoever started it may be replaced meanwhile, and the next one
+	// comes back the day after. An exec id is refused when it is older than
+	// this, less clockSkew.
+	retention = 24 * time.Hour
 	// clockSkew is by how much the clock of a client may differ from the
 	// agent's. Clusters keep theirs within a second.
 	clockSkew = 30 * time.Second
 	// keptProcesses is how many ended processes are kept: more than a model
-	// starts in retention, at a few kilobytes each.
+	// starts in hours, at a few kilobytes each.
 	keptProcesses = 1000
 	// keptCommands is how much the commands of ended processes hold together:
 	// a thousand scripts of 16 KiB.
 	keptCommands = 16 << 20
 	// keptTombstones is how many ids of forgotten processes are remembered, at
-	// about 50 bytes each, so that they never run twice: 100 a second over
-	// retention.
-	keptTombstones = 1 << 16
+	// about 15 bytes each, so that they never run twice: more than one a second
+	// over retention. Beyond that those are remembered whose age is less than
+	// freshAge, and older ids are refused.
+	keptTombstones = 1 << 17
+	// freshAge is how old an id may be on its first arrival: as much as clocks
+	// differ, and some seconds on the way.
+	freshAge = clockSkew + 10*time.Second
+	// maxTombstones bounds the ids that are remembered in any case: more than
+	// processes can be started in freshAge, ids of clocks that are ahead
+	// included.
+	maxTombstones = 1 << 20
+	// graveSpan is the time whose ids are forgotten together.
+	graveSpan = 10 * time.Second
 
-	// chunkSize is the size of the buffers that output is read and handed over
-	// with: what a pipe holds by default.
-	chunkSize = 64 << 10
+	// eventSize is how much output is handed over at once: with what a message
+	// adds to it, it fits the buffers of 32 KiB that gRPC keeps. For more it
+	// takes, and clears, buffers of 1 MiB.
+	eventSize = 32<<10 - 64
+	// chunkSize is the size of the buffers that output is read with: as good as
+	// what a pipe holds by default.
+	chunkSize = 2 * eventSize
 	// pipeSize is the size that a pipe gets once it was full; reading from it
 	// then costs half as many switches. 1 MiB is what the kernel allows an
 	// unprivileged user by default.
 	pipeSize = 1 << 20
-	// journalStart is what a journal allocates at first: most commands print
-	// less. JournalSize and journalMin are this doubled several times.
-	journalStart = 4 << 10
+	// journalStart is what a journal allocates at first, and then doubles: most
+	// commands print less.
+	journalStart = 1 << 10
 
 	// inlineScript is the longest script that is passed as an argument. The
 	// kernel takes at most 128 KiB in one (MAX_ARG_STRLEN).
@@ -106,9 +155,86 @@ const (
 	direntSize = 32 << 10
 	// statSize holds any /proc/PID/stat: 52 numbers and a short name.
 	statSize = 4 << 10
+	// redrawPause is how long a terminal has another size, so that programs
+	// which ask for the size only when they come to it see that it changed.
+	redrawPause = 100 * time.Millisecond
+
+	// replayScreen is how far before the end of a terminal's output its screen
+	// is looked for: full-screen programs draw one in a few KiB.
+	replayScreen = 64 << 10
+	// screenBlock is the grain in which starts of lines are remembered.
+	screenBlock = 1 << 10
+	// maxSequence is the longest escape sequence that is understood: one that
+	// changes a dozen modes.
+	maxSequence = 64
+
+	// reapPause is how long an orphan that has ended may stay: it saves looking
+	// for each of the many that a shell makes, and is not noticed. Also how long
+	// an owner is waited for to take a status that is in the way.
+	reapPause = 10 * time.Millisecond
+
+	// childOOMScore is by how much the oom_score_adj of processes is above the
+	// agent's, in thousandths of the memory: an agent of less than half the
+	// memory comes after a process of any size.
+	childOOMScore = 500
+	// maxOOMScore is the kernel's maximum.
+	maxOOMScore = 1000
+	// guardShare is the part of the memory before whose use the largest exec is
+	// ended, at least guardMinimum and at most guardMaximum: what is taken
+	// between two looks and while a process dies.
+	guardShare   = 16
+	guardMinimum = 8 << 20
+	guardMaximum = 64 << 20
+	// guardRate is how fast memory is expected to be taken at most, in bytes a
+	// second: twice what one core can, page by page, so that it takes no more
+	// than half of what is left between two looks.
+	guardRate = 4 << 30
+	// guardReaction is how long it takes on a busy machine to look, to find the
+	// largest exec and to end it. What is taken meanwhile is reckoned with, up
+	// to as much again as guardShare says.
+	guardReaction = 30 * time.Millisecond
+	// guardOften and guardRarely bound the time between two looks. A look costs
+	// 10 µs, near the limit 100 µs; with 512 MiB left it comes 8 times a second.
+	guardOften  = 2 * time.Millisecond
+	guardRarely = time.Second
+	// guardPause is how long the memory of what was ended may take to be free.
+	guardPause = 50 * time.Millisecond
+	// spareThreads is how many threads are kept in reserve beyond those that
+	// run Go code: one for each system call that blocks at the same time, such
+	// as file operations on a slow disk, of 32 callers. An unused one takes
+	// some 20 KiB.
+	spareThreads = 32
+	// threadShare is the part of a limit of processes that the reserve of
+	// threads may take.
+	threadShare = 8
+	// noLimit is what a limit is below; version 1 of control groups has a
+	// number of pages near 2^63 for none.
+	noLimit = int64(1) << 62
+	// eventsSize holds a file of a control group with a few numbers, and
+	// memoryStatSize one with statistics.
+	eventsSize     = 512
+	memoryStatSize = 8 << 10
+
 	// maxSignal is the last real-time signal.
 	maxSignal = 64
 )
+
+// bounds are those of journals on one medium, in bytes.
+type bounds struct {
+	// process is what both streams of a process take together, and replay what
+	// stays behind the slowest reader of each.
+	process, replay int
+	// total is what all processes take together. The last spare bytes of it
+	// are for minimums.
+	total, spare int
+}
+
+// growth is up to where journals may grow beyond their minimum.
+func (b *bounds) growth() int { return b.total - b.spare }
+
+// largest is the size of the largest segments, but no more than most: so small
+// that a process always has one that is not needed any more.
+func (b *bounds) largest(most int) int { return min(most, b.process/16) }
 
 // limits are the bounds that tests shorten.
 type limits struct {
@@ -120,7 +246,7 @@ type limits struct {
 	skew         time.Duration
 	kept         int
 	keptCommands int
-	journals     int
+	memory, disk bounds
 	tombstones   int
 }
 
@@ -134,10 +260,16 @@ func defaultLimits() limits {
 		skew:         clockSkew,
 		kept:         keptProcesses,
 		keptCommands: keptCommands,
-		journals:     journalTotal,
+		memory:       bounds{process: memorySize, replay: memoryReplay, total: memoryTotal, spare: memorySpare},
+		disk:         bounds{process: journalSize, replay: replay, total: journalTotal},
 		tombstones:   keptTombstones,
 	}
 }
 
-// growth is up to where journals may grow beyond their minimum.
-func (l *limits) growth() int { return l.journals - l.journals*journalSpare/journalTotal }
+// bounds returns those of a medium.
+func (l *limits) bounds(m medium) *bounds {
+	if m == onDisk {
+		return &l.disk
+	}
+	return &l.memory
+}

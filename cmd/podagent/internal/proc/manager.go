@@ -13,15 +13,22 @@ import (
 	"github.com/google/uuid"
 )
 
-// Manager starts processes and keeps them until they are forgotten: the oldest
-// of those that ended, when there are more than keptProcesses or it ended
-// more than retention ago. Its methods may be called concurrently.
+// Manager starts processes and keeps them until they are forgotten: those that
+// ended more than retention ago, and when there are more than keptProcesses the
+// oldest. Its methods may be called concurrently.
 type Manager struct {
 	log     *slog.Logger
 	lim     limits
 	buffers *buffers
 	proc    *procfs
 	budget  *budget
+	reaper  *reaper
+	guard   *guard
+	cgroup  *cgroup
+	// alone is [Options.Alone].
+	alone bool
+	// oomScore is the oom_score_adj of processes, "" where it is not set.
+	oomScore string
 
 	mu      sync.Mutex
 	entries map[string]*entry
@@ -45,10 +52,25 @@ type entry struct {
 	err     error
 }
 
+// Options are those of a [Manager].
+type Options struct {
+	// Log gets what there is to say; nil discards it.
+	Log *slog.Logger
+	// JournalDir is where the output of processes is kept, in a file without a
+	// name. Where that can't be used or is in memory itself, and where
+	// JournalDir is empty, less of it is kept, in memory.
+	JournalDir string
+	// Alone says that the manager is the program's only one, and that nothing
+	// else in it starts processes. Then the manager ends the largest exec before
+	// memory runs out, and keeps threads in reserve; as PID 1 it ends everything
+	// else at the shutdown; and [Manager.ReapOrphans] may be called.
+	Alone bool
+}
+
 // NewManager returns a manager without processes. It marks all descriptors
-// that the agent has as close-on-exec, so that no process inherits one. A nil
-// log discards.
-func NewManager(log *slog.Logger) *Manager {
+// that the agent has as close-on-exec, so that no process inherits one.
+func NewManager(opts Options) *Manager {
+	log := opts.Log
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -62,10 +84,23 @@ func NewManager(log *slog.Logger) *Manager {
 		proc:    proc,
 		entries: map[string]*entry{},
 		lastEnd: time.Now(),
+		alone:   opts.Alone,
+		reaper:  newReaper(log),
+		cgroup:  openCgroup("/"),
+
+		oomScore: childScore(),
 	}
-	m.budget = &budget{lim: &m.lim, journals: m.journals, again: map[bool]time.Time{}}
+	m.guard = &guard{log: log, fs: proc, groups: m.cgroup.memory, processes: m.all}
+	m.budget = newBudget(&m.lim, newStore(opts.JournalDir, &m.lim, log))
+	if m.alone {
+		m.protect()
+	}
 	return m
 }
+
+// JournalSize is how many bytes of the output of a process are kept, of both
+// streams together.
+func (m *Manager) JournalSize() int64 { return int64(m.lim.bounds(m.budget.store.medium()).process) }
 
 // Start starts a process. If one with the same id and an equal spec was
 // started before it returns that one, and started is false; with another spec
@@ -162,6 +197,13 @@ func (m *Manager) List() []Info {
 	return infos
 }
 
+// all are the processes, running or ended.
+func (m *Manager) all() []*Process {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.processes()
+}
+
 func (m *Manager) processes() []*Process {
 	all := make([]*Process, 0, len(m.entries))
 	for _, e := range m.entries {
@@ -170,20 +212,6 @@ func (m *Manager) processes() []*Process {
 		}
 	}
 	return all
-}
-
-// journals are the outputs of the ended processes, the one that ended first at
-// the front, and those of all.
-func (m *Manager) journals() (ended, all []*output) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, p := range m.kept.ended {
-		ended = append(ended, p.out)
-	}
-	for _, p := range m.processes() {
-		all = append(all, p.out)
-	}
-	return ended, all
 }
 
 // Forget drops the output and the status of an ended process. A process that

@@ -1,17 +1,17 @@
 package proc
 
 import (
-	"math"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // output is both outputs of one process, those who read them, and the end.
 //
 // The pace: while there is a reader, an output stops being taken from its pipe
-// when the slowest reader has as much left to take as the output may be ahead,
-// so that the process waits as it would for a full pipe.
+// when the journal is full of what the slowest reader has not taken yet, so
+// that the process waits as it would for a full pipe.
 type output struct {
 	lim    *limits
 	pool   *buffers
@@ -23,7 +23,15 @@ type output struct {
 	leases  []lease
 	// end is set when both streams are complete.
 	end *ending
-	// forgotten says that the journals are in no account any more.
+	// takes is how much room the journals take, by medium, and births counts
+	// their segments.
+	takes  [2]int
+	births int64
+	// counted says that the budget knows of the output.
+	counted bool
+	// told says that somebody was told the end.
+	told atomic.Bool
+	// forgotten says that the journals go when nobody reads them any more.
 	forgotten bool
 }
 
@@ -36,48 +44,37 @@ type ending struct {
 func newOutput(lim *limits, pool *buffers, budget *budget, std *stdio) (*output, error) {
 	o := &output{lim: lim, pool: pool, budget: budget, readers: map[*reader]struct{}{}}
 	for i, file := range []*os.File{std.stdout, std.stderr} {
+		o.streams[i] = newStream(o, i, nil)
+		if file == nil {
+			continue // a terminal has one output
+		}
 		src, err := newSource(file, pool)
 		if err != nil {
 			return nil, err
 		}
-		o.streams[i] = newStream(o, i, src)
+		o.streams[i].source = src
+		if std.terminal != nil {
+			o.streams[i].screen = newScreen()
+		}
 	}
 	o.leases = []lease{{first: true, until: time.Now().Add(lim.attachGrace)}}
 	return o, nil
 }
 
-// room is how many bytes stream i may still take.
-func (o *output) room(i int) int {
-	low := int64(math.MaxInt64)
-	for r := range o.readers {
-		low = min(low, r.at[i])
-	}
-	for _, l := range o.leases {
-		low = min(low, l.at[i])
-	}
-	if low == math.MaxInt64 {
-		return math.MaxInt
-	}
-	return int(max(0, low+int64(o.streams[i].ahead)-o.streams[i].journal.end))
-}
-
-// heldUntil is when the first of those who hold stream i up has had its time.
+// heldUntil is when the first of those who hold the stream up has had its time.
 // It is zero if all of them are about to take something.
-func (o *output) heldUntil(i int) time.Time {
+func (s *stream) heldUntil() time.Time {
 	var first time.Time
-	consider := func(at int64, until time.Time) {
-		if at+int64(o.streams[i].ahead) > o.streams[i].journal.end || until.IsZero() {
-			return
-		}
-		if first.IsZero() || until.Before(first) {
+	consider := func(at [2]int64, until time.Time) {
+		if !until.IsZero() && (first.IsZero() || until.Before(first)) && s.heldBy(at) {
 			first = until
 		}
 	}
-	for r := range o.readers {
-		consider(r.at[i], r.stallsAt(o.lim))
+	for r := range s.out.readers {
+		consider(r.at, r.stallsAt(s.out.lim))
 	}
-	for _, l := range o.leases {
-		consider(l.at[i], l.until)
+	for _, l := range s.out.leases {
+		consider(l.at, l.until)
 	}
 	return first
 }
@@ -97,6 +94,7 @@ func (o *output) expire(now time.Time, holds func(at [2]int64) bool) {
 	// Only then: a pump that calls this while it waits would wake itself.
 	if len(o.readers)+len(o.leases) < before {
 		o.wakePumps()
+		o.releaseForgotten()
 	}
 }
 
@@ -117,6 +115,15 @@ func (o *output) sizes() (stdout, stderr int64, open bool) {
 	return a.journal.end, b.journal.end, a.open || b.open
 }
 
+// describe adds the sizes of both streams to what is told of a process.
+func (o *output) describe(i *Info) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	stdout, stderr := &o.streams[0].journal, &o.streams[1].journal
+	i.Stdout, i.StdoutKept = stdout.end, int64(stdout.held())
+	i.Stderr, i.StderrKept = stderr.end, int64(stderr.held())
+}
+
 func (o *output) wakeReaders() {
 	for r := range o.readers {
 		wake(r.news)
@@ -125,7 +132,9 @@ func (o *output) wakeReaders() {
 
 func (o *output) wakePumps() {
 	for _, s := range o.streams {
-		wake(s.space)
+		if s.waiting {
+			wake(s.space)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -43,7 +44,7 @@ func TestLargeOutputIsCompleteWithASlowReader(t *testing.T) {
 	h := sha256.New()
 	var n int64
 	var st *Status
-	for ev, err := range p.Attach(testContext(t), 0, 0) {
+	for ev, err := range p.Attach(testContext(t), AttachOptions{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,13 +75,14 @@ func TestLargeOutputIsCompleteWithASlowReader(t *testing.T) {
 func TestLastBytesOutliveTheDrain(t *testing.T) {
 	m := newManager(t, func(l *limits) { l.drain = time.Millisecond })
 	// More than a journal takes ahead of its readers, by less than what the
-	// smallest pipe holds. A descendant holds the pipe, so that there is no end to wait for.
+	// pipe holds. A descendant holds the pipe, so that there is no end to wait for.
+	const size = memorySize + pipeSize/2
 	gate := fifo(t)
-	p := start(t, m, shell(t, `head -c 530000 /dev/zero; (read x < `+gate+`) & exit 0`))
+	p := start(t, m, shell(t, fmt.Sprintf("head -c %d /dev/zero; (read x < %s) & exit 0", size, gate)))
 	<-p.gone
 	time.Sleep(20 * time.Millisecond)
 	r := finish(t, p)
-	if r.stdout.Len() != 530000 || r.status.Stdout != 530000 || !r.status.OutputOpen {
+	if r.stdout.Len() != size || r.status.Stdout != size || !r.status.OutputOpen {
 		t.Errorf("got %d bytes, %+v", r.stdout.Len(), r.status)
 	}
 	send(t, gate)
@@ -115,7 +117,7 @@ func TestOrphanThatNeverStopsWritingDoesNotHoldTheCall(t *testing.T) {
 	p := start(t, m, shell(t, `sh -c 'echo $$ > `+path+`; exec yes' & read x < /proc/self/environ; exit 2`))
 	pid := receivePID(t, path)
 	var st *Status
-	for ev, err := range p.Attach(testContext(t), 0, 0) {
+	for ev, err := range p.Attach(testContext(t), AttachOptions{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +190,7 @@ func TestReaderResumesWhereItsConnectionDropped(t *testing.T) {
 func readUntilCut(t *testing.T, ctx context.Context, cut func(), p *Process, got *bytes.Buffer, some int) *Status {
 	t.Helper()
 	begun := got.Len()
-	for ev, err := range p.Attach(ctx, int64(begun), 0) {
+	for ev, err := range p.Attach(ctx, AttachOptions{Stdout: int64(begun)}) {
 		switch {
 		case errors.Is(err, context.Canceled):
 			return nil
@@ -245,19 +247,28 @@ func TestNobodyReadingDoesNotBlockTheProcess(t *testing.T) {
 		t.Fatalf("got %+v, %v", st, err)
 	}
 	r := finish(t, p)
-	if r.omitted != [2]int64{size - JournalSize, 0} || r.stdout.Len() != JournalSize || r.stderr.String() != "end" {
+	if r.omitted[0]+int64(r.stdout.Len()) != size || r.stdout.Len() > memorySize || r.stdout.Len() < memorySize-2*chunkSize {
 		t.Errorf("omitted %v, got %d bytes", r.omitted, r.stdout.Len())
+	}
+	if r.omitted[1] != 0 || r.stderr.String() != "end" {
+		t.Errorf("stderr: omitted %v, got %q", r.omitted, &r.stderr)
 	}
 	if strings.Trim(r.stdout.String(), "x") != "" {
 		t.Error("the bytes are not those of the output")
 	}
 }
 
+func isWaiting(p *Process) bool {
+	p.out.mu.Lock()
+	defer p.out.mu.Unlock()
+	return p.out.streams[0].waiting
+}
+
 func TestProcessWaitsForItsFirstReader(t *testing.T) {
 	m := newManager(t)
 	marker := filepath.Join(t.TempDir(), "done")
 	p := start(t, m, shell(t, "head -c 5000000 /dev/zero; touch "+marker))
-	eventually(t, "a full journal", func() bool { n, _, _ := p.out.sizes(); return n == unread })
+	eventually(t, "a full journal", func() bool { return isWaiting(p) })
 	if _, err := os.Stat(marker); err == nil {
 		t.Error("the process went on with a full journal")
 	}
@@ -269,7 +280,7 @@ func TestProcessWaitsForItsFirstReader(t *testing.T) {
 func TestDroppedReaderKeepsItsPlaceForAWhile(t *testing.T) {
 	m := newManager(t, func(l *limits) { l.attachGrace = 300 * time.Millisecond })
 	p := start(t, m, shell(t, "head -c 5000000 /dev/zero"))
-	for range p.Attach(testContext(t), 0, 0) {
+	for range p.Attach(testContext(t), AttachOptions{}) {
 		break // the connection drops
 	}
 	// It does not come back: the process is no longer held up.
@@ -279,47 +290,11 @@ func TestDroppedReaderKeepsItsPlaceForAWhile(t *testing.T) {
 	}
 }
 
-func TestStalledReaderIsDetachedAndTheOthersGoOn(t *testing.T) {
-	m := newManager(t, func(l *limits) { l.stall = 2 * time.Second })
-	p := start(t, m, shell(t, "head -c 10000000 /dev/zero"))
-	others := make(chan error, 1)
-	stalled := make(chan int64)
-	resume := make(chan struct{})
-	go func() {
-		next := int64(0)
-		for ev, err := range p.Attach(testContext(t), 0, 0) {
-			if err != nil {
-				others <- err
-				return
-			}
-			next = ev.Offset + int64(len(ev.Data))
-			if resume != nil {
-				stalled <- next
-				<-resume
-				resume = nil
-			}
-		}
-		others <- errors.New("it was not detached")
-	}()
-	next := <-stalled
-	if r := finish(t, p); r.stdout.Len() != 10000000 || r.omitted[0] != 0 {
-		t.Errorf("the other reader got %d bytes, omitted %v", r.stdout.Len(), r.omitted)
-	}
-	close(resume)
-	if err := <-others; !errors.Is(err, ErrStalled) {
-		t.Errorf("the stalled reader: %v", err)
-	}
-	r, err := collect(testContext(t), p, next, 0)
-	if err != nil || next+r.omitted[0]+int64(r.stdout.Len()) != 10000000 || r.omitted[0] == 0 {
-		t.Errorf("resumed at %d: %d bytes, omitted %v, %v", next, r.stdout.Len(), r.omitted, err)
-	}
-}
-
 func TestSlowReaderIsNotDetachedWhileNobodyWaits(t *testing.T) {
 	m := newManager(t, func(l *limits) { l.stall = time.Nanosecond })
 	p := start(t, m, shell(t, "echo hello"))
 	n := 0
-	for ev, err := range p.Attach(testContext(t), 0, 0) {
+	for ev, err := range p.Attach(testContext(t), AttachOptions{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -352,17 +327,17 @@ func TestReaderLeavesWithItsContext(t *testing.T) {
 }
 
 func TestRedeemTakesTheNearestLease(t *testing.T) {
-	o := &output{lim: &limits{}, readers: map[*reader]struct{}{}, leases: []lease{
+	o := &output{lim: &limits{memory: bounds{replay: 1000}}, readers: map[*reader]struct{}{}, leases: []lease{
 		{at: [2]int64{100, 0}},
 		{at: [2]int64{5000, 10}},
 		{at: [2]int64{9000, 10}},
 		{first: true},
 	}}
-	o.redeem([2]int64{4900, 10})
+	o.redeem(&reader{at: [2]int64{4900, 10}})
 	if len(o.leases) != 2 || o.leases[0].at[0] != 100 || o.leases[1].at[0] != 9000 {
 		t.Errorf("got %+v", o.leases)
 	}
-	o.redeem([2]int64{9001, 10})
+	o.redeem(&reader{at: [2]int64{9001, 10}})
 	if len(o.leases) != 2 {
 		t.Errorf("a reader ahead of all took a lease: %+v", o.leases)
 	}

@@ -9,64 +9,109 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stdio is the standard files of a process: the agent's ends of the pipes, and
-// the process's.
+// stdio is the standard files of a process: the agent's ends, and the
+// process's.
 type stdio struct {
+	// stdin, stdout and stderr are nil where there is none; with a terminal the
+	// first two are its master.
 	stdin, stdout, stderr *os.File
-	child                 [3]*os.File
+	terminal              *terminal
+	// child are the process's ends.
+	child [3]int
 }
 
-// openStdio makes the pipes. Only the agent's ends are non-blocking: the
-// process must find them as it would in a shell.
-func openStdio(stdin bool) (io *stdio, err error) {
-	io = &stdio{}
+// openStdio makes the standard files of a process. Only the agent's ends are
+// non-blocking: the process must find its own as it would in a shell.
+func openStdio(spec *Spec) (io *stdio, err error) {
+	io = &stdio{child: [3]int{-1, -1, -1}}
+	if spec.Terminal != nil {
+		return io, io.openTerminal(*spec.Terminal)
+	}
 	defer func() {
 		if err != nil {
 			io.close()
 		}
 	}()
-	if stdin {
+	if spec.Stdin {
 		io.child[0], io.stdin, err = openPipe(1)
 	} else {
-		io.child[0], err = os.Open(os.DevNull)
+		io.child[0], err = openNull()
 	}
 	if err != nil {
 		return io, err
 	}
-	if io.stdout, io.child[1], err = openPipe(0); err != nil {
+	if io.child[1], io.stdout, err = openPipe(0); err != nil {
 		return io, err
 	}
-	io.stderr, io.child[2], err = openPipe(0)
+	io.child[2], io.stderr, err = openPipe(0)
 	return io, err
 }
 
-// openPipe makes a pipe of which the end ours (0 reads, 1 writes) is the
-// agent's.
-func openPipe(ours int) (r, w *os.File, err error) {
-	var fds [2]int
-	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
-		return nil, nil, os.NewSyscallError("pipe2", err)
-	}
-	err = unix.SetNonblock(fds[ours], true)
-	r, w = os.NewFile(uintptr(fds[0]), "pipe"), os.NewFile(uintptr(fds[1]), "pipe")
+func openNull() (int, error) {
+	fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		r.Close()
-		w.Close()
-		return nil, nil, os.NewSyscallError("fcntl", err)
+		return -1, &os.PathError{Op: "open", Path: os.DevNull, Err: err}
 	}
-	return r, w, nil
+	return fd, nil
 }
 
+func (s *stdio) openTerminal(size TerminalSize) (err error) {
+	s.terminal, err = openTerminal(size)
+	if err != nil {
+		return err
+	}
+	s.stdin, s.stdout = s.terminal.master, s.terminal.master
+	s.child = [3]int{s.terminal.slave, s.terminal.slave, s.terminal.slave}
+	return nil
+}
+
+// openPipe makes a pipe, and returns the process's end and the agent's, which
+// is that of number end: 0 reads, 1 writes.
+func openPipe(end int) (theirs int, ours *os.File, err error) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return -1, nil, os.NewSyscallError("pipe2", err)
+	}
+	// A new pipe has no other flags that could be set.
+	if _, err := unix.FcntlInt(uintptr(fds[end]), unix.F_SETFL, unix.O_NONBLOCK); err != nil {
+		unix.Close(fds[0])
+		unix.Close(fds[1])
+		return -1, nil, os.NewSyscallError("fcntl", err)
+	}
+	return fds[1-end], os.NewFile(uintptr(fds[end]), "pipe"), nil
+}
+
+// files are the process's descriptors, from 0 on; extra follows if not nil.
+func (s *stdio) files(extra *os.File) []uintptr {
+	files := make([]uintptr, 0, len(s.child)+1)
+	for _, fd := range s.child {
+		files = append(files, uintptr(fd))
+	}
+	if extra != nil {
+		files = append(files, extra.Fd())
+	}
+	return files
+}
+
+// closeChild closes the process's ends of the pipes. That of a terminal is the
+// terminal's.
 func (s *stdio) closeChild() {
-	for _, f := range s.child {
-		if f != nil {
-			f.Close()
+	if s.terminal != nil {
+		return
+	}
+	for _, fd := range s.child {
+		if fd >= 0 {
+			unix.Close(fd)
 		}
 	}
 }
 
 func (s *stdio) close() {
 	s.closeChild()
+	if s.terminal != nil {
+		s.terminal.close()
+		return
+	}
 	for _, f := range []*os.File{s.stdin, s.stdout, s.stderr} {
 		if f != nil {
 			f.Close()

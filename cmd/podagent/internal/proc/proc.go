@@ -36,6 +36,9 @@ var (
 	// ErrStalled says that a reader was detached because it took nothing for
 	// stallLimit and held up the process. It can attach again, by offset.
 	ErrStalled = errors.New("reader was detached: it took no output for too long")
+	// ErrReplaced says that a reader was detached because another one of its
+	// name attached.
+	ErrReplaced = errors.New("reader was replaced by another one of its name")
 	// ErrTooOld says that an exec id cannot be started, because its process
 	// may have run before and been forgotten since.
 	ErrTooOld = errors.New("exec id is older than the memory of ended processes")
@@ -58,8 +61,19 @@ type Spec struct {
 	Dir string
 	// Env is the whole environment, as NAME=VALUE; the marker is added.
 	Env []string
-	// Stdin opens standard input; otherwise it is /dev/null.
+	// Stdin opens standard input; otherwise it is /dev/null. A terminal is
+	// always open for input.
 	Stdin bool
+	// Terminal, if set, gives the process a terminal of this size, which
+	// controls its session. All output is Stdout then. TERM is set to
+	// xterm-256color where Env has none.
+	Terminal *TerminalSize
+	// Rlimits are the resource limits of the process, which what it starts
+	// inherits; others are as the agent's were when it was started. They hold
+	// before its first instruction. A command that is itself set-user-ID does
+	// not change its user with them, unless the agent may trace it then
+	// (CAP_SYS_PTRACE).
+	Rlimits []Rlimit
 	// Timeout ends the process after so long; 0 means never.
 	Timeout time.Duration
 	// Digest identifies what the caller asked for, before defaults that may
@@ -67,6 +81,20 @@ type Spec struct {
 	// directory) were filled in. It decides whether two specs are equal. Zero
 	// means that the spec itself does.
 	Digest [sha256.Size]byte
+}
+
+// TerminalSize is the size of a terminal in characters. Programs take 0 as not
+// known.
+type TerminalSize struct{ Rows, Columns uint16 }
+
+// Rlimit is a resource limit, as in setrlimit(2).
+type Rlimit struct {
+	// Resource is the limit's name in lower case without its prefix: "nofile",
+	// "fsize".
+	Resource string
+	// Soft and Hard are in the resource's own unit; [math.MaxUint64] means
+	// unlimited.
+	Soft, Hard uint64
 }
 
 // Reason says why a process ended.
@@ -81,7 +109,10 @@ const (
 	Signalled
 	// TimedOut: its timeout passed while it ran, however it ended then.
 	TimedOut
-	// OutOfMemory is reserved: nothing reports it yet.
+	// OutOfMemory: the sandbox's memory ran out. Either the agent ended the
+	// process for it, being the largest; or the kernel did: it killed something
+	// for memory while the process ran, and the process ended by a SIGKILL that
+	// was not the agent's, or exited with 137 as shells do whose command did.
 	OutOfMemory
 )
 
@@ -104,6 +135,11 @@ type Status struct {
 	// than the agent's own.
 	Wall, User, System time.Duration
 	MaxRSS             int64
+	// ProcessLimit says that, while the process ran, the sandbox was at its
+	// limit of processes and one could not be started: by the count of the
+	// agent's cgroup, and the starts that the agent itself could not make. A
+	// limit above that cgroup may be hit unseen.
+	ProcessLimit bool
 }
 
 // Info describes a process for a list.
@@ -115,6 +151,12 @@ type Info struct {
 	Started time.Time
 	// Status is nil while the process runs.
 	Status *Status
+	// Stdout and Stderr are the numbers of bytes written to each so far, and
+	// StdoutKept and StderrKept how many of the last of them are kept.
+	Stdout, Stderr         int64
+	StdoutKept, StderrKept int64
+	// Terminal says that the process has one.
+	Terminal bool
 }
 
 // Stream is one of a process's outputs.
@@ -137,6 +179,8 @@ type Event struct {
 	// Omitted is the number of bytes before Offset that the journal no longer
 	// had.
 	Omitted int64
-	// Status is set in the last event, and only there.
-	Status *Status
+	// Status is set in the last event, and only there; but where that is
+	// Detached: the process runs on.
+	Status   *Status
+	Detached bool
 }

@@ -24,6 +24,11 @@ type Process struct {
 	proc  *procfs
 	in    *input
 	out   *output
+	// terminal is nil where the process has none.
+	terminal *terminal
+	cgroup   *cgroup
+	// before is what had happened in the cgroup before the start.
+	before cgroupEvents
 
 	// gone is closed when the process has ended, done when its output is
 	// complete too.
@@ -31,10 +36,13 @@ type Process struct {
 	// result is valid once done is closed.
 	result ending
 
-	mu       sync.Mutex
-	exited   time.Time
-	timedOut bool
-	timer    *time.Timer
+	mu     sync.Mutex
+	exited time.Time
+	// cause is why the agent ended the process, 0 if it did not.
+	cause Reason
+	// killed says that the agent sent SIGKILL.
+	killed bool
+	timer  *time.Timer
 	// pins are held by those who rely on the pid: the process is reaped only
 	// when there are none. New ones are taken only before exited is set.
 	pins sync.WaitGroup
@@ -69,12 +77,11 @@ func (p *Process) Wait(ctx context.Context) (Status, error) {
 // info describes the process for a list.
 func (p *Process) info() Info {
 	i := Info{ID: p.id, PID: p.pid, Argv: p.argv, Script: p.script, Started: p.started}
-	select {
-	case <-p.done:
-		status := p.result.status
-		i.Status = &status
-	default:
+	if p.isDone() {
+		i.Status = new(p.result.status)
 	}
+	i.Terminal = p.Terminal()
+	p.out.describe(&i)
 	return i
 }
 
@@ -88,6 +95,34 @@ func (p *Process) pin() bool {
 	}
 	p.pins.Add(1)
 	return true
+}
+
+// running reports whether the process has not ended.
+func (p *Process) running() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.exited.IsZero()
+}
+
+// condemn notes why the agent is about to end the process, unless there is a
+// reason already. It fails if the process has ended.
+func (p *Process) condemn(cause Reason) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.exited.IsZero() {
+		return false
+	}
+	if p.cause == 0 {
+		p.cause = cause
+	}
+	return true
+}
+
+// noteKill notes that a SIGKILL which ends the process is the agent's.
+func (p *Process) noteKill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.killed = true
 }
 
 func (p *Process) unpin() { p.pins.Done() }

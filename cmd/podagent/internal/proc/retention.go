@@ -27,7 +27,8 @@ func (k *kept) has(p *Process) bool {
 
 func (m *Manager) graves() *tombstones {
 	g := &m.kept.graves
-	g.limit, g.age = m.lim.tombstones, m.lim.retention-m.lim.skew
+	g.limit, g.most = m.lim.tombstones, max(m.lim.tombstones, maxTombstones)
+	g.age, g.fresh = m.lim.retention-m.lim.skew, freshAge
 	return g
 }
 
@@ -38,6 +39,7 @@ func (m *Manager) processEnded(p *Process) {
 	defer m.mu.Unlock()
 	m.running--
 	m.lastEnd = now
+	p.out.processEnded()
 	p.commandWeight = p.commandSize()
 	m.kept.commands += p.commandWeight
 	m.kept.ended = append(m.kept.ended, keptProcess{p, now})
@@ -52,19 +54,33 @@ func (p *Process) commandSize() int {
 	return n
 }
 
-// sweep forgets the processes that ended too long ago, and the oldest of those
-// that are too many.
+// sweep forgets the processes that ended too long ago, and of those that are
+// too many the least needed.
 func (m *Manager) sweep(now time.Time) {
 	k := &m.kept
 	for len(k.ended) > 0 {
-		oldest := k.ended[0]
-		young := now.Sub(oldest.at) < m.lim.retention
-		if young && len(k.ended) <= m.lim.kept && k.commands <= m.lim.keptCommands {
+		if now.Sub(k.ended[0].at) >= m.lim.retention {
+			m.forget(k.ended[0].Process, now)
+			continue
+		}
+		if len(k.ended) <= m.lim.kept && k.commands <= m.lim.keptCommands {
 			break
 		}
-		m.forget(oldest.Process, now)
+		m.forget(k.leastNeeded(), now)
 	}
 	m.schedule(now)
+}
+
+// leastNeeded is the process that ended first of the older half whose end
+// somebody was told. What nobody was told yet, because it outlived who started
+// it, gives way only to its like.
+func (k *kept) leastNeeded() *Process {
+	for _, e := range k.ended[:len(k.ended)/2] {
+		if e.out.told.Load() {
+			return e.Process
+		}
+	}
+	return k.ended[0].Process
 }
 
 // schedule sets the timer for the oldest process.

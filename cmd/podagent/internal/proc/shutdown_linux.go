@@ -7,23 +7,32 @@ import (
 
 // Shutdown refuses new starts ([ErrShutdown]) and ends all processes with
 // their descendants, also those that outlived their process: SIGTERM, SIGKILL
-// after killGrace or when ctx ends, whichever is first. It returns when all
-// have ended and their output is complete; after the end of ctx it waits for
-// that no longer than killGrace.
+// after killGrace or when ctx ends, whichever is first. A manager that is alone
+// also ends orphans that it cannot tell whose they are, and as PID 1 everything
+// else in its name space. It returns when all have ended and their output is complete; after the end of
+// ctx it waits for that no longer than killGrace.
 func (m *Manager) Shutdown(ctx context.Context) {
 	running := m.close()
 	t, unpin := m.allTrees(running)
+	if m.alone {
+		t.addAll()
+	}
 	if err := t.signal(syscall.SIGTERM); err != nil {
 		m.log.Warn("cannot signal all processes", "error", err)
 	}
 	grace, cancel := context.WithTimeout(ctx, m.lim.killGrace)
-	awaitAll(grace, running, func(p *Process) chan struct{} { return p.gone })
+	t.awaitEnd(grace)
 	cancel()
+	for _, p := range running {
+		p.noteKill()
+	}
 	if err := t.kill(); err != nil {
 		m.log.Error("cannot end all processes", "error", err)
 	}
 	unpin()
 	m.awaitDone(ctx, running)
+	m.guard.close()
+	m.cgroup.close()
 	m.proc.close()
 }
 

@@ -9,8 +9,10 @@ import (
 
 // Signal sends sig to the process's group, then to the descendants that left
 // it. SIGKILL ends the whole tree before Signal returns: it stops and kills
-// until two scans of /proc in a row find no descendant. An unknown signal is
-// [syscall.EINVAL]; after the process's end it is [os.ErrProcessDone]. Any
+// until two scans of /proc in a row find no descendant. After the process's end
+// it still ends the descendants that outlived it, as far as they have the
+// marker, while other signals do nothing. An unknown signal is
+// [syscall.EINVAL]; if there is nothing to signal it is [os.ErrProcessDone]. Any
 // other error says that the signal may not have reached all of them, because
 // /proc could not be read or the agent may not signal one; the group got it
 // all the same where that was possible.
@@ -18,18 +20,36 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	if sig <= 0 || sig > maxSignal {
 		return fmt.Errorf("cannot send signal %d to exec %s: %w", int(sig), p.id, syscall.EINVAL)
 	}
-	if !p.pin() {
-		return fmt.Errorf("cannot signal exec %s: %w", p.id, os.ErrProcessDone)
-	}
-	defer p.unpin()
-	send := p.tree().signal
-	if sig == syscall.SIGKILL {
-		send = func(syscall.Signal) error { return p.tree().kill() }
-	}
-	if err := send(sig); err != nil {
+	if err := p.signal(sig); err != nil {
 		return fmt.Errorf("cannot send signal %d to exec %s: %w", int(sig), p.id, err)
 	}
 	return nil
+}
+
+func (p *Process) signal(sig syscall.Signal) error {
+	if !p.pin() {
+		return p.signalLeft(sig)
+	}
+	defer p.unpin()
+	if sig == syscall.SIGKILL {
+		p.noteKill()
+		return p.tree().kill()
+	}
+	return p.tree().signal(sig)
+}
+
+// signalLeft ends what outlived the process: a fork bomb's first process, for
+// one, is soon gone.
+func (p *Process) signalLeft(sig syscall.Signal) error {
+	t := newTree(p.proc, p.log)
+	t.ids[p.id] = true
+	if sig != syscall.SIGKILL {
+		return os.ErrProcessDone
+	}
+	if left, err := t.members(func(member) {}); len(left) == 0 && err == nil {
+		return os.ErrProcessDone
+	}
+	return t.kill()
 }
 
 // tree is the process with its descendants. The caller holds a pin.
@@ -45,11 +65,7 @@ func (p *Process) expire() {
 		return
 	}
 	defer p.unpin()
-	p.mu.Lock()
-	p.timedOut = p.exited.IsZero()
-	over := !p.timedOut
-	p.mu.Unlock()
-	if over {
+	if !p.condemn(TimedOut) {
 		return
 	}
 	t := p.tree()

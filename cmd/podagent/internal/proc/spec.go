@@ -40,7 +40,7 @@ func (s *Spec) fault() string {
 	case s.hasNUL():
 		return "an argument, the script, the directory or the environment contains a NUL byte"
 	}
-	return ""
+	return rlimitFault(s.Rlimits)
 }
 
 func (s *Spec) hasNUL() bool {
@@ -85,21 +85,41 @@ func (s *Spec) digest() [sha256.Size]byte {
 		}
 	}
 	number(uint64(s.Timeout))
-	if s.Stdin {
-		number(1)
+	number(s.input())
+	for _, l := range s.Rlimits {
+		number(uint64(rlimitResources[l.Resource]))
+		number(l.Soft)
+		number(l.Hard)
 	}
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
+// input is what tells the kinds of standard input and terminal apart.
+func (s *Spec) input() uint64 {
+	switch {
+	case s.Terminal != nil:
+		return 1<<32 | uint64(s.Terminal.Rows)<<16 | uint64(s.Terminal.Columns)
+	case s.Stdin:
+		return 1
+	}
+	return 0
+}
+
 // environ is the environment of the process: the spec's with the marker, which
-// comes first so that a scan of /proc finds it soon.
+// comes first so that a scan of /proc finds it soon, and with the terminal's
+// type.
 func (s *Spec) environ() []string {
-	env := make([]string, 1, len(s.Env)+1)
+	env := make([]string, 1, len(s.Env)+2)
 	env[0] = markerEnv + "=" + s.ID
+	typed := s.Terminal == nil
 	for _, v := range s.Env {
 		if !strings.HasPrefix(v, markerEnv+"=") {
 			env = append(env, v)
 		}
+		typed = typed || strings.HasPrefix(v, "TERM=")
+	}
+	if !typed {
+		env = append(env, defaultTerm)
 	}
 	return env
 }

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,17 +15,24 @@ import (
 type input struct {
 	// turn holds a token for the one writer.
 	turn chan struct{}
+	// terminal is set where the input is a terminal's. Its master is the
+	// output too, so that it is not closed here.
+	terminal *terminal
 
 	mu sync.Mutex
 	// file is nil when standard input is closed.
 	file *os.File
+	// ended says that the process has: nothing takes input any more.
+	ended bool
+	// unfinished says that the last byte accepted was not the end of a line.
+	unfinished bool
 	// accepted is the number of bytes that the pipe took.
 	accepted int64
 	wide     bool
 }
 
-func newInput(f *os.File) *input {
-	return &input{turn: make(chan struct{}, 1), file: f}
+func newInput(std *stdio) *input {
+	return &input{turn: make(chan struct{}, 1), file: std.stdin, terminal: std.terminal}
 }
 
 // WriteStdin writes data, whose first byte has the given offset in standard
@@ -56,7 +64,18 @@ func (p *Process) WriteStdin(ctx context.Context, offset int64, data []byte) (ne
 // CloseStdin closes standard input: the process reads its end after what was
 // written. A write that is blocked ends with [ErrStdinClosed]. Closing it
 // again, or where it was never open, does nothing.
+//
+// A terminal has no end. It gets the character for it instead, as if a person
+// had typed Ctrl-D: twice in an unfinished line. A program that reads single
+// keys may take that for something else.
 func (p *Process) CloseStdin() error { return p.in.close() }
+
+// StdinOpen reports whether standard input takes more.
+func (p *Process) StdinOpen() bool {
+	p.in.mu.Lock()
+	defer p.in.mu.Unlock()
+	return p.in.file != nil
+}
 
 // StdinAccepted returns the number of bytes of standard input that were
 // accepted so far. It never blocks. Bytes of a [Process.WriteStdin] under way
@@ -78,22 +97,43 @@ func (in *input) write(ctx context.Context, b []byte) error {
 	if f == nil {
 		return ErrStdinClosed
 	}
-	if len(b) > chunkSize && !in.wide {
+	if len(b) > chunkSize && !in.wide && in.terminal == nil {
 		in.wide = true
 		enlarge(f)
 	}
 	n, err := writeUntil(ctx, f, b)
-	in.mu.Lock()
-	in.accepted += int64(n)
-	in.mu.Unlock()
+	closed := in.accept(b[:n])
 	switch {
+	case err == nil:
+		return nil
+	case closed:
+		return ErrStdinClosed
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return ctx.Err()
-	case errors.Is(err, syscall.EPIPE), errors.Is(err, os.ErrClosed):
-		in.close()
+	case in.isGone(err):
+		in.end()
 		return ErrStdinClosed
 	}
 	return err
+}
+
+// accept counts what was written, and reports whether standard input was
+// closed meanwhile.
+func (in *input) accept(b []byte) (closed bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.accepted += int64(len(b))
+	if len(b) > 0 {
+		in.unfinished = !bytes.ContainsRune([]byte("\n\r\x04"), rune(b[len(b)-1]))
+	}
+	return in.file == nil
+}
+
+// isGone reports whether an error says that nobody reads the input any more. A
+// terminal that no process has open says so with EIO.
+func (in *input) isGone(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed) ||
+		in.terminal != nil && errors.Is(err, syscall.EIO)
 }
 
 // writeUntil writes b, or as much as the pipe takes until ctx ends.
@@ -111,13 +151,49 @@ func writeUntil(ctx context.Context, f *os.File, b []byte) (int, error) {
 	return n, err
 }
 
+// close closes standard input, with what was written still to be read.
 func (in *input) close() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.file == nil {
+	f := in.file
+	if f == nil {
 		return nil
 	}
-	f := in.file
 	in.file = nil
-	return f.Close()
+	if in.terminal == nil {
+		return f.Close()
+	}
+	f.SetWriteDeadline(time.Unix(1, 0))
+	go in.typeEnd(f)
+	return nil
+}
+
+// end closes standard input for good: the process has ended, or reads no more.
+func (in *input) end() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.ended = true
+	switch {
+	case in.terminal != nil:
+		in.terminal.master.SetWriteDeadline(time.Unix(1, 0))
+	case in.file != nil:
+		in.file.Close()
+	}
+	in.file = nil
+}
+
+// typeEnd writes a terminal's end of input. It waits for the writer whom the
+// deadline ended, and then, like any writer, for the process to read.
+func (in *input) typeEnd(f *os.File) {
+	in.turn <- struct{}{}
+	defer func() { <-in.turn }()
+	in.mu.Lock()
+	unfinished, ended := in.unfinished, in.ended
+	if !ended {
+		f.SetWriteDeadline(time.Time{})
+	}
+	in.mu.Unlock()
+	if !ended {
+		f.Write(in.terminal.endOfInput(unfinished)) // the end of the process is the only error
+	}
 }

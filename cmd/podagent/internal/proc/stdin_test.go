@@ -26,7 +26,7 @@ func TestStdinOf256MiBThroughCat(t *testing.T) {
 	failed := make(chan error, 1)
 	go func() { failed <- feed(testContext(t), p, sent, size) }()
 	got := sha256.New()
-	for ev, err := range p.Attach(testContext(t), 0, 0) {
+	for ev, err := range p.Attach(testContext(t), AttachOptions{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

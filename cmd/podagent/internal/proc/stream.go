@@ -23,9 +23,15 @@ type stream struct {
 
 	// Guarded by out.mu.
 	journal journal
-	// ahead is how far the journal may be ahead of its slowest reader, in
-	// bytes.
-	ahead int
+	// medium and tight say what room was last asked for: on which medium, and
+	// whether that of all is short, so that less is kept behind those who
+	// read.
+	medium medium
+	tight  bool
+	// waiting says that the pump waits for room.
+	waiting bool
+	// screen follows what a terminal shows; nil without one.
+	screen *screen
 	// open says that a descendant held the pipe open when the stream was
 	// complete.
 	open bool
@@ -40,7 +46,6 @@ func newStream(o *output, index int, src *source) *stream {
 		source:   src,
 		complete: make(chan struct{}),
 		space:    make(chan struct{}, 1),
-		ahead:    unread,
 	}
 }
 
@@ -48,6 +53,10 @@ func newStream(o *output, index int, src *source) *stream {
 // its drain is over. What comes after that is read and discarded, so that a
 // descendant which still writes does not get SIGPIPE, for as long as it lives.
 func (s *stream) pump() {
+	if s.source == nil {
+		s.finish(false)
+		return
+	}
 	defer s.source.file.Close()
 	for !s.drained() {
 		err := s.source.read(s.append)
@@ -79,12 +88,21 @@ func (s *stream) append(b []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for len(b) > 0 {
-		n := s.room(len(b))
-		if n == 0 {
-			s.awaitSpace()
+		g := s.journal.last()
+		if g == nil || g.left() == 0 {
+			if !s.extend(len(b)) {
+				s.awaitSpace()
+			}
 			continue
 		}
-		s.journal.append(b[:n])
+		n := min(len(b), g.left())
+		if !s.put(g, b[:n]) {
+			continue
+		}
+		if s.screen != nil {
+			s.screen.observe(s.journal.end, b[:n])
+		}
+		s.journal.grow(n)
 		b = b[n:]
 		o.wakeReaders()
 	}
@@ -95,14 +113,14 @@ func (s *stream) append(b []byte) {
 func (s *stream) awaitSpace() {
 	o := s.out
 	begun := time.Now()
-	until := o.heldUntil(s.index)
+	until := s.heldUntil()
+	s.waiting = true
 	o.mu.Unlock()
 	s.sleep(until)
 	o.mu.Lock()
 	now := time.Now()
-	o.expire(now, func(at [2]int64) bool {
-		return at[s.index]+int64(s.ahead) <= s.journal.end
-	})
+	s.waiting = false
+	o.expire(now, s.heldBy)
 	s.drain.pause(s.exited, begun, now)
 }
 
@@ -128,6 +146,9 @@ func (s *stream) processEnded(now time.Time) {
 	s.out.mu.Lock()
 	s.exited = now
 	s.out.mu.Unlock()
+	if s.source == nil {
+		return
+	}
 	s.source.file.SetReadDeadline(now.Add(s.out.lim.drain))
 }
 

@@ -2,6 +2,8 @@ package proc
 
 import (
 	"encoding/binary"
+	"hash/maphash"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -10,16 +12,31 @@ import (
 // tombstones remember the exec ids whose processes were forgotten, so that a
 // late repeat of their start is refused and never runs twice. An id needs to
 // be remembered only until it is refused for its age.
+//
+// They lie in graves by the time of the id. When there are too many the
+// oldest graves go, and all ids of that time are refused from then on; but not
+// the graves of ids that are so fresh that they may still arrive for the first
+// time.
 type tombstones struct {
-	limit int
-	// age is how old an id may be at its start.
-	age   time.Duration
-	ids   map[uuid.UUID]struct{}
-	order []uuid.UUID
-	// floor takes over when there are too many: ids up to this time are
-	// refused.
-	floor time.Time
+	// limit is how many are remembered if they are not fresh, most in any case.
+	limit, most int
+	// age is how old an id may be at its start, fresh how old one may be whose
+	// start was never tried.
+	age, fresh time.Duration
+
+	seed   maphash.Seed
+	graves map[grave]map[uint64]struct{}
+	count  int
+	// floor is the last grave that went: ids up to its time are refused.
+	floor grave
 }
+
+// grave is a span of time in which ids were made, in numbers of graveSpan.
+type grave int64
+
+func graveOf(made time.Time) grave { return grave(made.UnixMilli() / graveSpan.Milliseconds()) }
+
+func (g grave) end() time.Time { return time.UnixMilli(int64(g+1) * graveSpan.Milliseconds()) }
 
 // idTime is the time at which a UUIDv7 was made (RFC 9562, section 5.7).
 func idTime(id uuid.UUID) time.Time {
@@ -28,41 +45,81 @@ func idTime(id uuid.UUID) time.Time {
 
 // refuses reports whether a process with this id may have been forgotten.
 func (t *tombstones) refuses(id uuid.UUID, now time.Time) bool {
-	if made := idTime(id); made.Before(now.Add(-t.age)) || !made.After(t.floor) {
+	made := idTime(id)
+	if made.Before(now.Add(-t.age)) || graveOf(made) <= t.floor {
 		return true
 	}
-	_, buried := t.ids[id]
+	g := t.graves[graveOf(made)]
+	if g == nil {
+		return false
+	}
+	_, buried := g[t.mark(id)]
 	return buried
 }
 
+// mark stands for an id. That two of a grave have the same one does not happen:
+// it is 64 bits of a hash.
+func (t *tombstones) mark(id uuid.UUID) uint64 { return maphash.Comparable(t.seed, id) }
+
 // bury remembers the id of a process that is forgotten now.
 func (t *tombstones) bury(id uuid.UUID, now time.Time) {
-	if t.ids == nil {
-		t.ids = map[uuid.UUID]struct{}{}
+	if t.graves == nil {
+		t.graves, t.seed = map[grave]map[uint64]struct{}{}, maphash.MakeSeed()
 	}
-	if _, buried := t.ids[id]; !buried {
-		t.ids[id] = struct{}{}
-		t.order = append(t.order, id)
+	made := idTime(id)
+	if made.Before(now.Add(-t.age)) || graveOf(made) <= t.floor {
+		return
 	}
-	for len(t.order) > 0 {
-		oldest := t.order[0]
-		made := idTime(oldest)
-		expired := made.Before(now.Add(-t.age))
-		if !expired && len(t.order) <= t.limit {
-			return
-		}
-		if !expired && made.After(t.floor) {
-			// An id from a clock that is ahead must not lock out the others.
-			t.floor = earlier(made, now)
-		}
-		delete(t.ids, oldest)
-		t.order = t.order[1:]
+	g := t.graves[graveOf(made)]
+	if g == nil {
+		g = map[uint64]struct{}{}
+		t.graves[graveOf(made)] = g
+		t.clean(now)
+	}
+	had := len(g)
+	g[t.mark(id)] = struct{}{}
+	t.count += len(g) - had
+	if t.count > t.most {
+		t.clean(now)
 	}
 }
 
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
+// clean removes the graves that are not needed, and those for which there is
+// no room.
+func (t *tombstones) clean(now time.Time) {
+	for g := range t.graves {
+		if g.end().Before(now.Add(-t.age)) {
+			t.remove(g)
+		}
 	}
-	return b
+	for t.count > t.limit {
+		first, last := t.ends()
+		switch {
+		case first.end().Before(now.Add(-t.fresh)):
+			t.floor = max(t.floor, first)
+			t.remove(first)
+		case t.count <= t.most:
+			return
+		case last.end().After(now.Add(t.fresh)):
+			// An id from a clock that is ahead must not lock out the others.
+			t.remove(last)
+		default:
+			t.floor = max(t.floor, first)
+			t.remove(first)
+		}
+	}
+}
+
+// ends are the oldest and the newest grave.
+func (t *tombstones) ends() (first, last grave) {
+	first, last = math.MaxInt64, math.MinInt64
+	for g := range t.graves {
+		first, last = min(first, g), max(last, g)
+	}
+	return first, last
+}
+
+func (t *tombstones) remove(g grave) {
+	t.count -= len(t.graves[g])
+	delete(t.graves, g)
 }

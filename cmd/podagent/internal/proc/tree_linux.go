@@ -2,9 +2,11 @@ package proc
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"syscall"
 	"time"
 
@@ -27,13 +29,21 @@ type tree struct {
 	// seen are the members of earlier scans by their start: they belong to the
 	// tree though the parent that showed it is gone.
 	seen map[int]uint64
-	fs   *procfs
-	log  *slog.Logger
+	// everything says that all processes belong to it, children that those of
+	// the agent do, with their descendants.
+	everything, children bool
+	fs                   *procfs
+	log                  *slog.Logger
 }
 
 func newTree(fs *procfs, log *slog.Logger) *tree {
 	return &tree{leaders: map[int]bool{}, ids: map[string]bool{}, seen: map[int]uint64{}, fs: fs, log: log}
 }
+
+// addAll adds what else there is below an agent that is alone: the orphans that
+// it took over, and if it is PID 1 all of its name space, which ends with it
+// anyway.
+func (t *tree) addAll() { t.everything, t.children = os.Getpid() == 1, true }
 
 // members scans /proc. It calls found for each member as soon as it sees it,
 // and looks again for those that were started meanwhile. With an error there
@@ -77,13 +87,16 @@ func (t *tree) grow(all []member, in map[int]bool) []member {
 // parents.
 func (t *tree) holds(m member) bool {
 	start, seen := t.seen[m.pid]
-	return t.leaders[m.pid] || t.leaders[m.group] || t.leaders[m.session] ||
+	return t.everything || t.children && m.parent == os.Getpid() || t.leaders[m.pid] || t.leaders[m.group] || t.leaders[m.session] ||
 		seen && start == m.start || t.ids[m.exec]
 }
 
-// signalGroups sends sig to the groups of the leaders, which takes neither a
-// scan nor a descriptor.
+// signalGroups sends sig to the groups of the leaders, or to everything, which
+// takes neither a scan nor a descriptor.
 func (t *tree) signalGroups(sig syscall.Signal) error {
+	if t.everything {
+		return ignoreGone(unix.Kill(-1, sig))
+	}
 	var first error
 	for pid := range t.leaders {
 		if err := ignoreGone(unix.Kill(-pid, sig)); err != nil && first == nil {
@@ -100,7 +113,7 @@ func (t *tree) signal(sig syscall.Signal) error {
 	members, failed := t.members(func(member) {})
 	first := t.signalGroups(sig)
 	for _, m := range members {
-		if t.leaders[m.group] {
+		if t.everything || t.leaders[m.group] {
 			continue
 		}
 		if err := t.fs.signal(m, sig); err != nil {
@@ -108,6 +121,21 @@ func (t *tree) signal(sig syscall.Signal) error {
 		}
 	}
 	return cmp.Or(first, failed)
+}
+
+// awaitEnd waits until none of the tree runs, or ctx ends.
+func (t *tree) awaitEnd(ctx context.Context) {
+	for {
+		members, err := t.members(func(member) {})
+		if len(members) == 0 && err == nil {
+			return
+		}
+		select {
+		case <-time.After(endPoll):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // kill ends the whole tree. It stops each member when it sees it, and looks

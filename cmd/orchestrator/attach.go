@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// attachOptions says how to attach to a command.
+type attachOptions struct {
+	interactive bool
+	fromNow     bool
+	keys        detachKeys
+}
+
+func attachCommand(a *app) *cobra.Command {
+	var opts attachOptions
+	cmd := &cobra.Command{
+		Use:   "attach ID EXEC",
+		Short: "Attach to a command in a sandbox",
+		Long: `Attach prints the output of a command that runs in a sandbox, or has ended there,
+from its start on, and exits with its status. Any number of attachments have the
+same output. When attach is interrupted or terminated, the command runs on.
+
+A command that runs in a terminal is shown in this one: first what is on its
+screen, and what is typed goes to it. ctrl-p ctrl-q leaves it running.
+` + execIDHelp + "\n\n" + exitHelp,
+		Example: `  orchestrator attach job-1 6d1f9a04c2be
+  echo yes | orchestrator attach job-1 6d1f -i`,
+		Args:              takes(2, 2),
+		ValidArgsFunction: a.completeExecs(false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.open(cmd.Context(), args[0], func(sandbox *launcher.Sandbox) error {
+				return a.attach(cmd.Context(), sandbox, args[1], opts)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&opts.interactive, "interactive", "i", false, "pass standard input to the command, if it was started with -i")
+	cmd.Flags().BoolVar(&opts.fromNow, "from-now", false, "leave out the output that there was so far")
+	keysFlag(cmd, &opts.keys)
+	return cmd
+}
+
+func (a *app) attach(ctx context.Context, sandbox *launcher.Sandbox, name string, opts attachOptions) error {
+	info, err := findExec(ctx, sandbox, name)
+	if err != nil {
+		return err
+	}
+	var at podapi.AttachOptions
+	var t *console
+	if info.Terminal && info.Status == nil && !a.json() {
+		t = a.console(opts.keys)
+	}
+	switch {
+	case opts.fromNow:
+		at.Stdout, at.Stderr = info.Stdout, info.Stderr
+	case t != nil:
+		at.Screen = new(t.size())
+	}
+	c := sandbox.Attach(ctx, info.ID, at)
+	if opts.interactive {
+		c.Stdin = a.in
+	}
+	return unclear(a.stay(ctx, sandbox, c, t))
+}

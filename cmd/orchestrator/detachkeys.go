@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// defaultDetachKeys are docker's.
+const defaultDetachKeys = "ctrl-p,ctrl-q"
+
+// detachKeys is a flag: the keys that leave a command running, as docker has
+// them, separated by commas. Each is a character or ctrl- and one of a to z and
+// @[\]^_. Without any there is no such way.
+type detachKeys struct {
+	text  string
+	bytes []byte // what a terminal sends for them
+}
+
+func (k *detachKeys) String() string { return k.text }
+func (k *detachKeys) Type() string   { return "KEYS" }
+
+func (k *detachKeys) Set(s string) error {
+	var sent []byte
+	if s != "" {
+		for key := range strings.SplitSeq(s, ",") {
+			b, err := keyBytes(key)
+			if err != nil {
+				return err
+			}
+			sent = append(sent, b...)
+		}
+	}
+	k.text, k.bytes = s, sent
+	return nil
+}
+
+// keyBytes returns what a terminal sends for a key.
+func keyBytes(key string) ([]byte, error) {
+	char, isCtrl := strings.CutPrefix(key, "ctrl-")
+	switch {
+	case !isCtrl && len([]rune(key)) == 1:
+		return []byte(key), nil
+	case isCtrl && len(char) == 1 && strings.Contains(`abcdefghijklmnopqrstuvwxyz@[\]^_`, char):
+		return []byte{char[0] & 0x1f}, nil
+	}
+	return nil, fmt.Errorf(`%q is neither a character nor ctrl- and one of a to z and @[\]^_`, key)
+}
+
+// A keyReader reads what is typed, until the detach keys are.
+type keyReader struct {
+	from  io.Reader
+	keys  []byte // at least one
+	leave func() // is called when they were typed
+
+	typed []byte // what is passed on
+	held  []byte // after it, what may be the beginning of keys
+	err   error  // the end of from
+}
+
+// Read passes on what is typed as soon as it is clear that it does not belong
+// to the keys. After these it is at its end.
+func (r *keyReader) Read(p []byte) (int, error) {
+	for len(r.typed) == 0 {
+		if bytes.Equal(r.held, r.keys) {
+			r.leave()
+			return 0, io.EOF
+		}
+		if r.err != nil {
+			return 0, r.err
+		}
+		var n int
+		n, r.err = r.from.Read(p)
+		r.take(p[:n])
+		if r.err != nil && !bytes.Equal(r.held, r.keys) {
+			r.typed, r.held = append(r.typed, r.held...), nil
+		}
+	}
+	n := copy(p, r.typed)
+	r.typed = r.typed[n:]
+	return n, nil
+}
+
+// take looks for the keys in what comes next. They may come in several pieces;
+// what follows them is not read.
+func (r *keyReader) take(p []byte) {
+	for _, b := range p {
+		if bytes.Equal(r.held, r.keys) {
+			return
+		}
+		r.held = append(r.held, b)
+		for !bytes.HasPrefix(r.keys, r.held) {
+			r.typed, r.held = append(r.typed, r.held[0]), r.held[1:]
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// logsOptions says what output is printed.
+type logsOptions struct {
+	follow         bool
+	stdout, stderr bool // both if neither
+}
+
+func logsCommand(a *app) *cobra.Command {
+	var opts logsOptions
+	cmd := &cobra.Command{
+		Use:   "logs ID EXEC",
+		Short: "Print the output of a command in a sandbox",
+		Long: `Logs prints the output of a command that runs in a sandbox, or has ended there, as
+far as it is kept: the last 64 MiB of a command. It says how much is missing, and
+exits with 0 whatever the status of the command.
+
+Both streams are printed, each where the command wrote it. With --stdout or
+--stderr it is that one, on standard output.
+` + execIDHelp,
+		Args:              takes(2, 2),
+		ValidArgsFunction: a.completeExecs(false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.open(cmd.Context(), args[0], func(sandbox *launcher.Sandbox) error {
+				return a.logs(cmd.Context(), sandbox, args[1], opts)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&opts.follow, "follow", "f", false, "go on until the command ends")
+	cmd.Flags().BoolVar(&opts.stdout, "stdout", false, "print only standard output")
+	cmd.Flags().BoolVar(&opts.stderr, "stderr", false, "print only standard error")
+	return cmd
+}
+
+func (a *app) logs(ctx context.Context, sandbox *launcher.Sandbox, name string, opts logsOptions) error {
+	info, err := findExec(ctx, sandbox, name)
+	if err != nil {
+		return err
+	}
+	at := podapi.AttachOptions{NoFollow: !opts.follow}
+	switch { // what is not wanted need not travel
+	case opts.stdout == opts.stderr:
+	case opts.stdout:
+		at.Stderr = info.Stderr
+	case opts.stderr:
+		at.Stdout = info.Stdout
+	}
+	c := sandbox.Attach(ctx, info.ID, at)
+	finish := a.connect(c)
+	a.choose(c, opts)
+	err = finish(c.Run())
+	switch {
+	case errors.Is(err, podapi.ErrDetached):
+		return context.Cause(ctx)
+	case errors.As(err, new(*podapi.ExitError)):
+		return nil
+	}
+	return unclear(err)
+}
+
+// choose has the command's other output discarded, if only one is wanted.
+func (a *app) choose(c *podapi.Cmd, opts logsOptions) {
+	switch {
+	case opts.stdout == opts.stderr:
+	case opts.stdout:
+		c.Stderr = nil
+	case a.json():
+		c.Stdout = nil
+	default:
+		c.Stdout, c.Stderr = nil, a.out
+	}
+}

@@ -1,0 +1,147 @@
+//go:build !race
+
+package agent
+
+// The soak takes minutes, and would take a dozen times as long under the race
+// detector, which finds the same in the other tests.
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+const (
+	// soakTime is how long the soak takes, unless PODAGENT_SOAK_EXECS says how
+	// many commands it runs instead.
+	soakTime = 2 * time.Minute
+	// soakWorkers run commands at the same time.
+	soakWorkers = 8
+	// soakSamples is how often the soak looks at what it uses: the first time
+	// after the first part, when all that is kept of ended commands is there.
+	soakSamples = 4
+	// soakGrowth is by how many bytes the heap may grow between two samples: it
+	// has the ids of forgotten commands until there are 65536 (proc), and noise.
+	soakGrowth = 8 << 20
+)
+
+// TestSoakOfExecsKeepsMemoryDescriptorsAndGoroutinesFlat runs commands, one
+// million of them in "make soak", through a client and an agent that are both
+// in this process.
+func TestSoakOfExecsKeepsMemoryDescriptorsAndGoroutinesFlat(t *testing.T) {
+	_, socket := serveTest(t, nil)
+	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+	s := soak{client: c, parts: soakSamples + 1}
+	if text := os.Getenv("PODAGENT_SOAK_EXECS"); text != "" {
+		total, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || total <= 0 {
+			t.Fatalf("PODAGENT_SOAK_EXECS=%q is no number of commands", text)
+		}
+		s.execs = total / int64(s.parts)
+	}
+	s.part(t)
+	first := takeUsage(t)
+	for range soakSamples {
+		s.part(t)
+		now := takeUsage(t)
+		t.Logf("after %d commands: %v", s.done.Load(), now)
+		if now.heap > first.heap+soakGrowth || now.goroutines > first.goroutines || now.files > first.files {
+			t.Errorf("after %d commands: %v, before: %v", s.done.Load(), now, first)
+		}
+	}
+}
+
+// soak runs commands in parts, after each of which nothing is under way.
+type soak struct {
+	client *podapi.Client
+	parts  int
+	execs  int64 // in a part; 0 means for its part of soakTime
+	done   atomic.Int64
+}
+
+func (s *soak) part(t *testing.T) {
+	t.Helper()
+	until, last := time.Now().Add(soakTime/time.Duration(s.parts)), s.done.Load()+s.execs
+	var all sync.WaitGroup
+	for range soakWorkers {
+		all.Go(func() {
+			for !t.Failed() {
+				n := s.done.Add(1)
+				if s.execs > 0 && n > last || s.execs == 0 && time.Now().After(until) {
+					s.done.Add(-1)
+					return
+				}
+				if err := s.exec(t.Context(), n); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// exec runs a command of which the output and the exit code are known. One in
+// four has standard input.
+func (s *soak) exec(ctx context.Context, n int64) error {
+	text, code := fmt.Sprint(n), int(n%7)
+	cmd := s.client.Shell(ctx, fmt.Sprintf("echo %s; exit %d", text, code))
+	if n%4 == 0 {
+		cmd.Script = fmt.Sprintf("read line; echo $line; exit %d", code)
+		cmd.Stdin = bytes.NewBufferString(text + "\n")
+	}
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	err := cmd.Run()
+	if cmd.Status() == nil || cmd.Status().Code != code || out.String() != text+"\n" {
+		return fmt.Errorf("command %d said %q and ended with %v", n, &out, err)
+	}
+	return nil
+}
+
+// usage is what a process that leaks has ever more of.
+type usage struct {
+	heap       int64 // in bytes
+	goroutines int
+	files      int
+}
+
+func (u usage) String() string {
+	return fmt.Sprintf("%.1f MiB of heap, %d goroutines, %d descriptors", float64(u.heap)/(1<<20), u.goroutines, u.files)
+}
+
+// takeUsage measures, as soon as what the last calls began is over: when
+// nothing gets less any more.
+func takeUsage(t *testing.T) usage {
+	t.Helper()
+	least := measure(t)
+	for still := 0; still < 20; still++ {
+		time.Sleep(20 * time.Millisecond)
+		now := measure(t)
+		if now.goroutines < least.goroutines || now.files < least.files {
+			still = 0
+		}
+		least = usage{min(least.heap, now.heap), min(least.goroutines, now.goroutines), min(least.files, now.files)}
+	}
+	return least
+}
+
+func measure(t *testing.T) usage {
+	t.Helper()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return usage{int64(m.HeapAlloc), runtime.NumGoroutine(), len(files)}
+}

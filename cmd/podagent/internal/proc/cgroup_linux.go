@@ -1,0 +1,234 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// cgroup is what the agent can see of the control groups that it runs in, of
+// version 1 or 2: those of memory and of processes. Where there is nothing to
+// see all counts stay 0 and there is no limit.
+//
+// https://docs.kernel.org/admin-guide/cgroup-v2.html,
+// https://docs.kernel.org/admin-guide/cgroup-v1/memory.html
+type cgroup struct {
+	// oom counts what the kernel killed for memory, limit the starts that the
+	// limit of processes prevented.
+	oom, limit *statFile
+	// refused counts the starts that the agent could not make itself.
+	refused atomic.Int64
+	// memory are the groups that have a limit of memory: the agent's own and
+	// those above it.
+	memory []*memoryGroup
+	// processMax is the limit of processes, 0 if none is known.
+	processMax int64
+}
+
+// cgroupEvents are counts of what happened, since some time before.
+type cgroupEvents struct{ oomKills, processLimit int64 }
+
+func (c *cgroup) events() cgroupEvents {
+	return cgroupEvents{
+		oomKills:     c.oom.value("oom_kill"),
+		processLimit: c.limit.value("max") + c.refused.Load(),
+	}
+}
+
+// openCgroup finds the groups of the calling process. root is "/", or where a
+// test has the files.
+func openCgroup(root string) *cgroup {
+	c := &cgroup{}
+	if dirs := controllerDirs(root, "pids"); len(dirs) > 0 {
+		c.limit = openStat(dirs[0].path, "pids.events")
+		for _, d := range dirs {
+			if n, ok := readNumber(filepath.Join(d.path, "pids.max")); ok && (c.processMax == 0 || n < c.processMax) {
+				c.processMax = n
+			}
+		}
+	}
+	for i, d := range controllerDirs(root, "memory") {
+		if i == 0 && d.v2 {
+			c.oom = openStat(d.path, "memory.events")
+		} else if i == 0 {
+			c.oom = openStat(d.path, "memory.oom_control")
+		}
+		if g := openMemoryGroup(root, d); g != nil {
+			c.memory = append(c.memory, g)
+		}
+	}
+	return c
+}
+
+func (c *cgroup) close() {
+	c.oom.close()
+	c.limit.close()
+	for _, g := range c.memory {
+		g.close()
+	}
+}
+
+// groupDir is the directory of one group.
+type groupDir struct {
+	path string
+	v2   bool
+}
+
+// controllerDirs are the directories of the group that the process is in and
+// of those above it, as far as they are mounted, for one controller.
+func controllerDirs(root, controller string) []groupDir {
+	mounts, _ := os.ReadFile(filepath.Join(root, "proc/self/mountinfo"))
+	groups, _ := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
+	v1, v2 := memberships(string(groups), controller)
+	for line := range strings.Lines(string(mounts)) {
+		m, ok := parseMount(line)
+		switch {
+		case !ok:
+		case v1 != "" && m.kind == "cgroup" && m.has(controller):
+			return m.dirs(root, v1, false)
+		case v1 == "" && v2 != "" && m.kind == "cgroup2":
+			return m.dirs(root, v2, true)
+		}
+	}
+	return nil
+}
+
+// memberships are the paths of the process's groups: of a controller in
+// version 1, empty where it is not used so, and in version 2 (cgroups(7)).
+func memberships(groups, controller string) (v1, v2 string) {
+	for line := range strings.Lines(groups) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		switch {
+		case len(fields) != 3:
+		case fields[0] == "0" && fields[1] == "":
+			v2 = fields[2]
+		case hasWord(fields[1], controller):
+			v1 = fields[2]
+		}
+	}
+	return v1, v2
+}
+
+// mount is a mounted hierarchy of groups.
+type mount struct{ root, point, kind, options string }
+
+// parseMount reads a line of /proc/PID/mountinfo (proc_pid_mountinfo(5)).
+func parseMount(line string) (mount, bool) {
+	before, after, ok := strings.Cut(line, " - ")
+	head, tail := strings.Fields(before), strings.Fields(after)
+	if !ok || len(head) < 5 || len(tail) < 3 {
+		return mount{}, false
+	}
+	return mount{root: head[3], point: head[4], kind: tail[0], options: tail[2]}, true
+}
+
+func (m mount) has(controller string) bool { return hasWord(m.options, controller) }
+
+func hasWord(list, word string) bool {
+	for w := range strings.SplitSeq(list, ",") {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}
+
+// dirs are those of a group and of the ones above it, up to the mount. A group
+// that is not below what is mounted is seen as the mount itself, as in a
+// container without a name space of its own for them.
+func (m mount) dirs(root, group string, v2 bool) []groupDir {
+	below, ok := strings.CutPrefix(group, strings.TrimSuffix(m.root, "/"))
+	if !ok || strings.Contains(below, "..") {
+		below = "/"
+	}
+	var dirs []groupDir
+	for {
+		dirs = append(dirs, groupDir{filepath.Join(root, m.point, below), v2})
+		if below == "/" || below == "" {
+			return dirs
+		}
+		below = path.Dir(path.Clean("/" + below))
+	}
+}
+
+// readNumber reads a file with one number. There is none in a file that says
+// "max", or a number so large that it means the same.
+func readNumber(file string) (int64, bool) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return 0, false
+	}
+	return parseLimit(b)
+}
+
+func parseLimit(b []byte) (int64, bool) {
+	n, err := strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64)
+	return n, err == nil && n < noLimit
+}
+
+// statFile is a file of numbers with names, that is read again and again: it
+// stays open, so that it can be read without a descriptor left. A nil one has
+// none.
+type statFile struct {
+	file *os.File
+	raw  syscall.RawConn
+}
+
+func openStat(dir, name string) *statFile {
+	fd, err := openProc(filepath.Join(dir, name))
+	if err != nil {
+		return nil
+	}
+	file := os.NewFile(uintptr(fd), name)
+	raw, err := file.SyscallConn()
+	if err != nil {
+		file.Close()
+		return nil
+	}
+	return &statFile{file: file, raw: raw}
+}
+
+func (s *statFile) close() {
+	if s != nil {
+		s.file.Close()
+	}
+}
+
+// read returns the beginning of the file, at most size bytes. It is by one
+// system call, each of which would make the kernel count anew.
+func (s *statFile) read(size int) []byte {
+	if s == nil {
+		return nil
+	}
+	buf, n := make([]byte, size), 0
+	s.raw.Control(func(fd uintptr) {
+		for err := error(unix.EINTR); errors.Is(err, unix.EINTR); {
+			n, err = unix.Pread(int(fd), buf, 0)
+		}
+	})
+	return buf[:max(n, 0)]
+}
+
+// value returns one number, 0 if there is none.
+func (s *statFile) value(name string) int64 { return named(s.read(eventsSize), name) }
+
+// named returns the number that a line gives a name: "name 7".
+func named(text []byte, name string) int64 {
+	for len(text) > 0 {
+		line, rest, _ := bytes.Cut(text, []byte("\n"))
+		text = rest
+		if k, v, ok := bytes.Cut(line, []byte(" ")); ok && string(k) == name {
+			n, _ := strconv.ParseInt(string(v), 10, 64)
+			return n
+		}
+	}
+	return 0
+}

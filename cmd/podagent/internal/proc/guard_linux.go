@@ -1,0 +1,233 @@
+package proc
+
+import (
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// guard ends the largest exec shortly before the sandbox's memory runs out.
+// Without it the kernel would choose: under version 2 of control groups it may
+// kill the whole container, with the agent (memory.oom.group).
+//
+// It looks as often as the memory left, at guardRate, allows, and acts the
+// earlier the faster that becomes less. Something that takes memory faster yet
+// the kernel ends.
+type guard struct {
+	log       *slog.Logger
+	fs        *procfs
+	groups    []*memoryGroup
+	processes func() []*Process
+	stop      chan struct{}
+	stopped   sync.WaitGroup
+	// seen is what was left at the last look.
+	seen map[*memoryGroup]seenMemory
+	// helpless says that it was logged that nothing can be ended.
+	helpless bool
+}
+
+type seenMemory struct {
+	left int64
+	at   time.Time
+}
+
+// watch begins to guard, if there is a limit of memory.
+func (g *guard) watch() {
+	g.stop = make(chan struct{})
+	if len(g.groups) > 0 {
+		g.stopped.Go(g.loop)
+	}
+}
+
+// close ends the guarding.
+func (g *guard) close() {
+	if g.stop != nil {
+		close(g.stop)
+		g.stopped.Wait()
+		g.stop = nil
+	}
+}
+
+func (g *guard) loop() {
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for {
+		select {
+		case <-next.C:
+			next.Reset(g.look())
+		case <-g.stop:
+			return
+		}
+	}
+}
+
+// look relieves the memory if it must, and returns when to look again.
+func (g *guard) look() time.Duration {
+	next := guardRarely
+	for _, group := range g.groups {
+		left, limit := group.left(true)
+		if left < limit/2 {
+			left, limit = group.left(false)
+		}
+		left -= reserve(limit) + g.lead(group, left, limit)
+		if left <= 0 {
+			g.relieve(reserve(limit))
+			return guardPause
+		}
+		next = min(next, time.Duration(float64(left)/guardRate*float64(time.Second)))
+	}
+	return max(next, guardOften)
+}
+
+// lead is how much of what is left will be gone before anything can be done,
+// if memory is taken on as since the last look.
+func (g *guard) lead(group *memoryGroup, left, limit int64) int64 {
+	before, now := g.seen[group], time.Now()
+	if g.seen == nil {
+		g.seen = map[*memoryGroup]seenMemory{}
+	}
+	g.seen[group] = seenMemory{left, now}
+	if before.at.IsZero() || left >= before.left {
+		return 0
+	}
+	rate := float64(before.left-left) / float64(now.Sub(before.at))
+	return min(int64(rate*float64(guardReaction)), reserve(limit))
+}
+
+// reserve is how much memory is to be left of limit.
+func reserve(limit int64) int64 {
+	return min(max(limit/guardShare, guardMinimum), guardMaximum)
+}
+
+// relieve ends the largest exec. If all together are no larger than need the
+// memory is somewhere else, and to end them would not help: in files of a
+// tmpfs, or with the agent.
+func (g *guard) relieve(need int64) {
+	trees, err := g.trees()
+	if err != nil {
+		g.log.Error("memory is nearly used up, and the processes cannot be listed", "error", err)
+		return
+	}
+	var largest *execTree
+	var sum int64
+	for _, t := range trees {
+		sum += t.size
+		if largest == nil || t.size > largest.size {
+			largest = t
+		}
+	}
+	if sum < need {
+		if !g.helpless {
+			g.log.Error("memory is nearly used up, but not by what the agent started", "processes", sum)
+		}
+		g.helpless = true
+		return
+	}
+	g.helpless = false
+	g.end(largest)
+}
+
+// end kills a tree at once: its members as they were seen, and then whatever
+// else belongs to it.
+func (g *guard) end(t *execTree) {
+	p := t.process
+	g.log.Warn("memory is nearly used up: ending the largest exec", "exec", p.id, "bytes", t.size)
+	whole := newTree(g.fs, g.log)
+	whole.ids[p.id] = true
+	if p.pin() {
+		defer p.unpin()
+		p.noteKill()
+		p.condemn(OutOfMemory)
+		whole.leaders[p.pid] = true
+	}
+	for _, m := range t.members {
+		whole.seen[m.pid] = m.start
+		g.fs.signal(m, unix.SIGKILL) // kill tries again
+	}
+	if err := whole.kill(); err != nil {
+		g.log.Error("cannot end all of the largest exec", "exec", p.id, "error", err)
+	}
+}
+
+// execTree is the processes of one exec, which may itself have ended.
+type execTree struct {
+	process *Process
+	members []member
+	size    int64 // of its memory, in bytes
+}
+
+// trees are the known execs that have processes, by one scan of /proc. Those of
+// another agent on the same machine are none of ours.
+func (g *guard) trees() (map[string]*execTree, error) {
+	snap := snapshot{fs: g.fs, listed: map[int]bool{}}
+	if _, err := snap.extend(); err != nil {
+		return nil, err
+	}
+	known, leaders := map[string]*Process{}, map[int]string{}
+	for _, p := range g.processes() {
+		known[p.id] = p
+		if p.running() {
+			leaders[p.pid] = p.id
+		}
+	}
+	trees := map[string]*execTree{}
+	for id, members := range byExec(snap.alive, leaders) {
+		if known[id] == nil {
+			continue
+		}
+		t := &execTree{process: known[id], members: members}
+		for _, m := range members {
+			t.size += g.fs.memory(m.pid)
+		}
+		trees[id] = t
+	}
+	return trees, nil
+}
+
+// byExec tells which exec each process belongs to, as [tree] does: by its
+// session and group, its marker, or its parents.
+func byExec(all []member, leaders map[int]string) map[string][]member {
+	owner := map[int]string{}
+	own := func(m member) string {
+		for _, id := range []string{leaders[m.pid], leaders[m.group], leaders[m.session], m.exec} {
+			if id != "" {
+				return id
+			}
+		}
+		return owner[m.parent]
+	}
+	trees := map[string][]member{}
+	for more := true; more; {
+		more = false
+		for _, m := range all {
+			if id := own(m); id != "" && owner[m.pid] == "" {
+				owner[m.pid] = id
+				trees[id] = append(trees[id], m)
+				more = true
+			}
+		}
+	}
+	return trees
+}
+
+// memory is what a process holds that can't be reclaimed, in bytes: not the
+// files that it has mapped. Pages that it shares count for each who does.
+func (fs *procfs) memory(pid int) (size int64) {
+	fs.with(procPath(pid, "status"), func(fd int) error {
+		text, err := readAll(fd)
+		for line := range strings.Lines(string(text)) {
+			name, value, _ := strings.Cut(line, ":")
+			if name != "RssAnon" && name != "RssShmem" {
+				continue
+			}
+			n, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+			size += n << 10
+		}
+		return err
+	})
+	return size
+}

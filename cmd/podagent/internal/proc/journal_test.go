@@ -1,0 +1,113 @@
+package proc
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+)
+
+// idleOutput returns the output of no process, which nobody reads.
+func idleOutput(m *Manager) *output {
+	o := &output{lim: &m.lim, pool: m.buffers, budget: m.budget, readers: map[*reader]struct{}{}}
+	for i := range o.streams {
+		o.streams[i] = newStream(o, i, nil)
+	}
+	return o
+}
+
+// keptFrom returns what the journal of a stream has from off on.
+func keptFrom(t *testing.T, s *stream, off int64) []byte {
+	t.Helper()
+	s.out.mu.Lock()
+	defer s.out.mu.Unlock()
+	var all []byte
+	for buf := make([]byte, eventSize); off < s.journal.end; {
+		n := s.read(buf, off)
+		if n == 0 {
+			t.Fatalf("nothing is at %d", off)
+		}
+		all = append(all, buf[:n]...)
+		off += n
+	}
+	return all
+}
+
+// model is what a stream is compared with: all that was added to it.
+type model struct {
+	*stream
+	all []byte
+}
+
+func (m *model) add(r *rand.Rand, n int) {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	m.append(b)
+	m.all = append(m.all, b...)
+}
+
+func (m *model) check(t *testing.T, r *rand.Rand) {
+	t.Helper()
+	j := &m.journal
+	if j.end != int64(len(m.all)) {
+		t.Fatalf("the journal ends at %d of %d", j.end, len(m.all))
+	}
+	for _, off := range []int64{j.start, j.start + r.Int64N(j.end-j.start+1), j.end} {
+		if !bytes.Equal(keptFrom(t, m.stream, off), m.all[off:]) {
+			t.Fatalf("differs from %d on", off)
+		}
+	}
+}
+
+func TestJournalKeepsTheNewest(t *testing.T) {
+	overEach(t, func(t *testing.T, newManager makeManager) {
+		m := newManager(t, oneJournal)
+		o := idleOutput(m)
+		r := rand.New(rand.NewPCG(1, 2))
+		streams := []*model{{stream: o.streams[0]}, {stream: o.streams[1]}}
+		for range 120 {
+			streams[r.IntN(2)].add(r, 1<<r.IntN(18)+r.IntN(100))
+			streams[r.IntN(2)].check(t, r)
+		}
+		kept := streams[0].journal.held() + streams[1].journal.held()
+		if kept > memorySize || kept < memorySize*3/4 {
+			t.Errorf("%d bytes are kept", kept)
+		}
+		o.processEnded()
+		o.forget()
+		if n := o.takes; n != [2]int{} {
+			t.Errorf("%d are still taken", n)
+		}
+	})
+}
+
+// TestShortOutputsTakeLittle looks at what commands take that print a line, and
+// at those that print a page.
+func TestShortOutputsTakeLittle(t *testing.T) {
+	overEach(t, func(t *testing.T, newManager makeManager) {
+		for size, most := range map[int]int{0: 0, 10: journalStart, 4000: 8 << 10, 50_000: 64 << 10} {
+			o := idleOutput(newManager(t))
+			if size > 0 {
+				o.streams[0].append(make([]byte, size))
+			}
+			if n := o.takes; n[inMemory] > most || n[onDisk] > 0 {
+				t.Errorf("%d bytes take %d", size, n)
+			}
+		}
+	})
+}
+
+func TestShortOutputsGoToTheDiskWhenMemoryIsShort(t *testing.T) {
+	m := newDiskManager(t)
+	line := []byte("a line\n")
+	m.budget.accounts[inMemory].force(headTotal)
+	o := idleOutput(m)
+	o.streams[0].append(line)
+	if n := o.takes; n != [2]int{onDisk: slotMin} {
+		t.Errorf("a line takes %d", n)
+	}
+	if got := keptFrom(t, o.streams[0], 0); !bytes.Equal(got, line) {
+		t.Errorf("got %q", got)
+	}
+}

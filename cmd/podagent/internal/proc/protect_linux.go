@@ -1,0 +1,47 @@
+package proc
+
+import (
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// protect makes the agent outlive what it runs. It must be the program's only
+// manager, and the only one to start processes.
+func (m *Manager) protect() {
+	reserveThreads(threadReserve(m.cgroup.processMax))
+	m.guard.watch()
+}
+
+// expose makes a process, and what it starts, the kernel's choice before the
+// agent when memory runs out. In the time before, some 100 µs, it is chosen
+// as the agent would be; what it starts in that time remains so.
+func (m *Manager) expose(pid int) {
+	if m.oomScore == "" {
+		return
+	}
+	fd, err := unix.Open(procPath(pid, "oom_score_adj"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return // it has ended
+	}
+	defer unix.Close(fd)
+	if _, err := unix.Write(fd, []byte(m.oomScore)); err != nil {
+		m.log.Warn("cannot raise a process's oom_score_adj", "pid", pid, "error", err)
+	}
+}
+
+// childScore is the oom_score_adj of children: the agent's own and a half of
+// the memory that there is more, so that the largest agent comes after the
+// smallest child. It is empty where that can't be known, or be more.
+func childScore() string {
+	b, err := os.ReadFile("/proc/self/oom_score_adj")
+	if err != nil {
+		return ""
+	}
+	own, ok := parseLimit(b)
+	if !ok || own >= maxOOMScore {
+		return ""
+	}
+	return strconv.FormatInt(min(own+childOOMScore, maxOOMScore), 10)
+}

@@ -1,0 +1,159 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// reaper knows the children that were started here, and reaps the others: the
+// orphans that the kernel gives to PID 1, or to a subreaper.
+//
+// It never takes the status of a child that was started here. The kernel gives
+// orphans to the main thread (find_new_reaper, exit.c), and a child to the
+// thread that forked it. Where the main thread does nothing but reap its own
+// (__WNOTHREAD), the two never meet.
+type reaper struct {
+	log *slog.Logger
+	// taken wakes the one who waits for an owner to take a status.
+	taken chan struct{}
+
+	mu sync.Mutex
+	// own are the children that were started here.
+	own map[int]struct{}
+}
+
+func newReaper(log *slog.Logger) *reaper {
+	return &reaper{log: log, taken: make(chan struct{}, 1), own: map[int]struct{}{}}
+}
+
+// register notes a child that was started here.
+func (r *reaper) register(pid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.own[pid] = struct{}{}
+}
+
+// take reaps a registered child that has ended. With the lock, so that the
+// registration ends before the kernel gives the number to another.
+func (r *reaper) take(pid int) (*exit, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e, err := reapPid(pid, unix.WNOHANG)
+	delete(r.own, pid)
+	wake(r.taken)
+	return e, err
+}
+
+func (r *reaper) owns(pid int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, own := r.own[pid]
+	return own
+}
+
+// ReapOrphans reaps the processes that the agent has not started, but has got
+// because their parents ended: as PID 1, or as a subreaper, which it becomes.
+// It returns when ctx ends.
+//
+// It must be called by a goroutine that is locked to the main thread
+// (runtime.LockOSThread in an init function), and nothing else may start
+// processes on that.
+func (m *Manager) ReapOrphans(ctx context.Context) {
+	if unix.Gettid() != os.Getpid() {
+		m.log.Error("cannot reap orphans: this is not the main thread")
+		return
+	}
+	if os.Getpid() != 1 {
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			m.log.Warn("cannot take over orphans", "error", err)
+		}
+	}
+	m.reaper.run(ctx)
+}
+
+// run reaps when children have ended. One signal may stand for many of them,
+// and most are the owners': it lets some come together.
+func (r *reaper) run(ctx context.Context) {
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, unix.SIGCHLD)
+	defer signal.Stop(ended)
+	for {
+		r.reap()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-time.After(reapPause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// reap reaps the orphans that have ended.
+func (r *reaper) reap() {
+	for {
+		pid := endedOrphan()
+		switch {
+		case pid == 0:
+			return
+		case r.owns(pid): // the thread that forked it is no more
+			r.awaitOwner()
+		default:
+			r.collect(pid)
+		}
+	}
+}
+
+// endedOrphan returns a child of this thread that has ended, and leaves it as it
+// is; 0 means that there is none.
+func endedOrphan() int {
+	const flags = unix.WEXITED | unix.WNOWAIT | unix.WNOHANG | unix.WNOTHREAD
+	for {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_ALL, 0, &info, flags, nil)
+		if err == nil && info.Signo != 0 {
+			return signalledBy(&info)
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return 0
+		}
+	}
+}
+
+// signalledBy is the si_pid of a siginfo_t. The union that holds it first
+// follows three integers and is aligned as a pointer.
+func signalledBy(info *unix.Siginfo) int {
+	const size = unsafe.Sizeof(uintptr(0))
+	offset := (3*unsafe.Sizeof(info.Signo) + size - 1) / size * size
+	return int(*(*int32)(unsafe.Add(unsafe.Pointer(info), offset)))
+}
+
+// awaitOwner waits until some owner took a status, but not for long.
+func (r *reaper) awaitOwner() {
+	slow := time.NewTimer(reapPause)
+	defer slow.Stop()
+	select {
+	case <-r.taken:
+	case <-slow.C:
+	}
+}
+
+// collect reaps a child of this thread.
+func (r *reaper) collect(pid int) {
+	for {
+		_, err := unix.Wait4(pid, nil, unix.WNOHANG|unix.WNOTHREAD, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}

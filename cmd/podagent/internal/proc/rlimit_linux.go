@@ -1,0 +1,83 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// rlimitResources are the resources by the names of setrlimit(2).
+var rlimitResources = map[string]int{
+	"as":         unix.RLIMIT_AS,
+	"core":       unix.RLIMIT_CORE,
+	"cpu":        unix.RLIMIT_CPU,
+	"data":       unix.RLIMIT_DATA,
+	"fsize":      unix.RLIMIT_FSIZE,
+	"locks":      unix.RLIMIT_LOCKS,
+	"memlock":    unix.RLIMIT_MEMLOCK,
+	"msgqueue":   unix.RLIMIT_MSGQUEUE,
+	"nice":       unix.RLIMIT_NICE,
+	"nofile":     unix.RLIMIT_NOFILE,
+	"nproc":      unix.RLIMIT_NPROC,
+	"rss":        unix.RLIMIT_RSS,
+	"rtprio":     unix.RLIMIT_RTPRIO,
+	"rttime":     unix.RLIMIT_RTTIME,
+	"sigpending": unix.RLIMIT_SIGPENDING,
+	"stack":      unix.RLIMIT_STACK,
+}
+
+// rlimitFault says what is wrong with limits, or nothing.
+func rlimitFault(limits []Rlimit) string {
+	seen := map[string]bool{}
+	for _, l := range limits {
+		_, known := rlimitResources[l.Resource]
+		switch {
+		case !known:
+			return fmt.Sprintf("there is no resource limit %q", l.Resource)
+		case l.Soft > l.Hard:
+			return fmt.Sprintf("the soft limit of %s is above its hard limit", l.Resource)
+		case seen[l.Resource]:
+			return fmt.Sprintf("the limit of %s is given twice", l.Resource)
+		}
+		seen[l.Resource] = true
+	}
+	return ""
+}
+
+// limitStopped gives a process that was started with Ptrace its limits, and
+// lets it go. The kernel stopped it when its exec succeeded, before its first
+// instruction; a tracer is a thread, so that the caller must be the one that
+// started it.
+//
+// To set them in the child, before the exec, would take a program in between:
+// the agent's own, a Go runtime under limits that are not its.
+func limitStopped(pid int, limits []Rlimit) error {
+	if ended, err := awaitStop(pid); ended || err != nil {
+		return err
+	}
+	for _, l := range limits {
+		value := unix.Rlimit{Cur: l.Soft, Max: l.Hard}
+		if err := unix.Prlimit(pid, rlimitResources[l.Resource], &value, nil); err != nil {
+			return fmt.Errorf("cannot limit %s to %d (hard %d): %w", l.Resource, l.Soft, l.Hard, err)
+		}
+	}
+	return syscall.PtraceDetach(pid)
+}
+
+// awaitStop waits until a traced process has stopped, and reports whether it
+// was killed instead. It is not reaped.
+func awaitStop(pid int) (ended bool, err error) {
+	for {
+		// As waitid returns it: signo, errno, code, then the rest.
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return info.Code != cldTrapped, err
+		}
+	}
+}
+
+// cldTrapped is CLD_TRAPPED of sigaction(2): a traced child has stopped.
+const cldTrapped = 4

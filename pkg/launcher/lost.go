@@ -1,0 +1,90 @@
+package launcher
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// reasonOOMKilled is the node's reason for a container that the kernel killed
+// because it was out of memory.
+const reasonOOMKilled = "OOMKilled"
+
+// whyLost returns what has become of the agent, as the cluster has it: the pod
+// is gone or has ended, its container has ended, its node does not answer. The
+// node may need a while to say so. It is nil if nothing is known when ctx ends,
+// or the cluster does not let us ask.
+func (t *target) whyLost(ctx context.Context) error {
+	for ; ctx.Err() == nil; pause(ctx, apiRetry) {
+		if err := t.isDead(); err != nil {
+			return err
+		}
+		pod, err := t.get(ctx, t.pod.Name)
+		switch {
+		case apierrors.IsNotFound(err):
+			return t.podError(t.pod, ErrGone, "", "it was deleted")
+		case t.isRefused() || isRefusal(err):
+			return nil
+		case err != nil: // the API server is away, and may come back
+			continue
+		}
+		if err := t.lost(pod); err != nil {
+			return err
+		}
+		if err := t.mishap(pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isRefused reports whether a permission is missing for the connection, so that
+// the pod may be well.
+func (t *target) isRefused() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.refused.IsZero()
+}
+
+// mishap returns what has befallen a pod that is still there, nil if nothing
+// has.
+func (t *target) mishap(pod *corev1.Pod) error {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionUnknown {
+			return t.podError(pod, ErrNodeLost, c.Reason, c.Message)
+		}
+	}
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.Name != containerName {
+			continue
+		}
+		for _, state := range []corev1.ContainerState{s.State, s.LastTerminationState} {
+			if end := state.Terminated; end != nil && time.Since(end.FinishedAt.Time).Abs() < endIsRecent {
+				return t.podError(pod, ErrContainerEnded, end.Reason, endOf(end))
+			}
+		}
+	}
+	return nil
+}
+
+// endOf says in words how a container ended, beside the cluster's own word.
+func endOf(end *corev1.ContainerStateTerminated) string {
+	text := fmt.Sprintf("exit code %d", end.ExitCode)
+	signal := end.Signal
+	if signal == 0 && end.ExitCode > 128 && end.ExitCode <= 128+maxSignal {
+		signal = end.ExitCode - 128 // as runtimes have it
+	}
+	if signal != 0 {
+		text = fmt.Sprintf("signal %d", signal)
+	}
+	if end.Reason == reasonOOMKilled {
+		text = "it was killed because it was out of memory"
+	}
+	if end.Message != "" {
+		text += ": " + end.Message
+	}
+	return text
+}

@@ -1,0 +1,83 @@
+//go:build linux
+
+package launcher_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// sleeper starts a command that does not end by itself.
+func sleeper(t *testing.T, s *launcher.Sandbox) *podapi.Cmd {
+	t.Helper()
+	cmd := s.Command(t.Context(), "sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+func TestProcessOfAContainerThatWasKilledIsLostForTheClustersReason(t *testing.T) {
+	c := launchertest.DisruptedCluster(t, launcher.Restricted)
+	s := launchFor(t, c.Launcher(), c.Spec("a"))
+	info, err := s.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := sleeper(t, s)
+	c.KillAgent(t, info.PodUID)
+	err = cmd.Wait()
+	pod, ok := errors.AsType[*launcher.PodError](err)
+	if !errors.Is(err, podapi.ErrAgentLost) || !errors.Is(err, launcher.ErrContainerEnded) || !ok || !strings.Contains(pod.Message, "signal 9") {
+		t.Errorf("Wait: %v", err)
+	}
+	t.Log(err)
+	if err := s.Command(t.Context(), "true").Run(); err != nil {
+		t.Errorf("the next command: %v", err)
+	}
+}
+
+func TestProcessOfAPodThatIsDeletedUnderItIsLost(t *testing.T) {
+	c := launchertest.DisruptedCluster(t, launcher.Restricted)
+	s := launchFor(t, c.Launcher(), c.Spec("a"))
+	info, err := s.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := sleeper(t, s)
+	err = c.API(t).CoreV1().Pods(c.Namespace).Delete(t.Context(), s.PodName(), metav1.DeleteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.KillAgent(t, info.PodUID) // before it can say how its processes ended
+	err = cmd.Wait()
+	if !errors.Is(err, podapi.ErrAgentLost) || !errors.Is(err, launcher.ErrGone) {
+		t.Errorf("Wait: %v", err)
+	}
+	t.Log(err)
+}
+
+func TestProcessOfAPodThatIsTerminatedEndsByItsSignalOrIsLost(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	s := launchFor(t, c.Launcher(), c.Spec("a"))
+	cmd := sleeper(t, s)
+	if err := c.Launcher().Terminate(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	err := cmd.Wait()
+	exit, ended := errors.AsType[*podapi.ExitError](err)
+	switch {
+	case ended && exit.Signal == 15:
+	case errors.Is(err, podapi.ErrAgentLost) && errors.Is(err, launcher.ErrGone):
+	default:
+		t.Errorf("Wait: %v", err)
+	}
+	t.Log(err)
+}

@@ -1,0 +1,55 @@
+package podapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// agentLife is one start of an agent, as a client knows it.
+type agentLife struct {
+	bootID string
+	minor  int
+}
+
+// speaks returns the agent's present start, as far as is known without asking
+// each time, if it speaks at least this minor version of the protocol.
+func (c *Client) speaks(ctx context.Context, minor int) (*agentLife, error) {
+	life := c.life.Load()
+	if life == nil {
+		info, err := c.Info(ctx)
+		if errors.Is(err, ErrUnavailable) {
+			info, err = c.Info(ctx) // by another connection, if one broke under it
+		}
+		if err != nil {
+			return nil, err
+		}
+		life = c.meet(info)
+	}
+	if life.minor < minor {
+		return nil, fmt.Errorf("%w: the agent speaks protocol %d.%d, which cannot do this: update the agent's image",
+			ErrVersion, ProtocolMajor, life.minor)
+	}
+	return life, nil
+}
+
+// meet notes what an agent says of itself.
+func (c *Client) meet(info Info) *agentLife {
+	life := &agentLife{bootID: info.BootID, minor: info.ProtocolMinor}
+	c.life.Store(life)
+	return life
+}
+
+// forgetLife says that the agent has restarted since.
+func (c *Client) forgetLife(life *agentLife) { c.life.CompareAndSwap(life, nil) }
+
+// whyLost asks the platform what has become of the agent; nil if it does not
+// know.
+func (c *Client) whyLost(ctx context.Context) error {
+	if c.lost == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lostTimeout)
+	defer cancel()
+	return c.lost(ctx)
+}

@@ -1,0 +1,271 @@
+package podapi_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// begun starts a command, of whose output it returns the rest after the first
+// line, which says that it runs.
+func begun(t *testing.T, cmd *podapi.Cmd) io.Reader {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line := make([]byte, 6)
+	if _, err := io.ReadFull(out, line); err != nil || string(line) != "begun\n" {
+		t.Fatalf("it said %q, %v", line, err)
+	}
+	return out
+}
+
+func TestDetachLeavesTheProcessRunningForAnotherClient(t *testing.T) {
+	leakCheck(t)
+	w := newWire(t)
+	cmd := w.client(t).Shell(t.Context(), "echo begun; cat; exit 3")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := begun(t, cmd)
+	if _, err := in.Write([]byte("first\n")); err != nil {
+		t.Fatal(err)
+	}
+	if line := make([]byte, 6); second(io.ReadFull(out, line)) != nil || string(line) != "first\n" {
+		t.Errorf("it said %q", line)
+	}
+	go io.Copy(io.Discard, out)
+	if err := cmd.Detach(); err != nil {
+		t.Errorf("Detach: %v", err)
+	}
+	if err := cmd.Wait(); err != podapi.ErrDetached || cmd.Status() != nil {
+		t.Errorf("Wait: %v, %v", err, cmd.Status())
+	}
+	if err := cmd.Detach(); err != nil {
+		t.Errorf("Detach once more: %v", err)
+	}
+
+	again := w.direct(t).Attach(t.Context(), cmd.ID, podapi.AttachOptions{})
+	again.Stdin = strings.NewReader("second\n")
+	all, err := again.Output()
+	if exit, ok := errors.AsType[*podapi.ExitError](err); !ok || exit.Code != 3 || string(all) != "begun\nfirst\nsecond\n" {
+		t.Errorf("%v, output %q", err, all)
+	}
+	if again.PID() != cmd.PID() {
+		t.Errorf("pid %d is not %d", again.PID(), cmd.PID())
+	}
+	if err := again.Detach(); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("Detach after the end: %v", err)
+	}
+}
+
+func second[A any](_ A, err error) error { return err }
+
+func TestDetachDuringACutLeavesTheProcessRunning(t *testing.T) {
+	leakCheck(t)
+	w := newWire(t)
+	cmd := w.client(t).Shell(t.Context(), "echo begun; exec sleep 300")
+	go io.Copy(io.Discard, begun(t, cmd))
+	w.setAway(true)
+	w.cut()
+	if err := cmd.Detach(); err != nil {
+		t.Errorf("Detach: %v", err)
+	}
+	if err := cmd.Wait(); err != podapi.ErrDetached {
+		t.Errorf("Wait: %v", err)
+	}
+	if err := w.direct(t).Signal(t.Context(), cmd.ID, syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDetachFromAnOutputThatNobodyReads(t *testing.T) {
+	leakCheck(t)
+	s := launchertest.Sandbox(t)
+	cmd := s.Command(t.Context(), "yes")
+	if _, err := cmd.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "more output than the client holds", func() bool {
+		list, err := s.Processes(t.Context())
+		return err == nil && list[0].Stdout > 1<<20
+	})
+	if err := cmd.Detach(); err != nil {
+		t.Errorf("Detach: %v", err)
+	}
+	if err := cmd.Wait(); err != podapi.ErrDetached {
+		t.Errorf("Wait: %v", err)
+	}
+	if err := s.Signal(t.Context(), cmd.ID, syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAttachFromAnOffsetGetsTheRest(t *testing.T) {
+	s := launchertest.Sandbox(t)
+	cmd := s.Shell(t.Context(), "printf 0123456789; printf abcdef >&2; exit 7")
+	if err := cmd.Run(); err == nil {
+		t.Fatal("it succeeded")
+	}
+	again := s.Attach(t.Context(), cmd.ID, podapi.AttachOptions{Stdout: 4, Stderr: 6})
+	out, err := again.Output()
+	exit, ok := errors.AsType[*podapi.ExitError](err)
+	if !ok || exit.Code != 7 || string(out) != "456789" || len(exit.Stderr) != 0 {
+		t.Errorf("%v, %q, %q", err, out, exit.Stderr)
+	}
+	if err := s.Attach(t.Context(), cmd.ID, podapi.AttachOptions{Stdout: 11}).Run(); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("after the end of the output: %v", err)
+	}
+}
+
+func TestAttachToNothingIsNotExist(t *testing.T) {
+	s := launchertest.Sandbox(t)
+	err := s.Attach(t.Context(), "0198c0de-0000-7000-8000-000000000000", podapi.AttachOptions{}).Start()
+	pathErr, ok := errors.AsType[*fs.PathError](err)
+	if !ok || pathErr.Op != "attach" || !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+func TestAttachWithoutFollowing(t *testing.T) {
+	s := launchertest.Sandbox(t)
+	cmd := s.Shell(t.Context(), "echo begun; exec cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := begun(t, cmd)
+	look := func() ([]byte, error) {
+		return s.Attach(t.Context(), cmd.ID, podapi.AttachOptions{NoFollow: true}).Output()
+	}
+	if got, err := look(); err != podapi.ErrDetached || string(got) != "begun\n" {
+		t.Errorf("while it runs: %q, %v", got, err)
+	}
+	in.Close()
+	if _, err := io.ReadAll(out); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if got, err := look(); err != nil || string(got) != "begun\n" {
+		t.Errorf("after its end: %q, %v", got, err)
+	}
+}
+
+func TestAttachWithoutOutputWaitsAndHoldsNobodyUp(t *testing.T) {
+	s := launchertest.Sandbox(t)
+	cmd := s.Shell(t.Context(), "echo begun; head -c 100M /dev/zero; exit 9")
+	out := begun(t, cmd)
+	quiet := s.Attach(t.Context(), cmd.ID, podapi.AttachOptions{NoOutput: true})
+	var none bytes.Buffer
+	quiet.Stdout = &none
+	if err := quiet.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := io.Copy(io.Discard, out); n != 100<<20 || err != nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	for _, wait := range []func() error{cmd.Wait, quiet.Wait} {
+		if exit, ok := errors.AsType[*podapi.ExitError](wait()); !ok || exit.Code != 9 {
+			t.Errorf("it ended with %v", exit)
+		}
+	}
+	if none.Len() > 0 || quiet.Status().Stdout != 100<<20+6 || quiet.Omitted() != 0 {
+		t.Errorf("%d bytes came, %+v", none.Len(), quiet.Status())
+	}
+}
+
+func TestAttachedContextsEndLeavesTheProcessRunning(t *testing.T) {
+	leakCheck(t)
+	s := launchertest.Sandbox(t)
+	cmd := s.Shell(t.Context(), "echo begun; exec sleep 300")
+	go io.Copy(io.Discard, begun(t, cmd))
+	ctx, cancel := context.WithCancel(t.Context())
+	other := s.Attach(ctx, cmd.ID, podapi.AttachOptions{})
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := other.Wait(); !errors.Is(err, context.Canceled) || !errors.Is(err, podapi.ErrDetached) {
+		t.Errorf("Wait: %v", err)
+	}
+	// Nor does an error of its writer end it.
+	full := errors.New("the caller's disk is full")
+	other = s.Attach(t.Context(), cmd.ID, podapi.AttachOptions{})
+	other.Stdout = failing{full}
+	if err := other.Run(); !errors.Is(err, full) {
+		t.Errorf("Run: %v", err)
+	}
+	if err := cmd.Signal(syscall.SIGKILL); err != nil {
+		t.Errorf("the process does not run on: %v", err)
+	}
+	if exit, ok := errors.AsType[*podapi.ExitError](cmd.Wait()); !ok || exit.Signal != 9 {
+		t.Errorf("it ended with %v", exit)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+func TestReadersAcrossCutsGetAllEachAtItsOwnPace(t *testing.T) {
+	leakCheck(t)
+	w := newWire(t)
+	const lines = 2_000_000
+	cmd := w.client(t).Shell(t.Context(), fmt.Sprintf("seq %d; exit 2", lines))
+	want := int64(len("1\n"))*9 + 3*90 + 4*900 + 5*9000 + 6*90_000 + 7*900_000 + 8*(lines-999_999)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.cutOften(10, 1<<20)
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			var n counter
+			err := podapi.ErrUnavailable
+			for c := w.client(t); errors.Is(err, podapi.ErrUnavailable); { // while the connection breaks as it is made
+				reader := c.Attach(t.Context(), cmd.ID, podapi.AttachOptions{})
+				reader.Stdout = &n
+				err = reader.Run()
+			}
+			if exit, ok := errors.AsType[*podapi.ExitError](err); !ok || exit.Code != 2 || int64(n) != want {
+				t.Errorf("a reader got %d bytes of %d: %v", n, want, err)
+			}
+		})
+	}
+	all.Wait()
+	if exit, ok := errors.AsType[*podapi.ExitError](cmd.Wait()); !ok || exit.Code != 2 {
+		t.Errorf("it ended with %v", exit)
+	}
+}
+
+func TestDeferredClientResumes(t *testing.T) {
+	w := newWire(t)
+	client := w.client(t)
+	c := podapi.Deferred(func(context.Context) (*podapi.Client, error) { return client, nil }, client.Close)
+	w.cutOften(5, 1<<20)
+	out, err := c.Shell(t.Context(), "seq 1000000; exit 1").Output()
+	if exit, ok := errors.AsType[*podapi.ExitError](err); !ok || exit.Code != 1 || len(out) != 6_888_896 {
+		t.Errorf("%v, %d bytes", err, len(out))
+	}
+}

@@ -1,0 +1,480 @@
+package podapi_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+func TestOutputAcrossTwentyCutsIsWhole(t *testing.T) {
+	leakCheck(t)
+	w := newWire(t)
+	const lines = 5_000_000 // 39 MB
+	want := sha256.New()
+	local := exec.Command("seq", fmt.Sprint(lines))
+	local.Stdout = want
+	if err := local.Run(); err != nil {
+		t.Fatal(err)
+	}
+	c := w.client(t)
+	w.cutOften(20, 800<<10)
+	got := sha256.New()
+	cmd := c.Shell(t.Context(), fmt.Sprintf("seq %d; echo over >&2; exit 7", lines))
+	var stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = got, &stderr
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*podapi.ExitError](err); !ok || exit.Code != 7 || exit.Omitted != 0 {
+		t.Fatalf("it ended with %v after %d cuts", err, w.made)
+	}
+	if w.made != 20 {
+		t.Errorf("there were %d cuts", w.made)
+	}
+	if !bytes.Equal(got.Sum(nil), want.Sum(nil)) || stderr.String() != "over\n" {
+		t.Errorf("the output differs: %d bytes of stdout, stderr %q", cmd.Status().Stdout, &stderr)
+	}
+}
+
+func TestInputAcrossTwentyCutsIsWhole(t *testing.T) {
+	leakCheck(t)
+	w := newWire(t)
+	want, got := sha256.New(), sha256.New()
+	const size = 40 << 20
+	c := w.client(t)
+	w.cutOften(20, 1<<20)
+	cmd := c.Shell(t.Context(), "tee /dev/stderr | sha256sum; exit 3")
+	var sum strings.Builder
+	cmd.Stdin = io.TeeReader(io.LimitReader(random(1), size), want)
+	cmd.Stdout, cmd.Stderr = &sum, got
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*podapi.ExitError](err); !ok || exit.Code != 3 {
+		t.Fatalf("it ended with %v after %d cuts", err, w.made)
+	}
+	if w.made != 20 {
+		t.Errorf("there were %d cuts", w.made)
+	}
+	if text := fmt.Sprintf("%x  -\n", want.Sum(nil)); sum.String() != text {
+		t.Errorf("the process read %q, want %q", &sum, text)
+	}
+	if !bytes.Equal(got.Sum(nil), want.Sum(nil)) {
+		t.Errorf("what came back differs: %d bytes", cmd.Status().Stderr)
+	}
+}
+
+// random returns bytes without end.
+func random(seed uint64) io.Reader {
+	return rand.NewChaCha8([32]byte{byte(seed)})
+}
+
+func TestManyCommandsAcrossCutsRunOnce(t *testing.T) {
+	leakCheck(t)
+	w := newWire(t)
+	c := w.client(t)
+	if _, err := c.Info(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.cutOften(20, 3000)
+	var all sync.WaitGroup
+	for i := range 200 {
+		all.Go(func() {
+			cmd := c.Shell(t.Context(), fmt.Sprintf("echo %d >> ran; cat", i))
+			cmd.Stdin = strings.NewReader(fmt.Sprint(i))
+			out, err := cmd.Output()
+			// A start that finds no connection fails, as every call does.
+			if err != nil && !errors.Is(err, podapi.ErrUnavailable) || err == nil && string(out) != fmt.Sprint(i) {
+				t.Errorf("command %d: %q, %v", i, out, err)
+			}
+		})
+	}
+	all.Wait()
+	ran, err := w.direct(t).ReadFile(t.Context(), "ran")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for line := range strings.Lines(string(ran)) {
+		if seen[line] {
+			t.Errorf("command %q ran twice", line)
+		}
+		seen[line] = true
+	}
+	t.Logf("%d cuts, %d commands ran", w.made, len(seen))
+}
+
+func TestStartWhoseAnswerIsCutOffRunsOnce(t *testing.T) {
+	w := newWire(t)
+	c := w.client(t)
+	if _, err := c.Info(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.setMute(true)
+	cmd := c.Shell(t.Context(), "echo once >> ran; cat; exit 5")
+	var out strings.Builder
+	cmd.Stdin, cmd.Stdout = strings.NewReader("input"), &out
+	started := make(chan error, 1)
+	go func() { started <- cmd.Start() }()
+	w.awaitFile(t, "ran", "once\n")
+	w.cut()
+	w.setMute(false)
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	err := cmd.Wait()
+	if exit, ok := errors.AsType[*podapi.ExitError](err); !ok || exit.Code != 5 || out.String() != "input" {
+		t.Errorf("%v, output %q", err, &out)
+	}
+	w.awaitFile(t, "ran", "once\n")
+}
+
+// awaitFile waits until a file of the sandbox has this content.
+func (w *wire) awaitFile(t *testing.T, name, want string) {
+	t.Helper()
+	path := filepath.Join(w.workdir(t), name)
+	var got []byte
+	eventually(t, name, func() bool {
+		var err error
+		got, err = os.ReadFile(path)
+		return err == nil && len(got) >= len(want)
+	})
+	if string(got) != want {
+		t.Errorf("%s has %q, want %q", name, got, want)
+	}
+}
+
+func (w *wire) workdir(t *testing.T) string {
+	t.Helper()
+	list, err := w.List(t.Context())
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	return list[0].Workdir
+}
+
+func TestAgentRestartedWhileAStartIsRetriedIsLostAndRanOnce(t *testing.T) {
+	leakCheck(t)
+	w := newWire(t)
+	c := w.client(t)
+	if _, err := c.Info(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.setMute(true)
+	cmd := c.Shell(t.Context(), "echo once >> ran; sleep 300")
+	started := make(chan error, 1)
+	go func() { started <- cmd.Start() }()
+	w.awaitFile(t, "ran", "once\n")
+	w.setAway(true)
+	w.cut()
+	w.restart(t)
+	w.setMute(false)
+	w.setAway(false)
+	if err := <-started; !errors.Is(err, podapi.ErrAgentLost) {
+		t.Errorf("Start: %v", err)
+	}
+	w.awaitFile(t, "ran", "once\n")
+	// The next start names the agent that there is.
+	if err := c.Shell(t.Context(), "echo twice >> ran").Run(); err != nil {
+		t.Error(err)
+	}
+	w.awaitFile(t, "ran", "once\ntwice\n")
+}
+
+func TestStartThatMayHaveArrivedIsNotMadeAtAnotherAgent(t *testing.T) {
+	w := newWire(t)
+	c := w.client(t)
+	if _, err := c.Info(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.setDeaf(true) // it is sent, and lost on the way
+	cmd := c.Shell(t.Context(), "echo never >> ran")
+	started := make(chan error, 1)
+	go func() { started <- cmd.Start() }()
+	eventually(t, "the start to be sent", func() bool { return w.sunk() > 0 })
+	w.setAway(true)
+	w.cut()
+	w.restart(t)
+	w.setDeaf(false)
+	w.setAway(false)
+	if err := <-started; !errors.Is(err, podapi.ErrAgentLost) {
+		t.Errorf("Start: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(w.workdir(t), "ran")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the command ran: %v", err)
+	}
+}
+
+func TestStartAfterTheAgentRestartedUnnoticedRuns(t *testing.T) {
+	w := newWire(t)
+	c := w.client(t)
+	for i := range 3 {
+		if out, err := c.Shell(t.Context(), "echo x >> ran; wc -l < ran").Output(); strings.TrimSpace(string(out)) != fmt.Sprint(i+1) || err != nil {
+			t.Errorf("start %d: %q, %v", i, out, err)
+		}
+		w.restart(t)
+	}
+}
+
+func TestProcessWhoseAgentRestartedIsLost(t *testing.T) {
+	leakCheck(t)
+	w := newWire(t)
+	why := errors.New("the cat pulled the plug")
+	c := dialed(t, podapi.DialOptions{Dialer: w.dial, Lost: func(context.Context) error { return why }})
+	cmd := c.Shell(t.Context(), "echo output; exec sleep 300")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, 7)); err != nil {
+		t.Fatal(err)
+	}
+	w.restart(t)
+	err = cmd.Wait()
+	_, isExit := errors.AsType[*podapi.ExitError](err)
+	if !errors.Is(err, podapi.ErrAgentLost) || !errors.Is(err, why) || isExit || err.Error() != "exec script: agent lost: the cat pulled the plug" {
+		t.Errorf("Wait: %v", err)
+	}
+	if s := cmd.Status(); s == nil || s.Reason != podapi.AgentLost || s.Success() || s.Stdout != 7 || s.Code != -1 {
+		t.Errorf("the status is %+v", s)
+	}
+}
+
+func TestProcessOfALocalAgentThatDiedIsLostAtOnce(t *testing.T) {
+	w := newWire(t)
+	w.kill(t)
+	s, err := w.Open(t.Context(), w.id) // starts it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	other, err := w.Open(t.Context(), w.id) // finds it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	cmds := []*podapi.Cmd{s.Command(t.Context(), "sleep", "300"), other.Command(t.Context(), "sleep", "300")}
+	for _, cmd := range cmds {
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	killAgent(t, w.direct(t))
+	for i, want := range []string{"exec sleep: agent lost: its process ended: signal: killed", "exec sleep: agent lost: its process has ended"} {
+		if err := cmds[i].Wait(); !errors.Is(err, podapi.ErrAgentLost) || err.Error() != want {
+			t.Errorf("Wait: %v, want %s", err, want)
+		}
+	}
+	if _, err := s.Stat(t.Context(), "."); !errors.Is(err, podapi.ErrUnavailable) || errors.Is(err, podapi.ErrAgentLost) {
+		t.Errorf("the next call: %v", err)
+	}
+}
+
+func TestRunWithoutAConnectionIsGivenUpInTime(t *testing.T) {
+	leakCheck(t)
+	w := newWire(t)
+	c := w.client(t)
+	for _, timeout := range []time.Duration{100 * time.Millisecond, -1} {
+		w.setAway(false)
+		eventually(t, "a connection", func() bool { return c.Healthy(t.Context()) == nil })
+		cmd := c.Command(t.Context(), "sleep", "300")
+		cmd.ResumeTimeout = timeout
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		w.setAway(true)
+		w.cut()
+		if err := cmd.Wait(); !errors.Is(err, podapi.ErrUnavailable) || cmd.Status() != nil {
+			t.Errorf("Wait: %v, status %v", err, cmd.Status())
+		}
+		if err := w.direct(t).Signal(t.Context(), cmd.ID, syscall.SIGKILL); err != nil {
+			t.Errorf("the process does not run on: %v", err)
+		}
+	}
+}
+
+func TestContextEndDuringACutKillsTheProcessOnceThereIsAConnection(t *testing.T) {
+	leakCheck(t)
+	w := newWire(t)
+	c := w.client(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cmd := c.Command(ctx, "sleep", "300")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.setAway(true)
+	w.cut()
+	cancel()
+	w.setAway(false)
+	if err := cmd.Wait(); !errors.Is(err, context.Canceled) {
+		t.Errorf("Wait: %v", err)
+	}
+	if s := cmd.Status(); s == nil || s.Signal != 9 {
+		t.Errorf("it ended with %+v", s)
+	}
+}
+
+func TestContextEndWithoutAConnectionEndsTheRun(t *testing.T) {
+	leakCheck(t)
+	w := newWire(t)
+	c := w.client(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cmd := c.Command(ctx, "sleep", "300")
+	if _, err := cmd.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.setAway(true)
+	w.cut()
+	cancel()
+	if err := cmd.Wait(); !errors.Is(err, context.Canceled) || cmd.Status() != nil {
+		t.Errorf("Wait: %v, %v", err, cmd.Status())
+	}
+	if err := w.direct(t).Signal(t.Context(), cmd.ID, syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestForgottenProcessIsAnErrorOfItsOwn(t *testing.T) {
+	w := newWire(t)
+	c := w.client(t)
+	cmd := c.Command(t.Context(), "cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.setAway(true)
+	w.cut()
+	direct := w.direct(t)
+	if err := direct.Signal(t.Context(), cmd.ID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the process to be forgotten", func() bool { return direct.Forget(t.Context(), cmd.ID) == nil })
+	w.setAway(false)
+	if err := cmd.Wait(); !errors.Is(err, podapi.ErrExecExpired) || errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Wait: %v", err)
+	}
+	in.Close()
+}
+
+func TestSignalAcrossACutArrives(t *testing.T) {
+	w := newWire(t)
+	c := w.client(t)
+	cmd := c.Shell(t.Context(), `trap "exit 3" USR1; echo ready; while :; do sleep 0.05; done`)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, 6)); err != nil {
+		t.Fatal(err)
+	}
+	w.setAway(true)
+	w.cut()
+	signalled := make(chan error, 1)
+	go func() { signalled <- cmd.Signal(syscall.SIGUSR1) }()
+	w.setAway(false)
+	if err := <-signalled; err != nil {
+		t.Errorf("Signal: %v", err)
+	}
+	if _, err := io.ReadAll(out); err != nil {
+		t.Error(err)
+	}
+	if exit, ok := errors.AsType[*podapi.ExitError](cmd.Wait()); !ok || exit.Code != 3 {
+		t.Errorf("it ended with %v", exit)
+	}
+}
+
+// TestReaderThatStallsGoesOn has a writer take nothing for longer than the
+// agent waits for a reader, while another reads all.
+func TestReaderThatStallsGoesOn(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	const size = 160 << 20 // more than a journal and the windows hold
+	slow := &gate{open: make(chan struct{})}
+	cmd := w.client(t).Shell(t.Context(), fmt.Sprintf("head -c %d /dev/zero; exit 4", size))
+	cmd.Stdout = slow
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	other := w.direct(t).Attach(t.Context(), cmd.ID, podapi.AttachOptions{})
+	var all counter
+	other.Stdout = &all
+	err := other.Run()
+	if exit, ok := errors.AsType[*podapi.ExitError](err); !ok || exit.Code != 4 || int64(all) != size {
+		t.Errorf("the other reader got %d bytes: %v", all, err)
+	}
+	close(slow.open)
+	err = cmd.Wait()
+	exit, ok := errors.AsType[*podapi.ExitError](err)
+	if !ok || exit.Code != 4 || int64(slow.counter)+exit.Omitted != size || exit.Omitted == 0 {
+		t.Errorf("the slow reader got %d bytes: %v, %+v", slow.counter, err, exit)
+	}
+}
+
+func TestContextEndOfAStalledReaderKillsTheProcess(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cmd := w.client(t).Command(ctx, "yes")
+	slow := &gate{open: make(chan struct{})}
+	cmd.Stdout = slow
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	direct := w.direct(t)
+	process := func() podapi.ProcessInfo {
+		list, err := direct.Processes(t.Context())
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		return list[0]
+	}
+	// It is held up by nobody then.
+	eventually(t, "the reader to be detached", func() bool { return process().Stdout > 256<<20 })
+	cancel()
+	eventually(t, "the end of the process", func() bool { return process().Status != nil })
+	close(slow.open)
+	if err := cmd.Wait(); !errors.Is(err, context.Canceled) {
+		t.Errorf("Wait: %v", err)
+	}
+}
+
+// counter counts what is written to it.
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
+
+// gate is a writer that takes nothing until it is open.
+type gate struct {
+	counter
+	open chan struct{}
+}
+
+func (g *gate) Write(p []byte) (int, error) {
+	<-g.open
+	return g.counter.Write(p)
+}

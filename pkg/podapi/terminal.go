@@ -1,0 +1,64 @@
+package podapi
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"syscall"
+
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+)
+
+// TerminalSize is the size of a terminal in characters: at most 65535 each.
+type TerminalSize struct{ Rows, Columns int }
+
+func (s TerminalSize) check() error {
+	if min(s.Rows, s.Columns) < 0 || max(s.Rows, s.Columns) > math.MaxUint16 {
+		return fmt.Errorf("terminal of %d rows and %d columns: %w", s.Rows, s.Columns, syscall.EINVAL)
+	}
+	return nil
+}
+
+func (s TerminalSize) proto() *pb.TerminalSize {
+	return &pb.TerminalSize{Rows: uint32(s.Rows), Columns: uint32(s.Columns)}
+}
+
+// HasTerminal reports whether the process has a terminal; false before Start.
+func (c *Cmd) HasTerminal() bool { return c.started.GetTerminal() }
+
+// Resize changes the size of the process's terminal. While there is no
+// connection it is noted, and said as soon as there is one. It is
+// syscall.EINVAL for a process without a terminal.
+func (c *Cmd) Resize(size TerminalSize) error {
+	if err := size.check(); err != nil {
+		return err
+	}
+	switch {
+	case c.started == nil:
+		return errors.New("podapi: command not started")
+	case !c.HasTerminal():
+		return fmt.Errorf("%s has no terminal: %w", c.name(), syscall.EINVAL)
+	}
+	c.control.want(func(wanted *control) { wanted.size = &size })
+	return nil
+}
+
+// Rlimit is one resource limit of a process, as in setrlimit(2).
+type Rlimit struct {
+	// Resource is the limit's name in lower case without its prefix: "nofile",
+	// "fsize", "cpu", "as".
+	Resource string
+	// Soft and Hard are in the resource's own unit, or [Unlimited].
+	Soft, Hard uint64
+}
+
+// Unlimited is the value of a resource limit that limits nothing.
+const Unlimited uint64 = math.MaxUint64
+
+func rlimitsToProto(limits []Rlimit) []*pb.Rlimit {
+	var out []*pb.Rlimit
+	for _, l := range limits {
+		out = append(out, &pb.Rlimit{Resource: l.Resource, Soft: l.Soft, Hard: l.Hard})
+	}
+	return out
+}

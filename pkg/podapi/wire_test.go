@@ -1,0 +1,303 @@
+package podapi_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// hung bounds what a test waits for.
+const hung = 2 * time.Minute
+
+// A wire is the way to the agent of a sandbox of the test's own, which the test
+// can cut.
+type wire struct {
+	*launcher.Local
+	id, socket string
+
+	mu      sync.Mutex
+	conns   map[*wireConn]struct{}
+	away    bool  // who connects is refused
+	mute    bool  // what the agent says is not delivered
+	deaf    bool  // what is sent to the agent does not arrive
+	lost    int64 // bytes that were sent and did not arrive
+	left    int64 // bytes until the next cut
+	cuts    int   // how many are to come
+	mean    int64 // bytes between them
+	made    int   // cuts so far
+	changed sync.Cond
+}
+
+// newWire makes a sandbox and the way to it.
+func newWire(t *testing.T) *wire {
+	t.Helper()
+	l := launchertest.Local(t)
+	s, err := l.Launch(t.Context(), launcher.Spec{ID: t.Name()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	w := &wire{Local: l, id: t.Name(), conns: map[*wireConn]struct{}{}}
+	w.changed.L = &w.mu
+	sockets, err := filepath.Glob(filepath.Join(l.StateDir, "*", "agent.sock"))
+	if err != nil || len(sockets) != 1 {
+		t.Fatalf("the agent's socket: %q, %v", sockets, err)
+	}
+	// The kernel takes paths of 107 bytes.
+	dir, err := os.MkdirTemp("", "wire")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		w.setMute(false)
+		os.RemoveAll(dir)
+	})
+	w.socket = filepath.Join(dir, "s")
+	if err := os.Symlink(sockets[0], w.socket); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// client returns a client by the wire.
+func (w *wire) client(t *testing.T) *podapi.Client {
+	t.Helper()
+	return dialed(t, podapi.DialOptions{Dialer: w.dial})
+}
+
+// direct returns a client that the wire's cuts do not concern.
+func (w *wire) direct(t *testing.T) *podapi.Client {
+	t.Helper()
+	return dialed(t, podapi.DialOptions{Dialer: w.dialDirect})
+}
+
+func dialed(t *testing.T, opts podapi.DialOptions) *podapi.Client {
+	t.Helper()
+	client, err := podapi.Dial(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func (w *wire) dialDirect(ctx context.Context) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "unix", w.socket)
+}
+
+func (w *wire) dial(ctx context.Context) (net.Conn, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.away {
+		return nil, syscall.ECONNREFUSED
+	}
+	conn, err := w.dialDirect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &wireConn{Conn: conn, wire: w}
+	w.conns[c] = struct{}{}
+	return c, nil
+}
+
+// cut breaks the connections that there are.
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.breakAll()
+}
+
+func (w *wire) breakAll() {
+	for c := range w.conns {
+		c.broken = true
+		c.Conn.Close()
+		delete(w.conns, c)
+	}
+	w.made++
+	w.changed.Broadcast()
+}
+
+// cutOften has so many cuts come, each after a random number of bytes.
+func (w *wire) cutOften(cuts int, mean int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cuts, w.mean = cuts, mean
+	w.left = 1 + rand.Int64N(2*mean)
+}
+
+// pass returns how many of n bytes may pass before the next cut, which comes
+// when there are none left.
+func (w *wire) pass(c *wireConn, n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case c.broken:
+		return 0
+	case w.cuts == 0:
+		return n
+	case w.left == 0:
+		w.cuts--
+		w.left = 1 + rand.Int64N(2*w.mean)
+		w.breakAll()
+		return 0
+	}
+	n = int(min(int64(n), w.left))
+	w.left -= int64(n)
+	return n
+}
+
+func (w *wire) setAway(away bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.away = away
+}
+
+func (w *wire) setMute(mute bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mute = mute
+	w.changed.Broadcast()
+}
+
+func (w *wire) setDeaf(deaf bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.deaf = deaf
+}
+
+// sink reports whether bytes that are sent do not arrive.
+func (w *wire) sink(n int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.deaf {
+		w.lost += int64(n)
+	}
+	return w.deaf
+}
+
+// sunk returns how many bytes were sent and did not arrive.
+func (w *wire) sunk() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lost
+}
+
+// awaitVoice waits until what the agent says may be delivered.
+func (w *wire) awaitVoice(c *wireConn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.mute && !c.broken {
+		w.changed.Wait()
+	}
+}
+
+// wireConn is a connection by a wire.
+type wireConn struct {
+	net.Conn
+	wire   *wire
+	broken bool
+}
+
+func (c *wireConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.wire.awaitVoice(c)
+	if n > 0 {
+		if n = c.wire.pass(c, n); n == 0 {
+			return 0, syscall.ECONNRESET
+		}
+	}
+	return n, err // the rest of what was read is lost with the next cut
+}
+
+func (c *wireConn) Write(p []byte) (int, error) {
+	if c.wire.sink(len(p)) {
+		return len(p), nil
+	}
+	n := c.wire.pass(c, len(p))
+	if n == 0 {
+		return 0, syscall.EPIPE
+	}
+	n, err := c.Conn.Write(p[:n])
+	if n < len(p) && err == nil {
+		c.wire.pass(c, 1) // which cuts
+		err = syscall.EPIPE
+	}
+	return n, err
+}
+
+// restart kills the agent and starts another.
+func (w *wire) restart(t *testing.T) {
+	t.Helper()
+	w.kill(t)
+	s, err := w.Open(t.Context(), w.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+}
+
+// kill kills the agent and returns when it has ended.
+func (w *wire) kill(t *testing.T) {
+	t.Helper()
+	killAgent(t, w.direct(t))
+	eventually(t, "the agent's end", func() bool {
+		conn, err := w.dialDirect(t.Context())
+		if err == nil {
+			conn.Close()
+		}
+		return err != nil
+	})
+}
+
+// killAgent kills the agent of a client.
+func killAgent(t *testing.T, c *podapi.Client) {
+	t.Helper()
+	out, err := c.Shell(t.Context(), "echo $PPID").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err == nil {
+		err = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually waits until what holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(hung); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v for %s", hung, what)
+		}
+	}
+}
+
+// leakCheck fails the test if goroutines are left when it has ended. It comes
+// before what the test opens.
+func leakCheck(t *testing.T) {
+	before := runtime.NumGoroutine()
+	t.Cleanup(func() {
+		for deadline := time.Now().Add(20 * time.Second); runtime.NumGoroutine() > before; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				stacks := make([]byte, 1<<20)
+				t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+			}
+		}
+	})
+}

@@ -1,0 +1,251 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// The tests of this file are about commands whose caller ends, is stuck, or
+// does not learn what became of its start.
+
+// clientVariable makes this test program a client, of what its value says, so
+// that a client can be killed.
+const clientVariable = "PODAGENT_E2E_CLIENT"
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(clientVariable); text != "" {
+		if err := runClient(text); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// clientOptions say what another program does in a sandbox.
+type clientOptions struct {
+	// Of the local launcher.
+	StateDir, Agent string
+	// Of the Kubernetes launcher, if Kubeconfig is set.
+	Kubeconfig, IdentityFile string
+
+	Sandbox, ExecID, Script string
+	// Say is after how many bytes of output it says so.
+	Say int
+}
+
+// runClient runs a script, and prints a line in the middle of its output.
+func runClient(text string) error {
+	var o clientOptions
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return err
+	}
+	var l launcher.Launcher = &launcher.Local{StateDir: o.StateDir, Agent: o.Agent}
+	if o.Kubeconfig != "" {
+		l = &launcher.Kubernetes{Kubeconfig: o.Kubeconfig, IdentityFile: o.IdentityFile}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), hung)
+	defer cancel()
+	s, err := l.Open(ctx, o.Sandbox)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	cmd := s.Shell(ctx, o.Script)
+	cmd.ID = o.ExecID
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if _, err := io.CopyN(io.Discard, out, int64(o.Say)); err != nil {
+		return err
+	}
+	fmt.Println("in the middle")
+	if _, err := io.Copy(io.Discard, out); err != nil {
+		return err
+	}
+	return cmd.Wait()
+}
+
+func TestClientKilledInTheMiddleLeavesAllOutputToTheNext(t *testing.T) {
+	t.Run("local", func(t *testing.T) {
+		l := launchertest.Local(t)
+		testKilledClient(t, l, launcher.Spec{ID: "a"}, clientOptions{StateDir: l.StateDir, Agent: l.Agent})
+	})
+	t.Run("kubernetes", func(t *testing.T) {
+		c := launchertest.NewCluster(t, launcher.Restricted)
+		key, err := c.Identity.MarshalPEM()
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "identity.pem")
+		if err := os.WriteFile(file, key, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		testKilledClient(t, c.Launcher(), c.Spec("a"), clientOptions{Kubeconfig: c.WriteKubeconfig(t), IdentityFile: file})
+	})
+}
+
+func testKilledClient(t *testing.T, l launcher.Launcher, spec launcher.Spec, o clientOptions) {
+	const size, half, mark = 30_000_000, 15_000_000, 10_000_000
+	s := launch(t, l, spec)
+	upload(t, s, "content", size, 3)
+	id, err := uuid.NewV7()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Sandbox, o.ExecID, o.Say = spec.ID, id.String(), mark
+	o.Script = fmt.Sprintf("head -c %d content; until [ -e go ]; do sleep 0.05; done; tail -c +%d content; exit 9", half, half+1)
+	killClient(t, o)
+	if p := process(t, s, o.ExecID); p.Status != nil || p.Stdout < mark {
+		t.Errorf("without its client it does not run on: %+v", p)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	next := s.Attach(ctx, o.ExecID, podapi.AttachOptions{})
+	out, err := next.StdoutPipe()
+	if err == nil {
+		err = next.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "go", "")
+	got, n := sha(t, out)
+	if err := next.Wait(); next.Status() == nil || next.Status().Code != 9 || next.Status().Omitted != 0 {
+		t.Errorf("the next client: %v, %+v", err, next.Status())
+	}
+	if want, _ := sha(t, pattern(size, 3)); n != size || got != want {
+		t.Errorf("the next client got %d bytes of SHA-256 %s, want %d of %s", n, got, size, want)
+	}
+}
+
+// killClient runs another program as a client, and kills it once it is in the
+// middle.
+func killClient(t *testing.T, o clientOptions) {
+	t.Helper()
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	client := exec.CommandContext(ctx, self)
+	client.Env = append(client.Environ(), clientVariable+"="+string(text))
+	var stderr bytes.Buffer
+	client.Stderr = &stderr
+	stdout, err := client.StdoutPipe()
+	if err == nil {
+		err = client.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _ := bufio.NewReader(stdout).ReadString('\n')
+	if err := client.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	err = client.Wait()
+	if status, ok := client.ProcessState.Sys().(syscall.WaitStatus); line != "in the middle\n" || !ok || status.Signal() != syscall.SIGKILL {
+		t.Fatalf("the client said %q and ended with %v: %s", line, err, &stderr)
+	}
+}
+
+// The reader is stuck for longer than the agent bears: without that, the
+// process could not go on.
+func TestReaderThatIsStuckHoldsUpNeitherTheProcessNorAnotherReader(t *testing.T) {
+	const size = 200_000_000
+	l := launchertest.Local(t)
+	s := launch(t, l, launcher.Spec{ID: "a"})
+	run(t, s, fmt.Sprintf("head -c %d /dev/urandom > content", size), nil)
+	want, err := os.ReadFile(filepath.Join(s.Workdir, "content"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	first := s.Shell(ctx, "cat content; exit 6")
+	stuck := &stuckWriter{begun: make(chan struct{}), free: make(chan struct{})}
+	first.Stdout = stuck
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-stuck.begun:
+	case <-ctx.Done():
+		t.Fatal("no output came")
+	}
+	other, err := l.Open(ctx, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	second := other.Attach(ctx, first.ID, podapi.AttachOptions{})
+	var got bytes.Buffer
+	second.Stdout = &got
+	if err := second.Run(); second.Status() == nil || second.Status().Code != 6 || !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("the second reader got %d bytes: %v, %+v", got.Len(), err, second.Status())
+	}
+
+	close(stuck.free)
+	err = first.Wait()
+	status := first.Status()
+	if status == nil || status.Code != 6 || status.Stdout != size || status.Omitted == 0 {
+		t.Fatalf("the first reader: %v, %+v", err, status)
+	}
+	before := commonPrefix(stuck.got, want)
+	if !bytes.Equal(stuck.got[before:], want[min(size, before+int(status.Omitted)):]) {
+		t.Errorf("the first reader got %d bytes of %d, of which %d are right, and %d are said to be omitted",
+			len(stuck.got), size, before, status.Omitted)
+	}
+}
+
+// stuckWriter keeps all, but its first Write returns only once it is free.
+type stuckWriter struct {
+	begun, free chan struct{}
+	once        sync.Once
+	got         []byte
+}
+
+func (w *stuckWriter) Write(p []byte) (int, error) {
+	w.once.Do(func() {
+		close(w.begun)
+		<-w.free
+	})
+	w.got = append(w.got, p...)
+	return len(p), nil
+}
+
+// commonPrefix returns how many bytes a and b begin with alike.
+func commonPrefix(a, b []byte) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
+}

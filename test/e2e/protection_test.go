@@ -1,0 +1,197 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// The tests of this file are about commands that take all that a pod has, and
+// about the agent beside them, which lives on.
+
+// bombTime is how long fork bombs may rage. They have all processes within a
+// second or two.
+const bombTime = 8 * time.Second
+
+// launchSmall launches a pod that may have 256 MiB.
+func launchSmall(t *testing.T) *launcher.Sandbox {
+	t.Helper()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := c.Spec(t.Name())
+	spec.Pod.Resources.Requests = corev1.ResourceList{"memory": resource.MustParse("64Mi")}
+	spec.Pod.Resources.Limits = corev1.ResourceList{"memory": resource.MustParse("256Mi")}
+	return launch(t, c.Launcher(), spec)
+}
+
+func TestMemoryHogEndsOutOfMemoryAndNothingElseDoes(t *testing.T) {
+	s := launchSmall(t)
+	for name, args := range map[string][]string{
+		"alone":       {"tail", "/dev/zero"},
+		"in a tree":   {"sh", "-c", "head -c 4G /dev/zero | tail; exit 3"},
+		"left behind": {"sh", "-c", "setsid tail /dev/zero & wait; exit 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			beside(t, s, func(ctx context.Context) {
+				cmd := s.Command(ctx, args[0], args[1:]...)
+				err := cmd.Run()
+				if status := cmd.Status(); status == nil || status.Reason != podapi.OutOfMemory {
+					t.Errorf("the hog ended with %v, %+v", err, status)
+				}
+			})
+		})
+	}
+}
+
+func TestForkBombEndsByItsTimeoutAndTheAgentAnswersMeanwhile(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	s := launch(t, c.Launcher(), c.Spec(t.Name()))
+	for name, args := range map[string][]string{
+		// What it forks waits when it cannot, and tries again.
+		"in its group": {"bash", "-c", "bomb() { bomb | bomb & }; bomb; read -r line"},
+		"leaving its group": {"perl", "-MPOSIX", "-e", `for (;;) {
+			my $pid = fork;
+			if (!defined $pid) { select undef, undef, undef, 0.5 } elsif (!$pid) { setsid }
+		}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			beside(t, s, func(ctx context.Context) { rage(ctx, t, s, args) })
+			if out, _, status := run(t, s, "echo next; exit 5", nil); out != "next\n" || status.Code != 5 || status.ProcessLimit {
+				t.Errorf("the next command printed %q and ended with %+v", out, status)
+			}
+		})
+	}
+}
+
+// rage runs a fork bomb, and checks that it took all processes and how it
+// ended.
+func rage(ctx context.Context, t *testing.T, s *launcher.Sandbox, args []string) {
+	bomb := s.Command(ctx, args[0], args[1:]...)
+	bomb.Timeout = bombTime
+	stdin, err := bomb.StdinPipe()
+	if err == nil {
+		err = bomb.Start()
+	}
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer stdin.Close()
+	refused := false
+	for !refused && ctx.Err() == nil {
+		err = s.Command(ctx, "true").Run()
+		refused = errors.Is(err, syscall.EAGAIN)
+		if err != nil && !refused {
+			t.Errorf("a command beside the bomb: %v", err)
+			break
+		}
+	}
+	err = bomb.Wait()
+	if status := bomb.Status(); status == nil || status.Reason != podapi.TimedOut || !status.ProcessLimit {
+		t.Errorf("the bomb ended with %v, %+v", err, status)
+	}
+}
+
+// beside checks that while something happens all calls are answered, a command
+// runs on, and the agent does not restart.
+func beside(t *testing.T, s *launcher.Sandbox, happen func(ctx context.Context)) {
+	t.Helper()
+	boot := bootOf(t, s)
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	other := s.Shell(ctx, "read -r line; exit 7")
+	stdin, err := other.StdinPipe()
+	if err == nil {
+		err = other.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	var both sync.WaitGroup
+	both.Go(func() { keepCalling(ctx, t, s, done) })
+	happen(ctx)
+	close(done)
+	both.Wait()
+	stdin.Close()
+	if err := other.Wait(); other.Status() == nil || other.Status().Code != 7 {
+		t.Errorf("the other command ended with %v, %+v", err, other.Status())
+	}
+	if bootOf(t, s) != boot {
+		t.Error("the agent has restarted")
+	}
+}
+
+// keepCalling makes calls that need no process, one round after the other,
+// until done is closed.
+func keepCalling(ctx context.Context, t *testing.T, s *launcher.Sandbox, done <-chan struct{}) {
+	for rounds := 1; ; rounds++ {
+		_, writeErr := s.WriteFile(ctx, "calls/file", []byte("content"), fsops.WriteOptions{Parents: true})
+		_, statErr := s.Stat(ctx, "calls")
+		data, readErr := s.ReadFile(ctx, "calls/file")
+		list, listErr := s.Processes(ctx)
+		if err := errors.Join(writeErr, statErr, readErr, listErr); err != nil || string(data) != "content" || len(list) == 0 {
+			t.Errorf("round %d of calls: read %q, %d processes: %v", rounds, data, len(list), err)
+			return
+		}
+		select {
+		case <-done:
+			t.Logf("%d rounds of calls", rounds)
+			return
+		default:
+		}
+	}
+}
+
+func Test10GBThatNobodyReadsDoNotBlockTheProcessNorTakeThePodsMemory(t *testing.T) {
+	const size = 10_000_000_000
+	s := launchSmall(t)
+	boot := bootOf(t, s)
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	cmd := s.Shell(ctx, "head -c 10000000000 /dev/zero && echo end >&2")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Detach(); err != nil {
+		t.Fatal(err)
+	}
+	end := s.Attach(ctx, cmd.ID, podapi.AttachOptions{NoOutput: true})
+	if err := end.Run(); err != nil || end.Status().Stdout != size {
+		t.Fatalf("it ended with %v, %+v", err, end.Status())
+	}
+	kept := process(t, s, cmd.ID).StdoutKept
+	var out counter
+	late := s.Attach(ctx, cmd.ID, podapi.AttachOptions{})
+	late.Stdout = &out
+	if err := late.Run(); err != nil || late.Status().Omitted != size-int64(out) || int64(out) != kept {
+		t.Errorf("a late reader got %d bytes of %d that were kept: %v, %+v", out, kept, err, late.Status())
+	}
+	if kept == 0 || kept > 64<<20 {
+		t.Errorf("%d bytes were kept, want up to 64 MiB", kept)
+	}
+	if peak := peakMemory(t, s); peak > 64<<20 {
+		t.Errorf("the agent had %d MiB at most, want 64", peak>>20)
+	}
+	if bootOf(t, s) != boot {
+		t.Error("the agent has restarted")
+	}
+}
+
+// counter counts what is written to it.
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}

@@ -1,0 +1,115 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+func TestStartThatIsRetriedAfterARestartOfTheAgentIsLostAndRanOnce(t *testing.T) {
+	c := launchertest.DisruptedCluster(t, launcher.Restricted)
+	w, l := wireTo(t, c)
+	deaf := deafen(t, l, w)
+	s := launch(t, l, c.Spec("a"))
+	run(t, s, "true", nil) // by which it knows the agent
+	direct, err := c.Launcher().Open(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer direct.Close()
+	boot, uid := bootOf(t, direct), podUID(t, direct)
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+
+	deaf.Store(true) // the start gets there, and its answer does not come back
+	cmd := s.Shell(ctx, "echo ran >> ran; sleep 300")
+	started := make(chan error, 1)
+	go func() { started <- cmd.Start() }()
+	await(t, "the run", func() bool {
+		data, err := direct.ReadFile(ctx, "ran")
+		return err == nil && string(data) == "ran\n"
+	})
+	w.setAway(true)
+	w.reset()
+	select {
+	case <-w.refused: // the start is retried
+	case err := <-started:
+		t.Fatalf("the start was not retried: %v", err)
+	}
+	c.KillAgent(t, uid)
+	await(t, "another agent", func() bool {
+		info, err := direct.Info(ctx)
+		return err == nil && info.BootID != boot
+	})
+	deaf.Store(false)
+	w.setAway(false)
+	if err := <-started; !errors.Is(err, podapi.ErrAgentLost) {
+		t.Errorf("the start: %v", err)
+	}
+	if out, _, _ := run(t, s, "cat ran; echo next", nil); out != "ran\nnext\n" {
+		t.Errorf("after it, the next command printed %q", out)
+	}
+	if list, err := s.Processes(t.Context()); err != nil || len(list) != 1 {
+		t.Errorf("beside the next command there are %+v, %v", list, err)
+	}
+}
+
+// deafen puts a proxy between a launcher and its wire, before its first
+// connection. While deaf is set it drops what the server says; the connections
+// of that time must be cut before the end of it.
+func deafen(t *testing.T, l *launcher.Kubernetes, w *wire) (deaf *atomic.Bool) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	l.Config.Host = "https://" + listener.Addr().String()
+	server := w.listener.Addr().String()
+	deaf = new(atomic.Bool)
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go carryToDeaf(client, server, deaf)
+		}
+	}()
+	return deaf
+}
+
+// carryToDeaf carries one connection, until either side ends it.
+func carryToDeaf(client net.Conn, address string, deaf *atomic.Bool) {
+	defer client.Close()
+	server, err := net.Dial("tcp", address)
+	if err != nil {
+		return
+	}
+	go func() {
+		_, _ = io.Copy(server, client)
+		server.Close()
+	}()
+	_, _ = io.Copy(&ear{client, deaf}, server)
+	server.Close()
+}
+
+// ear is a client that may hear nothing.
+type ear struct {
+	io.Writer
+	deaf *atomic.Bool
+}
+
+func (e *ear) Write(p []byte) (int, error) {
+	if e.deaf.Load() {
+		return len(p), nil
+	}
+	return e.Writer.Write(p)
+}

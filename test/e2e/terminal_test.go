@@ -1,0 +1,224 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// The tests of this file drive programs through terminals.
+
+// terminal is a terminal as a person has it: a screen, and keys.
+type terminal struct {
+	cmd    *podapi.Cmd
+	screen *screen
+	keys   io.Writer
+}
+
+// openTerminal starts a command, or attaches to one, at a screen of this size.
+func openTerminal(t *testing.T, cmd *podapi.Cmd, size podapi.TerminalSize) *terminal {
+	t.Helper()
+	x := &terminal{cmd: cmd, screen: newScreen(size.Rows, size.Columns)}
+	cmd.Stdout = x.screen
+	keys, err := cmd.StdinPipe()
+	if err == nil {
+		x.keys = keys
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !cmd.HasTerminal() {
+		t.Fatalf("%s has no terminal", cmd)
+	}
+	return x
+}
+
+func (x *terminal) press(t *testing.T, keys string) {
+	t.Helper()
+	if _, err := io.WriteString(x.keys, keys); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitRow waits until a row of the screen has this text, of which the last is
+// row -1.
+func (x *terminal) awaitRow(t *testing.T, row int, text string) {
+	t.Helper()
+	defer func() {
+		if lines, _ := x.screen.text(); t.Failed() {
+			t.Logf("the screen:\n%s", strings.Join(lines, "\n"))
+		}
+	}()
+	await(t, fmt.Sprintf("%q in row %d", text, row), func() bool {
+		lines, _ := x.screen.text()
+		return lines[(row+len(lines))%len(lines)] == text
+	})
+}
+
+// program returns a command at a terminal, as the CLI runs it.
+func program(ctx context.Context, s *launcher.Sandbox, size podapi.TerminalSize, args ...string) *podapi.Cmd {
+	cmd := s.Command(ctx, args[0], args[1:]...)
+	cmd.Terminal = &size
+	cmd.Env = []string{"TERM=xterm-256color", "LANG=C.UTF-8"}
+	return cmd
+}
+
+// launchTerminal launches a pod whose image has programs for terminals, and
+// returns it by a way that can be cut, and by another.
+func launchTerminal(t *testing.T) (s, other *launcher.Sandbox, w *wire) {
+	t.Helper()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	w, l := wireTo(t, c)
+	spec := c.Spec("a")
+	spec.Pod.Image = launchertest.TerminalImage
+	s = launch(t, l, spec)
+	other, err := c.Launcher().Open(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { other.Close() })
+	return s, other, w
+}
+
+// cutOff cuts the connection of a terminal whose command does not resume, and
+// has another client attach to it.
+func cutOff(ctx context.Context, t *testing.T, x *terminal, w *wire, other *launcher.Sandbox) *terminal {
+	t.Helper()
+	w.reset()
+	if err := x.cmd.Wait(); !isCut(err) {
+		t.Fatalf("the client that was cut off: %v", err)
+	}
+	if p := process(t, other, x.cmd.ID); p.Status != nil || !p.Terminal {
+		t.Fatalf("the program did not run on: %+v", p)
+	}
+	size := podapi.TerminalSize{Rows: x.screen.rows, Columns: x.screen.cols}
+	next := openTerminal(t, other.Attach(ctx, x.cmd.ID, podapi.AttachOptions{Screen: &size}), size)
+	want, alternate := x.screen.text()
+	if !alternate {
+		t.Error("the program has no screen of its own")
+	}
+	// The last row is where programs talk.
+	defer func() {
+		got, alternate := next.screen.text()
+		if diff := cmp.Diff(want, got); t.Failed() || !alternate {
+			t.Errorf("another client sees another screen (its own: %v):\n%s", alternate, diff)
+		}
+	}()
+	last := len(want) - 1
+	await(t, "the same screen", func() bool {
+		got, _ := next.screen.text()
+		return slices.Equal(got[:last], want[:last])
+	})
+	return next
+}
+
+// end checks that the program ends by itself, and gives the screen back.
+func (x *terminal) end(t *testing.T) {
+	t.Helper()
+	if err := x.cmd.Wait(); err != nil {
+		t.Errorf("%s: %v", x.cmd, err)
+	}
+	if _, alternate := x.screen.text(); alternate {
+		t.Error("the program left its own screen on the terminal")
+	}
+}
+
+func TestVimIsResizedCutOffReattachedToAndSavesTheFile(t *testing.T) {
+	s, other, w := launchTerminal(t)
+	put(t, s, "file", "first line\n")
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	size := podapi.TerminalSize{Rows: 24, Columns: 80}
+	cmd := program(ctx, s, size, "vim", "-N", "-u", "NONE", "file")
+	cmd.ResumeTimeout = -1
+	x := openTerminal(t, cmd, size)
+	x.awaitRow(t, 0, "first line")
+	x.awaitRow(t, 1, "~")
+	x.press(t, "osecond line\rthird")
+	x.awaitRow(t, 2, "third")
+
+	x.screen.resize(40, 100)
+	if err := cmd.Resize(podapi.TerminalSize{Rows: 40, Columns: 100}); err != nil {
+		t.Fatal(err)
+	}
+	x.awaitRow(t, 38, "~")
+	x.awaitRow(t, 1, "second line")
+	x.press(t, "\x1b:echo &lines 'by' &columns\r")
+	x.awaitRow(t, -1, "40 by 100")
+
+	next := cutOff(ctx, t, x, w, other)
+	next.press(t, "A line\x1b:wq\r")
+	next.end(t)
+	if got := get(t, other, "file"); got != "first line\nsecond line\nthird line\n" {
+		t.Errorf("the file has %q", got)
+	}
+}
+
+func TestFullScreenProgramIsCutOffAndReattachedTo(t *testing.T) {
+	s, other, w := launchTerminal(t)
+	run(t, s, "seq 1000 > numbers", nil)
+	for _, tt := range []struct {
+		args []string
+		// What the first row has, what is pressed, what is then in a row, and
+		// by what it ends.
+		first, press string
+		row          int
+		then, quit   string
+	}{
+		{[]string{"less", "numbers"}, "1", " ", 0, "24", "q"},
+		{[]string{"tmux", "-f", "/dev/null", "new-session", "exec sh"}, "$", "echo $((6 * 7))\r", 1, "42", "exit\r"},
+	} {
+		t.Run(tt.args[0], func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), hung)
+			defer cancel()
+			size := podapi.TerminalSize{Rows: 24, Columns: 80}
+			cmd := program(ctx, s, size, tt.args...)
+			cmd.ResumeTimeout = -1
+			x := openTerminal(t, cmd, size)
+			x.awaitRow(t, 0, tt.first)
+			x.press(t, tt.press)
+			x.awaitRow(t, tt.row, tt.then)
+			next := cutOff(ctx, t, x, w, other)
+			next.press(t, tt.quit)
+			next.end(t)
+		})
+	}
+}
+
+func TestTerminalHasItsSizeEchoesAndSaysThatItChanged(t *testing.T) {
+	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
+		ctx, cancel := context.WithTimeout(t.Context(), hung)
+		defer cancel()
+		size := podapi.TerminalSize{Rows: 24, Columns: 80}
+		x := openTerminal(t, program(ctx, s, size, "bash", "-c", `
+trap 'echo changed' WINCH
+stty size
+until [ "$(stty size)" = "40 100" ]; do sleep 0.05; done
+stty size
+read -r line
+echo "got $line" >&2
+exit 5`), size)
+		x.awaitRow(t, 0, "24 80")
+		if err := x.cmd.Resize(podapi.TerminalSize{Rows: 40, Columns: 100}); err != nil {
+			t.Fatal(err)
+		}
+		x.awaitRow(t, 1, "changed")
+		x.awaitRow(t, 2, "40 100")
+		x.press(t, "hello\r")
+		x.awaitRow(t, 3, "hello")
+		x.awaitRow(t, 4, "got hello")
+		if err := x.cmd.Wait(); x.cmd.Status() == nil || x.cmd.Status().Code != 5 {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}
