@@ -34,8 +34,8 @@ connection is lost for good, the command runs on: see "orchestrator ps".
 
 With --detach the command runs on its own: exec prints its exec id, and exits
 once it has started. "orchestrator logs", attach, wait and kill take it from
-there. A command that is given --exec-id runs once, however often exec is
-repeated: each time its output comes from the start.
+there. A command that is given --exec-id runs once in the life of the agent,
+however often exec is repeated: each time its output comes from the start.
 
 With -t the command runs in a terminal of its own, which is shown in this one. It
 gets all keys, but for ctrl-p ctrl-q: they leave it running, and "orchestrator

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"sync"
@@ -41,6 +42,11 @@ type desktop struct {
 
 func newDesktop(t *testing.T) *desktop {
 	t.Helper()
+	// What is handled here is not ignored by the programs, as it else would be
+	// where nohup runs the tests.
+	hangUps := make(chan os.Signal, 1)
+	signal.Notify(hangUps, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(hangUps) })
 	bin := buildPrograms(t)
 	w := &desktop{bin, append(
 		os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "PODAGENT_BACKEND=local", "PODAGENT_BIN="+filepath.Join(bin, "podagent"),

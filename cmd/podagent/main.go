@@ -52,8 +52,8 @@ const (
 // usageError is a mistake on the command line.
 type usageError struct{ error }
 
-// The main thread is for [agent.Serve] alone, which reaps orphans on it. Only
-// an init function can have it.
+// The main thread is for what main calls: serve reaps orphans on it. Only an
+// init function can have it.
 func init() { runtime.LockOSThread() }
 
 func main() {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
@@ -40,7 +41,20 @@ func serve(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot hide the agent's memory: %w", err)
 	}
+	if os.Getpid() == 1 {
+		outliveSignals()
+	}
 	return agent.Serve(ctx, config)
+}
+
+// outliveSignals keeps what runs in the sandbox from ending it by a signal that
+// the Go runtime dies of. The kernel would keep those from PID 1, which handles
+// none of them, but the runtime handles all. Faults of the agent itself still
+// end it. TERM and INT stay: nodes end pods by them.
+func outliveSignals() {
+	nobody := make(chan os.Signal, 1) // reads it; what does not fit is dropped
+	signal.Notify(nobody, unix.SIGHUP, unix.SIGQUIT, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT,
+		unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS)
 }
 
 // serveConfig reads the flags. Those that are not given are the environment's.

@@ -48,7 +48,7 @@ func (c *Client) Attach(ctx context.Context, id string, opts AttachOptions) *Cmd
 
 // Detach leaves the process running, and ends the run: Wait returns
 // [ErrDetached]. Output that came before is still written. What was read from
-// Stdin and the process had not taken may be lost. If the process ended before,
+// Stdin and the process does not take within a second may be lost. If the process ended before,
 // Detach returns os.ErrProcessDone, and Wait how. It returns within [KillGrace],
 // but for a moment.
 func (c *Cmd) Detach() error {
@@ -61,6 +61,7 @@ func (c *Cmd) Detach() error {
 	default:
 	}
 	if c.stdin != nil {
+		c.stdin.settle(detachDrain)
 		c.stdin.close()
 	}
 	if told := c.endWith(func(wanted *control) { wanted.detach = true }); !told {

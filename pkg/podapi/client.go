@@ -30,6 +30,7 @@ type Client struct {
 	processes pb.ProcessesClient
 	lost      func(context.Context) error // as in DialOptions; may be nil
 	life      atomic.Pointer[agentLife]   // nil if it is not known
+	closed    atomic.Bool
 }
 
 // DialOptions says how [Dial] reaches an agent.
@@ -146,7 +147,10 @@ func (d *deferred) lost(ctx context.Context) error {
 func (d *deferred) Close() error { return d.shut() }
 
 // Close ends the connection and the calls under way. Processes run on.
-func (c *Client) Close() error { return c.conn.Close() }
+func (c *Client) Close() error {
+	c.closed.Store(true) // so that no command seeks another connection
+	return c.conn.Close()
+}
 
 // Info describes an agent.
 type Info struct {

@@ -75,7 +75,7 @@ func (c *Cmd) conclude(final *pb.ExecResponse, err error) {
 		c.status = &status
 		return
 	}
-	if err == nil || c.control.detaching() {
+	if err == nil || c.control.detaching() && !errors.Is(err, ErrAgentLost) {
 		c.err = ErrDetached
 		return
 	}

@@ -225,6 +225,12 @@ func (c *control) leave(s *execStream) {
 	}
 }
 
+func (c *control) killing() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kill
+}
+
 func (c *control) detaching() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

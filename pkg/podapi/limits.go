@@ -76,6 +76,9 @@ const (
 	// lostTimeout bounds the question why an agent was lost: a node says how a
 	// container ended within a second or two, on a loaded one a few more.
 	lostTimeout = 10 * time.Second
+	// detachDrain is how long a caller that detaches waits until the standard
+	// input that it was given has been sent: what was typed before.
+	detachDrain = time.Second
 	// MaxExitStderr is how much of standard error an [ExitError] keeps when
 	// the caller did not ask for it: its head and tail, as in os/exec.
 	MaxExitStderr = 64 << 10

@@ -104,8 +104,12 @@ func (c *Cmd) resume(err error) (*execStream, error) {
 		c.output.drain(c.calm) // a new stream would only stall again
 	}
 	switch {
+	case isAgentLost(err):
+		return nil, c.verdict(err)
 	case c.control.detaching():
 		return nil, ErrDetached
+	case c.client.closed.Load():
+		return nil, errClosed
 	case !mayPass(err):
 		return nil, c.verdict(err)
 	case c.patience() <= 0:
@@ -113,6 +117,9 @@ func (c *Cmd) resume(err error) (*execStream, error) {
 	}
 	return c.reopen(err)
 }
+
+// errClosed says that the caller closed the client under a command.
+var errClosed = fmt.Errorf("%w: the client was closed", ErrUnavailable)
 
 // reopen makes another stream, after one that ended by err. At first it does
 // not wait; then the transport may, where it does not know of a connection.
@@ -128,6 +135,8 @@ func (c *Cmd) reopen(err error) (*execStream, error) {
 			return s, nil
 		case c.life.Err() != nil:
 			return nil, next
+		case c.client.closed.Load():
+			return nil, errClosed
 		case ctx.Err() != nil:
 			return nil, c.unreachable(err)
 		case !mayPass(next):
@@ -140,7 +149,9 @@ func (c *Cmd) reopen(err error) (*execStream, error) {
 // try makes one try to go on.
 func (c *Cmd) try(ctx context.Context) (*execStream, error) {
 	first := c.attachRequest()
-	if c.started == nil && c.attach == nil {
+	// A start that may not have arrived is not sent any more once the command is
+	// to be killed.
+	if c.started == nil && c.attach == nil && !c.control.killing() {
 		var err error
 		if first, err = c.startRequest(c.boot); err != nil {
 			return nil, err

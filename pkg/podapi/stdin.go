@@ -3,6 +3,7 @@ package podapi
 import (
 	"io"
 	"sync"
+	"time"
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
@@ -19,6 +20,7 @@ type stdinSender struct {
 	sent   int64 // what the present stream was sent
 	stream *execStream
 	eof    bool  // the input is over
+	busy   bool  // a chunk is being sent
 	closed bool  // the process takes no more
 	err    error // why reading the input failed
 }
@@ -91,6 +93,8 @@ func (s *stdinSender) feed(stream *execStream) {
 func (s *stdinSender) next(stream *execStream, buffer []byte) *pb.StdinChunk {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.busy = false
+	s.change.Broadcast() // for settle
 	for !s.closed && s.stream == stream && s.unsent() == 0 && !s.eof {
 		s.change.Wait()
 	}
@@ -101,7 +105,26 @@ func (s *stdinSender) next(stream *execStream, buffer []byte) *pb.StdinChunk {
 	data := append(buffer[:0], s.kept[len(s.kept)-n:][:min(n, stdinChunk)]...)
 	chunk := &pb.StdinChunk{Data: data, Offset: s.sent, Eof: s.eof && len(data) == n}
 	s.sent += int64(len(data))
+	s.busy = true
 	return chunk
+}
+
+// settle waits until what was read has been sent, but no longer than limit, and
+// not for another stream.
+func (s *stdinSender) settle(limit time.Duration) {
+	late := false
+	timer := time.AfterFunc(limit, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		late = true
+		s.change.Broadcast()
+	})
+	defer timer.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !late && !s.closed && s.stream != nil && (s.busy || s.unsent() > 0) {
+		s.change.Wait()
+	}
 }
 
 // unsent is how much is kept that the stream was not sent.

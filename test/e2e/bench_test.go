@@ -116,6 +116,45 @@ func BenchmarkExecTrueAgainstClientGoExec(b *testing.B) {
 	)
 }
 
+// BenchmarkExecTrueAgainstTheFloor is to take no longer than one and a half
+// times what it takes here to start a process and wait for it, and one raw round
+// trip: at most 1 time the bound, also with a full GiB of journals held.
+func BenchmarkExecTrueAgainstTheFloor(b *testing.B) {
+	c, s, pod := benchPod(b)
+	raw := newRawStream(b, c, pod, startEcho(b, s))
+	if err := raw.request('e', 0); err != nil {
+		b.Fatal(err)
+	}
+	bench := func(b *testing.B) {
+		medians := compare(b, 300,
+			side{name: "exec", do: func() error { return s.Command(b.Context(), "true").Run() }},
+			side{name: "vfork-floor", do: startTrue},
+			side{name: "raw-64-bytes", do: func() error { return raw.echo(64) }},
+		)
+		b.ReportMetric(medians[0]/(1.5*medians[1]+medians[2]), "x-the-bound")
+	}
+	b.Run("no journals", bench)
+	for range journalHolders {
+		if err := s.Shell(b.Context(), "head -c 64M /dev/zero").Run(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Run("1 GiB of journals", bench)
+}
+
+// journalHolders are the commands whose output together is all that an agent
+// keeps.
+const journalHolders = 16
+
+// startTrue starts a process, which Go does by vfork, and waits for it.
+func startTrue() error {
+	p, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{})
+	if err == nil {
+		_, err = p.Wait()
+	}
+	return err
+}
+
 // BenchmarkStatAgainstRawRoundTrip is to take no longer than what 64 bytes take
 // to the pod and back: 1 time faster.
 func BenchmarkStatAgainstRawRoundTrip(b *testing.B) {

@@ -195,3 +195,17 @@ func (c *counter) Write(p []byte) (int, error) {
 	*c += counter(len(p))
 	return len(p), nil
 }
+
+func TestSignalsOfTheSandboxDoNotEndTheAgent(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	s := launch(t, c.Launcher(), c.Spec(t.Name()))
+	boot := bootOf(t, s)
+	for _, name := range []string{"HUP", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "SYS", "USR1", "PIPE", "ALRM", "STOP", "KILL"} {
+		if _, stderr, status := run(t, s, "kill -"+name+" 1", nil); !status.Success() {
+			t.Errorf("%s: %v: %s", name, status, stderr)
+		}
+	}
+	if now := bootOf(t, s); now != boot {
+		t.Error("the agent has restarted")
+	}
+}

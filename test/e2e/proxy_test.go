@@ -135,20 +135,23 @@ func (w *wire) join(client halfCloser) {
 	w.mu.Unlock()
 }
 
-// each does something to all connections there are.
-func (w *wire) each(do func(*pair)) {
+// each does something to all connections there are, and returns how many.
+func (w *wire) each(do func(*pair)) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for p := range w.pairs {
 		do(p)
 	}
+	return len(w.pairs)
 }
 
 // reset, finish and stick are how connections end: by RST, by FIN, and by no
 // byte passing any more though nobody closes.
-func (w *wire) reset()  { w.each((*pair).reset) }
-func (w *wire) finish() { w.each((*pair).finish) }
-func (w *wire) stick()  { w.each(func(p *pair) { p.stick.Do(func() { close(p.stuck) }) }) }
+func (w *wire) reset() int  { return w.each((*pair).reset) }
+func (w *wire) finish() int { return w.each((*pair).finish) }
+func (w *wire) stick() int {
+	return w.each(func(p *pair) { p.stick.Do(func() { close(p.stuck) }) })
+}
 
 // setAway makes the API server refuse who connects, or not.
 func (w *wire) setAway(away bool) {

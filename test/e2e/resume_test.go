@@ -38,7 +38,7 @@ func overEachWire(t *testing.T, test func(t *testing.T, s *launcher.Sandbox, w *
 			t.Fatal(err)
 		}
 		defer s.Close()
-		test(t, s, w, w.finish)
+		test(t, s, w, func() { w.finish() })
 	})
 	t.Run("kubernetes", func(t *testing.T) {
 		c := launchertest.DisruptedCluster(t, launcher.Restricted)
@@ -53,7 +53,7 @@ type cutter struct {
 	at   []int64 // where, in order
 	n    int64
 	cuts int
-	cut  func(i int)
+	cut  func(i int) bool // reports whether there was a connection
 	sum  hash.Hash
 }
 
@@ -67,24 +67,25 @@ func newCutter(t *testing.T, size int64, w *wire, harm func()) *cutter {
 	}
 	slices.Sort(c.at)
 	t.Logf("seed %d, cuts at %d", seed, c.at)
-	c.cut = func(i int) {
+	c.cut = func(i int) bool {
 		switch {
 		case i == resumeCuts/2:
 			harm()
+			return true
 		case i%2 == 0:
-			w.reset()
+			return w.reset() > 0
 		default:
-			w.finish()
+			return w.finish() > 0
 		}
 	}
 	return c
 }
 
-// Write takes what passes.
+// Write takes what passes. That may be what was on its way when the connection
+// was cut the last time: then it is cut at a later piece.
 func (c *cutter) Write(data []byte) (int, error) {
 	c.n += int64(len(data))
-	for c.cuts < len(c.at) && c.at[c.cuts] < c.n {
-		c.cut(c.cuts)
+	if c.cuts < len(c.at) && c.at[c.cuts] < c.n && c.cut(c.cuts) {
 		c.cuts++
 	}
 	return c.sum.Write(data)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"io"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -190,8 +191,11 @@ func eventToProto(e proc.Event) *pb.ExecResponse {
 func (c *execCall) receive() error {
 	for {
 		r, err := c.stream.Recv()
+		if err == io.EOF {
+			return nil // a half-close: the output goes on
+		}
 		if err != nil {
-			return c.stream.Context().Err() // nil after a half-close
+			return err
 		}
 		if r.GetDetach() != nil {
 			c.stdin.settle(detachDrain)

@@ -49,7 +49,7 @@ func (o *output) take(r *reader, buf []byte) (ev Event, ok bool, err error) {
 			return Event{}, false, r.err
 		}
 		if b := r.prelude; b != nil {
-			r.prelude = nil
+			r.prelude, r.busy = nil, time.Now()
 			return Event{Stream: Stdout, Offset: r.at[0] - int64(len(b)), Data: b}, true, nil
 		}
 		if o.end != nil {

@@ -12,7 +12,7 @@ func (s *stream) extend(need int) bool {
 		if s.startInMemory(need) || s.extendOnDisk(need) {
 			return true
 		}
-		if s.journal.count(onDisk) > 1 {
+		if s.journal.count(onDisk) > 1 && s.out.budget.store.usable() {
 			return false
 		}
 	}

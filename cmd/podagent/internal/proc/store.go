@@ -165,13 +165,11 @@ func (s *store) free(off int64, size int) {
 	}
 }
 
-// spare is how many bytes of the room trim would give back.
+// spare is how many bytes of the room are free, to be trimmed or, where all
+// slots have one size, to be taken again.
 func (s *store) spare() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.holes && s.used > 0 {
-		return 0
-	}
 	return s.warmBytes
 }
 

@@ -202,7 +202,7 @@ func (d *drain) left(exited time.Time, end int64, limit time.Duration, pending f
 		d.counted = true
 		d.owned = end + pending()
 	}
-	if end < d.owned {
+	if end < d.owned && pending() > 0 { // others may have taken some of them
 		return limit, false
 	}
 	elapsed := time.Since(exited)
