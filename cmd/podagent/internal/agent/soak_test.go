@@ -30,7 +30,7 @@ const (
 	// after the first part, when all that is kept of ended commands is there.
 	soakSamples = 4
 	// soakGrowth is by how many bytes the heap may grow between two samples: it
-	// has the ids of forgotten commands until there are 65536 (proc), and noise.
+	// has the ids of forgotten commands, up to some 100,000 (proc), and noise.
 	soakGrowth = 8 << 20
 )
 

@@ -63,7 +63,8 @@ func TestUploadsOnASlowDiskShareTheirMemory(t *testing.T) {
 	if got, want := sum(held), int64(uploadMemory+(all-early)*podapi.UploadWindow); got != want {
 		t.Errorf("%d uploads hold %d bytes, want %d", all, got, want)
 	}
-	if got, want := allSent(t, d, uploads)-all*podapi.ChunkSize, sum(held); got != want {
+	// They send whole chunks, and the shares of the early ones need not be any.
+	if got, want := allSent(t, d, uploads)-all*podapi.ChunkSize, sum(held); got > want || got < want-early*podapi.ChunkSize {
 		t.Errorf("%d bytes were sent and not taken, want %d", got, want)
 	}
 	// Going on, each holds no more than the share of so many.
