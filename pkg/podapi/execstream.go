@@ -83,7 +83,7 @@ func (c *Cmd) begin(s *execStream, started *pb.ExecStarted) {
 		}
 		if c.Stdin != nil {
 			c.stdin = newStdinSender(c.Stdin, base)
-			go c.stdin.read(base)
+			defer func() { go c.stdin.read(base) }() // once there is where to send it
 		}
 	}
 	if c.stdin != nil {
