@@ -66,6 +66,9 @@ func (s *symptoms) read(pod *corev1.Pod) (reason, message string, class error) {
 		return corev1.PodReasonUnschedulable, message, ErrUnschedulable
 	}
 	for _, status := range needed(pod) {
+		if t := neverRan(status); t != nil {
+			return t.Reason, t.Message, ErrCannotStart
+		}
 		if w := status.State.Waiting; w != nil {
 			if class := s.readWaiting(w.Reason); class != nil && !isRecovering(status) {
 				return w.Reason, last(status, w.Message), class
@@ -131,6 +134,21 @@ func (s *symptoms) readWaiting(reason string) error {
 		return ErrCrashLoop
 	}
 	s.pulling = false
+	return nil
+}
+
+// neverRan returns how a container ended that the runtime could not start, now
+// or when it was last tried. containerd says StartError
+// (containerd/internal/cri/server/container_start.go), cri-dockerd
+// ContainerCannotRun; as it never started, its times say nothing.
+func neverRan(status corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	t := status.State.Terminated
+	if t == nil && status.State.Waiting != nil {
+		t = status.LastTerminationState.Terminated
+	}
+	if t != nil && (t.Reason == "StartError" || t.Reason == "ContainerCannotRun") {
+		return t
+	}
 	return nil
 }
 

@@ -21,6 +21,20 @@ func waiting(reason string, ran time.Duration) *corev1.Pod {
 	return &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{status}}}
 }
 
+// notStarted returns a pod whose container the runtime could not start, which
+// is its present state or, if it waits for a reason, its last.
+func notStarted(reason string) *corev1.Pod {
+	ended := &corev1.ContainerStateTerminated{Reason: "StartError", ExitCode: 128, StartedAt: metav1.Unix(0, 0), FinishedAt: metav1.Now()}
+	if reason == "" {
+		return &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+			Name: containerName, State: corev1.ContainerState{Terminated: ended},
+		}}}}
+	}
+	pod := waiting(reason, 0)
+	pod.Status.ContainerStatuses[0].LastTerminationState.Terminated = ended
+	return pod
+}
+
 func unschedulable() *corev1.Pod {
 	return &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
@@ -42,6 +56,8 @@ func TestSymptomsTellSlowFromBroken(t *testing.T) {
 		{"two pulls failed, one before", []*corev1.Pod{waiting("ImagePullBackOff", 0), waiting("ErrImagePull", 0)}, ErrImage},
 		{"no image can have that name", []*corev1.Pod{waiting("InvalidImageName", 0)}, ErrImage},
 		{"it cannot start", []*corev1.Pod{waiting("RunContainerError", 0)}, ErrCannotStart},
+		{"its start failed", []*corev1.Pod{notStarted("")}, ErrCannotStart},
+		{"its start failed again and again", []*corev1.Pod{notStarted("CrashLoopBackOff")}, ErrCannotStart},
 		{"it ends at once, again and again", []*corev1.Pod{waiting("CrashLoopBackOff", time.Second)}, ErrCrashLoop},
 		{"it was killed after a while", []*corev1.Pod{waiting("CrashLoopBackOff", time.Hour)}, nil},
 		{"no node yet", []*corev1.Pod{unschedulable()}, nil},
