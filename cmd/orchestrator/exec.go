@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"slices"
@@ -158,7 +159,7 @@ func (a *app) exec(ctx context.Context, sandbox *launcher.Sandbox, command []str
 	}
 	switch {
 	case opts.detach:
-		return a.execDetached(c, opts.interactive || opts.terminal)
+		return a.execDetached(ctx, c, opts.interactive || opts.terminal)
 	case opts.interactive:
 		c.Stdin = a.in
 	}
@@ -175,7 +176,7 @@ func terminalEnv() []string {
 
 // execDetached starts a command and leaves it running, with its standard input
 // open or not.
-func (a *app) execDetached(c *podapi.Cmd, input bool) error {
+func (a *app) execDetached(ctx context.Context, c *podapi.Cmd, input bool) error {
 	if input {
 		if _, err := c.StdinPipe(); err != nil {
 			return err
@@ -187,8 +188,10 @@ func (a *app) execDetached(c *podapi.Cmd, input bool) error {
 	// A repeated start may find that the command has ended. In any case it has
 	// started, which is all that this is about.
 	_ = c.Detach()
-	return a.print(struct {
+	err := a.print(struct {
 		ID  string `json:"id"`
 		PID int    `json:"pid"`
 	}{c.ID, c.PID()}, c.ID+"\n")
+	// An interrupt until here ends the command, as without --detach.
+	return cmp.Or(err, context.Cause(ctx))
 }

@@ -17,7 +17,13 @@ func (a *app) stay(ctx context.Context, sandbox *launcher.Sandbox, c *podapi.Cmd
 		t.connect(c)
 	}
 	if err := c.Start(); err != nil {
+		if ctx.Err() == nil && c.ID != "" && errors.Is(err, podapi.ErrUnavailable) {
+			a.sayWayBack(sandbox, c, false)
+		}
 		return err
+	}
+	if attached := len(c.Args) == 0; attached && c.Stdin != nil && !c.HasStdin() {
+		a.note("exec %s takes no input: what is passed to it is lost", short(c.ID))
 	}
 	err := finish(a.attend(ctx, c, t))
 	detached := errors.Is(err, podapi.ErrDetached)
@@ -82,8 +88,8 @@ func (a *app) connect(c *podapi.Cmd) (finish func(error) error) {
 		} else if errors.Is(err, podapi.ErrDetached) {
 			flushed = errors.Join(flushed, lines.detached(c.ID, c.Omitted()))
 		}
-		if err == nil {
-			err = flushed
+		if flushed != nil { // an output that is not whole is no success
+			return flushed
 		}
 		return err
 	}

@@ -26,6 +26,10 @@ func (s TerminalSize) proto() *pb.TerminalSize {
 // HasTerminal reports whether the process has a terminal; false before Start.
 func (c *Cmd) HasTerminal() bool { return c.started.GetTerminal() }
 
+// HasStdin reports whether the process's standard input was open at Start, so
+// that what is written to it arrives; false before.
+func (c *Cmd) HasStdin() bool { return c.started.GetStdinOpen() }
+
 // Resize changes the size of the process's terminal. While there is no
 // connection it is noted, and said as soon as there is one. It is
 // syscall.EINVAL for a process without a terminal.
