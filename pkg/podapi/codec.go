@@ -20,7 +20,7 @@ func Codec() encoding.CodecV2 {
 }
 
 // contentBuffers are the buffers of the codec: of a little more than a chunk.
-var contentBuffers = mem.NewTieredBufferPool(4<<10, ChunkSize/4, ChunkSize+chunkHeader)
+var contentBuffers = mem.NewTieredBufferPool(4<<10, outputChunk+outputHeader, ChunkSize+chunkHeader)
 
 // chunkHeader is room for the tag and the length before a chunk.
 const chunkHeader = 16
@@ -34,6 +34,11 @@ type codec struct {
 }
 
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	if r, ok := v.(*pb.ExecResponse); ok {
+		if output, field := chunkOf(r); output != nil {
+			return c.marshalOutput(output, field), nil
+		}
+	}
 	m, ok := v.(pb.Content)
 	if !ok || m.Chunk() == nil {
 		return c.CodecV2.Marshal(v)
@@ -46,6 +51,9 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 }
 
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if r, ok := v.(*pb.ExecResponse); ok && unmarshalOutput(data, r) {
+		return nil
+	}
 	m, ok := v.(pb.Content)
 	if !ok {
 		return c.CodecV2.Unmarshal(data, v)
@@ -55,24 +63,13 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 		return c.CodecV2.Unmarshal(data, v)
 	}
 	to := m.MakeChunk()
-	chunk := (*to)[:0]
-	for _, part := range data {
-		bytes := part.ReadOnlyData()
-		n := min(skip, len(bytes))
-		skip -= n
-		chunk = append(chunk, bytes[n:]...)
-	}
-	*to = chunk
+	*to = appendFrom((*to)[:0], data, skip)
 	return nil
 }
 
 // chunkAt returns where the chunk begins in a message that is nothing else.
 func chunkAt(data mem.BufferSlice) (int, bool) {
-	head := make([]byte, 0, chunkHeader)
-	for _, part := range data {
-		bytes := part.ReadOnlyData()
-		head = append(head, bytes[:min(len(bytes), cap(head)-len(head))]...)
-	}
+	head := appendFirst(make([]byte, 0, chunkHeader), data)
 	field, kind, n := protowire.ConsumeTag(head)
 	if n < 0 || field != 1 || kind != protowire.BytesType {
 		return 0, false

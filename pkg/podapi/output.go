@@ -116,7 +116,9 @@ func (p *pump) run(w io.Writer, failed func(error)) {
 			}
 			return
 		}
-		if _, err := w.Write(data); err != nil {
+		_, err := w.Write(data)
+		recycle(data)
+		if err != nil {
 			failed(err)
 			p.mu.Lock()
 			p.broken = true
@@ -147,7 +149,8 @@ func (p *pump) get() ([]byte, bool) {
 	return data, true
 }
 
-// put queues data, waiting while the buffer is full.
+// put queues data, which is the pump's from then on, waiting while the buffer is
+// full.
 func (p *pump) put(data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,6 +158,7 @@ func (p *pump) put(data []byte) {
 		p.change.Wait()
 	}
 	if p.broken || len(data) == 0 {
+		recycle(data)
 		return
 	}
 	p.queue = append(p.queue, data)

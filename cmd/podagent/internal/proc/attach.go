@@ -153,7 +153,7 @@ func (o *output) deliver(ctx context.Context, opts AttachOptions, r *reader, yie
 		return false
 	}
 	buf := o.pool.get()
-	ev, ok, err := o.take(r, buf[:eventSize])
+	ev, ok, err := o.take(r, buf[:])
 	if !ok && err == nil {
 		o.pool.put(buf)
 		select {

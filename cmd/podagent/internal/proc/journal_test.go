@@ -21,7 +21,7 @@ func keptFrom(t *testing.T, s *stream, off int64) []byte {
 	s.out.mu.Lock()
 	defer s.out.mu.Unlock()
 	var all []byte
-	for buf := make([]byte, eventSize); off < s.journal.end; {
+	for buf := make([]byte, chunkSize); off < s.journal.end; {
 		n := s.read(buf, off)
 		if n == 0 {
 			t.Fatalf("nothing is at %d", off)

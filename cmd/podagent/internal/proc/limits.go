@@ -126,13 +126,9 @@ const (
 	// graveSpan is the time whose ids are forgotten together.
 	graveSpan = 10 * time.Second
 
-	// eventSize is how much output is handed over at once: with what a message
-	// adds to it, it fits the buffers of 32 KiB that gRPC keeps. For more it
-	// takes, and clears, buffers of 1 MiB.
-	eventSize = 32<<10 - 64
-	// chunkSize is the size of the buffers that output is read with: as good as
-	// what a pipe holds by default.
-	chunkSize = 2 * eventSize
+	// chunkSize is the size of the buffers that output is read with, and how
+	// much of it is handed over at once: what a pipe holds by default.
+	chunkSize = 64 << 10
 	// pipeSize is the size that a pipe gets once it was full; reading from it
 	// then costs half as many switches. 1 MiB is what the kernel allows an
 	// unprivileged user by default.
