@@ -1,0 +1,229 @@
+package e2e
+
+// Both session stores do the same: snapshots that are whole, no lost updates.
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/tools/sessionstore"
+)
+
+// overStores runs a test over each store. open returns the store of another
+// host.
+func overStores(t *testing.T, test func(t *testing.T, open func() sessionstore.Store)) {
+	t.Run("disk", func(t *testing.T) {
+		t.Parallel()
+		dir := filepath.Join(t.TempDir(), "made", "on demand")
+		test(t, func() sessionstore.Store { return &sessionstore.Disk{Dir: dir} })
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		c := sessionCluster(t)
+		test(t, func() sessionstore.Store { return clusterStore(t, c) })
+	})
+}
+
+// sessionCluster has what deploy/session-rbac.yaml grants.
+func sessionCluster(t *testing.T) *launchertest.Cluster {
+	t.Helper()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	if err := c.Apply(t.Context(), "../../deploy/session-rbac.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func clusterStore(t *testing.T, c *launchertest.Cluster) *sessionstore.Cluster {
+	t.Helper()
+	config := *c.Orchestrator
+	config.QPS, config.Burst = 200, 400
+	client, err := kubernetes.NewForConfig(&config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &sessionstore.Cluster{Client: client, Namespace: c.Namespace}
+}
+
+func load(t *testing.T, s sessionstore.Store, id string) sessionstore.Snapshot {
+	t.Helper()
+	snapshot, err := s.Load(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snapshot
+}
+
+func save(t *testing.T, s sessionstore.Store, id string, data []byte, version string) string {
+	t.Helper()
+	next, err := s.Save(t.Context(), id, data, version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+func TestSessionStoreKeepsSnapshotsOfAnySizeAndId(t *testing.T) {
+	overStores(t, func(t *testing.T, open func() sessionstore.Store) {
+		s := open()
+		for _, id := range []string{"job-1", "JOB-1", "../../etc/passwd", "Job/123", "a b\n\x00", "🚀", strings.Repeat("x", 3000)} {
+			if _, err := s.Load(t.Context(), id); !errors.Is(err, fs.ErrNotExist) {
+				t.Fatalf("a session that is new: %v", err)
+			}
+			version := ""
+			for _, size := range []int{0, 1, 900 << 10, 900<<10 + 1, 5 << 20, 3} {
+				data := make([]byte, size)
+				rand.Read(data)
+				version = save(t, s, id, data, version)
+				if got := load(t, open(), id); !bytes.Equal(got.Data, data) || got.Version != version {
+					t.Errorf("%.10q: %d bytes came back as %d, version %s as %s", id, size, len(got.Data), version, got.Version)
+				}
+			}
+			for range 2 { // that there is none is no error
+				if err := s.Delete(t.Context(), id); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := open().Load(t.Context(), id); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("after its deletion: %v", err)
+			}
+		}
+	})
+}
+
+func TestSessionStoreRefusesALostUpdate(t *testing.T) {
+	overStores(t, func(t *testing.T, open func() sessionstore.Store) {
+		first, second := open(), open()
+		v1 := save(t, first, "job", []byte("1"), "")
+		if _, err := second.Save(t.Context(), "job", []byte("other"), ""); !errors.Is(err, sessionstore.ErrConflict) {
+			t.Errorf("a second first snapshot: %v", err)
+		}
+		large := bytes.Repeat([]byte("2"), 2<<20)
+		v2 := save(t, second, "job", large, v1)
+		_, err := first.Save(t.Context(), "job", bytes.Repeat([]byte("3"), 2<<20), v1)
+		if e, ok := errors.AsType[*sessionstore.Error](err); !ok || e.ID != "job" || !errors.Is(err, sessionstore.ErrConflict) {
+			t.Errorf("an update of an old version: %v", err)
+		}
+		if got := load(t, first, "job"); got.Version != v2 || !bytes.Equal(got.Data, large) {
+			t.Errorf("after that it is version %s of %d bytes", got.Version, len(got.Data))
+		}
+		if err := first.Delete(t.Context(), "job"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := second.Save(t.Context(), "job", []byte("4"), v2); !errors.Is(err, sessionstore.ErrConflict) {
+			t.Errorf("an update of what was deleted: %v", err)
+		}
+		again := save(t, second, "job", []byte("1"), "")
+		if _, err := first.Save(t.Context(), "job", []byte("5"), v1); again == v1 || !errors.Is(err, sessionstore.ErrConflict) {
+			t.Errorf("an update of an earlier life: %v", err)
+		}
+	})
+}
+
+// TestSessionStoreLosesNothingToConcurrentHosts has hosts that add to a
+// snapshot at once: what each was told is saved is there.
+func TestSessionStoreLosesNothingToConcurrentHosts(t *testing.T) {
+	overStores(t, func(t *testing.T, open func() sessionstore.Store) {
+		const hosts, rounds = 4, 6
+		padding := bytes.Repeat([]byte("."), 1<<20) // more than one Secret
+		var group sync.WaitGroup
+		for host := range hosts {
+			group.Go(func() {
+				s := open()
+				for round := range rounds {
+					if err := add(t.Context(), s, fmt.Sprintf("<%d.%d>", host, round), padding); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		group.Wait()
+		got := load(t, open(), "shared").Data
+		for host := range hosts {
+			for round := range rounds {
+				if n := bytes.Count(got, fmt.Appendf(nil, "<%d.%d>", host, round)); n != 1 {
+					t.Errorf("host %d's number %d is there %d times", host, round, n)
+				}
+			}
+		}
+	})
+}
+
+// add adds a word to the snapshot that all share, however often another host
+// comes first.
+func add(ctx context.Context, s sessionstore.Store, word string, padding []byte) error {
+	for range 1000 {
+		old, err := s.Load(ctx, "shared")
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		words := bytes.TrimRight(old.Data, ".")
+		_, err = s.Save(ctx, "shared", append(append(words, word...), padding...), old.Version)
+		if !errors.Is(err, sessionstore.ErrConflict) {
+			return err
+		}
+	}
+	return errors.New("no turn in 1000")
+}
+
+func TestSessionStoreRefusesWhatItCannotKeep(t *testing.T) {
+	overStores(t, func(t *testing.T, open func() sessionstore.Store) {
+		s := open()
+		if _, err := s.Save(t.Context(), "", nil, ""); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("no id: %v", err)
+		}
+		if _, err := s.Save(t.Context(), "large", make([]byte, sessionstore.MaxSnapshot+1), ""); !errors.Is(err, syscall.EFBIG) {
+			t.Errorf("too large: %v", err)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := s.Load(ended, "a"); !errors.Is(err, context.Canceled) {
+			t.Errorf("a context that has ended: %v", err)
+		}
+	})
+}
+
+func TestSessionStoreOfAClusterLeavesNoPartsBehind(t *testing.T) {
+	c := sessionCluster(t)
+	s := clusterStore(t, c)
+	secrets := func() (n int) {
+		list, err := c.API(t).CoreV1().Secrets(c.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: sessionstore.LabelSession})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list.Items)
+	}
+	v := save(t, s, "job", make([]byte, 4<<20), "")
+	v = save(t, s, "job", make([]byte, 3<<20), v)
+	if n := secrets(); n != 4 {
+		t.Errorf("3 MiB are in %d Secrets", n)
+	}
+	if _, err := s.Save(t.Context(), "job", make([]byte, 4<<20), "1"); !errors.Is(err, sessionstore.ErrConflict) {
+		t.Errorf("a version that never was: %v", err)
+	}
+	if n := secrets(); n != 4 {
+		t.Errorf("after a conflict there are %d Secrets", n)
+	}
+	save(t, s, "job", []byte("small"), v)
+	if n := secrets(); n != 1 {
+		t.Errorf("5 bytes are in %d Secrets", n)
+	}
+	if err := s.Delete(t.Context(), "job"); err != nil || secrets() != 0 {
+		t.Errorf("%v, and %d Secrets are left", err, secrets())
+	}
+}
