@@ -1,0 +1,99 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// Bash runs a shell command: by bash, or by sh where there is no bash. Secrets
+// are in its environment.
+type Bash struct {
+	// MaxTimeout is the longest time that the model may ask for; 0 means
+	// DefaultMaxTimeout.
+	MaxTimeout time.Duration
+}
+
+const bashSchema = `{
+	"type": "object",
+	"properties": {
+		"command": {"type": "string", "minLength": 1, "description": "The command, as for bash -c."},
+		"cwd": {"type": "string", "description": "Directory to run it in; the working directory by default."},
+		"timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": %v, "default": %v, "description": "Seconds after which it is ended. In the background there is no limit unless you set one."},
+		"run_in_background": {"type": "boolean", "default": false, "description": "Start it and return at once, for servers and for what takes long."}
+	},
+	"required": ["command"],
+	"additionalProperties": false
+}`
+
+// Spec implements Tool.
+func (b Bash) Spec() Spec {
+	most := maxTimeout(b.MaxTimeout)
+	return Spec{
+		Name: "Bash", Title: "Run a shell command",
+		Description: "Runs a shell command in the sandbox, and returns what it prints to standard output and standard error, and its exit code if that is not 0. " +
+			"Each command has a shell of its own: use cwd, or cd and && in one command. Nobody can answer questions or press keys. " +
+			"Of more than 2000 lines or 50 KiB you get the beginning and the end, and the path of a file with all of it. " +
+			"For what shall run on, set run_in_background, and use BashOutput and BashKill.",
+		InputSchema: fmt.Appendf(nil, bashSchema, most.Seconds(), min(DefaultTimeout, most).Seconds()),
+		Destructive: true, OpenWorld: true,
+	}
+}
+
+// maxTimeout returns the longest time that a model may ask for.
+func maxTimeout(set time.Duration) time.Duration {
+	if set > 0 {
+		return set
+	}
+	return DefaultMaxTimeout
+}
+
+// merged has a script print to one pipe only, so that the order of what it
+// prints is the true one, and its offsets are of one stream. It is on the line of
+// the script's beginning, so that the numbers of lines in messages are right.
+const merged = "exec 2>&1; "
+
+type bashInput struct {
+	Command         string  `json:"command"`
+	Cwd             string  `json:"cwd"`
+	Timeout         float64 `json:"timeout"`
+	RunInBackground bool    `json:"run_in_background"`
+}
+
+// Call implements Tool.
+func (b Bash) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, error) {
+	in, problem := decode[bashInput]("Bash", input)
+	if problem != nil {
+		return *problem, nil
+	}
+	cmd := env.Sandbox.Shell(ctx, merged+in.Command)
+	cmd.Dir, cmd.Env = env.Path(in.Cwd), env.environment(nil)
+	cmd.Timeout = seconds(in.Timeout)
+	if in.RunInBackground {
+		return startInBackground(ctx, env, cmd, in.Cwd)
+	}
+	most := maxTimeout(b.MaxTimeout)
+	if cmd.Timeout == 0 {
+		cmd.Timeout = min(DefaultTimeout, most)
+	}
+	slow := fmt.Sprintf("Set a longer timeout, up to %v seconds, or run_in_background", most.Seconds())
+	return run(ctx, env, cmd, in.Cwd, slow)
+}
+
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+
+// startInBackground starts a command and leaves it running.
+func startInBackground(ctx context.Context, env *Env, cmd *podapi.Cmd, cwd string) (Result, error) {
+	if err := cmd.Start(); err != nil {
+		if ctx.Err() != nil {
+			return Result{}, ctx.Err()
+		}
+		return notStarted(ctx, env, cwd, err)
+	}
+	// That it has ended already is no error: its output and its end are kept.
+	_ = cmd.Detach()
+	return Text(fmt.Sprintf("Started in the background. Its id is %s: use it with BashOutput to read what it prints, and with BashKill to end it.", cmd.ID)), nil
+}

@@ -1,0 +1,79 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// BashKill ends a command in the background, with all that it started.
+type BashKill struct{}
+
+const bashKillSchema = `{
+	"type": "object",
+	"properties": {
+		"id": {"type": "string", "minLength": 1, "description": "The id that Bash gave."}
+	},
+	"required": ["id"],
+	"additionalProperties": false
+}`
+
+// Spec implements Tool.
+func (BashKill) Spec() Spec {
+	return Spec{
+		Name: "BashKill", Title: "End a background command",
+		Description: "Ends a command in the background, with all that it started, and returns what it printed since it was last read.",
+		InputSchema: json.RawMessage(bashKillSchema), Destructive: true, Idempotent: true,
+	}
+}
+
+type bashKillInput struct {
+	ID string `json:"id"`
+}
+
+// Call implements Tool.
+func (BashKill) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, error) {
+	in, problem := decode[bashKillInput]("BashKill", input)
+	if problem != nil {
+		return *problem, nil
+	}
+	if err := end(ctx, env, in.ID); err != nil {
+		return unknown(ctx, env, in.ID, err)
+	}
+	f := env.background.follow(in.ID)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.read(ctx, env, in.ID)
+}
+
+// kills are the steps by which a command is ended.
+var kills = []struct {
+	signal syscall.Signal
+	wait   time.Duration
+}{{syscall.SIGTERM, killGrace}, {syscall.SIGKILL, killWait}}
+
+// end ends a process: TERM, then KILL. That it has ended is no error.
+func end(ctx context.Context, env *Env, id string) error {
+	for _, step := range kills {
+		err := env.Sandbox.Signal(ctx, id, step.signal)
+		if err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return err
+		}
+		wait, cancel := context.WithTimeout(ctx, step.wait)
+		attached := env.Sandbox.Attach(wait, id, podapi.AttachOptions{NoOutput: true})
+		err = attached.Run()
+		cancel()
+		if attached.Status() != nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if wait.Err() == nil {
+			return err
+		}
+	}
+	return nil // it cannot die: its state says that it runs
+}

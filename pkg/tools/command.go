@@ -1,0 +1,94 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	"github.com/podagent/podagent/pkg/tools/secret"
+)
+
+// Command grants a model one executable of the sandbox, without a shell: the
+// model gives the arguments only. It is a safer tool than Bash, as far as the
+// executable itself starts nothing else.
+type Command struct {
+	// Name is the tool's; empty means the last part of Path.
+	Name string
+	// Description is for the model; empty means a sentence with the name.
+	Description string
+	// Path is the executable: a path in the sandbox, or a name that is looked
+	// up in its PATH.
+	Path string
+	// Args come before those of the model.
+	Args []string
+	// Env is more environment, as NAME=VALUE, that the model is not told of. It
+	// is not redacted if the executable prints it: for tokens there is Secrets.
+	Env []string
+	// Secrets are in the environment of this executable alone, on top of the
+	// session's, and are redacted as these are.
+	Secrets map[string]secret.Provider
+	// MaxTimeout is the longest time that the model may ask for; 0 means
+	// DefaultMaxTimeout.
+	MaxTimeout time.Duration
+	// ReadOnly and OpenWorld are hints for the Spec.
+	ReadOnly, OpenWorld bool
+}
+
+const commandSchema = `{
+	"type": "object",
+	"properties": {
+		"args": {"type": "array", "items": {"type": "string"}, "description": "The arguments, one by one. No shell sees them: no quoting, globs, pipes or variables."},
+		"cwd": {"type": "string", "description": "Directory to run it in; the working directory by default."},
+		"timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": %v, "default": %v, "description": "Seconds after which it is ended."}
+	},
+	"additionalProperties": false
+}`
+
+// Spec implements Tool.
+func (c Command) Spec() Spec {
+	name := c.Name
+	if name == "" {
+		name = path.Base(c.Path)
+	}
+	description := c.Description
+	if description == "" {
+		description = fmt.Sprintf("Runs %s with these arguments, and returns what it prints to standard output and standard error, and its exit code if that is not 0.", path.Base(c.Path))
+	}
+	most := maxTimeout(c.MaxTimeout)
+	return Spec{
+		Name: name, Description: description,
+		InputSchema: fmt.Appendf(nil, commandSchema, most.Seconds(), min(DefaultTimeout, most).Seconds()),
+		ReadOnly:    c.ReadOnly, Destructive: !c.ReadOnly, OpenWorld: c.OpenWorld,
+	}
+}
+
+func (c Command) check() error {
+	if c.Path == "" {
+		return errors.New("a Command has no Path")
+	}
+	return nil
+}
+
+type commandInput struct {
+	Args    []string `json:"args"`
+	Cwd     string   `json:"cwd"`
+	Timeout float64  `json:"timeout"`
+}
+
+// Call implements Tool.
+func (c Command) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, error) {
+	in, problem := decode[commandInput](c.Spec().Name, input)
+	if problem != nil {
+		return *problem, nil
+	}
+	cmd := env.Sandbox.Command(ctx, c.Path, append(c.Args[:len(c.Args):len(c.Args)], in.Args...)...)
+	cmd.Dir, cmd.Env = env.Path(in.Cwd), env.environment(c.Env)
+	most := maxTimeout(c.MaxTimeout)
+	if cmd.Timeout = seconds(in.Timeout); cmd.Timeout == 0 {
+		cmd.Timeout = min(DefaultTimeout, most)
+	}
+	return run(ctx, env, cmd, in.Cwd, fmt.Sprintf("Set a longer timeout, up to %v seconds", most.Seconds()))
+}

@@ -1,0 +1,127 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/podagent/podagent/pkg/fsops"
+)
+
+// Edit replaces an exact text in a file, atomically.
+type Edit struct{}
+
+const editSchema = `{
+	"type": "object",
+	"properties": {
+		"path": {"type": "string", "minLength": 1, "description": "Path of the file, absolute or relative to the working directory."},
+		"old_text": {"type": "string", "minLength": 1, "description": "The text to replace, exactly as it is in the file, with its white space. It must occur once, unless replace_all is true."},
+		"new_text": {"type": "string", "description": "The text to put in its place."},
+		"replace_all": {"type": "boolean", "default": false, "description": "Replace every occurrence."}
+	},
+	"required": ["path", "old_text", "new_text"],
+	"additionalProperties": false
+}`
+
+// Spec implements Tool.
+func (Edit) Spec() Spec {
+	return Spec{
+		Name: "Edit", Title: "Edit a file",
+		Description: "Replaces a text in a file by another, and shows what changed as a diff. " +
+			"old_text must occur exactly once: take as many lines around the change into it as make it unique, or set replace_all.",
+		InputSchema: json.RawMessage(editSchema), Destructive: true,
+	}
+}
+
+type editInput struct {
+	Path       string `json:"path"`
+	OldText    string `json:"old_text"`
+	NewText    string `json:"new_text"`
+	ReplaceAll bool   `json:"replace_all"`
+}
+
+// Call implements Tool.
+func (Edit) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, error) {
+	in, problem := decode[editInput]("Edit", input)
+	if problem != nil {
+		return *problem, nil
+	}
+	if in.OldText == in.NewText {
+		return Errorf("cannot edit %s: old_text and new_text are the same", quote(in.Path)), nil
+	}
+	edit := fsops.Edit{Old: []byte(in.OldText), New: []byte(in.NewText), All: in.ReplaceAll}
+	edited, err := env.Sandbox.Edit(ctx, env.Path(in.Path), []fsops.Edit{edit}, fsops.EditOptions{})
+	if failure, ok := errors.AsType[*fsops.EditError](err); ok {
+		return in.refused(ctx, env, failure), nil
+	}
+	if err != nil {
+		return failed(ctx, env, "edit", in.Path, err)
+	}
+	text := fmt.Sprintf("Edited %s (%s)\n%s", in.Path, count(edited.Occurrences[0], "replacement"), shortDiff(edited))
+	if edited.Write.InPlace {
+		text += "(the file could not be replaced as one step, and was overwritten where it is)\n"
+	}
+	return Text(text), nil
+}
+
+// shortDiff returns the diff as far as a result may have it.
+func shortDiff(edited fsops.EditResult) string {
+	shown := edited.Diff
+	if len(shown) > MaxText {
+		shown = wholeLines(shown[:MaxText])
+	}
+	if n := nthLine(shown, MaxLines); n < len(shown) {
+		shown = shown[:n]
+	}
+	text := string(shown)
+	if edited.DiffTruncated || len(shown) < len(edited.Diff) {
+		text += "(the diff is longer: this is its beginning)\n"
+	}
+	return text
+}
+
+// refused says why the text was not replaced.
+func (in editInput) refused(ctx context.Context, env *Env, failure *fsops.EditError) Result {
+	if failure.Count == 0 {
+		hint := "Read the file, and take the text from it exactly, with its white space."
+		if failure.Hint != "" {
+			hint = strings.ToUpper(failure.Hint[:1]) + failure.Hint[1:] + ". " + hint
+		}
+		return Errorf("cannot edit %s: old_text is not in it; nothing was changed. %s", quote(in.Path), hint)
+	}
+	where := ""
+	if lines := occurrences(ctx, env, in); len(lines) > 0 {
+		where = fmt.Sprintf(" (on lines %s)", strings.Join(lines, ", "))
+	}
+	return Errorf("cannot edit %s: old_text occurs %d times in it%s; nothing was changed. "+
+		"Take more of the text around the one that you mean into old_text, or set replace_all to change all of them.",
+		quote(in.Path), failure.Count, where)
+}
+
+// occurrences returns the numbers of the first lines on which the old text
+// begins, as far as they can be had.
+func occurrences(ctx context.Context, env *Env, in editInput) []string {
+	var content bytes.Buffer
+	if _, err := env.Sandbox.Read(ctx, env.Path(in.Path), fsops.ReadOptions{Length: occurrenceBytes}, &content); err != nil {
+		return nil
+	}
+	text, old := content.Bytes(), []byte(in.OldText)
+	var lines []string
+	for line := 1; ; {
+		at := bytes.Index(text, old)
+		if at < 0 {
+			return slices.Compact(lines)
+		}
+		if len(lines) == maxOccurrences {
+			return append(slices.Compact(lines), "…")
+		}
+		line += bytes.Count(text[:at], []byte("\n"))
+		lines = append(lines, fmt.Sprint(line))
+		line += bytes.Count(old, []byte("\n"))
+		text = text[at+len(old):]
+	}
+}

@@ -1,0 +1,70 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Func returns the tool that calls a function, whose input is the model's,
+// unmarshalled. Without an InputSchema in spec that of In is taken: a struct,
+// in which a field is required unless its json tag says omitempty or omitzero,
+// and a jsonschema tag has its description. That there can be no schema of In
+// is the error of the session's calls.
+//
+//	weather := tools.Func(tools.Spec{Name: "weather", Description: "Tells the weather."},
+//		func(ctx context.Context, env *tools.Env, in struct {
+//			City string `json:"city" jsonschema:"the city's name"`
+//		}) (tools.Result, error) {
+//			return tools.Text("22 °C in " + in.City), nil
+//		})
+func Func[In any](spec Spec, call func(ctx context.Context, env *Env, in In) (Result, error)) Tool {
+	f := function[In]{spec: spec, call: call}
+	if spec.InputSchema == nil {
+		f.spec.InputSchema, f.err = schemaOf[In]()
+	}
+	return f
+}
+
+func schemaOf[In any]() (json.RawMessage, error) {
+	schema, err := jsonschema.For[In](nil)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(schema)
+}
+
+type function[In any] struct {
+	spec Spec
+	call func(context.Context, *Env, In) (Result, error)
+	err  error
+}
+
+func (f function[In]) Spec() Spec { return f.spec }
+
+func (f function[In]) check() error {
+	if f.err != nil {
+		return fmt.Errorf("cannot make a schema of the input of tool %q: %w", f.spec.Name, f.err)
+	}
+	return nil
+}
+
+func (f function[In]) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, error) {
+	in, problem := decode[In](f.spec.Name, input)
+	if problem != nil {
+		return *problem, nil
+	}
+	return f.call(ctx, env, in)
+}
+
+// decode returns an input that fits the schema of a tool as a Go value, or the
+// result that says why it cannot.
+func decode[In any](tool string, input json.RawMessage) (in In, problem *Result) {
+	if err := json.Unmarshal(input, &in); err != nil {
+		result := Errorf("the input of %s cannot be taken: %v", tool, err)
+		return in, &result
+	}
+	return in, nil
+}

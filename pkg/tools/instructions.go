@@ -1,0 +1,231 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+// Project is what a project says to agents that work on it.
+type Project struct {
+	// Instructions are those of AGENTS.md and CLAUDE.md.
+	Instructions string
+	// Skills are those of .agents/skills, sorted by their directories' names.
+	Skills []Skill
+	// Notes say what was left out, or could not be read, in a sentence each.
+	Notes []string
+}
+
+// Skill is a text for a kind of work that an agent reads when it has such.
+type Skill struct {
+	// Name is what its front matter says, or the name of its directory.
+	Name string
+	// Description is in one line, and may be empty.
+	Description string
+	// Path is the file to read, below the project's directory.
+	Path string
+}
+
+// String returns the skill as it is listed for a model.
+func (s Skill) String() string {
+	text := fmt.Sprintf("%s (read %s before using it)", s.Name, s.Path)
+	if s.Description != "" {
+		text += " - " + s.Description
+	}
+	return text
+}
+
+// String returns instructions, skills and notes as one text for a model; empty
+// if there are none.
+func (p Project) String() string {
+	var parts []string
+	if p.Instructions != "" {
+		parts = append(parts, p.Instructions)
+	}
+	if len(p.Skills) > 0 {
+		list := []string{"Skills:"}
+		for _, s := range p.Skills {
+			list = append(list, "- "+s.String())
+		}
+		parts = append(parts, strings.Join(list, "\n"))
+	}
+	for _, n := range p.Notes {
+		parts = append(parts, "("+n+")")
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// The files of instructions, in their order, and where skills are.
+var instructionFiles = []string{"AGENTS.md", "CLAUDE.md"}
+
+const skillsDir, skillFile = ".agents/skills", "SKILL.md"
+
+// Instructions reads what the project in dir of the sandbox says to agents, in
+// the time of one round trip: AGENTS.md, then CLAUDE.md, without white space
+// around them, without empty ones and repetitions, with a blank line between
+// them; and the names and descriptions of the skills, which are
+// .agents/skills/*/SKILL.md. An empty dir is the sandbox's workdir. That
+// something is not there is no error. What cannot be read, a front matter that
+// is malformed, and a limit that was hit is said in the Notes.
+func Instructions(ctx context.Context, sandbox *launcher.Sandbox, dir string) (Project, error) {
+	env := &Env{Sandbox: sandbox, Workdir: dir}
+	texts := make([]instruction, len(instructionFiles))
+	errs := make([]error, len(texts)+1)
+	var skills skills
+	var all sync.WaitGroup
+	for i, name := range instructionFiles {
+		all.Go(func() { texts[i], errs[i] = readInstruction(ctx, env, name) })
+	}
+	all.Go(func() { skills, errs[len(texts)] = readSkills(ctx, env) })
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return Project{}, fmt.Errorf("reading the project's instructions: %w", err)
+	}
+	p := Project{Skills: skills.list}
+	var parts []string
+	for _, t := range texts {
+		if t.text != "" && !slices.Contains(parts, t.text) {
+			parts = append(parts, t.text)
+		}
+		p.Notes = append(p.Notes, t.notes...)
+	}
+	p.Instructions = strings.Join(parts, "\n\n")
+	p.Notes = append(p.Notes, skills.notes...)
+	return p, nil
+}
+
+// Instructions is the function of that name for the session's sandbox and
+// workdir, with the session's secrets redacted.
+func (s *Session) Instructions(ctx context.Context) (Project, error) {
+	opened, err := s.vault.open(ctx)
+	if err != nil {
+		return Project{}, err
+	}
+	p, err := Instructions(ctx, s.sandbox, s.workdir)
+	if err != nil {
+		return Project{}, opened.redactor.Error(err)
+	}
+	clean := opened.redactor.Redact
+	p.Instructions = clean(p.Instructions)
+	for i, s := range p.Skills {
+		p.Skills[i] = Skill{Name: clean(s.Name), Description: clean(s.Description), Path: clean(s.Path)}
+	}
+	for i, n := range p.Notes {
+		p.Notes[i] = clean(n)
+	}
+	return p, nil
+}
+
+type instruction struct {
+	text  string
+	notes []string
+}
+
+func readInstruction(ctx context.Context, env *Env, name string) (instruction, error) {
+	lines, err := env.Sandbox.ReadLines(ctx, env.Path(name), fsops.LineOptions{MaxBytes: MaxInstructions})
+	switch {
+	case isAbsent(err):
+		return instruction{}, nil
+	case err != nil && (ctx.Err() != nil || !isAnswer(err)):
+		return instruction{}, err
+	case err != nil:
+		return instruction{notes: []string{fmt.Sprintf("%s could not be read: %s", name, reason(err))}}, nil
+	}
+	in := instruction{text: strings.TrimSpace(strings.ToValidUTF8(string(lines.Text), "\uFFFD"))}
+	if lines.Truncated {
+		in.notes = append(in.notes, fmt.Sprintf("%s is longer than %d KiB: this is its beginning; read the rest from line %d on",
+			name, MaxInstructions>>10, lines.First+lines.Count))
+	}
+	return in, nil
+}
+
+// isAbsent reports whether err says that there is no such file.
+func isAbsent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// skills are those that were found.
+type skills struct {
+	list  []Skill
+	notes []string
+}
+
+// readSkills finds the skills, and at the same time the beginnings of their
+// files.
+func readSkills(ctx context.Context, env *Env) (skills, error) {
+	var names []string
+	var heads map[string][]string
+	var more bool
+	var findErr, readErr error
+	var all sync.WaitGroup
+	all.Go(func() { names, more, findErr = findSkills(ctx, env) })
+	all.Go(func() { heads, readErr = readHeads(ctx, env) })
+	all.Wait()
+	if err := errors.Join(findErr, readErr); err != nil {
+		return skills{}, err
+	}
+	var s skills
+	for _, name := range names {
+		skill, note := parseSkill(name, heads[name])
+		s.list = append(s.list, skill)
+		if note != "" {
+			s.notes = append(s.notes, fmt.Sprintf("%s: %s", skill.Path, note))
+		}
+	}
+	if more {
+		s.notes = append(s.notes, fmt.Sprintf("there are more than %d skills: use Glob with %s/*/%s to see all", MaxSkills, skillsDir, skillFile))
+	}
+	return s, nil
+}
+
+// findSkills returns the names of the skills' directories, sorted.
+func findSkills(ctx context.Context, env *Env) (names []string, more bool, err error) {
+	opts := fsops.GlobOptions{Dir: env.Workdir, Limit: MaxSkills, Sort: fsops.GlobByName}
+	for m, err := range env.Sandbox.Glob(ctx, path.Join(skillsDir, "*", skillFile), opts) {
+		var skipped *fsops.SkippedError
+		switch {
+		case errors.As(err, &skipped), m.Type.IsDir():
+		case isAbsent(err):
+			return nil, false, nil
+		case err != nil:
+			return nil, false, err
+		case m.Truncated:
+			more = true
+		default:
+			names = append(names, path.Base(path.Dir(m.Path)))
+		}
+	}
+	return names, more, nil
+}
+
+// readHeads returns the first lines of the skills' files, by the names of their
+// directories.
+func readHeads(ctx context.Context, env *Env) (map[string][]string, error) {
+	heads := map[string][]string{}
+	opts := fsops.GrepOptions{
+		Paths: []string{env.Path(skillsDir)}, Include: []string{"*/" + skillFile},
+		Hidden: true, NoIgnore: true, Follow: true, Sort: true,
+		MaxPerFile: maxFrontMatter, Limit: maxFrontMatter * MaxSkills,
+	}
+	for r, err := range env.Sandbox.Grep(ctx, "^", opts) {
+		switch {
+		case isAbsent(err):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		case r.Kind == fsops.GrepMatch:
+			name := path.Base(path.Dir(r.Path))
+			heads[name] = append(heads[name], string(r.Text))
+		}
+	}
+	return heads, nil
+}

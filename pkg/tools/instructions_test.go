@@ -1,0 +1,102 @@
+package tools_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/podagent/podagent/pkg/tools"
+)
+
+func instructions(t *testing.T, h *host) tools.Project {
+	t.Helper()
+	p, err := h.Instructions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestInstructionsOfAProjectWithoutAny(t *testing.T) {
+	h := newHost(t, tools.Options{})
+	if p := instructions(t, h); p.String() != "" {
+		t.Errorf("got %q", p)
+	}
+}
+
+func TestInstructions(t *testing.T) {
+	h := newHost(t, tools.Options{})
+	h.put("AGENTS.md", "\n\nUse tabs.\n\n")
+	h.put("CLAUDE.md", "Run make test.\n")
+	skill := func(dir, content string) { h.put(".agents/skills/"+dir+"/SKILL.md", content) }
+	skill("release", "---\nname: release-notes\ndescription: Writes the notes of a release.\n---\n# Body\nname: not this\n")
+	skill("a-plain", "# No front matter\n")
+	skill("b-folded", "---\r\nname: folded\r\ndescription: >\r\n  Over two\r\n  lines: with a colon.\r\n---\r\n")
+	skill("c-malformed", "---\nname: [unclosed\n---\n")
+	skill("d-endless", "---\nname: endless\n")
+	skill("e-empty", "")
+	skill("f-number", "---\nname: 42\n---\n")
+	skill("g-long", "---\ndescription: "+strings.Repeat("x", 1023)+"é"+"\n---\n")
+	skill("h-list", "---\n- a\n---\n")
+	skill("i/deeper", "---\nname: too deep\n---\n")
+	h.put(".agents/skills/README.md", "no skill")
+	h.put("shared/SKILL.md", "---\nname: linked\n---\n")
+	if err := os.Symlink("../../shared", h.workdir+"/.agents/skills/j-link"); err != nil {
+		t.Fatal(err)
+	}
+	h.put(".gitignore", ".agents\n")
+	compareGolden(t, "instructions", h.stable(instructions(t, h).String())+"\n")
+}
+
+func TestInstructionsThatAreTheSameAreThereOnce(t *testing.T) {
+	h := newHost(t, tools.Options{})
+	h.put("AGENTS.md", "The same.\n")
+	if err := os.Symlink("AGENTS.md", h.workdir+"/CLAUDE.md"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(tools.Project{Instructions: "The same."}, instructions(t, h)); diff != "" {
+		t.Error(diff)
+	}
+	h.put("AGENTS.md", " \n")
+	if p := instructions(t, h); p.Instructions != "" {
+		t.Errorf("got %q", p.Instructions)
+	}
+}
+
+func TestInstructionsSayTheirLimits(t *testing.T) {
+	h := newHost(t, tools.Options{})
+	h.put("AGENTS.md", strings.Repeat("0123456789abcde\n", 5000))
+	if err := os.Mkdir(h.workdir+"/CLAUDE.md", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for i := range tools.MaxSkills + 1 {
+		h.put(fmt.Sprintf(".agents/skills/s%03d/SKILL.md", i), "---\ndescription: d\n---\n")
+	}
+	p := instructions(t, h)
+	if len(p.Instructions) > tools.MaxInstructions || len(p.Skills) != tools.MaxSkills || p.Skills[tools.MaxSkills-1].Description != "d" {
+		t.Errorf("%d bytes, %d skills", len(p.Instructions), len(p.Skills))
+	}
+	want := []string{
+		"AGENTS.md is longer than 64 KiB: this is its beginning; read the rest from line 4097 on",
+		`CLAUDE.md could not be read: it is a directory. Use Glob with a pattern such as "*" and this cwd to see what is in it.`,
+		"there are more than 200 skills: use Glob with .agents/skills/*/SKILL.md to see all",
+	}
+	if diff := cmp.Diff(want, p.Notes); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestInstructionsOfAnotherDirectory(t *testing.T) {
+	h := newHost(t, tools.Options{Workdir: "sub"})
+	h.put("sub/AGENTS.md", "Of sub.")
+	h.put("sub/.agents/skills/x/SKILL.md", "---\ndescription: Of x.\n---\n")
+	want := "Of sub.\n\nSkills:\n- x (read .agents/skills/x/SKILL.md before using it) - Of x."
+	p := instructions(t, h)
+	if p.String() != want {
+		t.Errorf("got %q", p)
+	}
+	has(t, h.text("Read", `{"path": "`+p.Skills[0].Path+`"}`), "Of x.")
+}

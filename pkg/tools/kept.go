@@ -1,0 +1,134 @@
+package tools
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// keptOutputs are the files with whole outputs that a session has in its
+// sandbox, in a directory of its own that nobody else may enter.
+type keptOutputs struct {
+	sandbox *launcher.Sandbox
+	parent  string
+
+	mu    sync.Mutex
+	dir   string // empty until it is made
+	last  int    // the number of the last file
+	files []string
+}
+
+func newKeptOutputs(sandbox *launcher.Sandbox, parent string) *keptOutputs {
+	if parent == "" {
+		parent = temporaryDir
+	}
+	return &keptOutputs{sandbox: sandbox, parent: parent}
+}
+
+// begin begins a file. That it cannot is said by its end.
+func (k *keptOutputs) begin(ctx context.Context) *keptOutput {
+	if k == nil {
+		return &keptOutput{err: errors.New("there is no session")}
+	}
+	o := &keptOutput{all: k, ctx: ctx}
+	if o.path, o.err = k.name(ctx); o.err == nil {
+		// A command may have removed the directory meanwhile.
+		o.file, o.err = k.sandbox.Create(ctx, o.path, fsops.WriteOptions{Perm: 0o600, Exclusive: true, Parents: true})
+	}
+	return o
+}
+
+// name returns the path of the next file, in the directory that is made for the
+// first.
+func (k *keptOutputs) name(ctx context.Context) (string, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.dir == "" {
+		dir := path.Join(k.parent, "podagent-"+strings.ToLower(rand.Text()[:12]))
+		if err := k.sandbox.Mkdir(ctx, dir, fsops.MkdirOptions{Perm: 0o700}); err != nil {
+			return "", err
+		}
+		k.dir = dir
+	}
+	k.last++
+	return path.Join(k.dir, fmt.Sprintf("output-%d.txt", k.last)), nil
+}
+
+// add notes a file, and removes the oldest when there are too many.
+func (k *keptOutputs) add(ctx context.Context, file string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.files = append(k.files, file)
+	for len(k.files) > keptFiles {
+		// If it cannot be removed now, it goes with the directory.
+		_ = k.sandbox.Remove(ctx, k.files[0], fsops.RemoveOptions{Force: true})
+		k.files = k.files[1:]
+	}
+}
+
+// remove removes the directory, if it was made.
+func (k *keptOutputs) remove(ctx context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.dir == "" {
+		return nil
+	}
+	err := k.sandbox.Remove(ctx, k.dir, fsops.RemoveOptions{Recursive: true, Force: true})
+	if err == nil {
+		k.dir, k.files = "", nil
+	}
+	return err
+}
+
+// keptOutput is one such file, while it is written.
+type keptOutput struct {
+	all  *keptOutputs
+	ctx  context.Context
+	path string
+	file *podapi.Writer
+	size int
+	full bool
+	err  error
+}
+
+// write adds to the file up to MaxKept.
+func (o *keptOutput) write(p []byte) {
+	if n := MaxKept - o.size; len(p) > n {
+		p, o.full = p[:n], true
+	}
+	if o.err != nil || len(p) == 0 {
+		return
+	}
+	o.size += len(p)
+	_, o.err = o.file.Write(p)
+}
+
+// end puts the file in its place if keep says so, and says where the whole is.
+func (o *keptOutput) end(keep bool) string {
+	if o.file != nil {
+		defer o.file.Close()
+	}
+	if !keep {
+		return "the whole output was not kept"
+	}
+	if o.err == nil {
+		_, o.err = o.file.Commit()
+	}
+	switch {
+	case o.err != nil:
+		return fmt.Sprintf("the whole output could not be kept: %v", o.err)
+	case o.full:
+		o.all.add(o.ctx, o.path)
+		return fmt.Sprintf("the first %d MiB of the output are in %s, which Read can page", MaxKept>>20, o.path)
+	}
+	o.all.add(o.ctx, o.path)
+	return fmt.Sprintf("the whole output is in %s, which Read can page", o.path)
+}

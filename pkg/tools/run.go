@@ -1,0 +1,129 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// run runs a command in the foreground, and returns what it printed and how it
+// ended. The model called its directory cwd; slow is what to try when it takes
+// too long.
+func run(ctx context.Context, env *Env, cmd *podapi.Cmd, cwd, slow string) (Result, error) {
+	out := newOutput(ctx, env)
+	redacted := env.redactor.Writer(out)
+	var all io.Writer = redacted
+	if env.Output != nil {
+		all = io.MultiWriter(redacted, env.Output)
+	}
+	cmd.Stdout, cmd.Stderr = all, all // the same writer, so that the order is kept
+	err := cmd.Run()
+	redacted.Close()
+	if ctx.Err() != nil {
+		out.end(false)
+		return Result{}, ctx.Err()
+	}
+	status := cmd.Status()
+	if status == nil {
+		out.end(false)
+		return notStarted(ctx, env, cwd, err)
+	}
+	if isLost(err) {
+		out.end(false)
+		return Result{}, err
+	}
+	result := Text(report(out.end(true), ending(*status, cmd.Timeout, slow), cmd.Omitted()))
+	result.IsError = status.Reason != podapi.Exited && status.Reason != podapi.Signalled
+	return result, nil
+}
+
+// isLost reports whether with a command its sandbox was lost. When it was its
+// container alone, which is started again, a model can go on.
+func isLost(err error) bool {
+	return errors.Is(err, launcher.ErrGone) || errors.Is(err, launcher.ErrNodeLost) || errors.Is(err, podapi.ErrUnavailable)
+}
+
+// notStarted returns what becomes of an error without an end of the command.
+func notStarted(ctx context.Context, env *Env, cwd string, err error) (Result, error) {
+	failure, ok := err.(*fs.PathError)
+	if !ok || !isAnswer(err) {
+		return Result{}, err
+	}
+	switch failure.Op {
+	case "chdir":
+		result, err := failed(ctx, env, "run in", cwd, err)
+		if err == nil {
+			result.Content[0].Text += " Nothing was run."
+		}
+		return result, err
+	case "exec":
+		if errors.Is(err, fs.ErrNotExist) {
+			return Errorf("cannot run %s: there is no such executable in the sandbox", quote(failure.Path)), nil
+		}
+	}
+	return Errorf("cannot run %s: %s", quote(failure.Path), reason(err)), nil
+}
+
+// report returns output and ending as one text.
+func report(output, ending string, omitted int64) string {
+	if omitted > 0 {
+		ending = fmt.Sprintf("(%d bytes of the output are missing: more came than the sandbox keeps)\n", omitted) + ending
+	}
+	if ending == "" {
+		if output == "" {
+			return "(no output)"
+		}
+		return output
+	}
+	return endLine(output) + strings.TrimSuffix(ending, "\n")
+}
+
+// ending says how a process ended, in lines in brackets; it is empty for exit
+// code 0.
+func ending(status podapi.ExitStatus, timeout time.Duration, slow string) string {
+	var text strings.Builder
+	switch status.Reason {
+	case podapi.Exited:
+		if status.Code != 0 {
+			fmt.Fprintf(&text, "(exit code: %d)\n", status.Code)
+		}
+	case podapi.Signalled:
+		fmt.Fprintf(&text, "(exit code: %d, ended by %s)\n", status.Code, signalName(status.Signal))
+	case podapi.TimedOut:
+		fmt.Fprintf(&text, "(timed out after %v, and was ended; above is its output until then. %s)\n", timeout, slow)
+	case podapi.OutOfMemory:
+		text.WriteString("(out of memory: it was ended because the sandbox has no more; use less at once)\n")
+	case podapi.AgentLost:
+		text.WriteString("(lost: the sandbox's agent ended while it ran, perhaps because there was no more memory. " +
+			"What it did until then is done; all commands have ended; files are as they were left)\n")
+	default:
+		fmt.Fprintf(&text, "(%s)\n", status)
+	}
+	if status.OutputOpen {
+		text.WriteString("(a process that it started runs on and holds the output: what that prints is not shown; use run_in_background for such)\n")
+	}
+	if status.ProcessLimit {
+		text.WriteString("(the sandbox was at its limit of processes, so that some could not be started)\n")
+	}
+	return text.String()
+}
+
+// signalNames are those of Linux on most machines.
+var signalNames = map[int]string{
+	1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
+	9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 24: "SIGXCPU", 25: "SIGXFSZ", 31: "SIGSYS",
+}
+
+func signalName(n int) string {
+	if name := signalNames[n]; name != "" {
+		return name
+	}
+	return fmt.Sprintf("signal %d", n)
+}

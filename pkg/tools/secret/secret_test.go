@@ -1,0 +1,128 @@
+package secret_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/podagent/podagent/pkg/tools/secret"
+)
+
+func resolve(t testing.TB, values map[string]string) *secret.Set {
+	t.Helper()
+	providers := map[string]secret.Provider{}
+	for name, value := range values {
+		providers[name] = secret.Static(value)
+	}
+	set, err := secret.Resolve(t.Context(), providers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func TestProviders(t *testing.T) {
+	t.Setenv("OF_THE_HOST", "from-env")
+	path := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(path, []byte("from-file\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set, err := secret.Resolve(t.Context(), map[string]secret.Provider{
+		"A": secret.Env("OF_THE_HOST"), "B": secret.File(path), "C": secret.Exec("echo", "from command"), "D": secret.Static("static\n"),
+		"E": secret.Func(func(context.Context) (string, error) { return "of one's own", nil }),
+	})
+	want := []string{"A=from-env", "B=from-file", "C=from command", "D=static\n", "E=of one's own"}
+	if diff := cmp.Diff(want, set.Env()); diff != "" || err != nil {
+		t.Errorf("%v, (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestErrorsNameTheSecretAndNoValue(t *testing.T) {
+	_, err := secret.Resolve(t.Context(), map[string]secret.Provider{
+		"UNSET": secret.Env("SURELY_NOT_SET"), "MISSING": secret.File("/no/such/file"), "DIR": secret.File("/"),
+		"FAILS": secret.Exec("sh", "-c", "echo hunter22; echo hunter22 >&2; exit 3"), "SAYS": secret.Exec("sh", "-c", "echo not signed in >&2; exit 1"),
+		"SHORT": secret.Static("abc"), "EMPTY": secret.Static(""), "LONG": secret.Static(strings.Repeat("x", secret.MaxValue+1)),
+		"NUL": secret.Static("hunter22\x00"), "no-name": secret.Static("hunter22"), "NONE": nil,
+	})
+	want := `cannot resolve secret "DIR": read /: is a directory
+cannot resolve secret "EMPTY": its value is shorter than 4 bytes, too short to be kept out of texts
+cannot resolve secret "FAILS": sh: exit status 3
+cannot resolve secret "LONG": its value is longer than 96 KiB
+cannot resolve secret "MISSING": open /no/such/file: no such file or directory
+cannot resolve secret "NONE": it has no provider
+cannot resolve secret "NUL": its value has a NUL byte
+cannot resolve secret "SAYS": sh: exit status 1: not signed in
+cannot resolve secret "SHORT": its value is shorter than 4 bytes, too short to be kept out of texts
+cannot resolve secret "UNSET": the environment variable SURELY_NOT_SET is not set
+cannot resolve secret "no-name": its name is not one of a variable of an environment`
+	if err == nil || err.Error() != want {
+		t.Error(cmp.Diff(want, fmt.Sprint(err)))
+	}
+}
+
+func TestResolveAsksAllAtOnceAndEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	begun := make(chan struct{}, 2)
+	waits := secret.Func(func(ctx context.Context) (string, error) {
+		begun <- struct{}{}
+		<-ctx.Done()
+		return "", ctx.Err()
+	})
+	go func() {
+		<-begun
+		<-begun
+		cancel()
+	}()
+	_, err := secret.Resolve(ctx, map[string]secret.Provider{"A": waits, "B": waits, "C": secret.Exec("sleep", "60")})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestExecWhoseChildHoldsTheOutputEnds(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	begin := time.Now()
+	_, err := secret.Exec("sh", "-c", "sleep 30 & wait").Secret(ctx)
+	if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) > 20*time.Second {
+		t.Errorf("%v after %v", err, time.Since(begin))
+	}
+}
+
+func TestValuesAreNotPrinted(t *testing.T) {
+	set := resolve(t, map[string]string{"TOKEN": "hunter22"})
+	options := struct{ Secrets map[string]secret.Provider }{map[string]secret.Provider{"TOKEN": secret.Static("hunter22")}}
+	var all strings.Builder
+	for _, v := range []any{set, options, secret.Static("hunter22"), secret.NewRedactor(set), struct{ s *secret.Set }{set}} {
+		fmt.Fprintf(&all, "%v %+v %#v %s %q %x %d\n", v, v, v, v, v, v, v)
+		slog.New(slog.NewTextHandler(&all, nil)).Info("", "v", v)
+		slog.New(slog.NewJSONHandler(&all, nil)).Info("", "v", v)
+		if data, err := json.Marshal(v); err == nil {
+			all.Write(data)
+		}
+	}
+	for _, shown := range []string{"hunter22", fmt.Sprintf("%x", "hunter22"), fmt.Sprint([]byte("hunter22"))} {
+		if strings.Contains(all.String(), shown) {
+			t.Errorf("%q is shown:\n%s", shown, &all)
+		}
+	}
+	if got := fmt.Sprint(set); got != "secrets[TOKEN]" {
+		t.Errorf("the set prints %s", got)
+	}
+}
+
+func TestJoinTakesTheLater(t *testing.T) {
+	joined := secret.Join(resolve(t, map[string]string{"A": "first", "B": "other"}), nil, resolve(t, map[string]string{"A": "second"}))
+	if diff := cmp.Diff([]string{"A=second", "B=other"}, joined.Env()); diff != "" {
+		t.Error(diff)
+	}
+}

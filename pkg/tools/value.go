@@ -1,0 +1,125 @@
+package tools
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// kindOf returns the JSON type of a valid value.
+func kindOf(value json.RawMessage) string {
+	switch c := value[0]; {
+	case c == '{':
+		return "object"
+	case c == '[':
+		return "array"
+	case c == '"':
+		return "string"
+	case c == 't' || c == 'f':
+		return "boolean"
+	case c == 'n':
+		return "null"
+	}
+	return "number"
+}
+
+// convert returns value as one of the types, and whether it is or stands for
+// one.
+func convert(value json.RawMessage, types []string) (json.RawMessage, bool) {
+	kind := kindOf(value)
+	if len(types) == 0 || slices.Contains(types, kind) {
+		return value, true
+	}
+	text := string(value)
+	if kind == "string" && json.Unmarshal(value, &text) != nil {
+		return nil, false
+	}
+	for _, t := range types {
+		switch {
+		case t == "boolean" && kind == "string" && (text == "true" || text == "false"):
+			return json.RawMessage(text), true
+		case t == "integer" && (kind == "string" || kind == "number"):
+			if n, err := strconv.ParseFloat(text, 64); err == nil && n == math.Trunc(n) && math.Abs(n) < 1<<53 {
+				return strconv.AppendInt(nil, int64(n), 10), true
+			}
+		case t == "number" && kind == "string":
+			if n, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(n, 0) && !math.IsNaN(n) {
+				return strconv.AppendFloat(nil, n, 'g', -1, 64), true
+			}
+		}
+	}
+	return nil, false
+}
+
+// outOfRange says what a value must be that it is not.
+func outOfRange(value json.RawMessage, schema *jsonschema.Schema) string {
+	switch kindOf(value) {
+	case "number":
+		n, err := strconv.ParseFloat(string(value), 64)
+		switch {
+		case err != nil:
+			return "be a number that can be reckoned with"
+		case schema.Minimum != nil && n < *schema.Minimum:
+			return fmt.Sprintf("be at least %v, not %s", *schema.Minimum, value)
+		case schema.ExclusiveMinimum != nil && n <= *schema.ExclusiveMinimum:
+			return fmt.Sprintf("be more than %v, not %s", *schema.ExclusiveMinimum, value)
+		case schema.Maximum != nil && n > *schema.Maximum:
+			return fmt.Sprintf("be at most %v, not %s", *schema.Maximum, value)
+		}
+	case "string":
+		if schema.MinLength != nil && *schema.MinLength > 0 && len(value) == len(`""`) {
+			return "not be empty"
+		}
+	}
+	return ""
+}
+
+// article returns types as they stand in a sentence.
+func article(types []string) string {
+	var words []string
+	for _, t := range types {
+		switch t {
+		case "integer", "array", "object":
+			words = append(words, "an "+t)
+		case "null":
+		default:
+			words = append(words, "a "+t)
+		}
+	}
+	return strings.Join(words, " or ")
+}
+
+// describe returns a wrong value as it stands in a sentence.
+func describe(value json.RawMessage) string {
+	switch kind := kindOf(value); kind {
+	case "object", "array":
+		return "an " + kind
+	case "string":
+		var text string
+		if json.Unmarshal(value, &text) == nil {
+			return "the string " + quote(text)
+		}
+	}
+	return cut(string(value), maxQuote)
+}
+
+// quote returns text in quotes, cut if it is long.
+func quote(text string) string { return strconv.Quote(cut(text, maxQuote)) }
+
+// cut returns at most n bytes of text, in whole runes, and says if there were
+// more.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n] + "…"
+}

@@ -1,0 +1,54 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/podagent/podagent/pkg/fsops"
+)
+
+// Write creates or replaces a file, atomically, with the directories above it.
+type Write struct{}
+
+const writeSchema = `{
+	"type": "object",
+	"properties": {
+		"path": {"type": "string", "minLength": 1, "description": "Path of the file, absolute or relative to the working directory."},
+		"content": {"type": "string", "description": "The whole new content of the file."}
+	},
+	"required": ["path", "content"],
+	"additionalProperties": false
+}`
+
+// Spec implements Tool.
+func (Write) Spec() Spec {
+	return Spec{
+		Name: "Write", Title: "Write a file",
+		Description: "Creates a file, or replaces the whole content of one, and makes the directories above it. " +
+			"To change a part of a file use Edit.",
+		InputSchema: json.RawMessage(writeSchema), Destructive: true, Idempotent: true,
+	}
+}
+
+type writeInput struct {
+	Path    string `json:"path"`
+	Content string `json:"content"`
+}
+
+// Call implements Tool.
+func (Write) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, error) {
+	in, problem := decode[writeInput]("Write", input)
+	if problem != nil {
+		return *problem, nil
+	}
+	written, err := env.Sandbox.WriteFile(ctx, env.Path(in.Path), []byte(in.Content), fsops.WriteOptions{Parents: true})
+	if err != nil {
+		return failed(ctx, env, "write", in.Path, err)
+	}
+	text := fmt.Sprintf("Wrote %s (%s, %s)", in.Path, count(countLines(in.Content), "line"), count(len(in.Content), "byte"))
+	if written.InPlace {
+		text += "\n(it could not be replaced as one step, and was overwritten where it is)"
+	}
+	return Text(text), nil
+}
