@@ -26,9 +26,14 @@ var mayImport = map[string][]string{
 	"pkg/launcher":                      {"pkg/launcher/internal/portforward", "pkg/podapi", "pkg/fsops"},
 	"pkg/launcher/internal/portforward": {},
 	"pkg/launcher/launchertest":         {"pkg/launcher", "pkg/podapi"},
+	"pkg/tools":                         {"pkg/launcher", "pkg/podapi", "pkg/fsops", "pkg/tools/secret"},
+	"pkg/tools/secret":                  {},
+	"pkg/tools/sessionstore":            {"pkg/fsops"},
 	"pkg/podapi":                        {"pkg/podapi/podapiv1", "pkg/fsops"},
 	"pkg/podapi/podapiv1":               {},
-	"pkg/fsops":                         {"pkg/fsops/internal/ignore"},
+	"pkg/fsops":                         {"pkg/fsops/internal/ignore", "pkg/fsops/internal/linere", "pkg/fsops/internal/walk"},
+	"pkg/fsops/internal/linere":         {},
+	"pkg/fsops/internal/walk":           {"pkg/fsops/internal/ignore"},
 	"pkg/fsops/internal/ignore":         {},
 }
 

@@ -18,7 +18,7 @@ func (d *demo) glob(ctx context.Context) error {
 		pattern = "**/*"
 	}
 	return d.step("Find files by name", d.command("glob", quote(pattern)), func() error {
-		for match, err := range d.sandbox.Glob(ctx, pattern, fsops.GlobOptions{Sort: true}) {
+		for match, err := range d.sandbox.Glob(ctx, pattern, fsops.GlobOptions{Sort: fsops.GlobByName}) {
 			if errors.As(err, new(*fsops.SkippedError)) {
 				continue
 			}
@@ -97,8 +97,8 @@ func (d *demo) search(ctx context.Context, pattern string, include []string) err
 	for _, glob := range include {
 		command = append(command, "-g "+quote(glob))
 	}
-	return d.step("Search in files", append(command, fmt.Sprintf("--max %d", some)), func() error {
-		matches, err := d.matches(ctx, pattern, fsops.GrepOptions{Include: include, Limit: some})
+	return d.step("Search in files", append(command, fmt.Sprintf("--sort path --max %d", some)), func() error {
+		matches, err := d.matches(ctx, pattern, fsops.GrepOptions{Include: include, Limit: some, Sort: true})
 		if err != nil {
 			return err
 		}

@@ -2,37 +2,48 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/podagent/podagent/cmd/internal/render"
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
 func grepCommand(a *app) *cobra.Command {
-	var opts fsops.GrepOptions
-	var lines int
+	var options render.GrepFlags
 	cmd := &cobra.Command{
 		Use:   "grep ID PATTERN [PATH...]",
 		Short: "Search the content of files",
 		Long: `Grep prints the lines that match a regular expression (RE2 syntax). Like ripgrep,
-it skips hidden files, binary files and whatever .gitignore files exclude. The
-exit status is 1 if no line matches.`,
-		Args:              takes(2, -1),
+it skips hidden files, binary files and whatever .gitignore files exclude, gives
+files in no certain order, and prints colors and headings on a terminal alone;
+-n is the namespace, since the numbers of lines are there anyway.
+The exit status is 0 if a line matches, 1 if none does, and 2 if anything could
+not be searched.`,
+		Args:              takes(1, -1),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			opts.Before, opts.After, opts.Paths = lines, lines, args[2:]
+			pattern, opts, err := options.Search(args[1:])
+			if err != nil {
+				return usagef("%w: the usage is %q", err, cmd.UseLine())
+			}
+			printer := options.Printer(a.out, a.err, a.json(), &opts)
 			return a.open(cmd.Context(), args[0], func(sandbox *launcher.Sandbox) error {
-				printer := &render.Grep{Out: a.out, Err: a.err, JSON: a.json(), Context: lines > 0}
-				return printer.All(sandbox.Grep(cmd.Context(), args[1], opts))
+				return printer.All(sandbox.Grep(cmd.Context(), pattern, opts))
 			})
 		},
 	}
-	flags := cmd.Flags()
-	flags.BoolVarP(&opts.IgnoreCase, "ignore-case", "i", false, "ignore the case of letters")
-	flags.VarP((*render.Globs)(&opts), "glob", "g", "search only files that match `GLOB`, or skip those that match !GLOB; may be repeated")
-	flags.IntVarP(&lines, "context", "C", 0, "print `N` lines of context around each match")
-	flags.IntVar(&opts.Limit, "max", 0, "stop after `N` matching lines")
-	flags.BoolVar(&opts.Hidden, "hidden", false, "also search hidden files and directories")
-	flags.BoolVar(&opts.NoIgnore, "no-ignore", false, "also search what .gitignore files exclude")
+	options.Define(searchFlags{cmd.Flags()})
 	return cmd
 }
+
+// searchFlags defines the flags of searches.
+type searchFlags struct{ *pflag.FlagSet }
+
+func (f searchFlags) Bool(p *bool, name, short, usage string) {
+	if short == "n" {
+		short = "" // which is the namespace
+	}
+	f.BoolVarP(p, name, short, *p, usage)
+}
+
+func (f searchFlags) Value(v render.Value, name, short, usage string) { f.VarP(v, name, short, usage) }

@@ -29,6 +29,7 @@ const exitHelp = `Exit status:
   signal's number if a signal ended it. Otherwise:
     0    the operation succeeded; a command was left running by the detach keys
     1    the operation failed, or the search found nothing
+    2    the search failed, if only for some files
     124  the command ran into its timeout
     125  the command line was wrong, or podagent or the connection to it failed
     126  the command cannot be executed
@@ -91,6 +92,8 @@ func exitStatus(ctx context.Context, err error) int {
 		return startStatus(err)
 	case isTrouble(err):
 		return exitTrouble
+	case render.SearchFailed(err):
+		return render.ExitSearchFailed
 	}
 	return exitFailed
 }
@@ -172,7 +175,7 @@ func report(ctx context.Context, stderr io.Writer, err error) {
 		}
 		return
 	}
-	if err == nil || errors.Is(err, render.ErrNothing) || interruption(ctx, err) != 0 {
+	if err == nil || errors.Is(err, render.ErrNothing) || errors.Is(err, render.ErrIncomplete) || interruption(ctx, err) != 0 {
 		return
 	}
 	if exit, ok := errors.AsType[*podapi.ExitError](err); ok {

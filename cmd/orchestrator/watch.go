@@ -19,8 +19,11 @@ func watchCommand(a *app) *cobra.Command {
 		Short: "Print changes to files until interrupted",
 		Long: `Watch prints a line for each change to a file or directory, until it is
 interrupted or the path is gone. The first line is "ready": every change from
-then on is printed, as create, write, remove, rename or chmod. The line
-"overflow" says that changes were lost, so that the files must be read again.`,
+then on is printed, as create, write, remove, rename or chmod. Writes to a file
+within a few milliseconds are one, and part of its creation if that is among
+them; what is moved out of the directory is removed, and what is moved into it
+created. The line "overflow" says that changes were lost, so that the files must
+be read again.`,
 		Args:              takes(2, 2),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -29,7 +32,9 @@ then on is printed, as create, write, remove, rename or chmod. The line
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&opts.Recursive, "recursive", "r", false, "watch the whole tree, including directories that are made later")
+	flags := cmd.Flags()
+	flags.BoolVar(&opts.Ignore, "ignore", false, "leave out .git and what .gitignore files and their like exclude")
+	flags.BoolVarP(&opts.Recursive, "recursive", "r", false, "watch the whole tree, including directories that are made later")
 	return cmd
 }
 
@@ -46,12 +51,17 @@ func (a *app) watch(ctx context.Context, sandbox *launcher.Sandbox, path string,
 }
 
 func (a *app) event(event fsops.WatchEvent) error {
-	return a.print(struct {
+	out := struct {
 		Event string      `json:"event"`
 		Path  render.Text `json:"path"`
+		From  render.Text `json:"from,omitempty"`
 		Time  time.Time   `json:"time"`
-	}{watchOps[event.Op], render.Text(event.Path), event.Time},
-		fmt.Sprintf("%-8s %s\n", watchOps[event.Op], a.terminal.Name(event.Path)))
+	}{watchOps[event.Op], render.Text(event.Path), render.Text(event.From), event.Time}
+	what := a.terminal.Name(event.Path)
+	if event.From != "" {
+		what = a.terminal.Name(event.From) + " -> " + what
+	}
+	return a.print(out, fmt.Sprintf("%-8s %s\n", out.Event, what))
 }
 
 var watchOps = map[fsops.WatchOp]string{

@@ -43,7 +43,8 @@ var verbs = map[string]verb{
 	"version":  printVersion,
 }
 
-// The exit statuses: 1 also says that a search found nothing.
+// The exit statuses: 1 also says that a search found nothing. A search that
+// failed has ripgrep's.
 const (
 	exitFailed = 1
 	exitUsage  = 2
@@ -52,9 +53,14 @@ const (
 // usageError is a mistake on the command line.
 type usageError struct{ error }
 
-// The main thread is for what main calls: serve reaps orphans on it. Only an
-// init function can have it.
-func init() { runtime.LockOSThread() }
+// Serve reaps orphans on the main thread, which only an init function can have.
+// A goroutine with a thread of its own costs the others that it talks to: a
+// search takes a third longer.
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == "serve" {
+		runtime.LockOSThread()
+	}
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -84,12 +90,15 @@ func status(err error, stderr io.Writer) int {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
-	if !errors.Is(err, render.ErrNothing) {
+	if !errors.Is(err, render.ErrNothing) && !errors.Is(err, render.ErrIncomplete) {
 		text := render.IsTerminal(stderr).Text([]byte(err.Error()))
 		fmt.Fprintf(stderr, "podagent: %s\n", text)
 	}
-	if errors.As(err, new(usageError)) {
+	switch {
+	case errors.As(err, new(usageError)):
 		return exitUsage
+	case render.SearchFailed(err):
+		return render.ExitSearchFailed
 	}
 	return exitFailed
 }

@@ -136,7 +136,7 @@ func TestGrepsOfLongLinesDoNotBlockEachOther(t *testing.T) {
 	f := newTestFS(t)
 	f.longLines = newBudget(maxGrepSearchLine)
 	long := strings.Repeat("x", 2*maxGrepKeep) + "\n"
-	matches := strings.Repeat("needle\n", 4*grepAhead)
+	matches := strings.Repeat("needle\n", 4*grepBatch)
 	put(t, f, "a", strings.Repeat("x\n", 4*maxGrepKeep)+long+matches)
 	for i := range 3 {
 		put(t, f, fmt.Sprint("b", i), long+matches)
@@ -144,7 +144,7 @@ func TestGrepsOfLongLinesDoNotBlockEachOther(t *testing.T) {
 	var calls sync.WaitGroup
 	for range 3 {
 		calls.Go(func() {
-			if got := matchesIn(t, f, "."); got != 4*4*grepAhead {
+			if got := matchesIn(t, f, "."); got != 4*4*grepBatch {
 				t.Errorf("%d matches", got)
 			}
 		})
@@ -155,14 +155,21 @@ func TestGrepsOfLongLinesDoNotBlockEachOther(t *testing.T) {
 	}
 }
 
-func matchesIn(t *testing.T, f *FS, path string) (n int) {
-	for r, err := range f.Grep(t.Context(), "needle", GrepOptions{Paths: []string{path}}) {
-		if err != nil {
-			t.Error(err)
-		}
-		if r.Kind == GrepMatch {
-			n++
+// matchesIn searches twice, and returns how many matches each search found.
+func matchesIn(t *testing.T, f *FS, path string) int {
+	found := map[bool]int{}
+	for _, sorted := range []bool{true, false} {
+		for r, err := range f.Grep(t.Context(), "needle", GrepOptions{Paths: []string{path}, Sort: sorted}) {
+			if err != nil {
+				t.Error(err)
+			}
+			if r.Kind == GrepMatch {
+				found[sorted]++
+			}
 		}
 	}
-	return n
+	if found[true] != found[false] {
+		t.Errorf("%d matches in a sorted search, %d in another", found[true], found[false])
+	}
+	return found[true]
 }

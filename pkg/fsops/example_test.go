@@ -32,7 +32,7 @@ func Example() {
 	}
 	lines, err := files.ReadLines(ctx, "list.txt", fsops.LineOptions{First: 2, Max: 1})
 	fmt.Printf("%q of %d lines, %v\n", lines.Text, lines.Total, err)
-	for m, err := range files.Glob(ctx, "**/*.txt", fsops.GlobOptions{Sort: true}) {
+	for m, err := range files.Glob(ctx, "**/*.txt", fsops.GlobOptions{Sort: fsops.GlobByName}) {
 		fmt.Println(m.Path, err)
 	}
 	// Output:

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
 )
@@ -24,12 +25,27 @@ type GlobOptions struct {
 	// NoHidden leaves out names that begin with a dot, unless the pattern
 	// names the dot itself.
 	NoHidden bool
-	// Ignore leaves out what .gitignore files exclude, and .git itself.
+	// Ignore leaves out .git, and what .gitignore, .ignore and .rgignore files,
+	// the repository's info/exclude and git's core.excludesFile exclude.
 	Ignore bool
-	// Sort gives the matches in the order of their paths' bytes; otherwise
-	// they come as they are found.
-	Sort bool
+	// Sort is the order of the matches.
+	Sort GlobSort
 }
+
+// GlobSort is the order in which [FS.Glob] gives its matches.
+type GlobSort int
+
+// The orders of matches.
+const (
+	// GlobUnsorted gives them as they are found, which is the fastest.
+	GlobUnsorted GlobSort = iota
+	// GlobByName sorts by the bytes of the paths.
+	GlobByName
+	// GlobByTime sorts by the time of the last modification, latest first, and
+	// by name where that is the same. What a symbolic link names does not
+	// count.
+	GlobByTime
+)
 
 // GlobMatch is one result of [FS.Glob].
 type GlobMatch struct {
@@ -55,9 +71,19 @@ type GlobMatch struct {
 // pattern do. A pattern without wildcards matches if there is such a file,
 // even a symbolic link that leads nowhere; that nothing matches is no error.
 //
-// A directory or .gitignore file that can't be read is a *[SkippedError] that
-// names it, and the search goes on. An invalid pattern ([*PatternError]), a
-// negative limit (EINVAL), a missing opts.Dir, and the end of ctx end it.
+// Several goroutines search at once. Unsorted matches come while the search goes
+// on; sorted ones when it is over, and with a limit these are the first of all.
+// Up to 24 MiB of matches are sorted at once; if there are more, the tree is
+// searched again for the rest.
+//
+// With Ignore, .gitignore files count also where there is no repository; those
+// of the parent directories do so up to the repository's root, or else to the
+// workdir, .ignore and .rgignore files up to the file system's root.
+//
+// A directory or file of rules that can't be read is a *[SkippedError] that
+// names it, and the search goes on. An invalid pattern ([*PatternError]), which
+// is also one of more than 64 KiB, or whose braces stand for more than 65,536
+// others, a negative limit (EINVAL), a missing opts.Dir, and the end of ctx end it.
 func (f *FS) Glob(ctx context.Context, pattern string, opts GlobOptions) iter.Seq2[GlobMatch, error] {
 	return func(yield func(GlobMatch, error) bool) {
 		g := &globber{ctx: ctx, pattern: pattern, opts: opts, yield: yield}
@@ -82,19 +108,21 @@ func (f *FS) glob(g *globber) error {
 		return err
 	}
 	base, rest := splitGlob(g.pattern)
-	if !filepath.IsAbs(base) {
-		if info, err := os.Stat(root); err != nil {
-			return pathError("glob", g.opts.Dir, err)
-		} else if !info.IsDir() {
-			return pathError("glob", g.opts.Dir, syscall.ENOTDIR)
-		}
-	} else {
-		root = ""
+	if filepath.IsAbs(base) {
+		return f.globIn(g, "", base, rest)
+	}
+	info, err := os.Stat(root)
+	if err == nil && !info.IsDir() {
+		err = syscall.ENOTDIR
+	}
+	if err != nil {
+		return pathError("glob", g.opts.Dir, err)
 	}
 	return f.globIn(g, root, base, rest)
 }
 
-// globIn searches for rest in the directory base, which is relative to root.
+// globIn searches for rest in the directory base, which is relative to root, or
+// absolute if that is empty.
 func (f *FS) globIn(g *globber, root, base, rest string) error {
 	dirsOnly := strings.HasSuffix(base, "/") && rest == ""
 	if trimmed, ok := cutSlash(rest); ok {
@@ -114,7 +142,6 @@ func (f *FS) globIn(g *globber, root, base, rest string) error {
 		return g.literal(dir)
 	}
 	g.m = newGlobMatcher(rest, g.opts.NoHidden)
-	dir.state = g.m.start()
 	return g.top(dir)
 }
 
@@ -150,7 +177,7 @@ func (f *FS) globRules(g *globber, root, base string) (rules *ignore.Dir, ignore
 	for name := range strings.SplitSeq(clean, "/") {
 		at = globDir{path: filepath.Join(at.path, name), name: joinName(at.name, name)}
 		info, err := os.Lstat(at.path)
-		if err != nil || name == gitDir || rules.Ignored(name, info.IsDir()) {
+		if err != nil || name == ignore.GitDir || rules.Ignored(name, info.IsDir()) {
 			return nil, true, nil
 		}
 		rules, err = rules.Child(name)
@@ -174,25 +201,36 @@ func (g *globber) reportRules(dir globDir, err error) error {
 	if err == nil {
 		return nil
 	}
-	return g.report(pathError("glob", joinName(dir.name, rulesFile(dir.path, err)), err))
+	return g.report(pathError("glob", joinName(dir.name, ignore.ErrorFile(dir.path, err)), err))
 }
 
 // literal yields the file that a pattern without wildcards names.
 func (g *globber) literal(file globDir) error {
+	item, err := g.named(file)
+	if err != nil || item == nil {
+		return err
+	}
+	return g.emit(item.path, item.typ)
+}
+
+// named returns the file that the literal beginning of a pattern names, nil if
+// there is none that is wanted.
+func (g *globber) named(file globDir) (*globItem, error) {
 	info, err := os.Lstat(file.path)
+	var modified time.Time
+	if err == nil {
+		modified = info.ModTime()
+	}
 	if err == nil && g.dirsOnly && info.Mode()&fs.ModeSymlink != 0 {
 		info, err = os.Stat(file.path)
 	}
 	switch {
 	case err != nil && !isAbsent(err):
-		return pathError("glob", file.name, err)
+		return nil, pathError("glob", file.name, err)
 	case err != nil || g.dirsOnly && !info.IsDir():
-		return nil
+		return nil, nil
 	}
-	return g.emit(file.name, info.Mode().Type())
-}
-
-// isAbsent reports whether err says that there is, or can be, no such file.
-func isAbsent(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ENAMETOOLONG)
+	item := &globItem{path: file.name, typ: info.Mode().Type()}
+	item.sec, item.nsec = unixTime(modified)
+	return item, nil
 }

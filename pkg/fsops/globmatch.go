@@ -8,22 +8,25 @@ import (
 )
 
 // A globMatcher tells which paths match a pattern, and which directories a
-// match can lie in.
+// match can lie in. It may be used concurrently.
 //
-// doublestar's Match has the last word on every path. The matcher only follows
-// the pattern from part to part, so that a directory without matches is not
-// read, and so that it knows which part of the pattern took which name.
+// doublestar's Match has the last word on every path, but for plain patterns.
+// The matcher only follows the pattern from part to part, so that a directory
+// without matches is not read, and so that it knows which part of the pattern
+// took which name.
 type globMatcher struct {
 	pattern  string // as doublestar gets it
 	noHidden bool
 	parts    []globPart
+	// plain says that following the parts is all that it takes.
+	plain bool
 }
 
 // A globPart is what takes one name of a path.
 type globPart struct {
 	kind partKind
 	// glob is the part's own pattern (matchPart).
-	glob string
+	glob nameGlob
 	// dot says that the pattern names a leading dot.
 	dot bool
 }
@@ -38,14 +41,12 @@ const (
 	endPart                      // the end of one alternative
 )
 
-// A globState is the set of parts that may take the next name, in ascending
-// order. It is empty where nothing can match any more.
-type globState []int
-
 // newGlobMatcher compiles a valid pattern, or that part of it that is relative
 // to the directory in front of it.
 func newGlobMatcher(pattern string, noHidden bool) *globMatcher {
 	m := &globMatcher{pattern: oneRunePerByte(pattern), noHidden: noHidden}
+	// What braces and several asterisks mean together is up to doublestar.
+	m.plain = !strings.ContainsAny(pattern, `{\`)
 	alternatives := expandBraces(m.pattern)
 	if alternatives == nil { // too many to follow: look everywhere
 		m.parts = []globPart{{kind: treePart}, {kind: endPart}}
@@ -89,16 +90,21 @@ func splitParts(pattern string) []string {
 // "[!a]": then names are taken unseen.
 func (m *globMatcher) addPart(glob string) {
 	if glob == "**" {
+		// "a*/**" matches ab, but not a: only a double asterisk in front is plain.
+		m.plain = m.plain && len(m.parts) == 0
 		m.parts = append(m.parts, globPart{kind: treePart})
 		return
 	}
 	if n := slashClasses(glob); n > 0 {
+		m.plain = false
 		m.parts = append(m.parts, globPart{kind: anyPart})
 		m.parts = append(m.parts, slices.Repeat([]globPart{{kind: optionalPart}}, n)...)
 		return
 	}
 	dot := strings.HasPrefix(strings.TrimPrefix(glob, `\`), ".")
-	m.parts = append(m.parts, globPart{kind: matchPart, glob: singleStars(glob), dot: dot})
+	single := singleStars(glob)
+	m.plain = m.plain && single == glob && glob != ""
+	m.parts = append(m.parts, globPart{kind: matchPart, glob: newNameGlob(single), dot: dot})
 }
 
 // singleStars makes one of several asterisks in a row, which mean the same
@@ -140,72 +146,4 @@ func slashClasses(glob string) int {
 		}
 	}
 	return n
-}
-
-// start returns the state at the directory that the pattern starts in.
-func (m *globMatcher) start() globState {
-	var s globState
-	for i := range m.parts {
-		if i == 0 || m.parts[i-1].kind == endPart {
-			s = m.add(s, i)
-		}
-	}
-	return s
-}
-
-// add puts the part i into s, with those after it if it can take nothing.
-func (m *globMatcher) add(s globState, i int) globState {
-	for ; ; i++ {
-		at, found := slices.BinarySearch(s, i)
-		if found {
-			return s
-		}
-		s = slices.Insert(s, at, i)
-		if k := m.parts[i].kind; k != treePart && k != optionalPart {
-			return s
-		}
-	}
-}
-
-// step returns the state after name, and for a name that is a symbolic link
-// the state in the directory that it names: double asterisks do not follow
-// links, since these may lead round in circles.
-func (m *globMatcher) step(s globState, name string) (next, linked globState) {
-	name = oneRunePerByte(name)
-	hidden := m.noHidden && strings.HasPrefix(name, ".")
-	for _, i := range s {
-		part := m.parts[i]
-		if part.kind == endPart || hidden && !part.dot || part.kind == matchPart && !doublestar.MatchUnvalidated(part.glob, name) {
-			continue
-		}
-		if part.kind == treePart {
-			next = m.add(next, i)
-		} else {
-			next = m.add(next, i+1)
-			linked = m.add(linked, i+1)
-		}
-	}
-	return next, linked
-}
-
-// accepts reports whether the path that led to the state matches.
-func (m *globMatcher) accepts(s globState, rel string) bool {
-	for _, i := range s {
-		if m.parts[i].kind == endPart {
-			return doublestar.MatchUnvalidated(m.pattern, oneRunePerByte(rel))
-		}
-	}
-	return false
-}
-
-// descends reports whether a longer path can match.
-func (m *globMatcher) descends(s globState) bool {
-	return slices.ContainsFunc(s, func(i int) bool { return m.parts[i].kind != endPart })
-}
-
-// acceptsNothing reports whether the pattern matches the directory that it
-// starts in, as "a/**" matches a.
-func (m *globMatcher) acceptsNothing(s globState) bool {
-	return slices.ContainsFunc(s, func(i int) bool { return m.parts[i].kind == endPart }) &&
-		doublestar.MatchUnvalidated("x/"+m.pattern, "x")
 }

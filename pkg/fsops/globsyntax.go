@@ -1,6 +1,7 @@
 package fsops
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -37,11 +38,43 @@ func checkGlob(pattern string) error {
 		return &PatternError{Pattern: pattern, Msg: "pattern is empty"}
 	case nul >= 0:
 		return &PatternError{Pattern: pattern, Offset: nul, Msg: "a path holds no NUL byte"}
-	case doublestar.ValidatePattern(pattern):
-		return nil
+	case len(pattern) > maxGlobPattern:
+		return &PatternError{Pattern: pattern, Offset: maxGlobPattern, Msg: fmt.Sprintf("pattern is longer than %d KiB", maxGlobPattern>>10)}
+	case !doublestar.ValidatePattern(pattern):
+		offset, msg := globFault(pattern)
+		return &PatternError{Pattern: pattern, Offset: offset, Msg: msg}
+	case countAlternatives(pattern) > maxGlobPatterns:
+		return &PatternError{Pattern: pattern, Offset: -1, Msg: fmt.Sprintf("braces stand for more than %d patterns", maxGlobPatterns)}
 	}
-	offset, msg := globFault(pattern)
-	return &PatternError{Pattern: pattern, Offset: offset, Msg: msg}
+	return nil
+}
+
+// countAlternatives returns how many patterns without braces a valid pattern
+// stands for, or maxGlobPatterns+1 if they are more than maxGlobPatterns.
+func countAlternatives(pattern string) int {
+	// What the braces around a place have: alternatives that are complete, and
+	// the patterns that the present one stands for.
+	type brace struct{ complete, present int }
+	braces := []brace{{present: 1}}
+	for i := 0; i < len(pattern); i++ {
+		inner := &braces[len(braces)-1]
+		switch c := pattern[i]; {
+		case c == '\\':
+			i++
+		case c == '[':
+			i = classEnd(pattern, i) - 1
+		case c == '{':
+			braces = append(braces, brace{present: 1})
+		case c == ',' && len(braces) > 1:
+			*inner = brace{complete: min(inner.complete+inner.present, maxGlobPatterns+1), present: 1}
+		case c == '}':
+			n := min(inner.complete+inner.present, maxGlobPatterns+1)
+			braces = braces[:len(braces)-1]
+			outer := &braces[len(braces)-1]
+			outer.present = min(outer.present*n, maxGlobPatterns+1)
+		}
+	}
+	return braces[0].present
 }
 
 // globFault says where and why doublestar rejects the pattern.

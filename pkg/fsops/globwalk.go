@@ -1,18 +1,17 @@
 package fsops
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
-	"path/filepath"
-	"slices"
+	"runtime"
 	"strings"
 	"syscall"
 
 	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
+	"github.com/podagent/podagent/pkg/fsops/internal/walk"
 )
 
 // A globber is one search.
@@ -26,19 +25,29 @@ type globber struct {
 	found    int
 }
 
-// A globDir is a directory of a search.
+// A globDir is a directory that a search starts in.
 type globDir struct {
 	path  string // where it is
-	rel   string // below the directory that the matcher starts in
 	name  string // as it is reported; empty for the directory searched from
-	state globState
 	rules *ignore.Dir
+}
+
+// A globItem is a match. It is small, since many may have to be sorted.
+type globItem struct {
+	path string
+	typ  fs.FileMode
+	// When the file was modified, if that matters (see [time.Unix]).
+	nsec int32
+	sec  int64
 }
 
 // check returns an error for what the caller must not give.
 func (g *globber) check() error {
 	if g.opts.Limit < 0 {
 		return fmt.Errorf("limit is negative: %w", syscall.EINVAL)
+	}
+	if g.opts.Sort < GlobUnsorted || g.opts.Sort > GlobByTime {
+		return fmt.Errorf("unknown order %d: %w", g.opts.Sort, syscall.EINVAL)
 	}
 	return checkGlob(g.pattern)
 }
@@ -65,94 +74,24 @@ func (g *globber) top(dir globDir) error {
 		return pathError("glob", dir.shown(), err)
 	case err != nil:
 		return nil
-	case dir.name != "" && g.m.acceptsNothing(dir.state):
-		if err := g.literal(dir); err != nil {
+	}
+	search := &globSearch{globber: g, dir: dir}
+	if dir.name != "" && g.m.acceptsNothing() {
+		if search.self, err = g.named(dir); err != nil {
 			return err
 		}
 	}
-	if !info.IsDir() {
+	switch {
+	case !info.IsDir() && search.self == nil:
 		return nil
+	case g.opts.Sort == GlobUnsorted:
+		return search.unsorted()
 	}
-	return g.dir(dir)
+	return search.sorted()
 }
 
 // shown returns a name for the directory in an error.
-func (d globDir) shown() string {
-	if d.name == "" {
-		return "."
-	}
-	return d.name
-}
-
-// A globStep is a thing to do with a file in a directory: to match it, or to
-// search what is in it. These are two, because other names may come between
-// a directory and what is in it when paths are sorted.
-type globStep struct {
-	entry fs.DirEntry
-	state globState
-	inner bool
-}
-
-// dir searches one directory.
-func (g *globber) dir(dir globDir) error {
-	entries, err := os.ReadDir(dir.path)
-	if err != nil && !isGone(err) {
-		if err := g.report(pathError("glob", dir.shown(), err)); err != nil {
-			return err
-		}
-	}
-	for i, step := range g.steps(dir, entries) {
-		if i%dirBatch == 0 && g.ctx.Err() != nil {
-			break
-		}
-		if err := g.step(dir, step); err != nil {
-			return err
-		}
-	}
-	return pathError("glob", g.pattern, g.ctx.Err())
-}
-
-// steps lists what is to be done for the entries, in order.
-func (g *globber) steps(dir globDir, entries []fs.DirEntry) []globStep {
-	steps := make([]globStep, 0, len(entries))
-	for _, e := range entries {
-		if dir.rules != nil && (e.Name() == gitDir || dir.rules.Ignored(e.Name(), e.IsDir())) {
-			continue
-		}
-		next, linked := g.m.step(dir.state, e.Name())
-		if len(next) > 0 {
-			steps = append(steps, globStep{entry: e, state: next})
-		}
-		inner := next
-		if !e.IsDir() {
-			inner = linked
-		}
-		if (e.IsDir() || e.Type()&fs.ModeSymlink != 0) && g.m.descends(inner) {
-			steps = append(steps, globStep{entry: e, state: inner, inner: true})
-		}
-	}
-	if g.opts.Sort {
-		slices.SortFunc(steps, func(a, b globStep) int {
-			return comparePaths(a.entry.Name(), a.inner, b.entry.Name(), b.inner)
-		})
-	}
-	return steps
-}
-
-func (g *globber) step(dir globDir, step globStep) error {
-	name := step.entry.Name()
-	child := globDir{
-		path:  filepath.Join(dir.path, name),
-		rel:   path.Join(dir.rel, name),
-		name:  joinName(dir.name, name),
-		state: step.state,
-		rules: dir.rules,
-	}
-	if step.inner {
-		return g.descend(child, step.entry)
-	}
-	return g.match(child, step.entry)
-}
+func (d globDir) shown() string { return cmp.Or(d.name, ".") }
 
 // joinName is path.Join for a name that must stay as it is.
 func joinName(dir, name string) string {
@@ -162,33 +101,81 @@ func joinName(dir, name string) string {
 	return dir + "/" + name
 }
 
-func (g *globber) match(file globDir, e fs.DirEntry) error {
-	if !g.m.accepts(file.state, file.rel) {
-		return nil
-	}
-	if g.dirsOnly {
-		err := g.literal(file)
-		if errors.Is(err, errStop) {
-			return err
-		}
-		return g.report(err) // one of many, unlike what a pattern begins with
-	}
-	return g.emit(file.name, e.Type())
+// A globSearch is the search of one directory.
+type globSearch struct {
+	*globber
+	dir globDir
+	// self is the directory as a match, if it is one.
+	self *globItem
 }
 
-// descend searches a directory, or what a symbolic link names if that is one.
-func (g *globber) descend(dir globDir, e fs.DirEntry) error {
-	if !e.IsDir() {
-		if info, err := os.Stat(dir.path); err != nil || !info.IsDir() {
+// unsorted yields what is found as it comes.
+func (s *globSearch) unsorted() error {
+	return s.walk(func(item globItem) error { return s.emit(item.path, item.typ) }, s.report)
+}
+
+// sorted yields what is found in order. What does not fit into memory it finds
+// once more, in as many walks as that takes.
+func (s *globSearch) sorted() error {
+	sorter := newGlobSorter(s.opts.Sort)
+	add := func(item globItem) error {
+		sorter.add(item)
+		return nil
+	}
+	for report := s.report; ; report = func(error) error { return nil } { // each error once
+		sorter.begin(s.opts.Limit - s.found)
+		if err := s.walk(add, report); err != nil {
+			return err
+		}
+		for _, item := range sorter.end() {
+			if err := s.emit(item.path, item.typ); err != nil {
+				return err
+			}
+		}
+		if !sorter.more {
 			return nil
 		}
+		if s.opts.Limit > 0 && s.found == s.opts.Limit {
+			return s.emit("", 0) // says that there is more
+		}
 	}
-	if dir.rules != nil {
-		var err error
-		dir.rules, err = dir.rules.Child(e.Name())
-		if err := g.reportRules(dir, err); err != nil {
+}
+
+// walk calls take for each match that the walk finds, and report for each error,
+// one after the other.
+func (s *globSearch) walk(take func(globItem) error, report func(error) error) error {
+	if s.self != nil {
+		if err := take(*s.self); err != nil {
 			return err
 		}
 	}
-	return g.dir(dir)
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	opts := walk.Options{
+		Workers: min(runtime.GOMAXPROCS(0), maxGlobWorkers),
+		NoGit:   s.opts.Ignore,
+		Ignore:  s.dir.rules,
+		Value:   s.m.start(),
+	}
+	queue := newGlobQueue()
+	defer context.AfterFunc(ctx, queue.end)()
+	v := &globVisitor{m: s.m, dirsOnly: s.dirsOnly, byTime: s.opts.Sort == GlobByTime, dir: s.dir.name, queue: queue}
+	go func() {
+		queue.close(walk.Tree(ctx, s.dir.path, opts, func(_ int, e *walk.Entry) error { return v.visit(e) }))
+	}()
+	var failure error
+	err := queue.takeAll(func(batch globBatch) {
+		if failure == nil && ctx.Err() == nil {
+			if failure = batch.each(ctx, take, report); failure != nil {
+				cancel()
+			}
+		}
+	})
+	switch {
+	case failure != nil:
+		return failure
+	case s.ctx.Err() != nil:
+		return pathError("glob", s.pattern, s.ctx.Err())
+	}
+	return err
 }

@@ -17,7 +17,24 @@ import (
 
 // grepped returns the results as text, one per line: path:line:text for a
 // match, path-line-text for context, and the kind for others; and the stats.
+// They are sorted by their files, as are those of an unsorted search then.
 func grepped(t testing.TB, f *FS, pattern string, opts GrepOptions) ([]string, GrepStats) {
+	t.Helper()
+	opts.Sort = true
+	lines, stats := greppedOnce(t, f, pattern, opts)
+	if opts.Limit > 0 {
+		return lines, stats // an unsorted search may stop elsewhere
+	}
+	opts.Sort = false
+	unsorted, unsortedStats := greppedOnce(t, f, pattern, opts)
+	slices.Sort(unsorted)
+	if sorted := slices.Sorted(slices.Values(lines)); !slices.Equal(sorted, unsorted) || stats != unsortedStats {
+		t.Errorf("grep %q %+v: sorted and not:\n%q %+v\n%q %+v", pattern, opts, sorted, stats, unsorted, unsortedStats)
+	}
+	return lines, stats
+}
+
+func greppedOnce(t testing.TB, f *FS, pattern string, opts GrepOptions) ([]string, GrepStats) {
 	t.Helper()
 	var lines []string
 	var last GrepResult
@@ -37,6 +54,8 @@ func grepped(t testing.TB, f *FS, pattern string, opts GrepOptions) ([]string, G
 			lines = append(lines, "binary "+r.Path)
 		case GrepFileTruncated:
 			lines = append(lines, "truncated "+r.Path)
+		case GrepFile:
+			lines = append(lines, fmt.Sprintf("%s %d", r.Path, r.Count))
 		}
 	}
 	if last.Kind != GrepDone {
@@ -82,7 +101,7 @@ func TestGrepPositionsAndSpans(t *testing.T) {
 	f := newTestFS(t)
 	put(t, f, "x", "one\ntwo one two\n")
 	var got []GrepResult
-	for r, err := range f.Grep(t.Context(), "two", GrepOptions{}) {
+	for r, err := range f.Grep(t.Context(), "two", GrepOptions{Spans: true}) {
 		must(t, err)
 		got = append(got, r)
 	}
@@ -99,7 +118,7 @@ func TestGrepInvalidPatternPosition(t *testing.T) {
 	f := newTestFS(t)
 	for pattern, offset := range map[string]int{
 		"a(b": 1, "(a)(b(c)": 3, "a)b": 1, "ab[c": 2, "*a": 0, "a|*b": 2, `\\q\q`: 3, "x[z-a]y": 2, "a**": 1,
-		"a{2,1}b": 1, "(?P<n": 0, `a\`: 1, "ok\xff": 2, `[(]\((`: 5, "a{1001}": 1,
+		"a{2,1}b": 1, "(?P<n": 0, `a\`: 1, "ok\xff": 2, "\ufffd\xff": 3, `[(]\((`: 5, "a{1001}": 1,
 	} {
 		results := 0
 		for _, err := range f.Grep(t.Context(), pattern, GrepOptions{}) {
@@ -286,6 +305,7 @@ func TestGrepLimitsSayOnlyWhatIsTrue(t *testing.T) {
 	wantGrep(t, f, "A", GrepOptions{MaxPerFile: 3}, "a:1:A", "a:3:A", "a:5:A", "b:1:A")
 	wantGrep(t, f, "A", GrepOptions{MaxPerFile: 2}, "a:1:A", "a:3:A", "truncated a", "b:1:A")
 	wantGrep(t, f, "A", GrepOptions{MaxPerFile: 1, After: 1, Before: 1}, "a:1:A", "a-2--", "truncated a", "b:1:A")
+	wantGrep(t, f, "A", GrepOptions{MaxPerFile: 1, After: 3}, "a:1:A", "a-2--", "a:3:A", "a-4--", "truncated a", "b:1:A")
 	for limit, truncated := range map[int]bool{1: true, 3: true, 4: false, 5: false} {
 		_, stats := grepped(t, f, "A", GrepOptions{Limit: limit})
 		if stats.Truncated != truncated || stats.Matches != int64(min(limit, 4)) {
@@ -416,7 +436,7 @@ func FuzzGrep(f *testing.F) {
 			}
 			offset += int64(len(line))
 		}
-		for r, err := range fsys.Grep(context.Background(), pattern, GrepOptions{IgnoreCase: ignoreCase, Paths: []string{"file"}}) {
+		for r, err := range fsys.Grep(context.Background(), pattern, GrepOptions{IgnoreCase: ignoreCase, Spans: true, Paths: []string{"file"}}) {
 			must(t, err)
 			if r.Kind != GrepDone {
 				got = append(got, r)

@@ -2,196 +2,171 @@ package fsops
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/linere"
 )
 
-// errGrepLine says that a part of a file was not searched.
-var errGrepLine = fmt.Errorf("line is longer than %d MiB: its end was not searched", maxGrepSearchLine>>20)
+var (
+	// errGrepLine says that a part of a file was not searched.
+	errGrepLine = fmt.Errorf("line is longer than %d MiB: its end was not searched", maxGrepSearchLine>>20)
+	// errGrepBinary says that a file was not searched, and why.
+	errGrepBinary = errors.New("file is binary")
+)
 
-// A grepFile is the search of one file.
+// A grepFile is the search of one file, and of others after it. It goes over
+// each byte once: lines are counted only where there is a match after them, or
+// another block.
 type grepFile struct {
-	ctx     context.Context
-	path    string
-	matcher lineMatcher
-	opts    *GrepOptions
-	// emit takes a result, and says whether the search is to go on.
-	emit func(GrepResult) bool
-	// admit is as in lineBuffer.
-	admit func() (done func(), err error)
+	opts     *GrepOptions
+	searcher *linere.Searcher
+	spans    []linere.Span // to be used again
+	out      *grepEmitter
+	name     grepName
 
-	line    int64 // number of the next line
-	offset  int64 // where it begins
-	matches int
+	block   []byte
+	offset  int64 // where the block begins
+	counted int   // up to where the block's lines were counted
+	line    int64 // the number of the line there
+	matches int64
 	after   int          // context lines still to be given
-	before  []GrepResult // the latest lines that were not given
+	before  []GrepResult // lines of earlier blocks that may turn out to be context
 	// missing is how many bytes the block's only line lacks.
 	missing int64
 }
 
-// errGrepBinary says that a file was not searched, and why.
-var errGrepBinary = errors.New("file is binary")
+// reset begins with another file.
+func (f *grepFile) reset(name grepName) {
+	f.name, f.line, f.offset = name, 1, 0
+	f.matches, f.after, f.before = 0, 0, f.before[:0]
+}
 
-// run searches what r gives. It returns errGrepBinary for a file that it left
-// out, and errStop where it did not go on to the end.
-func (g *grepFile) run(r io.Reader, lines *lineBuffer) error {
-	g.line = 1
-	lines.reset(r, g.admit)
-	defer lines.release()
+// run searches the text that lines gives. It returns errGrepBinary for a file
+// that it left out, and errStop where it did not go on to the end.
+func (f *grepFile) run(ctx context.Context, lines *lineBuffer) error {
 	for {
-		if err := g.ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
 		block, err := lines.next()
 		if lines.binary {
-			g.emit(GrepResult{Kind: GrepBinary, Path: g.path})
-			return errGrepBinary
+			return cmp.Or(f.emit(GrepBinary), errGrepBinary)
 		}
-		text, binary := textOf(block)
-		g.missing = lines.skipped
-		if !g.block(text) {
-			return errStop
-		}
-		if binary {
-			g.emit(GrepResult{Kind: GrepBinary, Path: g.path})
-			return nil
-		}
-		if lines.skipped > 0 && !g.longLine() {
-			return errStop
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
+		f.missing = lines.skipped
+		f.offset += lines.mark
+		text, binary := textOf(block, lines.checked)
+		if err := f.search(ctx, text, err == nil && !binary); err != nil {
 			return err
 		}
+		if binary {
+			return cmp.Or(f.finish(), f.emit(GrepBinary))
+		}
+		if lines.skipped > 0 {
+			if err := f.sayLongLine(); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return f.finish()
+		case err != nil:
+			return err
+		}
+		f.out.offer()
 	}
 }
 
-// textOf returns the lines before the one with the first NUL.
-func textOf(block []byte) (text []byte, binary bool) {
-	nul := bytes.IndexByte(block, 0)
+// textOf returns the lines before the one with the first NUL, given that there
+// is none in the first checked bytes.
+func textOf(block []byte, checked int) (text []byte, binary bool) {
+	checked = min(checked, len(block))
+	nul := bytes.IndexByte(block[checked:], 0)
 	if nul < 0 {
 		return block, false
 	}
-	return block[:bytes.LastIndexByte(block[:nul], '\n')+1], true
+	return block[:bytes.LastIndexByte(block[:checked+nul], '\n')+1], true
 }
 
-// longLine reports the end of a line that did not fit into the buffer.
-func (g *grepFile) longLine() bool {
-	g.offset += g.missing + 1
-	err := pathError("grep", g.path, fmt.Errorf("line %d: %w", g.line-1, errGrepLine))
-	return g.emit(GrepResult{Kind: GrepFileError, Path: g.path, Line: g.line - 1, Err: err})
-}
-
-// block searches whole lines, and reports whether to go on.
-func (g *grepFile) block(block []byte) bool {
-	pos := 0
-	for start, end := range g.matcher.Lines(block) {
-		if !g.pass(block[pos:start]) || !g.match(block[start:end]) {
-			return false
+// search searches a block of whole lines, after which there may be more.
+func (f *grepFile) search(ctx context.Context, block []byte, more bool) error {
+	f.block, f.counted = block, 0
+	from := 0 // where the lines begin of which nothing was said yet
+	for from < len(block) && ctx.Err() == nil {
+		start, end, ok := f.searcher.Next(block, from)
+		if !ok {
+			break
 		}
-		pos = min(end+1, len(block))
-		g.offset += int64(pos - start)
+		if err := f.match(from, start, end); err != nil {
+			return err
+		}
+		from = min(end+1, len(block))
 	}
-	return g.pass(block[pos:])
-}
-
-// match gives a line that matches, with the context before it.
-func (g *grepFile) match(line []byte) bool {
-	if g.opts.MaxPerFile > 0 && g.matches == g.opts.MaxPerFile {
-		g.emit(GrepResult{Kind: GrepFileTruncated, Path: g.path})
-		return false
+	if err := ctx.Err(); err != nil { // the searcher gave up
+		return err
 	}
-	for _, r := range g.before {
-		if !g.emit(r) {
-			return false
+	if f.opts.Report == GrepLines {
+		if err := f.leave(from, more); err != nil {
+			return err
 		}
 	}
-	g.before = g.before[:0]
-	r := g.result(GrepMatch, line)
-	for _, span := range g.matcher.Spans(line, maxGrepLine+1) {
-		if span.Start < len(r.Text) || span.Start == len(line) {
-			r.Spans = append(r.Spans, Span{Start: span.Start, End: min(span.End, len(r.Text))})
+	if more {
+		f.lineAt(len(block))
+		f.offset += int64(len(block))
+	}
+	return nil
+}
+
+// match reports the line from start to end, the first that matches at or after
+// from.
+func (f *grepFile) match(from, start, end int) error {
+	switch f.opts.Report {
+	case GrepFiles:
+		f.matches++
+		return cmp.Or(f.finish(), errStop)
+	case GrepLines:
+		var err error
+		if from, err = f.giveAfter(from, start); err != nil {
+			return err
 		}
 	}
-	g.matches++
-	g.line++
-	g.after = g.opts.After
-	return g.emit(r)
-}
-
-// pass goes over lines that do not match, and keeps or gives those that are
-// context.
-func (g *grepFile) pass(block []byte) bool {
-	for g.after > 0 && len(block) > 0 {
-		end := lineEnd(block, 0)
-		if !g.emit(g.result(GrepContext, block[:end])) {
-			return false
+	if f.opts.MaxPerFile > 0 && f.matches == int64(f.opts.MaxPerFile) {
+		if f.after > 0 {
+			return f.giveInContext(start, end)
 		}
-		g.after--
-		next := min(end+1, len(block))
-		g.advance(block[:next], 1)
-		block = block[next:]
+		return cmp.Or(f.finish(), f.emit(GrepFileTruncated), errStop)
 	}
-	if g.opts.Before == 0 {
-		g.advance(block, countLines(block))
-		return true
+	f.matches++
+	if f.opts.Report == GrepLines {
+		return f.give(from, start, end)
 	}
-	tail := lastLines(block, g.opts.Before)
-	g.advance(block[:tail], countLines(block[:tail]))
-	for block = block[tail:]; len(block) > 0; {
-		end := lineEnd(block, 0)
-		g.keep(g.result(GrepContext, block[:end]))
-		next := min(end+1, len(block))
-		g.advance(block[:next], 1)
-		block = block[next:]
-	}
-	return true
+	return nil
 }
 
-func (g *grepFile) advance(block []byte, lines int) {
-	g.offset += int64(len(block))
-	g.line += int64(lines)
+// finish reports what is known of a file at its end.
+func (f *grepFile) finish() error {
+	if f.opts.Report == GrepLines || f.matches == 0 {
+		return nil
+	}
+	r := GrepResult{Kind: GrepFile, Path: f.name.String()}
+	if f.opts.Report == GrepCounts {
+		r.Count = f.matches
+	}
+	return f.out.emit(r)
 }
 
-// keep remembers a line that may turn out to be context.
-func (g *grepFile) keep(r GrepResult) {
-	if len(g.before) == g.opts.Before {
-		copy(g.before, g.before[1:])
-		g.before = g.before[:len(g.before)-1]
-	}
-	g.before = append(g.before, r)
+func (f *grepFile) emit(kind GrepKind) error {
+	return f.out.emit(GrepResult{Kind: kind, Path: f.name.String()})
 }
 
-// result makes the result for the present line.
-func (g *grepFile) result(kind GrepKind, line []byte) GrepResult {
-	text := line[:min(len(line), maxGrepLine)]
-	if len(text) < len(line) {
-		text = wholeRunes(text)
-	}
-	return GrepResult{
-		Kind: kind, Path: g.path, Line: g.line, Offset: g.offset,
-		Text: bytes.Clone(text), Cut: int64(len(line)-len(text)) + g.missing,
-	}
-}
-
-// countLines counts lines, the last of which may lack its newline.
-func countLines(block []byte) int {
-	n := bytes.Count(block, []byte("\n"))
-	if len(block) > 0 && block[len(block)-1] != '\n' {
-		n++
-	}
-	return n
-}
-
-// lastLines returns where the last n lines of block begin.
-func lastLines(block []byte, n int) int {
-	at := len(block)
-	for ; n > 0 && at > 0; n-- {
-		at = bytes.LastIndexByte(block[:at-1], '\n') + 1
-	}
-	return at
+// sayLongLine reports the end of a line that did not fit into the buffer.
+func (f *grepFile) sayLongLine() error {
+	name, line := f.name.String(), f.line
+	f.line++
+	f.offset += f.missing + 1
+	err := pathError("grep", name, fmt.Errorf("line %d: %w", line, errGrepLine))
+	return f.out.emit(GrepResult{Kind: GrepFileError, Path: name, Line: line, Err: err})
 }

@@ -3,66 +3,119 @@ package fsops
 // GrepOptions says what [FS.Grep] searches, and how.
 type GrepOptions struct {
 	// Paths are the files and directories to search; none means the workdir.
+	// One that lies in another is searched once, as the path that it is.
 	Paths []string
-	// IgnoreCase matches letters whatever their case.
-	IgnoreCase bool
+	// IgnoreCase matches letters whatever their case. SmartCase does so unless
+	// the pattern has a letter of the upper case, as "rg -S" has it.
+	IgnoreCase, SmartCase bool
+	// Fixed takes the pattern as text, not as a regular expression.
+	Fixed bool
+	// Word finds only matches with no word character beside them.
+	Word bool
+	// Multiline lets a match span lines: \n in the pattern is a newline, and
+	// [^a] and \s match it, while . does so with (?s) alone. Such a file is
+	// searched whole, up to 16 MiB; a larger one is a GrepFileError.
+	Multiline bool
+	// Report is what is wanted of each file.
+	Report GrepReport
+	// Spans finds the matches within each line ([GrepResult].Spans), which
+	// takes time.
+	Spans bool
+	// MaxLine is how many bytes of a line Text holds at most; 0 means 4 KiB,
+	// and 1 MiB is the most.
+	MaxLine int
 	// Include and Exclude are globs in doublestar's syntax. One without a
 	// slash is matched against the base name, others against the path below
 	// the directory that is searched. With Include only files that match one
 	// of them are searched; Exclude wins.
 	Include, Exclude []string
-	// Before and After are the numbers of context lines around each match.
+	// Before and After are the numbers of context lines around each match, at
+	// most 1000. Before times MaxLine is at most 8 MiB.
 	Before, After int
 	// MaxPerFile ends the search of a file after so many matching lines; 0
-	// means no limit.
+	// means no limit. Lines in the context after the last one are given even
+	// so, as a GrepMatch if they match.
 	MaxPerFile int
-	// Limit ends the whole search after so many matching lines; 0 means no
-	// limit.
+	// Limit ends the whole search after so many matching lines, or, with
+	// GrepFiles and GrepCounts, after so many files; 0 means no limit.
 	Limit int
 	// Hidden searches files and directories whose name begins with a dot
 	// too (but .git only with NoIgnore).
 	Hidden bool
-	// NoIgnore searches what .gitignore files exclude, and .git, too.
+	// NoIgnore searches what .gitignore files and their like exclude, and
+	// .git, too.
 	NoIgnore bool
+	// Follow searches what symbolic links name; a directory that holds the
+	// link itself is a [GrepFileError].
+	Follow bool
+	// Sort gives the files in the order of their paths' bytes; otherwise they
+	// come as they are found, which is faster.
+	Sort bool
 }
+
+// GrepReport is what [FS.Grep] reports of a file that matches.
+type GrepReport int
+
+// The reports.
+const (
+	// GrepLines reports each line that matches, and its context.
+	GrepLines GrepReport = iota
+	// GrepFiles reports that a line matches ([GrepFile]): the search of a file
+	// ends there.
+	GrepFiles
+	// GrepCounts reports how many lines match ([GrepFile] with a Count), for
+	// files in which some do. With Multiline it counts the matches that a
+	// GrepMatch would be given for.
+	GrepCounts
+)
 
 // GrepKind tells the kinds of results of [FS.Grep] apart.
 type GrepKind int
 
 // The kinds of grep results.
 const (
-	// GrepMatch is a line that matches.
+	// GrepMatch is a line that matches, or with Multiline the lines of a
+	// match, and of all that begin where another ends.
 	GrepMatch GrepKind = iota + 1
 	// GrepContext is a line beside one that matches.
 	GrepContext
 	// GrepFileError is a file or directory that could not be searched (Err);
 	// the search goes on.
 	GrepFileError
-	// GrepBinary is a file that was left out because it holds NUL bytes.
+	// GrepBinary is a file that was left out because there is a NUL byte in its
+	// beginning, or whose search ended at a later one.
 	GrepBinary
 	// GrepFileTruncated is a file whose further matches MaxPerFile left out.
 	GrepFileTruncated
+	// GrepFile is a file that matches (GrepFiles, GrepCounts).
+	GrepFile
 	// GrepDone is the last result of every search that was not cancelled; it
 	// carries Stats.
 	GrepDone
 )
 
-// GrepResult is one result of [FS.Grep]. Results come file by file, files in
-// the order of their paths' bytes, lines in the order of their numbers.
+// GrepResult is one result of [FS.Grep]. Results come file by file, lines in
+// the order of their numbers.
 type GrepResult struct {
 	Kind GrepKind
 	// Path is the file's path: relative where the searched path was.
 	Path string
-	// Line is the line's number, from 1.
+	// Line is the number of the line, or of the first one, from 1.
 	Line int64
-	// Offset is where the line begins in the file, in bytes.
+	// Offset is where the line begins in the file, in bytes; in UTF-16, where
+	// it begins in the text as UTF-8 without the byte order mark. A match
+	// begins at Offset + Span.Start, and its column is Span.Start + 1.
 	Offset int64
-	// Text is the line without its terminator, cut to 4 KiB.
+	// Text is the line without its terminator, cut to MaxLine. The lines of a
+	// Multiline match have newlines between them.
 	Text []byte
-	// Cut is how many bytes of the line Text lacks.
+	// Cut is how many bytes Text lacks.
 	Cut int64
-	// Spans are the matches within Text.
+	// Spans are the matches within Text, where the options ask for them. One
+	// that begins after the cut is left out.
 	Spans []Span
+	// Count is how many lines of the file match (GrepFile with GrepCounts).
+	Count int64
 	// Err says why a file could not be searched (GrepFileError).
 	Err error
 	// Stats says what the search did (GrepDone).
@@ -74,7 +127,9 @@ type Span struct{ Start, End int }
 
 // GrepStats says what a search did.
 type GrepStats struct {
-	// Files is how many files were searched, Matches how many lines matched.
+	// Files is how many files were searched, Matches how many lines matched
+	// (with GrepFiles, how many files did). Of a search that Limit or MaxPerFile
+	// ended they count what was done up to then.
 	Files, Matches int64
 	// Truncated says that Limit ended the search while there was more.
 	Truncated bool

@@ -3,142 +3,110 @@ package fsops
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
-	"runtime"
-	"sync"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/walk"
 )
 
-// A grepJob is a file to be searched by some worker. The jobs' results are
-// taken in the order of the jobs.
-type grepJob struct {
-	entry    grepEntry
-	results  chan GrepResult
-	searched bool // valid once results is closed
-	// turn is closed when the results are being taken.
-	turn chan struct{}
+// A grepWorker searches one file after the other, and keeps what it can use
+// for all of them.
+type grepWorker struct {
+	g     *grep
+	out   grepEmitter
+	lines lineBuffer
+	file  grepFile
+	// opened is the file at work; it is here because it would otherwise be
+	// allocated for each.
+	opened walk.File
+	// files is how many were searched.
+	files int64
 }
 
-// admitLongLine waits until the job may have a large buffer. It waits for its
-// turn first: a job that waited for its results to be taken, and held a buffer
-// that an earlier job needs, would never get on.
-func (g *grep) admitLongLine(ctx context.Context, job *grepJob) (done func(), err error) {
-	select {
-	case <-job.turn:
-		return g.longLines.take(ctx, maxGrepSearchLine)
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+func newGrepWorker(ctx context.Context, g *grep, outlet grepOutlet) *grepWorker {
+	w := &grepWorker{g: g, out: grepEmitter{outlet: outlet, spare: &g.spare}}
+	w.lines.whole = g.opts.Multiline
+	w.lines.admit = func() (func(), error) { return w.out.outlet.admit(g.longLines) }
+	w.file = grepFile{opts: &g.opts, searcher: g.re.Searcher(ctx), out: &w.out}
+	return w
 }
 
-// run searches all files. One goroutine walks, some search, and the caller's
-// own takes the results in order; the earliest unfinished job always has a
-// worker, since these take the jobs in order too.
-func (g *grep) run(ctx context.Context, yield func(GrepResult) bool) error {
-	inner, cancel := context.WithCancel(ctx)
-	var workers sync.WaitGroup
-	defer workers.Wait()
-	defer cancel()
-	jobs := make(chan *grepJob)
-	order := make(chan *grepJob, grepQueue)
-	workers.Go(func() { g.walk(inner, jobs, order) })
-	for range min(runtime.GOMAXPROCS(0), maxGrepWorkers) {
-		workers.Go(func() { g.work(inner, jobs) })
+// A grepName is the name that a file is reported by. Most files have nothing
+// to report, so that it is made only when it is asked for.
+type grepName struct {
+	name  string
+	root  *grepRoot
+	entry *walk.Entry
+}
+
+func (n *grepName) String() string {
+	if n.entry != nil {
+		n.name, n.entry = n.root.join(n.entry.Rel()), nil
 	}
-	err := g.collect(order, yield)
-	if err == nil {
-		err = pathError("grep", g.pattern, ctx.Err())
+	return n.name
+}
+
+// visit searches what the walk of a directory found, if it is to be searched.
+func (w *grepWorker) visit(ctx context.Context, root *grepRoot, e *walk.Entry) error {
+	name := grepName{root: root, entry: e}
+	if e.Err != nil {
+		return w.report(name.String(), e.Err)
 	}
-	g.stats.Truncated = errors.Is(err, errGrepLimit)
-	if err == nil || g.stats.Truncated {
-		yield(GrepResult{Kind: GrepDone, Stats: g.stats})
+	if !e.Type.IsRegular() || !w.g.include.empty() && !w.g.include.match(e.Rel()) {
 		return nil
 	}
-	return err
+	var err error
+	if w.opened, err = e.OpenFile(); err == nil {
+		err = w.search(ctx, name, &w.opened, w.opened.Size())
+		_ = w.opened.Close() // nothing was written
+	}
+	return w.ended(ctx, name, err)
 }
 
-// collect takes the jobs' results.
-func (g *grep) collect(order <-chan *grepJob, yield func(GrepResult) bool) error {
-	for job := range order {
-		close(job.turn)
-		for r := range job.results {
-			if err := g.take(r, yield); err != nil {
-				g.stats.Files++ // up to here
-				return err
-			}
-		}
-		if job.searched {
-			g.stats.Files++
-		}
+// searchPath searches a file by its path.
+func (w *grepWorker) searchPath(ctx context.Context, name, path string) error {
+	file, info, err := openRegular(path)
+	if err == nil {
+		stop := abandonReads(ctx, file)
+		err = w.search(ctx, grepName{name: name}, file, info.Size())
+		stop()
+		file.Close()
 	}
-	return nil
+	return w.ended(ctx, grepName{name: name}, err)
 }
 
-// walk makes the jobs.
-func (g *grep) walk(ctx context.Context, jobs, order chan<- *grepJob) {
-	defer close(order)
-	defer close(jobs)
-	for e := range g.files() {
-		job := &grepJob{entry: e, results: make(chan GrepResult, grepAhead), turn: make(chan struct{})}
-		select {
-		case order <- job:
-		case <-ctx.Done():
-			return
-		}
-		if e.err != nil {
-			job.results <- GrepResult{Kind: GrepFileError, Path: e.name, Err: e.err}
-			close(job.results)
-			continue
-		}
-		select {
-		case jobs <- job:
-		case <-ctx.Done():
-			close(job.results)
-			return
-		}
-	}
+// search searches what was opened.
+func (w *grepWorker) search(ctx context.Context, name grepName, r io.Reader, size int64) error {
+	w.lines.reset(ctx, r, size)
+	defer w.lines.release()
+	w.file.reset(name)
+	return w.file.run(ctx, &w.lines)
 }
 
-// work searches files until there are no more.
-func (g *grep) work(ctx context.Context, jobs <-chan *grepJob) {
-	var lines lineBuffer
-	for job := range jobs {
-		g.search(ctx, job, &lines)
-	}
-}
-
-// search searches the file of one job.
-func (g *grep) search(ctx context.Context, job *grepJob, lines *lineBuffer) {
-	defer close(job.results)
-	emit := func(r GrepResult) bool {
-		select {
-		case job.results <- r:
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
-	err := g.searchFile(ctx, job, lines, emit)
+// ended ends a file's results. It fails if the search was cancelled.
+func (w *grepWorker) ended(ctx context.Context, name grepName, err error) error {
 	switch {
+	case ctx.Err() != nil:
+		_ = w.out.end()
+		return ctx.Err()
 	case err == nil || errors.Is(err, errStop):
-		job.searched = true
-	case errors.Is(err, errGrepBinary) || ctx.Err() != nil:
+		w.files++
+	case errors.Is(err, errGrepBinary):
 	case errors.Is(err, fs.ErrNotExist):
 		// It was removed since its directory was read.
 	default:
-		emit(GrepResult{Kind: GrepFileError, Path: job.entry.name, Err: pathError("grep", job.entry.name, err)})
+		return w.report(name.String(), err)
 	}
+	return w.out.end()
 }
 
-func (g *grep) searchFile(ctx context.Context, job *grepJob, lines *lineBuffer, emit func(GrepResult) bool) error {
-	file, _, err := openRegular(job.entry.path)
-	if err != nil {
+// report says what could not be searched.
+func (w *grepWorker) report(name string, err error) error {
+	if errors.Is(err, walk.ErrNotRegular) {
+		err = ErrNotRegular
+	}
+	if err := w.out.emit(GrepResult{Kind: GrepFileError, Path: name, Err: pathError("grep", name, err)}); err != nil {
 		return err
 	}
-	defer file.Close()
-	defer abandonReads(ctx, file)()
-	search := grepFile{
-		ctx: ctx, path: job.entry.name, matcher: g.matcher, opts: &g.opts, emit: emit,
-		admit: func() (func(), error) { return g.admitLongLine(ctx, job) },
-	}
-	return search.run(file, lines)
+	return w.out.end()
 }

@@ -1,5 +1,7 @@
 package fsops
 
+import "time"
+
 // The bounds of this package, each with its reason.
 const (
 	// DefaultLineBytes bounds the text of [FS.ReadLines]: several screens of
@@ -38,6 +40,27 @@ const (
 	// order to skip directories that can hold no match. A pattern of more is
 	// matched all the same, against the whole tree.
 	maxGlobAlternatives = 256
+	// maxGlobPattern bounds the bytes of a pattern: sixteen times the longest
+	// path that the system takes.
+	maxGlobPattern = 64 << 10
+	// maxGlobPatterns bounds the patterns that the braces of one stand for, since
+	// doublestar tries all of them: with so many a name takes it some 20 ms, and
+	// no search ends within a name.
+	maxGlobPatterns = 64 << 10
+	// maxGlobMoves bounds what a search remembers for each state of its pattern:
+	// few names are anything but matched by all parts, or by none.
+	maxGlobMoves = 32
+	// maxGlobWorkers is as maxGrepWorkers.
+	maxGlobWorkers = 4
+	// globAhead is how many matches a search may be ahead of those that were
+	// taken: it bounds the memory, and spares waking goroutines.
+	globAhead = 4096
+	// globPause is how long matches gather before they are given, after the
+	// first: nothing that a person would notice.
+	globPause = time.Millisecond
+	// maxGlobSorted bounds the memory of what is to be sorted, in bytes: the
+	// garbage collector may take as much again, and the list while it grows.
+	maxGlobSorted = 24 << 20
 	// maxGrepSearchLine bounds the memory of a search: of a line that is
 	// longer, the beginning is searched. A power-of-two multiple of blockSize.
 	maxGrepSearchLine = 16 << 20
@@ -53,10 +76,25 @@ const (
 	// maxGrepWorkers bounds the files that are searched at once. More would
 	// compete with the processes that the sandbox is for.
 	maxGrepWorkers = 4
-	// grepAhead is how many results a file's search may be ahead of those
-	// that were taken, grepQueue how many files. Together they bound the
-	// memory, and keep the workers busy while one of them has a large file.
-	grepAhead, grepQueue = 64, 64
+	// maxGrepText bounds what a caller may ask for in place of maxGrepLine: it
+	// has to fit a gRPC message.
+	maxGrepText = 1 << 20
+	// maxGrepBefore bounds the text of the lines that may turn out to be
+	// context, which each worker of a search holds. It is enough for
+	// maxGrepContext lines of maxGrepLine bytes.
+	maxGrepBefore = 8 << 20
+	// grepBatch is how many results are handed over together at most, and
+	// grepBatchSize from how many bytes on: much more than handing over costs.
+	grepBatch, grepBatchSize = 1024, 128 << 10
+	// grepAhead is how many batches may wait to be taken, so that neither those
+	// who search nor the one who takes waits for the other each time.
+	grepAhead = 16
+	// grepTexts is how large the pieces are that texts of results share.
+	grepTexts = 8 << 10
+	// grepQueue is how many files a sorted search may be ahead of the results
+	// that were taken, each with a batch: it bounds the memory, and keeps the
+	// workers busy while one of them has a large file.
+	grepQueue = 32
 	// maxFaultSearch bounds the search for the place of a syntax error, which
 	// parses the pattern once for each of its bytes.
 	maxFaultSearch = 4 << 10
@@ -64,6 +102,27 @@ const (
 	// in new directories, lest it report them twice: more than a scan finds
 	// while the events of an earlier one are still on their way.
 	maxWatchScanned = 64 << 10
+	// maxWatchNames bounds the names that a watch keeps, about 10 MiB of them,
+	// to tell what came and went in a directory while it was renamed. Of the
+	// directories beyond it nothing is known, which a renaming says as an
+	// overflow.
+	maxWatchNames = 128 << 10
+	// watchWindow is how long a watch holds events back, to join those of one
+	// path: longer than a program takes between two writes to a file, and
+	// nothing that a person would notice.
+	watchWindow = 5 * time.Millisecond
+	// maxWatchHeld bounds the events that are held: at more they are given
+	// before the window ends.
+	maxWatchHeld = 4096
+	// watchPairWindows is for how many windows the old name of a renamed file
+	// waits for the new one. The kernel queues the two one after the other, so
+	// that one would do if the machine were never busy.
+	watchPairWindows = 4
+	// watchRenameSlack is how much earlier than the last quiet moment a file in
+	// a renamed directory may have changed to be reported as written: the
+	// clock of file systems ticks every 10 ms at worst, and a busy machine
+	// delays events by more.
+	watchRenameSlack = 100 * time.Millisecond
 	// dirBatch is how many names of a directory are read at once, so that a
 	// cancelled context ends the reading of a huge directory.
 	dirBatch = 1024

@@ -3,8 +3,9 @@ package fsops
 import "hash/crc32"
 
 // castagnoli is the polynomial of every checksum in this package and on the
-// wire (CRC32C), for which processors have an instruction.
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// wire (CRC32C), for which processors have an instruction. Its table is made
+// when it is first needed, as many programs that import the package do not.
+func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // Sum is the size and checksum of a content, by which its receiver knows that
 // it is whole.
@@ -18,7 +19,7 @@ type Sum struct {
 // Add takes the next bytes of the content into account.
 func (s *Sum) Add(data []byte) {
 	s.Size += int64(len(data))
-	s.CRC32C = crc32.Update(s.CRC32C, castagnoli, data)
+	s.CRC32C = crc32.Update(s.CRC32C, castagnoli(), data)
 }
 
 // Check returns [ErrChecksum] if s is not the sum that was announced.
@@ -31,5 +32,5 @@ func (s Sum) Check(announced Sum) error {
 
 // SumOf returns the sum of data.
 func SumOf(data []byte) Sum {
-	return Sum{Size: int64(len(data)), CRC32C: crc32.Checksum(data, castagnoli)}
+	return Sum{Size: int64(len(data)), CRC32C: crc32.Checksum(data, castagnoli())}
 }

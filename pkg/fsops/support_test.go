@@ -7,6 +7,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -60,6 +61,19 @@ func wantNames(t testing.TB, dir string, want ...string) {
 	}
 }
 
+// onlyError returns the error of a search that gives nothing else.
+func onlyError[T any](t testing.TB, results iter.Seq2[T, error]) error {
+	t.Helper()
+	var errs []error
+	for _, err := range results {
+		errs = append(errs, err)
+	}
+	if len(errs) != 1 || errs[0] == nil {
+		t.Fatalf("results with the errors %v, want one error alone", errs)
+	}
+	return errs[0]
+}
+
 // wantPathError checks the error's class, and that it names the operation
 // and the path as the caller gave it.
 func wantPathError(t testing.TB, err error, op, path string, class error) {
@@ -85,7 +99,7 @@ func wantLinkError(t testing.TB, err error, op, oldName, newName string, class e
 }
 
 func sumOf(content string) Sum {
-	return Sum{Size: int64(len(content)), CRC32C: crc32.Checksum([]byte(content), castagnoli)}
+	return Sum{Size: int64(len(content)), CRC32C: crc32.Checksum([]byte(content), castagnoli())}
 }
 
 // write writes content as a caller does.

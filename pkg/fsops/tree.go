@@ -78,7 +78,7 @@ func (f *FS) archive(a *archiver, opts ArchiveOptions) error {
 	walk := walkOptions{exclude: exclude}
 	if opts.Ignore {
 		if walk.ignore, err = ignore.Open(path, f.Workdir()); err != nil {
-			return pathError("archive", joinName(a.name, rulesFile(path, err)), err)
+			return pathError("archive", joinName(a.name, ignore.ErrorFile(path, err)), err)
 		}
 	}
 	return a.dir(newWalker(path, walk))

@@ -1,7 +1,6 @@
 package fsops
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path"
@@ -10,10 +9,8 @@ import (
 	"strings"
 
 	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
+	"github.com/podagent/podagent/pkg/fsops/internal/walk"
 )
-
-// gitDir is the name of the directory that holds a git repository.
-const gitDir = ".git"
 
 // A walkEntry is a file below the directory that is walked.
 type walkEntry struct {
@@ -29,9 +26,10 @@ type walkEntry struct {
 }
 
 // walkOptions says what a walker leaves out, each directory with all that is
-// in it. Symbolic links are never followed below the root.
+// in it, and whether it follows symbolic links.
 type walkOptions struct {
-	// noHidden leaves out names that begin with a dot, but for .git.
+	// noHidden leaves out names that begin with a dot, but for .git and for
+	// what the rules of ignore name as not to be ignored.
 	noHidden bool
 	// noGit leaves out .git.
 	noGit bool
@@ -39,10 +37,15 @@ type walkOptions struct {
 	ignore *ignore.Dir
 	// exclude leaves out what matches one of them.
 	exclude globSet
+	// except leaves out what has one of these paths below the root.
+	except map[string]bool
+	// follow visits what symbolic links name in place of the links.
+	follow bool
 }
 
 // A walker visits a tree in the order of its paths' bytes, directories before
-// what is in them. It holds one directory's names per level.
+// what is in them, for results that are wanted in that order as they come;
+// [walk.Tree] is faster, and has none. It holds one directory's names per level.
 type walker struct {
 	opts  walkOptions
 	stack []*walkDir
@@ -91,21 +94,28 @@ func (w *walker) Next() (walkEntry, bool) {
 func (w *walker) visit(dir *walkDir, d fs.DirEntry) (walkEntry, bool) {
 	name := d.Name()
 	e := walkEntry{rel: path.Join(dir.entry.rel, name), path: filepath.Join(dir.entry.path, name), typ: d.Type()}
+	verdict := ignore.Unknown
 	switch {
-	case name == gitDir:
+	case name == ignore.GitDir:
 		if w.opts.noGit {
 			return e, false
 		}
-	case w.opts.noHidden && name[0] == '.',
-		dir.rules != nil && dir.rules.Ignored(name, d.IsDir()):
+		verdict = ignore.Keep
+	case dir.rules != nil:
+		verdict = dir.rules.Verdict(name, d.IsDir())
+	}
+	if verdict == ignore.Ignore || verdict == ignore.Unknown && w.opts.noHidden && name[0] == '.' {
 		return e, false
 	}
-	if w.opts.exclude.match(e.rel) {
+	if w.opts.exclude.match(e.rel) || w.opts.except[e.rel] {
 		return e, false
 	}
-	if d.IsDir() {
+	if linked, ok := d.(linkedEntry); ok {
+		e.err = w.check(linked)
+	}
+	if d.IsDir() && e.err == nil {
 		w.next, w.rules = &e, nil
-		if name != gitDir { // which has no rules of its own
+		if name != ignore.GitDir { // which has no rules of its own
 			w.rules = dir.rules
 		}
 	}
@@ -120,6 +130,9 @@ func (w *walker) enter(e *walkEntry) error {
 	if err != nil && e.rel != "" && isGone(err) {
 		err = nil // removed since its name was read
 	}
+	if w.opts.follow {
+		followLinks(e.path, entries)
+	}
 	sortAsPaths(entries)
 	dir := &walkDir{entry: *e, rules: w.rules, entries: entries}
 	w.stack = append(w.stack, dir)
@@ -127,24 +140,58 @@ func (w *walker) enter(e *walkEntry) error {
 		return err
 	}
 	var rulesErr error
-	dir.rules, rulesErr = dir.rules.Child(path.Base(e.rel))
+	files := ignore.AllFiles
+	if err == nil {
+		files = 0
+		for _, entry := range entries {
+			files |= ignore.FileOf(entry.Name())
+		}
+	}
+	dir.rules, rulesErr = dir.rules.Enter(path.Base(e.rel), "", files)
 	if err == nil && rulesErr != nil {
-		e.rel = path.Join(e.rel, rulesFile(e.path, rulesErr))
+		e.rel = path.Join(e.rel, ignore.ErrorFile(e.path, rulesErr))
 		return rulesErr
 	}
 	return err
 }
 
-// rulesFile returns the path, below dir, of the file that an error of package
-// ignore is about.
-func rulesFile(dir string, err error) string {
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) {
-		if rel, err := filepath.Rel(dir, pathErr.Path); err == nil {
-			return filepath.ToSlash(rel)
+// A linkedEntry is what a symbolic link names, or the link with an error.
+type linkedEntry struct {
+	fs.DirEntry
+	info fs.FileInfo
+	err  error
+}
+
+func (e linkedEntry) IsDir() bool { return e.err == nil && e.info.IsDir() }
+
+func (e linkedEntry) Type() fs.FileMode {
+	if e.err != nil {
+		return fs.ModeSymlink
+	}
+	return e.info.Mode().Type()
+}
+
+// followLinks puts what links name in their place.
+func followLinks(dir string, entries []fs.DirEntry) {
+	for i, e := range entries {
+		if e.Type()&fs.ModeSymlink != 0 {
+			info, err := os.Stat(filepath.Join(dir, e.Name()))
+			entries[i] = linkedEntry{DirEntry: e, info: info, err: err}
 		}
 	}
-	return ignore.FileName
+}
+
+// check returns why a link is not to be followed.
+func (w *walker) check(link linkedEntry) error {
+	if !link.IsDir() {
+		return link.err
+	}
+	for _, d := range w.stack {
+		if above, err := os.Stat(d.entry.path); err == nil && os.SameFile(above, link.info) {
+			return walk.ErrCycle
+		}
+	}
+	return nil
 }
 
 // sortAsPaths sorts by the bytes of the paths that lie below: a directory as

@@ -16,7 +16,7 @@ import (
 func (c *Client) Glob(ctx context.Context, pattern string, opts fsops.GlobOptions) iter.Seq2[fsops.GlobMatch, error] {
 	request := &pb.GlobRequest{
 		Pattern: []byte(pattern), Dir: []byte(opts.Dir), Limit: int64(opts.Limit),
-		NoHidden: opts.NoHidden, Ignore: opts.Ignore, Sort: opts.Sort,
+		NoHidden: opts.NoHidden, Ignore: opts.Ignore, Sort: pb.GlobSort(opts.Sort), // of the same numbers
 	}
 	return func(yield func(fsops.GlobMatch, error) bool) {
 		for r, err := range receive(ctx, request, c.files.Glob) {
@@ -46,11 +46,15 @@ func (c *Client) Glob(ctx context.Context, pattern string, opts fsops.GlobOption
 // that could not be searched is a result; an error is the last value.
 func (c *Client) Grep(ctx context.Context, pattern string, opts fsops.GrepOptions) iter.Seq2[fsops.GrepResult, error] {
 	request := &pb.GrepRequest{
-		Pattern: []byte(pattern), Paths: toBytes(opts.Paths), IgnoreCase: opts.IgnoreCase,
+		Pattern: []byte(pattern), Paths: toBytes(opts.Paths),
+		IgnoreCase: opts.IgnoreCase, SmartCase: opts.SmartCase,
+		Fixed: opts.Fixed, Word: opts.Word, Multiline: opts.Multiline,
+		Report: pb.GrepReport(opts.Report), // of the same numbers
+		Spans:  opts.Spans, MaxLine: int64(opts.MaxLine),
 		Include: toBytes(opts.Include), Exclude: toBytes(opts.Exclude),
 		Before: int64(opts.Before), After: int64(opts.After),
 		MaxPerFile: int64(opts.MaxPerFile), Limit: int64(opts.Limit),
-		Hidden: opts.Hidden, NoIgnore: opts.NoIgnore,
+		Hidden: opts.Hidden, NoIgnore: opts.NoIgnore, Follow: opts.Follow, Sort: opts.Sort,
 	}
 	return func(yield func(fsops.GrepResult, error) bool) {
 		for r, err := range receive(ctx, request, c.files.Grep) {
@@ -75,7 +79,7 @@ func (c *Client) Grep(ctx context.Context, pattern string, opts fsops.GrepOption
 func grepResultFromProto(r *pb.GrepResult) fsops.GrepResult {
 	out := fsops.GrepResult{
 		Kind: grepKinds[r.Kind], Path: string(r.Path),
-		Line: r.Line, Offset: r.Offset, Text: r.Text, Cut: r.Cut,
+		Line: r.Line, Offset: r.Offset, Text: r.Text, Cut: r.Cut, Count: r.Count,
 	}
 	for i := 0; i+1 < len(r.Spans); i += 2 {
 		out.Spans = append(out.Spans, fsops.Span{Start: int(r.Spans[i]), End: int(r.Spans[i+1])})
@@ -89,7 +93,7 @@ func grepResultFromProto(r *pb.GrepResult) fsops.GrepResult {
 // Watch reports what happens to the file or directory of that name, until the
 // loop ends or the name is gone. The first event is WatchReady.
 func (c *Client) Watch(ctx context.Context, name string, opts fsops.WatchOptions) iter.Seq2[fsops.WatchEvent, error] {
-	request := &pb.WatchRequest{Path: []byte(name), Recursive: opts.Recursive}
+	request := &pb.WatchRequest{Path: []byte(name), Recursive: opts.Recursive, Ignore: opts.Ignore}
 	return func(yield func(fsops.WatchEvent, error) bool) {
 		for r, err := range receive(ctx, request, c.files.Watch) {
 			if err != nil {
@@ -99,13 +103,17 @@ func (c *Client) Watch(ctx context.Context, name string, opts fsops.WatchOptions
 			if r.GetEnd() != nil {
 				return
 			}
-			e := r.GetEvent()
-			op, known := watchOps[e.GetOp()]
-			if known && !yield(fsops.WatchEvent{Op: op, Path: string(e.Path), Time: time.Unix(0, e.Time)}, nil) {
-				return
+			for _, e := range r.GetBatch().GetEvents() {
+				if _, known := watchOps[e.Op]; known && !yield(watchEventFromProto(e), nil) {
+					return
+				}
 			}
 		}
 	}
+}
+
+func watchEventFromProto(e *pb.WatchEvent) fsops.WatchEvent {
+	return fsops.WatchEvent{Op: watchOps[e.Op], Path: string(e.Path), From: string(e.From), Time: time.Unix(0, e.Time)}
 }
 
 // grepKinds and watchOps are those that this client knows. What a later agent
@@ -116,6 +124,7 @@ var grepKinds = map[pb.GrepKind]fsops.GrepKind{
 	pb.GrepKind_GREP_KIND_FILE_ERROR:     fsops.GrepFileError,
 	pb.GrepKind_GREP_KIND_BINARY:         fsops.GrepBinary,
 	pb.GrepKind_GREP_KIND_FILE_TRUNCATED: fsops.GrepFileTruncated,
+	pb.GrepKind_GREP_KIND_FILE:           fsops.GrepFile,
 }
 
 var watchOps = map[pb.WatchOp]fsops.WatchOp{

@@ -24,7 +24,7 @@ import (
 
 func glob(t *testing.T, s *launcher.Sandbox, pattern string, opts fsops.GlobOptions) []string {
 	t.Helper()
-	opts.Sort = true
+	opts.Sort = fsops.GlobByName
 	found := []string{}
 	for m, err := range s.Glob(t.Context(), pattern, opts) {
 		if err != nil {
@@ -43,6 +43,7 @@ func glob(t *testing.T, s *launcher.Sandbox, pattern string, opts fsops.GlobOpti
 // path!.
 func grep(t *testing.T, s *launcher.Sandbox, pattern string, opts fsops.GrepOptions) []string {
 	t.Helper()
+	opts.Sort = true
 	found := []string{}
 	for r, err := range s.Grep(t.Context(), pattern, opts) {
 		if err != nil {

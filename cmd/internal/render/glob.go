@@ -1,9 +1,7 @@
 package render
 
 import (
-	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 
@@ -21,52 +19,58 @@ type Glob struct {
 }
 
 // All prints the results up to the first error, but for directories that
-// cannot be read, which are only said. It returns [ErrNothing] if no name was
-// found.
+// cannot be read, which are only said and make it [ErrIncomplete]. It returns
+// [ErrNothing] if no name was found.
 func (g *Glob) All(results iter.Seq2[fsops.GlobMatch, error]) error {
-	out := bufio.NewWriter(g.Out)
-	defer out.Flush()
-	p := globPrinter{Glob: g, out: out, terminal: IsTerminal(g.Out)}
-	found := false
+	terminal := IsTerminal(g.Out)
+	p := globPrinter{Glob: g, out: writer{out: g.Out, atOnce: bool(terminal)}, terminal: terminal}
+	defer p.out.end()
+	found, complete := false, true
 	for match, err := range results {
 		if errors.As(err, new(*fsops.SkippedError)) {
 			say(g.Err, err.Error())
+			complete = false
 			continue
 		}
-		if err == nil {
-			err = p.print(match)
-		}
 		if err != nil {
+			return &SearchError{err}
+		}
+		if err := p.print(match); err != nil {
 			return err
 		}
 		found = found || !match.Truncated
 	}
-	return orNothing(found, out.Flush())
+	if err := p.out.end(); err != nil {
+		return err
+	}
+	return ended(found, complete)
 }
 
 // A globPrinter prints single results.
 type globPrinter struct {
 	*Glob
-	out      io.Writer
+	out      writer
 	terminal Terminal
 }
 
-func (p globPrinter) print(m fsops.GlobMatch) error {
+func (p *globPrinter) print(m fsops.GlobMatch) error {
 	switch {
 	case p.JSON && m.Truncated:
-		return JSON(p.out, map[string]bool{"truncated": true})
+		return p.out.json(map[string]bool{"truncated": true})
 	case p.JSON:
-		return JSON(p.out, struct {
+		return p.out.json(struct {
 			Path Text   `json:"path"`
 			Type string `json:"type"`
 		}{Text(m.Path), TypeName(m.Type)})
 	case m.Truncated:
 		say(p.Err, "the limit was reached: more names were left out")
 		return nil
-	case p.Null:
-		_, err := fmt.Fprintf(p.out, "%s\x00", p.terminal.Name(m.Path))
-		return err
 	}
-	_, err := fmt.Fprintln(p.out, p.terminal.Name(m.Path))
-	return err
+	end := byte('\n')
+	if p.Null {
+		end = 0
+	}
+	return p.out.print(func(text []byte) []byte {
+		return append(append(text, p.terminal.Name(m.Path)...), end)
+	})
 }

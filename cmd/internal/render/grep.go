@@ -1,10 +1,9 @@
 package render
 
 import (
-	"bufio"
-	"fmt"
 	"io"
 	"iter"
+	"slices"
 
 	"github.com/podagent/podagent/pkg/fsops"
 )
@@ -18,71 +17,82 @@ type Grep struct {
 	// Context says that there may be context lines: groups of lines that are
 	// not adjacent are separated.
 	Context bool
+	// Counts prints how many lines of a file match, where files are reported.
+	Counts bool
+	// NoNumbers leaves out the numbers of lines. Column adds the column of the
+	// first match, from 1, and Offset where the line begins in its file, both
+	// in bytes.
+	NoNumbers, Column, Offset bool
+	// Heading prints the path once above a file's lines, not in each of them.
+	Heading bool
+	// Color paints paths, numbers and matches.
+	Color bool
+	// Named are the paths that were named to be searched: if one is binary,
+	// that is said.
+	Named []string
 }
 
-// All prints the results up to the first error. It returns [ErrNothing] if no
-// line matched.
+// All prints the results up to the first error. Files that cannot be searched
+// are only said and make it [ErrIncomplete]. It returns [ErrNothing] if no line
+// matched.
 func (g *Grep) All(results iter.Seq2[fsops.GrepResult, error]) error {
-	out := bufio.NewWriter(g.Out)
-	defer out.Flush()
-	p := grepPrinter{Grep: g, out: out, terminal: IsTerminal(g.Out)}
-	found := false
+	terminal := IsTerminal(g.Out)
+	p := grepPrinter{Grep: g, out: writer{out: g.Out, atOnce: bool(terminal)}, terminal: terminal}
+	defer p.out.end()
+	found, complete := false, true
 	for result, err := range results {
-		if err == nil {
-			err = p.print(result)
-		}
 		if err != nil {
+			return &SearchError{err}
+		}
+		if err := p.print(result); err != nil {
 			return err
 		}
-		found = found || result.Kind == fsops.GrepMatch
+		switch result.Kind {
+		case fsops.GrepMatch, fsops.GrepFile:
+			found = true
+		case fsops.GrepFileError:
+			complete = false
+		}
 	}
-	return orNothing(found, out.Flush())
+	if err := p.out.end(); err != nil {
+		return err
+	}
+	return ended(found, complete)
 }
 
 // A grepPrinter prints single results, and knows the last line that it
 // printed.
 type grepPrinter struct {
 	*Grep
-	out      io.Writer
+	out      writer
 	terminal Terminal
 	path     string
-	line     int64
+	name     string // path as it is printed
+	line     int64  // 0 if there was none
 }
 
 func (p *grepPrinter) print(r fsops.GrepResult) error {
+	if r.Kind == fsops.GrepFileError {
+		say(p.Err, r.Err.Error())
+	}
 	if p.JSON {
-		return JSON(p.out, grepJSON(r))
+		return p.out.json(grepJSON(r, p.Counts))
 	}
 	switch r.Kind {
-	case fsops.GrepMatch:
-		return p.text(r, ':')
-	case fsops.GrepContext:
-		return p.text(r, '-')
-	case fsops.GrepFileError:
-		say(p.Err, r.Err.Error())
-	case fsops.GrepFileTruncated:
-		say(p.Err, r.Path+": more matches were left out")
+	case fsops.GrepMatch, fsops.GrepContext:
+		return p.out.print(func(text []byte) []byte { return p.lines(text, r) })
+	case fsops.GrepFile:
+		return p.out.print(func(text []byte) []byte { return p.file(text, r) })
+	case fsops.GrepBinary:
+		if slices.Contains(p.Named, r.Path) {
+			say(p.Err, r.Path+": binary file was not searched")
+		}
 	case fsops.GrepDone:
 		if r.Stats.Truncated {
 			say(p.Err, "the limit was reached: more matches were left out")
 		}
 	}
 	return nil
-}
-
-func (p *grepPrinter) text(r fsops.GrepResult, separator byte) error {
-	if p.Context && p.line > 0 && (p.path != r.Path || r.Line > p.line+1) {
-		if _, err := fmt.Fprintln(p.out, "--"); err != nil {
-			return err
-		}
-	}
-	p.path, p.line = r.Path, r.Line
-	line := fmt.Appendf(nil, "%s%c%d%c%s", p.terminal.Name(r.Path), separator, r.Line, separator, r.Text)
-	if r.Cut > 0 {
-		line = fmt.Appendf(line, " [... %d more bytes]", r.Cut)
-	}
-	_, err := p.out.Write(p.terminal.Text(append(line, '\n')))
-	return err
 }
 
 // jsonResult is a result of grep as JSON.
@@ -94,6 +104,7 @@ type jsonResult struct {
 	Lines  *Text    `json:"lines,omitempty"`
 	Cut    int64    `json:"cut,omitempty"`
 	Spans  [][2]int `json:"submatches,omitempty"`
+	Count  *int64   `json:"count,omitempty"`
 	Error  string   `json:"error,omitempty"`
 
 	Files     *int64 `json:"files,omitempty"`
@@ -101,21 +112,27 @@ type jsonResult struct {
 	Truncated bool   `json:"truncated,omitempty"`
 }
 
-var kinds = map[fsops.GrepKind]string{
+// grepTypes are the kinds of results as JSON names them.
+var grepTypes = map[fsops.GrepKind]string{
 	fsops.GrepMatch:         "match",
 	fsops.GrepContext:       "context",
 	fsops.GrepFileError:     "error",
 	fsops.GrepBinary:        "binary",
 	fsops.GrepFileTruncated: "file_truncated",
+	fsops.GrepFile:          "file",
 	fsops.GrepDone:          "summary",
 }
 
-func grepJSON(r fsops.GrepResult) jsonResult {
-	out := jsonResult{Type: kinds[r.Kind], Path: Text(r.Path), Cut: r.Cut}
+func grepJSON(r fsops.GrepResult, counts bool) jsonResult {
+	out := jsonResult{Type: grepTypes[r.Kind], Path: Text(r.Path), Cut: r.Cut}
 	switch r.Kind {
 	case fsops.GrepMatch, fsops.GrepContext:
 		text := Text(r.Text)
 		out.Line, out.Offset, out.Lines = r.Line, &r.Offset, &text
+	case fsops.GrepFile:
+		if counts {
+			out.Count = &r.Count
+		}
 	case fsops.GrepFileError:
 		out.Error = r.Err.Error()
 	case fsops.GrepDone:

@@ -43,19 +43,26 @@ func (t Terminal) Text(text []byte) []byte {
 	if !t {
 		return text
 	}
-	var out []byte
+	return t.appendText(nil, text)
+}
+
+// appendText appends text as [Terminal.Text] returns it.
+func (t Terminal) appendText(dst, text []byte) []byte {
+	if !t {
+		return append(dst, text...)
+	}
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)
 		switch {
 		case r == utf8.RuneError && size == 1:
-			out = append(out, `\x`+strconv.FormatUint(uint64(text[0]), 16)...)
+			dst = append(dst, `\x`+strconv.FormatUint(uint64(text[0]), 16)...)
 		case r == '\n' || r == '\t' || strconv.IsGraphic(r) || bytes.HasPrefix(text, []byte("\r\n")):
-			out = append(out, text[:size]...)
+			dst = append(dst, text[:size]...)
 		default:
 			quoted := strconv.QuoteRuneToASCII(r)
-			out = append(out, quoted[1:len(quoted)-1]...)
+			dst = append(dst, quoted[1:len(quoted)-1]...)
 		}
 		text = text[size:]
 	}
-	return out
+	return dst
 }

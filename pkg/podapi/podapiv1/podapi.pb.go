@@ -225,6 +225,112 @@ func (Class) EnumDescriptor() ([]byte, []int) {
 	return file_podapi_proto_rawDescGZIP(), []int{0}
 }
 
+// GlobSort is the order of the matches.
+type GlobSort int32
+
+const (
+	// As they are found.
+	GlobSort_GLOB_SORT_UNSPECIFIED GlobSort = 0
+	// By the bytes of the paths.
+	GlobSort_GLOB_SORT_NAME GlobSort = 1
+	// By the time of the last modification, latest first.
+	GlobSort_GLOB_SORT_TIME GlobSort = 2
+)
+
+// Enum value maps for GlobSort.
+var (
+	GlobSort_name = map[int32]string{
+		0: "GLOB_SORT_UNSPECIFIED",
+		1: "GLOB_SORT_NAME",
+		2: "GLOB_SORT_TIME",
+	}
+	GlobSort_value = map[string]int32{
+		"GLOB_SORT_UNSPECIFIED": 0,
+		"GLOB_SORT_NAME":        1,
+		"GLOB_SORT_TIME":        2,
+	}
+)
+
+func (x GlobSort) Enum() *GlobSort {
+	p := new(GlobSort)
+	*p = x
+	return p
+}
+
+func (x GlobSort) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (GlobSort) Descriptor() protoreflect.EnumDescriptor {
+	return file_podapi_proto_enumTypes[1].Descriptor()
+}
+
+func (GlobSort) Type() protoreflect.EnumType {
+	return &file_podapi_proto_enumTypes[1]
+}
+
+func (x GlobSort) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use GlobSort.Descriptor instead.
+func (GlobSort) EnumDescriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{1}
+}
+
+// GrepReport is what is reported of a file that matches.
+type GrepReport int32
+
+const (
+	// Each line that matches, and its context.
+	GrepReport_GREP_REPORT_UNSPECIFIED GrepReport = 0
+	// That a line matches: the search of the file ends there.
+	GrepReport_GREP_REPORT_FILES GrepReport = 1
+	// How many lines match, of files in which some do.
+	GrepReport_GREP_REPORT_COUNTS GrepReport = 2
+)
+
+// Enum value maps for GrepReport.
+var (
+	GrepReport_name = map[int32]string{
+		0: "GREP_REPORT_UNSPECIFIED",
+		1: "GREP_REPORT_FILES",
+		2: "GREP_REPORT_COUNTS",
+	}
+	GrepReport_value = map[string]int32{
+		"GREP_REPORT_UNSPECIFIED": 0,
+		"GREP_REPORT_FILES":       1,
+		"GREP_REPORT_COUNTS":      2,
+	}
+)
+
+func (x GrepReport) Enum() *GrepReport {
+	p := new(GrepReport)
+	*p = x
+	return p
+}
+
+func (x GrepReport) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (GrepReport) Descriptor() protoreflect.EnumDescriptor {
+	return file_podapi_proto_enumTypes[2].Descriptor()
+}
+
+func (GrepReport) Type() protoreflect.EnumType {
+	return &file_podapi_proto_enumTypes[2]
+}
+
+func (x GrepReport) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use GrepReport.Descriptor instead.
+func (GrepReport) EnumDescriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{2}
+}
+
 type GrepKind int32
 
 const (
@@ -239,6 +345,8 @@ const (
 	GrepKind_GREP_KIND_BINARY GrepKind = 4
 	// A file whose further matches max_per_file left out.
 	GrepKind_GREP_KIND_FILE_TRUNCATED GrepKind = 5
+	// A file that matches (GREP_REPORT_FILES, GREP_REPORT_COUNTS).
+	GrepKind_GREP_KIND_FILE GrepKind = 6
 )
 
 // Enum value maps for GrepKind.
@@ -250,6 +358,7 @@ var (
 		3: "GREP_KIND_FILE_ERROR",
 		4: "GREP_KIND_BINARY",
 		5: "GREP_KIND_FILE_TRUNCATED",
+		6: "GREP_KIND_FILE",
 	}
 	GrepKind_value = map[string]int32{
 		"GREP_KIND_UNSPECIFIED":    0,
@@ -258,6 +367,7 @@ var (
 		"GREP_KIND_FILE_ERROR":     3,
 		"GREP_KIND_BINARY":         4,
 		"GREP_KIND_FILE_TRUNCATED": 5,
+		"GREP_KIND_FILE":           6,
 	}
 )
 
@@ -272,11 +382,11 @@ func (x GrepKind) String() string {
 }
 
 func (GrepKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_podapi_proto_enumTypes[1].Descriptor()
+	return file_podapi_proto_enumTypes[3].Descriptor()
 }
 
 func (GrepKind) Type() protoreflect.EnumType {
-	return &file_podapi_proto_enumTypes[1]
+	return &file_podapi_proto_enumTypes[3]
 }
 
 func (x GrepKind) Number() protoreflect.EnumNumber {
@@ -285,7 +395,7 @@ func (x GrepKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GrepKind.Descriptor instead.
 func (GrepKind) EnumDescriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{1}
+	return file_podapi_proto_rawDescGZIP(), []int{3}
 }
 
 type WatchOp int32
@@ -297,7 +407,7 @@ const (
 	WatchOp_WATCH_OP_CREATE WatchOp = 2
 	WatchOp_WATCH_OP_WRITE  WatchOp = 3
 	WatchOp_WATCH_OP_REMOVE WatchOp = 4
-	// The path is gone by that name; the new one comes as a create.
+	// What was WatchEvent.from has another path now, with all that is in it.
 	WatchOp_WATCH_OP_RENAME WatchOp = 5
 	WatchOp_WATCH_OP_CHMOD  WatchOp = 6
 	// Events were lost: look at the tree anew.
@@ -339,11 +449,11 @@ func (x WatchOp) String() string {
 }
 
 func (WatchOp) Descriptor() protoreflect.EnumDescriptor {
-	return file_podapi_proto_enumTypes[2].Descriptor()
+	return file_podapi_proto_enumTypes[4].Descriptor()
 }
 
 func (WatchOp) Type() protoreflect.EnumType {
-	return &file_podapi_proto_enumTypes[2]
+	return &file_podapi_proto_enumTypes[4]
 }
 
 func (x WatchOp) Number() protoreflect.EnumNumber {
@@ -352,7 +462,7 @@ func (x WatchOp) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchOp.Descriptor instead.
 func (WatchOp) EnumDescriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{2}
+	return file_podapi_proto_rawDescGZIP(), []int{4}
 }
 
 type ExitReason int32
@@ -398,11 +508,11 @@ func (x ExitReason) String() string {
 }
 
 func (ExitReason) Descriptor() protoreflect.EnumDescriptor {
-	return file_podapi_proto_enumTypes[3].Descriptor()
+	return file_podapi_proto_enumTypes[5].Descriptor()
 }
 
 func (ExitReason) Type() protoreflect.EnumType {
-	return &file_podapi_proto_enumTypes[3]
+	return &file_podapi_proto_enumTypes[5]
 }
 
 func (x ExitReason) Number() protoreflect.EnumNumber {
@@ -411,7 +521,7 @@ func (x ExitReason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ExitReason.Descriptor instead.
 func (ExitReason) EnumDescriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{3}
+	return file_podapi_proto_rawDescGZIP(), []int{5}
 }
 
 // Error is the detail of every status that a handler returns.
@@ -3142,9 +3252,8 @@ type GlobRequest struct {
 	Limit    int64 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	NoHidden bool  `protobuf:"varint,4,opt,name=no_hidden,json=noHidden,proto3" json:"no_hidden,omitempty"`
 	// ignore leaves out what .gitignore files exclude.
-	Ignore bool `protobuf:"varint,5,opt,name=ignore,proto3" json:"ignore,omitempty"`
-	// sort gives the matches in the order of their bytes.
-	Sort          bool `protobuf:"varint,6,opt,name=sort,proto3" json:"sort,omitempty"`
+	Ignore        bool     `protobuf:"varint,5,opt,name=ignore,proto3" json:"ignore,omitempty"`
+	Sort          GlobSort `protobuf:"varint,6,opt,name=sort,proto3,enum=podapi.v1.GlobSort" json:"sort,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3214,11 +3323,11 @@ func (x *GlobRequest) GetIgnore() bool {
 	return false
 }
 
-func (x *GlobRequest) GetSort() bool {
+func (x *GlobRequest) GetSort() GlobSort {
 	if x != nil {
 		return x.Sort
 	}
-	return false
+	return GlobSort_GLOB_SORT_UNSPECIFIED
 }
 
 type GlobResponse struct {
@@ -3485,10 +3594,30 @@ type GrepRequest struct {
 	Before  int64    `protobuf:"varint,6,opt,name=before,proto3" json:"before,omitempty"`
 	After   int64    `protobuf:"varint,7,opt,name=after,proto3" json:"after,omitempty"`
 	// max_per_file and limit count matching lines; 0 means no limit.
-	MaxPerFile    int64 `protobuf:"varint,8,opt,name=max_per_file,json=maxPerFile,proto3" json:"max_per_file,omitempty"`
-	Limit         int64 `protobuf:"varint,9,opt,name=limit,proto3" json:"limit,omitempty"`
-	Hidden        bool  `protobuf:"varint,10,opt,name=hidden,proto3" json:"hidden,omitempty"`
-	NoIgnore      bool  `protobuf:"varint,11,opt,name=no_ignore,json=noIgnore,proto3" json:"no_ignore,omitempty"`
+	MaxPerFile int64 `protobuf:"varint,8,opt,name=max_per_file,json=maxPerFile,proto3" json:"max_per_file,omitempty"`
+	Limit      int64 `protobuf:"varint,9,opt,name=limit,proto3" json:"limit,omitempty"`
+	Hidden     bool  `protobuf:"varint,10,opt,name=hidden,proto3" json:"hidden,omitempty"`
+	// no_ignore searches what .gitignore files and their like exclude, too.
+	NoIgnore bool `protobuf:"varint,11,opt,name=no_ignore,json=noIgnore,proto3" json:"no_ignore,omitempty"`
+	// smart_case ignores case unless the pattern has a letter of the upper case.
+	SmartCase bool `protobuf:"varint,12,opt,name=smart_case,json=smartCase,proto3" json:"smart_case,omitempty"`
+	// fixed takes the pattern as text.
+	Fixed bool `protobuf:"varint,13,opt,name=fixed,proto3" json:"fixed,omitempty"`
+	// word finds only matches with no word character beside them.
+	Word bool `protobuf:"varint,14,opt,name=word,proto3" json:"word,omitempty"`
+	// multiline lets a match span lines.
+	Multiline bool       `protobuf:"varint,15,opt,name=multiline,proto3" json:"multiline,omitempty"`
+	Report    GrepReport `protobuf:"varint,16,opt,name=report,proto3,enum=podapi.v1.GrepReport" json:"report,omitempty"`
+	// spans finds the matches within each line, which takes time.
+	Spans bool `protobuf:"varint,17,opt,name=spans,proto3" json:"spans,omitempty"`
+	// max_line is how many bytes of a line GrepResult.text holds at most; 0 means
+	// 4 KiB, and 1 MiB is the most.
+	MaxLine int64 `protobuf:"varint,18,opt,name=max_line,json=maxLine,proto3" json:"max_line,omitempty"`
+	// follow searches what symbolic links name.
+	Follow bool `protobuf:"varint,19,opt,name=follow,proto3" json:"follow,omitempty"`
+	// sort gives the files in the order of their paths' bytes; otherwise they come
+	// as they are found, which is faster.
+	Sort          bool `protobuf:"varint,20,opt,name=sort,proto3" json:"sort,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3596,6 +3725,69 @@ func (x *GrepRequest) GetHidden() bool {
 func (x *GrepRequest) GetNoIgnore() bool {
 	if x != nil {
 		return x.NoIgnore
+	}
+	return false
+}
+
+func (x *GrepRequest) GetSmartCase() bool {
+	if x != nil {
+		return x.SmartCase
+	}
+	return false
+}
+
+func (x *GrepRequest) GetFixed() bool {
+	if x != nil {
+		return x.Fixed
+	}
+	return false
+}
+
+func (x *GrepRequest) GetWord() bool {
+	if x != nil {
+		return x.Word
+	}
+	return false
+}
+
+func (x *GrepRequest) GetMultiline() bool {
+	if x != nil {
+		return x.Multiline
+	}
+	return false
+}
+
+func (x *GrepRequest) GetReport() GrepReport {
+	if x != nil {
+		return x.Report
+	}
+	return GrepReport_GREP_REPORT_UNSPECIFIED
+}
+
+func (x *GrepRequest) GetSpans() bool {
+	if x != nil {
+		return x.Spans
+	}
+	return false
+}
+
+func (x *GrepRequest) GetMaxLine() int64 {
+	if x != nil {
+		return x.MaxLine
+	}
+	return 0
+}
+
+func (x *GrepRequest) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
+func (x *GrepRequest) GetSort() bool {
+	if x != nil {
+		return x.Sort
 	}
 	return false
 }
@@ -3734,13 +3926,16 @@ type GrepResult struct {
 	// line is the line's number, from 1; offset where it begins in the file.
 	Line   int64 `protobuf:"varint,3,opt,name=line,proto3" json:"line,omitempty"`
 	Offset int64 `protobuf:"varint,4,opt,name=offset,proto3" json:"offset,omitempty"`
-	// text is the line without its terminator, cut to 4 KiB; cut is how many
-	// bytes are missing.
+	// text is the line without its terminator, cut to GrepRequest.max_line; cut
+	// is how many bytes are missing.
 	Text []byte `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
 	Cut  int64  `protobuf:"varint,6,opt,name=cut,proto3" json:"cut,omitempty"`
-	// spans are pairs of start and end (excluded) of the matches in text.
-	Spans         []int64 `protobuf:"varint,7,rep,packed,name=spans,proto3" json:"spans,omitempty"`
-	Error         *Error  `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
+	// spans are pairs of start and end (excluded) of the matches in text, if
+	// they were asked for.
+	Spans []int64 `protobuf:"varint,7,rep,packed,name=spans,proto3" json:"spans,omitempty"`
+	Error *Error  `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
+	// count is how many lines of the file match (GREP_REPORT_COUNTS).
+	Count         int64 `protobuf:"varint,9,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3831,6 +4026,13 @@ func (x *GrepResult) GetError() *Error {
 	return nil
 }
 
+func (x *GrepResult) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 type GrepEnd struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Files   int64                  `protobuf:"varint,1,opt,name=files,proto3" json:"files,omitempty"`
@@ -3896,7 +4098,9 @@ type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Path  []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	// recursive watches the whole tree, with directories made later.
-	Recursive     bool `protobuf:"varint,2,opt,name=recursive,proto3" json:"recursive,omitempty"`
+	Recursive bool `protobuf:"varint,2,opt,name=recursive,proto3" json:"recursive,omitempty"`
+	// ignore leaves out .git and what .gitignore files and their like exclude.
+	Ignore        bool `protobuf:"varint,3,opt,name=ignore,proto3" json:"ignore,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3945,11 +4149,20 @@ func (x *WatchRequest) GetRecursive() bool {
 	return false
 }
 
+func (x *WatchRequest) GetIgnore() bool {
+	if x != nil {
+		return x.Ignore
+	}
+	return false
+}
+
 type WatchEvent struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Op            WatchOp                `protobuf:"varint,1,opt,name=op,proto3,enum=podapi.v1.WatchOp" json:"op,omitempty"`
-	Path          []byte                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
-	Time          int64                  `protobuf:"varint,3,opt,name=time,proto3" json:"time,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Op    WatchOp                `protobuf:"varint,1,opt,name=op,proto3,enum=podapi.v1.WatchOp" json:"op,omitempty"`
+	Path  []byte                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	Time  int64                  `protobuf:"varint,3,opt,name=time,proto3" json:"time,omitempty"`
+	// from is the path before WATCH_OP_RENAME.
+	From          []byte `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4005,11 +4218,62 @@ func (x *WatchEvent) GetTime() int64 {
 	return 0
 }
 
+func (x *WatchEvent) GetFrom() []byte {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+type WatchBatch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Events        []*WatchEvent          `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchBatch) Reset() {
+	*x = WatchBatch{}
+	mi := &file_podapi_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchBatch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchBatch) ProtoMessage() {}
+
+func (x *WatchBatch) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchBatch.ProtoReflect.Descriptor instead.
+func (*WatchBatch) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *WatchBatch) GetEvents() []*WatchEvent {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
 type WatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Kind:
 	//
-	//	*WatchResponse_Event
+	//	*WatchResponse_Batch
 	//	*WatchResponse_End
 	Kind          isWatchResponse_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
@@ -4018,7 +4282,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_podapi_proto_msgTypes[55]
+	mi := &file_podapi_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4030,7 +4294,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[55]
+	mi := &file_podapi_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4043,7 +4307,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{55}
+	return file_podapi_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *WatchResponse) GetKind() isWatchResponse_Kind {
@@ -4053,10 +4317,10 @@ func (x *WatchResponse) GetKind() isWatchResponse_Kind {
 	return nil
 }
 
-func (x *WatchResponse) GetEvent() *WatchEvent {
+func (x *WatchResponse) GetBatch() *WatchBatch {
 	if x != nil {
-		if x, ok := x.Kind.(*WatchResponse_Event); ok {
-			return x.Event
+		if x, ok := x.Kind.(*WatchResponse_Batch); ok {
+			return x.Batch
 		}
 	}
 	return nil
@@ -4075,8 +4339,9 @@ type isWatchResponse_Kind interface {
 	isWatchResponse_Kind()
 }
 
-type WatchResponse_Event struct {
-	Event *WatchEvent `protobuf:"bytes,1,opt,name=event,proto3,oneof"`
+type WatchResponse_Batch struct {
+	// batch has the events of a few milliseconds, those of one path joined.
+	Batch *WatchBatch `protobuf:"bytes,1,opt,name=batch,proto3,oneof"`
 }
 
 type WatchResponse_End struct {
@@ -4084,7 +4349,7 @@ type WatchResponse_End struct {
 	End *WatchEnd `protobuf:"bytes,2,opt,name=end,proto3,oneof"`
 }
 
-func (*WatchResponse_Event) isWatchResponse_Kind() {}
+func (*WatchResponse_Batch) isWatchResponse_Kind() {}
 
 func (*WatchResponse_End) isWatchResponse_Kind() {}
 
@@ -4096,7 +4361,7 @@ type WatchEnd struct {
 
 func (x *WatchEnd) Reset() {
 	*x = WatchEnd{}
-	mi := &file_podapi_proto_msgTypes[56]
+	mi := &file_podapi_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4108,7 +4373,7 @@ func (x *WatchEnd) String() string {
 func (*WatchEnd) ProtoMessage() {}
 
 func (x *WatchEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[56]
+	mi := &file_podapi_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4121,7 +4386,7 @@ func (x *WatchEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEnd.ProtoReflect.Descriptor instead.
 func (*WatchEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{56}
+	return file_podapi_proto_rawDescGZIP(), []int{57}
 }
 
 type PushRequest struct {
@@ -4138,7 +4403,7 @@ type PushRequest struct {
 
 func (x *PushRequest) Reset() {
 	*x = PushRequest{}
-	mi := &file_podapi_proto_msgTypes[57]
+	mi := &file_podapi_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4150,7 +4415,7 @@ func (x *PushRequest) String() string {
 func (*PushRequest) ProtoMessage() {}
 
 func (x *PushRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[57]
+	mi := &file_podapi_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4163,7 +4428,7 @@ func (x *PushRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushRequest.ProtoReflect.Descriptor instead.
 func (*PushRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{57}
+	return file_podapi_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *PushRequest) GetKind() isPushRequest_Kind {
@@ -4238,7 +4503,7 @@ type PushHeader struct {
 
 func (x *PushHeader) Reset() {
 	*x = PushHeader{}
-	mi := &file_podapi_proto_msgTypes[58]
+	mi := &file_podapi_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4250,7 +4515,7 @@ func (x *PushHeader) String() string {
 func (*PushHeader) ProtoMessage() {}
 
 func (x *PushHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[58]
+	mi := &file_podapi_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4263,7 +4528,7 @@ func (x *PushHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushHeader.ProtoReflect.Descriptor instead.
 func (*PushHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{58}
+	return file_podapi_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *PushHeader) GetPath() []byte {
@@ -4290,7 +4555,7 @@ type PushEnd struct {
 
 func (x *PushEnd) Reset() {
 	*x = PushEnd{}
-	mi := &file_podapi_proto_msgTypes[59]
+	mi := &file_podapi_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4302,7 +4567,7 @@ func (x *PushEnd) String() string {
 func (*PushEnd) ProtoMessage() {}
 
 func (x *PushEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[59]
+	mi := &file_podapi_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4315,7 +4580,7 @@ func (x *PushEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushEnd.ProtoReflect.Descriptor instead.
 func (*PushEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{59}
+	return file_podapi_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *PushEnd) GetSum() *Sum {
@@ -4338,7 +4603,7 @@ type PushReply struct {
 
 func (x *PushReply) Reset() {
 	*x = PushReply{}
-	mi := &file_podapi_proto_msgTypes[60]
+	mi := &file_podapi_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4350,7 +4615,7 @@ func (x *PushReply) String() string {
 func (*PushReply) ProtoMessage() {}
 
 func (x *PushReply) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[60]
+	mi := &file_podapi_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4363,7 +4628,7 @@ func (x *PushReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushReply.ProtoReflect.Descriptor instead.
 func (*PushReply) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{60}
+	return file_podapi_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *PushReply) GetKind() isPushReply_Kind {
@@ -4417,7 +4682,7 @@ type PushResponse struct {
 
 func (x *PushResponse) Reset() {
 	*x = PushResponse{}
-	mi := &file_podapi_proto_msgTypes[61]
+	mi := &file_podapi_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4429,7 +4694,7 @@ func (x *PushResponse) String() string {
 func (*PushResponse) ProtoMessage() {}
 
 func (x *PushResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[61]
+	mi := &file_podapi_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4442,7 +4707,7 @@ func (x *PushResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushResponse.ProtoReflect.Descriptor instead.
 func (*PushResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{61}
+	return file_podapi_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PushResponse) GetStats() *TreeStats {
@@ -4465,7 +4730,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_podapi_proto_msgTypes[62]
+	mi := &file_podapi_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4477,7 +4742,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[62]
+	mi := &file_podapi_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4490,7 +4755,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{62}
+	return file_podapi_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *PullRequest) GetPath() []byte {
@@ -4527,7 +4792,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_podapi_proto_msgTypes[63]
+	mi := &file_podapi_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4539,7 +4804,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[63]
+	mi := &file_podapi_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4552,7 +4817,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{63}
+	return file_podapi_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *PullResponse) GetKind() isPullResponse_Kind {
@@ -4609,7 +4874,7 @@ type PullEnd struct {
 
 func (x *PullEnd) Reset() {
 	*x = PullEnd{}
-	mi := &file_podapi_proto_msgTypes[64]
+	mi := &file_podapi_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4621,7 +4886,7 @@ func (x *PullEnd) String() string {
 func (*PullEnd) ProtoMessage() {}
 
 func (x *PullEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[64]
+	mi := &file_podapi_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4634,7 +4899,7 @@ func (x *PullEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullEnd.ProtoReflect.Descriptor instead.
 func (*PullEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{64}
+	return file_podapi_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *PullEnd) GetSum() *Sum {
@@ -4663,7 +4928,7 @@ type TreeStats struct {
 
 func (x *TreeStats) Reset() {
 	*x = TreeStats{}
-	mi := &file_podapi_proto_msgTypes[65]
+	mi := &file_podapi_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4675,7 +4940,7 @@ func (x *TreeStats) String() string {
 func (*TreeStats) ProtoMessage() {}
 
 func (x *TreeStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[65]
+	mi := &file_podapi_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4688,7 +4953,7 @@ func (x *TreeStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeStats.ProtoReflect.Descriptor instead.
 func (*TreeStats) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{65}
+	return file_podapi_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *TreeStats) GetEntries() int64 {
@@ -4729,7 +4994,7 @@ type ExecRequest struct {
 
 func (x *ExecRequest) Reset() {
 	*x = ExecRequest{}
-	mi := &file_podapi_proto_msgTypes[66]
+	mi := &file_podapi_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4741,7 +5006,7 @@ func (x *ExecRequest) String() string {
 func (*ExecRequest) ProtoMessage() {}
 
 func (x *ExecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[66]
+	mi := &file_podapi_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4754,7 +5019,7 @@ func (x *ExecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecRequest.ProtoReflect.Descriptor instead.
 func (*ExecRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{66}
+	return file_podapi_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ExecRequest) GetKind() isExecRequest_Kind {
@@ -4904,7 +5169,7 @@ type ExecStart struct {
 
 func (x *ExecStart) Reset() {
 	*x = ExecStart{}
-	mi := &file_podapi_proto_msgTypes[67]
+	mi := &file_podapi_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4916,7 +5181,7 @@ func (x *ExecStart) String() string {
 func (*ExecStart) ProtoMessage() {}
 
 func (x *ExecStart) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[67]
+	mi := &file_podapi_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4929,7 +5194,7 @@ func (x *ExecStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStart.ProtoReflect.Descriptor instead.
 func (*ExecStart) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{67}
+	return file_podapi_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ExecStart) GetExecId() string {
@@ -5031,7 +5296,7 @@ type Rlimit struct {
 
 func (x *Rlimit) Reset() {
 	*x = Rlimit{}
-	mi := &file_podapi_proto_msgTypes[68]
+	mi := &file_podapi_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5043,7 +5308,7 @@ func (x *Rlimit) String() string {
 func (*Rlimit) ProtoMessage() {}
 
 func (x *Rlimit) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[68]
+	mi := &file_podapi_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5056,7 +5321,7 @@ func (x *Rlimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rlimit.ProtoReflect.Descriptor instead.
 func (*Rlimit) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{68}
+	return file_podapi_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Rlimit) GetResource() string {
@@ -5108,7 +5373,7 @@ type ExecAttach struct {
 
 func (x *ExecAttach) Reset() {
 	*x = ExecAttach{}
-	mi := &file_podapi_proto_msgTypes[69]
+	mi := &file_podapi_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5120,7 +5385,7 @@ func (x *ExecAttach) String() string {
 func (*ExecAttach) ProtoMessage() {}
 
 func (x *ExecAttach) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[69]
+	mi := &file_podapi_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5133,7 +5398,7 @@ func (x *ExecAttach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecAttach.ProtoReflect.Descriptor instead.
 func (*ExecAttach) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{69}
+	return file_podapi_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ExecAttach) GetExecId() string {
@@ -5200,7 +5465,7 @@ type ExecDetach struct {
 
 func (x *ExecDetach) Reset() {
 	*x = ExecDetach{}
-	mi := &file_podapi_proto_msgTypes[70]
+	mi := &file_podapi_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5212,7 +5477,7 @@ func (x *ExecDetach) String() string {
 func (*ExecDetach) ProtoMessage() {}
 
 func (x *ExecDetach) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[70]
+	mi := &file_podapi_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5225,7 +5490,7 @@ func (x *ExecDetach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecDetach.ProtoReflect.Descriptor instead.
 func (*ExecDetach) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{70}
+	return file_podapi_proto_rawDescGZIP(), []int{71}
 }
 
 type TerminalSize struct {
@@ -5238,7 +5503,7 @@ type TerminalSize struct {
 
 func (x *TerminalSize) Reset() {
 	*x = TerminalSize{}
-	mi := &file_podapi_proto_msgTypes[71]
+	mi := &file_podapi_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5250,7 +5515,7 @@ func (x *TerminalSize) String() string {
 func (*TerminalSize) ProtoMessage() {}
 
 func (x *TerminalSize) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[71]
+	mi := &file_podapi_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5263,7 +5528,7 @@ func (x *TerminalSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminalSize.ProtoReflect.Descriptor instead.
 func (*TerminalSize) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{71}
+	return file_podapi_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *TerminalSize) GetRows() uint32 {
@@ -5295,7 +5560,7 @@ type StdinChunk struct {
 
 func (x *StdinChunk) Reset() {
 	*x = StdinChunk{}
-	mi := &file_podapi_proto_msgTypes[72]
+	mi := &file_podapi_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5307,7 +5572,7 @@ func (x *StdinChunk) String() string {
 func (*StdinChunk) ProtoMessage() {}
 
 func (x *StdinChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[72]
+	mi := &file_podapi_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5320,7 +5585,7 @@ func (x *StdinChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinChunk.ProtoReflect.Descriptor instead.
 func (*StdinChunk) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{72}
+	return file_podapi_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *StdinChunk) GetData() []byte {
@@ -5361,7 +5626,7 @@ type ExecResponse struct {
 
 func (x *ExecResponse) Reset() {
 	*x = ExecResponse{}
-	mi := &file_podapi_proto_msgTypes[73]
+	mi := &file_podapi_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5373,7 +5638,7 @@ func (x *ExecResponse) String() string {
 func (*ExecResponse) ProtoMessage() {}
 
 func (x *ExecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[73]
+	mi := &file_podapi_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5386,7 +5651,7 @@ func (x *ExecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecResponse.ProtoReflect.Descriptor instead.
 func (*ExecResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{73}
+	return file_podapi_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ExecResponse) GetKind() isExecResponse_Kind {
@@ -5502,7 +5767,7 @@ type ExecDetached struct {
 
 func (x *ExecDetached) Reset() {
 	*x = ExecDetached{}
-	mi := &file_podapi_proto_msgTypes[74]
+	mi := &file_podapi_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5514,7 +5779,7 @@ func (x *ExecDetached) String() string {
 func (*ExecDetached) ProtoMessage() {}
 
 func (x *ExecDetached) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[74]
+	mi := &file_podapi_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5527,7 +5792,7 @@ func (x *ExecDetached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecDetached.ProtoReflect.Descriptor instead.
 func (*ExecDetached) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{74}
+	return file_podapi_proto_rawDescGZIP(), []int{75}
 }
 
 type ExecStarted struct {
@@ -5549,7 +5814,7 @@ type ExecStarted struct {
 
 func (x *ExecStarted) Reset() {
 	*x = ExecStarted{}
-	mi := &file_podapi_proto_msgTypes[75]
+	mi := &file_podapi_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5561,7 +5826,7 @@ func (x *ExecStarted) String() string {
 func (*ExecStarted) ProtoMessage() {}
 
 func (x *ExecStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[75]
+	mi := &file_podapi_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5574,7 +5839,7 @@ func (x *ExecStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStarted.ProtoReflect.Descriptor instead.
 func (*ExecStarted) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{75}
+	return file_podapi_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ExecStarted) GetExecId() string {
@@ -5639,7 +5904,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_podapi_proto_msgTypes[76]
+	mi := &file_podapi_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5651,7 +5916,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[76]
+	mi := &file_podapi_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5664,7 +5929,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{76}
+	return file_podapi_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *OutputChunk) GetData() []byte {
@@ -5700,7 +5965,7 @@ type StdinAck struct {
 
 func (x *StdinAck) Reset() {
 	*x = StdinAck{}
-	mi := &file_podapi_proto_msgTypes[77]
+	mi := &file_podapi_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5712,7 +5977,7 @@ func (x *StdinAck) String() string {
 func (*StdinAck) ProtoMessage() {}
 
 func (x *StdinAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[77]
+	mi := &file_podapi_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5725,7 +5990,7 @@ func (x *StdinAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinAck.ProtoReflect.Descriptor instead.
 func (*StdinAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{77}
+	return file_podapi_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *StdinAck) GetOffset() int64 {
@@ -5769,7 +6034,7 @@ type ExecExit struct {
 
 func (x *ExecExit) Reset() {
 	*x = ExecExit{}
-	mi := &file_podapi_proto_msgTypes[78]
+	mi := &file_podapi_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5781,7 +6046,7 @@ func (x *ExecExit) String() string {
 func (*ExecExit) ProtoMessage() {}
 
 func (x *ExecExit) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[78]
+	mi := &file_podapi_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5794,7 +6059,7 @@ func (x *ExecExit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecExit.ProtoReflect.Descriptor instead.
 func (*ExecExit) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{78}
+	return file_podapi_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ExecExit) GetReason() ExitReason {
@@ -5882,7 +6147,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_podapi_proto_msgTypes[79]
+	mi := &file_podapi_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5894,7 +6159,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[79]
+	mi := &file_podapi_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5907,7 +6172,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{79}
+	return file_podapi_proto_rawDescGZIP(), []int{80}
 }
 
 type ListProcessesResponse struct {
@@ -5923,7 +6188,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_podapi_proto_msgTypes[80]
+	mi := &file_podapi_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5935,7 +6200,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[80]
+	mi := &file_podapi_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5948,7 +6213,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{80}
+	return file_podapi_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ListProcessesResponse) GetKind() isListProcessesResponse_Kind {
@@ -6002,7 +6267,7 @@ type ListProcessesEnd struct {
 
 func (x *ListProcessesEnd) Reset() {
 	*x = ListProcessesEnd{}
-	mi := &file_podapi_proto_msgTypes[81]
+	mi := &file_podapi_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6014,7 +6279,7 @@ func (x *ListProcessesEnd) String() string {
 func (*ListProcessesEnd) ProtoMessage() {}
 
 func (x *ListProcessesEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[81]
+	mi := &file_podapi_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6027,7 +6292,7 @@ func (x *ListProcessesEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesEnd.ProtoReflect.Descriptor instead.
 func (*ListProcessesEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{81}
+	return file_podapi_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ListProcessesEnd) GetCount() int64 {
@@ -6063,7 +6328,7 @@ type ProcessInfo struct {
 
 func (x *ProcessInfo) Reset() {
 	*x = ProcessInfo{}
-	mi := &file_podapi_proto_msgTypes[82]
+	mi := &file_podapi_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6075,7 +6340,7 @@ func (x *ProcessInfo) String() string {
 func (*ProcessInfo) ProtoMessage() {}
 
 func (x *ProcessInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[82]
+	mi := &file_podapi_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6088,7 +6353,7 @@ func (x *ProcessInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessInfo.ProtoReflect.Descriptor instead.
 func (*ProcessInfo) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{82}
+	return file_podapi_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ProcessInfo) GetExecId() string {
@@ -6186,7 +6451,7 @@ type SignalRequest struct {
 
 func (x *SignalRequest) Reset() {
 	*x = SignalRequest{}
-	mi := &file_podapi_proto_msgTypes[83]
+	mi := &file_podapi_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6198,7 +6463,7 @@ func (x *SignalRequest) String() string {
 func (*SignalRequest) ProtoMessage() {}
 
 func (x *SignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[83]
+	mi := &file_podapi_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6211,7 +6476,7 @@ func (x *SignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
 func (*SignalRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{83}
+	return file_podapi_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *SignalRequest) GetExecId() string {
@@ -6236,7 +6501,7 @@ type SignalResponse struct {
 
 func (x *SignalResponse) Reset() {
 	*x = SignalResponse{}
-	mi := &file_podapi_proto_msgTypes[84]
+	mi := &file_podapi_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6248,7 +6513,7 @@ func (x *SignalResponse) String() string {
 func (*SignalResponse) ProtoMessage() {}
 
 func (x *SignalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[84]
+	mi := &file_podapi_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6261,7 +6526,7 @@ func (x *SignalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalResponse.ProtoReflect.Descriptor instead.
 func (*SignalResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{84}
+	return file_podapi_proto_rawDescGZIP(), []int{85}
 }
 
 type ForgetRequest struct {
@@ -6273,7 +6538,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_podapi_proto_msgTypes[85]
+	mi := &file_podapi_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6285,7 +6550,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[85]
+	mi := &file_podapi_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6298,7 +6563,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{85}
+	return file_podapi_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ForgetRequest) GetExecId() string {
@@ -6316,7 +6581,7 @@ type ForgetResponse struct {
 
 func (x *ForgetResponse) Reset() {
 	*x = ForgetResponse{}
-	mi := &file_podapi_proto_msgTypes[86]
+	mi := &file_podapi_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6328,7 +6593,7 @@ func (x *ForgetResponse) String() string {
 func (*ForgetResponse) ProtoMessage() {}
 
 func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[86]
+	mi := &file_podapi_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6341,7 +6606,7 @@ func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetResponse.ProtoReflect.Descriptor instead.
 func (*ForgetResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{86}
+	return file_podapi_proto_rawDescGZIP(), []int{87}
 }
 
 var File_podapi_proto protoreflect.FileDescriptor
@@ -6526,14 +6791,14 @@ const file_podapi_proto_rawDesc = "" +
 	"\x0eSymlinkRequest\x12\x16\n" +
 	"\x06target\x18\x01 \x01(\fR\x06target\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\fR\x04path\"\x11\n" +
-	"\x0fSymlinkResponse\"\x98\x01\n" +
+	"\x0fSymlinkResponse\"\xad\x01\n" +
 	"\vGlobRequest\x12\x18\n" +
 	"\apattern\x18\x01 \x01(\fR\apattern\x12\x10\n" +
 	"\x03dir\x18\x02 \x01(\fR\x03dir\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\x03R\x05limit\x12\x1b\n" +
 	"\tno_hidden\x18\x04 \x01(\bR\bnoHidden\x12\x16\n" +
-	"\x06ignore\x18\x05 \x01(\bR\x06ignore\x12\x12\n" +
-	"\x04sort\x18\x06 \x01(\bR\x04sort\"\xa0\x01\n" +
+	"\x06ignore\x18\x05 \x01(\bR\x06ignore\x12'\n" +
+	"\x04sort\x18\x06 \x01(\x0e2\x13.podapi.v1.GlobSortR\x04sort\"\xa0\x01\n" +
 	"\fGlobResponse\x12,\n" +
 	"\x05batch\x18\x01 \x01(\v2\x14.podapi.v1.GlobBatchH\x00R\x05batch\x122\n" +
 	"\n" +
@@ -6548,7 +6813,7 @@ const file_podapi_proto_rawDesc = "" +
 	"\x04type\x18\x02 \x01(\rR\x04type\"=\n" +
 	"\aGlobEnd\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x03R\x05count\x12\x1c\n" +
-	"\ttruncated\x18\x02 \x01(\bR\ttruncated\"\xad\x02\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\"\xa0\x04\n" +
 	"\vGrepRequest\x12\x18\n" +
 	"\apattern\x18\x01 \x01(\fR\apattern\x12\x14\n" +
 	"\x05paths\x18\x02 \x03(\fR\x05paths\x12\x1f\n" +
@@ -6563,13 +6828,23 @@ const file_podapi_proto_rawDesc = "" +
 	"\x05limit\x18\t \x01(\x03R\x05limit\x12\x16\n" +
 	"\x06hidden\x18\n" +
 	" \x01(\bR\x06hidden\x12\x1b\n" +
-	"\tno_ignore\x18\v \x01(\bR\bnoIgnore\"l\n" +
+	"\tno_ignore\x18\v \x01(\bR\bnoIgnore\x12\x1d\n" +
+	"\n" +
+	"smart_case\x18\f \x01(\bR\tsmartCase\x12\x14\n" +
+	"\x05fixed\x18\r \x01(\bR\x05fixed\x12\x12\n" +
+	"\x04word\x18\x0e \x01(\bR\x04word\x12\x1c\n" +
+	"\tmultiline\x18\x0f \x01(\bR\tmultiline\x12-\n" +
+	"\x06report\x18\x10 \x01(\x0e2\x15.podapi.v1.GrepReportR\x06report\x12\x14\n" +
+	"\x05spans\x18\x11 \x01(\bR\x05spans\x12\x19\n" +
+	"\bmax_line\x18\x12 \x01(\x03R\amaxLine\x12\x16\n" +
+	"\x06follow\x18\x13 \x01(\bR\x06follow\x12\x12\n" +
+	"\x04sort\x18\x14 \x01(\bR\x04sort\"l\n" +
 	"\fGrepResponse\x12,\n" +
 	"\x05batch\x18\x01 \x01(\v2\x14.podapi.v1.GrepBatchH\x00R\x05batch\x12&\n" +
 	"\x03end\x18\x02 \x01(\v2\x12.podapi.v1.GrepEndH\x00R\x03endB\x06\n" +
 	"\x04kind\"<\n" +
 	"\tGrepBatch\x12/\n" +
-	"\aresults\x18\x01 \x03(\v2\x15.podapi.v1.GrepResultR\aresults\"\xd9\x01\n" +
+	"\aresults\x18\x01 \x03(\v2\x15.podapi.v1.GrepResultR\aresults\"\xef\x01\n" +
 	"\n" +
 	"GrepResult\x12'\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x13.podapi.v1.GrepKindR\x04kind\x12\x12\n" +
@@ -6579,21 +6854,27 @@ const file_podapi_proto_rawDesc = "" +
 	"\x04text\x18\x05 \x01(\fR\x04text\x12\x10\n" +
 	"\x03cut\x18\x06 \x01(\x03R\x03cut\x12\x14\n" +
 	"\x05spans\x18\a \x03(\x03R\x05spans\x12&\n" +
-	"\x05error\x18\b \x01(\v2\x10.podapi.v1.ErrorR\x05error\"W\n" +
+	"\x05error\x18\b \x01(\v2\x10.podapi.v1.ErrorR\x05error\x12\x14\n" +
+	"\x05count\x18\t \x01(\x03R\x05count\"W\n" +
 	"\aGrepEnd\x12\x14\n" +
 	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x18\n" +
 	"\amatches\x18\x02 \x01(\x03R\amatches\x12\x1c\n" +
-	"\ttruncated\x18\x03 \x01(\bR\ttruncated\"@\n" +
+	"\ttruncated\x18\x03 \x01(\bR\ttruncated\"X\n" +
 	"\fWatchRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12\x1c\n" +
-	"\trecursive\x18\x02 \x01(\bR\trecursive\"X\n" +
+	"\trecursive\x18\x02 \x01(\bR\trecursive\x12\x16\n" +
+	"\x06ignore\x18\x03 \x01(\bR\x06ignore\"l\n" +
 	"\n" +
 	"WatchEvent\x12\"\n" +
 	"\x02op\x18\x01 \x01(\x0e2\x12.podapi.v1.WatchOpR\x02op\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\fR\x04path\x12\x12\n" +
-	"\x04time\x18\x03 \x01(\x03R\x04time\"o\n" +
+	"\x04time\x18\x03 \x01(\x03R\x04time\x12\x12\n" +
+	"\x04from\x18\x04 \x01(\fR\x04from\";\n" +
+	"\n" +
+	"WatchBatch\x12-\n" +
+	"\x06events\x18\x01 \x03(\v2\x15.podapi.v1.WatchEventR\x06events\"o\n" +
 	"\rWatchResponse\x12-\n" +
-	"\x05event\x18\x01 \x01(\v2\x15.podapi.v1.WatchEventH\x00R\x05event\x12'\n" +
+	"\x05batch\x18\x01 \x01(\v2\x15.podapi.v1.WatchBatchH\x00R\x05batch\x12'\n" +
 	"\x03end\x18\x02 \x01(\v2\x13.podapi.v1.WatchEndH\x00R\x03endB\x06\n" +
 	"\x04kind\"\n" +
 	"\n" +
@@ -6788,14 +7069,24 @@ const file_podapi_proto_rawDesc = "" +
 	"\rCLASS_STALLED\x10\"\x12\x19\n" +
 	"\x15CLASS_UNAUTHENTICATED\x10#\x12\x16\n" +
 	"\x12CLASS_EXEC_EXPIRED\x10$\x12\x11\n" +
-	"\rCLASS_ARCHIVE\x10%*\x9f\x01\n" +
+	"\rCLASS_ARCHIVE\x10%*M\n" +
+	"\bGlobSort\x12\x19\n" +
+	"\x15GLOB_SORT_UNSPECIFIED\x10\x00\x12\x12\n" +
+	"\x0eGLOB_SORT_NAME\x10\x01\x12\x12\n" +
+	"\x0eGLOB_SORT_TIME\x10\x02*X\n" +
+	"\n" +
+	"GrepReport\x12\x1b\n" +
+	"\x17GREP_REPORT_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11GREP_REPORT_FILES\x10\x01\x12\x16\n" +
+	"\x12GREP_REPORT_COUNTS\x10\x02*\xb3\x01\n" +
 	"\bGrepKind\x12\x19\n" +
 	"\x15GREP_KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fGREP_KIND_MATCH\x10\x01\x12\x15\n" +
 	"\x11GREP_KIND_CONTEXT\x10\x02\x12\x18\n" +
 	"\x14GREP_KIND_FILE_ERROR\x10\x03\x12\x14\n" +
 	"\x10GREP_KIND_BINARY\x10\x04\x12\x1c\n" +
-	"\x18GREP_KIND_FILE_TRUNCATED\x10\x05*\xb5\x01\n" +
+	"\x18GREP_KIND_FILE_TRUNCATED\x10\x05\x12\x12\n" +
+	"\x0eGREP_KIND_FILE\x10\x06*\xb5\x01\n" +
 	"\aWatchOp\x12\x18\n" +
 	"\x14WATCH_OP_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eWATCH_OP_READY\x10\x01\x12\x13\n" +
@@ -6851,213 +7142,219 @@ func file_podapi_proto_rawDescGZIP() []byte {
 	return file_podapi_proto_rawDescData
 }
 
-var file_podapi_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 87)
+var file_podapi_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 88)
 var file_podapi_proto_goTypes = []any{
 	(Class)(0),                    // 0: podapi.v1.Class
-	(GrepKind)(0),                 // 1: podapi.v1.GrepKind
-	(WatchOp)(0),                  // 2: podapi.v1.WatchOp
-	(ExitReason)(0),               // 3: podapi.v1.ExitReason
-	(*Error)(nil),                 // 4: podapi.v1.Error
-	(*PatternDetail)(nil),         // 5: podapi.v1.PatternDetail
-	(*EditDetail)(nil),            // 6: podapi.v1.EditDetail
-	(*InfoRequest)(nil),           // 7: podapi.v1.InfoRequest
-	(*InfoResponse)(nil),          // 8: podapi.v1.InfoResponse
-	(*Limits)(nil),                // 9: podapi.v1.Limits
-	(*ConfigureRequest)(nil),      // 10: podapi.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),     // 11: podapi.v1.ConfigureResponse
-	(*Attr)(nil),                  // 12: podapi.v1.Attr
-	(*Sum)(nil),                   // 13: podapi.v1.Sum
-	(*StatRequest)(nil),           // 14: podapi.v1.StatRequest
-	(*StatResponse)(nil),          // 15: podapi.v1.StatResponse
-	(*ListRequest)(nil),           // 16: podapi.v1.ListRequest
-	(*ListResponse)(nil),          // 17: podapi.v1.ListResponse
-	(*AttrBatch)(nil),             // 18: podapi.v1.AttrBatch
-	(*ListEnd)(nil),               // 19: podapi.v1.ListEnd
-	(*ReadRequest)(nil),           // 20: podapi.v1.ReadRequest
-	(*LineWindow)(nil),            // 21: podapi.v1.LineWindow
-	(*ReadResponse)(nil),          // 22: podapi.v1.ReadResponse
-	(*ReadHeader)(nil),            // 23: podapi.v1.ReadHeader
-	(*ReadEnd)(nil),               // 24: podapi.v1.ReadEnd
-	(*LineResult)(nil),            // 25: podapi.v1.LineResult
-	(*UploadAck)(nil),             // 26: podapi.v1.UploadAck
-	(*WriteRequest)(nil),          // 27: podapi.v1.WriteRequest
-	(*WriteHeader)(nil),           // 28: podapi.v1.WriteHeader
-	(*WriteEnd)(nil),              // 29: podapi.v1.WriteEnd
-	(*WriteReply)(nil),            // 30: podapi.v1.WriteReply
-	(*WriteResponse)(nil),         // 31: podapi.v1.WriteResponse
-	(*EditRequest)(nil),           // 32: podapi.v1.EditRequest
-	(*Replacement)(nil),           // 33: podapi.v1.Replacement
-	(*EditResponse)(nil),          // 34: podapi.v1.EditResponse
-	(*MkdirRequest)(nil),          // 35: podapi.v1.MkdirRequest
-	(*MkdirResponse)(nil),         // 36: podapi.v1.MkdirResponse
-	(*RemoveRequest)(nil),         // 37: podapi.v1.RemoveRequest
-	(*RemoveResponse)(nil),        // 38: podapi.v1.RemoveResponse
-	(*RenameRequest)(nil),         // 39: podapi.v1.RenameRequest
-	(*RenameResponse)(nil),        // 40: podapi.v1.RenameResponse
-	(*CopyRequest)(nil),           // 41: podapi.v1.CopyRequest
-	(*CopyResponse)(nil),          // 42: podapi.v1.CopyResponse
-	(*ChmodRequest)(nil),          // 43: podapi.v1.ChmodRequest
-	(*ChmodResponse)(nil),         // 44: podapi.v1.ChmodResponse
-	(*SymlinkRequest)(nil),        // 45: podapi.v1.SymlinkRequest
-	(*SymlinkResponse)(nil),       // 46: podapi.v1.SymlinkResponse
-	(*GlobRequest)(nil),           // 47: podapi.v1.GlobRequest
-	(*GlobResponse)(nil),          // 48: podapi.v1.GlobResponse
-	(*GlobBatch)(nil),             // 49: podapi.v1.GlobBatch
-	(*GlobMatch)(nil),             // 50: podapi.v1.GlobMatch
-	(*GlobEnd)(nil),               // 51: podapi.v1.GlobEnd
-	(*GrepRequest)(nil),           // 52: podapi.v1.GrepRequest
-	(*GrepResponse)(nil),          // 53: podapi.v1.GrepResponse
-	(*GrepBatch)(nil),             // 54: podapi.v1.GrepBatch
-	(*GrepResult)(nil),            // 55: podapi.v1.GrepResult
-	(*GrepEnd)(nil),               // 56: podapi.v1.GrepEnd
-	(*WatchRequest)(nil),          // 57: podapi.v1.WatchRequest
-	(*WatchEvent)(nil),            // 58: podapi.v1.WatchEvent
-	(*WatchResponse)(nil),         // 59: podapi.v1.WatchResponse
-	(*WatchEnd)(nil),              // 60: podapi.v1.WatchEnd
-	(*PushRequest)(nil),           // 61: podapi.v1.PushRequest
-	(*PushHeader)(nil),            // 62: podapi.v1.PushHeader
-	(*PushEnd)(nil),               // 63: podapi.v1.PushEnd
-	(*PushReply)(nil),             // 64: podapi.v1.PushReply
-	(*PushResponse)(nil),          // 65: podapi.v1.PushResponse
-	(*PullRequest)(nil),           // 66: podapi.v1.PullRequest
-	(*PullResponse)(nil),          // 67: podapi.v1.PullResponse
-	(*PullEnd)(nil),               // 68: podapi.v1.PullEnd
-	(*TreeStats)(nil),             // 69: podapi.v1.TreeStats
-	(*ExecRequest)(nil),           // 70: podapi.v1.ExecRequest
-	(*ExecStart)(nil),             // 71: podapi.v1.ExecStart
-	(*Rlimit)(nil),                // 72: podapi.v1.Rlimit
-	(*ExecAttach)(nil),            // 73: podapi.v1.ExecAttach
-	(*ExecDetach)(nil),            // 74: podapi.v1.ExecDetach
-	(*TerminalSize)(nil),          // 75: podapi.v1.TerminalSize
-	(*StdinChunk)(nil),            // 76: podapi.v1.StdinChunk
-	(*ExecResponse)(nil),          // 77: podapi.v1.ExecResponse
-	(*ExecDetached)(nil),          // 78: podapi.v1.ExecDetached
-	(*ExecStarted)(nil),           // 79: podapi.v1.ExecStarted
-	(*OutputChunk)(nil),           // 80: podapi.v1.OutputChunk
-	(*StdinAck)(nil),              // 81: podapi.v1.StdinAck
-	(*ExecExit)(nil),              // 82: podapi.v1.ExecExit
-	(*ListProcessesRequest)(nil),  // 83: podapi.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil), // 84: podapi.v1.ListProcessesResponse
-	(*ListProcessesEnd)(nil),      // 85: podapi.v1.ListProcessesEnd
-	(*ProcessInfo)(nil),           // 86: podapi.v1.ProcessInfo
-	(*SignalRequest)(nil),         // 87: podapi.v1.SignalRequest
-	(*SignalResponse)(nil),        // 88: podapi.v1.SignalResponse
-	(*ForgetRequest)(nil),         // 89: podapi.v1.ForgetRequest
-	(*ForgetResponse)(nil),        // 90: podapi.v1.ForgetResponse
+	(GlobSort)(0),                 // 1: podapi.v1.GlobSort
+	(GrepReport)(0),               // 2: podapi.v1.GrepReport
+	(GrepKind)(0),                 // 3: podapi.v1.GrepKind
+	(WatchOp)(0),                  // 4: podapi.v1.WatchOp
+	(ExitReason)(0),               // 5: podapi.v1.ExitReason
+	(*Error)(nil),                 // 6: podapi.v1.Error
+	(*PatternDetail)(nil),         // 7: podapi.v1.PatternDetail
+	(*EditDetail)(nil),            // 8: podapi.v1.EditDetail
+	(*InfoRequest)(nil),           // 9: podapi.v1.InfoRequest
+	(*InfoResponse)(nil),          // 10: podapi.v1.InfoResponse
+	(*Limits)(nil),                // 11: podapi.v1.Limits
+	(*ConfigureRequest)(nil),      // 12: podapi.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),     // 13: podapi.v1.ConfigureResponse
+	(*Attr)(nil),                  // 14: podapi.v1.Attr
+	(*Sum)(nil),                   // 15: podapi.v1.Sum
+	(*StatRequest)(nil),           // 16: podapi.v1.StatRequest
+	(*StatResponse)(nil),          // 17: podapi.v1.StatResponse
+	(*ListRequest)(nil),           // 18: podapi.v1.ListRequest
+	(*ListResponse)(nil),          // 19: podapi.v1.ListResponse
+	(*AttrBatch)(nil),             // 20: podapi.v1.AttrBatch
+	(*ListEnd)(nil),               // 21: podapi.v1.ListEnd
+	(*ReadRequest)(nil),           // 22: podapi.v1.ReadRequest
+	(*LineWindow)(nil),            // 23: podapi.v1.LineWindow
+	(*ReadResponse)(nil),          // 24: podapi.v1.ReadResponse
+	(*ReadHeader)(nil),            // 25: podapi.v1.ReadHeader
+	(*ReadEnd)(nil),               // 26: podapi.v1.ReadEnd
+	(*LineResult)(nil),            // 27: podapi.v1.LineResult
+	(*UploadAck)(nil),             // 28: podapi.v1.UploadAck
+	(*WriteRequest)(nil),          // 29: podapi.v1.WriteRequest
+	(*WriteHeader)(nil),           // 30: podapi.v1.WriteHeader
+	(*WriteEnd)(nil),              // 31: podapi.v1.WriteEnd
+	(*WriteReply)(nil),            // 32: podapi.v1.WriteReply
+	(*WriteResponse)(nil),         // 33: podapi.v1.WriteResponse
+	(*EditRequest)(nil),           // 34: podapi.v1.EditRequest
+	(*Replacement)(nil),           // 35: podapi.v1.Replacement
+	(*EditResponse)(nil),          // 36: podapi.v1.EditResponse
+	(*MkdirRequest)(nil),          // 37: podapi.v1.MkdirRequest
+	(*MkdirResponse)(nil),         // 38: podapi.v1.MkdirResponse
+	(*RemoveRequest)(nil),         // 39: podapi.v1.RemoveRequest
+	(*RemoveResponse)(nil),        // 40: podapi.v1.RemoveResponse
+	(*RenameRequest)(nil),         // 41: podapi.v1.RenameRequest
+	(*RenameResponse)(nil),        // 42: podapi.v1.RenameResponse
+	(*CopyRequest)(nil),           // 43: podapi.v1.CopyRequest
+	(*CopyResponse)(nil),          // 44: podapi.v1.CopyResponse
+	(*ChmodRequest)(nil),          // 45: podapi.v1.ChmodRequest
+	(*ChmodResponse)(nil),         // 46: podapi.v1.ChmodResponse
+	(*SymlinkRequest)(nil),        // 47: podapi.v1.SymlinkRequest
+	(*SymlinkResponse)(nil),       // 48: podapi.v1.SymlinkResponse
+	(*GlobRequest)(nil),           // 49: podapi.v1.GlobRequest
+	(*GlobResponse)(nil),          // 50: podapi.v1.GlobResponse
+	(*GlobBatch)(nil),             // 51: podapi.v1.GlobBatch
+	(*GlobMatch)(nil),             // 52: podapi.v1.GlobMatch
+	(*GlobEnd)(nil),               // 53: podapi.v1.GlobEnd
+	(*GrepRequest)(nil),           // 54: podapi.v1.GrepRequest
+	(*GrepResponse)(nil),          // 55: podapi.v1.GrepResponse
+	(*GrepBatch)(nil),             // 56: podapi.v1.GrepBatch
+	(*GrepResult)(nil),            // 57: podapi.v1.GrepResult
+	(*GrepEnd)(nil),               // 58: podapi.v1.GrepEnd
+	(*WatchRequest)(nil),          // 59: podapi.v1.WatchRequest
+	(*WatchEvent)(nil),            // 60: podapi.v1.WatchEvent
+	(*WatchBatch)(nil),            // 61: podapi.v1.WatchBatch
+	(*WatchResponse)(nil),         // 62: podapi.v1.WatchResponse
+	(*WatchEnd)(nil),              // 63: podapi.v1.WatchEnd
+	(*PushRequest)(nil),           // 64: podapi.v1.PushRequest
+	(*PushHeader)(nil),            // 65: podapi.v1.PushHeader
+	(*PushEnd)(nil),               // 66: podapi.v1.PushEnd
+	(*PushReply)(nil),             // 67: podapi.v1.PushReply
+	(*PushResponse)(nil),          // 68: podapi.v1.PushResponse
+	(*PullRequest)(nil),           // 69: podapi.v1.PullRequest
+	(*PullResponse)(nil),          // 70: podapi.v1.PullResponse
+	(*PullEnd)(nil),               // 71: podapi.v1.PullEnd
+	(*TreeStats)(nil),             // 72: podapi.v1.TreeStats
+	(*ExecRequest)(nil),           // 73: podapi.v1.ExecRequest
+	(*ExecStart)(nil),             // 74: podapi.v1.ExecStart
+	(*Rlimit)(nil),                // 75: podapi.v1.Rlimit
+	(*ExecAttach)(nil),            // 76: podapi.v1.ExecAttach
+	(*ExecDetach)(nil),            // 77: podapi.v1.ExecDetach
+	(*TerminalSize)(nil),          // 78: podapi.v1.TerminalSize
+	(*StdinChunk)(nil),            // 79: podapi.v1.StdinChunk
+	(*ExecResponse)(nil),          // 80: podapi.v1.ExecResponse
+	(*ExecDetached)(nil),          // 81: podapi.v1.ExecDetached
+	(*ExecStarted)(nil),           // 82: podapi.v1.ExecStarted
+	(*OutputChunk)(nil),           // 83: podapi.v1.OutputChunk
+	(*StdinAck)(nil),              // 84: podapi.v1.StdinAck
+	(*ExecExit)(nil),              // 85: podapi.v1.ExecExit
+	(*ListProcessesRequest)(nil),  // 86: podapi.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil), // 87: podapi.v1.ListProcessesResponse
+	(*ListProcessesEnd)(nil),      // 88: podapi.v1.ListProcessesEnd
+	(*ProcessInfo)(nil),           // 89: podapi.v1.ProcessInfo
+	(*SignalRequest)(nil),         // 90: podapi.v1.SignalRequest
+	(*SignalResponse)(nil),        // 91: podapi.v1.SignalResponse
+	(*ForgetRequest)(nil),         // 92: podapi.v1.ForgetRequest
+	(*ForgetResponse)(nil),        // 93: podapi.v1.ForgetResponse
 }
 var file_podapi_proto_depIdxs = []int32{
 	0,  // 0: podapi.v1.Error.class:type_name -> podapi.v1.Class
-	5,  // 1: podapi.v1.Error.pattern:type_name -> podapi.v1.PatternDetail
-	6,  // 2: podapi.v1.Error.edit:type_name -> podapi.v1.EditDetail
-	9,  // 3: podapi.v1.InfoResponse.limits:type_name -> podapi.v1.Limits
-	12, // 4: podapi.v1.StatResponse.attr:type_name -> podapi.v1.Attr
-	18, // 5: podapi.v1.ListResponse.batch:type_name -> podapi.v1.AttrBatch
-	4,  // 6: podapi.v1.ListResponse.unreadable:type_name -> podapi.v1.Error
-	19, // 7: podapi.v1.ListResponse.end:type_name -> podapi.v1.ListEnd
-	12, // 8: podapi.v1.AttrBatch.attrs:type_name -> podapi.v1.Attr
-	21, // 9: podapi.v1.ReadRequest.lines:type_name -> podapi.v1.LineWindow
-	23, // 10: podapi.v1.ReadResponse.header:type_name -> podapi.v1.ReadHeader
-	24, // 11: podapi.v1.ReadResponse.end:type_name -> podapi.v1.ReadEnd
-	12, // 12: podapi.v1.ReadHeader.attr:type_name -> podapi.v1.Attr
-	13, // 13: podapi.v1.ReadEnd.sum:type_name -> podapi.v1.Sum
-	25, // 14: podapi.v1.ReadEnd.lines:type_name -> podapi.v1.LineResult
-	28, // 15: podapi.v1.WriteRequest.header:type_name -> podapi.v1.WriteHeader
-	29, // 16: podapi.v1.WriteRequest.end:type_name -> podapi.v1.WriteEnd
-	13, // 17: podapi.v1.WriteEnd.sum:type_name -> podapi.v1.Sum
-	26, // 18: podapi.v1.WriteReply.ack:type_name -> podapi.v1.UploadAck
-	31, // 19: podapi.v1.WriteReply.end:type_name -> podapi.v1.WriteResponse
-	12, // 20: podapi.v1.WriteResponse.attr:type_name -> podapi.v1.Attr
-	33, // 21: podapi.v1.EditRequest.edits:type_name -> podapi.v1.Replacement
-	31, // 22: podapi.v1.EditResponse.write:type_name -> podapi.v1.WriteResponse
-	49, // 23: podapi.v1.GlobResponse.batch:type_name -> podapi.v1.GlobBatch
-	4,  // 24: podapi.v1.GlobResponse.unreadable:type_name -> podapi.v1.Error
-	51, // 25: podapi.v1.GlobResponse.end:type_name -> podapi.v1.GlobEnd
-	50, // 26: podapi.v1.GlobBatch.matches:type_name -> podapi.v1.GlobMatch
-	54, // 27: podapi.v1.GrepResponse.batch:type_name -> podapi.v1.GrepBatch
-	56, // 28: podapi.v1.GrepResponse.end:type_name -> podapi.v1.GrepEnd
-	55, // 29: podapi.v1.GrepBatch.results:type_name -> podapi.v1.GrepResult
-	1,  // 30: podapi.v1.GrepResult.kind:type_name -> podapi.v1.GrepKind
-	4,  // 31: podapi.v1.GrepResult.error:type_name -> podapi.v1.Error
-	2,  // 32: podapi.v1.WatchEvent.op:type_name -> podapi.v1.WatchOp
-	58, // 33: podapi.v1.WatchResponse.event:type_name -> podapi.v1.WatchEvent
-	60, // 34: podapi.v1.WatchResponse.end:type_name -> podapi.v1.WatchEnd
-	62, // 35: podapi.v1.PushRequest.header:type_name -> podapi.v1.PushHeader
-	63, // 36: podapi.v1.PushRequest.end:type_name -> podapi.v1.PushEnd
-	13, // 37: podapi.v1.PushEnd.sum:type_name -> podapi.v1.Sum
-	26, // 38: podapi.v1.PushReply.ack:type_name -> podapi.v1.UploadAck
-	65, // 39: podapi.v1.PushReply.end:type_name -> podapi.v1.PushResponse
-	69, // 40: podapi.v1.PushResponse.stats:type_name -> podapi.v1.TreeStats
-	68, // 41: podapi.v1.PullResponse.end:type_name -> podapi.v1.PullEnd
-	13, // 42: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
-	69, // 43: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
-	71, // 44: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
-	73, // 45: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
-	76, // 46: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
-	75, // 47: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
-	74, // 48: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
-	75, // 49: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
-	72, // 50: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
-	75, // 51: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
-	79, // 52: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
-	80, // 53: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
-	80, // 54: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
-	81, // 55: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
-	82, // 56: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
-	78, // 57: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
-	3,  // 58: podapi.v1.ExecExit.reason:type_name -> podapi.v1.ExitReason
-	86, // 59: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
-	85, // 60: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
-	82, // 61: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
-	7,  // 62: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
-	10, // 63: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
-	14, // 64: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
-	16, // 65: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
-	20, // 66: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
-	27, // 67: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
-	32, // 68: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
-	35, // 69: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
-	37, // 70: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
-	39, // 71: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
-	41, // 72: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
-	43, // 73: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
-	45, // 74: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
-	47, // 75: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
-	52, // 76: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
-	57, // 77: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
-	61, // 78: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
-	66, // 79: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
-	70, // 80: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
-	83, // 81: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
-	87, // 82: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
-	89, // 83: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
-	8,  // 84: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
-	11, // 85: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
-	15, // 86: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
-	17, // 87: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
-	22, // 88: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
-	30, // 89: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
-	34, // 90: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
-	36, // 91: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
-	38, // 92: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
-	40, // 93: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
-	42, // 94: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
-	44, // 95: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
-	46, // 96: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
-	48, // 97: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
-	53, // 98: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
-	59, // 99: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
-	64, // 100: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
-	67, // 101: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
-	77, // 102: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
-	84, // 103: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
-	88, // 104: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
-	90, // 105: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
-	84, // [84:106] is the sub-list for method output_type
-	62, // [62:84] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	7,  // 1: podapi.v1.Error.pattern:type_name -> podapi.v1.PatternDetail
+	8,  // 2: podapi.v1.Error.edit:type_name -> podapi.v1.EditDetail
+	11, // 3: podapi.v1.InfoResponse.limits:type_name -> podapi.v1.Limits
+	14, // 4: podapi.v1.StatResponse.attr:type_name -> podapi.v1.Attr
+	20, // 5: podapi.v1.ListResponse.batch:type_name -> podapi.v1.AttrBatch
+	6,  // 6: podapi.v1.ListResponse.unreadable:type_name -> podapi.v1.Error
+	21, // 7: podapi.v1.ListResponse.end:type_name -> podapi.v1.ListEnd
+	14, // 8: podapi.v1.AttrBatch.attrs:type_name -> podapi.v1.Attr
+	23, // 9: podapi.v1.ReadRequest.lines:type_name -> podapi.v1.LineWindow
+	25, // 10: podapi.v1.ReadResponse.header:type_name -> podapi.v1.ReadHeader
+	26, // 11: podapi.v1.ReadResponse.end:type_name -> podapi.v1.ReadEnd
+	14, // 12: podapi.v1.ReadHeader.attr:type_name -> podapi.v1.Attr
+	15, // 13: podapi.v1.ReadEnd.sum:type_name -> podapi.v1.Sum
+	27, // 14: podapi.v1.ReadEnd.lines:type_name -> podapi.v1.LineResult
+	30, // 15: podapi.v1.WriteRequest.header:type_name -> podapi.v1.WriteHeader
+	31, // 16: podapi.v1.WriteRequest.end:type_name -> podapi.v1.WriteEnd
+	15, // 17: podapi.v1.WriteEnd.sum:type_name -> podapi.v1.Sum
+	28, // 18: podapi.v1.WriteReply.ack:type_name -> podapi.v1.UploadAck
+	33, // 19: podapi.v1.WriteReply.end:type_name -> podapi.v1.WriteResponse
+	14, // 20: podapi.v1.WriteResponse.attr:type_name -> podapi.v1.Attr
+	35, // 21: podapi.v1.EditRequest.edits:type_name -> podapi.v1.Replacement
+	33, // 22: podapi.v1.EditResponse.write:type_name -> podapi.v1.WriteResponse
+	1,  // 23: podapi.v1.GlobRequest.sort:type_name -> podapi.v1.GlobSort
+	51, // 24: podapi.v1.GlobResponse.batch:type_name -> podapi.v1.GlobBatch
+	6,  // 25: podapi.v1.GlobResponse.unreadable:type_name -> podapi.v1.Error
+	53, // 26: podapi.v1.GlobResponse.end:type_name -> podapi.v1.GlobEnd
+	52, // 27: podapi.v1.GlobBatch.matches:type_name -> podapi.v1.GlobMatch
+	2,  // 28: podapi.v1.GrepRequest.report:type_name -> podapi.v1.GrepReport
+	56, // 29: podapi.v1.GrepResponse.batch:type_name -> podapi.v1.GrepBatch
+	58, // 30: podapi.v1.GrepResponse.end:type_name -> podapi.v1.GrepEnd
+	57, // 31: podapi.v1.GrepBatch.results:type_name -> podapi.v1.GrepResult
+	3,  // 32: podapi.v1.GrepResult.kind:type_name -> podapi.v1.GrepKind
+	6,  // 33: podapi.v1.GrepResult.error:type_name -> podapi.v1.Error
+	4,  // 34: podapi.v1.WatchEvent.op:type_name -> podapi.v1.WatchOp
+	60, // 35: podapi.v1.WatchBatch.events:type_name -> podapi.v1.WatchEvent
+	61, // 36: podapi.v1.WatchResponse.batch:type_name -> podapi.v1.WatchBatch
+	63, // 37: podapi.v1.WatchResponse.end:type_name -> podapi.v1.WatchEnd
+	65, // 38: podapi.v1.PushRequest.header:type_name -> podapi.v1.PushHeader
+	66, // 39: podapi.v1.PushRequest.end:type_name -> podapi.v1.PushEnd
+	15, // 40: podapi.v1.PushEnd.sum:type_name -> podapi.v1.Sum
+	28, // 41: podapi.v1.PushReply.ack:type_name -> podapi.v1.UploadAck
+	68, // 42: podapi.v1.PushReply.end:type_name -> podapi.v1.PushResponse
+	72, // 43: podapi.v1.PushResponse.stats:type_name -> podapi.v1.TreeStats
+	71, // 44: podapi.v1.PullResponse.end:type_name -> podapi.v1.PullEnd
+	15, // 45: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
+	72, // 46: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
+	74, // 47: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
+	76, // 48: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
+	79, // 49: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
+	78, // 50: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
+	77, // 51: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
+	78, // 52: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
+	75, // 53: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
+	78, // 54: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
+	82, // 55: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
+	83, // 56: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
+	83, // 57: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
+	84, // 58: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
+	85, // 59: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
+	81, // 60: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
+	5,  // 61: podapi.v1.ExecExit.reason:type_name -> podapi.v1.ExitReason
+	89, // 62: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
+	88, // 63: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
+	85, // 64: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
+	9,  // 65: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
+	12, // 66: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
+	16, // 67: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
+	18, // 68: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
+	22, // 69: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
+	29, // 70: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
+	34, // 71: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
+	37, // 72: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
+	39, // 73: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
+	41, // 74: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
+	43, // 75: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
+	45, // 76: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
+	47, // 77: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
+	49, // 78: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
+	54, // 79: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
+	59, // 80: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
+	64, // 81: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
+	69, // 82: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
+	73, // 83: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
+	86, // 84: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
+	90, // 85: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
+	92, // 86: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
+	10, // 87: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
+	13, // 88: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
+	17, // 89: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
+	19, // 90: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
+	24, // 91: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
+	32, // 92: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
+	36, // 93: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
+	38, // 94: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
+	40, // 95: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
+	42, // 96: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
+	44, // 97: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
+	46, // 98: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
+	48, // 99: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
+	50, // 100: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
+	55, // 101: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
+	62, // 102: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
+	67, // 103: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
+	70, // 104: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
+	80, // 105: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
+	87, // 106: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
+	91, // 107: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
+	93, // 108: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
+	87, // [87:109] is the sub-list for method output_type
+	65, // [65:87] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_podapi_proto_init() }
@@ -7093,24 +7390,24 @@ func file_podapi_proto_init() {
 		(*GrepResponse_Batch)(nil),
 		(*GrepResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[55].OneofWrappers = []any{
-		(*WatchResponse_Event)(nil),
+	file_podapi_proto_msgTypes[56].OneofWrappers = []any{
+		(*WatchResponse_Batch)(nil),
 		(*WatchResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[57].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[58].OneofWrappers = []any{
 		(*PushRequest_Data)(nil),
 		(*PushRequest_Header)(nil),
 		(*PushRequest_End)(nil),
 	}
-	file_podapi_proto_msgTypes[60].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[61].OneofWrappers = []any{
 		(*PushReply_Ack)(nil),
 		(*PushReply_End)(nil),
 	}
-	file_podapi_proto_msgTypes[63].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[64].OneofWrappers = []any{
 		(*PullResponse_Data)(nil),
 		(*PullResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[66].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[67].OneofWrappers = []any{
 		(*ExecRequest_Start)(nil),
 		(*ExecRequest_Attach)(nil),
 		(*ExecRequest_Stdin)(nil),
@@ -7118,7 +7415,7 @@ func file_podapi_proto_init() {
 		(*ExecRequest_Resize)(nil),
 		(*ExecRequest_Detach)(nil),
 	}
-	file_podapi_proto_msgTypes[73].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[74].OneofWrappers = []any{
 		(*ExecResponse_Started)(nil),
 		(*ExecResponse_Stdout)(nil),
 		(*ExecResponse_Stderr)(nil),
@@ -7126,7 +7423,7 @@ func file_podapi_proto_init() {
 		(*ExecResponse_Exit)(nil),
 		(*ExecResponse_Detached)(nil),
 	}
-	file_podapi_proto_msgTypes[80].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[81].OneofWrappers = []any{
 		(*ListProcessesResponse_Process)(nil),
 		(*ListProcessesResponse_End)(nil),
 	}
@@ -7135,8 +7432,8 @@ func file_podapi_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podapi_proto_rawDesc), len(file_podapi_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   87,
+			NumEnums:      6,
+			NumMessages:   88,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -1,14 +1,16 @@
 package agent
 
 import (
+	"cmp"
 	"sync"
 	"time"
 )
 
 // batcher joins small results into messages. A result waits for others for
-// batchDelay at most. Calls of send do not overlap.
+// delay at most. Calls of send do not overlap.
 type batcher[T any] struct {
-	send func([]T) error
+	send  func([]T) error
+	delay time.Duration // 0 means batchDelay
 
 	mu    sync.Mutex
 	items []T
@@ -28,12 +30,14 @@ func (b *batcher[T]) add(item T, bytes int) error {
 	case len(b.items) >= batchItems || b.bytes >= batchBytes:
 		b.flushLocked()
 	case b.timer == nil:
-		b.timer = time.AfterFunc(batchDelay, func() { _ = b.between(func() error { return nil }) })
+		b.timer = time.AfterFunc(b.wait(), func() { _ = b.between(func() error { return nil }) })
 	case len(b.items) == 1:
-		b.timer.Reset(batchDelay)
+		b.timer.Reset(b.wait())
 	}
 	return b.err
 }
+
+func (b *batcher[T]) wait() time.Duration { return cmp.Or(b.delay, batchDelay) }
 
 // between sends what waits, and then something else in the order of results.
 func (b *batcher[T]) between(send func() error) error {

@@ -50,6 +50,17 @@ var (
 		fsops.GrepFileError:     pb.GrepKind_GREP_KIND_FILE_ERROR,
 		fsops.GrepBinary:        pb.GrepKind_GREP_KIND_BINARY,
 		fsops.GrepFileTruncated: pb.GrepKind_GREP_KIND_FILE_TRUNCATED,
+		fsops.GrepFile:          pb.GrepKind_GREP_KIND_FILE,
+	}
+	grepReports = map[pb.GrepReport]fsops.GrepReport{
+		pb.GrepReport_GREP_REPORT_UNSPECIFIED: fsops.GrepLines,
+		pb.GrepReport_GREP_REPORT_FILES:       fsops.GrepFiles,
+		pb.GrepReport_GREP_REPORT_COUNTS:      fsops.GrepCounts,
+	}
+	globSorts = map[pb.GlobSort]fsops.GlobSort{
+		pb.GlobSort_GLOB_SORT_UNSPECIFIED: fsops.GlobUnsorted,
+		pb.GlobSort_GLOB_SORT_NAME:        fsops.GlobByName,
+		pb.GlobSort_GLOB_SORT_TIME:        fsops.GlobByTime,
 	}
 	watchOps = map[fsops.WatchOp]pb.WatchOp{
 		fsops.WatchReady:    pb.WatchOp_WATCH_OP_READY,
@@ -71,7 +82,7 @@ var (
 func grepResultToProto(r fsops.GrepResult) *pb.GrepResult {
 	out := &pb.GrepResult{
 		Kind: grepKinds[r.Kind], Path: []byte(r.Path),
-		Line: r.Line, Offset: r.Offset, Text: r.Text, Cut: r.Cut,
+		Line: r.Line, Offset: r.Offset, Text: r.Text, Cut: r.Cut, Count: r.Count,
 	}
 	for _, s := range r.Spans {
 		out.Spans = append(out.Spans, int64(s.Start), int64(s.End))
@@ -80,6 +91,10 @@ func grepResultToProto(r fsops.GrepResult) *pb.GrepResult {
 		out.Error = podapi.EncodeError(r.Err)
 	}
 	return out
+}
+
+func watchEventToProto(e fsops.WatchEvent) *pb.WatchEvent {
+	return &pb.WatchEvent{Op: watchOps[e.Op], Path: []byte(e.Path), From: []byte(e.From), Time: e.Time.UnixNano()}
 }
 
 func exitToProto(s *proc.Status) *pb.ExecExit {

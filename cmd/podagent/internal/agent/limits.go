@@ -11,6 +11,9 @@ const (
 	batchItems = 256
 	batchBytes = 64 << 10
 	batchDelay = 5 * time.Millisecond
+	// watchDelay is how long a watch's event waits for others. They come
+	// together, because they have waited before.
+	watchDelay = time.Millisecond
 	// attrBytes is about what an attribute takes beside its texts.
 	attrBytes = 64
 	// listedCommand bounds the bytes of a command in a list of processes:

@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
+	"syscall"
 
 	"google.golang.org/grpc"
 
@@ -41,8 +43,12 @@ func (s *filesService) Glob(r *pb.GlobRequest, stream grpc.ServerStreamingServer
 		return stream.Send(&pb.GlobResponse{Kind: &pb.GlobResponse_Batch{Batch: &pb.GlobBatch{Matches: matches}}})
 	}}
 	defer batch.stop()
+	opts, err := globOptions(r)
+	if err != nil {
+		return err
+	}
 	end := &pb.GlobEnd{}
-	for match, err := range s.fs.Glob(stream.Context(), string(r.Pattern), globOptions(r)) {
+	for match, err := range s.fs.Glob(stream.Context(), string(r.Pattern), opts) {
 		if skipped, ok := errors.AsType[*fsops.SkippedError](err); ok {
 			unreadable := &pb.GlobResponse{Kind: &pb.GlobResponse_Unreadable{Unreadable: podapi.EncodeError(skipped)}}
 			err = batch.between(func() error { return stream.Send(unreadable) })
@@ -61,8 +67,14 @@ func (s *filesService) Glob(r *pb.GlobRequest, stream grpc.ServerStreamingServer
 	})
 }
 
-func globOptions(r *pb.GlobRequest) fsops.GlobOptions {
-	return fsops.GlobOptions{Dir: string(r.Dir), Limit: int(r.Limit), NoHidden: r.NoHidden, Ignore: r.Ignore, Sort: r.Sort}
+func globOptions(r *pb.GlobRequest) (fsops.GlobOptions, error) {
+	sort, ok := globSorts[r.Sort]
+	if !ok {
+		return fsops.GlobOptions{}, fmt.Errorf("order %d of matches is not known: %w", r.Sort, syscall.EINVAL)
+	}
+	return fsops.GlobOptions{
+		Dir: string(r.Dir), Limit: int(r.Limit), NoHidden: r.NoHidden, Ignore: r.Ignore, Sort: sort,
+	}, nil
 }
 
 func (s *filesService) Grep(r *pb.GrepRequest, stream grpc.ServerStreamingServer[pb.GrepResponse]) error {
@@ -70,8 +82,12 @@ func (s *filesService) Grep(r *pb.GrepRequest, stream grpc.ServerStreamingServer
 		return stream.Send(&pb.GrepResponse{Kind: &pb.GrepResponse_Batch{Batch: &pb.GrepBatch{Results: results}}})
 	}}
 	defer batch.stop()
+	opts, err := grepOptions(r)
+	if err != nil {
+		return err
+	}
 	end := &pb.GrepEnd{}
-	for result, err := range s.fs.Grep(stream.Context(), string(r.Pattern), grepOptions(r)) {
+	for result, err := range s.fs.Grep(stream.Context(), string(r.Pattern), opts) {
 		if err != nil {
 			return err
 		}
@@ -86,29 +102,41 @@ func (s *filesService) Grep(r *pb.GrepRequest, stream grpc.ServerStreamingServer
 	})
 }
 
-func grepOptions(r *pb.GrepRequest) fsops.GrepOptions {
+func grepOptions(r *pb.GrepRequest) (fsops.GrepOptions, error) {
+	report, ok := grepReports[r.Report]
+	if !ok {
+		return fsops.GrepOptions{}, fmt.Errorf("report %d of a search is not known: %w", r.Report, syscall.EINVAL)
+	}
 	return fsops.GrepOptions{
-		Paths: toStrings(r.Paths), IgnoreCase: r.IgnoreCase,
+		Paths: toStrings(r.Paths), IgnoreCase: r.IgnoreCase, SmartCase: r.SmartCase,
+		Fixed: r.Fixed, Word: r.Word, Multiline: r.Multiline,
+		Report: report, Spans: r.Spans, MaxLine: int(r.MaxLine),
 		Include: toStrings(r.Include), Exclude: toStrings(r.Exclude),
 		Before: int(r.Before), After: int(r.After),
 		MaxPerFile: int(r.MaxPerFile), Limit: int(r.Limit),
-		Hidden: r.Hidden, NoIgnore: r.NoIgnore,
-	}
+		Hidden: r.Hidden, NoIgnore: r.NoIgnore, Follow: r.Follow, Sort: r.Sort,
+	}, nil
 }
 
 func (s *filesService) Watch(r *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.WatchResponse]) error {
 	ctx, cancel := s.untilStop(stream.Context())
 	defer cancel()
-	for event, err := range s.fs.Watch(ctx, string(r.Path), fsops.WatchOptions{Recursive: r.Recursive}) {
+	batch := batcher[*pb.WatchEvent]{delay: watchDelay, send: func(events []*pb.WatchEvent) error {
+		return stream.Send(&pb.WatchResponse{Kind: &pb.WatchResponse_Batch{Batch: &pb.WatchBatch{Events: events}}})
+	}}
+	defer batch.stop()
+	for event, err := range s.fs.Watch(ctx, string(r.Path), fsops.WatchOptions{Recursive: r.Recursive, Ignore: r.Ignore}) {
 		if err != nil {
+			_ = batch.between(func() error { return nil }) // what happened before it
 			return orCause(ctx, err)
 		}
-		out := &pb.WatchEvent{Op: watchOps[event.Op], Path: []byte(event.Path), Time: event.Time.UnixNano()}
-		if err := stream.Send(&pb.WatchResponse{Kind: &pb.WatchResponse_Event{Event: out}}); err != nil {
+		if err := batch.add(watchEventToProto(event), len(event.Path)+len(event.From)); err != nil {
 			return err
 		}
 	}
-	return stream.Send(&pb.WatchResponse{Kind: &pb.WatchResponse_End{End: &pb.WatchEnd{}}})
+	return batch.between(func() error {
+		return stream.Send(&pb.WatchResponse{Kind: &pb.WatchResponse_End{End: &pb.WatchEnd{}}})
+	})
 }
 
 // untilStop returns a context that ends with ctx or when the agent stops, for

@@ -1,69 +1,125 @@
 package ignore
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"syscall"
 )
 
-// FileName is the name of the files that hold the rules.
-const FileName = ".gitignore"
+// A kind of rules, of the highest precedence first.
+type kind int
 
-// maxFile bounds the size of a file of rules: git itself reads up to 100 MiB,
-// and no list that anybody wrote comes near a megabyte.
-const maxFile = 16 << 20
+const (
+	rgignoreKind kind = iota
+	ignoreKind
+	gitignoreKind
+	excludeKind // info/exclude
+	userKind    // core.excludesFile
+	kinds
+)
 
-// Dir is a directory in a walk, with the rules that hold in it: those of its
-// own .gitignore file, of its parents' up to the root of the repository, and
-// of the repository's info/exclude file. A Dir does not change, and may be
-// used concurrently.
+// Dir is a directory in a walk, with the rules that hold in it. A Dir does not
+// change, and may be used concurrently.
 type Dir struct {
+	*origin
 	parent *Dir // nil at the top
-	path   string
-	name   string // as it is called in parent
-	rules  Rules
-	// exclude are the rules of info/exclude, which have the least
-	// precedence; only a repository's root has them.
-	exclude Rules
+	name   string
+	// prefix is the path below the top with a slash at its end; empty if it is
+	// longer than maxPrefix.
+	prefix string
+	// sources are the rules that hold here, the innermost first; directories
+	// without any of their own share those of their parent.
+	sources *[kinds]*source
 }
 
-// Open returns the Dir of an absolute path. The rules of its parents hold too,
-// up to the root of the git repository that it lies in; outside of any, up to
-// the directory top if it lies in that.
+// origin is what all directories of a walk have in common.
+type origin struct {
+	// top is the file system's root.
+	top string
+	// files are those that are heeded at all.
+	files Files
+	user  user
+}
+
+// A source is a file of rules.
+type source struct {
+	rules Rules
+	// skip is the length of the prefix of the directory that the rules'
+	// patterns are relative to.
+	skip int
+	next *source
+}
+
+// Open returns the Dir of an absolute path. The rules of its parents hold too:
+// git's up to the root of the git repository that it lies in, or outside of
+// any, up to the directory top if it lies in that.
 //
 // If a file of rules could not be read, a [*fs.PathError] says so, and the Dir
 // is that without those rules.
-func Open(path, top string) (*Dir, error) {
+func Open(path, top string) (*Dir, error) { return open(path, top, AllFiles) }
+
+// open is Open that heeds some files only.
+func open(path, top string, heeded Files) (*Dir, error) {
 	path = filepath.Clean(path)
-	first := firstDir(path, filepath.Clean(top))
-	d, err := enter(nil, first, "")
-	rest := strings.Trim(filepath.ToSlash(strings.TrimPrefix(path, first)), "/")
-	if rest == "" {
-		return d, err
+	var parents []string // the innermost first
+	for at := path; at != filepath.Dir(at); at = filepath.Dir(at) {
+		parents = append(parents, at)
 	}
-	for name := range strings.SplitSeq(rest, "/") {
-		child, childErr := d.Child(name)
-		if d = child; err == nil {
-			err = childErr
+	root := filepath.Dir(path)
+	if len(parents) > 0 {
+		root = filepath.Dir(parents[len(parents)-1])
+	}
+	first := firstDir(path, filepath.Clean(top))
+	d := &Dir{origin: &origin{top: root, files: heeded &^ gitFiles}, sources: new([kinds]*source)}
+	err := d.begin(root == first, heeded)
+	if readErr := d.read(d.files, root); err == nil {
+		err = readErr
+	}
+	for _, at := range slices.Backward(parents) {
+		child := d.child(filepath.Base(at))
+		if at == first {
+			err = firstOf(err, child.begin(true, heeded))
 		}
+		err = firstOf(err, child.read(child.files, at))
+		d = child
 	}
 	return d, err
 }
 
-// firstDir returns the outermost directory whose rules hold in path.
+func firstOf(err, next error) error {
+	if err == nil {
+		return next
+	}
+	return err
+}
+
+// begin has git's rules hold from d on, if d is where they begin.
+func (d *Dir) begin(begins bool, heeded Files) error {
+	if !begins {
+		return nil
+	}
+	origin := *d.origin
+	origin.files = heeded
+	var err error
+	origin.user, err = newUser()
+	d.origin = &origin
+	d.add(userKind, origin.user.rules)
+	return err
+}
+
+// firstDir returns the outermost directory whose .gitignore holds in path.
 func firstDir(path, top string) string {
 	for dir := path; ; dir = filepath.Dir(dir) {
-		if isRepository(dir) {
+		if _, err := os.Lstat(filepath.Join(dir, GitDir)); err == nil {
 			return dir
 		}
 		if dir == filepath.Dir(dir) {
 			break
 		}
 	}
-	if rest, ok := strings.CutPrefix(path, top); ok && (rest == "" || os.IsPathSeparator(rest[0])) {
+	rest, ok := strings.CutPrefix(path, top)
+	if ok && (rest == "" || os.IsPathSeparator(rest[0]) || os.IsPathSeparator(top[len(top)-1])) {
 		return top
 	}
 	return path
@@ -71,59 +127,92 @@ func firstDir(path, top string) string {
 
 // Child returns the directory of that name in d. Its error is as in [Open].
 func (d *Dir) Child(name string) (*Dir, error) {
-	return enter(d, filepath.Join(d.path, name), name)
+	return d.Enter(name, "", AllFiles)
 }
 
-func enter(parent *Dir, path, name string) (*Dir, error) {
-	d := &Dir{parent: parent, path: path, name: name}
-	var err, excludeErr error
-	if isRepository(path) {
-		// A repository within another is none of the outer one's business.
-		d.parent = nil
-		d.exclude, excludeErr = load(filepath.Join(path, ".git", "info", "exclude"), os.Stat)
+// Enter returns the directory of that name in d, of which the caller knows that
+// it has no other files of rules than those given. If its own path is too long
+// for the system, it is read by the path at. The error is as in [Open].
+func (d *Dir) Enter(name, at string, files Files) (*Dir, error) {
+	child := d.child(name)
+	if files &= d.files; files == 0 {
+		return child, nil
 	}
-	// git does not follow a symbolic link here, which could lead anywhere.
-	d.rules, err = load(filepath.Join(path, FileName), os.Lstat)
-	if err == nil {
-		err = excludeErr
+	if path := child.path(); at == "" || len(path) <= maxPrefix {
+		at = path
 	}
-	return d, err
+	return child, child.read(files, at)
 }
 
-func isRepository(dir string) bool {
-	_, err := os.Lstat(filepath.Join(dir, ".git"))
-	return err == nil
+// child returns a directory in d without rules of its own.
+func (d *Dir) child(name string) *Dir {
+	child := &Dir{origin: d.origin, parent: d, name: name, sources: d.sources}
+	if n := len(d.prefix) + len(name) + 1; n <= maxPrefix && (d.parent == nil || d.prefix != "") {
+		child.prefix = d.prefix + name + "/"
+	}
+	return child
 }
 
-// load reads a file of rules; what is no regular file has none.
-func load(path string, stat func(string) (fs.FileInfo, error)) (Rules, error) {
-	info, err := stat(path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return Rules{}, nil
+// rel returns the path below the top, with a slash at its end.
+func (d *Dir) rel() string {
+	if d.prefix != "" || d.parent == nil {
+		return d.prefix
 	}
-	if err != nil || !info.Mode().IsRegular() {
-		return Rules{}, err
+	var names []string
+	for at := d; at.parent != nil; at = at.parent {
+		names = append(names, at.name+"/")
 	}
-	if info.Size() > maxFile {
-		return Rules{}, &fs.PathError{Op: "open", Path: path, Err: syscall.EFBIG}
-	}
-	text, err := os.ReadFile(path)
-	return Parse(text), err
+	slices.Reverse(names)
+	return strings.Join(names, "")
 }
 
-// Ignored reports whether git ignores the file of that name in d, given that
-// it does not ignore d itself.
-func (d *Dir) Ignored(name string, isDir bool) bool {
-	path := name
-	for dir := d; ; dir = dir.parent {
-		if !dir.rules.Empty() {
-			if v := dir.rules.Match(path, isDir); v != Unknown {
-				return v == Ignore
+// path returns where the directory is.
+func (d *Dir) path() string { return filepath.Join(d.top, filepath.FromSlash(d.rel())) }
+
+// read adds the rules of the files in the directory, which is at path.
+func (d *Dir) read(files Files, path string) error {
+	var err error
+	if files&hasGit != 0 {
+		err = d.repository(path)
+	}
+	for _, file := range ruleFiles {
+		if files&file.bit == 0 {
+			continue
+		}
+		rules, readErr := load(filepath.Join(path, file.name), file.stat)
+		err = firstOf(err, readErr)
+		d.add(file.kind, rules)
+	}
+	return err
+}
+
+// add puts rules before those that hold so far.
+func (d *Dir) add(k kind, rules Rules) {
+	if rules.Empty() {
+		return
+	}
+	sources := *d.sources
+	sources[k] = &source{rules: rules, skip: len(d.rel()), next: sources[k]}
+	d.sources = &sources
+}
+
+// Ignored reports whether the file of that name in d is ignored, given that d
+// itself is not.
+func (d *Dir) Ignored(name string, isDir bool) bool { return d.Verdict(name, isDir) == Ignore }
+
+// Verdict says what the rules say of the file of that name in d. The rule of
+// the highest precedence that says something has it, be it to keep the file.
+func (d *Dir) Verdict(name string, isDir bool) Verdict {
+	dir := ""
+	for _, s := range d.sources {
+		if s != nil && dir == "" {
+			dir = d.rel()
+		}
+		for ; s != nil; s = s.next {
+			if v := s.rules.match(&subject{dir: dir[s.skip:], base: name}, isDir); v != Unknown {
+				return v
 			}
 		}
-		if dir.parent == nil {
-			return dir.exclude.Match(path, isDir) == Ignore
-		}
-		path = dir.name + "/" + path
 	}
+	return Unknown
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -17,22 +16,35 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// withoutUser has the test's process and git know of no configuration, and
+// makes sure that there is a git. It returns the user's home.
+func withoutUser(t testing.TB) string {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Fatal("this test compares with git, which is not installed: ", err)
+	}
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", "")
+	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+	return home
+}
+
 // repo is a git work tree that is asked what it ignores.
 type repo struct {
 	t     testing.TB
 	dir   string
-	paths []string // all files and directories
+	paths []string // of files and directories, which need not exist
+	args  []string // that git needs first
 }
 
 // newRepo makes a repository with the given files; a name with a trailing
 // slash is a directory.
 func newRepo(t testing.TB, files ...string) *repo {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Fatal("this test compares with git, which is not installed: ", err)
-	}
+	withoutUser(t)
 	r := &repo{t: t, dir: t.TempDir()}
-	r.git("init", "-q")
+	r.git("init", "-q", "-b", "main")
 	for _, file := range files {
 		path := filepath.Join(r.dir, file)
 		dir := filepath.Dir(path)
@@ -77,9 +89,8 @@ func (r *repo) write(name, text string) {
 
 func (r *repo) git(args ...string) []byte {
 	r.t.Helper()
-	cmd := exec.Command("git", args...)
+	cmd := exec.Command("git", append(r.args, args...)...)
 	cmd.Dir = r.dir
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1", "XDG_CONFIG_HOME="+r.dir+"/.git")
 	cmd.Stdin = strings.NewReader("./" + strings.Join(r.paths, "\x00./") + "\x00") // a name such as ":" would be magic
 	out, err := cmd.Output()
 	if exit, ok := err.(*exec.ExitError); ok && exit.ExitCode() == 1 && args[0] == "check-ignore" {
@@ -104,30 +115,39 @@ func (r *repo) ignoredByGit() []string {
 	return ignored
 }
 
-// ignoredByUs walks the tree and returns the same.
+// ignoredByUs returns the same as this package has it.
 func (r *repo) ignoredByUs() []string {
 	r.t.Helper()
-	root, err := Open(r.dir, r.dir)
+	root, err := open(r.dir, r.dir, gitFiles)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	dirs := map[string]*Dir{".": root}
-	ignored := map[string]bool{}
+	dirs := map[string]*Dir{".": root} // nil for one that is ignored
+	ignored := []string{}
 	for _, path := range r.paths {
+		parent := r.enter(dirs, filepath.Dir(path))
 		info, err := os.Lstat(filepath.Join(r.dir, path))
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		parent := filepath.Dir(path)
-		if ignored[parent] || dirs[parent].Ignored(filepath.Base(path), info.IsDir()) {
-			ignored[path] = true
-		} else if info.IsDir() {
-			if dirs[path], err = dirs[parent].Child(filepath.Base(path)); err != nil {
-				r.t.Fatal(err)
-			}
+		if parent == nil || parent.Ignored(filepath.Base(path), err == nil && info.IsDir()) {
+			ignored = append(ignored, path)
 		}
 	}
-	return slices.Sorted(maps.Keys(ignored))
+	slices.Sort(ignored)
+	return ignored
+}
+
+func (r *repo) enter(dirs map[string]*Dir, path string) *Dir {
+	d, known := dirs[path]
+	if known {
+		return d
+	}
+	if parent := r.enter(dirs, filepath.Dir(path)); parent != nil && !parent.Ignored(filepath.Base(path), true) {
+		var err error
+		if d, err = parent.Child(filepath.Base(path)); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	dirs[path] = d
+	return d
 }
 
 func (r *repo) compare(what string) {
@@ -139,7 +159,7 @@ func (r *repo) compare(what string) {
 	}
 }
 
-func TestIgnoreHardCasesAgreeWithGit(t *testing.T) {
+func TestIgnoreEqualsGitCheckIgnoreInHardCases(t *testing.T) {
 	r := newRepo(
 		t,
 		"foo", "foo.c", "foobar", "foo ", "foo  ", "bar", "Bar", "#foo", "!foo", "a b", `a\b`, "a*b", "a?b", "a[b", "[", "]", "-", "^", "!", ":", "a]b",
@@ -164,7 +184,7 @@ func TestIgnoreHardCasesAgreeWithGit(t *testing.T) {
 	}
 }
 
-func TestIgnoreNestedFilesAgreeWithGit(t *testing.T) {
+func TestIgnoreEqualsGitCheckIgnoreWithNestedFiles(t *testing.T) {
 	r := newRepo(t, "a", "sub/a", "sub/b", "sub/deep/a", "sub/deep/c", "sub/deep/d/e", "other/a", "other/deep/a", "skip/a", "skip/b",
 		".gitignore", "sub/.gitignore", "sub/deep/.gitignore", "skip/.gitignore")
 	for _, files := range []map[string]string{
@@ -194,7 +214,7 @@ func TestIgnoreNestedFilesAgreeWithGit(t *testing.T) {
 // cut off the literal beginning before it looked.
 var glued = regexp.MustCompile(`(?m)^!?/?[^*?\[\\\n]*[^*?\[\\\n/!]\*\*`)
 
-func TestIgnoreGeneratedPatternsAgreeWithGit(t *testing.T) {
+func TestIgnoreEqualsGitCheckIgnoreForGeneratedRules(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	pieces := []string{"a", "b", "ab", "c", "*", "**", "?", "/", "/", "**/", "/**", "/*/", "[ab]", "[!a]", "[a-b]", "[^b]", `\a`, `\*`, "."}
 	pattern := func() string {
@@ -209,7 +229,7 @@ func TestIgnoreGeneratedPatternsAgreeWithGit(t *testing.T) {
 	}
 	text := func() string {
 		var lines []string
-		for range 1 + rnd.IntN(4) {
+		for range 1 + rnd.IntN(8) {
 			if p := pattern(); !glued.MatchString(p) {
 				lines = append(lines, p)
 			}
@@ -217,7 +237,7 @@ func TestIgnoreGeneratedPatternsAgreeWithGit(t *testing.T) {
 		return strings.Join(lines, "\n")
 	}
 	r := newRepo(t, "a/a/a", "a/a/b", "a/b/ab", "a/b/c", "a/ab", "a/c", "b/a", "b/b/a/b", "b/ab/c", "b/c/c/", "ab/a", "ab/ab/b", "ab/b", "c", "abc", "*", "a.b", ".a", "b/.gitignore")
-	for range 400 {
+	for range 500 {
 		top, nested := text(), text()
 		r.write(".gitignore", top)
 		r.write("b/.gitignore", nested)

@@ -8,6 +8,8 @@ type pattern struct {
 	// beginning otherwise.
 	literal string
 	plain   bool
+	// suffix is what the rest of the pattern, which tokens are, ends with.
+	suffix string
 	// possible is unset if nothing can match, as for an unclosed class.
 	possible bool
 	tokens   []token
@@ -54,14 +56,32 @@ func compile(glob string) pattern {
 		i = next
 	}
 	n := 0
-	var literal strings.Builder
 	for n < len(p.tokens) && p.tokens[n].kind == literalByte {
-		literal.WriteByte(p.tokens[n].b)
 		n++
 	}
-	p.literal, p.plain = literal.String(), n == len(p.tokens)
+	p.literal, p.plain = literalOf(p.tokens[:n]), n == len(p.tokens)
 	p.tokens = p.tokens[n:]
+	n = len(p.tokens)
+	for n > 0 && p.tokens[n-1].kind == literalByte {
+		n--
+	}
+	p.suffix = literalOf(p.tokens[n:])
 	return p
+}
+
+// literalOf returns the text that tokens of literal bytes stand for.
+func literalOf(tokens []token) string {
+	var text strings.Builder
+	for _, t := range tokens {
+		text.WriteByte(t.b)
+	}
+	return text.String()
+}
+
+// isSuffix reports whether the pattern matches the names that end with suffix,
+// and no others, if they hold no slash.
+func (p *pattern) isSuffix() bool {
+	return !p.plain && p.literal == "" && p.tokens[0].kind == star && len(p.tokens) == 1+len(p.suffix)
 }
 
 // nextToken reads the token at i and says where the next one begins, or -1 if
@@ -104,14 +124,15 @@ func starToken(glob string, i int) (token, int) {
 }
 
 // match reports whether the pattern matches the whole of s. It backtracks to
-// the latest asterisk alone, which is enough: what an earlier one took can
-// only be made longer, and that leaves less for those after it.
+// the latest single asterisk, and from that to the latest double one, but to
+// none before: what an earlier one took can only be made longer, and that leaves
+// less for those after it.
 func (p *pattern) match(s string) bool {
 	if p.plain {
 		return s == p.literal
 	}
 	s, ok := strings.CutPrefix(s, p.literal)
-	if !ok {
+	if !ok || !strings.HasSuffix(s, p.suffix) {
 		return false
 	}
 	m := matcher{tokens: p.tokens, s: s, star: retry{at: -1}, starStar: retry{at: -1}}

@@ -1,0 +1,237 @@
+//go:build !race
+
+package fsops
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// maxGrepPeak is how much memory the process of a search may have taken, in
+// bytes. The race detector takes several times that.
+const maxGrepPeak = 128 << 20
+
+// boundedDir is the variable that tells a child process of this test binary
+// where to search.
+const boundedDir = "FSOPS_TEST_BOUNDED_DIR"
+
+// atMost runs the calling test again in a process of its own, which calls
+// search, and checks how much memory that process took at most. prepare makes
+// what is searched.
+func atMost(t *testing.T, prepare, search func(f *FS)) {
+	t.Helper()
+	if dir := os.Getenv(boundedDir); dir != "" {
+		search(New(dir))
+		status, err := os.ReadFile("/proc/self/status")
+		must(t, err)
+		_, rest, _ := strings.Cut(string(status), "VmHWM:")
+		kilobytes, err := strconv.Atoi(strings.Fields(rest)[0])
+		must(t, err)
+		if t.Logf("%d MiB", kilobytes>>10); kilobytes<<10 > maxGrepPeak {
+			t.Errorf("the search took %d MiB, want at most %d", kilobytes>>10, maxGrepPeak>>20)
+		}
+		return
+	}
+	f := New(memoryDir(t))
+	prepare(f)
+	self, err := os.Executable()
+	must(t, err)
+	cmd := exec.Command(self, "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), boundedDir+"="+f.Workdir())
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
+}
+
+// memoryDir returns an empty directory, in memory where there is such a file
+// system.
+func memoryDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "fsops")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
+	return dir
+}
+
+// cancelled runs a search that takes long, cancels it, and checks that it ends
+// soon after. A search that ends by itself is none to cancel.
+func cancelled(t *testing.T, f *FS, pattern string, opts GrepOptions) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var at time.Time
+	time.AfterFunc(30*time.Millisecond, func() { at = time.Now(); cancel() })
+	for _, err := range f.Grep(ctx, pattern, opts) {
+		if err == nil {
+			continue
+		}
+		wantPathError(t, err, "grep", pattern, context.Canceled)
+		t.Logf("%v after the end of its context", time.Since(at))
+		if took := time.Since(at); took > 10*time.Second {
+			t.Errorf("the search ended %v after its context", took)
+		}
+		return
+	}
+	t.Error("the search ended before it was cancelled")
+}
+
+// finds runs a search to its end, and returns how many matches and how many
+// other results it had.
+func finds(t *testing.T, f *FS, pattern string, opts GrepOptions) (matches, others int) {
+	t.Helper()
+	for r, err := range f.Grep(t.Context(), pattern, opts) {
+		must(t, err)
+		switch r.Kind {
+		case GrepMatch:
+			matches++
+		case GrepDone:
+		default:
+			others++
+		}
+	}
+	return matches, others
+}
+
+func TestGrepOfAHugeSparseFileIsBounded(t *testing.T) {
+	atMost(t, func(f *FS) {
+		put(t, f, "empty", "")
+		put(t, f, "lines", strings.Repeat("line\n", blockSize/5+1))
+		for _, name := range []string{"empty", "lines"} {
+			must(t, os.Truncate(at(f, name), 10<<30))
+		}
+	}, func(f *FS) {
+		for _, opts := range []GrepOptions{{}, {Multiline: true}, {Report: GrepCounts}} {
+			if _, others := finds(t, f, "x", opts); others != 2 {
+				t.Errorf("%+v: %d files were left out, want 2", opts, others)
+			}
+		}
+	})
+}
+
+func TestGrepOfAnEndlessLineIsBounded(t *testing.T) {
+	atMost(t, func(f *FS) {
+		file, err := os.Create(at(f, "line"))
+		must(t, err)
+		defer file.Close()
+		must(t, writeRepeated(file, "0123456789abcdef", 1<<30))
+	}, func(f *FS) {
+		for _, pattern := range []string{"absent", `(?i)ABSENT`, `\w{5}\s+\w{5}`, "def0"} {
+			if _, others := finds(t, f, pattern, GrepOptions{Spans: true}); others != 1 {
+				t.Errorf("%s: %d errors, want one that says that the line is too long", pattern, others)
+			}
+		}
+		cancelled(t, f, "absent", GrepOptions{})
+		cancelled(t, f, "[a-f]{1000}$", GrepOptions{})
+		if _, others := finds(t, f, "def0", GrepOptions{Multiline: true}); others != 1 {
+			t.Errorf("%d errors, want one that says that the file is too large", others)
+		}
+	})
+}
+
+func writeRepeated(w io.Writer, text string, size int) error {
+	block := []byte(strings.Repeat(text, 1<<20/len(text)))
+	for range size / len(block) {
+		if _, err := w.Write(block); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestGrepOfAHugeDirectoryIsBounded(t *testing.T) {
+	const files = 500_000
+	atMost(t, func(f *FS) {
+		for i := range files {
+			must(t, os.WriteFile(filepath.Join(f.Workdir(), strconv.Itoa(i)), nil, 0o600))
+		}
+		put(t, f, "7", "needle\n")
+	}, func(f *FS) {
+		cancelled(t, f, "needle", GrepOptions{})
+		for _, sorted := range []bool{false, true} {
+			if matches, others := finds(t, f, "needle", GrepOptions{Sort: sorted}); matches != 1 || others != 0 {
+				t.Errorf("%d matches, %d others", matches, others)
+			}
+		}
+	})
+}
+
+func TestGrepWithAHugePatternIsBounded(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var words []string
+	for size := 0; size < 10<<10; size += 11 {
+		words = append(words, fmt.Sprintf("%x", 1<<36+rnd.Int64N(1<<38)))
+	}
+	atMost(t, fillWithLines, func(f *FS) {
+		for _, pattern := range []string{
+			strings.Join(words, "|"),
+			strings.Join(words, ""),
+			"(?i)" + strings.Join(words, "|"),
+			"(" + strings.Join(words, `\w+|`) + ")[xyz]+",
+		} {
+			searchesFor(t, f, pattern, 500*time.Millisecond)
+		}
+	})
+}
+
+// The states of these automata are exponential in the size of the pattern.
+func TestGrepWithAnExplodingAutomatonIsBounded(t *testing.T) {
+	atMost(t, fillWithLines, func(f *FS) {
+		for _, pattern := range []string{
+			"[ab][a-f0-9]{200}x", "(a|b)*a(a|b|[0-9]){400}$", `(?i)(x+x+)+y`, "(.*a){30}", `[^ ]{1,100}[ab].{100}[cd]`,
+		} {
+			searchesFor(t, f, pattern, 500*time.Millisecond)
+		}
+		// These would take hours.
+		cancelled(t, f, "(?s)"+strings.Repeat(".*a", 3000)+"[x-z]", GrepOptions{Multiline: true})
+		cancelled(t, f, "(?:[0-9a-f]*a[0-9a-f]{100}){9}[x-z]", GrepOptions{Multiline: true, Sort: true})
+	})
+}
+
+// searchesFor runs a search, and checks that it ends soon after it was
+// cancelled, unless it was done by then.
+func searchesFor(t *testing.T, f *FS, pattern string, limit time.Duration) {
+	t.Helper()
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	for _, err := range f.Grep(ctx, pattern, GrepOptions{Report: GrepCounts}) {
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%.40s: %v", pattern, err)
+		}
+	}
+	took := time.Since(begun)
+	if t.Logf("%.40s: %v", pattern, took); took > limit+10*time.Second {
+		t.Errorf("%.40s: the search ended %v after its context", pattern, took-limit)
+	}
+}
+
+// fillWithLines makes some large files of hexadecimal digits.
+func fillWithLines(f *FS) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	var text bytes.Buffer
+	for text.Len() < 4<<20 {
+		fmt.Fprintf(&text, "%x %x\n", rnd.Uint64(), rnd.Uint64())
+		for range rnd.IntN(50) {
+			fmt.Fprintf(&text, "%x", rnd.Uint64())
+		}
+	}
+	for i := range 8 {
+		if err := os.WriteFile(at(f, strconv.Itoa(i)), text.Bytes(), 0o600); err != nil {
+			panic(err)
+		}
+	}
+}

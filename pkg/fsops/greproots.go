@@ -1,0 +1,181 @@
+package fsops
+
+import (
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
+)
+
+// A grepRoot is a path to be searched.
+type grepRoot struct {
+	name string // as it is reported
+	path string // where it is
+	// dir and file say what it is; neither, that it can't be searched.
+	dir, file bool
+	// rules are a directory's rules of what to ignore.
+	rules *ignore.Dir
+	// faults are what is wrong with the path, or with the rules.
+	faults []grepFault
+	// inner are the paths below that are searched by themselves.
+	inner map[string]bool
+}
+
+// A grepFault is a path that could not be searched, or read.
+type grepFault struct {
+	name string
+	err  error
+}
+
+// grepRoots looks at the paths to be searched.
+func (f *FS) grepRoots(g *grep) error {
+	names := g.opts.Paths
+	if len(names) == 0 {
+		names = []string{"."}
+	}
+	known := make(map[string]bool, len(names))
+	for _, name := range names {
+		root := f.grepRoot(g, name)
+		switch searched := root.dir || root.file; {
+		case !searched && len(names) == 1:
+			return pathError("grep", name, root.faults[0].err)
+		case searched && known[root.path]:
+		default:
+			known[root.path] = searched
+			g.roots = append(g.roots, root)
+		}
+	}
+	g.nestRoots()
+	return nil
+}
+
+// grepRoot looks at a path.
+func (f *FS) grepRoot(g *grep, name string) *grepRoot {
+	path, err := f.resolve("grep", name)
+	var info fs.FileInfo
+	if err == nil {
+		info, err = os.Stat(path)
+	}
+	if err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		err = ErrNotRegular
+	}
+	root := &grepRoot{name: filepath.ToSlash(filepath.Clean(name)), path: path}
+	switch {
+	case err != nil:
+		root.fail(name, err)
+	case info.IsDir():
+		root.dir = true
+		if !g.opts.NoIgnore {
+			root.readRules(f.Workdir())
+		}
+	default:
+		root.file = true
+	}
+	return root
+}
+
+func (r *grepRoot) readRules(top string) {
+	var err error
+	if r.rules, err = ignore.Open(r.path, top); err != nil {
+		r.fail(r.join(ignore.ErrorFile(r.path, err)), err)
+	}
+}
+
+func (r *grepRoot) fail(name string, err error) {
+	r.faults = append(r.faults, grepFault{name: name, err: err})
+}
+
+// nestRoots has each directory leave out what is searched by itself.
+func (g *grep) nestRoots() {
+	dirs := map[string]*grepRoot{}
+	for _, root := range g.roots {
+		if root.dir {
+			dirs[root.path] = root
+		}
+	}
+	for _, root := range g.roots {
+		if !root.dir && !root.file {
+			continue
+		}
+		for dir := filepath.Dir(root.path); len(dirs) > 0; dir = filepath.Dir(dir) {
+			if outer := dirs[dir]; outer != nil {
+				outer.leaveOut(root.path)
+			}
+			if dir == filepath.Dir(dir) {
+				break
+			}
+		}
+	}
+}
+
+func (r *grepRoot) leaveOut(path string) {
+	if rel, err := filepath.Rel(r.path, path); err == nil && rel != "." {
+		if r.inner == nil {
+			r.inner = map[string]bool{}
+		}
+		r.inner[filepath.ToSlash(rel)] = true
+	}
+}
+
+// pruner returns what says which entries below a directory are left out, nil
+// if none are.
+func (g *grep) pruner(root *grepRoot) func(rel string, typ fs.FileMode) bool {
+	if len(root.inner) == 0 && g.exclude.empty() {
+		return nil
+	}
+	return func(rel string, _ fs.FileMode) bool {
+		return root.inner[rel] || g.exclude.match(rel)
+	}
+}
+
+// selects reports whether the options want the file with that path below the
+// directory that is searched.
+func (g *grep) selects(rel string) bool {
+	return (g.include.empty() || g.include.match(rel)) && !g.exclude.match(rel)
+}
+
+// join returns the name that a file below the root is reported by.
+func (r *grepRoot) join(rel string) string {
+	switch {
+	case rel == "":
+		return r.name
+	case r.name == ".":
+		return rel
+	}
+	return joinName(r.name, rel)
+}
+
+// rootEntries yields what there is to be searched of a root, in the order of
+// the names.
+func (g *grep) rootEntries(root *grepRoot) iter.Seq[grepEntry] {
+	return func(yield func(grepEntry) bool) {
+		for _, fault := range root.faults {
+			if !yield(grepEntry{name: fault.name, err: fault.err}) {
+				return
+			}
+		}
+		if root.file && g.selects(filepath.Base(root.path)) {
+			yield(grepEntry{name: root.name, path: root.path})
+		}
+		if root.dir {
+			g.dirEntries(root, yield)
+		}
+	}
+}
+
+func (g *grep) dirEntries(root *grepRoot, yield func(grepEntry) bool) {
+	w := newWalker(root.path, walkOptions{
+		noHidden: !g.opts.Hidden, noGit: !g.opts.NoIgnore, follow: g.opts.Follow,
+		ignore: root.rules, exclude: g.exclude, except: root.inner,
+	})
+	for e, ok := w.Next(); ok; e, ok = w.Next() {
+		if e.err == nil && (!e.typ.IsRegular() || !g.include.empty() && !g.include.match(e.rel)) {
+			continue
+		}
+		if !yield(grepEntry{name: root.join(e.rel), path: e.path, err: e.err}) {
+			return
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package fsops
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/walk"
+)
+
+// grepShared is what the workers of an unsorted search share.
+type grepShared struct {
+	ctx     context.Context
+	batches chan []GrepResult
+	// turn is locked while a file's results were handed over in part.
+	turn sync.Mutex
+}
+
+func (s *grepShared) send(batch []GrepResult) error {
+	select {
+	case s.batches <- batch:
+		return nil
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	}
+}
+
+// A sharedOutlet is the way of one of several workers to who takes the results
+// as they come, but those of one file together.
+type sharedOutlet struct {
+	*grepShared
+	// mine says that this worker has the turn.
+	mine bool
+}
+
+func (o *sharedOutlet) take() {
+	if !o.mine {
+		o.turn.Lock()
+		o.mine = true
+	}
+}
+
+func (o *sharedOutlet) leave() {
+	if o.mine {
+		o.mine = false
+		o.turn.Unlock()
+	}
+}
+
+func (o *sharedOutlet) send(batch []GrepResult) error {
+	o.take()
+	return o.grepShared.send(batch)
+}
+
+func (o *sharedOutlet) offer(batch []GrepResult) bool {
+	had := o.mine
+	if !had && !o.turn.TryLock() {
+		return false
+	}
+	o.mine = true
+	select {
+	case o.batches <- batch:
+		return true
+	default:
+	}
+	if !had {
+		o.leave()
+	}
+	return false
+}
+
+// end keeps the results of a small file until somebody waits for some.
+func (o *sharedOutlet) end(batch []GrepResult) (taken bool, err error) {
+	if len(batch) > 0 {
+		if taken = o.mine; taken {
+			err = o.send(batch)
+		} else {
+			taken = o.offer(batch)
+		}
+	}
+	o.leave()
+	return taken, err
+}
+
+// admit takes the turn first: a worker that waited for it with a large buffer,
+// which another one needs that has the turn, would never get on.
+func (o *sharedOutlet) admit(memory *budget) (func(), error) {
+	o.take()
+	return memory.take(o.ctx, maxGrepSearchLine)
+}
+
+// runUnsorted searches the files where the walk finds them. The caller's own
+// goroutine takes the results.
+func (g *grep) runUnsorted(ctx context.Context, cancel context.CancelFunc, tally *grepTally) (files int64, err error) {
+	shared := &grepShared{ctx: ctx, batches: make(chan []GrepResult, grepAhead)}
+	workers := make([]*grepWorker, g.workers)
+	for i := range workers {
+		workers[i] = newGrepWorker(ctx, g, &sharedOutlet{grepShared: shared})
+	}
+	var search sync.WaitGroup
+	search.Go(func() {
+		defer close(shared.batches)
+		g.searchRoots(ctx, shared, workers)
+	})
+	for batch := range shared.batches {
+		if err = tally.takeAll(batch); err != nil {
+			break
+		}
+	}
+	cancel()
+	search.Wait()
+	for _, w := range workers {
+		files += w.files
+	}
+	return files, err
+}
+
+// searchRoots searches all that is to be searched. It ends early when ctx does.
+func (g *grep) searchRoots(ctx context.Context, shared *grepShared, workers []*grepWorker) {
+	g.searchNamed(ctx, workers)
+	for _, root := range g.roots {
+		if root.dir && ctx.Err() == nil {
+			g.searchTree(ctx, root, workers)
+		}
+	}
+	for _, w := range workers {
+		if len(w.out.batch) > 0 && shared.send(w.out.batch) != nil {
+			return
+		}
+	}
+}
+
+// searchNamed searches the files that the caller named, and reports what is
+// wrong with other paths.
+func (g *grep) searchNamed(ctx context.Context, workers []*grepWorker) {
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for _, w := range workers {
+		group.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(g.roots)); i = next.Add(1) - 1 {
+				if g.searchRoot(ctx, g.roots[i], w) != nil {
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+func (g *grep) searchRoot(ctx context.Context, root *grepRoot, w *grepWorker) error {
+	for _, fault := range root.faults {
+		if err := w.report(fault.name, fault.err); err != nil {
+			return err
+		}
+	}
+	if root.file && g.selects(filepath.Base(root.path)) {
+		return w.searchPath(ctx, root.name, root.path)
+	}
+	return nil
+}
+
+// searchTree searches a directory.
+func (g *grep) searchTree(ctx context.Context, root *grepRoot, workers []*grepWorker) {
+	opts := walk.Options{
+		Workers: len(workers), NoHidden: !g.opts.Hidden, NoGit: !g.opts.NoIgnore, Ignore: root.rules,
+		Follow: g.opts.Follow, Prune: g.pruner(root),
+	}
+	_ = walk.Tree(ctx, root.path, opts, func(worker int, e *walk.Entry) error {
+		return workers[worker].visit(ctx, root, e)
+	}) // which fails only if ctx ended
+}

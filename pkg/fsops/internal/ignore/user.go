@@ -1,0 +1,121 @@
+package ignore
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// user is what the user of this process wants ignored everywhere.
+type user struct {
+	// file is where the rules are; empty for none.
+	file  string
+	rules Rules
+}
+
+// newUser finds the file that core.excludesFile names in the configurations of
+// the system and the user, or git's default, and reads it.
+func newUser() (user, error) {
+	var u user
+	config := configDir()
+	if config != "" {
+		u.file = filepath.Join(config, "ignore")
+	}
+	for _, path := range configFiles(config) {
+		if file, ok := excludesFile(path); ok {
+			u.file = file
+		}
+	}
+	if !filepath.IsAbs(u.file) { // it is relative to a repository
+		return u, nil
+	}
+	var err error
+	u.rules, err = loadUser(u.file)
+	return u, err
+}
+
+// rulesIn returns the rules for a repository with its root at path, whose own
+// configuration, in the directory git, has the last word.
+func (u user) rulesIn(path, git string) (Rules, error) {
+	file, ok := excludesFile(filepath.Join(git, "config"))
+	if !ok {
+		file = u.file
+	}
+	switch {
+	case file == "":
+		return Rules{}, nil
+	case file == u.file && filepath.IsAbs(file):
+		return u.rules, nil
+	}
+	return loadUser(join(path, file))
+}
+
+// loadUser reads rules that may be another user's business: a process that has
+// changed its user keeps its HOME.
+func loadUser(path string) (Rules, error) {
+	rules, err := load(path, os.Stat)
+	if errors.Is(err, fs.ErrPermission) {
+		err = nil
+	}
+	return rules, err
+}
+
+// configDir returns where the user's configuration of git is (git-config(1)),
+// empty if that is unknown.
+func configDir() string {
+	if dir := os.Getenv("XDG_CONFIG_HOME"); dir != "" {
+		return filepath.Join(dir, "git")
+	}
+	if home := os.Getenv("HOME"); home != "" {
+		return filepath.Join(home, ".config", "git")
+	}
+	return ""
+}
+
+// configFiles returns the files that git reads for every repository, in their
+// order.
+func configFiles(config string) []string {
+	var files []string
+	switch system, set := os.LookupEnv("GIT_CONFIG_SYSTEM"); {
+	case isTrue(os.Getenv("GIT_CONFIG_NOSYSTEM")):
+	case set:
+		files = append(files, system)
+	default:
+		files = append(files, "/etc/gitconfig")
+	}
+	if global, set := os.LookupEnv("GIT_CONFIG_GLOBAL"); set {
+		return append(files, global)
+	}
+	if config != "" {
+		files = append(files, filepath.Join(config, "config"))
+	}
+	if home := os.Getenv("HOME"); home != "" {
+		files = append(files, filepath.Join(home, ".gitconfig"))
+	}
+	return files
+}
+
+// isTrue reads a boolean as git does, which also knows numbers.
+func isTrue(value string) bool {
+	switch strings.ToLower(value) {
+	case "", "0", "false", "no", "off":
+		return false
+	}
+	return true
+}
+
+// excludesFile returns what a file of git's configuration says of
+// core.excludesFile, if it does.
+func excludesFile(path string) (string, bool) {
+	text, err := readFile(path, os.Stat)
+	if err != nil {
+		return "", false
+	}
+	file, ok := configValue(string(text), "core", "excludesfile")
+	if rest, tilde := strings.CutPrefix(file, "~/"); tilde {
+		file = filepath.Join(os.Getenv("HOME"), rest)
+	}
+	return file, ok
+}

@@ -1,0 +1,62 @@
+package linere
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Each of these would take from minutes to days.
+func TestSearchOfAnEndlessTextEndsWithItsContext(t *testing.T) {
+	exploding, line := "(?:[ab]*a[ab]{100}){9}[c-w]|x", string(manyLines("ab", 8<<20))
+	oneLine := strings.ReplaceAll(line, "\n", "a")
+	for _, test := range []struct {
+		name, pattern, text string
+		opts                Options
+	}{
+		{"lines", exploding, line, Options{}},
+		{"one line", exploding, oneLine, Options{}},
+		{"spans", exploding, oneLine + "x", Options{}},
+		{"quadratic spans", "a[ab]*c|[ab]", oneLine, Options{}},
+		{"words", exploding, oneLine + " x", Options{Word: true}},
+		{"multiline", "(?s)" + strings.Repeat(".*a", 9000) + "[c-w]", line, Options{Multiline: true}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			re, err := Compile(test.pattern, test.opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+			defer cancel()
+			begun := time.Now()
+			s := re.Searcher(ctx)
+			for _, line := range allLines(s, []byte(test.text)) {
+				s.Spans(nil, []byte(test.text)[line.Start:line.End], len(test.text))
+			}
+			took := time.Since(begun)
+			if t.Log(took); ctx.Err() == nil || took > 10*time.Second {
+				t.Errorf("the search ended after %v, its context after 30ms: %v", took, ctx.Err())
+			}
+		})
+	}
+}
+
+func TestSearchFindsNothingAfterItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, opts := range []Options{{}, {Word: true}, {Multiline: true}} {
+		re, err := Compile(`\w+$`, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		re.atOnce = 0
+		text := []byte("some words")
+		if start, end, ok := re.Searcher(ctx).Next(text, 0); ok {
+			t.Errorf("%+v: finds the line from %d to %d", opts, start, end)
+		}
+		if spans := re.Searcher(ctx).Spans(nil, text, 9); len(spans) > 0 {
+			t.Errorf("%+v: finds %v", opts, spans)
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package walk
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// A queue holds what is to be done, latest first: so that the walk goes deep
+// before it goes wide, and few directories are open at a time.
+//
+// Workers go through its lock about once for a directory; more often, and the
+// lock would take longer than the system does.
+type queue struct {
+	mu   sync.Mutex
+	more sync.Cond // there are jobs, or there will be none any more
+	jobs []job
+	// busy and idle count workers.
+	busy, idle int
+	// open is how many directories are open for jobs; below evicted, there is
+	// no job for which an unpinned one is.
+	open, evicted int
+	root          *dir
+	err           error
+
+	_ [64]byte // what follows is looked at without the lock, and seldom changes
+	// hungry is how many workers could do with a job; stopped says that the
+	// walk is to end.
+	hungry  atomic.Int32
+	stopped atomic.Bool
+	_       [64]byte
+}
+
+// A job is a directory to read, or entries to visit of one that was.
+type job struct {
+	dir     *dir
+	entries []dirent // nil for a directory to read
+	// from is what the directory is to be opened from: the nearest one above
+	// that is open, and stays so until the job is done. Nil for the root.
+	from *dir
+}
+
+func (q *queue) init(root *dir) {
+	q.more.L = &q.mu
+	q.root = root
+	root.pins++ // stays open, for what has no other open directory above it
+	q.jobs = append(q.jobs, job{dir: root})
+}
+
+// next notes that a job is done, unless that is the zero job, and waits for
+// another. There is none any more when all is done, or when the walk has been
+// stopped.
+func (q *queue) next(last job) (job, bool) {
+	q.mu.Lock()
+	unused := [2]handle{noHandle, noHandle}
+	if last.dir != nil {
+		q.busy--
+		unused = [2]handle{q.unpin(last.dir), q.unpin(last.from)}
+	}
+	q.await()
+	j, ok := q.pop()
+	q.mu.Unlock()
+	unused[0].close()
+	unused[1].close()
+	return j, ok
+}
+
+// await waits until there is a job, or none to come.
+func (q *queue) await() {
+	if len(q.jobs) > 0 {
+		return
+	}
+	q.idle++
+	for len(q.jobs) == 0 && q.busy > 0 && !q.stopped.Load() {
+		q.count()
+		q.more.Wait()
+	}
+	q.idle--
+}
+
+// pop takes the latest job.
+func (q *queue) pop() (job, bool) {
+	last := len(q.jobs) - 1
+	if last < 0 || q.stopped.Load() {
+		q.more.Broadcast()
+		return job{}, false
+	}
+	j := q.jobs[last]
+	q.jobs[last] = job{}
+	q.jobs = q.jobs[:last]
+	q.evicted = min(q.evicted, last)
+	q.busy++
+	q.count()
+	if j.entries == nil && j.dir.parent != nil {
+		j.from = q.above(j.dir)
+	}
+	return j, true
+}
+
+// above returns the nearest directory above d that is open, for d to be opened
+// from.
+func (q *queue) above(d *dir) *dir {
+	d.parent.pending--
+	from := d.parent
+	for !from.open {
+		from = from.parent
+	}
+	from.pins++
+	return from
+}
+
+// count brings hungry up to date.
+func (q *queue) count() {
+	if n := int32(max(0, q.idle-len(q.jobs))); n != q.hungry.Load() {
+		q.hungry.Store(n)
+	}
+}
+
+// add adds directories in d, which is open.
+func (q *queue) add(d *dir, found []*dir) {
+	q.mu.Lock()
+	for _, child := range found {
+		q.jobs = append(q.jobs, job{dir: child})
+	}
+	d.pending += len(found)
+	if !d.counted {
+		d.counted = true
+		q.open++
+		q.evict()
+	}
+	q.wake(len(found))
+	q.mu.Unlock()
+}
+
+// share adds entries of d, whose handle stays open until they were visited.
+func (q *queue) share(d *dir, entries []dirent) {
+	q.mu.Lock()
+	d.pins++
+	q.jobs = append(q.jobs, job{dir: d, entries: entries})
+	q.wake(1)
+	q.mu.Unlock()
+}
+
+func (q *queue) wake(jobs int) {
+	for range min(jobs, q.idle) {
+		q.more.Signal()
+	}
+	q.count()
+}
+
+// unpin notes that a user of d's handle is done with it. If it was the last
+// one, the caller closes what is returned.
+func (q *queue) unpin(d *dir) handle {
+	if d == nil || !d.open {
+		return noHandle
+	}
+	if d.pins--; d.pins > 0 || d.pending > 0 {
+		return noHandle
+	}
+	return q.detach(d)
+}
+
+func (q *queue) detach(d *dir) handle {
+	h := d.handle
+	d.handle, d.open = noHandle, false
+	if d.counted {
+		q.open--
+	}
+	return h
+}
+
+// evict closes directories while too many are open, beginning with those whose
+// jobs come last.
+func (q *queue) evict() {
+	for ; q.open > maxOpenDirs && q.evicted < len(q.jobs); q.evicted++ {
+		d := q.jobs[q.evicted].dir.parent
+		if d != nil && d.open && d.pins == 0 {
+			q.detach(d).close()
+		}
+	}
+}
+
+// stop ends the walk, because of err if nothing else ended it before.
+func (q *queue) stop(err error) {
+	q.mu.Lock()
+	if q.err == nil {
+		q.err = err
+	}
+	q.stopped.Store(true)
+	q.more.Broadcast()
+	q.mu.Unlock()
+}
+
+// failure returns why the walk ended early.
+func (q *queue) failure() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.err
+}
+
+// closeAll closes what is open yet when all workers are gone: the root, and
+// what the remaining jobs need.
+func (q *queue) closeAll() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, j := range q.jobs {
+		for _, d := range []*dir{j.dir, j.dir.parent} {
+			if d != nil && d.open {
+				q.detach(d).close()
+			}
+		}
+	}
+	if q.root.open {
+		q.detach(q.root).close()
+	}
+}

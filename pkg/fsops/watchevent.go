@@ -1,0 +1,207 @@
+package fsops
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
+)
+
+// event takes in one event of the watcher.
+func (w *watch) event(e fsnotify.Event) error {
+	path := filepath.Clean(e.Name)
+	switch {
+	case w.file:
+		return w.fileEvent(e, path)
+	case path == w.root && (e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename)):
+		return w.end()
+	case path == w.root:
+		return eachOp(e, func(op WatchOp) error { return w.hold(op, path) })
+	}
+	d, name := w.find(path)
+	if d == nil {
+		return nil // its directory has moved on, and was looked at there
+	}
+	if w.ignore && ignore.FileOf(name) != 0 {
+		w.stale[d] = struct{}{}
+	}
+	return eachOp(e, func(op WatchOp) error {
+		switch op {
+		case WatchCreate:
+			return w.appeared(e, d, name, path)
+		case WatchRename:
+			return w.left(d, name, path)
+		case WatchRemove:
+			return w.removed(d, name, path)
+		}
+		return w.touched(op, d, name, path)
+	})
+}
+
+// eachOp calls do for what happened, which mostly is one thing.
+func eachOp(e fsnotify.Event, do func(WatchOp) error) error {
+	for _, pair := range []struct {
+		from fsnotify.Op
+		to   WatchOp
+	}{
+		{fsnotify.Create, WatchCreate},
+		{fsnotify.Write, WatchWrite},
+		{fsnotify.Chmod, WatchChmod},
+		{fsnotify.Rename, WatchRename},
+		{fsnotify.Remove, WatchRemove},
+	} {
+		if !e.Has(pair.from) {
+			continue
+		}
+		if err := do(pair.to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appeared handles a name that is new, be it that of a new file.
+func (w *watch) appeared(e fsnotify.Event, d *watchDir, name, path string) error {
+	if w.held.waiting > 0 {
+		if old := w.held.find(renamedFrom(e)); old != nil {
+			return w.renamed(old, d, name, path)
+		}
+	}
+	return w.created(d, name, path)
+}
+
+// created reports a new file, and looks into a new directory.
+func (w *watch) created(d *watchDir, name, path string) error {
+	info, err := os.Lstat(path)
+	isDir := err == nil && info.IsDir()
+	if w.ignored(d, name, isDir) || err != nil && w.ignored(d, name, true) {
+		return nil
+	}
+	if err == nil && w.isScanned(path, info) {
+		return nil
+	}
+	if d.dirs[name] != nil { // it is replaced, and what was in it is gone
+		if err := w.removed(d, name, path); err != nil {
+			return err
+		}
+	}
+	w.forget(d, name)
+	if err := w.hold(WatchCreate, path); err != nil {
+		return err
+	}
+	if child := w.learn(d, name, isDir); child != nil {
+		return w.scan(child, false, time.Time{})
+	}
+	return nil
+}
+
+// left handles a name that is gone because its file was renamed. Whether the
+// new name is in the tree is not known yet.
+func (w *watch) left(d *watchDir, name, path string) error {
+	// A directory tells of it once more, by its own watch.
+	again := w.recursive && d.partial && !d.has(name) && w.held.find(path) != nil
+	if again || w.unknown(d, name) {
+		return nil
+	}
+	dir := d.dirs[name]
+	w.forget(d, name)
+	return w.holdEvent(heldEvent{WatchEvent: WatchEvent{Op: WatchRename, Path: path, Time: time.Now()}, waiting: true, dir: dir})
+}
+
+// renamed reports a file that has a new name in the tree. Between the renaming
+// and the new watches a directory had none: what happened there in that time
+// is found by looking.
+func (w *watch) renamed(old *heldEvent, d *watchDir, name, path string) error {
+	dir := old.dir
+	info, err := os.Lstat(path)
+	isDir := dir != nil || err == nil && info.IsDir()
+	// Names are looked up later than they are used: what was found by the old
+	// name may have been the next file of that name already.
+	other := dir != nil && err == nil && dir.id != idOf(info)
+	if other || w.ignored(d, name, isDir) {
+		w.held.gone(old)
+		return w.created(d, name, path)
+	}
+	w.forget(d, name) // it is replaced
+	w.held.renamed(old, path)
+	if dir != nil {
+		w.attach(dir, d, name)
+		return w.rescan(dir, w.caughtUp.Add(-watchRenameSlack))
+	}
+	if dir = w.learn(d, name, isDir); dir != nil { // of which nothing was known
+		return w.scan(dir, false, time.Time{})
+	}
+	return nil
+}
+
+// rescan looks again at a directory that is known.
+func (w *watch) rescan(d *watchDir, since time.Time) error {
+	err := w.scan(d, false, since)
+	if err == nil && w.lost {
+		w.lost = false
+		err = w.hold(WatchOverflow, w.root)
+	}
+	return err
+}
+
+// removed reports a file that is gone.
+func (w *watch) removed(d *watchDir, name, path string) error {
+	if w.unknown(d, name) {
+		return nil
+	}
+	w.forget(d, name)
+	return w.hold(WatchRemove, path)
+}
+
+// touched reports a file that was changed.
+func (w *watch) touched(op WatchOp, d *watchDir, name, path string) error {
+	if !w.unknown(d, name) {
+		return w.hold(op, path)
+	}
+	if _, err := os.Lstat(path); err != nil {
+		return nil
+	}
+	return w.created(d, name, path)
+}
+
+// unknown reports whether a name that an event tells of is none that was
+// watched: it is ignored, or is gone already as far as anybody was told.
+func (w *watch) unknown(d *watchDir, name string) bool {
+	return !d.has(name) && (!d.partial || w.ignored(d, name, false))
+}
+
+// readRules takes changed files of rules into account: what they do not exclude
+// any more is new, and what they do is forgotten.
+func (w *watch) readRules() error {
+	for d := range w.stale {
+		delete(w.stale, d)
+		if !w.inTree(d) {
+			continue
+		}
+		w.setRules(d)
+		if err := w.rescan(d, time.Time{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fileEvent takes in what happens to the one file that is watched by way of
+// its directory.
+func (w *watch) fileEvent(e fsnotify.Event, path string) error {
+	if path == filepath.Dir(w.root) && (e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename)) {
+		return w.end()
+	}
+	if path != w.root {
+		return nil
+	}
+	return eachOp(e, func(op WatchOp) error {
+		if op == WatchRename {
+			op = WatchRemove
+		}
+		return w.hold(op, path)
+	})
+}

@@ -1,0 +1,207 @@
+package fsops
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// A watchScan compares directories of a watched tree with what is known of
+// them, and watches them.
+type watchScan struct {
+	*watch
+	dir *watchDir
+	at  string
+	// quiet reports nothing: everything is looked at for the first time.
+	quiet bool
+	// since, if it is not zero, is from when on there may have been no watch:
+	// what was changed after it is reported as written.
+	since time.Time
+	// blind says that not all is known of what was in the directory.
+	blind bool
+	below []watchScan
+}
+
+// scan watches a directory of the tree and those below it, and reports what
+// came and went without an event. What comes or goes meanwhile has one, because
+// a watch is set before its directory is read.
+func (w *watch) scan(d *watchDir, quiet bool, since time.Time) error {
+	return watchScan{watch: w, dir: d, quiet: quiet, since: since}.run()
+}
+
+func (s watchScan) run() error {
+	s.at = s.watch.path(s.dir)
+	if err := s.notify.Add(s.at); err != nil {
+		if s.dir.parent != nil && (isGone(err) || errors.Is(err, fs.ErrPermission)) {
+			return nil
+		}
+		return watchError(s.shown(s.at), err)
+	}
+	if !s.recursive && !s.ignore {
+		s.dir.partial = true // nobody needs to know what is in it
+		return nil
+	}
+	s.blind = s.dir.partial
+	s.lost = s.lost || s.blind
+	if err := s.compare(); err != nil {
+		return err
+	}
+	for _, below := range s.below {
+		if err := below.run(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare looks at all that is in the directory, and at what is not any more.
+func (s *watchScan) compare() error {
+	missing := s.dir.names()
+	whole, err := s.eachEntry(func(e fs.DirEntry) error {
+		delete(missing, e.Name())
+		return s.look(e)
+	})
+	if err != nil || !whole {
+		return err
+	}
+	for name := range missing {
+		if err := s.removed(s.dir, name, filepath.Join(s.at, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// names returns what is known to be in a directory.
+func (d *watchDir) names() map[string]struct{} {
+	names := maps.Clone(d.files)
+	if names == nil {
+		names = make(map[string]struct{}, len(d.dirs))
+	}
+	for name := range d.dirs {
+		names[name] = struct{}{}
+	}
+	return names
+}
+
+// eachEntry calls visit for the entries of the directory, and reports whether
+// they were all.
+func (s *watchScan) eachEntry(visit func(fs.DirEntry) error) (whole bool, err error) {
+	dir, err := os.OpenFile(s.at, os.O_RDONLY|openDirectory, 0)
+	if err != nil {
+		return false, nil // it is gone, or is not for us
+	}
+	defer dir.Close()
+	if err := s.identify(dir); err != nil {
+		return false, err
+	}
+	for {
+		entries, readErr := dir.ReadDir(dirBatch)
+		for _, e := range entries {
+			if err := visit(e); err != nil {
+				return false, err
+			}
+		}
+		if err := s.ended(); err != nil {
+			return false, err
+		}
+		if readErr != nil {
+			return readErr == io.EOF, nil
+		}
+	}
+}
+
+// identify notes which directory it is. If it is one of the tree that was renamed
+// since, of which the event is yet to come, the watch is that of the old name
+// still, and would end with it.
+func (s *watchScan) identify(dir *os.File) error {
+	info, err := dir.Stat()
+	if err != nil {
+		return nil
+	}
+	id := idOf(info)
+	s.dir.id = id
+	if id == (fileID{}) {
+		return nil
+	}
+	old := s.ids[id]
+	s.ids[id] = s.dir
+	if old == nil || old == s.dir || !s.inTree(old) {
+		return nil
+	}
+	s.unwatch(old, s.watch.path(old))
+	if err := s.notify.Add(s.at); err != nil && !isGone(err) {
+		return watchError(s.shown(s.at), err)
+	}
+	return nil
+}
+
+// look compares an entry of the directory with what is known of it.
+func (s *watchScan) look(e fs.DirEntry) error {
+	name := e.Name()
+	child := s.dir.dirs[name]
+	_, file := s.dir.files[name]
+	switch {
+	case s.ignored(s.dir, name, e.IsDir()):
+		s.forget(s.dir, name)
+		return nil
+	case child != nil && e.IsDir():
+		s.below = append(s.below, watchScan{watch: s.watch, dir: child, quiet: s.quiet, since: s.since})
+		return nil
+	case file && (!e.IsDir() || !s.recursive):
+		return s.written(e)
+	case child != nil || file: // it is another one, of another type
+		if err := s.removed(s.dir, name, filepath.Join(s.at, name)); err != nil {
+			return err
+		}
+	case s.blind && !e.IsDir(): // it may be known
+		return nil
+	}
+	return s.discover(e)
+}
+
+// written reports a file that was changed while there was no watch.
+func (s *watchScan) written(e fs.DirEntry) error {
+	if s.since.IsZero() {
+		return nil
+	}
+	info, err := e.Info()
+	if err != nil || changeTime(info).Before(s.since) {
+		return nil
+	}
+	return s.hold(WatchWrite, filepath.Join(s.at, e.Name()))
+}
+
+// discover takes a new file into the tree, and reports it.
+func (s *watchScan) discover(e fs.DirEntry) error {
+	if !s.quiet {
+		info, err := e.Info()
+		if err != nil {
+			return nil // it is gone again
+		}
+		path := filepath.Join(s.at, e.Name())
+		if len(s.scanned) == maxWatchScanned {
+			clear(s.scanned)
+		}
+		s.scanned[path] = idOf(info)
+		if err := s.hold(WatchCreate, path); err != nil {
+			return err
+		}
+	}
+	if child := s.learn(s.dir, e.Name(), e.IsDir()); child != nil {
+		s.below = append(s.below, watchScan{watch: s.watch, dir: child, quiet: s.quiet})
+	}
+	return nil
+}
+
+// isScanned reports whether the file was reported already by a scan, and is
+// still the same. That is asked once for each event.
+func (w *watch) isScanned(path string, info fs.FileInfo) bool {
+	known, ok := w.scanned[path]
+	delete(w.scanned, path)
+	return ok && known == idOf(info) && known != (fileID{})
+}
