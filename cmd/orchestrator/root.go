@@ -54,6 +54,7 @@ func rootCommand(a *app) *cobra.Command {
 		catCommand(a), putCommand(a), editCommand(a),
 		lsCommand(a), statCommand(a), mkdirCommand(a), rmCommand(a), mvCommand(a), cpCommand(a),
 		globCommand(a), grepCommand(a), watchCommand(a),
+		toolCommand(a), mcpCommand(a),
 		versionCommand(a), doctorCommand(a), demoCommand(a),
 	)
 	return root

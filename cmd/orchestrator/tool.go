@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podagent/podagent/cmd/internal/render"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/tools"
+)
+
+// maxToolInput bounds the input of a tool that is read from standard input: a
+// model's message is far smaller.
+const maxToolInput = 16 << 20
+
+func toolCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "tool",
+		Short: "Call the tools that a model is given",
+		Long: `Tool calls what an agent host gives to a model: Read, Write, Edit, Bash, Glob and
+Grep, with answers as a model sees them. Each takes a JSON object.`,
+		Args: noSuchVerb,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(toolListCommand(a), toolCallCommand(a))
+	return cmd
+}
+
+func toolListCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the tools, with -o json their schemas, too",
+		Args:  takes(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			for _, tool := range tools.Coding() {
+				if err := a.tool(tool.Spec()); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// tool prints what a tool is, as the Model Context Protocol calls it.
+func (a *app) tool(spec tools.Spec) error {
+	summary, _, _ := strings.Cut(spec.Description, "\n")
+	return a.print(struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		InputSchema json.RawMessage `json:"inputSchema"`
+	}{spec.Name, spec.Description, spec.InputSchema}, fmt.Sprintf("%-10s  %s\n", spec.Name, summary))
+}
+
+func toolCallCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "call ID TOOL [INPUT]",
+		Short: "Call a tool in a sandbox",
+		Long: `Call calls a tool with a JSON object, which comes from standard input if it is "-"
+or left out. The exit status is 1 if the tool says that it could not do what was
+asked for.`,
+		Example: `  orchestrator tool call job-1 Read '{"path": "go.mod", "limit": 5}'
+  orchestrator tool call job-1 Bash '{"command": "go test ./..."}'`,
+		Args:              takes(2, 3),
+		ValidArgsFunction: a.completeTools,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			input, err := a.toolInput(args[2:])
+			if err != nil {
+				return err
+			}
+			return a.open(cmd.Context(), args[0], func(sandbox *launcher.Sandbox) error {
+				return a.callTool(cmd.Context(), sandbox, args[1], input)
+			})
+		},
+	}
+}
+
+func (a *app) completeTools(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if len(args) != 1 {
+		return a.completeIDs(false)(cmd, args, word)
+	}
+	var names []string
+	for _, tool := range tools.Coding() {
+		names = append(names, tool.Spec().Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// toolInput returns the input that the arguments name.
+func (a *app) toolInput(args []string) (json.RawMessage, error) {
+	if len(args) > 0 && args[0] != "-" {
+		return json.RawMessage(args[0]), nil
+	}
+	data, err := io.ReadAll(io.LimitReader(a.in, maxToolInput+1))
+	if err == nil && len(data) > maxToolInput {
+		err = fmt.Errorf("the tool's input is larger than %d MiB", maxToolInput>>20)
+	}
+	return data, err
+}
+
+// callTool prints the result of a call. What a long output left out stays in
+// the sandbox, for Read.
+func (a *app) callTool(ctx context.Context, sandbox *launcher.Sandbox, name string, input json.RawMessage) error {
+	result, err := tools.New(sandbox, tools.Options{}, tools.Coding()...).Call(ctx, name, input)
+	if err != nil {
+		return err
+	}
+	if err := a.toolResult(result); err != nil {
+		return err
+	}
+	if result.IsError {
+		return errToolFailed
+	}
+	return nil
+}
+
+// errToolFailed is the end of a call whose result says why.
+var errToolFailed = errors.New("the tool did not do what was asked for")
+
+func (a *app) toolResult(result tools.Result) error {
+	if !a.json() {
+		text := strings.TrimSuffix(result.Text(), "\n") + "\n"
+		_, err := a.out.Write(a.terminal.Text([]byte(text)))
+		return err
+	}
+	content := []toolContent{}
+	for _, c := range result.Content {
+		out := toolContent{Type: "text", Text: c.Text}
+		if c.MediaType != "" {
+			out = toolContent{Type: "image", MediaType: c.MediaType, Data: c.Data}
+		}
+		content = append(content, out)
+	}
+	return render.JSON(a.out, struct {
+		Content []toolContent `json:"content"`
+		IsError bool          `json:"isError,omitempty"`
+	}{content, result.IsError})
+}
+
+// toolContent is a part of a result, as the Model Context Protocol has it.
+type toolContent struct {
+	Type      string `json:"type"`
+	Text      string `json:"text,omitempty"`
+	MediaType string `json:"mimeType,omitempty"`
+	Data      []byte `json:"data,omitempty"`
+}

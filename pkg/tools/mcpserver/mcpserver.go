@@ -1,0 +1,73 @@
+// Package mcpserver serves the tools of a session to clients of the Model
+// Context Protocol, by its official SDK:
+//
+//	server := mcpserver.New(sandbox, session)
+//	err := server.Run(ctx, &mcp.StdioTransport{})
+//
+// Each tool is one of the protocol, with the same name, schema and answers. What
+// a command prints while it runs comes as progress to clients that ask for it, a
+// cancelled request ends its command, and the files of the sandbox are resources:
+// file:///workspace/go.mod is /workspace/go.mod there.
+package mcpserver
+
+import (
+	"context"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/tools"
+)
+
+// New returns a server of the session's tools, which work in the sandbox. It
+// calls neither before a client does, so that a sandbox that is launched by its
+// first call ([launcher.Lazy]) is launched for who needs it. Both stay the
+// caller's, who closes them.
+func New(sandbox *launcher.Sandbox, session *tools.Session) *mcp.Server {
+	server := mcp.NewServer(&mcp.Implementation{Name: "podagent", Title: "A sandbox", Version: podapi.Version()}, nil)
+	for _, spec := range session.Specs() {
+		server.AddTool(toolOf(spec), func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return call(ctx, session, r)
+		})
+	}
+	server.AddResourceTemplate(&mcp.ResourceTemplate{
+		Name: "file", Title: "A file of the sandbox", URITemplate: "file://{+path}",
+		Description: "The content of the file with this absolute path.",
+	}, files{sandbox}.read)
+	return server
+}
+
+func toolOf(spec tools.Spec) *mcp.Tool {
+	return &mcp.Tool{
+		Name: spec.Name, Title: spec.Title, Description: spec.Description, InputSchema: spec.InputSchema,
+		Annotations: &mcp.ToolAnnotations{
+			ReadOnlyHint: spec.ReadOnly, IdempotentHint: spec.Idempotent,
+			DestructiveHint: new(spec.Destructive), OpenWorldHint: new(spec.OpenWorld),
+		},
+	}
+}
+
+// call makes a call of a tool. Its error is one of the protocol: the sandbox is
+// lost, or the request was cancelled.
+func call(ctx context.Context, session *tools.Session, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	request := tools.Call{Name: r.Params.Name, Input: r.Params.Arguments}
+	if token := r.Params.GetProgressToken(); token != nil {
+		p := newProgress(ctx, r.Session, token)
+		defer p.end()
+		request.Output = p
+	}
+	result, err := session.Do(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	out := &mcp.CallToolResult{IsError: result.IsError, Content: []mcp.Content{}}
+	for _, c := range result.Content {
+		if c.MediaType == "" {
+			out.Content = append(out.Content, &mcp.TextContent{Text: c.Text})
+		} else {
+			out.Content = append(out.Content, &mcp.ImageContent{MIMEType: c.MediaType, Data: c.Data})
+		}
+	}
+	return out, nil
+}

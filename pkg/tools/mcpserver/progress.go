@@ -1,0 +1,82 @@
+package mcpserver
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	// progressInterval is how often a client hears of what a command prints:
+	// often enough for who watches.
+	progressInterval = 200 * time.Millisecond
+	// maxProgress bounds the text of one message: of more, the latest is shown.
+	maxProgress = 4 << 10
+)
+
+// progress tells a client what a command prints while it runs. It never makes
+// the command wait: what comes faster than it can be told is left out, as the
+// result has all of it.
+type progress struct {
+	ctx     context.Context
+	session *mcp.ServerSession
+	token   any
+
+	mu    sync.Mutex
+	text  []byte
+	total int64
+	done  chan struct{}
+	ended sync.WaitGroup
+}
+
+func newProgress(ctx context.Context, session *mcp.ServerSession, token any) *progress {
+	p := &progress{ctx: ctx, session: session, token: token, done: make(chan struct{})}
+	p.ended.Go(p.run)
+	return p
+}
+
+// Write takes what was printed. It has no errors.
+func (p *progress) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.total += int64(len(b))
+	p.text = append(p.text, b...)
+	if over := len(p.text) - maxProgress; over > 0 {
+		p.text = append(p.text[:0], p.text[over:]...)
+	}
+	return len(b), nil
+}
+
+func (p *progress) run() {
+	tick := time.NewTicker(progressInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			p.tell()
+		case <-p.done:
+			return
+		}
+	}
+}
+
+// tell sends what came since the last time, by how many bytes came in all.
+func (p *progress) tell() {
+	p.mu.Lock()
+	text, total := strings.ToValidUTF8(string(p.text), "\ufffd"), p.total
+	p.text = p.text[:0]
+	p.mu.Unlock()
+	if text != "" {
+		params := &mcp.ProgressNotificationParams{ProgressToken: p.token, Message: text, Progress: float64(total)}
+		_ = p.session.NotifyProgress(p.ctx, params) // the result comes all the same
+	}
+}
+
+// end says no more: a client must not hear of the progress of what has ended.
+func (p *progress) end() {
+	close(p.done)
+	p.ended.Wait()
+}
