@@ -31,6 +31,13 @@ func TestCallWaitsForAnAPIServerThatIsAway(t *testing.T) {
 	w.reset()
 	ctx, cancel := context.WithTimeout(t.Context(), hung)
 	defer cancel()
+	for range 3 { // then the client has learned of the cut, which fails what is under way
+		select {
+		case <-w.refused:
+		case <-ctx.Done():
+			t.Fatal("the client does not connect anew")
+		}
+	}
 	type result struct {
 		data []byte
 		err  error
