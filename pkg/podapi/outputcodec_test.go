@@ -54,7 +54,7 @@ func TestCodecUsesTheBuffersOfOutputAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &pb.ExecResponse{}
-	before := testing.Benchmark(func(b *testing.B) {
+	cost := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if err := Codec().Unmarshal(wire, m); err != nil {
@@ -63,8 +63,10 @@ func TestCodecUsesTheBuffersOfOutputAgain(t *testing.T) {
 			recycle(m.GetStdout().Data)
 		}
 	}).AllocedBytesPerOp()
-	if before > outputChunk/8 { // the collector may empty the pool now and then
-		t.Errorf("a chunk of %d bytes costs %d bytes of new memory", outputChunk, before)
+	// The collector empties the pool now and then, and the race detector has it
+	// forget every fourth.
+	if cost > outputChunk/2 {
+		t.Errorf("a chunk of %d bytes costs %d bytes of new memory", outputChunk, cost)
 	}
 }
 
