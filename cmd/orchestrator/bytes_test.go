@@ -20,7 +20,12 @@ type cli struct {
 
 func newCLI(t *testing.T) *cli {
 	t.Helper()
-	bin := buildPrograms(t)
+	return newCLIOf(t, buildPrograms(t))
+}
+
+// newCLIOf is newCLI for programs that are built.
+func newCLIOf(t *testing.T, bin string) *cli {
+	t.Helper()
 	c := &cli{t: t, bin: bin, env: append(os.Environ(), "PODAGENT_BACKEND=local",
 		"PODAGENT_BIN="+filepath.Join(bin, "podagent"), "XDG_STATE_HOME="+filepath.Join(t.TempDir(), "state"))}
 	c.run(nil, io.Discard, "up", "box")

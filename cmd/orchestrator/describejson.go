@@ -56,6 +56,13 @@ type agent struct {
 	Capabilities []string    `json:"capabilities,omitempty"`
 	OS           string      `json:"os"`
 	Arch         string      `json:"arch"`
+	Protected    []protected `json:"protected,omitempty"`
+}
+
+// protected is a path that must not be changed, and what keeps it.
+type protected struct {
+	Path render.Text        `json:"path"`
+	By   podapi.Enforcement `json:"by"`
 }
 
 // process is a process as JSON; Code is there once it has ended.
@@ -109,9 +116,13 @@ func newAgent(info *podapi.Info) *agent {
 	if info == nil {
 		return nil
 	}
+	var paths []protected
+	for _, p := range info.Protected {
+		paths = append(paths, protected{render.Text(p.Path), p.By})
+	}
 	return &agent{
 		info.Version, info.ProtocolMajor, info.ProtocolMinor, info.BootID, info.PodUID, info.UID, info.GID,
-		render.Text(info.Workdir), info.Idle.Milliseconds(), info.Capabilities, info.OS, info.Arch,
+		render.Text(info.Workdir), info.Idle.Milliseconds(), info.Capabilities, info.OS, info.Arch, paths,
 	}
 }
 

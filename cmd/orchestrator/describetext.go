@@ -101,6 +101,12 @@ func podSection(d launcher.Description) section {
 	return s
 }
 
+// enforcements say what keeps a path from being changed.
+var enforcements = map[podapi.Enforcement]string{
+	podapi.ByAgent: "by the agent: commands can change it",
+	podapi.ByMount: "by a read-only mount: nothing can change it",
+}
+
 func agentSection(d launcher.Description) section {
 	s := section{title: "agent"}
 	if info := d.Agent; info != nil {
@@ -108,6 +114,9 @@ func agentSection(d launcher.Description) section {
 		s.add("user", fmt.Sprintf("%d:%d", info.UID, info.GID))
 		s.add("boot", info.BootID)
 		s.add("idle", info.Idle.Round(time.Second).String())
+		for _, p := range info.Protected {
+			s.add("protected", p.Path, enforcements[p.By])
+		}
 	}
 	if d.AgentErr != nil {
 		s.add("not asked", oneLine(message(d.AgentErr)))

@@ -60,6 +60,7 @@ var hints = []hint{
 	{is: isErr(podapi.ErrUnavailable), say: `"orchestrator list" says whether the agent still runs, "orchestrator up %s" starts it again`},
 	{is: isErr(fsops.ErrUnsafeArchive), say: "--outside-links also copies symbolic links that lead out of the tree"},
 	{is: isErr(fsops.ErrChanged), say: "read it again"},
+	{is: isErr(fsops.ErrProtected), say: `"orchestrator describe %s" lists what is protected, and "orchestrator up %s --protect GLOB" replaces that`},
 	{is: isEdit(true), say: "give --old more of the text around it, or --all to replace every occurrence"},
 	{is: isEdit(false), say: "give --old exactly as it is in the file, white space included"},
 	{is: isOp("exec", fs.ErrNotExist), say: "give the path of a command, or the name of one in the PATH of the sandbox"},

@@ -39,6 +39,46 @@ func (p *pairs) Set(s string) error {
 	return nil
 }
 
+// patterns is a flag that adds a glob.
+type patterns []string
+
+func (p *patterns) Type() string   { return "GLOB" }
+func (p *patterns) String() string { return strings.Join(*p, " ") }
+
+func (p *patterns) Set(s string) error {
+	*p = append(*p, s)
+	return nil
+}
+
+// readOnlyDirs is a flag that adds a directory, which has no colons, and where
+// its content comes from.
+type readOnlyDirs []launcher.ReadOnlyDir
+
+func (r *readOnlyDirs) Type() string { return "[FROM:]DIR" }
+
+func (r *readOnlyDirs) String() string {
+	var texts []string
+	for _, d := range *r {
+		if d.From != "" {
+			d.From += ":"
+		}
+		texts = append(texts, d.From+d.Path)
+	}
+	return strings.Join(texts, " ")
+}
+
+func (r *readOnlyDirs) Set(s string) error {
+	colon := strings.LastIndexByte(s, ':')
+	d := launcher.ReadOnlyDir{Path: s[colon+1:]}
+	if colon >= 0 {
+		if d.From = s[:colon]; d.From == "" {
+			return errors.New("there is nothing in front of the colon")
+		}
+	}
+	*r = append(*r, d)
+	return nil
+}
+
 // quantities is a flag for amounts of resources.
 type quantities corev1.ResourceList
 

@@ -15,15 +15,20 @@ func upCommand(a *app) *cobra.Command {
 		Use:   "up ID",
 		Short: "Launch a sandbox, or adopt the one that has this id",
 		Long: `Up launches a sandbox with this id, and prints the id once its agent answers. A
-sandbox that exists is adopted with its files; the environment given by --env
-replaces the one that it had, and what else it has otherwise than the flags say
-is said. The sandbox stays until "orchestrator down", a pod until its active
-deadline at the latest.
+sandbox that exists is adopted with its files; what --env and --protect say
+replaces what it had, and what else it has otherwise than the flags say is said.
+The sandbox stays until "orchestrator down", a pod until its active deadline at
+the latest.
 
 With --git it gets a repository in its workdir; a work tree that is there is
-brought up to date, but for local changes.`,
+brought up to date, but for local changes.
+
+What --protect matches is refused by the verbs for files, and by tools; commands
+can change it. Directories given by --read-only are mounted so in a pod, and
+nothing can change them.`,
 		Example: `  orchestrator up job-1 --env LANG=C.UTF-8
   orchestrator up job-1 --requests cpu=500m,memory=1Gi --limits memory=4Gi
+  orchestrator up job-1 --protect .policies --protect '**/*.lock' --read-only /opt/rules:/workspace/.rules
   orchestrator up job-1 --git https://example.com/repository.git --git-ref main`,
 		Args:              takes(1, 1),
 		ValidArgsFunction: a.completeIDs(false),

@@ -26,6 +26,7 @@ Usage:
   podagent grep [flags] PATTERN [PATH]  search the local files
   podagent glob [flags] PATTERN         find local files by name
   podagent checkout --url URL [flags]   put a git repository into a directory
+  podagent copy [--dir DIR] [FROM TO]   copy directories' contents, with no shell
   podagent version                      print the version
 
 "podagent VERB --help" lists the flags of a verb.
@@ -40,6 +41,7 @@ var verbs = map[string]verb{
 	"grep":     grep,
 	"glob":     glob,
 	"checkout": checkOut,
+	"copy":     copyDirs,
 	"version":  printVersion,
 }
 

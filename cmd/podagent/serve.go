@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/agent"
+	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -74,6 +75,14 @@ func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
 	flags.Func("process-env", "add to the environment of processes: base64 of `NAME=VALUE` texts, each of which a NUL ends", func(s string) (err error) {
 		config.ProcessEnv, err = podapi.ParseEnv(s)
 		return err
+	})
+	flags.Func("protect", "keep what the glob `PATTERN` matches, and all below it, from being changed by calls, though not by commands; may be repeated", func(s string) error {
+		config.Protected = append(config.Protected, s)
+		return fsops.CheckProtected(config.Protected)
+	})
+	flags.Func("read-only", "the absolute path `DIR` is mounted read-only: say so to callers, and end if it is not; may be repeated", func(s string) error {
+		config.ReadOnly = append(config.ReadOnly, s)
+		return nil
 	})
 	flags.TextVar(&level, "log-level", slog.LevelInfo, "log messages of `LEVEL` and above: DEBUG, INFO, WARN or ERROR")
 	if err := parse(flags, args, "serve [flags]\n\nA flag that is not given is read from the environment: --log-level from "+envPrefix+"LOG_LEVEL.", stdout); err != nil {

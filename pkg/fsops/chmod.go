@@ -12,5 +12,10 @@ func (f *FS) Chmod(name string, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	return pathError("chmod", name, os.Chmod(path, mode))
+	at, err := f.placeOf(path)
+	if err != nil {
+		return pathError("chmod", name, err)
+	}
+	defer at.close()
+	return pathError("chmod", name, at.change(0, func() error { return os.Chmod(at.path, mode) }))
 }

@@ -134,16 +134,27 @@ func (c *copier) dir(p copyPair, info fs.FileInfo) error {
 		return nil
 	}
 	// Last: the mode may forbid to add entries, and adding changes the time.
-	err = os.Chmod(p.dst, info.Mode()&(fs.ModePerm|fs.ModeSticky))
-	if err == nil {
-		err = os.Chtimes(p.dst, info.ModTime(), info.ModTime())
+	return p.fail(c.stampDir(p.dst, info))
+}
+
+// stampDir gives a directory that was made the mode and time of its original.
+func (c *copier) stampDir(path string, info fs.FileInfo) error {
+	at, err := c.fsys.placeOf(path)
+	if err != nil {
+		return err
 	}
-	return p.fail(err)
+	defer at.close()
+	return at.change(fs.ModeDir, func() error {
+		if err := os.Chmod(at.path, info.Mode()&(fs.ModePerm|fs.ModeSticky)); err != nil {
+			return err
+		}
+		return os.Chtimes(at.path, info.ModTime(), info.ModTime())
+	})
 }
 
 // makeDir makes the directory unless there is one to add to.
 func (c *copier) makeDir(path string) (made bool, err error) {
-	err = os.Mkdir(path, 0o700)
+	err = c.fsys.makeDir(path, 0o700)
 	if err == nil || c.opts.NoReplace || !errors.Is(err, fs.ErrExist) {
 		return err == nil, err
 	}
@@ -177,15 +188,24 @@ func (c *copier) symlink(p copyPair) error {
 	if err != nil {
 		return err
 	}
-	err = os.Symlink(target, p.dst)
-	if !errors.Is(err, fs.ErrExist) || c.opts.NoReplace {
-		return err
-	}
-	temp, err := atFreeName(filepath.Dir(p.dst), func(path string) error { return os.Symlink(target, path) })
+	at, err := c.fsys.place(p.dst)
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(temp, p.dst); err != nil {
+	defer at.close()
+	return at.change(fs.ModeSymlink, func() error { return c.linkTo(target, at.path) })
+}
+
+func (c *copier) linkTo(target, path string) error {
+	err := os.Symlink(target, path)
+	if !errors.Is(err, fs.ErrExist) || c.opts.NoReplace {
+		return err
+	}
+	temp, err := atFreeName(filepath.Dir(path), func(path string) error { return os.Symlink(target, path) })
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(temp, path); err != nil {
 		_ = os.Remove(temp)
 		return err
 	}

@@ -92,7 +92,10 @@ func checkEdits(edits []Edit) error {
 // tryEdit edits the file once, and fails with ErrChanged if it changed while
 // that was done.
 func (f *FS) tryEdit(ctx context.Context, path, name string, edits []Edit, opts EditOptions) (EditResult, error) {
-	target, err := followTo(path, false)
+	target, err := f.followTo(path, false)
+	if err == nil {
+		err = f.mayChange(target)
+	}
 	if err != nil {
 		return EditResult{}, err
 	}
@@ -186,10 +189,10 @@ func unchanged(file *os.File, tag string) error {
 // the etag. The caller holds its lock.
 func (f *FS) rewrite(ctx context.Context, target, name string, content []byte, tag string) (WriteResult, error) {
 	w := &Writer{fsys: f, op: "edit", name: name, opts: WriteOptions{IfMatch: tag}}
+	defer w.Close()
 	if err := w.open(target); err != nil {
 		return WriteResult{}, err
 	}
-	defer w.Close()
 	if w.target != target {
 		return WriteResult{}, ErrChanged // it became a symbolic link
 	}

@@ -22,13 +22,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 )
 
 // FS performs file operations on the local file system. It confines nothing:
-// the boundary is the sandbox that the process runs in. Its methods may be
-// called concurrently.
+// the boundary is the sandbox that the process runs in. [FS.Protect] keeps it
+// from changing some paths. Its methods may be called concurrently.
 type FS struct {
 	workdir atomic.Pointer[string]
 	locks   pathLocks
@@ -36,6 +37,11 @@ type FS struct {
 	// edits and longLines bound what all calls together hold in memory.
 	edits     *budget
 	longLines *budget
+	// protection is what must not be changed; nil for nothing.
+	protection atomic.Pointer[protection]
+	// renaming is held by who renames a directory while something is protected,
+	// and shared by all that make or replace something: see place.change.
+	renaming sync.RWMutex
 }
 
 // New returns an FS whose relative paths start at workdir, which must be

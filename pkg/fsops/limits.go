@@ -123,6 +123,9 @@ const (
 	// clock of file systems ticks every 10 ms at worst, and a busy machine
 	// delays events by more.
 	watchRenameSlack = 100 * time.Millisecond
+	// maxProtectRules bounds the patterns of protected paths, since every change
+	// is compared with all of them: that takes a millisecond at most.
+	maxProtectRules = 1024
 	// dirBatch is how many names of a directory are read at once, so that a
 	// cancelled context ends the reading of a huge directory.
 	dirBatch = 1024

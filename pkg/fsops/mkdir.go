@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // MkdirOptions says how [FS.Mkdir] makes a directory.
@@ -23,27 +24,62 @@ func (f *FS) Mkdir(name string, opts MkdirOptions) error {
 	if err != nil {
 		return err
 	}
-	return pathError("mkdir", name, makeDir(path, opts))
+	return pathError("mkdir", name, f.mkdir(path, opts))
 }
 
-func makeDir(path string, opts MkdirOptions) error {
+func (f *FS) mkdir(path string, opts MkdirOptions) error {
 	perm := opts.Perm
 	if perm == 0 {
 		perm = fs.ModePerm
 	}
 	if !opts.Parents {
-		return os.Mkdir(path, perm)
+		return f.makeDir(path, perm)
 	}
 	// The parents do not get opts.Perm, which may lack what it takes to make
 	// something in them.
-	if err := os.MkdirAll(filepath.Dir(path), fs.ModePerm); err != nil {
+	if err := f.makeParents(filepath.Dir(path)); err != nil {
 		return err
 	}
-	err := os.Mkdir(path, perm)
-	if errors.Is(err, fs.ErrExist) {
+	err := f.makeDir(path, perm)
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, ErrProtected) {
 		if info, serr := os.Stat(path); serr == nil && info.IsDir() {
 			return nil
 		}
+	}
+	return err
+}
+
+// makeDir makes one directory.
+func (f *FS) makeDir(path string, perm fs.FileMode) error {
+	at, err := f.place(path)
+	if err != nil {
+		return err
+	}
+	defer at.close()
+	return at.change(fs.ModeDir, func() error { return os.Mkdir(at.path, perm) })
+}
+
+// makeParents makes the directory at path and those that it lies in, unless
+// they exist. Where something is protected, each is a place of its own.
+func (f *FS) makeParents(path string) error {
+	if f.protection.Load() == nil {
+		return os.MkdirAll(path, fs.ModePerm)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return nil
+	case err == nil:
+		return syscall.ENOTDIR
+	}
+	if dir, base := splitPath(path); base != "" {
+		if err := f.makeParents(dir); err != nil {
+			return err
+		}
+	}
+	err = f.makeDir(path, fs.ModePerm)
+	if info, statErr := os.Lstat(path); err != nil && statErr == nil && info.IsDir() {
+		return nil // by somebody else
 	}
 	return err
 }

@@ -6,4 +6,5 @@ package fsops
 const (
 	openNonblock  = 0
 	openDirectory = 0
+	openNoFollow  = 0
 )

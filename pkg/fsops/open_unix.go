@@ -10,4 +10,6 @@ const (
 	openNonblock = syscall.O_NONBLOCK | syscall.O_NOCTTY
 	// openDirectory makes open(2) fail with ENOTDIR for all but directories.
 	openDirectory = syscall.O_DIRECTORY
+	// openNoFollow makes open(2) fail with ELOOP for a symbolic link.
+	openNoFollow = syscall.O_NOFOLLOW
 )

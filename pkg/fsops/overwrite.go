@@ -12,11 +12,15 @@ import (
 // target, which info describes; it makes the target if there is none. No
 // context ends it, since half of it would harm.
 func (w *Writer) overwrite(info fs.FileInfo) (WriteResult, error) {
-	flags, perm := os.O_WRONLY|openNonblock, fs.FileMode(0)
+	flags, perm := os.O_WRONLY|openNonblock|openNoFollow, fs.FileMode(0)
 	if info == nil {
 		flags, perm = flags|os.O_CREATE|os.O_EXCL, w.opts.perm()
 	}
-	file, err := os.OpenFile(w.target, flags, perm)
+	var file *os.File
+	err := w.at.change(0, func() (err error) {
+		file, err = os.OpenFile(w.at.path, flags, perm)
+		return err
+	})
 	if err != nil {
 		return WriteResult{}, err
 	}
@@ -26,7 +30,7 @@ func (w *Writer) overwrite(info fs.FileInfo) (WriteResult, error) {
 	}
 	if err != nil {
 		if info == nil {
-			_ = os.Remove(w.target)
+			_ = os.Remove(w.at.path)
 		}
 		return WriteResult{}, err
 	}

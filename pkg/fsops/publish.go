@@ -18,10 +18,10 @@ func (w *Writer) publish() (WriteResult, error) {
 	var err error
 	for range publishAttempts {
 		var info fs.FileInfo
-		if info, err = stateOf(w.target); err != nil {
+		if info, err = stateOf(w.at.path); err != nil {
 			return WriteResult{}, err
 		}
-		if err = w.opts.checkPreconditions(w.target, info); err != nil {
+		if err = w.opts.checkPreconditions(w.at.path, info); err != nil {
 			return WriteResult{}, err
 		}
 		var res WriteResult
@@ -63,13 +63,15 @@ func (w *Writer) replace(info fs.FileInfo) error {
 			return err
 		}
 	}
-	if info == nil {
-		return w.spool.linkAs(w.target)
-	}
-	if info.Size() >= flushStep {
-		defer retain(w.target)()
-	}
-	return w.spool.renameTo(w.target)
+	return w.at.change(0, func() error {
+		if info == nil {
+			return w.spool.linkAs(w.at.path)
+		}
+		if info.Size() >= flushStep {
+			defer retain(w.at.path)()
+		}
+		return w.spool.renameTo(w.at.path)
+	})
 }
 
 // replaced concludes a replacement. The spool is the target by now.
@@ -77,7 +79,7 @@ func (w *Writer) replaced(created bool, dir syncedDir) (WriteResult, error) {
 	if err := dir.sync(); err != nil {
 		return WriteResult{}, err
 	}
-	info, err := w.spool.stat(w.target)
+	info, err := w.spool.stat(w.at.path)
 	if err != nil {
 		return WriteResult{}, err
 	}
@@ -93,7 +95,7 @@ func (w *Writer) dirToSync() (syncedDir, error) {
 	if !w.opts.Sync {
 		return syncedDir{}, nil
 	}
-	dir, err := openDir(filepath.Dir(w.target))
+	dir, err := openDir(filepath.Dir(w.at.path))
 	return syncedDir{dir}, err
 }
 

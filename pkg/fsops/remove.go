@@ -29,22 +29,36 @@ func (f *FS) Remove(ctx context.Context, name string, opts RemoveOptions) error 
 	if err != nil {
 		return err
 	}
-	info, err := os.Lstat(path)
-	switch {
-	case opts.Force && isGone(err):
+	at, err := f.place(path)
+	var info fs.FileInfo
+	if err == nil {
+		defer at.close()
+		info, err = os.Lstat(at.path)
+	}
+	if opts.Force && isGone(err) {
 		return nil
+	}
+	if err == nil {
+		err = f.mayRemove(ctx, &at, info, opts.Recursive)
+	}
+	switch {
 	case err != nil:
 		return pathError("remove", name, err)
-	case !info.IsDir():
-		return pathError("remove", name, os.Remove(path))
+	case !info.IsDir() || !opts.Recursive:
+		return pathError("remove", name, os.Remove(at.path))
 	}
-	if err := f.mayRemoveDir(info); err != nil {
-		return pathError("remove", name, err)
+	return removeTree(ctx, &at, name)
+}
+
+// mayRemove returns why what is at the place, which info describes, must stay.
+func (f *FS) mayRemove(ctx context.Context, at *place, info fs.FileInfo, recursive bool) error {
+	if err := at.check(0); err != nil || !info.IsDir() {
+		return err
 	}
-	if !opts.Recursive {
-		return pathError("remove", name, os.Remove(path))
+	if err := f.mayRemoveDir(info); err != nil || !recursive {
+		return err
 	}
-	return removeTree(ctx, path, name)
+	return at.checkTree(ctx)
 }
 
 // mayRemoveDir refuses the directories without which nothing works. It

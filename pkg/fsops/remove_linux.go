@@ -10,18 +10,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeTree removes the directory at path, which the caller knows as name,
-// with all that is in it. It goes from one directory descriptor to the next,
-// so that nobody who swaps a directory for a link can lead it astray.
-func removeTree(ctx context.Context, path, name string) error {
+// removeTree removes the directory at the place, which the caller knows as
+// name, with all that is in it but for what is protected. It goes from one
+// directory descriptor to the next, so that nobody who swaps a directory for a
+// link can lead it astray.
+func removeTree(ctx context.Context, at *place, name string) error {
 	r := treeRemover{ctx: ctx}
-	r.entry(nil, path, name)
+	var err error
+	if r.protection, r.real, err = at.protected(); err != nil {
+		return pathError("remove", name, err)
+	}
+	r.entry(nil, at.path, name)
 	return r.err
 }
 
 // treeRemover is the state of one removal. Its methods report success.
 type treeRemover struct {
 	ctx context.Context
+	// protection is what must stay, nil for nothing, and real the real path of
+	// the top.
+	protection *protection
+	real       string
 	// stack are the directories from the top to the present one.
 	stack []*removeDir
 	// err is the first error.
@@ -33,7 +42,11 @@ func (r *treeRemover) entry(parent *removeDir, base, name string) bool {
 	if err := r.ctx.Err(); err != nil {
 		return r.fail(name, err)
 	}
-	err := uninterrupted(func() error { return unix.Unlinkat(parent.fd(), base, 0) })
+	real, err := r.mayRemove(parent, base)
+	if err != nil {
+		return r.fail(name, err)
+	}
+	err = uninterrupted(func() error { return unix.Unlinkat(parent.fd(), base, 0) })
 	if err == nil || err == unix.ENOENT {
 		return true
 	}
@@ -49,10 +62,25 @@ func (r *treeRemover) entry(parent *removeDir, base, name string) bool {
 	if derr != nil && derr != unix.EACCES {
 		return r.fail(name, derr)
 	}
-	if derr == nil && !r.content(parent, dir, name) {
+	if derr == nil && !r.content(parent, dir, real, name) {
 		return false
 	}
 	return r.directory(parent.fd(), base, name)
+}
+
+// mayRemove returns the real path of what is called base in the directory
+// parent, empty where nothing is protected, and why it must stay if it must. A
+// directory keeps its path here though somebody may move it: those who use the
+// same FS can move nothing to where it would be protected.
+func (r *treeRemover) mayRemove(parent *removeDir, base string) (string, error) {
+	if r.protection == nil {
+		return "", nil
+	}
+	real := r.real
+	if parent != nil {
+		real = filepath.Join(parent.real, base)
+	}
+	return real, r.protection.refuse(real)
 }
 
 // openDirAt opens the directory called base in the directory open as parent,
@@ -80,8 +108,8 @@ func (r *treeRemover) directory(parent int, base, name string) bool {
 }
 
 // content removes what is in the directory open as file, and closes that.
-func (r *treeRemover) content(parent *removeDir, file *os.File, name string) bool {
-	dir := r.enter(file)
+func (r *treeRemover) content(parent *removeDir, file *os.File, real, name string) bool {
+	dir := r.enter(file, real)
 	cleared := r.clear(dir, name)
 	if err := r.leave(dir, parent); err != nil {
 		return r.fail(name, err)

@@ -8,9 +8,10 @@ import (
 	"path/filepath"
 )
 
-// removeTree removes the directory at path, which the caller knows as name,
-// with all that is in it.
-func removeTree(ctx context.Context, path, name string) error {
+// removeTree removes the directory at the place, which the caller knows as
+// name, with all that is in it.
+func removeTree(ctx context.Context, at *place, name string) error {
+	path := at.path
 	names, err := readNames(ctx, path)
 	if err != nil {
 		return pathError("remove", name, err)

@@ -11,6 +11,7 @@ import (
 // deeper than descriptors are many.
 type removeDir struct {
 	file *os.File // nil while the directory is closed
+	real string   // its path, where something is protected
 	// state tells a closed directory from another one.
 	state unix.Stat_t
 }
@@ -25,8 +26,8 @@ func (d *removeDir) fd() int {
 }
 
 // enter goes into the directory open as file.
-func (r *treeRemover) enter(file *os.File) *removeDir {
-	r.stack = append(r.stack, &removeDir{file: file})
+func (r *treeRemover) enter(file *os.File, real string) *removeDir {
+	r.stack = append(r.stack, &removeDir{file: file, real: real})
 	if outer := len(r.stack) - 1 - maxRemoveOpen; outer >= 0 {
 		r.stack[outer].suspend()
 	}

@@ -30,6 +30,13 @@ func (f *FS) rename(oldName, newName string, opts RenameOptions) error {
 	if err != nil {
 		return err
 	}
+	if f.protection.Load() != nil {
+		return f.renameGuarded(oldPath, newPath, opts)
+	}
+	return renameAt(oldPath, newPath, opts)
+}
+
+func renameAt(oldPath, newPath string, opts RenameOptions) error {
 	if opts.NoReplace {
 		return renameNoReplace(oldPath, newPath)
 	}

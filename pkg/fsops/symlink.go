@@ -1,6 +1,7 @@
 package fsops
 
 import (
+	"io/fs"
 	"os"
 	"strings"
 	"syscall"
@@ -15,10 +16,19 @@ func (f *FS) Symlink(target, name string) error {
 		err = syscall.EINVAL
 	}
 	if err == nil {
-		err = os.Symlink(target, path)
+		err = f.symlink(target, path)
 	}
 	if err == nil {
 		return nil
 	}
 	return linkError("symlink", target, name, err)
+}
+
+func (f *FS) symlink(target, path string) error {
+	at, err := f.place(path)
+	if err != nil {
+		return err
+	}
+	defer at.close()
+	return at.change(fs.ModeSymlink, func() error { return os.Symlink(target, at.path) })
 }

@@ -12,10 +12,10 @@ import (
 // the way resolved, so that two names of one file give the same result. The
 // file itself need not exist, its directory must; with parents the directory
 // is made. Links that never end are an error of class ELOOP.
-func followTo(path string, parents bool) (string, error) {
+func (f *FS) followTo(path string, parents bool) (string, error) {
 	for range maxSymlinks {
 		dir, base := splitPath(path)
-		dir, err := realDir(dir, parents)
+		dir, err := f.realDir(dir, parents)
 		if err != nil {
 			return "", err
 		}
@@ -57,9 +57,9 @@ func trimSeparators(path string) string {
 }
 
 // realDir returns dir without symbolic links, after making it if asked to.
-func realDir(dir string, create bool) (string, error) {
+func (f *FS) realDir(dir string, create bool) (string, error) {
 	if create {
-		if err := os.MkdirAll(dir, fs.ModePerm); err != nil {
+		if err := f.makeParents(dir); err != nil {
 			return "", err
 		}
 	}

@@ -122,7 +122,7 @@ func TestExtractUnderTemporaryNames(t *testing.T) {
 	put(t, f, "file", "former")
 	root, err := os.OpenRoot(f.Workdir())
 	must(t, err)
-	x := &extractor{ctx: t.Context(), parent: root, in: &archiveReader{}, buf: make([]byte, blockSize)}
+	x := &extractor{ctx: t.Context(), fsys: f, parent: root, in: &archiveReader{}, buf: make([]byte, blockSize)}
 	defer x.leave()
 	header := &tar.Header{Mode: 0o640, ModTime: time.Unix(1234567890, 5)}
 	for _, name := range []string{"file", "new"} {

@@ -50,7 +50,7 @@ func (f *FS) Extract(ctx context.Context, dir string, r io.Reader, opts ExtractO
 	if err != nil {
 		return TreeStats{}, err
 	}
-	if err := os.MkdirAll(path, 0o777); err != nil {
+	if err := f.makeParents(path); err != nil {
 		return TreeStats{}, pathError("extract", dir, err)
 	}
 	root, err := os.OpenRoot(path)
@@ -59,7 +59,7 @@ func (f *FS) Extract(ctx context.Context, dir string, r io.Reader, opts ExtractO
 	}
 	defer root.Close()
 	x := &extractor{
-		ctx: ctx, name: dir, root: root, opts: opts,
+		ctx: ctx, fsys: f, name: dir, root: root, opts: opts,
 		in:   &archiveReader{ctx: ctx, r: r},
 		buf:  make([]byte, blockSize),
 		dirs: make(map[string]dirMeta),
@@ -72,6 +72,7 @@ func (f *FS) Extract(ctx context.Context, dir string, r io.Reader, opts ExtractO
 // An extractor unpacks one archive.
 type extractor struct {
 	ctx   context.Context
+	fsys  *FS
 	name  string // as the caller named the target
 	root  *os.Root
 	opts  ExtractOptions
@@ -83,8 +84,8 @@ type extractor struct {
 	// likely to be in too; parentName is its path in root.
 	parent     *os.Root
 	parentName string
-	// parentFile is the same directory, open for linkUnnamedIn; nil until
-	// that needs it.
+	// parentFile is the same directory, held for linkUnnamedIn and for its
+	// path; nil until one of them needs it.
 	parentFile *os.File
 	// dirs are the directories, by name, whose modes and times are set at the
 	// end, because both would not outlast the unpacking of what is in them. A
@@ -257,9 +258,9 @@ func (x *extractor) finishDirs() error {
 	var first error
 	for _, name := range slices.Backward(slices.Sorted(maps.Keys(x.dirs))) {
 		meta := x.dirs[name]
-		err := x.root.Chtimes(name, time.Time{}, meta.time)
+		err := x.chtimes(name, meta.time)
 		if err == nil {
-			err = x.root.Chmod(name, meta.mode)
+			err = x.chmod(name, meta.mode)
 		}
 		if err != nil && first == nil {
 			first = x.fail(name, err)

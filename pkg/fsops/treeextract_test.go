@@ -242,7 +242,7 @@ func TestExtractRemembersARepeatedDirectoryOnce(t *testing.T) {
 		repeated[i] = tar.Header{Name: "./d/", Typeflag: tar.TypeDir, Mode: int64(i & 0o100)}
 	}
 	x := &extractor{
-		ctx: t.Context(), root: root, buf: make([]byte, blockSize), dirs: map[string]dirMeta{},
+		ctx: t.Context(), fsys: f, root: root, buf: make([]byte, blockSize), dirs: map[string]dirMeta{},
 		in: &archiveReader{ctx: t.Context(), r: bytes.NewReader(tarOf(t, repeated...))},
 	}
 	defer x.leave()

@@ -24,7 +24,7 @@ func (x *extractor) enter(name string) (*os.Root, string, error) {
 	x.leave()
 	info, err := x.root.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = x.root.MkdirAll(dir, 0o777); err == nil {
+		if err = x.makeParents(dir); err == nil {
 			info, err = x.root.Stat(dir)
 		}
 	}
@@ -57,9 +57,13 @@ func (x *extractor) dir(name string, h *tar.Header) error {
 	if err != nil {
 		return err
 	}
-	if err = parent.Mkdir(base, 0o700); errors.Is(err, fs.ErrExist) {
-		err = x.existingDir(parent, name, base)
-	}
+	err = x.change(base, fs.ModeDir, func() error {
+		err := parent.Mkdir(base, 0o700)
+		if errors.Is(err, fs.ErrExist) {
+			err = x.existingDir(parent, name, base)
+		}
+		return err
+	})
 	if err == nil {
 		x.dirs[name] = dirMeta{mode: modeOf(h), time: h.ModTime}
 	}
@@ -73,7 +77,7 @@ func (x *extractor) existingDir(parent *os.Root, name, base string) error {
 		if info.Mode().Perm()&0o300 == 0o300 {
 			return nil
 		}
-		return x.root.Chmod(name, info.Mode().Perm()|0o700) // until finishDirs
+		return x.chmod(name, info.Mode().Perm()|0o700) // until finishDirs
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
@@ -104,7 +108,9 @@ func (x *extractor) symlink(name, target string) error {
 	if err != nil {
 		return err
 	}
-	return place(parent, base, func(name string) error { return parent.Symlink(target, name) })
+	return x.change(base, fs.ModeSymlink, func() error {
+		return putIn(parent, base, func(name string) error { return parent.Symlink(target, name) })
+	})
 }
 
 // checkLink refuses a link that leads out of the tree. Its target is looked at
@@ -160,9 +166,11 @@ func (x *extractor) hardLink(name, target string) error {
 		return err
 	}
 	var made string
-	err = place(parent, base, func(linkName string) error {
-		made = linkName
-		return x.root.Link(source, path.Join(path.Dir(name), linkName))
+	err = x.change(base, 0, func() error {
+		return putIn(parent, base, func(linkName string) error {
+			made = linkName
+			return x.link(source, path.Join(path.Dir(name), linkName))
+		})
 	})
 	if err != nil || made == base {
 		return err

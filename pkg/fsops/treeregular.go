@@ -20,6 +20,9 @@ func (x *extractor) regular(name string, h *tar.Header, content io.Reader) error
 		}
 	}
 	_, base, err := x.enter(name)
+	if err == nil {
+		err = x.check(base, 0)
+	}
 	if err != nil {
 		return err
 	}
@@ -39,12 +42,8 @@ func (x *extractor) regular(name string, h *tar.Header, content io.Reader) error
 // openUnnamed opens a file without a name in the directory that was entered,
 // of which nothing is left if this process is killed before it is complete.
 func (x *extractor) openUnnamed() (*os.File, error) {
-	if x.parentFile == nil {
-		dir, err := x.parent.Open(".")
-		if err != nil {
-			return nil, err
-		}
-		x.parentFile = dir
+	if err := x.holdParent(); err != nil {
+		return nil, err
 	}
 	return openUnnamedIn(x.parent, 0o600)
 }
@@ -57,14 +56,14 @@ func (x *extractor) unnamed(file *os.File, base string, h *tar.Header, content i
 	if err := os.Chtimes(descriptorPath(file), time.Time{}, h.ModTime); err != nil {
 		return err
 	}
-	return place(x.parent, base, func(name string) error {
-		return linkUnnamedIn(file, x.parentFile, name)
+	return x.change(base, 0, func() error {
+		return putIn(x.parent, base, func(name string) error { return linkUnnamedIn(file, x.parentFile, name) })
 	})
 }
 
 // named writes a file under a temporary name, where there are none without.
 func (x *extractor) named(base string, h *tar.Header, content io.Reader) error {
-	return replace(x.parent, base, func(temp string) error {
+	temp, err := atFreeName("", func(temp string) error {
 		file, err := x.parent.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return err
@@ -81,6 +80,14 @@ func (x *extractor) named(base string, h *tar.Header, content io.Reader) error {
 		}
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	err = x.change(base, 0, func() error { return renameIn(x.parent, temp, base) })
+	if err != nil {
+		_ = x.parent.Remove(temp)
+	}
+	return err
 }
 
 // fill writes the content and sets the mode of a file.
@@ -102,25 +109,28 @@ func (x *extractor) fill(file *os.File, h *tar.Header, content io.Reader) error 
 	}
 }
 
-// place has create make a file called base, in place of one that exists.
+// putIn has create make a file called base, in place of one that exists.
 // Where there is none, no other name is ever seen.
-func place(parent *os.Root, base string, create func(name string) error) error {
+func putIn(parent *os.Root, base string, create func(name string) error) error {
 	if err := create(base); !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return replace(parent, base, create)
-}
-
-// replace has create make a file under a temporary name, and renames it.
-func replace(parent *os.Root, base string, create func(name string) error) error {
 	temp, err := atFreeName("", create)
 	if err != nil {
 		return err
 	}
-	if err = parent.Rename(temp, base); err == nil {
+	if err = renameIn(parent, temp, base); err != nil {
+		_ = parent.Remove(temp)
+	}
+	return err
+}
+
+// renameIn renames a file, in place of one that exists.
+func renameIn(parent *os.Root, name, base string) error {
+	err := parent.Rename(name, base)
+	if err == nil {
 		return nil
 	}
-	_ = parent.Remove(temp)
 	if info, statErr := parent.Lstat(base); statErr == nil && info.IsDir() && errors.Is(err, fs.ErrExist) {
 		return syscall.EISDIR
 	}

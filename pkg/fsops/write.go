@@ -47,8 +47,10 @@ type Writer struct {
 	// op and name are what errors report.
 	op, name string
 	opts     WriteOptions
-	// target is the file that name led to when the Writer was made.
+	// target is the file that name led to when the Writer was made, and at is
+	// where it is reached.
 	target string
+	at     place
 	// former is what the target was then; nil if it did not exist.
 	former fs.FileInfo
 	// stamp, if not nil, is what the file gets instead of its former mode.
@@ -86,6 +88,7 @@ func (f *FS) create(op, name string, opts WriteOptions) (*Writer, error) {
 	}
 	w := &Writer{fsys: f, op: op, name: name, opts: opts}
 	if err := w.open(path); err != nil {
+		w.Close()
 		return nil, pathError(op, name, err)
 	}
 	return w, nil
@@ -94,13 +97,19 @@ func (f *FS) create(op, name string, opts WriteOptions) (*Writer, error) {
 func (w *Writer) open(path string) error {
 	var err error
 	// A file that must have an etag has a directory.
-	if w.target, err = followTo(path, w.opts.Parents && w.opts.IfMatch == ""); err != nil {
+	if w.target, err = w.fsys.followTo(path, w.opts.Parents && w.opts.IfMatch == ""); err != nil {
 		return err
 	}
-	if w.former, err = stateOf(w.target); err != nil {
+	if w.at, err = w.fsys.place(w.target); err != nil {
 		return err
 	}
-	if err := w.opts.checkPreconditions(w.target, w.former); err != nil {
+	if err := w.at.check(0); err != nil {
+		return err
+	}
+	if w.former, err = stateOf(w.at.path); err != nil {
+		return err
+	}
+	if err := w.opts.checkPreconditions(w.at.path, w.former); err != nil {
 		return err
 	}
 	perm := w.opts.perm()
@@ -109,7 +118,7 @@ func (w *Writer) open(path string) error {
 		// gets the target's mode at the end.
 		perm = 0o600
 	}
-	w.spool, err = openSpool(filepath.Dir(w.target), perm, w.former != nil)
+	w.spool, err = openSpool(filepath.Dir(w.at.path), perm, w.former != nil)
 	return err
 }
 
@@ -203,6 +212,9 @@ func (w *Writer) complete(sum Sum) error {
 // commit publishes the content. The caller holds the target's lock.
 func (w *Writer) commit(ctx context.Context) (WriteResult, error) {
 	err := ctx.Err()
+	if err == nil && w.at.open == nil { // something may be protected by now
+		w.at, err = w.fsys.place(w.target)
+	}
 	var res WriteResult
 	if err == nil {
 		res, err = w.publish()
@@ -217,5 +229,6 @@ func (w *Writer) Close() error {
 		w.spool.discard()
 		w.spool = nil
 	}
+	w.at.close()
 	return nil
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// attach connects to the agent of the pod, as soon as it can answer. The
-// environment of a pod that was created is its own already.
+// attach connects to the agent of the pod, as soon as it can answer. What a pod
+// that was created is configured with is its own already.
 func (t *target) attach(ctx context.Context, spec *Spec, created bool) (*Sandbox, error) {
-	env := spec.Env
-	if created {
-		env = nil
+	var config *podapi.Config
+	if !created && (spec.Env != nil || spec.Protected != nil) {
+		config = &podapi.Config{Env: spec.Env, Protected: spec.Protected}
 	}
-	client, err := podapi.Dial(t.options(env))
+	client, err := podapi.Dial(t.options(config))
 	if err != nil {
 		return nil, err
 	}

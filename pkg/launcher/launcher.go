@@ -25,6 +25,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -75,6 +76,14 @@ type Spec struct {
 	// lasts until the container restarts, unless who set it has the sandbox
 	// open.
 	Env []string
+	// Protected are glob patterns of paths that the sandbox's own operations
+	// (Write, Edit, Remove, Push and so on, and so the tools of a model) refuse
+	// to change with all below them, by [fsops.ErrProtected]: see
+	// [fsops.FS.Protect] for what they mean. Relative ones start in the
+	// workdir. Commands can change these paths: see Pod.ReadOnly. For a sandbox
+	// that there is, they replace what it had, as Env does, unless they are
+	// nil. What is in force is said by the sandbox's Info.
+	Protected []string
 	// OnClose says what becomes of the sandbox when it is closed by who
 	// created it.
 	OnClose OnClose
@@ -126,6 +135,9 @@ func (s *Spec) Validate() error {
 		if i := strings.IndexByte(v, '='); i <= 0 || strings.ContainsRune(v, 0) {
 			return &SpecError{"Env", fmt.Sprintf("has %q, which is not NAME=VALUE", v)}
 		}
+	}
+	if err := fsops.CheckProtected(s.Protected); err != nil {
+		return &SpecError{"Protected", "cannot be used: " + err.Error()}
 	}
 	if s.Git != nil {
 		return s.Git.validate()

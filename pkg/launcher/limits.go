@@ -89,6 +89,11 @@ const (
 	// maxPodEnv bounds the environment of commands in bytes: as base64, which
 	// takes a third more, it is one variable, of which Linux takes 128 KiB.
 	maxPodEnv = 90 << 10
+	// maxPodProtected bounds the patterns of protected paths in bytes, and
+	// maxReadOnly the read-only directories: they are arguments and volumes in
+	// a pod's specification, which etcd takes up to some 1.5 MiB of.
+	maxPodProtected = 64 << 10
+	maxReadOnly     = 64
 	// maxActiveDeadline is what Kubernetes takes, in seconds.
 	maxActiveDeadline = math.MaxInt32 * time.Second
 	// minHeartbeat keeps a slip of the unit from flooding the API server.

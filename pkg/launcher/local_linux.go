@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,101 +9,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
 )
-
-// A sandbox's directory is called by nameOf its id, and has these files.
-const (
-	recordFile = "sandbox.json"
-	socketFile = "agent.sock"
-	logFile    = "agent.log"
-	workspace  = "workspace"
-)
-
-// record is what the launcher remembers of a sandbox.
-type record struct {
-	ID      string    `json:"id"`
-	Workdir string    `json:"workdir"`
-	Env     [][]byte  `json:"env,omitempty"` // bytes, for they need not be UTF-8
-	Created time.Time `json:"created"`
-}
-
-// place is where a sandbox's state is.
-type place struct {
-	dir string
-	record
-}
-
-func (l *Local) place(id string) (place, error) {
-	state, err := l.stateDir()
-	return place{dir: filepath.Join(state, nameOf(id)), record: record{ID: id}}, err
-}
-
-func (p place) path(file string) string { return filepath.Join(p.dir, file) }
-
-// load reads the record. If there is none, the error is ErrNotFound. A place
-// without an id gets that of the record.
-func (p *place) load() error {
-	data, err := os.ReadFile(p.path(recordFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return ErrNotFound
-	}
-	if err != nil {
-		return err
-	}
-	id := p.ID
-	if err := json.Unmarshal(data, &p.record); err != nil {
-		return fmt.Errorf("reading %s: %w", p.path(recordFile), err)
-	}
-	if id != "" && id != p.ID {
-		return fmt.Errorf("%s belongs to sandbox %q", p.path(recordFile), p.ID)
-	}
-	return nil
-}
-
-// create makes the sandbox's directory and record. The record comes last: a
-// directory without one is no sandbox, and is begun anew.
-func (p *place) create(ctx context.Context, spec Spec) error {
-	if err := os.RemoveAll(p.dir); err != nil {
-		return err
-	}
-	p.record = record{ID: spec.ID, Workdir: spec.Workdir, Created: time.Now().UTC().Truncate(time.Second)}
-	if p.Workdir == "" {
-		p.Workdir = p.path(workspace)
-	}
-	if err := os.MkdirAll(p.dir, 0o700); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(p.Workdir, 0o755); err != nil {
-		return err
-	}
-	return p.save(ctx, spec.Env)
-}
-
-// save writes the record with this environment.
-func (p *place) save(ctx context.Context, env []string) error {
-	p.Env = nil
-	for _, v := range env {
-		p.Env = append(p.Env, []byte(v))
-	}
-	data, err := json.Marshal(p.record)
-	if err != nil {
-		return err
-	}
-	w, err := fsops.New(p.dir).Create(recordFile, fsops.WriteOptions{Perm: 0o600})
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	if _, err := w.Write(data); err != nil {
-		return err
-	}
-	_, err = w.Commit(ctx, fsops.SumOf(data))
-	return err
-}
 
 // launch makes the sandbox or finds it, under its lock.
 func (l *Local) launch(ctx context.Context, spec Spec) (sandbox *Sandbox, err error) {
@@ -113,7 +21,7 @@ func (l *Local) launch(ctx context.Context, spec Spec) (sandbox *Sandbox, err er
 		return nil, err
 	}
 	defer unlock()
-	created := false
+	created, configure := false, spec.Env != nil || spec.Protected != nil
 	switch err := p.load(); {
 	case errors.Is(err, ErrNotFound):
 		created = true
@@ -122,12 +30,12 @@ func (l *Local) launch(ctx context.Context, spec Spec) (sandbox *Sandbox, err er
 		}
 	case err != nil:
 		return nil, err
-	case spec.Env != nil:
-		if err := p.save(ctx, spec.Env); err != nil {
+	case configure:
+		if err := p.save(ctx, &spec); err != nil {
 			return nil, err
 		}
 	}
-	sandbox, err = l.connect(ctx, p, spec.Env != nil)
+	sandbox, err = l.connect(ctx, p, configure)
 	if err != nil {
 		if created {
 			err = errors.Join(err, l.remove(context.WithoutCancel(ctx), p))
@@ -159,7 +67,7 @@ func (l *Local) open(ctx context.Context, id string) (*Sandbox, error) {
 }
 
 // connect returns the sandbox at p, whose agent it starts if none answers. It
-// sets the environment of one that it started, or if told to. An agent that is
+// configures one that it started, or if told to. An agent that is
 // just ending may still let callers in and then not answer, so that it is
 // tried again.
 func (l *Local) connect(ctx context.Context, p place, configure bool) (sandbox *Sandbox, err error) {
@@ -204,7 +112,7 @@ func (p place) dial(ctx context.Context, configure bool, started *agentProcess) 
 	defer cancel()
 	info, err := client.Info(ctx)
 	if err == nil && configure {
-		err = client.Configure(ctx, podapi.Config{Env: p.environment()})
+		err = client.Configure(ctx, podapi.Config{Env: toStrings(p.Env), Protected: toStrings(p.Protected)})
 	}
 	if err != nil {
 		client.Close()
@@ -214,15 +122,6 @@ func (p place) dial(ctx context.Context, configure bool, started *agentProcess) 
 		return nil, err
 	}
 	return &Sandbox{Client: client, ID: p.ID, Workdir: info.Workdir}, nil
-}
-
-// environment returns the environment that the spec names.
-func (p place) environment() []string {
-	env := make([]string, len(p.Env))
-	for i, v := range p.Env {
-		env[i] = string(v)
-	}
-	return env
 }
 
 func (l *Local) terminate(ctx context.Context, id string) error {

@@ -26,6 +26,10 @@ type Pod struct {
 	ServiceAccount string
 	// Profile is the Pod Security Standard that the pod keeps.
 	Profile Profile
+	// ReadOnly are directories of the pod that neither commands nor the agent
+	// can change, as root neither: each is a read-only mount of a volume of
+	// its own, whatever the image has there.
+	ReadOnly []ReadOnlyDir
 	// ActiveDeadline is when the cluster ends the pod, counted from its start,
 	// whatever becomes of the orchestrator: in whole seconds. 0 means
 	// DefaultActiveDeadline.

@@ -22,7 +22,7 @@ func (s *Spec) validatePod() error {
 		return err
 	}
 	for _, check := range []func() *SpecError{
-		s.checkWorkdir, s.checkEnv, s.Pod.checkImage, s.Pod.checkMeta,
+		s.checkWorkdir, s.checkEnv, s.checkProtected, s.checkReadOnly, s.Pod.checkImage, s.Pod.checkMeta,
 		s.Pod.checkResources, s.Pod.checkChoices, s.Pod.checkTimes,
 	} {
 		if err := check(); err != nil {
@@ -41,19 +41,41 @@ var (
 
 // checkWorkdir checks what a volume can be mounted at.
 func (s *Spec) checkWorkdir() *SpecError {
-	switch {
-	case s.Workdir == "":
+	if s.Workdir == "" {
 		return nil
-	case s.Workdir != path.Clean(s.Workdir), s.Workdir == "/":
-		return &SpecError{"Workdir", fmt.Sprintf("%q is not a directory below / in its shortest form", s.Workdir)}
-	case strings.Contains(s.Workdir, ":"), !utf8.ValidString(s.Workdir), strings.ContainsRune(s.Workdir, 0):
-		return &SpecError{"Workdir", fmt.Sprintf("%q has a colon, or is not UTF-8: nothing can be mounted there", s.Workdir)}
-	case slices.Contains(systemDirs, s.Workdir), slices.ContainsFunc(kernelDirs, func(dir string) bool { return s.Workdir == dir || strings.HasPrefix(s.Workdir, dir+"/") }):
-		return &SpecError{"Workdir", fmt.Sprintf("%q is the system's", s.Workdir)}
-	case s.Workdir == homeDir || strings.HasPrefix(homeDir, s.Workdir+"/"):
+	}
+	if err := checkMountPath("Workdir", s.Workdir); err != nil {
+		return err
+	}
+	if s.Workdir == homeDir || isBelow(homeDir, s.Workdir) {
 		return &SpecError{"Workdir", fmt.Sprintf("%q would hide the home directory %s", s.Workdir, homeDir)}
 	}
 	return nil
+}
+
+// checkMountPath checks that a volume can be mounted there, and hides nothing
+// that every sandbox needs.
+func checkMountPath(field, dir string) *SpecError {
+	switch {
+	case !path.IsAbs(dir), dir != path.Clean(dir), dir == "/":
+		return &SpecError{field, fmt.Sprintf("%q is not a directory below / in its shortest form", dir)}
+	case strings.Contains(dir, ":"), !utf8.ValidString(dir), strings.ContainsRune(dir, 0):
+		return &SpecError{field, fmt.Sprintf("%q has a colon, or is not UTF-8: nothing can be mounted there", dir)}
+	case slices.Contains(systemDirs, dir), isKernels(dir):
+		return &SpecError{field, fmt.Sprintf("%q is the system's", dir)}
+	}
+	return nil
+}
+
+// isKernels reports whether a directory is in one of the kernel's own.
+func isKernels(dir string) bool {
+	return slices.ContainsFunc(kernelDirs, func(k string) bool { return dir == k || isBelow(dir, k) })
+}
+
+// isBelow reports whether a directory is below another, both in their shortest
+// forms.
+func isBelow(dir, above string) bool {
+	return strings.HasPrefix(dir, strings.TrimSuffix(above, "/")+"/") && dir != above
 }
 
 // checkEnv checks that the variables fit into one, as which a pod has them.

@@ -73,6 +73,7 @@ func podSpec(spec *Spec, key podapi.AuthorizedKey) corev1.PodSpec {
 		pod.AutomountServiceAccountToken = new(false)
 	}
 	secure(&pod, spec.Pod.Profile)
+	mountReadOnly(&pod, spec.Pod.ReadOnly)
 	return pod
 }
 
@@ -81,7 +82,7 @@ func container(spec *Spec, key podapi.AuthorizedKey) corev1.Container {
 	return corev1.Container{
 		Name:           containerName,
 		Image:          cmp.Or(spec.Pod.Image, DefaultImage),
-		Command:        []string{agentProgram, "serve"},
+		Command:        serveCommand(spec),
 		WorkingDir:     workdir,
 		Env:            slices.Concat(plain, agentEnv(spec, key, workdir)),
 		Resources:      resources(spec.Pod.Resources),
@@ -90,6 +91,22 @@ func container(spec *Spec, key podapi.AuthorizedKey) corev1.Container {
 		ReadinessProbe: healthProbe(readinessPeriod, readinessFailures),
 	}
 }
+
+// serveCommand returns the agent's command line, with the flags that may be
+// repeated, for which the environment has no form.
+func serveCommand(spec *Spec) []string {
+	command := []string{agentProgram, "serve"}
+	for _, pattern := range spec.Protected {
+		command = append(command, "--protect="+literal(pattern))
+	}
+	for _, dir := range spec.Pod.ReadOnly {
+		command = append(command, "--read-only="+literal(dir.Path))
+	}
+	return command
+}
+
+// literal returns a text in which Kubernetes finds no variable to expand.
+func literal(s string) string { return strings.ReplaceAll(s, "$", "$$") }
 
 // plain makes programs print plainly, and not wait for a key.
 var plain = []corev1.EnvVar{
@@ -106,7 +123,7 @@ func agentEnv(spec *Spec, key podapi.AuthorizedKey, workdir string) []corev1.Env
 	return []corev1.EnvVar{
 		{Name: "PODAGENT_LISTEN", Value: "tcp:127.0.0.1:" + strconv.Itoa(agentPort)},
 		{Name: "PODAGENT_HEALTH", Value: healthSocket},
-		{Name: "PODAGENT_WORKDIR", Value: strings.ReplaceAll(workdir, "$", "$$")}, // which Kubernetes expands
+		{Name: "PODAGENT_WORKDIR", Value: literal(workdir)},
 		{Name: "PODAGENT_AUTHORIZED_KEY", Value: key.String()},
 		{Name: "PODAGENT_PROCESS_ENV", Value: podapi.FormatEnv(spec.Env)},
 		{Name: "PODAGENT_POD_UID", ValueFrom: &corev1.EnvVarSource{
@@ -171,7 +188,8 @@ func secure(pod *corev1.PodSpec, profile Profile) {
 }
 
 // traits are what a pod was made from, as far as a difference would matter: not
-// its annotations, and not its environment, which an adoption replaces.
+// its annotations, and not its environment and protected paths, which an
+// adoption replaces.
 type traits struct {
 	Image          string                      `json:"image"`
 	Workdir        string                      `json:"workdir"`
@@ -180,6 +198,7 @@ type traits struct {
 	Deadline       string                      `json:"activeDeadline"`
 	Resources      corev1.ResourceRequirements `json:"resources,omitzero"`
 	Labels         map[string]string           `json:"labels,omitempty"`
+	ReadOnly       []ReadOnlyDir               `json:"readOnly,omitempty"`
 }
 
 func traitsOf(spec *Spec) traits {
@@ -191,6 +210,7 @@ func traitsOf(spec *Spec) traits {
 		Deadline:       cmp.Or(spec.Pod.ActiveDeadline, DefaultActiveDeadline).String(),
 		Resources:      spec.Pod.Resources,
 		Labels:         spec.Pod.Labels,
+		ReadOnly:       sortedDirs(spec.Pod.ReadOnly),
 	}
 }
 

@@ -33,17 +33,13 @@ func (c *cluster) target(pod *corev1.Pod) *target {
 	return &target{cluster: c, pod: pod, changed: make(chan struct{})}
 }
 
-// options returns how the pod's agent is reached. An environment that is not
+// options returns how the pod's agent is reached. A configuration that is not
 // nil is set on it, and again whenever it has restarted.
-func (t *target) options(env []string) podapi.DialOptions {
-	opts := podapi.DialOptions{
-		Dialer: t.dial, Retry: t.retry, Lost: t.whyLost,
+func (t *target) options(config *podapi.Config) podapi.DialOptions {
+	return podapi.DialOptions{
+		Dialer: t.dial, Retry: t.retry, Lost: t.whyLost, Config: config,
 		Identity: &t.identity, PodUID: string(t.pod.UID),
 	}
-	if env != nil {
-		opts.Config = &podapi.Config{Env: env}
-	}
-	return opts
 }
 
 // dial opens a port-forward, as soon as the pod can have one.

@@ -112,6 +112,8 @@ const (
 	Class_CLASS_EXEC_EXPIRED Class = 36
 	// What was pushed is no tar archive that can be unpacked.
 	Class_CLASS_ARCHIVE Class = 37
+	// The path is protected: ConfigureRequest.protected_paths.
+	Class_CLASS_PROTECTED Class = 38
 )
 
 // Enum value maps for Class.
@@ -155,6 +157,7 @@ var (
 		35: "CLASS_UNAUTHENTICATED",
 		36: "CLASS_EXEC_EXPIRED",
 		37: "CLASS_ARCHIVE",
+		38: "CLASS_PROTECTED",
 	}
 	Class_value = map[string]int32{
 		"CLASS_UNSPECIFIED":     0,
@@ -195,6 +198,7 @@ var (
 		"CLASS_UNAUTHENTICATED": 35,
 		"CLASS_EXEC_EXPIRED":    36,
 		"CLASS_ARCHIVE":         37,
+		"CLASS_PROTECTED":       38,
 	}
 )
 
@@ -223,6 +227,58 @@ func (x Class) Number() protoreflect.EnumNumber {
 // Deprecated: Use Class.Descriptor instead.
 func (Class) EnumDescriptor() ([]byte, []int) {
 	return file_podapi_proto_rawDescGZIP(), []int{0}
+}
+
+// Enforcement is who keeps a path from being changed.
+type Enforcement int32
+
+const (
+	Enforcement_ENFORCEMENT_UNSPECIFIED Enforcement = 0
+	// The agent, in the calls of Files: commands can change it.
+	Enforcement_ENFORCEMENT_AGENT Enforcement = 1
+	// A mount that is read-only, for commands, too.
+	Enforcement_ENFORCEMENT_MOUNT Enforcement = 2
+)
+
+// Enum value maps for Enforcement.
+var (
+	Enforcement_name = map[int32]string{
+		0: "ENFORCEMENT_UNSPECIFIED",
+		1: "ENFORCEMENT_AGENT",
+		2: "ENFORCEMENT_MOUNT",
+	}
+	Enforcement_value = map[string]int32{
+		"ENFORCEMENT_UNSPECIFIED": 0,
+		"ENFORCEMENT_AGENT":       1,
+		"ENFORCEMENT_MOUNT":       2,
+	}
+)
+
+func (x Enforcement) Enum() *Enforcement {
+	p := new(Enforcement)
+	*p = x
+	return p
+}
+
+func (x Enforcement) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Enforcement) Descriptor() protoreflect.EnumDescriptor {
+	return file_podapi_proto_enumTypes[1].Descriptor()
+}
+
+func (Enforcement) Type() protoreflect.EnumType {
+	return &file_podapi_proto_enumTypes[1]
+}
+
+func (x Enforcement) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Enforcement.Descriptor instead.
+func (Enforcement) EnumDescriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{1}
 }
 
 // GlobSort is the order of the matches.
@@ -262,11 +318,11 @@ func (x GlobSort) String() string {
 }
 
 func (GlobSort) Descriptor() protoreflect.EnumDescriptor {
-	return file_podapi_proto_enumTypes[1].Descriptor()
+	return file_podapi_proto_enumTypes[2].Descriptor()
 }
 
 func (GlobSort) Type() protoreflect.EnumType {
-	return &file_podapi_proto_enumTypes[1]
+	return &file_podapi_proto_enumTypes[2]
 }
 
 func (x GlobSort) Number() protoreflect.EnumNumber {
@@ -275,7 +331,7 @@ func (x GlobSort) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GlobSort.Descriptor instead.
 func (GlobSort) EnumDescriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{1}
+	return file_podapi_proto_rawDescGZIP(), []int{2}
 }
 
 // GrepReport is what is reported of a file that matches.
@@ -315,11 +371,11 @@ func (x GrepReport) String() string {
 }
 
 func (GrepReport) Descriptor() protoreflect.EnumDescriptor {
-	return file_podapi_proto_enumTypes[2].Descriptor()
+	return file_podapi_proto_enumTypes[3].Descriptor()
 }
 
 func (GrepReport) Type() protoreflect.EnumType {
-	return &file_podapi_proto_enumTypes[2]
+	return &file_podapi_proto_enumTypes[3]
 }
 
 func (x GrepReport) Number() protoreflect.EnumNumber {
@@ -328,7 +384,7 @@ func (x GrepReport) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GrepReport.Descriptor instead.
 func (GrepReport) EnumDescriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{2}
+	return file_podapi_proto_rawDescGZIP(), []int{3}
 }
 
 type GrepKind int32
@@ -382,11 +438,11 @@ func (x GrepKind) String() string {
 }
 
 func (GrepKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_podapi_proto_enumTypes[3].Descriptor()
+	return file_podapi_proto_enumTypes[4].Descriptor()
 }
 
 func (GrepKind) Type() protoreflect.EnumType {
-	return &file_podapi_proto_enumTypes[3]
+	return &file_podapi_proto_enumTypes[4]
 }
 
 func (x GrepKind) Number() protoreflect.EnumNumber {
@@ -395,7 +451,7 @@ func (x GrepKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GrepKind.Descriptor instead.
 func (GrepKind) EnumDescriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{3}
+	return file_podapi_proto_rawDescGZIP(), []int{4}
 }
 
 type WatchOp int32
@@ -449,11 +505,11 @@ func (x WatchOp) String() string {
 }
 
 func (WatchOp) Descriptor() protoreflect.EnumDescriptor {
-	return file_podapi_proto_enumTypes[4].Descriptor()
+	return file_podapi_proto_enumTypes[5].Descriptor()
 }
 
 func (WatchOp) Type() protoreflect.EnumType {
-	return &file_podapi_proto_enumTypes[4]
+	return &file_podapi_proto_enumTypes[5]
 }
 
 func (x WatchOp) Number() protoreflect.EnumNumber {
@@ -462,7 +518,7 @@ func (x WatchOp) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchOp.Descriptor instead.
 func (WatchOp) EnumDescriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{4}
+	return file_podapi_proto_rawDescGZIP(), []int{5}
 }
 
 type ExitReason int32
@@ -508,11 +564,11 @@ func (x ExitReason) String() string {
 }
 
 func (ExitReason) Descriptor() protoreflect.EnumDescriptor {
-	return file_podapi_proto_enumTypes[5].Descriptor()
+	return file_podapi_proto_enumTypes[6].Descriptor()
 }
 
 func (ExitReason) Type() protoreflect.EnumType {
-	return &file_podapi_proto_enumTypes[5]
+	return &file_podapi_proto_enumTypes[6]
 }
 
 func (x ExitReason) Number() protoreflect.EnumNumber {
@@ -521,7 +577,7 @@ func (x ExitReason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ExitReason.Descriptor instead.
 func (ExitReason) EnumDescriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{5}
+	return file_podapi_proto_rawDescGZIP(), []int{6}
 }
 
 // Error is the detail of every status that a handler returns.
@@ -820,7 +876,9 @@ type InfoResponse struct {
 	Arch         string   `protobuf:"bytes,13,opt,name=arch,proto3" json:"arch,omitempty"`
 	// executable is the agent's own program: who runs it by this path runs no
 	// other, whatever the PATH of the sandbox is.
-	Executable    []byte `protobuf:"bytes,14,opt,name=executable,proto3" json:"executable,omitempty"`
+	Executable []byte `protobuf:"bytes,14,opt,name=executable,proto3" json:"executable,omitempty"`
+	// protected are the paths that are protected, and how.
+	Protected     []*ProtectedPath `protobuf:"bytes,15,rep,name=protected,proto3" json:"protected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -953,6 +1011,66 @@ func (x *InfoResponse) GetExecutable() []byte {
 	return nil
 }
 
+func (x *InfoResponse) GetProtected() []*ProtectedPath {
+	if x != nil {
+		return x.Protected
+	}
+	return nil
+}
+
+type ProtectedPath struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// path is a pattern as it was configured, or a directory's absolute path.
+	Path          []byte      `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	By            Enforcement `protobuf:"varint,2,opt,name=by,proto3,enum=podapi.v1.Enforcement" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProtectedPath) Reset() {
+	*x = ProtectedPath{}
+	mi := &file_podapi_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProtectedPath) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProtectedPath) ProtoMessage() {}
+
+func (x *ProtectedPath) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProtectedPath.ProtoReflect.Descriptor instead.
+func (*ProtectedPath) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ProtectedPath) GetPath() []byte {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+func (x *ProtectedPath) GetBy() Enforcement {
+	if x != nil {
+		return x.By
+	}
+	return Enforcement_ENFORCEMENT_UNSPECIFIED
+}
+
 // Limits are the agent's bounds, for callers that want to stay within them.
 type Limits struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -971,7 +1089,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_podapi_proto_msgTypes[5]
+	mi := &file_podapi_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -983,7 +1101,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[5]
+	mi := &file_podapi_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -996,7 +1114,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{5}
+	return file_podapi_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Limits) GetMessageBytes() int64 {
@@ -1041,16 +1159,23 @@ type ConfigureRequest struct {
 	Env [][]byte `protobuf:"bytes,1,rep,name=env,proto3" json:"env,omitempty"`
 	// workdir, if not empty, becomes the directory that relative paths mean.
 	Workdir []byte `protobuf:"bytes,2,opt,name=workdir,proto3" json:"workdir,omitempty"`
-	// protected_paths are patterns that writing calls refuse. Offered when the
-	// capabilities have "protected-paths"; otherwise CLASS_UNSUPPORTED.
+	// protected_paths are patterns, in doublestar's syntax, of paths that the
+	// calls of Files refuse to change with all below them (CLASS_PROTECTED);
+	// relative ones start in the workdir of then. They replace those of the last
+	// Configure. Offered when the capabilities have "protected-paths"; otherwise
+	// CLASS_UNSUPPORTED.
 	ProtectedPaths [][]byte `protobuf:"bytes,3,rep,name=protected_paths,json=protectedPaths,proto3" json:"protected_paths,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// keep_env and keep_protected_paths leave what was set before. They are
+	// offered with "protected-paths".
+	KeepEnv            bool `protobuf:"varint,4,opt,name=keep_env,json=keepEnv,proto3" json:"keep_env,omitempty"`
+	KeepProtectedPaths bool `protobuf:"varint,5,opt,name=keep_protected_paths,json=keepProtectedPaths,proto3" json:"keep_protected_paths,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_podapi_proto_msgTypes[6]
+	mi := &file_podapi_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1062,7 +1187,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[6]
+	mi := &file_podapi_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1075,7 +1200,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{6}
+	return file_podapi_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ConfigureRequest) GetEnv() [][]byte {
@@ -1099,6 +1224,20 @@ func (x *ConfigureRequest) GetProtectedPaths() [][]byte {
 	return nil
 }
 
+func (x *ConfigureRequest) GetKeepEnv() bool {
+	if x != nil {
+		return x.KeepEnv
+	}
+	return false
+}
+
+func (x *ConfigureRequest) GetKeepProtectedPaths() bool {
+	if x != nil {
+		return x.KeepProtectedPaths
+	}
+	return false
+}
+
 type ConfigureResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1107,7 +1246,7 @@ type ConfigureResponse struct {
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_podapi_proto_msgTypes[7]
+	mi := &file_podapi_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1119,7 +1258,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[7]
+	mi := &file_podapi_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1132,7 +1271,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{7}
+	return file_podapi_proto_rawDescGZIP(), []int{8}
 }
 
 type Attr struct {
@@ -1153,7 +1292,7 @@ type Attr struct {
 
 func (x *Attr) Reset() {
 	*x = Attr{}
-	mi := &file_podapi_proto_msgTypes[8]
+	mi := &file_podapi_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1165,7 +1304,7 @@ func (x *Attr) String() string {
 func (*Attr) ProtoMessage() {}
 
 func (x *Attr) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[8]
+	mi := &file_podapi_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1178,7 +1317,7 @@ func (x *Attr) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attr.ProtoReflect.Descriptor instead.
 func (*Attr) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{8}
+	return file_podapi_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Attr) GetPath() []byte {
@@ -1248,7 +1387,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_podapi_proto_msgTypes[9]
+	mi := &file_podapi_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1260,7 +1399,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[9]
+	mi := &file_podapi_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1273,7 +1412,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{9}
+	return file_podapi_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Sum) GetSize() int64 {
@@ -1301,7 +1440,7 @@ type StatRequest struct {
 
 func (x *StatRequest) Reset() {
 	*x = StatRequest{}
-	mi := &file_podapi_proto_msgTypes[10]
+	mi := &file_podapi_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1313,7 +1452,7 @@ func (x *StatRequest) String() string {
 func (*StatRequest) ProtoMessage() {}
 
 func (x *StatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[10]
+	mi := &file_podapi_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1326,7 +1465,7 @@ func (x *StatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatRequest.ProtoReflect.Descriptor instead.
 func (*StatRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{10}
+	return file_podapi_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StatRequest) GetPath() []byte {
@@ -1352,7 +1491,7 @@ type StatResponse struct {
 
 func (x *StatResponse) Reset() {
 	*x = StatResponse{}
-	mi := &file_podapi_proto_msgTypes[11]
+	mi := &file_podapi_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1364,7 +1503,7 @@ func (x *StatResponse) String() string {
 func (*StatResponse) ProtoMessage() {}
 
 func (x *StatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[11]
+	mi := &file_podapi_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1377,7 +1516,7 @@ func (x *StatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatResponse.ProtoReflect.Descriptor instead.
 func (*StatResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{11}
+	return file_podapi_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StatResponse) GetAttr() *Attr {
@@ -1399,7 +1538,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_podapi_proto_msgTypes[12]
+	mi := &file_podapi_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1411,7 +1550,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[12]
+	mi := &file_podapi_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1424,7 +1563,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{12}
+	return file_podapi_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListRequest) GetPath() []byte {
@@ -1455,7 +1594,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_podapi_proto_msgTypes[13]
+	mi := &file_podapi_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1467,7 +1606,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[13]
+	mi := &file_podapi_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1480,7 +1619,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{13}
+	return file_podapi_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListResponse) GetKind() isListResponse_Kind {
@@ -1551,7 +1690,7 @@ type AttrBatch struct {
 
 func (x *AttrBatch) Reset() {
 	*x = AttrBatch{}
-	mi := &file_podapi_proto_msgTypes[14]
+	mi := &file_podapi_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1563,7 +1702,7 @@ func (x *AttrBatch) String() string {
 func (*AttrBatch) ProtoMessage() {}
 
 func (x *AttrBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[14]
+	mi := &file_podapi_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1576,7 +1715,7 @@ func (x *AttrBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttrBatch.ProtoReflect.Descriptor instead.
 func (*AttrBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{14}
+	return file_podapi_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AttrBatch) GetAttrs() []*Attr {
@@ -1595,7 +1734,7 @@ type ListEnd struct {
 
 func (x *ListEnd) Reset() {
 	*x = ListEnd{}
-	mi := &file_podapi_proto_msgTypes[15]
+	mi := &file_podapi_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1607,7 +1746,7 @@ func (x *ListEnd) String() string {
 func (*ListEnd) ProtoMessage() {}
 
 func (x *ListEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[15]
+	mi := &file_podapi_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1620,7 +1759,7 @@ func (x *ListEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEnd.ProtoReflect.Descriptor instead.
 func (*ListEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{15}
+	return file_podapi_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListEnd) GetCount() int64 {
@@ -1645,7 +1784,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_podapi_proto_msgTypes[16]
+	mi := &file_podapi_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1657,7 +1796,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[16]
+	mi := &file_podapi_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1670,7 +1809,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{16}
+	return file_podapi_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReadRequest) GetPath() []byte {
@@ -1715,7 +1854,7 @@ type LineWindow struct {
 
 func (x *LineWindow) Reset() {
 	*x = LineWindow{}
-	mi := &file_podapi_proto_msgTypes[17]
+	mi := &file_podapi_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +1866,7 @@ func (x *LineWindow) String() string {
 func (*LineWindow) ProtoMessage() {}
 
 func (x *LineWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[17]
+	mi := &file_podapi_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +1879,7 @@ func (x *LineWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineWindow.ProtoReflect.Descriptor instead.
 func (*LineWindow) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{17}
+	return file_podapi_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LineWindow) GetFirst() int64 {
@@ -1778,7 +1917,7 @@ type ReadResponse struct {
 
 func (x *ReadResponse) Reset() {
 	*x = ReadResponse{}
-	mi := &file_podapi_proto_msgTypes[18]
+	mi := &file_podapi_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1790,7 +1929,7 @@ func (x *ReadResponse) String() string {
 func (*ReadResponse) ProtoMessage() {}
 
 func (x *ReadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[18]
+	mi := &file_podapi_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1803,7 +1942,7 @@ func (x *ReadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadResponse.ProtoReflect.Descriptor instead.
 func (*ReadResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{18}
+	return file_podapi_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReadResponse) GetKind() isReadResponse_Kind {
@@ -1874,7 +2013,7 @@ type ReadHeader struct {
 
 func (x *ReadHeader) Reset() {
 	*x = ReadHeader{}
-	mi := &file_podapi_proto_msgTypes[19]
+	mi := &file_podapi_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1886,7 +2025,7 @@ func (x *ReadHeader) String() string {
 func (*ReadHeader) ProtoMessage() {}
 
 func (x *ReadHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[19]
+	mi := &file_podapi_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1899,7 +2038,7 @@ func (x *ReadHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadHeader.ProtoReflect.Descriptor instead.
 func (*ReadHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{19}
+	return file_podapi_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReadHeader) GetAttr() *Attr {
@@ -1921,7 +2060,7 @@ type ReadEnd struct {
 
 func (x *ReadEnd) Reset() {
 	*x = ReadEnd{}
-	mi := &file_podapi_proto_msgTypes[20]
+	mi := &file_podapi_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1933,7 +2072,7 @@ func (x *ReadEnd) String() string {
 func (*ReadEnd) ProtoMessage() {}
 
 func (x *ReadEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[20]
+	mi := &file_podapi_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1946,7 +2085,7 @@ func (x *ReadEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadEnd.ProtoReflect.Descriptor instead.
 func (*ReadEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{20}
+	return file_podapi_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReadEnd) GetSum() *Sum {
@@ -1980,7 +2119,7 @@ type LineResult struct {
 
 func (x *LineResult) Reset() {
 	*x = LineResult{}
-	mi := &file_podapi_proto_msgTypes[21]
+	mi := &file_podapi_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1992,7 +2131,7 @@ func (x *LineResult) String() string {
 func (*LineResult) ProtoMessage() {}
 
 func (x *LineResult) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[21]
+	mi := &file_podapi_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2005,7 +2144,7 @@ func (x *LineResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineResult.ProtoReflect.Descriptor instead.
 func (*LineResult) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{21}
+	return file_podapi_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LineResult) GetFirst() int64 {
@@ -2062,7 +2201,7 @@ type UploadAck struct {
 
 func (x *UploadAck) Reset() {
 	*x = UploadAck{}
-	mi := &file_podapi_proto_msgTypes[22]
+	mi := &file_podapi_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2074,7 +2213,7 @@ func (x *UploadAck) String() string {
 func (*UploadAck) ProtoMessage() {}
 
 func (x *UploadAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[22]
+	mi := &file_podapi_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2087,7 +2226,7 @@ func (x *UploadAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadAck.ProtoReflect.Descriptor instead.
 func (*UploadAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{22}
+	return file_podapi_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *UploadAck) GetLimit() int64 {
@@ -2111,7 +2250,7 @@ type WriteRequest struct {
 
 func (x *WriteRequest) Reset() {
 	*x = WriteRequest{}
-	mi := &file_podapi_proto_msgTypes[23]
+	mi := &file_podapi_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2123,7 +2262,7 @@ func (x *WriteRequest) String() string {
 func (*WriteRequest) ProtoMessage() {}
 
 func (x *WriteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[23]
+	mi := &file_podapi_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2136,7 +2275,7 @@ func (x *WriteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteRequest.ProtoReflect.Descriptor instead.
 func (*WriteRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{23}
+	return file_podapi_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WriteRequest) GetKind() isWriteRequest_Kind {
@@ -2218,7 +2357,7 @@ type WriteHeader struct {
 
 func (x *WriteHeader) Reset() {
 	*x = WriteHeader{}
-	mi := &file_podapi_proto_msgTypes[24]
+	mi := &file_podapi_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2230,7 +2369,7 @@ func (x *WriteHeader) String() string {
 func (*WriteHeader) ProtoMessage() {}
 
 func (x *WriteHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[24]
+	mi := &file_podapi_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2243,7 +2382,7 @@ func (x *WriteHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteHeader.ProtoReflect.Descriptor instead.
 func (*WriteHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{24}
+	return file_podapi_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WriteHeader) GetPath() []byte {
@@ -2297,7 +2436,7 @@ type WriteEnd struct {
 
 func (x *WriteEnd) Reset() {
 	*x = WriteEnd{}
-	mi := &file_podapi_proto_msgTypes[25]
+	mi := &file_podapi_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2309,7 +2448,7 @@ func (x *WriteEnd) String() string {
 func (*WriteEnd) ProtoMessage() {}
 
 func (x *WriteEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[25]
+	mi := &file_podapi_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2322,7 +2461,7 @@ func (x *WriteEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteEnd.ProtoReflect.Descriptor instead.
 func (*WriteEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{25}
+	return file_podapi_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WriteEnd) GetSum() *Sum {
@@ -2345,7 +2484,7 @@ type WriteReply struct {
 
 func (x *WriteReply) Reset() {
 	*x = WriteReply{}
-	mi := &file_podapi_proto_msgTypes[26]
+	mi := &file_podapi_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2357,7 +2496,7 @@ func (x *WriteReply) String() string {
 func (*WriteReply) ProtoMessage() {}
 
 func (x *WriteReply) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[26]
+	mi := &file_podapi_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2370,7 +2509,7 @@ func (x *WriteReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteReply.ProtoReflect.Descriptor instead.
 func (*WriteReply) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{26}
+	return file_podapi_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WriteReply) GetKind() isWriteReply_Kind {
@@ -2427,7 +2566,7 @@ type WriteResponse struct {
 
 func (x *WriteResponse) Reset() {
 	*x = WriteResponse{}
-	mi := &file_podapi_proto_msgTypes[27]
+	mi := &file_podapi_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2439,7 +2578,7 @@ func (x *WriteResponse) String() string {
 func (*WriteResponse) ProtoMessage() {}
 
 func (x *WriteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[27]
+	mi := &file_podapi_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2452,7 +2591,7 @@ func (x *WriteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteResponse.ProtoReflect.Descriptor instead.
 func (*WriteResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{27}
+	return file_podapi_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WriteResponse) GetAttr() *Attr {
@@ -2488,7 +2627,7 @@ type EditRequest struct {
 
 func (x *EditRequest) Reset() {
 	*x = EditRequest{}
-	mi := &file_podapi_proto_msgTypes[28]
+	mi := &file_podapi_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2500,7 +2639,7 @@ func (x *EditRequest) String() string {
 func (*EditRequest) ProtoMessage() {}
 
 func (x *EditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[28]
+	mi := &file_podapi_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2513,7 +2652,7 @@ func (x *EditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditRequest.ProtoReflect.Descriptor instead.
 func (*EditRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{28}
+	return file_podapi_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *EditRequest) GetPath() []byte {
@@ -2549,7 +2688,7 @@ type Replacement struct {
 
 func (x *Replacement) Reset() {
 	*x = Replacement{}
-	mi := &file_podapi_proto_msgTypes[29]
+	mi := &file_podapi_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2561,7 +2700,7 @@ func (x *Replacement) String() string {
 func (*Replacement) ProtoMessage() {}
 
 func (x *Replacement) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[29]
+	mi := &file_podapi_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2574,7 +2713,7 @@ func (x *Replacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replacement.ProtoReflect.Descriptor instead.
 func (*Replacement) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{29}
+	return file_podapi_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Replacement) GetOld() []byte {
@@ -2613,7 +2752,7 @@ type EditResponse struct {
 
 func (x *EditResponse) Reset() {
 	*x = EditResponse{}
-	mi := &file_podapi_proto_msgTypes[30]
+	mi := &file_podapi_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2625,7 +2764,7 @@ func (x *EditResponse) String() string {
 func (*EditResponse) ProtoMessage() {}
 
 func (x *EditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[30]
+	mi := &file_podapi_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2638,7 +2777,7 @@ func (x *EditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditResponse.ProtoReflect.Descriptor instead.
 func (*EditResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{30}
+	return file_podapi_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EditResponse) GetOccurrences() []int64 {
@@ -2681,7 +2820,7 @@ type MkdirRequest struct {
 
 func (x *MkdirRequest) Reset() {
 	*x = MkdirRequest{}
-	mi := &file_podapi_proto_msgTypes[31]
+	mi := &file_podapi_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2693,7 +2832,7 @@ func (x *MkdirRequest) String() string {
 func (*MkdirRequest) ProtoMessage() {}
 
 func (x *MkdirRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[31]
+	mi := &file_podapi_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2706,7 +2845,7 @@ func (x *MkdirRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MkdirRequest.ProtoReflect.Descriptor instead.
 func (*MkdirRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{31}
+	return file_podapi_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *MkdirRequest) GetPath() []byte {
@@ -2738,7 +2877,7 @@ type MkdirResponse struct {
 
 func (x *MkdirResponse) Reset() {
 	*x = MkdirResponse{}
-	mi := &file_podapi_proto_msgTypes[32]
+	mi := &file_podapi_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2750,7 +2889,7 @@ func (x *MkdirResponse) String() string {
 func (*MkdirResponse) ProtoMessage() {}
 
 func (x *MkdirResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[32]
+	mi := &file_podapi_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2763,7 +2902,7 @@ func (x *MkdirResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MkdirResponse.ProtoReflect.Descriptor instead.
 func (*MkdirResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{32}
+	return file_podapi_proto_rawDescGZIP(), []int{33}
 }
 
 type RemoveRequest struct {
@@ -2778,7 +2917,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_podapi_proto_msgTypes[33]
+	mi := &file_podapi_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2790,7 +2929,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[33]
+	mi := &file_podapi_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2803,7 +2942,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{33}
+	return file_podapi_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RemoveRequest) GetPath() []byte {
@@ -2835,7 +2974,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_podapi_proto_msgTypes[34]
+	mi := &file_podapi_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2847,7 +2986,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[34]
+	mi := &file_podapi_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2860,7 +2999,7 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{34}
+	return file_podapi_proto_rawDescGZIP(), []int{35}
 }
 
 type RenameRequest struct {
@@ -2875,7 +3014,7 @@ type RenameRequest struct {
 
 func (x *RenameRequest) Reset() {
 	*x = RenameRequest{}
-	mi := &file_podapi_proto_msgTypes[35]
+	mi := &file_podapi_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2887,7 +3026,7 @@ func (x *RenameRequest) String() string {
 func (*RenameRequest) ProtoMessage() {}
 
 func (x *RenameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[35]
+	mi := &file_podapi_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2900,7 +3039,7 @@ func (x *RenameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameRequest.ProtoReflect.Descriptor instead.
 func (*RenameRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{35}
+	return file_podapi_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RenameRequest) GetOldPath() []byte {
@@ -2932,7 +3071,7 @@ type RenameResponse struct {
 
 func (x *RenameResponse) Reset() {
 	*x = RenameResponse{}
-	mi := &file_podapi_proto_msgTypes[36]
+	mi := &file_podapi_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2944,7 +3083,7 @@ func (x *RenameResponse) String() string {
 func (*RenameResponse) ProtoMessage() {}
 
 func (x *RenameResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[36]
+	mi := &file_podapi_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2957,7 +3096,7 @@ func (x *RenameResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameResponse.ProtoReflect.Descriptor instead.
 func (*RenameResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{36}
+	return file_podapi_proto_rawDescGZIP(), []int{37}
 }
 
 type CopyRequest struct {
@@ -2972,7 +3111,7 @@ type CopyRequest struct {
 
 func (x *CopyRequest) Reset() {
 	*x = CopyRequest{}
-	mi := &file_podapi_proto_msgTypes[37]
+	mi := &file_podapi_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2984,7 +3123,7 @@ func (x *CopyRequest) String() string {
 func (*CopyRequest) ProtoMessage() {}
 
 func (x *CopyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[37]
+	mi := &file_podapi_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2997,7 +3136,7 @@ func (x *CopyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRequest.ProtoReflect.Descriptor instead.
 func (*CopyRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{37}
+	return file_podapi_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CopyRequest) GetSource() []byte {
@@ -3036,7 +3175,7 @@ type CopyResponse struct {
 
 func (x *CopyResponse) Reset() {
 	*x = CopyResponse{}
-	mi := &file_podapi_proto_msgTypes[38]
+	mi := &file_podapi_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3048,7 +3187,7 @@ func (x *CopyResponse) String() string {
 func (*CopyResponse) ProtoMessage() {}
 
 func (x *CopyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[38]
+	mi := &file_podapi_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3061,7 +3200,7 @@ func (x *CopyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyResponse.ProtoReflect.Descriptor instead.
 func (*CopyResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{38}
+	return file_podapi_proto_rawDescGZIP(), []int{39}
 }
 
 type ChmodRequest struct {
@@ -3074,7 +3213,7 @@ type ChmodRequest struct {
 
 func (x *ChmodRequest) Reset() {
 	*x = ChmodRequest{}
-	mi := &file_podapi_proto_msgTypes[39]
+	mi := &file_podapi_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3086,7 +3225,7 @@ func (x *ChmodRequest) String() string {
 func (*ChmodRequest) ProtoMessage() {}
 
 func (x *ChmodRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[39]
+	mi := &file_podapi_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3099,7 +3238,7 @@ func (x *ChmodRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChmodRequest.ProtoReflect.Descriptor instead.
 func (*ChmodRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{39}
+	return file_podapi_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ChmodRequest) GetPath() []byte {
@@ -3124,7 +3263,7 @@ type ChmodResponse struct {
 
 func (x *ChmodResponse) Reset() {
 	*x = ChmodResponse{}
-	mi := &file_podapi_proto_msgTypes[40]
+	mi := &file_podapi_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3136,7 +3275,7 @@ func (x *ChmodResponse) String() string {
 func (*ChmodResponse) ProtoMessage() {}
 
 func (x *ChmodResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[40]
+	mi := &file_podapi_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3149,7 +3288,7 @@ func (x *ChmodResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChmodResponse.ProtoReflect.Descriptor instead.
 func (*ChmodResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{40}
+	return file_podapi_proto_rawDescGZIP(), []int{41}
 }
 
 type SymlinkRequest struct {
@@ -3163,7 +3302,7 @@ type SymlinkRequest struct {
 
 func (x *SymlinkRequest) Reset() {
 	*x = SymlinkRequest{}
-	mi := &file_podapi_proto_msgTypes[41]
+	mi := &file_podapi_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3175,7 +3314,7 @@ func (x *SymlinkRequest) String() string {
 func (*SymlinkRequest) ProtoMessage() {}
 
 func (x *SymlinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[41]
+	mi := &file_podapi_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3188,7 +3327,7 @@ func (x *SymlinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SymlinkRequest.ProtoReflect.Descriptor instead.
 func (*SymlinkRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{41}
+	return file_podapi_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SymlinkRequest) GetTarget() []byte {
@@ -3213,7 +3352,7 @@ type SymlinkResponse struct {
 
 func (x *SymlinkResponse) Reset() {
 	*x = SymlinkResponse{}
-	mi := &file_podapi_proto_msgTypes[42]
+	mi := &file_podapi_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3225,7 +3364,7 @@ func (x *SymlinkResponse) String() string {
 func (*SymlinkResponse) ProtoMessage() {}
 
 func (x *SymlinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[42]
+	mi := &file_podapi_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3238,7 +3377,7 @@ func (x *SymlinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SymlinkResponse.ProtoReflect.Descriptor instead.
 func (*SymlinkResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{42}
+	return file_podapi_proto_rawDescGZIP(), []int{43}
 }
 
 type GlobRequest struct {
@@ -3260,7 +3399,7 @@ type GlobRequest struct {
 
 func (x *GlobRequest) Reset() {
 	*x = GlobRequest{}
-	mi := &file_podapi_proto_msgTypes[43]
+	mi := &file_podapi_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3272,7 +3411,7 @@ func (x *GlobRequest) String() string {
 func (*GlobRequest) ProtoMessage() {}
 
 func (x *GlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[43]
+	mi := &file_podapi_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3285,7 +3424,7 @@ func (x *GlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobRequest.ProtoReflect.Descriptor instead.
 func (*GlobRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{43}
+	return file_podapi_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GlobRequest) GetPattern() []byte {
@@ -3344,7 +3483,7 @@ type GlobResponse struct {
 
 func (x *GlobResponse) Reset() {
 	*x = GlobResponse{}
-	mi := &file_podapi_proto_msgTypes[44]
+	mi := &file_podapi_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3356,7 +3495,7 @@ func (x *GlobResponse) String() string {
 func (*GlobResponse) ProtoMessage() {}
 
 func (x *GlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[44]
+	mi := &file_podapi_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3369,7 +3508,7 @@ func (x *GlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobResponse.ProtoReflect.Descriptor instead.
 func (*GlobResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{44}
+	return file_podapi_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GlobResponse) GetKind() isGlobResponse_Kind {
@@ -3439,7 +3578,7 @@ type GlobBatch struct {
 
 func (x *GlobBatch) Reset() {
 	*x = GlobBatch{}
-	mi := &file_podapi_proto_msgTypes[45]
+	mi := &file_podapi_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3451,7 +3590,7 @@ func (x *GlobBatch) String() string {
 func (*GlobBatch) ProtoMessage() {}
 
 func (x *GlobBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[45]
+	mi := &file_podapi_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3464,7 +3603,7 @@ func (x *GlobBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobBatch.ProtoReflect.Descriptor instead.
 func (*GlobBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{45}
+	return file_podapi_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GlobBatch) GetMatches() []*GlobMatch {
@@ -3485,7 +3624,7 @@ type GlobMatch struct {
 
 func (x *GlobMatch) Reset() {
 	*x = GlobMatch{}
-	mi := &file_podapi_proto_msgTypes[46]
+	mi := &file_podapi_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3497,7 +3636,7 @@ func (x *GlobMatch) String() string {
 func (*GlobMatch) ProtoMessage() {}
 
 func (x *GlobMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[46]
+	mi := &file_podapi_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3510,7 +3649,7 @@ func (x *GlobMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobMatch.ProtoReflect.Descriptor instead.
 func (*GlobMatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{46}
+	return file_podapi_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GlobMatch) GetPath() []byte {
@@ -3538,7 +3677,7 @@ type GlobEnd struct {
 
 func (x *GlobEnd) Reset() {
 	*x = GlobEnd{}
-	mi := &file_podapi_proto_msgTypes[47]
+	mi := &file_podapi_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3550,7 +3689,7 @@ func (x *GlobEnd) String() string {
 func (*GlobEnd) ProtoMessage() {}
 
 func (x *GlobEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[47]
+	mi := &file_podapi_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3563,7 +3702,7 @@ func (x *GlobEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobEnd.ProtoReflect.Descriptor instead.
 func (*GlobEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{47}
+	return file_podapi_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *GlobEnd) GetCount() int64 {
@@ -3624,7 +3763,7 @@ type GrepRequest struct {
 
 func (x *GrepRequest) Reset() {
 	*x = GrepRequest{}
-	mi := &file_podapi_proto_msgTypes[48]
+	mi := &file_podapi_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3636,7 +3775,7 @@ func (x *GrepRequest) String() string {
 func (*GrepRequest) ProtoMessage() {}
 
 func (x *GrepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[48]
+	mi := &file_podapi_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3649,7 +3788,7 @@ func (x *GrepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepRequest.ProtoReflect.Descriptor instead.
 func (*GrepRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{48}
+	return file_podapi_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GrepRequest) GetPattern() []byte {
@@ -3805,7 +3944,7 @@ type GrepResponse struct {
 
 func (x *GrepResponse) Reset() {
 	*x = GrepResponse{}
-	mi := &file_podapi_proto_msgTypes[49]
+	mi := &file_podapi_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3817,7 +3956,7 @@ func (x *GrepResponse) String() string {
 func (*GrepResponse) ProtoMessage() {}
 
 func (x *GrepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[49]
+	mi := &file_podapi_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3830,7 +3969,7 @@ func (x *GrepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepResponse.ProtoReflect.Descriptor instead.
 func (*GrepResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{49}
+	return file_podapi_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GrepResponse) GetKind() isGrepResponse_Kind {
@@ -3884,7 +4023,7 @@ type GrepBatch struct {
 
 func (x *GrepBatch) Reset() {
 	*x = GrepBatch{}
-	mi := &file_podapi_proto_msgTypes[50]
+	mi := &file_podapi_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3896,7 +4035,7 @@ func (x *GrepBatch) String() string {
 func (*GrepBatch) ProtoMessage() {}
 
 func (x *GrepBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[50]
+	mi := &file_podapi_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3909,7 +4048,7 @@ func (x *GrepBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepBatch.ProtoReflect.Descriptor instead.
 func (*GrepBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{50}
+	return file_podapi_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GrepBatch) GetResults() []*GrepResult {
@@ -3942,7 +4081,7 @@ type GrepResult struct {
 
 func (x *GrepResult) Reset() {
 	*x = GrepResult{}
-	mi := &file_podapi_proto_msgTypes[51]
+	mi := &file_podapi_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3954,7 +4093,7 @@ func (x *GrepResult) String() string {
 func (*GrepResult) ProtoMessage() {}
 
 func (x *GrepResult) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[51]
+	mi := &file_podapi_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3967,7 +4106,7 @@ func (x *GrepResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepResult.ProtoReflect.Descriptor instead.
 func (*GrepResult) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{51}
+	return file_podapi_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *GrepResult) GetKind() GrepKind {
@@ -4045,7 +4184,7 @@ type GrepEnd struct {
 
 func (x *GrepEnd) Reset() {
 	*x = GrepEnd{}
-	mi := &file_podapi_proto_msgTypes[52]
+	mi := &file_podapi_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4057,7 +4196,7 @@ func (x *GrepEnd) String() string {
 func (*GrepEnd) ProtoMessage() {}
 
 func (x *GrepEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[52]
+	mi := &file_podapi_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4070,7 +4209,7 @@ func (x *GrepEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepEnd.ProtoReflect.Descriptor instead.
 func (*GrepEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{52}
+	return file_podapi_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *GrepEnd) GetFiles() int64 {
@@ -4107,7 +4246,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_podapi_proto_msgTypes[53]
+	mi := &file_podapi_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4119,7 +4258,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[53]
+	mi := &file_podapi_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4132,7 +4271,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{53}
+	return file_podapi_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *WatchRequest) GetPath() []byte {
@@ -4169,7 +4308,7 @@ type WatchEvent struct {
 
 func (x *WatchEvent) Reset() {
 	*x = WatchEvent{}
-	mi := &file_podapi_proto_msgTypes[54]
+	mi := &file_podapi_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4181,7 +4320,7 @@ func (x *WatchEvent) String() string {
 func (*WatchEvent) ProtoMessage() {}
 
 func (x *WatchEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[54]
+	mi := &file_podapi_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4194,7 +4333,7 @@ func (x *WatchEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEvent.ProtoReflect.Descriptor instead.
 func (*WatchEvent) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{54}
+	return file_podapi_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *WatchEvent) GetOp() WatchOp {
@@ -4234,7 +4373,7 @@ type WatchBatch struct {
 
 func (x *WatchBatch) Reset() {
 	*x = WatchBatch{}
-	mi := &file_podapi_proto_msgTypes[55]
+	mi := &file_podapi_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4246,7 +4385,7 @@ func (x *WatchBatch) String() string {
 func (*WatchBatch) ProtoMessage() {}
 
 func (x *WatchBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[55]
+	mi := &file_podapi_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4259,7 +4398,7 @@ func (x *WatchBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchBatch.ProtoReflect.Descriptor instead.
 func (*WatchBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{55}
+	return file_podapi_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *WatchBatch) GetEvents() []*WatchEvent {
@@ -4282,7 +4421,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_podapi_proto_msgTypes[56]
+	mi := &file_podapi_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4294,7 +4433,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[56]
+	mi := &file_podapi_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4307,7 +4446,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{56}
+	return file_podapi_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WatchResponse) GetKind() isWatchResponse_Kind {
@@ -4361,7 +4500,7 @@ type WatchEnd struct {
 
 func (x *WatchEnd) Reset() {
 	*x = WatchEnd{}
-	mi := &file_podapi_proto_msgTypes[57]
+	mi := &file_podapi_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4373,7 +4512,7 @@ func (x *WatchEnd) String() string {
 func (*WatchEnd) ProtoMessage() {}
 
 func (x *WatchEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[57]
+	mi := &file_podapi_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4386,7 +4525,7 @@ func (x *WatchEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEnd.ProtoReflect.Descriptor instead.
 func (*WatchEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{57}
+	return file_podapi_proto_rawDescGZIP(), []int{58}
 }
 
 type PushRequest struct {
@@ -4403,7 +4542,7 @@ type PushRequest struct {
 
 func (x *PushRequest) Reset() {
 	*x = PushRequest{}
-	mi := &file_podapi_proto_msgTypes[58]
+	mi := &file_podapi_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4415,7 +4554,7 @@ func (x *PushRequest) String() string {
 func (*PushRequest) ProtoMessage() {}
 
 func (x *PushRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[58]
+	mi := &file_podapi_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4428,7 +4567,7 @@ func (x *PushRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushRequest.ProtoReflect.Descriptor instead.
 func (*PushRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{58}
+	return file_podapi_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *PushRequest) GetKind() isPushRequest_Kind {
@@ -4503,7 +4642,7 @@ type PushHeader struct {
 
 func (x *PushHeader) Reset() {
 	*x = PushHeader{}
-	mi := &file_podapi_proto_msgTypes[59]
+	mi := &file_podapi_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4515,7 +4654,7 @@ func (x *PushHeader) String() string {
 func (*PushHeader) ProtoMessage() {}
 
 func (x *PushHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[59]
+	mi := &file_podapi_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4528,7 +4667,7 @@ func (x *PushHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushHeader.ProtoReflect.Descriptor instead.
 func (*PushHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{59}
+	return file_podapi_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *PushHeader) GetPath() []byte {
@@ -4555,7 +4694,7 @@ type PushEnd struct {
 
 func (x *PushEnd) Reset() {
 	*x = PushEnd{}
-	mi := &file_podapi_proto_msgTypes[60]
+	mi := &file_podapi_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4567,7 +4706,7 @@ func (x *PushEnd) String() string {
 func (*PushEnd) ProtoMessage() {}
 
 func (x *PushEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[60]
+	mi := &file_podapi_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4580,7 +4719,7 @@ func (x *PushEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushEnd.ProtoReflect.Descriptor instead.
 func (*PushEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{60}
+	return file_podapi_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *PushEnd) GetSum() *Sum {
@@ -4603,7 +4742,7 @@ type PushReply struct {
 
 func (x *PushReply) Reset() {
 	*x = PushReply{}
-	mi := &file_podapi_proto_msgTypes[61]
+	mi := &file_podapi_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4615,7 +4754,7 @@ func (x *PushReply) String() string {
 func (*PushReply) ProtoMessage() {}
 
 func (x *PushReply) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[61]
+	mi := &file_podapi_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4628,7 +4767,7 @@ func (x *PushReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushReply.ProtoReflect.Descriptor instead.
 func (*PushReply) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{61}
+	return file_podapi_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PushReply) GetKind() isPushReply_Kind {
@@ -4682,7 +4821,7 @@ type PushResponse struct {
 
 func (x *PushResponse) Reset() {
 	*x = PushResponse{}
-	mi := &file_podapi_proto_msgTypes[62]
+	mi := &file_podapi_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4694,7 +4833,7 @@ func (x *PushResponse) String() string {
 func (*PushResponse) ProtoMessage() {}
 
 func (x *PushResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[62]
+	mi := &file_podapi_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4707,7 +4846,7 @@ func (x *PushResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushResponse.ProtoReflect.Descriptor instead.
 func (*PushResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{62}
+	return file_podapi_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *PushResponse) GetStats() *TreeStats {
@@ -4730,7 +4869,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_podapi_proto_msgTypes[63]
+	mi := &file_podapi_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4742,7 +4881,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[63]
+	mi := &file_podapi_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4755,7 +4894,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{63}
+	return file_podapi_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *PullRequest) GetPath() []byte {
@@ -4792,7 +4931,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_podapi_proto_msgTypes[64]
+	mi := &file_podapi_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4804,7 +4943,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[64]
+	mi := &file_podapi_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4817,7 +4956,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{64}
+	return file_podapi_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *PullResponse) GetKind() isPullResponse_Kind {
@@ -4874,7 +5013,7 @@ type PullEnd struct {
 
 func (x *PullEnd) Reset() {
 	*x = PullEnd{}
-	mi := &file_podapi_proto_msgTypes[65]
+	mi := &file_podapi_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4886,7 +5025,7 @@ func (x *PullEnd) String() string {
 func (*PullEnd) ProtoMessage() {}
 
 func (x *PullEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[65]
+	mi := &file_podapi_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4899,7 +5038,7 @@ func (x *PullEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullEnd.ProtoReflect.Descriptor instead.
 func (*PullEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{65}
+	return file_podapi_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PullEnd) GetSum() *Sum {
@@ -4928,7 +5067,7 @@ type TreeStats struct {
 
 func (x *TreeStats) Reset() {
 	*x = TreeStats{}
-	mi := &file_podapi_proto_msgTypes[66]
+	mi := &file_podapi_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4940,7 +5079,7 @@ func (x *TreeStats) String() string {
 func (*TreeStats) ProtoMessage() {}
 
 func (x *TreeStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[66]
+	mi := &file_podapi_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4953,7 +5092,7 @@ func (x *TreeStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeStats.ProtoReflect.Descriptor instead.
 func (*TreeStats) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{66}
+	return file_podapi_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *TreeStats) GetEntries() int64 {
@@ -4994,7 +5133,7 @@ type ExecRequest struct {
 
 func (x *ExecRequest) Reset() {
 	*x = ExecRequest{}
-	mi := &file_podapi_proto_msgTypes[67]
+	mi := &file_podapi_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5006,7 +5145,7 @@ func (x *ExecRequest) String() string {
 func (*ExecRequest) ProtoMessage() {}
 
 func (x *ExecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[67]
+	mi := &file_podapi_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5019,7 +5158,7 @@ func (x *ExecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecRequest.ProtoReflect.Descriptor instead.
 func (*ExecRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{67}
+	return file_podapi_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ExecRequest) GetKind() isExecRequest_Kind {
@@ -5169,7 +5308,7 @@ type ExecStart struct {
 
 func (x *ExecStart) Reset() {
 	*x = ExecStart{}
-	mi := &file_podapi_proto_msgTypes[68]
+	mi := &file_podapi_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5181,7 +5320,7 @@ func (x *ExecStart) String() string {
 func (*ExecStart) ProtoMessage() {}
 
 func (x *ExecStart) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[68]
+	mi := &file_podapi_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5194,7 +5333,7 @@ func (x *ExecStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStart.ProtoReflect.Descriptor instead.
 func (*ExecStart) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{68}
+	return file_podapi_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ExecStart) GetExecId() string {
@@ -5296,7 +5435,7 @@ type Rlimit struct {
 
 func (x *Rlimit) Reset() {
 	*x = Rlimit{}
-	mi := &file_podapi_proto_msgTypes[69]
+	mi := &file_podapi_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5308,7 +5447,7 @@ func (x *Rlimit) String() string {
 func (*Rlimit) ProtoMessage() {}
 
 func (x *Rlimit) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[69]
+	mi := &file_podapi_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5321,7 +5460,7 @@ func (x *Rlimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rlimit.ProtoReflect.Descriptor instead.
 func (*Rlimit) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{69}
+	return file_podapi_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Rlimit) GetResource() string {
@@ -5373,7 +5512,7 @@ type ExecAttach struct {
 
 func (x *ExecAttach) Reset() {
 	*x = ExecAttach{}
-	mi := &file_podapi_proto_msgTypes[70]
+	mi := &file_podapi_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5385,7 +5524,7 @@ func (x *ExecAttach) String() string {
 func (*ExecAttach) ProtoMessage() {}
 
 func (x *ExecAttach) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[70]
+	mi := &file_podapi_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5398,7 +5537,7 @@ func (x *ExecAttach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecAttach.ProtoReflect.Descriptor instead.
 func (*ExecAttach) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{70}
+	return file_podapi_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ExecAttach) GetExecId() string {
@@ -5465,7 +5604,7 @@ type ExecDetach struct {
 
 func (x *ExecDetach) Reset() {
 	*x = ExecDetach{}
-	mi := &file_podapi_proto_msgTypes[71]
+	mi := &file_podapi_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5477,7 +5616,7 @@ func (x *ExecDetach) String() string {
 func (*ExecDetach) ProtoMessage() {}
 
 func (x *ExecDetach) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[71]
+	mi := &file_podapi_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5490,7 +5629,7 @@ func (x *ExecDetach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecDetach.ProtoReflect.Descriptor instead.
 func (*ExecDetach) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{71}
+	return file_podapi_proto_rawDescGZIP(), []int{72}
 }
 
 type TerminalSize struct {
@@ -5503,7 +5642,7 @@ type TerminalSize struct {
 
 func (x *TerminalSize) Reset() {
 	*x = TerminalSize{}
-	mi := &file_podapi_proto_msgTypes[72]
+	mi := &file_podapi_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5515,7 +5654,7 @@ func (x *TerminalSize) String() string {
 func (*TerminalSize) ProtoMessage() {}
 
 func (x *TerminalSize) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[72]
+	mi := &file_podapi_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5528,7 +5667,7 @@ func (x *TerminalSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminalSize.ProtoReflect.Descriptor instead.
 func (*TerminalSize) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{72}
+	return file_podapi_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *TerminalSize) GetRows() uint32 {
@@ -5560,7 +5699,7 @@ type StdinChunk struct {
 
 func (x *StdinChunk) Reset() {
 	*x = StdinChunk{}
-	mi := &file_podapi_proto_msgTypes[73]
+	mi := &file_podapi_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5572,7 +5711,7 @@ func (x *StdinChunk) String() string {
 func (*StdinChunk) ProtoMessage() {}
 
 func (x *StdinChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[73]
+	mi := &file_podapi_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5585,7 +5724,7 @@ func (x *StdinChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinChunk.ProtoReflect.Descriptor instead.
 func (*StdinChunk) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{73}
+	return file_podapi_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *StdinChunk) GetData() []byte {
@@ -5626,7 +5765,7 @@ type ExecResponse struct {
 
 func (x *ExecResponse) Reset() {
 	*x = ExecResponse{}
-	mi := &file_podapi_proto_msgTypes[74]
+	mi := &file_podapi_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5638,7 +5777,7 @@ func (x *ExecResponse) String() string {
 func (*ExecResponse) ProtoMessage() {}
 
 func (x *ExecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[74]
+	mi := &file_podapi_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5651,7 +5790,7 @@ func (x *ExecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecResponse.ProtoReflect.Descriptor instead.
 func (*ExecResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{74}
+	return file_podapi_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ExecResponse) GetKind() isExecResponse_Kind {
@@ -5767,7 +5906,7 @@ type ExecDetached struct {
 
 func (x *ExecDetached) Reset() {
 	*x = ExecDetached{}
-	mi := &file_podapi_proto_msgTypes[75]
+	mi := &file_podapi_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5779,7 +5918,7 @@ func (x *ExecDetached) String() string {
 func (*ExecDetached) ProtoMessage() {}
 
 func (x *ExecDetached) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[75]
+	mi := &file_podapi_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5792,7 +5931,7 @@ func (x *ExecDetached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecDetached.ProtoReflect.Descriptor instead.
 func (*ExecDetached) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{75}
+	return file_podapi_proto_rawDescGZIP(), []int{76}
 }
 
 type ExecStarted struct {
@@ -5814,7 +5953,7 @@ type ExecStarted struct {
 
 func (x *ExecStarted) Reset() {
 	*x = ExecStarted{}
-	mi := &file_podapi_proto_msgTypes[76]
+	mi := &file_podapi_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5826,7 +5965,7 @@ func (x *ExecStarted) String() string {
 func (*ExecStarted) ProtoMessage() {}
 
 func (x *ExecStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[76]
+	mi := &file_podapi_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5839,7 +5978,7 @@ func (x *ExecStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStarted.ProtoReflect.Descriptor instead.
 func (*ExecStarted) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{76}
+	return file_podapi_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ExecStarted) GetExecId() string {
@@ -5904,7 +6043,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_podapi_proto_msgTypes[77]
+	mi := &file_podapi_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5916,7 +6055,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[77]
+	mi := &file_podapi_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5929,7 +6068,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{77}
+	return file_podapi_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *OutputChunk) GetData() []byte {
@@ -5965,7 +6104,7 @@ type StdinAck struct {
 
 func (x *StdinAck) Reset() {
 	*x = StdinAck{}
-	mi := &file_podapi_proto_msgTypes[78]
+	mi := &file_podapi_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5977,7 +6116,7 @@ func (x *StdinAck) String() string {
 func (*StdinAck) ProtoMessage() {}
 
 func (x *StdinAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[78]
+	mi := &file_podapi_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5990,7 +6129,7 @@ func (x *StdinAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinAck.ProtoReflect.Descriptor instead.
 func (*StdinAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{78}
+	return file_podapi_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *StdinAck) GetOffset() int64 {
@@ -6034,7 +6173,7 @@ type ExecExit struct {
 
 func (x *ExecExit) Reset() {
 	*x = ExecExit{}
-	mi := &file_podapi_proto_msgTypes[79]
+	mi := &file_podapi_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6046,7 +6185,7 @@ func (x *ExecExit) String() string {
 func (*ExecExit) ProtoMessage() {}
 
 func (x *ExecExit) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[79]
+	mi := &file_podapi_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6059,7 +6198,7 @@ func (x *ExecExit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecExit.ProtoReflect.Descriptor instead.
 func (*ExecExit) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{79}
+	return file_podapi_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ExecExit) GetReason() ExitReason {
@@ -6147,7 +6286,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_podapi_proto_msgTypes[80]
+	mi := &file_podapi_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6159,7 +6298,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[80]
+	mi := &file_podapi_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6172,7 +6311,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{80}
+	return file_podapi_proto_rawDescGZIP(), []int{81}
 }
 
 type ListProcessesResponse struct {
@@ -6188,7 +6327,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_podapi_proto_msgTypes[81]
+	mi := &file_podapi_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6200,7 +6339,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[81]
+	mi := &file_podapi_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6213,7 +6352,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{81}
+	return file_podapi_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ListProcessesResponse) GetKind() isListProcessesResponse_Kind {
@@ -6267,7 +6406,7 @@ type ListProcessesEnd struct {
 
 func (x *ListProcessesEnd) Reset() {
 	*x = ListProcessesEnd{}
-	mi := &file_podapi_proto_msgTypes[82]
+	mi := &file_podapi_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6279,7 +6418,7 @@ func (x *ListProcessesEnd) String() string {
 func (*ListProcessesEnd) ProtoMessage() {}
 
 func (x *ListProcessesEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[82]
+	mi := &file_podapi_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6292,7 +6431,7 @@ func (x *ListProcessesEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesEnd.ProtoReflect.Descriptor instead.
 func (*ListProcessesEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{82}
+	return file_podapi_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ListProcessesEnd) GetCount() int64 {
@@ -6328,7 +6467,7 @@ type ProcessInfo struct {
 
 func (x *ProcessInfo) Reset() {
 	*x = ProcessInfo{}
-	mi := &file_podapi_proto_msgTypes[83]
+	mi := &file_podapi_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6340,7 +6479,7 @@ func (x *ProcessInfo) String() string {
 func (*ProcessInfo) ProtoMessage() {}
 
 func (x *ProcessInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[83]
+	mi := &file_podapi_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6353,7 +6492,7 @@ func (x *ProcessInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessInfo.ProtoReflect.Descriptor instead.
 func (*ProcessInfo) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{83}
+	return file_podapi_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ProcessInfo) GetExecId() string {
@@ -6451,7 +6590,7 @@ type SignalRequest struct {
 
 func (x *SignalRequest) Reset() {
 	*x = SignalRequest{}
-	mi := &file_podapi_proto_msgTypes[84]
+	mi := &file_podapi_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6463,7 +6602,7 @@ func (x *SignalRequest) String() string {
 func (*SignalRequest) ProtoMessage() {}
 
 func (x *SignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[84]
+	mi := &file_podapi_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6476,7 +6615,7 @@ func (x *SignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
 func (*SignalRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{84}
+	return file_podapi_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *SignalRequest) GetExecId() string {
@@ -6501,7 +6640,7 @@ type SignalResponse struct {
 
 func (x *SignalResponse) Reset() {
 	*x = SignalResponse{}
-	mi := &file_podapi_proto_msgTypes[85]
+	mi := &file_podapi_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6513,7 +6652,7 @@ func (x *SignalResponse) String() string {
 func (*SignalResponse) ProtoMessage() {}
 
 func (x *SignalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[85]
+	mi := &file_podapi_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6526,7 +6665,7 @@ func (x *SignalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalResponse.ProtoReflect.Descriptor instead.
 func (*SignalResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{85}
+	return file_podapi_proto_rawDescGZIP(), []int{86}
 }
 
 type ForgetRequest struct {
@@ -6538,7 +6677,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_podapi_proto_msgTypes[86]
+	mi := &file_podapi_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6550,7 +6689,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[86]
+	mi := &file_podapi_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6563,7 +6702,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{86}
+	return file_podapi_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ForgetRequest) GetExecId() string {
@@ -6581,7 +6720,7 @@ type ForgetResponse struct {
 
 func (x *ForgetResponse) Reset() {
 	*x = ForgetResponse{}
-	mi := &file_podapi_proto_msgTypes[87]
+	mi := &file_podapi_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6593,7 +6732,7 @@ func (x *ForgetResponse) String() string {
 func (*ForgetResponse) ProtoMessage() {}
 
 func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[87]
+	mi := &file_podapi_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6606,7 +6745,7 @@ func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetResponse.ProtoReflect.Descriptor instead.
 func (*ForgetResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{87}
+	return file_podapi_proto_rawDescGZIP(), []int{88}
 }
 
 var File_podapi_proto protoreflect.FileDescriptor
@@ -6632,7 +6771,7 @@ const file_podapi_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\x03R\x05index\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x12\n" +
 	"\x04hint\x18\x03 \x01(\tR\x04hint\"\r\n" +
-	"\vInfoRequest\"\x8d\x03\n" +
+	"\vInfoRequest\"\xc5\x03\n" +
 	"\fInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12%\n" +
 	"\x0eprotocol_major\x18\x02 \x01(\rR\rprotocolMajor\x12%\n" +
@@ -6650,7 +6789,11 @@ const file_podapi_proto_rawDesc = "" +
 	"\x04arch\x18\r \x01(\tR\x04arch\x12\x1e\n" +
 	"\n" +
 	"executable\x18\x0e \x01(\fR\n" +
-	"executable\"\xc0\x01\n" +
+	"executable\x126\n" +
+	"\tprotected\x18\x0f \x03(\v2\x18.podapi.v1.ProtectedPathR\tprotected\"K\n" +
+	"\rProtectedPath\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\fR\x04path\x12&\n" +
+	"\x02by\x18\x02 \x01(\x0e2\x16.podapi.v1.EnforcementR\x02by\"\xc0\x01\n" +
 	"\x06Limits\x12#\n" +
 	"\rmessage_bytes\x18\x01 \x01(\x03R\fmessageBytes\x12\x1f\n" +
 	"\vchunk_bytes\x18\x02 \x01(\x03R\n" +
@@ -6658,11 +6801,13 @@ const file_podapi_proto_rawDesc = "" +
 	"\n" +
 	"edit_bytes\x18\x03 \x01(\x03R\teditBytes\x12#\n" +
 	"\rjournal_bytes\x18\x04 \x01(\x03R\fjournalBytes\x12,\n" +
-	"\x12stdin_window_bytes\x18\x05 \x01(\x03R\x10stdinWindowBytes\"g\n" +
+	"\x12stdin_window_bytes\x18\x05 \x01(\x03R\x10stdinWindowBytes\"\xb4\x01\n" +
 	"\x10ConfigureRequest\x12\x10\n" +
 	"\x03env\x18\x01 \x03(\fR\x03env\x12\x18\n" +
 	"\aworkdir\x18\x02 \x01(\fR\aworkdir\x12'\n" +
-	"\x0fprotected_paths\x18\x03 \x03(\fR\x0eprotectedPaths\"\x13\n" +
+	"\x0fprotected_paths\x18\x03 \x03(\fR\x0eprotectedPaths\x12\x19\n" +
+	"\bkeep_env\x18\x04 \x01(\bR\akeepEnv\x120\n" +
+	"\x14keep_protected_paths\x18\x05 \x01(\bR\x12keepProtectedPaths\"\x13\n" +
 	"\x11ConfigureResponse\"\xa8\x01\n" +
 	"\x04Attr\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12\x12\n" +
@@ -7026,7 +7171,7 @@ const file_podapi_proto_rawDesc = "" +
 	"\x0eSignalResponse\"(\n" +
 	"\rForgetRequest\x12\x17\n" +
 	"\aexec_id\x18\x01 \x01(\tR\x06execId\"\x10\n" +
-	"\x0eForgetResponse*\xa4\x06\n" +
+	"\x0eForgetResponse*\xb9\x06\n" +
 	"\x05Class\x12\x15\n" +
 	"\x11CLASS_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fCLASS_NOT_EXIST\x10\x01\x12\x0f\n" +
@@ -7069,7 +7214,12 @@ const file_podapi_proto_rawDesc = "" +
 	"\rCLASS_STALLED\x10\"\x12\x19\n" +
 	"\x15CLASS_UNAUTHENTICATED\x10#\x12\x16\n" +
 	"\x12CLASS_EXEC_EXPIRED\x10$\x12\x11\n" +
-	"\rCLASS_ARCHIVE\x10%*M\n" +
+	"\rCLASS_ARCHIVE\x10%\x12\x13\n" +
+	"\x0fCLASS_PROTECTED\x10&*X\n" +
+	"\vEnforcement\x12\x1b\n" +
+	"\x17ENFORCEMENT_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11ENFORCEMENT_AGENT\x10\x01\x12\x15\n" +
+	"\x11ENFORCEMENT_MOUNT\x10\x02*M\n" +
 	"\bGlobSort\x12\x19\n" +
 	"\x15GLOB_SORT_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eGLOB_SORT_NAME\x10\x01\x12\x12\n" +
@@ -7142,219 +7292,223 @@ func file_podapi_proto_rawDescGZIP() []byte {
 	return file_podapi_proto_rawDescData
 }
 
-var file_podapi_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 88)
+var file_podapi_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 89)
 var file_podapi_proto_goTypes = []any{
 	(Class)(0),                    // 0: podapi.v1.Class
-	(GlobSort)(0),                 // 1: podapi.v1.GlobSort
-	(GrepReport)(0),               // 2: podapi.v1.GrepReport
-	(GrepKind)(0),                 // 3: podapi.v1.GrepKind
-	(WatchOp)(0),                  // 4: podapi.v1.WatchOp
-	(ExitReason)(0),               // 5: podapi.v1.ExitReason
-	(*Error)(nil),                 // 6: podapi.v1.Error
-	(*PatternDetail)(nil),         // 7: podapi.v1.PatternDetail
-	(*EditDetail)(nil),            // 8: podapi.v1.EditDetail
-	(*InfoRequest)(nil),           // 9: podapi.v1.InfoRequest
-	(*InfoResponse)(nil),          // 10: podapi.v1.InfoResponse
-	(*Limits)(nil),                // 11: podapi.v1.Limits
-	(*ConfigureRequest)(nil),      // 12: podapi.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),     // 13: podapi.v1.ConfigureResponse
-	(*Attr)(nil),                  // 14: podapi.v1.Attr
-	(*Sum)(nil),                   // 15: podapi.v1.Sum
-	(*StatRequest)(nil),           // 16: podapi.v1.StatRequest
-	(*StatResponse)(nil),          // 17: podapi.v1.StatResponse
-	(*ListRequest)(nil),           // 18: podapi.v1.ListRequest
-	(*ListResponse)(nil),          // 19: podapi.v1.ListResponse
-	(*AttrBatch)(nil),             // 20: podapi.v1.AttrBatch
-	(*ListEnd)(nil),               // 21: podapi.v1.ListEnd
-	(*ReadRequest)(nil),           // 22: podapi.v1.ReadRequest
-	(*LineWindow)(nil),            // 23: podapi.v1.LineWindow
-	(*ReadResponse)(nil),          // 24: podapi.v1.ReadResponse
-	(*ReadHeader)(nil),            // 25: podapi.v1.ReadHeader
-	(*ReadEnd)(nil),               // 26: podapi.v1.ReadEnd
-	(*LineResult)(nil),            // 27: podapi.v1.LineResult
-	(*UploadAck)(nil),             // 28: podapi.v1.UploadAck
-	(*WriteRequest)(nil),          // 29: podapi.v1.WriteRequest
-	(*WriteHeader)(nil),           // 30: podapi.v1.WriteHeader
-	(*WriteEnd)(nil),              // 31: podapi.v1.WriteEnd
-	(*WriteReply)(nil),            // 32: podapi.v1.WriteReply
-	(*WriteResponse)(nil),         // 33: podapi.v1.WriteResponse
-	(*EditRequest)(nil),           // 34: podapi.v1.EditRequest
-	(*Replacement)(nil),           // 35: podapi.v1.Replacement
-	(*EditResponse)(nil),          // 36: podapi.v1.EditResponse
-	(*MkdirRequest)(nil),          // 37: podapi.v1.MkdirRequest
-	(*MkdirResponse)(nil),         // 38: podapi.v1.MkdirResponse
-	(*RemoveRequest)(nil),         // 39: podapi.v1.RemoveRequest
-	(*RemoveResponse)(nil),        // 40: podapi.v1.RemoveResponse
-	(*RenameRequest)(nil),         // 41: podapi.v1.RenameRequest
-	(*RenameResponse)(nil),        // 42: podapi.v1.RenameResponse
-	(*CopyRequest)(nil),           // 43: podapi.v1.CopyRequest
-	(*CopyResponse)(nil),          // 44: podapi.v1.CopyResponse
-	(*ChmodRequest)(nil),          // 45: podapi.v1.ChmodRequest
-	(*ChmodResponse)(nil),         // 46: podapi.v1.ChmodResponse
-	(*SymlinkRequest)(nil),        // 47: podapi.v1.SymlinkRequest
-	(*SymlinkResponse)(nil),       // 48: podapi.v1.SymlinkResponse
-	(*GlobRequest)(nil),           // 49: podapi.v1.GlobRequest
-	(*GlobResponse)(nil),          // 50: podapi.v1.GlobResponse
-	(*GlobBatch)(nil),             // 51: podapi.v1.GlobBatch
-	(*GlobMatch)(nil),             // 52: podapi.v1.GlobMatch
-	(*GlobEnd)(nil),               // 53: podapi.v1.GlobEnd
-	(*GrepRequest)(nil),           // 54: podapi.v1.GrepRequest
-	(*GrepResponse)(nil),          // 55: podapi.v1.GrepResponse
-	(*GrepBatch)(nil),             // 56: podapi.v1.GrepBatch
-	(*GrepResult)(nil),            // 57: podapi.v1.GrepResult
-	(*GrepEnd)(nil),               // 58: podapi.v1.GrepEnd
-	(*WatchRequest)(nil),          // 59: podapi.v1.WatchRequest
-	(*WatchEvent)(nil),            // 60: podapi.v1.WatchEvent
-	(*WatchBatch)(nil),            // 61: podapi.v1.WatchBatch
-	(*WatchResponse)(nil),         // 62: podapi.v1.WatchResponse
-	(*WatchEnd)(nil),              // 63: podapi.v1.WatchEnd
-	(*PushRequest)(nil),           // 64: podapi.v1.PushRequest
-	(*PushHeader)(nil),            // 65: podapi.v1.PushHeader
-	(*PushEnd)(nil),               // 66: podapi.v1.PushEnd
-	(*PushReply)(nil),             // 67: podapi.v1.PushReply
-	(*PushResponse)(nil),          // 68: podapi.v1.PushResponse
-	(*PullRequest)(nil),           // 69: podapi.v1.PullRequest
-	(*PullResponse)(nil),          // 70: podapi.v1.PullResponse
-	(*PullEnd)(nil),               // 71: podapi.v1.PullEnd
-	(*TreeStats)(nil),             // 72: podapi.v1.TreeStats
-	(*ExecRequest)(nil),           // 73: podapi.v1.ExecRequest
-	(*ExecStart)(nil),             // 74: podapi.v1.ExecStart
-	(*Rlimit)(nil),                // 75: podapi.v1.Rlimit
-	(*ExecAttach)(nil),            // 76: podapi.v1.ExecAttach
-	(*ExecDetach)(nil),            // 77: podapi.v1.ExecDetach
-	(*TerminalSize)(nil),          // 78: podapi.v1.TerminalSize
-	(*StdinChunk)(nil),            // 79: podapi.v1.StdinChunk
-	(*ExecResponse)(nil),          // 80: podapi.v1.ExecResponse
-	(*ExecDetached)(nil),          // 81: podapi.v1.ExecDetached
-	(*ExecStarted)(nil),           // 82: podapi.v1.ExecStarted
-	(*OutputChunk)(nil),           // 83: podapi.v1.OutputChunk
-	(*StdinAck)(nil),              // 84: podapi.v1.StdinAck
-	(*ExecExit)(nil),              // 85: podapi.v1.ExecExit
-	(*ListProcessesRequest)(nil),  // 86: podapi.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil), // 87: podapi.v1.ListProcessesResponse
-	(*ListProcessesEnd)(nil),      // 88: podapi.v1.ListProcessesEnd
-	(*ProcessInfo)(nil),           // 89: podapi.v1.ProcessInfo
-	(*SignalRequest)(nil),         // 90: podapi.v1.SignalRequest
-	(*SignalResponse)(nil),        // 91: podapi.v1.SignalResponse
-	(*ForgetRequest)(nil),         // 92: podapi.v1.ForgetRequest
-	(*ForgetResponse)(nil),        // 93: podapi.v1.ForgetResponse
+	(Enforcement)(0),              // 1: podapi.v1.Enforcement
+	(GlobSort)(0),                 // 2: podapi.v1.GlobSort
+	(GrepReport)(0),               // 3: podapi.v1.GrepReport
+	(GrepKind)(0),                 // 4: podapi.v1.GrepKind
+	(WatchOp)(0),                  // 5: podapi.v1.WatchOp
+	(ExitReason)(0),               // 6: podapi.v1.ExitReason
+	(*Error)(nil),                 // 7: podapi.v1.Error
+	(*PatternDetail)(nil),         // 8: podapi.v1.PatternDetail
+	(*EditDetail)(nil),            // 9: podapi.v1.EditDetail
+	(*InfoRequest)(nil),           // 10: podapi.v1.InfoRequest
+	(*InfoResponse)(nil),          // 11: podapi.v1.InfoResponse
+	(*ProtectedPath)(nil),         // 12: podapi.v1.ProtectedPath
+	(*Limits)(nil),                // 13: podapi.v1.Limits
+	(*ConfigureRequest)(nil),      // 14: podapi.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),     // 15: podapi.v1.ConfigureResponse
+	(*Attr)(nil),                  // 16: podapi.v1.Attr
+	(*Sum)(nil),                   // 17: podapi.v1.Sum
+	(*StatRequest)(nil),           // 18: podapi.v1.StatRequest
+	(*StatResponse)(nil),          // 19: podapi.v1.StatResponse
+	(*ListRequest)(nil),           // 20: podapi.v1.ListRequest
+	(*ListResponse)(nil),          // 21: podapi.v1.ListResponse
+	(*AttrBatch)(nil),             // 22: podapi.v1.AttrBatch
+	(*ListEnd)(nil),               // 23: podapi.v1.ListEnd
+	(*ReadRequest)(nil),           // 24: podapi.v1.ReadRequest
+	(*LineWindow)(nil),            // 25: podapi.v1.LineWindow
+	(*ReadResponse)(nil),          // 26: podapi.v1.ReadResponse
+	(*ReadHeader)(nil),            // 27: podapi.v1.ReadHeader
+	(*ReadEnd)(nil),               // 28: podapi.v1.ReadEnd
+	(*LineResult)(nil),            // 29: podapi.v1.LineResult
+	(*UploadAck)(nil),             // 30: podapi.v1.UploadAck
+	(*WriteRequest)(nil),          // 31: podapi.v1.WriteRequest
+	(*WriteHeader)(nil),           // 32: podapi.v1.WriteHeader
+	(*WriteEnd)(nil),              // 33: podapi.v1.WriteEnd
+	(*WriteReply)(nil),            // 34: podapi.v1.WriteReply
+	(*WriteResponse)(nil),         // 35: podapi.v1.WriteResponse
+	(*EditRequest)(nil),           // 36: podapi.v1.EditRequest
+	(*Replacement)(nil),           // 37: podapi.v1.Replacement
+	(*EditResponse)(nil),          // 38: podapi.v1.EditResponse
+	(*MkdirRequest)(nil),          // 39: podapi.v1.MkdirRequest
+	(*MkdirResponse)(nil),         // 40: podapi.v1.MkdirResponse
+	(*RemoveRequest)(nil),         // 41: podapi.v1.RemoveRequest
+	(*RemoveResponse)(nil),        // 42: podapi.v1.RemoveResponse
+	(*RenameRequest)(nil),         // 43: podapi.v1.RenameRequest
+	(*RenameResponse)(nil),        // 44: podapi.v1.RenameResponse
+	(*CopyRequest)(nil),           // 45: podapi.v1.CopyRequest
+	(*CopyResponse)(nil),          // 46: podapi.v1.CopyResponse
+	(*ChmodRequest)(nil),          // 47: podapi.v1.ChmodRequest
+	(*ChmodResponse)(nil),         // 48: podapi.v1.ChmodResponse
+	(*SymlinkRequest)(nil),        // 49: podapi.v1.SymlinkRequest
+	(*SymlinkResponse)(nil),       // 50: podapi.v1.SymlinkResponse
+	(*GlobRequest)(nil),           // 51: podapi.v1.GlobRequest
+	(*GlobResponse)(nil),          // 52: podapi.v1.GlobResponse
+	(*GlobBatch)(nil),             // 53: podapi.v1.GlobBatch
+	(*GlobMatch)(nil),             // 54: podapi.v1.GlobMatch
+	(*GlobEnd)(nil),               // 55: podapi.v1.GlobEnd
+	(*GrepRequest)(nil),           // 56: podapi.v1.GrepRequest
+	(*GrepResponse)(nil),          // 57: podapi.v1.GrepResponse
+	(*GrepBatch)(nil),             // 58: podapi.v1.GrepBatch
+	(*GrepResult)(nil),            // 59: podapi.v1.GrepResult
+	(*GrepEnd)(nil),               // 60: podapi.v1.GrepEnd
+	(*WatchRequest)(nil),          // 61: podapi.v1.WatchRequest
+	(*WatchEvent)(nil),            // 62: podapi.v1.WatchEvent
+	(*WatchBatch)(nil),            // 63: podapi.v1.WatchBatch
+	(*WatchResponse)(nil),         // 64: podapi.v1.WatchResponse
+	(*WatchEnd)(nil),              // 65: podapi.v1.WatchEnd
+	(*PushRequest)(nil),           // 66: podapi.v1.PushRequest
+	(*PushHeader)(nil),            // 67: podapi.v1.PushHeader
+	(*PushEnd)(nil),               // 68: podapi.v1.PushEnd
+	(*PushReply)(nil),             // 69: podapi.v1.PushReply
+	(*PushResponse)(nil),          // 70: podapi.v1.PushResponse
+	(*PullRequest)(nil),           // 71: podapi.v1.PullRequest
+	(*PullResponse)(nil),          // 72: podapi.v1.PullResponse
+	(*PullEnd)(nil),               // 73: podapi.v1.PullEnd
+	(*TreeStats)(nil),             // 74: podapi.v1.TreeStats
+	(*ExecRequest)(nil),           // 75: podapi.v1.ExecRequest
+	(*ExecStart)(nil),             // 76: podapi.v1.ExecStart
+	(*Rlimit)(nil),                // 77: podapi.v1.Rlimit
+	(*ExecAttach)(nil),            // 78: podapi.v1.ExecAttach
+	(*ExecDetach)(nil),            // 79: podapi.v1.ExecDetach
+	(*TerminalSize)(nil),          // 80: podapi.v1.TerminalSize
+	(*StdinChunk)(nil),            // 81: podapi.v1.StdinChunk
+	(*ExecResponse)(nil),          // 82: podapi.v1.ExecResponse
+	(*ExecDetached)(nil),          // 83: podapi.v1.ExecDetached
+	(*ExecStarted)(nil),           // 84: podapi.v1.ExecStarted
+	(*OutputChunk)(nil),           // 85: podapi.v1.OutputChunk
+	(*StdinAck)(nil),              // 86: podapi.v1.StdinAck
+	(*ExecExit)(nil),              // 87: podapi.v1.ExecExit
+	(*ListProcessesRequest)(nil),  // 88: podapi.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil), // 89: podapi.v1.ListProcessesResponse
+	(*ListProcessesEnd)(nil),      // 90: podapi.v1.ListProcessesEnd
+	(*ProcessInfo)(nil),           // 91: podapi.v1.ProcessInfo
+	(*SignalRequest)(nil),         // 92: podapi.v1.SignalRequest
+	(*SignalResponse)(nil),        // 93: podapi.v1.SignalResponse
+	(*ForgetRequest)(nil),         // 94: podapi.v1.ForgetRequest
+	(*ForgetResponse)(nil),        // 95: podapi.v1.ForgetResponse
 }
 var file_podapi_proto_depIdxs = []int32{
 	0,  // 0: podapi.v1.Error.class:type_name -> podapi.v1.Class
-	7,  // 1: podapi.v1.Error.pattern:type_name -> podapi.v1.PatternDetail
-	8,  // 2: podapi.v1.Error.edit:type_name -> podapi.v1.EditDetail
-	11, // 3: podapi.v1.InfoResponse.limits:type_name -> podapi.v1.Limits
-	14, // 4: podapi.v1.StatResponse.attr:type_name -> podapi.v1.Attr
-	20, // 5: podapi.v1.ListResponse.batch:type_name -> podapi.v1.AttrBatch
-	6,  // 6: podapi.v1.ListResponse.unreadable:type_name -> podapi.v1.Error
-	21, // 7: podapi.v1.ListResponse.end:type_name -> podapi.v1.ListEnd
-	14, // 8: podapi.v1.AttrBatch.attrs:type_name -> podapi.v1.Attr
-	23, // 9: podapi.v1.ReadRequest.lines:type_name -> podapi.v1.LineWindow
-	25, // 10: podapi.v1.ReadResponse.header:type_name -> podapi.v1.ReadHeader
-	26, // 11: podapi.v1.ReadResponse.end:type_name -> podapi.v1.ReadEnd
-	14, // 12: podapi.v1.ReadHeader.attr:type_name -> podapi.v1.Attr
-	15, // 13: podapi.v1.ReadEnd.sum:type_name -> podapi.v1.Sum
-	27, // 14: podapi.v1.ReadEnd.lines:type_name -> podapi.v1.LineResult
-	30, // 15: podapi.v1.WriteRequest.header:type_name -> podapi.v1.WriteHeader
-	31, // 16: podapi.v1.WriteRequest.end:type_name -> podapi.v1.WriteEnd
-	15, // 17: podapi.v1.WriteEnd.sum:type_name -> podapi.v1.Sum
-	28, // 18: podapi.v1.WriteReply.ack:type_name -> podapi.v1.UploadAck
-	33, // 19: podapi.v1.WriteReply.end:type_name -> podapi.v1.WriteResponse
-	14, // 20: podapi.v1.WriteResponse.attr:type_name -> podapi.v1.Attr
-	35, // 21: podapi.v1.EditRequest.edits:type_name -> podapi.v1.Replacement
-	33, // 22: podapi.v1.EditResponse.write:type_name -> podapi.v1.WriteResponse
-	1,  // 23: podapi.v1.GlobRequest.sort:type_name -> podapi.v1.GlobSort
-	51, // 24: podapi.v1.GlobResponse.batch:type_name -> podapi.v1.GlobBatch
-	6,  // 25: podapi.v1.GlobResponse.unreadable:type_name -> podapi.v1.Error
-	53, // 26: podapi.v1.GlobResponse.end:type_name -> podapi.v1.GlobEnd
-	52, // 27: podapi.v1.GlobBatch.matches:type_name -> podapi.v1.GlobMatch
-	2,  // 28: podapi.v1.GrepRequest.report:type_name -> podapi.v1.GrepReport
-	56, // 29: podapi.v1.GrepResponse.batch:type_name -> podapi.v1.GrepBatch
-	58, // 30: podapi.v1.GrepResponse.end:type_name -> podapi.v1.GrepEnd
-	57, // 31: podapi.v1.GrepBatch.results:type_name -> podapi.v1.GrepResult
-	3,  // 32: podapi.v1.GrepResult.kind:type_name -> podapi.v1.GrepKind
-	6,  // 33: podapi.v1.GrepResult.error:type_name -> podapi.v1.Error
-	4,  // 34: podapi.v1.WatchEvent.op:type_name -> podapi.v1.WatchOp
-	60, // 35: podapi.v1.WatchBatch.events:type_name -> podapi.v1.WatchEvent
-	61, // 36: podapi.v1.WatchResponse.batch:type_name -> podapi.v1.WatchBatch
-	63, // 37: podapi.v1.WatchResponse.end:type_name -> podapi.v1.WatchEnd
-	65, // 38: podapi.v1.PushRequest.header:type_name -> podapi.v1.PushHeader
-	66, // 39: podapi.v1.PushRequest.end:type_name -> podapi.v1.PushEnd
-	15, // 40: podapi.v1.PushEnd.sum:type_name -> podapi.v1.Sum
-	28, // 41: podapi.v1.PushReply.ack:type_name -> podapi.v1.UploadAck
-	68, // 42: podapi.v1.PushReply.end:type_name -> podapi.v1.PushResponse
-	72, // 43: podapi.v1.PushResponse.stats:type_name -> podapi.v1.TreeStats
-	71, // 44: podapi.v1.PullResponse.end:type_name -> podapi.v1.PullEnd
-	15, // 45: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
-	72, // 46: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
-	74, // 47: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
-	76, // 48: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
-	79, // 49: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
-	78, // 50: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
-	77, // 51: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
-	78, // 52: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
-	75, // 53: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
-	78, // 54: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
-	82, // 55: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
-	83, // 56: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
-	83, // 57: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
-	84, // 58: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
-	85, // 59: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
-	81, // 60: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
-	5,  // 61: podapi.v1.ExecExit.reason:type_name -> podapi.v1.ExitReason
-	89, // 62: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
-	88, // 63: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
-	85, // 64: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
-	9,  // 65: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
-	12, // 66: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
-	16, // 67: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
-	18, // 68: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
-	22, // 69: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
-	29, // 70: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
-	34, // 71: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
-	37, // 72: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
-	39, // 73: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
-	41, // 74: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
-	43, // 75: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
-	45, // 76: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
-	47, // 77: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
-	49, // 78: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
-	54, // 79: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
-	59, // 80: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
-	64, // 81: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
-	69, // 82: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
-	73, // 83: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
-	86, // 84: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
-	90, // 85: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
-	92, // 86: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
-	10, // 87: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
-	13, // 88: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
-	17, // 89: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
-	19, // 90: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
-	24, // 91: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
-	32, // 92: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
-	36, // 93: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
-	38, // 94: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
-	40, // 95: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
-	42, // 96: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
-	44, // 97: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
-	46, // 98: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
-	48, // 99: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
-	50, // 100: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
-	55, // 101: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
-	62, // 102: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
-	67, // 103: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
-	70, // 104: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
-	80, // 105: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
-	87, // 106: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
-	91, // 107: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
-	93, // 108: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
-	87, // [87:109] is the sub-list for method output_type
-	65, // [65:87] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	8,  // 1: podapi.v1.Error.pattern:type_name -> podapi.v1.PatternDetail
+	9,  // 2: podapi.v1.Error.edit:type_name -> podapi.v1.EditDetail
+	13, // 3: podapi.v1.InfoResponse.limits:type_name -> podapi.v1.Limits
+	12, // 4: podapi.v1.InfoResponse.protected:type_name -> podapi.v1.ProtectedPath
+	1,  // 5: podapi.v1.ProtectedPath.by:type_name -> podapi.v1.Enforcement
+	16, // 6: podapi.v1.StatResponse.attr:type_name -> podapi.v1.Attr
+	22, // 7: podapi.v1.ListResponse.batch:type_name -> podapi.v1.AttrBatch
+	7,  // 8: podapi.v1.ListResponse.unreadable:type_name -> podapi.v1.Error
+	23, // 9: podapi.v1.ListResponse.end:type_name -> podapi.v1.ListEnd
+	16, // 10: podapi.v1.AttrBatch.attrs:type_name -> podapi.v1.Attr
+	25, // 11: podapi.v1.ReadRequest.lines:type_name -> podapi.v1.LineWindow
+	27, // 12: podapi.v1.ReadResponse.header:type_name -> podapi.v1.ReadHeader
+	28, // 13: podapi.v1.ReadResponse.end:type_name -> podapi.v1.ReadEnd
+	16, // 14: podapi.v1.ReadHeader.attr:type_name -> podapi.v1.Attr
+	17, // 15: podapi.v1.ReadEnd.sum:type_name -> podapi.v1.Sum
+	29, // 16: podapi.v1.ReadEnd.lines:type_name -> podapi.v1.LineResult
+	32, // 17: podapi.v1.WriteRequest.header:type_name -> podapi.v1.WriteHeader
+	33, // 18: podapi.v1.WriteRequest.end:type_name -> podapi.v1.WriteEnd
+	17, // 19: podapi.v1.WriteEnd.sum:type_name -> podapi.v1.Sum
+	30, // 20: podapi.v1.WriteReply.ack:type_name -> podapi.v1.UploadAck
+	35, // 21: podapi.v1.WriteReply.end:type_name -> podapi.v1.WriteResponse
+	16, // 22: podapi.v1.WriteResponse.attr:type_name -> podapi.v1.Attr
+	37, // 23: podapi.v1.EditRequest.edits:type_name -> podapi.v1.Replacement
+	35, // 24: podapi.v1.EditResponse.write:type_name -> podapi.v1.WriteResponse
+	2,  // 25: podapi.v1.GlobRequest.sort:type_name -> podapi.v1.GlobSort
+	53, // 26: podapi.v1.GlobResponse.batch:type_name -> podapi.v1.GlobBatch
+	7,  // 27: podapi.v1.GlobResponse.unreadable:type_name -> podapi.v1.Error
+	55, // 28: podapi.v1.GlobResponse.end:type_name -> podapi.v1.GlobEnd
+	54, // 29: podapi.v1.GlobBatch.matches:type_name -> podapi.v1.GlobMatch
+	3,  // 30: podapi.v1.GrepRequest.report:type_name -> podapi.v1.GrepReport
+	58, // 31: podapi.v1.GrepResponse.batch:type_name -> podapi.v1.GrepBatch
+	60, // 32: podapi.v1.GrepResponse.end:type_name -> podapi.v1.GrepEnd
+	59, // 33: podapi.v1.GrepBatch.results:type_name -> podapi.v1.GrepResult
+	4,  // 34: podapi.v1.GrepResult.kind:type_name -> podapi.v1.GrepKind
+	7,  // 35: podapi.v1.GrepResult.error:type_name -> podapi.v1.Error
+	5,  // 36: podapi.v1.WatchEvent.op:type_name -> podapi.v1.WatchOp
+	62, // 37: podapi.v1.WatchBatch.events:type_name -> podapi.v1.WatchEvent
+	63, // 38: podapi.v1.WatchResponse.batch:type_name -> podapi.v1.WatchBatch
+	65, // 39: podapi.v1.WatchResponse.end:type_name -> podapi.v1.WatchEnd
+	67, // 40: podapi.v1.PushRequest.header:type_name -> podapi.v1.PushHeader
+	68, // 41: podapi.v1.PushRequest.end:type_name -> podapi.v1.PushEnd
+	17, // 42: podapi.v1.PushEnd.sum:type_name -> podapi.v1.Sum
+	30, // 43: podapi.v1.PushReply.ack:type_name -> podapi.v1.UploadAck
+	70, // 44: podapi.v1.PushReply.end:type_name -> podapi.v1.PushResponse
+	74, // 45: podapi.v1.PushResponse.stats:type_name -> podapi.v1.TreeStats
+	73, // 46: podapi.v1.PullResponse.end:type_name -> podapi.v1.PullEnd
+	17, // 47: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
+	74, // 48: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
+	76, // 49: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
+	78, // 50: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
+	81, // 51: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
+	80, // 52: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
+	79, // 53: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
+	80, // 54: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
+	77, // 55: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
+	80, // 56: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
+	84, // 57: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
+	85, // 58: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
+	85, // 59: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
+	86, // 60: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
+	87, // 61: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
+	83, // 62: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
+	6,  // 63: podapi.v1.ExecExit.reason:type_name -> podapi.v1.ExitReason
+	91, // 64: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
+	90, // 65: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
+	87, // 66: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
+	10, // 67: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
+	14, // 68: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
+	18, // 69: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
+	20, // 70: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
+	24, // 71: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
+	31, // 72: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
+	36, // 73: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
+	39, // 74: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
+	41, // 75: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
+	43, // 76: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
+	45, // 77: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
+	47, // 78: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
+	49, // 79: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
+	51, // 80: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
+	56, // 81: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
+	61, // 82: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
+	66, // 83: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
+	71, // 84: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
+	75, // 85: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
+	88, // 86: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
+	92, // 87: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
+	94, // 88: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
+	11, // 89: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
+	15, // 90: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
+	19, // 91: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
+	21, // 92: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
+	26, // 93: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
+	34, // 94: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
+	38, // 95: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
+	40, // 96: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
+	42, // 97: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
+	44, // 98: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
+	46, // 99: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
+	48, // 100: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
+	50, // 101: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
+	52, // 102: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
+	57, // 103: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
+	64, // 104: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
+	69, // 105: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
+	72, // 106: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
+	82, // 107: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
+	89, // 108: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
+	93, // 109: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
+	95, // 110: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
+	89, // [89:111] is the sub-list for method output_type
+	67, // [67:89] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_podapi_proto_init() }
@@ -7362,52 +7516,52 @@ func file_podapi_proto_init() {
 	if File_podapi_proto != nil {
 		return
 	}
-	file_podapi_proto_msgTypes[13].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[14].OneofWrappers = []any{
 		(*ListResponse_Batch)(nil),
 		(*ListResponse_Unreadable)(nil),
 		(*ListResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[18].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[19].OneofWrappers = []any{
 		(*ReadResponse_Data)(nil),
 		(*ReadResponse_Header)(nil),
 		(*ReadResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[23].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[24].OneofWrappers = []any{
 		(*WriteRequest_Data)(nil),
 		(*WriteRequest_Header)(nil),
 		(*WriteRequest_End)(nil),
 	}
-	file_podapi_proto_msgTypes[26].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[27].OneofWrappers = []any{
 		(*WriteReply_Ack)(nil),
 		(*WriteReply_End)(nil),
 	}
-	file_podapi_proto_msgTypes[44].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[45].OneofWrappers = []any{
 		(*GlobResponse_Batch)(nil),
 		(*GlobResponse_Unreadable)(nil),
 		(*GlobResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[49].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[50].OneofWrappers = []any{
 		(*GrepResponse_Batch)(nil),
 		(*GrepResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[56].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[57].OneofWrappers = []any{
 		(*WatchResponse_Batch)(nil),
 		(*WatchResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[58].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[59].OneofWrappers = []any{
 		(*PushRequest_Data)(nil),
 		(*PushRequest_Header)(nil),
 		(*PushRequest_End)(nil),
 	}
-	file_podapi_proto_msgTypes[61].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[62].OneofWrappers = []any{
 		(*PushReply_Ack)(nil),
 		(*PushReply_End)(nil),
 	}
-	file_podapi_proto_msgTypes[64].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[65].OneofWrappers = []any{
 		(*PullResponse_Data)(nil),
 		(*PullResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[67].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[68].OneofWrappers = []any{
 		(*ExecRequest_Start)(nil),
 		(*ExecRequest_Attach)(nil),
 		(*ExecRequest_Stdin)(nil),
@@ -7415,7 +7569,7 @@ func file_podapi_proto_init() {
 		(*ExecRequest_Resize)(nil),
 		(*ExecRequest_Detach)(nil),
 	}
-	file_podapi_proto_msgTypes[74].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[75].OneofWrappers = []any{
 		(*ExecResponse_Started)(nil),
 		(*ExecResponse_Stdout)(nil),
 		(*ExecResponse_Stderr)(nil),
@@ -7423,7 +7577,7 @@ func file_podapi_proto_init() {
 		(*ExecResponse_Exit)(nil),
 		(*ExecResponse_Detached)(nil),
 	}
-	file_podapi_proto_msgTypes[81].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[82].OneofWrappers = []any{
 		(*ListProcessesResponse_Process)(nil),
 		(*ListProcessesResponse_End)(nil),
 	}
@@ -7432,8 +7586,8 @@ func file_podapi_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podapi_proto_rawDesc), len(file_podapi_proto_rawDesc)),
-			NumEnums:      6,
-			NumMessages:   88,
+			NumEnums:      7,
+			NumMessages:   89,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

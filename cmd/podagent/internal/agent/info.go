@@ -37,10 +37,11 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 		Gid:           uint32(os.Getgid()),
 		Workdir:       []byte(s.fs.Workdir()),
 		Idle:          int64(s.idle()),
-		Capabilities:  []string{"terminal"},
+		Capabilities:  []string{"terminal", "protected-paths"},
 		Os:            runtime.GOOS,
 		Arch:          runtime.GOARCH,
 		Executable:    []byte(executable),
+		Protected:     s.protected(),
 		Limits: &pb.Limits{
 			MessageBytes: podapi.MaxMessage,
 			ChunkBytes:   podapi.ChunkSize,
@@ -66,9 +67,6 @@ func (a *Agent) idle() time.Duration {
 }
 
 func (s *agentService) Configure(_ context.Context, r *pb.ConfigureRequest) (*pb.ConfigureResponse, error) {
-	if len(r.ProtectedPaths) > 0 {
-		return nil, fmt.Errorf("protected paths: %w", errors.ErrUnsupported)
-	}
 	env := toStrings(r.Env)
 	if err := checkEnv(env); err != nil {
 		return nil, err
@@ -79,9 +77,11 @@ func (s *agentService) Configure(_ context.Context, r *pb.ConfigureRequest) (*pb
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.env = env
-	if workdir != "" {
-		s.fs.SetWorkdir(workdir)
+	if err := s.protect(workdir, toStrings(r.ProtectedPaths), !r.KeepProtectedPaths); err != nil {
+		return nil, err
+	}
+	if !r.KeepEnv {
+		s.env = env
 	}
 	return &pb.ConfigureResponse{}, nil
 }

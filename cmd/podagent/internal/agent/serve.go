@@ -28,6 +28,10 @@ type Config struct {
 	// ProcessEnv is what processes get on top of it, until Configure replaces
 	// it.
 	ProcessEnv []string
+	// Protected are the patterns of paths that must not be changed, until
+	// Configure replaces them: see [fsops.FS.Protect]. ReadOnly are directories
+	// that are mounted read-only, which Serve makes sure of, and Info says.
+	Protected, ReadOnly []string
 	// JournalDir is where the output of processes is kept, on disk: see
 	// [proc.Options].
 	JournalDir string
@@ -55,15 +59,21 @@ func Serve(ctx context.Context, config Config) error {
 	if err := checkWorkdir(config.Workdir); err != nil {
 		return fmt.Errorf("cannot use %s as workdir: %w", config.Workdir, err)
 	}
+	if err := checkReadOnly(config.ReadOnly); err != nil {
+		return err
+	}
 	creds, err := config.credentials()
 	if err != nil {
+		return err
+	}
+	a := newAgent(config)
+	if err := a.protect("", config.Protected, true); err != nil {
 		return err
 	}
 	listener, err := listen(ctx, config.Listen, len(config.AuthorizedKeys) == 0)
 	if err != nil {
 		return err
 	}
-	a := newAgent(config)
 	server := a.newServer(creds...)
 	state := health.NewServer()
 	healthpb.RegisterHealthServer(server, state)

@@ -1,0 +1,166 @@
+package fsops
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// attackedOperations is how often an operation is made while directories are
+// swapped under it: each of its windows is met some times.
+const attackedOperations = 150
+
+// swap exchanges two names at once, so that each always is one of the two.
+func swap(a, b string) error {
+	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
+}
+
+// attackedFS returns an FS with something protected, and "way", a directory like
+// it, with which "trap" can be swapped, a link to what is protected. The
+// directory is held, so that its content can be restored wherever it is.
+func attackedFS(t testing.TB) (f *FS, way *os.File) {
+	t.Helper()
+	f = newTestFS(t)
+	for _, dir := range []string{"secret/sub", "way/sub", "src/deep"} {
+		must(t, os.MkdirAll(at(f, dir), 0o755))
+		put(t, f, dir+"/file", "original")
+	}
+	must(t, os.Symlink("secret", at(f, "trap")))
+	must(t, f.Protect([]string{"secret"}))
+	way, err := holdDir(at(f, "way"))
+	must(t, err)
+	t.Cleanup(func() { way.Close() })
+	return f, way
+}
+
+func TestSwappedLinksLeadNothingIntoProtectedPaths(t *testing.T) {
+	for _, c := range changes(t) {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f, way := attackedFS(t)
+			sub := descriptorPath(way) + "/sub"
+			before := treeOf(t, at(f, "secret"))
+			var over atomic.Bool
+			var attack sync.WaitGroup
+			attack.Go(func() {
+				for !over.Load() {
+					if err := swap(at(f, "way"), at(f, "trap")); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+			refused := 0
+			for range attackedOperations {
+				put(t, f, "free", "free")
+				must(t, os.RemoveAll(sub))
+				must(t, os.MkdirAll(sub, 0o755))
+				must(t, os.WriteFile(sub+"/file", []byte("original"), 0o644))
+				if errors.Is(c.do(f, "way/sub/file"), ErrProtected) {
+					refused++
+				}
+			}
+			over.Store(true)
+			attack.Wait()
+			if diff := cmp.Diff(before, treeOf(t, at(f, "secret"))); diff != "" {
+				t.Errorf("what is protected changed (-before +after):\n%s", diff)
+			}
+			t.Logf("%d of %d were refused", refused, attackedOperations)
+		})
+	}
+}
+
+// A directory of the tree that is removed becomes a link, and the other way
+// round.
+func TestSwappedLinksLeadNoRemovalIntoProtectedPaths(t *testing.T) {
+	f, _ := attackedFS(t)
+	secret := at(f, "secret")
+	before := treeOf(t, secret)
+	for round := range 100 {
+		for i := range 8 {
+			must(t, os.MkdirAll(at(f, fmt.Sprintf("tree/%d/deep", i)), 0o755))
+			put(t, f, fmt.Sprintf("tree/%d/deep/file", i), "x")
+		}
+		must(t, os.Symlink("../secret", at(f, "tree/link")))
+		var attack sync.WaitGroup
+		attack.Go(func() {
+			for range 20 {
+				// It may be gone by now.
+				_ = swap(at(f, fmt.Sprintf("tree/%d", rand.N(8))), at(f, "tree/link"))
+			}
+		})
+		_ = f.Remove(t.Context(), "tree", RemoveOptions{Recursive: true})
+		attack.Wait()
+		must(t, f.Remove(t.Context(), "tree", RemoveOptions{Recursive: true, Force: true}))
+		if diff := cmp.Diff(before, treeOf(t, secret)); diff != "" {
+			t.Fatalf("round %d changed what is protected (-before +after):\n%s", round, diff)
+		}
+	}
+}
+
+// Neither do the operations of one FS help each other: what is made in a
+// directory that is being renamed would be protected then.
+func TestOperationsAtOnceMakeNothingProtected(t *testing.T) {
+	f := newTestFS(t)
+	must(t, f.Protect([]string{"**/hooks/keep"}))
+	for round := range 400 {
+		must(t, os.Mkdir(at(f, "plain"), 0o755))
+		var wait sync.WaitGroup
+		made, renamed := error(nil), error(nil)
+		makers := []func() error{
+			func() error { _, err := write(t, f, "plain/keep", "x", WriteOptions{}); return err },
+			func() error { return f.Mkdir("plain/keep", MkdirOptions{}) },
+			func() error { return f.Symlink("x", "plain/keep") },
+			func() error { return extract(t, f, "plain", tar.Header{Name: "keep"}) },
+		}
+		wait.Go(func() { made = makers[round%len(makers)]() })
+		wait.Go(func() { renamed = f.Rename("plain", "hooks", RenameOptions{}) })
+		wait.Wait()
+		_, err := os.Lstat(at(f, "hooks/keep"))
+		if err == nil {
+			t.Fatalf("round %d made hooks/keep: %v, %v", round, made, renamed)
+		}
+		must(t, os.RemoveAll(at(f, "plain")))
+		must(t, os.RemoveAll(at(f, "hooks")))
+	}
+}
+
+func TestProtectedPathsInATreeThatIsDeeperThanPaths(t *testing.T) {
+	f := newTestFS(t)
+	makeDeep(t, f, "deep", "secret")
+	must(t, f.Protect([]string{"**/secret"}))
+	if err := f.Remove(t.Context(), "deep", RemoveOptions{Recursive: true}); !errors.Is(err, ErrProtected) {
+		t.Errorf("removing: %v", err)
+	}
+	if err := f.Rename("deep", "moved", RenameOptions{}); err == nil {
+		t.Error("a directory that could not be searched was renamed")
+	}
+	must(t, f.Protect(nil))
+	must(t, f.Remove(t.Context(), "deep", RemoveOptions{Recursive: true}))
+}
+
+// makeDeep makes a tree whose innermost path is longer than the system takes,
+// with a file in it.
+func makeDeep(t testing.TB, f *FS, name, file string) {
+	t.Helper()
+	dir, err := holdDir(f.Workdir())
+	must(t, err)
+	for range 40 {
+		must(t, os.Mkdir(descriptorPath(dir)+"/"+name, 0o755))
+		next, err := holdDir(descriptorPath(dir) + "/" + name)
+		must(t, err)
+		must(t, dir.Close())
+		dir, name = next, strings.Repeat("d", 200)
+	}
+	defer dir.Close()
+	must(t, os.WriteFile(descriptorPath(dir)+"/"+file, nil, 0o644))
+}

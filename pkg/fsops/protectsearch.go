@@ -1,0 +1,132 @@
+package fsops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// A protectSearch looks for what is protected in a directory that is to be
+// removed or renamed.
+type protectSearch struct {
+	*protection
+	ctx context.Context
+	// patient says that directories that cannot be read are passed over.
+	patient bool
+}
+
+// searchedDir is a directory: where it is, its real path, and the one that it
+// is to have, if any.
+type searchedDir struct{ path, real, as string }
+
+func (d searchedDir) join(base string) searchedDir {
+	in := searchedDir{path: filepath.Join(d.path, base), real: filepath.Join(d.real, base)}
+	if d.as != "" {
+		in.as = filepath.Join(d.as, base)
+	}
+	return in
+}
+
+// dir returns an error if something in the directory is protected, or would be
+// by the name that it is to have. It reads only where that can be.
+func (s *protectSearch) dir(d searchedDir) error {
+	if !s.reaches(d.real) && (d.as == "" || !s.reaches(d.as)) {
+		return nil
+	}
+	entries, err := os.ReadDir(d.path)
+	if err != nil && !s.patient && !isGone(err) {
+		return err
+	}
+	for _, e := range entries {
+		if err := s.ctx.Err(); err != nil {
+			return err
+		}
+		if err := s.entry(d.join(e.Name()), e.Type()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *protectSearch) entry(e searchedDir, typ fs.FileMode) error {
+	if err := s.refuse(e.real); err != nil {
+		return err
+	}
+	if e.as != "" {
+		if err := s.refuseAs(e.as, typ); err != nil {
+			return err
+		}
+	}
+	if typ.IsDir() {
+		return s.dir(e)
+	}
+	return nil
+}
+
+// checkTree returns an error if something in the directory at the place is
+// protected, as far as can be seen.
+func (p *place) checkTree(ctx context.Context) error {
+	protection, real, err := p.protected()
+	if protection == nil || err != nil {
+		return err
+	}
+	s := protectSearch{protection, ctx, true}
+	return s.dir(searchedDir{path: p.path, real: real})
+}
+
+// renameGuarded is rename where something is protected.
+func (f *FS) renameGuarded(oldPath, newPath string, opts RenameOptions) error {
+	from, err := f.place(oldPath)
+	if err != nil {
+		return err
+	}
+	defer from.close()
+	to, err := f.place(newPath)
+	if err != nil {
+		return err
+	}
+	defer to.close()
+	info, err := os.Lstat(from.path)
+	if err != nil {
+		return err
+	}
+	// A directory takes what is in it along: nothing may be made there between
+	// the search and the renaming.
+	lock, unlock := f.renaming.RLock, f.renaming.RUnlock
+	if info.IsDir() {
+		lock, unlock = f.renaming.Lock, f.renaming.Unlock
+	}
+	lock()
+	defer unlock()
+	if err := mayRename(&from, &to, info.Mode().Type()); err != nil {
+		return err
+	}
+	return renameAt(from.path, to.path, opts)
+}
+
+// mayRename returns why what is at one place may not be renamed to the other.
+func mayRename(from, to *place, typ fs.FileMode) error {
+	protection, real, err := from.protected()
+	if protection == nil || err != nil {
+		return err
+	}
+	as, err := to.real()
+	if err != nil {
+		return err
+	}
+	if err := protection.refuse(real); err != nil {
+		return err
+	}
+	if err := protection.refuseAs(as, typ); err != nil || !typ.IsDir() {
+		return err
+	}
+	s := protectSearch{protection, context.Background(), false}
+	err = s.dir(searchedDir{path: from.path, real: real, as: as})
+	if err != nil && !errors.Is(err, ErrProtected) {
+		err = fmt.Errorf("cannot look for protected paths in the directory: %w", cause(err))
+	}
+	return err
+}

@@ -1,0 +1,151 @@
+package launcher
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// ReadOnlyDir is a directory of a pod that can be read, but not changed, moved or
+// removed. What is between it and a volume that can be written, as /workspace/a
+// is in front of /workspace/a/b, can be renamed by a command, and something else
+// put in its place: directly in the workdir its path is as safe as its content.
+type ReadOnlyDir struct {
+	// Path is the directory, which is made if it is missing: absolute, without
+	// colons, and in its shortest form. It may be the workdir or the home
+	// directory, or above or below them: what is mounted in a read-only
+	// directory, as they may be, can be written all the same.
+	Path string `json:"path"`
+	// From is the directory of the image whose content it gets: absolute, and
+	// readable for the pod's user. It may be Path, of which the content is kept
+	// then. If it is empty, so is the directory. The content has the size that
+	// the node's disk takes, is copied by podagent before the agent starts, by
+	// the pod's user, who owns it then, and counts for the pod's ReadyTimeout.
+	From string `json:"from,omitempty"`
+}
+
+// fillName is the container that fills read-only directories, and fillDir is
+// where it has their volumes.
+const (
+	fillName = "fill"
+	fillDir  = "/.podagent/"
+)
+
+// mountReadOnly mounts the directories in the agent's container, which must
+// have its other mounts. One at the same path gives way.
+func mountReadOnly(pod *corev1.PodSpec, dirs []ReadOnlyDir) {
+	c := &pod.Containers[0]
+	for i, d := range dirs {
+		name := volumeName(i)
+		if at := slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == d.Path }); at >= 0 {
+			gone := c.VolumeMounts[at].Name
+			c.VolumeMounts = slices.Delete(c.VolumeMounts, at, at+1)
+			pod.Volumes = slices.DeleteFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == gone })
+		}
+		pod.Volumes = append(pod.Volumes, emptyDir(name))
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: d.Path, ReadOnly: true})
+	}
+	if fill := fillContainer(c, dirs); len(fill.Command) > 0 {
+		pod.InitContainers = append(pod.InitContainers, fill)
+	}
+}
+
+func volumeName(i int) string { return fmt.Sprintf("read-only-%d", i) }
+
+// fillContainer returns the container that fills the directories, with what the
+// agent's container may and gets; without a command if there is nothing to do.
+func fillContainer(c *corev1.Container, dirs []ReadOnlyDir) corev1.Container {
+	fill := corev1.Container{
+		Name:            fillName,
+		Image:           c.Image,
+		WorkingDir:      "/",
+		Resources:       c.Resources,
+		SecurityContext: c.SecurityContext,
+		// So that the pod says why it failed.
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+	}
+	var made, copied []string
+	for i, d := range dirs {
+		at := fillDir + volumeName(i)
+		for _, m := range mountedIn(c.VolumeMounts, d.Path) {
+			made = append(made, "--dir="+literal(at+strings.TrimPrefix(m, d.Path)))
+		}
+		if d.From != "" {
+			copied = append(copied, literal(d.From), at)
+		}
+		fill.VolumeMounts = append(fill.VolumeMounts, corev1.VolumeMount{Name: volumeName(i), MountPath: at})
+	}
+	if len(made)+len(copied) > 0 {
+		fill.Command = slices.Concat([]string{agentProgram, "copy"}, made, []string{"--"}, copied)
+	}
+	return fill
+}
+
+// mountedIn returns the paths of the mounts that are in the mount at dir, with
+// no other in between: no runtime can make their directories once that is
+// mounted read-only.
+func mountedIn(mounts []corev1.VolumeMount, dir string) []string {
+	var in []string
+	for _, m := range mounts {
+		between := func(other corev1.VolumeMount) bool {
+			return isBelow(other.MountPath, dir) && isBelow(m.MountPath, other.MountPath)
+		}
+		if isBelow(m.MountPath, dir) && !slices.ContainsFunc(mounts, between) {
+			in = append(in, m.MountPath)
+		}
+	}
+	return in
+}
+
+// sortedDirs returns the directories in the order of their paths: another order
+// makes no other pod.
+func sortedDirs(dirs []ReadOnlyDir) []ReadOnlyDir {
+	sorted := slices.Clone(dirs)
+	slices.SortFunc(sorted, func(a, b ReadOnlyDir) int { return strings.Compare(a.Path, b.Path) })
+	return sorted
+}
+
+// checkReadOnly checks the read-only directories.
+func (s *Spec) checkReadOnly() *SpecError {
+	const field = "Pod.ReadOnly"
+	if n := len(s.Pod.ReadOnly); n > maxReadOnly {
+		return &SpecError{field, fmt.Sprintf("has %d directories: at most %d are allowed", n, maxReadOnly)}
+	}
+	seen := map[string]bool{}
+	for _, d := range s.Pod.ReadOnly {
+		if err := checkMountPath(field, d.Path); err != nil {
+			return err
+		}
+		switch {
+		case seen[d.Path]:
+			return &SpecError{field, fmt.Sprintf("has %q twice", d.Path)}
+		case d.From != "" && (!path.IsAbs(d.From) || !utf8.ValidString(d.From) || strings.ContainsRune(d.From, 0)):
+			return &SpecError{field, fmt.Sprintf("has content from %q, which is not an absolute path in UTF-8", d.From)}
+		case d.From != "" && (path.Clean(d.From) == "/" || isKernels(path.Clean(d.From))):
+			return &SpecError{field, fmt.Sprintf("has content from %q, which holds the kernel's own directories", d.From)}
+		case s.Git != nil && d.Path == cmp.Or(s.Workdir, defaultWorkdir):
+			return &SpecError{field, fmt.Sprintf("has the workdir %q, which a repository is to be checked out in", d.Path)}
+		}
+		seen[d.Path] = true
+	}
+	return nil
+}
+
+// checkProtected checks that the patterns fit into a pod.
+func (s *Spec) checkProtected() *SpecError {
+	size := 0
+	for _, pattern := range s.Protected {
+		if !utf8.ValidString(pattern) {
+			return &SpecError{"Protected", fmt.Sprintf("has %q, which is not UTF-8: a pod cannot have it", pattern)}
+		}
+		if size += len(pattern); size > maxPodProtected {
+			return &SpecError{"Protected", fmt.Sprintf("has more than %d bytes in all, which a pod cannot take", maxPodProtected)}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package launcher
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/podagent/podagent/pkg/fsops"
+)
+
+// A sandbox's directory is called by nameOf its id, and has these files.
+const (
+	recordFile = "sandbox.json"
+	socketFile = "agent.sock"
+	logFile    = "agent.log"
+	workspace  = "workspace"
+)
+
+// record is what the launcher remembers of a sandbox.
+type record struct {
+	ID      string    `json:"id"`
+	Workdir string    `json:"workdir"`
+	Created time.Time `json:"created"`
+	// These are bytes, for they need not be UTF-8.
+	Env       [][]byte `json:"env,omitempty"`
+	Protected [][]byte `json:"protected,omitempty"`
+}
+
+// place is where a sandbox's state is.
+type place struct {
+	dir string
+	record
+}
+
+func (l *Local) place(id string) (place, error) {
+	state, err := l.stateDir()
+	return place{dir: filepath.Join(state, nameOf(id)), record: record{ID: id}}, err
+}
+
+func (p place) path(file string) string { return filepath.Join(p.dir, file) }
+
+// load reads the record. If there is none, the error is ErrNotFound. A place
+// without an id gets that of the record.
+func (p *place) load() error {
+	data, err := os.ReadFile(p.path(recordFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return ErrNotFound
+	}
+	if err != nil {
+		return err
+	}
+	id := p.ID
+	if err := json.Unmarshal(data, &p.record); err != nil {
+		return fmt.Errorf("reading %s: %w", p.path(recordFile), err)
+	}
+	if id != "" && id != p.ID {
+		return fmt.Errorf("%s belongs to sandbox %q", p.path(recordFile), p.ID)
+	}
+	return nil
+}
+
+// create makes the sandbox's directory and record. The record comes last: a
+// directory without one is no sandbox, and is begun anew.
+func (p *place) create(ctx context.Context, spec Spec) error {
+	if err := os.RemoveAll(p.dir); err != nil {
+		return err
+	}
+	p.record = record{ID: spec.ID, Workdir: spec.Workdir, Created: time.Now().UTC().Truncate(time.Second)}
+	if p.Workdir == "" {
+		p.Workdir = p.path(workspace)
+	}
+	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(p.Workdir, 0o755); err != nil {
+		return err
+	}
+	return p.save(ctx, &spec)
+}
+
+// save writes the record with what the spec has the agent configured with.
+func (p *place) save(ctx context.Context, spec *Spec) error {
+	if spec.Env != nil {
+		p.Env = toBytes(spec.Env)
+	}
+	if spec.Protected != nil {
+		p.Protected = toBytes(spec.Protected)
+	}
+	data, err := json.Marshal(p.record)
+	if err != nil {
+		return err
+	}
+	w, err := fsops.New(p.dir).Create(recordFile, fsops.WriteOptions{Perm: 0o600})
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	if _, err := w.Write(data); err != nil {
+		return err
+	}
+	_, err = w.Commit(ctx, fsops.SumOf(data))
+	return err
+}
+
+func toBytes(texts []string) [][]byte {
+	list := make([][]byte, len(texts))
+	for i, s := range texts {
+		list[i] = []byte(s)
+	}
+	return list
+}
+
+func toStrings(list [][]byte) []string {
+	texts := make([]string, len(list))
+	for i, b := range list {
+		texts[i] = string(b)
+	}
+	return texts
+}
