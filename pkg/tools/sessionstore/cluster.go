@@ -2,10 +2,10 @@ package sessionstore
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,9 +16,12 @@ import (
 
 // Cluster keeps snapshots as Secrets of a namespace, for all hosts that may
 // get, list, create, update and delete Secrets there. A session has one Secret,
-// whose resourceVersion is the snapshot's version; a snapshot of more than 900
-// KiB has further ones, which are made before that Secret names them, and
-// deleted when it names others.
+// its head, whose resourceVersion is the snapshot's version. A snapshot of more
+// than 900 KiB has further ones, its parts, which are made before the head names
+// them, and deleted when it names others. Parts of a host that was killed on the
+// way are deleted by a later Save or Delete of the session.
+//
+// The clocks of hosts and API server must not be five minutes apart.
 type Cluster struct {
 	Client kubernetes.Interface
 	// Namespace is that of the Secrets.
@@ -30,145 +33,181 @@ var _ Store = (*Cluster)(nil)
 const (
 	// LabelSession is the label of all Secrets of a session: a hash of its id.
 	LabelSession = "podagent.dev/session"
-	// AnnotationSession is the id, on the Secret that a session has.
+	// AnnotationSession is the id, on the head of a session.
 	AnnotationSession = "podagent.dev/session-id"
+	// AnnotationReplaces is, on a part, the version of the snapshot whose
+	// successor it is made for; there is none on those of a first snapshot.
+	AnnotationReplaces = "podagent.dev/session-replaces"
 
 	// managedBy and manager are the well-known label, and its value.
 	managedBy, manager = "app.kubernetes.io/managed-by", "podagent"
 	// dataKey is where a Secret has its part of a snapshot, indexKey where the
-	// session's has the list of the others.
+	// head has what it consists of.
 	dataKey, indexKey = "data", "index"
 )
 
 // Load implements [Store].
 func (c *Cluster) Load(ctx context.Context, id string) (Snapshot, error) {
 	s, err := c.load(ctx, id)
-	return s, wrap("load", id, err)
+	return s, wrap("load", id, explain(err))
 }
 
 func (c *Cluster) load(ctx context.Context, id string) (Snapshot, error) {
 	if err := check(id, nil); err != nil {
 		return Snapshot{}, err
 	}
-	var last error
+	missing := ""
 	for range loadAttempts {
-		secret, err := c.head(ctx, id)
+		h, err := c.head(ctx, id)
 		if err != nil {
 			return Snapshot{}, err
 		}
-		data, err := c.content(ctx, secret)
-		if err == nil {
-			return Snapshot{Data: data, Version: secret.ResourceVersion}, nil
-		}
-		if !apierrors.IsNotFound(err) {
+		data, err := c.content(ctx, h)
+		switch {
+		case err == nil:
+			return Snapshot{Data: data, Version: h.ResourceVersion}, nil
+		case !apierrors.IsNotFound(err):
 			return Snapshot{}, err
+		case missing == h.ResourceVersion:
+			return Snapshot{}, fmt.Errorf("a part of it is missing, so that it can only be deleted: %v", err)
 		}
-		last = fmt.Errorf("a part of it is missing: %v", err) // or was replaced just now
+		missing = h.ResourceVersion // or it was replaced while it was read
 	}
-	return Snapshot{}, last
-}
-
-// head returns the Secret that the session has, or fs.ErrNotExist.
-func (c *Cluster) head(ctx context.Context, id string) (*corev1.Secret, error) {
-	secret, err := c.secrets().Get(ctx, headName(id), metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, fs.ErrNotExist
-	case err != nil:
-		return nil, err
-	case secret.Annotations[AnnotationSession] != id:
-		return nil, fmt.Errorf("the Secret %s/%s is that of session %q", c.Namespace, secret.Name, secret.Annotations[AnnotationSession])
-	}
-	return secret, nil
+	return Snapshot{}, fmt.Errorf("others have saved it %d times while it was read", loadAttempts)
 }
 
 // Save implements [Store].
 func (c *Cluster) Save(ctx context.Context, id string, data []byte, version string) (string, error) {
-	if err := check(id, data); err != nil {
-		return "", wrap("save", id, err)
-	}
 	next, err := c.save(ctx, id, data, version)
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || version != "" && apierrors.IsNotFound(err) {
-		err = ErrConflict
-	}
-	return next, wrap("save", id, err)
+	return next, wrap("save", id, explain(err))
 }
 
 func (c *Cluster) save(ctx context.Context, id string, data []byte, version string) (string, error) {
+	if err := check(id, data); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
 	before, err := c.foresee(ctx, id, version)
 	if err != nil {
 		return "", err
 	}
-	head, parts := divide(id, data)
+	next, parts := divide(id, data, version, before.First)
 	if err := c.createAll(ctx, parts); err != nil {
-		return "", errors.Join(err, c.deleteAll(context.WithoutCancel(ctx), namesOf(parts)))
-	}
-	var saved *corev1.Secret
-	if version == "" {
-		saved, err = c.secrets().Create(ctx, head, metav1.CreateOptions{})
-	} else {
-		head.ResourceVersion = version
-		saved, err = c.secrets().Update(ctx, head, metav1.UpdateOptions{})
-	}
-	if err != nil {
-		if refused(err) {
-			_ = c.deleteAll(context.WithoutCancel(ctx), namesOf(parts)) // else they are strays
-		}
+		c.discard(ctx, parts)
 		return "", err
 	}
-	if len(before)+len(parts) > 0 {
-		c.tidy(ctx, id, before, namesOf(parts))
+	saved, err := c.swap(ctx, next)
+	if err != nil {
+		saved, err = c.conclude(ctx, id, next, parts, err)
+	}
+	if err != nil {
+		return "", err
+	}
+	if len(before.Parts)+len(parts) > 0 {
+		// What this leaves, the next time finds.
+		_ = c.deleteAll(ctx, before.Parts)
+		_ = c.tidy(ctx, id, saved.index)
 	}
 	return saved.ResourceVersion, nil
 }
 
-// foresee returns the parts of the snapshot that is to be replaced. That it is
-// another one is clear before those of the next are made.
-func (c *Cluster) foresee(ctx context.Context, id, version string) (parts []string, err error) {
-	secret, err := c.head(ctx, id)
+// foresee returns what the snapshot consists of that is to be replaced. That it
+// is another one is clear before the parts of the next are made.
+func (c *Cluster) foresee(ctx context.Context, id, version string) (index, error) {
+	h, err := c.head(ctx, id)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && version == "":
-		return nil, nil
-	case errors.Is(err, fs.ErrNotExist), err == nil && secret.ResourceVersion != version:
-		return nil, ErrConflict
+		return index{}, nil
+	case errors.Is(err, fs.ErrNotExist), err == nil && h.ResourceVersion != version:
+		return index{}, ErrConflict
 	case err != nil:
-		return nil, err
+		return index{}, err
 	}
-	var in index
-	if err := json.Unmarshal(secret.Data[indexKey], &in); err != nil {
-		return nil, fmt.Errorf("the Secret %s/%s is no snapshot", c.Namespace, secret.Name)
-	}
-	return in.Parts, nil
+	return h.index, nil
 }
 
-// refused reports whether the server has answered that it did not do what it
-// was asked, so that a snapshot is certain not to be saved.
-func refused(err error) bool {
+// swap puts a head in the place of the version that it names.
+func (c *Cluster) swap(ctx context.Context, next *head) (*head, error) {
+	if next.ResourceVersion == "" {
+		saved, err := c.secrets().Create(ctx, next.Secret, metav1.CreateOptions{})
+		return &head{saved, next.index}, err
+	}
+	saved, err := c.secrets().Update(ctx, next.Secret, metav1.UpdateOptions{})
+	return &head{saved, next.index}, err
+}
+
+// conclude returns what has become of a save after the server has answered that
+// it did not take the head. It may have taken it all the same: its client
+// repeats a request whose answer was that the time was over. So the parts are
+// deleted only if the head that there is now is another one.
+func (c *Cluster) conclude(ctx context.Context, id string, next *head, parts []*corev1.Secret, err error) (*head, error) {
+	if !isRefusal(err) {
+		return nil, err // it may still be taken
+	}
+	calm, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	now, lookErr := c.head(calm, id)
+	switch {
+	case lookErr == nil && now.index.Save == next.index.Save:
+		return now, nil
+	case lookErr != nil && !errors.Is(lookErr, fs.ErrNotExist):
+		return nil, err
+	}
+	c.discard(ctx, parts)
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) && next.ResourceVersion != "" {
+		err = ErrConflict
+	}
+	return nil, err
+}
+
+// isRefusal reports whether the server has answered that it did not do what it
+// was asked.
+func isRefusal(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) ||
 		apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
 }
 
 // Delete implements [Store].
 func (c *Cluster) Delete(ctx context.Context, id string) error {
-	return wrap("delete", id, c.delete(ctx, id))
+	return wrap("delete", id, explain(c.delete(ctx, id)))
 }
 
 func (c *Cluster) delete(ctx context.Context, id string) error {
 	if err := check(id, nil); err != nil {
 		return err
 	}
-	if _, err := c.head(ctx, id); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	for range deleteAttempts {
+		secret, err := c.get(ctx, id)
+		if errors.Is(err, fs.ErrNotExist) {
+			return c.tidy(ctx, id, index{})
+		}
+		if err != nil {
+			return err
+		}
+		// This very head, so that it is its parts that nobody needs any more.
+		err = c.secrets().Delete(ctx, secret.Name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion},
+		})
+		if apierrors.IsConflict(err) {
+			continue
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		in, _ := indexOf(secret) // what is no snapshot names nothing
+		return errors.Join(c.deleteAll(ctx, in.Parts), c.tidy(ctx, id, in))
 	}
-	// The parts only mean something by the Secret that names them.
-	if err := c.secrets().Delete(ctx, headName(id), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return err
+	return fmt.Errorf("others have saved it %d times meanwhile", deleteAttempts)
+}
+
+// explain adds to an error of the API what can be done about it.
+func explain(err error) error {
+	// Quotas are Forbidden, too, and say of themselves which they are.
+	if apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "exceeded quota") {
+		return fmt.Errorf("%w: deploy/session-rbac.yaml has the permissions that it takes", err)
 	}
-	strays, err := c.parts(ctx, id)
-	if err != nil {
-		return err
-	}
-	return c.deleteAll(ctx, olderThan(strays, 0))
+	return err
 }
 
 func (c *Cluster) secrets() typedcorev1.SecretInterface {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,16 +13,20 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/rogpeppe/go-internal/lockedfile"
-
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
-// Disk keeps snapshots as files in a directory, for one machine: a file each,
-// readable by its owner alone, beside a lock file that all hosts share. A file
-// is replaced at once, and is on the disk when Save returns.
+// Disk keeps snapshots as files in a directory, for the hosts of one user on one
+// machine: a file each, which nobody else can read, beside a lock file that all
+// hosts share. A file is replaced at once, and is on the disk when Save returns;
+// so is its removal when Delete does. A host that is killed leaves nothing
+// behind (where the platform has no unnamed files: a temporary file).
+//
+// Snapshots should be on a disk of the machine's own: the lock holds between
+// machines only if their common file system has such locks.
 type Disk struct {
-	// Dir is made when it is needed.
+	// Dir is made when it is needed, for its owner alone. One that there is must
+	// not be writable by others.
 	Dir string
 }
 
@@ -30,6 +36,8 @@ var _ Store = (*Disk)(nil)
 type header struct {
 	Session string `json:"session"`
 	Version string `json:"version"`
+	// SHA256 is that of the snapshot.
+	SHA256 string `json:"sha256"`
 }
 
 // Load implements [Store].
@@ -42,16 +50,24 @@ func (d *Disk) load(ctx context.Context, id string) (Snapshot, error) {
 	if err := errors.Join(ctx.Err(), check(id, nil)); err != nil {
 		return Snapshot{}, err
 	}
-	data, err := os.ReadFile(d.file(id))
+	content, err := os.ReadFile(d.file(id))
 	if err != nil {
 		return Snapshot{}, err
 	}
-	line, data, ok := bytes.Cut(data, []byte("\n"))
+	line, data, ok := bytes.Cut(content, []byte("\n"))
 	var h header
 	if !ok || len(line) > maxHeader || json.Unmarshal(line, &h) != nil || h.Session != id || h.Version == "" {
 		return Snapshot{}, fmt.Errorf("%s is not its snapshot", d.file(id))
 	}
+	if h.SHA256 != sumOf(data) {
+		return Snapshot{}, fmt.Errorf("%s is damaged: it does not have the checksum that it says", d.file(id))
+	}
 	return Snapshot{Data: data, Version: h.Version}, nil
+}
+
+func sumOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }
 
 // Save implements [Store].
@@ -61,10 +77,10 @@ func (d *Disk) Save(ctx context.Context, id string, data []byte, version string)
 }
 
 func (d *Disk) save(ctx context.Context, id string, data []byte, version string) (string, error) {
-	if err := check(id, data); err != nil {
+	if err := errors.Join(ctx.Err(), check(id, data)); err != nil {
 		return "", err
 	}
-	unlock, err := d.lock()
+	unlock, err := d.lock(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -77,11 +93,14 @@ func (d *Disk) save(ctx context.Context, id string, data []byte, version string)
 		return "", ErrConflict
 	}
 	next := rand.Text()
-	line, err := json.Marshal(header{Session: id, Version: next})
+	line, err := json.Marshal(header{Session: id, Version: next, SHA256: sumOf(data)})
 	if err != nil {
 		return "", err
 	}
-	return next, d.replace(ctx, d.file(id), append(line, '\n'), data)
+	if err := d.replace(ctx, d.file(id), append(line, '\n'), data); err != nil {
+		return "", err
+	}
+	return next, nil
 }
 
 // replace writes a file anew, whole or not at all.
@@ -105,27 +124,26 @@ func (d *Disk) replace(ctx context.Context, name string, line, data []byte) erro
 
 // Delete implements [Store].
 func (d *Disk) Delete(ctx context.Context, id string) error {
+	return wrap("delete", id, d.delete(ctx, id))
+}
+
+func (d *Disk) delete(ctx context.Context, id string) error {
 	if err := errors.Join(ctx.Err(), check(id, nil)); err != nil {
-		return wrap("delete", id, err)
+		return err
 	}
-	unlock, err := d.lock()
+	unlock, err := d.lock(ctx)
 	if err != nil {
-		return wrap("delete", id, err)
+		return err
 	}
 	defer unlock()
 	err = os.Remove(d.file(id))
 	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+		return nil
 	}
-	return wrap("delete", id, err)
+	if err != nil {
+		return err
+	}
+	return syncDir(d.Dir)
 }
 
 func (d *Disk) file(id string) string { return filepath.Join(d.Dir, nameOf(id)+".session") }
-
-// lock keeps all others from changing a snapshot, for the moment that it takes.
-func (d *Disk) lock() (unlock func(), err error) {
-	if err := os.MkdirAll(d.Dir, 0o700); err != nil {
-		return nil, err
-	}
-	return lockedfile.MutexAt(filepath.Join(d.Dir, ".lock")).Lock()
-}

@@ -20,15 +20,17 @@ import (
 	"fmt"
 	"io/fs"
 	"syscall"
+	"unicode/utf8"
 )
 
 // ErrConflict says that the snapshot is another one than the caller knows:
 // load it, and decide anew.
 var ErrConflict = errors.New("the session was saved by somebody else")
 
-// Store keeps snapshots by the ids of their sessions. An id is any text that is
-// not empty; ids of different spelling are different sessions. Methods may be
-// called concurrently, also by several hosts. Their errors are *[Error].
+// Store keeps snapshots by the ids of their sessions. An id is 1 byte to 4 KiB of
+// UTF-8, as that of a sandbox is; ids of different spelling are different
+// sessions. Methods may be called concurrently, also by several hosts. Their
+// errors are *[Error].
 type Store interface {
 	// Load returns the snapshot, or fs.ErrNotExist.
 	Load(ctx context.Context, id string) (Snapshot, error)
@@ -62,7 +64,9 @@ type Error struct {
 	Err error
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("cannot %s session %q: %v", e.Op, e.ID, e.Err) }
+func (e *Error) Error() string {
+	return fmt.Sprintf("cannot %s session %.*q: %v", e.Op, shownID, e.ID, e.Err)
+}
 
 func (e *Error) Unwrap() error { return e.Err }
 
@@ -78,6 +82,10 @@ func check(id string, data []byte) error {
 	switch {
 	case id == "":
 		return fmt.Errorf("a session needs an id: %w", fs.ErrInvalid)
+	case len(id) > maxID:
+		return fmt.Errorf("the id has %d bytes, with %d at most: %w", len(id), maxID, fs.ErrInvalid)
+	case !utf8.ValidString(id):
+		return fmt.Errorf("the id is not UTF-8: %w", fs.ErrInvalid)
 	case len(data) > MaxSnapshot:
 		return fmt.Errorf("a snapshot of %d bytes, with %d at most: %w", len(data), MaxSnapshot, syscall.EFBIG)
 	}
