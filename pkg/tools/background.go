@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -56,93 +55,50 @@ func (b *background) forget(id string) {
 	delete(b.followed, id)
 }
 
-// BashOutput reads what a command in the background has printed.
-type BashOutput struct{}
-
-const bashOutputSchema = `{
-	"type": "object",
-	"properties": {
-		"id": {"type": "string", "minLength": 1, "description": "The id that Bash gave."},
-		"offset": {"type": "integer", "minimum": 0, "description": "Byte of the output to begin with; by default, what was not read before."}
-	},
-	"required": ["id"],
-	"additionalProperties": false
-}`
-
-// Spec implements Tool.
-func (BashOutput) Spec() Spec {
-	return Spec{
-		Name: "BashOutput", Title: "Read a background command's output",
-		Description: "Returns what a command in the background has printed since it was last read, and whether it still runs. It does not wait.",
-		InputSchema: json.RawMessage(bashOutputSchema), ReadOnly: true,
-	}
-}
-
-type bashOutputInput struct {
-	ID     string `json:"id"`
-	Offset *int64 `json:"offset"`
-}
-
-// Call implements Tool.
-func (BashOutput) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, error) {
-	in, problem := decode[bashOutputInput]("BashOutput", input)
-	if problem != nil {
-		return *problem, nil
-	}
-	f := env.background.follow(in.ID)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if in.Offset != nil && *in.Offset != f.offset[0] {
-		f.rewind(f.held())
-		before := f.offset[0]
-		f.offset[0] = *in.Offset
-		result, err := f.read(ctx, env, in.ID)
-		if err != nil || result.IsError {
-			f.offset[0] = before
-		}
-		return result, err
-	}
-	return f.read(ctx, env, in.ID)
-}
-
 // read reads what there is from the offsets on.
 func (f *followed) read(ctx context.Context, env *Env, id string) (Result, error) {
-	out := newOutput(ctx, env)
-	var counted [2]*counter
-	held := f.held()
-	for i := range f.stream {
-		if f.stream[i] == nil {
-			f.stream[i] = env.redactor.Writer(out)
-		}
-		f.stream[i].Redirect(out)
-		counted[i] = &counter{w: f.stream[i]}
-	}
+	out, held := newOutput(ctx, env), f.held()
 	cmd := env.Sandbox.Attach(ctx, id, podapi.AttachOptions{Stdout: f.offset[0], Stderr: f.offset[1], NoFollow: true})
-	cmd.Stdout, cmd.Stderr = counted[0], counted[1]
+	stdout, stderr := f.writer(0, env, out), f.writer(1, env, out)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err := cmd.Run()
 	status := cmd.Status()
-	switch {
-	case ctx.Err() != nil:
-		f.rewind(held)
-		return Result{}, ctx.Err()
-	case status == nil && !errors.Is(err, podapi.ErrDetached) || isLost(err):
+	if ctx.Err() != nil || status == nil && !errors.Is(err, podapi.ErrDetached) || isLost(err) {
+		out.discard()
 		f.rewind(held)
 		if errors.Is(err, syscall.EINVAL) && f.offset[0] > 0 {
-			return Errorf("offset %d is beyond the end of the output of %s. Leave it out to read what is new.", f.offset[0], quote(id)), nil
+			return Errorf("offset %d is beyond the end of the output of %s. Leave it out to read what is new.", f.offset[0], env.quote(id)), nil
 		}
 		return unknown(ctx, env, id, err)
 	}
-	f.offset[0] += counted[0].n + cmd.Omitted() // of standard error nothing is ever dropped: see Bash
-	f.offset[1] += counted[1].n
-	state := "running"
+	f.offset[0] += stdout.n + cmd.Omitted() // Bash's commands have all their output there
+	f.offset[1] += stderr.n
+	state, remark := "running", ""
 	if status != nil {
-		f.stream[0].Close()
-		f.stream[1].Close()
-		state = "ended, " + status.String()
+		f.offset = [2]int64{status.Stdout, status.Stderr}
+		_, _ = f.stream[0].Close(), f.stream[1].Close() // out never fails
+		state, remark = "ended, "+status.String(), remarks(*status, "end it by kill in Bash")
 	}
-	text := report(out.end(true), "", cmd.Omitted())
-	return Text(endLine(text) + fmt.Sprintf("(%s; the output goes on at offset %d)", state, f.offset[0])), nil
+	text := endLine(report(out.end(ctx), "", cmd.Omitted())) + remark
+	return Text(text + fmt.Sprintf("(%s; the output goes on at offset %d)", state, f.shown())), nil
 }
+
+// writer returns the writer of one of the outputs, which goes on with what was
+// held back of it.
+func (f *followed) writer(stream int, env *Env, out *output) *counter {
+	if f.stream[stream] == nil {
+		f.stream[stream] = env.redactor.Writer(out)
+		if f.offset[stream] > 0 {
+			f.stream[stream].FromMiddle()
+		}
+	}
+	f.stream[stream].Redirect(out)
+	return &counter{w: f.stream[stream]}
+}
+
+// shown returns up to where the output was shown: what is held back was read, but
+// a session that does not have it must read it again.
+func (f *followed) shown() int64 { return f.offset[0] - f.held()[0] }
 
 // held returns how many bytes were read and not shown yet.
 func (f *followed) held() (held [2]int64) {
@@ -179,7 +135,7 @@ func unknown(ctx context.Context, env *Env, id string, err error) (Result, error
 	case ctx.Err() != nil:
 		return Result{}, ctx.Err()
 	case errors.Is(err, podapi.ErrAgentLost) && !isLost(err):
-		return Errorf("the sandbox's agent was restarted, and all commands have ended, also %s", quote(id)), nil
+		return Errorf("the sandbox's agent was restarted, and all commands have ended, also %s", env.quote(id)), nil
 	case isOneOf(err, ofSandbox) || !isOneOf(err, []error{fs.ErrNotExist, syscall.EINVAL, podapi.ErrExecExpired}):
 		return Result{}, err
 	}
@@ -189,11 +145,11 @@ func unknown(ctx context.Context, env *Env, id string, err error) (Result, error
 		return Result{}, err
 	}
 	env.background.forget(id)
-	return Errorf("there is no command with the id %s. %s", quote(id), known(all)), nil
+	return Errorf("there is no command with the id %s. %s", env.quote(id), known(env, all)), nil
 }
 
 // known names the commands that can be meant.
-func known(all []podapi.ProcessInfo) string {
+func known(env *Env, all []podapi.ProcessInfo) string {
 	if len(all) == 0 {
 		return "There is none at all: they end when the sandbox is restarted."
 	}
@@ -206,7 +162,7 @@ func known(all []podapi.ProcessInfo) string {
 		if p.Script == "" {
 			what = strings.Join(p.Args, " ")
 		}
-		names = append(names, p.ID+" ("+cut(what, maxQuote)+")")
+		names = append(names, p.ID+" ("+cut(env.redactor.Redact(what), maxQuote)+")")
 	}
 	return "The last ones are: " + strings.Join(names, ", ")
 }

@@ -70,7 +70,7 @@ func (b Bash) Call(ctx context.Context, env *Env, input json.RawMessage) (Result
 		return *problem, nil
 	}
 	cmd := env.Sandbox.Shell(ctx, merged+in.Command)
-	cmd.Dir, cmd.Env = env.Path(in.Cwd), env.environment(nil)
+	cmd.ID, cmd.Dir, cmd.Env = env.ExecID, env.Path(in.Cwd), env.environment(nil)
 	cmd.Timeout = seconds(in.Timeout)
 	if in.RunInBackground {
 		return startInBackground(ctx, env, cmd, in.Cwd)
@@ -79,11 +79,17 @@ func (b Bash) Call(ctx context.Context, env *Env, input json.RawMessage) (Result
 	if cmd.Timeout == 0 {
 		cmd.Timeout = min(DefaultTimeout, most)
 	}
-	slow := fmt.Sprintf("Set a longer timeout, up to %v seconds, or run_in_background", most.Seconds())
+	slow := fmt.Sprintf("Set a longer timeout, up to %v s, or run_in_background", most.Seconds())
 	return run(ctx, env, cmd, in.Cwd, slow)
 }
 
-func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+// seconds returns a timeout that a model gave; 0, which is none, only for 0.
+func seconds(n float64) time.Duration {
+	if n == 0 {
+		return 0
+	}
+	return max(time.Millisecond, time.Duration(n*float64(time.Second)))
+}
 
 // startInBackground starts a command and leaves it running.
 func startInBackground(ctx context.Context, env *Env, cmd *podapi.Cmd, cwd string) (Result, error) {
@@ -91,7 +97,7 @@ func startInBackground(ctx context.Context, env *Env, cmd *podapi.Cmd, cwd strin
 		if ctx.Err() != nil {
 			return Result{}, ctx.Err()
 		}
-		return notStarted(ctx, env, cwd, err)
+		return notStarted(ctx, env, cmd, cwd, err)
 	}
 	// That it has ended already is no error: its output and its end are kept.
 	_ = cmd.Detach()

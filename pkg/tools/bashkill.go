@@ -11,7 +11,8 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// BashKill ends a command in the background, with all that it started.
+// BashKill ends a command in the background, with all that it started. What a
+// command left behind when it ended by itself runs on.
 type BashKill struct{}
 
 const bashKillSchema = `{

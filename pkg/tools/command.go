@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/podagent/podagent/pkg/tools/secret"
@@ -13,7 +15,8 @@ import (
 
 // Command grants a model one executable of the sandbox, without a shell: the
 // model gives the arguments only. It is a safer tool than Bash, as far as the
-// executable itself starts nothing else.
+// executable itself starts nothing else. It is given to New as it is, or within
+// a tool that embeds it.
 type Command struct {
 	// Name is the tool's; empty means the last part of Path.
 	Name string
@@ -69,6 +72,26 @@ func (c Command) check() error {
 	if c.Path == "" {
 		return errors.New("a Command has no Path")
 	}
+	for i, variable := range c.Env {
+		if strings.IndexByte(variable, '=') <= 0 { // it is not shown: it may be a token
+			return fmt.Errorf("entry %d of the Env of a Command for %s is not NAME=VALUE", i+1, c.Path)
+		}
+	}
+	return nil
+}
+
+// secrets are what the session has to resolve for the tool.
+func (c Command) secrets() map[string]secret.Provider { return c.Secrets }
+
+// checkSecrets is there lest a Command within another tool runs without them,
+// and what it prints is not redacted.
+func (c Command) checkSecrets(env *Env) error {
+	resolved := env.Secrets.Names()
+	for name := range c.Secrets {
+		if !slices.Contains(resolved, name) {
+			return fmt.Errorf("secret %q of the Command for %s was not resolved: the session was given neither it nor a tool that embeds it", name, c.Path)
+		}
+	}
 	return nil
 }
 
@@ -84,11 +107,14 @@ func (c Command) Call(ctx context.Context, env *Env, input json.RawMessage) (Res
 	if problem != nil {
 		return *problem, nil
 	}
+	if err := c.checkSecrets(env); err != nil {
+		return Result{}, err
+	}
 	cmd := env.Sandbox.Command(ctx, c.Path, append(c.Args[:len(c.Args):len(c.Args)], in.Args...)...)
-	cmd.Dir, cmd.Env = env.Path(in.Cwd), env.environment(c.Env)
+	cmd.ID, cmd.Dir, cmd.Env = env.ExecID, env.Path(in.Cwd), env.environment(c.Env)
 	most := maxTimeout(c.MaxTimeout)
 	if cmd.Timeout = seconds(in.Timeout); cmd.Timeout == 0 {
 		cmd.Timeout = min(DefaultTimeout, most)
 	}
-	return run(ctx, env, cmd, in.Cwd, fmt.Sprintf("Set a longer timeout, up to %v seconds", most.Seconds()))
+	return run(ctx, env, cmd, in.Cwd, fmt.Sprintf("Set a longer timeout, up to %v s", most.Seconds()))
 }

@@ -51,7 +51,7 @@ func (Edit) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, 
 		return *problem, nil
 	}
 	if in.OldText == in.NewText {
-		return Errorf("cannot edit %s: old_text and new_text are the same", quote(in.Path)), nil
+		return Errorf("cannot edit %s: old_text and new_text are the same", env.name(in.Path)), nil
 	}
 	edit := fsops.Edit{Old: []byte(in.OldText), New: []byte(in.NewText), All: in.ReplaceAll}
 	edited, err := env.Sandbox.Edit(ctx, env.Path(in.Path), []fsops.Edit{edit}, fsops.EditOptions{})
@@ -61,45 +61,52 @@ func (Edit) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, 
 	if err != nil {
 		return failed(ctx, env, "edit", in.Path, err)
 	}
-	text := fmt.Sprintf("Edited %s (%s)\n%s", in.Path, count(edited.Occurrences[0], "replacement"), shortDiff(edited))
+	text := fmt.Sprintf("Edited %s (%s)\n%s", in.Path, count(edited.Occurrences[0], "replacement"), shortDiff(env, edited))
 	if edited.Write.InPlace {
-		text += "(the file could not be replaced as one step, and was overwritten where it is)\n"
+		text += inPlace + "\n"
+	}
+	if note := env.markerNote(in.NewText); note != "" {
+		text += note + "\n"
 	}
 	return Text(text), nil
 }
 
 // shortDiff returns the diff as far as a result may have it.
-func shortDiff(edited fsops.EditResult) string {
+func shortDiff(env *Env, edited fsops.EditResult) string {
 	shown := edited.Diff
 	if len(shown) > MaxText {
 		shown = wholeLines(shown[:MaxText])
 	}
-	if n := nthLine(shown, MaxLines); n < len(shown) {
-		shown = shown[:n]
+	shown = shown[:nthLine(shown, MaxLines)]
+	if !edited.DiffTruncated && len(shown) == len(edited.Diff) {
+		return string(shown)
 	}
-	text := string(shown)
-	if edited.DiffTruncated || len(shown) < len(edited.Diff) {
-		text += "(the diff is longer: this is its beginning)\n"
-	}
-	return text
+	return endLine(env.redactor.RedactHead(string(shown))) + "(the diff is longer: this is its beginning)\n"
 }
 
 // refused says why the text was not replaced.
 func (in editInput) refused(ctx context.Context, env *Env, failure *fsops.EditError) Result {
 	if failure.Count == 0 {
 		hint := "Read the file, and take the text from it exactly, with its white space."
-		if failure.Hint != "" {
+		switch {
+		case env.markerNote(in.OldText) != "":
+			hint = "It has a placeholder in it, for which the file has a secret: edit the text before or after that."
+		case failure.Hint != "":
 			hint = strings.ToUpper(failure.Hint[:1]) + failure.Hint[1:] + ". " + hint
 		}
-		return Errorf("cannot edit %s: old_text is not in it; nothing was changed. %s", quote(in.Path), hint)
+		return Errorf("cannot edit %s: old_text is not in it; nothing was changed. %s", env.name(in.Path), hint)
 	}
 	where := ""
-	if lines := occurrences(ctx, env, in); len(lines) > 0 {
-		where = fmt.Sprintf(" (on lines %s)", strings.Join(lines, ", "))
+	switch lines := occurrences(ctx, env, in); len(lines) {
+	case 0:
+	case 1:
+		where = " (on line " + lines[0] + ")"
+	default:
+		where = " (on lines " + strings.Join(lines, ", ") + ")"
 	}
 	return Errorf("cannot edit %s: old_text occurs %d times in it%s; nothing was changed. "+
 		"Take more of the text around the one that you mean into old_text, or set replace_all to change all of them.",
-		quote(in.Path), failure.Count, where)
+		env.name(in.Path), failure.Count, where)
 }
 
 // occurrences returns the numbers of the first lines on which the old text

@@ -1,10 +1,13 @@
 package tools
 
 import (
+	"fmt"
 	"io"
 	"iter"
 	"maps"
 	"path"
+	"strconv"
+	"strings"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/tools/secret"
@@ -21,6 +24,8 @@ type Env struct {
 	// Secrets are for the environment of commands that the tool starts, and
 	// for what the tool reaches by itself.
 	Secrets *secret.Set
+	// ExecID is that of the call, for the one command that the tool runs.
+	ExecID string
 	// Output gets what may be shown while the call lasts, and is redacted; nil
 	// if nobody looks.
 	Output io.Writer
@@ -40,6 +45,34 @@ func (e *Env) Path(name string) string {
 		return e.Workdir
 	}
 	return e.Workdir + "/" + name // not cleaned: ".." after a symbolic link has its meaning
+}
+
+// quote returns what a model said, as it stands in an error: without secrets
+// before it is cut.
+func (e *Env) quote(text string) string { return quote(e.redactor.Redact(text)) }
+
+// name returns the path that a model said, as it stands in an error.
+func (e *Env) name(path string) string {
+	if path == "" {
+		path = e.Workdir
+		if path == "" {
+			return "the working directory"
+		}
+	}
+	return strconv.Quote(cut(e.redactor.Redact(path), maxPath))
+}
+
+// markerNote says that a text which was written has in it what stands for a
+// secret where a model reads one, and that the secret itself is not there;
+// empty if that is not so.
+func (e *Env) markerNote(text string) string {
+	for _, name := range e.Secrets.Names() {
+		if marker := secret.Marker(name); strings.Contains(text, marker) {
+			return fmt.Sprintf("(it has %s literally now: that stands for a secret in what you read, and is not replaced by it in what you write. "+
+				"Commands have the secret as $%s)", marker, name)
+		}
+	}
+	return ""
 }
 
 // environment is that of commands: so that programs print plain text and wait

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/podagent/podagent/pkg/fsops"
@@ -63,10 +64,12 @@ func failed(ctx context.Context, env *Env, doing, name string, err error) (Resul
 		return Result{}, ctx.Err()
 	case !isAnswer(err):
 		return Result{}, err
+	case strings.IndexByte(name, 0) >= 0:
+		return Errorf("cannot %s %s: a path has no NUL byte.", doing, env.name(name)), nil
 	case errors.Is(err, fs.ErrNotExist):
-		return Errorf("cannot %s %s: there is no such file or directory. %s", doing, quote(name), offer(ctx, env, name)), nil
+		return Errorf("cannot %s %s: there is no such file or directory. %s", doing, env.name(name), offer(ctx, env, name)), nil
 	}
-	return Errorf("cannot %s %s: %s", doing, quote(name), reason(err)), nil
+	return Errorf("cannot %s %s: %s", doing, env.name(name), reason(err)), nil
 }
 
 // reasons say what errors mean, and what to try.
@@ -74,6 +77,7 @@ var reasons = []struct {
 	err  error
 	text string
 }{
+	{fsops.ErrProtected, "it is protected, and must not be changed, in no other way either. Leave it as it is."},
 	{syscall.EISDIR, "it is a directory. Use Glob with a pattern such as \"*\" and this cwd to see what is in it."},
 	{syscall.ENOTDIR, "a part of the path is a file, not a directory."},
 	{fsops.ErrNotRegular, "it is a device, a FIFO or a socket, not a file."},
@@ -82,9 +86,12 @@ var reasons = []struct {
 	{syscall.EDQUOT, "the quota of the file system is used up. Remove what is not needed."},
 	{syscall.ENAMETOOLONG, "the name is too long."},
 	{syscall.ELOOP, "there are too many symbolic links on the way to it."},
+	{syscall.E2BIG, "the arguments and the environment are too long. Put what is long into a file."},
 	{syscall.EFBIG, "it is too large to be edited. Use Bash, with sed or the like."},
 	{podapi.ErrTooLarge, "that is too much for one call. Do it in smaller parts."},
 	{fsops.ErrChanged, "it changed at the same time. Read it again."},
+	{podapi.ErrConflict, "another command, or this one with another environment, was begun in its place. Look at what it did."},
+	{podapi.ErrExecExpired, "it may have run before, and its end is not known any more. Look at what it did."},
 }
 
 // reason returns why an operation failed, as a sentence.
@@ -114,7 +121,7 @@ func cause(err error) error {
 
 // badPattern returns what is wrong with a pattern; nil if that is not what err
 // says.
-func badPattern(err error, kind, help string) *Result {
+func badPattern(env *Env, err error, help string) *Result {
 	bad, ok := errors.AsType[*fsops.PatternError](err)
 	if !ok {
 		return nil
@@ -123,6 +130,6 @@ func badPattern(err error, kind, help string) *Result {
 	if bad.Offset >= 0 {
 		at = fmt.Sprintf(" at byte %d", bad.Offset)
 	}
-	result := Errorf("the %s %s is invalid%s: %s. %s", kind, quote(bad.Pattern), at, bad.Msg, help)
+	result := Errorf("the pattern %s is invalid%s: %s. %s", env.quote(bad.Pattern), at, bad.Msg, help)
 	return &result
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/podagent/podagent/pkg/tools"
+	"github.com/podagent/podagent/pkg/tools/secret"
 )
 
 func TestRead(t *testing.T) {
@@ -25,7 +26,8 @@ func TestRead(t *testing.T) {
 	h.put("binary.bin", "\x7fELF\x00\x01")
 	h.put("archive.zip", "PK\x03\x04\x00\x00\x00")
 	h.put("pointer.png", "version https://git-lfs.github.com/spec/v1\n")
-	h.put("photo", "\x89PNG\r\n\x1a\n\x00\x00")
+	h.put("utf16.txt", "\xff\xfeh\x00i\x00\n\x00")
+	h.put("cut.jpg", "\xff\xd8\xff\xe0\x00\x10JFIF\x00")
 	h.put("many/a", "")
 	h.golden(t, "Read", []goldenCase{
 		{"a whole file", `{"path": "src/main.go"}`},
@@ -41,7 +43,8 @@ func TestRead(t *testing.T) {
 		{"a text with the name of an image", `{"path": "pointer.png"}`},
 		{"binary", `{"path": "binary.bin"}`},
 		{"an archive", `{"path": "archive.zip"}`},
-		{"an image without its name", `{"path": "photo"}`},
+		{"UTF-16", `{"path": "utf16.txt"}`},
+		{"an image that was cut short", `{"path": "cut.jpg"}`},
 		{"not found, but something like it", `{"path": "src/mian.go"}`},
 		{"not found, the other suffix", `{"path": "src/main.ts"}`},
 		{"not found, nothing like it", `{"path": "src/zzzzzzzzz"}`},
@@ -49,12 +52,14 @@ func TestRead(t *testing.T) {
 		{"an image is not found", `{"path": "src/logo.png"}`},
 		{"is a directory", `{"path": "src"}`},
 		{"a file as a directory", `{"path": "no-end.txt/x"}`},
+		{"no path that there can be", `{"path": "a\u0000b"}`},
 		{"a device", `{"path": "/dev/zero"}`},
 		{"no input", ``},
 		{"an unknown parameter", `{"file_path": "a"}`},
 		{"an empty path", `{"path": ""}`},
 		{"a wrong type", `{"path": ["a"]}`},
 		{"no number", `{"path": "a", "offset": "ten"}`},
+		{"a number that is too large", `{"path": "a", "offset": 9223372036854775807}`},
 		{"half a line", `{"path": "a", "offset": 1.5}`},
 		{"too small", `{"path": "a", "offset": 0}`},
 		{"a limit over ours", `{"path": "no-end.txt", "limit": 9999}`},
@@ -106,12 +111,17 @@ func TestReadImages(t *testing.T) {
 		"d.gif":        {asGIF.String(), "image/gif"},
 		"e.webp":       {webp, "image/webp"},
 		"misnamed.gif": {asPNG.String(), "image/png"},
+		"nameless":     {asPNG.String(), "image/png"},
 	} {
 		h.put(name, c.data)
 		got := h.call("Read", `{"path": "`+name+`"}`)
 		if got.IsError || len(got.Content) != 1 || got.Content[0].MediaType != c.kind || string(got.Content[0].Data) != c.data {
 			t.Errorf("%s: %s", name, got.Text())
 		}
+	}
+	for name, data := range map[string]string{"cut.png": asPNG.String()[:asPNG.Len()-8], "cut.jpg": asJPEG.String()[:asJPEG.Len()-2], "cut.webp": webp[:len(webp)-1]} {
+		h.put(name, data)
+		has(t, h.refused("Read", `{"path": "`+name+`"}`), "has no end, as if it was cut short")
 	}
 	h.put("large.png", asPNG.String()+strings.Repeat("\x00", tools.MaxImage))
 	has(t, h.refused("Read", `{"path": "large.png"}`), "5 MiB are the most", "Make it smaller")
@@ -154,6 +164,30 @@ func TestEdit(t *testing.T) {
 		{"is a directory", `{"path": ".", "old_text": "x", "new_text": "y"}`},
 		{"a boolean as a text", `{"path": "tabs.go", "old_text": "return", "new_text": "panic(0)", "replace_all": "true"}`},
 	})
+}
+
+func TestPlaceholdersOfSecretsAreNotTakenForThem(t *testing.T) {
+	h := newHost(t, tools.Options{Secrets: map[string]secret.Provider{"TOKEN": secret.Static(token)}})
+	h.put(".env", "TOKEN="+token+"\nPORT=80\n")
+	has(t, h.text("Read", `{"path": ".env"}`), "TOKEN=[REDACTED:TOKEN]\n")
+	has(t, h.refused("Edit", `{"path": ".env", "old_text": "[REDACTED:TOKEN]\nPORT=80", "new_text": "x"}`), "a placeholder in it, for which the file has a secret")
+	const literally = "(it has [REDACTED:TOKEN] literally now: "
+	has(t, h.text("Edit", `{"path": ".env", "old_text": "PORT=80", "new_text": "[REDACTED:TOKEN]"}`), literally)
+	has(t, h.text("Write", `{"path": ".env", "content": "TOKEN=[REDACTED:TOKEN]"}`), literally)
+	if got := h.text("Write", `{"path": ".env", "content": "[REDACTED:OTHER]"}`); strings.Contains(got, "literally") {
+		t.Errorf("of what is no secret it says %s", got)
+	}
+}
+
+func TestMissingWorkdirIsNamed(t *testing.T) {
+	h := newHost(t, tools.Options{Workdir: "none"})
+	for _, c := range []struct{ tool, input, want string }{
+		{"Grep", `{"pattern": "x"}`, `cannot search in "none": there is no such file or directory`},
+		{"Glob", `{"pattern": "*"}`, `cannot search in "none": there is no such file or directory`},
+		{"Bash", `{"command": "true"}`, `cannot run in "none": there is no such file or directory`},
+	} {
+		has(t, h.refused(c.tool, c.input), c.want)
+	}
 }
 
 func TestGlob(t *testing.T) {
@@ -215,12 +249,12 @@ func TestLongListingsAreTruncatedAndSayIt(t *testing.T) {
 		h.put("dir/"+strings.Repeat("n", 200)+string(rune('a'+i%26))+string(rune('a'+i/26)), strings.Repeat("match ", 20)+"\n")
 	}
 	text := h.text("Glob", `{"pattern": "**/n*"}`)
-	has(t, text, "truncated at 50 KiB:", "more paths are not shown")
+	has(t, text, "(truncated at 50 KiB: there is more. Make the pattern narrower)")
 	if len(text) > tools.MaxText+200 {
 		t.Errorf("%d bytes", len(text))
 	}
 	text = h.text("Grep", `{"pattern": "match", "limit": 1000}`)
-	has(t, text, "truncated at 50 KiB:", "more matches are not shown")
+	has(t, text, "(truncated at 50 KiB: there is more. Make the pattern narrower)")
 	if len(text) > tools.MaxText+200 {
 		t.Errorf("%d bytes", len(text))
 	}

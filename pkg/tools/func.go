@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -25,13 +26,16 @@ func Func[In any](spec Spec, call func(ctx context.Context, env *Env, in In) (Re
 	if spec.InputSchema == nil {
 		f.spec.InputSchema, f.err = schemaOf[In]()
 	}
+	if call == nil {
+		f.err = errors.New("there is no function")
+	}
 	return f
 }
 
 func schemaOf[In any]() (json.RawMessage, error) {
 	schema, err := jsonschema.For[In](nil)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cannot make a schema of its input: %w", err)
 	}
 	return json.Marshal(schema)
 }
@@ -46,7 +50,7 @@ func (f function[In]) Spec() Spec { return f.spec }
 
 func (f function[In]) check() error {
 	if f.err != nil {
-		return fmt.Errorf("cannot make a schema of the input of tool %q: %w", f.spec.Name, f.err)
+		return fmt.Errorf("tool %q: %w", f.spec.Name, f.err)
 	}
 	return nil
 }

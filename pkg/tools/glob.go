@@ -60,7 +60,7 @@ func (Glob) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, 
 		}
 	}
 	if err != nil {
-		if bad := badPattern(err, "pattern", "Write a backslash before a character of *?[{ that stands for itself."); bad != nil {
+		if bad := badPattern(env, err, "Write a backslash before a character of *?[{ that stands for itself."); bad != nil {
 			return *bad, nil
 		}
 		return failed(ctx, env, "search in", in.directory(err), err)
@@ -87,24 +87,19 @@ func (in globInput) find(ctx context.Context, env *Env, ignore bool, found *list
 			return err
 		case m.Truncated:
 			found.note("these are the first %d: there are more. Make the pattern narrower, or raise limit", in.Limit)
-		case m.Type.IsDir():
-			found.add(m.Path + "/")
-		default:
-			found.add(m.Path)
+		case !found.add(m.Path + slashOf(m.Type)):
+			return nil
 		}
-	}
-	if found.left > 0 {
-		found.note("truncated at %d KiB: %s not shown. Make the pattern narrower", MaxText>>10, more(found.left, "path"))
 	}
 	return nil
 }
 
-// more returns how many are not shown, with the verb.
-func more(n int, noun string) string {
-	if n == 1 {
-		return "1 more " + noun + " is"
+// slashOf returns the slash that paths of directories end with.
+func slashOf(kind fs.FileMode) string {
+	if kind.IsDir() {
+		return "/"
 	}
-	return count(n, "more "+noun) + " are"
+	return ""
 }
 
 func skippedName(skipped *fsops.SkippedError) string {

@@ -55,13 +55,15 @@ func (Grep) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, 
 	if in.Limit == 0 {
 		in.Limit = DefaultGrepLimit
 	}
-	found := &grepListing{context: in.Context, limit: in.Limit}
+	found := &grepListing{env: env, context: in.Context, limit: in.Limit}
 	for r, err := range env.Sandbox.Grep(ctx, in.Pattern, in.options(env)) {
 		if err == nil {
-			found.take(r)
+			if found.take(r); found.full {
+				break
+			}
 			continue
 		}
-		if bad := badPattern(err, "pattern", "It is RE2's syntax for pattern, a glob for glob; a backslash makes a special character stand for itself."); bad != nil {
+		if bad := badPattern(env, err, "It is RE2's syntax for pattern, a glob for glob; a backslash makes a special character stand for itself."); bad != nil {
 			return *bad, nil
 		}
 		return failed(ctx, env, "search in", in.Path, err)
@@ -87,11 +89,12 @@ func (in grepInput) options(env *Env) fsops.GrepOptions {
 // grepListing makes lines of the results of a search.
 type grepListing struct {
 	listing
+	env            *Env
 	context, limit int
 	path           string // of the last line
 	line           int64
 	binary         int
-	matches        int // that had no room
+	cut            bool // a line was too long
 }
 
 func (g *grepListing) take(r fsops.GrepResult) {
@@ -119,18 +122,17 @@ func (g *grepListing) show(r fsops.GrepResult) {
 	if r.Kind == fsops.GrepMatch {
 		sep = ":"
 	}
-	text := cut(string(r.Text), maxGrepText)
-	if more := len(r.Text) + int(r.Cut) - maxGrepText; more > 0 {
-		text += fmt.Sprintf(" (+%s)", count(more, "byte"))
+	text := string(r.Text)
+	if r.Cut > 0 {
+		g.cut = true
+		text = fmt.Sprintf("%s… (+%s)", g.env.redactor.RedactHead(text), count(int(r.Cut), "byte"))
 	}
-	if !g.add(fmt.Sprintf("%s%s%d%s %s", r.Path, sep, r.Line, sep, text)) && r.Kind == fsops.GrepMatch {
-		g.matches++
-	}
+	g.add(fmt.Sprintf("%s%s%d%s %s", r.Path, sep, r.Line, sep, text))
 }
 
 func (g *grepListing) end() Result {
-	if g.matches > 0 {
-		g.note("truncated at %d KiB: %s not shown. Make the pattern narrower", MaxText>>10, more(g.matches, "match"))
+	if g.cut {
+		g.note("of a long line you see the first %d bytes, and a match may come after them: use Bash with grep -o for that", maxGrepText)
 	}
 	if g.binary > 0 {
 		g.note("%s left out", count(g.binary, "binary file"))

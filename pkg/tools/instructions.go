@@ -142,8 +142,11 @@ func readInstruction(ctx context.Context, env *Env, name string) (instruction, e
 	}
 	in := instruction{text: strings.TrimSpace(strings.ToValidUTF8(string(lines.Text), "\uFFFD"))}
 	if lines.Truncated {
-		in.notes = append(in.notes, fmt.Sprintf("%s is longer than %d KiB: this is its beginning; read the rest from line %d on",
-			name, MaxInstructions>>10, lines.First+lines.Count))
+		rest := fmt.Sprintf("read the rest from line %d on", lines.First+lines.Count)
+		if lines.CutLine {
+			rest = "the rest of this line is left out, and what follows it"
+		}
+		in.notes = append(in.notes, fmt.Sprintf("%s is longer than %d KiB: this is its beginning; %s", name, MaxInstructions>>10, rest))
 	}
 	return in, nil
 }
@@ -163,19 +166,27 @@ type skills struct {
 // files.
 func readSkills(ctx context.Context, env *Env) (skills, error) {
 	var names []string
-	var heads map[string][]string
+	var heads map[string]skillHead
 	var more bool
 	var findErr, readErr error
 	var all sync.WaitGroup
 	all.Go(func() { names, more, findErr = findSkills(ctx, env) })
 	all.Go(func() { heads, readErr = readHeads(ctx, env) })
 	all.Wait()
-	if err := errors.Join(findErr, readErr); err != nil {
-		return skills{}, err
+	for _, err := range []error{findErr, readErr} {
+		if err != nil && (ctx.Err() != nil || !isAnswer(err)) {
+			return skills{}, err
+		}
+		if err != nil {
+			return skills{notes: []string{fmt.Sprintf("%s could not be read: %s", skillsDir, reason(err))}}, nil
+		}
 	}
 	var s skills
 	for _, name := range names {
-		skill, note := parseSkill(name, heads[name])
+		skill, note := parseSkill(name, heads[name].lines)
+		if heads[name].unread != "" {
+			note = heads[name].unread
+		}
 		s.list = append(s.list, skill)
 		if note != "" {
 			s.notes = append(s.notes, fmt.Sprintf("%s: %s", skill.Path, note))
@@ -207,25 +218,37 @@ func findSkills(ctx context.Context, env *Env) (names []string, more bool, err e
 	return names, more, nil
 }
 
-// readHeads returns the first lines of the skills' files, by the names of their
+// skillHead is the first lines of a skill's file, or why they could not be read.
+type skillHead struct {
+	lines  []string
+	unread string
+}
+
+// readHeads returns the heads of the skills' files, by the names of their
 // directories.
-func readHeads(ctx context.Context, env *Env) (map[string][]string, error) {
-	heads := map[string][]string{}
+func readHeads(ctx context.Context, env *Env) (map[string]skillHead, error) {
+	heads := map[string]skillHead{}
 	opts := fsops.GrepOptions{
 		Paths: []string{env.Path(skillsDir)}, Include: []string{"*/" + skillFile},
 		Hidden: true, NoIgnore: true, Follow: true, Sort: true,
 		MaxPerFile: maxFrontMatter, Limit: maxFrontMatter * MaxSkills,
 	}
 	for r, err := range env.Sandbox.Grep(ctx, "^", opts) {
+		name := path.Base(path.Dir(r.Path))
+		head := heads[name]
 		switch {
 		case isAbsent(err):
 			return nil, nil
 		case err != nil:
 			return nil, err
 		case r.Kind == fsops.GrepMatch:
-			name := path.Base(path.Dir(r.Path))
-			heads[name] = append(heads[name], string(r.Text))
+			head.lines = append(head.lines, string(r.Text))
+		case r.Kind == fsops.GrepFileError:
+			head.unread = "it could not be read: " + reason(r.Err)
+		case r.Kind == fsops.GrepBinary:
+			head.unread = "it could not be read: it is binary"
 		}
+		heads[name] = head
 	}
 	return heads, nil
 }

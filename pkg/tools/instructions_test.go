@@ -3,6 +3,7 @@ package tools_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -99,4 +100,46 @@ func TestInstructionsOfAnotherDirectory(t *testing.T) {
 		t.Errorf("got %q", p)
 	}
 	has(t, h.text("Read", `{"path": "`+p.Skills[0].Path+`"}`), "Of x.")
+}
+
+func TestInstructionsSayWhatCouldNotBeRead(t *testing.T) {
+	h := newHost(t, tools.Options{})
+	h.put("AGENTS.md/file", "")
+	h.put("CLAUDE.md", strings.Repeat("x", tools.MaxInstructions+1))
+	h.put(".agents/skills/binary/SKILL.md", "---\nname: a\x00b\n---\n")
+	h.put(".agents/skills/dangling/file", "")
+	h.put(".agents/skills/loop/file", "")
+	for name, target := range map[string]string{"dangling": "nowhere", "loop": "SKILL.md"} {
+		if err := os.Symlink(target, filepath.Join(h.workdir, ".agents/skills", name, "SKILL.md")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := h.Instructions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"AGENTS.md could not be read: it is a directory.",
+		"CLAUDE.md is longer than 64 KiB: this is its beginning; the rest of this line is left out, and what follows it",
+		".agents/skills/binary/SKILL.md: it could not be read: it is binary",
+		".agents/skills/dangling/SKILL.md: it could not be read: no such file or directory.",
+		".agents/skills/loop/SKILL.md: it could not be read: there are too many symbolic links on the way to it.",
+	}
+	if len(p.Notes) != len(want) {
+		t.Errorf("%d notes", len(p.Notes))
+	}
+	has(t, strings.Join(p.Notes, "\n"), want...)
+}
+
+func TestInstructionsThatCannotBeReachedAreANote(t *testing.T) {
+	h := newHost(t, tools.Options{})
+	h.put("AGENTS.md", "Use tabs.")
+	if err := os.Symlink(".agents", filepath.Join(h.workdir, ".agents")); err != nil {
+		t.Fatal(err)
+	}
+	p, err := h.Instructions(t.Context())
+	if err != nil || p.Instructions != "Use tabs." {
+		t.Errorf("%+v, %v", p, err)
+	}
+	has(t, p.String(), "(.agents/skills could not be read: there are too many symbolic links")
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// keptOutputs are the files with whole outputs that a session has in its
-// sandbox, in a directory of its own that nobody else may enter.
+// keptOutputs are the files with whole outputs, redacted, that a session has in
+// its sandbox, in a directory of its own that no other user may enter.
 type keptOutputs struct {
 	sandbox *launcher.Sandbox
 	parent  string
@@ -38,7 +38,7 @@ func (k *keptOutputs) begin(ctx context.Context) *keptOutput {
 	if k == nil {
 		return &keptOutput{err: errors.New("there is no session")}
 	}
-	o := &keptOutput{all: k, ctx: ctx}
+	o := &keptOutput{all: k}
 	if o.path, o.err = k.name(ctx); o.err == nil {
 		// A command may have removed the directory meanwhile.
 		o.file, o.err = k.sandbox.Create(ctx, o.path, fsops.WriteOptions{Perm: 0o600, Exclusive: true, Parents: true})
@@ -91,7 +91,6 @@ func (k *keptOutputs) remove(ctx context.Context) error {
 // keptOutput is one such file, while it is written.
 type keptOutput struct {
 	all  *keptOutputs
-	ctx  context.Context
 	path string
 	file *podapi.Writer
 	size int
@@ -111,24 +110,25 @@ func (o *keptOutput) write(p []byte) {
 	_, o.err = o.file.Write(p)
 }
 
-// end puts the file in its place if keep says so, and says where the whole is.
-func (o *keptOutput) end(keep bool) string {
+// discard leaves nothing of the file.
+func (o *keptOutput) discard() {
 	if o.file != nil {
-		defer o.file.Close()
+		_ = o.file.Close() // it only gives up
 	}
-	if !keep {
-		return "the whole output was not kept"
-	}
+}
+
+// end puts the file in its place, and says where the whole is.
+func (o *keptOutput) end(ctx context.Context) string {
+	defer o.discard()
 	if o.err == nil {
 		_, o.err = o.file.Commit()
 	}
-	switch {
-	case o.err != nil:
+	if o.err != nil {
 		return fmt.Sprintf("the whole output could not be kept: %v", o.err)
-	case o.full:
-		o.all.add(o.ctx, o.path)
+	}
+	o.all.add(ctx, o.path)
+	if o.full {
 		return fmt.Sprintf("the first %d MiB of the output are in %s, which Read can page", MaxKept>>20, o.path)
 	}
-	o.all.add(o.ctx, o.path)
 	return fmt.Sprintf("the whole output is in %s, which Read can page", o.path)
 }

@@ -24,6 +24,10 @@ const (
 	// MaxConcurrent bounds the calls of a batch that run at once: a model
 	// rarely makes more in one message, and a sandbox has few processors.
 	MaxConcurrent = 8
+	// AbandonAfter is how long after its context's end a tool may go on before
+	// its call returns without it: those of this package take 5 s at most, for
+	// the end of a command that does not want to end.
+	AbandonAfter = 10 * time.Second
 	// DefaultGlobLimit and DefaultGrepLimit are how many matches there are
 	// unless the model says otherwise.
 	DefaultGlobLimit = 1000
@@ -54,8 +58,9 @@ const (
 	// maxOffers is how many existing names are offered for a wrong one, maxNames
 	// how many are looked at for it, and maxUp how many parent directories.
 	maxOffers, maxNames, maxUp = 5, 2000, 8
-	// maxQuote bounds what of a wrong value an error repeats.
-	maxQuote = 60
+	// maxQuote bounds what of a wrong value an error repeats, and maxPath what
+	// of a path: nearly all paths are shorter, and one that was cut names no file.
+	maxQuote, maxPath = 60, 512
 	// maxOccurrences is how many lines are named on which a text that should
 	// be unique occurs, and occurrenceBytes how much of the file is looked at.
 	maxOccurrences, occurrenceBytes = 10, 4 << 20

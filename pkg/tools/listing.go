@@ -9,15 +9,17 @@ import (
 // is not in it.
 type listing struct {
 	text    strings.Builder
-	left    int // lines that had no room
-	skipped []string
+	full    bool     // a line had no room
+	unread  int      // what could not be read
+	skipped []string // the first maxSaid of that
 	notes   []string
 }
 
-// add adds a line, and reports whether there was room for it.
+// add adds a line, and reports whether there was room for it. If there was none,
+// the caller looks for no more.
 func (l *listing) add(line string) bool {
-	if l.left > 0 || l.text.Len()+len(line)+1 > MaxText {
-		l.left++
+	if l.text.Len()+len(line)+1 > MaxText {
+		l.full = true
 		return false
 	}
 	l.text.WriteString(line)
@@ -27,7 +29,9 @@ func (l *listing) add(line string) bool {
 
 // skip notes something that could not be read.
 func (l *listing) skip(name, why string) {
-	l.skipped = append(l.skipped, fmt.Sprintf("%s: %s", name, strings.TrimSuffix(why, ".")))
+	if l.unread++; l.unread <= maxSaid {
+		l.skipped = append(l.skipped, fmt.Sprintf("%s: %s", name, strings.TrimSuffix(why, ".")))
+	}
 }
 
 func (l *listing) note(format string, args ...any) {
@@ -36,19 +40,21 @@ func (l *listing) note(format string, args ...any) {
 
 // result returns the lines and notes; none stands where there are no lines.
 func (l *listing) result(none string) Result {
-	notes := l.notes
-	if n := len(l.skipped); n > 0 {
-		some, more := l.skipped, ""
-		if n > maxSaid {
-			some, more = some[:maxSaid], fmt.Sprintf("; and %d more", n-maxSaid)
+	if l.full {
+		l.note("truncated at %d KiB: there is more. Make the pattern narrower", MaxText>>10)
+	}
+	if l.unread > 0 {
+		more := ""
+		if n := l.unread - len(l.skipped); n > 0 {
+			more = fmt.Sprintf("; and %d more", n)
 		}
-		notes = append(notes, fmt.Sprintf("(could not be read: %s%s)", strings.Join(some, "; "), more))
+		l.note("could not be read: %s%s", strings.Join(l.skipped, "; "), more)
 	}
 	text := l.text.String()
 	if text == "" {
 		text = "(" + none + ")\n"
 	}
-	for _, n := range notes {
+	for _, n := range l.notes {
 		text += n + "\n"
 	}
 	return Text(strings.TrimSuffix(text, "\n"))

@@ -66,9 +66,17 @@ func (o *output) keep(p []byte) {
 	}
 }
 
-// end returns the text for the model, once all has come. The whole is kept if
-// keep says so.
-func (o *output) end(keep bool) string {
+// discard gives up what there is.
+func (o *output) discard() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.whole != nil {
+		o.whole.discard()
+	}
+}
+
+// end returns the text for the model, once all has come, and keeps the whole.
+func (o *output) end(ctx context.Context) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.whole == nil {
@@ -82,8 +90,7 @@ func (o *output) end(keep bool) string {
 	if n := o.lines - bytes.Count(head, []byte("\n")) - bytes.Count(tail, []byte("\n")); n > 0 {
 		left = count(n, "line") + ", " + left
 	}
-	where := o.whole.end(keep)
-	return endLine(string(head)) + fmt.Sprintf("[%s left out; %s]\n", left, where) + string(tail)
+	return endLine(string(head)) + fmt.Sprintf("[%s left out; %s]\n", left, o.whole.end(ctx)) + string(tail)
 }
 
 // endLine returns text with a line's end at its end, unless it is empty.

@@ -2,13 +2,13 @@ package tools
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"path"
-	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/podagent/podagent/pkg/fsops"
 )
@@ -52,34 +52,38 @@ func (Read) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, 
 		return *problem, nil
 	}
 	if isImageName(in.Path) {
-		if result, err := readImage(ctx, env, in.Path); result != nil || err != nil {
-			return deref(result), err
+		if result, is, err := readImage(ctx, env, in.Path); is || err != nil {
+			return result, err
 		}
 	}
-	limit := in.Limit
-	ours := limit == 0 || limit > MaxLines
-	if ours {
-		limit = MaxLines
-	}
+	limit := min(cmp.Or(in.Limit, MaxLines), MaxLines)
 	lines, err := env.Sandbox.ReadLines(ctx, env.Path(in.Path), fsops.LineOptions{First: in.Offset, Max: limit, MaxBytes: MaxText})
-	switch {
-	case err != nil:
+	if err != nil {
 		return failed(ctx, env, "read", in.Path, err)
-	case isBinary(lines.Text):
-		return notText(in.Path, lines), nil
-	case lines.Attr.Size == 0 && len(lines.Text) == 0:
-		return Text("(the file is empty)"), nil
-	case lines.Count == 0:
-		return Errorf("cannot read %s from line %d on: it has %d lines", quote(in.Path), in.Offset, lines.Total), nil
 	}
-	return Text(header(lines, ours) + "\n" + string(lines.Text)), nil
+	switch {
+	case !isBinary(lines.Text):
+		return in.show(env, lines), nil
+	case lines.First == 1 && isImage(lines.Text):
+		result, _, err := readImage(ctx, env, in.Path)
+		return result, err
+	}
+	return notText(env.name(in.Path), lines), nil
 }
 
-func deref(r *Result) Result {
-	if r == nil {
-		return Result{}
+// show returns the lines of a text, after a header.
+func (in readInput) show(env *Env, lines fsops.Lines) Result {
+	text := string(lines.Text)
+	switch {
+	case lines.Attr.Size == 0 && text == "":
+		return Text("(the file is empty)")
+	case lines.Count == 0:
+		return Errorf("cannot read %s from line %d on: it has %s", env.name(in.Path), in.Offset, count(int(lines.Total), "line"))
+	case lines.CutLine:
+		text = env.redactor.RedactHead(text)
 	}
-	return *r
+	ours := in.Limit == 0 || in.Limit > MaxLines
+	return Text(header(lines, ours) + peculiarities(lines) + text)
 }
 
 // header says which lines these are, and how to get more. ours says that it was
@@ -98,80 +102,39 @@ func header(l fsops.Lines, ours bool) string {
 	}
 	switch {
 	case l.CutLine:
-		return fmt.Sprintf("(%s, cut: line %d is longer than %d KiB, of which you see the beginning; use Grep or Bash for its rest%s)", where, last, MaxText>>10, next)
+		return fmt.Sprintf("(%s, cut: line %d is longer than %d KiB, of which you see the beginning; use Grep or Bash for its rest%s)\n", where, last, MaxText>>10, next)
 	case l.Truncated:
-		return fmt.Sprintf("(%s, truncated at %d KiB%s)", where, MaxText>>10, next)
+		return fmt.Sprintf("(%s, truncated at %d KiB%s)\n", where, MaxText>>10, next)
 	case more && ours:
-		return fmt.Sprintf("(%s, truncated at %d lines%s)", where, MaxLines, next)
+		return fmt.Sprintf("(%s, truncated at %d lines%s)\n", where, MaxLines, next)
 	}
-	return "(" + where + ")"
+	return "(" + where + ")\n"
+}
+
+// peculiarities says of lines what a model does not see, and has to know before
+// it edits them.
+func peculiarities(l fsops.Lines) string {
+	var text string
+	if ends := bytes.Count(l.Text, []byte("\n")); ends > 0 && ends == bytes.Count(l.Text, []byte("\r\n")) {
+		text += "(the lines end in \\r\\n, also for Edit)\n"
+	}
+	if !utf8.Valid(l.Text) {
+		text += "(not all is UTF-8: other bytes are shown as \uFFFD; use Bash with iconv or sed for this file)\n"
+	}
+	return text
 }
 
 // isBinary reports whether a part of a file is not text: text has no NUL.
 func isBinary(text []byte) bool { return bytes.IndexByte(text, 0) >= 0 }
 
-// notText returns the refusal of a file that is neither text nor an image of
-// such a name.
+// notText returns the refusal of a file that is neither text nor an image.
 func notText(name string, l fsops.Lines) Result {
-	kind := http.DetectContentType(l.Text)
-	if l.First > 1 || kind == "application/octet-stream" || strings.HasPrefix(kind, "text/") {
+	kind, hint := http.DetectContentType(l.Text), "Use Bash to look into it, with file, strings or xxd."
+	switch {
+	case l.First == 1 && strings.Contains(kind, "charset=utf-16"):
+		kind, hint = "text in UTF-16", "Use Bash with iconv -f UTF-16 to read it, or Grep, which knows it."
+	case l.First > 1 || kind == "application/octet-stream" || strings.HasPrefix(kind, "text/"):
 		kind = "of an unknown type"
 	}
-	hint := "Use Bash to look into it, with file, strings or xxd."
-	if slices.Contains(imageTypes, kind) {
-		hint = "It is an image: copy it to a name that ends so, and read that."
-	}
-	return Errorf("cannot read %s: it is binary (%s, %d bytes), and only texts and images can be read. %s", quote(name), kind, l.Attr.Size, hint)
-}
-
-var (
-	imageNames = []string{".jpg", ".jpeg", ".png", ".gif", ".webp"}
-	imageTypes = []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
-)
-
-func isImageName(name string) bool {
-	return slices.Contains(imageNames, strings.ToLower(path.Ext(name)))
-}
-
-// readImage reads a file that has the name of an image. What is none in truth
-// is nil: it may be a text in its place.
-func readImage(ctx context.Context, env *Env, name string) (*Result, error) {
-	var data bytes.Buffer
-	// One byte more tells a file that is too large.
-	read, err := env.Sandbox.Read(ctx, env.Path(name), fsops.ReadOptions{Length: MaxImage + 1}, &data)
-	if err != nil {
-		result, err := failed(ctx, env, "read", name, err)
-		return &result, err
-	}
-	kind := http.DetectContentType(data.Bytes())
-	if !slices.Contains(imageTypes, kind) {
-		return nil, nil
-	}
-	result := Result{Content: []Content{{MediaType: kind, Data: data.Bytes()}}}
-	if data.Len() > MaxImage {
-		result = Errorf("cannot read %s: the image has %d bytes, and %d MiB are the most. Make it smaller, for example with: convert IN -resize 1600 OUT",
-			quote(name), read.Attr.Size, MaxImage>>20)
-	}
-	return &result, nil
-}
-
-// count returns a number with its noun.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	if strings.HasSuffix(noun, "ch") {
-		noun += "e"
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// countLines returns how many lines a text has; a last one without its end is
-// one, too.
-func countLines(text string) int {
-	n := strings.Count(text, "\n")
-	if text != "" && !strings.HasSuffix(text, "\n") {
-		n++
-	}
-	return n
+	return Errorf("cannot read %s: it is binary (%s, %s), and only texts and images can be read. %s", name, kind, count(int(l.Attr.Size), "byte"), hint)
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -18,28 +19,29 @@ import (
 // too long.
 func run(ctx context.Context, env *Env, cmd *podapi.Cmd, cwd, slow string) (Result, error) {
 	out := newOutput(ctx, env)
-	redacted := env.redactor.Writer(out)
-	var all io.Writer = redacted
+	var all io.Writer = out
 	if env.Output != nil {
-		all = io.MultiWriter(redacted, env.Output)
+		all = io.MultiWriter(out, env.Output)
 	}
-	cmd.Stdout, cmd.Stderr = all, all // the same writer, so that the order is kept
+	// Each is redacted by itself, lest one comes between two parts of a secret
+	// in the other.
+	stdout, stderr := env.redactor.Writer(all), env.redactor.Writer(all)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err := cmd.Run()
-	redacted.Close()
-	if ctx.Err() != nil {
-		out.end(false)
-		return Result{}, ctx.Err()
-	}
+	_, _ = stdout.Close(), stderr.Close() // out never fails
 	status := cmd.Status()
-	if status == nil {
-		out.end(false)
-		return notStarted(ctx, env, cwd, err)
-	}
-	if isLost(err) {
-		out.end(false)
+	switch {
+	case ctx.Err() != nil:
+		out.discard()
+		return Result{}, ctx.Err()
+	case status == nil:
+		out.discard()
+		return notStarted(ctx, env, cmd, cwd, err)
+	case isLost(err):
+		out.discard()
 		return Result{}, err
 	}
-	result := Text(report(out.end(true), ending(*status, cmd.Timeout, slow), cmd.Omitted()))
+	result := Text(report(out.end(ctx), ending(*status, cmd.Timeout, slow), cmd.Omitted()))
 	result.IsError = status.Reason != podapi.Exited && status.Reason != podapi.Signalled
 	return result, nil
 }
@@ -51,28 +53,36 @@ func isLost(err error) bool {
 }
 
 // notStarted returns what becomes of an error without an end of the command.
-func notStarted(ctx context.Context, env *Env, cwd string, err error) (Result, error) {
+func notStarted(ctx context.Context, env *Env, cmd *podapi.Cmd, cwd string, err error) (Result, error) {
+	if errors.Is(err, podapi.ErrAgentLost) && !isLost(err) {
+		return Errorf("(lost: the sandbox's agent ended when this was to begin, so that it ran up to then or not at all; %s)", afterLoss), nil
+	}
 	failure, ok := err.(*fs.PathError)
 	if !ok || !isAnswer(err) {
 		return Result{}, err
 	}
-	switch failure.Op {
-	case "chdir":
+	what := "the command"
+	if len(cmd.Args) > 0 {
+		what = env.name(cmd.Args[0])
+	}
+	switch {
+	case failure.Op == "chdir":
 		result, err := failed(ctx, env, "run in", cwd, err)
 		if err == nil {
 			result.Content[0].Text += " Nothing was run."
 		}
 		return result, err
-	case "exec":
-		if errors.Is(err, fs.ErrNotExist) {
-			return Errorf("cannot run %s: there is no such executable in the sandbox", quote(failure.Path)), nil
-		}
+	case failure.Op == "exec" && errors.Is(err, fs.ErrNotExist):
+		return Errorf("cannot run %s: there is no such executable in the sandbox", what), nil
 	}
-	return Errorf("cannot run %s: %s", quote(failure.Path), reason(err)), nil
+	return Errorf("cannot run %s: %s", what, reason(err)), nil
 }
 
 // report returns output and ending as one text.
 func report(output, ending string, omitted int64) string {
+	if !utf8.ValidString(output) {
+		ending = "(not all of the output is UTF-8: other bytes are shown as \uFFFD)\n" + ending
+	}
 	if omitted > 0 {
 		ending = fmt.Sprintf("(%d bytes of the output are missing: more came than the sandbox keeps)\n", omitted) + ending
 	}
@@ -84,6 +94,9 @@ func report(output, ending string, omitted int64) string {
 	}
 	return endLine(output) + strings.TrimSuffix(ending, "\n")
 }
+
+// afterLoss is what else there is to know when the agent was lost.
+const afterLoss = "all commands have ended; files are as they were left"
 
 // ending says how a process ended, in lines in brackets; it is empty for exit
 // code 0.
@@ -101,18 +114,25 @@ func ending(status podapi.ExitStatus, timeout time.Duration, slow string) string
 	case podapi.OutOfMemory:
 		text.WriteString("(out of memory: it was ended because the sandbox has no more; use less at once)\n")
 	case podapi.AgentLost:
-		text.WriteString("(lost: the sandbox's agent ended while it ran, perhaps because there was no more memory. " +
-			"What it did until then is done; all commands have ended; files are as they were left)\n")
+		fmt.Fprintf(&text, "(lost: the sandbox's agent ended while it ran, perhaps because there was no more memory. What it did until then is done; %s)\n", afterLoss)
 	default:
 		fmt.Fprintf(&text, "(%s)\n", status)
 	}
+	text.WriteString(remarks(status, "use run_in_background for such"))
+	return text.String()
+}
+
+// remarks say what else there is to say of a process that has ended, in lines in
+// brackets. advice is for one that left others behind.
+func remarks(status podapi.ExitStatus, advice string) string {
+	var text string
 	if status.OutputOpen {
-		text.WriteString("(a process that it started runs on and holds the output: what that prints is not shown; use run_in_background for such)\n")
+		text += "(a process that it started runs on and holds the output: what that prints is not shown; " + advice + ")\n"
 	}
 	if status.ProcessLimit {
-		text.WriteString("(the sandbox was at its limit of processes, so that some could not be started)\n")
+		text += "(the sandbox was at its limit of processes, so that some could not be started)\n"
 	}
-	return text.String()
+	return text
 }
 
 // signalNames are those of Linux on most machines.

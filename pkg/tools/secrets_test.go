@@ -51,7 +51,7 @@ func TestSecretsAreInTheEnvironmentOfBashAndCommand(t *testing.T) {
 func TestSecretsAreInNoResult(t *testing.T) {
 	h := secretHost(t)
 	h.put("leak-"+token, "a "+token+"\n"+key+"\n")
-	h.put("image.png", "\x89PNG\r\n\x1a\n"+token)
+	h.put("image.png", "\x89PNG\r\n\x1a\n"+token+"IEND")
 	for _, c := range []struct{ tool, input string }{
 		{"Read", `{"path": "leak-` + token + `"}`},
 		{"Read", `{"path": "leak-` + token + `", "offset": 3, "limit": 1}`},
@@ -197,4 +197,36 @@ func TestInstructionsAreRedacted(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(h.workdir, "AGENTS.md")); err != nil {
 		t.Error(err)
 	}
+}
+
+// scoped is a Command with a description of its own.
+type scoped struct{ tools.Command }
+
+func (s scoped) Spec() tools.Spec {
+	spec := s.Command.Spec()
+	spec.Name, spec.Description = "scoped", "Prints the token."
+	return spec
+}
+
+// wrapped is a tool that has a Command within, of which the session does not
+// know.
+func wrapped(c tools.Command) tools.Tool {
+	return tools.Func(tools.Spec{Name: "wrapped"}, func(ctx context.Context, env *tools.Env, _ struct{}) (tools.Result, error) {
+		return c.Call(ctx, env, json.RawMessage(`{}`))
+	})
+}
+
+func TestSecretsOfACommandAreResolvedWhereverItIs(t *testing.T) {
+	c := tools.Command{Name: "plain", Path: "printenv", Args: []string{"ONLY"}, Secrets: map[string]secret.Provider{"ONLY": secret.Static("only-for-it")}}
+	pointed := c
+	pointed.Name = "pointed"
+	h := newHost(t, tools.Options{}, c, &pointed, scoped{c}, wrapped(c))
+	for _, name := range []string{"plain", "pointed", "scoped"} {
+		if got := h.text(name, `{}`); got != "[REDACTED:ONLY]\n" {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	// It must not run without them, and print what is not redacted.
+	_, err := h.Call(t.Context(), "wrapped", nil)
+	has(t, fmt.Sprint(err), `secret "ONLY" of the Command for printenv was not resolved`)
 }

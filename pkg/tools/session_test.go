@@ -116,11 +116,14 @@ func TestNestedInputsAreCheckedBySchema(t *testing.T) {
 
 func TestWrongToolsAreAnErrorOfEveryCall(t *testing.T) {
 	for want, all := range map[string][]tools.Tool{
-		`two tools of the name "Read"`: {tools.Read{}, tools.Read{}},
-		`"a b" is no name for a tool`:  {tools.Command{Name: "a b", Path: "x"}},
-		`a Command has no Path`:        {tools.Command{Name: "x"}},
-		`cannot make a schema`:         {tools.Func(tools.Spec{Name: "x"}, func(context.Context, *tools.Env, chan int) (tools.Result, error) { return tools.Result{}, nil })},
-		`its type is not "object"`:     {tools.Func(tools.Spec{Name: "x", InputSchema: json.RawMessage(`{"type": "string"}`)}, func(context.Context, *tools.Env, string) (tools.Result, error) { return tools.Result{}, nil })},
+		`two tools of the name "Read"`:                             {tools.Read{}, tools.Read{}},
+		`"a b" is no name for a tool`:                              {tools.Command{Name: "a b", Path: "x"}},
+		`a Command has no Path`:                                    {tools.Command{Name: "x"}},
+		`one of the tools is nil`:                                  {tools.Read{}, nil},
+		`entry 2 of the Env of a Command for gh is not NAME=VALUE`: {tools.Command{Path: "gh", Env: []string{"A=", "hunter22"}}},
+		`tool "x": there is no function`:                           {tools.Func[struct{}](tools.Spec{Name: "x"}, nil)},
+		`cannot make a schema`:                                     {tools.Func(tools.Spec{Name: "x"}, func(context.Context, *tools.Env, chan int) (tools.Result, error) { return tools.Result{}, nil })},
+		`its type is not "object"`:                                 {tools.Func(tools.Spec{Name: "x", InputSchema: json.RawMessage(`{"type": "string"}`)}, func(context.Context, *tools.Env, string) (tools.Result, error) { return tools.Result{}, nil })},
 	} {
 		s := tools.New(nil, tools.Options{}, all...)
 		_, err := s.Call(t.Context(), "Read", nil)

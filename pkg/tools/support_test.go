@@ -135,12 +135,21 @@ func compareGolden(t *testing.T, name, got string) {
 	}
 }
 
+// brief returns as much of a text as a person looks at.
+func brief(text string) string {
+	const end = 1000
+	if len(text) <= 2*end {
+		return text
+	}
+	return text[:end] + "\n[…]\n" + text[len(text)-end:]
+}
+
 // has fails if text lacks one of the parts.
 func has(t testing.TB, text string, parts ...string) {
 	t.Helper()
 	for _, p := range parts {
 		if !strings.Contains(text, p) {
-			t.Errorf("%q is not in:\n%s", p, text)
+			t.Errorf("%q is not in:\n%s", p, brief(text))
 		}
 	}
 }

@@ -20,8 +20,13 @@
 //     sentence. Models send numbers as texts now and then: "10" is taken for 10
 //     where an integer or a number is wanted, "true" for true where a boolean
 //     is, 10.0 for 10, and null for a parameter that is left out.
-//   - Secrets are in the environment of commands only, and in no text that comes
-//     back: see package secret, also for what redaction cannot find.
+//   - Secrets are in the environment of commands only, and in nothing that comes
+//     back: results, errors, live output, and the files that keep whole outputs.
+//     See package secret for what redaction cannot find. The sandbox itself has
+//     them: processes of its user can read each other's environment in /proc,
+//     and what a command writes to a file is there as it wrote it.
+//   - A tool that panics, or does not end when its context does, fails its call
+//     and nothing else.
 //
 // Tools of one's own are of the same interface as those here, and mix with
 // them: [Func] makes one of a function.
@@ -38,9 +43,10 @@ import (
 type Tool interface {
 	// Spec says what the tool is. It always returns the same.
 	Spec() Spec
-	// Call runs the tool. The input is a JSON object that fits the InputSchema.
-	// What a model can do something about is a Result with IsError; an error is
-	// for the host, and ends the model's turn.
+	// Call runs the tool. The input is a JSON object that fits the InputSchema;
+	// defaults that this names are not filled in. What a model can do something
+	// about is a Result with IsError; an error is for the host, and ends the
+	// model's turn. A tool ends when ctx does.
 	Call(ctx context.Context, env *Env, input json.RawMessage) (Result, error)
 }
 

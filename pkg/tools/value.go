@@ -29,6 +29,10 @@ func kindOf(value json.RawMessage) string {
 	return "number"
 }
 
+// maxInteger is up to where every whole number is a float64, as which programs
+// of most languages take the numbers of JSON.
+const maxInteger = 1 << 53
+
 // convert returns value as one of the types, and whether it is or stands for
 // one.
 func convert(value json.RawMessage, types []string) (json.RawMessage, bool) {
@@ -45,7 +49,7 @@ func convert(value json.RawMessage, types []string) (json.RawMessage, bool) {
 		case t == "boolean" && kind == "string" && (text == "true" || text == "false"):
 			return json.RawMessage(text), true
 		case t == "integer" && (kind == "string" || kind == "number"):
-			if n, err := strconv.ParseFloat(text, 64); err == nil && n == math.Trunc(n) && math.Abs(n) < 1<<53 {
+			if n, err := strconv.ParseFloat(text, 64); err == nil && n == math.Trunc(n) && math.Abs(n) < maxInteger {
 				return strconv.AppendInt(nil, int64(n), 10), true
 			}
 		case t == "number" && kind == "string":
@@ -106,7 +110,11 @@ func describe(value json.RawMessage) string {
 			return "the string " + quote(text)
 		}
 	}
-	return cut(string(value), maxQuote)
+	text := cut(string(value), maxQuote)
+	if n, err := strconv.ParseFloat(string(value), 64); err == nil && math.Abs(n) >= maxInteger {
+		text += ", which is too large"
+	}
+	return text
 }
 
 // quote returns text in quotes, cut if it is long.

@@ -37,8 +37,10 @@ func newVault(session map[string]secret.Provider, tools []Tool) *vault {
 	v := &vault{session: maps.Clone(session), ofTool: map[string]map[string]secret.Provider{}, gate: make(chan struct{}, 1)}
 	v.gate <- struct{}{}
 	for _, tool := range tools {
-		if c, ok := tool.(Command); ok && len(c.Secrets) > 0 {
-			v.ofTool[c.Spec().Name] = maps.Clone(c.Secrets)
+		if t, ok := tool.(interface {
+			secrets() map[string]secret.Provider
+		}); ok {
+			v.ofTool[tool.Spec().Name] = maps.Clone(t.secrets())
 		}
 	}
 	return v

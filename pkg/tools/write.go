@@ -36,6 +36,9 @@ type writeInput struct {
 	Content string `json:"content"`
 }
 
+// inPlace says that a file was not written atomically.
+const inPlace = "(the file could not be replaced as one step, and was overwritten where it is)"
+
 // Call implements Tool.
 func (Write) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, error) {
 	in, problem := decode[writeInput]("Write", input)
@@ -48,7 +51,10 @@ func (Write) Call(ctx context.Context, env *Env, input json.RawMessage) (Result,
 	}
 	text := fmt.Sprintf("Wrote %s (%s, %s)", in.Path, count(countLines(in.Content), "line"), count(len(in.Content), "byte"))
 	if written.InPlace {
-		text += "\n(it could not be replaced as one step, and was overwritten where it is)"
+		text += "\n" + inPlace
+	}
+	if note := env.markerNote(in.Content); note != "" {
+		text += "\n" + note
 	}
 	return Text(text), nil
 }

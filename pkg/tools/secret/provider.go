@@ -31,6 +31,8 @@ func Env(name string) Provider { return envVar(name) }
 
 type envVar string
 
+func (v envVar) source() string { return "environment variable " + string(v) }
+
 func (v envVar) Secret(context.Context) (string, error) {
 	value, ok := os.LookupEnv(string(v))
 	if !ok {
@@ -40,10 +42,12 @@ func (v envVar) Secret(context.Context) (string, error) {
 }
 
 // File returns the provider of a file's content, of the machine that this runs
-// on. A line's end at its end is no part of the secret.
+// on. One line's end at its end is no part of the secret.
 func File(path string) Provider { return file(path) }
 
 type file string
+
+func (f file) source() string { return "file " + string(f) }
 
 func (f file) Secret(context.Context) (string, error) {
 	open, err := os.Open(string(f))
@@ -54,7 +58,7 @@ func (f file) Secret(context.Context) (string, error) {
 	if info, err := open.Stat(); err == nil && info.IsDir() {
 		return "", &fs.PathError{Op: "read", Path: string(f), Err: errors.New("is a directory")}
 	}
-	content, err := io.ReadAll(io.LimitReader(open, MaxValue+3))
+	content, err := io.ReadAll(io.LimitReader(open, int64(maxRead)))
 	return trimLine(content), err
 }
 
@@ -68,42 +72,58 @@ func Exec(name string, args ...string) Provider {
 
 type command []string
 
-// execDelay is how long after its context's end a command may hold its output
-// open.
-const execDelay = time.Second
+func (c command) source() string { return "command " + c[0] }
 
-// maxStderr is how much of what a failed command says an error has.
-const maxStderr = 256
+const (
+	// maxRead is how much is read of what should be a secret: one byte more
+	// than the longest that is followed by a line's end.
+	maxRead = MaxValue + len("\r\n") + 1
+	// maxStderr is how much of what a failed command says an error has.
+	maxStderr = 256
+	// execDelay is how long after a command's end something that it started may
+	// hold its output open.
+	execDelay = time.Second
+)
+
+var errHeldOpen = errors.New("something that it started holds its output open")
 
 func (c command) Secret(ctx context.Context) (string, error) {
-	cmd := exec.CommandContext(ctx, c[0], c[1:]...)
+	running, kill := context.WithCancel(ctx)
+	defer kill()
+	stdout := &limitedBuffer{limit: maxRead, full: kill}
+	stderr := &limitedBuffer{limit: maxStderr, full: func() {}}
+	cmd := exec.CommandContext(running, c[0], c[1:]...)
 	cmd.WaitDelay = execDelay
-	stdout := &limitedBuffer{limit: MaxValue + 3}
-	stderr := &limitedBuffer{limit: maxStderr}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err := cmd.Run()
-	switch {
+	switch said := strings.TrimSpace(string(stderr.kept)); {
 	case ctx.Err() != nil:
-		return "", fmt.Errorf("%s: %w", c[0], ctx.Err())
+		err = ctx.Err()
+	case len(stdout.kept) == maxRead:
+		return string(stdout.kept), nil // which is too long for a secret, however it ended
 	case err == nil:
 		return trimLine(stdout.kept), nil
-	case len(stdout.kept) > 0: // what it says may repeat a part of the value
-		return "", fmt.Errorf("%s: %w", c[0], err)
-	}
-	if said := strings.TrimSpace(string(stderr.kept)); said != "" {
-		return "", fmt.Errorf("%s: %w: %s", c[0], err, said)
+	case errors.Is(err, exec.ErrWaitDelay):
+		err = errHeldOpen
+	case len(stdout.kept) == 0 && said != "": // or it may repeat a part of the value
+		err = fmt.Errorf("%w: %s", err, said)
 	}
 	return "", fmt.Errorf("%s: %w", c[0], err)
 }
 
-// limitedBuffer keeps the first bytes that are written to it.
+// limitedBuffer keeps the first bytes that are written to it, and calls full
+// when there is no more room.
 type limitedBuffer struct {
 	kept  []byte
 	limit int
+	full  func()
 }
 
 func (b *limitedBuffer) Write(p []byte) (int, error) {
 	b.kept = append(b.kept, p[:min(len(p), b.limit-len(b.kept))]...)
+	if len(b.kept) == b.limit {
+		b.full()
+	}
 	return len(p), nil
 }
 

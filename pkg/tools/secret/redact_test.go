@@ -33,6 +33,13 @@ var redactions = []struct {
 	{"several lines", map[string]string{"A": "one\ntwo"}, "one\ntwo\none", "[REDACTED:A]\none"},
 	{"a long line of several", map[string]string{"A": "BEGIN\n0123456789abcdef\nEND"}, "3: 0123456789abcdef", "3: [REDACTED:A]"},
 	{"as JSON", map[string]string{"A": "a\"b\n<c"}, `{"x": "a\"b\n<c", "y": "a\"b\n\u003cc"}`, `{"x": "[REDACTED:A]", "y": "[REDACTED:A]"}`},
+	{"metacharacters of expressions", map[string]string{"A": `a.*[b]$^\1(c`}, `x a.*[b]$^\1(c y`, `x [REDACTED:A] y`},
+	{"as Go quotes it", map[string]string{"A": "a\x01b\u00a0\"c"}, `open "a\x01b\u00a0\"c": no`, `open "[REDACTED:A]": no`},
+	{"without the white space around it", map[string]string{"A": " hunter2\n"}, "x hunter2 y", "x [REDACTED:A] y"},
+	{"as a shell prints it without quotes", map[string]string{"A": "one  two\tthree\nfour"}, "one two three four", "[REDACTED:A]"},
+	{"a line of several as JSON", map[string]string{"A": "BEGIN\n0123456789\"abcdef\nEND"}, `"0123456789\"abcdef"`, `"[REDACTED:A]"`},
+	{"the first line of every key", map[string]string{"A": "-----BEGIN PRIVATE KEY-----\n0123456789abcdef\n-----END PRIVATE KEY-----"}, "-----BEGIN PRIVATE KEY-----\n0123456789abcdeX", "-----BEGIN PRIVATE KEY-----\n0123456789abcdeX"},
+	{"bytes that are no text, made text", map[string]string{"A": "hunter\xff2"}, "x hunter\uFFFD2 y", "x [REDACTED:A] y"},
 	{"bytes that are no text", map[string]string{"A": "\xff\xfe\xfd\xfc"}, "x\xff\xfe\xfd\xfcy", "x[REDACTED:A]y"},
 }
 
@@ -100,6 +107,77 @@ func TestWriterHoldsBackOnlyWhatMayBeASecret(t *testing.T) {
 	}
 }
 
+func TestRedactHeadHidesWhatACutLeft(t *testing.T) {
+	r := secret.NewRedactor(resolve(t, map[string]string{"A": "password", "B": "password123", "C": "rd123xyz"}))
+	for text, want := range map[string]string{
+		"":                     "",
+		"plain":                "plain",
+		"x pas":                "x pas",
+		"x pass":               "x [REDACTED:B]",
+		"x password12":         "x [REDACTED:B]",
+		"x password123":        "x [REDACTED:B][REDACTED:C]",
+		"x password123x":       "x [REDACTED:B][REDACTED:C]",
+		"x password1 ":         "x [REDACTED:A]1 ",
+		"password password12 ": "[REDACTED:A] [REDACTED:A]12 ",
+	} {
+		if got := r.RedactHead(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+	if got := secret.NewRedactor().RedactHead("text"); got != "text" {
+		t.Errorf("no secrets: %q", got)
+	}
+}
+
+func TestWriterFromTheMiddleHidesWhatACutLeft(t *testing.T) {
+	r := secret.NewRedactor(resolve(t, map[string]string{"A": "password", "B": "a-much-longer-password"}))
+	for _, c := range []struct{ text, want string }{
+		{"", ""},
+		{"plain", "plain"},
+		{"ord", "ord"},
+		{"word", "[REDACTED:B]"},
+		{"word and more", "[REDACTED:B] and more"},
+		{"ger-password!", "[REDACTED:B]!"},
+		{"longer-pass", "[REDACTED:B]"}, // neither its beginning nor its end
+		{"longer-passed", "longer-passed"},
+		{"password", "[REDACTED:B]"},
+		{"wordpassword", "[REDACTED:B][REDACTED:A]"},
+	} {
+		for cut := range len(c.text) + 1 {
+			var out bytes.Buffer
+			w := r.Writer(&out)
+			w.FromMiddle()
+			w.Write([]byte(c.text[:cut]))
+			w.Write([]byte(c.text[cut:]))
+			w.Close()
+			if got := out.String(); got != c.want {
+				t.Errorf("%q, cut at %d: got %q, want %q", c.text, cut, got, c.want)
+			}
+		}
+	}
+}
+
+// Wherever a text is cut, neither side shows MinPart bytes of a secret that the
+// cut goes through.
+func TestCutsThroughSecretsLeaveNoPart(t *testing.T) {
+	const value = "ghp_0123456789abcdef"
+	r := secret.NewRedactor(resolve(t, map[string]string{"A": value, "B": "9abcdefg-and-more"}))
+	text := "before " + value + "g-and-more after"
+	for at := range len(text) {
+		head := r.RedactHead(text[:at])
+		var tail bytes.Buffer
+		w := r.Writer(&tail)
+		w.FromMiddle()
+		w.Write([]byte(text[at:]))
+		w.Close()
+		for i := range len(value) - secret.MinPart + 1 {
+			if part := value[i : i+secret.MinPart]; strings.Contains(head, part) || strings.Contains(tail.String(), part) {
+				t.Errorf("cut at %d: %q, %q show %q", at, head, &tail, part)
+			}
+		}
+	}
+}
+
 func TestErrorsAreRedacted(t *testing.T) {
 	r := secret.NewRedactor(resolve(t, map[string]string{"A": "hunter22"}))
 	err := r.Error(fmt.Errorf("opening: %w", &fs.PathError{Op: "open", Path: "/hunter22", Err: fs.ErrNotExist}))
@@ -110,10 +188,18 @@ func TestErrorsAreRedacted(t *testing.T) {
 	if errors.As(err, &of) {
 		t.Errorf("errors.As finds %v", of)
 	}
+	if shown := fmt.Sprintf("%+v %#v", r.Error(byValue("hunter22")), r.Error(byValue("hunter22"))); strings.Contains(shown, "hunter22") {
+		t.Errorf("it is shown: %s", shown)
+	}
 	if plain := errors.New("plain"); r.Error(plain) != plain || r.Error(nil) != nil {
 		t.Error("an error without a secret is another one")
 	}
 }
+
+// byValue is an error that package fmt shows wherever it finds it.
+type byValue string
+
+func (e byValue) Error() string { return string(e) }
 
 // FuzzRedactor checks that it does not matter how a text is cut, and that of no
 // secret all is left.

@@ -5,12 +5,17 @@
 // the environment of processes. A [Redactor] replaces the values of sets in
 // texts and streams by [REDACTED:NAME].
 //
-// What is replaced is a value as its bytes are; the same value as JSON escapes
-// it within a string; and of a value with several lines each line of 16 bytes
-// and more, since searches and windows of files show single lines. A value that
-// is encoded otherwise (base64, hex, percent signs), or of which only a part is
-// there, is not found: redaction keeps secrets out of a conversation by
-// accident, and is no wall around code that has them and wants to tell them.
+// What is replaced is a value as its bytes are, also without the white space
+// around it, and with single blanks for that within it, as a shell prints it
+// without quotes; each of these as JSON and as Go escape it within a string; and
+// of a value with several lines each line of 16 bytes and more, since searches
+// and windows of files show single lines. Where a text was cut within a value,
+// [Redactor.RedactHead] and [Writer.FromMiddle] replace the part that is left.
+//
+// A value that is encoded otherwise (base64, hex, percent signs), or of which a
+// program itself shows but a part, is not found: redaction keeps secrets out of
+// a conversation by accident, and is no wall around code that has them and wants
+// to tell them.
 package secret
 
 import (
@@ -32,6 +37,9 @@ const (
 	// MinValue is how many bytes a value has at least. Shorter ones occur in
 	// any text by chance, so they are refused, not left as they are.
 	MinValue = 4
+	// MinPart is from how many bytes on the part of a value is replaced that a
+	// cut left: less tells little of it, and stands in any text by chance.
+	MinPart = 4
 	// MaxValue is how many bytes a value has at most: Linux takes no variable
 	// of an environment over 128 KiB (MAX_ARG_STRLEN), its name included.
 	MaxValue = 96 << 10
@@ -60,7 +68,8 @@ var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // Resolve asks all providers at once, each for the secret of its name in the
 // map, within [ResolveTimeout]. A name is that of a variable of an environment.
 // A value has from [MinValue] to [MaxValue] bytes and no NUL. The error joins
-// those of all secrets that could not be had; it names them, and no value.
+// those of all secrets that could not be had; it names them and where they were
+// sought, and no value, as far as the providers keep to that.
 func Resolve(ctx context.Context, providers map[string]Provider) (*Set, error) {
 	ctx, cancel := context.WithTimeout(ctx, ResolveTimeout)
 	defer cancel()
@@ -77,10 +86,21 @@ func Resolve(ctx context.Context, providers map[string]Provider) (*Set, error) {
 		})
 	}
 	all.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
+	if slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+		return nil, failure(entries, errs)
 	}
 	return newSet(entries), nil
+}
+
+// failure joins the errors, in which nothing is left of the values that could be
+// had: what one provider says may be what another one knows.
+func failure(entries []entry, errs []error) error {
+	known := slices.DeleteFunc(slices.Clone(entries), func(e entry) bool { return e.value == "" })
+	redactor := NewRedactor(newSet(known))
+	for i, err := range errs {
+		errs[i] = redactor.Error(err)
+	}
+	return errors.Join(errs...)
 }
 
 func resolve(ctx context.Context, of string, p Provider) (string, error) {
@@ -95,13 +115,21 @@ func resolve(ctx context.Context, of string, p Provider) (string, error) {
 	case err != nil:
 		return "", err
 	case len(value) < MinValue:
-		return "", fmt.Errorf("its value is shorter than %d bytes, too short to be kept out of texts", MinValue)
+		return "", fmt.Errorf("its value%s is shorter than %d bytes, too short to be kept out of texts", source(p), MinValue)
 	case len(value) > MaxValue:
-		return "", fmt.Errorf("its value is longer than %d KiB", MaxValue>>10)
+		return "", fmt.Errorf("its value%s is longer than %d KiB", source(p), MaxValue>>10)
 	case strings.IndexByte(value, 0) >= 0:
-		return "", errors.New("its value has a NUL byte")
+		return "", fmt.Errorf("its value%s has a NUL byte", source(p))
 	}
 	return value, nil
+}
+
+// source says in brackets where a provider of this package has the secret from.
+func source(p Provider) string {
+	if of, ok := p.(interface{ source() string }); ok {
+		return " (" + of.source() + ")"
+	}
+	return ""
 }
 
 // ask asks a provider until ctx ends. One that does not end then is left behind.
@@ -112,12 +140,18 @@ func ask(ctx context.Context, p Provider) (string, error) {
 	}
 	got := make(chan answer, 1)
 	go func() {
+		// What is sent unless Secret returns. The text of a panic may have the value in it.
+		a := answer{err: errors.New("its provider panicked")}
+		defer func() {
+			_ = recover()
+			got <- a
+		}()
 		value, err := p.Secret(ctx)
-		got <- answer{value, err}
+		a = answer{value, err}
 	}()
 	select {
 	case <-ctx.Done():
-		return "", ctx.Err()
+		return "", fmt.Errorf("its provider%s did not answer: %w", source(p), ctx.Err())
 	case a := <-got:
 		return a.value, a.err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,22 +48,34 @@ func TestProviders(t *testing.T) {
 }
 
 func TestErrorsNameTheSecretAndNoValue(t *testing.T) {
+	t.Setenv("BLANK_OF_THE_HOST", "")
 	_, err := secret.Resolve(t.Context(), map[string]secret.Provider{
 		"UNSET": secret.Env("SURELY_NOT_SET"), "MISSING": secret.File("/no/such/file"), "DIR": secret.File("/"),
 		"FAILS": secret.Exec("sh", "-c", "echo hunter22; echo hunter22 >&2; exit 3"), "SAYS": secret.Exec("sh", "-c", "echo not signed in >&2; exit 1"),
 		"SHORT": secret.Static("abc"), "EMPTY": secret.Static(""), "LONG": secret.Static(strings.Repeat("x", secret.MaxValue+1)),
 		"NUL": secret.Static("hunter22\x00"), "no-name": secret.Static("hunter22"), "NONE": nil,
+		"BRIEF": secret.Exec("echo", "abc"), "VOID": secret.File(os.DevNull), "BLANK": secret.Env("BLANK_OF_THE_HOST"),
+		"OTHER": secret.Exec("sh", "-c", "echo the token correct-horse is wrong >&2; exit 1"), "KNOWN": secret.Static("correct-horse"),
+		"PANICS": secret.Func(func(context.Context) (string, error) { panic("hunter22") }), "NO_PROGRAM": secret.Exec("no-such-program", "hunter22"),
+		"HELD": secret.Exec("sh", "-c", "echo hunter22; sleep 30 &"),
 	})
-	want := `cannot resolve secret "DIR": read /: is a directory
+	want := `cannot resolve secret "BLANK": its value (environment variable BLANK_OF_THE_HOST) is shorter than 4 bytes, too short to be kept out of texts
+cannot resolve secret "BRIEF": its value (command echo) is shorter than 4 bytes, too short to be kept out of texts
+cannot resolve secret "DIR": read /: is a directory
 cannot resolve secret "EMPTY": its value is shorter than 4 bytes, too short to be kept out of texts
 cannot resolve secret "FAILS": sh: exit status 3
+cannot resolve secret "HELD": sh: something that it started holds its output open
 cannot resolve secret "LONG": its value is longer than 96 KiB
 cannot resolve secret "MISSING": open /no/such/file: no such file or directory
 cannot resolve secret "NONE": it has no provider
+cannot resolve secret "NO_PROGRAM": no-such-program: exec: "no-such-program": executable file not found in $PATH
 cannot resolve secret "NUL": its value has a NUL byte
+cannot resolve secret "OTHER": sh: exit status 1: the token [REDACTED:KNOWN] is wrong
+cannot resolve secret "PANICS": its provider panicked
 cannot resolve secret "SAYS": sh: exit status 1: not signed in
 cannot resolve secret "SHORT": its value is shorter than 4 bytes, too short to be kept out of texts
 cannot resolve secret "UNSET": the environment variable SURELY_NOT_SET is not set
+cannot resolve secret "VOID": its value (file /dev/null) is shorter than 4 bytes, too short to be kept out of texts
 cannot resolve secret "no-name": its name is not one of a variable of an environment`
 	if err == nil || err.Error() != want {
 		t.Error(cmp.Diff(want, fmt.Sprint(err)))
@@ -95,6 +108,43 @@ func TestExecWhoseChildHoldsTheOutputEnds(t *testing.T) {
 	_, err := secret.Exec("sh", "-c", "sleep 30 & wait").Secret(ctx)
 	if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) > 20*time.Second {
 		t.Errorf("%v after %v", err, time.Since(begin))
+	}
+}
+
+func TestProviderThatDoesNotAnswerIsNamed(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := exec.Command("mkfifo", fifo).Run(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err := secret.Resolve(ctx, map[string]secret.Provider{"FIFO": secret.File(fifo)})
+	if want := `cannot resolve secret "FIFO": its provider (file ` + fifo + `) did not answer: context deadline exceeded`; err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+	if end, err := os.OpenFile(fifo, os.O_WRONLY, 0); err == nil { // the reader that was left behind
+		end.Close()
+	}
+}
+
+func TestProvidersOfTooMuchEnd(t *testing.T) {
+	_, err := secret.Resolve(t.Context(), map[string]secret.Provider{"FILE": secret.File("/dev/zero"), "EXEC": secret.Exec("yes")})
+	want := `cannot resolve secret "EXEC": its value (command yes) is longer than 96 KiB
+cannot resolve secret "FILE": its value (file /dev/zero) is longer than 96 KiB`
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLongestValue(t *testing.T) {
+	longest := strings.Repeat("x", secret.MaxValue)
+	path := filepath.Join(t.TempDir(), "long")
+	if err := os.WriteFile(path, []byte(longest+"\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set, err := secret.Resolve(t.Context(), map[string]secret.Provider{"FILE": secret.File(path), "EXEC": secret.Exec("cat", path)})
+	if diff := cmp.Diff([]string{"EXEC=" + longest, "FILE=" + longest}, set.Env()); diff != "" || err != nil {
+		t.Errorf("%v, %d bytes of difference", err, len(diff))
 	}
 }
 

@@ -29,11 +29,15 @@ func (w *Writer) Format(f fmt.State, _ rune) { io.WriteString(f, "secret.Writer"
 // Held returns how many bytes are held back.
 func (w *Writer) Held() int { return len(w.scan.held) }
 
+// FromMiddle says that the text is cut at its beginning, so that what is written
+// first may be the end of a secret. From [MinPart] bytes on it is replaced, too.
+func (w *Writer) FromMiddle() { w.scan.middle = w.scan.table != nil }
+
 // Redirect has what is handed on from now on go to w.
 func (w *Writer) Redirect(to io.Writer) { w.to = to }
 
 // Write hands on the part of p, and of what was held back, that can be no
-// beginning of a secret.
+// beginning of a secret. An error is one of the writer below.
 func (w *Writer) Write(p []byte) (int, error) {
 	if w.scan.table == nil {
 		return w.to.Write(p)
@@ -69,6 +73,8 @@ type scan struct {
 	// markers are those that stand for the secrets which cover the present
 	// place: each stands there once.
 	markers []string
+	// middle says that the text may begin within a secret.
+	middle bool
 }
 
 // next appends to dst what is known of the text with the next piece of it, or
@@ -78,18 +84,23 @@ func (s *scan) next(dst, piece []byte, last bool) []byte {
 	if len(s.held) > 0 {
 		text = append(s.held, piece...)
 	}
+	if s.middle {
+		dst = s.enter(dst, text, last)
+	}
 	at := 0
-	for at < len(text) {
-		if plain := s.plain(text[at:]); plain > 0 {
+	for at < len(text) && !s.middle {
+		if s.covered == 0 {
+			plain := s.table.plain(text[at:])
 			dst = append(dst, text[at:at+plain]...)
-			at += plain
-			continue
+			if at += plain; at == len(text) {
+				break
+			}
 		}
-		if !last && s.table.mayGrow(text[at:]) {
+		if !last && s.table.longer(text[at:]) != nil {
 			break
 		}
 		if p := s.table.match(text[at:]); p != nil && len(p.text) > s.covered {
-			dst = s.mark(dst, p)
+			dst = s.mark(dst, *p)
 		}
 		if s.covered > 0 {
 			s.covered--
@@ -102,21 +113,19 @@ func (s *scan) next(dst, piece []byte, last bool) []byte {
 	return dst
 }
 
-// plain returns at how many bytes no secret is, nor begins.
-func (s *scan) plain(text []byte) int {
-	if s.covered > 0 {
-		return 0
+// enter covers what a text begins with of a secret whose beginning is missing,
+// once there is enough of it to be sure.
+func (s *scan) enter(dst, text []byte, last bool) []byte {
+	tail, sure := s.table.tail(text)
+	s.middle = !sure && !last
+	if s.middle || len(tail.text) < MinPart {
+		return dst
 	}
-	for i, b := range text {
-		if s.table.first[b] != nil {
-			return i
-		}
-	}
-	return len(text)
+	return s.mark(dst, tail)
 }
 
 // mark begins or extends a place that secrets cover.
-func (s *scan) mark(dst []byte, p *pattern) []byte {
+func (s *scan) mark(dst []byte, p pattern) []byte {
 	if s.covered == 0 {
 		s.markers = s.markers[:0]
 	}

@@ -1,0 +1,55 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// BashOutput reads what a command in the background has printed.
+type BashOutput struct{}
+
+const bashOutputSchema = `{
+	"type": "object",
+	"properties": {
+		"id": {"type": "string", "minLength": 1, "description": "The id that Bash gave."},
+		"offset": {"type": "integer", "minimum": 0, "description": "Byte of the output to begin with; by default, what was not read before."}
+	},
+	"required": ["id"],
+	"additionalProperties": false
+}`
+
+// Spec implements Tool.
+func (BashOutput) Spec() Spec {
+	return Spec{
+		Name: "BashOutput", Title: "Read a background command's output",
+		Description: "Returns what a command in the background has printed since it was last read, and whether it still runs. It does not wait.",
+		InputSchema: json.RawMessage(bashOutputSchema), ReadOnly: true,
+	}
+}
+
+type bashOutputInput struct {
+	ID     string `json:"id"`
+	Offset *int64 `json:"offset"`
+}
+
+// Call implements Tool.
+func (BashOutput) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, error) {
+	in, problem := decode[bashOutputInput]("BashOutput", input)
+	if problem != nil {
+		return *problem, nil
+	}
+	f := env.background.follow(in.ID)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if in.Offset != nil && *in.Offset != f.shown() {
+		f.rewind(f.held())
+		before := f.offset[0]
+		f.offset[0] = *in.Offset
+		result, err := f.read(ctx, env, in.ID)
+		if err != nil || result.IsError {
+			f.offset[0] = before
+		}
+		return result, err
+	}
+	return f.read(ctx, env, in.ID)
+}

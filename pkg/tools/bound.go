@@ -1,0 +1,100 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"runtime/debug"
+	"time"
+
+	"github.com/podagent/podagent/pkg/tools/secret"
+)
+
+// bound is a tool with what a session knows of it.
+type bound struct {
+	tool  Tool
+	spec  Spec
+	input *inputs
+}
+
+// validName is what models' providers take as the name of a tool.
+var validName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+func bind(tool Tool) (*bound, error) {
+	if tool == nil {
+		return nil, errors.New("one of the tools is nil")
+	}
+	if c, ok := tool.(interface{ check() error }); ok {
+		if err := c.check(); err != nil {
+			return nil, err
+		}
+	}
+	spec := tool.Spec()
+	if !validName.MatchString(spec.Name) {
+		return nil, fmt.Errorf("%q is no name for a tool: it has 1 to 64 letters, digits, underscores and hyphens", spec.Name)
+	}
+	input, err := newInputs(spec)
+	if err != nil {
+		return nil, fmt.Errorf("the schema of tool %q: %w", spec.Name, err)
+	}
+	return &bound{tool, spec, input}, nil
+}
+
+// check returns the input as the tool gets it, or what is wrong with it.
+func (b *bound) check(raw json.RawMessage, redactor *secret.Redactor) (input json.RawMessage, problem string) {
+	input, problem = b.input.normalize(raw)
+	if problem == "" || !redactor.Finds(raw) {
+		return input, problem
+	}
+	// What is repeated of a wrong value is cut, and the cut must not go through
+	// a secret.
+	_, problem = b.input.normalize(json.RawMessage(redactor.Redact(string(raw))))
+	if problem == "" {
+		problem = fmt.Sprintf("the input of %s does not fit its schema", b.spec.Name)
+	}
+	return nil, problem
+}
+
+// call calls the tool, whatever it does: panic, end its goroutine, or go on when
+// its context has ended.
+func (b *bound) call(ctx context.Context, env *Env, input json.RawMessage) (Result, error) {
+	type outcome struct {
+		result Result
+		err    error
+	}
+	returned := make(chan outcome, 1)
+	go func() {
+		o := outcome{err: fmt.Errorf("tool %s ended its goroutine", b.spec.Name)} // unless it returns
+		defer func() {
+			if v := recover(); v != nil {
+				o.err = &PanicError{Tool: b.spec.Name, Value: v, Stack: debug.Stack()}
+			}
+			returned <- o
+		}()
+		result, err := b.tool.Call(ctx, env, input)
+		o = outcome{result, err}
+	}()
+	select {
+	case o := <-returned:
+		return o.result, o.err
+	case <-ctx.Done():
+	}
+	select {
+	case o := <-returned:
+		return o.result, o.err
+	case <-time.After(AbandonAfter):
+		return Result{}, fmt.Errorf("tool %s was left behind, since it does not end: %w", b.spec.Name, ctx.Err())
+	}
+}
+
+// PanicError is the error of a call whose tool panicked.
+type PanicError struct {
+	Tool string
+	// Value is what the tool panicked with, and Stack where, for a log.
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("tool %s panicked: %v", e.Tool, e.Value) }
