@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/tools"
+	"github.com/podagent/podagent/pkg/tools/secret"
+	"github.com/podagent/podagent/pkg/tools/sessionstore"
+)
+
+// host does one job.
+type host struct {
+	job, prompt, project string
+	wait                 time.Duration
+	model                Model
+	place                place
+	store                sessionstore.Store
+	secrets              map[string]secret.Provider
+	log                  *slog.Logger
+
+	conversation conversation
+	version      string // of the conversation in the store
+}
+
+// run does the job, or what is left of it, and returns the answer.
+func (h *host) run(ctx context.Context) (string, error) {
+	if err := h.load(ctx); err != nil {
+		return "", err
+	}
+	if _, done := h.conversation.done(); !done {
+		if err := h.work(ctx); err != nil {
+			return "", err
+		}
+	}
+	// Whoever was killed before this did it, is followed by one who does.
+	h.log.Info("removing the sandbox")
+	if err := h.place.Terminate(ctx, h.job); err != nil {
+		return "", err
+	}
+	answer, _ := h.conversation.done()
+	return answer, nil
+}
+
+// work does the job in its sandbox.
+func (h *host) work(ctx context.Context) error {
+	sandbox, err := h.launch(ctx)
+	if err != nil {
+		return err
+	}
+	defer sandbox.Close()
+	// Again, since who had the sandbox until now may have gone on.
+	if err := h.load(ctx); err != nil {
+		return err
+	}
+	if _, done := h.conversation.done(); done {
+		return nil
+	}
+	info, err := sandbox.Info(ctx)
+	if err != nil {
+		return err
+	}
+	h.log.Info("launched", "created", sandbox.Created, "pod", sandbox.PodName())
+	// The session is not closed: what it keeps in the sandbox may be needed by
+	// the next try, and goes with the sandbox.
+	session := tools.New(sandbox, tools.Options{Secrets: h.secrets}, tools.Coding()...)
+	if err := h.prepare(ctx, sandbox, session, info.PodUID); err != nil {
+		return err
+	}
+	return h.loop(ctx, &caller{session, info.BootID, h.conversation.pending()})
+}
+
+// launch returns the job's sandbox: a new one, or the one that there is.
+func (h *host) launch(ctx context.Context) (*launcher.Sandbox, error) {
+	h.log.Info("launching", "job", h.job)
+	for deadline := time.Now().Add(h.wait); ; time.Sleep(ownedRetry) {
+		sandbox, err := h.place.Launch(ctx, launcher.Spec{ID: h.job, Pod: h.place.pod})
+		if !errors.Is(err, launcher.ErrOwned) || time.Now().After(deadline) {
+			return sandbox, err
+		}
+		h.log.Info("waiting for another host", "error", err)
+	}
+}
+
+// prepare begins the conversation of a new job, and the workspace of a new pod.
+// The project's instructions are read once: what becomes of them later is the
+// model's affair.
+func (h *host) prepare(ctx context.Context, sandbox *launcher.Sandbox, session *tools.Session, pod string) error {
+	c := &h.conversation
+	isNew := len(c.Messages) == 0
+	if !isNew && c.Pod == pod {
+		return nil
+	}
+	if h.project != "" {
+		if _, err := sandbox.Push(ctx, h.project, ".", podapi.TransferOptions{}); err != nil {
+			return err
+		}
+	}
+	c.Pod, c.Lost = pod, !isNew
+	if !isNew {
+		return nil
+	}
+	project, err := session.Instructions(ctx)
+	if err != nil {
+		return err
+	}
+	c.System = project.String()
+	h.say(h.prompt)
+	return nil
+}
+
+func (h *host) say(text string) {
+	h.conversation.Messages = append(h.conversation.Messages, message{Role: roleUser, Text: text})
+}
+
+// loop goes on with the conversation until the model has nothing more to do. Each
+// turn makes one call or asks the model, and then saves what came of it together
+// with what is about to be done.
+func (h *host) loop(ctx context.Context, calls *caller) error {
+	c := &h.conversation
+	for {
+		if pending := c.pending(); pending != nil && pending.Begun != nil {
+			if err := h.call(ctx, calls, pending); err != nil {
+				return err
+			}
+		} else if pending == nil {
+			if err := h.ask(ctx, calls.session.Specs()); err != nil {
+				return err
+			}
+		}
+		if err := calls.begin(c.pending()); err != nil {
+			return err
+		}
+		if err := h.save(ctx); err != nil {
+			return err
+		}
+		if _, done := c.done(); done {
+			return nil
+		}
+	}
+}
+
+// ask adds what the model says next.
+func (h *host) ask(ctx context.Context, specs []tools.Spec) error {
+	c := &h.conversation
+	if c.Lost {
+		h.say("The sandbox was lost and is a new one: of what you have changed, nothing is left.")
+		c.Lost = false
+	}
+	next, err := h.model.Next(ctx, c, specs)
+	if err != nil {
+		return fmt.Errorf("asking %s: %w", h.model.Name(), err)
+	}
+	c.Messages = append(c.Messages, next)
+	return nil
+}
+
+func (h *host) call(ctx context.Context, calls *caller, c *call) error {
+	h.log.Info("calling", "tool", c.Name, "again", c == calls.again)
+	result, err := calls.call(ctx, c)
+	if err != nil {
+		return fmt.Errorf("calling %s: %w", c.Name, err)
+	}
+	h.log.Info("called", "tool", c.Name, "error", result.IsError)
+	c.Answer = &answer{result.Content, result.IsError}
+	return nil
+}
+
+// load gets the conversation, an empty one for a new job.
+func (h *host) load(ctx context.Context) error {
+	snapshot, err := h.store.Load(ctx, h.job)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	h.conversation, h.version = conversation{}, snapshot.Version
+	return json.Unmarshal(snapshot.Data, &h.conversation)
+}
+
+// save keeps the conversation, unless another host has gone on with it: then
+// this one has lost the job, and must do nothing more.
+func (h *host) save(ctx context.Context) error {
+	data, err := json.Marshal(h.conversation)
+	if err != nil {
+		return err
+	}
+	version, err := h.store.Save(ctx, h.job, data, h.version)
+	if err != nil {
+		return err
+	}
+	h.version = version
+	h.log.Info("saved", "messages", len(h.conversation.Messages))
+	return nil
+}

@@ -1,0 +1,215 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+)
+
+// requests returns a kind of requests for a gate: by method, and a part of the
+// path.
+func requests(method, path string) func(*http.Request) bool {
+	return func(r *http.Request) bool { return r.Method == method && strings.Contains(r.URL.Path, path) }
+}
+
+// saves are the requests by which a conversation is saved, but for the first.
+var saves = requests(http.MethodPut, "/secrets/podagent-session-")
+
+// clusterHost returns the host over a cluster, behind a gate.
+func clusterHost(t *testing.T) (*exampleHost, *launchertest.Cluster, *gate) {
+	t.Helper()
+	c := sessionCluster(t)
+	g, kubeconfig := newGate(t, c)
+	h := newExampleHost(t, buildHost(t), clusterStore(t, c), "-image", c.Image)
+	h.env = append(h.env, "KUBECONFIG="+kubeconfig)
+	return h, c, g
+}
+
+// onlyPod returns the one pod of the namespace.
+func onlyPod(t *testing.T, c *launchertest.Cluster) *corev1.Pod {
+	t.Helper()
+	list, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 1 {
+		t.Fatalf("%d pods, %v", len(list.Items), err)
+	}
+	return &list.Items[0]
+}
+
+// outliveLease has the lease of a host that was killed look as it does when its
+// time is over.
+func outliveLease(t *testing.T, c *launchertest.Cluster) {
+	t.Helper()
+	leases := c.API(t).CoordinationV1().Leases(c.Namespace)
+	list, err := leases.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, lease := range list.Items {
+		lease.Spec.RenewTime = new(metav1.NewMicroTime(time.Now().Add(-time.Minute)))
+		if _, err := leases.Update(t.Context(), &lease, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// clusterJob is a job whose host is killed again and again.
+type clusterJob struct {
+	*exampleHost
+	t       *testing.T
+	cluster *launchertest.Cluster
+	gate    *gate
+	pod     types.UID // empty until it is known
+}
+
+// kill kills a host. The pod stays.
+func (j *clusterJob) kill(try *hostTry) {
+	j.t.Helper()
+	try.kill()
+	uid := onlyPod(j.t, j.cluster).UID
+	if j.pod != "" && uid != j.pod {
+		j.t.Fatalf("the pod %s is now %s", j.pod, uid)
+	}
+	j.pod = uid
+}
+
+// killAt makes a try that is held at the first request of a kind, or at its
+// answer, and killed there.
+func (j *clusterJob) killAt(where string, after bool, kind func(*http.Request) bool) {
+	j.t.Helper()
+	reached := j.gate.hold(after, kind)
+	try := j.try(j.t)
+	try.reaches(where, reached)
+	j.kill(try)
+	outliveLease(j.t, j.cluster)
+}
+
+func TestExampleHostIsKilledAndTriedAgainOnACluster(t *testing.T) {
+	t.Parallel()
+	h, c, g := clusterHost(t)
+	j := &clusterJob{exampleHost: h, t: t, cluster: c, gate: g}
+	j.killAt("the launch", false, requests(http.MethodGet, "/portforward"))
+	j.killAt("the first save", false, requests(http.MethodPost, "/secrets"))
+	j.killAt("the answer to a save", true, saves) // which is done, and the host does not know
+
+	try := h.try(t)
+	s := openAsHost(t, c, h.job)
+	await(t, "the long command", func() bool {
+		steps, err := s.ReadFile(t.Context(), "steps")
+		return err == nil && strings.Contains(string(steps), "begun")
+	})
+	put(t, s, "witness", "it is the same workspace")
+	secondIsToldOfTheFirst(t, h, try)
+	j.kill(try)
+
+	// Nobody takes the lease away: who waits long enough has the sandbox.
+	reached := g.hold(false, saves)
+	try = h.try(t, "-wait", "2m")
+	try.logs("msg=calling tool=Bash again=true")
+	put(t, s, "go", "")
+	try.reaches("the save of the long command's result", reached)
+	j.kill(try)
+	outliveLease(t, c)
+
+	j.killAt("the save of the edit", false, func(r *http.Request) bool {
+		notes, err := s.ReadFile(t.Context(), "notes")
+		return saves(r) && err == nil && string(notes) == "one one\n"
+	})
+	if get(t, s, "witness") != "it is the same workspace" {
+		t.Error("the workspace is another one")
+	}
+	j.killAt("the end of the pod", false, requests(http.MethodDelete, "/pods/"))
+
+	h.try(t).succeeds()
+	h.isWhole(t, editUnknown, "one one")
+	await(t, "the end of the pod and its lease", func() bool { return !hasPodOrLease(t, c) })
+	h.forgets(t)
+	if n := len(secretsOf(t, c)); n != 0 {
+		t.Errorf("%d Secrets are left", n)
+	}
+}
+
+func hasPodOrLease(t *testing.T, c *launchertest.Cluster) bool {
+	t.Helper()
+	pods, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leases, err := c.API(t).CoordinationV1().Leases(c.Namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(pods.Items)+len(leases.Items) > 0
+}
+
+// openAsHost opens the sandbox of a job beside the host that has it, by the
+// identity of hosts.
+func openAsHost(t *testing.T, c *launchertest.Cluster, job string) *launcher.Sandbox {
+	t.Helper()
+	l := &launcher.Kubernetes{Config: c.Orchestrator, Namespace: c.Namespace, IdentitySecret: launcher.DefaultIdentitySecret}
+	s, err := l.Open(t.Context(), job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// secondIsToldOfTheFirst starts a second host for a job that another one has.
+func secondIsToldOfTheFirst(t *testing.T, h *exampleHost, first *hostTry) {
+	t.Helper()
+	second := h.try(t)
+	if code := second.exits(); code != tryLater {
+		t.Errorf("a second host exits with %d", code)
+	}
+	if text := second.text(); !strings.Contains(text, "another owner") || !strings.Contains(text, fmt.Sprint(first.cmd.Process.Pid)) || strings.Contains(text, "msg=calling") {
+		t.Errorf("it does not say that the process %d has the job, but:\n%s", first.cmd.Process.Pid, text)
+	}
+}
+
+// TestExampleHostTellsTheModelThatItsSandboxWasLost deletes the pod between two
+// tries.
+func TestExampleHostTellsTheModelThatItsSandboxWasLost(t *testing.T) {
+	t.Parallel()
+	h, c, g := clusterHost(t)
+	saved := 0
+	reached := g.hold(false, func(r *http.Request) bool {
+		if saves(r) {
+			saved++
+		}
+		return saved == 3 // after the answer to Read, and the next message: the first command
+	})
+	try := h.try(t)
+	try.reaches("the save of a command", reached)
+	try.kill()
+	pod := onlyPod(t, c)
+	deletePod(t, c, pod.Name)
+
+	try = h.try(t)
+	try.logs("msg=launched created=true")
+	s := openAsHost(t, c, h.job)
+	await(t, "the project, in the new pod", func() bool {
+		_, err := s.Stat(t.Context(), "README.md")
+		return err == nil
+	})
+	put(t, s, "go", "") // the long command goes on
+	try.succeeds()
+	text := strings.Join(h.transcript(t), "\n")
+	for _, want := range []string{
+		// The command whose host was killed is not repeated in another sandbox.
+		`Bash -> true "The host of this session was restarted`,
+		"user: The sandbox was lost and is a new one",
+	} {
+		if strings.Count(text, want) != 1 {
+			t.Errorf("%q is not there once:\n%s", want, text)
+		}
+	}
+}

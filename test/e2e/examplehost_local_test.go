@@ -1,0 +1,174 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/lockedfile"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/tools/sessionstore"
+)
+
+// localHost returns the host over the local launcher.
+func localHost(t *testing.T, program string) (*exampleHost, *launcher.Local, string) {
+	t.Helper()
+	l := launchertest.Local(t)
+	state := t.TempDir()
+	l.StateDir = filepath.Join(state, "podagent", "local") // where the host has it
+	dir := filepath.Join(t.TempDir(), "sessions")
+	h := newExampleHost(t, program, &sessionstore.Disk{Dir: dir}, "-backend", "local", "-sessions", dir)
+	h.env = append(h.env, "XDG_STATE_HOME="+state, "PODAGENT_BIN="+l.Agent)
+	return h, l, dir
+}
+
+// lockSessions keeps hosts from saving.
+func lockSessions(t *testing.T, dir string) (unlock func()) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file, err := lockedfile.Edit(filepath.Join(dir, ".lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() { file.Close() }
+}
+
+func TestExampleHostIsKilledAndTriedAgainLocally(t *testing.T) {
+	t.Parallel()
+	h, l, dir := localHost(t, buildHost(t))
+	h.isKilledInItsLaunch(t, l)
+
+	// Between the launch and the first save.
+	unlock := lockSessions(t, dir)
+	try := h.try(t)
+	try.logs("msg=launched")
+	s, err := l.Open(t.Context(), h.job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	await(t, "the project", func() bool {
+		_, err := s.Stat(t.Context(), "AGENTS.md")
+		return err == nil
+	})
+	put(t, s, "witness", "it is the same workspace")
+	try.kill()
+	unlock()
+
+	// In the midst of a long command.
+	try = h.try(t)
+	await(t, "the long command", func() bool {
+		steps, err := s.ReadFile(t.Context(), "steps")
+		return err == nil && strings.Contains(string(steps), "begun")
+	})
+	try.kill()
+
+	// Between its result and the save of that, in two hosts at once.
+	pair := h.tryTwice(t, "msg=calling tool=Bash again=true")
+	unlock = lockSessions(t, dir)
+	put(t, s, "go", "")
+	for _, r := range pair {
+		r.logs("msg=called")
+		r.kill()
+	}
+	unlock()
+	if get(t, s, "witness") != "it is the same workspace" {
+		t.Error("the workspace is another one")
+	}
+
+	// Of two hosts with one job, one ends.
+	unlock = lockSessions(t, dir)
+	pair = h.tryTwice(t, "msg=called")
+	unlock()
+	if one, two := pair[0].exits(), pair[1].exits(); min(one, two) != 0 || max(one, two) != tryLater {
+		t.Errorf("of two hosts with one job one exits with %d, the other with %d", one, two)
+	}
+	h.isWhole(t, editDone, "one one")
+	if list, err := l.List(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("there are sandboxes left: %v, %v", list, err)
+	}
+	h.forgets(t)
+}
+
+// isKilledInItsLaunch kills a host whose sandbox's agent does not come up. It does
+// so after that.
+func (h *exampleHost) isKilledInItsLaunch(t *testing.T, l *launcher.Local) {
+	t.Helper()
+	hold, slow := filepath.Join(t.TempDir(), "hold"), filepath.Join(t.TempDir(), "podagent")
+	script := fmt.Sprintf("#!/bin/sh\nif [ -e %[1]s ]; then touch %[1]s.reached; while [ -e %[1]s ]; do sleep 0.05; done; fi\nexec %[2]s \"$@\"\n", hold, l.Agent)
+	for name, content := range map[string]string{hold: "", slow: script} {
+		if err := os.WriteFile(name, []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.env = append(h.env, "PODAGENT_BIN="+slow)
+	try := h.try(t)
+	await(t, "the agent's start", func() bool {
+		_, err := os.Stat(hold + ".reached")
+		return err == nil
+	})
+	try.kill()
+	if err := os.Remove(hold); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tryTwice starts two hosts, and waits until both have logged something.
+func (h *exampleHost) tryTwice(t *testing.T, what string) [2]*hostTry {
+	t.Helper()
+	pair := [2]*hostTry{h.try(t), h.try(t)}
+	for _, r := range pair {
+		r.logs(what)
+	}
+	return pair
+}
+
+// TestExampleHostIsKilledAtAnyMoment kills the host after a time that grows, and
+// tries again until it is done.
+func TestExampleHostIsKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	program := buildHost(t)
+	for _, grows := range []time.Duration{1 * time.Millisecond, 2 * time.Millisecond, 3 * time.Millisecond, 5 * time.Millisecond} {
+		t.Run(grows.String(), func(t *testing.T) {
+			h, l, _ := localHost(t, program)
+			put(t, launch(t, l, launcher.Spec{ID: h.job}), "go", "") // the long command does not wait
+			h.untilDone(t, grows)
+			transcript := strings.Join(h.transcript(t), "\n")
+			switch {
+			case strings.Contains(transcript, "Edit -> "+editDone):
+				h.isWhole(t, editDone, "one one")
+			case strings.Contains(transcript, `\none one\n`):
+				h.isWhole(t, editUnknown, "one one")
+			default:
+				h.isWhole(t, editUnknown, "one")
+			}
+			h.forgets(t)
+		})
+	}
+}
+
+// untilDone tries a job until it is done. Each try is killed, later than the one
+// before.
+func (h *exampleHost) untilDone(t *testing.T, grows time.Duration) {
+	t.Helper()
+	deadline := time.Now().Add(hung)
+	for n := time.Duration(1); time.Now().Before(deadline); n++ {
+		try := h.try(t)
+		select {
+		case <-try.ended:
+			try.succeeds()
+			t.Logf("it was killed %d times", n-1)
+			return
+		case <-time.After(n * grows):
+			try.kill()
+		}
+	}
+	t.Fatalf("it is not done after %v", hung)
+}

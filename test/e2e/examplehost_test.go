@@ -1,0 +1,282 @@
+package e2e
+
+// The example host is killed at any moment, and tried again with the same job
+// id: nothing is lost, and nothing is done twice.
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/podagent/podagent/pkg/tools/sessionstore"
+)
+
+const (
+	// hostToken is what the host has in its environment for commands.
+	hostToken = "a-token-of-the-example-host"
+	// tryLater is with what the host exits when another one has the job.
+	tryLater = 75
+)
+
+// hostScript is what the model of the example host says. The long command waits
+// for a file, and the last one counts what all have done.
+const hostScript = `[
+	{"text": "I look first.", "calls": [{"name": "Read", "input": {"path": "README.md"}}]},
+	{"calls": [
+		{"name": "Bash", "input": {"command": "echo first >> steps"}},
+		{"name": "Bash", "input": {"command": "echo begun >> steps; until [ -e go ]; do sleep 0.02; done; echo ended >> steps; echo the token is $TOKEN"}},
+		{"name": "Bash", "input": {"command": "echo third >> steps"}}
+	]},
+	{"calls": [{"name": "Write", "input": {"path": "notes", "content": "one\n"}}]},
+	{"calls": [{"name": "Edit", "input": {"path": "notes", "old_text": "one", "new_text": "one one"}}]},
+	{"calls": [{"name": "Bash", "input": {"command": "sort steps | uniq -c; cat notes"}}]},
+	{"text": "All is done."}
+]`
+
+// exampleHost is the program, with what each try of a job gets.
+type exampleHost struct {
+	program string
+	env     []string
+	args    []string
+	job     string
+	store   sessionstore.Store
+}
+
+// buildHost builds the host, and returns its path.
+func buildHost(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "host")
+	build := exec.Command("go", "build", "-o", program, "github.com/podagent/podagent/pkg/tools/examples/host")
+	build.Env = append(build.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return program
+}
+
+// newExampleHost returns the host with a job for it. Who calls it adds where it
+// works.
+func newExampleHost(t *testing.T, program string, store sessionstore.Store, args ...string) *exampleHost {
+	t.Helper()
+	dir := t.TempDir()
+	script, project := filepath.Join(dir, "script.json"), filepath.Join(dir, "project")
+	for name, content := range map[string]string{
+		script: hostScript, filepath.Join(project, "README.md"): "a project\n", filepath.Join(project, "AGENTS.md"): "Be careful.\n",
+	} {
+		err := os.MkdirAll(filepath.Dir(name), 0o755)
+		if err == nil {
+			err = os.WriteFile(name, []byte(content), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	job := "Job/" + t.Name()
+	return &exampleHost{
+		program: program, job: job, store: store, env: append(os.Environ(), "TOKEN="+hostToken),
+		args: append([]string{"-job", job, "-prompt", "Do it.", "-script", script, "-project", project, "-secret", "TOKEN"}, args...),
+	}
+}
+
+// hostTry is one try of a job.
+type hostTry struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	stdout bytes.Buffer
+	ended  chan struct{}
+
+	mu  sync.Mutex
+	log strings.Builder
+}
+
+// Write takes what the host logs.
+func (r *hostTry) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.log.Write(p)
+}
+
+func (r *hostTry) text() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.log.String()
+}
+
+// try starts the host.
+func (h *exampleHost) try(t *testing.T, args ...string) *hostTry {
+	t.Helper()
+	r := &hostTry{t: t, cmd: exec.Command(h.program, append(h.args, args...)...), ended: make(chan struct{})}
+	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = h.env, &r.stdout, r
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = r.cmd.Wait() // ProcessState says it
+		close(r.ended)
+	}()
+	t.Cleanup(func() {
+		r.kill()
+		if t.Failed() {
+			t.Logf("a try logged:\n%s", r.text())
+		}
+	})
+	return r
+}
+
+// logs waits until the host has logged something.
+func (r *hostTry) logs(what string) {
+	r.t.Helper()
+	await(r.t, "the log of "+what, func() bool {
+		if strings.Contains(r.text(), what) {
+			return true
+		}
+		select {
+		case <-r.ended:
+			r.t.Fatalf("it has ended (%v) before it logged %s", r.cmd.ProcessState, what)
+		default:
+		}
+		return false
+	})
+}
+
+// reaches waits until something has happened that the host does not get past.
+func (r *hostTry) reaches(what string, reached <-chan struct{}) {
+	r.t.Helper()
+	select {
+	case <-reached:
+	case <-r.ended:
+		r.t.Fatalf("it has ended (%v) before %s", r.cmd.ProcessState, what)
+	case <-time.After(hung):
+		r.t.Fatalf("it did not come to %s", what)
+	}
+}
+
+// kill ends the host as a crash does.
+func (r *hostTry) kill() {
+	_ = r.cmd.Process.Kill() // that it has ended is no matter
+	<-r.ended
+}
+
+// exits waits for the end, and returns the exit code.
+func (r *hostTry) exits() int {
+	r.t.Helper()
+	select {
+	case <-r.ended:
+	case <-time.After(hung):
+		r.t.Fatal("it does not end")
+	}
+	return r.cmd.ProcessState.ExitCode()
+}
+
+// succeeds waits for the answer.
+func (r *hostTry) succeeds() {
+	r.t.Helper()
+	if code := r.exits(); code != 0 || r.stdout.String() != "All is done.\n" {
+		r.t.Fatalf("it exited with %d, and said %q", code, r.stdout.String())
+	}
+}
+
+// kept is the conversation as the host keeps it.
+type kept struct {
+	System   string
+	Messages []struct {
+		Role, Text string
+		Calls      []struct {
+			Name   string
+			Answer *struct {
+				Content []struct{ Text string }
+				IsError bool `json:"is_error"`
+			}
+		}
+	}
+}
+
+// transcript returns the conversation in the store, a line for each message, and
+// for each call with its answer.
+func (h *exampleHost) transcript(t *testing.T) []string {
+	t.Helper()
+	snapshot, err := h.store.Load(t.Context(), h.job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(snapshot.Data, []byte(hostToken)) {
+		t.Errorf("the secret is in the conversation: %s", snapshot.Data)
+	}
+	var c kept
+	if err := json.Unmarshal(snapshot.Data, &c); err != nil {
+		t.Fatal(err)
+	}
+	lines := []string{"system: " + c.System}
+	for _, m := range c.Messages {
+		lines = append(lines, m.Role+": "+m.Text)
+		for _, call := range m.Calls {
+			switch {
+			case call.Answer == nil:
+				lines = append(lines, call.Name)
+			case call.Name == "Edit" && !call.Answer.IsError: // its diff is not of interest
+				lines = append(lines, "Edit -> "+editDone)
+			default:
+				lines = append(lines, fmt.Sprintf("%s -> %v %q", call.Name, call.Answer.IsError, call.Answer.Content[0].Text))
+			}
+		}
+	}
+	return lines
+}
+
+// The answers to the edit: the one of a host that was not killed, and the one of
+// a host that was.
+const (
+	editDone    = "done"
+	editUnknown = `true "The host of this session was restarted while it made this call. It may have been done or not: look before you make it again."`
+)
+
+// isWhole compares the conversation with that of a job whose steps were done once
+// each. Of an edit whose answer is not known the notes tell whether it was done.
+func (h *exampleHost) isWhole(t *testing.T, edit, notes string) {
+	t.Helper()
+	want := []string{
+		"system: Be careful.",
+		"user: Do it.",
+		"model: I look first.",
+		`Read -> false "(lines 1-1 of 1)\na project\n"`,
+		"model: ",
+		`Bash -> false "(no output)"`,
+		`Bash -> false "the token is [REDACTED:TOKEN]\n"`,
+		`Bash -> false "(no output)"`,
+		"model: ",
+		`Write -> false "Wrote notes (1 line, 4 bytes)"`,
+		"model: ",
+		"Edit -> " + edit,
+		"model: ",
+		fmt.Sprintf("Bash -> false %q", "      1 begun\n      1 ended\n      1 first\n      1 third\n"+notes+"\n"),
+		"model: All is done.",
+	}
+	if diff := cmp.Diff(want, h.transcript(t)); diff != "" {
+		t.Errorf("the conversation (-want +got):\n%s", diff)
+	}
+}
+
+// forgets makes the last try of a job: it is done, says its answer again, and is
+// forgotten.
+func (h *exampleHost) forgets(t *testing.T) {
+	t.Helper()
+	last := h.try(t, "-forget")
+	last.succeeds()
+	if strings.Contains(last.text(), "launching") {
+		t.Error("a job that was done got a sandbox")
+	}
+	if _, err := h.store.Load(t.Context(), h.job); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its conversation: %v", err)
+	}
+}
