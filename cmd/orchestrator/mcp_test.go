@@ -3,13 +3,11 @@
 package main
 
 // The official SDK's client lists and calls the tools that "orchestrator mcp"
-// serves.
+// serves, over standard input and output and over HTTP.
 
 import (
-	"context"
-	"os/exec"
-	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,37 +15,41 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// mcpClient connects to a server that the program is.
-func mcpClient(t *testing.T, c *cli, opts *mcp.ClientOptions, args ...string) *mcp.ClientSession {
-	t.Helper()
-	cmd := exec.Command(filepath.Join(c.bin, "orchestrator"), append([]string{"mcp"}, args...)...)
-	cmd.Env, cmd.Stderr = c.env, t.Output()
-	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, opts)
-	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { session.Close() })
-	return session
+// mcpTest is a test over one of the transports.
+type mcpTest struct {
+	*testing.T
+	*cli
+	serve func(args ...string) *mcpServer
 }
 
-// callMCP calls a tool, and returns its text.
-func callMCP(t *testing.T, s *mcp.ClientSession, name string, input map[string]any) (text string, isError bool) {
-	t.Helper()
-	r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: input})
-	if err != nil {
-		t.Fatal(err)
+func TestMCP(t *testing.T) {
+	bin := buildPrograms(t)
+	for name, test := range map[string]func(mcpTest){
+		"ClientListsAndCallsEveryTool":              mcpTest.listsAndCallsEveryTool,
+		"ClientReadsFilesAsResources":               mcpTest.readsFilesAsResources,
+		"ClientHearsOfProgressAndCancels":           mcpTest.hearsOfProgressAndCancels,
+		"SandboxIsLaunchedByTheFirstCallAndDeleted": mcpTest.launchesSandboxForTheFirstCall,
+		"SignalEndsCommandsAndSandboxes":            mcpTest.endsByASignal,
+	} {
+		t.Run(name+"/stdio", func(t *testing.T) {
+			t.Parallel()
+			c := newCLIOf(t, bin)
+			test(mcpTest{t, c, c.mcpOverStdio})
+		})
+		t.Run(name+"/HTTP", func(t *testing.T) {
+			t.Parallel()
+			c := newCLIOf(t, bin)
+			test(mcpTest{t, c, c.mcpOverHTTP})
+		})
 	}
-	for _, content := range r.Content {
-		text += content.(*mcp.TextContent).Text
-	}
-	return text, r.IsError
+	t.Run("ClientsOverHTTPShareTheSandboxOfAnID", func(t *testing.T) {
+		t.Parallel()
+		shareSandbox(t, newCLIOf(t, bin))
+	})
 }
 
-func TestMCPClientListsAndCallsEveryTool(t *testing.T) {
-	t.Parallel()
-	c := newCLI(t)
-	s := mcpClient(t, c, nil, "--id", "box")
+func (t mcpTest) listsAndCallsEveryTool() {
+	s := t.serve("--id", "box", "--command", "count=wc").client(t.T, nil)
 	list, err := s.ListTools(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +61,7 @@ func TestMCPClientListsAndCallsEveryTool(t *testing.T) {
 			t.Errorf("%s is not described: %+v", tool.Name, tool)
 		}
 	}
-	want := []string{"Bash", "BashKill", "BashOutput", "Edit", "Glob", "Grep", "Read", "Write"}
+	want := []string{"Bash", "BashKill", "BashOutput", "Edit", "Glob", "Grep", "Read", "Write", "count"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}
@@ -75,24 +77,23 @@ func TestMCPClientListsAndCallsEveryTool(t *testing.T) {
 		{tool: "Read", input: map[string]any{"path": "b.txt"}, says: "b.txt", fails: true},
 		{tool: "Glob", input: map[string]any{"pattern": "*.txt"}, says: "a.txt"},
 		{tool: "Grep", input: map[string]any{"pattern": "th.*e"}, says: "a.txt:2: three"},
+		{tool: "count", input: map[string]any{"args": []string{"-l", "a.txt"}}, says: "2 a.txt"},
 		{tool: "Bash", input: map[string]any{"command": "cat a.txt; exit 3"}, says: "(exit code: 3)"},
 		{tool: "BashOutput", input: map[string]any{"id": "none"}, says: "none", fails: true},
 		{tool: "BashKill", input: map[string]any{"id": "none"}, says: "none", fails: true},
 		{tool: "Grep", input: map[string]any{"patern": "x"}, says: "patern", fails: true},
 	} {
-		text, isError := callMCP(t, s, call.tool, call.input)
+		text, isError := callMCP(t.T, s, call.tool, call.input)
 		if !strings.Contains(text, call.says) || isError != call.fails {
 			t.Errorf("%s %v: %q, an error: %v", call.tool, call.input, text, isError)
 		}
 	}
 }
 
-func TestMCPClientReadsFilesAsResources(t *testing.T) {
-	t.Parallel()
-	c := newCLI(t)
-	s := mcpClient(t, c, nil, "--id", "box")
-	callMCP(t, s, "Bash", map[string]any{"command": `printf 'h\303\251llo' >'a b.txt'; printf '\377' >bin`})
-	dir, _ := callMCP(t, s, "Bash", map[string]any{"command": "pwd"})
+func (t mcpTest) readsFilesAsResources() {
+	s := t.serve("--id", "box").client(t.T, nil)
+	callMCP(t.T, s, "Bash", map[string]any{"command": `printf 'h\303\251llo' >'a b.txt'; printf '\377' >bin`})
+	dir, _ := callMCP(t.T, s, "Bash", map[string]any{"command": "pwd"})
 	dir = strings.Fields(dir)[0]
 	text, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "file://" + dir + "/a%20b.txt"})
 	if err != nil || text.Contents[0].Text != "héllo" {
@@ -107,70 +108,64 @@ func TestMCPClientReadsFilesAsResources(t *testing.T) {
 	}
 }
 
-func TestMCPClientHearsOfProgressAndCancels(t *testing.T) {
-	t.Parallel()
-	c := newCLI(t)
-	said := make(chan string, 100)
-	s := mcpClient(t, c, &mcp.ClientOptions{
-		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { said <- r.Params.Message },
-	}, "--id", "box")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	params := &mcp.CallToolParams{Name: "Bash", Arguments: map[string]any{"command": "echo $$ >pid; echo working; sleep 600"}}
-	params.SetProgressToken("t")
-	ended := make(chan error)
-	go func() {
-		_, err := s.CallTool(ctx, params)
-		ended <- err
-	}()
-	select {
-	case text := <-said:
-		if text != "working\n" {
-			t.Errorf("progress %q", text)
-		}
-	case err := <-ended:
-		t.Fatalf("it ended: %v", err)
-	case <-time.After(time.Minute):
-		t.Fatal("no progress is told")
+func (t mcpTest) hearsOfProgressAndCancels() {
+	s, call := beginMCP(t.T, t.serve("--id", "box"))
+	call.cancel()
+	call.awaitGone(t.T)
+	if text, _ := callMCP(t.T, s, "Bash", map[string]any{"command": "echo on"}); text != "on\n" {
+		t.Errorf("the next call: %q", text)
 	}
-	cancel()
-	if err := <-ended; err == nil {
-		t.Error("a cancelled call succeeded")
-	}
-	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		text, _ := callMCP(t, s, "Bash", map[string]any{"command": "kill -0 $(cat pid) 2>/dev/null && echo runs || echo gone"})
-		if strings.HasPrefix(text, "gone") {
-			break
+}
+
+func (t mcpTest) endsByASignal() {
+	for _, args := range [][]string{nil, {"--id", "box"}} {
+		server := t.serve(args...)
+		_, call := beginMCP(t.T, server)
+		if err := server.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
 		}
-		if time.Since(begun) > time.Minute {
-			t.Fatalf("the command of a cancelled call: %q", text)
+		if status := server.wait(); status != 128+int(syscall.SIGTERM) {
+			t.Errorf("%q: exit status %d", args, status)
+		}
+		call.cancel() // a client over HTTP would look for its server for a while
+		call.awaitGone(t.T)
+		if n := t.sandboxes(); n != 1 {
+			t.Errorf("%q: afterwards there are %d sandboxes", args, n)
 		}
 	}
 }
 
-func TestMCPLaunchesItsSandboxForTheFirstCall(t *testing.T) {
-	t.Parallel()
-	c := newCLI(t)
-	sandboxes := func() int {
-		var out strings.Builder
-		c.run(nil, &out, "list", "-o", "json")
-		return strings.Count(out.String(), "\n")
-	}
-	s := mcpClient(t, c, nil)
+func (t mcpTest) launchesSandboxForTheFirstCall() {
+	s := t.serve().client(t.T, nil)
 	if _, err := s.ListTools(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if n := sandboxes(); n != 1 {
+	if n := t.sandboxes(); n != 1 {
 		t.Errorf("before a call there are %d sandboxes", n)
 	}
-	callMCP(t, s, "Write", map[string]any{"path": "x", "content": "x"})
-	if n := sandboxes(); n != 2 {
+	callMCP(t.T, s, "Write", map[string]any{"path": "x", "content": "x"})
+	if n := t.sandboxes(); n != 2 {
 		t.Errorf("after a call there are %d sandboxes", n)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if n := sandboxes(); n != 1 {
-		t.Errorf("after the end there are %d sandboxes", n)
+	for begun := time.Now(); t.sandboxes() != 1; {
+		if time.Since(begun) > time.Minute {
+			t.Fatal("after the end the sandbox stays")
+		}
+	}
+}
+
+func shareSandbox(t *testing.T, c *cli) {
+	server := c.mcpOverHTTP("--id", "box", "--max-sessions", "2")
+	a, b := server.client(t, nil), server.client(t, nil)
+	callMCP(t, a, "Write", map[string]any{"path": "x", "content": "of a"})
+	a.Close()
+	if text, _ := callMCP(t, b, "Bash", map[string]any{"command": "cat x"}); text != "of a" {
+		t.Errorf("the other has %q", text)
+	}
+	if n := c.sandboxes(); n != 1 {
+		t.Errorf("there are %d sandboxes", n)
 	}
 }

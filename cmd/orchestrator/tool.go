@@ -33,12 +33,16 @@ Grep, with answers as a model sees them. Each takes a JSON object.`,
 }
 
 func toolListCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	var with toolFlags
+	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the tools, with -o json their schemas, too",
 		Args:  takes(0, 0),
-		RunE: func(*cobra.Command, []string) error {
-			for _, tool := range tools.Coding() {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := with.check(cmd.Context()); err != nil {
+				return err
+			}
+			for _, tool := range with.tools() {
 				if err := a.tool(tool.Spec()); err != nil {
 					return err
 				}
@@ -46,6 +50,8 @@ func toolListCommand(a *app) *cobra.Command {
 			return nil
 		},
 	}
+	with.define(cmd, false)
+	return cmd
 }
 
 // tool prints what a tool is, as the Model Context Protocol calls it.
@@ -59,26 +65,33 @@ func (a *app) tool(spec tools.Spec) error {
 }
 
 func toolCallCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	var with toolFlags
+	cmd := &cobra.Command{
 		Use:   "call ID TOOL [INPUT]",
 		Short: "Call a tool in a sandbox",
 		Long: `Call calls a tool with a JSON object, which comes from standard input if it is "-"
 or left out. The exit status is 1 if the tool says that it could not do what was
 asked for.`,
 		Example: `  orchestrator tool call job-1 Read '{"path": "go.mod", "limit": 5}'
-  orchestrator tool call job-1 Bash '{"command": "go test ./..."}'`,
+  orchestrator tool call job-1 Bash '{"command": "go test ./..."}'
+  orchestrator tool call job-1 gh '{"args": ["pr", "list"]}' --command gh=/usr/bin/gh --secret GH_TOKEN=env:GH_TOKEN`,
 		Args:              takes(2, 3),
 		ValidArgsFunction: a.completeTools,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := with.check(cmd.Context()); err != nil {
+				return err
+			}
 			input, err := a.toolInput(args[2:])
 			if err != nil {
 				return err
 			}
 			return a.open(cmd.Context(), args[0], func(sandbox *launcher.Sandbox) error {
-				return a.callTool(cmd.Context(), sandbox, args[1], input)
+				return a.callTool(cmd.Context(), with.session(sandbox), args[1], input)
 			})
 		},
 	}
+	with.define(cmd, true)
+	return cmd
 }
 
 func (a *app) completeTools(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
@@ -106,8 +119,8 @@ func (a *app) toolInput(args []string) (json.RawMessage, error) {
 
 // callTool prints the result of a call. What a long output left out stays in
 // the sandbox, for Read.
-func (a *app) callTool(ctx context.Context, sandbox *launcher.Sandbox, name string, input json.RawMessage) error {
-	result, err := tools.New(sandbox, tools.Options{}, tools.Coding()...).Call(ctx, name, input)
+func (a *app) callTool(ctx context.Context, session *tools.Session, name string, input json.RawMessage) error {
+	result, err := session.Call(ctx, name, input)
 	if err != nil {
 		return err
 	}

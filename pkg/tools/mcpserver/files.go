@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,14 +17,14 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/tools"
 )
 
-// maxResource bounds a file that is read as a resource: it is one message, with
-// a third more if it is no text.
-const maxResource = 8 << 20
-
 // files are the files of a sandbox as resources.
-type files struct{ sandbox *launcher.Sandbox }
+type files struct {
+	sandbox *launcher.Sandbox
+	session *tools.Session
+}
 
 func (f files) read(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	name, err := pathOf(r.Params.URI)
@@ -40,13 +41,34 @@ func (f files) read(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadR
 	case data.Len() > maxResource:
 		return nil, fmt.Errorf("%s is larger than %d MiB: the tool Read reads a part of it: %w", name, maxResource>>20, syscall.EFBIG)
 	}
-	content := &mcp.ResourceContents{URI: r.Params.URI, MIMEType: mime.TypeByExtension(path.Ext(name))}
-	if utf8.Valid(data.Bytes()) {
-		content.Text = data.String()
-	} else {
-		content.Blob = data.Bytes()
+	content, err := f.content(ctx, name, data.Bytes())
+	if err != nil {
+		return nil, err
 	}
+	content.URI = r.Params.URI
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{content}}, nil
+}
+
+// content returns a file's content as it may be shown.
+func (f files) content(ctx context.Context, name string, data []byte) (*mcp.ResourceContents, error) {
+	content := tools.Content{Text: string(data)}
+	if !utf8.Valid(data) {
+		content = tools.Content{MediaType: "application/octet-stream", Data: data}
+	}
+	r, err := f.session.Clean(ctx, tools.Result{Content: []tools.Content{content}})
+	if err != nil {
+		return nil, err
+	}
+	clean := r.Content[0]
+	kind := cmp.Or(mime.TypeByExtension(path.Ext(name)), clean.MediaType)
+	if clean.MediaType != content.MediaType {
+		kind = "" // it is a text that says why the file is withheld
+	}
+	out := &mcp.ResourceContents{MIMEType: kind, Text: clean.Text, Blob: clean.Data}
+	if out.Text == "" && out.Blob == nil {
+		out.Blob = []byte{} // an empty text would be left out, and the protocol wants one of them
+	}
+	return out, nil
 }
 
 // pathOf returns the path in a file's URI.

@@ -2,12 +2,25 @@
 // Context Protocol, by its official SDK:
 //
 //	server := mcpserver.New(sandbox, session)
-//	err := server.Run(ctx, &mcp.StdioTransport{})
+//	err := mcpserver.Run(ctx, server, &mcp.StdioTransport{})
 //
 // Each tool is one of the protocol, with the same name, schema and answers. What
 // a command prints while it runs comes as progress to clients that ask for it, a
 // cancelled request ends its command, and the files of the sandbox are resources:
-// file:///workspace/go.mod is /workspace/go.mod there.
+// file:///workspace/go.mod is /workspace/go.mod there. The session's secrets are
+// redacted in all of it.
+//
+// A [Handler] serves any number of clients over HTTP, each with a server of its
+// own:
+//
+//	handler, err := mcpserver.NewHandler(func() (*mcp.Server, func(), error) {
+//		sandbox, err := launcher.Lazy(l, launcher.Spec{})
+//		if err != nil {
+//			return nil, nil, err
+//		}
+//		server := mcpserver.New(sandbox, tools.New(sandbox, tools.Options{}, tools.Coding()...))
+//		return server, func() { sandbox.Close() }, nil
+//	}, mcpserver.HandlerOptions{Token: token})
 package mcpserver
 
 import (
@@ -25,7 +38,10 @@ import (
 // first call ([launcher.Lazy]) is launched for who needs it. Both stay the
 // caller's, who closes them.
 func New(sandbox *launcher.Sandbox, session *tools.Session) *mcp.Server {
-	server := mcp.NewServer(&mcp.Implementation{Name: "podagent", Title: "A sandbox", Version: podapi.Version()}, nil)
+	server := mcp.NewServer(&mcp.Implementation{Name: "podagent", Title: "A sandbox", Version: podapi.Version()}, &mcp.ServerOptions{
+		// Neither do the tools change, nor is there a log for clients.
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
+	})
 	for _, spec := range session.Specs() {
 		server.AddTool(toolOf(spec), func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return call(ctx, session, r)
@@ -34,7 +50,7 @@ func New(sandbox *launcher.Sandbox, session *tools.Session) *mcp.Server {
 	server.AddResourceTemplate(&mcp.ResourceTemplate{
 		Name: "file", Title: "A file of the sandbox", URITemplate: "file://{+path}",
 		Description: "The content of the file with this absolute path.",
-	}, files{sandbox}.read)
+	}, files{sandbox, session}.read)
 	return server
 }
 

@@ -9,14 +9,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-const (
-	// progressInterval is how often a client hears of what a command prints:
-	// often enough for who watches.
-	progressInterval = 200 * time.Millisecond
-	// maxProgress bounds the text of one message: of more, the latest is shown.
-	maxProgress = 4 << 10
-)
-
 // progress tells a client what a command prints while it runs. It never makes
 // the command wait: what comes faster than it can be told is left out, as the
 // result has all of it.

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/tools/mcpserver"
+)
+
+// The bounds of the server, each with its reason.
+const (
+	// mcpHeaders bounds the time and the bytes of a request's header: who has
+	// not shown the token yet gets little of either.
+	mcpHeaderTime, mcpHeaderBytes = 10 * time.Second, 64 << 10
+	// mcpKeepAlive is how long a connection without a request stays open: some
+	// thought of a model.
+	mcpKeepAlive = 5 * time.Minute
+	// mcpEnd bounds the end: a pod's grace, and the API server's answers.
+	mcpEnd = 45 * time.Second
+	// mcpSessionEnd bounds what is removed from a shared sandbox when a session
+	// ends.
+	mcpSessionEnd = 10 * time.Second
+)
+
+// openSession begins a client's session.
+type openSession = func() (server *mcp.Server, end func(), err error)
+
+// mcpHTTP serves clients over HTTP until ctx ends: each in a sandbox of its own,
+// or all in the one that has an id.
+func (a *app) mcpHTTP(ctx context.Context, l launcher.Launcher, opts *mcpOptions) error {
+	if opts.spec.ID == "" {
+		return a.listenMCP(ctx, opts, a.inOwnSandbox(l, opts))
+	}
+	sandbox, err := launcher.Lazy(l, opts.spec)
+	if err != nil {
+		return err
+	}
+	return within(sandbox, func(sandbox *launcher.Sandbox) error {
+		return a.listenMCP(ctx, opts, a.inSandbox(sandbox, opts))
+	})
+}
+
+func (a *app) inOwnSandbox(l launcher.Launcher, opts *mcpOptions) openSession {
+	return func() (*mcp.Server, func(), error) {
+		sandbox, err := launcher.Lazy(l, opts.spec)
+		if err != nil {
+			return nil, nil, err
+		}
+		end := func() { a.noteOf(sandbox, sandbox.Close()) }
+		return mcpserver.New(sandbox, opts.tools.session(sandbox)), end, nil
+	}
+}
+
+func (a *app) inSandbox(sandbox *launcher.Sandbox, opts *mcpOptions) openSession {
+	return func() (*mcp.Server, func(), error) {
+		session := opts.tools.session(sandbox)
+		end := func() {
+			ctx, cancel := context.WithTimeout(context.Background(), mcpSessionEnd)
+			defer cancel()
+			a.noteOf(sandbox, session.Close(ctx))
+		}
+		return mcpserver.New(sandbox, session), end, nil
+	}
+}
+
+// noteOf says what went wrong in a sandbox while others go on.
+func (a *app) noteOf(sandbox *launcher.Sandbox, err error) {
+	if err != nil {
+		a.note("sandbox %s: %s", quote(sandbox.ID), explain(&sandboxError{id: sandbox.ID, launching: true, err: err}))
+	}
+}
+
+// mcpPath is where the protocol is served, by custom.
+const mcpPath = "/mcp"
+
+// listenMCP serves clients whose sessions open begins.
+func (a *app) listenMCP(ctx context.Context, opts *mcpOptions, open openSession) error {
+	options, err := opts.http.handler(ctx, a)
+	if err != nil {
+		return err
+	}
+	handler, err := mcpserver.NewHandler(open, options)
+	if err != nil {
+		return usageError{err}
+	}
+	listener, err := net.ListenTCP("tcp", opts.http.listen)
+	if err != nil {
+		return local(err)
+	}
+	a.serversIsolateNothing()
+	url := "http://" + listener.Addr().String() + mcpPath
+	err = a.print(struct {
+		URL string `json:"url"`
+	}{url}, url+"\n")
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	return a.serveMCP(ctx, listener, handler)
+}
+
+func (a *app) serveMCP(ctx context.Context, listener net.Listener, handler *mcpserver.Handler) error {
+	mux := http.NewServeMux()
+	mux.Handle(mcpPath, handler)
+	server := &http.Server{
+		Handler: mux, ReadHeaderTimeout: mcpHeaderTime, MaxHeaderBytes: mcpHeaderBytes, IdleTimeout: mcpKeepAlive,
+		ErrorLog: slog.NewLogLogger(a.logger().Handler(), slog.LevelWarn),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	var err error
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	return errors.Join(err, endMCP(context.WithoutCancel(ctx), server, handler))
+}
+
+// endMCP ends the sessions, and with them their sandboxes.
+func endMCP(ctx context.Context, server *http.Server, handler *mcpserver.Handler) error {
+	ctx, cancel := context.WithTimeout(ctx, mcpEnd)
+	defer cancel()
+	err := errors.Join(handler.Shutdown(ctx), server.Shutdown(ctx))
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("ending the sessions took longer than %v, and sandboxes may be left: %w", mcpEnd, errors.Join(err, server.Close()))
+}

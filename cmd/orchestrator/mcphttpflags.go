@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"net"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/podagent/podagent/pkg/tools/mcpserver"
+	"github.com/podagent/podagent/pkg/tools/secret"
+)
+
+// mcpTokenEnv has the token of clients, if it is not in a file: arguments can be
+// read by everybody on a host.
+const mcpTokenEnv = "PODAGENT_MCP_TOKEN"
+
+// httpFlags say how to serve over HTTP.
+type httpFlags struct {
+	address     string
+	allowRemote bool
+	tokenFile   string
+	origins     []string
+	maxSessions int
+	idleTimeout time.Duration
+	flags       *pflag.FlagSet // these flags
+	listen      *net.TCPAddr
+}
+
+func (h *httpFlags) define(cmd *cobra.Command) {
+	flags := pflag.NewFlagSet("http", pflag.ContinueOnError)
+	h.flags, h.idleTimeout = flags, mcpserver.DefaultIdleTimeout
+	flags.StringVar(&h.address, "http", "", "serve over HTTP at this `[HOST]:PORT`; without a host on the loopback, with port 0 at a free one")
+	flags.BoolVar(&h.allowRemote, "allow-remote", false, "listen where other machines can reach it, without TLS")
+	flags.StringVar(&h.tokenFile, "token-file", "", "the `FILE` with the token of clients (default PODAGENT_MCP_TOKEN, or one that is made up)")
+	flags.StringArrayVar(&h.origins, "allow-origin", nil, "let in requests with this `ORIGIN`, such as https://example.com; may be repeated")
+	flags.IntVar(&h.maxSessions, "max-sessions", mcpserver.DefaultMaxSessions, "how many `CLIENTS` there are at once")
+	flags.Var((*period)(&h.idleTimeout), "idle-timeout", "how long a client may be silent before its session ends")
+	cmd.Flags().AddFlagSet(flags)
+}
+
+// check returns what is wrong with the flags.
+func (h *httpFlags) check() error {
+	if !h.flags.Lookup("http").Changed {
+		var err error
+		h.flags.VisitAll(func(f *pflag.Flag) {
+			if f.Changed {
+				err = usagef("--%s needs --http", f.Name)
+			}
+		})
+		return err
+	}
+	if err := notBlank(h.flags); err != nil {
+		return err
+	}
+	if h.maxSessions < 1 {
+		return usagef("--max-sessions %d is less than 1", h.maxSessions)
+	}
+	return h.resolve()
+}
+
+// resolve finds out where to listen.
+func (h *httpFlags) resolve() error {
+	addr, err := net.ResolveTCPAddr("tcp", h.address)
+	if err != nil {
+		return usagef("--http %q is not an address such as 127.0.0.1:8931: %w", h.address, err)
+	}
+	if addr.IP == nil {
+		addr.IP = net.IPv4(127, 0, 0, 1)
+	}
+	if !addr.IP.IsLoopback() && !h.allowRemote {
+		return usagef("other machines can reach %s, and what is said can be read on the way: use 127.0.0.1, or give --allow-remote", addr)
+	}
+	h.listen = addr
+	return nil
+}
+
+// handler returns the options of the handler.
+func (h *httpFlags) handler(ctx context.Context, a *app) (mcpserver.HandlerOptions, error) {
+	token, err := h.token(ctx, a)
+	return mcpserver.HandlerOptions{
+		Token: token, Origins: h.origins, MaxSessions: h.maxSessions, IdleTimeout: h.idleTimeout, Log: a.logger(),
+	}, err
+}
+
+func (h *httpFlags) token(ctx context.Context, a *app) (string, error) {
+	if h.tokenFile != "" {
+		token, err := secret.File(h.tokenFile).Secret(ctx)
+		if err != nil {
+			return "", usageError{err}
+		}
+		return token, nil
+	}
+	if token, ok := os.LookupEnv(mcpTokenEnv); ok {
+		return token, nil
+	}
+	token := rand.Text()
+	a.note("the token of clients, made up for this time, is %s", token)
+	return token, nil
+}

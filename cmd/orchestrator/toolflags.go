@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/tools"
+	"github.com/podagent/podagent/pkg/tools/secret"
+)
+
+// toolFlags say which tools there are beside [tools.Coding], and which secrets
+// commands have.
+type toolFlags struct {
+	commands commands
+	given    []string // of --secret
+	secrets  map[string]secret.Provider
+}
+
+const secretHelp = "put the secret NAME into the environment of commands, and keep it out of what they print: from this program's own `NAME=env:VARIABLE|file:FILE`; may be repeated"
+
+// define defines the flags that list needs, and with secrets those of calls.
+func (f *toolFlags) define(cmd *cobra.Command, secrets bool) {
+	cmd.Flags().Var(&f.commands, "command", "add a tool that runs one executable of the sandbox, without a shell; may be repeated")
+	if secrets {
+		cmd.Flags().StringArrayVar(&f.given, "secret", nil, secretHelp)
+	}
+}
+
+// check returns what is wrong with the flags, and finds out whether the secrets
+// can be had.
+func (f *toolFlags) check(ctx context.Context) error {
+	f.secrets = map[string]secret.Provider{}
+	for _, text := range f.given {
+		name, provider, err := parseSecret(text)
+		if err == nil && f.secrets[name] != nil {
+			err = fmt.Errorf("secret %s is there twice", name)
+		}
+		if err != nil {
+			return usagef("--secret: %w", err)
+		}
+		f.secrets[name] = provider
+	}
+	if err := f.session(nil).Prepare(ctx); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+// parseSecret takes a flag apart. Its errors do not repeat it: somebody may have
+// given the secret itself.
+func parseSecret(text string) (name string, from secret.Provider, err error) {
+	name, source, _ := strings.Cut(text, "=")
+	kind, where, _ := strings.Cut(source, ":")
+	switch {
+	case name == "" || where == "":
+	case kind == "env":
+		return name, secret.Env(where), nil
+	case kind == "file":
+		return name, secret.File(where), nil
+	}
+	return "", nil, errors.New("it is NAME=env:VARIABLE or NAME=file:FILE; the secret itself never is in a flag, which others can see")
+}
+
+// tools returns all tools.
+func (f *toolFlags) tools() []tools.Tool {
+	all := tools.Coding()
+	for _, c := range f.commands {
+		all = append(all, c)
+	}
+	return all
+}
+
+// session returns the tools in a sandbox.
+func (f *toolFlags) session(sandbox *launcher.Sandbox) *tools.Session {
+	return tools.New(sandbox, tools.Options{Secrets: f.secrets}, f.tools()...)
+}
+
+// commands is a flag that adds a tool for an executable.
+type commands []tools.Command
+
+func (c *commands) Type() string { return "NAME=EXECUTABLE" }
+
+func (c *commands) String() string {
+	var texts []string
+	for _, command := range *c {
+		texts = append(texts, command.Name+"="+command.Path)
+	}
+	return strings.Join(texts, " ")
+}
+
+func (c *commands) Set(s string) error {
+	name, path, _ := strings.Cut(s, "=")
+	if name == "" || path == "" {
+		return errors.New("it is not NAME=EXECUTABLE, such as gofmt=/usr/local/go/bin/gofmt")
+	}
+	*c = append(*c, tools.Command{Name: name, Path: path})
+	return nil
+}
