@@ -39,9 +39,11 @@ type FS struct {
 	longLines *budget
 	// protection is what must not be changed; nil for nothing.
 	protection atomic.Pointer[protection]
-	// renaming is held by who renames a directory while something is protected,
+	// renaming is held by who renames something while something is protected,
 	// and shared by all that make or replace something: see place.change.
+	// changes counts what they do.
 	renaming sync.RWMutex
+	changes  atomic.Uint64
 }
 
 // New returns an FS whose relative paths start at workdir, which must be

@@ -107,6 +107,9 @@ const (
 	// directories beyond it nothing is known, which a renaming says as an
 	// overflow.
 	maxWatchNames = 128 << 10
+	// renameSearches is how often a directory is searched for protected paths
+	// without holding up others, before it is searched with them held up.
+	renameSearches = 3
 	// watchWindow is how long a watch holds events back, to join those of one
 	// path: longer than a program takes between two writes to a file, and
 	// nothing that a person would notice.

@@ -3,6 +3,7 @@ package fsops
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"time"
@@ -10,8 +11,12 @@ import (
 
 // overwrite copies the spool, which is complete and checked by now, over the
 // target, which info describes; it makes the target if there is none. No
-// context ends it, since half of it would harm.
-func (w *Writer) overwrite(info fs.FileInfo) (WriteResult, error) {
+// context ends it, since half of it would harm. reason is why the target cannot
+// be replaced: the error, where it must be whole.
+func (w *Writer) overwrite(info fs.FileInfo, reason error) (WriteResult, error) {
+	if w.whole {
+		return WriteResult{}, fmt.Errorf("it cannot be replaced whole, but only overwritten: %w", cause(reason))
+	}
 	flags, perm := os.O_WRONLY|openNonblock|openNoFollow, fs.FileMode(0)
 	if info == nil {
 		flags, perm = flags|os.O_CREATE|os.O_EXCL, w.opts.perm()

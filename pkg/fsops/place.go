@@ -99,6 +99,7 @@ func (p *place) change(typ fs.FileMode, op func() error) error {
 	if err := p.check(typ); err != nil {
 		return err
 	}
+	defer p.fsys.changes.Add(1) // behind op: who searched before must search again
 	return op()
 }
 

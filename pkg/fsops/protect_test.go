@@ -117,10 +117,10 @@ func changes(t testing.TB) []change {
 		{"remove recursively", func(f *FS, file string) error {
 			return f.Remove(ctx, file, RemoveOptions{Recursive: true, Force: true})
 		}},
-		{"rename from", func(f *FS, file string) error { return f.Rename(file, "free.moved", RenameOptions{}) }},
-		{"rename to", func(f *FS, file string) error { return f.Rename("free", file, RenameOptions{}) }},
+		{"rename from", func(f *FS, file string) error { return f.Rename(t.Context(), file, "free.moved", RenameOptions{}) }},
+		{"rename to", func(f *FS, file string) error { return f.Rename(t.Context(), "free", file, RenameOptions{}) }},
 		{"rename to, without replacing", func(f *FS, file string) error {
-			return f.Rename("free", file+".new", RenameOptions{NoReplace: true})
+			return f.Rename(t.Context(), "free", file+".new", RenameOptions{NoReplace: true})
 		}},
 		{"copy to", func(f *FS, file string) error { return f.Copy(ctx, "free", file, CopyOptions{}) }},
 		{"copy a tree to", func(f *FS, file string) error {
@@ -199,27 +199,27 @@ func TestDirectoriesAroundProtectedPathsStay(t *testing.T) {
 		f := newProtectedFS(t, pattern)
 		before := treeOf(t, at(f, "src"))
 		wantProtected(t, "remove "+pattern, f.Remove(ctx, "src", all), pattern)
-		wantProtected(t, "rename "+pattern, f.Rename("src", "moved", RenameOptions{}), pattern)
+		wantProtected(t, "rename "+pattern, f.Rename(t.Context(), "src", "moved", RenameOptions{}), pattern)
 		if diff := cmp.Diff(before, treeOf(t, at(f, "src"))); diff != "" {
 			t.Errorf("%s (-before +after):\n%s", pattern, diff)
 		}
 		// What is not there is not missed.
 		must(t, os.RemoveAll(at(f, "src/deep")))
-		must(t, f.Rename("src", "moved", RenameOptions{}))
+		must(t, f.Rename(t.Context(), "src", "moved", RenameOptions{}))
 		must(t, f.Remove(ctx, "moved", all))
 	}
 }
 
 func TestRenamingMakesNothingProtected(t *testing.T) {
 	f := newProtectedFS(t, "dst/deep/.env", "**/hooks/pre-commit", "dst/link/x")
-	wantProtected(t, "a file in it", f.Rename("src", "dst", RenameOptions{}), "dst/deep/.env")
+	wantProtected(t, "a file in it", f.Rename(t.Context(), "src", "dst", RenameOptions{}), "dst/deep/.env")
 	must(t, os.Mkdir(at(f, "made"), 0o755))
 	put(t, f, "made/pre-commit", "x")
-	wantProtected(t, "its own name", f.Rename("made", "hooks", RenameOptions{}), "**/hooks/pre-commit")
+	wantProtected(t, "its own name", f.Rename(t.Context(), "made", "hooks", RenameOptions{}), "**/hooks/pre-commit")
 	must(t, os.Symlink("/", at(f, "made/link")))
-	wantProtected(t, "a link in it", f.Rename("made", "dst", RenameOptions{}), "dst/link/x")
+	wantProtected(t, "a link in it", f.Rename(t.Context(), "made", "dst", RenameOptions{}), "dst/link/x")
 	must(t, os.Remove(at(f, "made/link")))
-	must(t, f.Rename("made", "dst", RenameOptions{}))
+	must(t, f.Rename(t.Context(), "made", "dst", RenameOptions{}))
 }
 
 func TestLinksOnTheWayAreProtected(t *testing.T) {
@@ -234,8 +234,8 @@ func TestLinksOnTheWayAreProtected(t *testing.T) {
 		"what they lie in":     f.Remove(t.Context(), "src", RemoveOptions{Recursive: true}),
 		"the link":             f.Remove(t.Context(), ".cognition", RemoveOptions{}),
 		"the link before":      f.Remove(t.Context(), "here", RemoveOptions{}),
-		"renaming the link":    f.Rename("here", "there", RenameOptions{}),
-		"replacing the link":   f.Rename("free", ".cognition", RenameOptions{}),
+		"renaming the link":    f.Rename(t.Context(), "here", "there", RenameOptions{}),
+		"replacing the link":   f.Rename(t.Context(), "free", ".cognition", RenameOptions{}),
 		"writing where it was": second(write(t, f, ".cognition/agent.md", "x", WriteOptions{})),
 	} {
 		wantProtected(t, doing, err, pattern)
@@ -246,7 +246,7 @@ func TestLinksOnTheWayAreProtected(t *testing.T) {
 	wantProtected(t, "a new link", f.Symlink("src", "other"), "other/*.pem")
 	wantProtected(t, "an unpacked link", extract(t, f, ".", tar.Header{Name: "later", Typeflag: tar.TypeSymlink, Linkname: "src"}), "later/conf")
 	must(t, os.Symlink("src", at(f, "elsewhere")))
-	wantProtected(t, "a link that is renamed", f.Rename("elsewhere", "later", RenameOptions{}), "later/conf")
+	wantProtected(t, "a link that is renamed", f.Rename(t.Context(), "elsewhere", "later", RenameOptions{}), "later/conf")
 	must(t, os.MkdirAll(at(f, "tree"), 0o755))
 	must(t, os.Symlink("src", at(f, "tree/later")))
 	wantProtected(t, "a link that is copied", f.Copy(t.Context(), "tree", ".", CopyOptions{Recursive: true}), "later/conf")

@@ -2,6 +2,7 @@ package fsops
 
 import (
 	"archive/tar"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -123,7 +124,7 @@ func TestOperationsAtOnceMakeNothingProtected(t *testing.T) {
 			func() error { return extract(t, f, "plain", tar.Header{Name: "keep"}) },
 		}
 		wait.Go(func() { made = makers[round%len(makers)]() })
-		wait.Go(func() { renamed = f.Rename("plain", "hooks", RenameOptions{}) })
+		wait.Go(func() { renamed = f.Rename(t.Context(), "plain", "hooks", RenameOptions{}) })
 		wait.Wait()
 		_, err := os.Lstat(at(f, "hooks/keep"))
 		if err == nil {
@@ -134,6 +135,60 @@ func TestOperationsAtOnceMakeNothingProtected(t *testing.T) {
 	}
 }
 
+// What is renamed may become something else before it is: a directory with what
+// would be protected by its new name, or a link that would lead it elsewhere.
+func TestRenamedIsWhatWasLookedAt(t *testing.T) {
+	f := newTestFS(t)
+	must(t, f.Protect([]string{"dst/deep/.env"}))
+	for round := range 400 {
+		put(t, f, "plain", "free")
+		must(t, os.MkdirAll(at(f, "src/deep"), 0o755))
+		put(t, f, "src/deep/.env", "planted")
+		must(t, os.Symlink("src", at(f, "link")))
+		var wait sync.WaitGroup
+		wait.Go(func() { _ = f.Rename(t.Context(), "plain", "dst", RenameOptions{}) })
+		wait.Go(func() {
+			_ = f.Remove(t.Context(), "plain", RemoveOptions{})
+			_ = f.Rename(t.Context(), []string{"src", "link"}[round%2], "plain", RenameOptions{})
+		})
+		wait.Wait()
+		if _, err := os.Stat(at(f, "dst/deep/.env")); err == nil {
+			t.Fatalf("round %d planted what is protected", round)
+		}
+		for _, name := range []string{"plain", "src", "link", "dst"} {
+			must(t, os.RemoveAll(at(f, name)))
+		}
+	}
+}
+
+// A search that cannot come to its end before something changes holds the others
+// up at last, and its context ends it.
+func TestRenameAmongManyChangesEnds(t *testing.T) {
+	f := newTestFS(t)
+	must(t, f.Protect([]string{"**/.env"}))
+	for i := range 300 {
+		must(t, os.MkdirAll(at(f, fmt.Sprintf("tree/%d", i)), 0o755))
+	}
+	var over atomic.Bool
+	var others sync.WaitGroup
+	others.Go(func() {
+		for !over.Load() {
+			if _, err := write(t, f, "other", "x", WriteOptions{}); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	must(t, f.Rename(t.Context(), "tree", "moved", RenameOptions{}))
+	over.Store(true)
+	others.Wait()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.Rename(ctx, "moved", "tree", RenameOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("renaming with a cancelled context: %v", err)
+	}
+}
+
 func TestProtectedPathsInATreeThatIsDeeperThanPaths(t *testing.T) {
 	f := newTestFS(t)
 	makeDeep(t, f, "deep", "secret")
@@ -141,7 +196,7 @@ func TestProtectedPathsInATreeThatIsDeeperThanPaths(t *testing.T) {
 	if err := f.Remove(t.Context(), "deep", RemoveOptions{Recursive: true}); !errors.Is(err, ErrProtected) {
 		t.Errorf("removing: %v", err)
 	}
-	if err := f.Rename("deep", "moved", RenameOptions{}); err == nil {
+	if err := f.Rename(t.Context(), "deep", "moved", RenameOptions{}); err == nil {
 		t.Error("a directory that could not be searched was renamed")
 	}
 	must(t, f.Protect(nil))

@@ -77,8 +77,12 @@ func (p *place) checkTree(ctx context.Context) error {
 	return s.dir(searchedDir{path: p.path, real: real})
 }
 
-// renameGuarded is rename where something is protected.
-func (f *FS) renameGuarded(oldPath, newPath string, opts RenameOptions) error {
+// renameGuarded is rename where something is protected. What is renamed takes
+// what is in it along: nothing may be made there, nor be renamed to its name,
+// between the search and the renaming. A search may take long, and all that
+// changes files would wait for it: so it is made before, and again with all
+// others held up only where something keeps being changed meanwhile.
+func (f *FS) renameGuarded(ctx context.Context, oldPath, newPath string, opts RenameOptions) error {
 	from, err := f.place(oldPath)
 	if err != nil {
 		return err
@@ -89,26 +93,43 @@ func (f *FS) renameGuarded(oldPath, newPath string, opts RenameOptions) error {
 		return err
 	}
 	defer to.close()
+	for range renameSearches {
+		seen := f.changes.Load()
+		if err := mayRename(ctx, &from, &to); err != nil {
+			return err
+		}
+		if done, err := f.renameUnchanged(seen, from.path, to.path, opts); done {
+			return err
+		}
+	}
+	f.renaming.Lock()
+	defer f.renaming.Unlock()
+	if err := mayRename(ctx, &from, &to); err != nil {
+		return err
+	}
+	f.changes.Add(1)
+	return renameAt(from.path, to.path, opts)
+}
+
+// renameUnchanged renames unless somebody who uses this FS has changed something
+// since seen.
+func (f *FS) renameUnchanged(seen uint64, oldPath, newPath string, opts RenameOptions) (done bool, err error) {
+	f.renaming.Lock()
+	defer f.renaming.Unlock()
+	if f.changes.Load() != seen {
+		return false, nil
+	}
+	f.changes.Add(1)
+	return true, renameAt(oldPath, newPath, opts)
+}
+
+// mayRename returns why what is at one place may not be renamed to the other.
+func mayRename(ctx context.Context, from, to *place) error {
 	info, err := os.Lstat(from.path)
 	if err != nil {
 		return err
 	}
-	// A directory takes what is in it along: nothing may be made there between
-	// the search and the renaming.
-	lock, unlock := f.renaming.RLock, f.renaming.RUnlock
-	if info.IsDir() {
-		lock, unlock = f.renaming.Lock, f.renaming.Unlock
-	}
-	lock()
-	defer unlock()
-	if err := mayRename(&from, &to, info.Mode().Type()); err != nil {
-		return err
-	}
-	return renameAt(from.path, to.path, opts)
-}
-
-// mayRename returns why what is at one place may not be renamed to the other.
-func mayRename(from, to *place, typ fs.FileMode) error {
+	typ := info.Mode().Type()
 	protection, real, err := from.protected()
 	if protection == nil || err != nil {
 		return err
@@ -123,9 +144,9 @@ func mayRename(from, to *place, typ fs.FileMode) error {
 	if err := protection.refuseAs(as, typ); err != nil || !typ.IsDir() {
 		return err
 	}
-	s := protectSearch{protection, context.Background(), false}
+	s := protectSearch{protection, ctx, false}
 	err = s.dir(searchedDir{path: from.path, real: real, as: as})
-	if err != nil && !errors.Is(err, ErrProtected) {
+	if err != nil && !errors.Is(err, ErrProtected) && ctx.Err() == nil {
 		err = fmt.Errorf("cannot look for protected paths in the directory: %w", cause(err))
 	}
 	return err

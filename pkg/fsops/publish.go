@@ -36,7 +36,7 @@ func (w *Writer) publish() (WriteResult, error) {
 // place puts the content where the target is, which info describes.
 func (w *Writer) place(info fs.FileInfo) (WriteResult, error) {
 	if !w.spool.beside {
-		return w.overwrite(info)
+		return w.overwrite(info, w.spool.refused)
 	}
 	dir, err := w.dirToSync()
 	if err != nil {
@@ -48,7 +48,7 @@ func (w *Writer) place(info fs.FileInfo) (WriteResult, error) {
 	case err == nil:
 		return w.replaced(info == nil, dir)
 	case needsInPlace(err):
-		return w.overwrite(info)
+		return w.overwrite(info, err)
 	}
 	return WriteResult{}, err
 }

@@ -1,6 +1,7 @@
 package fsops
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -16,22 +17,23 @@ type RenameOptions struct {
 // Rename gives the file or directory called oldName the name newName, in
 // place of a file that has it, as [os.Rename] does: a directory is not
 // replaced. It does not copy between file systems: that is an error of class
-// EXDEV. Every error is an [*os.LinkError].
-func (f *FS) Rename(oldName, newName string, opts RenameOptions) error {
-	err := f.rename(oldName, newName, opts)
+// EXDEV. Every error is an [*os.LinkError]. The context ends the search for
+// protected paths in a directory (see [FS.Protect]).
+func (f *FS) Rename(ctx context.Context, oldName, newName string, opts RenameOptions) error {
+	err := f.rename(ctx, oldName, newName, opts)
 	if err == nil {
 		return nil
 	}
 	return linkError("rename", oldName, newName, err)
 }
 
-func (f *FS) rename(oldName, newName string, opts RenameOptions) error {
+func (f *FS) rename(ctx context.Context, oldName, newName string, opts RenameOptions) error {
 	oldPath, newPath, err := f.resolveTwo("rename", oldName, newName)
 	if err != nil {
 		return err
 	}
 	if f.protection.Load() != nil {
-		return f.renameGuarded(oldPath, newPath, opts)
+		return f.renameGuarded(ctx, oldPath, newPath, opts)
 	}
 	return renameAt(oldPath, newPath, opts)
 }

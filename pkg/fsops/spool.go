@@ -19,7 +19,9 @@ type spool struct {
 	// beside says that it lies in the target's directory, so that it can
 	// become the target.
 	beside bool
-	closed bool
+	// refused is why it lies elsewhere, if it does.
+	refused error
+	closed  bool
 }
 
 // openSpool opens a spool for a target in dir. Where dir takes no new files,
@@ -34,11 +36,12 @@ func openSpool(dir string, perm fs.FileMode, existing bool) (*spool, error) {
 	if !existing || !refusesNew(err) {
 		return nil, err
 	}
-	s, err = newSpool(os.TempDir(), 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("cannot hold the content until it is complete: %w", err)
+	elsewhere, otherErr := newSpool(os.TempDir(), 0o600)
+	if otherErr != nil {
+		return nil, fmt.Errorf("cannot hold the content until it is complete: %w", otherErr)
 	}
-	return s, nil
+	elsewhere.refused = err
+	return elsewhere, nil
 }
 
 func newSpool(dir string, perm fs.FileMode) (*spool, error) {

@@ -22,6 +22,7 @@ func (x *extractor) change(base string, typ fs.FileMode, op func() error) error 
 	if err := x.check(base, typ); err != nil {
 		return err
 	}
+	defer x.fsys.changes.Add(1)
 	return op()
 }
 

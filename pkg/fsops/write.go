@@ -57,6 +57,8 @@ type Writer struct {
 	stamp *stamp
 	spool *spool
 	sum   Sum
+	// whole says that the file must not be overwritten where it is.
+	whole bool
 	// flushed is up to where the content is on its way to the disk.
 	flushed int64
 	// failed is the first error of Write, after which nothing is committed.
@@ -194,6 +196,14 @@ func (w *Writer) Commit(ctx context.Context, sum Sum) (WriteResult, error) {
 	}
 	defer unlock()
 	return w.commit(ctx)
+}
+
+// CommitWhole is [Writer.Commit] for a file that must be whole also if this
+// process is killed: where the file could only be overwritten in place, it fails
+// with the reason, such as fs.ErrPermission, and the file is as before.
+func (w *Writer) CommitWhole(ctx context.Context, sum Sum) (WriteResult, error) {
+	w.whole = true
+	return w.Commit(ctx, sum)
 }
 
 // complete returns nil if the content is the one that sum announced.

@@ -44,6 +44,8 @@ func TestWriteToAMountPointIsInPlace(t *testing.T) {
 	put(t, f, "source", "former and longer")
 	put(t, f, "mounted", "")
 	mount(t, at(f, "source"), at(f, "mounted"), "bind", syscall.MS_BIND, "")
+	wantOnlyInPlace(t, f, "mounted", syscall.EBUSY)
+	wantContent(t, f, "source", "former and longer")
 	for _, content := range []string{"short", strings.Repeat("longer than before", 10)} {
 		res := mustWrite(t, f, "mounted", content, WriteOptions{Sync: true})
 		if !res.InPlace || res.Created || res.Attr.Size != int64(len(content)) {
@@ -71,6 +73,19 @@ func TestWriteToAMountPointIsInPlace(t *testing.T) {
 	must(t, err)
 	must(t, w.Close())
 	wantContent(t, f, "source", "copied")
+}
+
+// wantOnlyInPlace wants that a file which must be whole is not written, since it
+// could only be overwritten where it is.
+func wantOnlyInPlace(t *testing.T, f *FS, name string, reason error) {
+	t.Helper()
+	w, err := f.Create(name, WriteOptions{Sync: true})
+	must(t, err)
+	defer w.Close()
+	_, err = w.Write([]byte("whole"))
+	must(t, err)
+	_, err = w.CommitWhole(t.Context(), sumOf("whole"))
+	wantPathError(t, err, "write", name, reason)
 }
 
 // Room for the whole is reserved before the first byte is overwritten.
@@ -218,6 +233,8 @@ func TestWriteWithoutPrivileges(t *testing.T) {
 
 	// A directory that takes no new file, or an owner that cannot be kept.
 	for _, name := range []string{"locked/writable", "open/foreign", "sticky/foreign"} {
+		wantOnlyInPlace(t, f, name, fs.ErrPermission)
+		wantContent(t, f, name, "former")
 		res := mustWrite(t, f, name, "new", WriteOptions{})
 		if !res.InPlace || res.Created || res.Attr.UID != 0 || res.Attr.Mode != 0o666 {
 			t.Errorf("writing %s says %+v", name, res)
@@ -269,7 +286,7 @@ func TestDirectoriesWithoutPrivileges(t *testing.T) {
 	if !errors.As(err, &pe) || !errors.Is(err, fs.ErrPermission) || !strings.HasPrefix(pe.Path, "tree/") {
 		t.Errorf("error is %v, want one about what is in the tree", err)
 	}
-	wantLinkError(t, f.Rename("tree", "x", RenameOptions{}), "rename", "tree", "x", fs.ErrPermission)
+	wantLinkError(t, f.Rename(t.Context(), "tree", "x", RenameOptions{}), "rename", "tree", "x", fs.ErrPermission)
 }
 
 func TestRenameAcrossFileSystems(t *testing.T) {
@@ -277,7 +294,7 @@ func TestRenameAcrossFileSystems(t *testing.T) {
 	mountTmpfs(t, f, "disk", "size=1m")
 	put(t, f, "file", "content")
 	for _, opts := range []RenameOptions{{}, {NoReplace: true}} {
-		err := f.Rename("file", "disk/file", opts)
+		err := f.Rename(t.Context(), "file", "disk/file", opts)
 		wantLinkError(t, err, "rename", "file", "disk/file", syscall.EXDEV)
 	}
 	wantContent(t, f, "file", "content")

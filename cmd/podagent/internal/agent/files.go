@@ -164,8 +164,8 @@ func (s *filesService) Remove(ctx context.Context, r *pb.RemoveRequest) (*pb.Rem
 	return &pb.RemoveResponse{}, err
 }
 
-func (s *filesService) Rename(_ context.Context, r *pb.RenameRequest) (*pb.RenameResponse, error) {
-	err := s.fs.Rename(string(r.OldPath), string(r.NewPath), fsops.RenameOptions{NoReplace: r.NoReplace})
+func (s *filesService) Rename(ctx context.Context, r *pb.RenameRequest) (*pb.RenameResponse, error) {
+	err := s.fs.Rename(ctx, string(r.OldPath), string(r.NewPath), fsops.RenameOptions{NoReplace: r.NoReplace})
 	return &pb.RenameResponse{}, err
 }
 
