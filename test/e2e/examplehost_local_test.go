@@ -54,10 +54,6 @@ func TestExampleHostIsKilledAndTriedAgainLocally(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	await(t, "the project", func() bool {
-		_, err := s.Stat(t.Context(), "AGENTS.md")
-		return err == nil
-	})
 	put(t, s, "witness", "it is the same workspace")
 	try.kill()
 	unlock()
@@ -71,7 +67,11 @@ func TestExampleHostIsKilledAndTriedAgainLocally(t *testing.T) {
 	try.kill()
 
 	// Between its result and the save of that, in two hosts at once.
-	pair := h.tryTwice(t, "msg=calling tool=Bash again=true")
+	const repeats = "msg=calling tool=Bash again=true"
+	pair := [2]*hostTry{h.try(t), nil}
+	pair[0].logs(repeats)
+	pair[1] = h.try(t)
+	pair[1].logs(repeats)
 	unlock = lockSessions(t, dir)
 	put(t, s, "go", "")
 	for _, r := range pair {
@@ -83,13 +83,7 @@ func TestExampleHostIsKilledAndTriedAgainLocally(t *testing.T) {
 		t.Error("the workspace is another one")
 	}
 
-	// Of two hosts with one job, one ends.
-	unlock = lockSessions(t, dir)
-	pair = h.tryTwice(t, "msg=called")
-	unlock()
-	if one, two := pair[0].exits(), pair[1].exits(); min(one, two) != 0 || max(one, two) != tryLater {
-		t.Errorf("of two hosts with one job one exits with %d, the other with %d", one, two)
-	}
+	h.isDoneByOneOfTwo(t, dir)
 	h.isWhole(t, editDone, "one one")
 	if list, err := l.List(t.Context()); err != nil || len(list) != 0 {
 		t.Errorf("there are sandboxes left: %v, %v", list, err)
@@ -120,14 +114,59 @@ func (h *exampleHost) isKilledInItsLaunch(t *testing.T, l *launcher.Local) {
 	}
 }
 
-// tryTwice starts two hosts, and waits until both have logged something.
-func (h *exampleHost) tryTwice(t *testing.T, what string) [2]*hostTry {
+// isDoneByOneOfTwo starts two hosts that have the same conversation, with a call
+// that is to be made again. The one that is behind then makes none.
+func (h *exampleHost) isDoneByOneOfTwo(t *testing.T, dir string) {
 	t.Helper()
+	unlock := lockSessions(t, dir)
 	pair := [2]*hostTry{h.try(t), h.try(t)}
 	for _, r := range pair {
-		r.logs(what)
+		r.logs("msg=launched")
 	}
-	return pair
+	unlock()
+	one, two := pair[0].exits(), pair[1].exits()
+	if min(one, two) != 0 || max(one, two) != tryLater {
+		t.Errorf("of two hosts with one job one exits with %d, the other with %d", one, two)
+	}
+	for _, r := range pair {
+		if r.exits() == tryLater && strings.Contains(r.text(), "msg=calling") {
+			t.Errorf("a host that is behind has made a call:\n%s", r.text())
+		}
+	}
+}
+
+// TestExampleHostTellsTheModelThatItsLocalSandboxWasLost removes the sandbox
+// between two tries, and kills the one that makes the next.
+func TestExampleHostTellsTheModelThatItsLocalSandboxWasLost(t *testing.T) {
+	t.Parallel()
+	h, l, dir := localHost(t, buildHost(t))
+	try := h.try(t)
+	try.logs("msg=called tool=Bash") // the first command; then there is the long one
+	try.logs("msg=calling tool=Bash")
+	await(t, "the long command", func() bool { return strings.Count(try.text(), "msg=calling tool=Bash") == 2 })
+	try.kill()
+	list, err := l.List(t.Context())
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	if err := l.Terminate(t.Context(), h.job); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the next second, since sandboxes are told by that", func() bool {
+		return time.Now().Unix() > list[0].Created.Unix()
+	})
+
+	unlock := lockSessions(t, dir)
+	try = h.try(t)
+	try.logs("msg=launched created=true")
+	try.kill()
+	unlock()
+	try = h.try(t)
+	try.succeeds()
+	if !strings.Contains(try.text(), "msg=launched created=false") {
+		t.Error("the sandbox was lost again")
+	}
+	h.wasToldOfTheLoss(t, 2)
 }
 
 // TestExampleHostIsKilledAtAnyMoment kills the host after a time that grows, and

@@ -267,6 +267,22 @@ func (h *exampleHost) isWhole(t *testing.T, edit, notes string) {
 	}
 }
 
+// wasToldOfTheLoss wants that the model knows of a sandbox that was lost, and that
+// the commands which it had then asked for, so many, were not run in the next.
+func (h *exampleHost) wasToldOfTheLoss(t *testing.T, commands int) {
+	t.Helper()
+	text := strings.Join(h.transcript(t), "\n")
+	for want, times := range map[string]int{
+		`Bash -> true "The sandbox was lost before this call`: commands,
+		"user: The sandbox was lost and is a new one":         1,
+		"cannot read: steps":                                  1,
+	} {
+		if strings.Count(text, want) != times {
+			t.Errorf("%q is not there %d times:\n%s", want, times, text)
+		}
+	}
+}
+
 // forgets makes the last try of a job: it is done, says its answer again, and is
 // forgotten.
 func (h *exampleHost) forgets(t *testing.T) {

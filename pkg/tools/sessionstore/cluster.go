@@ -23,6 +23,9 @@ import (
 //
 // The clocks of hosts and API server must not be five minutes apart.
 type Cluster struct {
+	// Client is one of an API server. The fake of client-go will not do: its
+	// objects have no versions, and it panics where metadata alone is asked for.
+	// A test of a host without a cluster can use a [Disk].
 	Client kubernetes.Interface
 	// Namespace is that of the Secrets.
 	Namespace string

@@ -19,14 +19,17 @@ import (
 // Disk keeps snapshots as files in a directory, for the hosts of one user on one
 // machine: a file each, which nobody else can read, beside a lock file that all
 // hosts share. A file is replaced at once, and is on the disk when Save returns;
-// so is its removal when Delete does. A host that is killed leaves nothing
-// behind (where the platform has no unnamed files: a temporary file).
+// so is its removal when Delete does. Where a file could only be overwritten, such
+// as in a directory that takes no new files, Save fails. A host that is killed
+// leaves nothing behind (where the platform has no unnamed files: a temporary
+// file).
 //
 // Snapshots should be on a disk of the machine's own: the lock holds between
 // machines only if their common file system has such locks.
 type Disk struct {
-	// Dir is made when it is needed, for its owner alone. One that there is must
-	// not be writable by others.
+	// Dir is made by the first Save, for its owner alone. One that there is must
+	// not be writable by others. It is needed: without it, all methods fail with
+	// fs.ErrInvalid.
 	Dir string
 }
 
@@ -46,8 +49,16 @@ func (d *Disk) Load(ctx context.Context, id string) (Snapshot, error) {
 	return s, wrap("load", id, err)
 }
 
+// check returns why a call can do nothing.
+func (d *Disk) check(ctx context.Context, id string, data []byte) error {
+	if d.Dir == "" {
+		return fmt.Errorf("a store on disk needs a directory: %w", fs.ErrInvalid)
+	}
+	return errors.Join(ctx.Err(), check(id, data))
+}
+
 func (d *Disk) load(ctx context.Context, id string) (Snapshot, error) {
-	if err := errors.Join(ctx.Err(), check(id, nil)); err != nil {
+	if err := d.check(ctx, id, nil); err != nil {
 		return Snapshot{}, err
 	}
 	content, err := os.ReadFile(d.file(id))
@@ -77,7 +88,7 @@ func (d *Disk) Save(ctx context.Context, id string, data []byte, version string)
 }
 
 func (d *Disk) save(ctx context.Context, id string, data []byte, version string) (string, error) {
-	if err := errors.Join(ctx.Err(), check(id, data)); err != nil {
+	if err := d.check(ctx, id, data); err != nil {
 		return "", err
 	}
 	unlock, err := d.lock(ctx)
@@ -118,7 +129,7 @@ func (d *Disk) replace(ctx context.Context, name string, line, data []byte) erro
 	if _, err := w.Write(content); err != nil {
 		return err
 	}
-	_, err = w.Commit(ctx, fsops.SumOf(content))
+	_, err = w.CommitWhole(ctx, fsops.SumOf(content))
 	return err
 }
 
@@ -128,8 +139,11 @@ func (d *Disk) Delete(ctx context.Context, id string) error {
 }
 
 func (d *Disk) delete(ctx context.Context, id string) error {
-	if err := errors.Join(ctx.Err(), check(id, nil)); err != nil {
+	if err := d.check(ctx, id, nil); err != nil {
 		return err
+	}
+	if _, err := os.Stat(d.Dir); errors.Is(err, fs.ErrNotExist) {
+		return nil // and is not made for that
 	}
 	unlock, err := d.lock(ctx)
 	if err != nil {

@@ -14,12 +14,8 @@ type conversation struct {
 	// they were when the job began.
 	System   string    `json:"system,omitempty"`
 	Messages []message `json:"messages,omitempty"`
-	// Pod is the UID of the pod that has the workspace; empty where sandboxes
-	// are no pods.
-	Pod string `json:"pod,omitempty"`
-	// Lost says that there was another pod before, and the model was not told
-	// yet.
-	Lost bool `json:"lost,omitempty"`
+	// Workspace is that of the sandbox in which the calls were made.
+	Workspace string `json:"workspace,omitempty"`
 }
 
 // Who says a message.
@@ -70,6 +66,20 @@ func (c *conversation) pending() *call {
 		}
 	}
 	return nil
+}
+
+// lose tells the model that the sandbox is a new one. What it still wanted done is
+// answered by that, since it was meant for what the old one had.
+func (c *conversation) lose() {
+	lost := tools.Errorf("The sandbox was lost before this call had come back, and is a new one: nothing of what the call may have done is left.")
+	for call := c.pending(); call != nil; call = c.pending() {
+		call.Answer = &answer{lost.Content, lost.IsError}
+	}
+	c.say("The sandbox was lost and is a new one: of what you have changed, nothing is left.")
+}
+
+func (c *conversation) say(text string) {
+	c.Messages = append(c.Messages, message{Role: roleUser, Text: text})
 }
 
 // done returns the answer of a job that is done.

@@ -68,10 +68,20 @@ func (h *host) work(ctx context.Context) error {
 		return err
 	}
 	h.log.Info("launched", "created", sandbox.Created, "pod", sandbox.PodName())
+	// This takes the conversation, by its version: whoever else has the job must
+	// stop, and a host that is behind another one learns of it here, before it
+	// repeats anything over what the other has done since.
+	if err := h.save(ctx); err != nil {
+		return err
+	}
 	// The session is not closed: what it keeps in the sandbox may be needed by
 	// the next try, and goes with the sandbox.
 	session := tools.New(sandbox, tools.Options{Secrets: h.secrets}, tools.Coding()...)
-	if err := h.prepare(ctx, sandbox, session, info.PodUID); err != nil {
+	workspace, err := h.place.workspace(ctx, h.job, info.PodUID)
+	if err != nil {
+		return err
+	}
+	if err := h.prepare(ctx, sandbox, session, workspace); err != nil {
 		return err
 	}
 	return h.loop(ctx, &caller{session, info.BootID, h.conversation.pending()})
@@ -89,13 +99,13 @@ func (h *host) launch(ctx context.Context) (*launcher.Sandbox, error) {
 	}
 }
 
-// prepare begins the conversation of a new job, and the workspace of a new pod.
-// The project's instructions are read once: what becomes of them later is the
-// model's affair.
-func (h *host) prepare(ctx context.Context, sandbox *launcher.Sandbox, session *tools.Session, pod string) error {
+// prepare begins the conversation of a new job, and the workspace of a new
+// sandbox. The project's instructions are read once: what becomes of them later
+// is the model's affair.
+func (h *host) prepare(ctx context.Context, sandbox *launcher.Sandbox, session *tools.Session, workspace string) error {
 	c := &h.conversation
 	isNew := len(c.Messages) == 0
-	if !isNew && c.Pod == pod {
+	if !isNew && !sandbox.Created && c.Workspace == workspace {
 		return nil
 	}
 	if h.project != "" {
@@ -103,8 +113,9 @@ func (h *host) prepare(ctx context.Context, sandbox *launcher.Sandbox, session *
 			return err
 		}
 	}
-	c.Pod, c.Lost = pod, !isNew
+	c.Workspace = workspace
 	if !isNew {
+		c.lose()
 		return nil
 	}
 	project, err := session.Instructions(ctx)
@@ -112,12 +123,8 @@ func (h *host) prepare(ctx context.Context, sandbox *launcher.Sandbox, session *
 		return err
 	}
 	c.System = project.String()
-	h.say(h.prompt)
+	c.say(h.prompt)
 	return nil
-}
-
-func (h *host) say(text string) {
-	h.conversation.Messages = append(h.conversation.Messages, message{Role: roleUser, Text: text})
 }
 
 // loop goes on with the conversation until the model has nothing more to do. Each
@@ -126,14 +133,8 @@ func (h *host) say(text string) {
 func (h *host) loop(ctx context.Context, calls *caller) error {
 	c := &h.conversation
 	for {
-		if pending := c.pending(); pending != nil && pending.Begun != nil {
-			if err := h.call(ctx, calls, pending); err != nil {
-				return err
-			}
-		} else if pending == nil {
-			if err := h.ask(ctx, calls.session.Specs()); err != nil {
-				return err
-			}
+		if err := h.next(ctx, calls); err != nil {
+			return err
 		}
 		if err := calls.begin(c.pending()); err != nil {
 			return err
@@ -147,13 +148,17 @@ func (h *host) loop(ctx context.Context, calls *caller) error {
 	}
 }
 
+// next makes the pending call, which is begun, or asks the model if there is none.
+func (h *host) next(ctx context.Context, calls *caller) error {
+	if pending := h.conversation.pending(); pending != nil {
+		return h.call(ctx, calls, pending)
+	}
+	return h.ask(ctx, calls.session.Specs())
+}
+
 // ask adds what the model says next.
 func (h *host) ask(ctx context.Context, specs []tools.Spec) error {
 	c := &h.conversation
-	if c.Lost {
-		h.say("The sandbox was lost and is a new one: of what you have changed, nothing is left.")
-		c.Lost = false
-	}
 	next, err := h.model.Next(ctx, c, specs)
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", h.model.Name(), err)

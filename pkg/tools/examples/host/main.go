@@ -29,13 +29,19 @@
 //   - What the model said is asked for again if the host was killed before it
 //     was saved. Nothing of it was done then.
 //
+// A sandbox that was lost, such as with its node, is followed by a new one with
+// the project in it. No call is made there before the model knows: those that it
+// waits for are answered by an error that says so.
+//
 // A job that has ended is told by its conversation: a retry says the answer
 // again, and makes sure that the sandbox is gone. With -forget the conversation
 // is removed at last, too: then a job that is tried after that begins anew.
 //
 // Of two hosts that have one job at the same time, the second gives up. In the
 // cluster it cannot have the sandbox, and says who has it. Everywhere it cannot
-// save the conversation: so nothing that it has not announced is ever done. It
+// save the conversation, which comes before all else that it does, also before a
+// call that is made again: so nothing that it has not announced is ever done. If
+// it can save, it is the first that gives up, after the call that it is in. It
 // exits with 75 (EX_TEMPFAIL): try again later. A host that was killed has its
 // sandbox for 30 s more; -wait waits for that.
 //

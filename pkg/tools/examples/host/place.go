@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -19,6 +22,22 @@ import (
 type place struct {
 	launcher.Launcher
 	pod launcher.Pod
+}
+
+// workspace tells the sandbox of a job, which there is, from one that had the id
+// before it: by its pod, or, where sandboxes are no pods, by when it was made, to
+// the second.
+func (p place) workspace(ctx context.Context, job, pod string) (string, error) {
+	if pod != "" {
+		return pod, nil
+	}
+	list, err := p.List(ctx)
+	for _, s := range list {
+		if s.ID == job {
+			return s.Created.Format(time.RFC3339Nano), nil
+		}
+	}
+	return "", errors.Join(err, launcher.ErrNotFound)
 }
 
 // placeOptions are the flags that choose a place and a store.
