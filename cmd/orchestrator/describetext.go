@@ -104,7 +104,7 @@ func podSection(d launcher.Description) section {
 // enforcements say what keeps a path from being changed.
 var enforcements = map[podapi.Enforcement]string{
 	podapi.ByAgent: "by the agent: commands can change it",
-	podapi.ByMount: "by a read-only mount: nothing can change it",
+	podapi.ByMount: "by a read-only mount: commands cannot change it either",
 }
 
 func agentSection(d launcher.Description) section {

@@ -61,7 +61,7 @@ func (p *podFlags) define(cmd *cobra.Command) {
 	flags.Var((*quantities)(&pod.Resources.Requests), "requests", "the resources that a new pod requests, such as cpu=500m,memory=1Gi")
 	flags.Var((*quantities)(&pod.Resources.Limits), "limits", "the resources that a new pod gets at most, such as cpu=2,memory=4Gi")
 	flags.StringVar(&pod.ServiceAccount, "service-account", "", "the `NAME` of the account that a new pod runs as (default the namespace's, without its token)")
-	flags.Var((*readOnlyDirs)(&pod.ReadOnly), "read-only", "a directory of a new pod that nothing can change, commands neither: empty, or with the content of the image's directory FROM; may be repeated")
+	flags.Var((*readOnlyDirs)(&pod.ReadOnly), "read-only", "a directory of a new pod that commands cannot change either: empty, or with the content of the image's directory FROM; may be repeated")
 	flags.Var(&p.profile, "profile", "the Pod Security Standard of a new pod; baseline runs as root")
 	flags.Var((*period)(&pod.ActiveDeadline), "active-deadline", "when the cluster ends a new pod in any case")
 	flags.Var((*period)(&pod.ReadyTimeout), "ready-timeout", "how long the pod may take until its agent answers")

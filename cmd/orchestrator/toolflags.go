@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -59,6 +60,9 @@ func parseSecret(text string) (name string, from secret.Provider, err error) {
 	switch {
 	case name == "" || where == "":
 	case kind == "env":
+		if _, ok := os.LookupEnv(where); !ok {
+			return "", nil, fmt.Errorf("secret %s: there is no such variable in the environment", name)
+		}
 		return name, secret.Env(where), nil
 	case kind == "file":
 		return name, secret.File(where), nil

@@ -25,7 +25,7 @@ brought up to date, but for local changes.
 
 What --protect matches is refused by the verbs for files, and by tools; commands
 can change it. Directories given by --read-only are mounted so in a pod, and
-nothing can change them.`,
+commands cannot change them either.`,
 		Example: `  orchestrator up job-1 --env LANG=C.UTF-8
   orchestrator up job-1 --requests cpu=500m,memory=1Gi --limits memory=4Gi
   orchestrator up job-1 --protect .policies --protect '**/*.lock' --read-only /opt/rules:/workspace/.rules

@@ -19,7 +19,8 @@ type ReadOnlyDir struct {
 	// Path is the directory, which is made if it is missing: absolute, without
 	// colons, and in its shortest form. It may be the workdir or the home
 	// directory, or above or below them: what is mounted in a read-only
-	// directory, as they may be, can be written all the same.
+	// directory, as they may be, can be written all the same. It cannot be in a
+	// workdir that Git is to fill.
 	Path string `json:"path"`
 	// From is the directory of the image whose content it gets: absolute, and
 	// readable for the pod's user. It may be Path, of which the content is kept
@@ -117,6 +118,7 @@ func (s *Spec) checkReadOnly() *SpecError {
 		return &SpecError{field, fmt.Sprintf("has %d directories: at most %d are allowed", n, maxReadOnly)}
 	}
 	seen := map[string]bool{}
+	workdir := cmp.Or(s.Workdir, defaultWorkdir)
 	for _, d := range s.Pod.ReadOnly {
 		if err := checkMountPath(field, d.Path); err != nil {
 			return err
@@ -128,8 +130,8 @@ func (s *Spec) checkReadOnly() *SpecError {
 			return &SpecError{field, fmt.Sprintf("has content from %q, which is not an absolute path in UTF-8", d.From)}
 		case d.From != "" && (path.Clean(d.From) == "/" || isKernels(path.Clean(d.From))):
 			return &SpecError{field, fmt.Sprintf("has content from %q, which holds the kernel's own directories", d.From)}
-		case s.Git != nil && d.Path == cmp.Or(s.Workdir, defaultWorkdir):
-			return &SpecError{field, fmt.Sprintf("has the workdir %q, which a repository is to be checked out in", d.Path)}
+		case s.Git != nil && (d.Path == workdir || isBelow(d.Path, workdir)):
+			return &SpecError{field, fmt.Sprintf("has %q, and the workdir must be empty for a repository to be checked out in it", d.Path)}
 		}
 		seen[d.Path] = true
 	}

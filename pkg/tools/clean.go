@@ -20,6 +20,15 @@ func (s *Session) Clean(ctx context.Context, r Result) (Result, error) {
 	return clean(r, secrets.redactor), nil
 }
 
+// CleanError is Clean for an error.
+func (s *Session) CleanError(ctx context.Context, err error) error {
+	secrets, other := s.vault.open(ctx)
+	if other != nil {
+		return other
+	}
+	return secrets.redactor.Error(err)
+}
+
 // clean returns a result as it may be shown.
 func clean(r Result, redactor *secret.Redactor) Result {
 	r.Content = slices.Clone(r.Content) // the tool may keep its own

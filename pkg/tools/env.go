@@ -41,10 +41,7 @@ func (e *Env) Path(name string) string {
 	if e.Workdir == "" || path.IsAbs(name) {
 		return name
 	}
-	if name == "" {
-		return e.Workdir
-	}
-	return e.Workdir + "/" + name // not cleaned: ".." after a symbolic link has its meaning
+	return path.Join(e.Workdir, name)
 }
 
 // quote returns what a model said, as it stands in an error: without secrets

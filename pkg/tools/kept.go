@@ -15,7 +15,7 @@ import (
 )
 
 // keptOutputs are the files with whole outputs, redacted, that a session has in
-// its sandbox, in a directory of its own that no other user may enter.
+// its sandbox: readable for the user alone, in a directory of its own.
 type keptOutputs struct {
 	sandbox *launcher.Sandbox
 	parent  string

@@ -65,8 +65,9 @@ func (Read) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, 
 	case !isBinary(lines.Text):
 		return in.show(env, lines), nil
 	case lines.First == 1 && isImage(lines.Text):
-		result, _, err := readImage(ctx, env, in.Path)
-		return result, err
+		if result, is, err := readImage(ctx, env, in.Path); is || err != nil {
+			return result, err
+		}
 	}
 	return notText(env.name(in.Path), lines), nil
 }

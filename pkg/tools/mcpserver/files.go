@@ -37,7 +37,7 @@ func (f files) read(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadR
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, mcp.ResourceNotFoundError(r.Params.URI)
 	case err != nil:
-		return nil, err
+		return nil, f.session.CleanError(ctx, err)
 	case data.Len() > maxResource:
 		return nil, fmt.Errorf("%s is larger than %d MiB: the tool Read reads a part of it: %w", name, maxResource>>20, syscall.EFBIG)
 	}

@@ -59,6 +59,9 @@ func NewHandler(open func() (server *mcp.Server, end func(), err error), opts Ha
 	if err := checkToken(opts.Token); err != nil {
 		return nil, err
 	}
+	if opts.MaxSessions < 0 || opts.IdleTimeout < 0 {
+		return nil, fmt.Errorf("a handler for %d sessions that last %v can serve nobody", opts.MaxSessions, opts.IdleTimeout)
+	}
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
