@@ -114,13 +114,7 @@ func TestDescribeOfAPodThatWaitsAndOneThatHasEnded(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
-	spec := c.Spec("short")
-	spec.Pod.ActiveDeadline = time.Second
-	if s, err := k.Launch(t.Context(), spec); err == nil {
-		s.Close()
-	} else if !errors.Is(err, launcher.ErrStale) { // on a slow machine
-		t.Fatal(err)
-	}
+	c.EndPod(t, launchFor(t, k, c.Spec("short")).PodName())
 	waiting := c.Spec("big")
 	waiting.Pod.Resources = requesting("cpu", "1000")
 	ctx, cancel := context.WithCancel(t.Context())

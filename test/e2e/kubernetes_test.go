@@ -190,14 +190,12 @@ func TestStalePodIsAnErrorOrRecreated(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
 	spec := c.Spec("a")
-	spec.Pod.ActiveDeadline = 2 * time.Second
-	spec.Pod.OnStale = launcher.StaleRecreate // should the deadline come before the agent answers
 	s := launch(t, k, spec)
+	c.EndPod(t, s.PodName())
 	await(t, "the pod's end", func() bool { return podOf(t, c, "a").Status.Phase == corev1.PodFailed })
 	if _, err := s.Stat(t.Context(), "."); !errors.Is(err, launcher.ErrStale) {
 		t.Errorf("a call to the open sandbox: %v", err)
 	}
-	spec.Pod.OnStale = ""
 	_, err := k.Launch(t.Context(), spec)
 	if pod, ok := errors.AsType[*launcher.PodError](err); !ok || !errors.Is(err, launcher.ErrStale) || pod.Reason != "DeadlineExceeded" {
 		t.Errorf("Launch: %v", err)
@@ -208,7 +206,7 @@ func TestStalePodIsAnErrorOrRecreated(t *testing.T) {
 	if list, err := k.List(t.Context()); err != nil || len(list) != 1 || list[0].State != launcher.Ended {
 		t.Errorf("List: %v, %v", list, err)
 	}
-	spec.Pod.OnStale, spec.Pod.ActiveDeadline = launcher.StaleRecreate, 0
+	spec.Pod.OnStale = launcher.StaleRecreate
 	if s := launch(t, k, spec); !s.Created {
 		t.Error("the pod that had ended was adopted")
 	}

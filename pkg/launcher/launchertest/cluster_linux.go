@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -123,6 +124,16 @@ func (c *Cluster) API(t testing.TB) kubernetes.Interface {
 		t.Fatal(err)
 	}
 	return client
+}
+
+// EndPod brings a pod's active deadline, and so its end, within moments. A
+// deadline that short from the start may come before Launch has returned.
+func (c *Cluster) EndPod(t testing.TB, name string) {
+	t.Helper()
+	patch := []byte(`{"spec":{"activeDeadlineSeconds":1}}`)
+	if _, err := c.API(t).CoreV1().Pods(c.Namespace).Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func newCluster(ctx context.Context, profile launcher.Profile) (*Cluster, error) {
