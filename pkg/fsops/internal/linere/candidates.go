@@ -44,8 +44,11 @@ func (s *Searcher) count(searched, inVain int) {
 // candidate returns where the first literal or run at or after from begins, -1 if
 // there is none, and whether it is a match as it is.
 func (s *Searcher) candidate(text []byte, from int) (at int, exact bool) {
-	if s.re.run != nil {
+	switch {
+	case s.re.run != nil:
 		return s.re.run.find(text, from), false
+	case s.re.vector != nil:
+		return s.re.vector.find(text, from)
 	}
 	at = -1
 	for window := minWindow; from < len(text) && at < 0; window = min(2*window, maxWindow) {

@@ -54,7 +54,7 @@ func (c *chain) facts() facts {
 // product returns each of a followed by each of b, unless these are too many or
 // too long.
 func product(a, b []literal) ([]literal, bool) {
-	if len(a)*len(b) > maxLiterals {
+	if n := len(a) * len(b); n > maxAlternatives || n > maxLiterals && min(len(a), len(b)) > 1 {
 		return nil, false
 	}
 	out := make([]literal, 0, len(a)*len(b))

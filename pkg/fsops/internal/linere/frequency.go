@@ -36,14 +36,14 @@ func (l literal) bits() int {
 }
 
 // worth returns how much a list tells: what the least telling literal does, less
-// a bit for each literal, since each takes time. Beyond maxWorth a literal is so
-// rare that more tells hardly more.
+// literalCost for each literal, since each takes time. Beyond maxWorth a literal
+// is so rare that more tells hardly more.
 func worth(list []literal) int {
 	least := maxLiteral * len(byteBits)
 	for _, l := range list {
 		least = min(least, l.bits())
 	}
-	return min(least, maxWorth) + least/16 - 8*len(list)
+	return min(least, maxWorth) + least/16 - literalCost*len(list)
 }
 
 // better returns the list that is worth more.

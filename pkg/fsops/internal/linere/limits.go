@@ -30,9 +30,13 @@ const (
 	// maxLiteral is the length of a literal, in bytes: a longer one is hardly
 	// rarer, and takes longer to compare.
 	maxLiteral = 64
-	// maxLiterals is how many literals are looked for, each of which takes a
-	// pass of its own. With more the automaton is faster.
+	// maxLiterals is how many literals are looked for by needles, each of which
+	// takes a pass of its own: with more the automaton is faster. It is also how
+	// many are made by combining what follows one another.
 	maxLiterals = 8
+	// maxNeedles is that with the characters beyond ASCII that have a letter as
+	// their lower case (see withFolds).
+	maxNeedles = maxLiterals + 2
 	// maxClassLiterals is how many characters a class has that is taken for as
 	// many literals.
 	maxClassLiterals = 4

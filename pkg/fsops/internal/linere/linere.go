@@ -9,7 +9,9 @@
 // Most of a text does not match, and the package is as fast as it can tell
 // this. It looks for a literal that every match contains, by the byte of it that
 // is the rarest in source code (see literal.go and probe.go), or else for a run
-// of bytes of a small set (see run.go). The lines that have one, or all lines
+// of bytes of a small set (see run.go). A program that is built with
+// GOEXPERIMENT=simd looks for literals with vector instructions instead, where
+// they are faster and the processor has them (see vector.go). The lines that have one, or all lines
 // where the pattern has no such thing, are decided by a deterministic automaton
 // that is built while it runs (see states.go). The standard library's regexp
 // finds the matches within a line, and steps in for an automaton that grows too
@@ -64,6 +66,8 @@ type Regexp struct {
 	needles     []needle
 	run         *run
 	prefiltered bool
+	// vector does what the needles do, where it can be.
+	vector vectorSearch
 	// prog matches a line; it is nil with multiline.
 	prog *program
 	// literal is not empty if it is all that matches.
@@ -111,6 +115,9 @@ func (re *Regexp) prefilter(tree *syntax.Regexp) {
 	list := requiredLiterals(tree, re.keepCR)
 	if re.word {
 		list = inexact(list)
+	}
+	if re.vector = newVectorSearch(list); re.vector == nil && len(list) > maxNeedles {
+		list = nil
 	}
 	re.needles, re.prefiltered = newNeedles(list), list != nil
 	if list == nil {

@@ -161,7 +161,7 @@ func factsOfAlternate(re *syntax.Regexp) facts {
 
 // union returns the literals of both lists, of which either may be the case.
 func union(a, b []literal) []literal {
-	if a == nil || b == nil || len(a)+len(b) > maxLiterals {
+	if a == nil || b == nil || len(a)+len(b) > maxAlternatives {
 		return nil
 	}
 	return append(a[:len(a):len(a)], b...)

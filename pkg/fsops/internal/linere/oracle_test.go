@@ -62,6 +62,14 @@ func allLines(s *Searcher, text []byte) []Span {
 	}
 }
 
+// portable returns the pattern as it is searched where there are no vector
+// instructions.
+func (re *Regexp) portable() *Regexp {
+	other := *re
+	other.vector = nil
+	return &other
+}
+
 // checkLines compares a Searcher with the standard library.
 func checkLines(t *testing.T, pattern string, opts Options, texts ...string) {
 	t.Helper()
@@ -69,11 +77,14 @@ func checkLines(t *testing.T, pattern string, opts Options, texts ...string) {
 	if err != nil {
 		t.Fatalf("%q: %v", pattern, err)
 	}
-	s := re.Searcher(context.Background())
+	s, portable := re.Searcher(context.Background()), re.portable().Searcher(context.Background())
 	for _, text := range texts {
 		want := oracleLines(t, pattern, opts, []byte(text))
 		if diff := cmp.Diff(want, allLines(s, []byte(text))); diff != "" {
 			t.Fatalf("pattern %q %+v, text %q (-want +got):\n%s", pattern, opts, text, diff)
+		}
+		if diff := cmp.Diff(want, allLines(portable, []byte(text))); diff != "" {
+			t.Fatalf("pattern %q %+v, text %q, without vectors (-want +got):\n%s", pattern, opts, text, diff)
 		}
 		if _, end, ok := s.nextByLine([]byte(text), 0); ok != (len(want) > 0) || ok && end != want[0].End {
 			t.Fatalf("pattern %q %+v, text %q: the standard library finds a line that ends at %d: %t", pattern, opts, text, end, ok)
