@@ -82,15 +82,18 @@ type grep struct {
 	exclude globSet
 	roots   []*grepRoot
 	workers int
-	// longLines is shared by all searches of the FS.
+	// longLines and blocks are shared by all searches of the FS.
 	longLines *budget
+	blocks    *blockPool
 	spare     grepBatches
 }
 
 // newGrep checks everything that the caller gave.
 func (f *FS) newGrep(pattern string, opts GrepOptions) (*grep, error) {
-	g := &grep{pattern: pattern, opts: opts, longLines: f.longLines}
-	g.workers = min(runtime.GOMAXPROCS(0), maxGrepWorkers)
+	g := &grep{pattern: pattern, opts: opts, longLines: f.longLines, blocks: &f.blocks}
+	// One more than can run at once: when one waits for the system, or for
+	// another, there is one to go on.
+	g.workers = min(runtime.GOMAXPROCS(0)+1, maxGrepWorkers)
 	if err := g.compile(); err != nil {
 		return nil, pathError("grep", pattern, err)
 	}

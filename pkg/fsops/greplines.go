@@ -16,8 +16,9 @@ var errGrepWhole = fmt.Errorf("file is larger than %d MiB: matches that span lin
 // longest line, but at most maxGrepSearchLine: of a longer one it gives the
 // beginning, and skips the rest.
 type lineBuffer struct {
-	ctx context.Context
-	r   io.Reader
+	ctx    context.Context
+	r      io.Reader
+	blocks *blockPool
 	// size is how large the file was when it was opened, read what was read;
 	// size is 0 if that is not known.
 	size, read int64
@@ -48,9 +49,18 @@ func (b *lineBuffer) reset(ctx context.Context, r io.Reader, size int64) {
 	b.release()
 	buf := b.buf
 	if buf == nil {
-		buf = make([]byte, blockSize)
+		buf = b.blocks.get()[:]
 	}
-	*b = lineBuffer{ctx: ctx, r: r, size: size, whole: b.whole, buf: buf, admit: b.admit}
+	*b = lineBuffer{ctx: ctx, r: r, blocks: b.blocks, size: size, whole: b.whole, buf: buf, admit: b.admit}
+}
+
+// close lets go of the buffer. Those of the usual size are used again.
+func (b *lineBuffer) close() {
+	b.release()
+	if len(b.buf) == blockSize {
+		b.blocks.put((*[blockSize]byte)(b.buf))
+	}
+	b.buf = nil
 }
 
 // release lets go of a buffer that is too large to be kept.

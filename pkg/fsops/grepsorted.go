@@ -90,6 +90,7 @@ func (g *grep) runSorted(ctx context.Context, cancel context.CancelFunc, tally *
 	group.Wait()
 	for _, w := range workers {
 		files += w.files
+		w.lines.close()
 	}
 	return files, err
 }

@@ -112,6 +112,7 @@ func (g *grep) runUnsorted(ctx context.Context, cancel context.CancelFunc, tally
 	search.Wait()
 	for _, w := range workers {
 		files += w.files
+		w.lines.close()
 	}
 	return files, err
 }

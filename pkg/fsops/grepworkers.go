@@ -25,7 +25,7 @@ type grepWorker struct {
 
 func newGrepWorker(ctx context.Context, g *grep, outlet grepOutlet) *grepWorker {
 	w := &grepWorker{g: g, out: grepEmitter{outlet: outlet, spare: &g.spare}}
-	w.lines.whole = g.opts.Multiline
+	w.lines.whole, w.lines.blocks = g.opts.Multiline, g.blocks
 	w.lines.admit = func() (func(), error) { return w.out.outlet.admit(g.longLines) }
 	w.file = grepFile{opts: &g.opts, searcher: g.re.Searcher(ctx), out: &w.out}
 	return w
