@@ -8,6 +8,9 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 # Without x/net/trace, which nobody looks at, podagent is a sixth smaller, and
 # starts a millisecond earlier.
 TAGS := grpcnotrace
+# With vector instructions, of which Go makes an experiment, a search takes less
+# of the processor. Without it, and on others than amd64, it finds the same.
+EXPERIMENT := simd
 LDFLAGS := -s -w -X github.com/podagent/podagent/pkg/podapi.version=$(VERSION)
 TOOL    := $(GO) tool -modfile=$(CURDIR)/tools.mod
 
@@ -24,7 +27,7 @@ demo: build ## run a short agent's session on this source tree (BACKEND=kubernet
 	bin/orchestrator demo --backend $(BACKEND) $(if $(filter kubernetes,$(BACKEND)),--image $(IMAGE)) $(ARGS)
 
 build: ## build podagent and orchestrator, static, into bin/
-	$(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/podagent ./cmd/orchestrator
+	GOEXPERIMENT=$(EXPERIMENT) $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/podagent ./cmd/orchestrator
 
 image: ## build the runtime image IMAGE from BASE, with the Debian packages PACKAGES, as .cluster/images/runtime.tar
 	IMAGE=$(IMAGE) OUT=$(CLUSTER)/images/runtime.tar VERSION=$(VERSION) images/runtime/build.sh
@@ -59,6 +62,7 @@ needs:
 
 unit: ## run the tests
 	$(GO) test -count=1 -timeout 40m ./...
+	GOEXPERIMENT=$(EXPERIMENT) $(GO) test -count=1 -timeout 40m ./pkg/fsops/...
 	@[ -n "$$PODAGENT_TEST_KUBECONFIG" ] || { cd test/cluster && PODAGENT_CLUSTER_BIN=$(CLUSTER)/bin $(GO) test -count=1 -timeout 40m ./...; }
 
 race: ## run the tests, but for those of memory and builds, under the race detector
@@ -69,6 +73,7 @@ soak: ## run a million commands (EXECS=n for another number) and see that nothin
 
 lint: ## run go vet, staticcheck and gofumpt
 	$(GO) vet ./... && cd test/cluster && $(GO) vet ./...
+	GOEXPERIMENT=$(EXPERIMENT) $(GO) vet ./pkg/fsops/...
 	$(TOOL) staticcheck ./... && cd test/cluster && $(TOOL) staticcheck ./...
 	@bad=$$(git ls-files '*.go' ':!*.pb.go' | xargs $(TOOL) gofumpt -l); \
 	if [ -n "$$bad" ]; then echo "not formatted by gofumpt:" $$bad >&2; exit 1; fi
@@ -87,7 +92,7 @@ verify: ## fail if the generated code or go.mod is not as it should be
 	$(GO) mod tidy -diff && cd test/cluster && $(GO) mod tidy -diff
 
 bench: needs ## run the benchmarks
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+	GOEXPERIMENT=$(EXPERIMENT) $(GO) test -run '^$$' -bench . -benchmem ./...
 
 clean: ## remove what was built
 	rm -rf bin

@@ -164,7 +164,7 @@ func buildPodagent(b *testing.B) string {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "podagent")
 	cmd := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", path, "github.com/podagent/podagent/cmd/podagent")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOEXPERIMENT=simd")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Fatal(fmt.Errorf("cannot build podagent: %w\n%s", err, out))
 	}

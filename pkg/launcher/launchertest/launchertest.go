@@ -106,7 +106,7 @@ var buildAgent = sync.OnceValues(func() (string, error) {
 	// A name for each module that tests: another may use other source.
 	built, path := filepath.Join(scratch, "podagent"), filepath.Join(dir, fmt.Sprintf("podagent-%x", sha256.Sum256(module))[:24])
 	cmd := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", built, "github.com/podagent/podagent/cmd/podagent")
-	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0", "GOEXPERIMENT=simd")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building podagent: %w\n%s", err, out)
 	}
