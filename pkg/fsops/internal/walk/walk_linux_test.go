@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -51,11 +52,11 @@ func TestTreeClosesAllDescriptorsAndEndsAllGoroutines(t *testing.T) {
 	if after := openFiles(t); after != before {
 		t.Errorf("%d descriptors are open, %d were before", after, before)
 	}
-	for range 100 { // that of a context's end may still be on its way
+	for range 1000 { // that of a context's end may still be on its way
 		if runtime.NumGoroutine() <= goroutines {
 			return
 		}
-		runtime.Gosched()
+		time.Sleep(10 * time.Millisecond)
 	}
 	t.Errorf("%d goroutines, %d were before", runtime.NumGoroutine(), goroutines)
 }
