@@ -23,6 +23,7 @@ const usage = `podagent serves a sandbox's files, search and processes over gRPC
 Usage:
   podagent serve [flags]                serve until TERM or INT
   podagent health [--health ADDRESS]    exit with 0 if the agent is serving
+  podagent connect [--listen ADDRESS]   join standard input and output to the agent
   podagent grep [flags] PATTERN [PATH]  search the local files
   podagent glob [flags] PATTERN         find local files by name
   podagent checkout --url URL [flags]   put a git repository into a directory
@@ -38,6 +39,7 @@ type verb func(ctx context.Context, args []string, stdout io.Writer) error
 var verbs = map[string]verb{
 	"serve":    serve,
 	"health":   checkHealth,
+	"connect":  connect,
 	"grep":     grep,
 	"glob":     glob,
 	"checkout": checkOut,

@@ -24,6 +24,9 @@ import (
 // flags. Processes in the sandbox do not get them.
 const envPrefix = "PODAGENT_"
 
+// defaultListen is where the agent serves unless it is told otherwise.
+const defaultListen = "tcp:127.0.0.1:7463"
+
 // memoryLimit is where the garbage collector begins to work harder, unless
 // GOMEMLIMIT says otherwise: an agent is to leave a small sandbox's memory to
 // the work in it.
@@ -63,12 +66,15 @@ func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
 	config := agent.Config{Version: podapi.Version(), Env: processEnv(os.Environ()), Alone: true}
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	level := slog.LevelInfo
-	flags.StringVar(&config.Listen, "listen", "tcp:127.0.0.1:7463", "serve on `ADDRESS`: unix:PATH or tcp:HOST:PORT")
+	flags.Func("listen", "serve on `ADDRESS`: unix:PATH or tcp:HOST:PORT, or several with commas between them; may be repeated (default "+defaultListen+")", func(s string) error {
+		config.Listen = append(config.Listen, addresses(s)...)
+		return nil
+	})
 	flags.StringVar(&config.Health, "health", "", "serve only health checks on `ADDRESS`")
 	flags.StringVar(&config.Workdir, "workdir", "", "relative paths start in `DIR` (default the current directory)")
 	flags.StringVar(&config.JournalDir, "journal-dir", os.TempDir(), "keep the output of processes in `DIR`, in a file without a name; empty keeps less of it, in memory")
 	flags.StringVar(&config.PodUID, "pod-uid", "", "the `UID` of the pod that the agent runs in")
-	flags.BoolVar(&config.Insecure, "insecure", false, "serve on TCP without a key: anybody who can connect may call")
+	flags.BoolVar(&config.Insecure, "insecure", false, "serve on the loopback without a key: anybody who can connect may call")
 	flags.Func("authorized-key", "accept calls from the holder of `KEY` (ed25519:BASE64); may be repeated", func(s string) error {
 		return addKeys(&config, s)
 	})
@@ -94,10 +100,28 @@ func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
 	if flags.NArg() > 0 {
 		return config, usageError{fmt.Errorf("serve takes no arguments, but got %q", flags.Args())}
 	}
+	if len(config.Listen) == 0 {
+		config.Listen = []string{defaultListen}
+	}
 	config.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	var err error
 	config.Workdir, err = filepath.Abs(config.Workdir)
 	return config, err
+}
+
+// addresses returns the addresses in s, between which there are commas. Paths of
+// sockets may have some, too.
+func addresses(s string) []string {
+	var list []string
+	for part := range strings.SplitSeq(s, ",") {
+		begins := strings.HasPrefix(part, "unix:") || strings.HasPrefix(part, "tcp:")
+		if len(list) == 0 || begins {
+			list = append(list, part)
+		} else {
+			list[len(list)-1] += "," + part
+		}
+	}
+	return list
 }
 
 // addKeys adds the keys in s, which white space or commas separate.

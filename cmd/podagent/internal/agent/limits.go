@@ -39,4 +39,11 @@ const (
 	// connectTimeout is how long a caller may take from connecting to the end
 	// of the handshake, so that one who says nothing is soon gone.
 	connectTimeout = 20 * time.Second
+	// joinTimeout bounds the connection of [Join] to an agent in the same pod,
+	// and closeGrace how long the agent may take to close it when it gets no more:
+	// both take it less than a millisecond, unless its processors are busy.
+	joinTimeout = 5 * time.Second
+	closeGrace  = 2 * time.Second
+	// joinBuffer is how many bytes Join copies at once: what a pipe holds.
+	joinBuffer = 64 << 10
 )

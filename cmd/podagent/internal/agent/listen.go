@@ -21,6 +21,37 @@ func splitAddress(address string) (network, addr string, err error) {
 	return network, addr, nil
 }
 
+// isLoopback reports whether only this machine, or this pod, reaches an address
+// of TCP.
+func isLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// listenAll opens the listeners of all addresses, or none.
+func listenAll(ctx context.Context, addresses []string, ownerOnly bool) ([]net.Listener, error) {
+	var listeners []net.Listener
+	for _, address := range addresses {
+		l, err := listen(ctx, address, ownerOnly)
+		if err != nil {
+			closeAll(listeners)
+			return nil, err
+		}
+		listeners = append(listeners, l)
+	}
+	if len(listeners) == 0 {
+		return nil, errors.New("cannot serve: there is no address to listen on")
+	}
+	return listeners, nil
+}
+
+func closeAll(listeners []net.Listener) {
+	for _, l := range listeners {
+		l.Close()
+	}
+}
+
 // listen opens the listener of an address. A unix socket is its owner's alone,
 // by its mode and, with ownerOnly, by asking the kernel who calls.
 func listen(ctx context.Context, address string, ownerOnly bool) (net.Listener, error) {

@@ -16,8 +16,9 @@ import (
 
 // Config says how an agent serves.
 type Config struct {
-	// Listen is where it serves: "unix:PATH" or "tcp:HOST:PORT".
-	Listen string
+	// Listen is where it serves, "unix:PATH" or "tcp:HOST:PORT": at one place
+	// or several.
+	Listen []string
 	// Health, if not empty, is where it serves grpc.health.v1 and nothing
 	// else, to anybody: in the same form.
 	Health string
@@ -42,7 +43,7 @@ type Config struct {
 	// AuthorizedKeys are those whose holders may call. With none, the agent
 	// serves only its own user on a unix socket, or whoever Insecure lets in.
 	AuthorizedKeys []podapi.AuthorizedKey
-	// Insecure serves without keys on TCP.
+	// Insecure serves without keys on the loopback.
 	Insecure bool
 	// PodUID is the pod's, empty outside of Kubernetes.
 	PodUID string
@@ -70,23 +71,25 @@ func Serve(ctx context.Context, config Config) error {
 	if err := a.protect("", config.Protected, true); err != nil {
 		return err
 	}
-	listener, err := listen(ctx, config.Listen, len(config.AuthorizedKeys) == 0)
+	listeners, err := listenAll(ctx, config.Listen, len(config.AuthorizedKeys) == 0)
 	if err != nil {
 		return err
 	}
 	server := a.newServer(creds...)
 	state := health.NewServer()
 	healthpb.RegisterHealthServer(server, state)
-	failed := make(chan error, 2)
+	failed := make(chan error, len(listeners)+1)
 	if config.Health != "" {
 		stop, err := serveHealth(ctx, config.Health, state, failed)
 		if err != nil {
-			listener.Close()
+			closeAll(listeners)
 			return err
 		}
 		defer stop()
 	}
-	go func() { failed <- server.Serve(listener) }()
+	for _, l := range listeners {
+		go func() { failed <- server.Serve(l) }()
+	}
 	config.Log.Info("serving", "listen", config.Listen, "workdir", config.Workdir, "boot", a.bootID, "version", config.Version)
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
@@ -128,9 +131,10 @@ func (a *Agent) stop(server *grpc.Server) {
 // credentials returns how callers prove that they may call, and refuses
 // what would let in anybody by mistake.
 func (c *Config) credentials() ([]grpc.ServerOption, error) {
-	network, _, err := splitAddress(c.Listen)
-	if err != nil {
-		return nil, err
+	for _, address := range c.Listen {
+		if err := c.mayListen(address); err != nil {
+			return nil, err
+		}
 	}
 	if len(c.AuthorizedKeys) > 0 {
 		config, err := podapi.AgentTLS(c.PodUID, c.AuthorizedKeys)
@@ -139,10 +143,23 @@ func (c *Config) credentials() ([]grpc.ServerOption, error) {
 		}
 		return []grpc.ServerOption{grpc.Creds(podapi.AgentCredentials(config))}, nil
 	}
-	if network == "tcp" && !c.Insecure {
-		return nil, errors.New("cannot serve on TCP without a key: give --authorized-key, or --insecure to let anybody call")
-	}
 	return nil, nil
+}
+
+// mayListen returns why the agent must not serve at address as it is.
+func (c *Config) mayListen(address string) error {
+	network, addr, err := splitAddress(address)
+	switch {
+	case err != nil:
+		return err
+	case network != "tcp" || len(c.AuthorizedKeys) > 0:
+		return nil
+	case !c.Insecure:
+		return errors.New("cannot serve on TCP without a key: give --authorized-key, or --insecure to let anybody call")
+	case !isLoopback(addr):
+		return fmt.Errorf("cannot serve on %s without a key: --insecure is for the loopback alone, and others could call there", address)
+	}
+	return nil
 }
 
 // serveHealth serves the state of health alone.

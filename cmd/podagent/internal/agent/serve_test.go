@@ -61,7 +61,7 @@ func TestOnlyHoldersOfTheKeyMayCall(t *testing.T) {
 func TestServeRefusesToListenToAnybodyByMistake(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	for _, listen := range []string{"tcp:127.0.0.1:0", "tcp:0.0.0.0:0", "udp:x", "unix:", ""} {
-		if err := Serve(t.Context(), Config{Listen: listen, Workdir: "/", Log: log}); err == nil {
+		if err := Serve(t.Context(), Config{Listen: []string{listen}, Workdir: "/", Log: log}); err == nil {
 			t.Errorf("it serves on %q", listen)
 		}
 	}
@@ -78,7 +78,7 @@ func TestSocketIsItsOwnersAlone(t *testing.T) {
 func TestSecondAgentOnASocketIsRefusedAndAStaleOneReplaced(t *testing.T) {
 	_, socket := serveTest(t, nil)
 	log := slog.New(slog.DiscardHandler)
-	if err := Serve(t.Context(), Config{Listen: "unix:" + socket, Workdir: "/", Log: log}); !errors.Is(err, syscall.EADDRINUSE) {
+	if err := Serve(t.Context(), Config{Listen: []string{"unix:" + socket}, Workdir: "/", Log: log}); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("a second agent: %v", err)
 	}
 	stale := filepath.Join(t.TempDir(), "stale")
@@ -88,12 +88,12 @@ func TestSecondAgentOnASocketIsRefusedAndAStaleOneReplaced(t *testing.T) {
 	}
 	l.SetUnlinkOnClose(false)
 	l.Close()
-	serveTest(t, func(c *Config) { c.Listen = "unix:" + stale })
+	serveTest(t, func(c *Config) { c.Listen = []string{"unix:" + stale} })
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Serve(t.Context(), Config{Listen: "unix:" + file, Workdir: "/", Log: log}); err == nil {
+	if err := Serve(t.Context(), Config{Listen: []string{"unix:" + file}, Workdir: "/", Log: log}); err == nil {
 		t.Error("a file was replaced by a socket")
 	}
 }
@@ -122,7 +122,7 @@ func TestShutdownEndsProcessesAndWatches(t *testing.T) {
 	ended := make(chan error, 1)
 	socket := filepath.Join(dir, "s")
 	go func() {
-		ended <- Serve(ctx, Config{Listen: "unix:" + socket, Workdir: dir, Log: slog.New(slog.DiscardHandler)})
+		ended <- Serve(ctx, Config{Listen: []string{"unix:" + socket}, Workdir: dir, Log: slog.New(slog.DiscardHandler)})
 	}()
 	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
 	for c.Healthy(t.Context()) != nil {

@@ -25,7 +25,7 @@ func serveTest(t *testing.T, change func(*Config)) (workdir, socket string) {
 		t.Fatal(err)
 	}
 	config := Config{
-		Listen: "unix:" + socket, Workdir: workdir, Env: os.Environ(),
+		Listen: []string{"unix:" + socket}, Workdir: workdir, Env: os.Environ(),
 		Version: "test", Log: slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
@@ -40,7 +40,7 @@ func serveTest(t *testing.T, change func(*Config)) (workdir, socket string) {
 			t.Errorf("Serve: %v", err)
 		}
 	})
-	network, addr, err := splitAddress(config.Listen)
+	network, addr, err := splitAddress(config.Listen[0])
 	if err != nil {
 		t.Fatal(err)
 	}
