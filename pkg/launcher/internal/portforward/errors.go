@@ -1,17 +1,13 @@
 package portforward
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"syscall"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // RemoteError is what the node says about a port that it could not reach, or
@@ -46,27 +42,6 @@ func lost(err error) error {
 		err = io.ErrUnexpectedEOF
 	}
 	return fmt.Errorf("lost the connection to the API server: %w", err)
-}
-
-// refusal is the error of an answer that is not the upgrade: a StatusError, as
-// the API server sent it, or made from its status code where something before
-// it or behind it answered with plain text.
-func refusal(resp *http.Response) error {
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	if err != nil {
-		return fmt.Errorf("cannot read the API server's answer %q: %w", resp.Status, err)
-	}
-	var status metav1.Status
-	if json.Unmarshal(body, &status) == nil && status.Kind == "Status" && status.Status == metav1.StatusFailure {
-		return &apierrors.StatusError{ErrStatus: status}
-	}
-	generic := apierrors.NewGenericServerResponse(resp.StatusCode, resp.Request.Method,
-		schema.GroupResource{Resource: "pods/portforward"}, "", "", 0, true)
-	text := strings.TrimSpace(string(body[:min(len(body), maxPlainText)]))
-	if text == "" {
-		return generic
-	}
-	return fmt.Errorf("%w: %s", generic, text)
 }
 
 // bothFailed is the error of an upgrade that failed by both protocols. Where

@@ -45,13 +45,4 @@ const (
 	// maxRemoteText bounds the text of a RemoteError in bytes: nodes send a
 	// line or two.
 	maxRemoteText = 16 << 10
-	// maxLayers bounds the layers of TLS above a socket: the API server's, a
-	// proxy's, and some.
-	maxLayers = 8
-	// maxErrorBody bounds an error answer of the API server in bytes, of which
-	// real ones have some hundreds.
-	maxErrorBody = 64 << 10
-	// maxPlainText bounds how much of an error answer that is not a Status
-	// becomes part of an error: enough for a sentence, not for a page of HTML.
-	maxPlainText = 1 << 10
 )

@@ -16,6 +16,8 @@ import (
 	tunnel "k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/websocket"
 	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/podagent/podagent/pkg/launcher/internal/upgrade"
 )
 
 // spdyProtocol is the value of the Upgrade header that asks for SPDY.
@@ -30,18 +32,6 @@ type link struct {
 	socket net.Conn
 }
 
-// bottom returns the connection beneath all layers of TLS.
-func bottom(conn net.Conn) net.Conn {
-	for range maxLayers {
-		layer, ok := conn.(interface{ NetConn() net.Conn })
-		if !ok {
-			break
-		}
-		conn = layer.NetConn()
-	}
-	return conn
-}
-
 // websocket upgrades to a WebSocket that carries SPDY.
 func (d *Dialer) websocket(ctx context.Context, u *url.URL) (*link, error) {
 	transport, holder, err := websocket.RoundTripperFor(d.config)
@@ -52,7 +42,7 @@ func (d *Dialer) websocket(ctx context.Context, u *url.URL) (*link, error) {
 	// it, a proxy that hangs keeps this goroutine until the deadline.
 	var release func() bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
-		release = context.AfterFunc(ctx, func() { _ = bottom(got.Conn).Close() })
+		release = context.AfterFunc(ctx, func() { _ = upgrade.Bottom(got.Conn).Close() })
 	}})
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
@@ -65,7 +55,7 @@ func (d *Dialer) websocket(ctx context.Context, u *url.URL) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &link{tunnel.NewTunnelingConnection("podagent", ws), bottom(ws.NetConn())}, nil
+	return &link{tunnel.NewTunnelingConnection("podagent", ws), upgrade.Bottom(ws.NetConn())}, nil
 }
 
 // spdy upgrades to SPDY. The standard transport does it, because it knows of
@@ -121,7 +111,7 @@ func (d *Dialer) transport() (*http.Transport, error) {
 func upgraded(resp *http.Response, socket net.Conn) (*link, error) {
 	if resp.StatusCode != http.StatusSwitchingProtocols {
 		defer func() { _ = resp.Body.Close() }()
-		return nil, refusal(resp)
+		return nil, upgrade.Refusal(resp, "pods/portforward")
 	}
 	body, ok := resp.Body.(io.ReadWriteCloser)
 	switch {
@@ -133,5 +123,5 @@ func upgraded(resp *http.Response, socket net.Conn) (*link, error) {
 		return nil, fmt.Errorf("the API server upgraded to %q in place of %q",
 			resp.Header.Get(httpstream.HeaderUpgrade), spdyProtocol)
 	}
-	return &link{body, bottom(socket)}, nil
+	return &link{body, upgrade.Bottom(socket)}, nil
 }
