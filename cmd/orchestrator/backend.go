@@ -21,6 +21,7 @@ type clusterFlags struct {
 	inCluster           bool
 	namespace           string
 	identity, secret    string
+	connection          choice
 	flags               *pflag.FlagSet // these flags
 }
 
@@ -32,6 +33,11 @@ func (c *clusterFlags) define() *pflag.FlagSet {
 	flags.StringVarP(&c.namespace, "namespace", "n", os.Getenv("PODAGENT_NAMESPACE"), "the `NAMESPACE` of the sandboxes (default that of the context)")
 	flags.StringVar(&c.identity, "identity", "", "the `FILE` of the key that agents let in (default podagent/identity.pem in the configuration directory, made on first use)")
 	flags.StringVar(&c.secret, "identity-secret", "", "the `NAME` of the Secret that holds this key, made on first use")
+	c.connection = choice{value: os.Getenv("PODAGENT_CONNECTION")}
+	for _, way := range launcher.Connections() {
+		c.connection.words = append(c.connection.words, string(way))
+	}
+	flags.Var(&c.connection, "connection", "the way to the agents of pods (default port-forward; exec if the RuntimeClass is gVisor's or Kata's)")
 	c.flags = flags
 	return flags
 }
@@ -72,7 +78,7 @@ func (a *app) kubernetes() (launcher.Launcher, error) {
 	}
 	return &launcher.Kubernetes{
 		Kubeconfig: c.kubeconfig, Context: c.context, InCluster: c.inCluster, Namespace: c.namespace,
-		IdentityFile: c.identity, IdentitySecret: c.secret, Log: a.logger(),
+		Connection: launcher.Connection(c.connection.value), IdentityFile: c.identity, IdentitySecret: c.secret, Log: a.logger(),
 	}, nil
 }
 

@@ -19,20 +19,21 @@ type description struct {
 
 // pod is what there is to say of a sandbox in a pod.
 type pod struct {
-	Namespace string            `json:"namespace"`
-	Node      string            `json:"node,omitempty"`
-	Image     string            `json:"image,omitempty"`
-	IP        string            `json:"ip,omitempty"`
-	Phase     string            `json:"phase,omitempty"`
-	Reason    string            `json:"reason,omitempty"`
-	Restarts  int               `json:"restarts"`
-	LastEnd   string            `json:"last_end,omitempty"`
-	Labels    map[string]string `json:"labels,omitempty"`
-	Key       string            `json:"key"`
-	KeyIsOurs bool              `json:"key_is_ours"`
-	Owner     string            `json:"owner,omitempty"`
-	Events    []event           `json:"events"`
-	Problems  []string          `json:"problems,omitempty"`
+	Namespace  string              `json:"namespace"`
+	Node       string              `json:"node,omitempty"`
+	Image      string              `json:"image,omitempty"`
+	IP         string              `json:"ip,omitempty"`
+	Connection launcher.Connection `json:"connection"`
+	Phase      string              `json:"phase,omitempty"`
+	Reason     string              `json:"reason,omitempty"`
+	Restarts   int                 `json:"restarts"`
+	LastEnd    string              `json:"last_end,omitempty"`
+	Labels     map[string]string   `json:"labels,omitempty"`
+	Key        string              `json:"key"`
+	KeyIsOurs  bool                `json:"key_is_ours"`
+	Owner      string              `json:"owner,omitempty"`
+	Events     []event             `json:"events"`
+	Problems   []string            `json:"problems,omitempty"`
 }
 
 type event struct {
@@ -99,7 +100,7 @@ func newPod(d launcher.Description) *pod {
 		return nil
 	}
 	out := &pod{
-		Namespace: d.Namespace, Node: d.Node, Image: d.Image, IP: d.IP,
+		Namespace: d.Namespace, Node: d.Node, Image: d.Image, IP: d.IP, Connection: d.Connection,
 		Phase: d.Phase, Reason: d.Reason, Restarts: d.Restarts, LastEnd: d.LastEnd, Labels: d.Labels,
 		Key: d.Key, KeyIsOurs: d.KeyIsOurs, Owner: d.Owner, Events: []event{},
 	}

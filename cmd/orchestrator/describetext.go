@@ -85,6 +85,7 @@ func podSection(d launcher.Description) section {
 	}
 	s.add("node", d.Node)
 	s.add("ip", d.IP)
+	s.add("connection", string(d.Connection))
 	s.add("image", d.Image)
 	s.add("restarts", fmt.Sprint(d.Restarts))
 	if d.LastEnd != "" {

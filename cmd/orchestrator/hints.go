@@ -46,6 +46,7 @@ var hints = []hint{
 	{is: isErr(launcher.ErrNotOurs), say: "choose another id or --namespace"},
 	{is: isErr(launcher.ErrOtherKey), say: "give the identity that it was launched with, by --identity or --identity-secret"},
 	{is: isErr(launcher.ErrStale), say: `"orchestrator up %s --on-stale recreate" makes another, without the files`},
+	{is: isErr(launcher.ErrNoListener), say: `leave out --connection address, or remove it by "orchestrator down %s"`},
 	{is: isErr(launcher.ErrDrift), say: `leave out --on-drift error to use it as it is, or remove it by "orchestrator down %s"`},
 	{is: isErr(launcher.ErrOwned), say: "wait until its owner has closed it, or leave out --exclusive"},
 	{is: isErr(launcher.ErrGone), say: `its files are lost; "orchestrator up %s" makes another`},

@@ -114,6 +114,7 @@ func TestPodFailures(t *testing.T) {
 		launcher.ErrOtherKey:      "--identity",
 		launcher.ErrStale:         `"orchestrator up 'a b' --on-stale recreate"`,
 		launcher.ErrDrift:         "--on-drift",
+		launcher.ErrNoListener:    "--connection",
 		launcher.ErrGone:          `"orchestrator up 'a b'"`,
 		launcher.ErrOwned:         "--exclusive",
 	} {

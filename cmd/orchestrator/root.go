@@ -22,6 +22,7 @@ Environment:
   PODAGENT_BACKEND       the default of --backend
   KUBECONFIG             the default of --kubeconfig
   PODAGENT_NAMESPACE     the default of --namespace
+  PODAGENT_CONNECTION    the default of --connection
   PODAGENT_IMAGE         the default of --image
   PODAGENT_GIT_USERNAME  who logs in for --git, and
   PODAGENT_GIT_PASSWORD  the password or token; never in a flag, which others see
@@ -69,7 +70,7 @@ func persistentFlags(a *app, root *cobra.Command) {
 	flags.VarP(&a.output, "output", "o", "print text, or JSON lines")
 	flags.AddFlagSet(a.cluster.define())
 	flags.Var(&a.logLevel, "log-level", "log messages of this level and above to standard error")
-	for name, c := range map[string]*choice{"backend": &a.backend, "output": &a.output, "log-level": &a.logLevel} {
+	for name, c := range map[string]*choice{"backend": &a.backend, "output": &a.output, "log-level": &a.logLevel, "connection": &a.cluster.connection} {
 		// The only error is that there is no such flag.
 		_ = root.RegisterFlagCompletionFunc(name, c.complete)
 	}

@@ -30,6 +30,7 @@ var specNames = map[string]string{
 	"Pod.OnStale":        "--on-stale",
 	"Pod.OnDrift":        "--on-drift",
 	"StaleAfter":         "--stale-after",
+	"Connection":         "--connection (PODAGENT_CONNECTION)",
 }
 
 // specWords are the library's words for other fields, in its messages.

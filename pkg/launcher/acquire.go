@@ -89,12 +89,21 @@ func (c *cluster) enter(ctx context.Context, pod *corev1.Pod, spec *Spec, create
 // errNotReady is the cause of a context whose ready timeout is over.
 var errNotReady = errors.New("the ready timeout is over")
 
+// lateError is errNotReady with why the last try to connect failed.
+type lateError struct{ last error }
+
+func (e *lateError) Error() string        { return fmt.Sprintf("%v: %v", errNotReady, e.last) }
+func (e *lateError) Is(target error) bool { return target == errNotReady }
+
 // timedOut returns err, or what it means if the ready timeout is over.
 func (c *cluster) timedOut(ctx context.Context, name string, timeout time.Duration, err error) error {
 	if errors.As(err, new(*PodError)) || !errors.Is(context.Cause(ctx), errNotReady) {
 		return err
 	}
 	e := &PodError{Pod: c.namespace + "/" + name, Class: ErrNotReady, Message: fmt.Sprintf("after %v", timeout)}
+	if late, ok := errors.AsType[*lateError](err); ok {
+		e.Message += fmt.Sprintf(": %v", late.last)
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 	defer cancel()
 	if pod, err := c.get(ctx, name); err == nil {
@@ -135,6 +144,9 @@ func (c *cluster) acquire(ctx context.Context, spec *Spec) (*corev1.Pod, bool, e
 
 func (c *cluster) create(ctx context.Context, spec *Spec) (*corev1.Pod, error) {
 	pod := manifest(spec, c.namespace, c.identity.AuthorizedKey(), time.Now())
+	if c.connection == ByAddress {
+		listenOnAddress(pod)
+	}
 	// It is known what has become of the request, also if ctx ends meanwhile.
 	lasting, cancel := outlive(ctx, createGrace)
 	defer cancel()
@@ -177,6 +189,9 @@ func (c *cluster) adopt(ctx context.Context, pod *corev1.Pod, spec *Spec) (bool,
 			return false, c.stale(ctx, pod)
 		}
 		return false, c.remove(ctx, pod)
+	}
+	if err := c.checkListener(pod); err != nil {
+		return false, err
 	}
 	if drift := driftOf(pod, spec); len(drift) > 0 {
 		if spec.Pod.OnDrift == DriftError {

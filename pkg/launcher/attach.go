@@ -49,12 +49,24 @@ func (t *target) awaitAgent(ctx context.Context, client *podapi.Client) (podapi.
 		info, err := client.Info(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return info, context.Cause(ctx)
+			return info, t.tooLate(ctx)
 		case !errors.Is(err, podapi.ErrUnavailable):
 			return info, err
 		}
 		pause(ctx, firstRetry) // gRPC makes the next attempt when it sees fit
 	}
+}
+
+// tooLate returns why ctx ended, and if that was its ready timeout, why there is
+// no connection.
+func (t *target) tooLate(ctx context.Context) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	cause := context.Cause(ctx)
+	if t.failure != nil && errors.Is(cause, errNotReady) {
+		return &lateError{t.failure}
+	}
+	return cause
 }
 
 // observe watches the pod until ctx ends, or it is clear that its agent will

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
+	"github.com/podagent/podagent/pkg/launcher/internal/execstream"
 	"github.com/podagent/podagent/pkg/launcher/internal/portforward"
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -28,10 +30,14 @@ const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 type cluster struct {
 	api       kubernetes.Interface
 	forward   *portforward.Dialer
+	exec      *execstream.Dialer
+	dialer    func(ctx context.Context, network, address string) (net.Conn, error)
 	namespace string
-	identity  podapi.Identity
-	owner     string
-	log       *slog.Logger
+	// connection is the way that was asked for; it may be empty.
+	connection Connection
+	identity   podapi.Identity
+	owner      string
+	log        *slog.Logger
 }
 
 // cluster resolves the fields, once they can be, and returns the context with
@@ -50,15 +56,24 @@ func (k *Kubernetes) cluster(ctx context.Context) (*cluster, context.Context, er
 }
 
 func (k *Kubernetes) resolve(ctx context.Context) (*cluster, error) {
+	if err := checkConnection(k.Connection); err != nil {
+		return nil, err
+	}
 	config, namespace, err := k.config()
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{namespace: namespace, owner: cmp.Or(k.Owner, owner()), log: k.Log}
+	c := &cluster{namespace: namespace, connection: k.Connection, dialer: k.Dial, owner: cmp.Or(k.Owner, owner()), log: k.Log}
+	if c.dialer == nil {
+		c.dialer = new(net.Dialer).DialContext
+	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	if c.forward, err = portforward.New(config); err != nil {
+		return nil, err
+	}
+	if c.exec, err = execstream.New(config); err != nil {
 		return nil, err
 	}
 	config.Timeout = cmp.Or(config.Timeout, callTimeout)

@@ -33,6 +33,8 @@ type Description struct {
 	// Image is the container's, and IP the pod's address; empty if it has
 	// none yet.
 	Image, IP string
+	// Connection is the way by which the launcher reaches the agent.
+	Connection Connection
 	// Phase is the pod's. Reason says how far it has come if it does not
 	// serve, in the cluster's words; it is empty if it does.
 	Phase, Reason string
@@ -104,14 +106,15 @@ func (c *cluster) describe(ctx context.Context, pod *corev1.Pod) Description {
 // describePod returns what the pod says itself.
 func (c *cluster) describePod(pod *corev1.Pod) Description {
 	d := Description{
-		Summary:   summaryOf(pod),
-		Namespace: pod.Namespace,
-		Node:      pod.Spec.NodeName,
-		IP:        pod.Status.PodIP,
-		Phase:     string(pod.Status.Phase),
-		Labels:    pod.Labels,
-		Key:       pod.Annotations[AnnotationKey],
-		KeyIsOurs: c.checkKey(pod) == nil,
+		Summary:    summaryOf(pod),
+		Namespace:  pod.Namespace,
+		Node:       pod.Spec.NodeName,
+		IP:         pod.Status.PodIP,
+		Connection: c.connectionTo(pod),
+		Phase:      string(pod.Status.Phase),
+		Labels:     pod.Labels,
+		Key:        pod.Annotations[AnnotationKey],
+		KeyIsOurs:  c.checkKey(pod) == nil,
 	}
 	if len(pod.Spec.Containers) > 0 {
 		d.Image = pod.Spec.Containers[0].Image

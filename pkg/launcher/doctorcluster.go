@@ -1,11 +1,13 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -46,17 +48,17 @@ type clusterPatient struct {
 
 // The names of the checks.
 const (
-	checkKubeconfig  = "kubeconfig"
-	checkServer      = "API server"
-	checkNamespace   = "namespace"
-	checkPermission  = "permission on "
-	checkIdentity    = "identity"
-	checkPod         = "pod is admitted"
-	checkNode        = "pod has a node"
-	checkContainer   = "container runs"
-	checkPortForward = "port-forward to the agent"
-	checkCommand     = "command through the agent"
-	checkRemoval     = "pod is removed"
+	checkKubeconfig = "kubeconfig"
+	checkServer     = "API server"
+	checkNamespace  = "namespace"
+	checkPermission = "permission on "
+	checkIdentity   = "identity"
+	checkPod        = "pod is admitted"
+	checkNode       = "pod has a node"
+	checkContainer  = "container runs"
+	toTheAgent      = " to the agent" // behind the name of the way
+	checkCommand    = "command through the agent"
+	checkRemoval    = "pod is removed"
 )
 
 func (p *clusterPatient) checks() []check[*clusterPatient] {
@@ -85,10 +87,10 @@ func (p *clusterPatient) checks() []check[*clusterPatient] {
 		{checkContainer, []string{checkNode}, func(p *clusterPatient, _ context.Context) Finding {
 			return p.start(checkContainer, "from the image "+p.pod.Spec.Containers[0].Image)
 		}},
-		{checkPortForward, []string{checkContainer}, func(p *clusterPatient, _ context.Context) Finding {
-			return p.start(checkPortForward, "it answers")
+		{p.checkWay(), []string{checkContainer}, func(p *clusterPatient, _ context.Context) Finding {
+			return p.start(p.checkWay(), "it answers")
 		}},
-		{checkCommand, []string{checkPortForward}, func(p *clusterPatient, ctx context.Context) Finding {
+		{checkCommand, []string{p.checkWay()}, func(p *clusterPatient, ctx context.Context) Finding {
 			return runCommand(ctx, p.sandbox, agentProgram, "version") // what every image has
 		}},
 		{checkRemoval, []string{checkPod}, (*clusterPatient).checkRemoval},
@@ -167,14 +169,14 @@ type grant struct {
 func (p *clusterPatient) grants() []grant {
 	grants := []grant{
 		{resource: "pods", verbs: []string{"get", "list", "watch", "create", "patch", "delete"}, forPod: true},
-		// A WebSocket is asked for by GET, SPDY by POST; newer API servers ask
-		// for create in both cases.
-		{resource: "pods", subresource: "portforward", verbs: []string{"get", "create"}, forPod: true},
 		{group: "coordination.k8s.io", resource: "leases", verbs: []string{"get", "create", "update", "delete"}},
 		{resource: "events", verbs: []string{"list"}, lack: "errors come without what the cluster says about a pod"},
 	}
 	for i := range grants {
 		grants[i].file = "deploy/rbac.yaml"
+	}
+	if way, ok := p.wayGrant(); ok {
+		grants = slices.Insert(grants, 1, way)
 	}
 	if secret := p.secret(); secret != "" {
 		const file = "deploy/identity-rbac.yaml"
@@ -183,6 +185,22 @@ func (p *clusterPatient) grants() []grant {
 			grant{resource: "secrets", verbs: []string{"create"}, lack: "somebody else has to make the identity's Secret", file: file})
 	}
 	return grants
+}
+
+// wayGrant returns what the way to the agent needs, if it goes through the API
+// server. A WebSocket is asked for by GET, SPDY by POST; newer API servers ask
+// for create in both cases.
+func (p *clusterPatient) wayGrant() (grant, bool) {
+	g := grant{resource: "pods", subresource: "portforward", verbs: []string{"get", "create"}, file: "deploy/rbac.yaml", forPod: true}
+	if p.launcher.Connection == ByExec {
+		g.subresource, g.file = "exec", "deploy/exec-rbac.yaml"
+	}
+	return g, p.launcher.Connection != ByAddress
+}
+
+// checkWay is the name of the check of the way to the agent.
+func (p *clusterPatient) checkWay() string {
+	return string(cmp.Or(p.launcher.Connection, ByPortForward)) + toTheAgent
 }
 
 // secret returns the name of the Secret that the identity is in; empty if it
@@ -271,12 +289,15 @@ func (p *clusterPatient) checkIdentity(ctx context.Context) Finding {
 
 // adviceFor says what to do about an error of a pod.
 func (p *clusterPatient) adviceFor(err error) string {
+	if p.launcher.Connection == ByAddress && errors.Is(err, ErrNotReady) {
+		return "See whether the network leads from here to pods, and whether NetworkPolicies let it through: deploy/networkpolicy-address.yaml is one."
+	}
 	for _, a := range []struct {
 		class  error
 		advice string
 	}{
 		{ErrNoNamespace, fmt.Sprintf(`Make it ("kubectl create namespace %s"), or use another.`, p.namespace)},
-		{ErrForbidden, "Apply deploy/rbac.yaml, or what of its rules is missing."},
+		{ErrForbidden, "Apply deploy/rbac.yaml, or what of its rules is missing; for the way by exec deploy/exec-rbac.yaml, too."},
 		{ErrRejected, "Ask for what the namespace admits: requests and limits by its quota, a profile by its Pod Security Standard."},
 		{ErrUnschedulable, "Request less, or add a node that can hold the pod."},
 		{ErrImage, `Choose an image that the nodes can pull. "make image" builds one: push it to a registry of theirs, or load it into the nodes.`},

@@ -49,7 +49,7 @@ func (p *clusterPatient) farthest(ctx context.Context) string {
 	case err == nil && !isRunning(now):
 		return checkContainer
 	}
-	return checkPortForward
+	return p.checkWay()
 }
 
 // start returns the finding of a check of the pod's start.

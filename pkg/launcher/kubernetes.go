@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 
 	"k8s.io/client-go/rest"
@@ -13,8 +14,9 @@ import (
 
 // Kubernetes runs each sandbox in a pod of its own. The Kubernetes API is used
 // for the pod's life only: everything else is one port-forward to the agent in
-// it, over which gRPC and TLS run, with no listener on this side. The
-// permissions that it needs are those of deploy/rbac.yaml.
+// it, over which gRPC and TLS run, with no listener on this side; or one
+// connection by another way (see [Connection]). The permissions that it needs
+// are those of deploy/rbac.yaml.
 //
 // A pod gets its name from the sandbox's id. The id itself is the annotation
 // podagent.dev/id, a safe form of it the label of that name; all pods have the
@@ -43,6 +45,14 @@ type Kubernetes struct {
 	// Namespace holds the sandboxes. Empty means that of the context, or of
 	// the pod that this runs in, or "default".
 	Namespace string
+
+	// Connection is the way to agents. Empty means [ByExec] for a pod whose
+	// RuntimeClass has a name that begins with gvisor, runsc or kata, and else
+	// [ByPortForward].
+	Connection Connection
+	// Dial connects to the addresses of pods, for [ByAddress]. If it is nil, it
+	// is that of a zero [net.Dialer].
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Identity is by whom agents are called. If it is nil, it is the one of
 	// IdentitySecret if that is set, else of IdentityFile.

@@ -58,6 +58,10 @@ const (
 	pullPatience = 5 * time.Second
 	// crashQuick is how soon after its start a container ends that cannot run.
 	crashQuick = 5 * time.Second
+	// addressTimeout bounds one try to connect to a pod's address, which takes
+	// less than a millisecond, and the second or two of a packet that was lost.
+	// Where a policy drops all packets, it is what it takes to say so.
+	addressTimeout = 5 * time.Second
 	// firstRetry and lastRetry bound the time between tries to connect, which
 	// grows by half: a starting agent takes tens of milliseconds, an API
 	// server that restarts takes seconds.

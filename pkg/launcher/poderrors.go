@@ -35,6 +35,9 @@ var (
 	ErrStale = errors.New("the pod has ended")
 	// ErrDrift says that the pod was made from another Spec.
 	ErrDrift = errors.New("the pod was made otherwise")
+	// ErrNoListener is the [ErrDrift] of a pod that is to be reached by its
+	// address, but whose agent does not listen there.
+	ErrNoListener = fmt.Errorf("%w: its agent does not listen on the pod's address", ErrDrift)
 	// ErrGone says that the pod of an open sandbox was deleted or replaced.
 	ErrGone = errors.New("the pod is gone")
 	// ErrContainerEnded says that the container of an open sandbox ended, and

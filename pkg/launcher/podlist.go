@@ -68,7 +68,10 @@ func (c *cluster) callable(pod *corev1.Pod) error {
 	if err := c.over(pod); err != nil {
 		return err
 	}
-	return c.checkKey(pod)
+	if err := c.checkKey(pod); err != nil {
+		return err
+	}
+	return c.checkListener(pod)
 }
 
 // over returns why the pod is no sandbox any more.

@@ -121,7 +121,7 @@ var plain = []corev1.EnvVar{
 // it.
 func agentEnv(spec *Spec, key podapi.AuthorizedKey, workdir string) []corev1.EnvVar {
 	return []corev1.EnvVar{
-		{Name: "PODAGENT_LISTEN", Value: "tcp:127.0.0.1:" + strconv.Itoa(agentPort)},
+		{Name: listenVariable, Value: "tcp:127.0.0.1:" + strconv.Itoa(agentPort)},
 		{Name: "PODAGENT_HEALTH", Value: healthSocket},
 		{Name: "PODAGENT_WORKDIR", Value: literal(workdir)},
 		{Name: "PODAGENT_AUTHORIZED_KEY", Value: key.String()},

@@ -109,7 +109,7 @@ func (c *cluster) isIdle(ctx context.Context, pod *corev1.Pod, atLeast time.Dura
 	if !isRunning(pod) {
 		return true, nil
 	}
-	if err := c.checkKey(pod); err != nil {
+	if err := errors.Join(c.checkKey(pod), c.checkListener(pod)); err != nil {
 		return false, err
 	}
 	err = c.target(pod).ask(ctx, func(ctx context.Context, client *podapi.Client) error {

@@ -27,6 +27,8 @@ type target struct {
 	tried   chan struct{} // what changed was when the latest try to connect began
 	tries   int           // how many failed since then
 	refused time.Time     // since when a permission is missing that was there
+	ip      string        // the pod's latest that was used
+	failure error         // why the latest try to connect failed
 }
 
 func (c *cluster) target(pod *corev1.Pod) *target {
@@ -42,7 +44,7 @@ func (t *target) options(config *podapi.Config) podapi.DialOptions {
 	}
 }
 
-// dial opens a port-forward, as soon as the pod can have one.
+// dial connects to the agent, as soon as that can be.
 func (t *target) dial(ctx context.Context) (net.Conn, error) {
 	if err := t.awaitNetwork(ctx); err != nil {
 		return nil, err
@@ -50,7 +52,7 @@ func (t *target) dial(ctx context.Context) (net.Conn, error) {
 	if err := t.isDead(); err != nil {
 		return nil, err
 	}
-	conn, err := t.forward.Dial(ctx, t.namespace, t.pod.Name, agentPort)
+	conn, err := t.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +71,7 @@ func (t *target) dial(ctx context.Context) (net.Conn, error) {
 func (t *target) awaitNetwork(ctx context.Context) error {
 	for {
 		state, changed := t.begin()
-		if state == nil || hasNetwork(state) {
+		if state == nil || hasNetwork(state) && (state.Status.PodIP != "" || t.connectionTo(state) != ByAddress) {
 			return nil
 		}
 		select {
@@ -97,7 +99,7 @@ func (t *target) retry(ctx context.Context, try int, err error) error {
 	if err := t.verdict(ctx, err); err != nil {
 		return err
 	}
-	tries, changed := t.failed(try)
+	tries, changed := t.failed(try, err)
 	wait := time.NewTimer(retryDelay(tries))
 	defer wait.Stop()
 	select {
@@ -162,6 +164,12 @@ func isRefusal(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }
 
+// isAnswer reports whether err is what the API server says, and not that it is
+// away.
+func isAnswer(err error) bool {
+	return errors.As(err, new(*apierrors.StatusError)) || errors.As(err, new(*PodError))
+}
+
 // refusal returns err, which says that a permission is missing, or nil as long
 // as that may be the API server's start.
 func (t *target) refusal(err error) error {
@@ -210,9 +218,10 @@ func (t *target) begin() (*corev1.Pod, <-chan struct{}) {
 // failed returns how many tries have failed in the state in which the latest
 // began, at most try, and what is closed when there is another state: it may
 // have come while the try was made.
-func (t *target) failed(try int) (int, <-chan struct{}) {
+func (t *target) failed(try int, err error) (int, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.failure = err
 	t.tries = min(t.tries+1, try)
 	return t.tries, t.tried
 }

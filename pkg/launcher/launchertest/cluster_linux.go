@@ -63,6 +63,8 @@ type Cluster struct {
 	Image string
 	// Identity is the test's own, too.
 	Identity podapi.Identity
+	// Connection is how its launchers reach agents; empty is the default.
+	Connection launcher.Connection
 }
 
 // NewCluster returns a namespace in the test's cluster, which enforces this
@@ -90,9 +92,27 @@ func prepare(t testing.TB, profile launcher.Profile) *Cluster {
 	return c
 }
 
+// By returns the cluster for launchers that reach agents by this way, with the
+// rights that it needs.
+func (c *Cluster) By(t testing.TB, way launcher.Connection) *Cluster {
+	t.Helper()
+	if way == launcher.ByExec {
+		root, err := moduleRoot()
+		if err == nil {
+			err = c.Apply(t.Context(), filepath.Join(root, "deploy", "exec-rbac.yaml"))
+		}
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+	}
+	by := *c
+	by.Connection = way
+	return &by
+}
+
 // Launcher returns a launcher with the rights of the Role.
 func (c *Cluster) Launcher() *launcher.Kubernetes {
-	return &launcher.Kubernetes{Config: c.Orchestrator, Namespace: c.Namespace, Identity: &c.Identity}
+	return &launcher.Kubernetes{Config: c.Orchestrator, Namespace: c.Namespace, Identity: &c.Identity, Connection: c.Connection}
 }
 
 // Spec returns the Spec of a sandbox with the runtime image.
