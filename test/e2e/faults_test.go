@@ -40,9 +40,10 @@ func TestFaultDuringCalls(t *testing.T) {
 		{"kubelet restarted", func(t *testing.T, c *launchertest.Cluster, _ string) { c.Restart(t, "kubelet") }},
 	} {
 		t.Run(f.name, func(t *testing.T) {
-			c := launchertest.DisruptedCluster(t, launcher.Restricted)
-			s := launch(t, c.Launcher(), c.Spec(t.Name()))
-			testFault(t, s, f.name == "container killed", func() { f.strike(t, c, podUID(t, s)) })
+			overEachWayAlone(t, func(t *testing.T, c *launchertest.Cluster) {
+				s := launch(t, c.Launcher(), c.Spec(t.Name()))
+				testFault(t, s, f.name == "container killed", func() { f.strike(t, c, podUID(t, s)) })
+			})
 		})
 	}
 	for _, f := range []struct {
@@ -54,10 +55,11 @@ func TestFaultDuringCalls(t *testing.T) {
 		{"connection stuck", (*wire).stick}, // which keepalive finds
 	} {
 		t.Run(f.name, func(t *testing.T) {
-			c := launchertest.NewCluster(t, launcher.Restricted)
-			w, l := wireTo(t, c)
-			s := launch(t, l, c.Spec(t.Name()))
-			testFault(t, s, false, func() { f.cut(w) })
+			overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
+				w, l := wireTo(t, c)
+				s := launch(t, l, c.Spec(t.Name()))
+				testFault(t, s, false, func() { f.cut(w) })
+			})
 		})
 	}
 }

@@ -45,6 +45,7 @@ type clientOptions struct {
 	StateDir, Agent string
 	// Of the Kubernetes launcher, if Kubeconfig is set.
 	Kubeconfig, IdentityFile string
+	Connection               launcher.Connection
 
 	Sandbox, ExecID, Script string
 	// Say is after how many bytes of output it says so.
@@ -59,7 +60,7 @@ func runClient(text string) error {
 	}
 	var l launcher.Launcher = &launcher.Local{StateDir: o.StateDir, Agent: o.Agent}
 	if o.Kubeconfig != "" {
-		l = &launcher.Kubernetes{Kubeconfig: o.Kubeconfig, IdentityFile: o.IdentityFile}
+		l = &launcher.Kubernetes{Kubeconfig: o.Kubeconfig, IdentityFile: o.IdentityFile, Connection: o.Connection}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), hung)
 	defer cancel()
@@ -92,8 +93,7 @@ func TestClientKilledInTheMiddleLeavesAllOutputToTheNext(t *testing.T) {
 		l := launchertest.Local(t)
 		testKilledClient(t, l, launcher.Spec{ID: "a"}, clientOptions{StateDir: l.StateDir, Agent: l.Agent})
 	})
-	t.Run("kubernetes", func(t *testing.T) {
-		c := launchertest.NewCluster(t, launcher.Restricted)
+	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
 		key, err := c.Identity.MarshalPEM()
 		if err != nil {
 			t.Fatal(err)
@@ -102,7 +102,7 @@ func TestClientKilledInTheMiddleLeavesAllOutputToTheNext(t *testing.T) {
 		if err := os.WriteFile(file, key, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		testKilledClient(t, c.Launcher(), c.Spec("a"), clientOptions{Kubeconfig: c.WriteKubeconfig(t), IdentityFile: file})
+		testKilledClient(t, c.Launcher(), c.Spec("a"), clientOptions{Kubeconfig: c.WriteKubeconfig(t), IdentityFile: file, Connection: c.Connection})
 	})
 }
 

@@ -16,7 +16,10 @@ import (
 )
 
 func TestEachIdentityReachesItsOwnSandboxes(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
+	overEachWay(t, testEachIdentityReachesItsOwnSandboxes)
+}
+
+func testEachIdentityReachesItsOwnSandboxes(t *testing.T, c *launchertest.Cluster) {
 	identity, err := podapi.NewIdentity()
 	if err != nil {
 		t.Fatal(err)
@@ -54,8 +57,9 @@ func TestEachIdentityReachesItsOwnSandboxes(t *testing.T) {
 }
 
 // The agent itself refuses, also who comes past the launcher's own look.
-func TestAgentRefusesAnotherIdentity(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
+func TestAgentRefusesAnotherIdentity(t *testing.T) { overEachWay(t, testAgentRefusesAnotherIdentity) }
+
+func testAgentRefusesAnotherIdentity(t *testing.T, c *launchertest.Cluster) {
 	s := launch(t, c.Launcher(), c.Spec("mine"))
 	other := *c
 	var err error
@@ -82,8 +86,9 @@ func annotate(t *testing.T, c *launchertest.Cluster, pod, name, value string) {
 }
 
 // An agent that says that it is another pod's is not taken for this one's.
-func TestAgentOfAnotherPodIsNotCalled(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
+func TestAgentOfAnotherPodIsNotCalled(t *testing.T) { overEachWay(t, testAgentOfAnotherPodIsNotCalled) }
+
+func testAgentOfAnotherPodIsNotCalled(t *testing.T, c *launchertest.Cluster) {
 	l := c.Launcher()
 	launch(t, l, c.Spec("id"))
 	pod := podOf(t, c, "id")

@@ -27,6 +27,7 @@ import (
 // How a way to the agent ends for who lacks the key. Nobody listens where it is
 // unheard.
 const (
+	noTLS          = `EOF|reset by peer|broken pipe`
 	noCertificate  = `tls: certificate required`
 	badCertificate = `tls: bad certificate`
 	badSignature   = `tls: error decrypting message`
@@ -39,7 +40,7 @@ const (
 // insideWants says, as a pattern for each way that testdata/intruder tries in
 // the agent's pod, what is to come of it.
 var insideWants = map[string]string{
-	"plaintext": `EOF|reset by peer|broken pipe`,
+	"plaintext": noTLS,
 	"TLS 1.0":   oldVersion,
 	"TLS 1.1":   oldVersion,
 	"TLS 1.2":   oldVersion,
@@ -56,7 +57,8 @@ var insideWants = map[string]string{
 	"TLS with the agent's own key":          badCertificate + `|` + noCertificate,
 	"TLS with the agent's own key, no ALPN": badCertificate + `|` + noCertificate,
 
-	"the pod's address": unheard,
+	"the pod's address":         unheard,
+	"the pod's address, by TLS": unheard,
 
 	"health socket: health":    `^answered$`,
 	"health socket: info":      unimplemented,
@@ -83,12 +85,29 @@ var insideWants = map[string]string{
 	"cluster":   `^40[13] `,
 }
 
-// outsideWants is the same for another pod.
-var outsideWants = map[string]string{
-	"plaintext":    unheard,
-	"TLS":          unheard,
-	"another port": `^connected$`, // so that the network is not what kept out the others
-	"cluster":      `^40[13] `,
+// heardWants are what is otherwise in the pod of an agent that listens on its
+// address, too.
+var heardWants = map[string]string{
+	"the pod's address":         noTLS,
+	"the pod's address, by TLS": badCertificate,
+}
+
+// outsideWants returns the same for another pod, of which the agent listens on
+// its address or does not.
+func outsideWants(listens bool) map[string]string {
+	wants := map[string]string{
+		"another port": `^connected$`, // so that the network is not what kept out the others
+		"cluster":      `^40[13] `,
+	}
+	for way, want := range insideWants {
+		if way == "plaintext" || strings.HasPrefix(way, "TLS ") {
+			wants[way] = want
+			if !listens {
+				wants[way] = unheard
+			}
+		}
+	}
+	return wants
 }
 
 // invitedWants is what comes of calls with the identity.
@@ -100,17 +119,28 @@ var invitedWants = map[string]string{
 
 func TestNoCallFromInsideThePodIsAnswered(t *testing.T) {
 	program := buildIntruder(t)
-	for _, profile := range []launcher.Profile{launcher.Restricted, launcher.Baseline} {
-		t.Run(string(profile), func(t *testing.T) {
-			c := launchertest.NewCluster(t, profile)
+	for _, tt := range []struct {
+		profile launcher.Profile
+		way     launcher.Connection
+		more    map[string]string
+	}{
+		{launcher.Restricted, launcher.ByPortForward, nil},
+		{launcher.Baseline, launcher.ByPortForward, nil},
+		{launcher.Restricted, launcher.ByAddress, heardWants},
+	} {
+		t.Run(string(tt.profile)+" by "+string(tt.way), func(t *testing.T) {
+			t.Parallel()
+			c := launchertest.NewCluster(t, tt.profile).By(t, tt.way)
 			spec := c.Spec(t.Name())
-			spec.Pod.Profile = profile
+			spec.Pod.Profile = tt.profile
+			wants := maps.Clone(insideWants)
+			maps.Copy(wants, tt.more)
 			l := c.Launcher()
 			s := launch(t, l, spec)
 			boot := bootOf(t, s)
 			i := intruder{s, program, append(urls(t, c), "INTRUDER_KEY="+c.Identity.AuthorizedKey().String())}
 			i.push(t)
-			check(t, i.reports(t, nil, "inside"), insideWants)
+			check(t, i.reports(t, nil, "inside"), wants)
 			squatted(t, i, l)
 			if got := names(t, s, "."); !slices.Equal(got, []string{"intruder"}) {
 				t.Errorf("the workspace has %q", got)
@@ -125,16 +155,19 @@ func TestNoCallFromInsideThePodIsAnswered(t *testing.T) {
 
 func TestNoCallFromAnotherPodIsAnswered(t *testing.T) {
 	program := buildIntruder(t)
-	c := launchertest.NewCluster(t, launcher.Restricted)
+	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) { testOtherPod(t, c, program) })
+}
+
+func testOtherPod(t *testing.T, c *launchertest.Cluster, program []byte) {
 	l := c.Launcher()
 	victim := intruder{launch(t, l, c.Spec("victim")), program, nil}
 	victim.push(t)
 	const port = "7464"
 	victim.background(t, "listen", port)
-	other := intruder{launch(t, l, c.Spec("other")), program, append(urls(t, c), "INTRUDER_PORT="+port)}
+	other := intruder{launch(t, l, c.Spec("other")), program, append(urls(t, c), "INTRUDER_PORT="+port, "INTRUDER_KEY="+c.Identity.AuthorizedKey().String())}
 	other.push(t)
 	pod := podOf(t, c, "victim")
-	check(t, other.reports(t, nil, "outside", pod.Status.PodIP), outsideWants)
+	check(t, other.reports(t, nil, "outside", pod.Status.PodIP), outsideWants(c.Connection == launcher.ByAddress))
 }
 
 // bootOf returns the id that an agent has until it ends.

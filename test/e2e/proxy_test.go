@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,13 +18,14 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
-// wire is the way from a launcher to the API server or to an agent's socket,
-// through a proxy that can cut it.
+// wire is the way from a launcher to the API server, to the addresses of pods,
+// or to an agent's socket, through a proxy that can cut it.
 type wire struct {
-	listener    net.Listener
-	network, to string // the other side
+	listener net.Listener
+	network  string // the other side's
 
 	mu      sync.Mutex
+	to      string // the other side
 	pairs   map[*pair]struct{}
 	away    bool          // who connects is refused
 	refused chan struct{} // gets one for each who was
@@ -43,10 +45,14 @@ type halfCloser interface {
 	CloseWrite() error
 }
 
-// wireTo makes a proxy before the API server of a cluster, and a launcher that
-// has no other way to it.
+// wireTo makes a proxy before the API server of a cluster, or, if agents are
+// reached by their addresses, before those; and a launcher that has no other way
+// to them.
 func wireTo(t *testing.T, c *launchertest.Cluster) (*wire, *launcher.Kubernetes) {
 	t.Helper()
+	if c.Connection == launcher.ByAddress {
+		return wireToAddresses(t, c)
+	}
 	server, err := url.Parse(c.Orchestrator.Host)
 	if err != nil {
 		t.Fatal(err)
@@ -61,6 +67,28 @@ func wireTo(t *testing.T, c *launchertest.Cluster) (*wire, *launcher.Kubernetes)
 	l.Config.Host = "https://" + listener.Addr().String()
 	l.Config.ServerName = server.Hostname()
 	return w, l
+}
+
+func wireToAddresses(t *testing.T, c *launchertest.Cluster) (*wire, *launcher.Kubernetes) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWire(t, listener, "tcp", "")
+	l := c.Launcher()
+	l.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		w.leadTo(address)
+		return new(net.Dialer).DialContext(ctx, network, listener.Addr().String())
+	}
+	return w, l
+}
+
+// leadTo says where connections go from now on.
+func (w *wire) leadTo(address string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.to = address
 }
 
 // wireToAgent makes a proxy before the socket of the one sandbox of a local
@@ -110,7 +138,10 @@ func (w *wire) serve() {
 
 // join carries the bytes of one connection, unless the server is away.
 func (w *wire) join(client halfCloser) {
-	server, err := net.Dial(w.network, w.to)
+	w.mu.Lock()
+	to := w.to
+	w.mu.Unlock()
+	server, err := net.Dial(w.network, to)
 	if err != nil {
 		client.Close()
 		return

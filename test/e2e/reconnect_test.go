@@ -18,8 +18,11 @@ import (
 
 // The tests of this file are about what comes after a connection that broke.
 
-func TestCallWaitsForAnAPIServerThatIsAway(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
+func TestCallWaitsForAServerThatIsAway(t *testing.T) {
+	overEachWay(t, testCallWaitsForAServerThatIsAway)
+}
+
+func testCallWaitsForAServerThatIsAway(t *testing.T, c *launchertest.Cluster) {
 	w, l := wireTo(t, c)
 	s := launch(t, l, c.Spec(t.Name()))
 	put(t, s, "file", "content")
@@ -64,8 +67,9 @@ func TestCallWaitsForAnAPIServerThatIsAway(t *testing.T) {
 	}
 }
 
-func TestProcessRunsOnAcrossACut(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
+func TestProcessRunsOnAcrossACut(t *testing.T) { overEachWay(t, testProcessRunsOnAcrossACut) }
+
+func testProcessRunsOnAcrossACut(t *testing.T, c *launchertest.Cluster) {
 	w, l := wireTo(t, c)
 	s := launch(t, l, c.Spec(t.Name()))
 	cmd := s.Shell(t.Context(), `trap 'echo signalled > said; exit 7' USR1; echo ready; while :; do sleep 0.05; done`)
@@ -118,7 +122,10 @@ func process(t *testing.T, s *launcher.Sandbox, id string) podapi.ProcessInfo {
 }
 
 func TestFiftyCallsAcrossACutShareOneNewConnection(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
+	overEachWay(t, testFiftyCallsAcrossACutShareOneNewConnection)
+}
+
+func testFiftyCallsAcrossACutShareOneNewConnection(t *testing.T, c *launchertest.Cluster) {
 	w, l := wireTo(t, c)
 	spec := c.Spec(t.Name())
 	spec.Pod.Heartbeat = launcher.HeartbeatOff // which has a connection of its own
@@ -172,7 +179,10 @@ func atOnce(do []func() error) []error {
 }
 
 func TestEnvironmentOfAnAdoptionOutlivesTheContainer(t *testing.T) {
-	c := launchertest.DisruptedCluster(t, launcher.Restricted)
+	overEachWayAlone(t, testEnvironmentOfAnAdoption)
+}
+
+func testEnvironmentOfAnAdoption(t *testing.T, c *launchertest.Cluster) {
 	spec := c.Spec(t.Name())
 	spec.Env = []string{"GIVEN=first", "ONLY=first"}
 	launch(t, c.Launcher(), spec)

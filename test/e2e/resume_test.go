@@ -26,8 +26,9 @@ const (
 	resumeCuts = 20
 )
 
-// overEachWire runs a test over a sandbox of each launcher, with the way to it,
-// and with the worst that may happen to that: the API server restarts.
+// overEachWire runs a test over a sandbox of each launcher, and over each way to
+// those in pods, with the worst that may happen to it. For a port-forward that
+// is that the API server restarts.
 func overEachWire(t *testing.T, test func(t *testing.T, s *launcher.Sandbox, w *wire, harm func())) {
 	t.Run("local", func(t *testing.T) {
 		l := launchertest.Local(t)
@@ -45,6 +46,14 @@ func overEachWire(t *testing.T, test func(t *testing.T, s *launcher.Sandbox, w *
 		w, l := wireTo(t, c)
 		test(t, launch(t, l, c.Spec(t.Name())), w, func() { c.Restart(t, "apiserver") })
 	})
+	for _, way := range []launcher.Connection{launcher.ByExec, launcher.ByAddress} {
+		t.Run("kubernetes by "+string(way), func(t *testing.T) {
+			t.Parallel()
+			c := launchertest.NewCluster(t, launcher.Restricted).By(t, way)
+			w, l := wireTo(t, c)
+			test(t, launch(t, l, c.Spec(t.Name())), w, func() { w.finish() })
+		})
+	}
 }
 
 // cutter is a stream that has the connection cut when so many of its bytes

@@ -14,7 +14,10 @@ import (
 )
 
 func TestStartThatIsRetriedAfterARestartOfTheAgentIsLostAndRanOnce(t *testing.T) {
-	c := launchertest.DisruptedCluster(t, launcher.Restricted)
+	overEachWayAlone(t, testRetriedStart)
+}
+
+func testRetriedStart(t *testing.T, c *launchertest.Cluster) {
 	w, l := wireTo(t, c)
 	deaf := deafen(t, l, w)
 	s := launch(t, l, c.Spec("a"))
@@ -71,7 +74,14 @@ func deafen(t *testing.T, l *launcher.Kubernetes, w *wire) (deaf *atomic.Bool) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { listener.Close() })
-	l.Config.Host = "https://" + listener.Addr().String()
+	if l.Dial == nil {
+		l.Config.Host = "https://" + listener.Addr().String()
+	} else {
+		l.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			w.leadTo(address)
+			return new(net.Dialer).DialContext(ctx, network, listener.Addr().String())
+		}
+	}
 	server := w.listener.Addr().String()
 	deaf = new(atomic.Bool)
 	go func() {

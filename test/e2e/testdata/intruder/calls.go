@@ -120,8 +120,8 @@ func tryHealth() {
 }
 
 // tryCertificates calls by TLS with each certificate that an intruder has.
-func tryCertificates(authorized, agents ed25519.PrivateKey) {
-	stolen := theirCertificate()
+func tryCertificates(address string, authorized, agents ed25519.PrivateKey) {
+	stolen := theirCertificate(address)
 	for _, c := range []struct {
 		way    string
 		config *tls.Config
@@ -133,19 +133,19 @@ func tryCertificates(authorized, agents ed25519.PrivateKey) {
 		{"TLS with the agent's own key", certificateOf(agents)},
 	} {
 		config := permissive(c.config)
-		try(c.way, func(ctx context.Context) string { return call(ctx, secured(agent, config)) })
+		try(c.way, func(ctx context.Context) string { return call(ctx, secured(address, config)) })
 		other := config.Clone()
 		other.NextProtos = nil
-		try(c.way+", no ALPN", func(ctx context.Context) string { return call(ctx, secured(agent, other)) })
+		try(c.way+", no ALPN", func(ctx context.Context) string { return call(ctx, secured(address, other)) })
 	}
 }
 
 // tryOldVersions calls by TLS as it was before 1.3.
-func tryOldVersions() {
+func tryOldVersions(address string) {
 	for _, version := range []uint16{tls.VersionTLS10, tls.VersionTLS11, tls.VersionTLS12} {
 		config := permissive(certificateOf(freshKey()))
 		config.MinVersion, config.MaxVersion = version, version
-		try(tls.VersionName(version), func(ctx context.Context) string { return call(ctx, secured(agent, config)) })
+		try(tls.VersionName(version), func(ctx context.Context) string { return call(ctx, secured(address, config)) })
 	}
 }
 
@@ -160,8 +160,10 @@ func tryOwnAddresses() {
 		if ip.IsLoopback() || ip.IsLinkLocalUnicast() {
 			continue
 		}
-		try("the pod's address", func(ctx context.Context) string {
-			return call(ctx, plain(net.JoinHostPort(ip.String(), agentPort)))
+		address := net.JoinHostPort(ip.String(), agentPort)
+		try("the pod's address", func(ctx context.Context) string { return call(ctx, plain(address)) })
+		try("the pod's address, by TLS", func(ctx context.Context) string {
+			return call(ctx, secured(address, certificateOf(freshKey())))
 		})
 	}
 }
@@ -233,7 +235,7 @@ func permissive(config *tls.Config) *tls.Config {
 
 // theirCertificate returns the certificate that the agent shows to everybody,
 // nothing if there is none.
-func theirCertificate() [][]byte {
+func theirCertificate(address string) [][]byte {
 	var chain [][]byte
 	config := permissive(&tls.Config{})
 	config.VerifyConnection = func(state tls.ConnectionState) error {
@@ -242,6 +244,6 @@ func theirCertificate() [][]byte {
 		}
 		return nil
 	}
-	_, _ = secured(agent, config)(context.Background()) // which is refused after that
+	_, _ = secured(address, config)(context.Background()) // which is refused after that
 	return chain
 }

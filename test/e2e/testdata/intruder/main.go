@@ -3,7 +3,7 @@
 // lines of JSON.
 //
 //	intruder inside          try all ways that there are in the agent's pod
-//	intruder outside POD-IP  try those from another pod
+//	intruder outside POD-IP  try those that there are in another
 //	intruder invited         call with the identity that standard input has
 //	intruder listen PORT     accept connections, to show that they can be made
 //	intruder squat           take the agent's port on the other loopback
@@ -46,8 +46,7 @@ func run(args []string) error {
 	case "inside":
 		return inside()
 	case "outside":
-		outside(args[1])
-		return nil
+		return outside(args[1])
 	case "invited":
 		return invited()
 	case "listen":
@@ -77,8 +76,8 @@ func inside() error {
 	}
 	try("plaintext", func(ctx context.Context) string { return call(ctx, plain(agent)) })
 	found := tryMemory(key)
-	tryCertificates(key, found)
-	tryOldVersions()
+	tryCertificates(agent, key, found)
+	tryOldVersions(agent)
 	tryOwnAddresses()
 	tryHealth()
 	tryFiles(key)
@@ -90,10 +89,15 @@ func inside() error {
 }
 
 // outside tries what can be done from another pod.
-func outside(ip string) {
+func outside(ip string) error {
+	key, err := authorizedKey()
+	if err != nil {
+		return err
+	}
 	address := net.JoinHostPort(ip, agentPort)
 	try("plaintext", func(ctx context.Context) string { return call(ctx, plain(address)) })
-	try("TLS", func(ctx context.Context) string { return call(ctx, secured(address, certificateOf(freshKey()))) })
+	tryCertificates(address, key, nil)
+	tryOldVersions(address)
 	try("another port", func(ctx context.Context) string {
 		conn, err := plain(net.JoinHostPort(ip, os.Getenv("INTRUDER_PORT")))(ctx)
 		if err != nil {
@@ -103,6 +107,7 @@ func outside(ip string) {
 		return "connected"
 	})
 	tryCluster()
+	return nil
 }
 
 // listen accepts connections until it is killed.

@@ -33,7 +33,7 @@ func tryMemory(caller ed25519.PrivateKey) (agents ed25519.PrivateKey) {
 		if err != nil {
 			return err.Error()
 		}
-		certificate, err := x509.ParseCertificate(slices.Concat(theirCertificate()...))
+		certificate, err := x509.ParseCertificate(slices.Concat(theirCertificate(agent)...))
 		if err != nil {
 			return err.Error()
 		}

@@ -1,0 +1,155 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+)
+
+// The tests of this file are about the ways to the agents of pods: by
+// port-forward, by exec and by address. Those of what a connection promises run
+// over each way, too, wherever they are.
+
+// overEachWay runs a test over each way, all at the same time, each with a
+// namespace of its own.
+func overEachWay(t *testing.T, test func(t *testing.T, c *launchertest.Cluster)) {
+	for _, way := range launcher.Connections() {
+		t.Run(string(way), func(t *testing.T) {
+			t.Parallel()
+			test(t, launchertest.NewCluster(t, launcher.Restricted).By(t, way))
+		})
+	}
+}
+
+// overEachWayAlone is the same for tests that disrupt the cluster, one after the
+// other.
+func overEachWayAlone(t *testing.T, test func(t *testing.T, c *launchertest.Cluster)) {
+	for _, way := range launcher.Connections() {
+		t.Run(string(way), func(t *testing.T) {
+			test(t, launchertest.DisruptedCluster(t, launcher.Restricted).By(t, way))
+		})
+	}
+}
+
+func Test256MiBEachWayOverEachWay(t *testing.T) {
+	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
+		const size = 256 << 20
+		s := launch(t, c.Launcher(), c.Spec("a"))
+		upload(t, s, "file", size, 5)
+		download(t, s, "file", size, 5)
+	})
+}
+
+func Test1000ExecsOverEachWay(t *testing.T) {
+	const execs, atOnce = 1000, 20
+	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
+		s := launch(t, c.Launcher(), c.Spec("a"))
+		var all sync.WaitGroup
+		for i := range atOnce {
+			all.Go(func() {
+				for j := i; j < execs; j += atOnce {
+					out, err := s.Command(t.Context(), "echo", fmt.Sprint(j)).Output()
+					if string(out) != fmt.Sprintln(j) || err != nil {
+						t.Errorf("exec %d: %q, %v", j, out, err)
+					}
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+func TestPodWithoutAListenerIsNotReachedByItsAddress(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	launch(t, c.Launcher(), c.Spec("a"))
+	l := c.By(t, launcher.ByAddress).Launcher()
+	if _, err := l.Launch(t.Context(), c.Spec("a")); !errors.Is(err, launcher.ErrNoListener) || !errors.Is(err, launcher.ErrDrift) {
+		t.Errorf("launching it: %v", err)
+	}
+	if _, err := l.Open(t.Context(), "a"); !errors.Is(err, launcher.ErrNoListener) {
+		t.Errorf("opening it: %v", err)
+	}
+	d, err := l.Describe(t.Context(), "a")
+	if err != nil || d.Connection != launcher.ByAddress || !errors.Is(d.AgentErr, launcher.ErrNoListener) {
+		t.Errorf("describing it: %v, by %s: %v", err, d.Connection, d.AgentErr)
+	}
+}
+
+// joined has the ids of the processes of podagent connect.
+const joined = `for p in /proc/[0-9]*; do
+	[ "$(tr '\0' ' ' 2>/dev/null < $p/cmdline)" != "podagent connect " ] || echo ${p#/proc/}
+done`
+
+func TestExecLeavesNoProcessBehind(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	w, l := wireTo(t, c.By(t, launcher.ByExec))
+	s := launch(t, l, c.Spec("a"))
+	other, err := c.Launcher().Open(t.Context(), "a") // by port-forward, which needs no process
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	processes := func() []string {
+		out, _, _ := run(t, other, joined, nil)
+		return strings.Fields(out)
+	}
+	first := processes()
+	if len(first) != 1 {
+		t.Fatalf("while the sandbox is open the processes are %q", first)
+	}
+	w.reset()
+	put(t, s, "file", "by another connection")
+	await(t, "the end of the first process", func() bool {
+		now := processes()
+		return len(now) == 1 && now[0] != first[0]
+	})
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	await(t, "the end of the second process", func() bool { return len(processes()) == 0 })
+}
+
+func TestExecNeedsItsOwnRole(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	launch(t, c.Launcher(), c.Spec("a"))
+	l := c.Launcher()
+	l.Connection = launcher.ByExec
+	if _, err := l.Open(t.Context(), "a"); !errors.Is(err, launcher.ErrForbidden) {
+		t.Errorf("without it: %v", err)
+	}
+	c.By(t, launcher.ByExec)
+	s, err := l.Open(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+}
+
+func TestAddressThatLetsNobodyThroughIsSaid(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
+	l, spec := c.Launcher(), c.Spec("a")
+	spec.Pod.ReadyTimeout = 5 * time.Second
+	l.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, os.ErrDeadlineExceeded }
+	if _, err := l.Launch(t.Context(), spec); !errors.Is(err, launcher.ErrNotReady) || !strings.Contains(err.Error(), "cannot connect to the address of pod "+c.Namespace) {
+		t.Errorf("launching it: %v", err)
+	}
+}
+
+func TestUnknownConnectionIsAnErrorBeforeAnyAPICall(t *testing.T) {
+	l := &launcher.Kubernetes{Config: &rest.Config{Host: "https://127.0.0.1:1"}, Connection: "carrier-pigeon"}
+	_, err := l.Open(t.Context(), "a")
+	if spec := (*launcher.SpecError)(nil); !errors.As(err, &spec) || spec.Field != "Connection" {
+		t.Errorf("opening by it: %v", err)
+	}
+}
