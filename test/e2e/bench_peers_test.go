@@ -56,8 +56,9 @@ func clientGoExec(b *testing.B, c *launchertest.Cluster, pod *corev1.Pod, comman
 	}
 }
 
-// startEcho runs testdata/echo in the sandbox, and returns its port.
-func startEcho(b *testing.B, s *launcher.Sandbox) int {
+// startEcho runs testdata/echo in the sandbox, with an address where it is to
+// listen if not on the loopback, and returns its port.
+func startEcho(b *testing.B, s *launcher.Sandbox, address ...string) int {
 	b.Helper()
 	program := filepath.Join(b.TempDir(), "echo")
 	build := exec.Command("go", "build", "-o", program, "./testdata/echo")
@@ -72,7 +73,7 @@ func startEcho(b *testing.B, s *launcher.Sandbox) int {
 	if _, err := s.WriteFile(b.Context(), "echo", data, fsops.WriteOptions{Perm: 0o755}); err != nil {
 		b.Fatal(err)
 	}
-	cmd := s.Command(b.Context(), "./echo")
+	cmd := s.Command(b.Context(), "./echo", address...)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -128,7 +129,8 @@ func stockForward(b *testing.B, c *launchertest.Cluster, pod *corev1.Pod, port i
 	return stream
 }
 
-// rawStream is a port-forward of the stock client to testdata/echo.
+// rawStream is a connection to testdata/echo, mostly a port-forward of the stock
+// client.
 type rawStream struct {
 	io.ReadWriter
 	buf []byte

@@ -2,10 +2,10 @@
 // compare what passes through a sandbox with what the same way carries without
 // one.
 //
-// It prints the port on the loopback where it listens. A connection sends
-// requests, each a letter and a length of eight bytes: "e" has all that follows
-// sent back as it comes, "r" sends so many bytes, and "w" takes as many and
-// answers with one.
+// It prints the port where it listens, on the loopback or at the address that it
+// is given. A connection sends requests, each a letter and a length of eight
+// bytes: "e" has all that follows sent back as it comes, "r" sends so many bytes,
+// and "w" takes as many and answers with one.
 package main
 
 import (
@@ -27,7 +27,11 @@ func main() {
 }
 
 func serve() error {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address := "127.0.0.1:0"
+	if len(os.Args) > 1 {
+		address = os.Args[1]
+	}
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
 	}
