@@ -15,19 +15,21 @@ import (
 	"syscall"
 
 	"github.com/podagent/podagent/cmd/internal/render"
+	"github.com/podagent/podagent/cmd/podagent/internal/agent"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
 const usage = `podagent serves a sandbox's files, search and processes over gRPC.
 
 Usage:
-  podagent serve [flags]                serve until TERM or INT
+  podagent serve [flags] [-- COMMAND]   serve until TERM or INT, beside COMMAND
   podagent health [--health ADDRESS]    exit with 0 if the agent is serving
   podagent connect [--listen ADDRESS]   join standard input and output to the agent
   podagent grep [flags] PATTERN [PATH]  search the local files
   podagent glob [flags] PATTERN         find local files by name
   podagent checkout --url URL [flags]   put a git repository into a directory
   podagent copy [--dir DIR] [FROM TO]   copy directories' contents, with no shell
+  podagent install DIR                  put this program into DIR, for other images
   podagent version                      print the version
 
 "podagent VERB --help" lists the flags of a verb.
@@ -44,6 +46,7 @@ var verbs = map[string]verb{
 	"glob":     glob,
 	"checkout": checkOut,
 	"copy":     copyDirs,
+	"install":  install,
 	"version":  printVersion,
 }
 
@@ -97,6 +100,9 @@ func status(err error, stderr io.Writer) int {
 	if !errors.Is(err, render.ErrNothing) && !errors.Is(err, render.ErrIncomplete) {
 		text := render.IsTerminal(stderr).Text([]byte(err.Error()))
 		fmt.Fprintf(stderr, "podagent: %s\n", text)
+	}
+	if main, ok := errors.AsType[*agent.ExitError](err); ok {
+		return main.Code
 	}
 	switch {
 	case errors.As(err, new(usageError)):

@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,6 +27,10 @@ const envPrefix = "PODAGENT_"
 
 // defaultListen is where the agent serves unless it is told otherwise.
 const defaultListen = "tcp:127.0.0.1:7463"
+
+// terminationLog is the file whose content the node puts into the status of a
+// container that ends.
+const terminationLog = "/dev/termination-log"
 
 // memoryLimit is where the garbage collector begins to work harder, unless
 // GOMEMLIMIT says otherwise: an agent is to leave a small sandbox's memory to
@@ -90,18 +95,30 @@ func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
 		config.ReadOnly = append(config.ReadOnly, s)
 		return nil
 	})
+	flags.DurationVar(&config.IdleTimeout, "idle-timeout", 0, "end with 0 when there was no call and no process for `DURATION`; TERM and INT end with 1 then")
+	flags.Func("expires", "end with 0 at `TIME`, as RFC 3339 has it; TERM and INT end with 1 then", func(s string) (err error) {
+		config.Expires, err = time.Parse(time.RFC3339Nano, s)
+		return err
+	})
 	flags.TextVar(&level, "log-level", slog.LevelInfo, "log messages of `LEVEL` and above: DEBUG, INFO, WARN or ERROR")
-	if err := parse(flags, args, "serve [flags]\n\nA flag that is not given is read from the environment: --log-level from "+envPrefix+"LOG_LEVEL.", stdout); err != nil {
+	if err := parse(flags, args, "serve [flags] [-- COMMAND...]\n\nCOMMAND runs beside the agent, whose output has its own, and whose end and exit\nstatus are its own. A flag that is not given is read from the environment: --log-level from "+envPrefix+"LOG_LEVEL.", stdout); err != nil {
 		return config, err
 	}
 	if err := fromEnvironment(flags); err != nil {
 		return config, err
 	}
-	if flags.NArg() > 0 {
-		return config, usageError{fmt.Errorf("serve takes no arguments, but got %q", flags.Args())}
+	if i := len(args) - flags.NArg() - 1; flags.NArg() > 0 && (i < 0 || args[i] != "--") {
+		return config, usageError{fmt.Errorf("serve takes a command behind --, but got %q", flags.Args())}
 	}
+	if config.IdleTimeout < 0 {
+		return config, usageError{fmt.Errorf("the idle timeout is negative: %v", config.IdleTimeout)}
+	}
+	config.Main = flags.Args()
 	if len(config.Listen) == 0 {
 		config.Listen = []string{defaultListen}
+	}
+	if config.PodUID != "" {
+		config.TerminationLog = terminationLog
 	}
 	config.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	var err error

@@ -34,6 +34,10 @@ type Info struct {
 	Executable string
 	// Protected are the paths that are protected, and how.
 	Protected []ProtectedPath
+	// IdleTimeout is how long the agent may be idle until it ends by itself, and
+	// Expires when it does in any case; 0 and zero for never.
+	IdleTimeout time.Duration
+	Expires     time.Time
 }
 
 // ProtectedPath is what must not be changed in a sandbox, and what keeps it.
@@ -94,6 +98,9 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 
 		Executable: string(r.Executable),
 		Protected:  protectedFromProto(r.Protected),
+
+		IdleTimeout: time.Duration(r.IdleTimeout),
+		Expires:     timeFromProto(r.Expires),
 	}
 	c.meet(info)
 	return info, checkVersion(info.ProtocolMajor, info.ProtocolMinor)
@@ -124,18 +131,33 @@ type Config struct {
 	// change, as [fsops.FS.Protect] has them. They replace what was set
 	// before, unless they are nil. Commands can change these paths.
 	Protected []string
+	// Expires is when the agent ends by itself. Zero leaves what was set before.
+	// It takes an agent that was started so that its end is for good.
+	Expires time.Time
 }
 
 // Configure sets the defaults that later calls start from. An agent of
 // protocol 1.0 knows of no protected paths (errors.ErrUnsupported), and takes
 // a nil Env for an empty one.
 func (c *Client) Configure(ctx context.Context, config Config) error {
-	_, err := c.agent.Configure(ctx, &pb.ConfigureRequest{
+	r := &pb.ConfigureRequest{
 		Env: toBytes(config.Env), KeepEnv: config.Env == nil,
 		Workdir:        []byte(config.Workdir),
 		ProtectedPaths: toBytes(config.Protected), KeepProtectedPaths: config.Protected == nil,
-	})
+	}
+	if !config.Expires.IsZero() {
+		r.Expires = config.Expires.UnixNano()
+	}
+	_, err := c.agent.Configure(ctx, r)
 	return FromStatus(err)
+}
+
+// timeFromProto returns a time of the contract, in which 0 is none.
+func timeFromProto(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns)
 }
 
 func protectedFromProto(list []*pb.ProtectedPath) []ProtectedPath {

@@ -878,7 +878,12 @@ type InfoResponse struct {
 	// other, whatever the PATH of the sandbox is.
 	Executable []byte `protobuf:"bytes,14,opt,name=executable,proto3" json:"executable,omitempty"`
 	// protected are the paths that are protected, and how.
-	Protected     []*ProtectedPath `protobuf:"bytes,15,rep,name=protected,proto3" json:"protected,omitempty"`
+	Protected []*ProtectedPath `protobuf:"bytes,15,rep,name=protected,proto3" json:"protected,omitempty"`
+	// idle_timeout is how long the agent may be idle until it ends by itself, in
+	// nanoseconds, and expires when it does in any case, in nanoseconds since
+	// 1970; 0 is never.
+	IdleTimeout   int64 `protobuf:"varint,16,opt,name=idle_timeout,json=idleTimeout,proto3" json:"idle_timeout,omitempty"`
+	Expires       int64 `protobuf:"varint,17,opt,name=expires,proto3" json:"expires,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1016,6 +1021,20 @@ func (x *InfoResponse) GetProtected() []*ProtectedPath {
 		return x.Protected
 	}
 	return nil
+}
+
+func (x *InfoResponse) GetIdleTimeout() int64 {
+	if x != nil {
+		return x.IdleTimeout
+	}
+	return 0
+}
+
+func (x *InfoResponse) GetExpires() int64 {
+	if x != nil {
+		return x.Expires
+	}
+	return 0
 }
 
 type ProtectedPath struct {
@@ -1169,8 +1188,11 @@ type ConfigureRequest struct {
 	// offered with "protected-paths".
 	KeepEnv            bool `protobuf:"varint,4,opt,name=keep_env,json=keepEnv,proto3" json:"keep_env,omitempty"`
 	KeepProtectedPaths bool `protobuf:"varint,5,opt,name=keep_protected_paths,json=keepProtectedPaths,proto3" json:"keep_protected_paths,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// expires is when the agent ends by itself, in nanoseconds since 1970; 0
+	// leaves what was set before. Offered with "lifetime".
+	Expires       int64 `protobuf:"varint,6,opt,name=expires,proto3" json:"expires,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ConfigureRequest) Reset() {
@@ -1236,6 +1258,13 @@ func (x *ConfigureRequest) GetKeepProtectedPaths() bool {
 		return x.KeepProtectedPaths
 	}
 	return false
+}
+
+func (x *ConfigureRequest) GetExpires() int64 {
+	if x != nil {
+		return x.Expires
+	}
+	return 0
 }
 
 type ConfigureResponse struct {
@@ -6771,7 +6800,7 @@ const file_podapi_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\x03R\x05index\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x12\n" +
 	"\x04hint\x18\x03 \x01(\tR\x04hint\"\r\n" +
-	"\vInfoRequest\"\xc5\x03\n" +
+	"\vInfoRequest\"\x82\x04\n" +
 	"\fInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12%\n" +
 	"\x0eprotocol_major\x18\x02 \x01(\rR\rprotocolMajor\x12%\n" +
@@ -6790,7 +6819,9 @@ const file_podapi_proto_rawDesc = "" +
 	"\n" +
 	"executable\x18\x0e \x01(\fR\n" +
 	"executable\x126\n" +
-	"\tprotected\x18\x0f \x03(\v2\x18.podapi.v1.ProtectedPathR\tprotected\"K\n" +
+	"\tprotected\x18\x0f \x03(\v2\x18.podapi.v1.ProtectedPathR\tprotected\x12!\n" +
+	"\fidle_timeout\x18\x10 \x01(\x03R\vidleTimeout\x12\x18\n" +
+	"\aexpires\x18\x11 \x01(\x03R\aexpires\"K\n" +
 	"\rProtectedPath\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12&\n" +
 	"\x02by\x18\x02 \x01(\x0e2\x16.podapi.v1.EnforcementR\x02by\"\xc0\x01\n" +
@@ -6801,13 +6832,14 @@ const file_podapi_proto_rawDesc = "" +
 	"\n" +
 	"edit_bytes\x18\x03 \x01(\x03R\teditBytes\x12#\n" +
 	"\rjournal_bytes\x18\x04 \x01(\x03R\fjournalBytes\x12,\n" +
-	"\x12stdin_window_bytes\x18\x05 \x01(\x03R\x10stdinWindowBytes\"\xb4\x01\n" +
+	"\x12stdin_window_bytes\x18\x05 \x01(\x03R\x10stdinWindowBytes\"\xce\x01\n" +
 	"\x10ConfigureRequest\x12\x10\n" +
 	"\x03env\x18\x01 \x03(\fR\x03env\x12\x18\n" +
 	"\aworkdir\x18\x02 \x01(\fR\aworkdir\x12'\n" +
 	"\x0fprotected_paths\x18\x03 \x03(\fR\x0eprotectedPaths\x12\x19\n" +
 	"\bkeep_env\x18\x04 \x01(\bR\akeepEnv\x120\n" +
-	"\x14keep_protected_paths\x18\x05 \x01(\bR\x12keepProtectedPaths\"\x13\n" +
+	"\x14keep_protected_paths\x18\x05 \x01(\bR\x12keepProtectedPaths\x12\x18\n" +
+	"\aexpires\x18\x06 \x01(\x03R\aexpires\"\x13\n" +
 	"\x11ConfigureResponse\"\xa8\x01\n" +
 	"\x04Attr\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12\x12\n" +

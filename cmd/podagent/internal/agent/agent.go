@@ -26,6 +26,7 @@ type Agent struct {
 	fs        *fsops.FS
 	processes *proc.Manager
 	activity  activity
+	life      lifetime
 	uploads   uploads
 	log       *slog.Logger
 	bootID    string
@@ -37,7 +38,7 @@ type Agent struct {
 
 // newAgent returns an agent of its own boot id.
 func newAgent(config Config) *Agent {
-	return &Agent{
+	a := &Agent{
 		config:    config,
 		fs:        fsops.New(config.Workdir),
 		processes: proc.NewManager(proc.Options{Log: config.Log, JournalDir: config.JournalDir, Alone: config.Alone}),
@@ -47,6 +48,8 @@ func newAgent(config Config) *Agent {
 		stopping:  make(chan struct{}),
 		env:       config.ProcessEnv,
 	}
+	a.life.set(config.Expires)
+	return a
 }
 
 // newServer returns a gRPC server of the three services.

@@ -37,11 +37,13 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 		Gid:           uint32(os.Getgid()),
 		Workdir:       []byte(s.fs.Workdir()),
 		Idle:          int64(s.idle()),
-		Capabilities:  []string{"terminal", "protected-paths"},
+		Capabilities:  []string{"terminal", "protected-paths", "lifetime"},
 		Os:            runtime.GOOS,
 		Arch:          runtime.GOARCH,
 		Executable:    []byte(executable),
 		Protected:     s.protected(),
+		IdleTimeout:   int64(s.config.IdleTimeout),
+		Expires:       s.expires(),
 		Limits: &pb.Limits{
 			MessageBytes: podapi.MaxMessage,
 			ChunkBytes:   podapi.ChunkSize,
@@ -51,6 +53,14 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 			StdinWindowBytes: podapi.StdinWindow,
 		},
 	}, nil
+}
+
+// expires returns when the agent ends by itself, as in the contract.
+func (a *Agent) expires() int64 {
+	if t, _ := a.life.get(); !t.IsZero() {
+		return t.UnixNano()
+	}
+	return 0
 }
 
 // idle returns how long ago the last call or process ended; 0 if one is under
@@ -82,6 +92,9 @@ func (s *agentService) Configure(_ context.Context, r *pb.ConfigureRequest) (*pb
 	}
 	if !r.KeepEnv {
 		s.env = env
+	}
+	if r.Expires != 0 {
+		s.life.set(time.Unix(0, r.Expires))
 	}
 	return &pb.ConfigureResponse{}, nil
 }

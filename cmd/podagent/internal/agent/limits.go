@@ -39,6 +39,9 @@ const (
 	// connectTimeout is how long a caller may take from connecting to the end
 	// of the handshake, so that one who says nothing is soon gone.
 	connectTimeout = 20 * time.Second
+	// lifePoll is how often at least it is looked whether the agent is idle for
+	// too long, or expires: no limit of either is much shorter.
+	lifePoll = time.Second
 	// joinTimeout bounds the connection of [Join] to an agent in the same pod,
 	// and closeGrace how long the agent may take to close it when it gets no more:
 	// both take it less than a millisecond, unless its processors are busy.

@@ -132,7 +132,7 @@ func TestConfigureKeepsTheEnvironment(t *testing.T) {
 
 func TestReadOnlyDirectoriesAreToBeMountedSo(t *testing.T) {
 	dir := t.TempDir()
-	config := Config{Listen: "unix:" + dir + "/s", Workdir: dir, ReadOnly: []string{dir}, Log: slog.New(slog.DiscardHandler)}
+	config := Config{Listen: []string{"unix:" + dir + "/s"}, Workdir: dir, ReadOnly: []string{dir}, Log: slog.New(slog.DiscardHandler)}
 	if err := Serve(t.Context(), config); !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("a directory that can be written: %v", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
@@ -47,15 +48,27 @@ type Config struct {
 	Insecure bool
 	// PodUID is the pod's, empty outside of Kubernetes.
 	PodUID string
+	// Main, if not empty, is a command that runs beside the agent, from its start
+	// on; when it ends, the agent does.
+	Main []string
+	// IdleTimeout is after how long without a call or a process the agent ends,
+	// and Expires when it does in any case, until Configure says another time;
+	// 0 and zero are never.
+	IdleTimeout time.Duration
+	Expires     time.Time
+	// TerminationLog is the path of a file that exists, in which it says why.
+	TerminationLog string
 	// Version is the program's.
 	Version string
 	// Log gets what the agent has to say.
 	Log *slog.Logger
 }
 
-// Serve serves until ctx ends, and then stops gracefully: it takes no new
-// calls, ends the processes (TERM, then KILL), and lets calls end by
-// themselves for a few seconds.
+// Serve serves until ctx ends, or the agent is idle for too long or expires, and
+// then stops gracefully: it takes no new calls, ends the processes (TERM, then
+// KILL), and lets calls end by themselves for a few seconds. When Main ends, the
+// error is an *[ExitError]. An agent that may end by itself has an error when it
+// is ctx that ends it.
 func Serve(ctx context.Context, config Config) error {
 	if err := checkWorkdir(config.Workdir); err != nil {
 		return fmt.Errorf("cannot use %s as workdir: %w", config.Workdir, err)
@@ -78,7 +91,7 @@ func Serve(ctx context.Context, config Config) error {
 	server := a.newServer(creds...)
 	state := health.NewServer()
 	healthpb.RegisterHealthServer(server, state)
-	failed := make(chan error, len(listeners)+1)
+	failed := make(chan error, len(listeners)+2)
 	if config.Health != "" {
 		stop, err := serveHealth(ctx, config.Health, state, failed)
 		if err != nil {
@@ -92,11 +105,24 @@ func Serve(ctx context.Context, config Config) error {
 	}
 	config.Log.Info("serving", "listen", config.Listen, "workdir", config.Workdir, "boot", a.bootID, "version", config.Version)
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	due := make(chan string, 1)
+	go func() { due <- a.awaitEnd(life) }()
+	if len(config.Main) > 0 {
+		go func() { failed <- a.runMain(life) }()
+	}
 	go func() {
 		defer end()
 		select {
 		case err = <-failed:
+			if exit, ok := errors.AsType[*ExitError](err); ok && exit.Code == 0 && config.endsItself() {
+				err = fmt.Errorf("%s has ended", exit.Name) // with 0 the agent would end for good
+			}
+		case reason := <-due:
+			sayWhy(a.log, config.TerminationLog, reason)
 		case <-ctx.Done():
+			if config.endsItself() {
+				err = errStopped
+			}
 		}
 		state.Shutdown()
 		a.stop(server)

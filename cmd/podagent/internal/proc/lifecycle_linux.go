@@ -33,7 +33,7 @@ func (m *Manager) launch(spec *Spec) (*Process, error) {
 	m.expose(c.pid)
 	return &Process{
 		id: spec.ID, pid: c.pid, argv: append([]string(nil), spec.Argv...), script: spec.Script,
-		started: begun, timeout: spec.Timeout,
+		started: begun, timeout: spec.Timeout, aside: spec.Aside,
 		lim: &m.lim, log: m.log, ended: m.processEnded,
 		child: c, proc: m.proc, in: newInput(std), out: out, terminal: std.terminal,
 		cgroup: m.cgroup, before: before,

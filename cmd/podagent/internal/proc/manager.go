@@ -163,7 +163,7 @@ func (m *Manager) settle(name string, e *entry, p *Process, err error) {
 	e.process, e.err = p, err
 	if err != nil {
 		delete(m.entries, name)
-	} else {
+	} else if !p.aside {
 		m.running++
 	}
 	close(e.ready)
@@ -231,7 +231,8 @@ func (m *Manager) Forget(id string) error {
 	return nil
 }
 
-// Running is the number of processes whose status is not known yet.
+// Running is the number of processes whose status is not known yet, but for
+// those aside.
 func (m *Manager) Running() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

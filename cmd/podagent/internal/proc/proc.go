@@ -76,6 +76,9 @@ type Spec struct {
 	Rlimits []Rlimit
 	// Timeout ends the process after so long; 0 means never.
 	Timeout time.Duration
+	// Aside says that the process is no work that somebody waits for: it counts
+	// neither for [Manager.Running] nor for [Manager.LastActive].
+	Aside bool
 	// Digest identifies what the caller asked for, before defaults that may
 	// change between a start and its repetition (the environment, the
 	// directory) were filled in. It decides whether two specs are equal. Zero

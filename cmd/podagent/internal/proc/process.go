@@ -16,6 +16,7 @@ type Process struct {
 	script  string
 	started time.Time
 	timeout time.Duration
+	aside   bool
 
 	lim   *limits
 	log   *slog.Logger

@@ -37,8 +37,10 @@ func (m *Manager) processEnded(p *Process) {
 	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.running--
-	m.lastEnd = now
+	if !p.aside {
+		m.running--
+		m.lastEnd = now
+	}
 	p.out.processEnded()
 	p.commandWeight = p.commandSize()
 	m.kept.commands += p.commandWeight

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/podagent/podagent/pkg/fsops"
+)
+
+// install puts this program into a directory, from which containers run it whose
+// image lacks it.
+func install(ctx context.Context, args []string, stdout io.Writer) error {
+	flags := flag.NewFlagSet("install", flag.ContinueOnError)
+	synopsis := "install DIR\n\nInstall copies this program into DIR, as podagent. DIR is made if it is missing."
+	if err := parse(flags, args, synopsis, stdout); err != nil {
+		return err
+	}
+	if flags.NArg() != 1 {
+		return usageError{errors.New("install needs one directory: see podagent install --help")}
+	}
+	dir, err := filepath.Abs(flags.Arg(0))
+	if err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	files := fsops.New(dir)
+	if err := files.Mkdir(dir, fsops.MkdirOptions{Parents: true}); err != nil {
+		return err
+	}
+	return files.Copy(ctx, program, filepath.Join(dir, "podagent"), fsops.CopyOptions{})
+}

@@ -1,0 +1,92 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// lifetime is how long the agent is to serve.
+type lifetime struct {
+	mu sync.Mutex
+	// expires is when it ends; zero for never.
+	expires time.Time
+	// changed is closed when there is another time.
+	changed chan struct{}
+}
+
+// set makes the agent end at another time.
+func (l *lifetime) set(expires time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expires = expires
+	if l.changed != nil {
+		close(l.changed)
+	}
+	l.changed = make(chan struct{})
+}
+
+func (l *lifetime) get() (expires time.Time, changed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.expires, l.changed
+}
+
+// awaitEnd returns why the agent is to end by itself, once it is, or "" when ctx
+// ends.
+func (a *Agent) awaitEnd(ctx context.Context) string {
+	for {
+		expires, changed := a.life.get()
+		wait, reason := a.untilEnd(expires)
+		if wait <= 0 {
+			return reason
+		}
+		select {
+		case <-ctx.Done():
+			return ""
+		case <-changed:
+		case <-time.After(min(wait, lifePoll)): // the clock may be set, and a process end
+		}
+	}
+}
+
+// untilEnd returns how long it is until the agent ends by itself, if nothing
+// happens, and why it would. While it works it is not idle.
+func (a *Agent) untilEnd(expires time.Time) (time.Duration, string) {
+	wait, reason := lifePoll, ""
+	if limit := a.config.IdleTimeout; limit > 0 {
+		wait, reason = limit-a.idle(), fmt.Sprintf("idle for %v", limit)
+	}
+	if !expires.IsZero() && time.Until(expires) < wait {
+		wait, reason = time.Until(expires), "expired at "+expires.UTC().Format(time.RFC3339)
+	}
+	return wait, reason
+}
+
+// errStopped is the error of an agent that ends by itself when it is due, but was
+// stopped before: where whatever ends with 0 is not started again, it must be.
+var errStopped = errors.New("stopped by a signal")
+
+// endsItself reports whether the agent may end without having been told to.
+func (c *Config) endsItself() bool { return c.IdleTimeout > 0 || !c.Expires.IsZero() }
+
+// sayWhy says why the agent has ended, in the log and in the status of its
+// container.
+func sayWhy(log *slog.Logger, path, reason string) {
+	log.Info("ending", "reason", reason)
+	if path == "" {
+		return
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
+	if err == nil {
+		_, err = file.WriteString(reason)
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
+		log.Warn("cannot say why in the container's status", "error", err)
+	}
+}
