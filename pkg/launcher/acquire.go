@@ -33,7 +33,7 @@ func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox
 		return nil, err
 	}
 	if sandbox.Created && deletes {
-		sandbox.atClose(func(ctx context.Context) error { return c.remove(ctx, pod) })
+		sandbox.atClose(func(ctx context.Context) error { return c.discard(ctx, pod) })
 	}
 	return sandbox, nil
 }
@@ -111,7 +111,7 @@ func (c *cluster) timedOut(ctx context.Context, name string, timeout time.Durati
 			e.Class = ErrGone
 			e.Message += " it is still being deleted"
 		}
-		e.Message += ": " + condition(pod)
+		e.Message += ": " + progress(pod)
 		e.Events = c.warnings(ctx, pod)
 	}
 	return e
@@ -147,18 +147,32 @@ func (c *cluster) create(ctx context.Context, spec *Spec) (*corev1.Pod, error) {
 	if c.connection == ByAddress {
 		listenOnAddress(pod)
 	}
-	// It is known what has become of the request, also if ctx ends meanwhile.
+	pod, problem := patched(pod, spec.Pod.Patch)
+	if problem != nil {
+		return nil, problem
+	}
+	return c.make(ctx, pod, spec.Pod.Workspace)
+}
+
+// make makes the pod, and its workspace before if that is to be kept.
+func (c *cluster) make(ctx context.Context, pod *corev1.Pod, workspace Workspace) (*corev1.Pod, error) {
+	// It is known what has become of the requests, also if ctx ends meanwhile.
 	lasting, cancel := outlive(ctx, createGrace)
 	defer cancel()
+	if workspace.Keep {
+		if err := c.keepWorkspace(lasting, workspace, pod); err != nil {
+			return nil, err
+		}
+	}
 	made, err := c.api.CoreV1().Pods(c.namespace).Create(lasting, pod, metav1.CreateOptions{})
 	if err != nil && !errors.As(err, new(*apierrors.StatusError)) {
 		// The answer was lost, but perhaps not the request.
 		return nil, errors.Join(err, c.abandon(ctx, pod))
 	}
 	if err != nil {
-		return nil, c.createError(pod.Name, err)
+		return nil, errors.Join(c.createError(pod.Name, err), c.dropClaim(lasting, pod))
 	}
-	c.log.Info("created pod", "sandbox", spec.ID, "pod", made.Name, "uid", made.UID)
+	c.log.Info("created pod", "sandbox", pod.Annotations[AnnotationID], "pod", made.Name, "uid", made.UID)
 	return made, nil
 }
 
@@ -209,12 +223,12 @@ func (c *cluster) adopt(ctx context.Context, pod *corev1.Pod, spec *Spec) (bool,
 	return err == nil, err
 }
 
-// checkOurs returns an error unless the pod is that of the sandbox.
-func (c *cluster) checkOurs(pod *corev1.Pod, id string) error {
-	if pod.Labels[LabelManagedBy] != ManagedBy {
+// checkOurs returns an error unless the pod, or claim, is that of the sandbox.
+func (c *cluster) checkOurs(pod metav1.Object, id string) error {
+	if pod.GetLabels()[LabelManagedBy] != ManagedBy {
 		return c.podError(pod, ErrNotOurs, "", fmt.Sprintf("it has no label %s=%s", LabelManagedBy, ManagedBy))
 	}
-	if got := pod.Annotations[AnnotationID]; got != id {
+	if got := pod.GetAnnotations()[AnnotationID]; got != id {
 		return c.podError(pod, ErrNotOurs, "", fmt.Sprintf("it is that of sandbox %q", got))
 	}
 	return nil
@@ -250,7 +264,7 @@ func (c *cluster) abandon(ctx context.Context, created *corev1.Pod) error {
 		pod, err := c.get(ctx, created.Name)
 		// Its time of creation, to the nanosecond, is that of this launch.
 		if apierrors.IsNotFound(err) || err == nil && pod.Annotations[AnnotationCreated] != created.Annotations[AnnotationCreated] {
-			return nil
+			return c.dropClaim(ctx, created)
 		}
 		if err == nil {
 			if _, adopted := pod.Annotations[AnnotationAdopted]; adopted {
@@ -259,7 +273,9 @@ func (c *cluster) abandon(ctx context.Context, created *corev1.Pod) error {
 			err = c.delete(ctx, pod, pod.ResourceVersion)
 		}
 		switch {
-		case err == nil, errors.As(err, new(*PodError)), ctx.Err() != nil:
+		case err == nil:
+			return c.dropClaim(ctx, created)
+		case errors.As(err, new(*PodError)), ctx.Err() != nil:
 			return err
 		case !apierrors.IsConflict(err): // the API server is away; else the pod has changed meanwhile
 			pause(ctx, apiRetry)

@@ -28,7 +28,7 @@ func (t *target) attach(ctx context.Context, spec *Spec, created bool) (*Sandbox
 		client.Close()
 		return nil, err
 	}
-	return &Sandbox{Client: client, ID: t.pod.Annotations[AnnotationID], Workdir: info.Workdir, Created: created, target: t}, nil
+	return &Sandbox{Client: client, ID: t.pod.Annotations[AnnotationID], Workdir: info.Workdir, Created: created && t.pod.Annotations[AnnotationResumed] == "", target: t}, nil
 }
 
 // awaitAgent returns the agent's first answer, or why there can be none.

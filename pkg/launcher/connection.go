@@ -63,7 +63,7 @@ func (c *cluster) connectionTo(pod *corev1.Pod) Connection {
 func (t *target) connect(ctx context.Context) (net.Conn, error) {
 	switch t.connectionTo(t.pod) {
 	case ByExec:
-		return t.exec.Dial(ctx, t.namespace, t.pod.Name, containerName, agentProgram, "connect")
+		return t.exec.Dial(ctx, t.namespace, t.pod.Name, containerName, programOf(t.pod), "connect")
 	case ByAddress:
 		return t.connectToAddress(ctx)
 	}

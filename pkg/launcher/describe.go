@@ -84,6 +84,10 @@ func (k *Kubernetes) Describe(ctx context.Context, id string) (Description, erro
 		return Description{}, wrap("describing", id, err)
 	}
 	pod, err := c.lookup(ctx, id)
+	if errors.Is(err, ErrPaused) {
+		d, err := c.describePaused(ctx, id)
+		return d, wrap("describing", id, err)
+	}
 	if err != nil {
 		return Description{}, wrap("describing", id, err)
 	}
@@ -101,6 +105,21 @@ func (c *cluster) describe(ctx context.Context, pod *corev1.Pod) Description {
 	}
 	d.AgentErr = c.describeAgent(ctx, pod, &d)
 	return d
+}
+
+// describePaused returns what the claim of a sandbox says that has no pod.
+func (c *cluster) describePaused(ctx context.Context, id string) (Description, error) {
+	claim, err := c.pausedClaim(ctx, id)
+	if err != nil {
+		return Description{}, err
+	}
+	d := Description{AgentErr: ErrPaused}
+	if pod, err := podOf(claim); err == nil {
+		d = c.describePod(pod)
+		d.AgentErr, d.Phase, d.Pod = ErrPaused, "", ""
+	}
+	d.Summary, d.Namespace, d.Reason = summaryOfClaim(claim), claim.Namespace, "its claim is "+string(claim.Status.Phase)
+	return d, nil
 }
 
 // describePod returns what the pod says itself.

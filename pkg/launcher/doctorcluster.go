@@ -91,7 +91,7 @@ func (p *clusterPatient) checks() []check[*clusterPatient] {
 			return p.start(p.checkWay(), "it answers")
 		}},
 		{checkCommand, []string{p.checkWay()}, func(p *clusterPatient, ctx context.Context) Finding {
-			return runCommand(ctx, p.sandbox, agentProgram, "version") // what every image has
+			return runCommand(ctx, p.sandbox, programOf(p.pod), "version") // what every image has
 		}},
 		{checkRemoval, []string{checkPod}, (*clusterPatient).checkRemoval},
 	}...)
@@ -177,6 +177,12 @@ func (p *clusterPatient) grants() []grant {
 	}
 	if way, ok := p.wayGrant(); ok {
 		grants = slices.Insert(grants, 1, way)
+	}
+	if p.spec.Pod.Workspace.Keep {
+		grants = append(grants, grant{
+			resource: "persistentvolumeclaims", verbs: []string{"get", "list", "create", "patch", "delete"},
+			file: "deploy/claims-rbac.yaml", forPod: true,
+		})
 	}
 	if secret := p.secret(); secret != "" {
 		const file = "deploy/identity-rbac.yaml"
@@ -297,7 +303,7 @@ func (p *clusterPatient) adviceFor(err error) string {
 		advice string
 	}{
 		{ErrNoNamespace, fmt.Sprintf(`Make it ("kubectl create namespace %s"), or use another.`, p.namespace)},
-		{ErrForbidden, "Apply deploy/rbac.yaml, or what of its rules is missing; for the way by exec deploy/exec-rbac.yaml, too."},
+		{ErrForbidden, "Apply deploy/rbac.yaml, or what of its rules is missing; for the way by exec deploy/exec-rbac.yaml, for workspaces that are kept deploy/claims-rbac.yaml, too."},
 		{ErrRejected, "Ask for what the namespace admits: requests and limits by its quota, a profile by its Pod Security Standard."},
 		{ErrUnschedulable, "Request less, or add a node that can hold the pod."},
 		{ErrImage, `Choose an image that the nodes can pull. "make image" builds one: push it to a registry of theirs, or load it into the nodes.`},

@@ -68,7 +68,7 @@ func (p *clusterPatient) checkRemoval(ctx context.Context) Finding {
 	return passed("it is gone")
 }
 
-// close removes the pod, also when ctx has ended.
+// close removes the pod with its files, also when ctx has ended.
 func (p *clusterPatient) close(ctx context.Context) error {
 	if p.pod == nil {
 		return nil
@@ -79,7 +79,7 @@ func (p *clusterPatient) close(ctx context.Context) error {
 	if p.sandbox != nil {
 		err = p.sandbox.Close()
 	}
-	err = errors.Join(err, p.cluster.remove(ctx, p.pod))
+	err = errors.Join(err, p.cluster.discard(ctx, p.pod))
 	p.pod, p.sandbox = nil, nil
 	return err
 }

@@ -49,6 +49,11 @@ func (c *cluster) annotate(ctx context.Context, pod *corev1.Pod, names ...string
 	for _, name := range names {
 		values[name] = timeText(time.Now())
 	}
+	return c.set(ctx, pod, values)
+}
+
+// set is annotate for any values.
+func (c *cluster) set(ctx context.Context, pod *corev1.Pod, values map[string]string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":         pod.UID, // a precondition
 		"annotations": values,

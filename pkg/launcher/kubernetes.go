@@ -21,7 +21,8 @@ import (
 // A pod gets its name from the sandbox's id. The id itself is the annotation
 // podagent.dev/id, a safe form of it the label of that name; all pods have the
 // label app.kubernetes.io/managed-by=podagent. A pod's workspace is an
-// emptyDir: it outlives its container, and ends with the pod.
+// emptyDir, which outlives its container and ends with the pod, unless its Spec
+// says otherwise: see [Workspace].
 //
 // Who holds the identity may call the agents that were launched with it; a
 // pod contains the public half only. A pod that another identity launched is
@@ -100,7 +101,8 @@ func (k *Kubernetes) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
 }
 
 // Open implements Launcher. It connects to a pod that runs; it does not start
-// one that has ended.
+// one that has ended. If there is no pod, but a workspace that was kept, the error
+// is [ErrPaused]: see [Kubernetes.Resume].
 func (k *Kubernetes) Open(ctx context.Context, id string) (*Sandbox, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -123,7 +125,8 @@ func (k *Kubernetes) List(ctx context.Context) ([]Summary, error) {
 	return list, err
 }
 
-// Terminate implements Launcher. It returns when the pod is gone.
+// Terminate implements Launcher. It returns when the pod is gone, and the
+// workspace that was kept. Claims of the Spec's Volumes stay.
 func (k *Kubernetes) Terminate(ctx context.Context, id string) error {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {

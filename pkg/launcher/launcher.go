@@ -194,6 +194,8 @@ const (
 	Pending State = "pending"
 	// Ended says that the pod has ended: at its deadline, or by eviction.
 	Ended State = "ended"
+	// Paused says that there is no pod, but that its files are kept.
+	Paused State = "paused"
 	// Terminating says that the pod is being deleted.
 	Terminating State = "terminating"
 )

@@ -83,6 +83,9 @@ const (
 	// cleanupTimeout bounds what is done when the caller's context has ended
 	// or there is none: a pod's grace, and the API's answers.
 	cleanupTimeout = 30 * time.Second
+	// claimPoll is how often a claim that is being deleted is looked at, which
+	// takes some milliseconds once no pod has it.
+	claimPoll = 50 * time.Millisecond
 	// apiRate and apiBurst are calls a second to the API server, of one
 	// launcher: some for each of some hundred sandboxes that start at once.
 	apiRate  = 200
@@ -93,13 +96,21 @@ const (
 	// maxPodEnv bounds the environment of commands in bytes: as base64, which
 	// takes a third more, it is one variable, of which Linux takes 128 KiB.
 	maxPodEnv = 90 << 10
-	// maxPodProtected bounds the patterns of protected paths in bytes, and
-	// maxReadOnly the read-only directories: they are arguments and volumes in
+	// maxPodProtected bounds the patterns of protected paths in bytes,
+	// maxPodMain the command beside the agent, and
+	// maxReadOnly and maxVolumes the directories and volumes: they are arguments and volumes in
 	// a pod's specification, which etcd takes up to some 1.5 MiB of.
 	maxPodProtected = 64 << 10
+	maxPodMain      = 64 << 10
 	maxReadOnly     = 64
+	maxVolumes      = 64
+	// maxPatch bounds the patch of a pod in bytes, which is in an annotation, too.
+	maxPatch = 64 << 10
 	// maxActiveDeadline is what Kubernetes takes, in seconds.
 	maxActiveDeadline = math.MaxInt32 * time.Second
+	// minLife is what a launch and a first call take on a slow node, so that a
+	// slip of the unit is no sandbox that ends before it was used.
+	minLife = 5 * time.Second
 	// minHeartbeat keeps a slip of the unit from flooding the API server.
 	minHeartbeat = time.Second
 	// leaseDuration is how long an exclusive owner that died keeps others out.

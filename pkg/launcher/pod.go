@@ -11,9 +11,18 @@ import (
 // what of it differs from the pod that there is, is the sandbox's Drift, but
 // for Annotations.
 type Pod struct {
-	// Image is the container image, which has podagent in its PATH. Empty
-	// means DefaultImage.
+	// Image is the container image, which has podagent in its PATH unless
+	// AgentImage is set. Empty means DefaultImage.
 	Image string
+	// AgentImage is an image with podagent in its PATH, from which the agent is
+	// installed in a pod whose Image has none: any image, also without a shell.
+	AgentImage string
+	// Main is a command that runs in the container beside the agent, such as the
+	// one that the image would run by itself: from the start on, in the workdir,
+	// with its output in the container's log. When it ends, so does the
+	// container, which is started again. It is no work by which a sandbox is not
+	// idle.
+	Main []string
 	// Labels and Annotations are added to the pod's own. The prefix
 	// podagent.dev/ is the launcher's.
 	Labels, Annotations map[string]string
@@ -26,6 +35,25 @@ type Pod struct {
 	ServiceAccount string
 	// Profile is the Pod Security Standard that the pod keeps.
 	Profile Profile
+	// RuntimeClass, PriorityClass and PullSecrets are names of what the cluster
+	// has: see their kinds in Kubernetes. The Secrets are in the namespace.
+	RuntimeClass, PriorityClass string
+	PullSecrets                 []string
+	// NodeSelector are labels of the nodes that the pod may run on, and
+	// Tolerations of what taints it bears.
+	NodeSelector map[string]string
+	Tolerations  []corev1.Toleration
+	// Patch changes the pod that the other fields make, at the end, as a
+	// strategic merge patch in YAML or JSON of up to 64 KiB: any field of a pod.
+	// The agent's container is called agent. The command, the variables and the
+	// labels that the launcher gives must stay, and the Profile.
+	Patch []byte
+	// Volumes are mounted in the pod. In a read-only directory they can be
+	// written, unless they are read-only themselves.
+	Volumes []Volume
+	// Workspace is what is at the workdir: by default an emptyDir without a
+	// bound, whose files end with the pod.
+	Workspace Workspace
 	// ReadOnly are directories of the pod that neither commands nor the agent
 	// can change, as root neither: each is a read-only mount of a volume of
 	// its own, whatever the image has there.
@@ -34,6 +62,14 @@ type Pod struct {
 	// whatever becomes of the orchestrator: in whole seconds. 0 means
 	// DefaultActiveDeadline.
 	ActiveDeadline time.Duration
+	// Lifetime is when the sandbox ends itself, counted from its launch or
+	// resumption, unless it is extended: see [Kubernetes.Extend]. 0 means at the
+	// ActiveDeadline, beyond which it cannot be.
+	Lifetime time.Duration
+	// IdleTimeout is how long it may be idle: without a call, but for Info and
+	// the list of processes, and without a process. Then it ends itself. 0 means
+	// for ever. A pod that ended itself has succeeded; see OnStale.
+	IdleTimeout time.Duration
 	// ReadyTimeout bounds the time until the agent answers, an image pull
 	// included. 0 means DefaultReadyTimeout.
 	ReadyTimeout time.Duration
@@ -130,6 +166,15 @@ const (
 	// AnnotationAdopted is when an orchestrator last adopted the sandbox that
 	// another had launched, as RFC 3339 in UTC with nanoseconds.
 	AnnotationAdopted = domain + "adopted-at"
+	// AnnotationResumed is when the pod was made for a workspace that there was
+	// already, as RFC 3339 in UTC with nanoseconds.
+	AnnotationResumed = domain + "resumed-at"
+	// AnnotationPod is, in a sandbox's own claim, the pod to make when it is
+	// resumed, as JSON.
+	AnnotationPod = domain + "pod"
+	// AnnotationExpires is when the sandbox ends itself, as RFC 3339 in UTC with
+	// nanoseconds.
+	AnnotationExpires = domain + "expires-at"
 	// AnnotationKey is the fingerprint of the identity that may call.
 	AnnotationKey = domain + "key"
 	// AnnotationSpec is what the pod was made from, as JSON: what drift is

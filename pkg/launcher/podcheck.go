@@ -22,8 +22,8 @@ func (s *Spec) validatePod() error {
 		return err
 	}
 	for _, check := range []func() *SpecError{
-		s.checkWorkdir, s.checkEnv, s.checkProtected, s.checkReadOnly, s.Pod.checkImage, s.Pod.checkMeta,
-		s.Pod.checkResources, s.Pod.checkChoices, s.Pod.checkTimes,
+		s.checkWorkdir, s.checkEnv, s.checkProtected, s.checkVolumes, s.checkWorkspace, s.checkReadOnly, s.Pod.checkImage, s.Pod.checkMeta,
+		s.Pod.checkResources, s.Pod.checkChoices, s.Pod.checkTimes, s.Pod.checkPlacement, s.Pod.checkLife, s.Pod.checkMain, s.checkPatch,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -63,6 +63,8 @@ func checkMountPath(field, dir string) *SpecError {
 		return &SpecError{field, fmt.Sprintf("%q has a colon, or is not UTF-8: nothing can be mounted there", dir)}
 	case slices.Contains(systemDirs, dir), isKernels(dir):
 		return &SpecError{field, fmt.Sprintf("%q is the system's", dir)}
+	case dir == path.Clean(fillDir), isBelow(dir, fillDir):
+		return &SpecError{field, fmt.Sprintf("%q is the launcher's", dir)}
 	}
 	return nil
 }
@@ -93,9 +95,29 @@ func (p *Pod) checkImage() *SpecError {
 	if strings.IndexFunc(p.Image, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) >= 0 {
 		return &SpecError{"Pod.Image", fmt.Sprintf("%q has white space in it", p.Image)}
 	}
+	if strings.IndexFunc(p.AgentImage, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) >= 0 {
+		return &SpecError{"Pod.AgentImage", fmt.Sprintf("%q has white space in it", p.AgentImage)}
+	}
 	if p.ServiceAccount != "" {
 		if problems := validation.IsDNS1123Subdomain(p.ServiceAccount); len(problems) > 0 {
 			return &SpecError{"Pod.ServiceAccount", fmt.Sprintf("%q: %s", p.ServiceAccount, problems[0])}
+		}
+	}
+	return nil
+}
+
+// checkMain checks the command that runs beside the agent.
+func (p *Pod) checkMain() *SpecError {
+	if len(p.Main) > 0 && p.Main[0] == "" {
+		return &SpecError{"Pod.Main", "has an empty command"}
+	}
+	size := 0
+	for _, arg := range p.Main {
+		if !utf8.ValidString(arg) || strings.ContainsRune(arg, 0) {
+			return &SpecError{"Pod.Main", fmt.Sprintf("has %q, which is not UTF-8 without NUL: a pod cannot have it", arg)}
+		}
+		if size += len(arg); size > maxPodMain {
+			return &SpecError{"Pod.Main", fmt.Sprintf("has more than %d bytes in all, which a pod cannot take", maxPodMain)}
 		}
 	}
 	return nil

@@ -6,6 +6,10 @@ import (
 	"strings"
 )
 
+// ErrPaused says that a sandbox has no pod, but that its files are kept: see
+// [Kubernetes.Resume].
+var ErrPaused = errors.New("the sandbox is paused")
+
 // Why a pod is no sandbox, or not yet or no longer. Each is the class of a
 // [*PodError].
 var (
@@ -38,6 +42,12 @@ var (
 	// ErrNoListener is the [ErrDrift] of a pod that is to be reached by its
 	// address, but whose agent does not listen there.
 	ErrNoListener = fmt.Errorf("%w: its agent does not listen on the pod's address", ErrDrift)
+	// ErrNotKept says that the pod's files would end with it.
+	ErrNotKept = errors.New("the sandbox's files would be lost")
+	// ErrNoLifetime says that the pod has no end that could be put off.
+	ErrNoLifetime = errors.New("the sandbox has no lifetime to extend")
+	// ErrDeadline says that the pod's active deadline is earlier.
+	ErrDeadline = errors.New("the pod's active deadline is earlier")
 	// ErrGone says that the pod of an open sandbox was deleted or replaced.
 	ErrGone = errors.New("the pod is gone")
 	// ErrContainerEnded says that the container of an open sandbox ended, and

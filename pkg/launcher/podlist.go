@@ -24,7 +24,10 @@ var ours = labels.Set{LabelManagedBy: ManagedBy}.String()
 func (c *cluster) lookup(ctx context.Context, id string) (*corev1.Pod, error) {
 	pod, err := c.get(ctx, nameOf(id))
 	if apierrors.IsNotFound(err) {
-		return nil, ErrNotFound
+		if _, err = c.pausedClaim(ctx, id); err == nil {
+			err = ErrPaused
+		}
+		return nil, err
 	}
 	if err != nil {
 		return nil, err
@@ -87,13 +90,34 @@ func (c *cluster) over(pod *corev1.Pod) error {
 
 func (c *cluster) terminate(ctx context.Context, id string) error {
 	pod, err := c.lookup(ctx, id)
-	if errors.Is(err, ErrNotFound) {
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case errors.Is(err, ErrPaused):
+		claim, err := c.pausedClaim(ctx, id)
+		if err != nil {
+			return err
+		}
+		return c.removeClaim(ctx, claim)
+	case err != nil:
+		return err
+	}
+	return c.discard(ctx, pod)
+}
+
+// discard removes the pod with all its files.
+func (c *cluster) discard(ctx context.Context, pod *corev1.Pod) error {
+	if err := c.remove(ctx, pod); err != nil || !ownClaim(pod) {
+		return err
+	}
+	claim, err := c.claim(ctx, pod.Name)
+	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return c.remove(ctx, pod)
+	return c.removeClaim(ctx, claim)
 }
 
 // pods returns the pods of all sandboxes.
@@ -114,9 +138,20 @@ func (c *cluster) pods(ctx context.Context) ([]corev1.Pod, error) {
 
 func (c *cluster) list(ctx context.Context) ([]Summary, error) {
 	pods, err := c.pods(ctx)
-	list := make([]Summary, len(pods))
+	if err != nil {
+		return nil, err
+	}
+	claims, err := c.claims(ctx)
+	list := make([]Summary, len(pods), len(pods)+len(claims))
+	hasPod := map[string]bool{}
 	for i := range pods {
 		list[i] = summaryOf(&pods[i])
+		hasPod[pods[i].Name] = true
+	}
+	for i := range claims {
+		if !hasPod[claims[i].Name] {
+			list = append(list, summaryOfClaim(&claims[i]))
+		}
 	}
 	slices.SortFunc(list, func(a, b Summary) int { return strings.Compare(a.ID, b.ID) })
 	return list, err

@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -43,13 +42,8 @@ func mountReadOnly(pod *corev1.PodSpec, dirs []ReadOnlyDir) {
 	c := &pod.Containers[0]
 	for i, d := range dirs {
 		name := volumeName(i)
-		if at := slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == d.Path }); at >= 0 {
-			gone := c.VolumeMounts[at].Name
-			c.VolumeMounts = slices.Delete(c.VolumeMounts, at, at+1)
-			pod.Volumes = slices.DeleteFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == gone })
-		}
 		pod.Volumes = append(pod.Volumes, emptyDir(name))
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: d.Path, ReadOnly: true})
+		mount(pod, corev1.VolumeMount{Name: name, MountPath: d.Path, ReadOnly: true})
 	}
 	if fill := fillContainer(c, dirs); len(fill.Command) > 0 {
 		pod.InitContainers = append(pod.InitContainers, fill)
@@ -82,7 +76,8 @@ func fillContainer(c *corev1.Container, dirs []ReadOnlyDir) corev1.Container {
 		fill.VolumeMounts = append(fill.VolumeMounts, corev1.VolumeMount{Name: volumeName(i), MountPath: at})
 	}
 	if len(made)+len(copied) > 0 {
-		fill.Command = slices.Concat([]string{agentProgram, "copy"}, made, []string{"--"}, copied)
+		fill.VolumeMounts = append(fill.VolumeMounts, installMount(c)...)
+		fill.Command = slices.Concat([]string{c.Command[0], "copy"}, made, []string{"--"}, copied)
 	}
 	return fill
 }
@@ -118,14 +113,17 @@ func (s *Spec) checkReadOnly() *SpecError {
 		return &SpecError{field, fmt.Sprintf("has %d directories: at most %d are allowed", n, maxReadOnly)}
 	}
 	seen := map[string]bool{}
-	workdir := cmp.Or(s.Workdir, defaultWorkdir)
+	for _, v := range s.Pod.Volumes {
+		seen[v.Path] = true
+	}
+	workdir := s.workdir()
 	for _, d := range s.Pod.ReadOnly {
 		if err := checkMountPath(field, d.Path); err != nil {
 			return err
 		}
 		switch {
 		case seen[d.Path]:
-			return &SpecError{field, fmt.Sprintf("has %q twice", d.Path)}
+			return &SpecError{field, fmt.Sprintf("has %q, where something else is mounted", d.Path)}
 		case d.From != "" && (!path.IsAbs(d.From) || !utf8.ValidString(d.From) || strings.ContainsRune(d.From, 0)):
 			return &SpecError{field, fmt.Sprintf("has content from %q, which is not an absolute path in UTF-8", d.From)}
 		case d.From != "" && (path.Clean(d.From) == "/" || isKernels(path.Clean(d.From))):

@@ -98,9 +98,9 @@ func (c *cluster) events(ctx context.Context, pod *corev1.Pod) func(func(watch.E
 	}
 }
 
-// podError returns an error about the pod.
-func (c *cluster) podError(pod *corev1.Pod, class error, reason, message string) *PodError {
-	return &PodError{Pod: c.namespace + "/" + pod.Name, Class: class, Reason: reason, Message: message}
+// podError returns an error about the pod, or its claim.
+func (c *cluster) podError(pod metav1.Object, class error, reason, message string) *PodError {
+	return &PodError{Pod: c.namespace + "/" + pod.GetName(), Class: class, Reason: reason, Message: message}
 }
 
 // apiError returns what an error of the API about a pod means, where it has a

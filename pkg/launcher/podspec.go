@@ -29,7 +29,7 @@ const (
 
 // manifest returns the pod of a sandbox.
 func manifest(spec *Spec, namespace string, key podapi.AuthorizedKey, now time.Time) *corev1.Pod {
-	return &corev1.Pod{
+	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        nameOf(spec.ID),
 			Namespace:   namespace,
@@ -38,6 +38,8 @@ func manifest(spec *Spec, namespace string, key podapi.AuthorizedKey, now time.T
 		},
 		Spec: podSpec(spec, key),
 	}
+	lifeOf(pod, spec, now)
+	return pod
 }
 
 func podLabels(spec *Spec) map[string]string {
@@ -66,19 +68,30 @@ func podSpec(spec *Spec, key podapi.AuthorizedKey) corev1.PodSpec {
 		TerminationGracePeriodSeconds: new(int64(podGrace / time.Second)),
 		ServiceAccountName:            spec.Pod.ServiceAccount,
 		EnableServiceLinks:            new(false),
+		NodeSelector:                  spec.Pod.NodeSelector,
+		Tolerations:                   spec.Pod.Tolerations,
+		PriorityClassName:             spec.Pod.PriorityClass,
 		Containers:                    []corev1.Container{container(spec, key)},
-		Volumes:                       []corev1.Volume{emptyDir("workspace")},
+		Volumes:                       []corev1.Volume{spec.Pod.Workspace.volume(nameOf(spec.ID))},
+	}
+	if spec.Pod.RuntimeClass != "" {
+		pod.RuntimeClassName = &spec.Pod.RuntimeClass
+	}
+	for _, name := range spec.Pod.PullSecrets {
+		pod.ImagePullSecrets = append(pod.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
 	}
 	if spec.Pod.ServiceAccount == "" {
 		pod.AutomountServiceAccountToken = new(false)
 	}
 	secure(&pod, spec.Pod.Profile)
+	inject(&pod, spec.Pod.AgentImage)
+	mountVolumes(&pod, spec.Pod.Volumes)
 	mountReadOnly(&pod, spec.Pod.ReadOnly)
 	return pod
 }
 
 func container(spec *Spec, key podapi.AuthorizedKey) corev1.Container {
-	workdir := cmp.Or(spec.Workdir, defaultWorkdir)
+	workdir := spec.workdir()
 	return corev1.Container{
 		Name:           containerName,
 		Image:          cmp.Or(spec.Pod.Image, DefaultImage),
@@ -86,21 +99,32 @@ func container(spec *Spec, key podapi.AuthorizedKey) corev1.Container {
 		WorkingDir:     workdir,
 		Env:            slices.Concat(plain, agentEnv(spec, key, workdir)),
 		Resources:      resources(spec.Pod.Resources),
-		VolumeMounts:   []corev1.VolumeMount{{Name: "workspace", MountPath: workdir}},
-		StartupProbe:   healthProbe(startupPeriod, startupFailures),
-		ReadinessProbe: healthProbe(readinessPeriod, readinessFailures),
+		VolumeMounts:   []corev1.VolumeMount{{Name: workspaceName, MountPath: workdir}},
+		StartupProbe:   healthProbe(spec, startupPeriod, startupFailures),
+		ReadinessProbe: healthProbe(spec, readinessPeriod, readinessFailures),
 	}
 }
 
 // serveCommand returns the agent's command line, with the flags that may be
 // repeated, for which the environment has no form.
 func serveCommand(spec *Spec) []string {
-	command := []string{agentProgram, "serve"}
+	command := []string{spec.Pod.program(), "serve"}
 	for _, pattern := range spec.Protected {
 		command = append(command, "--protect="+literal(pattern))
 	}
 	for _, dir := range spec.Pod.ReadOnly {
 		command = append(command, "--read-only="+literal(dir.Path))
+	}
+	for _, v := range spec.Pod.Volumes {
+		if v.ReadOnly {
+			command = append(command, "--read-only="+literal(v.Path))
+		}
+	}
+	if len(spec.Pod.Main) > 0 {
+		command = append(command, "--")
+	}
+	for _, arg := range spec.Pod.Main {
+		command = append(command, literal(arg))
 	}
 	return command
 }
@@ -108,11 +132,16 @@ func serveCommand(spec *Spec) []string {
 // literal returns a text in which Kubernetes finds no variable to expand.
 func literal(s string) string { return strings.ReplaceAll(s, "$", "$$") }
 
-// plain makes programs print plainly, and not wait for a key.
+// plain makes programs print plainly, and not wait for a key. Git trusts all
+// directories: the root of a volume is root's, and who else could have put a
+// repository into it.
 var plain = []corev1.EnvVar{
 	{Name: "TERM", Value: "dumb"},
 	{Name: "PAGER", Value: "cat"},
 	{Name: "GIT_PAGER", Value: "cat"},
+	{Name: "GIT_CONFIG_COUNT", Value: "1"},
+	{Name: "GIT_CONFIG_KEY_0", Value: "safe.directory"},
+	{Name: "GIT_CONFIG_VALUE_0", Value: "*"},
 }
 
 // agentEnv returns the agent's flags, as variables, which podagent health reads,
@@ -152,9 +181,9 @@ func emptyDir(name string) corev1.Volume {
 
 // healthProbe asks the agent by its own program: the kubelet's other probes
 // reach neither the loopback nor hold a key.
-func healthProbe(period, failures int32) *corev1.Probe {
+func healthProbe(spec *Spec, period, failures int32) *corev1.Probe {
 	return &corev1.Probe{
-		ProbeHandler:     corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{agentProgram, "health"}}},
+		ProbeHandler:     corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{spec.Pod.program(), "health"}}},
 		PeriodSeconds:    period,
 		TimeoutSeconds:   probeTimeout,
 		FailureThreshold: failures,
@@ -192,6 +221,10 @@ func secure(pod *corev1.PodSpec, profile Profile) {
 // adoption replaces.
 type traits struct {
 	Image          string                      `json:"image"`
+	AgentImage     string                      `json:"agentImage,omitempty"`
+	Main           []string                    `json:"main,omitempty"`
+	Lifetime       string                      `json:"lifetime,omitempty"`
+	IdleTimeout    string                      `json:"idleTimeout,omitempty"`
 	Workdir        string                      `json:"workdir"`
 	Profile        Profile                     `json:"profile"`
 	ServiceAccount string                      `json:"serviceAccount,omitempty"`
@@ -199,19 +232,53 @@ type traits struct {
 	Resources      corev1.ResourceRequirements `json:"resources,omitzero"`
 	Labels         map[string]string           `json:"labels,omitempty"`
 	ReadOnly       []ReadOnlyDir               `json:"readOnly,omitempty"`
+	Volumes        []Volume                    `json:"volumes,omitempty"`
+	Workspace      Workspace                   `json:"workspace,omitzero"`
+	RuntimeClass   string                      `json:"runtimeClass,omitempty"`
+	PriorityClass  string                      `json:"priorityClass,omitempty"`
+	PullSecrets    []string                    `json:"pullSecrets,omitempty"`
+	NodeSelector   map[string]string           `json:"nodeSelector,omitempty"`
+	Tolerations    []corev1.Toleration         `json:"tolerations,omitempty"`
+	Patch          json.RawMessage             `json:"patch,omitempty"`
 }
 
 func traitsOf(spec *Spec) traits {
 	return traits{
 		Image:          cmp.Or(spec.Pod.Image, DefaultImage),
-		Workdir:        cmp.Or(spec.Workdir, defaultWorkdir),
+		AgentImage:     spec.Pod.AgentImage,
+		Main:           spec.Pod.Main,
+		Lifetime:       periodText(spec.Pod.Lifetime),
+		IdleTimeout:    periodText(spec.Pod.IdleTimeout),
+		Workdir:        spec.workdir(),
 		Profile:        cmp.Or(spec.Pod.Profile, Restricted),
 		ServiceAccount: spec.Pod.ServiceAccount,
 		Deadline:       cmp.Or(spec.Pod.ActiveDeadline, DefaultActiveDeadline).String(),
 		Resources:      spec.Pod.Resources,
 		Labels:         spec.Pod.Labels,
 		ReadOnly:       sortedDirs(spec.Pod.ReadOnly),
+		Volumes:        sortedVolumes(spec.Pod.Volumes),
+		Workspace:      spec.Pod.Workspace,
+		RuntimeClass:   spec.Pod.RuntimeClass,
+		PriorityClass:  spec.Pod.PriorityClass,
+		PullSecrets:    spec.Pod.PullSecrets,
+		NodeSelector:   spec.Pod.NodeSelector,
+		Tolerations:    spec.Pod.Tolerations,
+		Patch:          patchOf(spec),
 	}
+}
+
+// periodText returns a time as text; empty for none.
+func periodText(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
+}
+
+// patchOf returns the patch as JSON, in which it is compared.
+func patchOf(spec *Spec) json.RawMessage {
+	data, _ := parsePatch(spec.Pod.Patch) // it was checked
+	return data
 }
 
 // json returns the traits as they are kept in the annotation.

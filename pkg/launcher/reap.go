@@ -34,7 +34,8 @@ const DefaultStaleAfter = 15 * time.Minute
 // sandbox that gets a heartbeat, or changes at all, while this looks at it is
 // left for the next time. It returns those that it deleted, sorted by id, also
 // when it returns an error, which joins all there were; it does not wait until
-// the pods are gone.
+// the pods are gone. A workspace that is kept stays, in a sandbox that is paused
+// then.
 func (k *Kubernetes) Reap(ctx context.Context, opts ReapOptions) ([]Summary, error) {
 	switch {
 	case opts.StaleAfter < 0:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,10 @@ type symptom struct{ end time.Time }
 // crashLoop is the kubelet's reason for a container that waits to be started
 // again because it has ended more than once.
 const crashLoop = "CrashLoopBackOff"
+
+// unboundClaims is what the scheduler says of a pod whose claims have no volume
+// yet (kubernetes/pkg/scheduler/framework/plugins/volumebinding).
+const unboundClaims = "unbound immediate PersistentVolumeClaims"
 
 // errLookAgain is the cause of a context that ends because the symptoms are
 // to be looked at again, though nothing has happened.
@@ -98,6 +103,9 @@ func (s *symptoms) readScheduling(pod *corev1.Pod) (message string, stuck bool) 
 	for _, c := range pod.Status.Conditions {
 		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
 			continue
+		}
+		if strings.Contains(c.Message, unboundClaims) {
+			break // storage may take longer to be made than a pod is worth waiting for otherwise
 		}
 		return c.Message, s.see(&s.unschedulable, schedulePatience)
 	}

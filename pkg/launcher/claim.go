@@ -1,0 +1,239 @@
+package launcher
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ownClaim reports whether the pod's workspace is a claim of the sandbox's own.
+func ownClaim(pod *corev1.Pod) bool {
+	for _, v := range pod.Spec.Volumes {
+		if v.Name == workspaceName && v.PersistentVolumeClaim != nil {
+			return v.PersistentVolumeClaim.ClaimName == pod.Name
+		}
+	}
+	return false
+}
+
+// claimOf returns the claim for the workspace of a pod that is about to be made.
+// It has in it how the pod is made, for [Kubernetes.Resume].
+func claimOf(w Workspace, pod *corev1.Pod) (*corev1.PersistentVolumeClaim, error) {
+	annotations, err := claimAnnotations(pod)
+	if err != nil {
+		return nil, err
+	}
+	annotations[AnnotationID] = pod.Annotations[AnnotationID]
+	annotations[AnnotationCreated] = pod.Annotations[AnnotationCreated]
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels, Annotations: annotations},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: w.claimSize()}},
+		},
+	}
+	if w.StorageClass != "" {
+		claim.Spec.StorageClassName = &w.StorageClass
+	}
+	return claim, nil
+}
+
+func (w Workspace) claimSize() resource.Quantity {
+	if w.Size.IsZero() {
+		return resource.MustParse(DefaultClaimSize)
+	}
+	return w.Size
+}
+
+// claimAnnotations are those that change with each pod.
+func claimAnnotations(pod *corev1.Pod) (map[string]string, error) {
+	data, err := json.Marshal(pod)
+	return map[string]string{AnnotationPod: string(data)}, err
+}
+
+// keepWorkspace makes the claim for the workspace of a pod that is about to be
+// made, or takes the one that there is, which the pod then says.
+func (c *cluster) keepWorkspace(ctx context.Context, w Workspace, pod *corev1.Pod) error {
+	claim, err := claimOf(w, pod)
+	if err != nil {
+		return err
+	}
+	for {
+		_, err = c.api.CoreV1().PersistentVolumeClaims(c.namespace).Create(ctx, claim, metav1.CreateOptions{})
+		if !apierrors.IsAlreadyExists(err) {
+			return c.createError(pod.Name, err)
+		}
+		there, err := c.claim(ctx, pod.Name)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return err
+		case there.DeletionTimestamp != nil:
+			if err := c.awaitNoClaim(ctx, there); err != nil {
+				return err
+			}
+		default:
+			pod.Annotations[AnnotationResumed] = timeText(time.Now())
+			return c.updateClaim(ctx, there, pod)
+		}
+	}
+}
+
+// updateClaim writes into the claim how the pod is made.
+func (c *cluster) updateClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) error {
+	if err := c.checkOurs(claim, pod.Annotations[AnnotationID]); err != nil {
+		return err
+	}
+	annotations, err := claimAnnotations(pod)
+	if err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": claim.UID, "annotations": annotations}})
+	if err != nil {
+		return err
+	}
+	_, err = c.api.CoreV1().PersistentVolumeClaims(c.namespace).Patch(ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return c.apiError(pod.Name, err)
+}
+
+func (c *cluster) claim(ctx context.Context, name string) (*corev1.PersistentVolumeClaim, error) {
+	claim, err := c.api.CoreV1().PersistentVolumeClaims(c.namespace).Get(ctx, name, metav1.GetOptions{})
+	return claim, c.apiError(name, err)
+}
+
+// pausedClaim returns the claim of a sandbox that has no pod. If there is none,
+// or who asks may not know, the error is ErrNotFound.
+func (c *cluster) pausedClaim(ctx context.Context, id string) (*corev1.PersistentVolumeClaim, error) {
+	claim, err := c.claim(ctx, nameOf(id))
+	if apierrors.IsNotFound(err) || errors.Is(err, ErrForbidden) || err == nil && claim.DeletionTimestamp != nil {
+		return nil, ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return claim, c.checkOurs(claim, id)
+}
+
+// removeClaim deletes the claim, with the files in it, and returns when it is
+// gone. No pod may use it.
+func (c *cluster) removeClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	err := c.deleteClaim(ctx, claim, metav1.Preconditions{UID: &claim.UID})
+	if apierrors.IsConflict(err) { // another has its name by now
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return c.awaitNoClaim(ctx, claim)
+}
+
+func (c *cluster) deleteClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, only metav1.Preconditions) error {
+	err := c.api.CoreV1().PersistentVolumeClaims(c.namespace).Delete(ctx, claim.Name, metav1.DeleteOptions{Preconditions: &only})
+	if err == nil {
+		c.log.Info("deleted claim", "sandbox", claim.Annotations[AnnotationID], "claim", claim.Name, "uid", claim.UID)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return c.apiError(claim.Name, err)
+}
+
+// awaitNoClaim returns when this claim is there no more.
+func (c *cluster) awaitNoClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	for {
+		now, err := c.claim(ctx, claim.Name)
+		if apierrors.IsNotFound(err) || err == nil && now.UID != claim.UID {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		pause(ctx, claimPoll)
+		if ctx.Err() != nil {
+			return fmt.Errorf("claim %s/%s is still being deleted: %w", c.namespace, claim.Name, context.Cause(ctx))
+		}
+	}
+}
+
+// dropClaim deletes the claim that was made for a pod which is given up, unless
+// it was there before, or a pod was made for it since then.
+func (c *cluster) dropClaim(ctx context.Context, pod *corev1.Pod) error {
+	if !ownClaim(pod) {
+		return nil
+	}
+	for {
+		claim, err := c.claim(ctx, pod.Name)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		created := pod.Annotations[AnnotationCreated]
+		latest, err := podOf(claim)
+		if err != nil || latest.Annotations[AnnotationCreated] != created || claim.Annotations[AnnotationCreated] != created {
+			return err
+		}
+		err = c.deleteClaim(ctx, claim, metav1.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
+		if !apierrors.IsConflict(err) { // else it has changed meanwhile
+			return err
+		}
+	}
+}
+
+// claims returns the claims of all sandboxes that have one of their own; none if
+// who asks may not know.
+func (c *cluster) claims(ctx context.Context) ([]corev1.PersistentVolumeClaim, error) {
+	list, err := c.api.CoreV1().PersistentVolumeClaims(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: ours})
+	if isRefusal(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+// podOf returns the pod that is made when the sandbox of this claim is resumed.
+func podOf(claim *corev1.PersistentVolumeClaim) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	if err := json.Unmarshal([]byte(claim.Annotations[AnnotationPod]), pod); err != nil {
+		return nil, fmt.Errorf("annotation %s of claim %s does not say how the pod was made: %w", AnnotationPod, claim.Name, err)
+	}
+	if pod.Name != claim.Name || len(pod.Spec.Containers) == 0 {
+		return nil, fmt.Errorf("annotation %s of claim %s has another pod, %q", AnnotationPod, claim.Name, pod.Name)
+	}
+	return pod, nil
+}
+
+// summaryOfClaim describes a sandbox that has no pod.
+func summaryOfClaim(claim *corev1.PersistentVolumeClaim) Summary {
+	s := Summary{ID: claim.Annotations[AnnotationID], State: Paused, Created: claim.CreationTimestamp.UTC()}
+	if pod, err := podOf(claim); err == nil {
+		s.Workdir = pod.Spec.Containers[0].WorkingDir
+		s.Heartbeat = cmp.Or(heartbeatOf(pod), s.Created)
+	}
+	return s
+}
+
+// again returns the pod as it is made anew.
+func again(pod *corev1.Pod, now time.Time) *corev1.Pod {
+	pod = pod.DeepCopy()
+	pod.Annotations = maps.Clone(pod.Annotations)
+	delete(pod.Annotations, AnnotationAdopted)
+	for _, name := range []string{AnnotationCreated, AnnotationHeartbeat, AnnotationResumed} {
+		pod.Annotations[name] = timeText(now)
+	}
+	renewLife(pod, now)
+	return pod
+}

@@ -1,0 +1,117 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Pause ends the sandbox's processes and removes its pod, and keeps its files:
+// those in the workdir, in a claim of the sandbox's own (see [Workspace]). A
+// sandbox without one is [ErrNotKept], and stays as it is. It returns when the pod
+// is gone. Pausing a sandbox that is paused does nothing; if there is none, the
+// error is [ErrNotFound].
+func (k *Kubernetes) Pause(ctx context.Context, id string) error {
+	c, ctx, err := k.cluster(ctx)
+	if err != nil {
+		return wrap("pausing", id, err)
+	}
+	return wrap("pausing", id, c.pause(ctx, id))
+}
+
+func (c *cluster) pause(ctx context.Context, id string) error {
+	pod, err := c.lookup(ctx, id)
+	switch {
+	case errors.Is(err, ErrPaused):
+		return nil
+	case err != nil:
+		return err
+	case !ownClaim(pod):
+		return c.podError(pod, ErrNotKept, "", "its workspace is no claim of its own")
+	}
+	return c.remove(ctx, pod)
+}
+
+// Resume opens a sandbox that is paused, or whose pod has ended, in a new pod that
+// is made as the last one was, with the files in its workdir. That takes a
+// workspace that is kept, else the error is [ErrStale]. A sandbox that runs is
+// opened, as by Open. Launch does it, too, for who has the Spec: by what that
+// says.
+func (k *Kubernetes) Resume(ctx context.Context, id string) (*Sandbox, error) {
+	c, ctx, err := k.cluster(ctx)
+	if err != nil {
+		return nil, wrap("resuming", id, err)
+	}
+	sandbox, err := c.resume(ctx, id)
+	return sandbox, wrap("resuming", id, err)
+}
+
+func (c *cluster) resume(ctx context.Context, id string) (*Sandbox, error) {
+	ready, cancel := context.WithTimeoutCause(ctx, DefaultReadyTimeout, errNotReady)
+	defer cancel()
+	for {
+		pod, made, err := c.revive(ready, id)
+		if err != nil {
+			return nil, err
+		}
+		if !made {
+			sandbox, err := c.open(ctx, id)
+			if errors.Is(err, ErrGone) && ready.Err() == nil {
+				continue
+			}
+			return sandbox, err
+		}
+		s, err := c.target(pod).attach(ready, &Spec{}, true)
+		if err != nil {
+			err = c.timedOut(ready, pod.Name, DefaultReadyTimeout, err)
+			return nil, errors.Join(err, c.abandon(ctx, pod))
+		}
+		s.keepBeating(DefaultHeartbeat)
+		return s, nil
+	}
+}
+
+// revive returns the pod of the sandbox, and whether this call made it.
+func (c *cluster) revive(ctx context.Context, id string) (*corev1.Pod, bool, error) {
+	for ctx.Err() == nil {
+		pod, err := c.lookup(ctx, id)
+		switch {
+		case errors.Is(err, ErrPaused):
+			pod, err = c.remake(ctx, id)
+			if !apierrors.IsAlreadyExists(err) {
+				return pod, err == nil, err
+			}
+		case err != nil:
+			return nil, false, err
+		case pod.DeletionTimestamp != nil:
+			err = c.awaitGone(ctx, pod)
+		case ended(pod) && ownClaim(pod):
+			err = c.remove(ctx, pod)
+		default:
+			return pod, false, nil
+		}
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return nil, false, err
+		}
+	}
+	return nil, false, context.Cause(ctx)
+}
+
+// remake makes the pod of a paused sandbox.
+func (c *cluster) remake(ctx context.Context, id string) (*corev1.Pod, error) {
+	claim, err := c.pausedClaim(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	pod, err := podOf(claim)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkKey(pod); err != nil {
+		return nil, err
+	}
+	return c.make(ctx, again(pod, time.Now()), Workspace{})
+}

@@ -1,0 +1,64 @@
+package launcher
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// installName is the container that installs podagent for an image without it, and
+// installDir where the pod's containers have it, in the volume of this name.
+const (
+	installName = "install"
+	installDir  = "/.podagent/bin"
+)
+
+// program returns how podagent is called in the pod.
+func (p *Pod) program() string {
+	if p.AgentImage != "" {
+		return installDir + "/" + agentProgram
+	}
+	return agentProgram
+}
+
+// programOf is program for a pod that there is.
+func programOf(pod *corev1.Pod) string {
+	for _, c := range pod.Spec.Containers {
+		if c.Name == containerName && len(c.Command) > 0 {
+			return c.Command[0]
+		}
+	}
+	return agentProgram
+}
+
+// inject has podagent installed from the image, in a volume that the agent's
+// container can only read.
+func inject(pod *corev1.PodSpec, image string) {
+	if image == "" {
+		return
+	}
+	c := &pod.Containers[0]
+	pod.Volumes = append(pod.Volumes, emptyDir(agentProgram))
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: agentProgram, MountPath: installDir, ReadOnly: true})
+	pod.InitContainers = append(pod.InitContainers, corev1.Container{
+		Name:            installName,
+		Image:           image,
+		Command:         []string{agentProgram, "install", installDir},
+		WorkingDir:      "/",
+		Resources:       c.Resources,
+		SecurityContext: c.SecurityContext,
+		VolumeMounts:    []corev1.VolumeMount{{Name: agentProgram, MountPath: installDir}},
+		// So that the pod says why it failed.
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+	})
+}
+
+// installMount returns the mount of podagent in a container; none where the image
+// has it.
+func installMount(c *corev1.Container) []corev1.VolumeMount {
+	i := slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == installDir })
+	if i < 0 {
+		return nil
+	}
+	return c.VolumeMounts[i : i+1]
+}

@@ -1,0 +1,111 @@
+package launcher
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// Extend lets the sandbox live for at least d from now, and returns when it ends.
+// It never ends sooner by that. The sandbox has a Lifetime, or else the error is
+// [ErrNoLifetime]; d is no longer than its pod's ActiveDeadline lets, which cannot
+// be extended ([ErrDeadline]).
+func (k *Kubernetes) Extend(ctx context.Context, id string, d time.Duration) (time.Time, error) {
+	c, ctx, err := k.cluster(ctx)
+	if err != nil {
+		return time.Time{}, wrap("extending", id, err)
+	}
+	expires, err := c.extend(ctx, id, d)
+	return expires, wrap("extending", id, err)
+}
+
+func (c *cluster) extend(ctx context.Context, id string, d time.Duration) (time.Time, error) {
+	pod, err := c.find(ctx, id)
+	if err != nil {
+		return time.Time{}, err
+	}
+	expires := time.Now().Add(d)
+	now := expiry(pod)
+	switch deadline := hardDeadline(pod); {
+	case now.IsZero():
+		return time.Time{}, c.podError(pod, ErrNoLifetime, "", "it ends at its active deadline, or when it is deleted")
+	case !expires.After(now):
+		return now, nil
+	case !deadline.IsZero() && expires.After(deadline):
+		return now, c.podError(pod, ErrDeadline, "", fmt.Sprintf("the cluster ends it at %s", deadline.UTC().Format(time.RFC3339)))
+	}
+	// The annotation first: an agent that restarts goes by it.
+	if err := c.set(ctx, pod, map[string]string{AnnotationExpires: timeText(expires)}); err != nil {
+		return now, err
+	}
+	return expires, c.target(pod).ask(ctx, func(ctx context.Context, client *podapi.Client) error {
+		return client.Configure(ctx, podapi.Config{Expires: expires})
+	})
+}
+
+// expiry returns when the pod's agent ends by itself; zero for never.
+func expiry(pod *corev1.Pod) time.Time {
+	t, _ := time.Parse(time.RFC3339Nano, pod.Annotations[AnnotationExpires])
+	return t
+}
+
+// hardDeadline returns when the cluster ends the pod; zero if that is not known.
+func hardDeadline(pod *corev1.Pod) time.Time {
+	if pod.Spec.ActiveDeadlineSeconds == nil || pod.Status.StartTime == nil {
+		return time.Time{}
+	}
+	return pod.Status.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
+}
+
+// lifeOf has the agent end by itself: the pod with it, since a container that ends
+// with 0 is not started again then.
+func lifeOf(pod *corev1.Pod, spec *Spec, now time.Time) {
+	p := &spec.Pod
+	if p.Lifetime == 0 && p.IdleTimeout == 0 {
+		return
+	}
+	pod.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+	c := &pod.Spec.Containers[0]
+	if p.IdleTimeout > 0 {
+		c.Env = append(c.Env, corev1.EnvVar{Name: "PODAGENT_IDLE_TIMEOUT", Value: p.IdleTimeout.String()})
+	}
+	if p.Lifetime > 0 {
+		pod.Annotations[AnnotationExpires] = timeText(now.Add(p.Lifetime))
+		c.Env = append(c.Env, corev1.EnvVar{Name: "PODAGENT_EXPIRES", ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + AnnotationExpires + "']"},
+		}})
+	}
+}
+
+// renewLife gives a pod that is made again the time that its Spec gave it.
+func renewLife(pod *corev1.Pod, now time.Time) {
+	var made traits
+	if json.Unmarshal([]byte(pod.Annotations[AnnotationSpec]), &made) != nil || made.Lifetime == "" {
+		return
+	}
+	if d, err := time.ParseDuration(made.Lifetime); err == nil {
+		pod.Annotations[AnnotationExpires] = timeText(now.Add(d))
+	}
+}
+
+// checkLife checks when the pod ends by itself.
+func (p *Pod) checkLife() *SpecError {
+	for field, d := range map[string]time.Duration{"Pod.Lifetime": p.Lifetime, "Pod.IdleTimeout": p.IdleTimeout} {
+		if d < 0 || d > 0 && d < minLife {
+			return &SpecError{field, fmt.Sprintf("is %v: it is at least %v", d, minLife)}
+		}
+	}
+	deadline := p.ActiveDeadline
+	if deadline == 0 {
+		deadline = DefaultActiveDeadline
+	}
+	if p.Lifetime > deadline {
+		return &SpecError{"Pod.Lifetime", fmt.Sprintf("is %v, beyond the ActiveDeadline of %v", p.Lifetime, deadline)}
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+package launcher
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	psa "k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// patchField is the field that errors of a patch are about.
+const patchField = "Pod.Patch"
+
+// patched returns the pod with the patch applied: a strategic merge, as by
+// "kubectl patch", in JSON or YAML.
+func patched(pod *corev1.Pod, patch []byte) (*corev1.Pod, *SpecError) {
+	changes, err := parsePatch(patch)
+	if err != nil || changes == nil {
+		return pod, err
+	}
+	before, jsonErr := json.Marshal(pod)
+	if jsonErr != nil {
+		return nil, &SpecError{patchField, "cannot be applied: " + jsonErr.Error()}
+	}
+	after, mergeErr := strategicpatch.StrategicMergePatch(before, changes, corev1.Pod{})
+	if mergeErr != nil {
+		return nil, &SpecError{patchField, "cannot be applied: " + mergeErr.Error()}
+	}
+	made := &corev1.Pod{}
+	if err := json.Unmarshal(after, made); err != nil {
+		return nil, &SpecError{patchField, "makes no pod: " + err.Error()}
+	}
+	return made, nil
+}
+
+// parsePatch returns the patch as JSON, nil if it is empty. A field that pods do
+// not have is an error.
+func parsePatch(patch []byte) ([]byte, *SpecError) {
+	if len(patch) > maxPatch {
+		return nil, &SpecError{patchField, fmt.Sprintf("has %d bytes: at most %d are allowed", len(patch), maxPatch)}
+	}
+	data, err := yaml.YAMLToJSONStrict(patch)
+	var tree any
+	if err == nil {
+		err = json.Unmarshal(data, &tree)
+	}
+	if err != nil {
+		return nil, &SpecError{patchField, "is neither YAML nor JSON: " + err.Error()}
+	}
+	if tree == nil {
+		return nil, nil
+	}
+	fields, ok := tree.(map[string]any)
+	if !ok {
+		return nil, &SpecError{patchField, "is not an object with fields of a pod"}
+	}
+	for name, want := range map[string]string{"apiVersion": "v1", "kind": "Pod"} {
+		if got, ok := fields[name]; ok && got != want {
+			return nil, &SpecError{patchField, fmt.Sprintf("has %s %v, not %s", name, got, want)}
+		}
+	}
+	plain, err := json.Marshal(withoutDirectives(tree))
+	if err == nil {
+		var unknown []error
+		unknown, err = kjson.UnmarshalStrict(plain, &corev1.Pod{})
+		err = errors.Join(append(unknown, err)...)
+	}
+	if err != nil {
+		return nil, &SpecError{patchField, "is no part of a pod: " + err.Error()}
+	}
+	return data, nil
+}
+
+// withoutDirectives returns the patch without what says how it is merged, which is
+// no field of a pod.
+func withoutDirectives(tree any) any {
+	switch tree := tree.(type) {
+	case map[string]any:
+		maps.DeleteFunc(tree, func(name string, _ any) bool { return strings.HasPrefix(name, "$") })
+		for name, v := range tree {
+			tree[name] = withoutDirectives(v)
+		}
+	case []any:
+		for i, v := range tree {
+			tree[i] = withoutDirectives(v)
+		}
+	}
+	return tree
+}
+
+// checkPatch applies the patch to the pod that would be made, and checks that it
+// leaves what the launcher relies on, and the profile.
+func (s *Spec) checkPatch() *SpecError {
+	if len(s.Pod.Patch) == 0 {
+		return nil
+	}
+	before := manifest(s, "namespace", podapi.AuthorizedKey{}, time.Time{})
+	after, err := patched(before, s.Pod.Patch)
+	if err != nil {
+		return err
+	}
+	for _, field := range guarded(before, after) {
+		if !reflect.DeepEqual(field.before, field.after) {
+			return &SpecError{patchField, fmt.Sprintf("changes %s, which is the launcher's", field.name)}
+		}
+	}
+	return checkProfile(after, s.Pod.Profile)
+}
+
+// guardedField is what of a pod a patch must leave as it is.
+type guardedField struct {
+	name          string
+	before, after any
+}
+
+func guarded(before, after *corev1.Pod) []guardedField {
+	fields := []guardedField{
+		{"metadata.name", before.Name, after.Name},
+		{"metadata.generateName", before.GenerateName, after.GenerateName},
+		{"metadata.namespace", before.Namespace, after.Namespace},
+		{"metadata.labels[" + LabelManagedBy + "]", before.Labels[LabelManagedBy], after.Labels[LabelManagedBy]},
+		{"spec.restartPolicy", before.Spec.RestartPolicy, after.Spec.RestartPolicy},
+		{"spec.shareProcessNamespace", before.Spec.ShareProcessNamespace, after.Spec.ShareProcessNamespace},
+	}
+	fields = append(fields, ownEntries("metadata.labels", before.Labels, after.Labels)...)
+	fields = append(fields, ownEntries("metadata.annotations", before.Annotations, after.Annotations)...)
+	for _, c := range before.Spec.Containers {
+		fields = append(fields, guardedContainer("spec.containers", &c, after.Spec.Containers)...)
+	}
+	for _, c := range before.Spec.InitContainers {
+		fields = append(fields, guardedContainer("spec.initContainers", &c, after.Spec.InitContainers)...)
+	}
+	return fields
+}
+
+// ownEntries are the labels or annotations that are the launcher's, and those that
+// the patch adds to them.
+func ownEntries(name string, before, after map[string]string) []guardedField {
+	all := maps.Clone(after)
+	maps.Copy(all, before)
+	var fields []guardedField
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if strings.HasPrefix(key, domain) {
+			fields = append(fields, guardedField{fmt.Sprintf("%s[%s]", name, key), before[key], after[key]})
+		}
+	}
+	return fields
+}
+
+// guardedContainer are the fields of one of the launcher's containers.
+func guardedContainer(list string, before *corev1.Container, all []corev1.Container) []guardedField {
+	name := fmt.Sprintf("%s[%s]", list, before.Name)
+	i := slices.IndexFunc(all, func(c corev1.Container) bool { return c.Name == before.Name })
+	if i < 0 {
+		return []guardedField{{name, true, false}}
+	}
+	after := &all[i]
+	fields := []guardedField{
+		{name + ".command", before.Command, after.Command},
+		{name + ".args", before.Args, after.Args},
+		{name + ".workingDir", before.WorkingDir, after.WorkingDir},
+	}
+	for _, v := range before.Env {
+		fields = append(fields, guardedField{fmt.Sprintf("%s.env[%s]", name, v.Name), v, variable(after.Env, v.Name)})
+	}
+	for _, v := range after.Env {
+		if strings.HasPrefix(v.Name, "PODAGENT_") {
+			fields = append(fields, guardedField{fmt.Sprintf("%s.env[%s]", name, v.Name), variable(before.Env, v.Name), v})
+		}
+	}
+	return fields
+}
+
+func variable(env []corev1.EnvVar, name string) corev1.EnvVar {
+	i := slices.IndexFunc(env, func(v corev1.EnvVar) bool { return v.Name == name })
+	if i < 0 {
+		return corev1.EnvVar{}
+	}
+	return env[i]
+}
+
+// checkProfile checks that the pod keeps the profile, by the rules of the API
+// server's admission.
+func checkProfile(pod *corev1.Pod, profile Profile) *SpecError {
+	if profile == "" {
+		profile = Restricted
+	}
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		return &SpecError{patchField, "cannot be checked: " + err.Error()}
+	}
+	level := psa.LevelVersion{Level: psa.Level(profile), Version: psa.LatestVersion()}
+	if r := policy.AggregateCheckResults(evaluator.EvaluatePod(level, &pod.ObjectMeta, &pod.Spec)); !r.Allowed {
+		return &SpecError{patchField, fmt.Sprintf("breaks the profile %s: %s", profile, r.ForbiddenDetail())}
+	}
+	return nil
+}

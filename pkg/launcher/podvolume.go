@@ -1,0 +1,177 @@
+package launcher
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Volume is a PersistentVolumeClaim, or a directory of one, in a pod. The pod's
+// user can write to it if the storage keeps the pod's fsGroup, as local disks
+// and most CSI drivers do, or lets everybody write.
+type Volume struct {
+	// Claim is the name of the PersistentVolumeClaim, which must be there.
+	Claim string `json:"claim"`
+	// SubPath is the directory of the claim that is mounted, and made if it is
+	// missing: relative, and in its shortest form. What is beside it cannot be
+	// reached from the pod. Empty is the whole claim.
+	//
+	// The node follows symbolic links on the way to it, as long as they stay
+	// within the claim. So no directory that a sandbox can write may be on the
+	// way to one that is kept from it: keep them side by side, as leaves.
+	SubPath string `json:"subPath,omitempty"`
+	// Path is where it is mounted: absolute, without colons, and in its shortest
+	// form. It may be the workdir.
+	Path string `json:"path"`
+	// ReadOnly mounts it so that neither commands nor the agent can change it.
+	ReadOnly bool `json:"readOnly,omitempty"`
+}
+
+// Workspace says what is at the workdir of a pod, unless a Volume is.
+type Workspace struct {
+	// Size is how much it holds. An emptyDir has no bound but the node's disk if
+	// it is zero, and the pod is evicted soon after it holds more. A claim asks
+	// for at least as much; zero means DefaultClaimSize.
+	Size resource.Quantity `json:"size,omitzero"`
+	// Keep makes it a PersistentVolumeClaim of the sandbox's own, of the pod's
+	// name: its files outlive the pod, and end with [Kubernetes.Terminate]. See
+	// [Kubernetes.Pause].
+	Keep bool `json:"keep,omitempty"`
+	// StorageClass is the name of the claim's; empty is the cluster's default.
+	StorageClass string `json:"storageClass,omitempty"`
+}
+
+// DefaultClaimSize is what a sandbox's own claim asks for.
+const DefaultClaimSize = "10Gi"
+
+// workspaceName is the volume at the workdir.
+const workspaceName = "workspace"
+
+// volume returns what is mounted at the workdir of the pod of this name.
+func (w Workspace) volume(podName string) corev1.Volume {
+	if w.Keep {
+		return claimVolume(workspaceName, podName)
+	}
+	v := emptyDir(workspaceName)
+	if !w.Size.IsZero() {
+		size := w.Size.DeepCopy()
+		v.EmptyDir.SizeLimit = &size
+	}
+	return v
+}
+
+func claimVolume(name, claim string) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+	}}
+}
+
+// mountVolumes mounts the volumes in the agent's container, each claim as one
+// volume of the pod.
+func mountVolumes(pod *corev1.PodSpec, volumes []Volume) {
+	names := map[string]string{}
+	for _, v := range volumes {
+		if names[v.Claim] == "" {
+			names[v.Claim] = fmt.Sprintf("claim-%d", len(names))
+			pod.Volumes = append(pod.Volumes, claimVolume(names[v.Claim], v.Claim))
+		}
+		mount(pod, corev1.VolumeMount{Name: names[v.Claim], MountPath: v.Path, SubPath: v.SubPath, ReadOnly: v.ReadOnly})
+	}
+	keepOwners(pod)
+}
+
+// mount mounts a volume in the agent's container. What is mounted at the same
+// path gives way, with its volume.
+func mount(pod *corev1.PodSpec, m corev1.VolumeMount) {
+	c := &pod.Containers[0]
+	if at := slices.IndexFunc(c.VolumeMounts, func(other corev1.VolumeMount) bool { return other.MountPath == m.MountPath }); at >= 0 {
+		gone := c.VolumeMounts[at].Name
+		c.VolumeMounts = slices.Delete(c.VolumeMounts, at, at+1)
+		pod.Volumes = slices.DeleteFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == gone })
+	}
+	c.VolumeMounts = append(c.VolumeMounts, m)
+}
+
+// keepOwners spares the kubelet to go through all files of a claim at each start:
+// their group is the same as the last time.
+func keepOwners(pod *corev1.PodSpec) {
+	isClaim := func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil }
+	if s := pod.SecurityContext; s != nil && s.FSGroup != nil && slices.ContainsFunc(pod.Volumes, isClaim) {
+		s.FSGroupChangePolicy = new(corev1.FSGroupChangeOnRootMismatch)
+	}
+}
+
+// checkVolumes checks the volumes of claims.
+func (s *Spec) checkVolumes() *SpecError {
+	const field = "Pod.Volumes"
+	if n := len(s.Pod.Volumes); n > maxVolumes {
+		return &SpecError{field, fmt.Sprintf("has %d volumes: at most %d are allowed", n, maxVolumes)}
+	}
+	seen := map[string]bool{}
+	for _, v := range s.Pod.Volumes {
+		if problems := validation.IsDNS1123Subdomain(v.Claim); len(problems) > 0 {
+			return &SpecError{field, fmt.Sprintf("has the claim %q: %s", v.Claim, problems[0])}
+		}
+		if err := checkMountPath(field, v.Path); err != nil {
+			return err
+		}
+		switch {
+		case seen[v.Path]:
+			return &SpecError{field, fmt.Sprintf("has %q twice", v.Path)}
+		case !isSubPath(v.SubPath):
+			return &SpecError{field, fmt.Sprintf("has %q, which is not a relative path within the claim in its shortest form", v.SubPath)}
+		case s.Git != nil && isBelow(v.Path, s.workdir()):
+			return &SpecError{field, fmt.Sprintf("has %q, and the workdir must be empty for a repository to be checked out in it", v.Path)}
+		case s.Pod.Workspace.isSet() && v.Path == s.workdir():
+			return &SpecError{"Pod.Workspace", fmt.Sprintf("is set, and the claim %q is mounted there", v.Claim)}
+		}
+		seen[v.Path] = true
+	}
+	return nil
+}
+
+// isSubPath reports whether a directory of a claim can be mounted.
+func isSubPath(p string) bool {
+	return p == "" || !path.IsAbs(p) && p == path.Clean(p) && p != "." && p != ".." && !strings.HasPrefix(p, "../") &&
+		utf8.ValidString(p) && strings.IndexByte(p, 0) < 0
+}
+
+func (w Workspace) isSet() bool { return w.Keep || !w.Size.IsZero() || w.StorageClass != "" }
+
+// checkWorkspace checks what is to be at the workdir.
+func (s *Spec) checkWorkspace() *SpecError {
+	const field = "Pod.Workspace"
+	w := s.Pod.Workspace
+	switch {
+	case w.Size.Sign() < 0:
+		return &SpecError{field, fmt.Sprintf("has the size %s, which is negative", w.Size.String())}
+	case w.StorageClass != "" && !w.Keep:
+		return &SpecError{field, "has a StorageClass, which is for a claim: set Keep"}
+	case w.Keep && s.ID == "":
+		return &SpecError{field, "is to be kept, but without an ID nobody could find it"}
+	}
+	if w.StorageClass != "" {
+		if problems := validation.IsDNS1123Subdomain(w.StorageClass); len(problems) > 0 {
+			return &SpecError{field, fmt.Sprintf("has the StorageClass %q: %s", w.StorageClass, problems[0])}
+		}
+	}
+	return nil
+}
+
+// workdir returns where relative paths start in a pod.
+func (s *Spec) workdir() string { return cmp.Or(s.Workdir, defaultWorkdir) }
+
+// sortedVolumes returns the volumes in the order of their paths: another order
+// makes no other pod.
+func sortedVolumes(volumes []Volume) []Volume {
+	sorted := slices.Clone(volumes)
+	slices.SortFunc(sorted, func(a, b Volume) int { return strings.Compare(a.Path, b.Path) })
+	return sorted
+}
