@@ -43,8 +43,9 @@ cluster-down: ## stop it
 sandboxes:
 	@[ -n "$$PODAGENT_TEST_KUBECONFIG" ] || { $(MAKE) cluster image && \
 	OUT=$(CLUSTER)/images/embedded.tar images/runtime/testdata/busybox.sh && \
+	OUT=$(CLUSTER)/images/scratch.tar images/runtime/testdata/scratch.sh && \
 	OUT=$(CLUSTER)/images/terminal.tar images/runtime/testdata/terminal.sh && \
-	cd test/cluster && $(GO) run . load --dir $(CLUSTER) $(addprefix $(CLUSTER)/images/,runtime.tar embedded.tar terminal.tar); }
+	cd test/cluster && $(GO) run . load --dir $(CLUSTER) $(addprefix $(CLUSTER)/images/,runtime.tar busybox.tar scratch.tar embedded.tar terminal.tar); }
 
 test: needs lint verify sandboxes unit race ## run everything: lint, verify, the tests on a cluster, the race detector
 

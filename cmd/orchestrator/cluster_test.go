@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,7 +31,11 @@ func TestClusterScripts(t *testing.T) {
 	for _, script := range scripts {
 		t.Run(strings.TrimSuffix(filepath.Base(script), ".txtar"), func(t *testing.T) {
 			t.Parallel()
-			env := clusterEnv(t, launchertest.NewCluster(t, launcher.Restricted))
+			c := launchertest.NewCluster(t, launcher.Restricted)
+			env := clusterEnv(t, c)
+			if text, err := os.ReadFile(script); err == nil && bytes.Contains(text, []byte("$STORAGE")) {
+				env["STORAGE"] = c.Storage(t, 2)
+			}
 			env["PATH"] = bin + string(os.PathListSeparator) + os.Getenv("PATH")
 			env["PODAGENT_BIN"] = filepath.Join(bin, "podagent")
 			runClusterScript(t, script, env)

@@ -58,6 +58,8 @@ type agent struct {
 	OS           string      `json:"os"`
 	Arch         string      `json:"arch"`
 	Protected    []protected `json:"protected,omitempty"`
+	IdleTimeout  int64       `json:"idle_timeout_ms,omitempty"`
+	Expires      string      `json:"expires,omitempty"`
 }
 
 // protected is a path that must not be changed, and what keeps it.
@@ -121,9 +123,14 @@ func newAgent(info *podapi.Info) *agent {
 	for _, p := range info.Protected {
 		paths = append(paths, protected{render.Text(p.Path), p.By})
 	}
+	expires := ""
+	if !info.Expires.IsZero() {
+		expires = info.Expires.UTC().Format(time.RFC3339)
+	}
 	return &agent{
 		info.Version, info.ProtocolMajor, info.ProtocolMinor, info.BootID, info.PodUID, info.UID, info.GID,
 		render.Text(info.Workdir), info.Idle.Milliseconds(), info.Capabilities, info.OS, info.Arch, paths,
+		info.IdleTimeout.Milliseconds(), expires,
 	}
 }
 

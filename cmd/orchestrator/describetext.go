@@ -77,6 +77,11 @@ func sandboxSection(d launcher.Description) section {
 
 func podSection(d launcher.Description) section {
 	s := section{title: "pod"}
+	if d.State == launcher.Paused {
+		s.add("namespace", d.Namespace)
+		s.add("reason", d.Reason)
+		return s
+	}
 	s.add("name", d.Pod)
 	s.add("namespace", d.Namespace)
 	s.add("phase", d.Phase)
@@ -114,7 +119,14 @@ func agentSection(d launcher.Description) section {
 		s.add("version", fmt.Sprintf("%s (protocol %d.%d, %s/%s)", info.Version, info.ProtocolMajor, info.ProtocolMinor, info.OS, info.Arch))
 		s.add("user", fmt.Sprintf("%d:%d", info.UID, info.GID))
 		s.add("boot", info.BootID)
-		s.add("idle", info.Idle.Round(time.Second).String())
+		idle := info.Idle.Round(time.Second).String()
+		if info.IdleTimeout > 0 {
+			idle += fmt.Sprintf(" (ends at %v)", info.IdleTimeout)
+		}
+		s.add("idle", idle)
+		if !info.Expires.IsZero() {
+			s.add("expires", info.Expires.UTC().Format(time.RFC3339)+", in "+time.Until(info.Expires).Round(time.Second).String())
+		}
 		for _, p := range info.Protected {
 			s.add("protected", p.Path, enforcements[p.By])
 		}

@@ -18,6 +18,18 @@ var specNames = map[string]string{
 	"Git.Username":       "PODAGENT_GIT_USERNAME",
 	"Git.Password":       "PODAGENT_GIT_PASSWORD",
 	"Pod.Image":          "--image",
+	"Pod.AgentImage":     "--agent-image",
+	"Pod.Main":           "--main",
+	"Pod.Volumes":        "--volume",
+	"Pod.Workspace":      "the workspace (--keep-workspace, --workspace-size, --storage-class)",
+	"Pod.RuntimeClass":   "--runtime-class",
+	"Pod.PriorityClass":  "--priority-class",
+	"Pod.PullSecrets":    "--pull-secret",
+	"Pod.NodeSelector":   "--node-selector",
+	"Pod.Tolerations":    "--toleration",
+	"Pod.Patch":          "--file",
+	"Pod.Lifetime":       "--lifetime",
+	"Pod.IdleTimeout":    "--max-idle",
 	"Pod.Labels":         "--label",
 	"Pod.Annotations":    "--annotation",
 	"Pod.Resources":      "the sandbox (--requests, --limits)",
@@ -38,6 +50,8 @@ var specWords = strings.NewReplacer(
 	"Username and Password", "PODAGENT_GIT_USERNAME and PODAGENT_GIT_PASSWORD",
 	"no Password", "no PODAGENT_GIT_PASSWORD",
 	"HeartbeatOff", "off",
+	"the ActiveDeadline", "the --active-deadline",
+	"set Keep", "give --keep-workspace",
 )
 
 // specText says what is wrong with a flag.

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the example of README.md, as the page has it, on a base that has nothing
 # but busybox, and saves it to OUT (default .cluster/images/embedded.tar) under
-# the name IMAGE (default podagent.test/embedded:dev).
+# the name IMAGE (default podagent.test/embedded:dev). The base itself is
+# podagent.test/busybox:dev, in busybox.tar beside it.
 set -euo pipefail
 
 images=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -39,6 +40,6 @@ example >"$scratch/Dockerfile"
 [ -s "$scratch/Dockerfile" ] || { echo "README.md has no example to build" >&2; exit 1; }
 
 env -u BASE -u PACKAGES -u OUT -u IMAGE "$images/build.sh"
-env -u PACKAGES BASE= IMAGE="$base" OUT="$OUT.base" \
+env -u PACKAGES BASE= IMAGE="$base" OUT="$(dirname "$OUT")/busybox.tar" \
 	DOCKERFILE="$scratch/Dockerfile.base" CONTEXT="$scratch/context" "$images/build.sh"
 env -u PACKAGES BASE="$base" IMAGE="$IMAGE" OUT="$OUT" DOCKERFILE="$scratch/Dockerfile" "$images/build.sh"

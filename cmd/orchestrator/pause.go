@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+func pauseCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "pause ID...",
+		Short: "Remove the pods of sandboxes, and keep their files",
+		Long: `Pause ends everything that runs in these sandboxes, and removes their pods. The
+files in their workdirs stay, in claims of their own; sandboxes that were not
+launched with --keep-workspace have none, and are left as they are. "orchestrator
+resume" goes on with one, "orchestrator down" removes it with its files.`,
+		Example: `  orchestrator up job-1 --keep-workspace
+  orchestrator pause job-1
+  orchestrator resume job-1`,
+		Args:              takes(1, -1),
+		ValidArgsFunction: a.completeIDs(true),
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.pause(cmd.Context(), args) },
+	}
+}
+
+func (a *app) pause(ctx context.Context, ids []string) error {
+	k, err := a.pods("pause")
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, id := range ids {
+		if err := k.Pause(ctx, id); err != nil {
+			failed = append(failed, &sandboxError{id: id, err: err})
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func resumeCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "resume ID",
+		Short: "Go on with a sandbox that was paused",
+		Long: `Resume makes the pod of a paused sandbox anew, as it was made the last time, with
+the files in its workdir, and prints the id once its agent answers. It does so for
+a sandbox with a claim of its own whose pod has ended, too: at its deadline, by
+eviction, or by itself.`,
+		Args:              takes(1, 1),
+		ValidArgsFunction: a.completeIDs(false),
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.resume(cmd.Context(), args[0]) },
+	}
+}
+
+func (a *app) resume(ctx context.Context, id string) error {
+	k, err := a.pods("resume")
+	if err != nil {
+		return err
+	}
+	sandbox, err := k.Resume(ctx, id)
+	if err != nil {
+		return &sandboxError{id: id, launching: true, err: err}
+	}
+	defer sandbox.Close()
+	return a.print(struct {
+		ID    string         `json:"id"`
+		State launcher.State `json:"state"`
+		Pod   string         `json:"pod"`
+	}{sandbox.ID, launcher.Running, sandbox.PodName()}, sandbox.ID+"\n")
+}
+
+// pods returns the launcher of a verb that is for pods only.
+func (a *app) pods(verb string) (*launcher.Kubernetes, error) {
+	l, err := a.launcher()
+	if err != nil {
+		return nil, err
+	}
+	k, ok := l.(*launcher.Kubernetes)
+	if !ok {
+		return nil, usagef("%s is for sandboxes in pods: the local backend has none", verb)
+	}
+	return k, nil
+}
