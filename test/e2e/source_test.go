@@ -36,6 +36,9 @@ echo one > file && git add file && git commit -qm one && git tag v1 && echo two 
 		t.Errorf("a ref that is not there: %v", err)
 	}
 	put(t, s, "file", "mine")
+	if out, errOut, _ := run(t, s, "git status --porcelain", nil); out != " M file\n" {
+		t.Errorf("git in the workdir says %q, %q", out, errOut)
+	}
 	spec.Git.Ref = "v1"
 	s = launch(t, c.Launcher(), spec)
 	if got := get(t, s, "file"); got != "mine" {

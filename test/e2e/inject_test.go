@@ -1,0 +1,156 @@
+package e2e
+
+// The agent in images that lack it.
+
+import (
+	"io"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// injected returns the Spec of a sandbox in an image without podagent.
+func injected(c *launchertest.Cluster, image string) launcher.Spec {
+	spec := c.Spec("a")
+	spec.Pod.Image, spec.Pod.AgentImage = image, c.Image
+	return spec
+}
+
+func TestInjectedAgentServesEveryCall(t *testing.T) {
+	for _, image := range []string{"podagent.test/scratch:dev", "podagent.test/busybox:dev"} {
+		for _, profile := range []launcher.Profile{launcher.Restricted, launcher.Baseline} {
+			t.Run(strings.NewReplacer("/", "-", ":", "-").Replace(image)+"-"+string(profile), func(t *testing.T) {
+				t.Parallel()
+				c := launchertest.NewCluster(t, profile)
+				spec := injected(c, image)
+				spec.Pod.Profile = profile
+				s := launch(t, c.Launcher(), spec)
+				checkEveryFileCall(t, s)
+				if strings.Contains(image, "scratch") {
+					checkExec(t, s, []string{"/alone", "cat"}, []string{"/alone", "exit", "7"})
+				} else {
+					checkExec(t, s, []string{"cat"}, []string{"sh", "-c", "exit 7"})
+				}
+			})
+		}
+	}
+}
+
+// checkEveryFileCall makes each call for files once.
+func checkEveryFileCall(t *testing.T, s *launcher.Sandbox) {
+	t.Helper()
+	ctx := t.Context()
+	must := func(what string, err error) {
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	put(t, s, "d/file", "one two\n")
+	if got := get(t, s, "d/file"); got != "one two\n" {
+		t.Errorf("it has %q", got)
+	}
+	_, err := s.Edit(ctx, "d/file", []fsops.Edit{{Old: []byte("two"), New: []byte("three")}}, fsops.EditOptions{})
+	must("edit", err)
+	_, err = s.Stat(ctx, "d/file")
+	must("stat", err)
+	must("mkdir", s.Mkdir(ctx, "e", fsops.MkdirOptions{}))
+	must("symlink", s.Symlink(ctx, "d/file", "link"))
+	must("copy", s.Copy(ctx, "d", "copy", fsops.CopyOptions{Recursive: true}))
+	must("rename", s.Rename(ctx, "copy", "moved", fsops.RenameOptions{}))
+	must("chmod", s.Chmod(ctx, "moved/file", 0o600))
+	if got := names(t, s, "."); strings.Join(got, " ") != "d e link moved" {
+		t.Errorf("the workdir has %q", got)
+	}
+	found := 0
+	for _, err := range s.Grep(ctx, "three", fsops.GrepOptions{}) {
+		must("grep", err)
+		found++
+	}
+	for _, err := range s.Glob(ctx, "**/file", fsops.GlobOptions{}) {
+		must("glob", err)
+		found++
+	}
+	if found < 4 {
+		t.Errorf("grep and glob found %d", found)
+	}
+	must("remove", s.Remove(ctx, "moved", fsops.RemoveOptions{Recursive: true}))
+}
+
+// checkExec runs what copies its input, in a terminal, too, and what exits with 7.
+func checkExec(t *testing.T, s *launcher.Sandbox, cat, exit7 []string) {
+	t.Helper()
+	cmd := s.Command(t.Context(), cat[0], cat[1:]...)
+	cmd.Stdin = io.LimitReader(pattern(1<<20, 1), 1<<20)
+	out, err := cmd.Output()
+	if sum, n := sha(t, strings.NewReader(string(out))); err != nil || n != 1<<20 {
+		t.Errorf("%q printed %d bytes, %s: %v", cat, n, sum, err)
+	}
+	err = s.Command(t.Context(), exit7[0], exit7[1:]...).Run()
+	if exit, ok := err.(*podapi.ExitError); !ok || exit.Code != 7 {
+		t.Errorf("%q: %v", exit7, err)
+	}
+	term := s.Command(t.Context(), cat[0], cat[1:]...)
+	term.Terminal, term.Stdin = &podapi.TerminalSize{Rows: 24, Columns: 80}, strings.NewReader("typed\n\x04")
+	if out, err := term.Output(); err != nil || !strings.Contains(string(out), "typed") {
+		t.Errorf("in a terminal: %q, %v", out, err)
+	}
+}
+
+// What is in a read-only directory comes from the image, by the podagent that was
+// installed beside it.
+func TestInjectionWithReadOnlyContent(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := injected(c, "podagent.test/busybox:dev")
+	spec.Pod.ReadOnly = []launcher.ReadOnlyDir{{Path: "/workspace/programs", From: "/bin"}}
+	s := launch(t, c.Launcher(), spec)
+	if out, errOut, status := run(t, s, "programs/busybox echo fine; touch programs/x 2>/dev/null || echo refused; touch /.podagent/bin/podagent 2>/dev/null || echo refused", nil); out != "fine\nrefused\nrefused\n" {
+		t.Errorf("inside: %q, %q, %+v", out, errOut, status)
+	}
+}
+
+func TestMainProgramRunsBesideTheAgent(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := injected(c, "podagent.test/scratch:dev")
+	spec.Pod.Main = []string{"/alone", "serve", "/workspace/$(HOME)"} // which is no variable
+	spec.Pod.Main[2] = "/workspace/served"
+	spec.Pod.IdleTimeout = time.Hour
+	k := c.Launcher()
+	s := launch(t, k, spec)
+	await(t, "the main program", func() bool { _, err := s.Stat(t.Context(), "served"); return err == nil })
+	if got := get(t, s, "served"); got != "served by 1000\n" {
+		t.Errorf("it wrote %q", got)
+	}
+	time.Sleep(20 * time.Millisecond)
+	if info, err := s.Info(t.Context()); err != nil || info.Idle == 0 {
+		t.Errorf("beside the main program the agent is never idle: %v, %v", info.Idle, err)
+	}
+	list, err := s.Processes(t.Context())
+	if err != nil || len(list) != 1 || list[0].Status != nil {
+		t.Fatalf("the processes: %+v, %v", list, err)
+	}
+	if err := s.Signal(t.Context(), list[0].ID, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the container's next start", func() bool {
+		status := podOf(t, c, "a").Status.ContainerStatuses
+		return len(status) > 0 && status[0].RestartCount == 1 && status[0].State.Running != nil
+	})
+	put(t, launch(t, k, spec), "file", "x")
+}
+
+func TestInjectionFromAnImageWithoutPodagentIsSaid(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := injected(c, "podagent.test/scratch:dev")
+	spec.Pod.AgentImage = "podagent.test/busybox:dev"
+	_, err := c.Launcher().Launch(t.Context(), spec)
+	if err == nil || !strings.Contains(err.Error(), "podagent") {
+		t.Errorf("Launch: %v", err)
+	}
+	t.Log(err)
+}

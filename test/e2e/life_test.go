@@ -1,0 +1,140 @@
+package e2e
+
+// Sandboxes that end themselves.
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+)
+
+// hasEnded reports whether the sandbox's pod has ended as it should: with 0.
+func hasEnded(t *testing.T, c *launchertest.Cluster, id string) bool {
+	t.Helper()
+	phase := podOf(t, c, id).Status.Phase
+	if phase == corev1.PodFailed {
+		t.Fatalf("the pod of %s has failed", id)
+	}
+	return phase == corev1.PodSucceeded
+}
+
+func TestIdleSandboxEndsItself(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	spec := c.Spec("idle")
+	spec.Pod.IdleTimeout = 5 * time.Second
+	s := launch(t, k, spec)
+	busy := spec
+	busy.ID = "busy"
+	working := launch(t, k, busy)
+	cmd := working.Command(t.Context(), "sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	await(t, "the end of the idle sandbox", func() bool { return hasEnded(t, c, "idle") })
+	if took := time.Since(begun); took < 4*time.Second {
+		t.Errorf("it ended after %v", took)
+	}
+	_, err := s.Stat(t.Context(), ".")
+	if !errors.Is(err, launcher.ErrStale) || !strings.Contains(err.Error(), "idle for 5s") {
+		t.Errorf("a call to what has ended: %v", err)
+	}
+	if _, err := k.Launch(t.Context(), spec); !errors.Is(err, launcher.ErrStale) || !strings.Contains(err.Error(), "idle for 5s") {
+		t.Errorf("Launch of what has ended: %v", err)
+	}
+	if hasEnded(t, c, "busy") {
+		t.Error("a sandbox with a running command has ended")
+	}
+	if err := cmd.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the end of the other one", func() bool { return hasEnded(t, c, "busy") })
+}
+
+func TestExtendedSandboxLivesOn(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	spec := c.Spec("short")
+	spec.Pod.Lifetime = 8 * time.Second
+	launch(t, k, spec)
+	long := spec
+	long.ID = "long"
+	s := launch(t, k, long)
+	now, err := k.Extend(t.Context(), "long", time.Second)
+	if err != nil || time.Until(now) < 2*time.Second {
+		t.Errorf("an extension by less than there is: %v, %v", now, err)
+	}
+	expires, err := k.Extend(t.Context(), "long", time.Hour)
+	if err != nil || time.Until(expires) < 50*time.Minute {
+		t.Fatalf("Extend: %v, %v", expires, err)
+	}
+	await(t, "the end of the one that was not extended", func() bool { return hasEnded(t, c, "short") })
+	time.Sleep(time.Until(now) + 2*time.Second)
+	info, err := s.Info(t.Context())
+	if err != nil || !info.Expires.Equal(expires) {
+		t.Errorf("the extended one says %v, not %v: %v", info.Expires, expires, err)
+	}
+	// An agent that starts anew knows of it.
+	c.KillAgent(t, info.PodUID)
+	await(t, "the next agent", func() bool {
+		again, err := s.Info(t.Context())
+		return err == nil && again.BootID != info.BootID && again.Expires.Equal(expires)
+	})
+	if _, err := k.Extend(t.Context(), "long", 24*time.Hour); !errors.Is(err, launcher.ErrDeadline) {
+		t.Errorf("beyond the active deadline: %v", err)
+	}
+	launch(t, k, c.Spec("without"))
+	if _, err := k.Extend(t.Context(), "without", time.Hour); !errors.Is(err, launcher.ErrNoLifetime) {
+		t.Errorf("without a lifetime: %v", err)
+	}
+	if _, err := k.Extend(t.Context(), "none", time.Hour); !errors.Is(err, launcher.ErrNotFound) {
+		t.Errorf("of none: %v", err)
+	}
+}
+
+// What runs in the sandbox cannot end it for good by a signal to the agent.
+func TestSandboxThatEndsItselfSurvivesASignalFromInside(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := c.Spec("a")
+	spec.Pod.IdleTimeout = time.Hour
+	s := launch(t, c.Launcher(), spec)
+	_, _, _ = run(t, s, "kill -TERM 1; sleep 30", nil)
+	await(t, "the container's next start", func() bool {
+		status := podOf(t, c, "a").Status.ContainerStatuses
+		return len(status) > 0 && status[0].RestartCount == 1 && status[0].State.Running != nil
+	})
+	put(t, s, "file", "x")
+}
+
+func TestPausedSandboxWithALifetimeGetsAllOfItAgain(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	spec := keptSpec(t, c, "a")
+	spec.Pod.Lifetime = 6 * time.Second
+	put(t, launch(t, k, spec), "file", "kept")
+	await(t, "its end", func() bool { return hasEnded(t, c, "a") })
+	s, err := k.Resume(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	info, err := s.Info(t.Context())
+	if err != nil || time.Until(info.Expires) < 2*time.Second {
+		t.Errorf("it expires at %v, now is %v: %v", info.Expires, time.Now(), err)
+	}
+	if got := get(t, s, "file"); got != "kept" {
+		t.Errorf("it has %q", got)
+	}
+}

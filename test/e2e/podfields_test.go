@@ -1,0 +1,152 @@
+package e2e
+
+// What a pod can be beside a sandbox: fields and patches.
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+)
+
+func TestFieldsOfAPod(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	api, name := c.API(t), c.Namespace
+	_, err := api.SchedulingV1().PriorityClasses().Create(t.Context(), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: 7}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = api.SchedulingV1().PriorityClasses().Delete(t.Context(), name, metav1.DeleteOptions{}) })
+	_, err = api.NodeV1().RuntimeClasses().Create(t.Context(), &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Handler: "runc"}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = api.NodeV1().RuntimeClasses().Delete(t.Context(), name, metav1.DeleteOptions{}) })
+	spec := c.Spec("a")
+	spec.Pod.PriorityClass, spec.Pod.RuntimeClass, spec.Pod.PullSecrets = name, name, []string{"registry"}
+	spec.Pod.NodeSelector = map[string]string{"kubernetes.io/os": "linux"}
+	spec.Pod.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpEqual, Value: "agents", Effect: corev1.TaintEffectNoSchedule}}
+	spec.Pod.Patch = []byte(`
+metadata:
+  annotations: {example.com/a: b}
+spec:
+  hostname: elsewhere
+  containers:
+    - name: agent
+      env: [{name: EXTRA, value: "1"}]
+      ports: [{containerPort: 8080}]
+    - name: sidecar
+      image: ` + c.Image + `
+      command: [sleep, "600"]
+      securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+`)
+	k := c.Launcher()
+	s := launch(t, k, spec)
+	if out, _, _ := run(t, s, "hostname; echo $EXTRA", nil); out != "elsewhere\n1\n" {
+		t.Errorf("inside: %q", out)
+	}
+	pod := podOf(t, c, "a")
+	if *pod.Spec.Priority != 7 || *pod.Spec.RuntimeClassName != name || len(pod.Spec.Containers) != 2 || pod.Annotations["example.com/a"] != "b" || pod.Spec.ImagePullSecrets[0].Name != "registry" {
+		t.Errorf("the pod is %+v", pod.Spec)
+	}
+	if !slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Value == "agents" }) {
+		t.Errorf("tolerations: %+v", pod.Spec.Tolerations)
+	}
+	if again := launch(t, k, spec); len(again.Drift) > 0 {
+		t.Errorf("the same Spec drifts: %q", again.Drift)
+	}
+	spec.Pod.Patch = []byte(`{"spec": {"hostname": "other"}}`)
+	if again := launch(t, k, spec); len(again.Drift) != 1 || !strings.Contains(again.Drift[0], "patch is ") {
+		t.Errorf("drift: %q", again.Drift)
+	}
+}
+
+func TestNodeThatNoneIsIsUnschedulable(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := c.Spec("a")
+	spec.Pod.NodeSelector = map[string]string{"example.com/none": "x"}
+	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.Is(err, launcher.ErrUnschedulable) {
+		t.Errorf("Launch: %v", err)
+	}
+}
+
+// Nothing is asked of the API about a patch that breaks what must hold.
+func TestPatchThatBreaksThePodNamesTheField(t *testing.T) {
+	k := &launcher.Kubernetes{Kubeconfig: "/nowhere"}
+	for patch, want := range map[string]string{
+		"metadata: {name: x}": "metadata.name",
+		"metadata: {labels: {app.kubernetes.io/managed-by: x}}":                                 "metadata.labels[app.kubernetes.io/managed-by]",
+		"metadata: {labels: {podagent.dev/id: null}}":                                           "metadata.labels[podagent.dev/id]",
+		"metadata: {annotations: {podagent.dev/key: x}}":                                        "metadata.annotations[podagent.dev/key]",
+		"metadata: {annotations: {podagent.dev/new: x}}":                                        "metadata.annotations[podagent.dev/new]",
+		"spec: {restartPolicy: Never}":                                                          "spec.restartPolicy",
+		"spec: {shareProcessNamespace: true}":                                                   "spec.shareProcessNamespace",
+		"spec: {containers: [{name: agent, command: [sh]}]}":                                    "spec.containers[agent].command",
+		"spec: {containers: [{name: agent, args: [x]}]}":                                        "spec.containers[agent].args",
+		"spec: {containers: [{name: agent, env: [{name: PODAGENT_AUTHORIZED_KEY, value: x}]}]}": "spec.containers[agent].env[PODAGENT_AUTHORIZED_KEY]",
+		"spec: {containers: [{name: agent, env: [{name: PODAGENT_INSECURE, value: 'true'}]}]}":  "spec.containers[agent].env[PODAGENT_INSECURE]",
+		"spec: {containers: [{name: agent, $patch: delete}]}":                                   "spec.containers[agent]",
+		"spec: {hostNetwork: true}":                                                             "hostNetwork=true",
+		"spec: {containers: [{name: agent, securityContext: {privileged: true}}]}":              "securityContext.privileged=true",
+		"spec: {containers: [{name: side, image: x}]}":                                          `"side" must set securityContext.allowPrivilegeEscalation=false`,
+		"spec: {securityContext: {runAsUser: 0}}":                                               "runAsUser=0",
+		"spec: {volumes: [{name: host, hostPath: {path: /}}]}":                                  `"host"`,
+		"spec: {contaners: []}":                                                                 `unknown field "spec.contaners"`,
+		"spec: {hostname: 7}":                                                                   "spec.hostname",
+		"{":                                                                                     "neither YAML nor JSON",
+		"[]":                                                                                    "not an object",
+		"kind: Deployment":                                                                      "kind Deployment",
+		"spec: {hostname: a, hostname: b}":                                                      `"hostname" already set`,
+		"metadata: {annotations: {x: " + strings.Repeat("x", 70000) + "}}":                      "at most 65536",
+	} {
+		spec := launcher.Spec{ID: "a", Pod: launcher.Pod{Patch: []byte(patch)}}
+		_, err := k.Launch(t.Context(), spec)
+		problem, ok := errors.AsType[*launcher.SpecError](err)
+		if !ok || problem.Field != "Pod.Patch" || !strings.Contains(problem.Msg, want) {
+			t.Errorf("%.80s: %v, want %s", patch, err, want)
+		}
+	}
+}
+
+func TestFieldsOfAPodThatCannotBe(t *testing.T) {
+	k := &launcher.Kubernetes{Kubeconfig: "/nowhere"}
+	for want, change := range map[string]func(*launcher.Spec){
+		"Pod.RuntimeClass":  func(s *launcher.Spec) { s.Pod.RuntimeClass = "No" },
+		"Pod.PriorityClass": func(s *launcher.Spec) { s.Pod.PriorityClass = "a b" },
+		"Pod.PullSecrets":   func(s *launcher.Spec) { s.Pod.PullSecrets = []string{""} },
+		"Pod.NodeSelector":  func(s *launcher.Spec) { s.Pod.NodeSelector = map[string]string{"a b": ""} },
+		"Pod.Tolerations":   func(s *launcher.Spec) { s.Pod.Tolerations = []corev1.Toleration{{Key: "a", Effect: "Never"}} },
+		"Pod.Volumes":       func(s *launcher.Spec) { s.Pod.Volumes = []launcher.Volume{{Claim: "a", SubPath: "../b", Path: "/x"}} },
+		"Pod.Workspace":     func(s *launcher.Spec) { s.Pod.Workspace.StorageClass = "a" },
+		"Pod.Lifetime":      func(s *launcher.Spec) { s.Pod.Lifetime = 9 * time.Hour },
+		"Pod.IdleTimeout":   func(s *launcher.Spec) { s.Pod.IdleTimeout = time.Millisecond },
+		"Pod.Main":          func(s *launcher.Spec) { s.Pod.Main = []string{"a", "\xff"} },
+		"Pod.AgentImage":    func(s *launcher.Spec) { s.Pod.AgentImage = "a b" },
+		"Pod.ReadOnly": func(s *launcher.Spec) {
+			s.Pod.Volumes = []launcher.Volume{{Claim: "a", Path: "/x"}}
+			s.Pod.ReadOnly = []launcher.ReadOnlyDir{{Path: "/x"}}
+		},
+	} {
+		spec := launcher.Spec{ID: "a"}
+		change(&spec)
+		_, err := k.Launch(t.Context(), spec)
+		if problem, ok := errors.AsType[*launcher.SpecError](err); !ok || problem.Field != want {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	for _, sub := range []string{"/a", "a/../../b", "a//b", "./a", "a/", "..", "a\x00b"} {
+		spec := launcher.Spec{ID: "a", Pod: launcher.Pod{Volumes: []launcher.Volume{{Claim: "a", SubPath: sub, Path: "/x"}}}}
+		if _, err := k.Launch(t.Context(), spec); !errors.As(err, new(*launcher.SpecError)) {
+			t.Errorf("subPath %q: %v", sub, err)
+		}
+	}
+}

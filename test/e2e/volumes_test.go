@@ -1,0 +1,289 @@
+package e2e
+
+// Claims in pods: shared ones by subPath, and a sandbox's own.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+)
+
+// tenant returns the Spec of a workspace of an organisation, with three
+// directories of the shared claim.
+func tenant(c *launchertest.Cluster, org, workspace string) launcher.Spec {
+	spec := c.Spec(org + "/" + workspace)
+	base := fmt.Sprintf("org/%s/workspace/%s/", org, workspace)
+	spec.Pod.Volumes = []launcher.Volume{
+		{Claim: "shared", SubPath: base + "code", Path: "/workspace"},
+		{Claim: "shared", SubPath: base + "skills", Path: "/skills", ReadOnly: org == "reader"},
+		{Claim: "shared", SubPath: base + "memory", Path: "/memory"},
+	}
+	return spec
+}
+
+func terminate(t *testing.T, l launcher.Launcher, id string) {
+	t.Helper()
+	if err := l.Terminate(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTenantsOnOneClaim(t *testing.T) {
+	for _, profile := range []launcher.Profile{launcher.Restricted, launcher.Baseline} {
+		t.Run(string(profile), func(t *testing.T) {
+			c := launchertest.NewCluster(t, profile)
+			c.Claim(t, c.Storage(t, 1), "shared")
+			k := c.Launcher()
+			acme, umbra := tenant(c, "acme", "alpha"), tenant(c, "umbra", "alpha")
+			acme.Pod.Profile, umbra.Pod.Profile = profile, profile
+			a, b := launch(t, k, acme), launch(t, k, umbra)
+			for _, dir := range []string{"/workspace", "/skills", "/memory"} {
+				put(t, a, dir+"/mine", "acme's "+dir)
+				put(t, b, dir+"/mine", "umbra's "+dir)
+			}
+			checkNothingOf(t, b, "acme's")
+			terminate(t, k, acme.ID)
+			a = launch(t, k, acme)
+			if !a.Created {
+				t.Error("the sandbox was not created anew")
+			}
+			for _, dir := range []string{"/workspace", "/skills", "/memory"} {
+				if got := get(t, a, dir+"/mine"); got != "acme's "+dir {
+					t.Errorf("%s/mine has %q", dir, got)
+				}
+			}
+			checkNothingOf(t, a, "umbra's")
+			_, errOut, status := run(t, a, "cd /memory && touch x && mkdir d && mv x d/ && rm -r d", nil)
+			if status.Code != 0 {
+				t.Error(errOut)
+			}
+		})
+	}
+}
+
+// checkNothingOf looks for another's text by all paths and links that a tenant can
+// think of, with commands and with the agent's own calls.
+func checkNothingOf(t *testing.T, s *launcher.Sandbox, text string) {
+	t.Helper()
+	script := `ln -sfn / /workspace/root; ln -sfn ../../../.. /skills/up; ln -sfn /proc/1/root /memory/one; ln -sfn /proc/self/cwd/../.. /memory/cwd
+cd /workspace && grep -rIs --exclude-dir=proc --exclude-dir=sys -e "` + text + `" / /workspace/.. /skills/../.. /skills/up/ /memory/one/ /memory/cwd/
+ls /org /workspace/../org /skills/up/org /skills/up/workspace /memory/cwd/org 2>/dev/null | grep -e acme -e umbra`
+	if out, _, _ := run(t, s, script, nil); out != "" {
+		t.Errorf("found %q of another tenant's", out)
+	}
+	for r, err := range s.Grep(t.Context(), text, fsops.GrepOptions{Paths: []string{"/workspace", "/skills", "/memory", "/skills/up/memory"}, Hidden: true, Follow: false}) {
+		if err == nil && r.Kind == fsops.GrepMatch {
+			t.Errorf("the agent found %+v of another tenant's", r)
+		}
+	}
+}
+
+// A link that a tenant makes leads the node's kubelet nowhere out of the claim.
+func TestSubPathThroughALinkOutOfTheClaimIsRefused(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	c.Claim(t, c.Storage(t, 1), "shared")
+	k := c.Launcher()
+	a := launch(t, k, tenant(c, "acme", "a"))
+	script := "ln -s /etc absolute; ln -s ../../../../../../../../../../../../../etc relative"
+	if _, errOut, status := run(t, a, script, nil); status.Code != 0 {
+		t.Fatal(errOut)
+	}
+	for _, link := range []string{"absolute", "relative"} {
+		evil := c.Spec(link)
+		evil.Pod.Volumes = []launcher.Volume{{Claim: "shared", SubPath: "org/acme/workspace/a/code/" + link, Path: "/workspace"}}
+		_, err := k.Launch(t.Context(), evil)
+		if !errors.Is(err, launcher.ErrCannotStart) {
+			t.Errorf("%s: %v", link, err)
+		}
+		t.Log(err)
+	}
+}
+
+func TestReadOnlyVolumeIsRefusedToCommandsAndSaidByInfo(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	c.Claim(t, c.Storage(t, 1), "shared")
+	s := launch(t, c.Launcher(), tenant(c, "reader", "a"))
+	if _, _, status := run(t, s, "touch /skills/x", nil); status.Code == 0 {
+		t.Error("a command wrote to a read-only volume")
+	}
+	info, err := s.Info(t.Context())
+	if err != nil || !strings.Contains(fmt.Sprintf("%+v", info.Protected), "/skills") {
+		t.Errorf("Info: %+v, %v", info.Protected, err)
+	}
+}
+
+// keptSpec returns the Spec of a sandbox with a claim of its own.
+func keptSpec(t *testing.T, c *launchertest.Cluster, id string) launcher.Spec {
+	t.Helper()
+	spec := c.Spec(id)
+	spec.Pod.Workspace = launcher.Workspace{Keep: true, Size: resource.MustParse("1Gi"), StorageClass: c.Storage(t, 1)}
+	return spec
+}
+
+func TestPauseAndResumeKeepAGitTreeWithEdits(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	spec := keptSpec(t, c, "job")
+	spec.Env = []string{"GREETING=hello"}
+	s := launch(t, k, spec)
+	if !s.Created {
+		t.Error("the first launch did not create the sandbox")
+	}
+	script := `git init -q -b main . && git config user.name A && git config user.email a@example.com && mkdir -p src/deep &&
+echo one > src/deep/file && chmod 640 src/deep/file && ln -s src/deep/file link && git add . && git commit -qm one &&
+echo two >> src/deep/file && echo new > untracked && git stash -q -- src/deep/file && git stash apply -q`
+	if _, errOut, status := run(t, s, script, nil); status.Code != 0 {
+		t.Fatal(errOut)
+	}
+	state := `git status --porcelain; git diff; git log --format=%H%n%s; git fsck 2>&1; stat -c '%n %a %U %s' src/deep/file untracked; readlink link; echo $GREETING`
+	before, _, _ := run(t, s, state, nil)
+	s.Close()
+	for range 2 {
+		if err := k.Pause(t.Context(), "job"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if list, err := k.List(t.Context()); err != nil || len(list) != 1 || list[0].State != launcher.Paused || list[0].Workdir != "/workspace" {
+		t.Errorf("List: %+v, %v", list, err)
+	}
+	if d, err := k.Describe(t.Context(), "job"); err != nil || d.State != launcher.Paused || !errors.Is(d.AgentErr, launcher.ErrPaused) {
+		t.Errorf("Describe: %+v, %v", d, err)
+	}
+	if _, err := k.Open(t.Context(), "job"); !errors.Is(err, launcher.ErrPaused) {
+		t.Errorf("Open: %v", err)
+	}
+	s, err := k.Resume(t.Context(), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if s.Created {
+		t.Error("Resume says that it created the sandbox")
+	}
+	if after, errOut, _ := run(t, s, state, nil); after != before || !strings.Contains(after, "?? untracked") || !strings.Contains(after, "hello") {
+		t.Errorf("it has after the pause\n%s%s, before it had\n%s", after, errOut, before)
+	}
+	if again, err := k.Resume(t.Context(), "job"); err != nil || again.PodName() != s.PodName() {
+		t.Errorf("Resume of what runs: %v", err)
+	} else {
+		again.Close()
+	}
+}
+
+func TestLaunchTakesTheWorkspaceThatWasKept(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	spec := keptSpec(t, c, "job")
+	spec.OnClose = launcher.CloseDelete
+	s := launch(t, k, spec)
+	put(t, s, "file", "kept")
+	c.EndPod(t, s.PodName())
+	await(t, "the pod's end", func() bool { return podOf(t, c, "job").Status.Phase == corev1.PodFailed })
+	if _, err := k.Launch(t.Context(), spec); !errors.Is(err, launcher.ErrStale) {
+		t.Errorf("Launch of what has ended: %v", err)
+	}
+	spec.Pod.OnStale = launcher.StaleRecreate
+	again, err := k.Launch(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := get(t, again, "file"); got != "kept" || again.Created {
+		t.Errorf("the workspace has %q; created: %t", got, again.Created)
+	}
+	if err := again.Close(); err != nil { // who did not make the sandbox does not delete it
+		t.Fatal(err)
+	}
+	if err := k.Pause(t.Context(), "job"); err != nil {
+		t.Fatal(err)
+	}
+	terminate(t, k, "job")
+	if _, err := k.Resume(t.Context(), "job"); !errors.Is(err, launcher.ErrNotFound) {
+		t.Errorf("Resume of what was terminated: %v", err)
+	}
+	if claims := claimsIn(t, c); len(claims) > 0 {
+		t.Errorf("claims are left: %v", claims)
+	}
+}
+
+func claimsIn(t *testing.T, c *launchertest.Cluster) []string {
+	t.Helper()
+	list, err := c.API(t).CoreV1().PersistentVolumeClaims(c.Namespace).List(context.WithoutCancel(t.Context()), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, claim := range list.Items {
+		names = append(names, claim.Name)
+	}
+	return names
+}
+
+func TestLaunchThatFailsLeavesNoClaimButTheOneThatWasThere(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	spec := keptSpec(t, c, "job")
+	bad := spec
+	bad.Pod.Image = "podagent.test/none:dev"
+	if _, err := k.Launch(t.Context(), bad); !errors.Is(err, launcher.ErrImage) {
+		t.Fatalf("Launch: %v", err)
+	}
+	await(t, "the claim's end", func() bool { return len(claimsIn(t, c)) == 0 })
+	spec.Pod.Workspace.StorageClass = c.Storage(t, 1)
+	put(t, launch(t, k, spec), "file", "kept")
+	if err := k.Pause(t.Context(), "job"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Launch(t.Context(), bad); !errors.Is(err, launcher.ErrImage) {
+		t.Fatalf("Launch: %v", err)
+	}
+	if got := get(t, launch(t, k, spec), "file"); got != "kept" {
+		t.Errorf("the workspace has %q", got)
+	}
+}
+
+func TestPauseRefusesASandboxWhoseFilesWouldBeLost(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	s := launch(t, k, c.Spec("job"))
+	c.Storage(t, 0) // for the permissions
+	if err := k.Pause(t.Context(), "job"); !errors.Is(err, launcher.ErrNotKept) {
+		t.Errorf("Pause: %v", err)
+	}
+	if err := s.Command(t.Context(), "true").Run(); err != nil {
+		t.Errorf("after that: %v", err)
+	}
+	if err := k.Pause(t.Context(), "none"); !errors.Is(err, launcher.ErrNotFound) {
+		t.Errorf("Pause of none: %v", err)
+	}
+}
+
+func TestWorkspaceOverItsSizeEndsThePod(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := c.Spec("job")
+	spec.Pod.Workspace.Size = resource.MustParse("1Mi")
+	s := launch(t, c.Launcher(), spec)
+	if _, errOut, status := run(t, s, "head -c 4000000 /dev/zero > big", nil); status.Code != 0 {
+		t.Fatal(errOut)
+	}
+	await(t, "the pod's eviction", func() bool { return podOf(t, c, "job").Status.Reason == "Evicted" })
+}
+
+func TestClaimWithoutPermissionIsForbidden(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := c.Spec("job")
+	spec.Pod.Workspace.Keep = true
+	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.Is(err, launcher.ErrForbidden) || apierrors.IsNotFound(err) {
+		t.Errorf("Launch: %v", err)
+	}
+}
