@@ -45,7 +45,8 @@ sandboxes:
 	OUT=$(CLUSTER)/images/embedded.tar images/runtime/testdata/busybox.sh && \
 	OUT=$(CLUSTER)/images/scratch.tar images/runtime/testdata/scratch.sh && \
 	OUT=$(CLUSTER)/images/terminal.tar images/runtime/testdata/terminal.sh && \
-	cd test/cluster && $(GO) run . load --dir $(CLUSTER) $(addprefix $(CLUSTER)/images/,runtime.tar busybox.tar scratch.tar embedded.tar terminal.tar); }
+	OUT=$(CLUSTER)/images/orchestrator.tar images/runtime/testdata/orchestrator.sh && \
+	cd test/cluster && $(GO) run . load --dir $(CLUSTER) $(addprefix $(CLUSTER)/images/,runtime.tar busybox.tar scratch.tar embedded.tar terminal.tar orchestrator.tar); }
 
 test: needs lint verify sandboxes unit race ## run everything: lint, verify, the tests on a cluster, the race detector
 
@@ -72,12 +73,13 @@ race: ## run the tests, but for those of memory and builds, under the race detec
 soak: ## run a million commands (EXECS=n for another number) and see that nothing grows
 	PODAGENT_SOAK_EXECS=$(or $(EXECS),1000000) $(GO) test -count=1 -timeout 4h -run TestSoak -v ./cmd/podagent/internal/agent
 
-lint: ## run go vet, staticcheck and gofumpt
+lint: ## run go vet, staticcheck, gofumpt and helm lint
 	$(GO) vet ./... && cd test/cluster && $(GO) vet ./...
 	GOEXPERIMENT=$(EXPERIMENT) $(GO) vet ./pkg/fsops/...
 	$(TOOL) staticcheck ./... && cd test/cluster && $(TOOL) staticcheck ./...
 	@bad=$$(git ls-files '*.go' ':!*.pb.go' | xargs $(TOOL) gofumpt -l); \
 	if [ -n "$$bad" ]; then echo "not formatted by gofumpt:" $$bad >&2; exit 1; fi
+	$(GO) tool -modfile=deploy/helm.mod helm lint --strict --quiet deploy/chart
 
 generate: ## generate the protobuf code
 	cd pkg/podapi && $(TOOL) buf generate

@@ -111,9 +111,9 @@ func TestTheRoleAllowsNoExec(t *testing.T) {
 	}
 }
 
-// kubectl returns a call of kubectl: of the one that came with the cluster, or
-// else the one in PATH.
-func kubectl(t testing.TB, c *launchertest.Cluster, args ...string) func() error {
+// kubectlProgram returns the path of the kubectl that came with the cluster, or
+// else of the one in PATH.
+func kubectlProgram(t testing.TB, c *launchertest.Cluster) string {
 	t.Helper()
 	program := filepath.Join(filepath.Dir(c.Kubeconfig), "bin", "kubectl")
 	if _, err := os.Stat(program); err != nil {
@@ -121,6 +121,13 @@ func kubectl(t testing.TB, c *launchertest.Cluster, args ...string) func() error
 			t.Fatalf("there is no kubectl beside the kubeconfig, in bin/, and %v", err)
 		}
 	}
+	return program
+}
+
+// kubectl returns a call of kubectl.
+func kubectl(t testing.TB, c *launchertest.Cluster, args ...string) func() error {
+	t.Helper()
+	program := kubectlProgram(t, c)
 	args = append([]string{"--kubeconfig", c.Kubeconfig, "--namespace", c.Namespace}, args...)
 	return func() error {
 		if out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput(); err != nil {

@@ -1,0 +1,19 @@
+{{/* mcpFlags is the list of the server's flags: what the chart decides, and the
+settings, of which a list repeats its flag. */}}
+{{- define "podagent.mcpFlags" -}}
+{{- $m := .Values.mcp -}}
+{{- $flags := list "--in-cluster" (printf "--namespace=%s" (include "podagent.namespace" .)) -}}
+{{- $flags = append $flags (printf "--identity-secret=%s" .Values.rbac.identity.secret) -}}
+{{- $flags = append $flags "--token-file=/var/run/secrets/podagent/token" -}}
+{{- if $m.allowRemote -}}
+{{- $flags = concat $flags (list (printf "--http=0.0.0.0:%v" (int $m.port)) "--allow-remote") -}}
+{{- else -}}
+{{- $flags = append $flags (printf "--http=127.0.0.1:%v" (int $m.port)) -}}
+{{- end -}}
+{{- range $name, $value := $m.settings -}}
+{{- range (kindIs "slice" $value | ternary $value (list $value)) -}}
+{{- $flags = append $flags (printf "--%s=%s" $name (kindIs "string" . | ternary . (toJson .))) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $flags -}}
+{{- end -}}

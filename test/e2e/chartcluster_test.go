@@ -1,0 +1,154 @@
+package e2e
+
+// What the chart makes, in a real cluster.
+
+import (
+	"context"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+)
+
+// newRelease returns a release that is not there yet, in a fresh namespace, which
+// enforces the restricted standard: that of the cluster has what the chart makes.
+func newRelease(t *testing.T) *release {
+	t.Helper()
+	r := &release{cluster: launchertest.NewCluster(t, launcher.Restricted)}
+	r.namespace = r.cluster.Namespace + "-chart"
+	_, err := r.cluster.API(t).CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: r.namespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": string(launcher.Restricted)},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.deletesAtTheEnd(t, r.namespace)
+	return r
+}
+
+func (r *release) deletesAtTheEnd(t *testing.T, namespace string) {
+	t.Cleanup(func() {
+		err := r.cluster.API(t).CoreV1().Namespaces().Delete(context.Background(), namespace, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+}
+
+// secret makes a Secret with one key, token, beside the release.
+func (r *release) secret(t *testing.T, name, token string) {
+	t.Helper()
+	_, err := r.cluster.API(t).CoreV1().Secrets(r.namespace).Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"token": token},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// as returns the cluster with the rights of the chart's account, for sandboxes in
+// the release's namespace.
+func (r *release) as(t *testing.T, way launcher.Connection) *launchertest.Cluster {
+	t.Helper()
+	// Pods are not admitted before the controller has made their account.
+	await(t, "the namespace's default account", func() bool {
+		_, err := r.cluster.API(t).CoreV1().ServiceAccounts(r.namespace).Get(t.Context(), "default", metav1.GetOptions{})
+		return err == nil
+	})
+	c := *r.cluster
+	c.Namespace, c.Connection = r.namespace, way
+	var err error
+	if c.Orchestrator, err = c.Account(t.Context(), "podagent-orchestrator"); err != nil {
+		t.Fatal(err)
+	}
+	return &c
+}
+
+func TestChartInstallsUpgradesAndUninstalls(t *testing.T) {
+	t.Parallel()
+	r := newRelease(t)
+	class := r.cluster.Storage(t, 1)
+	r.secret(t, "podagent-mcp", mcpToken)
+	r.secret(t, "commands", mcpSecret)
+
+	r.helm(t, "install", chart)
+	c := r.as(t, launcher.ByPortForward)
+	first := launch(t, c.Launcher(), c.Spec("a"))
+	put(t, first, "file", "x")
+	if out, _, _ := run(t, first, "cat file; id -u", nil); out != "x1000\n" {
+		t.Errorf("inside: %q", out)
+	}
+	if mayExec(t, c) {
+		t.Error("by default the account may execute in pods")
+	}
+
+	r.helm(t, "upgrade", chart, "--values", everything, "--set", "claim.storageClass="+class)
+	checkEverything(t, r)
+
+	r.helm(t, "uninstall")
+	if _, err := r.cluster.API(t).RbacV1().Roles(r.namespace).Get(t.Context(), "podagent-exec", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the Role outlives the release: %v", err)
+	}
+	r.helm(t, "install", chart, "--set", "claim.create=true,claim.size=1Gi,claim.accessModes={ReadWriteOnce},claim.storageClass="+class)
+	again, err := r.as(t, launcher.ByPortForward).Launcher().Open(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if got := get(t, again, "file"); got != "x" {
+		t.Errorf("the sandbox that outlived the release has %q", got)
+	}
+	if got := get(t, launch(t, r.as(t, launcher.ByPortForward).Launcher(), tenantOfChart(c)), "/workspace/mine"); got != "acme's" {
+		t.Errorf("the claim that outlived the release has %q", got)
+	}
+}
+
+// checkEverything sees that sandboxes have what was turned on.
+func checkEverything(t *testing.T, r *release) {
+	t.Helper()
+	byExec := r.as(t, launcher.ByExec)
+	if !mayExec(t, byExec) {
+		t.Error("rbac.exec does not let the account execute in pods")
+	}
+	tenant := launch(t, byExec.Launcher(), tenantOfChart(byExec))
+	put(t, tenant, "mine", "acme's")
+	if pod := podOf(t, byExec, "tenant"); pod.Spec.Containers[0].Resources.Limits.Memory().IsZero() {
+		t.Error("the LimitRange gave the pod no limit")
+	}
+	for _, e := range podOf(t, byExec, "tenant").Spec.Volumes {
+		if e.PersistentVolumeClaim != nil && e.PersistentVolumeClaim.ClaimName == "podagent-tenants" {
+			terminate(t, byExec.Launcher(), "tenant")
+			return
+		}
+	}
+	t.Error("the sandbox is not on the chart's claim")
+}
+
+// tenantOfChart returns the Spec of a sandbox on the chart's claim.
+func tenantOfChart(c *launchertest.Cluster) launcher.Spec {
+	spec := c.Spec("tenant")
+	spec.Pod.Volumes = []launcher.Volume{{Claim: "podagent-tenants", SubPath: "acme/workspace", Path: "/workspace"}}
+	return spec
+}
+
+func mayExec(t *testing.T, c *launchertest.Cluster) bool {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(c.Orchestrator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: c.Namespace, Verb: "create", Resource: "pods", Subresource: "exec"},
+	}}
+	got, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.Status.Allowed
+}

@@ -1,0 +1,142 @@
+package e2e
+
+// Helm, and what it makes of deploy/chart.
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+)
+
+const chart = "../../deploy/chart"
+
+// helmBuild bounds the first build of Helm: some minutes on a machine that does
+// nothing else.
+const helmBuild = 20 * time.Minute
+
+// helmProgram builds the Helm that deploy/helm.mod pins, unless Go's cache has it.
+var helmProgram = sync.OnceValues(func() (string, error) {
+	mod, err := filepath.Abs("../../deploy/helm.mod")
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), helmBuild)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "tool", "-modfile="+mod, "-n", "helm")
+	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0") // one build for all ways to run the tests
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	path, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("building helm: %w\n%s", err, &stderr)
+	}
+	return strings.TrimSpace(string(path)), nil
+})
+
+// helm runs Helm, and returns what it prints. The error has what it says else.
+func helm(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	program, err := helmProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*hung)
+	defer cancel()
+	home := t.TempDir()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(cmd.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("helm %s: %w\n%s", strings.Join(args, " "), err, &stderr)
+	}
+	return string(out), err
+}
+
+// A release is one of the chart, in a namespace of a cluster.
+type release struct {
+	cluster   *launchertest.Cluster
+	namespace string
+}
+
+// helm runs a verb on the release, and fails the test if that fails.
+func (r *release) helm(t *testing.T, verb string, args ...string) {
+	t.Helper()
+	all := slices.Concat([]string{verb, "podagent"}, args,
+		[]string{"--kubeconfig", r.cluster.Kubeconfig, "--namespace", r.namespace, "--wait", "--timeout", hung.String()})
+	if _, err := helm(t, all...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// render returns the objects that the chart makes in this namespace.
+func render(t *testing.T, namespace string, args ...string) []unstructured.Unstructured {
+	t.Helper()
+	out, err := helm(t, append([]string{"template", "podagent", chart, "--namespace", namespace}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects(t, []byte(out))
+}
+
+func objects(t *testing.T, data []byte) (list []unstructured.Unstructured) {
+	t.Helper()
+	for d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
+		var object unstructured.Unstructured
+		err := d.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
+			return list
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(object.Object) > 0 {
+			list = append(list, object)
+		}
+	}
+}
+
+// byName returns objects by kind and name, without what Helm and its users mark
+// objects with.
+func byName(list []unstructured.Unstructured) map[string]map[string]any {
+	all := map[string]map[string]any{}
+	for _, object := range list {
+		labels := object.GetLabels()
+		maps.DeleteFunc(labels, func(name, _ string) bool {
+			return strings.HasPrefix(name, "app.kubernetes.io/") || strings.HasPrefix(name, "helm.sh/")
+		})
+		object.SetLabels(nil)
+		if len(labels) > 0 {
+			object.SetLabels(labels)
+		}
+		object.SetAnnotations(nil)
+		all[object.GetKind()+" "+object.GetName()] = object.Object
+	}
+	return all
+}
+
+// find returns the object of this kind and name.
+func find(t *testing.T, list []unstructured.Unstructured, kind, name string) *unstructured.Unstructured {
+	t.Helper()
+	i := slices.IndexFunc(list, func(o unstructured.Unstructured) bool { return o.GetKind() == kind && o.GetName() == name })
+	if i < 0 {
+		t.Fatalf("there is no %s %s", kind, name)
+	}
+	return &list[i]
+}
