@@ -70,6 +70,9 @@ func (r *release) as(t *testing.T, way launcher.Connection) *launchertest.Cluste
 	return &c
 }
 
+// noWait is for a claim, which may have no volume until a pod needs it.
+const noWait = "--wait=hookOnly"
+
 func TestChartInstallsUpgradesAndUninstalls(t *testing.T) {
 	t.Parallel()
 	r := newRelease(t)
@@ -88,14 +91,14 @@ func TestChartInstallsUpgradesAndUninstalls(t *testing.T) {
 		t.Error("by default the account may execute in pods")
 	}
 
-	r.helm(t, "upgrade", chart, "--values", everything, "--set", "claim.storageClass="+class)
+	r.helm(t, "upgrade", chart, "--values", everything, "--set", "claim.storageClass="+class, noWait)
 	checkEverything(t, r)
 
 	r.helm(t, "uninstall")
 	if _, err := r.cluster.API(t).RbacV1().Roles(r.namespace).Get(t.Context(), "podagent-exec", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the Role outlives the release: %v", err)
 	}
-	r.helm(t, "install", chart, "--set", "claim.create=true,claim.size=1Gi,claim.accessModes={ReadWriteOnce},claim.storageClass="+class)
+	r.helm(t, "install", chart, "--set", "claim.create=true,claim.size=1Gi,claim.accessModes={ReadWriteOnce},claim.storageClass="+class, noWait)
 	again, err := r.as(t, launcher.ByPortForward).Launcher().Open(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
@@ -113,6 +116,9 @@ func TestChartInstallsUpgradesAndUninstalls(t *testing.T) {
 func checkEverything(t *testing.T, r *release) {
 	t.Helper()
 	byExec := r.as(t, launcher.ByExec)
+	if err := kubectl(t, byExec, "rollout", "status", "deployment/podagent-mcp", "--timeout", hung.String())(); err != nil {
+		t.Error(err)
+	}
 	if !mayExec(t, byExec) {
 		t.Error("rbac.exec does not let the account execute in pods")
 	}

@@ -75,11 +75,11 @@ type release struct {
 	namespace string
 }
 
-// helm runs a verb on the release, and fails the test if that fails.
+// helm runs a verb on the release, waits until all is ready unless the arguments
+// say otherwise, and fails the test if that fails.
 func (r *release) helm(t *testing.T, verb string, args ...string) {
 	t.Helper()
-	all := slices.Concat([]string{verb, "podagent"}, args,
-		[]string{"--kubeconfig", r.cluster.Kubeconfig, "--namespace", r.namespace, "--wait", "--timeout", hung.String()})
+	all := append([]string{verb, "podagent", "--kubeconfig", r.cluster.Kubeconfig, "--namespace", r.namespace, "--wait", "--timeout", hung.String()}, args...)
 	if _, err := helm(t, all...); err != nil {
 		t.Fatal(err)
 	}
