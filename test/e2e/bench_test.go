@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -233,6 +234,44 @@ func BenchmarkCreateToFirstExec(b *testing.B) {
 				return err
 			},
 			after: func() error { return errors.Join(s.Close(), l.Terminate(b.Context(), "bench")) },
+		},
+		side{
+			name: "pause-to-ready",
+			do: func() (err error) {
+				pause, err = createPause(b.Context(), pods)
+				return err
+			},
+			after: func() error { return removePod(b.Context(), pods, pause) },
+		},
+	)
+	b.ReportMetric(medians[0]-medians[1], "ms-over-pause")
+}
+
+// BenchmarkResumeToFirstExec is to take at most a second more than a pod that does
+// nothing takes until it is Ready.
+func BenchmarkResumeToFirstExec(b *testing.B) {
+	c := launchertest.NewCluster(b, launcher.Restricted)
+	l, pods := c.Launcher(), c.API(b).CoreV1().Pods(c.Namespace)
+	spec := c.Spec("bench")
+	spec.Pod.Workspace = launcher.Workspace{Keep: true, Size: resource.MustParse("1Gi"), StorageClass: c.Storage(b, 1)}
+	s, err := firstExec(b, l, spec)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := errors.Join(s.Close(), l.Pause(b.Context(), "bench")); err != nil {
+		b.Fatal(err)
+	}
+	var pause *corev1.Pod
+	medians := compare(b, 10,
+		side{
+			name: "resume-to-exec",
+			do: func() (err error) {
+				if s, err = l.Resume(b.Context(), "bench"); err != nil {
+					return err
+				}
+				return s.Command(b.Context(), "true").Run()
+			},
+			after: func() error { return errors.Join(s.Close(), l.Pause(b.Context(), "bench")) },
 		},
 		side{
 			name: "pause-to-ready",
