@@ -49,11 +49,19 @@ var unforwardable = []string{"gvisor", "runsc", "kata"}
 
 // connectionTo returns the way to the agent of the pod.
 func (c *cluster) connectionTo(pod *corev1.Pod) Connection {
-	class := pod.Spec.RuntimeClassName
+	var class string
+	if pod.Spec.RuntimeClassName != nil {
+		class = *pod.Spec.RuntimeClassName
+	}
+	return wayTo(c.connection, class)
+}
+
+// wayTo returns the way to agents of a RuntimeClass.
+func wayTo(asked Connection, class string) Connection {
 	switch {
-	case c.connection != "":
-		return c.connection
-	case class != nil && slices.ContainsFunc(unforwardable, func(name string) bool { return strings.HasPrefix(*class, name) }):
+	case asked != "":
+		return asked
+	case slices.ContainsFunc(unforwardable, func(name string) bool { return strings.HasPrefix(class, name) }):
 		return ByExec
 	}
 	return ByPortForward

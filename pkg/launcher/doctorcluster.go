@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,6 +33,8 @@ func (k *Kubernetes) Check(ctx context.Context, pod Pod) iter.Seq[Finding] {
 type clusterPatient struct {
 	launcher *Kubernetes
 	spec     Spec
+	// preflight says that what spec does without may be missing.
+	preflight bool
 
 	config    *rest.Config
 	namespace string
@@ -48,6 +49,7 @@ type clusterPatient struct {
 
 // The names of the checks.
 const (
+	checkSpec       = "specification"
 	checkKubeconfig = "kubeconfig"
 	checkServer     = "API server"
 	checkNamespace  = "namespace"
@@ -62,22 +64,13 @@ const (
 )
 
 func (p *clusterPatient) checks() []check[*clusterPatient] {
-	type run = func(*clusterPatient, context.Context) Finding
-	checks := []check[*clusterPatient]{
-		{checkKubeconfig, nil, (*clusterPatient).checkKubeconfig},
-		{checkServer, []string{checkKubeconfig}, (*clusterPatient).checkServer},
-		{checkNamespace, []string{checkServer}, (*clusterPatient).checkNamespace},
-	}
 	needed := []string{checkServer, checkNamespace, checkIdentity}
 	for _, g := range p.grants() {
-		name := checkPermission + g.name()
-		var ask run = func(p *clusterPatient, ctx context.Context) Finding { return p.checkGrant(ctx, g) }
-		checks = append(checks, check[*clusterPatient]{name, []string{checkServer}, ask})
 		if g.forPod {
-			needed = append(needed, name)
+			needed = append(needed, checkPermission+g.name())
 		}
 	}
-	return append(checks, []check[*clusterPatient]{
+	return append(p.access(), []check[*clusterPatient]{
 		{checkIdentity, p.identityNeeds(), (*clusterPatient).checkIdentity},
 		{checkPod, needed, (*clusterPatient).checkPod},
 		{checkNode, []string{checkPod}, func(p *clusterPatient, ctx context.Context) Finding {
@@ -175,6 +168,9 @@ func (p *clusterPatient) grants() []grant {
 	for i := range grants {
 		grants[i].file = "deploy/rbac.yaml"
 	}
+	if p.preflight && !p.spec.Pod.Exclusive {
+		grants[1].lack = "no sandbox can be opened exclusively"
+	}
 	if way, ok := p.wayGrant(); ok {
 		grants = slices.Insert(grants, 1, way)
 	}
@@ -185,10 +181,10 @@ func (p *clusterPatient) grants() []grant {
 		})
 	}
 	if secret := p.secret(); secret != "" {
-		const file = "deploy/identity-rbac.yaml"
-		grants = append(grants,
-			grant{resource: "secrets", only: secret, verbs: []string{"get"}, file: file},
-			grant{resource: "secrets", verbs: []string{"create"}, lack: "somebody else has to make the identity's Secret", file: file})
+		grants = append(grants, grant{resource: "secrets", only: secret, verbs: []string{"get"}, file: identityRules})
+		if !p.preflight { // which sees whether it is needed
+			grants = append(grants, grant{resource: "secrets", verbs: []string{"create"}, lack: "somebody else has to make the identity's Secret", file: identityRules})
+		}
 	}
 	return grants
 }
@@ -198,16 +194,18 @@ func (p *clusterPatient) grants() []grant {
 // for create in both cases.
 func (p *clusterPatient) wayGrant() (grant, bool) {
 	g := grant{resource: "pods", subresource: "portforward", verbs: []string{"get", "create"}, file: "deploy/rbac.yaml", forPod: true}
-	if p.launcher.Connection == ByExec {
+	if p.way() == ByExec {
 		g.subresource, g.file = "exec", "deploy/exec-rbac.yaml"
 	}
-	return g, p.launcher.Connection != ByAddress
+	return g, p.way() != ByAddress
+}
+
+func (p *clusterPatient) way() Connection {
+	return wayTo(p.launcher.Connection, p.spec.Pod.RuntimeClass)
 }
 
 // checkWay is the name of the check of the way to the agent.
-func (p *clusterPatient) checkWay() string {
-	return string(cmp.Or(p.launcher.Connection, ByPortForward)) + toTheAgent
-}
+func (p *clusterPatient) checkWay() string { return string(p.way()) + toTheAgent }
 
 // secret returns the name of the Secret that the identity is in; empty if it
 // is in a file.
@@ -272,7 +270,7 @@ func (p *clusterPatient) checkGrant(ctx context.Context, g grant) Finding {
 		return passed("%s", strings.Join(g.verbs, ", "))
 	}
 	err := fmt.Errorf("missing: %s", strings.Join(missing, ", "))
-	advice := fmt.Sprintf("Apply %s, or add this rule to your Role in namespace %s: %s", g.file, p.namespace, g.rule(missing))
+	advice := fmt.Sprintf("Run \"kubectl apply -f %s\", or add this rule to your Role in namespace %s: %s", g.file, p.namespace, g.rule(missing))
 	if g.lack != "" {
 		return warned(fmt.Errorf("%w: %s", err, g.lack), advice)
 	}
@@ -283,11 +281,8 @@ func (p *clusterPatient) checkIdentity(ctx context.Context) Finding {
 	ctx, cancel := context.WithTimeout(ctx, doctorCall)
 	defer cancel()
 	c, _, err := p.launcher.cluster(ctx)
-	switch {
-	case apierrors.IsForbidden(err):
-		return failed(err, "Apply deploy/identity-rbac.yaml, or use an identity in a file.")
-	case err != nil:
-		return failed(err, "Give it the identity that your sandboxes were launched with, or none: a new one is made then.")
+	if err != nil {
+		return failed(err, identityAdvice(err))
 	}
 	p.cluster = c
 	return passed("%s", c.identity.AuthorizedKey().Fingerprint())

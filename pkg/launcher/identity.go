@@ -27,12 +27,9 @@ const identityKey = "identity.pem"
 // podagent/identity.pem in the user's configuration directory
 // ([os.UserConfigDir]). A file that others can read is an error.
 func IdentityFile(path string) (podapi.Identity, error) {
-	if path == "" {
-		dir, err := os.UserConfigDir()
-		if err != nil {
-			return podapi.Identity{}, fmt.Errorf("cannot find the identity: %w", err)
-		}
-		path = filepath.Join(dir, "podagent", "identity.pem")
+	path, err := identityPath(path)
+	if err != nil {
+		return podapi.Identity{}, err
 	}
 	id, err := readIdentity(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -42,6 +39,18 @@ func IdentityFile(path string) (podapi.Identity, error) {
 		id, err = readIdentity(path)
 	}
 	return id, err
+}
+
+// identityPath returns the path of the file, which may be the default one.
+func identityPath(path string) (string, error) {
+	if path != "" {
+		return path, nil
+	}
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return "", fmt.Errorf("cannot find the identity: %w", err)
+	}
+	return filepath.Join(dir, "podagent", "identity.pem"), nil
 }
 
 func readIdentity(path string) (podapi.Identity, error) {
@@ -98,18 +107,29 @@ func writeIdentity(path string) error {
 // IdentitySecret returns the identity in a Secret, which it makes on first
 // use. Of orchestrators that make one at once, all use the first.
 func IdentitySecret(ctx context.Context, client kubernetes.Interface, namespace, name string) (podapi.Identity, error) {
-	secrets := client.CoreV1().Secrets(namespace)
-	secret, err := secrets.Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		secret, err = newIdentitySecret(name)
-		if err != nil {
-			return podapi.Identity{}, err
-		}
-		secret, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) {
-			secret, err = secrets.Get(ctx, name, metav1.GetOptions{})
-		}
+	id, err := readIdentitySecret(ctx, client, namespace, name)
+	if !apierrors.IsNotFound(err) {
+		return id, err
 	}
+	secret, err := newIdentitySecret(name)
+	if err != nil {
+		return podapi.Identity{}, err
+	}
+	secret, err = client.CoreV1().Secrets(namespace).Create(ctx, secret, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return readIdentitySecret(ctx, client, namespace, name)
+	}
+	return parseIdentitySecret(secret, err, namespace, name)
+}
+
+// readIdentitySecret returns the identity in a Secret that is there.
+func readIdentitySecret(ctx context.Context, client kubernetes.Interface, namespace, name string) (podapi.Identity, error) {
+	secret, err := client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+	return parseIdentitySecret(secret, err, namespace, name)
+}
+
+// parseIdentitySecret returns the identity in what a call of the API answered.
+func parseIdentitySecret(secret *corev1.Secret, err error, namespace, name string) (podapi.Identity, error) {
 	if isRefusal(err) {
 		err = fmt.Errorf("%w: %w", ErrForbidden, err)
 	}

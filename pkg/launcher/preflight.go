@@ -1,0 +1,99 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// Preflight finds out, for a host that starts, what would keep sandboxes as spec
+// says from being launched: in the spec itself, on the way to the API server, in
+// the namespace, the permissions and the identity. It makes nothing, and changes
+// nothing; whether a pod then is admitted, and runs, [Kubernetes.Check] says. The
+// host should not go on after a finding that has Failed: its Advice names the
+// command that helps. Warned is what spec can do without. It ends early when ctx
+// does.
+func (k *Kubernetes) Preflight(ctx context.Context, spec Spec) iter.Seq[Finding] {
+	p := &clusterPatient{launcher: k, spec: spec, preflight: true}
+	checks := slices.Concat(
+		[]check[*clusterPatient]{{checkSpec, nil, (*clusterPatient).checkSpec}},
+		p.access(),
+		[]check[*clusterPatient]{{checkIdentity, p.identityNeeds(), (*clusterPatient).findIdentity}},
+	)
+	return examine(ctx, p, checks)
+}
+
+// access returns the checks that make nothing, and change nothing.
+func (p *clusterPatient) access() []check[*clusterPatient] {
+	checks := []check[*clusterPatient]{
+		{checkKubeconfig, nil, (*clusterPatient).checkKubeconfig},
+		{checkServer, []string{checkKubeconfig}, (*clusterPatient).checkServer},
+		{checkNamespace, []string{checkServer}, (*clusterPatient).checkNamespace},
+	}
+	for _, g := range p.grants() {
+		ask := func(p *clusterPatient, ctx context.Context) Finding { return p.checkGrant(ctx, g) }
+		checks = append(checks, check[*clusterPatient]{checkPermission + g.name(), []string{checkServer}, ask})
+	}
+	return checks
+}
+
+func (p *clusterPatient) checkSpec(context.Context) Finding {
+	err := p.spec.validatePod()
+	if err == nil {
+		err = checkConnection(p.launcher.Connection)
+	}
+	if err != nil {
+		return failed(err, "Correct it: no sandbox can be launched so.")
+	}
+	return passed("it can be a pod's")
+}
+
+// identityRules has what an identity in a Secret needs.
+const identityRules = "deploy/identity-rbac.yaml"
+
+// findIdentity looks for the identity, and makes none.
+func (p *clusterPatient) findIdentity(ctx context.Context) Finding {
+	ctx, cancel := context.WithTimeout(ctx, doctorCall)
+	defer cancel()
+	id, err := p.identityThere(ctx)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Finding{Verdict: NotChecked, Detail: "there is none yet: the first launch makes it"}
+	case apierrors.IsNotFound(err):
+		if g := p.checkGrant(ctx, grant{resource: "secrets", verbs: []string{"create"}, file: identityRules}); g.Verdict == Failed {
+			return failed(err, g.Advice)
+		}
+		return Finding{Verdict: NotChecked, Detail: "there is none yet: the first launch makes it"}
+	case err != nil:
+		return failed(err, identityAdvice(err))
+	}
+	return passed("%s", id.AuthorizedKey().Fingerprint())
+}
+
+// identityThere returns the identity, if there is one.
+func (p *clusterPatient) identityThere(ctx context.Context) (podapi.Identity, error) {
+	if k := p.launcher; k.Identity != nil {
+		return *k.Identity, nil
+	}
+	if name := p.secret(); name != "" {
+		return readIdentitySecret(ctx, p.api, p.namespace, name)
+	}
+	path, err := identityPath(p.launcher.IdentityFile)
+	if err != nil {
+		return podapi.Identity{}, err
+	}
+	return readIdentity(path)
+}
+
+func identityAdvice(err error) string {
+	if apierrors.IsForbidden(err) {
+		return `Run "kubectl apply -f ` + identityRules + `", or use an identity in a file.`
+	}
+	return "Give it the identity that your sandboxes were launched with, or none: a new one is made then."
+}
