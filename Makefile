@@ -81,8 +81,9 @@ lint: ## run go vet, staticcheck, gofumpt and helm lint
 	if [ -n "$$bad" ]; then echo "not formatted by gofumpt:" $$bad >&2; exit 1; fi
 	$(GO) tool -modfile=deploy/helm.mod helm lint --strict --quiet deploy/chart
 
-generate: ## generate the protobuf code
+generate: ## generate the protobuf code, and the page of settings
 	cd pkg/podapi && $(TOOL) buf generate
+	page=$$($(GO) run ./cmd/orchestrator settings --markdown --config /dev/null) && printf '%s\n' "$$page" > cmd/orchestrator/SETTINGS.md
 
 verify: ## fail if the generated code or go.mod is not as it should be
 	cd pkg/podapi && $(TOOL) buf lint

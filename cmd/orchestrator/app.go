@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/spf13/pflag"
+
 	"github.com/podagent/podagent/cmd/internal/render"
 	"github.com/podagent/podagent/pkg/launcher"
 )
@@ -16,6 +18,8 @@ type app struct {
 	backend  choice
 	cluster  clusterFlags
 	output   choice
+	config   string         // the path of the configuration file
+	flags    *pflag.FlagSet // of the verb that runs, once they are settled
 	logLevel choice
 }
 

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-
 	"github.com/spf13/pflag"
 
 	"github.com/podagent/podagent/pkg/launcher"
@@ -30,27 +28,22 @@ func (c *clusterFlags) define() *pflag.FlagSet {
 	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "the kubeconfig `FILE` (default as kubectl has it)")
 	flags.StringVar(&c.context, "context", "", "the `NAME` of a context in the kubeconfig (default the current one)")
 	flags.BoolVar(&c.inCluster, "in-cluster", false, "use the service account of the pod that this runs in")
-	flags.StringVarP(&c.namespace, "namespace", "n", os.Getenv("PODAGENT_NAMESPACE"), "the `NAMESPACE` of the sandboxes (default that of the context)")
+	flags.StringVarP(&c.namespace, "namespace", "n", "", "the `NAMESPACE` of the sandboxes (default that of the context)")
 	flags.StringVar(&c.identity, "identity", "", "the `FILE` of the key that agents let in (default podagent/identity.pem in the configuration directory, made on first use)")
 	flags.StringVar(&c.secret, "identity-secret", "", "the `NAME` of the Secret that holds this key, made on first use")
-	c.connection = choice{value: os.Getenv("PODAGENT_CONNECTION")}
 	for _, way := range launcher.Connections() {
 		c.connection.words = append(c.connection.words, string(way))
 	}
 	flags.Var(&c.connection, "connection", "the way to the agents of pods (default port-forward; exec if the RuntimeClass is gVisor's or Kata's)")
+	asPodSettings(flags)
 	c.flags = flags
 	return flags
 }
 
-// exclusions are pairs of flags of which only one can be given.
-var exclusions = [][2]string{
-	{"in-cluster", "kubeconfig"}, {"in-cluster", "context"}, {"identity", "identity-secret"},
-}
-
 func (c *clusterFlags) check() error {
-	for _, e := range exclusions {
-		if c.flags.Lookup(e[0]).Changed && c.flags.Lookup(e[1]).Changed {
-			return usagef("--%s and --%s exclude each other", e[0], e[1])
+	for _, pair := range exclusions {
+		if one, other := c.flags.Lookup(pair[0]), c.flags.Lookup(pair[1]); isOn(one) && isOn(other) {
+			return usagef("%s and %s exclude each other", givenBy(one), givenBy(other))
 		}
 	}
 	return nil
@@ -58,17 +51,13 @@ func (c *clusterFlags) check() error {
 
 // launcher returns the launcher that the flags choose.
 func (a *app) launcher() (launcher.Launcher, error) {
-	switch a.backend.value {
-	case onThisHost:
-		if err := a.needsPods(a.cluster.flags); err != nil {
-			return nil, err
-		}
-		return &launcher.Local{Log: a.logger()}, nil
-	case inKubernetes:
+	if a.backend.value == inKubernetes {
 		return a.kubernetes()
 	}
-	// The flag takes nothing else, but its default is the environment's.
-	return nil, usagef("unknown backend %q in PODAGENT_BACKEND: it is %s", a.backend.value, alternatives(a.backend.words))
+	if err := a.needsPods(a.cluster.flags); err != nil {
+		return nil, err
+	}
+	return &launcher.Local{Log: a.logger()}, nil
 }
 
 func (a *app) kubernetes() (launcher.Launcher, error) {

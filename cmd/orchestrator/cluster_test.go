@@ -58,7 +58,7 @@ func runClusterScript(t *testing.T, script string, env map[string]string) {
 }
 
 // clusterEnv returns the environment of a script: KUBECONFIG has the rights of
-// the Role, LACKING some less, and ADMIN all.
+// the Role, LACKING some less, NOTHING none, and ADMIN all.
 func clusterEnv(t *testing.T, c *launchertest.Cluster) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -67,10 +67,16 @@ func clusterEnv(t *testing.T, c *launchertest.Cluster) map[string]string {
 		"PODAGENT_IMAGE":     c.Image,
 		"KUBECONFIG":         filepath.Join(dir, "orchestrator"),
 		"LACKING":            filepath.Join(dir, "lacking"),
+		"NOTHING":            filepath.Join(dir, "nothing"),
 		"ADMIN":              c.Kubeconfig,
 	}
 	writeKubeconfig(t, env["KUBECONFIG"], c.Orchestrator)
 	writeKubeconfig(t, env["LACKING"], lackingAccount(t, c))
+	nobody, err := c.Account(t.Context(), "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeKubeconfig(t, env["NOTHING"], nobody)
 	return env
 }
 

@@ -59,8 +59,9 @@ func execCommand(a *app) *cobra.Command {
   orchestrator exec job-1 -it -- vim main.go
   orchestrator exec job-1 -d -- make all`,
 		ValidArgsFunction: a.completeIDs(false),
+		PersistentPreRunE: settledLater,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			id, command, err := commandAfterID(cmd, args)
+			id, command, err := a.commandAfterID(cmd, args)
 			if err == nil && len(command) == 0 {
 				err = usagef("%s needs an id and a command: the usage is %q", cmd.Name(), cmd.UseLine())
 			}
@@ -127,12 +128,13 @@ func execFlags(cmd *cobra.Command, opts *execOptions) {
 func keysFlag(cmd *cobra.Command, keys *detachKeys) {
 	_ = keys.Set(defaultDetachKeys) // they are right
 	cmd.Flags().Var(keys, "detach-keys", "the keys that leave a command in a terminal running; none if empty")
+	asSettings(cmd.Flags(), "detach-keys")
 }
 
 // commandAfterID returns the id and the command, either of which may be
 // missing. Flags were parsed up to the first word, which is the id; those that
-// follow it are parsed here.
-func commandAfterID(cmd *cobra.Command, args []string) (id string, command []string, err error) {
+// follow it are parsed here, and only then settled.
+func (a *app) commandAfterID(cmd *cobra.Command, args []string) (id string, command []string, err error) {
 	if len(args) > 0 {
 		id, args = args[0], args[1:]
 		if err := cmd.ParseFlags(args); err != nil {
@@ -143,8 +145,11 @@ func commandAfterID(cmd *cobra.Command, args []string) (id string, command []str
 		}
 		args = cmd.Flags().Args()
 	}
-	return id, args, nil
+	return id, args, a.settle(cmd)
 }
+
+// settledLater is for verbs that have not parsed all flags when they begin.
+func settledLater(*cobra.Command, []string) error { return nil }
 
 // exec runs the command in the sandbox, with the program's own streams. When
 // nobody reads them any more, or ctx ends, the command is killed.

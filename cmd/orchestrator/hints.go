@@ -110,7 +110,7 @@ func explain(err error) string {
 // that of a wrong Spec names the flag.
 func message(err error) string {
 	if spec, ok := errors.AsType[*launcher.SpecError](err); ok {
-		return specText(spec)
+		return specText(spec, err)
 	}
 	if isNoCluster(err) {
 		return "there is no kubeconfig, and this does not run in a cluster"

@@ -17,6 +17,10 @@ sandbox as resources, by the Model Context Protocol. The sandbox is launched by
 the first call that needs it, and is deleted at the end unless --id names one,
 which is adopted if it is there, and stays.
 
+With the kubernetes backend it first checks, as "orchestrator doctor" does but
+without making a pod, what sandboxes need. What is missing ends it, with what to
+do; what they can do without is a warning on standard error.
+
 Without --http there is one client, over standard input and output, until the
 input ends. The client's configuration has this program as the command of a
 server, with "mcp" as its argument:
@@ -82,6 +86,9 @@ func mcpCommand(a *app) *cobra.Command {
 func (a *app) mcp(ctx context.Context, opts *mcpOptions) error {
 	l, err := a.launcher()
 	if err != nil {
+		return err
+	}
+	if err := a.preflight(ctx, l, opts.spec); err != nil {
 		return err
 	}
 	if opts.http.address != "" {

@@ -39,12 +39,13 @@ func (h *httpFlags) define(cmd *cobra.Command) {
 	flags.StringArrayVar(&h.origins, "allow-origin", nil, "let in requests with this `ORIGIN`, such as https://example.com; may be repeated")
 	flags.IntVar(&h.maxSessions, "max-sessions", mcpserver.DefaultMaxSessions, "how many `CLIENTS` there are at once")
 	flags.Var((*period)(&h.idleTimeout), "idle-timeout", "how long a client may be silent before its session ends")
+	asSettings(flags)
 	cmd.Flags().AddFlagSet(flags)
 }
 
 // check returns what is wrong with the flags.
 func (h *httpFlags) check() error {
-	if !h.flags.Lookup("http").Changed {
+	if !given(h.flags.Lookup("http")) {
 		var err error
 		h.flags.VisitAll(func(f *pflag.Flag) {
 			if f.Changed {
@@ -57,7 +58,7 @@ func (h *httpFlags) check() error {
 		return err
 	}
 	if h.maxSessions < 1 {
-		return usagef("--max-sessions %d is less than 1", h.maxSessions)
+		return usagef("%s %d is less than 1", givenBy(h.flags.Lookup("max-sessions")), h.maxSessions)
 	}
 	return h.resolve()
 }
@@ -66,7 +67,7 @@ func (h *httpFlags) check() error {
 func (h *httpFlags) resolve() error {
 	addr, err := net.ResolveTCPAddr("tcp", h.address)
 	if err != nil {
-		return usagef("--http %q is not an address such as 127.0.0.1:8931: %w", h.address, err)
+		return usagef("%s %q is not an address such as 127.0.0.1:8931: %w", givenBy(h.flags.Lookup("http")), h.address, err)
 	}
 	if addr.IP == nil {
 		addr.IP = net.IPv4(127, 0, 0, 1)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"os"
 	"strings"
 
@@ -25,6 +24,7 @@ func specFlags(cmd *cobra.Command) *sandboxFlags {
 	flags.VarP((*env)(&f.spec.Env), "env", "e", "add to the environment of the sandbox's commands, in place of any set before; may be repeated")
 	flags.Var((*patterns)(&f.spec.Protected), "protect", "keep what the glob matches, and all below it, from being changed by the verbs for files and by tools, though not by commands, in place of what was set before; may be repeated")
 	flags.StringVarP(&f.spec.Workdir, "workdir", "w", "", "the absolute `DIR` where relative paths start in a new sandbox (default a directory of its own)")
+	asSettings(flags, "env", "protect", "workdir")
 	f.pod.define(cmd)
 	f.pod.defineLaunch(cmd)
 	f.git.define(flags)
@@ -55,7 +55,7 @@ func (p *podFlags) define(cmd *cobra.Command) {
 	p.flags = flags
 	p.profile = choice{string(launcher.Restricted), []string{string(launcher.Restricted), string(launcher.Baseline)}}
 	pod.ActiveDeadline, pod.ReadyTimeout = launcher.DefaultActiveDeadline, launcher.DefaultReadyTimeout
-	flags.StringVar(&pod.Image, "image", cmp.Or(os.Getenv("PODAGENT_IMAGE"), launcher.DefaultImage), "the container `IMAGE`, with podagent in its PATH")
+	flags.StringVar(&pod.Image, "image", launcher.DefaultImage, "the container `IMAGE`, with podagent in its PATH")
 	flags.StringVar(&pod.AgentImage, "agent-image", "", "an `IMAGE` with podagent, to install it from where --image has none")
 	flags.Var((*words)(&pod.Main), "main", "a command that runs beside the agent: words, or a JSON array of them")
 	flags.Var((*volumes)(&pod.Volumes), "volume", "mount the claim, or a directory of it, in a new pod; may be repeated")
@@ -95,6 +95,7 @@ func (p *podFlags) defineLaunch(cmd *cobra.Command) {
 }
 
 func (p *podFlags) add(cmd *cobra.Command, choices map[string]*choice) {
+	asPodSettings(p.flags)
 	cmd.Flags().AddFlagSet(p.flags)
 	for name, c := range choices {
 		// The only error is that there is no such flag.
@@ -120,8 +121,8 @@ func (p *podFlags) build(a *app) (launcher.Pod, error) {
 // was not set, perhaps, and the default is not what was meant.
 func notBlank(flags *pflag.FlagSet) (err error) {
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed && strings.TrimSpace(f.Value.String()) == "" {
-			err = usagef("--%s must not be blank", f.Name)
+		if given(f) && strings.TrimSpace(f.Value.String()) == "" {
+			err = usagef("%s must not be blank", givenBy(f))
 		}
 	})
 	return err
@@ -138,13 +139,14 @@ func (g *gitFlags) define(flags *pflag.FlagSet) {
 	g.flags.StringVar(&g.git.URL, "git", "", "the `URL` of a repository to check out in the workdir")
 	g.flags.StringVar(&g.git.Ref, "git-ref", "", "the branch, tag or commit `REF` of it (default the remote's HEAD)")
 	g.flags.Var((*period)(&g.git.Timeout), "git-timeout", "how long the checkout may take (default "+launcher.DefaultGitTimeout.String()+")")
+	asSettings(g.flags)
 	flags.AddFlagSet(g.flags)
 }
 
 // build returns what the flags say, nil if they say nothing. The credentials
 // are in the environment only: arguments can be read by everybody on a host.
 func (g *gitFlags) build() (*launcher.Git, error) {
-	if !g.flags.Lookup("git").Changed {
+	if !given(g.flags.Lookup("git")) {
 		var err error
 		g.flags.VisitAll(func(f *pflag.Flag) {
 			if f.Changed {

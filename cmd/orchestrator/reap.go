@@ -25,6 +25,7 @@ that it deleted, a line each, also when others could not be.`,
 		},
 	}
 	cmd.Flags().Var((*period)(&opts.StaleAfter), "stale-after", "how old the last heartbeat is")
+	asSettings(cmd.Flags(), "stale-after")
 	cmd.Flags().BoolVar(&opts.HeartbeatOnly, "heartbeat-only", false, "go by the heartbeat alone: also delete those whose agent is at work")
 	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "delete nothing, and print what would be")
 	return cmd

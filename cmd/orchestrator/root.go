@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"os"
 	"strings"
 	"time"
 	"unicode"
@@ -11,33 +9,28 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const rootHelp = `Orchestrator makes sandboxes for untrusted work, and reads, writes, searches and
+// rootHelp returns what the program is, for its help.
+func rootHelp() string {
+	return `Orchestrator makes sandboxes for untrusted work, and reads, writes, searches and
 runs commands in them. You choose the id of a sandbox. Every process that uses
 this id gets the same sandbox with the same files, until it is taken down.
 
 A sandbox is a pod in Kubernetes: "orchestrator doctor" checks all that this
 needs. The local backend runs the agent on this machine and isolates nothing.
 
-Environment:
-  PODAGENT_BACKEND       the default of --backend
-  KUBECONFIG             the default of --kubeconfig
-  PODAGENT_NAMESPACE     the default of --namespace
-  PODAGENT_CONNECTION    the default of --connection
-  PODAGENT_IMAGE         the default of --image
-  PODAGENT_GIT_USERNAME  who logs in for --git, and
-  PODAGENT_GIT_PASSWORD  the password or token; never in a flag, which others see
-  PODAGENT_BIN           the local backend's podagent binary (default: beside this
-                         program, or in PATH)
-  XDG_STATE_HOME         where the local backend keeps its sandboxes
-
-` + exitHelp
+Flags that say where and how sandboxes run are settings, which the environment
+(PODAGENT_IMAGE for --image) and a configuration file (--config) can have, too:
+"orchestrator settings" lists them, and where their values come from. In the
+environment alone are:
+` + environmentHelp() + "\n" + exitHelp
+}
 
 // rootCommand returns the whole command line.
 func rootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:                        "orchestrator",
 		Short:                      "Make sandboxes and work in them",
-		Long:                       rootHelp,
+		Long:                       rootHelp(),
 		SilenceErrors:              true,
 		SuggestionsMinimumDistance: 2,
 		SilenceUsage:               true,
@@ -57,13 +50,14 @@ func rootCommand(a *app) *cobra.Command {
 		lsCommand(a), statCommand(a), mkdirCommand(a), rmCommand(a), mvCommand(a), cpCommand(a),
 		globCommand(a), grepCommand(a), watchCommand(a),
 		toolCommand(a), mcpCommand(a),
-		versionCommand(a), doctorCommand(a), demoCommand(a),
+		versionCommand(a), doctorCommand(a), settingsCommand(a), demoCommand(a),
 	)
+	a.settleFirst(root)
 	return root
 }
 
 func persistentFlags(a *app, root *cobra.Command) {
-	a.backend = choice{cmp.Or(os.Getenv("PODAGENT_BACKEND"), inKubernetes), []string{inKubernetes, onThisHost}}
+	a.backend = choice{inKubernetes, []string{inKubernetes, onThisHost}}
 	a.output = choice{"text", []string{"text", "json"}}
 	a.logLevel = choice{"off", []string{"off", "debug", "info", "warn", "error"}}
 	flags := root.PersistentFlags()
@@ -71,6 +65,8 @@ func persistentFlags(a *app, root *cobra.Command) {
 	flags.VarP(&a.output, "output", "o", "print text, or JSON lines")
 	flags.AddFlagSet(a.cluster.define())
 	flags.Var(&a.logLevel, "log-level", "log messages of this level and above to standard error")
+	asSettings(flags, "backend", "output", "log-level")
+	flags.StringVar(&a.config, "config", "", "the `FILE` with the settings that are neither given by flags nor in the environment (default podagent/config.yaml in the configuration directory, if it is there)")
 	for name, c := range map[string]*choice{"backend": &a.backend, "output": &a.output, "log-level": &a.logLevel, "connection": &a.cluster.connection} {
 		// The only error is that there is no such flag.
 		_ = root.RegisterFlagCompletionFunc(name, c.complete)

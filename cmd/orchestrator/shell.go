@@ -32,8 +32,9 @@ leaves the shell running, and "orchestrator attach" goes back to it.
 		Example: `  orchestrator shell job-1
   orchestrator shell job-1 -- top`,
 		ValidArgsFunction: a.completeIDs(false),
+		PersistentPreRunE: settledLater,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			id, command, err := commandAfterID(cmd, args)
+			id, command, err := a.commandAfterID(cmd, args)
 			if err == nil && len(args) == 0 {
 				err = takes(1, -1)(cmd, args)
 			}

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"errors"
+	"regexp"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"github.com/podagent/podagent/pkg/launcher"
 )
@@ -42,7 +46,7 @@ var specNames = map[string]string{
 	"Pod.OnStale":        "--on-stale",
 	"Pod.OnDrift":        "--on-drift",
 	"StaleAfter":         "--stale-after",
-	"Connection":         "--connection (PODAGENT_CONNECTION)",
+	"Connection":         "--connection",
 }
 
 // specWords are the library's words for other fields, in its messages.
@@ -54,11 +58,48 @@ var specWords = strings.NewReplacer(
 	"set Keep", "give --keep-workspace",
 )
 
-// specText says what is wrong with a flag.
-func specText(e *launcher.SpecError) string {
+// A settledError is an error about what flags say whose values may have come
+// from somewhere else.
+type settledError struct {
+	error
+	flags *pflag.FlagSet
+}
+
+func (e *settledError) Unwrap() error { return e.error }
+
+// settled marks an error about a Spec with the flags that made it, each by itself
+// where there are several.
+func (a *app) settled(err error) error {
+	if _, ok := errors.AsType[*launcher.SpecError](err); !ok || a.flags == nil {
+		return err
+	}
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		var list []error
+		for _, err := range several.Unwrap() {
+			list = append(list, a.settled(err))
+		}
+		return errors.Join(list...)
+	}
+	return &settledError{err, a.flags}
+}
+
+// flagName matches the flags in specNames.
+var flagName = regexp.MustCompile(`--[a-z-]+`)
+
+// specText says what is wrong with a flag, or with what stood for it: e is in
+// err.
+func specText(e *launcher.SpecError, err error) string {
 	name, ok := specNames[e.Field]
 	if !ok {
 		return e.Error()
+	}
+	if settled, ok := errors.AsType[*settledError](err); ok {
+		name = flagName.ReplaceAllStringFunc(name, func(word string) string {
+			if f := settled.flags.Lookup(strings.TrimPrefix(word, "--")); f != nil {
+				return givenBy(f)
+			}
+			return word
+		})
 	}
 	return name + " " + specWords.Replace(e.Msg)
 }

@@ -163,7 +163,7 @@ func isTrouble(err error) bool {
 			return true
 		}
 	}
-	return errors.As(err, new(*launcher.PodError)) || errors.As(err, new(usageError)) || errors.As(err, new(*unclearError))
+	return errors.As(err, new(*launcher.PodError)) || errors.As(err, new(*preflightError)) || errors.As(err, new(usageError)) || errors.As(err, new(*unclearError))
 }
 
 // report says on stderr what went wrong, each failure on a line, unless the exit

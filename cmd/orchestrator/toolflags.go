@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/tools"
@@ -20,6 +21,7 @@ type toolFlags struct {
 	commands commands
 	given    []string // of --secret
 	secrets  map[string]secret.Provider
+	flag     *pflag.Flag // --secret
 }
 
 const secretHelp = "put the secret NAME into the environment of commands, and keep it out of what they print: from this program's own `NAME=env:VARIABLE|file:FILE`; may be repeated"
@@ -29,7 +31,9 @@ func (f *toolFlags) define(cmd *cobra.Command, secrets bool) {
 	cmd.Flags().Var(&f.commands, "command", "add a tool that runs one executable of the sandbox, without a shell; may be repeated")
 	if secrets {
 		cmd.Flags().StringArrayVar(&f.given, "secret", nil, secretHelp)
+		f.flag = cmd.Flags().Lookup("secret")
 	}
+	asSettings(cmd.Flags(), "command", "secret")
 }
 
 // check returns what is wrong with the flags, and finds out whether the secrets
@@ -42,7 +46,7 @@ func (f *toolFlags) check(ctx context.Context) error {
 			err = fmt.Errorf("secret %s is there twice", name)
 		}
 		if err != nil {
-			return usagef("--secret: %w", err)
+			return usagef("%s: %w", givenBy(f.flag), err)
 		}
 		f.secrets[name] = provider
 	}

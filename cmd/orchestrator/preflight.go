@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+// preflightTimeout bounds the checks of a server's start, which take a call of
+// the API server each. Clients wait for half a minute for a server's first answer,
+// and more than one call that hangs has been found out by then.
+const preflightTimeout = 20 * time.Second
+
+// A preflightError is a check that has failed when a server started, with what to
+// do about it.
+type preflightError struct{ finding launcher.Finding }
+
+func (e *preflightError) Error() string {
+	return fmt.Sprintf("cannot serve: %s", findingLine(e.finding))
+}
+
+// findingLine returns a finding that is not good on one line.
+func findingLine(f launcher.Finding) string {
+	return oneLine(fmt.Sprintf("%s: %s: %s", f.Name, message(f.Err), f.Advice))
+}
+
+// preflight checks what sandboxes in pods need, as far as it can without making
+// one. What they can do without is a warning.
+func (a *app) preflight(ctx context.Context, l launcher.Launcher, spec launcher.Spec) error {
+	k, ok := l.(*launcher.Kubernetes)
+	if !ok {
+		return nil
+	}
+	checks, cancel := context.WithTimeout(ctx, preflightTimeout)
+	defer cancel()
+	var failed []error
+	for f := range k.Preflight(checks, spec) {
+		f.Err = a.settled(f.Err)
+		switch f.Verdict {
+		case launcher.Failed:
+			failed = append(failed, &preflightError{f})
+		case launcher.Warned:
+			a.note("warning: %s", findingLine(f))
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case checks.Err() != nil && failed == nil:
+		a.note("warning: what sandboxes need was not all checked within %v: \"orchestrator doctor\" does it", preflightTimeout)
+	}
+	return errors.Join(failed...)
+}
