@@ -61,7 +61,7 @@ func (p *podFlags) define(cmd *cobra.Command) {
 	flags.Var((*volumes)(&pod.Volumes), "volume", "mount the claim, or a directory of it, in a new pod; may be repeated")
 	flags.BoolVar(&pod.Workspace.Keep, "keep-workspace", false, "give a new sandbox a claim of its own for its workdir, whose files outlive its pod: see pause and resume")
 	flags.Var((*size)(&pod.Workspace.Size), "workspace-size", "how much a new pod's workdir holds, such as 10Gi (default no bound; of a claim "+launcher.DefaultClaimSize+")")
-	flags.StringVar(&pod.Workspace.StorageClass, "storage-class", "", "the `NAME` of the claim's storage class (default the cluster's)")
+	flags.StringVar(&pod.Workspace.StorageClass, "storage-class", "", "the `NAME` of the storage class of claims (default the cluster's)")
 	flags.StringVar(&pod.RuntimeClass, "runtime-class", "", "the `NAME` of the RuntimeClass of a new pod")
 	flags.StringVar(&pod.PriorityClass, "priority-class", "", "the `NAME` of the PriorityClass of a new pod")
 	flags.Var((*names)(&pod.PullSecrets), "pull-secret", "a Secret with which a new pod's images are pulled; may be repeated")

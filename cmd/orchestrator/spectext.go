@@ -55,7 +55,6 @@ var specWords = strings.NewReplacer(
 	"no Password", "no PODAGENT_GIT_PASSWORD",
 	"HeartbeatOff", "off",
 	"the ActiveDeadline", "the --active-deadline",
-	"set Keep", "give --keep-workspace",
 )
 
 // A settledError is an error about what flags say whose values may have come

@@ -257,7 +257,7 @@ func traitsOf(spec *Spec) traits {
 		Labels:         spec.Pod.Labels,
 		ReadOnly:       sortedDirs(spec.Pod.ReadOnly),
 		Volumes:        sortedVolumes(spec.Pod.Volumes),
-		Workspace:      spec.Pod.Workspace,
+		Workspace:      spec.Pod.Workspace.traits(),
 		RuntimeClass:   spec.Pod.RuntimeClass,
 		PriorityClass:  spec.Pod.PriorityClass,
 		PullSecrets:    spec.Pod.PullSecrets,

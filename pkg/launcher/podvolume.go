@@ -44,7 +44,8 @@ type Workspace struct {
 	// name: its files outlive the pod, and end with [Kubernetes.Terminate]. See
 	// [Kubernetes.Pause].
 	Keep bool `json:"keep,omitempty"`
-	// StorageClass is the name of the claim's; empty is the cluster's default.
+	// StorageClass is the name of the claim's, if there is one; empty is the
+	// cluster's default.
 	StorageClass string `json:"storageClass,omitempty"`
 }
 
@@ -143,7 +144,15 @@ func isSubPath(p string) bool {
 		utf8.ValidString(p) && strings.IndexByte(p, 0) < 0
 }
 
-func (w Workspace) isSet() bool { return w.Keep || !w.Size.IsZero() || w.StorageClass != "" }
+func (w Workspace) isSet() bool { return w.Keep || !w.Size.IsZero() }
+
+// traits returns what of it matters to a pod.
+func (w Workspace) traits() Workspace {
+	if !w.Keep {
+		w.StorageClass = ""
+	}
+	return w
+}
 
 // checkWorkspace checks what is to be at the workdir.
 func (s *Spec) checkWorkspace() *SpecError {
@@ -152,8 +161,6 @@ func (s *Spec) checkWorkspace() *SpecError {
 	switch {
 	case w.Size.Sign() < 0:
 		return &SpecError{field, fmt.Sprintf("has the size %s, which is negative", w.Size.String())}
-	case w.StorageClass != "" && !w.Keep:
-		return &SpecError{field, "has a StorageClass, which is for a claim: set Keep"}
 	case w.Keep && s.ID == "":
 		return &SpecError{field, "is to be kept, but without an ID nobody could find it"}
 	}

@@ -126,7 +126,7 @@ func TestFieldsOfAPodThatCannotBe(t *testing.T) {
 		"Pod.NodeSelector":  func(s *launcher.Spec) { s.Pod.NodeSelector = map[string]string{"a b": ""} },
 		"Pod.Tolerations":   func(s *launcher.Spec) { s.Pod.Tolerations = []corev1.Toleration{{Key: "a", Effect: "Never"}} },
 		"Pod.Volumes":       func(s *launcher.Spec) { s.Pod.Volumes = []launcher.Volume{{Claim: "a", SubPath: "../b", Path: "/x"}} },
-		"Pod.Workspace":     func(s *launcher.Spec) { s.Pod.Workspace.StorageClass = "a" },
+		"Pod.Workspace":     func(s *launcher.Spec) { s.Pod.Workspace.StorageClass = "A" },
 		"Pod.Lifetime":      func(s *launcher.Spec) { s.Pod.Lifetime = 9 * time.Hour },
 		"Pod.IdleTimeout":   func(s *launcher.Spec) { s.Pod.IdleTimeout = time.Millisecond },
 		"Pod.Main":          func(s *launcher.Spec) { s.Pod.Main = []string{"a", "\xff"} },
