@@ -19,7 +19,7 @@ const module = "github.com/podagent/podagent/"
 var mayImport = map[string][]string{
 	"cmd/podagent":                      {"cmd/podagent/internal/agent", "cmd/podagent/internal/checkout", "cmd/internal/render", "pkg/podapi", "pkg/fsops"},
 	"cmd/podagent/internal/checkout":    {},
-	"cmd/podagent/internal/agent":       {"cmd/podagent/internal/proc", "pkg/podapi", "pkg/podapi/podapiv1", "pkg/fsops"},
+	"cmd/podagent/internal/agent":       {"cmd/podagent/internal/proc", "pkg/podapi", "pkg/podapi/podapiv1", "pkg/podapi/tunnel", "pkg/fsops"},
 	"cmd/podagent/internal/proc":        {},
 	"cmd/internal/render":               {"pkg/fsops"},
 	"cmd/orchestrator":                  {"cmd/internal/render", "pkg/launcher", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/fsops"},
@@ -33,7 +33,8 @@ var mayImport = map[string][]string{
 	"pkg/tools/mcpserver":               {"pkg/tools", "pkg/launcher", "pkg/podapi", "pkg/fsops"},
 	"pkg/tools/sessionstore":            {"pkg/fsops"},
 	"pkg/tools/examples/host":           {"pkg/tools", "pkg/tools/secret", "pkg/tools/sessionstore", "pkg/launcher", "pkg/podapi"},
-	"pkg/podapi":                        {"pkg/podapi/podapiv1", "pkg/fsops"},
+	"pkg/podapi":                        {"pkg/podapi/podapiv1", "pkg/podapi/tunnel", "pkg/fsops"},
+	"pkg/podapi/tunnel":                 {"pkg/podapi/podapiv1"},
 	"pkg/podapi/podapiv1":               {},
 	"pkg/fsops":                         {"pkg/fsops/internal/ignore", "pkg/fsops/internal/linere", "pkg/fsops/internal/walk"},
 	"pkg/fsops/internal/linere":         {},

@@ -151,7 +151,7 @@ func (s *Spec) deletes() bool {
 }
 
 // Sandbox is a place for untrusted work, with the client of its agent: files,
-// search, commands.
+// search, commands, and connections to servers.
 type Sandbox struct {
 	*podapi.Client
 	// ID names the sandbox.

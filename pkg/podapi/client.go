@@ -19,6 +19,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/tunnel"
 )
 
 // Client calls one agent. Its methods may be called concurrently; calls share
@@ -28,9 +29,11 @@ type Client struct {
 	agent     pb.AgentClient
 	files     pb.FilesClient
 	processes pb.ProcessesClient
+	ports     pb.PortsClient
 	lost      func(context.Context) error // as in DialOptions; may be nil
 	life      atomic.Pointer[agentLife]   // nil if it is not known
 	closed    atomic.Bool
+	budget    tunnel.Budget // of the connections to ports
 }
 
 // DialOptions says how [Dial] reaches an agent.
@@ -97,6 +100,7 @@ func newClient(conn connection, lost func(context.Context) error) *Client {
 		agent:     pb.NewAgentClient(conn),
 		files:     pb.NewFilesClient(conn),
 		processes: pb.NewProcessesClient(conn),
+		ports:     pb.NewPortsClient(conn),
 		lost:      lost,
 	}
 }

@@ -59,6 +59,32 @@ func TestCodecIsProtobufOnTheWire(t *testing.T) {
 	}
 }
 
+func TestCodecOfConnectionsIsProtobufOnTheWire(t *testing.T) {
+	stock := encoding.GetCodecV2(proto.Name)
+	for _, size := range []int{0, 1, pb.DialChunk, 3 * pb.DialChunk} {
+		data := bytes.Repeat([]byte("x"), size)
+		for m, got := range map[protobuf.Message]protobuf.Message{
+			&pb.DialRequest{Kind: &pb.DialRequest_Data{Data: data}}:   &pb.DialRequest{},
+			&pb.DialResponse{Kind: &pb.DialResponse_Data{Data: data}}: &pb.DialResponse{},
+		} {
+			ours, err := Codec().Marshal(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			theirs, err := stock.Marshal(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(ours.Materialize(), theirs.Materialize()) {
+				t.Errorf("%T of %d bytes is coded otherwise", m, size)
+			}
+			if err := Codec().Unmarshal(split(theirs.Materialize(), 7), got); err != nil || !protobuf.Equal(got, m) {
+				t.Errorf("%T of %d bytes comes back otherwise, %v", m, size, err)
+			}
+		}
+	}
+}
+
 func TestCodecUsesTheBufferOfAChunkAgain(t *testing.T) {
 	wire, err := Codec().Marshal(dataMessage(make([]byte, ChunkSize)))
 	if err != nil {

@@ -94,6 +94,8 @@ var classes = []class{
 	{pb.Class_CLASS_EXHAUSTED, codes.ResourceExhausted, syscall.ENFILE},
 	{pb.Class_CLASS_EXHAUSTED, codes.ResourceExhausted, syscall.EAGAIN},
 	{pb.Class_CLASS_EXHAUSTED, codes.ResourceExhausted, syscall.ENOMEM},
+	{pb.Class_CLASS_CONNECTION_REFUSED, codes.FailedPrecondition, syscall.ECONNREFUSED},
+	{pb.Class_CLASS_CONNECTION_RESET, codes.Aborted, syscall.ECONNRESET},
 	{pb.Class_CLASS_INVALID, codes.InvalidArgument, syscall.EINVAL},
 	{pb.Class_CLASS_UNSUPPORTED, codes.Unimplemented, errors.ErrUnsupported},
 }

@@ -42,6 +42,8 @@ func TestErrorOfEveryClassSurvivesTheWire(t *testing.T) {
 		{syscall.EXDEV, pb.Class_CLASS_CROSS_DEVICE, codes.FailedPrecondition, nil},
 		{syscall.EBUSY, pb.Class_CLASS_BUSY, codes.FailedPrecondition, nil},
 		{syscall.EINVAL, pb.Class_CLASS_INVALID, codes.InvalidArgument, nil},
+		{syscall.ECONNREFUSED, pb.Class_CLASS_CONNECTION_REFUSED, codes.FailedPrecondition, nil},
+		{syscall.ECONNRESET, pb.Class_CLASS_CONNECTION_RESET, codes.Aborted, nil},
 		{syscall.EROFS, pb.Class_CLASS_READ_ONLY, codes.PermissionDenied, nil},
 		{syscall.EFBIG, pb.Class_CLASS_TOO_LARGE, codes.OutOfRange, nil},
 		{syscall.EIO, pb.Class_CLASS_IO, codes.DataLoss, nil},

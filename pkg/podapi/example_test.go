@@ -8,9 +8,13 @@ import (
 	"io"
 	"io/fs"
 	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/podagent/podagent/pkg/fsops"
@@ -89,6 +93,31 @@ func ExampleClient_Create() {
 	result, err := w.Commit()
 	fmt.Println(result.Attr.Size, result.Created, err)
 	// Output: 3145728 true <nil>
+}
+
+// A client of net/http, all of whose connections lead to one port of the sandbox.
+func ExampleClient_Dial() {
+	ctx := context.Background()
+	s := sandbox(ctx)
+	defer s.Close()
+
+	// A local sandbox has this machine's ports, and so this server.
+	server := httptest.NewServer(http.FileServerFS(fstest.MapFS{"hello": {Data: []byte("hello, world")}}))
+	defer server.Close()
+	port := server.Listener.Addr().(*net.TCPAddr).Port
+
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return s.Dial(ctx, port)
+	}}
+	defer transport.CloseIdleConnections()
+	r, err := (&http.Client{Transport: transport}).Get("http://sandbox/hello")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	fmt.Println(string(body), err)
+	// Output: hello, world <nil>
 }
 
 func ExampleClient_Edit() {

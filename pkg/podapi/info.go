@@ -22,7 +22,8 @@ type Info struct {
 	UID, GID int
 	// Workdir is what relative paths start at.
 	Workdir string
-	// Idle is how long ago the agent last worked; 0 while it works.
+	// Idle is how long ago the agent last worked; 0 while it works. A connection
+	// to a port is work when bytes pass, and not for being open.
 	Idle time.Duration
 	// Capabilities name what the agent offers beyond protocol 1.0.
 	Capabilities []string

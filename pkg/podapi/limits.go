@@ -82,4 +82,13 @@ const (
 	// MaxExitStderr is how much of standard error an [ExitError] keeps when
 	// the caller did not ask for it: its head and tail, as in os/exec.
 	MaxExitStderr = 64 << 10
+	// closeWait is how long [PortConn.Close] waits until the server's side has what
+	// was written: it takes a round trip, if the server reads.
+	closeWait = 2 * time.Second
+	// closeLinger is how long it is tried after that, while the client is open:
+	// what is under way takes no longer by a link that works.
+	closeLinger = time.Minute
+	// acceptPause is how long [Client.Forward] waits when there are no descriptors
+	// for a connection: until some have been closed.
+	acceptPause = 100 * time.Millisecond
 )

@@ -12,6 +12,8 @@
 //     io.ReaderAt and io.Seeker, and an io.WriteCloser that writes atomically;
 //   - [Client.Command] is os/exec, with the process in the sandbox, where it
 //     outlives connections and callers; [Client.Attach] comes back to it;
+//   - [Client.Dial] is net.Dial, to a server in the sandbox; [Client.Forward] joins
+//     connections to a port of this machine with it;
 //   - [Client.Glob], [Client.Grep], [Client.Watch] and [Client.List] are
 //     iterators: leaving the loop ends the work on the other side.
 //
@@ -38,5 +40,5 @@ package podapi
 // are equal and the minors differ by one at most.
 const (
 	ProtocolMajor = 1
-	ProtocolMinor = 1
+	ProtocolMinor = 2
 )

@@ -2,6 +2,8 @@
 // that carry content are told apart ([Content]).
 package podapiv1
 
+import "sync"
+
 // Content is a message that may be nothing but a chunk of content, in its
 // field 1. Such messages are coded without going through reflection, and into
 // buffers that are used again.
@@ -17,6 +19,8 @@ var (
 	_ Content = (*WriteRequest)(nil)
 	_ Content = (*PushRequest)(nil)
 	_ Content = (*PullResponse)(nil)
+	_ Content = (*DialRequest)(nil)
+	_ Content = (*DialResponse)(nil)
 )
 
 // Chunk implements [Content].
@@ -80,5 +84,53 @@ func (m *PullResponse) MakeChunk() *[]byte {
 	if m.Chunk() == nil {
 		m.Kind = &PullResponse_Data{}
 	}
+	return m.Chunk()
+}
+
+// DialChunk is the size in bytes of the buffers that the data of Dial is received
+// in: larger ones do not make it faster.
+const DialChunk = 64 << 10
+
+// dialBuffers are those that are free.
+var dialBuffers = sync.Pool{New: func() any { return new([DialChunk]byte) }}
+
+// NewDialBuffer returns an empty buffer with room for DialChunk bytes.
+func NewDialBuffer() []byte { return dialBuffers.Get().(*[DialChunk]byte)[:0] }
+
+// FreeDialBuffer takes back a buffer that is not used any more, if NewDialBuffer
+// made it.
+func FreeDialBuffer(b []byte) {
+	if cap(b) == DialChunk {
+		dialBuffers.Put((*[DialChunk]byte)(b[:DialChunk]))
+	}
+}
+
+// Chunk implements [Content].
+func (m *DialRequest) Chunk() *[]byte {
+	if k, ok := m.Kind.(*DialRequest_Data); ok {
+		return &k.Data
+	}
+	return nil
+}
+
+// MakeChunk implements [Content]. The buffer is a new one, which who received
+// the message gives to FreeDialBuffer: a connection may be idle for long, and
+// holds none meanwhile.
+func (m *DialRequest) MakeChunk() *[]byte {
+	m.Kind = &DialRequest_Data{Data: NewDialBuffer()}
+	return m.Chunk()
+}
+
+// Chunk implements [Content].
+func (m *DialResponse) Chunk() *[]byte {
+	if k, ok := m.Kind.(*DialResponse_Data); ok {
+		return &k.Data
+	}
+	return nil
+}
+
+// MakeChunk implements [Content], as that of a DialRequest does.
+func (m *DialResponse) MakeChunk() *[]byte {
+	m.Kind = &DialResponse_Data{Data: NewDialBuffer()}
 	return m.Chunk()
 }

@@ -114,6 +114,10 @@ const (
 	Class_CLASS_ARCHIVE Class = 37
 	// The path is protected: ConfigureRequest.protected_paths.
 	Class_CLASS_PROTECTED Class = 38
+	// Nothing listens on the port.
+	Class_CLASS_CONNECTION_REFUSED Class = 39
+	// The other end of the connection reset it.
+	Class_CLASS_CONNECTION_RESET Class = 40
 )
 
 // Enum value maps for Class.
@@ -158,47 +162,51 @@ var (
 		36: "CLASS_EXEC_EXPIRED",
 		37: "CLASS_ARCHIVE",
 		38: "CLASS_PROTECTED",
+		39: "CLASS_CONNECTION_REFUSED",
+		40: "CLASS_CONNECTION_RESET",
 	}
 	Class_value = map[string]int32{
-		"CLASS_UNSPECIFIED":     0,
-		"CLASS_NOT_EXIST":       1,
-		"CLASS_EXIST":           2,
-		"CLASS_PERMISSION":      3,
-		"CLASS_IS_DIRECTORY":    4,
-		"CLASS_NOT_DIRECTORY":   5,
-		"CLASS_NOT_EMPTY":       6,
-		"CLASS_NO_SPACE":        7,
-		"CLASS_NAME_TOO_LONG":   8,
-		"CLASS_LOOP":            9,
-		"CLASS_CROSS_DEVICE":    10,
-		"CLASS_BUSY":            11,
-		"CLASS_INVALID":         12,
-		"CLASS_CANCELLED":       13,
-		"CLASS_DEADLINE":        14,
-		"CLASS_UNAVAILABLE":     15,
-		"CLASS_READ_ONLY":       16,
-		"CLASS_QUOTA":           17,
-		"CLASS_TOO_LARGE":       18,
-		"CLASS_UNSUPPORTED":     19,
-		"CLASS_IO":              20,
-		"CLASS_EXHAUSTED":       21,
-		"CLASS_NOT_EXECUTABLE":  22,
-		"CLASS_NOT_REGULAR":     23,
-		"CLASS_CHANGED":         24,
-		"CLASS_CHECKSUM":        25,
-		"CLASS_PATTERN":         26,
-		"CLASS_EDIT":            27,
-		"CLASS_UNSAFE_ARCHIVE":  28,
-		"CLASS_CUT":             29,
-		"CLASS_CONFLICT":        30,
-		"CLASS_AGENT_LOST":      31,
-		"CLASS_STDIN_CLOSED":    32,
-		"CLASS_PROCESS_DONE":    33,
-		"CLASS_STALLED":         34,
-		"CLASS_UNAUTHENTICATED": 35,
-		"CLASS_EXEC_EXPIRED":    36,
-		"CLASS_ARCHIVE":         37,
-		"CLASS_PROTECTED":       38,
+		"CLASS_UNSPECIFIED":        0,
+		"CLASS_NOT_EXIST":          1,
+		"CLASS_EXIST":              2,
+		"CLASS_PERMISSION":         3,
+		"CLASS_IS_DIRECTORY":       4,
+		"CLASS_NOT_DIRECTORY":      5,
+		"CLASS_NOT_EMPTY":          6,
+		"CLASS_NO_SPACE":           7,
+		"CLASS_NAME_TOO_LONG":      8,
+		"CLASS_LOOP":               9,
+		"CLASS_CROSS_DEVICE":       10,
+		"CLASS_BUSY":               11,
+		"CLASS_INVALID":            12,
+		"CLASS_CANCELLED":          13,
+		"CLASS_DEADLINE":           14,
+		"CLASS_UNAVAILABLE":        15,
+		"CLASS_READ_ONLY":          16,
+		"CLASS_QUOTA":              17,
+		"CLASS_TOO_LARGE":          18,
+		"CLASS_UNSUPPORTED":        19,
+		"CLASS_IO":                 20,
+		"CLASS_EXHAUSTED":          21,
+		"CLASS_NOT_EXECUTABLE":     22,
+		"CLASS_NOT_REGULAR":        23,
+		"CLASS_CHANGED":            24,
+		"CLASS_CHECKSUM":           25,
+		"CLASS_PATTERN":            26,
+		"CLASS_EDIT":               27,
+		"CLASS_UNSAFE_ARCHIVE":     28,
+		"CLASS_CUT":                29,
+		"CLASS_CONFLICT":           30,
+		"CLASS_AGENT_LOST":         31,
+		"CLASS_STDIN_CLOSED":       32,
+		"CLASS_PROCESS_DONE":       33,
+		"CLASS_STALLED":            34,
+		"CLASS_UNAUTHENTICATED":    35,
+		"CLASS_EXEC_EXPIRED":       36,
+		"CLASS_ARCHIVE":            37,
+		"CLASS_PROTECTED":          38,
+		"CLASS_CONNECTION_REFUSED": 39,
+		"CLASS_CONNECTION_RESET":   40,
 	}
 )
 
@@ -867,7 +875,8 @@ type InfoResponse struct {
 	Workdir []byte  `protobuf:"bytes,8,opt,name=workdir,proto3" json:"workdir,omitempty"`
 	Limits  *Limits `protobuf:"bytes,9,opt,name=limits,proto3" json:"limits,omitempty"`
 	// idle is how long ago the last call or process ended, in nanoseconds; 0
-	// while one is under way. Info and the list of processes do not count.
+	// while one is under way. Info and the list of processes do not count, and
+	// Dial only when bytes pass.
 	Idle int64 `protobuf:"varint,10,opt,name=idle,proto3" json:"idle,omitempty"`
 	// capabilities are names of what this agent offers beyond the contract's
 	// first version.
@@ -6777,6 +6786,549 @@ func (*ForgetResponse) Descriptor() ([]byte, []int) {
 	return file_podapi_proto_rawDescGZIP(), []int{88}
 }
 
+type DialRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*DialRequest_Data
+	//	*DialRequest_Open
+	//	*DialRequest_Ack
+	//	*DialRequest_End
+	//	*DialRequest_Close
+	Kind          isDialRequest_Kind `protobuf_oneof:"kind"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DialRequest) Reset() {
+	*x = DialRequest{}
+	mi := &file_podapi_proto_msgTypes[89]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DialRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DialRequest) ProtoMessage() {}
+
+func (x *DialRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[89]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DialRequest.ProtoReflect.Descriptor instead.
+func (*DialRequest) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{89}
+}
+
+func (x *DialRequest) GetKind() isDialRequest_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *DialRequest) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Kind.(*DialRequest_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+func (x *DialRequest) GetOpen() *DialOpen {
+	if x != nil {
+		if x, ok := x.Kind.(*DialRequest_Open); ok {
+			return x.Open
+		}
+	}
+	return nil
+}
+
+func (x *DialRequest) GetAck() *DialAck {
+	if x != nil {
+		if x, ok := x.Kind.(*DialRequest_Ack); ok {
+			return x.Ack
+		}
+	}
+	return nil
+}
+
+func (x *DialRequest) GetEnd() *DialEnd {
+	if x != nil {
+		if x, ok := x.Kind.(*DialRequest_End); ok {
+			return x.End
+		}
+	}
+	return nil
+}
+
+func (x *DialRequest) GetClose() *DialClose {
+	if x != nil {
+		if x, ok := x.Kind.(*DialRequest_Close); ok {
+			return x.Close
+		}
+	}
+	return nil
+}
+
+type isDialRequest_Kind interface {
+	isDialRequest_Kind()
+}
+
+type DialRequest_Data struct {
+	// data is what follows for the server: at most what the last ack lets.
+	Data []byte `protobuf:"bytes,1,opt,name=data,proto3,oneof"`
+}
+
+type DialRequest_Open struct {
+	// open comes first.
+	Open *DialOpen `protobuf:"bytes,2,opt,name=open,proto3,oneof"`
+}
+
+type DialRequest_Ack struct {
+	Ack *DialAck `protobuf:"bytes,3,opt,name=ack,proto3,oneof"`
+}
+
+type DialRequest_End struct {
+	// end says that the caller sends no more, and reads on. Data after it is
+	// CLASS_INVALID.
+	End *DialEnd `protobuf:"bytes,4,opt,name=end,proto3,oneof"`
+}
+
+type DialRequest_Close struct {
+	// close is final: the caller neither sends nor reads any more. What it sent
+	// before is delivered, and what the server still says left out.
+	Close *DialClose `protobuf:"bytes,5,opt,name=close,proto3,oneof"`
+}
+
+func (*DialRequest_Data) isDialRequest_Kind() {}
+
+func (*DialRequest_Open) isDialRequest_Kind() {}
+
+func (*DialRequest_Ack) isDialRequest_Kind() {}
+
+func (*DialRequest_End) isDialRequest_Kind() {}
+
+func (*DialRequest_Close) isDialRequest_Kind() {}
+
+type DialResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*DialResponse_Data
+	//	*DialResponse_Opened
+	//	*DialResponse_Ack
+	//	*DialResponse_End
+	//	*DialResponse_Closed
+	Kind          isDialResponse_Kind `protobuf_oneof:"kind"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DialResponse) Reset() {
+	*x = DialResponse{}
+	mi := &file_podapi_proto_msgTypes[90]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DialResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DialResponse) ProtoMessage() {}
+
+func (x *DialResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[90]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DialResponse.ProtoReflect.Descriptor instead.
+func (*DialResponse) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{90}
+}
+
+func (x *DialResponse) GetKind() isDialResponse_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *DialResponse) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Kind.(*DialResponse_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+func (x *DialResponse) GetOpened() *DialOpened {
+	if x != nil {
+		if x, ok := x.Kind.(*DialResponse_Opened); ok {
+			return x.Opened
+		}
+	}
+	return nil
+}
+
+func (x *DialResponse) GetAck() *DialAck {
+	if x != nil {
+		if x, ok := x.Kind.(*DialResponse_Ack); ok {
+			return x.Ack
+		}
+	}
+	return nil
+}
+
+func (x *DialResponse) GetEnd() *DialEnd {
+	if x != nil {
+		if x, ok := x.Kind.(*DialResponse_End); ok {
+			return x.End
+		}
+	}
+	return nil
+}
+
+func (x *DialResponse) GetClosed() *DialClosed {
+	if x != nil {
+		if x, ok := x.Kind.(*DialResponse_Closed); ok {
+			return x.Closed
+		}
+	}
+	return nil
+}
+
+type isDialResponse_Kind interface {
+	isDialResponse_Kind()
+}
+
+type DialResponse_Data struct {
+	// data is what follows from the server: at most what the last ack lets.
+	Data []byte `protobuf:"bytes,1,opt,name=data,proto3,oneof"`
+}
+
+type DialResponse_Opened struct {
+	// opened comes first.
+	Opened *DialOpened `protobuf:"bytes,2,opt,name=opened,proto3,oneof"`
+}
+
+type DialResponse_Ack struct {
+	Ack *DialAck `protobuf:"bytes,3,opt,name=ack,proto3,oneof"`
+}
+
+type DialResponse_End struct {
+	// end says that the server sends no more.
+	End *DialEnd `protobuf:"bytes,4,opt,name=end,proto3,oneof"`
+}
+
+type DialResponse_Closed struct {
+	// closed is final: all that the caller sent was handed to the socket.
+	Closed *DialClosed `protobuf:"bytes,5,opt,name=closed,proto3,oneof"`
+}
+
+func (*DialResponse_Data) isDialResponse_Kind() {}
+
+func (*DialResponse_Opened) isDialResponse_Kind() {}
+
+func (*DialResponse_Ack) isDialResponse_Kind() {}
+
+func (*DialResponse_End) isDialResponse_Kind() {}
+
+func (*DialResponse_Closed) isDialResponse_Kind() {}
+
+type DialOpen struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// port is 1 to 65535.
+	Port uint32 `protobuf:"varint,1,opt,name=port,proto3" json:"port,omitempty"`
+	// limit is the caller's first ack.
+	Limit         int64 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DialOpen) Reset() {
+	*x = DialOpen{}
+	mi := &file_podapi_proto_msgTypes[91]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DialOpen) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DialOpen) ProtoMessage() {}
+
+func (x *DialOpen) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[91]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DialOpen.ProtoReflect.Descriptor instead.
+func (*DialOpen) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{91}
+}
+
+func (x *DialOpen) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *DialOpen) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type DialOpened struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// local and remote are the addresses of the agent's socket, as "IP:PORT".
+	Local  string `protobuf:"bytes,1,opt,name=local,proto3" json:"local,omitempty"`
+	Remote string `protobuf:"bytes,2,opt,name=remote,proto3" json:"remote,omitempty"`
+	// limit is the agent's first ack.
+	Limit         int64 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DialOpened) Reset() {
+	*x = DialOpened{}
+	mi := &file_podapi_proto_msgTypes[92]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DialOpened) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DialOpened) ProtoMessage() {}
+
+func (x *DialOpened) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[92]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DialOpened.ProtoReflect.Descriptor instead.
+func (*DialOpened) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{92}
+}
+
+func (x *DialOpened) GetLocal() string {
+	if x != nil {
+		return x.Local
+	}
+	return ""
+}
+
+func (x *DialOpened) GetRemote() string {
+	if x != nil {
+		return x.Remote
+	}
+	return ""
+}
+
+func (x *DialOpened) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// DialAck lets the other side send more. By these the directions of a connection
+// do not hold up each other, and the connections share the memory that bytes
+// take which nobody reads.
+type DialAck struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// limit is how many bytes of data, from the first on, the other side may send
+	// in all. It never goes down. What is beyond it is CLASS_INVALID.
+	Limit         int64 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DialAck) Reset() {
+	*x = DialAck{}
+	mi := &file_podapi_proto_msgTypes[93]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DialAck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DialAck) ProtoMessage() {}
+
+func (x *DialAck) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[93]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DialAck.ProtoReflect.Descriptor instead.
+func (*DialAck) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{93}
+}
+
+func (x *DialAck) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type DialEnd struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DialEnd) Reset() {
+	*x = DialEnd{}
+	mi := &file_podapi_proto_msgTypes[94]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DialEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DialEnd) ProtoMessage() {}
+
+func (x *DialEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[94]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DialEnd.ProtoReflect.Descriptor instead.
+func (*DialEnd) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{94}
+}
+
+type DialClose struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DialClose) Reset() {
+	*x = DialClose{}
+	mi := &file_podapi_proto_msgTypes[95]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DialClose) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DialClose) ProtoMessage() {}
+
+func (x *DialClose) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[95]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DialClose.ProtoReflect.Descriptor instead.
+func (*DialClose) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{95}
+}
+
+type DialClosed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DialClosed) Reset() {
+	*x = DialClosed{}
+	mi := &file_podapi_proto_msgTypes[96]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DialClosed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DialClosed) ProtoMessage() {}
+
+func (x *DialClosed) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[96]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DialClosed.ProtoReflect.Descriptor instead.
+func (*DialClosed) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{96}
+}
+
 var File_podapi_proto protoreflect.FileDescriptor
 
 const file_podapi_proto_rawDesc = "" +
@@ -7203,7 +7755,35 @@ const file_podapi_proto_rawDesc = "" +
 	"\x0eSignalResponse\"(\n" +
 	"\rForgetRequest\x12\x17\n" +
 	"\aexec_id\x18\x01 \x01(\tR\x06execId\"\x10\n" +
-	"\x0eForgetResponse*\xb9\x06\n" +
+	"\x0eForgetResponse\"\xd4\x01\n" +
+	"\vDialRequest\x12\x14\n" +
+	"\x04data\x18\x01 \x01(\fH\x00R\x04data\x12)\n" +
+	"\x04open\x18\x02 \x01(\v2\x13.podapi.v1.DialOpenH\x00R\x04open\x12&\n" +
+	"\x03ack\x18\x03 \x01(\v2\x12.podapi.v1.DialAckH\x00R\x03ack\x12&\n" +
+	"\x03end\x18\x04 \x01(\v2\x12.podapi.v1.DialEndH\x00R\x03end\x12,\n" +
+	"\x05close\x18\x05 \x01(\v2\x14.podapi.v1.DialCloseH\x00R\x05closeB\x06\n" +
+	"\x04kind\"\xde\x01\n" +
+	"\fDialResponse\x12\x14\n" +
+	"\x04data\x18\x01 \x01(\fH\x00R\x04data\x12/\n" +
+	"\x06opened\x18\x02 \x01(\v2\x15.podapi.v1.DialOpenedH\x00R\x06opened\x12&\n" +
+	"\x03ack\x18\x03 \x01(\v2\x12.podapi.v1.DialAckH\x00R\x03ack\x12&\n" +
+	"\x03end\x18\x04 \x01(\v2\x12.podapi.v1.DialEndH\x00R\x03end\x12/\n" +
+	"\x06closed\x18\x05 \x01(\v2\x15.podapi.v1.DialClosedH\x00R\x06closedB\x06\n" +
+	"\x04kind\"4\n" +
+	"\bDialOpen\x12\x12\n" +
+	"\x04port\x18\x01 \x01(\rR\x04port\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x03R\x05limit\"P\n" +
+	"\n" +
+	"DialOpened\x12\x14\n" +
+	"\x05local\x18\x01 \x01(\tR\x05local\x12\x16\n" +
+	"\x06remote\x18\x02 \x01(\tR\x06remote\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\x03R\x05limit\"\x1f\n" +
+	"\aDialAck\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\x03R\x05limit\"\t\n" +
+	"\aDialEnd\"\v\n" +
+	"\tDialClose\"\f\n" +
+	"\n" +
+	"DialClosed*\xf3\x06\n" +
 	"\x05Class\x12\x15\n" +
 	"\x11CLASS_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fCLASS_NOT_EXIST\x10\x01\x12\x0f\n" +
@@ -7247,7 +7827,9 @@ const file_podapi_proto_rawDesc = "" +
 	"\x15CLASS_UNAUTHENTICATED\x10#\x12\x16\n" +
 	"\x12CLASS_EXEC_EXPIRED\x10$\x12\x11\n" +
 	"\rCLASS_ARCHIVE\x10%\x12\x13\n" +
-	"\x0fCLASS_PROTECTED\x10&*X\n" +
+	"\x0fCLASS_PROTECTED\x10&\x12\x1c\n" +
+	"\x18CLASS_CONNECTION_REFUSED\x10'\x12\x1a\n" +
+	"\x16CLASS_CONNECTION_RESET\x10(*X\n" +
 	"\vEnforcement\x12\x1b\n" +
 	"\x17ENFORCEMENT_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11ENFORCEMENT_AGENT\x10\x01\x12\x15\n" +
@@ -7310,7 +7892,9 @@ const file_podapi_proto_rawDesc = "" +
 	"\x04Exec\x12\x16.podapi.v1.ExecRequest\x1a\x17.podapi.v1.ExecResponse(\x010\x01\x12K\n" +
 	"\x04List\x12\x1f.podapi.v1.ListProcessesRequest\x1a .podapi.v1.ListProcessesResponse0\x01\x12=\n" +
 	"\x06Signal\x12\x18.podapi.v1.SignalRequest\x1a\x19.podapi.v1.SignalResponse\x12=\n" +
-	"\x06Forget\x12\x18.podapi.v1.ForgetRequest\x1a\x19.podapi.v1.ForgetResponseB2Z0github.com/podagent/podagent/pkg/podapi/podapiv1b\x06proto3"
+	"\x06Forget\x12\x18.podapi.v1.ForgetRequest\x1a\x19.podapi.v1.ForgetResponse2D\n" +
+	"\x05Ports\x12;\n" +
+	"\x04Dial\x12\x16.podapi.v1.DialRequest\x1a\x17.podapi.v1.DialResponse(\x010\x01B2Z0github.com/podagent/podagent/pkg/podapi/podapiv1b\x06proto3"
 
 var (
 	file_podapi_proto_rawDescOnce sync.Once
@@ -7325,7 +7909,7 @@ func file_podapi_proto_rawDescGZIP() []byte {
 }
 
 var file_podapi_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 89)
+var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 97)
 var file_podapi_proto_goTypes = []any{
 	(Class)(0),                    // 0: podapi.v1.Class
 	(Enforcement)(0),              // 1: podapi.v1.Enforcement
@@ -7423,124 +8007,142 @@ var file_podapi_proto_goTypes = []any{
 	(*SignalResponse)(nil),        // 93: podapi.v1.SignalResponse
 	(*ForgetRequest)(nil),         // 94: podapi.v1.ForgetRequest
 	(*ForgetResponse)(nil),        // 95: podapi.v1.ForgetResponse
+	(*DialRequest)(nil),           // 96: podapi.v1.DialRequest
+	(*DialResponse)(nil),          // 97: podapi.v1.DialResponse
+	(*DialOpen)(nil),              // 98: podapi.v1.DialOpen
+	(*DialOpened)(nil),            // 99: podapi.v1.DialOpened
+	(*DialAck)(nil),               // 100: podapi.v1.DialAck
+	(*DialEnd)(nil),               // 101: podapi.v1.DialEnd
+	(*DialClose)(nil),             // 102: podapi.v1.DialClose
+	(*DialClosed)(nil),            // 103: podapi.v1.DialClosed
 }
 var file_podapi_proto_depIdxs = []int32{
-	0,  // 0: podapi.v1.Error.class:type_name -> podapi.v1.Class
-	8,  // 1: podapi.v1.Error.pattern:type_name -> podapi.v1.PatternDetail
-	9,  // 2: podapi.v1.Error.edit:type_name -> podapi.v1.EditDetail
-	13, // 3: podapi.v1.InfoResponse.limits:type_name -> podapi.v1.Limits
-	12, // 4: podapi.v1.InfoResponse.protected:type_name -> podapi.v1.ProtectedPath
-	1,  // 5: podapi.v1.ProtectedPath.by:type_name -> podapi.v1.Enforcement
-	16, // 6: podapi.v1.StatResponse.attr:type_name -> podapi.v1.Attr
-	22, // 7: podapi.v1.ListResponse.batch:type_name -> podapi.v1.AttrBatch
-	7,  // 8: podapi.v1.ListResponse.unreadable:type_name -> podapi.v1.Error
-	23, // 9: podapi.v1.ListResponse.end:type_name -> podapi.v1.ListEnd
-	16, // 10: podapi.v1.AttrBatch.attrs:type_name -> podapi.v1.Attr
-	25, // 11: podapi.v1.ReadRequest.lines:type_name -> podapi.v1.LineWindow
-	27, // 12: podapi.v1.ReadResponse.header:type_name -> podapi.v1.ReadHeader
-	28, // 13: podapi.v1.ReadResponse.end:type_name -> podapi.v1.ReadEnd
-	16, // 14: podapi.v1.ReadHeader.attr:type_name -> podapi.v1.Attr
-	17, // 15: podapi.v1.ReadEnd.sum:type_name -> podapi.v1.Sum
-	29, // 16: podapi.v1.ReadEnd.lines:type_name -> podapi.v1.LineResult
-	32, // 17: podapi.v1.WriteRequest.header:type_name -> podapi.v1.WriteHeader
-	33, // 18: podapi.v1.WriteRequest.end:type_name -> podapi.v1.WriteEnd
-	17, // 19: podapi.v1.WriteEnd.sum:type_name -> podapi.v1.Sum
-	30, // 20: podapi.v1.WriteReply.ack:type_name -> podapi.v1.UploadAck
-	35, // 21: podapi.v1.WriteReply.end:type_name -> podapi.v1.WriteResponse
-	16, // 22: podapi.v1.WriteResponse.attr:type_name -> podapi.v1.Attr
-	37, // 23: podapi.v1.EditRequest.edits:type_name -> podapi.v1.Replacement
-	35, // 24: podapi.v1.EditResponse.write:type_name -> podapi.v1.WriteResponse
-	2,  // 25: podapi.v1.GlobRequest.sort:type_name -> podapi.v1.GlobSort
-	53, // 26: podapi.v1.GlobResponse.batch:type_name -> podapi.v1.GlobBatch
-	7,  // 27: podapi.v1.GlobResponse.unreadable:type_name -> podapi.v1.Error
-	55, // 28: podapi.v1.GlobResponse.end:type_name -> podapi.v1.GlobEnd
-	54, // 29: podapi.v1.GlobBatch.matches:type_name -> podapi.v1.GlobMatch
-	3,  // 30: podapi.v1.GrepRequest.report:type_name -> podapi.v1.GrepReport
-	58, // 31: podapi.v1.GrepResponse.batch:type_name -> podapi.v1.GrepBatch
-	60, // 32: podapi.v1.GrepResponse.end:type_name -> podapi.v1.GrepEnd
-	59, // 33: podapi.v1.GrepBatch.results:type_name -> podapi.v1.GrepResult
-	4,  // 34: podapi.v1.GrepResult.kind:type_name -> podapi.v1.GrepKind
-	7,  // 35: podapi.v1.GrepResult.error:type_name -> podapi.v1.Error
-	5,  // 36: podapi.v1.WatchEvent.op:type_name -> podapi.v1.WatchOp
-	62, // 37: podapi.v1.WatchBatch.events:type_name -> podapi.v1.WatchEvent
-	63, // 38: podapi.v1.WatchResponse.batch:type_name -> podapi.v1.WatchBatch
-	65, // 39: podapi.v1.WatchResponse.end:type_name -> podapi.v1.WatchEnd
-	67, // 40: podapi.v1.PushRequest.header:type_name -> podapi.v1.PushHeader
-	68, // 41: podapi.v1.PushRequest.end:type_name -> podapi.v1.PushEnd
-	17, // 42: podapi.v1.PushEnd.sum:type_name -> podapi.v1.Sum
-	30, // 43: podapi.v1.PushReply.ack:type_name -> podapi.v1.UploadAck
-	70, // 44: podapi.v1.PushReply.end:type_name -> podapi.v1.PushResponse
-	74, // 45: podapi.v1.PushResponse.stats:type_name -> podapi.v1.TreeStats
-	73, // 46: podapi.v1.PullResponse.end:type_name -> podapi.v1.PullEnd
-	17, // 47: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
-	74, // 48: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
-	76, // 49: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
-	78, // 50: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
-	81, // 51: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
-	80, // 52: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
-	79, // 53: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
-	80, // 54: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
-	77, // 55: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
-	80, // 56: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
-	84, // 57: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
-	85, // 58: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
-	85, // 59: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
-	86, // 60: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
-	87, // 61: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
-	83, // 62: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
-	6,  // 63: podapi.v1.ExecExit.reason:type_name -> podapi.v1.ExitReason
-	91, // 64: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
-	90, // 65: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
-	87, // 66: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
-	10, // 67: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
-	14, // 68: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
-	18, // 69: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
-	20, // 70: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
-	24, // 71: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
-	31, // 72: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
-	36, // 73: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
-	39, // 74: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
-	41, // 75: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
-	43, // 76: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
-	45, // 77: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
-	47, // 78: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
-	49, // 79: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
-	51, // 80: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
-	56, // 81: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
-	61, // 82: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
-	66, // 83: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
-	71, // 84: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
-	75, // 85: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
-	88, // 86: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
-	92, // 87: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
-	94, // 88: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
-	11, // 89: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
-	15, // 90: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
-	19, // 91: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
-	21, // 92: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
-	26, // 93: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
-	34, // 94: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
-	38, // 95: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
-	40, // 96: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
-	42, // 97: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
-	44, // 98: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
-	46, // 99: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
-	48, // 100: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
-	50, // 101: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
-	52, // 102: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
-	57, // 103: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
-	64, // 104: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
-	69, // 105: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
-	72, // 106: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
-	82, // 107: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
-	89, // 108: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
-	93, // 109: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
-	95, // 110: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
-	89, // [89:111] is the sub-list for method output_type
-	67, // [67:89] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	0,   // 0: podapi.v1.Error.class:type_name -> podapi.v1.Class
+	8,   // 1: podapi.v1.Error.pattern:type_name -> podapi.v1.PatternDetail
+	9,   // 2: podapi.v1.Error.edit:type_name -> podapi.v1.EditDetail
+	13,  // 3: podapi.v1.InfoResponse.limits:type_name -> podapi.v1.Limits
+	12,  // 4: podapi.v1.InfoResponse.protected:type_name -> podapi.v1.ProtectedPath
+	1,   // 5: podapi.v1.ProtectedPath.by:type_name -> podapi.v1.Enforcement
+	16,  // 6: podapi.v1.StatResponse.attr:type_name -> podapi.v1.Attr
+	22,  // 7: podapi.v1.ListResponse.batch:type_name -> podapi.v1.AttrBatch
+	7,   // 8: podapi.v1.ListResponse.unreadable:type_name -> podapi.v1.Error
+	23,  // 9: podapi.v1.ListResponse.end:type_name -> podapi.v1.ListEnd
+	16,  // 10: podapi.v1.AttrBatch.attrs:type_name -> podapi.v1.Attr
+	25,  // 11: podapi.v1.ReadRequest.lines:type_name -> podapi.v1.LineWindow
+	27,  // 12: podapi.v1.ReadResponse.header:type_name -> podapi.v1.ReadHeader
+	28,  // 13: podapi.v1.ReadResponse.end:type_name -> podapi.v1.ReadEnd
+	16,  // 14: podapi.v1.ReadHeader.attr:type_name -> podapi.v1.Attr
+	17,  // 15: podapi.v1.ReadEnd.sum:type_name -> podapi.v1.Sum
+	29,  // 16: podapi.v1.ReadEnd.lines:type_name -> podapi.v1.LineResult
+	32,  // 17: podapi.v1.WriteRequest.header:type_name -> podapi.v1.WriteHeader
+	33,  // 18: podapi.v1.WriteRequest.end:type_name -> podapi.v1.WriteEnd
+	17,  // 19: podapi.v1.WriteEnd.sum:type_name -> podapi.v1.Sum
+	30,  // 20: podapi.v1.WriteReply.ack:type_name -> podapi.v1.UploadAck
+	35,  // 21: podapi.v1.WriteReply.end:type_name -> podapi.v1.WriteResponse
+	16,  // 22: podapi.v1.WriteResponse.attr:type_name -> podapi.v1.Attr
+	37,  // 23: podapi.v1.EditRequest.edits:type_name -> podapi.v1.Replacement
+	35,  // 24: podapi.v1.EditResponse.write:type_name -> podapi.v1.WriteResponse
+	2,   // 25: podapi.v1.GlobRequest.sort:type_name -> podapi.v1.GlobSort
+	53,  // 26: podapi.v1.GlobResponse.batch:type_name -> podapi.v1.GlobBatch
+	7,   // 27: podapi.v1.GlobResponse.unreadable:type_name -> podapi.v1.Error
+	55,  // 28: podapi.v1.GlobResponse.end:type_name -> podapi.v1.GlobEnd
+	54,  // 29: podapi.v1.GlobBatch.matches:type_name -> podapi.v1.GlobMatch
+	3,   // 30: podapi.v1.GrepRequest.report:type_name -> podapi.v1.GrepReport
+	58,  // 31: podapi.v1.GrepResponse.batch:type_name -> podapi.v1.GrepBatch
+	60,  // 32: podapi.v1.GrepResponse.end:type_name -> podapi.v1.GrepEnd
+	59,  // 33: podapi.v1.GrepBatch.results:type_name -> podapi.v1.GrepResult
+	4,   // 34: podapi.v1.GrepResult.kind:type_name -> podapi.v1.GrepKind
+	7,   // 35: podapi.v1.GrepResult.error:type_name -> podapi.v1.Error
+	5,   // 36: podapi.v1.WatchEvent.op:type_name -> podapi.v1.WatchOp
+	62,  // 37: podapi.v1.WatchBatch.events:type_name -> podapi.v1.WatchEvent
+	63,  // 38: podapi.v1.WatchResponse.batch:type_name -> podapi.v1.WatchBatch
+	65,  // 39: podapi.v1.WatchResponse.end:type_name -> podapi.v1.WatchEnd
+	67,  // 40: podapi.v1.PushRequest.header:type_name -> podapi.v1.PushHeader
+	68,  // 41: podapi.v1.PushRequest.end:type_name -> podapi.v1.PushEnd
+	17,  // 42: podapi.v1.PushEnd.sum:type_name -> podapi.v1.Sum
+	30,  // 43: podapi.v1.PushReply.ack:type_name -> podapi.v1.UploadAck
+	70,  // 44: podapi.v1.PushReply.end:type_name -> podapi.v1.PushResponse
+	74,  // 45: podapi.v1.PushResponse.stats:type_name -> podapi.v1.TreeStats
+	73,  // 46: podapi.v1.PullResponse.end:type_name -> podapi.v1.PullEnd
+	17,  // 47: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
+	74,  // 48: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
+	76,  // 49: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
+	78,  // 50: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
+	81,  // 51: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
+	80,  // 52: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
+	79,  // 53: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
+	80,  // 54: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
+	77,  // 55: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
+	80,  // 56: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
+	84,  // 57: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
+	85,  // 58: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
+	85,  // 59: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
+	86,  // 60: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
+	87,  // 61: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
+	83,  // 62: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
+	6,   // 63: podapi.v1.ExecExit.reason:type_name -> podapi.v1.ExitReason
+	91,  // 64: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
+	90,  // 65: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
+	87,  // 66: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
+	98,  // 67: podapi.v1.DialRequest.open:type_name -> podapi.v1.DialOpen
+	100, // 68: podapi.v1.DialRequest.ack:type_name -> podapi.v1.DialAck
+	101, // 69: podapi.v1.DialRequest.end:type_name -> podapi.v1.DialEnd
+	102, // 70: podapi.v1.DialRequest.close:type_name -> podapi.v1.DialClose
+	99,  // 71: podapi.v1.DialResponse.opened:type_name -> podapi.v1.DialOpened
+	100, // 72: podapi.v1.DialResponse.ack:type_name -> podapi.v1.DialAck
+	101, // 73: podapi.v1.DialResponse.end:type_name -> podapi.v1.DialEnd
+	103, // 74: podapi.v1.DialResponse.closed:type_name -> podapi.v1.DialClosed
+	10,  // 75: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
+	14,  // 76: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
+	18,  // 77: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
+	20,  // 78: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
+	24,  // 79: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
+	31,  // 80: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
+	36,  // 81: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
+	39,  // 82: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
+	41,  // 83: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
+	43,  // 84: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
+	45,  // 85: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
+	47,  // 86: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
+	49,  // 87: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
+	51,  // 88: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
+	56,  // 89: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
+	61,  // 90: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
+	66,  // 91: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
+	71,  // 92: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
+	75,  // 93: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
+	88,  // 94: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
+	92,  // 95: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
+	94,  // 96: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
+	96,  // 97: podapi.v1.Ports.Dial:input_type -> podapi.v1.DialRequest
+	11,  // 98: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
+	15,  // 99: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
+	19,  // 100: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
+	21,  // 101: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
+	26,  // 102: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
+	34,  // 103: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
+	38,  // 104: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
+	40,  // 105: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
+	42,  // 106: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
+	44,  // 107: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
+	46,  // 108: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
+	48,  // 109: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
+	50,  // 110: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
+	52,  // 111: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
+	57,  // 112: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
+	64,  // 113: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
+	69,  // 114: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
+	72,  // 115: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
+	82,  // 116: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
+	89,  // 117: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
+	93,  // 118: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
+	95,  // 119: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
+	97,  // 120: podapi.v1.Ports.Dial:output_type -> podapi.v1.DialResponse
+	98,  // [98:121] is the sub-list for method output_type
+	75,  // [75:98] is the sub-list for method input_type
+	75,  // [75:75] is the sub-list for extension type_name
+	75,  // [75:75] is the sub-list for extension extendee
+	0,   // [0:75] is the sub-list for field type_name
 }
 
 func init() { file_podapi_proto_init() }
@@ -7613,15 +8215,29 @@ func file_podapi_proto_init() {
 		(*ListProcessesResponse_Process)(nil),
 		(*ListProcessesResponse_End)(nil),
 	}
+	file_podapi_proto_msgTypes[89].OneofWrappers = []any{
+		(*DialRequest_Data)(nil),
+		(*DialRequest_Open)(nil),
+		(*DialRequest_Ack)(nil),
+		(*DialRequest_End)(nil),
+		(*DialRequest_Close)(nil),
+	}
+	file_podapi_proto_msgTypes[90].OneofWrappers = []any{
+		(*DialResponse_Data)(nil),
+		(*DialResponse_Opened)(nil),
+		(*DialResponse_Ack)(nil),
+		(*DialResponse_End)(nil),
+		(*DialResponse_Closed)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podapi_proto_rawDesc), len(file_podapi_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   89,
+			NumMessages:   97,
 			NumExtensions: 0,
-			NumServices:   3,
+			NumServices:   4,
 		},
 		GoTypes:           file_podapi_proto_goTypes,
 		DependencyIndexes: file_podapi_proto_depIdxs,

@@ -1154,3 +1154,127 @@ var Processes_ServiceDesc = grpc.ServiceDesc{
 	},
 	Metadata: "podapi.proto",
 }
+
+const (
+	Ports_Dial_FullMethodName = "/podapi.v1.Ports/Dial"
+)
+
+// PortsClient is the client API for Ports service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// Ports reaches what listens in the sandbox. Offered when the capabilities have
+// "ports".
+type PortsClient interface {
+	// Dial connects to a TCP port of the sandbox, and carries the bytes of this
+	// connection. It is tried at 127.0.0.1, at ::1, and at the other addresses of
+	// the sandbox's own, as long as they refuse; other hosts cannot be reached.
+	//
+	// The first request is open, the first response opened. The directions are
+	// independent, and each ends with its end: that of the caller closes the
+	// socket for writing. The call ends with closed (final), which answers the
+	// caller's close. When it breaks off before close, the socket is reset. That
+	// the server resets it is CLASS_CONNECTION_RESET.
+	//
+	// Bytes count as activity (InfoResponse.idle), an open connection does not.
+	Dial(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[DialRequest, DialResponse], error)
+}
+
+type portsClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewPortsClient(cc grpc.ClientConnInterface) PortsClient {
+	return &portsClient{cc}
+}
+
+func (c *portsClient) Dial(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[DialRequest, DialResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Ports_ServiceDesc.Streams[0], Ports_Dial_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[DialRequest, DialResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Ports_DialClient = grpc.BidiStreamingClient[DialRequest, DialResponse]
+
+// PortsServer is the server API for Ports service.
+// All implementations must embed UnimplementedPortsServer
+// for forward compatibility.
+//
+// Ports reaches what listens in the sandbox. Offered when the capabilities have
+// "ports".
+type PortsServer interface {
+	// Dial connects to a TCP port of the sandbox, and carries the bytes of this
+	// connection. It is tried at 127.0.0.1, at ::1, and at the other addresses of
+	// the sandbox's own, as long as they refuse; other hosts cannot be reached.
+	//
+	// The first request is open, the first response opened. The directions are
+	// independent, and each ends with its end: that of the caller closes the
+	// socket for writing. The call ends with closed (final), which answers the
+	// caller's close. When it breaks off before close, the socket is reset. That
+	// the server resets it is CLASS_CONNECTION_RESET.
+	//
+	// Bytes count as activity (InfoResponse.idle), an open connection does not.
+	Dial(grpc.BidiStreamingServer[DialRequest, DialResponse]) error
+	mustEmbedUnimplementedPortsServer()
+}
+
+// UnimplementedPortsServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedPortsServer struct{}
+
+func (UnimplementedPortsServer) Dial(grpc.BidiStreamingServer[DialRequest, DialResponse]) error {
+	return status.Error(codes.Unimplemented, "method Dial not implemented")
+}
+func (UnimplementedPortsServer) mustEmbedUnimplementedPortsServer() {}
+func (UnimplementedPortsServer) testEmbeddedByValue()               {}
+
+// UnsafePortsServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to PortsServer will
+// result in compilation errors.
+type UnsafePortsServer interface {
+	mustEmbedUnimplementedPortsServer()
+}
+
+func RegisterPortsServer(s grpc.ServiceRegistrar, srv PortsServer) {
+	// If the following call panics, it indicates UnimplementedPortsServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&Ports_ServiceDesc, srv)
+}
+
+func _Ports_Dial_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(PortsServer).Dial(&grpc.GenericServerStream[DialRequest, DialResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Ports_DialServer = grpc.BidiStreamingServer[DialRequest, DialResponse]
+
+// Ports_ServiceDesc is the grpc.ServiceDesc for Ports service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var Ports_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "podapi.v1.Ports",
+	HandlerType: (*PortsServer)(nil),
+	Methods:     []grpc.MethodDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Dial",
+			Handler:       _Ports_Dial_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+	},
+	Metadata: "podapi.proto",
+}

@@ -25,6 +25,13 @@ func (a *activity) begin() (end func()) {
 	}
 }
 
+// touch notes work that is no call.
+func (a *activity) touch() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lastEnd = time.Now()
+}
+
 // idleSince returns when the last call ended, and whether none is under way.
 func (a *activity) idleSince() (time.Time, bool) {
 	a.mu.Lock()

@@ -20,7 +20,7 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-// Agent is what the three services share.
+// Agent is what the four services share.
 type Agent struct {
 	config    Config
 	fs        *fsops.FS
@@ -28,6 +28,7 @@ type Agent struct {
 	activity  activity
 	life      lifetime
 	uploads   uploads
+	ports     ports
 	log       *slog.Logger
 	bootID    string
 	stopping  chan struct{} // closed when the shutdown begins
@@ -52,7 +53,7 @@ func newAgent(config Config) *Agent {
 	return a
 }
 
-// newServer returns a gRPC server of the three services.
+// newServer returns a gRPC server of the four services.
 func (a *Agent) newServer(opts ...grpc.ServerOption) *grpc.Server {
 	opts = append(opts,
 		grpc.ConnectionTimeout(connectTimeout),
@@ -71,5 +72,6 @@ func (a *Agent) newServer(opts ...grpc.ServerOption) *grpc.Server {
 	pb.RegisterAgentServer(s, &agentService{Agent: a})
 	pb.RegisterFilesServer(s, &filesService{Agent: a})
 	pb.RegisterProcessesServer(s, &processesService{Agent: a})
+	pb.RegisterPortsServer(s, &portsService{Agent: a})
 	return s
 }

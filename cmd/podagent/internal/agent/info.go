@@ -37,7 +37,7 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 		Gid:           uint32(os.Getgid()),
 		Workdir:       []byte(s.fs.Workdir()),
 		Idle:          int64(s.idle()),
-		Capabilities:  []string{"terminal", "protected-paths", "lifetime"},
+		Capabilities:  []string{"terminal", "protected-paths", "lifetime", "ports"},
 		Os:            runtime.GOOS,
 		Arch:          runtime.GOARCH,
 		Executable:    []byte(executable),
@@ -63,8 +63,8 @@ func (a *Agent) expires() int64 {
 	return 0
 }
 
-// idle returns how long ago the last call or process ended; 0 if one is under
-// way.
+// idle returns how long ago the last call or process ended, or bytes of a
+// connection to a port passed; 0 if a call or a process is under way.
 func (a *Agent) idle() time.Duration {
 	last, idle := a.activity.idleSince()
 	if !idle || a.processes.Running() > 0 {

@@ -44,9 +44,10 @@ type renamedError struct {
 func (e *renamedError) Unwrap() []error { return []error{e.error, e.is} }
 
 // asksOnly reports whether a method only asks how the agent is, which is no
-// activity.
+// activity. A connection to a port notes its own, by its bytes.
 func asksOnly(method string) bool {
 	return method == pb.Agent_Info_FullMethodName || method == pb.Processes_List_FullMethodName ||
+		method == pb.Ports_Dial_FullMethodName ||
 		strings.HasPrefix(method, "/grpc.health.v1.")
 }
 

@@ -24,6 +24,11 @@ const (
 	// 768 KiB each for 64. A disk that is stuck, and then goes on, makes an agent
 	// with 64 uploads as large as 110 MiB, of the 128 that it may have.
 	uploadMemory = 48 << 20
+	// maxConnections is how many connections to ports may be open at once: more
+	// than browsers and load generators use, of which each takes two descriptors
+	// with the server's, some stacks and a first window. With what they share that
+	// is 64 MiB when all of them are stuck.
+	maxConnections = 512
 	// stopGrace is how long calls that are under way may take after a shutdown
 	// began: an upload of some hundred megabytes, within a pod's usual grace
 	// period.

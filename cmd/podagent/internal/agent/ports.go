@@ -1,0 +1,255 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"google.golang.org/grpc"
+
+	"github.com/podagent/podagent/pkg/podapi"
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/tunnel"
+)
+
+// portsService is the service Ports.
+type portsService struct {
+	pb.UnimplementedPortsServer
+	*Agent
+}
+
+// ports is what the connections share.
+type ports struct {
+	budget tunnel.Budget
+
+	mu   sync.Mutex
+	open int
+}
+
+// begin notes a connection, unless there are too many.
+func (p *ports) begin() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open >= maxConnections {
+		return fmt.Errorf("%d connections to ports are open, and no more can be: %w", p.open, syscall.EMFILE)
+	}
+	p.open++
+	return nil
+}
+
+func (p *ports) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open--
+}
+
+type dialStream = grpc.BidiStreamingServer[pb.DialRequest, pb.DialResponse]
+
+// Dial carries one connection.
+func (s *portsService) Dial(stream dialStream) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return cut(err)
+	}
+	open := first.GetOpen()
+	if open == nil {
+		return errFirstMessage("open")
+	}
+	if err := s.ports.begin(); err != nil {
+		return err
+	}
+	defer s.ports.end()
+	socket, err := dialOwn(stream.Context(), open.Port)
+	if err != nil {
+		return err
+	}
+	t := tunnel.New(&tunnel.AgentStream{BidiStreamingServer: stream, Moved: s.activity.touch}, &s.ports.budget)
+	t.Allow(open.Limit)
+	opened := &pb.DialOpened{Local: socket.LocalAddr().String(), Remote: socket.RemoteAddr().String(), Limit: t.Limit()}
+	if err := stream.Send(&pb.DialResponse{Kind: &pb.DialResponse_Opened{Opened: opened}}); err != nil {
+		reset(socket)
+		return err
+	}
+	return s.carry(stream.Context(), t, socket)
+}
+
+// dialOwn connects to a port of this machine, as far as it is the sandbox's: of
+// the loopback, or of another of its addresses. The error is that of the first.
+func dialOwn(ctx context.Context, port uint32) (*net.TCPConn, error) {
+	if port < 1 || port > 65535 {
+		return nil, fmt.Errorf("%d is no port: ports are 1 to 65535: %w", port, syscall.EINVAL)
+	}
+	dialer := net.Dialer{KeepAlive: -1} // nothing is lost on the way
+	var first error
+	for _, ip := range ownAddresses() {
+		conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(ip, strconv.Itoa(int(port))))
+		if err == nil {
+			return conn.(*net.TCPConn), nil
+		}
+		if first == nil {
+			first = plain(err)
+		}
+		if !errors.Is(first, syscall.ECONNREFUSED) {
+			break
+		}
+	}
+	return nil, first
+}
+
+// ownAddresses returns the addresses at which a server of the sandbox may listen,
+// in the order in which they are tried.
+func ownAddresses() []string {
+	list := []string{"127.0.0.1", "::1"}
+	addrs, _ := net.InterfaceAddrs() // without them it is the loopback alone
+	for _, addr := range addrs {
+		if ip, ok := addr.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() {
+			list = append(list, ip.IP.String())
+		}
+	}
+	return list
+}
+
+// plain returns the system's error of a socket without the words around it, which
+// the caller's side has its own of. A pipe that is broken was reset before.
+func plain(err error) error {
+	errno, ok := errors.AsType[syscall.Errno](err)
+	switch {
+	case !ok:
+		return err
+	case errno == syscall.EPIPE:
+		return syscall.ECONNRESET
+	}
+	return errno
+}
+
+// reset closes a socket so that the server sees that it is no end.
+func reset(socket *net.TCPConn) {
+	_ = socket.SetLinger(0)
+	_ = socket.Close()
+}
+
+// carry carries the bytes until the caller has closed, or something has failed.
+func (s *portsService) carry(ctx context.Context, t *tunnel.Tunnel, socket *net.TCPConn) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	received, sent, delivered := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+	go func() { received <- t.Receive() }() // the end of the call ends it
+	running.Go(func() { sent <- sendSocket(t, socket) })
+	running.Go(func() { delivered <- t.Deliver(socket) })
+	err := s.awaitEnd(ctx, t, received, sent, delivered)
+	if err != nil {
+		reset(socket)
+		t.Stop()
+		return plain(err)
+	}
+	_ = socket.Close() // if that fails, it is closed all the same
+	t.Stop()
+	running.Wait()
+	return t.Close()
+}
+
+// awaitEnd returns nil when the caller has closed, and all that it sent is
+// delivered.
+func (s *portsService) awaitEnd(ctx context.Context, t *tunnel.Tunnel, received, sent, delivered <-chan error) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.stopping:
+			return fmt.Errorf("the agent stops: %w", podapi.ErrUnavailable)
+		case err := <-received:
+			if err != nil {
+				return cut(err)
+			}
+			received = nil
+			t.EndSending()
+		case err := <-sent:
+			if err != nil {
+				return err
+			}
+			sent = nil
+		case err := <-delivered:
+			if err == tunnel.ErrClosed {
+				return nil
+			}
+			return s.lastWords(ctx, t, err, received, sent)
+		}
+	}
+}
+
+// lastWords lets through what a server had said that takes no more, whose error is
+// err, if anybody still listens.
+func (s *portsService) lastWords(ctx context.Context, t *tunnel.Tunnel, err error, received, sent <-chan error) error {
+	t.Drop()
+	if sent == nil || received == nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case <-s.stopping:
+	case <-received:
+	case <-sent:
+	}
+	return err
+}
+
+// sendSocket sends what the server says, and its end. When the caller has closed
+// nobody wants it any more, but a server that speaks before it listens is not to
+// be stuck, and never come to what the caller has sent.
+func sendSocket(t *tunnel.Tunnel, socket *net.TCPConn) error {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return err
+	}
+	err = t.Send(func(most int) ([]byte, error) { return readSocket(raw, most) })
+	switch err {
+	case nil:
+		return t.End()
+	case tunnel.ErrEnded:
+		_, err = io.Copy(io.Discard, socket)
+	}
+	return err
+}
+
+// readSocket reads what there is, into a buffer that it has only then: many
+// connections wait for a long time.
+func readSocket(raw syscall.RawConn, most int) ([]byte, error) {
+	var data []byte
+	var n int
+	var err error
+	waitErr := raw.Read(func(fd uintptr) bool {
+		data = pb.NewDialBuffer()
+		n, err = readAgain(int(fd), data[:most])
+		if err == syscall.EAGAIN {
+			pb.FreeDialBuffer(data)
+			return false
+		}
+		return true
+	})
+	switch {
+	case waitErr != nil:
+		return nil, waitErr
+	case err != nil:
+		pb.FreeDialBuffer(data)
+		return nil, err
+	case n == 0:
+		pb.FreeDialBuffer(data)
+		return nil, io.EOF
+	}
+	return data[:n], nil
+}
+
+// readAgain reads, and again when a signal came between.
+func readAgain(fd int, p []byte) (int, error) {
+	for {
+		n, err := syscall.Read(fd, p)
+		if err != syscall.EINTR {
+			return n, err
+		}
+	}
+}

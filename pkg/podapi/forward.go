@@ -1,0 +1,105 @@
+package podapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+)
+
+// Forward joins each connection that l accepts with one of its own to a port of
+// the sandbox, both with their ends and resets, until ctx ends or l fails. Then it
+// closes l, resets the connections, and returns why. A connection that fails ends
+// alone: report is called with its error, by any goroutine, if that is not what
+// who connected did.
+func (c *Client) Forward(ctx context.Context, l net.Listener, port int, report func(error)) error {
+	var conns sync.WaitGroup
+	defer conns.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { l.Close() })()
+	defer l.Close()
+	for {
+		local, err := l.Accept()
+		switch {
+		case err == nil:
+			conns.Go(func() {
+				if err := c.join(ctx, local, port); err != nil && ctx.Err() == nil {
+					report(err)
+				}
+			})
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ECONNABORTED):
+			report(err)
+			pause(ctx, acceptPause)
+		default:
+			return err
+		}
+	}
+}
+
+// halfCloser is a connection whose directions end each by itself.
+type halfCloser interface {
+	net.Conn
+	CloseWrite() error
+}
+
+// join carries a connection to a port, and closes it. The error is that of the
+// port's side.
+func (c *Client) join(ctx context.Context, conn net.Conn, port int) error {
+	local, ok := conn.(halfCloser)
+	if !ok {
+		conn.Close()
+		return fmt.Errorf("cannot forward connections of type %T, which have no CloseWrite", conn)
+	}
+	remote, err := c.dialPort(ctx, port)
+	if err != nil {
+		abort(local)
+		return fmt.Errorf("connecting to port %d: %w", port, err)
+	}
+	defer context.AfterFunc(ctx, func() {
+		abort(local)
+		abort(remote)
+	})()
+	var up error
+	var both sync.WaitGroup
+	both.Go(func() { up = pass(remote, local) })
+	down := pass(local, remote)
+	both.Wait()
+	local.Close()
+	remote.Close()
+	for _, err := range []error{down, up} {
+		if op, ok := errors.AsType[*net.OpError](err); ok && op.Addr == remote.RemoteAddr() && !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+	}
+	return nil
+}
+
+// pass carries one direction, and its end. When it fails both connections are
+// reset, so that neither takes it for an end.
+func pass(to, from halfCloser) error {
+	// Without the methods by which TCP's connections copy, whose errors would be
+	// theirs.
+	_, err := io.Copy(struct{ io.Writer }{to}, struct{ io.Reader }{from})
+	if err == nil {
+		err = to.CloseWrite()
+	}
+	if err != nil {
+		abort(to)
+		abort(from)
+	}
+	return err
+}
+
+// abort closes a connection by a reset, if it can.
+func abort(conn net.Conn) {
+	if c, ok := conn.(interface{ SetLinger(sec int) error }); ok {
+		_ = c.SetLinger(0)
+	}
+	conn.Close()
+}

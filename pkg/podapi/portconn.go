@@ -1,0 +1,241 @@
+package podapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/tunnel"
+)
+
+// PortConn is a connection to a port of a sandbox ([Client.Dial]): a net.Conn as
+// TCP's are, with both directions independent, and each with its own end. Its
+// addresses are those of the agent's socket.
+//
+// When the way to the agent is cut, the connection fails with [ErrUnavailable] or
+// [ErrCut], since nobody can tell how to go on with a foreign protocol, and the
+// server sees a reset. New ones can be dialed as soon as there is a way again.
+type PortConn struct {
+	tunnel        *tunnel.Tunnel
+	hangUp        context.CancelFunc // ends the call
+	local, remote net.Addr
+
+	// Each direction is a pipe, of which the caller has one end. They have no
+	// buffer, and know of deadlines.
+	read, fed      net.Conn
+	write, drained net.Conn
+
+	closing   chan struct{} // the caller has closed
+	closeOnce sync.Once
+	reset     atomic.Bool   // Close resets
+	shut      atomic.Bool   // CloseWrite was called
+	ended     atomic.Bool   // the server has ended what it sends
+	over      chan struct{} // the call has ended
+	err       error         // how, if it did not end as it should; set before over
+}
+
+var _ net.Conn = (*PortConn)(nil)
+
+func newPortConn(t *tunnel.Tunnel, local, remote net.Addr) *PortConn {
+	c := &PortConn{tunnel: t, local: local, remote: remote, closing: make(chan struct{}), over: make(chan struct{})}
+	c.read, c.fed = net.Pipe()
+	c.write, c.drained = net.Pipe()
+	return c
+}
+
+// start begins to carry bytes.
+func (c *PortConn) start() {
+	go c.receive()
+	go c.send()
+	go func() {
+		_ = c.tunnel.Deliver(feed{c}) // its reason is the reader's, or the call's
+		c.fed.Close()
+		<-c.over
+		c.tunnel.Stop()
+	}()
+}
+
+// receive takes what the agent sends until the call ends.
+func (c *PortConn) receive() {
+	if err := c.tunnel.Receive(); err != nil {
+		c.err = cutOff(err)
+	}
+	close(c.over)
+	c.hangUp()
+	c.tunnel.EndSending()
+	c.drained.Close()
+	c.tunnel.Fail(io.EOF) // after what has come
+}
+
+// cutOff returns what the error of a call means for its connection.
+func cutOff(err error) error {
+	switch err = FromStatus(cutError(err)); {
+	case errors.Is(err, context.Canceled):
+		return errClosed // by its own Close the connection says something else
+	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrCut):
+		return fmt.Errorf("the connection was cut, and cannot go on by another: %w", err)
+	}
+	return err
+}
+
+// send sends what the caller writes, the end of it, and that the connection is
+// closed. If that fails, receive says why.
+func (c *PortConn) send() {
+	err := c.tunnel.Send(func(most int) ([]byte, error) {
+		buffer := pb.NewDialBuffer()
+		n, err := c.drained.Read(buffer[:most])
+		return buffer[:n], err
+	})
+	if err == nil && !c.isClosed() {
+		err = c.tunnel.End()
+	}
+	if err != nil && err != tunnel.ErrEnded {
+		return
+	}
+	select {
+	case <-c.closing:
+		_ = c.tunnel.Close()
+	case <-c.over:
+	}
+}
+
+// feed hands what was received to a caller who reads.
+type feed struct{ *PortConn }
+
+func (f feed) Write(p []byte) (int, error) { return f.fed.Write(p) }
+
+// CloseWrite is the server's end.
+func (f feed) CloseWrite() error {
+	f.ended.Store(true)
+	return f.fed.Close()
+}
+
+// Read reads what the server sent. The error is io.EOF only at the end that the
+// server has said.
+func (c *PortConn) Read(p []byte) (int, error) {
+	n, err := c.read.Read(p)
+	if err == io.EOF && !c.ended.Load() {
+		err = io.ErrClosedPipe
+	}
+	return n, c.failed("read", err)
+}
+
+// Write writes to the server: it waits while the server is far behind.
+func (c *PortConn) Write(p []byte) (int, error) {
+	n, err := c.write.Write(p)
+	return n, c.failed("write", err)
+}
+
+// CloseWrite ends what is written, and leaves what is read.
+func (c *PortConn) CloseWrite() error {
+	if c.isClosed() {
+		return c.failed("close", io.ErrClosedPipe)
+	}
+	c.shut.Store(true)
+	return c.write.Close()
+}
+
+// SetLinger sets what Close does, as that of a [net.TCPConn]: with 0 it discards
+// what the server does not have yet, and resets the connection.
+func (c *PortConn) SetLinger(sec int) error {
+	c.reset.Store(sec == 0)
+	return nil
+}
+
+// Close ends all reads and writes, and returns when the server's side has what was
+// written. If that takes more than two seconds, it goes on for another minute, as
+// long as the client is open.
+func (c *PortConn) Close() error {
+	c.closeOnce.Do(func() {
+		close(c.closing)
+		if c.reset.Load() {
+			c.hangUp()
+		}
+		c.tunnel.EndSending()
+		c.read.Close()
+		c.write.Close()
+		c.tunnel.Drop()
+		last := time.AfterFunc(closeWait+closeLinger, c.hangUp)
+		wait := time.NewTimer(closeWait)
+		defer wait.Stop()
+		select {
+		case <-c.over:
+			last.Stop()
+		case <-wait.C:
+		}
+	})
+	return nil
+}
+
+func (c *PortConn) isClosed() bool {
+	select {
+	case <-c.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// LocalAddr is the address of the agent's end, and RemoteAddr that of the server,
+// in the sandbox.
+func (c *PortConn) LocalAddr() net.Addr  { return c.local }
+func (c *PortConn) RemoteAddr() net.Addr { return c.remote }
+
+// SetDeadline sets both deadlines.
+func (c *PortConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline has reads fail from t on.
+func (c *PortConn) SetReadDeadline(t time.Time) error {
+	return c.set(c.read.SetReadDeadline(t))
+}
+
+// SetWriteDeadline has writes fail from t on. What a write that failed so has
+// counted is on its way.
+func (c *PortConn) SetWriteDeadline(t time.Time) error {
+	return c.set(c.write.SetWriteDeadline(t))
+}
+
+// set returns the error of setting a deadline: a direction that has ended has no
+// use for one.
+func (c *PortConn) set(err error) error {
+	if err == io.ErrClosedPipe && !c.isClosed() {
+		return nil
+	}
+	return c.failed("set", err)
+}
+
+// failed says of an error what failed, at which server, and why if it is that a
+// pipe is closed.
+func (c *PortConn) failed(op string, err error) error {
+	if err == nil || err == io.EOF {
+		return err
+	}
+	if err == io.ErrClosedPipe {
+		err = c.reason(op)
+	}
+	return &net.OpError{Op: op, Net: "tcp", Source: c.local, Addr: c.remote, Err: err}
+}
+
+// reason returns why a direction has ended.
+func (c *PortConn) reason(op string) error {
+	switch {
+	case c.isClosed():
+		return net.ErrClosed
+	case op == "write" && c.shut.Load():
+		return syscall.EPIPE
+	}
+	<-c.over // pipes end after it
+	if c.err == nil {
+		return ErrCut // the agent says that the caller has closed, who has not
+	}
+	return c.err
+}

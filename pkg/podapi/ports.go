@@ -1,0 +1,81 @@
+package podapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/tunnel"
+)
+
+// Dial connects to a TCP port of the sandbox, as net.Dial does to one of this
+// machine: a server may as well listen on the sandbox's loopback alone. The
+// connection is a *[PortConn]. Other hosts cannot be reached by it, since it
+// would be a way into their network.
+//
+// ctx is for the dialing alone. Errors are *[net.OpError]; that nothing listens is
+// syscall.ECONNREFUSED, and an agent that is too old for it [ErrVersion].
+func (c *Client) Dial(ctx context.Context, port int) (net.Conn, error) {
+	conn, err := c.dialPort(ctx, port)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}, Err: err}
+	}
+	return conn, nil
+}
+
+func (c *Client) dialPort(ctx context.Context, port int) (*PortConn, error) {
+	if port < 1 || port > 65535 {
+		return nil, fmt.Errorf("%d is no port: ports are 1 to 65535: %w", port, syscall.EINVAL)
+	}
+	life, hangUp := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, hangUp)
+	conn, err := c.openPort(life, port)
+	if stop() && err == nil {
+		conn.hangUp = hangUp
+		conn.start()
+		return conn, nil
+	}
+	hangUp()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil, fmt.Errorf("%w: the agent cannot connect to ports: update the agent's image", ErrVersion)
+	}
+	return nil, err
+}
+
+// openPort opens a connection that is served until life ends.
+func (c *Client) openPort(life context.Context, port int) (*PortConn, error) {
+	call, err := c.ports.Dial(life)
+	if err != nil {
+		return nil, FromStatus(err)
+	}
+	stream := &tunnel.ClientStream{BidiStreamingClient: call}
+	t := tunnel.New(stream, &c.budget)
+	// If sending fails, receiving says why.
+	_ = call.Send(&pb.DialRequest{Kind: &pb.DialRequest_Open{Open: &pb.DialOpen{Port: uint32(port), Limit: t.Limit()}}})
+	r, err := call.Recv()
+	if err != nil {
+		return nil, FromStatus(cutError(err))
+	}
+	opened := r.GetOpened()
+	if opened == nil {
+		return nil, errors.New("agent did not begin with opened")
+	}
+	t.Allow(opened.Limit)
+	return newPortConn(t, tcpAddr(opened.Local), tcpAddr(opened.Remote)), nil
+}
+
+// tcpAddr returns an address as the agent has it.
+func tcpAddr(s string) net.Addr {
+	addr, err := netip.ParseAddrPort(s)
+	if err != nil {
+		return &net.TCPAddr{} // of an agent that does not keep to the contract
+	}
+	return net.TCPAddrFromAddrPort(addr)
+}

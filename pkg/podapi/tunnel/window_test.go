@@ -1,0 +1,99 @@
+package tunnel
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+)
+
+// fill has a window filled and emptied again, so many times, and returns its size.
+func fill(t *testing.T, w *window, times int) int64 {
+	t.Helper()
+	for range times {
+		n := int(w.limit - w.received)
+		if err := w.receive(n); err != nil {
+			t.Fatal(err)
+		}
+		w.take(n)
+	}
+	return w.size
+}
+
+func TestWindowGrowsOnlyWhileItIsWhatTheOtherSideWaitsFor(t *testing.T) {
+	var b Budget
+	w := newWindow(&b)
+	for range 1000 { // requests that never fill it
+		if err := w.receive(100); err != nil {
+			t.Fatal(err)
+		}
+		w.take(100)
+	}
+	if w.size != firstWindow || w.limit < 100_000+firstWindow/2 {
+		t.Errorf("after small requests it has %d bytes, up to %d", w.size, w.limit)
+	}
+	if size := fill(t, w, 20); size != largestWindow {
+		t.Errorf("when it is always full it has %d bytes, want %d", size, largestWindow)
+	}
+	w.end()
+	if b.lent != 0 || b.grown != 0 {
+		t.Errorf("after its end %d bytes are lent to %d", b.lent, b.grown)
+	}
+	w.take(1)
+	if b.lent != 0 {
+		t.Errorf("it was lent %d bytes after its end", b.lent)
+	}
+}
+
+func TestWindowRefusesMoreThanItAllowed(t *testing.T) {
+	w := newWindow(new(Budget))
+	if err := w.receive(firstWindow); err != nil {
+		t.Error(err)
+	}
+	if err := w.receive(1); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("a byte more: %v", err)
+	}
+}
+
+func TestWindowsShareTheBudget(t *testing.T) {
+	var b Budget
+	windows := make([]*window, 64)
+	for i := range windows {
+		windows[i] = newWindow(&b)
+		fill(t, windows[i], 20)
+	}
+	for range 20 { // those who came first have made room
+		for _, w := range windows {
+			fill(t, w, 1)
+		}
+	}
+	held := int64(0)
+	for i, w := range windows {
+		if w.size < sharedMemory/64/2 || w.size > 2*sharedMemory/64 {
+			t.Errorf("window %d has %d bytes", i, w.size)
+		}
+		held += w.limit - w.taken - firstWindow
+	}
+	if held > sharedMemory {
+		t.Errorf("all together they have %d bytes more than their first, want at most %d", held, sharedMemory)
+	}
+	for _, w := range windows {
+		w.end()
+	}
+	if b.lent != 0 || b.grown != 0 {
+		t.Errorf("after their end %d bytes are lent to %d", b.lent, b.grown)
+	}
+}
+
+func TestBudgetIsNeverOverdrawn(t *testing.T) {
+	var b Budget
+	for range 100 { // which all fill their window once, and are stuck then
+		w := newWindow(&b)
+		fill(t, w, 20)
+		if err := w.receive(int(w.limit - w.received)); err != nil {
+			t.Fatal(err)
+		}
+		if b.lent > sharedMemory {
+			t.Fatalf("%d bytes are lent", b.lent)
+		}
+	}
+}
