@@ -173,6 +173,50 @@ func BenchmarkStatAgainstRawRoundTrip(b *testing.B) {
 	)
 }
 
+// BenchmarkDialAgainstRawPortForward compares connections with port-forwards to the
+// same server, which need one each, and neither TLS nor an agent: the round trip of
+// 64 bytes, and what passes either way.
+func BenchmarkDialAgainstRawPortForward(b *testing.B) {
+	c, s, pod := benchPod(b)
+	port := startEcho(b, s)
+	open := func(conn func() io.ReadWriter) *rawStream { return &rawStream{conn(), make([]byte, forwardBuffer)} }
+	dialed := func() io.ReadWriter {
+		conn, err := s.Dial(b.Context(), port)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	forwarded := func() io.ReadWriter { return stockForward(b, c, pod, port) }
+	b.Run("round trip", func(b *testing.B) {
+		ours, raw := open(dialed), open(forwarded)
+		for _, stream := range []*rawStream{ours, raw} {
+			if err := stream.request('e', 0); err != nil {
+				b.Fatal(err)
+			}
+		}
+		compareFaster(b, 1000,
+			side{name: "dial-64-bytes", do: func() error { return ours.echo(64) }},
+			side{name: "raw-64-bytes", do: func() error { return raw.echo(64) }},
+		)
+	})
+	b.Run("send", func(b *testing.B) {
+		ours, raw := open(dialed), open(forwarded)
+		compareTransfers(b,
+			side{name: "dial", do: func() error { return ours.send(transferSize) }},
+			side{name: "raw", do: func() error { return raw.send(transferSize) }},
+		)
+	})
+	b.Run("receive", func(b *testing.B) {
+		ours, raw := open(dialed), open(forwarded)
+		compareTransfers(b,
+			side{name: "dial", do: func() error { return ours.receive(transferSize) }},
+			side{name: "raw", do: func() error { return raw.receive(transferSize) }},
+		)
+	})
+}
+
 // transferSize is large against what the buffers on the way hold.
 const transferSize = 256 << 20
 

@@ -11,6 +11,7 @@ import (
 	"io"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
@@ -92,4 +93,25 @@ func TestStdinOf1GiBThroughCatIsIdentical(t *testing.T) {
 			t.Errorf("the agent had %d MiB at most, want 64", peak>>20)
 		}
 	})
+}
+
+// With servers that take nothing the agent holds what was sent ahead, which has a
+// bound for all connections that there can be.
+func TestStuckServersKeepTheAgentUnder128MiB(t *testing.T) {
+	s := launchertest.Sandbox(t)
+	ports := startServer(t, s)
+	var all sync.WaitGroup
+	for range 512 {
+		conn := dial(t, s, ports["stuck"])
+		if err := conn.SetWriteDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() { _, _ = io.Copy(conn, pattern(64<<20, 1)) })
+	}
+	all.Wait()
+	peak := peakMemory(t, s)
+	t.Logf("the agent had %d MiB at most", peak>>20)
+	if peak > 128<<20 {
+		t.Errorf("the agent had %d MiB at most, want 128", peak>>20)
+	}
 }

@@ -1,0 +1,253 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// The tests of this file reach testdata/server, which listens on the loopback of
+// the sandbox alone.
+
+// buildServer builds testdata/server, once for all tests.
+var buildServer = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "podagent-test-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	program := filepath.Join(dir, "server")
+	build := exec.Command("go", "build", "-o", program, "./testdata/server")
+	build.Env = append(build.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%v: %w\n%s", build, err, out)
+	}
+	return os.ReadFile(program)
+})
+
+// startServer runs testdata/server in the sandbox, and returns its ports by their
+// names.
+func startServer(t *testing.T, s *launcher.Sandbox) map[string]int {
+	t.Helper()
+	putServer(t, s)
+	cmd := s.Command(t.Context(), "./server")
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return portsOf(t, out)
+}
+
+func putServer(t *testing.T, s *launcher.Sandbox) {
+	t.Helper()
+	program, err := buildServer()
+	if err == nil {
+		_, err = s.WriteFile(t.Context(), "server", program, fsops.WriteOptions{Perm: 0o755})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// portsOf reads what testdata/server prints.
+func portsOf(t *testing.T, out io.Reader) map[string]int {
+	t.Helper()
+	ports := map[string]int{}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		var name string
+		var port int
+		if lines.Text() == "ready" {
+			return ports
+		}
+		if _, err := fmt.Sscan(lines.Text(), &name, &port); err != nil {
+			t.Fatalf("the server prints %q: %v", lines.Text(), err)
+		}
+		ports[name] = port
+	}
+	t.Fatal("the server does not start")
+	return nil
+}
+
+// overEachServer runs a test in parallel over the local launcher and over each
+// way to pods, with a server in the sandbox.
+func overEachServer(t *testing.T, test func(t *testing.T, s *launcher.Sandbox, ports map[string]int)) {
+	t.Parallel()
+	t.Run("local", func(t *testing.T) {
+		t.Parallel()
+		s := launch(t, launchertest.Local(t), launcher.Spec{ID: "a"})
+		test(t, s, startServer(t, s))
+	})
+	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
+		s := launch(t, c.Launcher(), c.Spec("a"))
+		test(t, s, startServer(t, s))
+	})
+}
+
+func dial(t *testing.T, s *launcher.Sandbox, port int) *podapi.PortConn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	conn, err := s.Dial(ctx, port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn.(*podapi.PortConn)
+}
+
+// browser returns an HTTP client whose connections go to this port, whatever the
+// URL says.
+func browser(t *testing.T, s *launcher.Sandbox, port int) *http.Client {
+	t.Helper()
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return s.Dial(ctx, port) }}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: hung}
+}
+
+func fetch(t *testing.T, client *http.Client, path string) string {
+	t.Helper()
+	r, err := client.Get("http://sandbox" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %q, %v", path, r.Status, body, err)
+	}
+	return string(body)
+}
+
+func TestHTTPServerOnTheLoopbackIsReached(t *testing.T) {
+	overEachServer(t, func(t *testing.T, s *launcher.Sandbox, ports map[string]int) {
+		client := browser(t, s, ports["http"])
+		for range 3 { // by one connection
+			if got := fetch(t, client, "/"); got != "hello\n" {
+				t.Errorf("got %q", got)
+			}
+		}
+	})
+}
+
+func TestServerOnTheLoopbackOfIPv6IsReached(t *testing.T) {
+	overEachServer(t, func(t *testing.T, s *launcher.Sandbox, ports map[string]int) {
+		conn := dial(t, s, ports["echo6"])
+		if got := conn.RemoteAddr().String(); got != fmt.Sprintf("[::1]:%d", ports["echo6"]) {
+			t.Errorf("the server is %s", got)
+		}
+		if got := echoed(t, conn, strings.NewReader("hello")); got != "hello" {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// echoed sends something to an echo, and its end, and returns what comes back.
+func echoed(t *testing.T, conn *podapi.PortConn, what io.Reader) string {
+	t.Helper()
+	go func() {
+		_, _ = io.Copy(conn, what) // what is missing is seen
+		_ = conn.CloseWrite()
+	}()
+	got, err := io.ReadAll(conn)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(got)
+}
+
+func TestWebSocketCarriesMessagesBothWays(t *testing.T) {
+	overEachServer(t, func(t *testing.T, s *launcher.Sandbox, ports map[string]int) {
+		dialer := websocket.Dialer{NetDialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return s.Dial(ctx, ports["http"]) }}
+		conn, _, err := dialer.DialContext(t.Context(), "ws://sandbox/socket", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		const messages = 200
+		go func() {
+			for i := range messages {
+				_ = conn.WriteMessage(websocket.TextMessage, fmt.Append(nil, "message ", i)) // the reader sees what is missing
+			}
+		}()
+		for i := range messages {
+			if _, got, err := conn.ReadMessage(); err != nil || string(got) != fmt.Sprint("message ", i) {
+				t.Fatalf("message %d: %q, %v", i, got, err)
+			}
+		}
+	})
+}
+
+func Test256MiBEachWayByAConnectionAreIdentical(t *testing.T) {
+	const size = 256 << 20
+	overEachServer(t, func(t *testing.T, s *launcher.Sandbox, ports map[string]int) {
+		want, _ := sha(t, pattern(size, 1))
+		conn := dial(t, s, ports["sum"])
+		if _, err := io.Copy(conn, pattern(size, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(conn); string(got) != fmt.Sprintf("%s %d <nil>", want, size) || err != nil {
+			t.Errorf("the server got %q, %v", got, err)
+		}
+		conn = dial(t, s, ports["bytes"])
+		if _, err := fmt.Fprintln(conn, size); err != nil {
+			t.Fatal(err)
+		}
+		if got, n := sha(t, conn); got != want || n != size {
+			t.Errorf("%d bytes came, identical: %v", n, got == want)
+		}
+	})
+}
+
+func Test200ConnectionsToAPortAtOnce(t *testing.T) {
+	overEachServer(t, func(t *testing.T, s *launcher.Sandbox, ports map[string]int) {
+		conns := make([]*podapi.PortConn, 200)
+		var all sync.WaitGroup
+		for i := range conns {
+			all.Go(func() {
+				conn, err := s.Dial(t.Context(), ports["echo"])
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				t.Cleanup(func() { conn.Close() })
+				conns[i] = conn.(*podapi.PortConn)
+			})
+		}
+		all.Wait() // all are open
+		if t.Failed() {
+			return
+		}
+		for i, conn := range conns {
+			all.Go(func() {
+				const size = 64 << 10
+				want, err := io.ReadAll(pattern(size, uint64(i)))
+				if got := echoed(t, conn, pattern(size, uint64(i))); got != string(want) || err != nil {
+					t.Errorf("connection %d: %d bytes came back, and differ: %v", i, len(got), err)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
