@@ -51,7 +51,7 @@ sandboxes:
 test: needs lint verify sandboxes unit race ## run everything: lint, verify, the tests on a cluster, the race detector
 
 # What the tests and the benchmarks use beside Go, as program=package of Debian.
-NEEDS := git=git bash=bash setsid=util-linux mount=mount cc=gcc tar=tar rg=ripgrep fdfind=fd-find node=nodejs npm=npm
+NEEDS := git=git bash=bash setsid=util-linux mount=mount cc=gcc tar=tar rg=ripgrep fdfind=fd-find node=nodejs npm=npm curl=curl
 
 needs:
 	@missing=; for n in $(NEEDS); do command -v $${n%=*} >/dev/null || missing="$$missing $${n#*=}"; done; \

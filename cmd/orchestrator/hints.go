@@ -63,6 +63,7 @@ var hints = []hint{
 	{is: isErr(podapi.ErrExecExpired), say: `"orchestrator ps %s -a" lists the commands that the agent knows`},
 	{is: isErr(podapi.ErrCut), say: `"orchestrator list" says whether the agent still runs`},
 	{is: isErr(podapi.ErrUnavailable), say: `"orchestrator list" says whether the agent still runs, "orchestrator up %s" starts it again`},
+	{is: isErr(syscall.EADDRINUSE), say: "give another LOCAL port, or :PORT for a free one"},
 	{is: isErr(fsops.ErrUnsafeArchive), say: "--outside-links also copies symbolic links that lead out of the tree"},
 	{is: isErr(fsops.ErrChanged), say: "read it again"},
 	{is: isErr(fsops.ErrProtected), say: `"orchestrator describe %s" lists what is protected, and "orchestrator up %s --protect GLOB" replaces that`},
