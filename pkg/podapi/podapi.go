@@ -40,5 +40,5 @@ package podapi
 // are equal and the minors differ by one at most.
 const (
 	ProtocolMajor = 1
-	ProtocolMinor = 2
+	ProtocolMinor = 1
 )
