@@ -49,7 +49,7 @@ var hints = []hint{
 	{is: isErr(launcher.ErrNotKept), say: `launch it with --keep-workspace, or remove it with its files by "orchestrator down %s"`},
 	{is: isErr(launcher.ErrNoLifetime), say: "launch it with --lifetime"},
 	{is: isErr(launcher.ErrDeadline), say: "launch it with a longer --active-deadline"},
-	{is: isErr(launcher.ErrStale), say: `"orchestrator up %s --on-stale recreate" makes another, without the files`},
+	{is: isErr(launcher.ErrStale), say: `"orchestrator up %s --on-stale recreate" makes another; the files are lost, unless the workspace was kept`},
 	{is: isErr(launcher.ErrNoListener), say: `leave out --connection address, or remove it by "orchestrator down %s"`},
 	{is: isErr(launcher.ErrDrift), say: `leave out --on-drift error to use it as it is, or remove it by "orchestrator down %s"`},
 	{is: isErr(launcher.ErrOwned), say: "wait until its owner has closed it, or leave out --exclusive"},

@@ -34,5 +34,10 @@ func install(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := files.Mkdir(dir, fsops.MkdirOptions{Parents: true}); err != nil {
 		return err
 	}
-	return files.Copy(ctx, program, filepath.Join(dir, "podagent"), fsops.CopyOptions{})
+	// What is there is replaced, and not followed if it is a link.
+	installed := filepath.Join(dir, "podagent")
+	if err := files.Remove(ctx, installed, fsops.RemoveOptions{Force: true}); err != nil {
+		return err
+	}
+	return files.Copy(ctx, program, installed, fsops.CopyOptions{NoReplace: true})
 }

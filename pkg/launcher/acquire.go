@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,10 +33,24 @@ func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox
 		}
 		return nil, err
 	}
+	if pod != nil && ownClaim(pod) {
+		if err := c.record(ctx, &spec); err != nil {
+			return nil, errors.Join(err, sandbox.Close())
+		}
+	}
 	if sandbox.Created && deletes {
 		sandbox.atClose(func(ctx context.Context) error { return c.discard(ctx, pod) })
 	}
 	return sandbox, nil
+}
+
+// record notes in the claim how the pod was made, for [Kubernetes.Resume].
+func (c *cluster) record(ctx context.Context, spec *Spec) error {
+	pod, err := c.podFor(spec)
+	if err == nil {
+		err = c.recordPod(ctx, pod)
+	}
+	return err
 }
 
 // reach acquires the pod and connects to its agent. The pod that it returns is
@@ -143,15 +158,29 @@ func (c *cluster) acquire(ctx context.Context, spec *Spec) (*corev1.Pod, bool, e
 }
 
 func (c *cluster) create(ctx context.Context, spec *Spec) (*corev1.Pod, error) {
+	pod, err := c.podFor(spec)
+	if err != nil {
+		return nil, err
+	}
+	if !spec.Pod.Workspace.Keep {
+		if _, err := c.pausedClaim(ctx, spec.ID); !errors.Is(err, ErrNotFound) {
+			return nil, cmp.Or(err, ErrPaused) // its files are not to be missing without a word
+		}
+	}
+	return c.make(ctx, pod, spec.Pod.Workspace)
+}
+
+// podFor returns the pod that is made from the Spec.
+func (c *cluster) podFor(spec *Spec) (*corev1.Pod, error) {
 	pod := manifest(spec, c.namespace, c.identity.AuthorizedKey(), time.Now())
 	if c.connection == ByAddress {
 		listenOnAddress(pod)
 	}
-	pod, problem := patched(pod, spec.Pod.Patch)
-	if problem != nil {
-		return nil, problem
+	pod, err := patched(pod, spec.Pod.Patch)
+	if err != nil {
+		return nil, err
 	}
-	return c.make(ctx, pod, spec.Pod.Workspace)
+	return pod, nil
 }
 
 // make makes the pod, and its workspace before if that is to be kept.
@@ -243,9 +272,13 @@ func (c *cluster) checkKey(pod *corev1.Pod) error {
 	return nil
 }
 
-// ended reports whether the pod will never run again.
+// ended reports whether the agent will never run again in the pod, which may have
+// other containers that run on.
 func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed ||
+		pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure && slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+			return s.Name == containerName && s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
+		})
 }
 
 // stale returns the error for a pod that has ended.

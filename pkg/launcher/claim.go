@@ -29,14 +29,16 @@ func ownClaim(pod *corev1.Pod) bool {
 // claimOf returns the claim for the workspace of a pod that is about to be made.
 // It has in it how the pod is made, for [Kubernetes.Resume].
 func claimOf(w Workspace, pod *corev1.Pod) (*corev1.PersistentVolumeClaim, error) {
-	annotations, err := claimAnnotations(pod)
+	data, err := json.Marshal(pod)
 	if err != nil {
 		return nil, err
 	}
-	annotations[AnnotationID] = pod.Annotations[AnnotationID]
-	annotations[AnnotationCreated] = pod.Annotations[AnnotationCreated]
 	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels, Annotations: annotations},
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels, Annotations: map[string]string{
+			AnnotationID:      pod.Annotations[AnnotationID],
+			AnnotationCreated: pod.Annotations[AnnotationCreated],
+			AnnotationPod:     string(data),
+		}},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: w.claimSize()}},
@@ -53,12 +55,6 @@ func (w Workspace) claimSize() resource.Quantity {
 		return resource.MustParse(DefaultClaimSize)
 	}
 	return w.Size
-}
-
-// claimAnnotations are those that change with each pod.
-func claimAnnotations(pod *corev1.Pod) (map[string]string, error) {
-	data, err := json.Marshal(pod)
-	return map[string]string{AnnotationPod: string(data)}, err
 }
 
 // keepWorkspace makes the claim for the workspace of a pod that is about to be
@@ -84,26 +80,56 @@ func (c *cluster) keepWorkspace(ctx context.Context, w Workspace, pod *corev1.Po
 			}
 		default:
 			pod.Annotations[AnnotationResumed] = timeText(time.Now())
-			return c.updateClaim(ctx, there, pod)
+			return c.takeClaim(ctx, there, pod.Annotations[AnnotationID])
 		}
 	}
 }
 
-// updateClaim writes into the claim how the pod is made.
-func (c *cluster) updateClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) error {
-	if err := c.checkOurs(claim, pod.Annotations[AnnotationID]); err != nil {
+// takeClaim says in the claim that somebody uses it who did not make it. One whose
+// last pod was another identity's stays theirs.
+func (c *cluster) takeClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, id string) error {
+	if err := c.checkOurs(claim, id); err != nil {
 		return err
 	}
-	annotations, err := claimAnnotations(pod)
+	if before, err := podOf(claim); err == nil {
+		if err := c.checkKey(before); err != nil {
+			return err
+		}
+	}
+	return c.markClaim(ctx, claim.Name, claim.UID)
+}
+
+// markClaim keeps the claim from being deleted by who made it, should their launch
+// fail after all.
+func (c *cluster) markClaim(ctx context.Context, name string, uid types.UID) error {
+	now, err := c.annotateClaim(ctx, name, uid, AnnotationAdopted, timeText(time.Now()))
+	if err == nil && now.DeletionTimestamp != nil {
+		return c.podError(now, ErrNotKept, "", "its claim is being deleted")
+	}
+	return err
+}
+
+// recordPod writes into the claim how the pod is made that was made last, and
+// works.
+func (c *cluster) recordPod(ctx context.Context, pod *corev1.Pod) error {
+	data, err := json.Marshal(pod)
+	if err == nil {
+		_, err = c.annotateClaim(ctx, pod.Name, "", AnnotationPod, string(data))
+	}
+	return err
+}
+
+func (c *cluster) annotateClaim(ctx context.Context, name string, uid types.UID, annotation, value string) (*corev1.PersistentVolumeClaim, error) {
+	meta := map[string]any{"annotations": map[string]string{annotation: value}}
+	if uid != "" {
+		meta["uid"] = uid // a precondition
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": meta})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": claim.UID, "annotations": annotations}})
-	if err != nil {
-		return err
-	}
-	_, err = c.api.CoreV1().PersistentVolumeClaims(c.namespace).Patch(ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	return c.apiError(pod.Name, err)
+	claim, err := c.api.CoreV1().PersistentVolumeClaims(c.namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return claim, c.apiError(name, err)
 }
 
 func (c *cluster) claim(ctx context.Context, name string) (*corev1.PersistentVolumeClaim, error) {
@@ -125,16 +151,22 @@ func (c *cluster) pausedClaim(ctx context.Context, id string) (*corev1.Persisten
 }
 
 // removeClaim deletes the claim, with the files in it, and returns when it is
-// gone. No pod may use it.
-func (c *cluster) removeClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
-	err := c.deleteClaim(ctx, claim, metav1.Preconditions{UID: &claim.UID})
-	if apierrors.IsConflict(err) { // another has its name by now
-		return nil
+// gone. No pod may use it. One that a launch has taken since then stays.
+func (c *cluster) removeClaim(ctx context.Context, seen *corev1.PersistentVolumeClaim) error {
+	claim := seen
+	for {
+		err := c.deleteClaim(ctx, claim, metav1.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
+		if !apierrors.IsConflict(err) {
+			return errors.Join(err, c.awaitNoClaim(ctx, seen))
+		}
+		claim, err = c.claim(ctx, seen.Name)
+		switch {
+		case apierrors.IsNotFound(err), err == nil && (claim.UID != seen.UID || !maps.Equal(claim.Annotations, seen.Annotations)):
+			return nil
+		case err != nil:
+			return err
+		}
 	}
-	if err != nil {
-		return err
-	}
-	return c.awaitNoClaim(ctx, claim)
 }
 
 func (c *cluster) deleteClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, only metav1.Preconditions) error {
@@ -150,6 +182,8 @@ func (c *cluster) deleteClaim(ctx context.Context, claim *corev1.PersistentVolum
 
 // awaitNoClaim returns when this claim is there no more.
 func (c *cluster) awaitNoClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
+	defer cancel()
 	for {
 		now, err := c.claim(ctx, claim.Name)
 		if apierrors.IsNotFound(err) || err == nil && now.UID != claim.UID {
@@ -160,13 +194,13 @@ func (c *cluster) awaitNoClaim(ctx context.Context, claim *corev1.PersistentVolu
 		}
 		pause(ctx, claimPoll)
 		if ctx.Err() != nil {
-			return fmt.Errorf("claim %s/%s is still being deleted: %w", c.namespace, claim.Name, context.Cause(ctx))
+			return fmt.Errorf("claim %s/%s is still being deleted, as long as a pod uses it or it has finalizers: %w", c.namespace, claim.Name, context.Cause(ctx))
 		}
 	}
 }
 
 // dropClaim deletes the claim that was made for a pod which is given up, unless
-// it was there before, or a pod was made for it since then.
+// it was there before, or somebody else has used it since then.
 func (c *cluster) dropClaim(ctx context.Context, pod *corev1.Pod) error {
 	if !ownClaim(pod) {
 		return nil
@@ -179,10 +213,9 @@ func (c *cluster) dropClaim(ctx context.Context, pod *corev1.Pod) error {
 		if err != nil {
 			return err
 		}
-		created := pod.Annotations[AnnotationCreated]
-		latest, err := podOf(claim)
-		if err != nil || latest.Annotations[AnnotationCreated] != created || claim.Annotations[AnnotationCreated] != created {
-			return err
+		_, taken := claim.Annotations[AnnotationAdopted]
+		if taken || claim.Annotations[AnnotationCreated] != pod.Annotations[AnnotationCreated] {
+			return nil
 		}
 		err = c.deleteClaim(ctx, claim, metav1.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
 		if !apierrors.IsConflict(err) { // else it has changed meanwhile
@@ -210,7 +243,7 @@ func podOf(claim *corev1.PersistentVolumeClaim) (*corev1.Pod, error) {
 	if err := json.Unmarshal([]byte(claim.Annotations[AnnotationPod]), pod); err != nil {
 		return nil, fmt.Errorf("annotation %s of claim %s does not say how the pod was made: %w", AnnotationPod, claim.Name, err)
 	}
-	if pod.Name != claim.Name || len(pod.Spec.Containers) == 0 {
+	if pod.Name != claim.Name || agentContainer(pod) == nil {
 		return nil, fmt.Errorf("annotation %s of claim %s has another pod, %q", AnnotationPod, claim.Name, pod.Name)
 	}
 	return pod, nil
@@ -219,8 +252,11 @@ func podOf(claim *corev1.PersistentVolumeClaim) (*corev1.Pod, error) {
 // summaryOfClaim describes a sandbox that has no pod.
 func summaryOfClaim(claim *corev1.PersistentVolumeClaim) Summary {
 	s := Summary{ID: claim.Annotations[AnnotationID], State: Paused, Created: claim.CreationTimestamp.UTC()}
+	if claim.DeletionTimestamp != nil {
+		s.State = Terminating
+	}
 	if pod, err := podOf(claim); err == nil {
-		s.Workdir = pod.Spec.Containers[0].WorkingDir
+		s.Workdir = agentContainer(pod).WorkingDir
 		s.Heartbeat = cmp.Or(heartbeatOf(pod), s.Created)
 	}
 	return s

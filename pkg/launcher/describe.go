@@ -135,8 +135,8 @@ func (c *cluster) describePod(pod *corev1.Pod) Description {
 		Key:        pod.Annotations[AnnotationKey],
 		KeyIsOurs:  c.checkKey(pod) == nil,
 	}
-	if len(pod.Spec.Containers) > 0 {
-		d.Image = pod.Spec.Containers[0].Image
+	if agent := agentContainer(pod); agent != nil {
+		d.Image = agent.Image
 	}
 	for _, s := range pod.Status.ContainerStatuses {
 		d.Restarts += int(s.RestartCount)

@@ -6,11 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
-	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -142,139 +139,6 @@ func (p *clusterPatient) checkNamespace(ctx context.Context) Finding {
 		return failed(fmt.Errorf("namespace %s is being deleted", p.namespace), "Wait until it is gone and make it again, or use another.")
 	}
 	return passed("%s is there", p.namespace)
-}
-
-// A grant is what the caller needs to be allowed to do in the namespace.
-type grant struct {
-	group, resource, subresource string
-	verbs                        []string
-	// only names the one object that it is needed on.
-	only string
-	// forPod says that no sandbox works without it. Others do without what is
-	// optional, which lack says.
-	forPod bool
-	lack   string
-	// file has the rule.
-	file string
-}
-
-// grants returns what the files in deploy/ grant.
-func (p *clusterPatient) grants() []grant {
-	grants := []grant{
-		{resource: "pods", verbs: []string{"get", "list", "watch", "create", "patch", "delete"}, forPod: true},
-		{group: "coordination.k8s.io", resource: "leases", verbs: []string{"get", "create", "update", "delete"}},
-		{resource: "events", verbs: []string{"list"}, lack: "errors come without what the cluster says about a pod"},
-	}
-	for i := range grants {
-		grants[i].file = "deploy/rbac.yaml"
-	}
-	if p.preflight && !p.spec.Pod.Exclusive {
-		grants[1].lack = "no sandbox can be opened exclusively"
-	}
-	if way, ok := p.wayGrant(); ok {
-		grants = slices.Insert(grants, 1, way)
-	}
-	if p.spec.Pod.Workspace.Keep {
-		grants = append(grants, grant{
-			resource: "persistentvolumeclaims", verbs: []string{"get", "list", "create", "patch", "delete"},
-			file: "deploy/claims-rbac.yaml", forPod: true,
-		})
-	}
-	if secret := p.secret(); secret != "" {
-		grants = append(grants, grant{resource: "secrets", only: secret, verbs: []string{"get"}, file: identityRules})
-		if !p.preflight { // which sees whether it is needed
-			grants = append(grants, grant{resource: "secrets", verbs: []string{"create"}, lack: "somebody else has to make the identity's Secret", file: identityRules})
-		}
-	}
-	return grants
-}
-
-// wayGrant returns what the way to the agent needs, if it goes through the API
-// server. A WebSocket is asked for by GET, SPDY by POST; newer API servers ask
-// for create in both cases.
-func (p *clusterPatient) wayGrant() (grant, bool) {
-	g := grant{resource: "pods", subresource: "portforward", verbs: []string{"get", "create"}, file: "deploy/rbac.yaml", forPod: true}
-	if p.way() == ByExec {
-		g.subresource, g.file = "exec", "deploy/exec-rbac.yaml"
-	}
-	return g, p.way() != ByAddress
-}
-
-func (p *clusterPatient) way() Connection {
-	return wayTo(p.launcher.Connection, p.spec.Pod.RuntimeClass)
-}
-
-// checkWay is the name of the check of the way to the agent.
-func (p *clusterPatient) checkWay() string { return string(p.way()) + toTheAgent }
-
-// secret returns the name of the Secret that the identity is in; empty if it
-// is in a file.
-func (p *clusterPatient) secret() string {
-	k := p.launcher
-	if k.Identity != nil || k.IdentitySecret != "" || k.IdentityFile != "" {
-		return k.IdentitySecret
-	}
-	if config, _, err := k.config(); err == nil && inPod(config) {
-		return DefaultIdentitySecret
-	}
-	return ""
-}
-
-// identityNeeds are the checks without which the identity cannot be had.
-func (p *clusterPatient) identityNeeds() []string {
-	if p.secret() == "" {
-		return []string{checkKubeconfig}
-	}
-	return []string{checkServer, checkNamespace}
-}
-
-func (g *grant) kind() string { return strings.TrimSuffix(g.resource+"/"+g.subresource, "/") }
-
-// name tells one grant from another.
-func (g *grant) name() string {
-	name := g.kind()
-	if g.resource == "secrets" {
-		name += " (" + strings.Join(g.verbs, ", ") + ")"
-	}
-	return name
-}
-
-// rule returns the rule of a Role, in YAML, that grants verbs.
-func (g *grant) rule(verbs []string) string {
-	var only string
-	if g.only != "" {
-		only = fmt.Sprintf(", resourceNames: [%q]", g.only)
-	}
-	return fmt.Sprintf(`{apiGroups: [%q], resources: [%q]%s, verbs: ["%s"]}`, g.group, g.kind(), only, strings.Join(verbs, `", "`))
-}
-
-// checkGrant asks the API server for each verb.
-func (p *clusterPatient) checkGrant(ctx context.Context, g grant) Finding {
-	ctx, cancel := context.WithTimeout(ctx, doctorCall)
-	defer cancel()
-	var missing []string
-	for _, verb := range g.verbs {
-		r, err := p.api.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Namespace: p.namespace, Verb: verb, Group: g.group, Resource: g.resource, Subresource: g.subresource, Name: g.only,
-			}},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			return warned(fmt.Errorf("cannot ask: %w", err), "It will show when it is used.")
-		}
-		if !r.Status.Allowed {
-			missing = append(missing, verb)
-		}
-	}
-	if len(missing) == 0 {
-		return passed("%s", strings.Join(g.verbs, ", "))
-	}
-	err := fmt.Errorf("missing: %s", strings.Join(missing, ", "))
-	advice := fmt.Sprintf("Run \"kubectl apply -f %s\", or add this rule to your Role in namespace %s: %s", g.file, p.namespace, g.rule(missing))
-	if g.lack != "" {
-		return warned(fmt.Errorf("%w: %s", err, g.lack), advice)
-	}
-	return failed(err, advice)
 }
 
 func (p *clusterPatient) checkIdentity(ctx context.Context) Finding {

@@ -39,6 +39,11 @@ func (c *cluster) beat(ctx context.Context, pod *corev1.Pod) error {
 // mark says that somebody uses the pod who did not create it, which its creator
 // and reapers respect from then on.
 func (c *cluster) mark(ctx context.Context, pod *corev1.Pod) error {
+	if ownClaim(pod) {
+		if err := c.markClaim(ctx, pod.Name, ""); err != nil {
+			return err
+		}
+	}
 	return c.annotate(ctx, pod, AnnotationHeartbeat, AnnotationAdopted)
 }
 
@@ -49,11 +54,6 @@ func (c *cluster) annotate(ctx context.Context, pod *corev1.Pod, names ...string
 	for _, name := range names {
 		values[name] = timeText(time.Now())
 	}
-	return c.set(ctx, pod, values)
-}
-
-// set is annotate for any values.
-func (c *cluster) set(ctx context.Context, pod *corev1.Pod, values map[string]string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":         pod.UID, // a precondition
 		"annotations": values,

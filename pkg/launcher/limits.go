@@ -96,10 +96,10 @@ const (
 	// maxPodEnv bounds the environment of commands in bytes: as base64, which
 	// takes a third more, it is one variable, of which Linux takes 128 KiB.
 	maxPodEnv = 90 << 10
-	// maxPodProtected bounds the patterns of protected paths in bytes,
-	// maxPodMain the command beside the agent, and
-	// maxReadOnly and maxVolumes the directories and volumes: they are arguments and volumes in
-	// a pod's specification, which etcd takes up to some 1.5 MiB of.
+	// maxPodProtected bounds the patterns of protected paths in bytes, maxPodMain
+	// the command beside the agent, and maxReadOnly and maxVolumes the directories
+	// and volumes: they are arguments and volumes in a pod's specification, which
+	// etcd takes up to some 1.5 MiB of.
 	maxPodProtected = 64 << 10
 	maxPodMain      = 64 << 10
 	maxReadOnly     = 64

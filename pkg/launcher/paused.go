@@ -32,6 +32,9 @@ func (c *cluster) pause(ctx context.Context, id string) error {
 	case !ownClaim(pod):
 		return c.podError(pod, ErrNotKept, "", "its workspace is no claim of its own")
 	}
+	if err := c.markClaim(ctx, pod.Name, ""); err != nil {
+		return err
+	}
 	return c.remove(ctx, pod)
 }
 
@@ -89,7 +92,9 @@ func (c *cluster) revive(ctx context.Context, id string) (*corev1.Pod, bool, err
 		case pod.DeletionTimestamp != nil:
 			err = c.awaitGone(ctx, pod)
 		case ended(pod) && ownClaim(pod):
-			err = c.remove(ctx, pod)
+			if err = c.checkKey(pod); err == nil {
+				err = c.remove(ctx, pod)
+			}
 		default:
 			return pod, false, nil
 		}
@@ -110,8 +115,12 @@ func (c *cluster) remake(ctx context.Context, id string) (*corev1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.checkKey(pod); err != nil {
+	if err := c.takeClaim(ctx, claim, id); err != nil {
 		return nil, err
 	}
-	return c.make(ctx, again(pod, time.Now()), Workspace{})
+	pod = again(pod, time.Now())
+	if c.connection == ByAddress && !listensOnAddress(pod) {
+		listenOnAddress(pod)
+	}
+	return c.make(ctx, pod, Workspace{})
 }

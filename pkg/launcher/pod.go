@@ -67,7 +67,8 @@ type Pod struct {
 	// ActiveDeadline, beyond which it cannot be.
 	Lifetime time.Duration
 	// IdleTimeout is how long it may be idle: without a call, but for Info and
-	// the list of processes, and without a process. Then it ends itself. 0 means
+	// the list of processes, and without a command. What a command left behind
+	// when it ended does not count. Then it ends itself. 0 means
 	// for ever. A pod that ended itself has succeeded; see OnStale.
 	IdleTimeout time.Duration
 	// ReadyTimeout bounds the time until the agent answers, an image pull

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -25,27 +28,49 @@ func (k *Kubernetes) Extend(ctx context.Context, id string, d time.Duration) (ti
 }
 
 func (c *cluster) extend(ctx context.Context, id string, d time.Duration) (time.Time, error) {
-	pod, err := c.find(ctx, id)
-	if err != nil {
-		return time.Time{}, err
+	if d <= 0 || d > maxActiveDeadline {
+		return time.Time{}, &SpecError{"Pod.Lifetime", fmt.Sprintf("cannot be extended by %v: it is up to %v", d, maxActiveDeadline)}
 	}
-	expires := time.Now().Add(d)
+	for {
+		pod, err := c.find(ctx, id)
+		if err != nil {
+			return time.Time{}, err
+		}
+		expires, err := c.putOff(ctx, pod, time.Now().Add(d))
+		if apierrors.IsConflict(err) { // the pod has changed meanwhile
+			continue
+		}
+		if err != nil {
+			return expires, err
+		}
+		// Also if somebody else has put it off for longer, whose call may be lost.
+		return expires, c.target(pod).ask(ctx, func(ctx context.Context, client *podapi.Client) error {
+			return client.Configure(ctx, podapi.Config{Expires: expires})
+		})
+	}
+}
+
+// putOff writes into the pod that it ends no sooner than at a time, and returns
+// when it does. An agent that restarts goes by that.
+func (c *cluster) putOff(ctx context.Context, pod *corev1.Pod, expires time.Time) (time.Time, error) {
 	now := expiry(pod)
 	switch deadline := hardDeadline(pod); {
 	case now.IsZero():
-		return time.Time{}, c.podError(pod, ErrNoLifetime, "", "it ends at its active deadline, or when it is deleted")
+		return now, c.podError(pod, ErrNoLifetime, "", "it ends at its active deadline, or when it is deleted")
 	case !expires.After(now):
 		return now, nil
 	case !deadline.IsZero() && expires.After(deadline):
 		return now, c.podError(pod, ErrDeadline, "", fmt.Sprintf("the cluster ends it at %s", deadline.UTC().Format(time.RFC3339)))
 	}
-	// The annotation first: an agent that restarts goes by it.
-	if err := c.set(ctx, pod, map[string]string{AnnotationExpires: timeText(expires)}); err != nil {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pod.UID, "resourceVersion": pod.ResourceVersion, // preconditions
+		"annotations": map[string]string{AnnotationExpires: timeText(expires)},
+	}})
+	if err != nil {
 		return now, err
 	}
-	return expires, c.target(pod).ask(ctx, func(ctx context.Context, client *podapi.Client) error {
-		return client.Configure(ctx, podapi.Config{Expires: expires})
-	})
+	_, err = c.api.CoreV1().Pods(c.namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return expires, c.apiError(pod.Name, err)
 }
 
 // expiry returns when the pod's agent ends by itself; zero for never.

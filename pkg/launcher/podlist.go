@@ -107,12 +107,15 @@ func (c *cluster) terminate(ctx context.Context, id string) error {
 
 // discard removes the pod with all its files.
 func (c *cluster) discard(ctx context.Context, pod *corev1.Pod) error {
-	if err := c.remove(ctx, pod); err != nil || !ownClaim(pod) {
-		return err
+	if !ownClaim(pod) {
+		return c.remove(ctx, pod)
 	}
-	claim, err := c.claim(ctx, pod.Name)
+	claim, err := c.claim(ctx, pod.Name) // as it is now: who launches next may take it
 	if apierrors.IsNotFound(err) {
-		return nil
+		return c.remove(ctx, pod)
+	}
+	if err == nil {
+		err = c.remove(ctx, pod)
 	}
 	if err != nil {
 		return err
@@ -165,8 +168,8 @@ func summaryOf(pod *corev1.Pod) Summary {
 		Pod:       pod.Name,
 		Heartbeat: heartbeatOf(pod),
 	}
-	if len(pod.Spec.Containers) > 0 {
-		s.Workdir = pod.Spec.Containers[0].WorkingDir
+	if agent := agentContainer(pod); agent != nil {
+		s.Workdir = agent.WorkingDir
 	}
 	return s
 }
@@ -181,6 +184,15 @@ func stateOf(pod *corev1.Pod) State {
 		return Running
 	}
 	return Pending
+}
+
+// agentContainer returns the container that the agent is in, nil if there is none.
+func agentContainer(pod *corev1.Pod) *corev1.Container {
+	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == containerName })
+	if i < 0 {
+		return nil
+	}
+	return &pod.Spec.Containers[i]
 }
 
 // isRunning reports whether the agent's container runs. It serves from its

@@ -1,10 +1,13 @@
 package launcher
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 	psa "k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 	kjson "sigs.k8s.io/json"
@@ -51,6 +55,9 @@ func parsePatch(patch []byte) ([]byte, *SpecError) {
 	if len(patch) > maxPatch {
 		return nil, &SpecError{patchField, fmt.Sprintf("has %d bytes: at most %d are allowed", len(patch), maxPatch)}
 	}
+	if documents := yamlutil.NewYAMLReader(bufio.NewReader(bytes.NewReader(patch))); !isOneDocument(documents) {
+		return nil, &SpecError{patchField, "has more than one document"}
+	}
 	data, err := yaml.YAMLToJSONStrict(patch)
 	var tree any
 	if err == nil {
@@ -83,6 +90,20 @@ func parsePatch(patch []byte) ([]byte, *SpecError) {
 	return data, nil
 }
 
+// isOneDocument reports whether there is at most one with anything in it.
+func isOneDocument(documents *yamlutil.YAMLReader) bool {
+	found := 0
+	for {
+		document, err := documents.Read()
+		if len(bytes.TrimSpace(document)) > 0 {
+			found++
+		}
+		if err != nil {
+			return found <= 1
+		}
+	}
+}
+
 // withoutDirectives returns the patch without what says how it is merged, which is
 // no field of a pod.
 func withoutDirectives(tree any) any {
@@ -106,7 +127,7 @@ func (s *Spec) checkPatch() *SpecError {
 	if len(s.Pod.Patch) == 0 {
 		return nil
 	}
-	before := manifest(s, "namespace", podapi.AuthorizedKey{}, time.Time{})
+	before := manifest(s, "", podapi.AuthorizedKey{}, time.Time{})
 	after, err := patched(before, s.Pod.Patch)
 	if err != nil {
 		return err
@@ -132,10 +153,15 @@ func guarded(before, after *corev1.Pod) []guardedField {
 		{"metadata.namespace", before.Namespace, after.Namespace},
 		{"metadata.labels[" + LabelManagedBy + "]", before.Labels[LabelManagedBy], after.Labels[LabelManagedBy]},
 		{"spec.restartPolicy", before.Spec.RestartPolicy, after.Spec.RestartPolicy},
+		{"spec.os", before.Spec.OS, after.Spec.OS},
 		{"spec.shareProcessNamespace", before.Spec.ShareProcessNamespace, after.Spec.ShareProcessNamespace},
 	}
 	fields = append(fields, ownEntries("metadata.labels", before.Labels, after.Labels)...)
 	fields = append(fields, ownEntries("metadata.annotations", before.Annotations, after.Annotations)...)
+	for _, v := range before.Spec.Volumes {
+		i := slices.IndexFunc(after.Spec.Volumes, func(other corev1.Volume) bool { return other.Name == v.Name })
+		fields = append(fields, guardedField{"spec.volumes[" + v.Name + "]", v, at(after.Spec.Volumes, i)})
+	}
 	for _, c := range before.Spec.Containers {
 		fields = append(fields, guardedContainer("spec.containers", &c, after.Spec.Containers)...)
 	}
@@ -148,7 +174,8 @@ func guarded(before, after *corev1.Pod) []guardedField {
 // ownEntries are the labels or annotations that are the launcher's, and those that
 // the patch adds to them.
 func ownEntries(name string, before, after map[string]string) []guardedField {
-	all := maps.Clone(after)
+	all := map[string]string{}
+	maps.Copy(all, after)
 	maps.Copy(all, before)
 	var fields []guardedField
 	for _, key := range slices.Sorted(maps.Keys(all)) {
@@ -171,6 +198,20 @@ func guardedContainer(list string, before *corev1.Container, all []corev1.Contai
 		{name + ".command", before.Command, after.Command},
 		{name + ".args", before.Args, after.Args},
 		{name + ".workingDir", before.WorkingDir, after.WorkingDir},
+		{name + ".startupProbe", before.StartupProbe, after.StartupProbe},
+		{name + ".readinessProbe", before.ReadinessProbe, after.ReadinessProbe},
+		{name + ".restartPolicy", before.RestartPolicy, after.RestartPolicy},
+		{name + ".tty", before.TTY, after.TTY},
+	}
+	for _, m := range before.VolumeMounts {
+		i := slices.IndexFunc(after.VolumeMounts, func(other corev1.VolumeMount) bool { return other.MountPath == m.MountPath })
+		fields = append(fields, guardedField{name + ".volumeMounts[" + m.MountPath + "]", m, at(after.VolumeMounts, i)})
+	}
+	for _, m := range after.VolumeMounts {
+		if isBelow(m.MountPath, path.Clean(fillDir)) || m.MountPath == path.Clean(fillDir) {
+			i := slices.IndexFunc(before.VolumeMounts, func(other corev1.VolumeMount) bool { return other.MountPath == m.MountPath })
+			fields = append(fields, guardedField{name + ".volumeMounts[" + m.MountPath + "]", at(before.VolumeMounts, i), m})
+		}
 	}
 	for _, v := range before.Env {
 		fields = append(fields, guardedField{fmt.Sprintf("%s.env[%s]", name, v.Name), v, variable(after.Env, v.Name)})
@@ -183,12 +224,16 @@ func guardedContainer(list string, before *corev1.Container, all []corev1.Contai
 	return fields
 }
 
-func variable(env []corev1.EnvVar, name string) corev1.EnvVar {
-	i := slices.IndexFunc(env, func(v corev1.EnvVar) bool { return v.Name == name })
+// at returns an element, or none.
+func at[T any](list []T, i int) (none T) {
 	if i < 0 {
-		return corev1.EnvVar{}
+		return none
 	}
-	return env[i]
+	return list[i]
+}
+
+func variable(env []corev1.EnvVar, name string) corev1.EnvVar {
+	return at(env, slices.IndexFunc(env, func(v corev1.EnvVar) bool { return v.Name == name }))
 }
 
 // checkProfile checks that the pod keeps the profile, by the rules of the API

@@ -121,6 +121,9 @@ func (s *Spec) checkReadOnly() *SpecError {
 		if err := checkMountPath(field, d.Path); err != nil {
 			return err
 		}
+		if err := s.checkInReadOnly(d.Path); err != nil {
+			return err
+		}
 		switch {
 		case seen[d.Path]:
 			return &SpecError{field, fmt.Sprintf("has %q, where something else is mounted", d.Path)}

@@ -49,6 +49,9 @@ type Workspace struct {
 	StorageClass string `json:"storageClass,omitempty"`
 }
 
+// minWorkspace is a bound for slips of the unit: 1m is a thousandth of a byte.
+const minWorkspace = "1Mi"
+
 // DefaultClaimSize is what a sandbox's own claim asks for.
 const DefaultClaimSize = "10Gi"
 
@@ -117,6 +120,9 @@ func (s *Spec) checkVolumes() *SpecError {
 	}
 	seen := map[string]bool{}
 	for _, v := range s.Pod.Volumes {
+		if err := s.checkInReadOnly(v.Path); err != nil {
+			return err
+		}
 		if problems := validation.IsDNS1123Subdomain(v.Claim); len(problems) > 0 {
 			return &SpecError{field, fmt.Sprintf("has the claim %q: %s", v.Claim, problems[0])}
 		}
@@ -134,6 +140,17 @@ func (s *Spec) checkVolumes() *SpecError {
 			return &SpecError{"Pod.Workspace", fmt.Sprintf("is set, and the claim %q is mounted there", v.Claim)}
 		}
 		seen[v.Path] = true
+	}
+	return nil
+}
+
+// checkInReadOnly checks that nothing is to be mounted in a claim that is mounted
+// read-only, where no directory can be made for it.
+func (s *Spec) checkInReadOnly(dir string) *SpecError {
+	for _, v := range s.Pod.Volumes {
+		if v.ReadOnly && isBelow(dir, v.Path) {
+			return &SpecError{"Pod.Volumes", fmt.Sprintf("has %q read-only, and something is to be mounted at %q in it", v.Path, dir)}
+		}
 	}
 	return nil
 }
@@ -159,8 +176,10 @@ func (s *Spec) checkWorkspace() *SpecError {
 	const field = "Pod.Workspace"
 	w := s.Pod.Workspace
 	switch {
-	case w.Size.Sign() < 0:
-		return &SpecError{field, fmt.Sprintf("has the size %s, which is negative", w.Size.String())}
+	case !w.Size.IsZero() && w.Size.Cmp(resource.MustParse(minWorkspace)) < 0:
+		return &SpecError{field, fmt.Sprintf("has the size %s: it is at least %s", w.Size.String(), minWorkspace)}
+	case w.Keep && slices.ContainsFunc(s.Pod.ReadOnly, func(d ReadOnlyDir) bool { return d.Path == s.workdir() }):
+		return &SpecError{field, fmt.Sprintf("is to be kept, and %q is read-only", s.workdir())}
 	case w.Keep && s.ID == "":
 		return &SpecError{field, "is to be kept, but without an ID nobody could find it"}
 	}

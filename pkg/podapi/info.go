@@ -132,7 +132,8 @@ type Config struct {
 	// change, as [fsops.FS.Protect] has them. They replace what was set
 	// before, unless they are nil. Commands can change these paths.
 	Protected []string
-	// Expires is when the agent ends by itself. Zero leaves what was set before.
+	// Expires is when the agent ends by itself. Zero, and what is earlier than it
+	// was, leave it as it is.
 	// It takes an agent that was started so that its end is for good.
 	Expires time.Time
 }

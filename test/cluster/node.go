@@ -183,7 +183,6 @@ func (c *cluster) writeKubeletConfig() error {
 		"maxPods":                     maxPods,
 		"podPidsLimit":                podPidsLimit,
 		"podLogsDir":                  c.path("pods"),
-		"volumeStatsAggPeriod":        "10s", // by which a full emptyDir is noticed
 		"volumePluginDir":             filepath.Join(c.KubeletRoot, "volume-plugins"),
 		"serializeImagePulls":         false,
 		"imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,

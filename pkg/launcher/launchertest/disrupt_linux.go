@@ -88,6 +88,9 @@ func share(t testing.TB, how int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if real, err := filepath.EvalSymlinks(kubeconfig); err == nil {
+		kubeconfig = real
+	}
 	name := fmt.Sprintf("podagent-test-%x.lock", sha256.Sum256([]byte(kubeconfig)))
 	f, err := os.OpenFile(filepath.Join(os.TempDir(), name), os.O_CREATE|os.O_RDONLY, 0o600)
 	if err == nil {

@@ -1197,8 +1197,8 @@ type ConfigureRequest struct {
 	// offered with "protected-paths".
 	KeepEnv            bool `protobuf:"varint,4,opt,name=keep_env,json=keepEnv,proto3" json:"keep_env,omitempty"`
 	KeepProtectedPaths bool `protobuf:"varint,5,opt,name=keep_protected_paths,json=keepProtectedPaths,proto3" json:"keep_protected_paths,omitempty"`
-	// expires is when the agent ends by itself, in nanoseconds since 1970; 0
-	// leaves what was set before. Offered with "lifetime".
+	// expires is when the agent ends by itself, in nanoseconds since 1970; 0, and
+	// what is earlier than it was, leave it. Offered with "lifetime".
 	Expires       int64 `protobuf:"varint,6,opt,name=expires,proto3" json:"expires,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

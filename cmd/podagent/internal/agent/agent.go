@@ -49,7 +49,7 @@ func newAgent(config Config) *Agent {
 		stopping:  make(chan struct{}),
 		env:       config.ProcessEnv,
 	}
-	a.life.set(config.Expires)
+	a.life.extend(config.Expires)
 	return a
 }
 

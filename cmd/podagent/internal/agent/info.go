@@ -94,7 +94,7 @@ func (s *agentService) Configure(_ context.Context, r *pb.ConfigureRequest) (*pb
 		s.env = env
 	}
 	if r.Expires != 0 {
-		s.life.set(time.Unix(0, r.Expires))
+		s.life.extend(time.Unix(0, r.Expires))
 	}
 	return &pb.ConfigureResponse{}, nil
 }

@@ -19,10 +19,13 @@ type lifetime struct {
 	changed chan struct{}
 }
 
-// set makes the agent end at another time.
-func (l *lifetime) set(expires time.Time) {
+// extend makes the agent end at a later time; an earlier one changes nothing.
+func (l *lifetime) extend(expires time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !expires.After(l.expires) && l.changed != nil {
+		return
+	}
 	l.expires = expires
 	if l.changed != nil {
 		close(l.changed)
@@ -65,6 +68,27 @@ func (a *Agent) untilEnd(expires time.Time) (time.Duration, string) {
 		wait, reason = time.Until(expires), "expired at "+expires.UTC().Format(time.RFC3339)
 	}
 	return wait, reason
+}
+
+// serveUntil returns when the agent is to end: because ctx has ended, something has
+// failed, or it is due. The error is what its exit status says.
+func (a *Agent) serveUntil(ctx, life context.Context, failed <-chan error) error {
+	due := make(chan string, 1)
+	go func() { due <- a.awaitEnd(life) }()
+	select {
+	case err := <-failed:
+		if exit, ok := errors.AsType[*ExitError](err); ok && exit.Code == 0 && a.config.endsItself() {
+			return fmt.Errorf("%s has ended", exit.Name) // with 0 the agent would end for good
+		}
+		return err
+	case reason := <-due:
+		sayWhy(a.log, a.config.TerminationLog, reason)
+	case <-ctx.Done():
+		if a.config.endsItself() {
+			return errStopped
+		}
+	}
+	return nil
 }
 
 // errStopped is the error of an agent that ends by itself when it is due, but was

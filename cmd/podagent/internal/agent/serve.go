@@ -105,25 +105,12 @@ func Serve(ctx context.Context, config Config) error {
 	}
 	config.Log.Info("serving", "listen", config.Listen, "workdir", config.Workdir, "boot", a.bootID, "version", config.Version)
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	due := make(chan string, 1)
-	go func() { due <- a.awaitEnd(life) }()
 	if len(config.Main) > 0 {
 		go func() { failed <- a.runMain(life) }()
 	}
 	go func() {
 		defer end()
-		select {
-		case err = <-failed:
-			if exit, ok := errors.AsType[*ExitError](err); ok && exit.Code == 0 && config.endsItself() {
-				err = fmt.Errorf("%s has ended", exit.Name) // with 0 the agent would end for good
-			}
-		case reason := <-due:
-			sayWhy(a.log, config.TerminationLog, reason)
-		case <-ctx.Done():
-			if config.endsItself() {
-				err = errStopped
-			}
-		}
+		err = a.serveUntil(ctx, life, failed)
 		state.Shutdown()
 		a.stop(server)
 	}()
