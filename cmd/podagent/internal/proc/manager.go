@@ -62,8 +62,9 @@ type Options struct {
 	JournalDir string
 	// Alone says that the manager is the program's only one, and that nothing
 	// else in it starts processes. Then the manager ends the largest exec before
-	// memory runs out, and keeps threads in reserve; as PID 1 it ends everything
-	// else at the shutdown; and [Manager.ReapOrphans] may be called.
+	// memory runs out, and keeps threads in reserve; it gets the orphans, for
+	// which [Manager.ReapOrphans] may be called; and as PID 1 it ends everything
+	// else at the shutdown.
 	Alone bool
 }
 

@@ -7,9 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// protect makes the agent outlive what it runs. It must be the program's only
-// manager, and the only one to start processes.
+// protect makes the agent outlive what it runs, and have its orphans: from the
+// first process on. It must be the program's only manager, and the only one to
+// start processes.
 func (m *Manager) protect() {
+	if os.Getpid() != 1 {
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			m.log.Warn("cannot take over orphans", "error", err)
+		}
+	}
 	reserveThreads(threadReserve(m.cgroup.processMax))
 	m.guard.watch()
 }

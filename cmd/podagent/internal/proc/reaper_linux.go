@@ -60,8 +60,8 @@ func (r *reaper) owns(pid int) bool {
 }
 
 // ReapOrphans reaps the processes that the agent has not started, but has got
-// because their parents ended: as PID 1, or as a subreaper, which it becomes.
-// It returns when ctx ends.
+// because their parents ended: as PID 1, or as a subreaper. It returns when ctx
+// ends.
 //
 // It must be called by a goroutine that is locked to the main thread
 // (runtime.LockOSThread in an init function), and nothing else may start
@@ -70,11 +70,6 @@ func (m *Manager) ReapOrphans(ctx context.Context) {
 	if unix.Gettid() != os.Getpid() {
 		m.log.Error("cannot reap orphans: this is not the main thread")
 		return
-	}
-	if os.Getpid() != 1 {
-		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-			m.log.Warn("cannot take over orphans", "error", err)
-		}
 	}
 	m.reaper.run(ctx)
 }
