@@ -152,8 +152,8 @@ func TestChartsMCPServerHasTheFlagsOfItsSettings(t *testing.T) {
 	want := []string{
 		"--in-cluster", "--namespace=podagent", "--identity-secret=podagent-identity", "--token-file=/var/run/secrets/podagent/token",
 		"--http=0.0.0.0:8931", "--allow-remote",
-		"--connection=address", "--image=podagent/runtime:dev", "--keep-workspace=true", "--max-sessions=1000000", "--requests=cpu=10m,memory=32Mi",
-		"--secret=API_TOKEN=env:API_TOKEN", "--secret=OTHER=file:/etc/other/token",
+		"--connection=address", "--image=podagent/runtime:dev", "--max-sessions=1000000", "--requests=cpu=10m,memory=32Mi",
+		"--secret=API_TOKEN=env:API_TOKEN", "--secret=OTHER=file:/etc/other/token", "--workspace-size=1Gi",
 	}
 	pod := deployment.Spec.Template.Spec
 	if diff := cmp.Diff(want, pod.Containers[0].Args); diff != "" {

@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
@@ -109,7 +110,10 @@ func TestExecLeavesNoProcessBehind(t *testing.T) {
 		t.Fatalf("while the sandbox is open the processes are %q", first)
 	}
 	w.reset()
-	put(t, s, "file", "by another connection")
+	await(t, "another connection", func() bool { // a write that meets the reset is cut
+		_, err := s.WriteFile(t.Context(), "file", nil, fsops.WriteOptions{})
+		return err == nil
+	})
 	await(t, "the end of the first process", func() bool {
 		now := processes()
 		return len(now) == 1 && now[0] != first[0]
