@@ -3,6 +3,7 @@ package proc
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 )
@@ -52,6 +53,27 @@ func TestAttachThatDoesNotFollowEndsWithTheOutputSoFar(t *testing.T) {
 	finish(t, p)
 	if out, last := events(t, p, AttachOptions{NoFollow: true}); out != "hellogoodbye" || last.Status == nil || last.Detached {
 		t.Errorf("after the end: got %q, %+v", out, last)
+	}
+}
+
+// TestEndIsThereForAllAtOnce has many attach again as soon as they were told of
+// the end.
+func TestEndIsThereForAllAtOnce(t *testing.T) {
+	m := newManager(t)
+	for range 200 {
+		p := start(t, m, argv(t, "/bin/true"))
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				if _, last := events(t, p, AttachOptions{NoOutput: true}); last.Status == nil {
+					t.Errorf("the end is %+v", last)
+				}
+				if _, last := events(t, p, AttachOptions{NoFollow: true}); last.Status == nil {
+					t.Error("the process ended, and then ran")
+				}
+			})
+		}
+		all.Wait()
 	}
 }
 

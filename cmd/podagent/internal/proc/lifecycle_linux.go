@@ -105,8 +105,7 @@ func (p *Process) conclude(e *exit, err error) {
 		p.log.Error("cannot learn how a process ended", "exec", p.id, "pid", p.pid, "error", err)
 	}
 	p.ended(p)
-	close(p.done)
-	p.out.finish(&p.result)
+	p.out.finish(&p.result, p.done)
 	p.log.Debug("process ended", "exec", p.id, "pid", p.pid,
 		"reason", int(p.result.status.Reason), "code", p.result.status.Code)
 }

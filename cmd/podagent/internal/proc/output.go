@@ -98,11 +98,13 @@ func (o *output) expire(now time.Time, holds func(at [2]int64) bool) {
 	}
 }
 
-// finish hands the result to everyone who reads to the end.
-func (o *output) finish(end *ending) {
+// finish hands the result to everyone who reads to the end, and closes done for
+// the others: at once, lest one be told of the end and the next that there is none.
+func (o *output) finish(end *ending, done chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.end = end
+	close(done)
 	o.wakeReaders()
 }
 
