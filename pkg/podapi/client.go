@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/experimental"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 
@@ -83,6 +84,8 @@ func Dial(opts DialOptions) (*Client, error) {
 		grpc.WithStreamInterceptor(t.stream),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: redial, MinConnectTimeout: DialTimeout}),
 		grpc.WithWriteBufferSize(WriteBuffer),
+		grpc.WithReadBufferSize(readBuffer(opts.Identity)),
+		experimental.WithBufferPool(BufferPool()),
 		grpc.WithInitialWindowSize(ClientWindow),
 		grpc.WithInitialConnWindowSize(ClientWindow),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: KeepaliveTime, Timeout: KeepaliveTimeout}),
@@ -92,6 +95,15 @@ func Dial(opts DialOptions) (*Client, error) {
 		return nil, err
 	}
 	return newClient(conn, opts.Lost), nil
+}
+
+// readBuffer returns how many bytes of HTTP/2 are read at once: none more than are
+// asked for from TLS, which has a buffer of its own for what it decrypted.
+func readBuffer(identity *Identity) int {
+	if identity != nil {
+		return 0
+	}
+	return ReadBuffer
 }
 
 func newClient(conn connection, lost func(context.Context) error) *Client {

@@ -16,11 +16,8 @@ import (
 // A chunk that was received is valid until the message that it was received
 // into is used again.
 func Codec() encoding.CodecV2 {
-	return codec{CodecV2: encoding.GetCodecV2(proto.Name), pool: contentBuffers}
+	return codec{CodecV2: encoding.GetCodecV2(proto.Name), pool: buffers}
 }
-
-// contentBuffers are the buffers of the codec: of a little more than a chunk.
-var contentBuffers = mem.NewTieredBufferPool(4<<10, outputChunk+outputHeader, ChunkSize+chunkHeader)
 
 // chunkHeader is room for the tag and the length before a chunk.
 const chunkHeader = 16

@@ -99,6 +99,8 @@ func (id Identity) ClientTLS(podUID string) (*tls.Config, error) {
 		MinVersion:   tls.VersionTLS13,
 		Certificates: []tls.Certificate{cert},
 		NextProtos:   []string{"h2"}, // gRPC insists
+		// Small records at first are for browsers, which show a part of a page.
+		DynamicRecordSizingDisabled: true,
 		// The agent can keep no secret from the code that it runs, so its
 		// certificate proves no identity: it names the pod, against mix-ups.
 		InsecureSkipVerify: true,
@@ -129,7 +131,8 @@ func AgentTLS(podUID string, keys []AuthorizedKey) (*tls.Config, error) {
 		ClientAuth:   tls.RequireAnyClientCert,
 		// A session that is resumed shows no key. Whoever could read the keys of
 		// tickets would make one.
-		SessionTicketsDisabled: true,
+		SessionTicketsDisabled:      true,
+		DynamicRecordSizingDisabled: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
 			key, ok := state.PeerCertificates[0].PublicKey.(ed25519.PublicKey)
 			for _, k := range keys {

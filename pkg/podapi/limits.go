@@ -25,6 +25,9 @@ const (
 	// AgentWriteBuffer is how many bytes of HTTP/2 the agent writes at once:
 	// several of the reads of 32 KiB by which nodes make frames of them.
 	AgentWriteBuffer = 128 << 10
+	// ReadBuffer is how many bytes of HTTP/2 both sides read at once from a
+	// connection without TLS: several frames.
+	ReadBuffer = 64 << 10
 	// AgentWindow is the agent's HTTP/2 window per stream, and so how many bytes
 	// one upload may be ahead of the disk: by a port-forward 1 MiB makes an
 	// upload half as fast as 8 MiB, from which on the link is the bound. What all

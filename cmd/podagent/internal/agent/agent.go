@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/proc"
@@ -61,6 +62,7 @@ func (a *Agent) newServer(opts ...grpc.ServerOption) *grpc.Server {
 		grpc.MaxRecvMsgSize(podapi.MaxMessage),
 		grpc.MaxSendMsgSize(podapi.MaxMessage),
 		grpc.WriteBufferSize(podapi.AgentWriteBuffer),
+		experimental.BufferPool(podapi.BufferPool()),
 		grpc.InitialWindowSize(podapi.AgentWindow),
 		grpc.InitialConnWindowSize(podapi.ClientWindow),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: podapi.KeepaliveTime, Timeout: podapi.KeepaliveTimeout}),

@@ -154,9 +154,10 @@ func (c *Config) credentials() ([]grpc.ServerOption, error) {
 		if err != nil {
 			return nil, err
 		}
-		return []grpc.ServerOption{grpc.Creds(podapi.AgentCredentials(config))}, nil
+		// TLS has a buffer of its own for what it decrypted.
+		return []grpc.ServerOption{grpc.Creds(podapi.AgentCredentials(config)), grpc.ReadBufferSize(0)}, nil
 	}
-	return nil, nil
+	return []grpc.ServerOption{grpc.ReadBufferSize(podapi.ReadBuffer)}, nil
 }
 
 // mayListen returns why the agent must not serve at address as it is.
