@@ -291,6 +291,42 @@ func TestLaunchThatFailsLateLeavesTheClaimThatOthersUse(t *testing.T) {
 	}
 }
 
+// Whichever comes first, a launch that succeeds has a sandbox that works, and a
+// claim that stays.
+func TestLaunchBesideTerminateKeepsNoClaimThatEnds(t *testing.T) {
+	const rounds = 6
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	spec := keptSpec(t, c, "job")
+	spec.Pod.Workspace.StorageClass = c.Storage(t, 3*rounds) // each claim that goes takes its volume along
+	for round := range rounds {
+		put(t, launch(t, k, spec), "file", "of the round before")
+		if round%2 == 0 {
+			if err := k.Pause(t.Context(), "job"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		terminated := make(chan error, 1)
+		go func() { terminated <- k.Terminate(t.Context(), "job") }()
+		time.Sleep(time.Duration(round/2) * 100 * time.Millisecond)
+		s, err := c.Launcher().Launch(t.Context(), spec)
+		if err := errors.Join(err, <-terminated); err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		s.Close()
+		if s, err = c.Launcher().Launch(t.Context(), spec); err != nil { // Terminate may have come last
+			t.Fatalf("round %d, again: %v", round, err)
+		}
+		put(t, s, "file", "new")
+		s.Close()
+		claim, err := c.API(t).CoreV1().PersistentVolumeClaims(c.Namespace).Get(t.Context(), s.PodName(), metav1.GetOptions{})
+		if err != nil || claim.DeletionTimestamp != nil {
+			t.Errorf("round %d: the claim of a sandbox that runs is deleted at %v: %v", round, claim.DeletionTimestamp, err)
+		}
+		terminate(t, k, "job")
+	}
+}
+
 // Who does not say that the workspace is kept does not get an empty one instead.
 func TestLaunchWithoutTheKeptWorkspaceSaysThatItIsPaused(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)

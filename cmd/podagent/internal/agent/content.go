@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"io"
+	"slices"
 	"syscall"
 
 	"github.com/podagent/podagent/pkg/fsops"
@@ -110,20 +111,15 @@ func (r *contentReader) finish() error {
 	return r.got.Check(sumFromProto(r.announced))
 }
 
-// chunkWriter sends what is written to it in chunks, and sums it.
-type chunkWriter struct {
-	send func(data []byte) error
-	sum  fsops.Sum
-}
+// chunkWriter sends what is written to it in chunks.
+type chunkWriter func(chunk []byte) error
 
-func (w *chunkWriter) Write(p []byte) (int, error) {
+func (send chunkWriter) Write(p []byte) (int, error) {
 	n := 0
-	for n < len(p) {
-		chunk := p[n:min(n+podapi.ChunkSize, len(p))]
-		if err := w.send(chunk); err != nil {
+	for chunk := range slices.Chunk(p, podapi.ChunkSize) {
+		if err := send(chunk); err != nil {
 			return n, err
 		}
-		w.sum.Add(chunk)
 		n += len(chunk)
 	}
 	return n, nil

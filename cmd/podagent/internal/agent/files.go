@@ -35,16 +35,17 @@ func (s *filesService) Read(r *pb.ReadRequest, stream grpc.ServerStreamingServer
 	if r.Lines != nil {
 		return s.readLines(r, stream)
 	}
-	w := &chunkWriter{send: func(data []byte) error {
+	w := chunkWriter(func(data []byte) error {
 		return stream.Send(&pb.ReadResponse{Kind: &pb.ReadResponse_Data{Data: data}})
-	}}
+	})
 	opts := fsops.ReadOptions{Offset: r.Offset, Length: r.Length, Opened: func(attr fsops.Attr) error {
 		return sendReadHeader(stream, attr)
 	}}
-	if _, err := s.fs.Read(stream.Context(), string(r.Path), opts, w); err != nil {
+	result, err := s.fs.Read(stream.Context(), string(r.Path), opts, w)
+	if err != nil {
 		return err
 	}
-	return sendReadEnd(stream, &pb.ReadEnd{Sum: sumToProto(w.sum)})
+	return sendReadEnd(stream, &pb.ReadEnd{Sum: sumToProto(result.Sum)})
 }
 
 // readLines answers with the lines: few enough to be held in memory.
@@ -60,13 +61,15 @@ func (s *filesService) readLines(r *pb.ReadRequest, stream grpc.ServerStreamingS
 	if err := sendReadHeader(stream, lines.Attr); err != nil {
 		return err
 	}
-	w := &chunkWriter{send: func(data []byte) error {
+	w := chunkWriter(func(data []byte) error {
 		return stream.Send(&pb.ReadResponse{Kind: &pb.ReadResponse_Data{Data: data}})
-	}}
+	})
 	if _, err := w.Write(lines.Text); err != nil {
 		return err
 	}
-	return sendReadEnd(stream, &pb.ReadEnd{Sum: sumToProto(w.sum), Lines: linesToProto(lines)})
+	var sum fsops.Sum
+	sum.Add(lines.Text)
+	return sendReadEnd(stream, &pb.ReadEnd{Sum: sumToProto(sum), Lines: linesToProto(lines)})
 }
 
 // checkLineWindow refuses a request for lines that is also one for bytes, or

@@ -50,9 +50,11 @@ func nextPush(stream grpc.BidiStreamingServer[pb.PushRequest, pb.PushReply], m *
 }
 
 func (s *filesService) Pull(r *pb.PullRequest, stream grpc.ServerStreamingServer[pb.PullResponse]) error {
-	w := &chunkWriter{send: func(data []byte) error {
+	var sum fsops.Sum
+	w := chunkWriter(func(data []byte) error {
+		sum.Add(data)
 		return stream.Send(&pb.PullResponse{Kind: &pb.PullResponse_Data{Data: data}})
-	}}
+	})
 	opts := fsops.ArchiveOptions{Ignore: r.Ignore, Exclude: toStrings(r.Exclude)}
 	buffered := bufio.NewWriterSize(w, podapi.ChunkSize)
 	stats, err := s.fs.Archive(stream.Context(), string(r.Path), buffered, opts)
@@ -62,6 +64,6 @@ func (s *filesService) Pull(r *pb.PullRequest, stream grpc.ServerStreamingServer
 	if err := buffered.Flush(); err != nil {
 		return err
 	}
-	end := &pb.PullEnd{Sum: sumToProto(w.sum), Stats: treeStatsToProto(stats)}
+	end := &pb.PullEnd{Sum: sumToProto(sum), Stats: treeStatsToProto(stats)}
 	return stream.Send(&pb.PullResponse{Kind: &pb.PullResponse_End{End: end}})
 }
