@@ -7,7 +7,8 @@ import (
 )
 
 // batcher joins small results into messages. A result waits for others for
-// delay at most. Calls of send do not overlap.
+// delay at most, and the first ones less: somebody waits for them. Calls of send
+// do not overlap.
 type batcher[T any] struct {
 	send  func([]T) error
 	delay time.Duration // 0 means batchDelay
@@ -15,6 +16,7 @@ type batcher[T any] struct {
 	mu    sync.Mutex
 	items []T
 	bytes int
+	begun bool // something was sent
 	timer *time.Timer
 	err   error
 }
@@ -37,7 +39,12 @@ func (b *batcher[T]) add(item T, bytes int) error {
 	return b.err
 }
 
-func (b *batcher[T]) wait() time.Duration { return cmp.Or(b.delay, batchDelay) }
+func (b *batcher[T]) wait() time.Duration {
+	if !b.begun {
+		return firstDelay
+	}
+	return cmp.Or(b.delay, batchDelay)
+}
 
 // between sends what waits, and then something else in the order of results.
 func (b *batcher[T]) between(send func() error) error {
@@ -66,6 +73,7 @@ func (b *batcher[T]) flushLocked() {
 	}
 	if len(b.items) > 0 && b.err == nil {
 		b.err = b.send(b.items)
+		b.begun = true
 	}
 	b.items, b.bytes = b.items[:0], 0
 }
