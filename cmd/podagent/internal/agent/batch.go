@@ -2,13 +2,14 @@ package agent
 
 import (
 	"cmp"
+	"runtime"
 	"sync"
 	"time"
 )
 
-// batcher joins small results into messages. A result waits for others for
-// delay at most, and the first ones less: somebody waits for them. Calls of send
-// do not overlap.
+// batcher joins small results into messages. The first result is sent at once,
+// since somebody waits for it, and each later one waits for others for delay at
+// most. Calls of send do not overlap.
 type batcher[T any] struct {
 	send  func([]T) error
 	delay time.Duration // 0 means batchDelay
@@ -29,6 +30,11 @@ func (b *batcher[T]) add(item T, bytes int) error {
 	b.items = append(b.items, item)
 	b.bytes += bytes
 	switch {
+	case !b.begun:
+		b.flushLocked()
+		// What sends it needs a processor, and those that search leave none to it
+		// before they are made to.
+		runtime.Gosched()
 	case len(b.items) >= batchItems || b.bytes >= batchBytes:
 		b.flushLocked()
 	case b.timer == nil:
@@ -39,12 +45,7 @@ func (b *batcher[T]) add(item T, bytes int) error {
 	return b.err
 }
 
-func (b *batcher[T]) wait() time.Duration {
-	if !b.begun {
-		return firstDelay
-	}
-	return cmp.Or(b.delay, batchDelay)
-}
+func (b *batcher[T]) wait() time.Duration { return cmp.Or(b.delay, batchDelay) }
 
 // between sends what waits, and then something else in the order of results.
 func (b *batcher[T]) between(send func() error) error {

@@ -7,11 +7,10 @@ import "time"
 const (
 	// A batch of results is as large as makes the cost of a message small
 	// against theirs, well under podapi.MaxMessage, and waits no longer than a
-	// person would notice. The first one waits for what a small tree has at all.
+	// person would notice.
 	batchItems = 256
 	batchBytes = 64 << 10
 	batchDelay = 5 * time.Millisecond
-	firstDelay = time.Millisecond
 	// watchDelay is how long a watch's event waits for others. They come
 	// together, because they have waited before.
 	watchDelay = time.Millisecond
