@@ -12,15 +12,17 @@ TAGS := grpcnotrace
 # of the processor. Without it, and on others than amd64, it finds the same.
 EXPERIMENT := simd
 LDFLAGS := -s -w -X github.com/podagent/podagent/pkg/podapi.version=$(VERSION)
+# What the tests need and podagent does not.
+MODULES := test/cluster test/bench
 TOOL    := $(GO) tool -modfile=$(CURDIR)/tools.mod
 
 export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build image cluster cluster-down test needs sandboxes unit race soak lint generate verify bench clean
+.PHONY: help demo build image cluster cluster-down test needs sandboxes unit race soak lint generate verify bench bench-check clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build ## run a short agent's session on this source tree (BACKEND=kubernetes for a pod, ARGS="--dir DIR" for another tree)
 	$(if $(filter kubernetes,$(BACKEND)),$(MAKE) sandboxes && KUBECONFIG=$${KUBECONFIG:-$(CLUSTER)/kubeconfig}) \
@@ -65,6 +67,7 @@ needs:
 unit: ## run the tests
 	$(GO) test -count=1 -timeout 40m ./...
 	GOEXPERIMENT=$(EXPERIMENT) $(GO) test -count=1 -timeout 40m ./pkg/fsops/...
+	cd test/bench && $(GO) test -count=1 ./...
 	@[ -n "$$PODAGENT_TEST_KUBECONFIG" ] || { cd test/cluster && PODAGENT_CLUSTER_BIN=$(CLUSTER)/bin $(GO) test -count=1 -timeout 40m ./...; }
 
 race: ## run the tests, but for those of memory and builds, under the race detector
@@ -74,9 +77,9 @@ soak: ## run a million commands (EXECS=n for another number) and see that nothin
 	PODAGENT_SOAK_EXECS=$(or $(EXECS),1000000) $(GO) test -count=1 -timeout 4h -run TestSoak -v ./cmd/podagent/internal/agent
 
 lint: ## run go vet, staticcheck, gofumpt and helm lint
-	$(GO) vet ./... && cd test/cluster && $(GO) vet ./...
+	$(GO) vet ./... && for m in $(MODULES); do (cd $$m && $(GO) vet ./...) || exit 1; done
 	GOEXPERIMENT=$(EXPERIMENT) $(GO) vet ./pkg/fsops/...
-	$(TOOL) staticcheck ./... && cd test/cluster && $(TOOL) staticcheck ./...
+	$(TOOL) staticcheck ./... && for m in $(MODULES); do (cd $$m && $(TOOL) staticcheck ./...) || exit 1; done
 	@bad=$$(git ls-files '*.go' ':!*.pb.go' | xargs $(TOOL) gofumpt -l); \
 	if [ -n "$$bad" ]; then echo "not formatted by gofumpt:" $$bad >&2; exit 1; fi
 	$(GO) tool -modfile=deploy/helm.mod helm lint --strict --quiet deploy/chart
@@ -93,10 +96,13 @@ verify: ## fail if the generated code or go.mod is not as it should be
 		diff -u pkg/podapi/podapiv1/$$f "$$scratch"/podapiv1/$$f >&2 || \
 		{ echo "$$f is out of date: run make generate" >&2; exit 1; }; \
 	done
-	$(GO) mod tidy -diff && cd test/cluster && $(GO) mod tidy -diff
+	for m in . $(MODULES); do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
 
-bench: needs ## run the benchmarks
-	GOEXPERIMENT=$(EXPERIMENT) $(GO) test -run '^$$' -bench . -benchmem ./...
+bench: needs sandboxes ## measure podagent beside its peers (GROUP=Calls, Streams, Search, Start, Many, Cost or Tools for one; PUBLISH=1 for the README's table)
+	cd test/bench && GOEXPERIMENT=$(EXPERIMENT) $(GO) test -run '^$$' -bench '$(or $(GROUP),.)' -timeout 2h . -args $(BENCH) $(if $(PUBLISH),-results . -page ../../README.md)
+
+bench-check: ## measure, and fail if podagent is slower than it is to be
+	$(MAKE) bench BENCH=-check
 
 clean: ## remove what was built
 	rm -rf bin

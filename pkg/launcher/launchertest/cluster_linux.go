@@ -284,11 +284,14 @@ func kubeconfigPath() (string, error) {
 	return filepath.Join(root, ".cluster", "kubeconfig"), err
 }
 
-// moduleRoot returns the directory of the module whose tests run.
+// module is podagent's, of which modules that test it may have another version.
+const module = "github.com/podagent/podagent"
+
+// moduleRoot returns the directory of podagent's module.
 func moduleRoot() (string, error) {
-	out, err := exec.Command("go", "env", "GOMOD").Output()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 	if err != nil {
-		return "", fmt.Errorf("go env: %w", err)
+		return "", fmt.Errorf("go list: %w", err)
 	}
-	return filepath.Dir(strings.TrimSpace(string(out))), nil
+	return strings.TrimSpace(string(out)), nil
 }

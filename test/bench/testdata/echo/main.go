@@ -3,17 +3,25 @@
 // one.
 //
 // It prints the port where it listens, on the loopback or at the address that it
-// is given. A connection sends requests, each a letter and a length of eight
-// bytes: "e" has all that follows sent back as it comes, "r" sends so many bytes,
-// and "w" takes as many and answers with one.
+// is given, with TLS if "tls" is a second argument. A connection sends requests,
+// each a letter and a length of eight bytes: "e" has all that follows sent back as
+// it comes, "r" sends so many bytes, "w" takes as many and answers with one, and
+// "f" writes them to a file before.
 package main
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"os"
+	"time"
 )
 
 // bufferSize is the chunk size of podagent's transfers.
@@ -36,6 +44,13 @@ func serve() error {
 		return err
 	}
 	fmt.Println(listener.Addr().(*net.TCPAddr).Port)
+	if len(os.Args) > 2 && os.Args[2] == "tls" {
+		certificate, err := newCertificate()
+		if err != nil {
+			return err
+		}
+		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13})
+	}
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
@@ -66,13 +81,35 @@ func answer(conn net.Conn) error {
 		_, err := io.CopyBuffer(struct{ io.Writer }{conn}, io.LimitReader(zeros{}, size), buf)
 		return err
 	case 'w':
-		if _, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.LimitReader(conn, size), buf); err != nil {
-			return err
+		return take(conn, io.Discard, size, buf)
+	case 'f':
+		file, err := os.Create("echoed")
+		if err == nil {
+			err = errors.Join(take(conn, file, size, buf), file.Close())
 		}
-		_, err := conn.Write([]byte{0})
 		return err
 	}
 	return fmt.Errorf("unknown request %q", request[0])
+}
+
+// take copies so many bytes, and answers.
+func take(conn net.Conn, to io.Writer, size int64, buf []byte) error {
+	if _, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{io.LimitReader(conn, size)}, buf); err != nil {
+		return err
+	}
+	_, err := conn.Write([]byte{0})
+	return err
+}
+
+// newCertificate returns one that nobody has to trust.
+func newCertificate() (tls.Certificate, error) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(24 * time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, err
 }
 
 // zeros yields as many bytes as are asked for, which are what they are.

@@ -1,9 +1,10 @@
-package e2e
+package bench
 
 import (
 	"bufio"
+	"bytes"
 	"context"
-	"encoding/binary"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,8 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,15 +26,66 @@ import (
 	tunnel "k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
 
-	"github.com/podagent/podagent/pkg/fsops"
-	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
-// The peers that benchmarks compare sandboxes with, all of them with an
-// administrator's rights: what Kubernetes' own client does in the same pod.
+// What Kubernetes' own clients do in the same pod, with an administrator's rights.
 
-// subresource returns the URL of a pod's subresource.
+// kubectl returns a call of kubectl.
+func (p *pod) kubectl(b *testing.B, args ...string) func() error {
+	b.Helper()
+	program := kubectlProgram(b, p.c)
+	return func() error {
+		cmd := p.kubectlCommand(b.Context(), program, args...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%v: %w\n%s", cmd, err, out)
+		}
+		return nil
+	}
+}
+
+func (p *pod) kubectlCommand(ctx context.Context, program string, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, program, append([]string{"--kubeconfig", p.c.Kubeconfig, "--namespace", p.c.Namespace}, args...)...)
+}
+
+// kubectlProgram is the cluster's, or the one that is installed.
+func kubectlProgram(b *testing.B, c *launchertest.Cluster) string {
+	b.Helper()
+	program := filepath.Join(filepath.Dir(c.Kubeconfig), "bin", "kubectl")
+	if _, err := os.Stat(program); err != nil {
+		if program, err = exec.LookPath("kubectl"); err != nil {
+			b.Fatalf("there is no kubectl beside the kubeconfig, in bin/, and %v", err)
+		}
+	}
+	return program
+}
+
+// forwarding matches what kubectl port-forward prints.
+var forwarding = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+) -> `)
+
+// forward has kubectl forward a port, and returns the address on this machine.
+func (p *pod) forward(b *testing.B, port string) string {
+	b.Helper()
+	cmd := p.kubectlCommand(context.Background(), kubectlProgram(b, p.c), "port-forward", "pod/"+p.PodName(), ":"+port)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	lines := bufio.NewReader(out)
+	line, err := lines.ReadString('\n')
+	match := forwarding.FindStringSubmatch(line)
+	if err != nil || match == nil {
+		b.Fatalf("kubectl port-forward printed %q: %v", line, err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, lines) }()
+	return match[1]
+}
+
+// subresource returns the URL of one of a pod.
 func subresource(b *testing.B, c *launchertest.Cluster, pod, name string, query *corev1.PodExecOptions) *url.URL {
 	b.Helper()
 	request := c.API(b).CoreV1().RESTClient().Post().Namespace(c.Namespace).Resource("pods").Name(pod).SubResource(name)
@@ -43,61 +95,54 @@ func subresource(b *testing.B, c *launchertest.Cluster, pod, name string, query 
 	return request.URL()
 }
 
-// clientGoExec returns a call of client-go's exec that runs a command.
-func clientGoExec(b *testing.B, c *launchertest.Cluster, pod *corev1.Pod, command ...string) func() error {
+// exec returns a call of client-go's exec, whose output goes to w.
+func (p *pod) exec(b *testing.B, w io.Writer, command ...string) func() error {
 	b.Helper()
-	u := subresource(b, c, pod.Name, "exec", &corev1.PodExecOptions{Command: command, Stdout: true, Stderr: true})
+	return execIn(b, p.c, p.PodName(), w, command...)
+}
+
+func execIn(b *testing.B, c *launchertest.Cluster, pod string, w io.Writer, command ...string) func() error {
+	b.Helper()
+	u := subresource(b, c, pod, "exec", &corev1.PodExecOptions{Command: command, Stdout: true, Stderr: true})
 	return func() error {
 		executor, err := remotecommand.NewWebSocketExecutor(c.Admin, http.MethodGet, u.String())
 		if err != nil {
 			return err
 		}
-		return executor.StreamWithContext(b.Context(), remotecommand.StreamOptions{Stdout: io.Discard, Stderr: io.Discard})
+		return executor.StreamWithContext(b.Context(), remotecommand.StreamOptions{Stdout: w, Stderr: io.Discard})
 	}
 }
 
-// startEcho runs testdata/echo in the sandbox, with an address where it is to
-// listen if not on the loopback, and returns its port.
-func startEcho(b *testing.B, s *launcher.Sandbox, address ...string) int {
+// readByBase64 returns a call that reads a file as adapters do which have nothing
+// but exec, and writeByBase64 one that writes it.
+func (p *pod) readByBase64(b *testing.B, path string, size int) func() error {
 	b.Helper()
-	program := filepath.Join(b.TempDir(), "echo")
-	build := exec.Command("go", "build", "-o", program, "./testdata/echo")
-	build.Env = append(build.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		b.Fatalf("%v: %v\n%s", build, err, out)
+	var out bytes.Buffer
+	run := p.exec(b, &out, "base64", "-w0", path)
+	return func() error {
+		out.Reset()
+		if err := run(); err != nil {
+			return err
+		}
+		data, err := base64.StdEncoding.DecodeString(out.String())
+		if err == nil && len(data) != size {
+			err = fmt.Errorf("%d bytes came, not %d", len(data), size)
+		}
+		return err
 	}
-	data, err := os.ReadFile(program)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if _, err := s.WriteFile(b.Context(), "echo", data, fsops.WriteOptions{Perm: 0o755}); err != nil {
-		b.Fatal(err)
-	}
-	cmd := s.Command(b.Context(), "./echo", address...)
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		b.Fatal(err)
-	}
-	port, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil {
-		b.Fatal(err)
-	}
-	return port
 }
 
-// stockForward opens the stock client's port-forward, by WebSocket as kubectl
-// prefers it, and returns its data stream. It is what kubectl joins to a local
+func (p *pod) writeByBase64(b *testing.B, path string, data []byte) func() error {
+	b.Helper()
+	return p.exec(b, io.Discard, "sh", "-c", "echo "+base64.StdEncoding.EncodeToString(data)+" | base64 -d > "+path)
+}
+
+// forwardRaw opens the stock client's port-forward to testdata/echo, by WebSocket
+// as kubectl prefers it. Its data stream is what kubectl joins to a local
 // connection, which is left out here.
-func stockForward(b *testing.B, c *launchertest.Cluster, pod *corev1.Pod, port int) io.ReadWriter {
+func (p *pod) forwardRaw(b *testing.B, port int) *rawStream {
 	b.Helper()
-	dialer, err := tunnel.NewSPDYOverWebsocketDialerForStreaming(subresource(b, c, pod.Name, "portforward", nil), c.Admin)
+	dialer, err := tunnel.NewSPDYOverWebsocketDialerForStreaming(subresource(b, p.c, p.PodName(), "portforward", nil), p.c.Admin)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -126,61 +171,7 @@ func stockForward(b *testing.B, c *launchertest.Cluster, pod *corev1.Pod, port i
 	if err != nil {
 		b.Fatal(err)
 	}
-	return stream
-}
-
-// rawStream is a connection to testdata/echo, mostly a port-forward of the stock
-// client.
-type rawStream struct {
-	io.ReadWriter
-	buf []byte
-}
-
-// forwardBuffer is the size of the buffer by which kubectl copies: io.Copy's.
-const forwardBuffer = 32 << 10
-
-func newRawStream(b *testing.B, c *launchertest.Cluster, pod *corev1.Pod, port int) *rawStream {
-	b.Helper()
-	return &rawStream{stockForward(b, c, pod, port), make([]byte, forwardBuffer)}
-}
-
-func (s *rawStream) request(kind byte, size int64) error {
-	_, err := s.Write(binary.BigEndian.AppendUint64([]byte{kind}, uint64(size)))
-	return err
-}
-
-// echo sends what the buffer has first, and waits for it.
-func (s *rawStream) echo(size int) error {
-	if _, err := s.Write(s.buf[:size]); err != nil {
-		return err
-	}
-	_, err := io.ReadFull(s, s.buf[:size])
-	return err
-}
-
-// send sends so many bytes, and waits until the program has them.
-func (s *rawStream) send(size int64) error {
-	if err := s.request('w', size); err != nil {
-		return err
-	}
-	for n := int64(0); n < size; {
-		k, err := s.Write(s.buf[:min(int64(len(s.buf)), size-n)])
-		if err != nil {
-			return err
-		}
-		n += int64(k)
-	}
-	_, err := io.ReadFull(s, s.buf[:1])
-	return err
-}
-
-// receive has the program send so many bytes.
-func (s *rawStream) receive(size int64) error {
-	if err := s.request('r', size); err != nil {
-		return err
-	}
-	_, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.LimitReader(s, size), s.buf)
-	return err
+	return &rawStream{stream, make([]byte, forwardBuffer)}
 }
 
 // pausePod returns a pod of the cluster's pause image, without probes: otherwise
@@ -205,9 +196,9 @@ func pausePod() *corev1.Pod {
 	}
 }
 
-// createPause creates a pause pod and returns when a watch has seen it Ready.
-func createPause(ctx context.Context, pods corev1client.PodInterface) (*corev1.Pod, error) {
-	pod, err := pods.Create(ctx, pausePod(), metav1.CreateOptions{})
+// createPod creates a pod and returns when a watch has seen it Ready.
+func createPod(ctx context.Context, pods corev1client.PodInterface, pod *corev1.Pod) (*corev1.Pod, error) {
+	pod, err := pods.Create(ctx, pod, metav1.CreateOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,82 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A side is one of those that a row compares.
+type side struct {
+	name string
+	do   func() error // what is timed
+	// timed is in place of do for what knows best how long it took.
+	timed func() (time.Duration, error)
+	after func() error // what has to follow it; nil for nothing
+	times int          // how often it is done in a turn; 0 means once
+}
+
+// compare has the sides take turns, so many rounds after one that does not count,
+// and adds the row that they make to the report. The first side is podagent. Every
+// other round goes backwards, since what a side leaves behind, as a node that is
+// still at work, is the next one's burden.
+func compare(b *testing.B, group, what string, rounds int, sides ...side) *row {
+	b.Helper()
+	syscall.Sync() // what earlier rows wrote is not this one's burden
+	times := make([][]time.Duration, len(sides))
+	for round := range rounds + 1 {
+		for i := range sides {
+			if round%2 == 1 {
+				i = len(sides) - 1 - i
+			}
+			for range cmp.Or(sides[i].times, 1) {
+				took, err := sides[i].once()
+				if err != nil {
+					b.Fatalf("%s, %s: %s: %v", group, what, sides[i].name, err)
+				}
+				if round > 0 {
+					times[i] = append(times[i], took)
+				}
+			}
+		}
+	}
+	r := newRow(group, what, "ms", figureOf(sides[0].name, times[0]))
+	for i, s := range sides[1:] {
+		r.beside(figureOf(s.name, times[i+1]))
+	}
+	return publish(b, r)
+}
+
+func (s *side) once() (took time.Duration, err error) {
+	if s.timed != nil {
+		took, err = s.timed()
+	} else {
+		begun := time.Now()
+		err = s.do()
+		took = time.Since(begun)
+	}
+	if err == nil && s.after != nil {
+		err = s.after()
+	}
+	return took, err
+}
+
+// figureOf returns the median, in milliseconds.
+func figureOf(name string, times []time.Duration) figure {
+	slices.Sort(times)
+	ms := func(i int) float64 { return float64(times[i]) / float64(time.Millisecond) }
+	quarter := len(times) / 4
+	return figure{name, ms(len(times) / 2), ms(quarter), ms(len(times) - 1 - quarter), len(times)}
+}
+
+// publish adds a row to the report.
+func publish(b *testing.B, r *row) *row {
+	b.Helper()
+	b.ReportMetric(0, "ns/op") // of all sides together, which says nothing
+	fmt.Println(r)
+	results.Rows = append(results.Rows, r)
+	return r
+}

@@ -1,0 +1,242 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+)
+
+// hung is how long nothing takes.
+const hung = 5 * time.Minute
+
+// pod is a sandbox in a pod, and what its peers need to know of it.
+type pod struct {
+	*launcher.Sandbox
+	c *launchertest.Cluster
+}
+
+func launch(b *testing.B) *pod {
+	b.Helper()
+	return launchBy(b, launchertest.NewCluster(b, launcher.Restricted), launcher.ByPortForward)
+}
+
+// launchBy launches a sandbox, or opens it, and reaches it by this way.
+func launchBy(b *testing.B, c *launchertest.Cluster, way launcher.Connection) *pod {
+	b.Helper()
+	s, err := c.By(b, way).Launcher().Launch(b.Context(), c.Spec("bench"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { s.Close() })
+	return &pod{s, c}
+}
+
+// address returns that of a port of the pod.
+func (p *pod) address(b *testing.B, port int) string {
+	b.Helper()
+	d, err := p.c.Launcher().Describe(b.Context(), p.ID)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return net.JoinHostPort(d.IP, strconv.Itoa(port))
+}
+
+// run returns a call that runs a command in the sandbox.
+func (p *pod) run(b *testing.B, command ...string) func() error {
+	return func() error { return p.Command(b.Context(), command[0], command[1:]...).Run() }
+}
+
+// write returns a call that writes a file.
+func (p *pod) write(b *testing.B, name string, data []byte) func() error {
+	return func() error {
+		_, err := p.WriteFile(b.Context(), name, data, fsops.WriteOptions{})
+		return err
+	}
+}
+
+// read returns a call that reads a file of this size.
+func (p *pod) read(b *testing.B, name string, size int64) func() error {
+	return func() error {
+		r, err := p.Read(b.Context(), name, fsops.ReadOptions{}, io.Discard)
+		if err == nil && r.Sum.Size != size {
+			err = fmt.Errorf("%d bytes came", r.Sum.Size)
+		}
+		return err
+	}
+}
+
+func (p *pod) stat(b *testing.B) func() error {
+	return func() error {
+		_, err := p.Stat(b.Context(), ".")
+		return err
+	}
+}
+
+// install builds a program and writes it into the workdir.
+func (p *pod) install(b *testing.B, name, pkg string) {
+	b.Helper()
+	data, err := os.ReadFile(build(b, name, pkg))
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := p.WriteFile(b.Context(), name, data, fsops.WriteOptions{Perm: 0o755}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// build builds a program, static, as podagent itself is released.
+func build(b *testing.B, name, pkg string, flags ...string) string {
+	b.Helper()
+	program := filepath.Join(b.TempDir(), name)
+	cmd := exec.Command("go", append(append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", program}, flags...), pkg)...)
+	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0", "GOEXPERIMENT=simd")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("%v: %v\n%s", cmd, err, out)
+	}
+	return program
+}
+
+// startEcho runs testdata/echo in the sandbox and returns its port.
+func (p *pod) startEcho(b *testing.B, args ...string) int {
+	b.Helper()
+	if _, err := p.Stat(b.Context(), "echo"); err != nil {
+		p.install(b, "echo", "./testdata/echo")
+	}
+	cmd := p.Command(b.Context(), "./echo", args...)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		b.Fatal(err)
+	}
+	port, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return port
+}
+
+// rawStream is a connection to testdata/echo.
+type rawStream struct {
+	io.ReadWriter
+	buf []byte
+}
+
+// Sizes of the buffers by which raw bytes are copied: kubectl's, which is
+// io.Copy's, and what makes TCP fast, which is testdata/echo's.
+const (
+	forwardBuffer = 32 << 10
+	tcpBuffer     = 256 << 10
+)
+
+// dialRaw connects to an address, with TLS if it is to be.
+func dialRaw(b *testing.B, address string, secure bool) *rawStream {
+	b.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if secure {
+		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13})
+	}
+	b.Cleanup(func() { conn.Close() })
+	return &rawStream{conn, make([]byte, tcpBuffer)}
+}
+
+func (s *rawStream) request(kind byte, size int64) error {
+	_, err := s.Write(binary.BigEndian.AppendUint64([]byte{kind}, uint64(size)))
+	return err
+}
+
+// startEchoing has all that follows come back.
+func (s *rawStream) startEchoing(b *testing.B) *rawStream {
+	b.Helper()
+	if err := s.request('e', 0); err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+// echo sends 64 bytes, and waits for them.
+func (s *rawStream) echo() error {
+	if _, err := s.Write(s.buf[:64]); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(s, s.buf[:64])
+	return err
+}
+
+// send returns a call that sends so many bytes, and waits until the program has
+// them: kind is "w" or, for a file, "f".
+func (s *rawStream) send(kind byte, size int64) func() error {
+	return func() error {
+		if err := s.request(kind, size); err != nil {
+			return err
+		}
+		for n := int64(0); n < size; {
+			k, err := s.Write(s.buf[:min(int64(len(s.buf)), size-n)])
+			if err != nil {
+				return err
+			}
+			n += int64(k)
+		}
+		_, err := io.ReadFull(s, s.buf[:1])
+		return err
+	}
+}
+
+// receive returns a call that has the program send so many bytes.
+func (s *rawStream) receive(size int64) func() error {
+	return func() error {
+		if err := s.request('r', size); err != nil {
+			return err
+		}
+		_, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.LimitReader(s, size), s.buf)
+		return err
+	}
+}
+
+// await calls until there is no error.
+func await(ctx context.Context, what string, do func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, hung)
+	defer cancel()
+	for {
+		err := do()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", what, err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// random returns bytes which no link compresses.
+func random(size int) []byte {
+	data := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(data)
+	return data
+}

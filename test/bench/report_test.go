@@ -1,0 +1,178 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// A report is all that was measured, and where.
+type report struct {
+	Machine string `json:"machine"`
+	Rows    []*row `json:"rows"`
+}
+
+// A row compares podagent with its peers in one thing.
+type row struct {
+	Group    string `json:"group"`
+	What     string `json:"what"`
+	Unit     string `json:"unit"` // of all figures, of which less is better
+	Podagent figure `json:"podagent"`
+	Peers    []peer `json:"peers"`
+}
+
+// A figure is what a side had: the median, and where the middle half lies.
+type figure struct {
+	Name   string  `json:"name"`
+	Median float64 `json:"median"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	Count  int     `json:"count"` // 0 for a limit, which nobody measured
+}
+
+// A peer is a program beside podagent, or a limit.
+type peer struct {
+	figure
+	// Better is how many times less podagent takes, and Target what that is to be
+	// at least; 0 for nothing.
+	Better float64 `json:"times_better"`
+	Target float64 `json:"target,omitempty"`
+}
+
+func newRow(group, what, unit string, podagent figure) *row {
+	return &row{Group: group, What: what, Unit: unit, Podagent: podagent}
+}
+
+// once is the figure of what was measured one time.
+func once(name string, value float64) figure { return figure{name, value, value, value, 1} }
+
+func (r *row) beside(f figure) *row {
+	r.Peers = append(r.Peers, peer{figure: f, Better: f.Median / r.Podagent.Median})
+	return r
+}
+
+// want sets how many times better than a peer podagent is to be.
+func (r *row) want(name string, target float64) *row {
+	r.peer(name).Target = target
+	return r
+}
+
+// limit adds what podagent may take at most.
+func (r *row) limit(name string, value float64) *row {
+	return r.beside(figure{Name: name, Median: value, Low: value, High: value}).want(name, 1)
+}
+
+func (r *row) peer(name string) *peer {
+	for i := range r.Peers {
+		if r.Peers[i].Name == name {
+			return &r.Peers[i]
+		}
+	}
+	panic(fmt.Sprintf("%s has no peer %q", r.What, name))
+}
+
+// median returns that of a peer.
+func (r *row) median(name string) float64 { return r.peer(name).Median }
+
+func (p *peer) missed() bool { return p.Better < p.Target }
+
+// verdict says whether the target is met; nothing if there is none.
+func (p *peer) verdict() string {
+	switch {
+	case p.Target == 0:
+		return ""
+	case p.missed():
+		return "missed"
+	}
+	return "met"
+}
+
+func (p *peer) target() string {
+	if p.Target == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.3g×", p.Target)
+}
+
+// text is the figure in its unit, with the middle half if it was measured.
+func (f *figure) text(unit string) string {
+	if f.Count <= 1 {
+		return f.short(unit)
+	}
+	return fmt.Sprintf("%s (%s–%s)", f.short(unit), number(f.Low), number(f.High))
+}
+
+func (f *figure) short(unit string) string { return strings.TrimSpace(number(f.Median) + " " + unit) }
+
+// number has three digits, or more before the point.
+func number(v float64) string {
+	if v >= 1000 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}
+
+// String is the row as lines of text.
+func (r *row) String() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s, %s: %s", r.Group, r.What, r.Podagent.text(r.Unit))
+	for _, p := range r.Peers {
+		fmt.Fprintf(&text, "\n    %s: %s, %.2f× %s %s", p.Name, p.text(r.Unit), p.Better, p.target(), p.verdict())
+	}
+	return text.String()
+}
+
+// writeTable prints a line for each peer of each row.
+func (r *report) writeTable(w io.Writer) error {
+	fmt.Fprintf(w, "\n%s. Medians, and the middle half of all; better is how many times less podagent takes.\n\n", r.Machine)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "GROUP\tWHAT\tPODAGENT\tPEER\t\tBETTER\tTARGET\t")
+	for _, row := range r.Rows {
+		for _, p := range row.Peers {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%.2f×\t%s\t%s\n", row.Group, row.What, row.Podagent.text(row.Unit), p.Name, p.text(row.Unit), p.Better, p.target(), p.verdict())
+		}
+	}
+	return table.Flush()
+}
+
+// markdown returns the table for a page: of all, or of what has a target.
+func (r *report) markdown(all bool) string {
+	var text strings.Builder
+	text.WriteString("| what | podagent | peer or limit | | better | to be |\n|---|---|---|---|---|---|\n")
+	for _, row := range r.Rows {
+		for _, p := range row.Peers {
+			if !all && p.Target == 0 {
+				continue
+			}
+			better := fmt.Sprintf("%.2f×", p.Better)
+			if p.missed() {
+				better = "**" + better + "**"
+			}
+			fmt.Fprintf(&text, "| %s | %s | %s | %s | %s | %s |\n", row.What, row.Podagent.short(row.Unit), p.Name, p.short(row.Unit), better, p.target())
+		}
+	}
+	fmt.Fprintf(&text, "\n%s. Medians of runs by turns; *better* is how many times less podagent takes, in bold where that is less than it is to be.\n", r.Machine)
+	return text.String()
+}
+
+func (r *report) writeJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// missed returns the targets that were missed, a line each.
+func (r *report) missed() []string {
+	var missed []string
+	for _, row := range r.Rows {
+		for _, p := range row.Peers {
+			if p.missed() {
+				missed = append(missed, fmt.Sprintf("%s, %s: %.2f× better than %s, to be %s", row.Group, row.What, p.Better, p.Name, p.target()))
+			}
+		}
+	}
+	return missed
+}

@@ -1,0 +1,140 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// sample is a report with a peer of each kind.
+func sample() *report {
+	r := &report{Machine: "a machine"}
+	r.Rows = append(r.Rows,
+		newRow("calls", "stat <x>", "ms", figureOf("podagent", []time.Duration{4e6, 1e6, 2e6, 3e6})).
+			beside(figure{"raw", 1.5, 1, 2, 4}).beside(figure{"slow", 30, 20, 40, 4}).want("raw", 1).want("slow", 5),
+		newRow("cost", "memory", "MiB", once("podagent", 10)).beside(once("other", 20)).limit("limit", 15),
+	)
+	return r
+}
+
+func TestRatiosAndTargets(t *testing.T) {
+	r := sample()
+	if f := r.Rows[0].Podagent; f.Median != 3 || f.Low != 2 || f.High != 3 || f.Count != 4 {
+		t.Errorf("the figure of 1 to 4 ms is %+v", f)
+	}
+	for i, want := range []struct {
+		better  float64
+		verdict string
+	}{{0.5, "missed"}, {10, "met"}} {
+		if p := r.Rows[0].Peers[i]; p.Better != want.better || p.verdict() != want.verdict {
+			t.Errorf("%s is %+v, %s, want %+v", p.Name, p, p.verdict(), want)
+		}
+	}
+	if p := r.Rows[1].Peers[1]; p.Better != 1.5 || p.Target != 1 || p.verdict() != "met" || r.Rows[1].Peers[0].verdict() != "" {
+		t.Errorf("the limit is %+v", p)
+	}
+	if missed := r.missed(); !slices.Equal(missed, []string{"calls, stat <x>: 0.50× better than raw, to be 1×"}) {
+		t.Errorf("missed: %q", missed)
+	}
+}
+
+func TestTables(t *testing.T) {
+	var text strings.Builder
+	if err := sample().writeTable(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"a machine", "raw", "0.50×", "1× missed", "5× met", "15 MiB"} {
+		if got := strings.Join(strings.Fields(text.String()), " "); !strings.Contains(got, want) {
+			t.Errorf("the table lacks %q:\n%s", want, &text)
+		}
+	}
+	if short, all := sample().markdown(false), sample().markdown(true); strings.Contains(short, "| other |") || !strings.Contains(all, "| other |") || !strings.Contains(short, "**0.50×**") {
+		t.Errorf("the tables for a page are\n%s\n%s", short, all)
+	}
+}
+
+func TestPictureIsXMLWithEachProgram(t *testing.T) {
+	var picture bytes.Buffer
+	if err := sample().writePicture(&picture); err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	d := xml.NewDecoder(bytes.NewReader(picture.Bytes()))
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("%v\n%s", err, &picture)
+		}
+		if start, ok := token.(xml.StartElement); ok {
+			count[start.Name.Local]++
+		}
+	}
+	if count["rect"] != 3 || count["line"] != 2+1 {
+		t.Errorf("the picture has %v", count)
+	}
+}
+
+// TestPublishedResultsAreOneRun checks that what the repository shows was drawn
+// from the same measurements.
+func TestPublishedResultsAreOneRun(t *testing.T) {
+	data, err := os.ReadFile("results.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r report
+	if err := json.Unmarshal(data, &r); err != nil {
+		t.Fatal(err)
+	}
+	groups := map[string]bool{}
+	for _, row := range r.Rows {
+		groups[row.Group] = true
+	}
+	if len(groups) != 7 {
+		t.Errorf("the results are of the groups %v, want all seven", groups)
+	}
+	var picture strings.Builder
+	if err := r.writePicture(&picture); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"results.svg":                          picture.String(),
+		"results.md":                           r.markdown(true),
+		filepath.Join("..", "..", "README.md"): tableBegin + "\n" + r.markdown(false) + "\n" + tableEnd,
+	} {
+		if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s does not show results.json (%v): publish a whole run", path, err)
+		}
+	}
+}
+
+func TestPageWithoutAPlaceForTheTable(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "page")
+	if err := os.WriteFile(page, []byte("a page\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := replaceTable(page, "table\n"); err == nil {
+		t.Error("a page without marks was changed")
+	}
+	text := "before\n" + tableBegin + "old\n" + tableEnd + "after\n"
+	if err := os.WriteFile(page, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := replaceTable(page, "new\n"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(page)
+	if want := "before\n" + tableBegin + "\nnew\n\n" + tableEnd + "after\n"; err != nil || string(got) != want {
+		t.Errorf("the page is %q, want %q (%v)", got, want, err)
+	}
+}

@@ -1,0 +1,193 @@
+package bench
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+)
+
+// searched is a large source tree that everybody can have: 88 MB in 8,600 files.
+const searched = "k8s.io/kubernetes@v1.36.3"
+
+// searches are the kinds of patterns whose searches take different ways. Go's
+// classes are ASCII's, and so are rg's with --no-unicode.
+var searches = []struct {
+	name, pattern  string
+	fold           bool
+	agent, process float64 // how many times faster than rg it is to be
+}{
+	{"a literal", "PodDisruptionBudget", false, 1 / 0.8, 1},
+	{"a literal of any case", "poddisruptionbudget", true, 1 / 0.8, 1},
+	{"a literal and more", `func New[A-Z]\w+Controller\(`, false, 1 / 0.8, 1},
+	{"four literals", "ErrNotImplemented|EndpointSliceMirroring|kubelet_volume_stats|AdmissionReviewVersions", false, 1 / 0.8, 1},
+	{"no literal, few matches", `\w{5}\s+\w{5}\s+\w{5}\s+\w{5}\s+\w{5}`, false, 1 / 0.8, 1 / 1.1},
+	{"no literal", "[0-9a-f]{40}", false, 1 / 0.8, 1 / 1.1},
+}
+
+const searchRounds = 20
+
+// BenchmarkSearch measures searches of all files, and by rules of ignore files: by
+// a running agent on this machine, over a unix socket, and by programs that are
+// started for each.
+func BenchmarkSearch(b *testing.B) {
+	t := searchedTree(b)
+	for _, q := range searches {
+		flags := []string{"-n", "--no-heading", "--no-unicode", q.pattern, "."}
+		ours := []string{"grep", "-n", q.pattern, "."}
+		gnu := []string{"-rnP", q.pattern, "."}
+		if q.fold {
+			flags, ours, gnu = append([]string{"-i"}, flags...), append(ours, "-i"), append([]string{"-i"}, gnu...)
+		}
+		rg := side{name: "rg", do: t.program("rg", append([]string{"-uu"}, flags...)...)}
+		opts := fsops.GrepOptions{Paths: []string{t.dir}, Hidden: true, NoIgnore: true, IgnoreCase: q.fold}
+		compare(b, "search", "grep for "+q.name+", in an agent", searchRounds,
+			side{name: "podagent", do: t.grep(q.pattern, opts)}, rg,
+			side{name: "GNU grep", do: t.program("grep", gnu...)},
+		).want("rg", q.agent)
+		compare(b, "search", "grep for "+q.name+", as a program", searchRounds,
+			side{name: "podagent", do: t.program(t.podagent, append(ours, "--hidden", "--no-ignore")...)}, rg,
+		).want("rg", q.process)
+	}
+	t.compareIgnoring(b)
+	t.compareFirst(b)
+	t.compareGlobs(b)
+}
+
+// tree is what is searched, and by what.
+type tree struct {
+	b             *testing.B
+	dir, podagent string
+	s             *launcher.Sandbox
+}
+
+func searchedTree(b *testing.B) *tree {
+	b.Helper()
+	for program, of := range map[string]string{"rg": "ripgrep", "fdfind": "fd-find", "grep": "grep", "find": "findutils"} {
+		if _, err := exec.LookPath(program); err != nil {
+			b.Fatalf("this compares with %s, of Debian's package %s: %v", program, of, err)
+		}
+	}
+	cmd := exec.Command("go", "mod", "download", "-json", searched)
+	cmd.Dir = b.TempDir() // outside of this module
+	out, err := cmd.Output()
+	if err != nil {
+		b.Fatalf("%v: %v: %s", cmd, err, out)
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal(out, &module); err != nil {
+		b.Fatal(err)
+	}
+	podagent := build(b, "podagent", "github.com/podagent/podagent/cmd/podagent", "-tags", "grpcnotrace")
+	return &tree{b, module.Dir, podagent, launchertest.Sandbox(b)}
+}
+
+// program returns a call that starts one and reads all that it prints.
+func (t *tree) program(name string, args ...string) func() error {
+	return func() error {
+		_, err := t.start(name, args...)
+		return err
+	}
+}
+
+// start returns how long it took until something came.
+func (t *tree) start(name string, args ...string) (first time.Duration, err error) {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = t.dir
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	begun := time.Now()
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	lines := bufio.NewReaderSize(out, 64<<10)
+	_, err = lines.Peek(1)
+	first = time.Since(begun)
+	if err == nil {
+		_, err = io.Copy(io.Discard, lines)
+	}
+	if waited := cmd.Wait(); err == nil {
+		err = waited
+	}
+	return first, err
+}
+
+// grep returns a call of the running agent.
+func (t *tree) grep(pattern string, opts fsops.GrepOptions) func() error {
+	return func() error {
+		_, err := t.startGrep(pattern, opts)
+		return err
+	}
+}
+
+func (t *tree) startGrep(pattern string, opts fsops.GrepOptions) (first time.Duration, err error) {
+	begun := time.Now()
+	for r, err := range t.s.Grep(t.b.Context(), pattern, opts) {
+		if err != nil {
+			return 0, err
+		}
+		if first == 0 && r.Kind == fsops.GrepMatch {
+			first = time.Since(begun)
+		}
+	}
+	if first == 0 {
+		return 0, fmt.Errorf("%q was not found", pattern)
+	}
+	return first, nil
+}
+
+// compareIgnoring has the rules of .gitignore files in force.
+func (t *tree) compareIgnoring(b *testing.B) {
+	const pattern = "PodDisruptionBudget"
+	rg := side{name: "rg", do: t.program("rg", "--no-require-git", "-n", "--no-heading", pattern, ".")}
+	compare(b, "search", "grep for a literal by ignore rules, in an agent", searchRounds,
+		side{name: "podagent", do: t.grep(pattern, fsops.GrepOptions{Paths: []string{t.dir}})}, rg).want("rg", 1/0.8)
+	compare(b, "search", "grep for a literal by ignore rules, as a program", searchRounds,
+		side{name: "podagent", do: t.program(t.podagent, "grep", "-n", pattern, ".")}, rg).want("rg", 1)
+}
+
+// compareFirst measures how long the first match takes.
+func (t *tree) compareFirst(b *testing.B) {
+	const pattern = "PodDisruptionBudget"
+	opts := fsops.GrepOptions{Paths: []string{t.dir}, Hidden: true, NoIgnore: true}
+	compare(b, "search", "first match of a literal, in an agent", searchRounds,
+		side{name: "podagent", timed: func() (time.Duration, error) { return t.startGrep(pattern, opts) }},
+		side{name: "rg", timed: func() (time.Duration, error) { return t.start("rg", "-uu", "-n", "--no-heading", pattern, ".") }},
+	).limit("limit", 10)
+}
+
+func (t *tree) compareGlobs(b *testing.B) {
+	peers := []side{
+		{name: "fd", do: t.program("fdfind", "--unrestricted", "--extension", "go")},
+		{name: "rg --files", do: t.program("rg", "-uu", "--files", "--glob", "*.go")},
+		{name: "find", do: t.program("find", ".", "-name", "*.go")},
+	}
+	compare(b, "search", "glob **/*.go, in an agent", searchRounds, append([]side{{name: "podagent", do: t.glob}}, peers...)...).
+		want("fd", 1/0.6).want("rg --files", 1/0.6)
+	compare(b, "search", "glob **/*.go, as a program", searchRounds,
+		append([]side{{name: "podagent", do: t.program(t.podagent, "glob", "--sort=none", "**/*.go")}}, peers...)...).
+		want("fd", 1/0.6).want("rg --files", 1/0.6)
+}
+
+func (t *tree) glob() error {
+	found := 0
+	for _, err := range t.s.Glob(t.b.Context(), t.dir+"/**/*.go", fsops.GlobOptions{}) {
+		if err != nil {
+			return err
+		}
+		found++
+	}
+	if found == 0 {
+		return fmt.Errorf("nothing was found")
+	}
+	return nil
+}

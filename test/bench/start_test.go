@@ -1,0 +1,152 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+)
+
+// How often sandboxes are made, which takes seconds, and adopted.
+const (
+	createRounds = 10
+	adoptRounds  = 20
+)
+
+// BenchmarkStart measures how long the first result of a sandbox takes, on a node
+// that has the image: of a new one, one that there is already, and one that was
+// paused.
+func BenchmarkStart(b *testing.B) {
+	b.Run("create", benchmarkCreate)
+	b.Run("adopt", benchmarkAdopt)
+	b.Run("resume", benchmarkResume)
+}
+
+func benchmarkCreate(b *testing.B) {
+	c := launchertest.NewCluster(b, launcher.Restricted)
+	l, pods := c.Launcher(), c.API(b).CoreV1().Pods(c.Namespace)
+	var s *launcher.Sandbox
+	r := compare(b, "start", "create, to the first exec's result", createRounds,
+		side{
+			name: "podagent",
+			do: func() (err error) {
+				s, err = firstExec(b.Context(), l, c.Spec("bench"))
+				return err
+			},
+			after: func() error { return errors.Join(s.Close(), l.Terminate(b.Context(), "bench")) },
+		},
+		pauseToReady(b, pods),
+		createAndExec(b, c, pods),
+	)
+	r.limit("pause pod + 50 ms", r.median(pauseReady)+50)
+}
+
+const pauseReady = "pause pod, to Ready"
+
+// pauseToReady is the least that any pod takes.
+func pauseToReady(b *testing.B, pods corev1client.PodInterface) side {
+	var pause *corev1.Pod
+	return side{
+		name: pauseReady,
+		do: func() (err error) {
+			pause, err = createPod(b.Context(), pods, pausePod())
+			return err
+		},
+		after: func() error { return removePod(b.Context(), pods, pause) },
+	}
+}
+
+// createAndExec is what adapters do: a pod that sleeps, and exec when it is Ready.
+func createAndExec(b *testing.B, c *launchertest.Cluster, pods corev1client.PodInterface) side {
+	var made *corev1.Pod
+	return side{
+		name: "pod that sleeps, and client-go exec",
+		do: func() (err error) {
+			pod := pausePod()
+			pod.Spec.Containers[0].Image = c.Image
+			pod.Spec.Containers[0].Command = []string{"sleep", "infinity"}
+			pod.Spec.TerminationGracePeriodSeconds = new(int64(0)) // sleep ignores TERM there
+			if made, err = createPod(b.Context(), pods, pod); err != nil {
+				return err
+			}
+			return execIn(b, c, made.Name, io.Discard, "true")()
+		},
+		after: func() error { return removePod(b.Context(), pods, made) },
+	}
+}
+
+func benchmarkAdopt(b *testing.B) {
+	p := launch(b)
+	var s *launcher.Sandbox
+	compare(b, "start", "adopt by a new orchestrator, to the first exec's result", adoptRounds,
+		side{
+			name: "podagent",
+			do: func() (err error) {
+				l := p.c.Launcher()
+				l.Config = withOwnConnections(l.Config)
+				s, err = firstExec(b.Context(), l, p.c.Spec(p.ID))
+				if err == nil && s.Created {
+					err = fmt.Errorf("the sandbox %q was made anew", s.ID)
+				}
+				return err
+			},
+			after: func() error { return s.Close() },
+		},
+		side{name: "client-go exec", do: p.exec(b, io.Discard, "true")},
+	).limit("limit", 150)
+}
+
+// withOwnConnections returns a Config that shares no transport.
+func withOwnConnections(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Dial = (&net.Dialer{}).DialContext
+	return config
+}
+
+func benchmarkResume(b *testing.B) {
+	c := launchertest.NewCluster(b, launcher.Restricted)
+	l, pods := c.Launcher(), c.API(b).CoreV1().Pods(c.Namespace)
+	spec := c.Spec("bench")
+	spec.Pod.Workspace = launcher.Workspace{Keep: true, Size: resource.MustParse("1Gi"), StorageClass: c.Storage(b, 1)}
+	s, err := firstExec(b.Context(), l, spec)
+	if err != nil {
+		b.Fatal(err)
+	}
+	pause := func() error { return errors.Join(s.Close(), l.Pause(b.Context(), "bench")) }
+	if err := pause(); err != nil {
+		b.Fatal(err)
+	}
+	r := compare(b, "start", "resume, to the first exec's result", createRounds,
+		side{
+			name: "podagent",
+			do: func() (err error) {
+				if s, err = l.Resume(b.Context(), "bench"); err != nil {
+					return err
+				}
+				return s.Command(b.Context(), "true").Run()
+			},
+			after: pause,
+		},
+		pauseToReady(b, pods),
+	)
+	r.limit("pause pod + 1 s", r.median(pauseReady)+1000)
+}
+
+// firstExec launches a sandbox and runs a command in it.
+func firstExec(ctx context.Context, l launcher.Launcher, spec launcher.Spec) (*launcher.Sandbox, error) {
+	s, err := l.Launch(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.Command(ctx, "true").Run()
+}

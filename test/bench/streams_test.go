@@ -1,0 +1,130 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// streamSize is large against what the buffers on the way hold.
+const streamSize = 256 << 20
+
+// BenchmarkStreams measures what is large: a file each way, through the API server
+// and to the pod's address, and a tree.
+func BenchmarkStreams(b *testing.B) {
+	c := launchertest.NewCluster(b, launcher.Restricted)
+	direct := launchBy(b, c, launcher.ByAddress) // first, since it makes a pod that all ways reach
+	p := launchBy(b, c, launcher.ByPortForward)
+	d := p.startSandboxd(b)
+	data := random(streamSize)
+	b.Run("tree", func(b *testing.B) { streamTree(b, p) })
+	b.Run("port-forward", func(b *testing.B) { streamByPortForward(b, p, d, data) })
+	b.Run("address", func(b *testing.B) { streamByAddress(b, direct, data) })
+}
+
+// streamRounds are few, since a round takes seconds.
+const streamRounds = 7
+
+func streamByPortForward(b *testing.B, p *pod, d *sandboxd, data []byte) {
+	raw := p.forwardRaw(b, p.startEcho(b))
+	local := filepath.Join(b.TempDir(), "file")
+	if err := os.WriteFile(local, data, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	inPod := p.PodName() + ":" + path.Join(p.Workdir, "copied")
+	// By themselves, because what kubectl writes is still on its way to the disk then.
+	write, read := side{name: "podagent", do: p.write(b, "written", data)}, side{name: "podagent", do: p.read(b, "written", streamSize)}
+	compare(b, "streams", "write 256 MiB through the API server, beside raw bytes", streamRounds, write,
+		side{name: "raw port-forward", do: raw.send('w', streamSize)},
+		side{name: "raw port-forward to a file", do: raw.send('f', streamSize)},
+	).want("raw port-forward", 0.8)
+	compare(b, "streams", "write 256 MiB through the API server", streamRounds, write,
+		side{name: "sandboxd", do: d.write(b, "written", data)},
+		side{name: "kubectl cp", do: p.kubectl(b, "cp", local, inPod)},
+	).want("kubectl cp", 2)
+	compare(b, "streams", "read 256 MiB through the API server", streamRounds, read,
+		side{name: "raw port-forward", do: raw.receive(streamSize)},
+		side{name: "sandboxd", do: d.read(b, "written", streamSize)},
+		side{name: "kubectl cp", do: p.kubectl(b, "cp", inPod, local)},
+	).want("raw port-forward", 0.8).want("kubectl cp", 2)
+}
+
+func streamByAddress(b *testing.B, p *pod, data []byte) {
+	raw := dialRaw(b, p.address(b, p.startEcho(b, "0.0.0.0:0")), false)
+	secure := dialRaw(b, p.address(b, p.startEcho(b, "0.0.0.0:0", "tls")), true)
+	d := dialSandboxd(b, p.address(b, sandboxdGRPC), p.address(b, sandboxdREST))
+	compare(b, "streams", "write 256 MiB to the pod's address", streamRounds,
+		side{name: "podagent", do: p.write(b, "written", data)},
+		side{name: "raw TCP", do: raw.send('w', streamSize)},
+		side{name: "raw TLS", do: secure.send('w', streamSize)},
+		side{name: "raw TLS to a file", do: secure.send('f', streamSize)},
+		side{name: "sandboxd, without TLS", do: d.write(b, "written", data)},
+	).want("raw TCP", 0.8)
+	compare(b, "streams", "read 256 MiB from the pod's address", streamRounds,
+		side{name: "podagent", do: p.read(b, "written", streamSize)},
+		side{name: "raw TCP", do: raw.receive(streamSize)},
+		side{name: "raw TLS", do: secure.receive(streamSize)},
+		side{name: "sandboxd, without TLS", do: d.read(b, "written", streamSize)},
+	).want("raw TCP", 0.8)
+	allocated := func(do func() error) float64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if err := do(); err != nil {
+			b.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		return float64(after.TotalAlloc-before.TotalAlloc) / 1e6 / (streamSize / 1e9)
+	}
+	publish(b, newRow("streams", "memory that a client allocates for a GB written", "MB", once("podagent", allocated(p.write(b, "written", data)))).limit("limit", 30))
+	publish(b, newRow("streams", "memory that a client allocates for a GB read", "MB", once("podagent", allocated(p.read(b, "written", streamSize)))).limit("limit", 30))
+}
+
+// A tree of so many files in directories of a hundred.
+const (
+	treeFiles = 5000
+	treeFile  = 4 << 10
+)
+
+func streamTree(b *testing.B, p *pod) {
+	local := filepath.Join(b.TempDir(), "tree")
+	for i := range treeFiles {
+		dir := filepath.Join(local, strconv.Itoa(i/100))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			b.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), random(treeFile), 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	// Each has a place of its own: ext4 takes ten times as long to make files where
+	// it has just removed some.
+	n := 0
+	place := func(in string) string { n++; return path.Join(in, fmt.Sprint("tree-", n)) }
+	inPod := p.PodName() + ":" + p.Workdir
+	compare(b, "streams", "push a tree of 5,000 files", streamRounds,
+		side{name: "podagent", do: func() error {
+			_, err := p.Push(b.Context(), local, place(p.Workdir), podapi.TransferOptions{})
+			return err
+		}},
+		side{name: "kubectl cp", do: func() error { return p.kubectl(b, "cp", local, place(inPod))() }},
+	)
+	if _, err := p.Push(b.Context(), local, "tree", podapi.TransferOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	pulled := b.TempDir()
+	compare(b, "streams", "pull a tree of 5,000 files", streamRounds,
+		side{name: "podagent", do: func() error {
+			_, err := p.Pull(b.Context(), "tree", place(pulled), podapi.TransferOptions{})
+			return err
+		}},
+		side{name: "kubectl cp", do: func() error { return p.kubectl(b, "cp", inPod+"/tree", place(pulled))() }},
+	)
+}
