@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -29,18 +30,25 @@ func TestMain(m *testing.M) {
 	_ = flag.Set("test.benchtime", "1x") // a row counts its own rounds
 	results.Machine = machine()
 	code := launchertest.Main(m)
-	if len(results.Rows) > 0 {
-		if err := finish(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
+	if err := finish(code == 0); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
 	}
 	os.Exit(code)
 }
 
-// finish prints and writes what was measured.
-func finish() error {
+// finish prints what was measured, and publishes and checks it if all was.
+func finish(ok bool) error {
+	if len(results.Rows) == 0 {
+		if *check || *dir != "" {
+			return errors.New("nothing was measured")
+		}
+		return nil
+	}
 	err := results.writeTable(os.Stdout)
+	if groups := results.groups(); (*dir != "" || *pages != "") && (!ok || len(groups) != allGroups) {
+		return errors.Join(err, fmt.Errorf("nothing is published: of the %d groups there are %q, and all must have passed", allGroups, groups))
+	}
 	if *dir != "" {
 		err = errors.Join(err,
 			write("results.json", results.writeJSON),
@@ -84,7 +92,7 @@ func replaceTable(page, table string) error {
 	return os.WriteFile(page, fmt.Appendf(nil, "%s%s\n%s\n%s%s", before, tableBegin, table, tableEnd, after), 0o644)
 }
 
-// machine says where it was measured.
+// machine says where it was measured, and beside which programs.
 func machine() string {
 	model := "unknown processor"
 	info, _ := os.ReadFile("/proc/cpuinfo") // elsewhere there is none
@@ -96,5 +104,15 @@ func machine() string {
 	}
 	release, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	kernel, _, _ := strings.Cut(strings.TrimSpace(string(release)), "-")
-	return fmt.Sprintf("%d processors (%s), Linux %s, %s", runtime.NumCPU(), model, kernel, runtime.Version())
+	return fmt.Sprintf("%d processors (%s), Linux %s, %s; %s, %s, %s", runtime.NumCPU(), model, kernel, runtime.Version(), version("rg"), version("fdfind"), version("grep"))
+}
+
+// version returns the first line that a program says of itself.
+func version(program string) string {
+	out, err := exec.Command(program, "--version").Output()
+	if err != nil {
+		return "no " + program
+	}
+	line, _, _ := strings.Cut(string(out), "\n")
+	return line
 }

@@ -27,9 +27,12 @@ func BenchmarkCalls(b *testing.B) {
 		side{name: "podagent", do: p.stat(b)},
 		side{name: "raw port-forward, 64 bytes", do: raw.echo},
 	).want("raw port-forward, 64 bytes", 1)
+	compare(b, "calls", "write 4 KiB, to the disk", 20,
+		side{name: "podagent", times: 10, do: p.writeSynced(b, "small", data)},
+		side{name: "sandboxd", times: 10, do: d.write(b, "small", data)},
+	)
 	compare(b, "calls", "write 4 KiB", 20,
 		side{name: "podagent", times: 10, do: p.write(b, "small", data)},
-		side{name: "sandboxd", times: 10, do: d.write(b, "small", data)},
 		side{name: "base64 through client-go exec", do: p.writeByBase64(b, inPod, data)},
 	)
 	compare(b, "calls", "read 4 KiB", 20,
@@ -59,7 +62,24 @@ func BenchmarkCalls(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+	if kept := p.kept(b); kept < 0.9 {
+		b.Fatalf("%.2f GiB of output are kept", kept)
+	}
 	exec("exec true beside 1 GiB of kept output")
+}
+
+// kept returns how much output the agent keeps, in GiB.
+func (p *pod) kept(b *testing.B) float64 {
+	b.Helper()
+	list, err := p.Processes(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	var sum int64
+	for _, process := range list {
+		sum += process.StdoutKept + process.StderrKept
+	}
+	return float64(sum) / (1 << 30)
 }
 
 // vforkFloor returns what runs true in the least time that the system takes for

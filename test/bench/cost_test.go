@@ -61,8 +61,7 @@ type agent struct {
 func podagentAgent(b *testing.B) *agent {
 	dir := b.TempDir()
 	socket := filepath.Join(dir, "s")
-	program := build(b, "podagent", "github.com/podagent/podagent/cmd/podagent", "-tags", "grpcnotrace")
-	a := &agent{name: "podagent", command: []string{program, "serve", "--listen", "unix:" + socket, "--workdir", dir, "--log-level", "ERROR"}}
+	a := &agent{name: "podagent", command: []string{podagentProgram(), "serve", "--listen", "unix:" + socket, "--workdir", dir, "--log-level", "ERROR"}}
 	var client *podapi.Client
 	a.answers = func() error {
 		// A client would wait before it tries again.
@@ -71,12 +70,15 @@ func podagentAgent(b *testing.B) *agent {
 			return err
 		}
 		conn.Close()
+		if client != nil {
+			client.Close()
+		}
 		client = dialSocket(b, socket)
 		return client.Healthy(b.Context())
 	}
 	data := random(4 << 20)
 	a.load = workers(func(i int) error {
-		_, err := client.WriteFile(b.Context(), fmt.Sprint("file", i), data, fsops.WriteOptions{})
+		_, err := client.WriteFile(b.Context(), fmt.Sprint("file", i), data, fsops.WriteOptions{Sync: true})
 		return err
 	}, func(int) error { return client.Command(b.Context(), "true").Run() })
 	return a
@@ -96,7 +98,7 @@ func dialSocket(b *testing.B, path string) *podapi.Client {
 }
 
 func sandboxdAgent(b *testing.B) *agent {
-	grpcPort, restPort := freePort(b), freePort(b)
+	grpcPort, restPort := freePorts(b)
 	a := &agent{name: "sandboxd", command: []string{
 		build(b, "sandboxd", sandboxdPackage), "--listen-host=127.0.0.1",
 		"--grpc-port", grpcPort, "--rest-port", restPort, "--root-dir", b.TempDir(),
@@ -125,13 +127,18 @@ func workers(do ...func(i int) error) func() error {
 	}
 }
 
-func freePort(b *testing.B) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
+// freePorts returns two that nobody listens on.
+func freePorts(b *testing.B) (first, second string) {
+	var ports [2]string
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer l.Close() // not before there is the other
+		ports[i] = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	return ports[0], ports[1]
 }
 
 // start starts the agent if it does not run, and waits until it answers.

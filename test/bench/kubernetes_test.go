@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -67,6 +68,8 @@ var forwarding = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+) -> `)
 func (p *pod) forward(b *testing.B, port string) string {
 	b.Helper()
 	cmd := p.kubectlCommand(context.Background(), kubectlProgram(b, p.c), "port-forward", "pod/"+p.PodName(), ":"+port)
+	var failure bytes.Buffer
+	cmd.Stderr = &failure
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -74,13 +77,15 @@ func (p *pod) forward(b *testing.B, port string) string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	lines := bufio.NewReader(out)
 	line, err := lines.ReadString('\n')
 	match := forwarding.FindStringSubmatch(line)
 	if err != nil || match == nil {
-		b.Fatalf("kubectl port-forward printed %q: %v", line, err)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		b.Fatalf("kubectl port-forward printed %q: %v\n%s", line, err, &failure)
 	}
+	b.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	go func() { _, _ = io.Copy(io.Discard, lines) }()
 	return match[1]
 }
@@ -162,8 +167,8 @@ func (p *pod) forwardRaw(b *testing.B, port int) *rawStream {
 	_ = failures.Close() // nothing is sent on it
 	go func() {
 		if text, _ := io.ReadAll(failures); len(text) > 0 {
-			b.Errorf("the stock port-forward failed: %s", text)
-			_ = conn.Close()
+			_ = conn.Close() // so that who uses it fails, too
+			fmt.Fprintf(os.Stderr, "the stock port-forward ended: %s\n", text)
 		}
 	}()
 	headers.Set(corev1.StreamType, corev1.StreamTypeData)
@@ -171,22 +176,24 @@ func (p *pod) forwardRaw(b *testing.B, port int) *rawStream {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return &rawStream{stream, make([]byte, forwardBuffer)}
+	return &rawStream{stream, random(forwardBuffer)}
 }
 
-// pausePod returns a pod of the cluster's pause image, without probes: otherwise
-// as any pod is, with the volume of its account's token. (A pod without any
-// volume starts faster on every cluster, but none has a workspace then.)
+// pausePod returns a pod of the cluster's pause image, without probes, and like a
+// sandbox's otherwise: it has an empty workspace and no account's token.
 func pausePod() *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "pause-"},
 		Spec: corev1.PodSpec{
+			AutomountServiceAccountToken: new(false),
+			Volumes:                      []corev1.Volume{{Name: "workspace"}}, // an emptyDir
 			SecurityContext: &corev1.PodSecurityContext{
 				RunAsNonRoot: new(true), RunAsUser: new(int64(1000)),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 			Containers: []corev1.Container{{
 				Name: "pause", Image: "podagent.test/pause:1",
+				VolumeMounts: []corev1.VolumeMount{{Name: "workspace", MountPath: "/workspace"}},
 				SecurityContext: &corev1.SecurityContext{
 					AllowPrivilegeEscalation: new(false),
 					Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -241,5 +248,5 @@ func awaitPod(ctx context.Context, pods corev1client.PodInterface, pod *corev1.P
 			return nil
 		}
 	}
-	return fmt.Errorf("the watch of pod %s ended: %w", pod.Name, context.Cause(ctx))
+	return fmt.Errorf("the watch of pod %s ended: %w", pod.Name, cmp.Or(context.Cause(ctx), io.EOF))
 }

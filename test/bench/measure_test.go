@@ -64,12 +64,13 @@ func (s *side) once() (took time.Duration, err error) {
 	return took, err
 }
 
-// figureOf returns the median, in milliseconds.
+// figureOf returns the median, and the ends of the middle half, in milliseconds.
 func figureOf(name string, times []time.Duration) figure {
 	slices.Sort(times)
 	ms := func(i int) float64 { return float64(times[i]) / float64(time.Millisecond) }
 	quarter := len(times) / 4
-	return figure{name, ms(len(times) / 2), ms(quarter), ms(len(times) - 1 - quarter), len(times)}
+	median := (ms((len(times)-1)/2) + ms(len(times)/2)) / 2
+	return figure{name, median, ms(quarter), ms(len(times) - 1 - quarter), len(times)}
 }
 
 // publish adds a row to the report.

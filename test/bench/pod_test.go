@@ -70,6 +70,15 @@ func (p *pod) write(b *testing.B, name string, data []byte) func() error {
 	}
 }
 
+// writeSynced returns a call that writes a file, and has it on the disk, as
+// sandboxd does.
+func (p *pod) writeSynced(b *testing.B, name string, data []byte) func() error {
+	return func() error {
+		_, err := p.WriteFile(b.Context(), name, data, fsops.WriteOptions{Sync: true})
+		return err
+	}
+}
+
 // read returns a call that reads a file of this size.
 func (p *pod) read(b *testing.B, name string, size int64) func() error {
 	return func() error {
@@ -100,17 +109,20 @@ func (p *pod) install(b *testing.B, name, pkg string) {
 	}
 }
 
-// build builds a program, static, as podagent itself is released.
-func build(b *testing.B, name, pkg string, flags ...string) string {
+// build builds a program, static and stripped as podagent is.
+func build(b *testing.B, name, pkg string) string {
 	b.Helper()
 	program := filepath.Join(b.TempDir(), name)
-	cmd := exec.Command("go", append(append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", program}, flags...), pkg)...)
-	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0", "GOEXPERIMENT=simd")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, pkg)
+	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("%v: %v\n%s", cmd, err, out)
 	}
 	return program
 }
+
+// podagentProgram is that of the local sandboxes, built as it is released.
+func podagentProgram() string { return os.Getenv("PODAGENT_BIN") }
 
 // startEcho runs testdata/echo in the sandbox and returns its port.
 func (p *pod) startEcho(b *testing.B, args ...string) int {
@@ -161,7 +173,7 @@ func dialRaw(b *testing.B, address string, secure bool) *rawStream {
 		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13})
 	}
 	b.Cleanup(func() { conn.Close() })
-	return &rawStream{conn, make([]byte, tcpBuffer)}
+	return &rawStream{conn, random(tcpBuffer)}
 }
 
 func (s *rawStream) request(kind byte, size int64) error {
@@ -212,7 +224,10 @@ func (s *rawStream) receive(size int64) func() error {
 		if err := s.request('r', size); err != nil {
 			return err
 		}
-		_, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.LimitReader(s, size), s.buf)
+		n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.LimitReader(s, size), s.buf)
+		if err == nil && n != size {
+			err = fmt.Errorf("%d bytes came: %w", n, io.ErrUnexpectedEOF)
+		}
 		return err
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -162,6 +163,19 @@ func (r *report) writeJSON(w io.Writer) error {
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(r)
+}
+
+// allGroups is how many groups there are.
+const allGroups = 7
+
+func (r *report) groups() []string {
+	var groups []string
+	for _, row := range r.Rows {
+		if !slices.Contains(groups, row.Group) {
+			groups = append(groups, row.Group)
+		}
+	}
+	return groups
 }
 
 // missed returns the targets that were missed, a line each.

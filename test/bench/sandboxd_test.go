@@ -16,6 +16,7 @@ import (
 // own.
 type sandboxd struct {
 	processes processv1.ProcessServiceClient
+	client    *http.Client
 	rest      string // the URL of its REST API
 }
 
@@ -46,12 +47,14 @@ func (p *pod) startSandboxd(b *testing.B) *sandboxd {
 
 func dialSandboxd(b *testing.B, grpcAddress, restAddress string) *sandboxd {
 	b.Helper()
-	conn, err := grpc.NewClient(grpcAddress, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(grpcAddress, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { conn.Close() })
-	return &sandboxd{processv1.NewProcessServiceClient(conn), "http://" + restAddress}
+	// Go's own client keeps two connections, and makes all others anew.
+	transport := &http.Transport{MaxIdleConnsPerHost: mostAtOnce}
+	b.Cleanup(func() { conn.Close(); transport.CloseIdleConnections() })
+	return &sandboxd{processv1.NewProcessServiceClient(conn), &http.Client{Transport: transport}, "http://" + restAddress}
 }
 
 func (d *sandboxd) run(b *testing.B, command ...string) func() error {
@@ -83,7 +86,7 @@ func (d *sandboxd) request(b *testing.B, method, path string, body io.Reader, si
 	if err != nil {
 		return err
 	}
-	r, err := http.DefaultClient.Do(request)
+	r, err := d.client.Do(request)
 	if err != nil {
 		return err
 	}

@@ -2,10 +2,12 @@ package bench
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 
@@ -42,18 +44,20 @@ func BenchmarkSearch(b *testing.B) {
 	for _, q := range searches {
 		flags := []string{"-n", "--no-heading", "--no-unicode", q.pattern, "."}
 		ours := []string{"grep", "-n", q.pattern, "."}
-		gnu := []string{"-rnP", q.pattern, "."}
+		gnu := []string{"-rnIE", q.pattern, "."}
 		if q.fold {
 			flags, ours, gnu = append([]string{"-i"}, flags...), append(ours, "-i"), append([]string{"-i"}, gnu...)
 		}
-		rg := side{name: "rg", do: t.program("rg", append([]string{"-uu"}, flags...)...)}
+		flags, ours = append([]string{"-uu"}, flags...), append(ours, "--hidden", "--no-ignore")
+		t.checkSame(b, append([]string{"rg"}, flags...), append([]string{t.podagent}, ours...), append([]string{"grep"}, gnu...))
+		rg := side{name: "rg", do: t.program("rg", flags...)}
 		opts := fsops.GrepOptions{Paths: []string{t.dir}, Hidden: true, NoIgnore: true, IgnoreCase: q.fold}
 		compare(b, "search", "grep for "+q.name+", in an agent", searchRounds,
 			side{name: "podagent", do: t.grep(q.pattern, opts)}, rg,
-			side{name: "GNU grep", do: t.program("grep", gnu...)},
+			side{name: "GNU grep -E", do: t.program("grep", gnu...)},
 		).want("rg", q.agent)
 		compare(b, "search", "grep for "+q.name+", as a program", searchRounds,
-			side{name: "podagent", do: t.program(t.podagent, append(ours, "--hidden", "--no-ignore")...)}, rg,
+			side{name: "podagent", do: t.program(t.podagent, ours...)}, rg,
 		).want("rg", q.process)
 	}
 	t.compareIgnoring(b)
@@ -85,8 +89,7 @@ func searchedTree(b *testing.B) *tree {
 	if err := json.Unmarshal(out, &module); err != nil {
 		b.Fatal(err)
 	}
-	podagent := build(b, "podagent", "github.com/podagent/podagent/cmd/podagent", "-tags", "grpcnotrace")
-	return &tree{b, module.Dir, podagent, launchertest.Sandbox(b)}
+	return &tree{b, module.Dir, podagentProgram(), launchertest.Sandbox(b)}
 }
 
 // program returns a call that starts one and reads all that it prints.
@@ -97,10 +100,33 @@ func (t *tree) program(name string, args ...string) func() error {
 	}
 }
 
-// start returns how long it took until something came.
-func (t *tree) start(name string, args ...string) (first time.Duration, err error) {
+// checkSame checks that searches print about as many lines: files that are not
+// text each has words of its own for.
+func (t *tree) checkSame(b *testing.B, searches ...[]string) {
+	b.Helper()
+	var lines []int
+	for _, s := range searches {
+		out, err := t.command(s[0], s[1:]...).Output()
+		if err != nil {
+			b.Fatalf("%q: %v", s, err)
+		}
+		lines = append(lines, bytes.Count(out, []byte("\n")))
+	}
+	if float64(slices.Min(lines)) < 0.98*float64(slices.Max(lines))-2 {
+		b.Fatalf("%q print %d lines", searches, lines)
+	}
+}
+
+func (t *tree) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = t.dir
+	cmd.Env = append(cmd.Environ(), "LC_ALL=C") // in which GNU grep is fastest
+	return cmd
+}
+
+// start returns how long it took until something came.
+func (t *tree) start(name string, args ...string) (first time.Duration, err error) {
+	cmd := t.command(name, args...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return 0, err

@@ -53,7 +53,7 @@ func benchmarkCreate(b *testing.B) {
 
 const pauseReady = "pause pod, to Ready"
 
-// pauseToReady is the least that any pod takes.
+// pauseToReady is the least that a pod with a workspace takes.
 func pauseToReady(b *testing.B, pods corev1client.PodInterface) side {
 	var pause *corev1.Pod
 	return side{

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -46,8 +47,11 @@ func streamByPortForward(b *testing.B, p *pod, d *sandboxd, data []byte) {
 		side{name: "raw port-forward", do: raw.send('w', streamSize)},
 		side{name: "raw port-forward to a file", do: raw.send('f', streamSize)},
 	).want("raw port-forward", 0.8)
-	compare(b, "streams", "write 256 MiB through the API server", streamRounds, write,
+	compare(b, "streams", "write 256 MiB through the API server, to the disk", streamRounds,
+		side{name: "podagent", do: p.writeSynced(b, "written", data)},
 		side{name: "sandboxd", do: d.write(b, "written", data)},
+	)
+	compare(b, "streams", "write 256 MiB through the API server", streamRounds, write,
 		side{name: "kubectl cp", do: p.kubectl(b, "cp", local, inPod)},
 	).want("kubectl cp", 2)
 	compare(b, "streams", "read 256 MiB through the API server", streamRounds, read,
@@ -66,8 +70,11 @@ func streamByAddress(b *testing.B, p *pod, data []byte) {
 		side{name: "raw TCP", do: raw.send('w', streamSize)},
 		side{name: "raw TLS", do: secure.send('w', streamSize)},
 		side{name: "raw TLS to a file", do: secure.send('f', streamSize)},
-		side{name: "sandboxd, without TLS", do: d.write(b, "written", data)},
 	).want("raw TCP", 0.8)
+	compare(b, "streams", "write 256 MiB to the pod's address, to the disk", streamRounds,
+		side{name: "podagent", do: p.writeSynced(b, "written", data)},
+		side{name: "sandboxd, without TLS", do: d.write(b, "written", data)},
+	)
 	compare(b, "streams", "read 256 MiB from the pod's address", streamRounds,
 		side{name: "podagent", do: p.read(b, "written", streamSize)},
 		side{name: "raw TCP", do: raw.receive(streamSize)},
@@ -106,25 +113,45 @@ func streamTree(b *testing.B, p *pod) {
 	}
 	// Each has a place of its own: ext4 takes ten times as long to make files where
 	// it has just removed some.
-	n := 0
-	place := func(in string) string { n++; return path.Join(in, fmt.Sprint("tree-", n)) }
+	n, name := 0, ""
+	place := func(in string) string {
+		n++
+		name = fmt.Sprint("tree-", n)
+		return path.Join(in, name)
+	}
 	inPod := p.PodName() + ":" + p.Workdir
+	pushed := func() error {
+		return p.Shell(b.Context(), fmt.Sprintf("test $(find %s -type f -size %dc | wc -l) = %d", name, treeFile, treeFiles)).Run()
+	}
 	compare(b, "streams", "push a tree of 5,000 files", streamRounds,
-		side{name: "podagent", do: func() error {
+		side{name: "podagent", after: pushed, do: func() error {
 			_, err := p.Push(b.Context(), local, place(p.Workdir), podapi.TransferOptions{})
 			return err
 		}},
-		side{name: "kubectl cp", do: func() error { return p.kubectl(b, "cp", local, place(inPod))() }},
+		side{name: "kubectl cp", after: pushed, do: func() error { return p.kubectl(b, "cp", local, place(inPod))() }},
 	)
-	if _, err := p.Push(b.Context(), local, "tree", podapi.TransferOptions{}); err != nil {
-		b.Fatal(err)
-	}
-	pulled := b.TempDir()
+	source, target := name, b.TempDir()
+	pulled := func() error { return checkTree(filepath.Join(target, name)) }
 	compare(b, "streams", "pull a tree of 5,000 files", streamRounds,
-		side{name: "podagent", do: func() error {
-			_, err := p.Pull(b.Context(), "tree", place(pulled), podapi.TransferOptions{})
+		side{name: "podagent", after: pulled, do: func() error {
+			_, err := p.Pull(b.Context(), source, place(target), podapi.TransferOptions{})
 			return err
 		}},
-		side{name: "kubectl cp", do: func() error { return p.kubectl(b, "cp", inPod+"/tree", place(pulled))() }},
+		side{name: "kubectl cp", after: pulled, do: func() error { return p.kubectl(b, "cp", inPod+"/"+source, place(target))() }},
 	)
+}
+
+// checkTree checks that a tree has all its files.
+func checkTree(dir string) error {
+	files := 0
+	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			files++
+		}
+		return err
+	})
+	if err == nil && files != treeFiles {
+		err = fmt.Errorf("%s has %d files", dir, files)
+	}
+	return err
 }

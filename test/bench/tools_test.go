@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 
@@ -33,8 +35,8 @@ func benchmarkToolCalls(b *testing.B, p *pod) {
 		r := compare(b, "tools", "the tool "+c.tool, 200,
 			side{name: "podagent", after: restore, do: func() error {
 				result, err := session.Call(b.Context(), c.tool, json.RawMessage(c.input))
-				if err == nil && result.IsError {
-					err = fmt.Errorf("%s", result.Text())
+				if err == nil && (result.IsError || result.Text() == "") {
+					err = fmt.Errorf("it said %q", result.Text())
 				}
 				return err
 			}},
@@ -67,22 +69,28 @@ func toolOperations(ctx context.Context, s *launcher.Sandbox, source []byte) []t
 		}},
 		{"Bash", `{"command": "cat file"}`, func() error { return catFile(ctx, s) }},
 		{"Glob", `{"pattern": "**/*.go"}`, func() error {
-			for _, err := range s.Glob(ctx, "**/*.go", fsops.GlobOptions{Limit: 1000, Ignore: true, Sort: fsops.GlobByName}) {
-				if err != nil {
-					return err
-				}
-			}
-			return nil
+			return some(s.Glob(ctx, "**/*.go", fsops.GlobOptions{Limit: 1000, Ignore: true, Sort: fsops.GlobByName}))
 		}},
 		{"Grep", `{"pattern": "source", "path": "dir"}`, func() error {
-			for _, err := range s.Grep(ctx, "source", fsops.GrepOptions{Paths: []string{"dir"}, Limit: tools.DefaultGrepLimit, Hidden: true, Sort: true}) {
-				if err != nil {
-					return err
-				}
-			}
-			return nil
+			return some(s.Grep(ctx, "source", fsops.GrepOptions{Paths: []string{"dir"}, Limit: tools.DefaultGrepLimit, Hidden: true, Sort: true}))
 		}},
 	}
+}
+
+// some takes all results, of which there must be some: the last one says no more
+// than that there are no others.
+func some[T any](results iter.Seq2[T, error]) error {
+	n := 0
+	for _, err := range results {
+		if err != nil {
+			return err
+		}
+		n++
+	}
+	if n < 2 {
+		return errors.New("nothing was found")
+	}
+	return nil
 }
 
 // catFile runs what the tool's command does, and takes its output.

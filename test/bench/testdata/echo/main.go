@@ -78,7 +78,7 @@ func answer(conn net.Conn) error {
 		_, err := io.CopyBuffer(struct{ io.Writer }{conn}, struct{ io.Reader }{conn}, buf)
 		return err
 	case 'r':
-		_, err := io.CopyBuffer(struct{ io.Writer }{conn}, io.LimitReader(zeros{}, size), buf)
+		_, err := io.CopyBuffer(struct{ io.Writer }{conn}, io.LimitReader(noise{}, size), buf)
 		return err
 	case 'w':
 		return take(conn, io.Discard, size, buf)
@@ -112,7 +112,12 @@ func newCertificate() (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, err
 }
 
-// zeros yields as many bytes as are asked for, which are what they are.
-type zeros struct{}
+// noise yields the same random bytes again and again, which no link compresses.
+type noise struct{}
 
-func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+func (noise) Read(p []byte) (int, error) { return copy(p, noisy[:]), nil }
+
+var noisy = func() (b [bufferSize]byte) {
+	_, _ = rand.Read(b[:]) // which never fails
+	return b
+}()
