@@ -6,15 +6,16 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// BufferPool returns the buffers of both sides' connections and messages. gRPC's
-// own pool clears each buffer whenever it hands one out, which costs as much as
-// another copy of all that passes; here a buffer has what it had before, and
-// whoever gets it writes all of it first, as gRPC and [Codec] do.
+// BufferPool returns the buffers of both sides' frames of HTTP/2, and of their
+// messages of content. gRPC's own pool clears each buffer whenever it hands one
+// out, which costs as much as another copy of all that passes; here a buffer has
+// what it had before, and whoever gets it writes all of it first, as gRPC and
+// [Codec] do.
 func BufferPool() mem.BufferPool { return buffers }
 
-// buffers has the sizes that are asked for: of headers, of small messages, of a
-// frame of HTTP/2, of a message of output, and of one of content.
-var buffers = newBufferPool(512, 4<<10, 16<<10, outputChunk+outputHeader, ChunkSize+chunkHeader)
+// buffers has the sizes that are asked for: of small contents, of a frame, of a
+// message of output, and of one of content.
+var buffers = newBufferPool(4<<10, 16<<10, outputChunk+outputHeader, ChunkSize+chunkHeader)
 
 // bufferPool keeps buffers of some sizes, in order. What is larger is not kept.
 type bufferPool []bufferTier

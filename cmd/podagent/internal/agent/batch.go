@@ -25,16 +25,25 @@ type batcher[T any] struct {
 // add takes a result of about so many bytes. Its error is that of an earlier
 // send, if one failed.
 func (b *batcher[T]) add(item T, bytes int) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.items = append(b.items, item)
-	b.bytes += bytes
-	switch {
-	case !b.begun:
-		b.flushLocked()
+	first, err := b.take(item, bytes)
+	if first {
 		// What sends it needs a processor, and those that search leave none to it
 		// before they are made to.
 		runtime.Gosched()
+	}
+	return err
+}
+
+// take also reports whether the result was the first.
+func (b *batcher[T]) take(item T, bytes int) (first bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	first = !b.begun
+	b.items = append(b.items, item)
+	b.bytes += bytes
+	switch {
+	case first:
+		b.flushLocked()
 	case len(b.items) >= batchItems || b.bytes >= batchBytes:
 		b.flushLocked()
 	case b.timer == nil:
@@ -42,7 +51,7 @@ func (b *batcher[T]) add(item T, bytes int) error {
 	case len(b.items) == 1:
 		b.timer.Reset(b.wait())
 	}
-	return b.err
+	return first, b.err
 }
 
 func (b *batcher[T]) wait() time.Duration { return cmp.Or(b.delay, batchDelay) }
