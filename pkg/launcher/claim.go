@@ -79,10 +79,21 @@ func (c *cluster) keepWorkspace(ctx context.Context, w Workspace, pod *corev1.Po
 				return err
 			}
 		default:
-			pod.Annotations[AnnotationResumed] = timeText(time.Now())
-			return c.takeClaim(ctx, there, pod.Annotations[AnnotationID])
+			err := c.takeClaim(ctx, there, pod.Annotations[AnnotationID])
+			if err == nil {
+				pod.Annotations[AnnotationResumed] = timeText(time.Now())
+			}
+			if !endedSince(err) {
+				return err
+			}
 		}
 	}
+}
+
+// endedSince reports whether a claim could not be taken because somebody deletes
+// it, or has, since it was seen.
+func endedSince(err error) bool {
+	return errors.Is(err, ErrNotKept) || apierrors.IsNotFound(err) || apierrors.IsConflict(err)
 }
 
 // takeClaim says in the claim that somebody uses it who did not make it. One whose
