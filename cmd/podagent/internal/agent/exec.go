@@ -44,15 +44,15 @@ func (s *processesService) Exec(stream execStream) error {
 	defer senders.Wait()
 	defer call.stdin.close()
 	defer cancel(nil)
-	if !existing && !p.Terminal() && !p.StdinOpen() {
-		awaitShort(ctx, p)
-	}
 	started := &pb.ExecStarted{
 		ExecId: p.ID(), BootId: s.bootID, Pid: int64(p.PID()), Existing: existing,
 		Stdin: p.StdinAccepted(), StdinOpen: p.StdinOpen(), Terminal: p.Terminal(),
 	}
 	if err := call.send(&pb.ExecResponse{Kind: &pb.ExecResponse_Started{Started: started}}); err != nil {
 		return err
+	}
+	if !existing && p.Ended() {
+		return call.output(ctx, attach) // what the caller may still send concerns nobody
 	}
 	call.stdin.begin(started.Stdin)
 	senders.Go(func() { call.feedStdin(ctx) })
@@ -65,16 +65,6 @@ func (s *processesService) Exec(stream execStream) error {
 		}
 	}()
 	return call.output(ctx, attach)
-}
-
-// awaitShort waits a moment for a command that may end at once: its start, its
-// output and its end then leave together, in one message to the network in place
-// of several that each occupy all who pass them on, while the command needs the
-// processor.
-func awaitShort(ctx context.Context, p *proc.Process) {
-	ctx, cancel := context.WithTimeout(ctx, shortCommand)
-	defer cancel()
-	_, _ = p.Wait(ctx) // the end is said by who attaches
 }
 
 // open starts the process that the first message asks for, or finds it.

@@ -33,10 +33,6 @@ const (
 	// began: an upload of some hundred megabytes, within a pod's usual grace
 	// period.
 	stopGrace = 5 * time.Second
-	// shortCommand is how long the answer to a start waits for the end, where
-	// nobody sends input: a program that does little takes a millisecond, and
-	// nobody notices two.
-	shortCommand = 2 * time.Millisecond
 	// detachDrain is how long a caller who detaches waits for the process to
 	// take the standard input that was sent before: at once if it reads it, and
 	// else perhaps never.

@@ -78,7 +78,7 @@ func (p *Process) awaitEnd(ctx context.Context, opts AttachOptions) iter.Seq2[Ev
 }
 
 func (p *Process) lastEvent(ctx context.Context, opts AttachOptions) (Event, error) {
-	if opts.NoFollow && !p.isDone() {
+	if opts.NoFollow && !p.Ended() {
 		return Event{Detached: true}, nil
 	}
 	select {
@@ -95,8 +95,8 @@ func (p *Process) lastEvent(ctx context.Context, opts AttachOptions) (Event, err
 	return Event{Status: new(p.result.status)}, nil
 }
 
-// isDone reports whether the process has ended and its output is complete.
-func (p *Process) isDone() bool {
+// Ended reports whether the process has ended and its output is complete.
+func (p *Process) Ended() bool {
 	select {
 	case <-p.done:
 		return true

@@ -16,9 +16,8 @@ import (
 type child struct {
 	pid    int
 	reaper *reaper
-	// exit is a pidfd, which becomes readable when the process ends; nil where
-	// the kernel has none.
-	exit *os.File
+	// pidfd becomes readable when the process ends; -1 where the kernel has none.
+	pidfd int
 }
 
 // startChild starts a process. An error is a [syscall.Errno], or that of a
@@ -44,7 +43,7 @@ func startChild(r *reaper, c *command, spec *Spec, std *stdio) (*child, error) {
 		return nil, err
 	}
 	r.register(pid)
-	return &child{pid: pid, reaper: r, exit: pollable(pidfd)}, nil
+	return &child{pid: pid, reaper: r, pidfd: pidfd}, nil
 }
 
 // fork starts a process with its limits.
@@ -90,9 +89,9 @@ func pollable(pidfd int) *os.File {
 
 // awaitExit returns when the process has ended. It does not reap it.
 func (c *child) awaitExit() {
-	if c.exit != nil {
-		defer c.exit.Close()
-		if raw, err := c.exit.SyscallConn(); err == nil {
+	if exit := pollable(c.pidfd); exit != nil {
+		defer exit.Close()
+		if raw, err := exit.SyscallConn(); err == nil {
 			err = raw.Read(func(uintptr) bool { return c.exited(unix.WNOHANG) })
 			if err == nil {
 				return

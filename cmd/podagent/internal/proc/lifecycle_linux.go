@@ -18,11 +18,6 @@ func (m *Manager) launch(spec *Spec) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
 	}
-	out, err := newOutput(&m.lim, m.buffers, m.budget, std)
-	if err != nil {
-		std.close()
-		return nil, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
-	}
 	begun, before := time.Now(), m.cgroup.events()
 	c, err := startChild(m.reaper, cmd, spec, std)
 	if err != nil {
@@ -35,9 +30,10 @@ func (m *Manager) launch(spec *Spec) (*Process, error) {
 		id: spec.ID, pid: c.pid, argv: append([]string(nil), spec.Argv...), script: spec.Script,
 		started: begun, timeout: spec.Timeout, aside: spec.Aside,
 		lim: &m.lim, log: m.log, ended: m.processEnded,
-		child: c, proc: m.proc, in: newInput(std), out: out, terminal: std.terminal,
+		child: c, proc: m.proc, in: newInput(std), terminal: std.terminal,
+		out:    newOutput(&m.lim, m.buffers, m.budget, std),
 		cgroup: m.cgroup, before: before,
-		gone: make(chan struct{}), done: make(chan struct{}),
+		brief: m.briefFor(spec), gone: make(chan struct{}), done: make(chan struct{}),
 	}, nil
 }
 
@@ -53,20 +49,33 @@ func (m *Manager) startError(spec *Spec, name string, err error) error {
 
 // run begins to move the output and to wait for the end.
 func (p *Process) run() {
-	for _, s := range p.out.streams {
-		go s.pump()
-	}
 	if p.timeout > 0 {
 		p.mu.Lock()
 		p.timer = time.AfterFunc(p.timeout, p.expire)
 		p.mu.Unlock()
 	}
-	go p.supervise()
+	until := time.Now().Add(p.lim.brief)
+	if p.brief != nil && p.endsSoon(until) {
+		p.end()
+		return
+	}
+	for _, s := range p.out.streams {
+		if !s.isComplete() {
+			s.watch()
+			go s.pump()
+		}
+	}
+	go func() {
+		p.child.awaitExit()
+		p.end()
+	}()
+	if p.brief != nil {
+		p.await(until)
+	}
 }
 
-// supervise sees the process to its end.
-func (p *Process) supervise() {
-	p.child.awaitExit()
+// end sees a process that has ended off.
+func (p *Process) end() {
 	exited := p.noteExit()
 	for _, s := range p.out.streams {
 		s.processEnded(exited)

@@ -146,6 +146,12 @@ const (
 	busyRetries = 5
 	busyPause   = time.Millisecond
 
+	// briefTime is how long a start waits for the end, where nobody sends input: a
+	// program that does little takes a millisecond, and nobody notices two.
+	briefTime = 2 * time.Millisecond
+	// briefThreads is how many of them wait in a system call of their own.
+	briefThreads = 4
+
 	// direntSize is how much of /proc's listing is read at once: a thousand
 	// names.
 	direntSize = 32 << 10
@@ -234,6 +240,7 @@ func (b *bounds) largest(most int) int { return min(most, b.process/16) }
 
 // limits are the bounds that tests shorten.
 type limits struct {
+	brief        time.Duration
 	drain        time.Duration
 	killGrace    time.Duration
 	stall        time.Duration
@@ -248,6 +255,7 @@ type limits struct {
 
 func defaultLimits() limits {
 	return limits{
+		brief:        briefTime,
 		drain:        drainTime,
 		killGrace:    killGrace,
 		stall:        stallLimit,

@@ -25,6 +25,7 @@ type Manager struct {
 	reaper  *reaper
 	guard   *guard
 	cgroup  *cgroup
+	brief   chan struct{} // see [Process.brief]
 	// alone is [Options.Alone].
 	alone bool
 	// oomScore is the oom_score_adj of processes, "" where it is not set.
@@ -88,6 +89,7 @@ func NewManager(opts Options) *Manager {
 		alone:   opts.Alone,
 		reaper:  newReaper(log),
 		cgroup:  openCgroup("/"),
+		brief:   make(chan struct{}, briefThreads),
 
 		oomScore: childScore(),
 	}
@@ -111,6 +113,8 @@ func (m *Manager) JournalSize() int64 { return int64(m.lim.bounds(m.budget.store
 // A command or a directory that can't be used is an [*fs.PathError] with the
 // Op "exec" or "chdir". A start that failed leaves nothing behind and may be
 // repeated.
+//
+// Where nobody sends input Start waits a moment (briefTime) for the end.
 func (m *Manager) Start(spec Spec) (p *Process, started bool, err error) {
 	id, err := spec.validate()
 	if err != nil {

@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,24 +40,16 @@ type ending struct {
 	err    error
 }
 
-func newOutput(lim *limits, pool *buffers, budget *budget, std *stdio) (*output, error) {
+func newOutput(lim *limits, pool *buffers, budget *budget, std *stdio) *output {
 	o := &output{lim: lim, pool: pool, budget: budget, readers: map[*reader]struct{}{}}
-	for i, file := range []*os.File{std.stdout, std.stderr} {
-		o.streams[i] = newStream(o, i, nil)
-		if file == nil {
-			continue // a terminal has one output
-		}
-		src, err := newSource(file, pool)
-		if err != nil {
-			return nil, err
-		}
-		o.streams[i].source = src
-		if std.terminal != nil {
+	for i, src := range std.outputs {
+		o.streams[i] = newStream(o, i, src)
+		if src != nil && std.terminal != nil {
 			o.streams[i].screen = newScreen()
 		}
 	}
 	o.leases = []lease{{first: true, until: time.Now().Add(lim.attachGrace)}}
-	return o, nil
+	return o
 }
 
 // heldUntil is when the first of those who hold the stream up has had its time.

@@ -217,8 +217,8 @@ func appendInt(b []byte, i int) []byte {
 }
 
 func TestSeveralReadersGetEverything(t *testing.T) {
-	m := newManager(t)
-	p := start(t, m, shell(t, "seq 1 1000000; seq 1 1000000 >&2"))
+	m, gate := newManager(t), fifo(t)
+	p := start(t, m, shell(t, "read line < "+gate+"; seq 1 1000000; seq 1 1000000 >&2"))
 	type answer struct {
 		*result
 		err error
@@ -230,12 +230,20 @@ func TestSeveralReadersGetEverything(t *testing.T) {
 			answers <- answer{r, err}
 		}()
 	}
+	eventually(t, "that all read", func() bool { return countReaders(p) == 4 })
+	send(t, gate)
 	for range 4 {
 		a := <-answers
 		if a.err != nil || a.omitted != [2]int64{} || a.stdout.Len() != 6888896 || !bytes.Equal(a.stdout.Bytes(), a.stderr.Bytes()) {
 			t.Errorf("got %d and %d bytes, omitted %v, %v", a.stdout.Len(), a.stderr.Len(), a.omitted, a.err)
 		}
 	}
+}
+
+func countReaders(p *Process) int {
+	p.out.mu.Lock()
+	defer p.out.mu.Unlock()
+	return len(p.out.readers)
 }
 
 func TestNobodyReadingDoesNotBlockTheProcess(t *testing.T) {

@@ -12,10 +12,11 @@ import (
 // stdio is the standard files of a process: the agent's ends, and the
 // process's.
 type stdio struct {
-	// stdin, stdout and stderr are nil where there is none; with a terminal the
-	// first two are its master.
-	stdin, stdout, stderr *os.File
-	terminal              *terminal
+	// stdin is nil where there is none. With a terminal it is its master.
+	stdin *os.File
+	// outputs are those of stdout and stderr. A terminal has one.
+	outputs  [2]*source
+	terminal *terminal
 	// child are the process's ends.
 	child [3]int
 }
@@ -33,17 +34,19 @@ func openStdio(spec *Spec) (io *stdio, err error) {
 		}
 	}()
 	if spec.Stdin {
-		io.child[0], io.stdin, err = openPipe(1)
+		var ours int
+		if io.child[0], ours, err = openPipe(1); err == nil {
+			io.stdin = os.NewFile(uintptr(ours), "pipe")
+		}
 	} else {
 		io.child[0], err = openNull()
 	}
-	if err != nil {
-		return io, err
+	for i := 0; i < len(io.outputs) && err == nil; i++ {
+		var ours int
+		if io.child[i+1], ours, err = openPipe(0); err == nil {
+			io.outputs[i] = &source{fd: ours}
+		}
 	}
-	if io.child[1], io.stdout, err = openPipe(0); err != nil {
-		return io, err
-	}
-	io.child[2], io.stderr, err = openPipe(0)
 	return io, err
 }
 
@@ -60,25 +63,26 @@ func (s *stdio) openTerminal(size TerminalSize) (err error) {
 	if err != nil {
 		return err
 	}
-	s.stdin, s.stdout = s.terminal.master, s.terminal.master
+	s.stdin = s.terminal.master
+	s.outputs[0] = &source{file: s.terminal.master, raw: s.terminal.raw}
 	s.child = [3]int{s.terminal.slave, s.terminal.slave, s.terminal.slave}
 	return nil
 }
 
 // openPipe makes a pipe, and returns the process's end and the agent's, which
 // is that of number end: 0 reads, 1 writes.
-func openPipe(end int) (theirs int, ours *os.File, err error) {
+func openPipe(end int) (theirs, ours int, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
-		return -1, nil, os.NewSyscallError("pipe2", err)
+		return -1, -1, os.NewSyscallError("pipe2", err)
 	}
 	// A new pipe has no other flags that could be set.
 	if _, err := unix.FcntlInt(uintptr(fds[end]), unix.F_SETFL, unix.O_NONBLOCK); err != nil {
 		unix.Close(fds[0])
 		unix.Close(fds[1])
-		return -1, nil, os.NewSyscallError("fcntl", err)
+		return -1, -1, os.NewSyscallError("fcntl", err)
 	}
-	return fds[1-end], os.NewFile(uintptr(fds[end]), "pipe"), nil
+	return fds[1-end], fds[end], nil
 }
 
 // files are the process's descriptors, from 0 on; extra follows if not nil.
@@ -112,9 +116,12 @@ func (s *stdio) close() {
 		s.terminal.close()
 		return
 	}
-	for _, f := range []*os.File{s.stdin, s.stdout, s.stderr} {
-		if f != nil {
-			f.Close()
+	if s.stdin != nil {
+		s.stdin.Close()
+	}
+	for _, out := range s.outputs {
+		if out != nil {
+			out.close()
 		}
 	}
 }
@@ -129,28 +136,41 @@ func enlarge(f *os.File) {
 
 // source is the agent's end of an output pipe.
 type source struct {
+	// fd is the pipe until it is watched. From then on it is file.
+	fd   int
 	file *os.File
 	raw  syscall.RawConn
-	pool *buffers
 	wide bool
 }
 
-func newSource(f *os.File, pool *buffers) (*source, error) {
-	raw, err := f.SyscallConn()
-	return &source{file: f, raw: raw, pool: pool}, err
+// watch hands the pipe to the runtime's poller, which waits for output without a
+// thread. A command that is soon over is cheaper without.
+func (s *source) watch() {
+	if s.file == nil {
+		s.file = os.NewFile(uintptr(s.fd), "pipe")
+		s.raw, _ = s.file.SyscallConn() // an open file has one
+	}
+}
+
+func (s *source) close() {
+	if s.file != nil {
+		s.file.Close()
+	} else {
+		unix.Close(s.fd)
+	}
 }
 
 // read waits for output and passes it to use. It takes a buffer only when
 // there is something to read. At the end of the output it returns [io.EOF].
-func (s *source) read(use func([]byte)) error {
+func (s *source) read(pool *buffers, use func([]byte)) error {
 	var buf *chunk
 	var n int
 	var err error
 	wait := s.raw.Read(func(fd uintptr) bool {
-		buf = s.pool.get()
+		buf = pool.get()
 		n, err = readRetry(int(fd), buf[:])
 		if errors.Is(err, unix.EAGAIN) {
-			s.pool.put(buf)
+			pool.put(buf)
 			return false
 		}
 		return true
@@ -158,7 +178,7 @@ func (s *source) read(use func([]byte)) error {
 	if wait != nil {
 		return wait
 	}
-	defer s.pool.put(buf)
+	defer pool.put(buf)
 	switch {
 	case err != nil:
 		return err

@@ -31,6 +31,10 @@ type Process struct {
 	// before is what had happened in the cgroup before the start.
 	before cgroupEvents
 
+	// brief has room for those who wait for a process that they start in a system
+	// call; nil if it is not waited for.
+	brief chan struct{}
+
 	// gone is closed when the process has ended, done when its output is
 	// complete too.
 	gone, done chan struct{}
@@ -78,7 +82,7 @@ func (p *Process) Wait(ctx context.Context) (Status, error) {
 // info describes the process for a list.
 func (p *Process) info() Info {
 	i := Info{ID: p.id, PID: p.pid, Argv: p.argv, Script: p.script, Started: p.started}
-	if p.isDone() {
+	if p.Ended() {
 		i.Status = new(p.result.status)
 	}
 	i.Terminal = p.Terminal()

@@ -106,7 +106,7 @@ func TestRlimitsBelongToTheSpec(t *testing.T) {
 // A limit that can't be set, here as it is above the kernel's own.
 func TestRlimitThatIsRefused(t *testing.T) {
 	m := newManager(t)
-	before := openDescriptors(t)
+	before := countDescriptors(t)
 	witness := t.TempDir() + "/ran"
 	_, _, err := m.Start(limited(t, "echo > "+witness, Rlimit{"nofile", math.MaxUint64, math.MaxUint64}))
 	if !errors.Is(err, syscall.EPERM) || !strings.Contains(err.Error(), "nofile") {
@@ -118,7 +118,7 @@ func TestRlimitThatIsRefused(t *testing.T) {
 	if _, zombies, err := countChildren(m.proc); zombies != 0 || err != nil {
 		t.Errorf("%d zombies were left (%v)", zombies, err)
 	}
-	eventually(t, "that all is closed", func() bool { return openDescriptors(t) <= before })
+	eventually(t, "that all is closed", func() bool { return countDescriptors(t) <= before })
 }
 
 func TestErrorsOfLimitedStartsAreThoseOfOthers(t *testing.T) {

@@ -19,6 +19,14 @@ func (s *stream) extend(need int) bool {
 	return s.extendInMemory(need)
 }
 
+// extendAtOnce is [stream.extend] without the disk, which takes its time.
+func (s *stream) extendAtOnce() bool {
+	if s.out.budget.store.usable() {
+		return s.startInMemory(1)
+	}
+	return s.extendInMemory(1)
+}
+
 // startInMemory takes memory for a short output: to write it to the disk would
 // cost more than the memory is worth.
 func (s *stream) startInMemory(need int) bool {

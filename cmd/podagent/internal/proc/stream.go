@@ -57,9 +57,9 @@ func (s *stream) pump() {
 		s.finish(false)
 		return
 	}
-	defer s.source.file.Close()
+	defer s.source.close()
 	for !s.drained() {
-		err := s.source.read(s.append)
+		err := s.source.read(s.out.pool, s.append)
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			// Pipes have no errors besides their end.
 			s.finish(false)
@@ -69,9 +69,16 @@ func (s *stream) pump() {
 	s.finish(true)
 	s.source.file.SetReadDeadline(time.Time{})
 	for {
-		if err := s.source.read(func([]byte) {}); err != nil {
+		if err := s.source.read(s.out.pool, func([]byte) {}); err != nil {
 			return
 		}
+	}
+}
+
+// watch has the runtime's poller wait for the output.
+func (s *stream) watch() {
+	if s.source != nil {
+		s.source.watch()
 	}
 }
 
@@ -146,10 +153,18 @@ func (s *stream) processEnded(now time.Time) {
 	s.out.mu.Lock()
 	s.exited = now
 	s.out.mu.Unlock()
-	if s.source == nil {
-		return
+	if s.source != nil && !s.isComplete() {
+		s.source.file.SetReadDeadline(now.Add(s.out.lim.drain))
 	}
-	s.source.file.SetReadDeadline(now.Add(s.out.lim.drain))
+}
+
+func (s *stream) isComplete() bool {
+	select {
+	case <-s.complete:
+		return true
+	default:
+		return false
+	}
 }
 
 // drained reports whether the process has ended and its drain is over. If it

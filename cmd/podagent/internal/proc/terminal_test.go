@@ -233,7 +233,7 @@ func TestDescendantThatHoldsTheTerminal(t *testing.T) {
 
 func TestTerminalsLeaveNoDescriptor(t *testing.T) {
 	m := newManager(t)
-	before := openDescriptors(t)
+	before := countDescriptors(t)
 	for range 20 {
 		run(t, m, terminalShell(t, "stty size"))
 	}
@@ -242,16 +242,7 @@ func TestTerminalsLeaveNoDescriptor(t *testing.T) {
 	if _, _, err := m.Start(spec); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
-	eventually(t, "that all is closed", func() bool { return openDescriptors(t) <= before })
-}
-
-func openDescriptors(t *testing.T) int {
-	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(entries)
+	eventually(t, "that all is closed", func() bool { return countDescriptors(t) <= before })
 }
 
 func TestReattachedScreen(t *testing.T) {

@@ -1,0 +1,134 @@
+package proc
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Most commands are short and print little, and then what they do costs less than
+// to hand it on: a goroutine for each output and one for the end, for each of which
+// a thread is woken. So who starts a process waits for it a moment himself, in one
+// system call for all three. Its start, its output and its end then also leave the
+// sandbox together, in place of several messages that each occupy all who pass
+// them on while the command needs the processor.
+
+// briefFor returns [Process.brief]. Who sends input is not to wait for an end that
+// comes after it.
+func (m *Manager) briefFor(spec *Spec) chan struct{} {
+	if spec.Stdin || spec.Terminal != nil || spec.Aside {
+		return nil
+	}
+	return m.brief
+}
+
+// endsSoon takes what a process prints, and reports whether it ended in time and
+// all of that is in the journal. Else [Process.run] goes on from there: with one
+// that runs longer, prints more than the head of a journal, or leaves its output to
+// a descendant.
+func (p *Process) endsSoon(until time.Time) bool {
+	if p.child.pidfd < 0 {
+		return false
+	}
+	select {
+	case p.brief <- struct{}{}:
+		defer func() { <-p.brief }()
+	default:
+		return false // enough threads wait
+	}
+	files := []unix.PollFd{{Fd: int32(p.child.pidfd), Events: unix.POLLIN}}
+	for _, s := range p.out.streams {
+		files = append(files, unix.PollFd{Fd: int32(s.source.fd), Events: unix.POLLIN})
+	}
+	ended := p.sipUntilEnd(files, until)
+	if ended {
+		unix.Close(p.child.pidfd)
+	}
+	return ended
+}
+
+// sipUntilEnd waits for files, which are the pidfd and the outputs.
+func (p *Process) sipUntilEnd(files []unix.PollFd, until time.Time) bool {
+	for left := time.Until(until); left > 0; left = time.Until(until) {
+		timeout := unix.NsecToTimespec(left.Nanoseconds())
+		n, err := unix.Ppoll(files, &timeout, nil)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if n <= 0 {
+			return false
+		}
+		open, room := p.sip(files[1:])
+		switch ended := files[0].Revents != 0; {
+		case !room:
+			return false
+		case ended:
+			return !open
+		}
+	}
+	return false
+}
+
+// await waits until the process has ended, for so long.
+func (p *Process) await(until time.Time) {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-p.done:
+	case <-timer.C:
+	}
+}
+
+// sip takes what the outputs have. It reports whether one of them is still open,
+// and whether there was room for all.
+func (p *Process) sip(files []unix.PollFd) (open, room bool) {
+	for i, s := range p.out.streams {
+		file := &files[i]
+		if file.Fd < 0 {
+			continue
+		}
+		more := true
+		switch {
+		case file.Revents&unix.POLLIN != 0:
+			more, room = s.sip()
+			if !room {
+				return true, false
+			}
+		case file.Revents != 0: // empty, and all who could write have closed it
+			more = false
+		}
+		if !more {
+			file.Fd = -1
+			s.source.close()
+			s.finish(false)
+		}
+		open = open || more
+	}
+	return open, true
+}
+
+// sip reads the pipe until it is empty or at its end, which is no more, into
+// memory. It waits neither for readers nor for the disk, so that there may be no room.
+func (s *stream) sip() (more, room bool) {
+	s.out.mu.Lock()
+	defer s.out.mu.Unlock()
+	for {
+		g := s.journal.last()
+		if g == nil || g.left() == 0 {
+			if !s.extendAtOnce() {
+				return true, false
+			}
+			g = s.journal.last()
+		}
+		n, err := readRetry(s.source.fd, g.memory[g.n:g.size])
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return true, true
+		case err != nil || n == 0:
+			return false, true
+		}
+		s.journal.grow(n)
+		s.out.wakeReaders()
+	}
+}

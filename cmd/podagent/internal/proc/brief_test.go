@@ -1,0 +1,86 @@
+package proc
+
+import (
+	"bytes"
+	"testing"
+	"time"
+)
+
+// What a process prints, and how it ends, is the same whether the one who starts
+// it sees it to its end, leaves it in the middle, or has others wait.
+func TestBriefCommandsEndAsOthersDo(t *testing.T) {
+	scripts := map[string]struct {
+		script         string
+		stdout, stderr int
+		code           int
+		open           bool
+	}{
+		"silent":           {script: "exit 3", code: 3},
+		"both outputs":     {script: "echo out; echo error >&2", stdout: 4, stderr: 6},
+		"piece by piece":   {script: "for i in 1 2 3; do echo $i; sleep 0.01; done", stdout: 6},
+		"more than a head": {script: "head -c 300000 /dev/zero", stdout: 300_000},
+		"closed, then on":  {script: "echo out; exec >&- 2>&-; sleep 0.02; exit 4", stdout: 4, code: 4},
+		"a descendant's":   {script: "echo out; sleep 1 & exit 5", stdout: 4, code: 5, open: true},
+		"ended by itself":  {script: "echo out; kill -9 $$", stdout: 4, code: 137},
+	}
+	overEach(t, func(t *testing.T, newManager makeManager) {
+		for how, brief := range map[string]time.Duration{"to the end": hung, "a moment": time.Millisecond, "not at all": 0} {
+			m := newManager(t, func(l *limits) { l.brief, l.drain = brief, 50*time.Millisecond })
+			for name, want := range scripts {
+				t.Run(how+"/"+name, func(t *testing.T) {
+					p := start(t, m, shell(t, want.script))
+					if brief == hung && !want.open && want.stdout <= journalHead && !p.Ended() {
+						t.Error("Start returned before the process had ended")
+					}
+					r := finish(t, p)
+					if r.stdout.Len() != want.stdout || r.stderr.Len() != want.stderr ||
+						r.status.Code != want.code || r.status.OutputOpen != want.open {
+						t.Errorf("got %d and %d bytes, %+v", r.stdout.Len(), r.stderr.Len(), r.status)
+					}
+				})
+			}
+		}
+	})
+}
+
+// A reader may attach while the one who started the process still waits for it.
+func TestBriefCommandIsReadMeanwhile(t *testing.T) {
+	m := newManager(t, func(l *limits) { l.brief = hung })
+	spec, gate := shell(t, ""), fifo(t)
+	spec.Argv[2] = "echo first; read line < " + gate + "; echo second"
+	started := make(chan *Process, 1)
+	go func() {
+		p, _, _ := m.Start(spec)
+		started <- p
+	}()
+	var p *Process
+	eventually(t, "the start", func() bool {
+		p, _ = m.Get(spec.ID)
+		return p != nil
+	})
+	var got bytes.Buffer
+	for ev, err := range p.Attach(testContext(t), AttachOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Len() == 0 {
+			send(t, gate)
+		}
+		got.Write(ev.Data)
+	}
+	if got.String() != "first\nsecond\n" || <-started != p {
+		t.Errorf("got %q", &got)
+	}
+}
+
+// No descriptor stays behind, whoever waits.
+func TestBriefCommandsLeaveNoDescriptor(t *testing.T) {
+	m := newManager(t)
+	run(t, m, shell(t, "true"))
+	before := countDescriptors(t)
+	for range 50 {
+		run(t, m, shell(t, "true"))
+		run(t, m, shell(t, "sleep 0.005"))
+	}
+	eventually(t, "closing all", func() bool { return countDescriptors(t) <= before })
+}
