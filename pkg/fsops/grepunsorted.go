@@ -3,6 +3,7 @@ package fsops
 import (
 	"context"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -15,6 +16,8 @@ type grepShared struct {
 	batches chan []GrepResult
 	// turn is locked while a file's results were handed over in part.
 	turn sync.Mutex
+	// begun says that results were handed over.
+	begun atomic.Bool
 }
 
 func (s *grepShared) send(batch []GrepResult) error {
@@ -80,7 +83,19 @@ func (o *sharedOutlet) end(batch []GrepResult) (taken bool, err error) {
 		}
 	}
 	o.leave()
+	if taken && !o.begun.Swap(true) {
+		letOthersRun()
+	}
 	return taken, err
+}
+
+// letOthersRun has those run who wait for a processor, of which the workers of a
+// search leave none before they are made to. Who sends the first results on, to
+// whom they are a sign of life, may itself wait for others some times.
+func letOthersRun() {
+	for range grepYields {
+		runtime.Gosched()
+	}
 }
 
 // admit takes the turn first: a worker that waited for it with a large buffer,

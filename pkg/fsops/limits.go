@@ -89,6 +89,10 @@ const (
 	// grepAhead is how many batches may wait to be taken, so that neither those
 	// who search nor the one who takes waits for the other each time.
 	grepAhead = 16
+	// grepYields is how often a worker leaves its processor to those who send the
+	// first results: one takes them, one encodes them, and gRPC lets others run
+	// once before it writes.
+	grepYields = 4
 	// grepTexts is how large the pieces are that texts of results share.
 	grepTexts = 8 << 10
 	// grepQueue is how many files a sorted search may be ahead of the results
