@@ -37,6 +37,12 @@ const terminationLog = "/dev/termination-log"
 // the work in it.
 const memoryLimit = 64 << 20
 
+// gcPercent is by how much the heap may grow until it is collected, unless GOGC
+// says otherwise. The agent holds little, so that at Go's 100 a search of some
+// thousand files, most of whose memory is the system's, would be collected time and
+// again.
+const gcPercent = 300
+
 func serve(ctx context.Context, args []string, stdout io.Writer) error {
 	config, err := serveConfig(args, stdout)
 	if err != nil {
@@ -44,6 +50,9 @@ func serve(ctx context.Context, args []string, stdout io.Writer) error {
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
 	}
 	// What processes of the same user could read and write of the agent's
 	// memory, the authorized keys among it, would let them call it.

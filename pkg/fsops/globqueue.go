@@ -3,6 +3,7 @@ package fsops
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,6 +12,8 @@ import (
 // woken for each would take longer than the walk.
 type globQueue struct {
 	mu sync.Mutex
+	// wanting says that the taker has nothing yet.
+	wanting atomic.Bool
 	// ready is signaled when there are items or the walk is over, room when
 	// items were taken or nobody wants any more.
 	ready, room sync.Cond
@@ -49,18 +52,53 @@ func (b *globBatch) each(ctx context.Context, take func(globItem) error, report 
 func newGlobQueue() *globQueue {
 	q := &globQueue{over: make(chan struct{})}
 	q.ready.L, q.room.L = &q.mu, &q.mu
+	q.wanting.Store(true)
 	return q
 }
 
-// put adds a match. It waits while there are many already, and fails when
-// nobody wants more.
-func (q *globQueue) put(item globItem) error {
+// A globFinder is one worker's way to the queue, which keeps some matches back:
+// to put each of them would have the workers wait for each other.
+type globFinder struct {
+	queue *globQueue
+	found []globItem
+	_     [64]byte // no other worker's cache line
+}
+
+// put adds a match.
+func (f *globFinder) put(item globItem) error {
+	f.found = append(f.found, item)
+	if len(f.found) == globGather {
+		return f.flush()
+	}
+	return f.offer()
+}
+
+// offer adds what is kept back, if somebody waits for it.
+func (f *globFinder) offer() error {
+	if len(f.found) == 0 || !f.queue.wanting.Load() {
+		return nil
+	}
+	return f.flush()
+}
+
+func (f *globFinder) flush() error {
+	err := f.queue.put(f.found)
+	f.found = f.found[:0]
+	return err
+}
+
+// put adds matches. It waits while there are many already, and fails when nobody
+// wants more.
+func (q *globQueue) put(items []globItem) error {
+	if len(items) == 0 {
+		return nil
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err := q.await(); err != nil {
 		return err
 	}
-	q.batch.items = append(q.batch.items, item)
+	q.batch.items = append(q.batch.items, items...)
 	return nil
 }
 
@@ -84,6 +122,7 @@ func (q *globQueue) await() error {
 		return errStop
 	}
 	if q.batch.size() == 0 {
+		q.wanting.Store(false)
 		q.ready.Signal()
 	}
 	return nil
@@ -129,6 +168,7 @@ func (q *globQueue) swap(empty globBatch) (batch globBatch, over bool) {
 		q.ready.Wait()
 	}
 	batch, q.batch = q.batch, empty
+	q.wanting.Store(true)
 	q.room.Broadcast()
 	return batch, over
 }

@@ -11,19 +11,23 @@ import (
 )
 
 // A globVisitor is told of all entries of a tree, by several goroutines at
-// once. It holds what these look at, and nothing that ever changes, so that
-// there is no false sharing of the processors' caches.
+// once. It holds what these look at, and nothing that ever changes but their own,
+// so that there is no false sharing of the processors' caches.
 type globVisitor struct {
 	m        *globMatcher
 	dirsOnly bool
 	byTime   bool
 	dir      string // the tree's root as it is reported; empty for the directory searched from
 	queue    *globQueue
+	finders  []globFinder // of each worker
 }
 
 // visit puts an entry of the tree into the queue if it matches, and has the
 // walk enter the directories that matches can lie in.
-func (v *globVisitor) visit(e *walk.Entry) error {
+func (v *globVisitor) visit(worker int, e *walk.Entry) error {
+	if err := v.finders[worker].offer(); err != nil {
+		return err
+	}
 	if e.Err != nil {
 		return v.unreadable(e)
 	}
@@ -45,7 +49,7 @@ func (v *globVisitor) visit(e *walk.Entry) error {
 	if !v.m.accepts(next, rel) {
 		return nil
 	}
-	return v.match(e, joinName(v.dir, rel))
+	return v.match(worker, e, joinName(v.dir, rel))
 }
 
 // enter has the walk go on in a directory if matches can lie in it.
@@ -58,7 +62,7 @@ func enter(e *walk.Entry, inner *globState) {
 }
 
 // match puts an entry into the queue unless it is left out after all.
-func (v *globVisitor) match(e *walk.Entry, path string) error {
+func (v *globVisitor) match(worker int, e *walk.Entry, path string) error {
 	item := globItem{path: path, typ: e.Type}
 	if v.dirsOnly && e.Type == fs.ModeSymlink {
 		attr, err := e.Stat(true)
@@ -77,7 +81,7 @@ func (v *globVisitor) match(e *walk.Entry, path string) error {
 		}
 		item.sec, item.nsec = unixTime(attr.ModTime)
 	}
-	return v.queue.put(item)
+	return v.finders[worker].put(item)
 }
 
 // failed puts an error into the queue, unless the file is gone.

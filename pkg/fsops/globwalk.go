@@ -160,8 +160,17 @@ func (s *globSearch) walk(take func(globItem) error, report func(error) error) e
 	queue := newGlobQueue()
 	defer context.AfterFunc(ctx, queue.end)()
 	v := &globVisitor{m: s.m, dirsOnly: s.dirsOnly, byTime: s.opts.Sort == GlobByTime, dir: s.dir.name, queue: queue}
+	for range opts.Workers {
+		v.finders = append(v.finders, globFinder{queue: queue})
+	}
 	go func() {
-		queue.close(walk.Tree(ctx, s.dir.path, opts, func(_ int, e *walk.Entry) error { return v.visit(e) }))
+		err := walk.Tree(ctx, s.dir.path, opts, v.visit)
+		for i := range v.finders {
+			if err == nil {
+				err = v.finders[i].flush()
+			}
+		}
+		queue.close(err)
 	}()
 	var failure error
 	err := queue.takeAll(func(batch globBatch) {

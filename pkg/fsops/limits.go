@@ -55,6 +55,9 @@ const (
 	// globAhead is how many matches a search may be ahead of those that were
 	// taken: it bounds the memory, and spares waking goroutines.
 	globAhead = 4096
+	// globGather is how many matches of one worker gather while there are some to
+	// take.
+	globGather = 64
 	// globPause is how long matches gather before they are given, after the
 	// first: nothing that a person would notice.
 	globPause = time.Millisecond
