@@ -193,17 +193,16 @@ func (t *tree) compareFirst(b *testing.B) {
 }
 
 func (t *tree) compareGlobs(b *testing.B) {
-	peers := []side{
-		{name: "fd", do: t.program("fdfind", "--unrestricted", "--extension", "go")},
-		{name: "rg --files", do: t.program("rg", "-uu", "--files", "--glob", "*.go")},
-	}
-	compare(b, "search", "glob **/*.go, in an agent", searchRounds, append([]side{{name: "podagent", do: t.glob}}, peers...)...).
-		want("fd", 1/0.6).want("rg --files", 1/0.6)
-	compare(b, "search", "glob **/*.go, as a program", searchRounds,
-		append([]side{{name: "podagent", do: t.program(t.podagent, "glob", "--sort=none", "**/*.go")}}, peers...)...).
-		want("fd", 1/0.6).want("rg --files", 1/0.6)
-	compare(b, "search", "glob **/*.go, beside find", searchRounds, side{name: "podagent", do: t.glob},
-		side{name: "find", do: t.program("find", ".", "-name", "*.go")})
+	const enough = 1 / 0.6
+	agent := side{name: "podagent", do: t.glob}
+	process := side{name: "podagent", do: t.program(t.podagent, "glob", "--sort=none", "**/*.go")}
+	rg := side{name: "rg --files", do: t.program("rg", "-uu", "--files", "--glob", "*.go")}
+	compare(b, "search", "glob **/*.go, in an agent", searchRounds, agent, rg).want(rg.name, enough)
+	compare(b, "search", "glob **/*.go, as a program", searchRounds, process, rg).want(rg.name, enough)
+	fd := side{name: "fd", do: t.program("fdfind", "--unrestricted", "--extension", "go")}
+	compare(b, "search", "glob **/*.go, beside fd", searchRounds, agent, fd).want(fd.name, enough)
+	find := side{name: "find", do: t.program("find", ".", "-name", "*.go")}
+	compare(b, "search", "glob **/*.go, beside find", searchRounds, agent, find)
 }
 
 func (t *tree) glob() error {
