@@ -147,6 +147,11 @@ func (p *pod) writeByBase64(b *testing.B, path string, data []byte) func() error
 // connection, which is left out here.
 func (p *pod) forwardRaw(b *testing.B, port int) *rawStream {
 	b.Helper()
+	return &rawStream{p.forwardStream(b, port), random(forwardBuffer)}
+}
+
+func (p *pod) forwardStream(b *testing.B, port int) io.ReadWriteCloser {
+	b.Helper()
 	dialer, err := tunnel.NewSPDYOverWebsocketDialerForStreaming(subresource(b, p.c, p.PodName(), "portforward", nil), p.c.Admin)
 	if err != nil {
 		b.Fatal(err)
@@ -176,7 +181,7 @@ func (p *pod) forwardRaw(b *testing.B, port int) *rawStream {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return &rawStream{stream, random(forwardBuffer)}
+	return stream
 }
 
 // pausePod returns a pod of the cluster's pause image, without probes, and like a

@@ -64,12 +64,14 @@ func streamByPortForward(b *testing.B, p *pod, d *sandboxd, data []byte) {
 func streamByAddress(b *testing.B, p *pod, data []byte) {
 	raw := dialRaw(b, p.address(b, p.startEcho(b, "0.0.0.0:0")), false)
 	secure := dialRaw(b, p.address(b, p.startEcho(b, "0.0.0.0:0", "tls")), true)
+	alone := p.bareAddressed(b)
 	d := dialSandboxd(b, p.address(b, sandboxdGRPC), p.address(b, sandboxdREST))
 	compare(b, "streams", "write 256 MiB to the pod's address", streamRounds,
 		side{name: "podagent", do: p.write(b, "written", data)},
 		side{name: "raw TCP", do: raw.send('w', streamSize)},
 		side{name: "raw TLS", do: secure.send('w', streamSize)},
 		side{name: "raw TLS to a file", do: secure.send('f', streamSize)},
+		side{name: "gRPC alone, with TLS", do: alone.send(b, streamSize)},
 	).want("raw TCP", 0.8)
 	compare(b, "streams", "write 256 MiB to the pod's address, to the disk", streamRounds,
 		side{name: "podagent", do: p.writeSynced(b, "written", data)},
@@ -79,6 +81,7 @@ func streamByAddress(b *testing.B, p *pod, data []byte) {
 		side{name: "podagent", do: p.read(b, "written", streamSize)},
 		side{name: "raw TCP", do: raw.receive(streamSize)},
 		side{name: "raw TLS", do: secure.receive(streamSize)},
+		side{name: "gRPC alone, with TLS", do: alone.receive(b, streamSize)},
 		side{name: "sandboxd, without TLS", do: d.read(b, "written", streamSize)},
 	).want("raw TCP", 0.8)
 	allocated := func(do func() error) float64 {

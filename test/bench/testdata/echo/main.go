@@ -3,7 +3,8 @@
 // one.
 //
 // It prints the port where it listens, on the loopback or at the address that it
-// is given, with TLS if "tls" is a second argument. A connection sends requests,
+// is given. Of the arguments that follow "tls" is for TLS, and "grpc" for a server
+// of package bare in place of what follows here. A connection sends requests,
 // each a letter and a length of eight bytes: "e" has all that follows sent back as
 // it comes, "r" sends so many bytes, "w" takes as many and answers with one, and
 // "f" writes them to a file before.
@@ -21,7 +22,10 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"slices"
 	"time"
+
+	"github.com/podagent/podagent/test/bench/testdata/echo/bare"
 )
 
 // bufferSize is the chunk size of podagent's transfers.
@@ -44,12 +48,15 @@ func serve() error {
 		return err
 	}
 	fmt.Println(listener.Addr().(*net.TCPAddr).Port)
-	if len(os.Args) > 2 && os.Args[2] == "tls" {
+	if slices.Contains(os.Args, "tls") {
 		certificate, err := newCertificate()
 		if err != nil {
 			return err
 		}
 		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13})
+	}
+	if slices.Contains(os.Args, "grpc") {
+		return bare.Serve(listener)
 	}
 	for {
 		conn, err := listener.Accept()

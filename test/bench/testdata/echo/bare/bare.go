@@ -1,0 +1,156 @@
+// Package bare is gRPC with nothing in it: calls whose messages are bytes that
+// nobody looks at, by the settings that make gRPC fastest. What podagent takes
+// beyond them is its own.
+package bare
+
+import (
+	"context"
+	"io"
+	"net"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/mem"
+)
+
+const (
+	// small is the size of a unary call's messages in bytes, as large as raw
+	// round trips.
+	small = 64
+	// chunk is that of each message of a stream, and window how many bytes may be
+	// on their way, as in podagent.
+	chunk  = 256 << 10
+	window = 16 << 20
+)
+
+// codec passes bytes on as they are, and of what comes only counts them.
+type codec struct{}
+
+func (codec) Name() string { return "bare" }
+
+func (codec) Marshal(v any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
+}
+
+func (codec) Unmarshal(data mem.BufferSlice, v any) error {
+	*v.(*int) = data.Len()
+	return nil
+}
+
+// The methods. A stream's length is that of one request: so many chunks.
+const (
+	unary   = "/bare/Unary"
+	receive = "/bare/Receive"
+	send    = "/bare/Send"
+)
+
+var service = grpc.ServiceDesc{
+	ServiceName: "bare",
+	HandlerType: (*any)(nil),
+	Methods: []grpc.MethodDesc{{MethodName: "Unary", Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		return make([]byte, small), decode(new(int))
+	}}},
+	Streams: []grpc.StreamDesc{
+		{StreamName: "Receive", ServerStreams: true, Handler: func(_ any, stream grpc.ServerStream) error {
+			var chunks int
+			if err := stream.RecvMsg(&chunks); err != nil {
+				return err
+			}
+			return sendChunks(stream, chunks)
+		}},
+		{StreamName: "Send", ClientStreams: true, Handler: func(_ any, stream grpc.ServerStream) error {
+			if _, err := receiveChunks(stream); err != nil {
+				return err
+			}
+			return stream.SendMsg([]byte{0})
+		}},
+	},
+}
+
+// stream is either side of one.
+type stream interface {
+	SendMsg(any) error
+	RecvMsg(any) error
+}
+
+func sendChunks(s stream, chunks int) error {
+	data := make([]byte, chunk)
+	for range chunks {
+		if err := s.SendMsg(data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func receiveChunks(s stream) (bytes int64, err error) {
+	for {
+		var n int
+		switch err := s.RecvMsg(&n); err {
+		case nil:
+			bytes += int64(n)
+		case io.EOF:
+			return bytes, nil
+		default:
+			return bytes, err
+		}
+	}
+}
+
+// Serve answers on a listener.
+func Serve(l net.Listener) error {
+	server := grpc.NewServer(grpc.ForceServerCodecV2(codec{}), grpc.MaxRecvMsgSize(window),
+		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window), grpc.WriteBufferSize(chunk))
+	server.RegisterService(&service, nil)
+	return server.Serve(l)
+}
+
+// Client is a client of Serve.
+type Client struct{ conn *grpc.ClientConn }
+
+// Dial returns a client by the connection that dial opens.
+func Dial(dial func(context.Context) (net.Conn, error)) (*Client, error) {
+	conn, err := grpc.NewClient("passthrough:///bare",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // dial adds TLS where there is some
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.MaxCallRecvMsgSize(window)),
+		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(window), grpc.WithWriteBufferSize(chunk))
+	return &Client{conn}, err
+}
+
+// Close closes the connection.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// Call sends 64 bytes and waits for as many.
+func (c *Client) Call(ctx context.Context) error {
+	return c.conn.Invoke(ctx, unary, make([]byte, small), new(int))
+}
+
+// Receive has the other side send so many bytes, a multiple of 256 KiB, and
+// returns how many came.
+func (c *Client) Receive(ctx context.Context, size int64) (int64, error) {
+	s, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, receive)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.SendMsg(make([]byte, size/chunk)); err != nil {
+		return 0, err
+	}
+	return receiveChunks(s)
+}
+
+// Send sends so many bytes, a multiple of 256 KiB, and waits until the other side
+// has them.
+func (c *Client) Send(ctx context.Context, size int64) error {
+	s, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, send)
+	if err != nil {
+		return err
+	}
+	if err := sendChunks(s, int(size/chunk)); err != nil && err != io.EOF { // then the answer says why
+		return err
+	}
+	if err := s.CloseSend(); err != nil {
+		return err
+	}
+	return s.RecvMsg(new(int))
+}
