@@ -117,8 +117,16 @@ func (c *Client) Shell(ctx context.Context, script string) *Cmd {
 // another one before is [ErrAgentLost] then, and the command ran once or not
 // at all.
 func (c *Cmd) Start() error {
+	s, err := c.start()
+	if err == nil {
+		go c.follow(s)
+	}
+	return err
+}
+
+func (c *Cmd) start() (*execStream, error) {
 	if c.done != nil {
-		return errors.New("podapi: command already started")
+		return nil, errors.New("podapi: command already started")
 	}
 	c.done, c.reader = make(chan struct{}), rand.Text()
 	c.life, c.giveUp = context.WithCancel(context.WithoutCancel(c.ctx))
@@ -131,10 +139,9 @@ func (c *Cmd) Start() error {
 		}
 		c.err = err
 		c.finish()
-		return c.wrap(err)
+		return nil, c.wrap(err)
 	}
-	go c.follow(s)
-	return nil
+	return s, nil
 }
 
 // op and name are what errors call the run.
@@ -198,9 +205,11 @@ func (c *Cmd) Wait() error {
 
 // Run starts the process and waits for its end.
 func (c *Cmd) Run() error {
-	if err := c.Start(); err != nil {
+	s, err := c.start()
+	if err != nil {
 		return err
 	}
+	c.follow(s)
 	return c.Wait()
 }
 

@@ -19,10 +19,10 @@ func (a *Agent) environment(add []string, clear, terminal bool) ([]string, error
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	env := mergeEnv(a.config.Env, a.env)
-	if terminal {
-		env = slices.DeleteFunc(env, func(v string) bool { return v == "TERM=dumb" })
+	if !terminal {
+		return mergeEnv(a.config.Env, a.env, add, a.markers()), nil
 	}
+	env := slices.DeleteFunc(mergeEnv(a.config.Env, a.env), func(v string) bool { return v == "TERM=dumb" })
 	return mergeEnv(env, add, a.markers()), nil
 }
 
