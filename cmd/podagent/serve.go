@@ -37,10 +37,9 @@ const terminationLog = "/dev/termination-log"
 // the work in it.
 const memoryLimit = 64 << 20
 
-// gcPercent is by how much the heap may grow until it is collected, unless GOGC
-// says otherwise. The agent holds little, so that at Go's 100 a search of some
-// thousand files, most of whose memory is the system's, would be collected time and
-// again.
+// gcPercent is by how many percent the heap may grow until it is collected, unless
+// GOGC says otherwise. An agent's is small, so that Go's 100 would collect several
+// times within a search of some thousand files, which took it a fifth longer.
 const gcPercent = 300
 
 func serve(ctx context.Context, args []string, stdout io.Writer) error {

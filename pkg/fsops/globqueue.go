@@ -11,9 +11,13 @@ import (
 // first item is taken at once; then the taker lets some more gather, since being
 // woken for each would take longer than the walk.
 type globQueue struct {
+	finders []globFinder // of each worker
+	// waiting says that the taker waits, so that what is found is put at once. It is
+	// set before the taker looks at what the workers have.
+	waiting atomic.Bool
+	_       [64]byte // what each match looks at is apart from what is locked
+
 	mu sync.Mutex
-	// wanting says that the taker has nothing yet.
-	wanting atomic.Bool
 	// ready is signaled when there are items or the walk is over, room when
 	// items were taken or nobody wants any more.
 	ready, room sync.Cond
@@ -49,48 +53,38 @@ func (b *globBatch) each(ctx context.Context, take func(globItem) error, report 
 	return nil
 }
 
-func newGlobQueue() *globQueue {
-	q := &globQueue{over: make(chan struct{})}
+func newGlobQueue(workers int) *globQueue {
+	q := &globQueue{finders: make([]globFinder, workers), over: make(chan struct{})}
 	q.ready.L, q.room.L = &q.mu, &q.mu
-	q.wanting.Store(true)
 	return q
 }
 
-// A globFinder is one worker's way to the queue, which keeps some matches back:
-// to put each of them would have the workers wait for each other.
+// A globFinder is what one worker has found and not put into the queue yet: to put
+// each match would have the workers wait for each other.
 type globFinder struct {
-	queue *globQueue
+	mu    sync.Mutex
 	found []globItem
-	_     [64]byte // no other worker's cache line
+	_     [64]byte // so that no two are in one line of a processor's cache
 }
 
-// put adds a match.
-func (f *globFinder) put(item globItem) error {
-	f.found = append(f.found, item)
-	if len(f.found) == globGather {
-		return f.flush()
-	}
-	return f.offer()
-}
-
-// offer adds what is kept back, if somebody waits for it.
-func (f *globFinder) offer() error {
-	if len(f.found) == 0 || !f.queue.wanting.Load() {
-		return nil
-	}
-	return f.flush()
-}
-
-func (f *globFinder) flush() error {
-	err := f.queue.put(f.found)
+// appendTo moves what was found to items.
+func (f *globFinder) appendTo(items []globItem) []globItem {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	items = append(items, f.found...)
 	f.found = f.found[:0]
-	return err
+	return items
 }
 
-// put adds matches. It waits while there are many already, and fails when nobody
-// wants more.
-func (q *globQueue) put(items []globItem) error {
-	if len(items) == 0 {
+// put adds a match of a worker. When some have gathered, or the taker has none, it
+// waits while there are many already, and fails when nobody wants more.
+func (q *globQueue) put(worker int, item globItem) error {
+	f := &q.finders[worker]
+	f.mu.Lock()
+	f.found = append(f.found, item)
+	due := len(f.found) >= globGather || q.waiting.Load()
+	f.mu.Unlock()
+	if !due {
 		return nil
 	}
 	q.mu.Lock()
@@ -98,7 +92,7 @@ func (q *globQueue) put(items []globItem) error {
 	if err := q.await(); err != nil {
 		return err
 	}
-	q.batch.items = append(q.batch.items, items...)
+	q.batch.items = f.appendTo(q.batch.items)
 	return nil
 }
 
@@ -122,7 +116,7 @@ func (q *globQueue) await() error {
 		return errStop
 	}
 	if q.batch.size() == 0 {
-		q.wanting.Store(false)
+		q.waiting.Store(false)
 		q.ready.Signal()
 	}
 	return nil
@@ -162,15 +156,26 @@ func (q *globQueue) swap(empty globBatch) (batch globBatch, over bool) {
 			over = true
 		default:
 		}
+		if over || q.batch.size() == 0 {
+			q.waiting.Store(true)
+			q.collect()
+		}
 		if q.batch.size() > 0 || over {
 			break
 		}
 		q.ready.Wait()
 	}
+	q.waiting.Store(false)
 	batch, q.batch = q.batch, empty
-	q.wanting.Store(true)
 	q.room.Broadcast()
 	return batch, over
+}
+
+// collect takes what the workers have gathered.
+func (q *globQueue) collect() {
+	for i := range q.finders {
+		q.batch.items = q.finders[i].appendTo(q.batch.items)
+	}
 }
 
 // end says that nobody wants any more.

@@ -11,23 +11,19 @@ import (
 )
 
 // A globVisitor is told of all entries of a tree, by several goroutines at
-// once. It holds what these look at, and nothing that ever changes but their own,
-// so that there is no false sharing of the processors' caches.
+// once. It holds what these look at, and nothing that ever changes, so that
+// there is no false sharing of the processors' caches.
 type globVisitor struct {
 	m        *globMatcher
 	dirsOnly bool
 	byTime   bool
 	dir      string // the tree's root as it is reported; empty for the directory searched from
 	queue    *globQueue
-	finders  []globFinder // of each worker
 }
 
 // visit puts an entry of the tree into the queue if it matches, and has the
 // walk enter the directories that matches can lie in.
 func (v *globVisitor) visit(worker int, e *walk.Entry) error {
-	if err := v.finders[worker].offer(); err != nil {
-		return err
-	}
 	if e.Err != nil {
 		return v.unreadable(e)
 	}
@@ -81,7 +77,7 @@ func (v *globVisitor) match(worker int, e *walk.Entry, path string) error {
 		}
 		item.sec, item.nsec = unixTime(attr.ModTime)
 	}
-	return v.finders[worker].put(item)
+	return v.queue.put(worker, item)
 }
 
 // failed puts an error into the queue, unless the file is gone.

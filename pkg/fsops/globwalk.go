@@ -157,21 +157,10 @@ func (s *globSearch) walk(take func(globItem) error, report func(error) error) e
 		Ignore:  s.dir.rules,
 		Value:   s.m.start(),
 	}
-	queue := newGlobQueue()
+	queue := newGlobQueue(opts.Workers)
 	defer context.AfterFunc(ctx, queue.end)()
 	v := &globVisitor{m: s.m, dirsOnly: s.dirsOnly, byTime: s.opts.Sort == GlobByTime, dir: s.dir.name, queue: queue}
-	for range opts.Workers {
-		v.finders = append(v.finders, globFinder{queue: queue})
-	}
-	go func() {
-		err := walk.Tree(ctx, s.dir.path, opts, v.visit)
-		for i := range v.finders {
-			if err == nil {
-				err = v.finders[i].flush()
-			}
-		}
-		queue.close(err)
-	}()
+	go func() { queue.close(walk.Tree(ctx, s.dir.path, opts, v.visit)) }()
 	var failure error
 	err := queue.takeAll(func(batch globBatch) {
 		if failure == nil && ctx.Err() == nil {

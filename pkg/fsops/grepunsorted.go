@@ -83,7 +83,7 @@ func (o *sharedOutlet) end(batch []GrepResult) (taken bool, err error) {
 		}
 	}
 	o.leave()
-	if taken && !o.begun.Swap(true) {
+	if taken && !o.begun.Load() && !o.begun.Swap(true) {
 		letOthersRun()
 	}
 	return taken, err

@@ -55,8 +55,8 @@ const (
 	// globAhead is how many matches a search may be ahead of those that were
 	// taken: it bounds the memory, and spares waking goroutines.
 	globAhead = 4096
-	// globGather is how many matches of one worker gather while there are some to
-	// take.
+	// globGather is how many matches of one worker gather while there are others to
+	// take: about a directory of them, as often as the workers share a lock anyway.
 	globGather = 64
 	// globPause is how long matches gather before they are given, after the
 	// first: nothing that a person would notice.
@@ -92,9 +92,9 @@ const (
 	// grepAhead is how many batches may wait to be taken, so that neither those
 	// who search nor the one who takes waits for the other each time.
 	grepAhead = 16
-	// grepYields is how often a worker leaves its processor to those who send the
-	// first results: one takes them, one encodes them, and gRPC lets others run
-	// once before it writes.
+	// grepYields is how often a worker leaves its processor to those who hand on the
+	// first results. Each time lets those run who are ready by then: who takes them,
+	// who sends them on, and whom that wakes; one more is for another's work.
 	grepYields = 4
 	// grepTexts is how large the pieces are that texts of results share.
 	grepTexts = 8 << 10

@@ -142,14 +142,15 @@ func (p *pod) writeByBase64(b *testing.B, path string, data []byte) func() error
 	return p.exec(b, io.Discard, "sh", "-c", "echo "+base64.StdEncoding.EncodeToString(data)+" | base64 -d > "+path)
 }
 
-// forwardRaw opens the stock client's port-forward to testdata/echo, by WebSocket
-// as kubectl prefers it. Its data stream is what kubectl joins to a local
-// connection, which is left out here.
+// forwardRaw connects to testdata/echo by forwardStream.
 func (p *pod) forwardRaw(b *testing.B, port int) *rawStream {
 	b.Helper()
 	return &rawStream{p.forwardStream(b, port), random(forwardBuffer)}
 }
 
+// forwardStream opens the stock client's port-forward, by WebSocket as kubectl
+// prefers it. Its data stream is what kubectl joins to a local connection, which is
+// left out here.
 func (p *pod) forwardStream(b *testing.B, port int) io.ReadWriteCloser {
 	b.Helper()
 	dialer, err := tunnel.NewSPDYOverWebsocketDialerForStreaming(subresource(b, p.c, p.PodName(), "portforward", nil), p.c.Admin)

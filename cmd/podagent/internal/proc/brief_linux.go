@@ -14,8 +14,8 @@ import (
 // sandbox together, in place of several messages that each occupy all who pass
 // them on while the command needs the processor.
 
-// briefFor returns [Process.brief]. Who sends input is not to wait for an end that
-// comes after it.
+// briefFor returns [Process.brief] for a start. One with input or a terminal goes on
+// until its caller has sent something, and one aside nobody waits for.
 func (m *Manager) briefFor(spec *Spec) chan struct{} {
 	if spec.Stdin || spec.Terminal != nil || spec.Aside {
 		return nil
@@ -23,11 +23,11 @@ func (m *Manager) briefFor(spec *Spec) chan struct{} {
 	return m.brief
 }
 
-// endsSoon takes what a process prints, and reports whether it ended in time and
-// all of that is in the journal. Else [Process.run] goes on from there: with one
-// that runs longer, prints more than the head of a journal, or leaves its output to
-// a descendant.
-func (p *Process) endsSoon(until time.Time) bool {
+// attend takes what a process prints, and reports whether it ended in time, can be
+// reaped, and all of its output is in the journal. Else [Process.run] goes on from
+// there: with one that runs longer, prints more than the head of a journal, leaves
+// its output to a descendant, or has a tracer that has not seen its end yet.
+func (p *Process) attend(until time.Time) bool {
 	if p.child.pidfd < 0 {
 		return false
 	}
@@ -41,15 +41,15 @@ func (p *Process) endsSoon(until time.Time) bool {
 	for _, s := range p.out.streams {
 		files = append(files, unix.PollFd{Fd: int32(s.source.fd), Events: unix.POLLIN})
 	}
-	ended := p.sipUntilEnd(files, until)
+	ended := p.takeUntilEnd(files, until) && p.child.exited(unix.WNOHANG)
 	if ended {
 		unix.Close(p.child.pidfd)
 	}
 	return ended
 }
 
-// sipUntilEnd waits for files, which are the pidfd and the outputs.
-func (p *Process) sipUntilEnd(files []unix.PollFd, until time.Time) bool {
+// takeUntilEnd waits for files, which are the pidfd and the outputs.
+func (p *Process) takeUntilEnd(files []unix.PollFd, until time.Time) bool {
 	for left := time.Until(until); left > 0; left = time.Until(until) {
 		timeout := unix.NsecToTimespec(left.Nanoseconds())
 		n, err := unix.Ppoll(files, &timeout, nil)
@@ -59,7 +59,7 @@ func (p *Process) sipUntilEnd(files []unix.PollFd, until time.Time) bool {
 		if n <= 0 {
 			return false
 		}
-		open, room := p.sip(files[1:])
+		open, room := p.takeOutputs(files[1:])
 		switch ended := files[0].Revents != 0; {
 		case !room:
 			return false
@@ -70,7 +70,7 @@ func (p *Process) sipUntilEnd(files []unix.PollFd, until time.Time) bool {
 	return false
 }
 
-// await waits until the process has ended, for so long.
+// await waits for the result, until then.
 func (p *Process) await(until time.Time) {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
@@ -80,9 +80,9 @@ func (p *Process) await(until time.Time) {
 	}
 }
 
-// sip takes what the outputs have. It reports whether one of them is still open,
-// and whether there was room for all.
-func (p *Process) sip(files []unix.PollFd) (open, room bool) {
+// takeOutputs takes what the outputs have. It reports whether one of them is still
+// open, and whether there was room for all.
+func (p *Process) takeOutputs(files []unix.PollFd) (open, room bool) {
 	for i, s := range p.out.streams {
 		file := &files[i]
 		if file.Fd < 0 {
@@ -109,14 +109,15 @@ func (p *Process) sip(files []unix.PollFd) (open, room bool) {
 }
 
 // sip reads the pipe until it is empty or at its end, which is no more, into
-// memory. It waits neither for readers nor for the disk, so that there may be no room.
+// memory. It waits for no reader, and takes the head of a journal at most, so that
+// there may be no room.
 func (s *stream) sip() (more, room bool) {
 	s.out.mu.Lock()
 	defer s.out.mu.Unlock()
 	for {
 		g := s.journal.last()
 		if g == nil || g.left() == 0 {
-			if !s.extendAtOnce() {
+			if s.journal.held() >= journalHead || !s.extendAtOnce() {
 				return true, false
 			}
 			g = s.journal.last()

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // What a process prints, and how it ends, is the same whether the one who starts
@@ -24,13 +26,19 @@ func TestBriefCommandsEndAsOthersDo(t *testing.T) {
 		"ended by itself":  {script: "echo out; kill -9 $$", stdout: 4, code: 137},
 	}
 	overEach(t, func(t *testing.T, newManager makeManager) {
-		for how, brief := range map[string]time.Duration{"to the end": hung, "a moment": time.Millisecond, "not at all": 0} {
+		for how, brief := range map[string]time.Duration{"to the end": hung, "a moment": time.Millisecond, "not at all": 0, "by others": hung} {
 			m := newManager(t, func(l *limits) { l.brief, l.drain = brief, 50*time.Millisecond })
+			if how == "by others" {
+				m.brief = make(chan struct{}) // there is never room
+			}
 			for name, want := range scripts {
 				t.Run(how+"/"+name, func(t *testing.T) {
 					p := start(t, m, shell(t, want.script))
-					if brief == hung && !want.open && want.stdout <= journalHead && !p.Ended() {
-						t.Error("Start returned before the process had ended")
+					attended := how == "to the end" && !want.open && want.stdout <= journalHead
+					for _, s := range p.out.streams {
+						if attended && (!p.Ended() || s.source.file != nil) {
+							t.Error("Start left the process to others")
+						}
 					}
 					r := finish(t, p)
 					if r.stdout.Len() != want.stdout || r.stderr.Len() != want.stderr ||
@@ -70,6 +78,36 @@ func TestBriefCommandIsReadMeanwhile(t *testing.T) {
 	}
 	if got.String() != "first\nsecond\n" || <-started != p {
 		t.Errorf("got %q", &got)
+	}
+}
+
+// A process that somebody ends meanwhile ends the wait, too.
+func TestBriefCommandIsEndedMeanwhile(t *testing.T) {
+	m := newManager(t, func(l *limits) { l.brief = hung })
+	spec := shell(t, "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done")
+	started := make(chan *Process, 1)
+	go func() {
+		p, _, _ := m.Start(spec)
+		started <- p
+	}()
+	eventually(t, "the trap", func() bool {
+		p, err := m.Get(spec.ID)
+		return err == nil && p.info().Stdout > 0
+	})
+	p, err := m.Get(spec.ID)
+	if err == nil {
+		err = p.Signal(unix.SIGTERM)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := finish(t, <-started); r.status.Code != 7 {
+		t.Errorf("got %+v", r.status)
+	}
+	spec = shell(t, "sleep 60")
+	spec.Timeout = 20 * time.Millisecond
+	if r := run(t, m, spec); r.status.Reason != TimedOut {
+		t.Errorf("got %+v", r.status)
 	}
 }
 

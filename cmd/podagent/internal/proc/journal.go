@@ -44,8 +44,8 @@ func (g *segment) medium() medium {
 
 // journal keeps the newest bytes of one output under their offsets from its
 // start: those from start to end. It is guarded by the mutex of its output,
-// who also decides which segments it has. Only the pump of its stream changes
-// the last one.
+// who also decides which segments it has. Only the pump of its stream, and who
+// attends the process before there is one, changes the last one.
 type journal struct {
 	start, end int64
 	// segments follow each other without gaps. The first may begin before

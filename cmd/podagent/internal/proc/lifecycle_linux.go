@@ -55,8 +55,14 @@ func (p *Process) run() {
 		p.mu.Unlock()
 	}
 	until := time.Now().Add(p.lim.brief)
-	if p.brief != nil && p.endsSoon(until) {
-		p.end()
+	if p.brief != nil && p.attend(until) {
+		p.noteEnd()
+		if !p.isPinned() {
+			p.settle()
+			return
+		}
+		go p.settle() // whoever signals it may take a second
+		p.await(until)
 		return
 	}
 	for _, s := range p.out.streams {
@@ -67,15 +73,16 @@ func (p *Process) run() {
 	}
 	go func() {
 		p.child.awaitExit()
-		p.end()
+		p.noteEnd()
+		p.settle()
 	}()
-	if p.brief != nil {
+	if p.brief != nil && p.running() {
 		p.await(until)
 	}
 }
 
-// end sees a process that has ended off.
-func (p *Process) end() {
+// noteEnd makes known that the process has ended.
+func (p *Process) noteEnd() {
 	exited := p.noteExit()
 	for _, s := range p.out.streams {
 		s.processEnded(exited)
@@ -84,6 +91,11 @@ func (p *Process) end() {
 	if p.terminal != nil {
 		p.terminal.release()
 	}
+}
+
+// settle reaps a process that has ended, and hands out the result when its output
+// is complete.
+func (p *Process) settle() {
 	p.pins.Wait()
 	e, err := p.child.reap()
 	for _, s := range p.out.streams {

@@ -149,7 +149,9 @@ const (
 	// briefTime is how long a start waits for the end, where nobody sends input: a
 	// program that does little takes a millisecond, and nobody notices two.
 	briefTime = 2 * time.Millisecond
-	// briefThreads is how many of them wait in a system call of their own.
+	// briefThreads is how many of them wait in a system call of their own, for which
+	// each takes a thread: as many as processors that sandboxes usually have. With
+	// more at once the goroutines of the others are woken together.
 	briefThreads = 4
 
 	// direntSize is how much of /proc's listing is read at once: a thousand

@@ -114,7 +114,8 @@ func (m *Manager) JournalSize() int64 { return int64(m.lim.bounds(m.budget.store
 // Op "exec" or "chdir". A start that failed leaves nothing behind and may be
 // repeated.
 //
-// Where nobody sends input Start waits a moment (briefTime) for the end.
+// Where nobody sends input, to a terminal neither, Start waits a moment (briefTime)
+// for the end, unless the process is aside.
 func (m *Manager) Start(spec Spec) (p *Process, started bool, err error) {
 	id, err := spec.validate()
 	if err != nil {
@@ -133,8 +134,8 @@ func (m *Manager) Start(spec Spec) (p *Process, started bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	p.run()
 	m.log.Debug("process started", "exec", p.id, "pid", p.pid)
+	p.run()
 	return p, true, nil
 }
 

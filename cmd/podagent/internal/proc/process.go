@@ -50,7 +50,8 @@ type Process struct {
 	timer  *time.Timer
 	// pins are held by those who rely on the pid: the process is reaped only
 	// when there are none. New ones are taken only before exited is set.
-	pins sync.WaitGroup
+	pins   sync.WaitGroup
+	pinned int // how many there are
 
 	// Guarded by the Manager: what the command weighs once it has ended.
 	commandWeight int
@@ -99,7 +100,14 @@ func (p *Process) pin() bool {
 		return false
 	}
 	p.pins.Add(1)
+	p.pinned++
 	return true
+}
+
+func (p *Process) isPinned() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pinned > 0
 }
 
 // running reports whether the process has not ended.
@@ -130,4 +138,9 @@ func (p *Process) noteKill() {
 	p.killed = true
 }
 
-func (p *Process) unpin() { p.pins.Done() }
+func (p *Process) unpin() {
+	p.mu.Lock()
+	p.pinned--
+	p.mu.Unlock()
+	p.pins.Done()
+}

@@ -19,7 +19,7 @@ func (s *stream) extend(need int) bool {
 	return s.extendInMemory(need)
 }
 
-// extendAtOnce is [stream.extend] without the disk, which takes its time.
+// extendAtOnce is [stream.extend] without the disk, for a little.
 func (s *stream) extendAtOnce() bool {
 	if s.out.budget.store.usable() {
 		return s.startInMemory(1)

@@ -7,7 +7,7 @@ import (
 )
 
 // stream is one output of a process. A goroutine, the pump, moves it from its
-// pipe to its journal.
+// pipe to its journal, after [Process.attend] has moved what came at once.
 type stream struct {
 	out    *output
 	index  int

@@ -1,6 +1,6 @@
 // Package bare is gRPC with nothing in it: calls whose messages are bytes that
-// nobody looks at, by the settings that make gRPC fastest. What podagent takes
-// beyond them is its own.
+// nobody looks at, with windows and messages as large as podagent's. What podagent
+// takes beyond them is its own.
 package bare
 
 import (

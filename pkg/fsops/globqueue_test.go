@@ -1,0 +1,42 @@
+package fsops
+
+import (
+	"strconv"
+	"testing"
+	"time"
+)
+
+// The taker gets what was found while it was at other things, whatever becomes of
+// the worker that found it.
+func TestGlobQueueKeepsNothingFromWhoWaits(t *testing.T) {
+	const most = 2 * globGather
+	for n := range most {
+		q, got := newGlobQueue(2), make(chan string, most)
+		ended := make(chan error)
+		go func() {
+			ended <- q.takeAll(func(batch globBatch) {
+				for _, item := range batch.items {
+					got <- item.path
+				}
+			})
+		}()
+		for i := range n {
+			if err := q.put(i%2, globItem{path: strconv.Itoa(i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		seen := map[string]bool{}
+		for range n { // and the walk goes on, without another match
+			select {
+			case path := <-got:
+				seen[path] = true
+			case <-time.After(time.Minute):
+				t.Fatalf("%d of %d matches came", len(seen), n)
+			}
+		}
+		q.close(nil)
+		if err := <-ended; err != nil || len(seen) != n || len(got) > 0 {
+			t.Fatalf("%d of %d matches came, and %d more: %v", len(seen), n, len(got), err)
+		}
+	}
+}
