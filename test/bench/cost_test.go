@@ -36,6 +36,8 @@ func BenchmarkCost(b *testing.B) {
 		}
 	}
 	costOf(b, "after 64 files of 4 MiB and 64 processes at once", ours, theirs)
+	time.Sleep(10 * time.Second)
+	costOf(b, "ten seconds after that", ours, theirs)
 }
 
 // costOf adds the rows of what runs now.

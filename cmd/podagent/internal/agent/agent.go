@@ -27,6 +27,7 @@ type Agent struct {
 	fs        *fsops.FS
 	processes *proc.Manager
 	activity  activity
+	rested    time.Time // when the activity ended after which it last rested
 	life      lifetime
 	uploads   uploads
 	ports     ports

@@ -48,6 +48,7 @@ func (a *Agent) awaitEnd(ctx context.Context) string {
 		if wait <= 0 {
 			return reason
 		}
+		a.rest()
 		select {
 		case <-ctx.Done():
 			return ""

@@ -40,6 +40,9 @@ const (
 	// connectTimeout is how long a caller may take from connecting to the end
 	// of the handshake, so that one who says nothing is soon gone.
 	connectTimeout = 20 * time.Second
+	// restDelay is how long there is no call before memory is given back, which
+	// takes some milliseconds: longer than people and programs pause in their work.
+	restDelay = 5 * time.Second
 	// lifePoll is how often at least it is looked whether the agent is idle for
 	// too long, or expires: no limit of either is much shorter.
 	lifePoll = time.Second
