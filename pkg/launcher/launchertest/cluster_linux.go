@@ -229,7 +229,8 @@ func (c *Cluster) Account(ctx context.Context, name string) (*rest.Config, error
 	return config, nil
 }
 
-// Apply creates what is in a file of deploy/, in the test's namespace.
+// Apply creates what is in a file of deploy/, in the test's namespace, and waits until
+// the API server heeds the Roles among it.
 func (c *Cluster) Apply(ctx context.Context, path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -239,16 +240,18 @@ func (c *Cluster) Apply(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
+	var objects []*unstructured.Unstructured
 	for d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
-		var object unstructured.Unstructured
+		object := &unstructured.Unstructured{}
 		if err := d.Decode(&object.Object); errors.Is(err, io.EOF) {
-			return nil
+			return c.awaitAccess(ctx, objects)
 		} else if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		if err := c.create(ctx, client, &object); err != nil {
+		if err := c.create(ctx, client, object); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
+		objects = append(objects, object)
 	}
 }
 
