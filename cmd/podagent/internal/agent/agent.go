@@ -36,7 +36,7 @@ type Agent struct {
 	stopping  chan struct{} // closed when the shutdown begins
 
 	mu  sync.Mutex
-	env []string // Config.ProcessEnv, or what Configure set
+	env []string // of processes: see setEnv
 }
 
 // newAgent returns an agent of its own boot id.
@@ -49,8 +49,8 @@ func newAgent(config Config) *Agent {
 		log:       config.Log,
 		bootID:    uuid.NewString(),
 		stopping:  make(chan struct{}),
-		env:       config.ProcessEnv,
 	}
+	a.setEnv(config.ProcessEnv)
 	a.life.extend(config.Expires)
 	return a
 }
@@ -59,6 +59,7 @@ func newAgent(config Config) *Agent {
 func (a *Agent) newServer(opts ...grpc.ServerOption) *grpc.Server {
 	opts = append(opts,
 		grpc.ConnectionTimeout(connectTimeout),
+		grpc.NumStreamWorkers(callWorkers),
 		grpc.ForceServerCodecV2(podapi.Codec()),
 		grpc.MaxRecvMsgSize(podapi.MaxMessage),
 		grpc.MaxSendMsgSize(podapi.MaxMessage),

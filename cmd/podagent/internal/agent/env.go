@@ -9,7 +9,7 @@ import (
 
 // environment returns what a process gets: the agent's own environment, what
 // Configure set, and what the request adds; or only the last. A sandbox's own
-// TERM=dumb is for those without a terminal.
+// TERM=dumb is for those without a terminal. The caller does not change it.
 func (a *Agent) environment(add []string, clear, terminal bool) ([]string, error) {
 	if err := checkEnv(add); err != nil {
 		return nil, err
@@ -18,12 +18,21 @@ func (a *Agent) environment(add []string, clear, terminal bool) ([]string, error
 		return mergeEnv(add, a.markers()), nil
 	}
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !terminal {
-		return mergeEnv(a.config.Env, a.env, add, a.markers()), nil
+	env := a.env
+	a.mu.Unlock()
+	if terminal {
+		env = slices.DeleteFunc(slices.Clone(env), func(v string) bool { return v == "TERM=dumb" })
 	}
-	env := slices.DeleteFunc(mergeEnv(a.config.Env, a.env), func(v string) bool { return v == "TERM=dumb" })
+	if len(add) == 0 {
+		return env, nil
+	}
 	return mergeEnv(env, add, a.markers()), nil
+}
+
+// setEnv sets what processes get on top of the agent's own environment, which is
+// merged here, once, and not for each of them.
+func (a *Agent) setEnv(env []string) {
+	a.env = mergeEnv(a.config.Env, env, a.markers())
 }
 
 // SandboxMarker begins the variable by which a launcher finds the processes of

@@ -124,8 +124,10 @@ func (s *processesService) spec(r *pb.ExecStart) (proc.Spec, error) {
 // digest identifies what a caller asked for, whatever the defaults are that it
 // is merged with: a start is repeated with the same.
 func digest(r *pb.ExecStart) [sha256.Size]byte {
-	r = proto.CloneOf(r)
+	// Set aside and not left out of a copy, which would cost more than the rest.
+	id, boot, reader := r.ExecId, r.BootId, r.Reader
 	r.ExecId, r.BootId, r.Reader = "", "", ""
+	defer func() { r.ExecId, r.BootId, r.Reader = id, boot, reader }()
 	// Within one life of an agent the encoding does not change.
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
 	if err != nil {

@@ -181,6 +181,7 @@ func TestAttachDoesNotWaitForAnotherCallersStdin(t *testing.T) {
 
 func TestTerminalIsNotDumbUnlessItsCallerSaysSo(t *testing.T) {
 	a := &Agent{config: Config{Env: []string{"TERM=dumb", "A=1"}}}
+	a.setEnv(nil)
 	for _, test := range []struct {
 		add      []string
 		terminal bool

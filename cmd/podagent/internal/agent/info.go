@@ -91,7 +91,7 @@ func (s *agentService) Configure(_ context.Context, r *pb.ConfigureRequest) (*pb
 		return nil, err
 	}
 	if !r.KeepEnv {
-		s.env = env
+		s.setEnv(env)
 	}
 	if r.Expires != 0 {
 		s.life.extend(time.Unix(0, r.Expires))

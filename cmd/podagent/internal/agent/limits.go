@@ -29,6 +29,10 @@ const (
 	// with the server's, some stacks and a first window. With what they share that
 	// is 64 MiB when all of them are stuck.
 	maxConnections = 512
+	// callWorkers is how many goroutines stay for calls, whose stacks then need not
+	// grow anew for each: more than run at once for long, and some 8 KiB each. More
+	// calls have goroutines of their own.
+	callWorkers = 16
 	// stopGrace is how long calls that are under way may take after a shutdown
 	// began: an upload of some hundred megabytes, within a pod's usual grace
 	// period.
