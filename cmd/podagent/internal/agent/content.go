@@ -44,8 +44,8 @@ type contentReader struct {
 	// next returns the next message's data, or the sum of the final message.
 	next func() (data []byte, end *pb.Sum, err error)
 	rest []byte
-	got  fsops.Sum
-	// announced is what the final message said.
+	size int64 // of what was received
+	// announced is what the final message said. Whoever takes the content sums it.
 	announced *pb.Sum
 	err       error
 }
@@ -83,7 +83,7 @@ func (r *contentReader) receive() error {
 	if r.err != nil {
 		return r.err
 	}
-	if r.err = r.credit.take(r.got.Size); r.err != nil { // all that was received is written
+	if r.err = r.credit.take(r.size); r.err != nil { // all that was received is written
 		return r.err
 	}
 	data, end, err := r.next()
@@ -94,21 +94,22 @@ func (r *contentReader) receive() error {
 		r.announced = end
 		r.err = io.EOF
 	default:
-		r.err = r.credit.check(r.got.Size + int64(len(data)))
+		r.err = r.credit.check(r.size + int64(len(data)))
 	}
 	if r.err == nil {
 		r.rest = data
-		r.got.Add(data)
+		r.size += int64(len(data))
 	}
 	return r.err
 }
 
-// finish reads what is left to the final message, and compares the sums.
-func (r *contentReader) finish() error {
+// finish reads what is left to the final message, and compares what it says with
+// the sum of all.
+func (r *contentReader) finish(sum *fsops.Sum) error {
 	if _, err := r.WriteTo(io.Discard); err != nil {
 		return err
 	}
-	return r.got.Check(sumFromProto(r.announced))
+	return sum.Check(sumFromProto(r.announced))
 }
 
 // chunkWriter sends what is written to it in chunks.

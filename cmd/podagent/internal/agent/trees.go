@@ -23,12 +23,17 @@ func (s *filesService) Push(stream grpc.BidiStreamingServer[pb.PushRequest, pb.P
 		return stream.Send(&pb.PushReply{Kind: &pb.PushReply_Ack{Ack: ack}})
 	})
 	defer credit.end()
-	content := &contentReader{credit: credit, next: func() ([]byte, *pb.Sum, error) { return nextPush(stream, message) }}
+	var sum fsops.Sum
+	content := &contentReader{credit: credit, next: func() ([]byte, *pb.Sum, error) {
+		data, end, err := nextPush(stream, message)
+		sum.Add(data)
+		return data, end, err
+	}}
 	stats, err := s.fs.Extract(stream.Context(), string(h.Path), content, fsops.ExtractOptions{OutsideLinks: h.OutsideLinks})
 	if err != nil {
 		return err
 	}
-	if err := content.finish(); err != nil {
+	if err := content.finish(&sum); err != nil {
 		return err
 	}
 	end := &pb.PushResponse{Stats: treeStatsToProto(stats)}

@@ -7,7 +7,7 @@
 // of package bare in place of what follows here. A connection sends requests,
 // each a letter and a length of eight bytes: "e" has all that follows sent back as
 // it comes, "r" sends so many bytes, "w" takes as many and answers with one, and
-// "f" writes them to a file before.
+// "f" writes them to a new file before.
 package main
 
 import (
@@ -92,7 +92,7 @@ func answer(conn net.Conn) error {
 	case 'f':
 		file, err := os.Create("echoed")
 		if err == nil {
-			err = errors.Join(take(conn, file, size, buf), file.Close())
+			err = errors.Join(take(conn, file, size, buf), file.Close(), os.Remove(file.Name()))
 		}
 		return err
 	}
