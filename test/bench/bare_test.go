@@ -44,6 +44,10 @@ func (g bareGRPC) call(b *testing.B) func() error {
 	return func() error { return g.Call(b.Context()) }
 }
 
+func (g bareGRPC) runTrue(b *testing.B) func() error {
+	return func() error { return g.RunTrue(b.Context()) }
+}
+
 func (g bareGRPC) receive(b *testing.B, size int64) func() error {
 	return func() error {
 		n, err := g.Receive(b.Context(), size)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"syscall"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -40,6 +41,7 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 // The methods. A stream's length is that of one request: so many chunks.
 const (
 	unary   = "/bare/Unary"
+	run     = "/bare/Run"
 	receive = "/bare/Receive"
 	send    = "/bare/Send"
 )
@@ -47,9 +49,17 @@ const (
 var service = grpc.ServiceDesc{
 	ServiceName: "bare",
 	HandlerType: (*any)(nil),
-	Methods: []grpc.MethodDesc{{MethodName: "Unary", Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-		return make([]byte, small), decode(new(int))
-	}}},
+	Methods: []grpc.MethodDesc{
+		{MethodName: "Unary", Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			return make([]byte, small), decode(new(int))
+		}},
+		{MethodName: "Run", Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			if err := decode(new(int)); err != nil {
+				return nil, err
+			}
+			return make([]byte, small), runTrue()
+		}},
+	},
 	Streams: []grpc.StreamDesc{
 		{StreamName: "Receive", ServerStreams: true, Handler: func(_ any, stream grpc.ServerStream) error {
 			var chunks int
@@ -65,6 +75,15 @@ var service = grpc.ServiceDesc{
 			return stream.SendMsg([]byte{0})
 		}},
 	},
+}
+
+// runTrue starts true and waits for it, with nothing that a caller could want of it.
+func runTrue() error {
+	pid, err := syscall.ForkExec("/bin/true", []string{"true"}, &syscall.ProcAttr{})
+	if err == nil {
+		_, err = syscall.Wait4(pid, nil, 0, nil)
+	}
+	return err
 }
 
 // stream is either side of one.
@@ -124,6 +143,11 @@ func (c *Client) Close() error { return c.conn.Close() }
 // Call sends 64 bytes and waits for as many.
 func (c *Client) Call(ctx context.Context) error {
 	return c.conn.Invoke(ctx, unary, make([]byte, small), new(int))
+}
+
+// RunTrue has the other side run /bin/true.
+func (c *Client) RunTrue(ctx context.Context) error {
+	return c.conn.Invoke(ctx, run, make([]byte, small), new(int))
 }
 
 // Receive has the other side send so many bytes, a multiple of 256 KiB, and
