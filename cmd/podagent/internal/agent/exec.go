@@ -37,13 +37,7 @@ func (s *processesService) Exec(stream execStream) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(stream.Context())
-	call := &execCall{stream: stream, process: p, stdin: newStdinQueue(), detached: make(chan struct{})}
-	// What acknowledges must have ended before the handler returns: it sends.
-	var senders sync.WaitGroup
-	defer senders.Wait()
-	defer call.stdin.close()
-	defer cancel(nil)
+	call := &execCall{stream: stream, process: p}
 	started := &pb.ExecStarted{
 		ExecId: p.ID(), BootId: s.bootID, Pid: int64(p.PID()), Existing: existing,
 		Stdin: p.StdinAccepted(), StdinOpen: p.StdinOpen(), Terminal: p.Terminal(),
@@ -52,19 +46,32 @@ func (s *processesService) Exec(stream execStream) error {
 		return err
 	}
 	if !existing && p.Ended() {
-		return call.output(ctx, attach) // what the caller may still send concerns nobody
+		return call.output(stream.Context(), attach) // what the caller may still send concerns nobody
 	}
-	call.stdin.begin(started.Stdin)
-	senders.Go(func() { call.feedStdin(ctx) })
+	return call.converse(attach, started.Stdin)
+}
+
+// converse sends the output while requests come in, of which standard input goes
+// on at this offset.
+func (c *execCall) converse(attach *pb.ExecAttach, stdin int64) error {
+	ctx, cancel := context.WithCancelCause(c.stream.Context())
+	c.stdin, c.detached = newStdinQueue(), make(chan struct{})
+	// What acknowledges must have ended before the handler returns: it sends.
+	var senders sync.WaitGroup
+	defer senders.Wait()
+	defer c.stdin.close()
+	defer cancel(nil)
+	c.stdin.begin(stdin)
+	senders.Go(func() { c.feedStdin(ctx) })
 	if attach.Screen != nil {
-		call.redraw(attach.Screen)
+		c.redraw(attach.Screen)
 	}
 	go func() {
-		if err := call.receive(); err != nil {
+		if err := c.receive(); err != nil {
 			cancel(err)
 		}
 	}()
-	return call.output(ctx, attach)
+	return c.output(ctx, attach)
 }
 
 // open starts the process that the first message asks for, or finds it.

@@ -37,11 +37,11 @@ type cgroup struct {
 type cgroupEvents struct{ oomKills, processLimit int64 }
 
 func (c *cgroup) events() cgroupEvents {
-	return cgroupEvents{
-		oomKills:     c.oom.value("oom_kill"),
-		processLimit: c.limit.value("max") + c.refused.Load(),
-	}
+	return cgroupEvents{oomKills: c.oomKills(), processLimit: c.processLimit()}
 }
+
+func (c *cgroup) oomKills() int64     { return c.oom.value("oom_kill") }
+func (c *cgroup) processLimit() int64 { return c.limit.value("max") + c.refused.Load() }
 
 // openCgroup finds the groups of the calling process. root is "/", or where a
 // test has the files.

@@ -150,14 +150,13 @@ func (p *Process) status(e *exit) Status {
 
 // explain adds what the exit status alone does not say.
 func (p *Process) explain(st *Status) {
-	after := p.cgroup.events()
-	st.ProcessLimit = after.processLimit > p.before.processLimit
+	st.ProcessLimit = p.cgroup.processLimit() > p.before.processLimit
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.cause != 0:
 		st.Reason = p.cause
-	case after.oomKills > p.before.oomKills && !p.killed && st.Code == 128+int(syscall.SIGKILL):
+	case !p.killed && st.Code == 128+int(syscall.SIGKILL) && p.cgroup.oomKills() > p.before.oomKills:
 		st.Reason = OutOfMemory
 	}
 }

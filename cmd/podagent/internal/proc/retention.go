@@ -102,8 +102,13 @@ func (m *Manager) schedule(now time.Time) {
 // forget removes an ended process. Those who still hold it can go on reading.
 func (m *Manager) forget(p *Process, now time.Time) {
 	k := &m.kept
-	i := slices.IndexFunc(k.ended, func(e keptProcess) bool { return e.Process == p })
-	k.ended = slices.Delete(k.ended, i, i+1)
+	if k.ended[0].Process == p { // mostly, and then those after it need not be moved
+		k.ended[0] = keptProcess{}
+		k.ended = k.ended[1:]
+	} else {
+		i := slices.IndexFunc(k.ended, func(e keptProcess) bool { return e.Process == p })
+		k.ended = slices.Delete(k.ended, i, i+1)
+	}
 	p.out.forget()
 	k.commands -= p.commandWeight
 	m.graves().bury(m.entries[p.id].uuid, now)
