@@ -3,7 +3,10 @@ package bench
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -25,7 +28,7 @@ type side struct {
 // still at work, is the next one's burden.
 func compare(b *testing.B, group, what string, rounds int, sides ...side) *row {
 	b.Helper()
-	syscall.Sync() // what earlier rows wrote is not this one's burden
+	calm()
 	times := make([][]time.Duration, len(sides))
 	for round := range rounds + 1 {
 		for i := range sides {
@@ -48,6 +51,44 @@ func compare(b *testing.B, group, what string, rounds int, sides ...side) *row {
 		r.beside(figureOf(s.name, times[i+1]))
 	}
 	return publish(b, r)
+}
+
+// A row begins when the processors have idled for this share of a moment, or after
+// so long at the latest, on a machine that is never calm.
+const (
+	calmShare  = 0.9
+	calmMoment = 500 * time.Millisecond
+	calmLimit  = 30 * time.Second
+)
+
+// calm waits until the machine is done with what earlier rows left behind, which is
+// not the next one's burden: what they wrote, and pods that end.
+func calm() {
+	syscall.Sync()
+	for begun := time.Now(); time.Since(begun) < calmLimit; {
+		idle, all := processorTimes()
+		time.Sleep(calmMoment)
+		laterIdle, laterAll := processorTimes()
+		if float64(laterIdle-idle) >= calmShare*float64(laterAll-all) {
+			return
+		}
+	}
+}
+
+// processorTimes returns how long the processors have idled, and run, in ticks: the
+// fourth number of the first line of /proc/stat (proc_stat(5)), and the sum of all.
+// Elsewhere there are none.
+func processorTimes() (idle, all int64) {
+	stat, _ := os.ReadFile("/proc/stat")
+	line, _, _ := strings.Cut(string(stat), "\n")
+	for i, field := range strings.Fields(line) {
+		ticks, _ := strconv.ParseInt(field, 10, 64) // the first one is a name
+		all += ticks
+		if i == 4 {
+			idle = ticks
+		}
+	}
+	return idle, all
 }
 
 func (s *side) once() (took time.Duration, err error) {
