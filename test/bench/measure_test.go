@@ -28,7 +28,9 @@ type side struct {
 // still at work, is the next one's burden.
 func compare(b *testing.B, group, what string, rounds int, sides ...side) *row {
 	b.Helper()
-	calm()
+	if !calm() {
+		b.Logf("%s, %s: the machine was not calm", group, what)
+	}
 	times := make([][]time.Duration, len(sides))
 	for round := range rounds + 1 {
 		for i := range sides {
@@ -62,26 +64,31 @@ const (
 )
 
 // calm waits until the machine is done with what earlier rows left behind, which is
-// not the next one's burden: what they wrote, and pods that end.
-func calm() {
+// not the next one's burden: what they wrote, and pods that end. It reports whether
+// it is.
+func calm() bool {
 	syscall.Sync()
 	for begun := time.Now(); time.Since(begun) < calmLimit; {
 		idle, all := processorTimes()
 		time.Sleep(calmMoment)
 		laterIdle, laterAll := processorTimes()
 		if float64(laterIdle-idle) >= calmShare*float64(laterAll-all) {
-			return
+			return true
 		}
 	}
+	return false
 }
 
-// processorTimes returns how long the processors have idled, and run, in ticks: the
-// fourth number of the first line of /proc/stat (proc_stat(5)), and the sum of all.
-// Elsewhere there are none.
+// processorTimes returns how long the processors have idled, and been there, in
+// ticks: of the first line of /proc/stat (proc_stat(5)) the fourth number, and the
+// sum of the first eight, since what follows is part of these. Elsewhere there is none.
 func processorTimes() (idle, all int64) {
 	stat, _ := os.ReadFile("/proc/stat")
 	line, _, _ := strings.Cut(string(stat), "\n")
 	for i, field := range strings.Fields(line) {
+		if i > 8 {
+			break
+		}
 		ticks, _ := strconv.ParseInt(field, 10, 64) // the first one is a name
 		all += ticks
 		if i == 4 {

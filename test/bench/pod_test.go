@@ -218,6 +218,9 @@ func (s *rawStream) send(kind byte, size int64) func() error {
 	}
 }
 
+// remove returns a call that removes the file that send has had written.
+func (s *rawStream) remove() error { return s.send('d', 0)() }
+
 // receive returns a call that has the program send so many bytes.
 func (s *rawStream) receive(size int64) func() error {
 	return func() error {

@@ -59,11 +59,10 @@ func streamByPortForward(b *testing.B, p *pod, d *sandboxd, data []byte) {
 		b.Fatal(err)
 	}
 	inPod := func(name string) string { return p.PodName() + ":" + path.Join(p.Workdir, name) }
-	// By themselves, because what kubectl writes is still on its way to the disk then.
 	write, read := p.writeNew(b, data, p.write), side{name: "podagent", do: p.read(b, "read", streamSize)}
 	compare(b, "streams", "write 256 MiB through the API server, beside raw bytes", streamRounds, write,
 		side{name: "raw port-forward", do: raw.send('w', streamSize)},
-		side{name: "raw port-forward to a file", do: raw.send('f', streamSize)},
+		side{name: "raw port-forward to a file", do: raw.send('f', streamSize), after: raw.remove},
 	).want("raw port-forward", 0.8)
 	compare(b, "streams", "write 256 MiB through the API server, to the disk", streamRounds,
 		p.writeNew(b, data, p.writeSynced),
@@ -88,7 +87,7 @@ func streamByAddress(b *testing.B, p *pod, data []byte) {
 		p.writeNew(b, data, p.write),
 		side{name: "raw TCP", do: raw.send('w', streamSize)},
 		side{name: "raw TLS", do: secure.send('w', streamSize)},
-		side{name: "raw TLS to a file", do: secure.send('f', streamSize)},
+		side{name: "raw TLS to a file", do: secure.send('f', streamSize), after: secure.remove},
 		side{name: "gRPC alone, with TLS", do: alone.send(b, streamSize)},
 	).want("raw TCP", 0.8)
 	compare(b, "streams", "write 256 MiB to the pod's address, to the disk", streamRounds,

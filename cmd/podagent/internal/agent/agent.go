@@ -36,7 +36,7 @@ type Agent struct {
 	stopping  chan struct{} // closed when the shutdown begins
 
 	mu  sync.Mutex
-	env []string // of processes: see setEnv
+	env []string // the whole of a process: see setEnv
 }
 
 // newAgent returns an agent of its own boot id.

@@ -38,14 +38,15 @@ func orEmpty(sum *pb.Sum) *pb.Sum {
 }
 
 // contentReader reads the content that a caller's stream carries. io.EOF comes
-// only after the stream's final message; a stream that ends before is cut.
+// only after the stream's final message; a stream that ends before is cut. Whoever
+// takes the content compares its sum with the announced one.
 type contentReader struct {
 	credit *credit
 	// next returns the next message's data, or the sum of the final message.
 	next func() (data []byte, end *pb.Sum, err error)
 	rest []byte
 	size int64 // of what was received
-	// announced is what the final message said. Whoever takes the content sums it.
+	// announced is what the final message said.
 	announced *pb.Sum
 	err       error
 }

@@ -97,10 +97,13 @@ func TestPushThatIsNotWholeIsAnError(t *testing.T) {
 		messages []*pb.PushRequest
 		want     error
 	}{
-		"cut":                   {[]*pb.PushRequest{header, data}, podapi.ErrCut},
-		"of another checksum":   {[]*pb.PushRequest{header, data, end(fsops.Sum{Size: 1024})}, fsops.ErrChecksum},
-		"that begins with data": {[]*pb.PushRequest{data}, syscall.EINVAL},
-		"whole":                 {[]*pb.PushRequest{header, data, end(fsops.SumOf([]byte(empty)))}, nil},
+		"cut":                            {[]*pb.PushRequest{header, data}, podapi.ErrCut},
+		"of another checksum":            {[]*pb.PushRequest{header, data, end(fsops.Sum{Size: 1024})}, fsops.ErrChecksum},
+		"that begins with data":          {[]*pb.PushRequest{data}, syscall.EINVAL},
+		"without a sum":                  {[]*pb.PushRequest{header, data, {Kind: &pb.PushRequest_End{End: &pb.PushEnd{}}}}, fsops.ErrChecksum},
+		"with a rest that is not summed": {[]*pb.PushRequest{header, data, data, end(fsops.SumOf([]byte(empty)))}, fsops.ErrChecksum},
+		"whole":                          {[]*pb.PushRequest{header, data, end(fsops.SumOf([]byte(empty)))}, nil},
+		"whole, with a rest":             {[]*pb.PushRequest{header, data, data, end(fsops.SumOf([]byte(empty + empty)))}, nil},
 	} {
 		stream, err := pb.NewFilesClient(conn).Push(t.Context())
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 
 // environment returns what a process gets: the agent's own environment, what
 // Configure set, and what the request adds; or only the last. A sandbox's own
-// TERM=dumb is for those without a terminal. The caller does not change it.
+// TERM=dumb is for those without a terminal. It is shared: nobody may change it.
 func (a *Agent) environment(add []string, clear, terminal bool) ([]string, error) {
 	if err := checkEnv(add); err != nil {
 		return nil, err
@@ -30,7 +30,8 @@ func (a *Agent) environment(add []string, clear, terminal bool) ([]string, error
 }
 
 // setEnv sets what processes get on top of the agent's own environment, which is
-// merged here, once, and not for each of them.
+// merged here, once, and not for each of them. The caller holds the lock, if others
+// know the agent yet.
 func (a *Agent) setEnv(env []string) {
 	a.env = mergeEnv(a.config.Env, env, a.markers())
 }

@@ -131,7 +131,7 @@ func (s *processesService) spec(r *pb.ExecStart) (proc.Spec, error) {
 // digest identifies what a caller asked for, whatever the defaults are that it
 // is merged with: a start is repeated with the same.
 func digest(r *pb.ExecStart) [sha256.Size]byte {
-	// Set aside and not left out of a copy, which would cost more than the rest.
+	// Cleared for the moment: a copy would cost more than the digest itself.
 	id, boot, reader := r.ExecId, r.BootId, r.Reader
 	r.ExecId, r.BootId, r.Reader = "", "", ""
 	defer func() { r.ExecId, r.BootId, r.Reader = id, boot, reader }()
@@ -147,9 +147,10 @@ func digest(r *pb.ExecStart) [sha256.Size]byte {
 type execCall struct {
 	stream  execStream
 	process *proc.Process
-	stdin   *stdinQueue
 	sendMu  sync.Mutex
-	// detached is closed when the caller wants to leave; by receive alone.
+	// These are nil until converse: stdin is what waits to be written, and detached
+	// is closed, by receive alone, when the caller wants to leave.
+	stdin    *stdinQueue
 	detached chan struct{}
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
@@ -175,6 +177,79 @@ func TestAttachDoesNotWaitForAnotherCallersStdin(t *testing.T) {
 		}
 		if r.GetExit() != nil {
 			break
+		}
+	}
+}
+
+// TestEnvironmentIsMergedOnce has processes of all kinds in turn, since they share
+// what was merged.
+func TestEnvironmentIsMergedOnce(t *testing.T) {
+	a := &Agent{config: Config{Env: []string{"A=1", "B=1", SandboxMarker + "mine", "TERM=dumb"}}}
+	a.setEnv([]string{"B=2", SandboxMarker + "another"})
+	for range 2 {
+		for _, test := range []struct {
+			add             []string
+			clear, terminal bool
+			want            string
+		}{
+			{nil, false, false, "[A=1 B=2 PODAGENT_SANDBOX=mine TERM=dumb]"},
+			{nil, false, true, "[A=1 B=2 PODAGENT_SANDBOX=mine]"},
+			{[]string{"B=3", SandboxMarker + "another"}, false, false, "[A=1 B=3 PODAGENT_SANDBOX=mine TERM=dumb]"},
+			{[]string{"C=1"}, false, true, "[A=1 B=2 C=1 PODAGENT_SANDBOX=mine]"},
+			{[]string{"C=1"}, true, false, "[C=1 PODAGENT_SANDBOX=mine]"},
+		} {
+			env, err := a.environment(test.add, test.clear, test.terminal)
+			if err != nil || fmt.Sprint(env) != test.want {
+				t.Errorf("%+v: %v, %v", test, env, err)
+			}
+		}
+	}
+	a.setEnv(nil)
+	if env, err := a.environment(nil, false, false); err != nil || fmt.Sprint(env) != "[A=1 B=1 PODAGENT_SANDBOX=mine TERM=dumb]" {
+		t.Errorf("after another Configure: %v, %v", env, err)
+	}
+}
+
+func TestDigestIsOfWhatIsAskedForAlone(t *testing.T) {
+	request := func() *pb.ExecStart {
+		return &pb.ExecStart{ExecId: "id", BootId: "boot", Reader: "reader", Argv: [][]byte{[]byte("true")}, Env: [][]byte{[]byte("A=1")}}
+	}
+	r := request()
+	first := digest(r)
+	if !proto.Equal(r, request()) {
+		t.Errorf("the request has become %v", r)
+	}
+	r.ExecId, r.BootId, r.Reader = "another", "", "other"
+	if digest(r) != first {
+		t.Error("another caller of the same has another digest")
+	}
+	r.Env[0] = []byte("A=2")
+	if digest(r) == first {
+		t.Error("another environment has the same digest")
+	}
+}
+
+// TestLongCallsLeaveRoomForOthers has more of them than goroutines wait for calls.
+func TestLongCallsLeaveRoomForOthers(t *testing.T) {
+	_, socket := serveTest(t, nil)
+	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var long []*podapi.Cmd
+	for range 2 * callWorkers {
+		cmd := c.Command(ctx, "sleep", "1000")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		long = append(long, cmd)
+	}
+	if err := c.Command(t.Context(), "true").Run(); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	for _, cmd := range long {
+		if err := cmd.Wait(); !errors.Is(err, context.Canceled) {
+			t.Errorf("a call that was cancelled: %v", err)
 		}
 	}
 }

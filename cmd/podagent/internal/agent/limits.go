@@ -29,9 +29,9 @@ const (
 	// with the server's, some stacks and a first window. With what they share that
 	// is 64 MiB when all of them are stuck.
 	maxConnections = 512
-	// callWorkers is how many goroutines stay for calls, whose stacks then need not
-	// grow anew for each: more than run at once for long, and some 8 KiB each. More
-	// calls have goroutines of their own.
+	// callWorkers is how many goroutines wait for calls, of which most then find a
+	// stack that has grown; a call that finds none gets one of its own. It is for
+	// the short ones, of which few run at once.
 	callWorkers = 16
 	// stopGrace is how long calls that are under way may take after a shutdown
 	// began: an upload of some hundred megabytes, within a pod's usual grace

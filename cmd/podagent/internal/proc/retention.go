@@ -99,7 +99,7 @@ func (m *Manager) schedule(now time.Time) {
 	})
 }
 
-// forget removes an ended process. Those who still hold it can go on reading.
+// forget removes a process that is among the ended ones. Those who still hold it can go on reading.
 func (m *Manager) forget(p *Process, now time.Time) {
 	k := &m.kept
 	if k.ended[0].Process == p { // mostly, and then those after it need not be moved

@@ -39,6 +39,31 @@ func TestOldestOfTooManyAreForgotten(t *testing.T) {
 	}
 }
 
+func TestProcessesAreForgottenInAnyOrder(t *testing.T) {
+	m := newManager(t)
+	var ids []string
+	for range 4 {
+		p := start(t, m, argv(t, "true"))
+		finish(t, p)
+		ids = append(ids, p.ID())
+	}
+	for n, i := range []int{1, 0, 3, 2} {
+		if err := m.Forget(ids[i]); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Get(ids[i]); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("process %d: %v", i, err)
+		}
+		if left := len(m.List()); left != 3-n {
+			t.Errorf("%d are left after %d were forgotten", left, n+1)
+		}
+	}
+	finish(t, start(t, m, argv(t, "true")))
+	if left := len(m.List()); left != 1 {
+		t.Errorf("%d are left after another", left)
+	}
+}
+
 // TestEndThatNobodyWasToldOutlivesTheOthers has a process that somebody left
 // running, and many that came after it.
 func TestEndThatNobodyWasToldOutlivesTheOthers(t *testing.T) {

@@ -6,8 +6,8 @@
 // is given. Of the arguments that follow "tls" is for TLS, and "grpc" for a server
 // of package bare in place of what follows here. A connection sends requests,
 // each a letter and a length of eight bytes: "e" has all that follows sent back as
-// it comes, "r" sends so many bytes, "w" takes as many and answers with one, and
-// "f" writes them to a new file before.
+// it comes, "r" sends so many bytes, "w" takes as many and answers with one, "f"
+// writes them to a new file before, and "d" removes that, and answers with a byte.
 package main
 
 import (
@@ -88,23 +88,32 @@ func answer(conn net.Conn) error {
 		_, err := io.CopyBuffer(struct{ io.Writer }{conn}, io.LimitReader(noise{}, size), buf)
 		return err
 	case 'w':
-		return take(conn, io.Discard, size, buf)
+		return done(conn, take(conn, io.Discard, size, buf))
 	case 'f':
-		file, err := os.Create("echoed")
+		file, err := os.Create(written)
 		if err == nil {
-			err = errors.Join(take(conn, file, size, buf), file.Close(), os.Remove(file.Name()))
+			err = errors.Join(take(conn, file, size, buf), file.Close())
 		}
-		return err
+		return done(conn, err)
+	case 'd':
+		return done(conn, os.Remove(written))
 	}
 	return fmt.Errorf("unknown request %q", request[0])
 }
 
-// take copies so many bytes, and answers.
+// written is the file that is written.
+const written = "echoed"
+
 func take(conn net.Conn, to io.Writer, size int64, buf []byte) error {
-	if _, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{io.LimitReader(conn, size)}, buf); err != nil {
-		return err
+	_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{io.LimitReader(conn, size)}, buf)
+	return err
+}
+
+// done answers, unless there was an error.
+func done(conn net.Conn, err error) error {
+	if err == nil {
+		_, err = conn.Write([]byte{0})
 	}
-	_, err := conn.Write([]byte{0})
 	return err
 }
 

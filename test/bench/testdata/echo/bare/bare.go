@@ -22,6 +22,8 @@ const (
 	// on their way, as in podagent.
 	chunk  = 256 << 10
 	window = 16 << 20
+	// workers is how many goroutines stay for calls, as in podagent.
+	workers = 16
 )
 
 // codec passes bytes on as they are, and of what comes only counts them.
@@ -119,7 +121,7 @@ func receiveChunks(s stream) (bytes int64, err error) {
 // Serve answers on a listener.
 func Serve(l net.Listener) error {
 	server := grpc.NewServer(grpc.ForceServerCodecV2(codec{}), grpc.MaxRecvMsgSize(window),
-		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window), grpc.WriteBufferSize(chunk))
+		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window), grpc.WriteBufferSize(chunk), grpc.NumStreamWorkers(workers))
 	server.RegisterService(&service, nil)
 	return server.Serve(l)
 }
