@@ -12,13 +12,26 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
+// What the commands are, and do.
+const (
+	grepUsage = `grep [flags] PATTERN [PATH...]
+
+Prints the lines that match a regular expression (RE2 syntax), of files that are
+neither hidden, binary nor excluded by .gitignore files and their like. The exit
+status is 0 if a line matches, 1 if none does, and 2 if anything could not be searched.`
+	globUsage = `glob [flags] PATTERN
+
+Prints the paths that match a pattern such as '**/*.{go,mod}'. The exit status is 0 if
+a path matches, 1 if none does, and 2 if anything could not be searched.`
+)
+
 // grep searches the local files as the agent would for a caller.
 func grep(ctx context.Context, args []string, stdout io.Writer) error {
 	var options render.GrepFlags
 	flags := flag.NewFlagSet("grep", flag.ContinueOnError)
 	options.Define(searchFlags{flags})
-	json := flags.Bool("json", false, "print JSON lines")
-	args, err := parseMixed(flags, args, "grep [flags] PATTERN [PATH...]", stdout)
+	json := outputFlag(flags)
+	args, err := parseMixed(flags, args, grepUsage, stdout)
 	if err != nil {
 		return err
 	}
@@ -40,8 +53,8 @@ func glob(ctx context.Context, args []string, stdout io.Writer) error {
 	var options render.GlobFlags
 	flags := flag.NewFlagSet("glob", flag.ContinueOnError)
 	options.Define(searchFlags{flags})
-	json := flags.Bool("json", false, "print JSON lines")
-	args, err := parseMixed(flags, args, "glob [flags] PATTERN", stdout)
+	json := outputFlag(flags)
+	args, err := parseMixed(flags, args, globUsage, stdout)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"io"
 	"slices"
@@ -25,6 +26,22 @@ func (f searchFlags) Value(v render.Value, name, short, usage string) {
 	if short != "" {
 		f.Var(v, short, "--"+name)
 	}
+}
+
+// outputFlag defines -o, as the orchestrator has it, and --json for -o json. It
+// returns whether JSON lines are wanted.
+func outputFlag(flags *flag.FlagSet) *bool {
+	json := flags.Bool("json", false, "--output json")
+	set := func(s string) error {
+		if s != "text" && s != "json" {
+			return errors.New("it is none of text, json")
+		}
+		*json = s == "json"
+		return nil
+	}
+	flags.Func("output", "print `text`, or JSON lines (json)", set)
+	flags.Func("o", "--output", set)
+	return json
 }
 
 // parseMixed parses flags before, between and after the arguments, which it

@@ -8,42 +8,64 @@ import (
 )
 
 // A globSet is a list of globs to include or exclude files by.
-type globSet struct{ names, paths []string }
+type globSet []fileGlob
 
-// newGlobSet checks the globs. One without a slash is matched against base
-// names, others against whole relative paths.
+// A fileGlob is one of them, as a .gitignore file would have it: one without a slash
+// is matched against base names, others against whole relative paths, as is one that
+// begins with a slash. One that ends with a slash matches directories alone.
+type fileGlob struct {
+	pattern    string
+	whole, dir bool
+}
+
+// newGlobSet checks the globs.
 func newGlobSet(globs []string) (globSet, error) {
 	var s globSet
 	for _, glob := range globs {
-		if err := checkGlob(glob); err != nil {
-			return globSet{}, err
+		var g fileGlob
+		pattern, rooted := strings.CutPrefix(glob, "/")
+		pattern, g.dir = strings.CutSuffix(pattern, "/")
+		if err := checkGlob(pattern); err != nil {
+			return nil, err
 		}
-		glob = oneRunePerByte(glob)
-		if strings.Contains(glob, "/") {
-			s.paths = append(s.paths, glob)
-		} else {
-			s.names = append(s.names, glob)
-		}
+		g.pattern, g.whole = oneRunePerByte(pattern), rooted || strings.Contains(pattern, "/")
+		s = append(s, g)
 	}
 	return s, nil
 }
 
-func (s globSet) empty() bool { return len(s.names)+len(s.paths) == 0 }
+// below returns globs for the files that a list selects, in which one that ends with
+// a slash stands for all that is in such a directory.
+func below(globs []string) []string {
+	var all []string
+	for _, glob := range globs {
+		if dir, ok := strings.CutSuffix(glob, "/"); ok && dir != "" {
+			if !strings.Contains(dir, "/") {
+				dir = "**/" + dir
+			}
+			glob = dir + "/**"
+		}
+		all = append(all, glob)
+	}
+	return all
+}
 
-// match reports whether one of the globs matches the relative path.
-func (s globSet) match(rel string) bool {
+func (s globSet) empty() bool { return len(s) == 0 }
+
+// match reports whether one of the globs matches the relative path of a file, or of a
+// directory.
+func (s globSet) match(rel string, dir bool) bool {
 	if s.empty() {
 		return false
 	}
 	rel = oneRunePerByte(rel)
 	base := path.Base(rel)
-	for _, glob := range s.names {
-		if doublestar.MatchUnvalidated(glob, base) {
-			return true
+	for _, glob := range s {
+		name := base
+		if glob.whole {
+			name = rel
 		}
-	}
-	for _, glob := range s.paths {
-		if doublestar.MatchUnvalidated(glob, rel) {
+		if (dir || !glob.dir) && doublestar.MatchUnvalidated(glob.pattern, name) {
 			return true
 		}
 	}

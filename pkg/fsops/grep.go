@@ -115,7 +115,7 @@ func (g *grep) compile() error {
 	if g.re, err = compileGrep(g.pattern, g.opts); err != nil {
 		return err
 	}
-	if g.include, err = newGlobSet(g.opts.Include); err != nil {
+	if g.include, err = newGlobSet(below(g.opts.Include)); err != nil {
 		return fmt.Errorf("cannot include files: %w", err)
 	}
 	if g.exclude, err = newGlobSet(g.opts.Exclude); err != nil {

@@ -119,7 +119,7 @@ func (g *rgGenerator) options() GrepOptions {
 		o.MaxPerFile = 1 + g.IntN(3)
 	}
 	if g.oneIn(4) {
-		o.Exclude = []string{pick(g, "*.txt", "sub", "sub/*.md", "**/deep", "f?", "*.{go,md}", "[fg]*")}
+		o.Exclude = []string{pick(g, "*.txt", "sub", "sub/*.md", "**/deep", "f?", "*.{go,md}", "[fg]*", "sub/", "/sub", "/f1.txt", "deep/", "/sub/deep/", "f1.txt/")}
 	}
 	if g.oneIn(5) {
 		o.Include, o.NoIgnore, o.Hidden = []string{pick(g, "*.txt", "*.go", "sub/**", "**/deep/*", "f*")}, true, true

@@ -196,6 +196,11 @@ func TestGrepIncludeAndExclude(t *testing.T) {
 		{GrepOptions{Paths: []string{"src"}, Include: []string{"gen/*"}}, "src/gen/c.go"},
 		{GrepOptions{Paths: []string{"a.go"}, Include: []string{"*.md"}}, ""},
 		{GrepOptions{Exclude: []string{"**"}}, ""},
+		{GrepOptions{Exclude: []string{"vendor/", "a.md/", "gen/"}}, "a.go a.md a_test.go src/b.go"},
+		{GrepOptions{Exclude: []string{"/a.go", "/gen", "src/gen/", "/vendor/"}}, "a.md a_test.go src/b.go"},
+		{GrepOptions{Include: []string{"/a.go", "/b.go"}}, "a.go"},
+		{GrepOptions{Include: []string{"gen/", "/vendor/", "v/none/"}}, "src/gen/c.go vendor/v/d.go"},
+		{GrepOptions{Include: []string{"src/"}, Exclude: []string{"/src/gen/"}}, "src/b.go"},
 	} {
 		if got := strings.Join(names(test.opts), " "); got != test.want {
 			t.Errorf("%+v: %q, want %q", test.opts, got, test.want)
@@ -325,6 +330,15 @@ func TestGrepBinaryFiles(t *testing.T) {
 	stats := wantGrep(t, f, "match", GrepOptions{}, "binary early", "late:1:match", fmt.Sprintf("late:%d:match", blockSize/7+3), "binary late", "text:1:match")
 	if stats.Files != 2 {
 		t.Errorf("%d files were searched, want 2", stats.Files)
+	}
+	for _, sorted := range []bool{false, true} {
+		for r, err := range f.Grep(t.Context(), "match", GrepOptions{Sort: sorted}) {
+			must(t, err)
+			want := map[string]int64{"late": int64(strings.Index(late, "match \x00"))}[r.Path]
+			if r.Kind == GrepBinary && r.Offset != want {
+				t.Errorf("%s is binary from %d on, want %d", r.Path, r.Offset, want)
+			}
+		}
 	}
 }
 

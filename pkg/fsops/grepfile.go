@@ -63,7 +63,7 @@ func (f *grepFile) run(ctx context.Context, lines *lineBuffer) error {
 			return err
 		}
 		if binary {
-			return cmp.Or(f.finish(), f.emit(GrepBinary))
+			return cmp.Or(f.finish(), f.sayBinary(f.offset+int64(len(text))))
 		}
 		if lines.skipped > 0 {
 			if err := f.sayLongLine(); err != nil {
@@ -160,6 +160,11 @@ func (f *grepFile) finish() error {
 
 func (f *grepFile) emit(kind GrepKind) error {
 	return f.out.emit(GrepResult{Kind: kind, Path: f.name.String()})
+}
+
+// sayBinary reports that a file is binary from this offset on.
+func (f *grepFile) sayBinary(offset int64) error {
+	return f.out.emit(GrepResult{Kind: GrepBinary, Path: f.name.String(), Offset: offset})
 }
 
 // sayLongLine reports the end of a line that did not fit into the buffer.

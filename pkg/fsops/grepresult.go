@@ -26,8 +26,9 @@ type GrepOptions struct {
 	MaxLine int
 	// Include and Exclude are globs in doublestar's syntax. One without a
 	// slash is matched against the base name, others against the path below
-	// the directory that is searched. With Include only files that match one
-	// of them are searched; Exclude wins.
+	// the directory that is searched, for which one may begin with a slash. One
+	// that ends with a slash is of directories, with all that is in them. With
+	// Include only files that match one of them are searched; Exclude wins.
 	Include, Exclude []string
 	// Before and After are the numbers of context lines around each match, at
 	// most 1000. Before times MaxLine is at most 8 MiB.
@@ -83,7 +84,7 @@ const (
 	// the search goes on.
 	GrepFileError
 	// GrepBinary is a file that was left out because there is a NUL byte in its
-	// beginning, or whose search ended at a later one.
+	// beginning, or whose search ended before the line with a later one, at Offset.
 	GrepBinary
 	// GrepFileTruncated is a file whose further matches MaxPerFile left out.
 	GrepFileTruncated

@@ -125,15 +125,15 @@ func (g *grep) pruner(root *grepRoot) func(rel string, typ fs.FileMode) bool {
 	if len(root.inner) == 0 && g.exclude.empty() {
 		return nil
 	}
-	return func(rel string, _ fs.FileMode) bool {
-		return root.inner[rel] || g.exclude.match(rel)
+	return func(rel string, typ fs.FileMode) bool {
+		return root.inner[rel] || g.exclude.match(rel, typ == fs.ModeDir)
 	}
 }
 
 // selects reports whether the options want the file with that path below the
 // directory that is searched.
 func (g *grep) selects(rel string) bool {
-	return (g.include.empty() || g.include.match(rel)) && !g.exclude.match(rel)
+	return (g.include.empty() || g.include.match(rel, false)) && !g.exclude.match(rel, false)
 }
 
 // join returns the name that a file below the root is reported by.
@@ -171,7 +171,7 @@ func (g *grep) dirEntries(root *grepRoot, yield func(grepEntry) bool) {
 		ignore: root.rules, exclude: g.exclude, except: root.inner,
 	})
 	for e, ok := w.Next(); ok; e, ok = w.Next() {
-		if e.err == nil && (!e.typ.IsRegular() || !g.include.empty() && !g.include.match(e.rel)) {
+		if e.err == nil && (!e.typ.IsRegular() || !g.include.empty() && !g.include.match(e.rel, false)) {
 			continue
 		}
 		if !yield(grepEntry{name: root.join(e.rel), path: e.path, err: e.err}) {

@@ -35,7 +35,8 @@ type ArchiveOptions struct {
 	Ignore bool
 	// Exclude leaves out what matches one of these globs in doublestar's
 	// syntax, directories with all that is in them. One without a slash is
-	// matched against the base name, others against the path in the archive.
+	// matched against the base name, others against the path in the archive, for
+	// which one may begin with a slash. One that ends with a slash is of directories.
 	Exclude []string
 }
 

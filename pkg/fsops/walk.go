@@ -107,7 +107,7 @@ func (w *walker) visit(dir *walkDir, d fs.DirEntry) (walkEntry, bool) {
 	if verdict == ignore.Ignore || verdict == ignore.Unknown && w.opts.noHidden && name[0] == '.' {
 		return e, false
 	}
-	if w.opts.exclude.match(e.rel) || w.opts.except[e.rel] {
+	if w.opts.exclude.match(e.rel, d.IsDir()) || w.opts.except[e.rel] {
 		return e, false
 	}
 	if linked, ok := d.(linkedEntry); ok {

@@ -151,7 +151,9 @@ func TestUnknownSearchOptionsAreRefused(t *testing.T) {
 // One that is slow to come does not hold up the first.
 func TestGrepSendsTheFirstMatchAtOnce(t *testing.T) {
 	s := launchertest.Sandbox(t)
-	if out, err := s.Shell(t.Context(), `echo found >a; truncate -s 64G z`).CombinedOutput(); err != nil {
+	// By a thousand names of one file there are 60 GB to search after the match.
+	const long = `echo found >a; mkdir z; yes not here | head -c 60M >z/0; for i in $(seq 1000); do ln z/0 z/$i; done`
+	if out, err := s.Shell(t.Context(), long).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	began := time.Now()

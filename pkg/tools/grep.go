@@ -104,7 +104,11 @@ func (g *grepListing) take(r fsops.GrepResult) {
 	case fsops.GrepFileError:
 		g.skip(r.Path, reason(r.Err))
 	case fsops.GrepBinary:
-		g.binary++
+		if r.Offset > 0 {
+			g.skip(r.Path, fmt.Sprintf("it is binary from byte %d on, which was not searched", r.Offset))
+		} else {
+			g.binary++
+		}
 	case fsops.GrepDone:
 		if r.Stats.Truncated {
 			g.note("these are the first %s: there are more. Make the pattern narrower, or raise limit", count(g.limit, "match"))

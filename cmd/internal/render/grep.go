@@ -1,6 +1,7 @@
 package render
 
 import (
+	"fmt"
 	"io"
 	"iter"
 	"slices"
@@ -27,8 +28,8 @@ type Grep struct {
 	Heading bool
 	// Color paints paths, numbers and matches.
 	Color bool
-	// Named are the paths that were named to be searched: if one is binary,
-	// that is said.
+	// Named are the paths that were named to be searched: if one is binary from its
+	// beginning, that is said.
 	Named []string
 }
 
@@ -84,7 +85,9 @@ func (p *grepPrinter) print(r fsops.GrepResult) error {
 	case fsops.GrepFile:
 		return p.out.print(func(text []byte) []byte { return p.file(text, r) })
 	case fsops.GrepBinary:
-		if slices.Contains(p.Named, r.Path) {
+		if r.Offset > 0 {
+			say(p.Err, fmt.Sprintf("%s: binary from byte %d on, which was not searched", r.Path, r.Offset))
+		} else if slices.Contains(p.Named, r.Path) {
 			say(p.Err, r.Path+": binary file was not searched")
 		}
 	case fsops.GrepDone:
@@ -129,6 +132,8 @@ func grepJSON(r fsops.GrepResult, counts bool) jsonResult {
 	case fsops.GrepMatch, fsops.GrepContext:
 		text := Text(r.Text)
 		out.Line, out.Offset, out.Lines = r.Line, &r.Offset, &text
+	case fsops.GrepBinary:
+		out.Offset = &r.Offset
 	case fsops.GrepFile:
 		if counts {
 			out.Count = &r.Count

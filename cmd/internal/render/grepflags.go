@@ -2,8 +2,10 @@ package render
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
+	"regexp/syntax"
 	"strings"
 
 	"github.com/podagent/podagent/pkg/fsops"
@@ -76,7 +78,10 @@ func (f *GrepFlags) Search(args []string) (pattern string, opts fsops.GrepOption
 	case len(f.patterns) == 1:
 		pattern = f.patterns[0]
 	default:
-		pattern, opts.Fixed = f.anyPattern(), false
+		if pattern, err = f.anyPattern(); err != nil {
+			return "", opts, err
+		}
+		opts.Fixed = false
 	}
 	opts.Paths = args
 	opts.Before, opts.After = f.before.or(f.context), f.after.or(f.context)
@@ -91,16 +96,37 @@ func (f *GrepFlags) Search(args []string) (pattern string, opts fsops.GrepOption
 	return pattern, opts, nil
 }
 
-// anyPattern returns a regular expression for any of the patterns.
-func (f *GrepFlags) anyPattern() string {
+// anyPattern returns a regular expression for any of the patterns, each of which
+// must be one by itself.
+func (f *GrepFlags) anyPattern() (string, error) {
 	var any []string
 	for _, p := range f.patterns {
 		if f.opts.Fixed {
 			p = regexp.QuoteMeta(p)
 		}
-		any = append(any, "(?:"+p+")")
+		if _, err := syntax.Parse(p, syntax.Perl); err != nil {
+			return "", fmt.Errorf("pattern %q is invalid: %w", p, err)
+		}
+		any = append(any, "(?:"+closeQuote(p)+")")
 	}
-	return strings.Join(any, "|")
+	return strings.Join(any, "|"), nil
+}
+
+// closeQuote ends the text that a \Q begins where the pattern leaves that open.
+func closeQuote(pattern string) string {
+	for rest := pattern; ; {
+		_, after, found := strings.Cut(rest, `\`)
+		if !found || after == "" {
+			return pattern
+		}
+		rest = after[1:] // what the backslash is before
+		if after[0] != 'Q' {
+			continue
+		}
+		if _, rest, found = strings.Cut(rest, `\E`); !found {
+			return pattern + `\E`
+		}
+	}
 }
 
 // Printer returns the printer that the flags ask for, and sets those of the

@@ -405,7 +405,8 @@ const (
 	GrepKind_GREP_KIND_CONTEXT GrepKind = 2
 	// A file that could not be searched: error says why.
 	GrepKind_GREP_KIND_FILE_ERROR GrepKind = 3
-	// A file that was left out because it is binary.
+	// A file that was left out because it is binary, or whose search ended where it
+	// becomes so, at offset.
 	GrepKind_GREP_KIND_BINARY GrepKind = 4
 	// A file whose further matches max_per_file left out.
 	GrepKind_GREP_KIND_FILE_TRUNCATED GrepKind = 5
