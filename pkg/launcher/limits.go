@@ -130,6 +130,9 @@ const (
 	reapAtOnce = 16
 	askTimeout = 5 * time.Second
 	askTries   = 3
+	// reapTries is how often a pod is to be deleted whose status changes meanwhile:
+	// a node reports seldom.
+	reapTries = 5
 	// endIsRecent is how long ago, by a node's clock, a container may have ended
 	// for it to be why an agent was lost: that it is gone is found out within a
 	// minute, a new connection is sought for two, and clocks differ.

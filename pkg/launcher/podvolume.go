@@ -25,7 +25,8 @@ type Volume struct {
 	//
 	// The node follows symbolic links on the way to it, as long as they stay
 	// within the claim. So no directory that a sandbox can write may be on the
-	// way to one that is kept from it: keep them side by side, as leaves.
+	// way to one that is kept from it: keep them side by side, as leaves. Two of one
+	// Spec that are not are refused.
 	SubPath string `json:"subPath,omitempty"`
 	// Path is where it is mounted: absolute, without colons, and in its shortest
 	// form. It may be the workdir.
@@ -129,6 +130,9 @@ func (s *Spec) checkVolumes() *SpecError {
 		if err := checkMountPath(field, v.Path); err != nil {
 			return err
 		}
+		if above, ok := s.writableAbove(v); ok {
+			return &SpecError{field, fmt.Sprintf("has %q of the claim %q, which is in %q of it, where the sandbox could put a link in its place", v.SubPath, v.Claim, above)}
+		}
 		switch {
 		case seen[v.Path]:
 			return &SpecError{field, fmt.Sprintf("has %q twice", v.Path)}
@@ -142,6 +146,18 @@ func (s *Spec) checkVolumes() *SpecError {
 		seen[v.Path] = true
 	}
 	return nil
+}
+
+// writableAbove returns the directory of the same claim that the sandbox can write
+// and that a volume lies in, if there is one. Who can write the whole claim needs no
+// link to reach all of it.
+func (s *Spec) writableAbove(v Volume) (dir string, ok bool) {
+	for _, other := range s.Pod.Volumes {
+		if other.Claim == v.Claim && other.SubPath != "" && !other.ReadOnly && isBelow(v.SubPath, other.SubPath) {
+			return other.SubPath, true
+		}
+	}
+	return "", false
 }
 
 // checkInReadOnly checks that nothing is to be mounted in a claim that is mounted

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -31,7 +34,7 @@ const DefaultStaleAfter = 15 * time.Minute
 
 // Reap deletes the sandboxes that nobody needs: those whose last heartbeat is
 // old, and whose agent has been idle for as long or cannot be reached. A
-// sandbox that gets a heartbeat, or changes at all, while this looks at it is
+// sandbox that gets a heartbeat, or is changed otherwise, while this looks at it is
 // left for the next time. It returns those that it deleted, sorted by id, also
 // when it returns an error, which joins all there were; it does not wait until
 // the pods are gone. A workspace that is kept stays, in a sandbox that is paused
@@ -96,12 +99,35 @@ func (c *cluster) reap(ctx context.Context, pod *corev1.Pod, opts ReapOptions) (
 	if opts.DryRun {
 		return true, nil
 	}
-	// Both say that nothing has come between: another pod, or a heartbeat.
-	err := c.delete(ctx, pod, pod.ResourceVersion)
-	if apierrors.IsConflict(err) {
-		return false, nil
+	return c.deleteUnchanged(ctx, pod)
+}
+
+// deleteUnchanged deletes the pod unless something has come between, another pod or a
+// heartbeat, and reports whether it did. What its node says of it does not count,
+// which it does at any time.
+func (c *cluster) deleteUnchanged(ctx context.Context, pod *corev1.Pod) (bool, error) {
+	now := pod
+	for range reapTries {
+		err := c.delete(ctx, pod, now.ResourceVersion)
+		if !apierrors.IsConflict(err) {
+			return err == nil, err
+		}
+		now, err = c.api.CoreV1().Pods(c.namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return false, nil
+		case err != nil:
+			return false, c.apiError(pod.Name, err)
+		case now.UID != pod.UID || now.DeletionTimestamp != nil || !sameButStatus(now, pod):
+			return false, nil
+		}
 	}
-	return err == nil, err
+	return false, nil
+}
+
+// sameButStatus reports whether nobody has changed what a pod is to be.
+func sameButStatus(a, b *corev1.Pod) bool {
+	return maps.Equal(a.Annotations, b.Annotations) && maps.Equal(a.Labels, b.Labels) && apiequality.Semantic.DeepEqual(a.Spec, b.Spec)
 }
 
 // isIdle reports whether the pod's agent has not worked for so long, or cannot

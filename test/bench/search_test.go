@@ -174,12 +174,18 @@ func (t *tree) startGrep(pattern string, opts fsops.GrepOptions) (first time.Dur
 
 // compareIgnoring has the rules of .gitignore files in force.
 func (t *tree) compareIgnoring(b *testing.B) {
-	const pattern = "PodDisruptionBudget"
-	rg := side{name: "rg", do: t.program("rg", "--no-require-git", "-n", "--no-heading", pattern, ".")}
-	compare(b, "search", "grep for a literal by ignore rules, in an agent", searchRounds,
-		side{name: "podagent", do: t.grep(pattern, fsops.GrepOptions{Paths: []string{t.dir}})}, rg).want("rg", 1/0.8)
-	compare(b, "search", "grep for a literal by ignore rules, as a program", searchRounds,
-		side{name: "podagent", do: t.program(t.podagent, "grep", "-n", pattern, ".")}, rg).want("rg", 1)
+	for _, q := range searches {
+		theirs, ours := []string{"--no-require-git", "-n", "--no-heading", "--no-unicode", q.pattern, "."}, []string{"grep", "-n", q.pattern, "."}
+		if q.fold {
+			theirs, ours = append([]string{"-i"}, theirs...), append(ours, "-i")
+		}
+		t.checkSame(b, append([]string{"rg"}, theirs...), append([]string{t.podagent}, ours...))
+		rg := side{name: "rg", do: t.program("rg", theirs...)}
+		compare(b, "search", "grep for "+q.name+" by ignore rules, in an agent", searchRounds,
+			side{name: "podagent", do: t.grep(q.pattern, fsops.GrepOptions{Paths: []string{t.dir}, IgnoreCase: q.fold})}, rg).want("rg", q.agent)
+		compare(b, "search", "grep for "+q.name+" by ignore rules, as a program", searchRounds,
+			side{name: "podagent", do: t.program(t.podagent, ours...)}, rg).want("rg", q.process)
+	}
 }
 
 // compareFirst measures how long the first match takes.

@@ -20,7 +20,7 @@ import (
 const streamSize = 256 << 20
 
 // BenchmarkStreams measures what is large: a file each way, through the API server
-// and to the pod's address, and a tree.
+// and to the pod's address, a tree, and a process's output.
 func BenchmarkStreams(b *testing.B) {
 	c := launchertest.NewCluster(b, launcher.Restricted)
 	direct := launchBy(b, c, launcher.ByAddress) // first, since it makes a pod that all ways reach
@@ -32,6 +32,7 @@ func BenchmarkStreams(b *testing.B) {
 	}
 	b.Run("tree", func(b *testing.B) { streamTree(b, p) })
 	b.Run("port-forward", func(b *testing.B) { streamByPortForward(b, p, d, data) })
+	b.Run("output", streamOutput)
 	b.Run("address", func(b *testing.B) { streamByAddress(b, direct, data) })
 }
 

@@ -35,14 +35,10 @@ func TestIdleSandboxEndsItself(t *testing.T) {
 	s := launch(t, k, spec)
 	busy := spec
 	busy.ID = "busy"
-	working := launch(t, k, busy)
-	cmd := working.Command(t.Context(), "sleep", "600")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	left := leaveRunning(t, launch(t, k, busy))
 	begun := time.Now()
 	await(t, "the end of the idle sandbox", func() bool { return hasEnded(t, c, "idle") })
-	if took := time.Since(begun); took < 4*time.Second {
+	if took := time.Since(begun); took < 4*time.Second || took > spec.Pod.IdleTimeout+30*time.Second {
 		t.Errorf("it ended after %v", took)
 	}
 	_, err := s.Stat(t.Context(), ".")
@@ -52,13 +48,28 @@ func TestIdleSandboxEndsItself(t *testing.T) {
 	if _, err := k.Launch(t.Context(), spec); !errors.Is(err, launcher.ErrStale) || !strings.Contains(err.Error(), "idle for 5s") {
 		t.Errorf("Launch of what has ended: %v", err)
 	}
+	time.Sleep(time.Until(begun.Add(3 * spec.Pod.IdleTimeout)))
 	if hasEnded(t, c, "busy") {
-		t.Error("a sandbox with a running command has ended")
+		t.Fatal("a sandbox has ended in which a command runs that nobody is attached to")
 	}
-	if err := cmd.Signal(syscall.SIGKILL); err != nil {
+	if err := launch(t, k, busy).Signal(t.Context(), left, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "the end of the other one", func() bool { return hasEnded(t, c, "busy") })
+}
+
+// leaveRunning starts a command in a sandbox, detaches from it and closes the sandbox.
+// It returns the exec id.
+func leaveRunning(t *testing.T, s *launcher.Sandbox) string {
+	t.Helper()
+	cmd := s.Command(t.Context(), "sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(cmd.Detach(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return cmd.ID
 }
 
 func TestExtendedSandboxLivesOn(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
@@ -169,5 +172,45 @@ func idlePod(c *launchertest.Cluster, id string, age time.Duration) *corev1.Pod 
 				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 			}},
 		},
+	}
+}
+
+// TestReapLeavesWhatIsChangedAndNotWhatItsNodeReports has something come between the
+// look at a pod and its deletion.
+func TestReapLeavesWhatIsChangedAndNotWhatItsNodeReports(t *testing.T) {
+	t.Parallel()
+	for what, test := range map[string]struct {
+		patch       string
+		subresource []string
+		reaped      bool
+	}{
+		"a report of its node": {`{"status":{"message":"as before"}}`, []string{"status"}, true},
+		"a label":              {`{"metadata":{"labels":{"mine":"now"}}}`, nil, false},
+		"a heartbeat":          {fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, launcher.AnnotationHeartbeat, time.Now().Format(time.RFC3339Nano)), nil, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			c := launchertest.NewCluster(t, launcher.Restricted)
+			pod := idlePod(c, "a", time.Hour)
+			createPod(t, c, pod)
+			k := c.Launcher()
+			k.Config = rest.CopyConfig(k.Config)
+			var once sync.Once
+			k.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+				return roundTrip(func(r *http.Request) (*http.Response, error) {
+					if r.Method == http.MethodDelete {
+						once.Do(func() {
+							if _, err := c.API(t).CoreV1().Pods(c.Namespace).Patch(t.Context(), pod.Name, types.MergePatchType, []byte(test.patch), metav1.PatchOptions{}, test.subresource...); err != nil {
+								t.Error(err)
+							}
+						})
+					}
+					return next.RoundTrip(r)
+				})
+			})
+			reaped, err := k.Reap(t.Context(), launcher.ReapOptions{HeartbeatOnly: true})
+			if err != nil || (len(reaped) == 1) != test.reaped {
+				t.Errorf("reaped %v, %v", reaped, err)
+			}
+		})
 	}
 }

@@ -203,7 +203,7 @@ func TestTerminalHasItsSizeEchoesAndSaysThatItChanged(t *testing.T) {
 		x := openTerminal(t, program(ctx, s, size, "bash", "-c", `
 trap 'echo changed' WINCH
 stty size
-until [ "$(stty size)" = "40 100" ]; do sleep 0.05; done
+until stty size | grep -qx "40 100"; do sleep 0.05; done
 stty size
 read -r line
 echo "got $line" >&2

@@ -54,7 +54,7 @@ func TestTenantsOnOneClaim(t *testing.T) {
 				put(t, a, dir+"/mine", "acme's "+dir)
 				put(t, b, dir+"/mine", "umbra's "+dir)
 			}
-			checkNothingOf(t, b, "acme's")
+			checkNothingOf(t, b, "umbra's", "acme's")
 			terminate(t, k, acme.ID)
 			a = launch(t, k, acme)
 			if !a.Created {
@@ -65,7 +65,7 @@ func TestTenantsOnOneClaim(t *testing.T) {
 					t.Errorf("%s/mine has %q", dir, got)
 				}
 			}
-			checkNothingOf(t, a, "umbra's")
+			checkNothingOf(t, a, "acme's", "umbra's")
 			_, errOut, status := run(t, a, "cd /memory && touch x && mkdir d && mv x d/ && rm -r d", nil)
 			if status.Code != 0 {
 				t.Error(errOut)
@@ -75,20 +75,40 @@ func TestTenantsOnOneClaim(t *testing.T) {
 }
 
 // checkNothingOf looks for another's text by all paths and links that a tenant can
-// think of, with commands and with the agent's own calls.
-func checkNothingOf(t *testing.T, s *launcher.Sandbox, text string) {
+// think of, with commands and with the agent's own calls, which find its own.
+func checkNothingOf(t *testing.T, s *launcher.Sandbox, own, others string) {
 	t.Helper()
-	script := `ln -sfn / /workspace/root; ln -sfn ../../../.. /skills/up; ln -sfn /proc/1/root /memory/one; ln -sfn /proc/self/cwd/../.. /memory/cwd
-cd /workspace && grep -rIs --exclude-dir=proc --exclude-dir=sys -e "` + text + `" / /workspace/.. /skills/../.. /skills/up/ /memory/one/ /memory/cwd/
-ls /org /workspace/../org /skills/up/org /skills/up/workspace /memory/cwd/org 2>/dev/null | grep -e acme -e umbra`
-	if out, _, _ := run(t, s, script, nil); out != "" {
-		t.Errorf("found %q of another tenant's", out)
-	}
-	for r, err := range s.Grep(t.Context(), text, fsops.GrepOptions{Paths: []string{"/workspace", "/skills", "/memory", "/skills/up/memory"}, Hidden: true, Follow: false}) {
-		if err == nil && r.Kind == fsops.GrepMatch {
-			t.Errorf("the agent found %+v of another tenant's", r)
+	mine := searchAround(t, s, own)
+	for _, line := range []string{"command: /workspace/mine:", "command: /skills/mine:", "command: /memory/mine:", "command: /skills/up/memory/mine:", "agent: /memory/mine:"} {
+		if !strings.Contains(mine, line) {
+			t.Errorf("what the search finds of the tenant's own has no %q:\n%s", line, mine)
 		}
 	}
+	if found := searchAround(t, s, others); found != "" {
+		t.Errorf("found of another tenant's:\n%s", found)
+	}
+	script := "ls /org /workspace/../org /skills/up/org /skills/up/workspace /memory/cwd/org 2>/dev/null | grep -e acme -e umbra"
+	if out, _, _ := run(t, s, script, nil); out != "" {
+		t.Errorf("there is %q", out)
+	}
+}
+
+// searchAround returns where a text is.
+func searchAround(t *testing.T, s *launcher.Sandbox, text string) string {
+	t.Helper()
+	script := `ln -sfn / /workspace/root; ln -sfn ../../../.. /skills/up; ln -sfn /proc/1/root /memory/one; ln -sfn /proc/self/cwd/../.. /memory/cwd
+cd /workspace && grep -rIs --exclude-dir=proc --exclude-dir=sys -e "` + text + `" / /workspace/.. /skills/../.. /skills/up/ /memory/one/ /memory/cwd/`
+	out, _, _ := run(t, s, script, nil)
+	var found strings.Builder
+	for line := range strings.Lines(out) {
+		found.WriteString("command: " + line)
+	}
+	for r, err := range s.Grep(t.Context(), text, fsops.GrepOptions{Paths: []string{"/workspace", "/skills", "/memory", "/skills/up/memory"}, Hidden: true}) {
+		if err == nil && r.Kind == fsops.GrepMatch {
+			fmt.Fprintf(&found, "agent: %s:%s\n", r.Path, r.Text)
+		}
+	}
+	return found.String()
 }
 
 // A link that a tenant makes leads the node's kubelet nowhere out of the claim.

@@ -114,9 +114,10 @@ func (c *Cluster) list(ctx context.Context, id string) ([]metav1.PartialObjectMe
 }
 
 // each calls do for all of them, a few at a time, until one fails. It returns
-// that error.
+// that error. What is under way then ends as it does: a request that was given up
+// may be served later, and make what its caller has deleted by then.
 func each[T any](ctx context.Context, all []T, do func(ctx context.Context, i int, v T) error) error {
-	ctx, stop := context.WithCancelCause(ctx)
+	going, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	room := make(chan struct{}, maxParallel)
 	var group sync.WaitGroup
@@ -124,7 +125,7 @@ func each[T any](ctx context.Context, all []T, do func(ctx context.Context, i in
 		room <- struct{}{}
 		group.Go(func() {
 			defer func() { <-room }()
-			if err := ctx.Err(); err != nil {
+			if going.Err() != nil {
 				return
 			}
 			if err := do(ctx, i, v); err != nil {
@@ -133,5 +134,5 @@ func each[T any](ctx context.Context, all []T, do func(ctx context.Context, i in
 		})
 	}
 	group.Wait()
-	return context.Cause(ctx)
+	return context.Cause(going)
 }
