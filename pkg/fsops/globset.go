@@ -25,8 +25,10 @@ func newGlobSet(globs []string) (globSet, error) {
 		var g fileGlob
 		pattern, rooted := strings.CutPrefix(glob, "/")
 		pattern, g.dir = strings.CutSuffix(pattern, "/")
-		if err := checkGlob(pattern); err != nil {
-			return nil, err
+		for _, p := range []string{glob, pattern} { // of what its author wrote, if that is at fault
+			if err := checkGlob(p); err != nil {
+				return nil, err
+			}
 		}
 		g.pattern, g.whole = oneRunePerByte(pattern), rooted || strings.Contains(pattern, "/")
 		s = append(s, g)
@@ -43,7 +45,7 @@ func below(globs []string) []string {
 			if !strings.Contains(dir, "/") {
 				dir = "**/" + dir
 			}
-			glob = dir + "/**"
+			glob = dir + "/**/*" // and not dir itself, which a file may be
 		}
 		all = append(all, glob)
 	}

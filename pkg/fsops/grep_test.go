@@ -200,6 +200,8 @@ func TestGrepIncludeAndExclude(t *testing.T) {
 		{GrepOptions{Exclude: []string{"/a.go", "/gen", "src/gen/", "/vendor/"}}, "a.md a_test.go src/b.go"},
 		{GrepOptions{Include: []string{"/a.go", "/b.go"}}, "a.go"},
 		{GrepOptions{Include: []string{"gen/", "/vendor/", "v/none/"}}, "src/gen/c.go vendor/v/d.go"},
+		{GrepOptions{Include: []string{"a*/", "*.go/"}}, ""},
+		{GrepOptions{Include: []string{"*/"}}, "src/b.go src/gen/c.go vendor/v/d.go"},
 		{GrepOptions{Include: []string{"src/"}, Exclude: []string{"/src/gen/"}}, "src/b.go"},
 	} {
 		if got := strings.Join(names(test.opts), " "); got != test.want {

@@ -53,8 +53,10 @@ func (f *grepFile) run(ctx context.Context, lines *lineBuffer) error {
 			return err
 		}
 		block, err := lines.next()
-		if lines.binary {
+		if lines.binary && f.offset == 0 {
 			return cmp.Or(f.emit(GrepBinary), errGrepBinary)
+		} else if lines.binary { // in the rest of a line that is too long
+			return cmp.Or(f.finish(), f.sayBinary(f.offset))
 		}
 		f.missing = lines.skipped
 		f.offset += lines.mark

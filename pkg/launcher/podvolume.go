@@ -130,9 +130,6 @@ func (s *Spec) checkVolumes() *SpecError {
 		if err := checkMountPath(field, v.Path); err != nil {
 			return err
 		}
-		if above, ok := s.writableAbove(v); ok {
-			return &SpecError{field, fmt.Sprintf("has %q of the claim %q, which is in %q of it, where the sandbox could put a link in its place", v.SubPath, v.Claim, above)}
-		}
 		switch {
 		case seen[v.Path]:
 			return &SpecError{field, fmt.Sprintf("has %q twice", v.Path)}
@@ -142,6 +139,9 @@ func (s *Spec) checkVolumes() *SpecError {
 			return &SpecError{field, fmt.Sprintf("has %q, and the workdir must be empty for a repository to be checked out in it", v.Path)}
 		case s.Pod.Workspace.isSet() && v.Path == s.workdir():
 			return &SpecError{"Pod.Workspace", fmt.Sprintf("is set, and the claim %q is mounted there", v.Claim)}
+		}
+		if above, ok := s.writableAbove(v); ok {
+			return &SpecError{field, fmt.Sprintf("has %q of the claim %q, which is in %q of it, where the sandbox could put a link in its place", v.SubPath, v.Claim, above)}
 		}
 		seen[v.Path] = true
 	}

@@ -104,7 +104,7 @@ func (c *cluster) reap(ctx context.Context, pod *corev1.Pod, opts ReapOptions) (
 
 // deleteUnchanged deletes the pod unless something has come between, another pod or a
 // heartbeat, and reports whether it did. What its node says of it does not count,
-// which it does at any time.
+// which it does at any time, unless it is that its agent runs or does not.
 func (c *cluster) deleteUnchanged(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	now := pod
 	for range reapTries {
@@ -118,7 +118,7 @@ func (c *cluster) deleteUnchanged(ctx context.Context, pod *corev1.Pod) (bool, e
 			return false, nil
 		case err != nil:
 			return false, c.apiError(pod.Name, err)
-		case now.UID != pod.UID || now.DeletionTimestamp != nil || !sameButStatus(now, pod):
+		case now.UID != pod.UID || now.DeletionTimestamp != nil || isRunning(now) != isRunning(pod) || !sameButStatus(now, pod):
 			return false, nil
 		}
 	}

@@ -33,12 +33,13 @@ func TestIdleSandboxEndsItself(t *testing.T) {
 	spec := c.Spec("idle")
 	spec.Pod.IdleTimeout = 5 * time.Second
 	s := launch(t, k, spec)
+	begun := time.Now()
 	busy := spec
 	busy.ID = "busy"
 	left := leaveRunning(t, launch(t, k, busy))
-	begun := time.Now()
+	wasLeft := time.Now()
 	await(t, "the end of the idle sandbox", func() bool { return hasEnded(t, c, "idle") })
-	if took := time.Since(begun); took < 4*time.Second || took > spec.Pod.IdleTimeout+30*time.Second {
+	if took := time.Since(begun); took < 4*time.Second || took > spec.Pod.IdleTimeout+time.Minute {
 		t.Errorf("it ended after %v", took)
 	}
 	_, err := s.Stat(t.Context(), ".")
@@ -48,7 +49,7 @@ func TestIdleSandboxEndsItself(t *testing.T) {
 	if _, err := k.Launch(t.Context(), spec); !errors.Is(err, launcher.ErrStale) || !strings.Contains(err.Error(), "idle for 5s") {
 		t.Errorf("Launch of what has ended: %v", err)
 	}
-	time.Sleep(time.Until(begun.Add(3 * spec.Pod.IdleTimeout)))
+	time.Sleep(time.Until(wasLeft.Add(3 * spec.Pod.IdleTimeout)))
 	if hasEnded(t, c, "busy") {
 		t.Fatal("a sandbox has ended in which a command runs that nobody is attached to")
 	}
