@@ -24,8 +24,8 @@ text{fill:#24292f} .g{font-weight:bold} .z{stroke:#8c959f} .win{fill:#2a8f5b} .l
 </style>`
 
 // writePicture draws how many times better or worse than each program podagent
-// is, on a logarithmic scale, with a stroke where it is to be, as SVG. Limits are
-// left to the tables.
+// is, on a logarithmic scale, with a stroke where it is to be, as SVG. Limits that
+// are met are left to the tables.
 func (r *report) writePicture(w io.Writer) error {
 	p := &picture{w: w, y: margin + lineHeight, scale: (pictureWidth - labelWidth - valueWidth - 2*margin) / math.Log(r.span())}
 	p.least = r.least()
@@ -39,7 +39,7 @@ func (r *report) writePicture(w io.Writer) error {
 			p.printf(`<text class="g" x="%d" y="%d">%s</text>`+"\n", margin, p.y+14, html.EscapeString(group))
 			p.y += lineHeight
 		}
-		for _, peer := range row.programs() {
+		for _, peer := range row.drawn() {
 			p.bar(row.What, &peer)
 		}
 	}
@@ -47,7 +47,7 @@ func (r *report) writePicture(w io.Writer) error {
 	return p.err
 }
 
-// lines is how many the picture has: for each group, and for each program.
+// lines is how many the picture has: for each group, and for each peer.
 func (r *report) lines() int {
 	lines, group := 0, ""
 	for _, row := range r.Rows {
@@ -55,21 +55,21 @@ func (r *report) lines() int {
 			group = row.Group
 			lines++
 		}
-		lines += len(row.programs())
+		lines += len(row.drawn())
 	}
 	return lines
 }
 
-// programs are the peers that were measured.
-func (r *row) programs() []peer {
-	return slices.DeleteFunc(slices.Clone(r.Peers), func(p peer) bool { return p.Count == 0 })
+// drawn are the peers that were measured, and the limits that are missed.
+func (r *row) drawn() []peer {
+	return slices.DeleteFunc(slices.Clone(r.Peers), func(p peer) bool { return p.Count == 0 && !p.missed() })
 }
 
 // least is where the scale begins, and span how many times more its end is.
 func (r *report) least() float64 {
 	least := 0.5
 	for _, row := range r.Rows {
-		for _, p := range row.programs() {
+		for _, p := range row.drawn() {
 			least = min(least, p.Better)
 		}
 	}
@@ -79,7 +79,7 @@ func (r *report) least() float64 {
 func (r *report) span() float64 {
 	most := 2.0
 	for _, row := range r.Rows {
-		for _, p := range row.programs() {
+		for _, p := range row.drawn() {
 			most = max(most, p.Better, p.Target)
 		}
 	}
