@@ -3,7 +3,12 @@ package e2e
 // The agent in images that lack it.
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"io"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -80,20 +85,74 @@ func checkEveryFileCall(t *testing.T, s *launcher.Sandbox) {
 		t.Errorf("grep and glob found %d", found)
 	}
 	must("remove", s.Remove(ctx, "moved", fsops.RemoveOptions{Recursive: true}))
+	lines, err := s.ReadLines(ctx, "d/file", fsops.LineOptions{First: 1, Max: 1})
+	if err != nil || string(lines.Text) != "one three\n" {
+		t.Errorf("its first line is %q, %v", lines.Text, err)
+	}
+	dir := filepath.Join(t.TempDir(), "pulled")
+	_, err = s.Pull(ctx, "d", dir, podapi.TransferOptions{})
+	must("pull", err)
+	_, err = s.Push(ctx, dir, "pushed", podapi.TransferOptions{})
+	must("push", err)
+	if got := get(t, s, "pushed/file"); got != "one three\n" {
+		t.Errorf("what came back has %q", got)
+	}
+	checkWatch(t, s)
 }
 
-// checkExec runs what copies its input, in a terminal, too, and what exits with 7.
+// checkWatch watches the workdir until a file comes.
+func checkWatch(t *testing.T, s *launcher.Sandbox) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	for e, err := range s.Watch(ctx, ".", fsops.WatchOptions{}) {
+		switch {
+		case err != nil:
+			t.Errorf("watch: %v", err)
+			return
+		case e.Op == fsops.WatchReady:
+			put(t, s, "watched", "")
+		case strings.HasSuffix(e.Path, "watched"):
+			return
+		}
+	}
+	t.Error("the watch has not seen a file that came")
+}
+
+// checkExec runs what copies its input, in a terminal, too, and what exits with 7,
+// which it attaches to, signals and forgets.
 func checkExec(t *testing.T, s *launcher.Sandbox, cat, exit7 []string) {
 	t.Helper()
 	cmd := s.Command(t.Context(), cat[0], cat[1:]...)
 	cmd.Stdin = io.LimitReader(pattern(1<<20, 1), 1<<20)
 	out, err := cmd.Output()
-	if sum, n := sha(t, strings.NewReader(string(out))); err != nil || n != 1<<20 {
-		t.Errorf("%q printed %d bytes, %s: %v", cat, n, sum, err)
+	got, n := sha(t, bytes.NewReader(out))
+	if want, _ := sha(t, io.LimitReader(pattern(1<<20, 1), 1<<20)); err != nil || got != want {
+		t.Errorf("%q printed %d bytes, which are not what it got: %v", cat, n, err)
 	}
-	err = s.Command(t.Context(), exit7[0], exit7[1:]...).Run()
-	if exit, ok := err.(*podapi.ExitError); !ok || exit.Code != 7 {
-		t.Errorf("%q: %v", exit7, err)
+	seven := s.Command(t.Context(), exit7[0], exit7[1:]...)
+	if exit, ok := seven.Run().(*podapi.ExitError); !ok || exit.Code != 7 {
+		t.Errorf("%q: %v", exit7, exit)
+	}
+	if exit, ok := s.Attach(t.Context(), seven.ID, podapi.AttachOptions{}).Run().(*podapi.ExitError); !ok || exit.Code != 7 {
+		t.Errorf("%q, when it was attached to: %v", exit7, exit)
+	}
+	if err := s.Forget(t.Context(), seven.ID); err != nil {
+		t.Errorf("forget: %v", err)
+	}
+	list, err := s.Processes(t.Context())
+	if err != nil || slices.ContainsFunc(list, func(p podapi.ProcessInfo) bool { return p.ID == seven.ID }) {
+		t.Errorf("after that there are %+v, %v", list, err)
+	}
+	waiting := s.Command(t.Context(), cat[0], cat[1:]...)
+	open, end := io.Pipe()
+	defer end.Close()
+	waiting.Stdin = open
+	if err := errors.Join(waiting.Start(), waiting.Signal(syscall.SIGTERM)); err != nil {
+		t.Errorf("signal: %v", err)
+	}
+	if exit, ok := waiting.Wait().(*podapi.ExitError); !ok || exit.Signal != int(syscall.SIGTERM) {
+		t.Errorf("%q, when it was signalled: %v", cat, exit)
 	}
 	term := s.Command(t.Context(), cat[0], cat[1:]...)
 	term.Terminal, term.Stdin = &podapi.TerminalSize{Rows: 24, Columns: 80}, strings.NewReader("typed\n\x04")
