@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -174,16 +176,26 @@ func TestPodDeletedUnderAnOpenSandboxIsAnErrorOfItsOwn(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	deletePod(t, c, podOf(t, c, "a").Name)
-	if err := cmd.Wait(); err == nil {
-		t.Error("the command that ran says that it succeeded")
-	} else {
-		t.Log("the call under way:", err)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	name := podOf(t, c, "a").Name
+	deletePod(t, c, name)
+	await(t, "the end of the pod", func() bool {
+		_, err := c.API(t).CoreV1().Pods(c.Namespace).Get(t.Context(), name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+	knew := time.Now()
+	err := <-ended // TERM comes before the agent's own end, which mostly tells of it
+	if exit, told := errors.AsType[*podapi.ExitError](err); (!told || exit.Signal != int(syscall.SIGTERM)) && !errors.Is(err, podapi.ErrAgentLost) {
+		t.Errorf("the command that ran ended with %v", err)
 	}
 	await(t, "the error", func() bool {
 		_, err := s.Stat(t.Context(), ".")
 		return errors.Is(err, launcher.ErrGone)
 	})
+	if took := time.Since(knew); took > knows {
+		t.Errorf("the errors came %v after the pod was gone", took)
+	}
 	// Another pod of that name is another sandbox.
 	launch(t, c.Launcher(), c.Spec("a"))
 	if _, err := s.Stat(t.Context(), "."); !errors.Is(err, launcher.ErrGone) {

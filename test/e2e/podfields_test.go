@@ -3,6 +3,7 @@ package e2e
 // What a pod can be beside a sandbox: fields and patches.
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -27,11 +28,7 @@ func TestFieldsOfAPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = api.SchedulingV1().PriorityClasses().Delete(t.Context(), name, metav1.DeleteOptions{}) })
-	_, err = api.NodeV1().RuntimeClasses().Create(t.Context(), &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Handler: "runc"}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = api.NodeV1().RuntimeClasses().Delete(t.Context(), name, metav1.DeleteOptions{}) })
+	makeRuntimeClass(t, c, name)
 	spec := c.Spec("a")
 	spec.Pod.PriorityClass, spec.Pod.RuntimeClass, spec.Pod.PullSecrets = name, name, []string{"registry"}
 	spec.Pod.NodeSelector = map[string]string{"kubernetes.io/os": "linux"}
@@ -165,6 +162,37 @@ func TestFieldsOfAPodThatCannotBe(t *testing.T) {
 		spec := launcher.Spec{ID: "a", Pod: launcher.Pod{Volumes: []launcher.Volume{{Claim: "a", SubPath: sub, Path: "/x"}}}}
 		if _, err := k.Launch(t.Context(), spec); !errors.As(err, new(*launcher.SpecError)) {
 			t.Errorf("subPath %q: %v", sub, err)
+		}
+	}
+}
+
+// makeRuntimeClass makes one of the usual runtime until the test ends.
+func makeRuntimeClass(t *testing.T, c *launchertest.Cluster, name string) {
+	t.Helper()
+	classes := c.API(t).NodeV1().RuntimeClasses()
+	class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Handler: "runc"}
+	if _, err := classes.Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = classes.Delete(context.Background(), name, metav1.DeleteOptions{}) })
+}
+
+// A runtime through which nothing can be forwarded is known by the name of its class.
+func TestRuntimeClassThatForwardsNothingIsReachedByExec(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByExec)
+	k := c.Launcher()
+	k.Connection = ""
+	for id, class := range map[string]string{"forwarded": "", "not-forwarded": "kata-" + c.Namespace} {
+		spec := c.Spec(id)
+		if class != "" {
+			makeRuntimeClass(t, c, class)
+			spec.Pod.RuntimeClass = class
+		}
+		const connecting = `for f in /proc/[0-9]*/cmdline; do tr '\0' ' ' <$f; echo; done | grep -c '^[^ ]*podagent connect'`
+		out, errOut, _ := run(t, launch(t, k, spec), connecting, nil)
+		if want := map[bool]string{false: "0\n", true: "1\n"}[class != ""]; out != want {
+			t.Errorf("%s: %q processes connect, %s", id, out, errOut)
 		}
 	}
 }
