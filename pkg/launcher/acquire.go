@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -110,8 +111,12 @@ type lateError struct{ last error }
 func (e *lateError) Error() string        { return fmt.Sprintf("%v: %v", errNotReady, e.last) }
 func (e *lateError) Is(target error) bool { return target == errNotReady }
 
-// timedOut returns err, or what it means if the ready timeout is over.
+// timedOut returns err, or what it means if the ready timeout is over. The API's
+// client gives up a little before that, when its limiter would have it wait longer.
 func (c *cluster) timedOut(ctx context.Context, name string, timeout time.Duration, err error) error {
+	if strings.Contains(err.Error(), "would exceed context deadline") { // rate.Limiter's, without a type
+		<-ctx.Done()
+	}
 	if errors.As(err, new(*PodError)) || !errors.Is(context.Cause(ctx), errNotReady) {
 		return err
 	}
