@@ -115,7 +115,9 @@ func (e *lateError) Is(target error) bool { return target == errNotReady }
 // client gives up a little before that, when its limiter would have it wait longer.
 func (c *cluster) timedOut(ctx context.Context, name string, timeout time.Duration, err error) error {
 	if strings.Contains(err.Error(), "would exceed context deadline") { // rate.Limiter's, without a type
-		<-ctx.Done()
+		soon, cancel := context.WithTimeout(ctx, askTimeout) // unless that was another's deadline
+		defer cancel()
+		<-soon.Done()
 	}
 	if errors.As(err, new(*PodError)) || !errors.Is(context.Cause(ctx), errNotReady) {
 		return err
