@@ -201,7 +201,7 @@ func TestStartThatMayHaveArrivedIsNotMadeAtAnotherAgent(t *testing.T) {
 	cmd := c.Shell(t.Context(), "echo never >> ran")
 	started := make(chan error, 1)
 	go func() { started <- cmd.Start() }()
-	eventually(t, "the start to be sent", func() bool { return w.sunk() > 0 })
+	eventually(t, "the start to be sent", func() bool { return len(w.sunk()) > 0 })
 	w.setAway(true)
 	w.cut()
 	w.restart(t)
@@ -324,6 +324,64 @@ func TestContextEndDuringACutKillsTheProcessOnceThereIsAConnection(t *testing.T)
 	}
 	if s := cmd.Status(); s == nil || s.Signal != 9 {
 		t.Errorf("it ended with %+v", s)
+	}
+}
+
+func TestCallThatComesInLateDoesNotEndTheRun(t *testing.T) {
+	w := newWire(t)
+	c := w.client(t)
+	cmd := c.Command(t.Context(), "cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	echo := func(line string) {
+		t.Helper()
+		if _, err := io.WriteString(in, line); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, len(line))
+		if _, err := io.ReadFull(out, got); err != nil || string(got) != line {
+			t.Fatalf("cat says %q, %v", got, err)
+		}
+	}
+	w.setAway(true)
+	w.cut()
+	w.setDeaf(true) // as if it came in late
+	w.setAway(false)
+	eventually(t, "the next call to be sent", func() bool { return bytes.Contains(w.sunk(), []byte(cmd.ID)) })
+	w.setDeaf(false)
+	w.cut()
+	echo("by the call after that\n")
+
+	late, err := w.dialDirect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Close()
+	if _, err := late.Write(w.sunk()); err != nil {
+		t.Fatal(err)
+	}
+	var heard []byte
+	for !bytes.Contains(heard, []byte(cmd.ID)) { // as what has started
+		p := make([]byte, 1024)
+		n, err := late.Read(p)
+		if err != nil {
+			t.Fatalf("the late call: %v after %q", err, heard)
+		}
+		heard = append(heard, p[:n]...)
+	}
+	echo("after the late call\n")
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("Wait: %v", err)
 	}
 }
 

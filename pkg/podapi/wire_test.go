@@ -1,6 +1,7 @@
 package podapi_test
 
 import (
+	"bytes"
 	"context"
 	"math/rand/v2"
 	"net"
@@ -30,14 +31,14 @@ type wire struct {
 
 	mu      sync.Mutex
 	conns   map[*wireConn]struct{}
-	away    bool  // who connects is refused
-	mute    bool  // what the agent says is not delivered
-	deaf    bool  // what is sent to the agent does not arrive
-	lost    int64 // bytes that were sent and did not arrive
-	left    int64 // bytes until the next cut
-	cuts    int   // how many are to come
-	mean    int64 // bytes between them
-	made    int   // cuts so far
+	away    bool   // who connects is refused
+	mute    bool   // what the agent says is not delivered
+	deaf    bool   // what is sent to the agent does not arrive
+	lost    []byte // what was sent and did not arrive
+	left    int64  // bytes until the next cut
+	cuts    int    // how many are to come
+	mean    int64  // bytes between them
+	made    int    // cuts so far
 	changed sync.Cond
 }
 
@@ -178,21 +179,22 @@ func (w *wire) setDeaf(deaf bool) {
 	w.deaf = deaf
 }
 
-// sink reports whether bytes that are sent do not arrive.
-func (w *wire) sink(n int) bool {
+// sink reports whether what is sent does not arrive.
+func (w *wire) sink(c *wireConn, p []byte) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.deaf {
-		w.lost += int64(n)
+	if !w.deaf || c.broken {
+		return false
 	}
-	return w.deaf
+	w.lost = append(w.lost, p...)
+	return true
 }
 
-// sunk returns how many bytes were sent and did not arrive.
-func (w *wire) sunk() int64 {
+// sunk returns what was sent and did not arrive.
+func (w *wire) sunk() []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.lost
+	return bytes.Clone(w.lost)
 }
 
 // awaitVoice waits until what the agent says may be delivered.
@@ -223,7 +225,7 @@ func (c *wireConn) Read(p []byte) (int, error) {
 }
 
 func (c *wireConn) Write(p []byte) (int, error) {
-	if c.wire.sink(len(p)) {
+	if c.wire.sink(c, p) {
 		return len(p), nil
 	}
 	n := c.wire.pass(c, len(p))

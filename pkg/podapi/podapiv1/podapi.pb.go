@@ -5543,7 +5543,9 @@ type ExecAttach struct {
 	Screen *TerminalSize `protobuf:"bytes,7,opt,name=screen,proto3" json:"screen,omitempty"`
 	// reader, if not empty, is a name that a caller gives to itself, the same on
 	// all its connections. Who attaches takes the place of an earlier call of the
-	// same name, whose end the agent may not have noticed yet.
+	// same name, whose end the agent may not have noticed yet. That one ends with
+	// CLASS_UNAVAILABLE: it was the later one if what was sent before a connection
+	// broke came in late, and attaches again.
 	Reader        string `protobuf:"bytes,8,opt,name=reader,proto3" json:"reader,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

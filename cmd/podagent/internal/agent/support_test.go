@@ -40,7 +40,16 @@ func serveTest(t *testing.T, change func(*Config)) (workdir, socket string) {
 			t.Errorf("Serve: %v", err)
 		}
 	})
-	network, addr, err := splitAddress(config.Listen[0])
+	awaitListener(t, config.Listen[0])
+	if config.Health != "" {
+		awaitListener(t, config.Health)
+	}
+	return workdir, socket
+}
+
+func awaitListener(t *testing.T, address string) {
+	t.Helper()
+	network, addr, err := splitAddress(address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +57,7 @@ func serveTest(t *testing.T, change func(*Config)) (workdir, socket string) {
 		conn, err := net.Dial(network, addr)
 		if err == nil {
 			conn.Close()
-			return workdir, socket
+			return
 		}
 		if time.Now().After(deadline) {
 			t.Fatal(err)
