@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"syscall"
 	"testing"
@@ -30,13 +31,23 @@ func TestGrepUnreadableFileDoesNotLoseResults(t *testing.T) {
 	}
 }
 
-// Opening a FIFO would wait for a writer for ever.
+// Opening a FIFO would wait for a writer for ever, and a device never ends.
 func TestGrepNeverOpensSpecialFiles(t *testing.T) {
 	f := newTestFS(t)
-	makeTree(t, f, "file", "link -> fifo")
+	makeTree(t, f, "file", "to-fifo -> fifo", "to-socket -> socket", "to-device -> /dev/zero")
 	must(t, syscall.Mkfifo(at(f, "fifo"), 0o666))
-	wantGrep(t, f, "file", GrepOptions{}, "file:1:file")
-	for _, name := range []string{"fifo", "link", "/dev/zero"} {
+	t.Chdir(f.Workdir()) // the addresses of sockets are short
+	l, err := net.Listen("unix", "socket")
+	must(t, err)
+	defer l.Close()
+	special := []string{"fifo", "socket", "/dev/zero", "to-fifo", "to-socket", "to-device"}
+	if err := syscall.Mknod(at(f, "device"), syscall.S_IFCHR|0o666, 1<<8|5); err == nil { // /dev/zero, which only root may make
+		special = append(special, "device")
+	}
+	for _, follow := range []bool{false, true} {
+		wantGrep(t, f, "file", GrepOptions{Follow: follow}, "file:1:file")
+	}
+	for _, name := range special {
 		err := onlyError(t, f.Grep(t.Context(), "file", GrepOptions{Paths: []string{name}}))
 		wantPathError(t, err, "grep", name, ErrNotRegular)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -12,9 +11,11 @@ import (
 // fetched is the name that what was fetched has for a while.
 const fetched = "refs/podagent/fetched"
 
-// commitID matches a commit id, which may be abbreviated to the four digits
-// that git takes.
-var commitID = regexp.MustCompile(`^[0-9a-fA-F]{4,64}$`)
+// isCommitID reports whether ref is a commit id, which may be abbreviated to the
+// four digits that git takes.
+func isCommitID(ref string) bool {
+	return len(ref) >= 4 && len(ref) <= 64 && strings.Trim(ref, "0123456789abcdefABCDEF") == ""
+}
 
 // target is what is to be checked out.
 type target struct {
@@ -115,7 +116,7 @@ func (f refs) find(ref string) (target, error) {
 			return target{ref: name, branch: branch}, nil
 		}
 	}
-	if commitID.MatchString(ref) {
+	if isCommitID(ref) {
 		return target{id: strings.ToLower(ref)}, nil
 	}
 	return target{}, missing(ref)
