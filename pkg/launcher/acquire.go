@@ -105,24 +105,36 @@ func (c *cluster) enter(ctx context.Context, pod *corev1.Pod, spec *Spec, create
 // errNotReady is the cause of a context whose ready timeout is over.
 var errNotReady = errors.New("the ready timeout is over")
 
-// lateError is errNotReady with why the last try to connect failed.
-type lateError struct{ last error }
+// lateError says that a deadline is over, and why the last try to connect failed.
+type lateError struct{ cause, last error }
 
-func (e *lateError) Error() string        { return fmt.Sprintf("%v: %v", errNotReady, e.last) }
-func (e *lateError) Is(target error) bool { return target == errNotReady }
+func (e *lateError) Error() string { return fmt.Sprintf("%v: %v", e.cause, e.last) }
+func (e *lateError) Unwrap() error { return e.cause }
 
-// timedOut returns err, or what it means if the ready timeout is over. The API's
-// client gives up a little before that, when its limiter would have it wait longer.
+// timedOut returns err, or what it means if the ready timeout is over, or with that
+// if the caller's deadline is. The API's client gives up a little before either,
+// when its limiter would have it wait longer.
 func (c *cluster) timedOut(ctx context.Context, name string, timeout time.Duration, err error) error {
 	if strings.Contains(err.Error(), "would exceed context deadline") { // rate.Limiter's, without a type
 		soon, cancel := context.WithTimeout(ctx, askTimeout) // unless that was another's deadline
 		defer cancel()
 		<-soon.Done()
 	}
-	if errors.As(err, new(*PodError)) || !errors.Is(context.Cause(ctx), errNotReady) {
+	switch {
+	case errors.As(err, new(*PodError)):
 		return err
+	case errors.Is(context.Cause(ctx), errNotReady):
+		return c.notReady(ctx, name, fmt.Sprintf("after %v", timeout), err)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", context.Cause(ctx), c.notReady(ctx, name, "at the deadline", err))
 	}
-	e := &PodError{Pod: c.namespace + "/" + name, Class: ErrNotReady, Message: fmt.Sprintf("after %v", timeout)}
+	return err
+}
+
+// notReady says what a pod waits for that is not ready when the time is over, and
+// why the last try to connect failed, if err says so.
+func (c *cluster) notReady(ctx context.Context, name, when string, err error) *PodError {
+	e := &PodError{Pod: c.namespace + "/" + name, Class: ErrNotReady, Message: when}
 	if late, ok := errors.AsType[*lateError](err); ok {
 		e.Message += fmt.Sprintf(": %v", late.last)
 	}

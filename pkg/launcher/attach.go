@@ -57,14 +57,14 @@ func (t *target) awaitAgent(ctx context.Context, client *podapi.Client) (podapi.
 	}
 }
 
-// tooLate returns why ctx ended, and if that was its ready timeout, why there is
-// no connection.
+// tooLate returns why ctx ended, and if that was a deadline, why there is no
+// connection.
 func (t *target) tooLate(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	cause := context.Cause(ctx)
-	if t.failure != nil && errors.Is(cause, errNotReady) {
-		return &lateError{t.failure}
+	if t.failure != nil && (errors.Is(cause, errNotReady) || errors.Is(cause, context.DeadlineExceeded)) {
+		return &lateError{cause, t.failure}
 	}
 	return cause
 }

@@ -47,8 +47,9 @@ const (
 	// maxPods is the kubelet's bound. The subnet has addresses for four times
 	// as many, so that those just freed are not needed again at once.
 	maxPods = 250
-	// podPidsLimit keeps a fork bomb in a pod from the machine.
-	podPidsLimit = 1024
+	// podPidsLimit keeps a fork bomb in a pod from the machine, and is enough for
+	// a thousand commands at once.
+	podPidsLimit = 4096
 	// maxSocketPath is the longest path of a unix socket (sun_path, less its
 	// NUL).
 	maxSocketPath = 107

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -175,53 +176,61 @@ func killClient(t *testing.T, o clientOptions) {
 	}
 }
 
-// The reader is stuck for longer than the agent bears: without that, the
-// process could not go on.
-func TestReaderThatIsStuckHoldsUpNeitherTheProcessNorAnotherReader(t *testing.T) {
-	const size = 200_000_000
-	l := launchertest.Local(t)
-	s := launch(t, l, launcher.Spec{ID: "a"})
-	run(t, s, fmt.Sprintf("head -c %d /dev/urandom > content", size), nil)
-	want, err := os.ReadFile(filepath.Join(s.Workdir, "content"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), hung)
-	defer cancel()
-	first := s.Shell(ctx, "cat content; exit 6")
-	stuck := &stuckWriter{begun: make(chan struct{}), free: make(chan struct{})}
-	first.Stdout = stuck
-	if err := first.Start(); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-stuck.begun:
-	case <-ctx.Done():
-		t.Fatal("no output came")
-	}
-	other, err := l.Open(ctx, "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	second := other.Attach(ctx, first.ID, podapi.AttachOptions{})
-	var got bytes.Buffer
-	second.Stdout = &got
-	if err := second.Run(); second.Status() == nil || second.Status().Code != 6 || !bytes.Equal(got.Bytes(), want) {
-		t.Errorf("the second reader got %d bytes: %v, %+v", got.Len(), err, second.Status())
-	}
+// stuckFor is longer than an agent bears.
+const stuckFor = time.Minute
 
-	close(stuck.free)
-	err = first.Wait()
-	status := first.Status()
-	if status == nil || status.Code != 6 || status.Stdout != size || status.Omitted == 0 {
-		t.Fatalf("the first reader: %v, %+v", err, status)
-	}
-	before := commonPrefix(stuck.got, want)
-	if !bytes.Equal(stuck.got[before:], want[min(size, before+int(status.Omitted)):]) {
-		t.Errorf("the first reader got %d bytes of %d, of which %d are right, and %d are said to be omitted",
-			len(stuck.got), size, before, status.Omitted)
-	}
+func TestReaderThatStopsForAMinuteHoldsUpNeitherTheProcessNorAnotherReader(t *testing.T) {
+	t.Parallel()
+	overEachLauncher(t, func(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
+		s := launch(t, l, spec)
+		const size = 120_000_000 // more than a journal and the windows hold
+		run(t, s, fmt.Sprintf("head -c %d /dev/urandom > content", size), nil)
+		want, err := s.ReadFile(t.Context(), "content")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), stuckFor+hung)
+		defer cancel()
+		first := s.Shell(ctx, "cat content; exit 6")
+		stuck := &stuckWriter{begun: make(chan struct{}), free: make(chan struct{})}
+		first.Stdout = stuck
+		if err := first.Start(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-stuck.begun:
+		case <-ctx.Done():
+			t.Fatal("no output came")
+		}
+		since := time.Now()
+		other, err := l.Open(ctx, spec.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		second := other.Attach(ctx, first.ID, podapi.AttachOptions{})
+		var got bytes.Buffer
+		second.Stdout = &got
+		if err := second.Run(); second.Status() == nil || second.Status().Code != 6 || !bytes.Equal(got.Bytes(), want) {
+			t.Errorf("the second reader got %d bytes: %v, %+v", got.Len(), err, second.Status())
+		}
+		if took := time.Since(since); took > stuckFor {
+			t.Errorf("the second reader and the process took %v", took)
+		}
+
+		time.Sleep(time.Until(since.Add(stuckFor)))
+		close(stuck.free)
+		err = first.Wait()
+		status := first.Status()
+		if status == nil || status.Code != 6 || status.Stdout != size || status.Omitted == 0 {
+			t.Fatalf("the first reader: %v, %+v", err, status)
+		}
+		before := commonPrefix(stuck.got, want)
+		if !bytes.Equal(stuck.got[before:], want[min(size, before+int(status.Omitted)):]) {
+			t.Errorf("the first reader got %d bytes of %d, of which %d are right, and %d are said to be omitted",
+				len(stuck.got), size, before, status.Omitted)
+		}
+	})
 }
 
 // stuckWriter keeps all, but its first Write returns only once it is free.

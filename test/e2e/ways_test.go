@@ -148,6 +148,13 @@ func TestAddressThatLetsNobodyThroughIsSaid(t *testing.T) {
 	if _, err := l.Launch(t.Context(), spec); !errors.Is(err, launcher.ErrNotReady) || !strings.Contains(err.Error(), "cannot connect to the address of pod "+c.Namespace) {
 		t.Errorf("launching it: %v", err)
 	}
+	spec.Pod.ReadyTimeout = 0
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	_, err := l.Launch(ctx, spec)
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, launcher.ErrNotReady) || !strings.Contains(err.Error(), "cannot connect to the address of pod "+c.Namespace) {
+		t.Errorf("launching it until a deadline: %v", err)
+	}
 }
 
 func TestUnknownConnectionIsAnErrorBeforeAnyAPICall(t *testing.T) {
