@@ -21,11 +21,19 @@ func (p *pod) bareForwarded(b *testing.B) bareGRPC {
 	return dialBare(b, func(context.Context) (net.Conn, error) { return &streamConn{ReadWriteCloser: stream}, nil })
 }
 
+// bareSecured returns one by the stock client's port-forward, with TLS.
+func (p *pod) bareSecured(b *testing.B) bareGRPC {
+	stream := p.forwardStream(b, p.startEcho(b, "127.0.0.1:0", "tls", "grpc"))
+	return dialBare(b, func(context.Context) (net.Conn, error) {
+		return tls.Client(&streamConn{ReadWriteCloser: stream}, echoTLS), nil
+	})
+}
+
 // bareAddressed returns one by the pod's address, with TLS.
 func (p *pod) bareAddressed(b *testing.B) bareGRPC {
 	address := p.address(b, p.startEcho(b, "0.0.0.0:0", "tls", "grpc"))
 	return dialBare(b, func(ctx context.Context) (net.Conn, error) {
-		dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}}
+		dialer := tls.Dialer{Config: echoTLS}
 		return dialer.DialContext(ctx, "tcp", address)
 	})
 }

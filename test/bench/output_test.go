@@ -19,28 +19,34 @@ var printing = []string{"head", "-c", strconv.Itoa(outputSize), "/dev/zero"}
 
 // streamOutput measures the output of a process over a unix socket, on this machine:
 // by an agent, which keeps what it may be asked for again, and copied from the pipe
-// as it is.
+// as it is. A new agent takes new room for what it keeps, and one that keeps as much
+// as it may takes that again.
 func streamOutput(b *testing.B) {
 	s := launchertest.Sandbox(b)
 	socket := serveOutput(b)
-	compare(b, "streams", "512 MiB of output over a unix socket", streamRounds,
-		side{name: "podagent", do: func() error {
-			cmd := s.Command(b.Context(), printing[0], printing[1:]...)
-			var n counter
-			cmd.Stdout = &n
-			return n.complete(cmd.Run())
-		}},
-		side{name: "pipe copied to the socket", do: func() error {
-			conn, err := net.Dial("unix", socket)
-			if err != nil {
-				return err
-			}
-			defer conn.Close()
-			var n counter
-			_, err = io.CopyBuffer(&n, struct{ io.Reader }{conn}, make([]byte, outputBuffer))
-			return n.complete(err)
-		}},
-	).limit("1 GB/s", outputSize/1e6)
+	output := func(what string) {
+		compare(b, "streams", what, streamRounds,
+			side{name: "podagent", do: func() error {
+				cmd := s.Command(b.Context(), printing[0], printing[1:]...)
+				var n counter
+				cmd.Stdout = &n
+				return n.complete(cmd.Run())
+			}},
+			side{name: "pipe copied to the socket", do: func() error {
+				conn, err := net.Dial("unix", socket)
+				if err != nil {
+					return err
+				}
+				defer conn.Close()
+				var n counter
+				_, err = io.CopyBuffer(&n, struct{ io.Reader }{conn}, make([]byte, outputBuffer))
+				return n.complete(err)
+			}},
+		).limit("1 GB/s", outputSize/1e6)
+	}
+	output("512 MiB of output over a unix socket, by a new agent")
+	fillJournals(b, s)
+	output("512 MiB of output over a unix socket")
 }
 
 // outputBuffer is what a pipe holds.

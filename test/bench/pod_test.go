@@ -100,7 +100,13 @@ func (p *pod) stat(b *testing.B) func() error {
 // install builds a program and writes it into the workdir.
 func (p *pod) install(b *testing.B, name, pkg string) {
 	b.Helper()
-	data, err := os.ReadFile(build(b, name, pkg))
+	p.put(b, name, build(b, name, pkg))
+}
+
+// put copies a program that is here into the sandbox.
+func (p *pod) put(b *testing.B, name, program string) {
+	b.Helper()
+	data, err := os.ReadFile(program)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -162,6 +168,9 @@ const (
 	tcpBuffer     = 256 << 10
 )
 
+// echoTLS is TLS to package echo, whose certificate nobody has signed.
+var echoTLS = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}
+
 // dialRaw connects to an address, with TLS if it is to be.
 func dialRaw(b *testing.B, address string, secure bool) *rawStream {
 	b.Helper()
@@ -170,7 +179,7 @@ func dialRaw(b *testing.B, address string, secure bool) *rawStream {
 		b.Fatal(err)
 	}
 	if secure {
-		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13})
+		conn = tls.Client(conn, echoTLS)
 	}
 	b.Cleanup(func() { conn.Close() })
 	return &rawStream{conn, random(tcpBuffer)}

@@ -55,6 +55,7 @@ func (p *pod) removeNew(b *testing.B) func() error {
 
 func streamByPortForward(b *testing.B, p *pod, d *sandboxd, data []byte) {
 	raw := p.forwardRaw(b, p.startEcho(b))
+	alone := p.bareSecured(b)
 	local := filepath.Join(b.TempDir(), "file")
 	if err := os.WriteFile(local, data, 0o600); err != nil {
 		b.Fatal(err)
@@ -64,6 +65,7 @@ func streamByPortForward(b *testing.B, p *pod, d *sandboxd, data []byte) {
 	compare(b, "streams", "write 256 MiB through the API server, beside raw bytes", streamRounds, write,
 		side{name: "raw port-forward", do: raw.send('w', streamSize)},
 		side{name: "raw port-forward to a file", do: raw.send('f', streamSize), after: raw.remove},
+		side{name: "gRPC alone, with TLS", do: alone.send(b, streamSize)},
 	).want("raw port-forward", 0.8)
 	compare(b, "streams", "write 256 MiB through the API server, to the disk", streamRounds,
 		p.writeNew(b, data, p.writeSynced),
@@ -74,6 +76,7 @@ func streamByPortForward(b *testing.B, p *pod, d *sandboxd, data []byte) {
 	).want("kubectl cp", 2)
 	compare(b, "streams", "read 256 MiB through the API server", streamRounds, read,
 		side{name: "raw port-forward", do: raw.receive(streamSize)},
+		side{name: "gRPC alone, with TLS", do: alone.receive(b, streamSize)},
 		side{name: "sandboxd", do: d.read(b, "read", streamSize)},
 		side{name: "kubectl cp", do: p.kubectl(b, "cp", inPod("read"), local)},
 	).want("raw port-forward", 0.8).want("kubectl cp", 2)

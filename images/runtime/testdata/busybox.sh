@@ -14,10 +14,13 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir "$scratch/context"
 
+# fetch downloads the package, as root: _apt has no way into the scratch directory.
+fetch() { apt-get -o APT::Sandbox::User=root download -qq busybox-static; }
+
 # download takes busybox out of its package, and installs nothing.
 download() {
 	cd "$scratch"
-	apt-get download -qq busybox-static || { apt-get update -qq && apt-get download -qq busybox-static; }
+	fetch || { apt-get update -qq && fetch; }
 	dpkg-deb --extract busybox-static_*.deb package
 	cp package/bin/busybox context/busybox
 }
