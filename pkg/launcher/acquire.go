@@ -111,9 +111,9 @@ type lateError struct{ cause, last error }
 func (e *lateError) Error() string { return fmt.Sprintf("%v: %v", e.cause, e.last) }
 func (e *lateError) Unwrap() error { return e.cause }
 
-// timedOut returns err, or what it means if the ready timeout is over, or with that
-// if the caller's deadline is. The API's client gives up a little before either,
-// when its limiter would have it wait longer.
+// timedOut returns err, or what it means if the ready timeout is over. If it is the
+// caller's deadline that is over, it adds what the pod waits for. The API's client
+// gives up a little before either, when its limiter would have it wait longer.
 func (c *cluster) timedOut(ctx context.Context, name string, timeout time.Duration, err error) error {
 	if strings.Contains(err.Error(), "would exceed context deadline") { // rate.Limiter's, without a type
 		soon, cancel := context.WithTimeout(ctx, askTimeout) // unless that was another's deadline
@@ -124,31 +124,39 @@ func (c *cluster) timedOut(ctx context.Context, name string, timeout time.Durati
 	case errors.As(err, new(*PodError)):
 		return err
 	case errors.Is(context.Cause(ctx), errNotReady):
-		return c.notReady(ctx, name, fmt.Sprintf("after %v", timeout), err)
+		e, _ := c.notReady(ctx, name, fmt.Sprintf("after %v", timeout), askTimeout)
+		if late, ok := errors.AsType[*lateError](err); ok {
+			e.Message += fmt.Sprintf(": %v", late.last)
+		}
+		return e
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("%w: %w", context.Cause(ctx), c.notReady(ctx, name, "at the deadline", err))
+		if !errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
+		}
+		if e, known := c.notReady(ctx, name, "at the deadline", lateAsk); known {
+			err = fmt.Errorf("%w: %w", err, e)
+		}
 	}
 	return err
 }
 
-// notReady says what a pod waits for that is not ready when the time is over, and
-// why the last try to connect failed, if err says so.
-func (c *cluster) notReady(ctx context.Context, name, when string, err error) *PodError {
-	e := &PodError{Pod: c.namespace + "/" + name, Class: ErrNotReady, Message: when}
-	if late, ok := errors.AsType[*lateError](err); ok {
-		e.Message += fmt.Sprintf(": %v", late.last)
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
+// notReady says of a pod that it is not ready at this time, and what it waits for,
+// if the API server says so within a time: then it is known.
+func (c *cluster) notReady(ctx context.Context, name, when string, within time.Duration) (e *PodError, known bool) {
+	e = &PodError{Pod: c.namespace + "/" + name, Class: ErrNotReady, Message: when}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()
-	if pod, err := c.get(ctx, name); err == nil {
-		if pod.DeletionTimestamp != nil {
-			e.Class = ErrGone
-			e.Message += " it is still being deleted"
-		}
-		e.Message += ": " + progress(pod)
-		e.Events = c.warnings(ctx, pod)
+	pod, err := c.get(ctx, name)
+	if err != nil {
+		return e, false
 	}
-	return e
+	if pod.DeletionTimestamp != nil {
+		e.Class = ErrGone
+		e.Message += " it is still being deleted"
+	}
+	e.Message += ": " + progress(pod)
+	e.Events = c.warnings(ctx, pod)
+	return e, true
 }
 
 // acquire returns the pod of spec, ours and not ending, and whether this call

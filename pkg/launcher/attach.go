@@ -63,7 +63,7 @@ func (t *target) tooLate(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	cause := context.Cause(ctx)
-	if t.failure != nil && (errors.Is(cause, errNotReady) || errors.Is(cause, context.DeadlineExceeded)) {
+	if t.failure != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &lateError{cause, t.failure}
 	}
 	return cause

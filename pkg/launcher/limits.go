@@ -130,6 +130,9 @@ const (
 	reapAtOnce = 16
 	askTimeout = 5 * time.Second
 	askTries   = 3
+	// lateAsk is how long after the caller's deadline it is asked what a pod waits
+	// for.
+	lateAsk = time.Second
 	// reapTries is how often a pod is to be deleted whose status changes meanwhile:
 	// a node reports seldom.
 	reapTries = 5

@@ -22,7 +22,8 @@ var (
 	ErrCannotStart = errors.New("the container cannot start")
 	// ErrCrashLoop says that the container ends again and again.
 	ErrCrashLoop = errors.New("the container keeps ending")
-	// ErrNotReady says that the agent did not answer within the ReadyTimeout.
+	// ErrNotReady says that the agent did not answer within the ReadyTimeout, or
+	// until the deadline of the caller.
 	ErrNotReady = errors.New("the agent did not answer in time")
 	// ErrRejected says that the cluster does not admit the pod: a quota, a
 	// Pod Security Standard, a policy.

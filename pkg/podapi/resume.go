@@ -17,8 +17,9 @@ import (
 // The policy of a run whose connection is cut:
 //
 //   - What may pass (the connection broke, the agent shuts down, the reader was
-//     detached because its writer was slow) is tried again, by attaching at the
-//     offsets that are here, until there was no connection for ResumeTimeout.
+//     detached because its writer was slow, or replaced by an earlier call of its
+//     own that came in late) is tried again, by attaching at the offsets that are
+//     here, until there was no connection for ResumeTimeout.
 //   - A start names the agent's boot id from its first try on. As long as
 //     nothing was sent, that is the one which the client knows, and if it turns
 //     out to be outdated, the present one takes its place. From the first

@@ -366,11 +366,12 @@ func TestCallThatComesInLateDoesNotEndTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer late.Close()
+	late.SetDeadline(time.Now().Add(hung))
 	if _, err := late.Write(w.sunk()); err != nil {
 		t.Fatal(err)
 	}
 	var heard []byte
-	for !bytes.Contains(heard, []byte(cmd.ID)) { // as what has started
+	for !bytes.Contains(heard, []byte("by the call after that\n")) { // which is read from the beginning
 		p := make([]byte, 1024)
 		n, err := late.Read(p)
 		if err != nil {

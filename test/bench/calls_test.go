@@ -56,10 +56,10 @@ func BenchmarkCalls(b *testing.B) {
 	exec := func(what string) {
 		r := compare(b, "calls", what, 300,
 			side{name: "podagent", do: p.run(b, "true")},
-			side{name: "vfork, exec and wait, in C, there", timed: there},
+			side{name: "vfork, exec and wait, in C, in the sandbox", timed: there},
 			side{name: "raw port-forward, 64 bytes", do: raw.echo},
 			side{name: "gRPC alone that runs it", do: bare.runTrue(b)},
-			side{name: "vfork, exec and wait, in C, here", timed: here},
+			side{name: "vfork, exec and wait, in C, on this machine", timed: here},
 		)
 		r.limit("1.5 × vfork + raw", 1.5*r.Peers[0].Median+r.Peers[1].Median)
 	}

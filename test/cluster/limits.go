@@ -49,7 +49,7 @@ const (
 	maxPods = 250
 	// podPidsLimit keeps a fork bomb in a pod from the machine, and is enough for
 	// a thousand commands at once.
-	podPidsLimit = 4096
+	podPidsLimit = 2048
 	// maxSocketPath is the longest path of a unix socket (sun_path, less its
 	// NUL).
 	maxSocketPath = 107

@@ -191,8 +191,13 @@ func TestReaderThatStopsForAMinuteHoldsUpNeitherTheProcessNorAnotherReader(t *te
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), stuckFor+hung)
 		defer cancel()
+		other, err := l.Open(ctx, spec.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
 		first := s.Shell(ctx, "cat content; exit 6")
-		stuck := &stuckWriter{begun: make(chan struct{}), free: make(chan struct{})}
+		stuck := &stuckWriter{begun: make(chan struct{}), free: make(chan struct{}), got: make([]byte, 0, size)}
 		first.Stdout = stuck
 		if err := first.Start(); err != nil {
 			t.Fatal(err)
@@ -203,13 +208,9 @@ func TestReaderThatStopsForAMinuteHoldsUpNeitherTheProcessNorAnotherReader(t *te
 			t.Fatal("no output came")
 		}
 		since := time.Now()
-		other, err := l.Open(ctx, spec.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer other.Close()
 		second := other.Attach(ctx, first.ID, podapi.AttachOptions{})
 		var got bytes.Buffer
+		got.Grow(size)
 		second.Stdout = &got
 		if err := second.Run(); second.Status() == nil || second.Status().Code != 6 || !bytes.Equal(got.Bytes(), want) {
 			t.Errorf("the second reader got %d bytes: %v, %+v", got.Len(), err, second.Status())

@@ -13,7 +13,7 @@ import (
 // The tests of this file are about processes whose parents have ended: they
 // become the agent's children, which did not start them.
 
-// How many there are, and how many commands run beside them, all at once.
+// How many there are, and how many commands are started at once beside them.
 const (
 	orphans      = 10_000
 	orphanMakers = 10

@@ -14,7 +14,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir "$scratch/context"
 
-# fetch downloads the package, as root: _apt has no way into the scratch directory.
+# fetch downloads the package as who runs this: _apt has no way into the scratch
+# directory.
 fetch() { apt-get -o APT::Sandbox::User=root download -qq busybox-static; }
 
 # download takes busybox out of its package, and installs nothing.

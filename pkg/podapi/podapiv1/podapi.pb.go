@@ -5544,8 +5544,9 @@ type ExecAttach struct {
 	// reader, if not empty, is a name that a caller gives to itself, the same on
 	// all its connections. Who attaches takes the place of an earlier call of the
 	// same name, whose end the agent may not have noticed yet. That one ends with
-	// CLASS_UNAVAILABLE: it was the later one if what was sent before a connection
-	// broke came in late, and attaches again.
+	// CLASS_UNAVAILABLE. It may be the newer one, if the earlier one came in late, so
+	// its caller attaches again. A name is of one caller: two that live would replace
+	// each other without end.
 	Reader        string `protobuf:"bytes,8,opt,name=reader,proto3" json:"reader,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -20,7 +20,8 @@ var procErrors = []struct{ from, to error }{
 	{proc.ErrConflict, podapi.ErrConflict},
 	{proc.ErrStdinClosed, podapi.ErrStdinClosed},
 	{proc.ErrStalled, podapi.ErrStalled},
-	// The later of two calls on two connections may come in first.
+	// An earlier call may come in after the one that took its place, whose caller
+	// attaches again.
 	{proc.ErrReplaced, podapi.ErrUnavailable},
 	{proc.ErrTooOld, podapi.ErrExecExpired},
 	{proc.ErrShutdown, podapi.ErrUnavailable},

@@ -1,6 +1,6 @@
 // Package bare is gRPC with nothing in it: calls whose messages are bytes that
-// nobody looks at, with windows and messages as large as podagent's. What podagent
-// takes beyond them is its own.
+// nobody looks at, with podagent's sizes of messages, windows and buffers. What
+// podagent takes beyond them is its own.
 package bare
 
 import (
@@ -11,17 +11,18 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/mem"
+
+	"github.com/podagent/podagent/pkg/podapi"
 )
 
 const (
 	// small is the size of a unary call's messages in bytes, as large as raw
 	// round trips.
 	small = 64
-	// chunk is that of each message of a stream, and window how many bytes may be
-	// on their way, as in podagent.
-	chunk  = 256 << 10
-	window = 16 << 20
+	// chunk is that of each message of a stream.
+	chunk = podapi.ChunkSize
 	// workers is how many goroutines stay for calls, as in podagent.
 	workers = 16
 )
@@ -120,8 +121,9 @@ func receiveChunks(s stream) (bytes int64, err error) {
 
 // Serve answers on a listener.
 func Serve(l net.Listener) error {
-	server := grpc.NewServer(grpc.ForceServerCodecV2(codec{}), grpc.MaxRecvMsgSize(window),
-		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window), grpc.WriteBufferSize(chunk), grpc.NumStreamWorkers(workers))
+	server := grpc.NewServer(grpc.ForceServerCodecV2(codec{}), grpc.NumStreamWorkers(workers),
+		grpc.InitialWindowSize(podapi.AgentWindow), grpc.InitialConnWindowSize(podapi.ClientWindow),
+		grpc.WriteBufferSize(podapi.AgentWriteBuffer), grpc.ReadBufferSize(podapi.ReadBuffer), experimental.BufferPool(podapi.BufferPool()))
 	server.RegisterService(&service, nil)
 	return server.Serve(l)
 }
@@ -134,8 +136,9 @@ func Dial(dial func(context.Context) (net.Conn, error)) (*Client, error) {
 	conn, err := grpc.NewClient("passthrough:///bare",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // dial adds TLS where there is some
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.MaxCallRecvMsgSize(window)),
-		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(window), grpc.WithWriteBufferSize(chunk))
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{})),
+		grpc.WithInitialWindowSize(podapi.ClientWindow), grpc.WithInitialConnWindowSize(podapi.ClientWindow),
+		grpc.WithWriteBufferSize(podapi.WriteBuffer), grpc.WithReadBufferSize(podapi.ReadBuffer), experimental.WithBufferPool(podapi.BufferPool()))
 	return &Client{conn}, err
 }
 
