@@ -46,7 +46,7 @@ func streamOutput(b *testing.B) {
 	}
 	output("512 MiB of output over a unix socket, by a new agent")
 	fillJournals(b, s)
-	output("512 MiB of output over a unix socket, by an agent whose journals are full")
+	output("512 MiB of output over a unix socket, with full journals")
 }
 
 // outputBuffer is what a pipe holds.
