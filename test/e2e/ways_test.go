@@ -149,7 +149,7 @@ func TestAddressThatLetsNobodyThroughIsSaid(t *testing.T) {
 		t.Errorf("launching it: %v", err)
 	}
 	launch(t, c.Launcher(), c.Spec("b"))
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	_, err := l.Open(ctx, "b")
 	for _, want := range []string{"cannot connect to the address of pod " + c.Namespace, "Running"} {
