@@ -10,9 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -77,153 +75,6 @@ func TestInputAcrossTwentyCutsIsWhole(t *testing.T) {
 // random returns bytes without end.
 func random(seed uint64) io.Reader {
 	return rand.NewChaCha8([32]byte{byte(seed)})
-}
-
-func TestManyCommandsAcrossCutsRunOnce(t *testing.T) {
-	leakCheck(t)
-	w := newWire(t)
-	c := w.client(t)
-	if _, err := c.Info(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.cutOften(20, 3000)
-	var all sync.WaitGroup
-	for i := range 200 {
-		all.Go(func() {
-			cmd := c.Shell(t.Context(), fmt.Sprintf("echo %d >> ran; cat", i))
-			cmd.Stdin = strings.NewReader(fmt.Sprint(i))
-			out, err := cmd.Output()
-			// A start that finds no connection fails, as every call does.
-			if err != nil && !errors.Is(err, podapi.ErrUnavailable) || err == nil && string(out) != fmt.Sprint(i) {
-				t.Errorf("command %d: %q, %v", i, out, err)
-			}
-		})
-	}
-	all.Wait()
-	ran, err := w.direct(t).ReadFile(t.Context(), "ran")
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := map[string]bool{}
-	for line := range strings.Lines(string(ran)) {
-		if seen[line] {
-			t.Errorf("command %q ran twice", line)
-		}
-		seen[line] = true
-	}
-	t.Logf("%d cuts, %d commands ran", w.made, len(seen))
-}
-
-func TestStartWhoseAnswerIsCutOffRunsOnce(t *testing.T) {
-	w := newWire(t)
-	c := w.client(t)
-	if _, err := c.Info(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.setMute(true)
-	cmd := c.Shell(t.Context(), "echo once >> ran; cat; exit 5")
-	var out strings.Builder
-	cmd.Stdin, cmd.Stdout = strings.NewReader("input"), &out
-	started := make(chan error, 1)
-	go func() { started <- cmd.Start() }()
-	w.awaitFile(t, "ran", "once\n")
-	w.cut()
-	w.setMute(false)
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
-	err := cmd.Wait()
-	if exit, ok := errors.AsType[*podapi.ExitError](err); !ok || exit.Code != 5 || out.String() != "input" {
-		t.Errorf("%v, output %q", err, &out)
-	}
-	w.awaitFile(t, "ran", "once\n")
-}
-
-// awaitFile waits until a file of the sandbox has this content.
-func (w *wire) awaitFile(t *testing.T, name, want string) {
-	t.Helper()
-	path := filepath.Join(w.workdir(t), name)
-	var got []byte
-	eventually(t, name, func() bool {
-		var err error
-		got, err = os.ReadFile(path)
-		return err == nil && len(got) >= len(want)
-	})
-	if string(got) != want {
-		t.Errorf("%s has %q, want %q", name, got, want)
-	}
-}
-
-func (w *wire) workdir(t *testing.T) string {
-	t.Helper()
-	list, err := w.List(t.Context())
-	if err != nil || len(list) != 1 {
-		t.Fatal(list, err)
-	}
-	return list[0].Workdir
-}
-
-func TestAgentRestartedWhileAStartIsRetriedIsLostAndRanOnce(t *testing.T) {
-	leakCheck(t)
-	w := newWire(t)
-	c := w.client(t)
-	if _, err := c.Info(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.setMute(true)
-	cmd := c.Shell(t.Context(), "echo once >> ran; sleep 300")
-	started := make(chan error, 1)
-	go func() { started <- cmd.Start() }()
-	w.awaitFile(t, "ran", "once\n")
-	w.setAway(true)
-	w.cut()
-	w.restart(t)
-	w.setMute(false)
-	w.setAway(false)
-	if err := <-started; !errors.Is(err, podapi.ErrAgentLost) {
-		t.Errorf("Start: %v", err)
-	}
-	w.awaitFile(t, "ran", "once\n")
-	// The next start names the agent that there is.
-	if err := c.Shell(t.Context(), "echo twice >> ran").Run(); err != nil {
-		t.Error(err)
-	}
-	w.awaitFile(t, "ran", "once\ntwice\n")
-}
-
-func TestStartThatMayHaveArrivedIsNotMadeAtAnotherAgent(t *testing.T) {
-	w := newWire(t)
-	c := w.client(t)
-	if _, err := c.Info(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.setDeaf(true) // it is sent, and lost on the way
-	cmd := c.Shell(t.Context(), "echo never >> ran")
-	started := make(chan error, 1)
-	go func() { started <- cmd.Start() }()
-	eventually(t, "the start to be sent", func() bool { return len(w.sunk()) > 0 })
-	w.setAway(true)
-	w.cut()
-	w.restart(t)
-	w.setDeaf(false)
-	w.setAway(false)
-	if err := <-started; !errors.Is(err, podapi.ErrAgentLost) {
-		t.Errorf("Start: %v", err)
-	}
-	if _, err := os.Stat(filepath.Join(w.workdir(t), "ran")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the command ran: %v", err)
-	}
-}
-
-func TestStartAfterTheAgentRestartedUnnoticedRuns(t *testing.T) {
-	w := newWire(t)
-	c := w.client(t)
-	for i := range 3 {
-		if out, err := c.Shell(t.Context(), "echo x >> ran; wc -l < ran").Output(); strings.TrimSpace(string(out)) != fmt.Sprint(i+1) || err != nil {
-			t.Errorf("start %d: %q, %v", i, out, err)
-		}
-		w.restart(t)
-	}
 }
 
 func TestProcessWhoseAgentRestartedIsLost(t *testing.T) {
@@ -331,17 +182,7 @@ func TestCallThatComesInLateDoesNotEndTheRun(t *testing.T) {
 	w := newWire(t)
 	c := w.client(t)
 	cmd := c.Command(t.Context(), "cat")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := startPiped(t, cmd)
 	echo := func(line string) {
 		t.Helper()
 		if _, err := io.WriteString(in, line); err != nil {

@@ -34,17 +34,7 @@ func TestTerminalTakesInputAndIsResizedAlsoDuringACut(t *testing.T) {
 			read -r -t 0.1 line; case $line in "") ;; end) exit 6;; *) echo "got $line";; esac
 		done`)
 	cmd.Terminal = &podapi.TerminalSize{Rows: 24, Columns: 80}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := startPiped(t, cmd)
 	if !cmd.HasTerminal() {
 		t.Error("it has no terminal")
 	}

@@ -3,6 +3,7 @@ package podapi_test
 import (
 	"bytes"
 	"context"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -238,6 +239,23 @@ func (c *wireConn) Write(p []byte) (int, error) {
 		err = syscall.EPIPE
 	}
 	return n, err
+}
+
+// startPiped starts a command with pipes.
+func startPiped(t *testing.T, cmd *podapi.Cmd) (io.WriteCloser, io.Reader) {
+	t.Helper()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in, out
 }
 
 // restart kills the agent and starts another.
