@@ -19,7 +19,7 @@ TOOL    := $(GO) tool -modfile=$(CURDIR)/tools.mod
 export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build image cluster cluster-down test needs sandboxes unit race soak lint generate verify bench bench-check clean
+.PHONY: help demo build image cluster cluster-down test needs sandboxes unit race soak fuzz lint generate verify bench bench-check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,13 @@ race: ## run the tests, but for those of memory and builds, under the race detec
 
 soak: ## run a million commands (EXECS=n for another number) and see that nothing grows
 	PODAGENT_SOAK_EXECS=$(or $(EXECS),1000000) $(GO) test -count=1 -timeout 4h -run TestSoak -v ./cmd/podagent/internal/agent
+
+fuzz: ## fuzz each parser for a while (FUZZTIME=30s) from the inputs that its test has
+	@set -e; for dir in $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n 1 dirname | sort -u); do \
+		for f in $$($(GO) test -list '^Fuzz' "./$$dir" | grep '^Fuzz'); do \
+			echo "$$dir $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(or $(FUZZTIME),30s) "./$$dir"; \
+		done; \
+	done
 
 lint: ## run go vet, staticcheck, gofumpt and helm lint
 	$(GO) vet ./... && for m in $(MODULES); do (cd $$m && $(GO) vet ./...) || exit 1; done

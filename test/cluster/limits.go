@@ -48,7 +48,7 @@ const (
 	// as many, so that those just freed are not needed again at once.
 	maxPods = 250
 	// podPidsLimit keeps a fork bomb in a pod from the machine, and is enough for
-	// a thousand commands at once.
+	// some hundred commands at once beside thousands of orphans.
 	podPidsLimit = 2048
 	// maxSocketPath is the longest path of a unix socket (sun_path, less its
 	// NUL).

@@ -13,11 +13,14 @@ import (
 // The tests of this file are about processes whose parents have ended: they
 // become the agent's children, which did not start them.
 
-// How many there are, and how many commands are started at once beside them.
+// How many there are, and how many commands run beside them: all at once, or in a
+// pod so many, which with those that wait to be reaped are fewer than the 2048
+// processes that it may have.
 const (
 	orphans      = 10_000
 	orphanMakers = 10
 	orphanBeside = 1000
+	orphanInPod  = 256
 )
 
 func Test10000OrphansBeside1000ExecsLeaveNoZombieAndNoWrongStatus(t *testing.T) {
@@ -32,8 +35,17 @@ func Test10000OrphansBeside1000ExecsLeaveNoZombieAndNoWrongStatus(t *testing.T) 
 		for range orphanMakers {
 			all.Go(func() { checkCode(t, s, script, 97) })
 		}
+		inFlight := orphanBeside
+		if s.PodName() != "" {
+			inFlight = orphanInPod
+		}
+		free := make(chan struct{}, inFlight)
 		for i := range orphanBeside {
-			all.Go(func() { checkCode(t, s, fmt.Sprintf("exit %d", i%90), i%90) })
+			all.Go(func() {
+				free <- struct{}{}
+				defer func() { <-free }()
+				checkCode(t, s, fmt.Sprintf("exit %d", i%90), i%90)
+			})
 		}
 		all.Wait()
 		await(t, "the end of the last zombie", func() bool { return zombies(t, s) == "" })
