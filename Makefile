@@ -78,8 +78,8 @@ soak: ## run a million commands (EXECS=n for another number) and see that nothin
 
 fuzz: ## fuzz each parser for a while (FUZZTIME=30s) from the inputs that its test has
 	@set -e; for dir in $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n 1 dirname | sort -u); do \
-		for f in $$($(GO) test -list '^Fuzz' "./$$dir" | grep '^Fuzz'); do \
-			echo "$$dir $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(or $(FUZZTIME),30s) "./$$dir"; \
+		for f in $$(GOEXPERIMENT=$(EXPERIMENT) $(GO) test -list '^Fuzz' "./$$dir" | grep '^Fuzz'); do \
+			echo "$$dir $$f"; GOEXPERIMENT=$(EXPERIMENT) $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(or $(FUZZTIME),30s) "./$$dir"; \
 		done; \
 	done
 
