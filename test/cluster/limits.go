@@ -47,8 +47,8 @@ const (
 	// maxPods is the kubelet's bound. The subnet has addresses for four times
 	// as many, so that those just freed are not needed again at once.
 	maxPods = 250
-	// podPidsLimit keeps a fork bomb in a pod from the machine, and is enough for
-	// some hundred commands at once beside thousands of orphans.
+	// podPidsLimit keeps a fork bomb in a pod from the machine, and is enough for a
+	// thousand commands at once beside thousands of orphans.
 	podPidsLimit = 2048
 	// maxSocketPath is the longest path of a unix socket (sun_path, less its
 	// NUL).

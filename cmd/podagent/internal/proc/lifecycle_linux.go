@@ -14,6 +14,8 @@ func (m *Manager) launch(spec *Spec) (*Process, error) {
 		return nil, err
 	}
 	defer cmd.close()
+	m.forks <- struct{}{}
+	defer func() { <-m.forks }()
 	std, err := openStdio(spec)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)

@@ -26,6 +26,7 @@ type Manager struct {
 	guard   *guard
 	cgroup  *cgroup
 	brief   chan struct{} // see [Process.brief]
+	forks   chan struct{} // of processes that are being started
 	// alone is [Options.Alone].
 	alone bool
 	// oomScore is the oom_score_adj of processes, "" where it is not set.
@@ -90,6 +91,7 @@ func NewManager(opts Options) *Manager {
 		reaper:  newReaper(log),
 		cgroup:  openCgroup("/"),
 		brief:   make(chan struct{}, briefThreads),
+		forks:   make(chan struct{}, forksAtOnce),
 
 		oomScore: childScore(),
 	}
