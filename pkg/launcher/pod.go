@@ -46,7 +46,8 @@ type Pod struct {
 	// Patch changes the pod that the other fields make, at the end, as a
 	// strategic merge patch in YAML or JSON of up to 64 KiB: any field of a pod.
 	// The agent's container is called agent. The command, the variables and the
-	// labels that the launcher gives must stay, and the Profile.
+	// labels that the launcher gives must stay, and the Profile; envFrom needs a
+	// prefix, since its variables could be the agent's settings.
 	Patch []byte
 	// Volumes are mounted in the pod. In a read-only directory they can be
 	// written, unless they are read-only themselves.

@@ -137,7 +137,33 @@ func (s *Spec) checkPatch() *SpecError {
 			return &SpecError{patchField, fmt.Sprintf("changes %s, which is the launcher's", field.name)}
 		}
 	}
+	if err := checkEnvFrom("spec.containers", before.Spec.Containers, after.Spec.Containers); err != nil {
+		return err
+	}
+	if err := checkEnvFrom("spec.initContainers", before.Spec.InitContainers, after.Spec.InitContainers); err != nil {
+		return err
+	}
 	return checkProfile(after, s.Pod.Profile)
+}
+
+// agentVariables is how the names of the agent's settings begin.
+const agentVariables = "PODAGENT_"
+
+// checkEnvFrom checks that the launcher's containers get no variables whose names,
+// which are known only in the cluster, may be those of the agent's settings.
+func checkEnvFrom(list string, before, after []corev1.Container) *SpecError {
+	for _, c := range after {
+		if !slices.ContainsFunc(before, func(own corev1.Container) bool { return own.Name == c.Name }) {
+			continue
+		}
+		for i, from := range c.EnvFrom {
+			if strings.HasPrefix(agentVariables, from.Prefix) || strings.HasPrefix(from.Prefix, agentVariables) {
+				return &SpecError{patchField, fmt.Sprintf("has %s[%s].envFrom[%d], whose variables may be the agent's settings: it needs a prefix, and not %s",
+					list, c.Name, i, agentVariables)}
+			}
+		}
+	}
+	return nil
 }
 
 // guardedField is what of a pod a patch must leave as it is.
@@ -217,7 +243,7 @@ func guardedContainer(list string, before *corev1.Container, all []corev1.Contai
 		fields = append(fields, guardedField{fmt.Sprintf("%s.env[%s]", name, v.Name), v, variable(after.Env, v.Name)})
 	}
 	for _, v := range after.Env {
-		if strings.HasPrefix(v.Name, "PODAGENT_") {
+		if strings.HasPrefix(v.Name, agentVariables) {
 			fields = append(fields, guardedField{fmt.Sprintf("%s.env[%s]", name, v.Name), variable(before.Env, v.Name), v})
 		}
 	}

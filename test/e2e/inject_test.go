@@ -47,6 +47,20 @@ func TestInjectedAgentServesEveryCall(t *testing.T) {
 	}
 }
 
+// A pod names the user by number; without it the image's own one runs all.
+func TestImagesOwnUserByAPatch(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := injected(c, "podagent.test/scratch:dev")
+	spec.Pod.Patch = []byte("spec: {securityContext: {runAsUser: null, runAsGroup: null}}")
+	s := launch(t, c.Launcher(), spec)
+	checkEveryFileCall(t, s)
+	attr, err := s.Stat(t.Context(), "d/file")
+	if err != nil || attr.UID != 4242 {
+		t.Errorf("a file is of user %d, %v", attr.UID, err)
+	}
+	checkExec(t, s, []string{"/alone", "cat"}, []string{"/alone", "exit", "7"})
+}
+
 // checkEveryFileCall makes each call for files once.
 func checkEveryFileCall(t *testing.T, s *launcher.Sandbox) {
 	t.Helper()
