@@ -33,7 +33,7 @@ func (s *processesService) Exec(stream execStream) error {
 	if err != nil {
 		return cut(err)
 	}
-	p, existing, attach, err := s.open(first)
+	p, existing, attach, err := s.open(stream.Context(), first)
 	if err != nil {
 		return err
 	}
@@ -75,14 +75,14 @@ func (c *execCall) converse(attach *pb.ExecAttach, stdin int64) error {
 }
 
 // open starts the process that the first message asks for, or finds it.
-func (s *processesService) open(first *pb.ExecRequest) (p *proc.Process, existing bool, attach *pb.ExecAttach, err error) {
+func (s *processesService) open(ctx context.Context, first *pb.ExecRequest) (p *proc.Process, existing bool, attach *pb.ExecAttach, err error) {
 	switch kind := first.Kind.(type) {
 	case *pb.ExecRequest_Start:
 		spec, err := s.spec(kind.Start)
 		if err != nil {
 			return nil, false, nil, err
 		}
-		p, started, err := s.processes.Start(spec)
+		p, started, err := s.processes.Start(ctx, spec)
 		return p, !started, &pb.ExecAttach{Reader: kind.Start.Reader}, err
 	case *pb.ExecRequest_Attach:
 		if err := s.sameBoot(kind.Attach.BootId); err != nil {
@@ -91,7 +91,7 @@ func (s *processesService) open(first *pb.ExecRequest) (p *proc.Process, existin
 		if _, err := sizeFromProto(kind.Attach.Screen); err != nil {
 			return nil, false, nil, err
 		}
-		p, err := s.processes.Get(kind.Attach.ExecId)
+		p, err := s.processes.Get(ctx, kind.Attach.ExecId)
 		return p, true, kind.Attach, err
 	}
 	return nil, false, nil, errFirstMessage("start or attach")
@@ -287,8 +287,8 @@ func (s *processesService) List(_ *pb.ListProcessesRequest, stream grpc.ServerSt
 	return stream.Send(&pb.ListProcessesResponse{Kind: end})
 }
 
-func (s *processesService) Signal(_ context.Context, r *pb.SignalRequest) (*pb.SignalResponse, error) {
-	p, err := s.processes.Get(r.ExecId)
+func (s *processesService) Signal(ctx context.Context, r *pb.SignalRequest) (*pb.SignalResponse, error) {
+	p, err := s.processes.Get(ctx, r.ExecId)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (a *Agent) runMain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p, _, err := a.processes.Start(proc.Spec{ID: id.String(), Argv: a.config.Main, Dir: a.config.Workdir, Env: env, Aside: true})
+	p, _, err := a.processes.Start(ctx, proc.Spec{ID: id.String(), Argv: a.config.Main, Dir: a.config.Workdir, Env: env, Aside: true})
 	if err != nil {
 		return err
 	}

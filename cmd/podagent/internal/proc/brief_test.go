@@ -58,12 +58,12 @@ func TestBriefCommandIsReadMeanwhile(t *testing.T) {
 	spec.Argv[2] = "echo first; read line < " + gate + "; echo second"
 	started := make(chan *Process, 1)
 	go func() {
-		p, _, _ := m.Start(spec)
+		p, _, _ := m.Start(t.Context(), spec)
 		started <- p
 	}()
 	var p *Process
 	eventually(t, "the start", func() bool {
-		p, _ = m.Get(spec.ID)
+		p, _ = m.Get(t.Context(), spec.ID)
 		return p != nil
 	})
 	var got bytes.Buffer
@@ -87,14 +87,14 @@ func TestBriefCommandIsEndedMeanwhile(t *testing.T) {
 	spec := shell(t, "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done")
 	started := make(chan *Process, 1)
 	go func() {
-		p, _, _ := m.Start(spec)
+		p, _, _ := m.Start(t.Context(), spec)
 		started <- p
 	}()
 	eventually(t, "the trap", func() bool {
-		p, err := m.Get(spec.ID)
+		p, err := m.Get(t.Context(), spec.ID)
 		return err == nil && p.info().Stdout > 0
 	})
-	p, err := m.Get(spec.ID)
+	p, err := m.Get(t.Context(), spec.ID)
 	if err == nil {
 		err = p.Signal(unix.SIGTERM)
 	}

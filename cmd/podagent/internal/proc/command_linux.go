@@ -1,8 +1,10 @@
 package proc
 
 import (
+	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -11,8 +13,18 @@ import (
 type command struct {
 	file string
 	argv []string
-	// script is passed as descriptor 3 where it is too long for an argument.
+	// text is a script that is too long for an argument, and script the file that
+	// is passed as descriptor 3 for it.
+	text   string
 	script *os.File
+}
+
+// open makes the file of a long script.
+func (c *command) open() (err error) {
+	if c.text != "" {
+		c.script, err = scriptFile(c.text)
+	}
+	return err
 }
 
 func (c *command) close() {
@@ -46,13 +58,9 @@ func (s *Spec) shell() (*command, error) {
 	if len(s.Script) <= inlineScript {
 		return &command{file: file, argv: []string{name, "-c", s.Script}}, nil
 	}
-	script, err := scriptFile(s.Script)
-	if err != nil {
-		return nil, err
-	}
 	// The shell opens the script by its path and reads it from a descriptor of
 	// its own. To source it keeps $0 as it is for a short script.
-	return &command{file: file, argv: []string{name, "-c", ". /proc/self/fd/3"}, script: script}, nil
+	return &command{file: file, argv: []string{name, "-c", ". /proc/self/fd/3"}, text: s.Script}, nil
 }
 
 // scriptFile puts a script into a file without a name. The first thing that
@@ -71,4 +79,34 @@ func scriptFile(script string) (*os.File, error) {
 		}
 	}
 	return f, nil
+}
+
+// touch opens what a start needs as the kernel will, so that what keeps it waiting
+// does so here: a file system whose server is away, or a lease that a process has
+// on its program. While a fork waits for its exec, the runtime can't take the
+// processor from who forks, and with it neither collect garbage, which would stop
+// the whole agent. What fails is left to the kernel.
+func (s *Spec) touch(c *command) {
+	if dir, err := unix.Open(s.Dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
+		unix.Close(dir)
+	}
+	file := c.file
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(s.Dir, file)
+	}
+	if !isRegular(file) {
+		return // to open a device or a FIFO may do more
+	}
+	program, err := unix.Open(file, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.EAGAIN) { // a lease, which its holder is given time to return
+		program, err = unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	}
+	if err == nil {
+		unix.Close(program)
+	}
+}
+
+func isRegular(file string) bool {
+	var st unix.Stat_t
+	return unix.Stat(file, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
 }

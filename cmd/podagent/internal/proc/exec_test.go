@@ -160,12 +160,12 @@ func TestStartErrorsNameTheirCause(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			spec := argv(t, c.command)
 			spec.Dir = c.dir
-			_, _, err := m.Start(spec)
+			_, _, err := m.Start(t.Context(), spec)
 			var pe *fs.PathError
 			if !errors.As(err, &pe) || pe.Op != c.op || pe.Path != c.path || !errors.Is(pe.Err, c.err) {
 				t.Errorf("got %#v", err)
 			}
-			if _, err := m.Get(spec.ID); !errors.Is(err, fs.ErrNotExist) {
+			if _, err := m.Get(t.Context(), spec.ID); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("a failed start left an entry: %v", err)
 			}
 		})
@@ -175,7 +175,7 @@ func TestStartErrorsNameTheirCause(t *testing.T) {
 func TestFailedStartMayBeRepeated(t *testing.T) {
 	m := newManager(t)
 	spec := argv(t, filepath.Join(t.TempDir(), "late"))
-	if _, _, err := m.Start(spec); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := m.Start(t.Context(), spec); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("got %v", err)
 	}
 	if err := os.WriteFile(spec.Argv[0], []byte("#!/bin/sh\necho here"), 0o755); err != nil {
@@ -196,7 +196,7 @@ func TestFileThatIsJustBeingWrittenIsTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := newManager(t)
-	if _, _, err := m.Start(spec); !errors.Is(err, syscall.ETXTBSY) {
+	if _, _, err := m.Start(t.Context(), spec); !errors.Is(err, syscall.ETXTBSY) {
 		t.Fatalf("got %v", err)
 	}
 	time.AfterFunc(2*busyPause, func() { f.Close() })
@@ -224,7 +224,7 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 	} {
 		spec := argv(t, "true")
 		change(&spec)
-		if _, _, err := m.Start(spec); !errors.Is(err, syscall.EINVAL) {
+		if _, _, err := m.Start(t.Context(), spec); !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -235,7 +235,7 @@ func TestSameStartAttachesAndAnotherConflicts(t *testing.T) {
 	spec := shell(t, "echo once; exit 3")
 	p := start(t, m, spec)
 	for range 2 {
-		again, started, err := m.Start(spec)
+		again, started, err := m.Start(t.Context(), spec)
 		if err != nil || started || again != p {
 			t.Fatalf("got %p, %v, %v", again, started, err)
 		}
@@ -250,7 +250,7 @@ func TestSameStartAttachesAndAnotherConflicts(t *testing.T) {
 	} {
 		other := spec
 		change(&other)
-		if _, _, err := m.Start(other); !errors.Is(err, ErrConflict) {
+		if _, _, err := m.Start(t.Context(), other); !errors.Is(err, ErrConflict) {
 			t.Errorf("another %s: got %v", name, err)
 		}
 	}
@@ -263,13 +263,13 @@ func TestDigestDecidesWhetherStartsAreEqual(t *testing.T) {
 	p := start(t, m, spec)
 	other := spec
 	other.Env, other.Dir = append(other.Env, "DEFAULT=changed"), "/tmp"
-	if again, started, err := m.Start(other); err != nil || started || again != p {
+	if again, started, err := m.Start(t.Context(), other); err != nil || started || again != p {
 		t.Errorf("with other defaults: %p, %v, %v", again, started, err)
 	}
 	for _, digest := range [][sha256.Size]byte{{}, {2}} {
 		other := spec
 		other.Digest = digest
-		if _, _, err := m.Start(other); !errors.Is(err, ErrConflict) {
+		if _, _, err := m.Start(t.Context(), other); !errors.Is(err, ErrConflict) {
 			t.Errorf("with the digest %d: %v", digest[0], err)
 		}
 	}
@@ -283,7 +283,7 @@ func TestConcurrentStartsOfOneIDRunOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			p, _, err := m.Start(spec)
+			p, _, err := m.Start(t.Context(), spec)
 			if err != nil {
 				t.Error(err)
 				return
@@ -302,7 +302,7 @@ func TestManyConcurrentExecs(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 500 {
 		wg.Go(func() {
-			p, _, err := m.Start(shell(t, fmt.Sprintf("echo out %d; echo err %d >&2; exit %d", i, i, i%200)))
+			p, _, err := m.Start(t.Context(), shell(t, fmt.Sprintf("echo out %d; echo err %d >&2; exit %d", i, i, i%200)))
 			if err != nil {
 				t.Error(err)
 				return
@@ -367,7 +367,7 @@ func TestScriptWithoutBashIsRunBySh(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	spec = Spec{ID: newID(t), Script: "echo $0", Dir: "/", Env: []string{"PATH=" + t.TempDir()}}
-	_, _, err := m.Start(spec)
+	_, _, err := m.Start(t.Context(), spec)
 	if pe := (*fs.PathError)(nil); !errors.As(err, &pe) || pe.Op != "exec" || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without any shell: got %v", err)
 	}
@@ -378,7 +378,7 @@ func TestGetListAndForget(t *testing.T) {
 	first := start(t, m, Spec{ID: newID(t), Argv: []string{"cat"}, Dir: "/", Env: []string{testPath}, Stdin: true})
 	second := start(t, m, shell(t, "exit 9"))
 	finish(t, second)
-	if p, err := m.Get(first.ID()); err != nil || p != first {
+	if p, err := m.Get(t.Context(), first.ID()); err != nil || p != first {
 		t.Errorf("got %v, %v", p, err)
 	}
 	list := m.List()
@@ -392,7 +392,7 @@ func TestGetListAndForget(t *testing.T) {
 	if err := m.Forget(second.ID()); err != nil {
 		t.Error(err)
 	}
-	if _, err := m.Get(second.ID()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := m.Get(t.Context(), second.ID()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 	if err := m.Forget(second.ID()); !errors.Is(err, fs.ErrNotExist) {

@@ -102,7 +102,7 @@ func shell(t testing.TB, script string) Spec {
 
 func start(t testing.TB, m *Manager, spec Spec) *Process {
 	t.Helper()
-	p, started, err := m.Start(spec)
+	p, started, err := m.Start(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,21 +1,43 @@
 package proc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"syscall"
 	"time"
 )
 
+// awaitTurn waits until fewer than forksAtOnce processes are being started. The
+// caller's start then counts until endTurn.
+func (m *Manager) awaitTurn(ctx context.Context) error {
+	select {
+	case m.forks <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-m.closed:
+		return ErrShutdown
+	}
+}
+
+func (m *Manager) endTurn() { <-m.forks }
+
 // launch starts the process of a spec. Nothing watches it until run.
-func (m *Manager) launch(spec *Spec) (*Process, error) {
+func (m *Manager) launch(ctx context.Context, spec *Spec) (*Process, error) {
 	cmd, err := spec.command()
 	if err != nil {
 		return nil, err
 	}
+	spec.touch(cmd)
+	if err := m.awaitTurn(ctx); err != nil {
+		return nil, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
+	}
+	defer m.endTurn()
+	if err := cmd.open(); err != nil {
+		return nil, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
+	}
 	defer cmd.close()
-	m.forks <- struct{}{}
-	defer func() { <-m.forks }()
 	std, err := openStdio(spec)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)

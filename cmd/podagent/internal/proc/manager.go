@@ -1,7 +1,9 @@
 package proc
 
 import (
+	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -26,7 +28,7 @@ type Manager struct {
 	guard   *guard
 	cgroup  *cgroup
 	brief   chan struct{} // see [Process.brief]
-	forks   chan struct{} // of processes that are being started
+	forks   chan struct{} // see [Manager.awaitTurn]
 	// alone is [Options.Alone].
 	alone bool
 	// oomScore is the oom_score_adj of processes, "" where it is not set.
@@ -39,6 +41,7 @@ type Manager struct {
 	// made.
 	lastEnd time.Time
 	closing bool
+	closed  chan struct{} // when closing is set
 	// starts counts the starts under way.
 	starts sync.WaitGroup
 	kept   kept
@@ -52,6 +55,9 @@ type entry struct {
 	ready   chan struct{}
 	process *Process
 	err     error
+	// withdrawn says that the caller left before its turn: nothing was started,
+	// and who asks for the same may do it.
+	withdrawn bool
 }
 
 // Options are those of a [Manager].
@@ -92,6 +98,7 @@ func NewManager(opts Options) *Manager {
 		cgroup:  openCgroup("/"),
 		brief:   make(chan struct{}, briefThreads),
 		forks:   make(chan struct{}, forksAtOnce),
+		closed:  make(chan struct{}),
 
 		oomScore: childScore(),
 	}
@@ -114,31 +121,53 @@ func (m *Manager) JournalSize() int64 { return int64(m.lim.bounds(m.budget.store
 //
 // A command or a directory that can't be used is an [*fs.PathError] with the
 // Op "exec" or "chdir". A start that failed leaves nothing behind and may be
-// repeated.
+// repeated. When ctx ends before the process had its turn to be started, its error
+// is returned and nothing was started; later it has no effect.
 //
 // Where nobody sends input, to a terminal neither, Start waits a moment (briefTime)
 // for the end, unless the process is aside.
-func (m *Manager) Start(spec Spec) (p *Process, started bool, err error) {
+func (m *Manager) Start(ctx context.Context, spec Spec) (p *Process, started bool, err error) {
 	id, err := spec.validate()
 	if err != nil {
 		return nil, false, err
 	}
-	e, mine, err := m.claim(spec.ID, id, spec.digest())
-	if err != nil {
-		return nil, false, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
+	for {
+		e, mine, err := m.claim(spec.ID, id, spec.digest())
+		if err != nil {
+			return nil, false, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
+		}
+		if mine {
+			p, err := m.start(ctx, &spec, e)
+			return p, err == nil, err
+		}
+		if err := e.await(ctx); err != nil {
+			return nil, false, err
+		}
+		if !e.withdrawn {
+			return e.process, false, e.err
+		}
 	}
-	if !mine {
-		<-e.ready
-		return e.process, false, e.err
-	}
-	p, err = m.launch(&spec)
+}
+
+func (m *Manager) start(ctx context.Context, spec *Spec, e *entry) (*Process, error) {
+	p, err := m.launch(ctx, spec)
 	m.settle(spec.ID, e, p, err)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	m.log.Debug("process started", "exec", p.id, "pid", p.pid)
 	p.run()
-	return p, true, nil
+	return p, nil
+}
+
+// await waits until the start has succeeded, failed or been withdrawn.
+func (e *entry) await(ctx context.Context) error {
+	select {
+	case <-e.ready:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // claim returns the entry of an id, and whether the caller made it and has to
@@ -169,6 +198,7 @@ func (m *Manager) settle(name string, e *entry, p *Process, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e.process, e.err = p, err
+	e.withdrawn = errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	if err != nil {
 		delete(m.entries, name)
 	} else if !p.aside {
@@ -178,14 +208,20 @@ func (m *Manager) settle(name string, e *entry, p *Process, err error) {
 	m.starts.Done()
 }
 
-// Get returns the process with this id, running or ended. The error wraps
-// [fs.ErrNotExist].
-func (m *Manager) Get(id string) (*Process, error) {
+// Get returns the process with this id, running or ended; one that is about to be
+// started it waits for, until ctx ends. Else the error wraps [fs.ErrNotExist].
+func (m *Manager) Get(ctx context.Context, id string) (*Process, error) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.sweep(time.Now())
-	if e := m.entries[id]; e != nil && e.process != nil {
-		return e.process, nil
+	e := m.entries[id]
+	m.mu.Unlock()
+	if e != nil {
+		if err := e.await(ctx); err != nil {
+			return nil, fmt.Errorf("cannot find exec %q: %w", id, err)
+		}
+		if e.process != nil {
+			return e.process, nil
+		}
 	}
 	return nil, fmt.Errorf("cannot find exec %q: %w", id, fs.ErrNotExist)
 }

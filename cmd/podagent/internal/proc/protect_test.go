@@ -74,7 +74,7 @@ func startScript(m *Manager, script string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, _, err := m.Start(Spec{ID: id.String(), Script: script, Dir: "/", Env: []string{testPath}})
+	p, _, err := m.Start(context.Background(), Spec{ID: id.String(), Script: script, Dir: "/", Env: []string{testPath}})
 	return p, err
 }
 

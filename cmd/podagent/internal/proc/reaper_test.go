@@ -41,7 +41,7 @@ func execute(m *Manager, script string) (string, Status, error) {
 	if err != nil {
 		return "", Status{}, err
 	}
-	p, _, err := m.Start(Spec{ID: id.String(), Argv: []string{"sh", "-c", script}, Dir: "/", Env: []string{testPath}})
+	p, _, err := m.Start(context.Background(), Spec{ID: id.String(), Argv: []string{"sh", "-c", script}, Dir: "/", Env: []string{testPath}})
 	if err != nil {
 		return "", Status{}, err
 	}
@@ -163,7 +163,7 @@ func helpBehind() error {
 	}
 	m := newAlone()
 	id, _ := uuid.NewV7()
-	p, _, err := m.Start(Spec{ID: id.String(), Argv: []string{"sleep", "300"}, Dir: "/", Env: []string{testPath}})
+	p, _, err := m.Start(context.Background(), Spec{ID: id.String(), Argv: []string{"sleep", "300"}, Dir: "/", Env: []string{testPath}})
 	if err != nil || !p.pin() {
 		return errors.Join(err, errors.New("it ended"))
 	}
@@ -199,7 +199,7 @@ func helpTerm() error {
 		(env -i setsid sh -c 'trap "" TERM; /bin/sleep 300; /bin/sleep 300' > /dev/null 2>&1 &)
 		sleep 300; sleep 300`
 	spec := Spec{ID: id.String(), Argv: []string{"sh", "-c", script}, Dir: "/", Env: []string{testPath, "F=" + os.Getenv("F")}}
-	p, _, err := m.Start(spec)
+	p, _, err := m.Start(context.Background(), spec)
 	if err != nil {
 		return err
 	}

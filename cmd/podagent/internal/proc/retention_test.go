@@ -16,7 +16,7 @@ func TestForgottenProcessNeverRunsAgain(t *testing.T) {
 	if err := m.Forget(spec.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := m.Start(spec); !errors.Is(err, ErrTooOld) {
+	if _, _, err := m.Start(t.Context(), spec); !errors.Is(err, ErrTooOld) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -33,7 +33,7 @@ func TestOldestOfTooManyAreForgotten(t *testing.T) {
 		t.Errorf("%d are kept", n)
 	}
 	for i, p := range ps {
-		if _, err := m.Get(p.ID()); errors.Is(err, fs.ErrNotExist) != (i < 2) {
+		if _, err := m.Get(t.Context(), p.ID()); errors.Is(err, fs.ErrNotExist) != (i < 2) {
 			t.Errorf("process %d: %v", i, err)
 		}
 	}
@@ -51,7 +51,7 @@ func TestProcessesAreForgottenInAnyOrder(t *testing.T) {
 		if err := m.Forget(ids[i]); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.Get(ids[i]); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := m.Get(t.Context(), ids[i]); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("process %d: %v", i, err)
 		}
 		if left := len(m.List()); left != 3-n {
@@ -73,14 +73,14 @@ func TestEndThatNobodyWasToldOutlivesTheOthers(t *testing.T) {
 	for range 20 {
 		finish(t, start(t, m, argv(t, "true")))
 	}
-	if _, err := m.Get(left.ID()); err != nil {
+	if _, err := m.Get(t.Context(), left.ID()); err != nil {
 		t.Error(err)
 	}
 	finish(t, left)
 	for range 5 {
 		finish(t, start(t, m, argv(t, "true")))
 	}
-	if _, err := m.Get(left.ID()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := m.Get(t.Context(), left.ID()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after it was told: %v", err)
 	}
 }
@@ -149,12 +149,12 @@ func TestNothingLeaks(t *testing.T) {
 		}
 		p.CloseStdin()
 		finish(t, p)
-		if _, _, err := m.Start(argv(t, "no-such-command")); err == nil {
+		if _, _, err := m.Start(t.Context(), argv(t, "no-such-command")); err == nil {
 			t.Fatal("it started")
 		}
 		missing := argv(t, "true")
 		missing.Dir = "/none"
-		if _, _, err := m.Start(missing); err == nil {
+		if _, _, err := m.Start(t.Context(), missing); err == nil {
 			t.Fatal("it started")
 		}
 	}

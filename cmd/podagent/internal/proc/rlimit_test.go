@@ -61,7 +61,7 @@ func TestManyLimitedProcesses(t *testing.T) {
 	for i := range 64 {
 		group.Go(func() {
 			spec := limited(t, "ulimit -n", Rlimit{"nofile", 100, 100})
-			p, _, err := m.Start(spec)
+			p, _, err := m.Start(t.Context(), spec)
 			if err != nil {
 				t.Error(err)
 				return
@@ -84,7 +84,7 @@ func TestRlimitsThatMakeNoSense(t *testing.T) {
 		{{"nofile", 2, 1}},
 		{{"nofile", 1, 1}, {"nofile", 1, 1}},
 	} {
-		if _, _, err := m.Start(limited(t, "true", limits...)); !errors.Is(err, syscall.EINVAL) {
+		if _, _, err := m.Start(t.Context(), limited(t, "true", limits...)); !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("%v: got %v", limits, err)
 		}
 	}
@@ -94,11 +94,11 @@ func TestRlimitsBelongToTheSpec(t *testing.T) {
 	m := newManager(t)
 	spec := limited(t, "true", Rlimit{"nofile", 50, 50})
 	finish(t, start(t, m, spec))
-	if _, started, err := m.Start(spec); started || err != nil {
+	if _, started, err := m.Start(t.Context(), spec); started || err != nil {
 		t.Errorf("the same: %v, %v", started, err)
 	}
 	spec.Rlimits = []Rlimit{{"nofile", 51, 51}}
-	if _, _, err := m.Start(spec); !errors.Is(err, ErrConflict) {
+	if _, _, err := m.Start(t.Context(), spec); !errors.Is(err, ErrConflict) {
 		t.Errorf("another limit: %v", err)
 	}
 }
@@ -108,7 +108,7 @@ func TestRlimitThatIsRefused(t *testing.T) {
 	m := newManager(t)
 	before := countDescriptors(t)
 	witness := t.TempDir() + "/ran"
-	_, _, err := m.Start(limited(t, "echo > "+witness, Rlimit{"nofile", math.MaxUint64, math.MaxUint64}))
+	_, _, err := m.Start(t.Context(), limited(t, "echo > "+witness, Rlimit{"nofile", math.MaxUint64, math.MaxUint64}))
 	if !errors.Is(err, syscall.EPERM) || !strings.Contains(err.Error(), "nofile") {
 		t.Errorf("got %v", err)
 	}
@@ -131,9 +131,9 @@ func TestErrorsOfLimitedStartsAreThoseOfOthers(t *testing.T) {
 		for _, dir := range []string{"/", "/no/such/directory"} {
 			spec := argv(t, name)
 			spec.Dir = dir
-			_, _, want := m.Start(spec)
+			_, _, want := m.Start(t.Context(), spec)
 			spec.Rlimits = []Rlimit{{"nofile", 50, 50}}
-			_, _, got := m.Start(spec)
+			_, _, got := m.Start(t.Context(), spec)
 			if want == nil || got == nil || want.Error() != got.Error() || errors.As(want, new(*fs.PathError)) != errors.As(got, new(*fs.PathError)) {
 				t.Errorf("%s in %s: got %v, not %v", name, dir, got, want)
 			}

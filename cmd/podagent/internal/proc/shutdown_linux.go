@@ -12,7 +12,7 @@ import (
 // else in its name space. It returns when all have ended and their output is complete; after the end of
 // ctx it waits for that no longer than killGrace.
 func (m *Manager) Shutdown(ctx context.Context) {
-	running := m.close()
+	running := m.close(ctx)
 	t, unpin := m.allTrees(running)
 	if m.alone {
 		t.addAll()
@@ -36,19 +36,30 @@ func (m *Manager) Shutdown(ctx context.Context) {
 	m.proc.close()
 }
 
-// close refuses new starts, and returns the processes that run.
-func (m *Manager) close() []*Process {
+// close refuses new starts and those that wait for their turn, and returns the
+// processes that run. It waits for those that are being started, until ctx ends.
+func (m *Manager) close(ctx context.Context) []*Process {
 	m.mu.Lock()
-	m.closing = true
+	if !m.closing {
+		m.closing = true
+		close(m.closed)
+	}
 	if m.kept.timer != nil {
 		m.kept.timer.Stop()
 		m.kept.timer = nil
 	}
 	m.mu.Unlock()
-	m.starts.Wait()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.processes()
+	settled := make(chan struct{})
+	go func() {
+		m.starts.Wait()
+		close(settled)
+	}()
+	select {
+	case <-settled:
+	case <-ctx.Done():
+		m.log.Error("cannot wait any longer for processes that are being started")
+	}
+	return m.all()
 }
 
 // allTrees is the trees of all processes. Those that still run are pinned;

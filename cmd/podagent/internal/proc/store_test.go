@@ -244,7 +244,7 @@ func TestReaderKeepsAForgottenOutputUntilItLeaves(t *testing.T) {
 	if n := takes(p); n != [2]int{} {
 		t.Errorf("%d are still taken", n)
 	}
-	if _, err := m.Get(p.ID()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := m.Get(t.Context(), p.ID()); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 	if r, err := collect(testContext(t), p, 0, 0); err != nil || r.omitted[0] != int64(n) {

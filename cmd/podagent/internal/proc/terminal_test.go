@@ -239,7 +239,7 @@ func TestTerminalsLeaveNoDescriptor(t *testing.T) {
 	}
 	spec := terminalShell(t, "true")
 	spec.Argv[0] = "no-such-command"
-	if _, _, err := m.Start(spec); !errors.Is(err, os.ErrNotExist) {
+	if _, _, err := m.Start(t.Context(), spec); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 	eventually(t, "that all is closed", func() bool { return countDescriptors(t) <= before })

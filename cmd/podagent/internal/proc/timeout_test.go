@@ -262,7 +262,7 @@ func TestShutdownEndsAllTrees(t *testing.T) {
 	if st := finish(t, a).status; st.Signal != int(syscall.SIGKILL) || st.Reason != Signalled {
 		t.Errorf("the stubborn one: %+v", st)
 	}
-	if _, _, err := m.Start(argv(t, "true")); !errors.Is(err, ErrShutdown) {
+	if _, _, err := m.Start(t.Context(), argv(t, "true")); !errors.Is(err, ErrShutdown) {
 		t.Errorf("a start after that: %v", err)
 	}
 }

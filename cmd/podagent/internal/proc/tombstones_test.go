@@ -107,7 +107,7 @@ func TestOldIDsAreRefused(t *testing.T) {
 	m := newManager(t)
 	spec := argv(t, "true")
 	spec.ID = idAt(t, time.Now().Add(-retention))
-	if _, _, err := m.Start(spec); !errors.Is(err, ErrTooOld) {
+	if _, _, err := m.Start(t.Context(), spec); !errors.Is(err, ErrTooOld) {
 		t.Errorf("got %v", err)
 	}
 	for _, made := range []time.Duration{-retention / 2, -clockSkew, clockSkew, retention / 2} {

@@ -1,0 +1,191 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The tests of this file are about starts that wait: for their turn, or for what
+// the kernel does not give them yet.
+
+// takeTurns has all starts of m wait until the result is called.
+func takeTurns(m *Manager) (end func()) {
+	for range cap(m.forks) {
+		m.forks <- struct{}{}
+	}
+	return func() {
+		for range cap(m.forks) {
+			m.endTurn()
+		}
+	}
+}
+
+// started is what a Start has returned.
+type started struct {
+	process *Process
+	new     bool
+	err     error
+}
+
+// startLater begins a start that waits, and returns when the manager knows of it.
+func startLater(ctx context.Context, t *testing.T, m *Manager, spec Spec) <-chan started {
+	t.Helper()
+	done := make(chan started, 1)
+	go func() {
+		p, isNew, err := m.Start(ctx, spec)
+		done <- started{p, isNew, err}
+	}()
+	eventually(t, "the start", func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.entries[spec.ID] != nil
+	})
+	return done
+}
+
+func TestStartThatWaitsForItsTurnEndsWithItsContext(t *testing.T) {
+	m, spec := newManager(t), argv(t, "true")
+	end := takeTurns(m)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := startLater(ctx, t, m, spec)
+	cancel()
+	if got := <-done; !errors.Is(got.err, context.Canceled) {
+		t.Errorf("Start: %v", got.err)
+	}
+	if _, err := m.Get(t.Context(), spec.ID); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Get: %v", err)
+	}
+	end()
+	if _, isNew, err := m.Start(t.Context(), spec); err != nil || !isNew {
+		t.Errorf("the next start: %v, %v", isNew, err)
+	}
+}
+
+// Who repeats a start may have come while the first one still waited on a
+// connection that is lost by now.
+func TestRepeatOfAStartThatEndedBeforeItsTurnStartsIt(t *testing.T) {
+	m, spec := newManager(t), argv(t, "true")
+	end := takeTurns(m)
+	ctx, cancel := context.WithCancel(t.Context())
+	first := startLater(ctx, t, m, spec)
+	second := startLater(t.Context(), t, m, spec)
+	cancel()
+	if got := <-first; !errors.Is(got.err, context.Canceled) {
+		t.Errorf("the first: %v", got.err)
+	}
+	end()
+	if got := <-second; got.err != nil || !got.new {
+		t.Errorf("the second: %v, %v", got.new, got.err)
+	}
+}
+
+func TestGetWaitsForTheTurnOfAStart(t *testing.T) {
+	m, spec := newManager(t), argv(t, "true")
+	end := takeTurns(m)
+	done := startLater(t.Context(), t, m, spec)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := m.Get(ctx, spec.ID); !errors.Is(err, context.Canceled) {
+		t.Errorf("Get whose context has ended: %v", err)
+	}
+	found := make(chan *Process, 1)
+	go func() {
+		p, _ := m.Get(t.Context(), spec.ID)
+		found <- p
+	}()
+	end()
+	if p, got := <-found, <-done; p == nil || p != got.process {
+		t.Errorf("Get returned %v, Start %v", p, got.process)
+	}
+}
+
+func TestStartThatWaitsForItsTurnIsRefusedAtTheShutdown(t *testing.T) {
+	m, witness := newManager(t), filepath.Join(t.TempDir(), "ran")
+	end := takeTurns(m)
+	done := startLater(t.Context(), t, m, shell(t, "echo > "+witness))
+	m.Shutdown(t.Context())
+	end()
+	if got := <-done; !errors.Is(got.err, ErrShutdown) {
+		t.Errorf("Start: %v", got.err)
+	}
+	if _, err := os.Stat(witness); err == nil {
+		t.Error("it ran")
+	}
+}
+
+func TestFailedStartsGiveTheirTurnBack(t *testing.T) {
+	m := newManager(t)
+	busy := filepath.Join(t.TempDir(), "busy")
+	f, err := os.OpenFile(busy, os.O_CREATE|os.O_WRONLY, 0o700)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	nowhere := argv(t, "true")
+	nowhere.Dir = "/nowhere"
+	for name, spec := range map[string]Spec{
+		"no command":   argv(t, "/nowhere"),
+		"no directory": nowhere,
+		"written to":   argv(t, busy),
+		"a directory":  argv(t, "/"),
+	} {
+		for range cap(m.forks) + 1 {
+			spec.ID = argv(t, "true").ID
+			if _, _, err := m.Start(t.Context(), spec); err == nil {
+				t.Errorf("%s: it started", name)
+			}
+		}
+	}
+	if n := len(m.forks); n != 0 {
+		t.Errorf("%d turns have not ended", n)
+	}
+}
+
+// A process may hold up who opens its program, until the kernel takes the lease
+// from it after 45 s. The agent goes on meanwhile, and so does the runtime, which
+// can't stop a thread that is about to start a process.
+func TestStartOfALeasedProgramHoldsUpNobody(t *testing.T) {
+	m := newManager(t)
+	program := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nexit 7\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Fatal(err)
+	}
+	var all []<-chan started
+	for range cap(m.forks) + runtime.GOMAXPROCS(0) {
+		all = append(all, startLater(t.Context(), t, m, argv(t, program)))
+	}
+	runtime.GC()
+	if got := run(t, m, argv(t, "true")); got.status.Code != 0 {
+		t.Errorf("another command: %+v", got.status)
+	}
+	for _, done := range all {
+		select {
+		case got := <-done:
+			t.Fatalf("a start has returned: %v", got.err)
+		default:
+		}
+	}
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK); err != nil {
+		t.Fatal(err)
+	}
+	for _, done := range all {
+		if got := <-done; got.err != nil {
+			t.Error(got.err)
+		}
+	}
+}
