@@ -25,7 +25,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build ## run a short agent's session on this source tree (BACKEND=kubernetes for a pod, ARGS="--dir DIR" for another tree)
-	$(if $(filter kubernetes,$(BACKEND)),$(MAKE) sandboxes && KUBECONFIG=$${KUBECONFIG:-$(CLUSTER)/kubeconfig}) \
+	$(if $(filter kubernetes,$(BACKEND)),$(MAKE) sandboxes && KUBECONFIG=$${PODAGENT_TEST_KUBECONFIG:-$(CLUSTER)/kubeconfig}) \
 	bin/orchestrator demo --backend $(BACKEND) $(if $(filter kubernetes,$(BACKEND)),--image $(IMAGE)) $(ARGS)
 
 build: ## build podagent and orchestrator, static, into bin/

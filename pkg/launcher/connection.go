@@ -11,8 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Connection is a way to the agents of pods. All carry the same bytes, and are
-// as safe: TLS is pinned from end to end.
+// Connection is a way to the agents of pods. All carry the same bytes in TLS from
+// end to end, and the agent answers no other key than the orchestrator's. That the
+// agent is the pod's it shows by the pod's UID, which is no secret: by the API
+// server only the pod is reached, and by its address who has that.
 type Connection string
 
 // The ways to the agents of pods.
@@ -26,8 +28,8 @@ const (
 	ByExec Connection = "exec"
 	// ByAddress goes to the pod's own address, with no API server between: for
 	// an orchestrator in the cluster. The agents of pods that are made by it
-	// listen there, too; others it does not reach ([ErrNoListener]). A
-	// NetworkPolicy has to let it through: see
+	// listen there, too; others it does not reach ([ErrNoListener]). The network
+	// has to keep a pod from another's address. A NetworkPolicy has to let it through: see
 	// deploy/networkpolicy-address.yaml.
 	ByAddress Connection = "address"
 )
@@ -131,7 +133,7 @@ const (
 // listenOnAddress has the pod's agent listen on the pod's address, too.
 // Brackets are for an address of IPv6, and do no harm around another.
 func listenOnAddress(pod *corev1.Pod) {
-	c := &pod.Spec.Containers[0]
+	c := agentContainer(pod)
 	i := slices.IndexFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == listenVariable })
 	c.Env[i].Value += fmt.Sprintf(",tcp:[$(%s)]:%d", podIPVariable, agentPort)
 	c.Env = slices.Insert(c.Env, i, corev1.EnvVar{Name: podIPVariable, ValueFrom: &corev1.EnvVarSource{

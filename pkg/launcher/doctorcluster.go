@@ -75,7 +75,7 @@ func (p *clusterPatient) checks() []check[*clusterPatient] {
 			return p.start(checkNode, "the scheduler has found one")
 		}},
 		{checkContainer, []string{checkNode}, func(p *clusterPatient, _ context.Context) Finding {
-			return p.start(checkContainer, "from the image "+p.pod.Spec.Containers[0].Image)
+			return p.start(checkContainer, "from the image "+agentContainer(p.pod).Image)
 		}},
 		{p.checkWay(), []string{checkContainer}, func(p *clusterPatient, _ context.Context) Finding {
 			return p.start(p.checkWay(), "it answers")

@@ -47,7 +47,7 @@ type Pod struct {
 	// strategic merge patch in YAML or JSON of up to 64 KiB: any field of a pod.
 	// The agent's container is called agent. The command, the variables and the
 	// labels that the launcher gives must stay, and the Profile; envFrom needs a
-	// prefix, since its variables could be the agent's settings.
+	// prefix, so that none of its variables is a setting of the agent (PODAGENT_).
 	Patch []byte
 	// Volumes are mounted in the pod. In a read-only directory they can be
 	// written, unless they are read-only themselves.

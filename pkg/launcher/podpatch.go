@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 	psa "k8s.io/pod-security-admission/api"
@@ -128,12 +128,13 @@ func (s *Spec) checkPatch() *SpecError {
 		return nil
 	}
 	before := manifest(s, "", podapi.AuthorizedKey{}, time.Time{})
+	listenOnAddress(before) // which it may have to
 	after, err := patched(before, s.Pod.Patch)
 	if err != nil {
 		return err
 	}
 	for _, field := range guarded(before, after) {
-		if !reflect.DeepEqual(field.before, field.after) {
+		if !apiequality.Semantic.DeepEqual(field.before, field.after) { // also of quantities
 			return &SpecError{patchField, fmt.Sprintf("changes %s, which is the launcher's", field.name)}
 		}
 	}
@@ -158,7 +159,7 @@ func checkEnvFrom(list string, before, after []corev1.Container) *SpecError {
 		}
 		for i, from := range c.EnvFrom {
 			if strings.HasPrefix(agentVariables, from.Prefix) || strings.HasPrefix(from.Prefix, agentVariables) {
-				return &SpecError{patchField, fmt.Sprintf("has %s[%s].envFrom[%d], whose variables may be the agent's settings: it needs a prefix, and not %s",
+				return &SpecError{patchField, fmt.Sprintf("has %s[%s].envFrom[%d], whose variables may be the agent's settings: it needs a prefix with which no name begins with %s",
 					list, c.Name, i, agentVariables)}
 			}
 		}

@@ -190,13 +190,12 @@ func TestInjectionWithReadOnlyContent(t *testing.T) {
 func TestMainProgramRunsBesideTheAgent(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := injected(c, "podagent.test/scratch:dev")
-	spec.Pod.Main = []string{"/alone", "serve", "/workspace/$(HOME)"} // which is no variable
-	spec.Pod.Main[2] = "/workspace/served"
+	spec.Pod.Main = []string{"/alone", "serve", "/workspace/served-$(HOME)"} // which is no variable
 	spec.Pod.IdleTimeout = time.Hour
 	k := c.Launcher()
 	s := launch(t, k, spec)
-	await(t, "the main program", func() bool { _, err := s.Stat(t.Context(), "served"); return err == nil })
-	if got := get(t, s, "served"); got != "served by 1000\n" {
+	await(t, "the main program", func() bool { _, err := s.Stat(t.Context(), "served-$(HOME)"); return err == nil })
+	if got := get(t, s, "served-$(HOME)"); got != "served by 1000\n" {
 		t.Errorf("it wrote %q", got)
 	}
 	time.Sleep(20 * time.Millisecond)
