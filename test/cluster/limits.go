@@ -50,6 +50,9 @@ const (
 	// podPidsLimit keeps a fork bomb in a pod from the machine, and is enough for a
 	// thousand commands at once beside thousands of orphans.
 	podPidsLimit = 2048
+	// volumeStatsPeriod is how often the kubelet looks how much volumes hold, after
+	// which it evicts pods: a minute by default, for which tests would wait.
+	volumeStatsPeriod = 5 * time.Second
 	// maxSocketPath is the longest path of a unix socket (sun_path, less its
 	// NUL).
 	maxSocketPath = 107

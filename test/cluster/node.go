@@ -182,6 +182,7 @@ func (c *cluster) writeKubeletConfig() error {
 		"failSwapOn":                  false,
 		"maxPods":                     maxPods,
 		"podPidsLimit":                podPidsLimit,
+		"volumeStatsAggPeriod":        volumeStatsPeriod.String(),
 		"podLogsDir":                  c.path("pods"),
 		"volumePluginDir":             filepath.Join(c.KubeletRoot, "volume-plugins"),
 		"serializeImagePulls":         false,

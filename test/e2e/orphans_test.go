@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"bufio"
 	"fmt"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/podagent/podagent/pkg/launcher"
@@ -13,8 +15,8 @@ import (
 // The tests of this file are about processes whose parents have ended: they
 // become the agent's children, which did not start them.
 
-// How many there are, and how many commands run beside them, all at once. A pod
-// may have 2048 processes, so that those that ended can't wait for long.
+// How many there are, and how many commands run and then end beside them, all at
+// once. A pod may have 2048 processes, so that those that ended can't wait for long.
 const (
 	orphans      = 10_000
 	orphanMakers = 10
@@ -27,15 +29,31 @@ func Test10000OrphansBeside1000ExecsLeaveNoZombieAndNoWrongStatus(t *testing.T) 
 		if s.PodName() != "" && agent != 1 {
 			t.Errorf("the agent of the pod is process %d", agent)
 		}
-		// Both forks of each end at once, in either order.
-		script := fmt.Sprintf("i=0; while [ $i -lt %d ]; do (exit 99 & exit 98); i=$((i + 1)); done; exit 97", orphans/orphanMakers)
-		var all sync.WaitGroup
-		for range orphanMakers {
-			all.Go(func() { checkCode(t, s, script, 97) })
+		// The commands run for as long as the FIFO is open for writing.
+		run(t, s, "mkfifo gate", nil)
+		gate := begin(t, s, "exec 3<>gate; echo; read _ <&3")
+		var begun, all sync.WaitGroup
+		beginOne := func(script string, code int) {
+			begun.Add(1)
+			all.Go(func() {
+				cmd := begin(t, s, script)
+				begun.Done()
+				cmd.check(t, code)
+			})
 		}
 		for i := range orphanBeside {
-			all.Go(func() { checkCode(t, s, fmt.Sprintf("exit %d", i%90), i%90) })
+			beginOne(fmt.Sprintf("exec 3<gate; echo; read _ <&3; exit %d", i%90), i%90)
 		}
+		begun.Wait()
+		// Both forks of each end at once, in either order.
+		for range orphanMakers {
+			beginOne(fmt.Sprintf("echo; i=0; while [ $i -lt %d ]; do (exit 99 & exit 98); i=$((i + 1)); done; exit 97", orphans/orphanMakers), 97)
+		}
+		begun.Wait() // the orphans are being made while the others end
+		if err := gate.cmd.Signal(syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+		gate.check(t, 128+int(syscall.SIGKILL))
 		all.Wait()
 		await(t, "the end of the last zombie", func() bool { return zombies(t, s) == "" })
 		if pid := agentPID(t, s); pid != agent || bootOf(t, s) != boot {
@@ -44,15 +62,39 @@ func Test10000OrphansBeside1000ExecsLeaveNoZombieAndNoWrongStatus(t *testing.T) 
 	})
 }
 
-// checkCode runs a script by a shell that starts fast, and checks how it ends.
-func checkCode(t *testing.T, s *launcher.Sandbox, script string, code int) {
+// begunCommand is a script that has begun.
+type begunCommand struct {
+	cmd    *podapi.Cmd
+	stderr *strings.Builder
+	err    error
+}
+
+// begin runs a script by a shell that starts fast, and returns when it has printed
+// a line.
+func begin(t *testing.T, s *launcher.Sandbox, script string) begunCommand {
+	b := begunCommand{s.Command(t.Context(), "sh", "-c", script), &strings.Builder{}, nil}
+	b.cmd.Stderr = b.stderr
+	out, err := b.cmd.StdoutPipe()
+	if err == nil {
+		err = b.cmd.Start()
+	}
+	if err == nil {
+		_, err = bufio.NewReader(out).ReadString('\n')
+	}
+	b.err = err
+	return b
+}
+
+// check checks how the script ends.
+func (b begunCommand) check(t *testing.T, code int) {
 	t.Helper()
-	cmd := s.Command(t.Context(), "sh", "-c", script)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	err := cmd.Run()
-	if status := cmd.Status(); status == nil || status.Reason != podapi.Exited || status.Code != code || stderr.Len() > 0 {
-		t.Errorf("%.40s ended with %v, want exit status %d: %.200q", script, err, code, &stderr)
+	if b.err != nil {
+		t.Errorf("a script did not begin: %v, %.200q", b.err, b.stderr)
+		return
+	}
+	err := b.cmd.Wait()
+	if status := b.cmd.Status(); status == nil || status.Code != code || b.stderr.Len() > 0 {
+		t.Errorf("a script ended with %v, want exit status %d: %.200q", err, code, b.stderr)
 	}
 }
 

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -207,5 +208,36 @@ func TestSignalsOfTheSandboxDoNotEndTheAgent(t *testing.T) {
 	}
 	if now := bootOf(t, s); now != boot {
 		t.Error("the agent has restarted")
+	}
+}
+
+// TERM reaches all that runs: who obeys has its time, and who does not is ended
+// before the node would end the container.
+func TestTermOfTheAgentEndsAllInAPodWithinItsGrace(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	s := launch(t, c.Launcher(), c.Spec("a"))
+	for _, script := range []string{
+		"trap 'echo > obeyed; exit' TERM; echo; while :; do sleep 0.1; done",
+		`trap "" TERM; setsid sh -c 'trap "" TERM; echo; while :; do sleep 0.1; done'; sleep 600`,
+	} {
+		if b := begin(t, s, script); b.err != nil {
+			t.Fatal(b.err)
+		}
+	}
+	begun := time.Now()
+	run(t, s, "kill -TERM 1", nil)
+	var end *corev1.ContainerStateTerminated
+	await(t, "the end of the container", func() bool {
+		for _, status := range podOf(t, c, "a").Status.ContainerStatuses {
+			end = cmp.Or(status.State.Terminated, status.LastTerminationState.Terminated)
+		}
+		return end != nil
+	})
+	grace := time.Duration(*podOf(t, c, "a").Spec.TerminationGracePeriodSeconds) * time.Second
+	if took := end.FinishedAt.Sub(begun); took > grace || end.ExitCode == 128+int32(syscall.SIGKILL) {
+		t.Errorf("the container ended after %v with %d", took, end.ExitCode)
+	}
+	if _, err := s.Stat(t.Context(), "obeyed"); err != nil {
+		t.Errorf("who obeys: %v", err)
 	}
 }

@@ -419,7 +419,28 @@ func TestPauseRefusesASandboxWhoseFilesWouldBeLost(t *testing.T) {
 	}
 }
 
-// That a pod which holds more is evicted is the kubelet's, which takes minutes.
+func TestPodWhoseWorkspaceHoldsTooMuchIsEvicted(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec, k := c.Spec("job"), c.Launcher()
+	spec.Pod.Workspace.Size = resource.MustParse("16Mi")
+	s := launch(t, k, spec)
+	run(t, s, "head -c 64M /dev/zero > big", nil)
+	var err error
+	await(t, "the end of the pod", func() bool {
+		_, err = s.Stat(t.Context(), "big")
+		return err != nil
+	})
+	if !errors.Is(err, launcher.ErrStale) {
+		t.Errorf("a call: %v", err)
+	}
+	await(t, "the node's reason", func() bool { // which it gives a moment later
+		_, err := k.Launch(t.Context(), spec)
+		return errors.Is(err, launcher.ErrStale) && strings.Contains(err.Error(), "Evicted")
+	})
+	spec.Pod.OnStale = launcher.StaleRecreate
+	put(t, launch(t, k, spec), "file", "x")
+}
+
 func TestWorkspaceHasItsSize(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("job")
