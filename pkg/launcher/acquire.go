@@ -96,9 +96,7 @@ func (c *cluster) enter(ctx context.Context, pod *corev1.Pod, spec *Spec, create
 	if interval := cmp.Or(spec.Pod.Heartbeat, DefaultHeartbeat); interval != HeartbeatOff {
 		sandbox.keepBeating(interval)
 	}
-	if !created {
-		sandbox.Drift = driftOf(pod, spec)
-	}
+	sandbox.Drift = c.drift(ctx, pod, spec, created)
 	return sandbox, nil
 }
 
@@ -194,7 +192,7 @@ func (c *cluster) create(ctx context.Context, spec *Spec) (*corev1.Pod, error) {
 			return nil, cmp.Or(err, ErrPaused) // its files are not to be missing without a word
 		}
 	}
-	return c.make(ctx, pod, spec.Pod.Workspace)
+	return c.make(ctx, pod, &spec.Pod)
 }
 
 // podFor returns the pod that is made from the Spec.
@@ -210,13 +208,13 @@ func (c *cluster) podFor(spec *Spec) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// make makes the pod, and its workspace before if that is to be kept.
-func (c *cluster) make(ctx context.Context, pod *corev1.Pod, workspace Workspace) (*corev1.Pod, error) {
+// make makes the pod, and its workspace before if the Spec has that kept.
+func (c *cluster) make(ctx context.Context, pod *corev1.Pod, spec *Pod) (*corev1.Pod, error) {
 	// It is known what has become of the requests, also if ctx ends meanwhile.
 	lasting, cancel := outlive(ctx, createGrace)
 	defer cancel()
-	if workspace.Keep {
-		if err := c.keepWorkspace(lasting, workspace, pod); err != nil {
+	if spec.Workspace.Keep {
+		if err := c.keepWorkspace(lasting, spec, pod); err != nil {
 			return nil, err
 		}
 	}
@@ -263,7 +261,7 @@ func (c *cluster) adopt(ctx context.Context, pod *corev1.Pod, spec *Spec) (bool,
 	if err := c.checkListener(pod); err != nil {
 		return false, err
 	}
-	if drift := driftOf(pod, spec); len(drift) > 0 {
+	if drift := c.drift(ctx, pod, spec, false); len(drift) > 0 {
 		if spec.Pod.OnDrift == DriftError {
 			return false, c.podError(pod, ErrDrift, "", joined(drift))
 		}

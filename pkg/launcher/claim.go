@@ -59,8 +59,8 @@ func (w Workspace) claimSize() resource.Quantity {
 
 // keepWorkspace makes the claim for the workspace of a pod that is about to be
 // made, or takes the one that there is, which the pod then says.
-func (c *cluster) keepWorkspace(ctx context.Context, w Workspace, pod *corev1.Pod) error {
-	claim, err := claimOf(w, pod)
+func (c *cluster) keepWorkspace(ctx context.Context, spec *Pod, pod *corev1.Pod) error {
+	claim, err := claimOf(spec.Workspace, pod)
 	if err != nil {
 		return err
 	}
@@ -79,6 +79,9 @@ func (c *cluster) keepWorkspace(ctx context.Context, w Workspace, pod *corev1.Po
 				return err
 			}
 		default:
+			if drift := spec.Workspace.driftOf(there); len(drift) > 0 && spec.OnDrift == DriftError {
+				return c.podError(pod, ErrDrift, "", joined(drift))
+			}
 			err := c.takeClaim(ctx, there, pod.Annotations[AnnotationID])
 			if err == nil {
 				pod.Annotations[AnnotationResumed] = timeText(time.Now())

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -26,6 +27,38 @@ func driftOf(pod *corev1.Pod, spec *Spec) []string {
 		if a, b := text(is[name]), text(want[name]); a != b {
 			drift = append(drift, fmt.Sprintf("%s is %s, not %s", name, a, b))
 		}
+	}
+	return drift
+}
+
+// drift is driftOf, but of a pod that was just created only what is different in the
+// claim that it took, and with what is different in the claim that it has.
+func (c *cluster) drift(ctx context.Context, pod *corev1.Pod, spec *Spec, created bool) []string {
+	var drift []string
+	if !created {
+		drift = driftOf(pod, spec)
+	}
+	w := spec.Pod.Workspace
+	if !ownClaim(pod) || w.Size.IsZero() && w.StorageClass == "" || created && pod.Annotations[AnnotationResumed] == "" {
+		return drift
+	}
+	claim, err := c.claim(ctx, pod.Name)
+	if err != nil { // who adopts a pod need not be allowed to
+		c.log.Warn("cannot look at the claim of a workspace", "pod", pod.Name, "error", err)
+		return drift
+	}
+	return append(drift, w.driftOf(claim)...)
+}
+
+// driftOf says in what a claim differs from what is asked for, since none is changed
+// once it is there.
+func (w Workspace) driftOf(claim *corev1.PersistentVolumeClaim) []string {
+	var drift []string
+	if size := claim.Spec.Resources.Requests[corev1.ResourceStorage]; !w.Size.IsZero() && size.Cmp(w.Size) != 0 {
+		drift = append(drift, fmt.Sprintf("the claim's size is %s, not %s", &size, &w.Size))
+	}
+	if class := claim.Spec.StorageClassName; w.StorageClass != "" && class != nil && *class != w.StorageClass {
+		drift = append(drift, fmt.Sprintf("the claim's storage class is %s, not %s", *class, w.StorageClass))
 	}
 	return drift
 }

@@ -160,8 +160,8 @@ type Sandbox struct {
 	Workdir string
 	// Created says that the Launch that returned this made the sandbox.
 	Created bool
-	// Drift says in what a sandbox that there was differs from the Spec that
-	// it was launched with, in a sentence each.
+	// Drift says in what a sandbox that there was, or the claim of its workspace,
+	// differs from the Spec that it was launched with, in a sentence each.
 	Drift []string
 
 	// target is its pod, nil if it has none.

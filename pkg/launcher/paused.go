@@ -122,5 +122,5 @@ func (c *cluster) remake(ctx context.Context, id string) (*corev1.Pod, error) {
 	if c.connection == ByAddress && !listensOnAddress(pod) {
 		listenOnAddress(pod)
 	}
-	return c.make(ctx, pod, Workspace{})
+	return c.make(ctx, pod, &Pod{}) // the claim is there
 }

@@ -39,7 +39,8 @@ type Volume struct {
 type Workspace struct {
 	// Size is how much it holds. An emptyDir has no bound but the node's disk if
 	// it is zero, and the pod is evicted soon after it holds more. A claim asks
-	// for at least as much; zero means DefaultClaimSize.
+	// for at least as much; zero means DefaultClaimSize. One that is there stays as
+	// it is, which is drift.
 	Size resource.Quantity `json:"size,omitzero"`
 	// Keep makes it a PersistentVolumeClaim of the sandbox's own, of the pod's
 	// name: its files outlive the pod, and end with [Kubernetes.Terminate]. See

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -416,6 +417,43 @@ func TestPauseRefusesASandboxWhoseFilesWouldBeLost(t *testing.T) {
 	}
 	if err := k.Pause(t.Context(), "none"); !errors.Is(err, launcher.ErrNotFound) {
 		t.Errorf("Pause of none: %v", err)
+	}
+}
+
+func TestClaimOfAnotherSizeIsDrift(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k, spec := c.Launcher(), keptSpec(t, c, "job")
+	start := func(spec launcher.Spec, want int) {
+		t.Helper()
+		s := launch(t, k, spec)
+		defer s.Close()
+		if len(s.Drift) != want || want > 0 && !slices.Contains(s.Drift, "the claim's size is 1Gi, not 2Gi") {
+			t.Errorf("drift: %q", s.Drift)
+		}
+	}
+	start(spec, 0)
+	larger := spec
+	larger.Pod.Workspace.Size = resource.MustParse("2Gi")
+	if err := k.Pause(t.Context(), "job"); err != nil {
+		t.Fatal(err)
+	}
+	larger.Pod.OnDrift = launcher.DriftError
+	if _, err := k.Launch(t.Context(), larger); !errors.Is(err, launcher.ErrDrift) {
+		t.Errorf("Launch: %v", err)
+	}
+	if list, err := k.List(t.Context()); err != nil || len(list) != 1 || list[0].State != launcher.Paused {
+		t.Errorf("after that: %+v, %v", list, err)
+	}
+	start(spec, 0)
+	if err := k.Pause(t.Context(), "job"); err != nil {
+		t.Fatal(err)
+	}
+	larger.Pod.OnDrift = launcher.DriftSay
+	start(larger, 1)
+	start(larger, 1) // the pod that there is was made so, and has that claim
+	larger.Pod.OnDrift = launcher.DriftError
+	if _, err := k.Launch(t.Context(), larger); !errors.Is(err, launcher.ErrDrift) {
+		t.Errorf("Launch of what runs: %v", err)
 	}
 }
 
