@@ -7,9 +7,7 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -70,44 +68,16 @@ func clusterEnv(t *testing.T, c *launchertest.Cluster) map[string]string {
 		"ADMIN":              c.Kubeconfig,
 	}
 	writeKubeconfig(t, env["KUBECONFIG"], c.Orchestrator)
-	writeKubeconfig(t, env["LACKING"], lackingAccount(t, c))
+	writeKubeconfig(t, env["LACKING"], c.LimitedAccount(t, "lacking",
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/portforward"}, Verbs: []string{"get"}},
+	))
 	nobody, err := c.Account(t.Context(), "default")
 	if err != nil {
 		t.Fatal(err)
 	}
 	writeKubeconfig(t, env["NOTHING"], nobody)
 	return env
-}
-
-// lackingAccount returns the configuration of a service account that may do
-// with pods what it needs, but not forward their ports, and nothing else.
-func lackingAccount(t *testing.T, c *launchertest.Cluster) *rest.Config {
-	t.Helper()
-	ctx, client, meta := t.Context(), c.API(t), metav1.ObjectMeta{Name: "lacking"}
-	_, err := client.CoreV1().ServiceAccounts(c.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = client.RbacV1().Roles(c.Namespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}},
-		{APIGroups: []string{""}, Resources: []string{"pods/portforward"}, Verbs: []string{"get"}},
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = client.RbacV1().RoleBindings(c.Namespace).Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: meta,
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: meta.Name, Namespace: c.Namespace}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := c.Account(ctx, meta.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return config
 }
 
 func writeKubeconfig(t *testing.T, path string, config *rest.Config) {

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
@@ -34,10 +33,8 @@ func TestPodThatCannotBeASandboxIsAnErrorOfItsOwn(t *testing.T) {
 		class error
 		says  string
 		// reason is that of the event by which the cluster knows; empty where
-		// the API server says it itself: to the launch, or late, when the pod is
-		// ready, since when nobody knows after the launch has removed it.
+		// the API server says it itself.
 		reason string
-		late   bool
 		set    func(t *testing.T, c *launchertest.Cluster, k *launcher.Kubernetes, spec *launcher.Spec)
 	}{
 		{
@@ -86,13 +83,13 @@ func TestPodThatCannotBeASandboxIsAnErrorOfItsOwn(t *testing.T) {
 		{
 			name: "a permission that is missing", class: launcher.ErrForbidden, says: "create",
 			set: func(t *testing.T, c *launchertest.Cluster, k *launcher.Kubernetes, _ *launcher.Spec) {
-				k.Config = limited(t, c, rule("pods", "get", "list", "watch"))
+				k.Config = c.LimitedAccount(t, "limited", rule("pods", "get", "list", "watch"))
 			},
 		},
 		{
-			name: "no permission to port-forward", class: launcher.ErrForbidden, says: "portforward", late: true,
+			name: "no permission to port-forward", class: launcher.ErrForbidden, says: "portforward",
 			set: func(t *testing.T, c *launchertest.Cluster, k *launcher.Kubernetes, _ *launcher.Spec) {
-				k.Config = limited(t, c, rule("pods", "get", "list", "watch", "create", "patch", "delete"))
+				k.Config = c.LimitedAccount(t, "limited", rule("pods", "get", "list", "watch", "create", "patch", "delete"))
 			},
 		},
 		{
@@ -146,7 +143,7 @@ func TestPodThatCannotBeASandboxIsAnErrorOfItsOwn(t *testing.T) {
 			if tt.reason != "" {
 				knew = knewAt(t, c, tt.reason)
 			}
-			if !tt.late && ended.Sub(knew) > knows+time.Second { // the cluster's times are whole seconds
+			if ended.Sub(knew) > knows+time.Second { // the cluster's times are whole seconds
 				t.Errorf("it came %v after the cluster knew", ended.Sub(knew))
 			}
 		})
@@ -201,25 +198,6 @@ func TestPodDeletedUnderAnOpenSandboxIsAnErrorOfItsOwn(t *testing.T) {
 	if _, err := s.Stat(t.Context(), "."); !errors.Is(err, launcher.ErrGone) {
 		t.Errorf("the old sandbox reaches the new pod: %v", err)
 	}
-}
-
-// limited returns the configuration of an account that may do this only.
-func limited(t *testing.T, c *launchertest.Cluster, rules ...rbacv1.PolicyRule) *rest.Config {
-	t.Helper()
-	const name = "limited"
-	api, meta := c.API(t), metav1.ObjectMeta{Name: name}
-	_, err1 := api.CoreV1().ServiceAccounts(c.Namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
-	_, err2 := api.RbacV1().Roles(c.Namespace).Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
-	_, err3 := api.RbacV1().RoleBindings(c.Namespace).Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: meta,
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: c.Namespace}},
-	}, metav1.CreateOptions{})
-	config, err4 := c.Account(t.Context(), name)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		t.Fatal(err)
-	}
-	return config
 }
 
 func rule(resource string, verbs ...string) rbacv1.PolicyRule {

@@ -3,14 +3,17 @@ package launchertest
 import (
 	"context"
 	"strings"
+	"testing"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 // awaitAccess waits until the API server heeds the Roles among objects, for who is
@@ -78,4 +81,36 @@ func (c *Cluster) awaitBound(ctx context.Context, role *rbacv1.Role, binding *rb
 		}
 	}
 	return nil
+}
+
+// LimitedAccount returns the configuration of a new service account that may do
+// this in the namespace and nothing else, once the API server heeds it.
+func (c *Cluster) LimitedAccount(t testing.TB, name string, rules ...rbacv1.PolicyRule) *rest.Config {
+	t.Helper()
+	api, meta := c.API(t), metav1.ObjectMeta{Name: name}
+	role := &rbacv1.Role{ObjectMeta: meta, Rules: rules}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: c.Namespace}},
+	}
+	ctx := t.Context()
+	_, err := api.CoreV1().ServiceAccounts(c.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+	if err == nil {
+		_, err = api.RbacV1().Roles(c.Namespace).Create(ctx, role, metav1.CreateOptions{})
+	}
+	if err == nil {
+		_, err = api.RbacV1().RoleBindings(c.Namespace).Create(ctx, binding, metav1.CreateOptions{})
+	}
+	if err == nil {
+		err = c.awaitBound(ctx, role, binding)
+	}
+	var config *rest.Config
+	if err == nil {
+		config, err = c.Account(ctx, name)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
 }
