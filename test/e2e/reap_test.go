@@ -103,6 +103,34 @@ func TestReapOf200PodsDeletesExactlyTheStale(t *testing.T) {
 	}
 }
 
+func TestReapTakesAnAgentThatDoesNotAnswerForIdle(t *testing.T) {
+	c := launchertest.DisruptedCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	const long = 5 * time.Second
+	for id, heartbeat := range map[string]time.Duration{"stale": launcher.HeartbeatOff, "fresh": time.Second} {
+		spec := c.Spec(id)
+		spec.Pod.Heartbeat = heartbeat
+		s := launch(t, k, spec)
+		if err := s.Command(t.Context(), "sleep", "600").Start(); err != nil {
+			t.Fatal(err)
+		}
+		info, err := s.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		await(t, "readiness", func() bool {
+			list, err := k.List(t.Context())
+			return err == nil && slices.ContainsFunc(list, func(s launcher.Summary) bool { return s.ID == id && s.State == launcher.Running })
+		})
+		c.FreezeAgent(t, info.PodUID)
+	}
+	time.Sleep(long) // this is how a heartbeat gets old
+	got, err := k.Reap(t.Context(), launcher.ReapOptions{StaleAfter: long})
+	if len(got) != 1 || got[0].ID != "stale" || err != nil {
+		t.Errorf("Reap: %v, %v", got, err)
+	}
+}
+
 func TestReapAsksTheAgent(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()

@@ -54,9 +54,20 @@ func (c *Cluster) Restart(t testing.TB, component string) {
 // container.
 func (c *Cluster) KillAgent(t testing.TB, podUID string) {
 	t.Helper()
+	signalAgent(t, podUID, syscall.SIGKILL)
+}
+
+// FreezeAgent stops the agent of a pod, from the node: it does not answer any more.
+func (c *Cluster) FreezeAgent(t testing.TB, podUID string) {
+	t.Helper()
+	signalAgent(t, podUID, syscall.SIGSTOP)
+}
+
+func signalAgent(t testing.TB, podUID string, sig syscall.Signal) {
+	t.Helper()
 	pid, err := agentOf(podUID)
 	if err == nil {
-		err = syscall.Kill(pid, syscall.SIGKILL)
+		err = syscall.Kill(pid, sig)
 	}
 	if err != nil {
 		t.Fatal(err)
