@@ -23,10 +23,12 @@ type gate struct {
 	server *httptest.Server
 	close  func() // closes what is held
 
-	mu      sync.Mutex
-	held    func(*http.Request) bool // nil if nothing is to be held
-	after   bool                     // it is the answer that is held
-	reached chan struct{}            // closed when it is
+	mu       sync.Mutex
+	held     func(*http.Request) bool // nil if nothing is to be held
+	after    bool                     // it is the answer that is held
+	reached  chan struct{}            // closed when it is
+	refused  func(*http.Request) bool // nil if none is
+	refusals int
 }
 
 // newGate makes a gate, and returns it with the kubeconfig by which programs with
@@ -56,6 +58,10 @@ func newGate(t *testing.T, c *launchertest.Cluster) (g *gate, kubeconfig string)
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	g.server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g.refuses(r) {
+			http.Error(w, "refused by the gate", http.StatusBadRequest)
+			return
+		}
 		g.pass(r, false, closed)
 		if r.Context().Err() != nil {
 			panic(http.ErrAbortHandler)
@@ -92,6 +98,23 @@ func (g *gate) hold(after bool, kind func(*http.Request) bool) (reached <-chan s
 	defer g.mu.Unlock()
 	g.held, g.after, g.reached = kind, after, make(chan struct{})
 	return g.reached
+}
+
+// refuse has requests of a kind refused.
+func (g *gate) refuse(kind func(*http.Request) bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.refused = kind
+}
+
+func (g *gate) refuses(r *http.Request) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.refused == nil || !g.refused(r) {
+		return false
+	}
+	g.refusals++
+	return true
 }
 
 // pass returns at once, or when who is held was killed.

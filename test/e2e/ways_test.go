@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -50,6 +51,31 @@ func Test256MiBEachWayOverEachWay(t *testing.T) {
 		upload(t, s, "file", size, 5)
 		download(t, s, "file", size, 5)
 	})
+}
+
+func TestServerWithoutWebSocketIsReachedBySPDY(t *testing.T) {
+	for _, way := range []launcher.Connection{launcher.ByPortForward, launcher.ByExec} {
+		t.Run(string(way), func(t *testing.T) {
+			t.Parallel()
+			const size = 64 << 20
+			c := launchertest.NewCluster(t, launcher.Restricted).By(t, way)
+			g, kubeconfig := newGate(t, c)
+			g.refuse(func(r *http.Request) bool { return strings.EqualFold(r.Header.Get("Upgrade"), "websocket") })
+			k := c.Launcher()
+			k.Config, k.Kubeconfig = nil, kubeconfig
+			s := launch(t, k, c.Spec("a"))
+			upload(t, s, "file", size, 5)
+			download(t, s, "file", size, 5)
+			if out, _, status := run(t, s, "echo out; exit 3", nil); out != "out\n" || status.Code != 3 {
+				t.Errorf("a command: %q, %+v", out, status)
+			}
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			if g.refusals == 0 {
+				t.Error("no WebSocket was asked for")
+			}
+		})
+	}
 }
 
 func Test1000ExecsOverEachWay(t *testing.T) {
