@@ -14,6 +14,15 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
+// overEachWayAlone runs a test that disrupts the cluster over each way to agents.
+func overEachWayAlone(t *testing.T, test func(t *testing.T, c *launchertest.Cluster)) {
+	for _, way := range launcher.Connections() {
+		t.Run(string(way), func(t *testing.T) {
+			test(t, launchertest.DisruptedCluster(t, launcher.Restricted).By(t, way))
+		})
+	}
+}
+
 // sleeper starts a command that does not end by itself.
 func sleeper(t *testing.T, s *launcher.Sandbox) *podapi.Cmd {
 	t.Helper()
@@ -25,7 +34,10 @@ func sleeper(t *testing.T, s *launcher.Sandbox) *podapi.Cmd {
 }
 
 func TestProcessOfAContainerThatWasKilledIsLostForTheClustersReason(t *testing.T) {
-	c := launchertest.DisruptedCluster(t, launcher.Restricted)
+	overEachWayAlone(t, testKilledContainer)
+}
+
+func testKilledContainer(t *testing.T, c *launchertest.Cluster) {
 	s := launchFor(t, c.Launcher(), c.Spec("a"))
 	info, err := s.Info(t.Context())
 	if err != nil {
@@ -45,7 +57,10 @@ func TestProcessOfAContainerThatWasKilledIsLostForTheClustersReason(t *testing.T
 }
 
 func TestProcessOfAPodThatIsDeletedUnderItIsLost(t *testing.T) {
-	c := launchertest.DisruptedCluster(t, launcher.Restricted)
+	overEachWayAlone(t, testDeletedPod)
+}
+
+func testDeletedPod(t *testing.T, c *launchertest.Cluster) {
 	s := launchFor(t, c.Launcher(), c.Spec("a"))
 	info, err := s.Info(t.Context())
 	if err != nil {

@@ -75,9 +75,8 @@ func program(ctx context.Context, s *launcher.Sandbox, size podapi.TerminalSize,
 
 // launchTerminal launches a pod whose image has programs for terminals, and
 // returns it by a way that can be cut, and by another.
-func launchTerminal(t *testing.T) (s, other *launcher.Sandbox, w *wire) {
+func launchTerminal(t *testing.T, c *launchertest.Cluster) (s, other *launcher.Sandbox, w *wire) {
 	t.Helper()
-	c := launchertest.NewCluster(t, launcher.Restricted)
 	w, l := wireTo(t, c)
 	spec := c.Spec("a")
 	spec.Pod.Image = launchertest.TerminalImage
@@ -133,8 +132,10 @@ func (x *terminal) end(t *testing.T) {
 	}
 }
 
-func TestVimIsResizedCutOffReattachedToAndSavesTheFile(t *testing.T) {
-	s, other, w := launchTerminal(t)
+func TestVimIsResizedCutOffReattachedToAndSavesTheFile(t *testing.T) { overEachWay(t, testVim) }
+
+func testVim(t *testing.T, c *launchertest.Cluster) {
+	s, other, w := launchTerminal(t, c)
 	put(t, s, "file", "first line\n")
 	ctx, cancel := context.WithTimeout(t.Context(), hung)
 	defer cancel()
@@ -165,7 +166,11 @@ func TestVimIsResizedCutOffReattachedToAndSavesTheFile(t *testing.T) {
 }
 
 func TestFullScreenProgramIsCutOffAndReattachedTo(t *testing.T) {
-	s, other, w := launchTerminal(t)
+	overEachWay(t, testFullScreenPrograms)
+}
+
+func testFullScreenPrograms(t *testing.T, c *launchertest.Cluster) {
+	s, other, w := launchTerminal(t, c)
 	run(t, s, "seq 1000 > numbers", nil)
 	for _, tt := range []struct {
 		args []string
