@@ -29,8 +29,8 @@ const (
 	// ByAddress goes to the pod's own address, with no API server between: for
 	// an orchestrator in the cluster. The agents of pods that are made by it
 	// listen there, too; others it does not reach ([ErrNoListener]). The network
-	// has to keep a pod from another's address. A NetworkPolicy has to let it through: see
-	// deploy/networkpolicy-address.yaml.
+	// has to keep pods from each other's addresses, and a NetworkPolicy has to let
+	// it through: see deploy/networkpolicy-address.yaml.
 	ByAddress Connection = "address"
 )
 

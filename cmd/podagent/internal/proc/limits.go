@@ -147,10 +147,10 @@ const (
 	busyPause   = time.Millisecond
 
 	// forksAtOnce is how many processes are being started. More do not start sooner,
-	// since the kernel holds up who forks until the exec; but with a thousand at
-	// once everything else the agent does would wait behind them: other calls for
-	// a third of a second, and orphans until they are as many as there may be
-	// processes.
+	// since each fork waits for the exec of the one before (syscall.ForkLock); but
+	// with a thousand at once everything else the agent does would wait behind
+	// them: other calls for a third of a second, and orphans until they are as many
+	// as there may be processes.
 	forksAtOnce = 4
 
 	// briefTime is how long a start waits for the end, where nobody sends input: a
