@@ -126,6 +126,7 @@ func TestNoCallFromInsideThePodIsAnswered(t *testing.T) {
 	}{
 		{launcher.Restricted, launcher.ByPortForward, nil},
 		{launcher.Baseline, launcher.ByPortForward, nil},
+		{launcher.Restricted, launcher.ByExec, nil}, // podagent connect runs beside it
 		{launcher.Restricted, launcher.ByAddress, heardWants},
 	} {
 		t.Run(string(tt.profile)+" by "+string(tt.way), func(t *testing.T) {
