@@ -146,6 +146,26 @@ func TestProtectedPathsOutliveTheAgent(t *testing.T) {
 	})
 }
 
+// checkReadOnly has commands try to change a directory, and to mount it otherwise.
+func checkReadOnly(t *testing.T, s *launcher.Sandbox, dir string) {
+	t.Helper()
+	script := `touch $D/x; echo >$D/x; rm -rf $D; mv $D /tmp/moved; chmod 777 $D; mount -o remount,rw $D; ls $D/x; true`
+	_, stderr, _ := run(t, s, script, func(cmd *podapi.Cmd) { cmd.Env = append(cmd.Env, "D="+dir) })
+	if strings.Count(stderr, "Read-only file system") < 3 || !strings.Contains(stderr, "cannot access") {
+		t.Errorf("%s is not read-only:\n%s", dir, stderr)
+	}
+}
+
+// checkReadOnlyCalls has calls try to change a file.
+func checkReadOnlyCalls(t *testing.T, s *launcher.Sandbox, file string) {
+	t.Helper()
+	for name, err := range changes(t, s, file) {
+		if !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.EXDEV) { // which says another file system
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestReadOnlyDirectoriesAreReadOnlyForAll(t *testing.T) {
 	for _, profile := range []launcher.Profile{launcher.Restricted, launcher.Baseline} {
 		t.Run(string(profile), func(t *testing.T) {
@@ -170,21 +190,13 @@ func TestReadOnlyDirectoriesAreReadOnlyForAll(t *testing.T) {
 				t.Errorf("Info (-want +got):\n%s", diff)
 			}
 			for _, dir := range []string{"/workspace/.rules", "/workspace/deep/empty", "/etc/ssl/certs", "/home"} {
-				script := `touch $D/x; echo >$D/x; rm -rf $D; mv $D /tmp/moved; chmod 777 $D; mount -o remount,rw $D; ls $D/x; true`
-				_, stderr, _ := run(t, s, script, func(cmd *podapi.Cmd) { cmd.Env = append(cmd.Env, "D="+dir) })
-				if strings.Count(stderr, "Read-only file system") < 3 || !strings.Contains(stderr, "cannot access") {
-					t.Errorf("%s is not read-only:\n%s", dir, stderr)
-				}
+				checkReadOnly(t, s, dir)
 			}
 			out, _, _ := run(t, s, "ls -A .rules deep/empty | sort; diff -r /etc/skel .rules && test -s /etc/ssl/certs/ca-certificates.crt && echo content; echo x >~/x && echo home", nil)
 			if !strings.Contains(out, ".bashrc") || !strings.Contains(out, "content\n") || !strings.Contains(out, "home\n") {
 				t.Errorf("inside: %q", out)
 			}
-			for name, err := range changes(t, s, ".rules/.bashrc") {
-				if !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.EXDEV) { // which says another file system
-					t.Errorf("%s: %v", name, err)
-				}
-			}
+			checkReadOnlyCalls(t, s, ".rules/.bashrc")
 		})
 	}
 }

@@ -131,6 +131,28 @@ func TestSubPathThroughALinkOutOfTheClaimIsRefused(t *testing.T) {
 	}
 }
 
+func TestReadOnlyVolumeIsReadOnlyForAll(t *testing.T) {
+	for _, profile := range []launcher.Profile{launcher.Restricted, launcher.Baseline} {
+		t.Run(string(profile), func(t *testing.T) {
+			t.Parallel()
+			c := launchertest.NewCluster(t, profile)
+			c.Claim(t, c.Storage(t, 1), "shared")
+			spec := c.Spec("writer")
+			spec.Pod.Profile = profile
+			spec.Pod.Volumes = []launcher.Volume{{Claim: "shared", SubPath: "team", Path: "/shared"}}
+			put(t, launch(t, c.Launcher(), spec), "/shared/d/file", "original")
+			spec.ID = "reader"
+			spec.Pod.Volumes[0].ReadOnly = true
+			s := launch(t, c.Launcher(), spec)
+			checkReadOnly(t, s, "/shared")
+			checkReadOnlyCalls(t, s, "/shared/d/file")
+			if got := get(t, s, "/shared/d/file"); got != "original" {
+				t.Errorf("it holds %q", got)
+			}
+		})
+	}
+}
+
 func TestReadOnlyVolumeIsRefusedToCommandsAndSaidByInfo(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	c.Claim(t, c.Storage(t, 1), "shared")
