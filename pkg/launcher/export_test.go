@@ -12,3 +12,9 @@ func (k *Kubernetes) CreatePod(ctx context.Context, spec Spec) (abandon func(con
 	pod, err := c.create(ctx, &spec)
 	return func(ctx context.Context) error { return c.abandon(ctx, pod) }, err
 }
+
+// NameOf and LabelOf are what the tests of names call.
+var (
+	NameOf  = nameOf
+	LabelOf = labelOf
+)

@@ -7,9 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -118,7 +114,6 @@ var invitedWants = map[string]string{
 }
 
 func TestNoCallFromInsideThePodIsAnswered(t *testing.T) {
-	program := buildIntruder(t)
 	for _, tt := range []struct {
 		profile launcher.Profile
 		way     launcher.Connection
@@ -139,8 +134,8 @@ func TestNoCallFromInsideThePodIsAnswered(t *testing.T) {
 			l := c.Launcher()
 			s := launch(t, l, spec)
 			boot := bootOf(t, s)
-			i := intruder{s, program, append(urls(t, c), "INTRUDER_KEY="+c.Identity.AuthorizedKey().String())}
-			i.push(t)
+			i := intruder{s, append(urls(t, c), "INTRUDER_KEY="+c.Identity.AuthorizedKey().String())}
+			putProgram(t, i.s, "intruder")
 			check(t, i.reports(t, nil, "inside"), wants)
 			squatted(t, i, l)
 			if got := names(t, s, "."); !slices.Equal(got, []string{"intruder"}) {
@@ -155,18 +150,17 @@ func TestNoCallFromInsideThePodIsAnswered(t *testing.T) {
 }
 
 func TestNoCallFromAnotherPodIsAnswered(t *testing.T) {
-	program := buildIntruder(t)
-	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) { testOtherPod(t, c, program) })
+	overEachWay(t, testOtherPod)
 }
 
-func testOtherPod(t *testing.T, c *launchertest.Cluster, program []byte) {
+func testOtherPod(t *testing.T, c *launchertest.Cluster) {
 	l := c.Launcher()
-	victim := intruder{launch(t, l, c.Spec("victim")), program, nil}
-	victim.push(t)
+	victim := intruder{launch(t, l, c.Spec("victim")), nil}
+	putProgram(t, victim.s, "intruder")
 	const port = "7464"
 	victim.background(t, "listen", port)
-	other := intruder{launch(t, l, c.Spec("other")), program, append(urls(t, c), "INTRUDER_PORT="+port, "INTRUDER_KEY="+c.Identity.AuthorizedKey().String())}
-	other.push(t)
+	other := intruder{launch(t, l, c.Spec("other")), append(urls(t, c), "INTRUDER_PORT="+port, "INTRUDER_KEY="+c.Identity.AuthorizedKey().String())}
+	putProgram(t, other.s, "intruder")
 	pod := podOf(t, c, "victim")
 	check(t, other.reports(t, nil, "outside", pod.Status.PodIP), outsideWants(c.Connection == launcher.ByAddress))
 }
@@ -249,34 +243,10 @@ func urls(t *testing.T, c *launchertest.Cluster) []string {
 	return []string{"INTRUDER_URLS=" + strings.Join(list, " ")}
 }
 
-// buildIntruder builds testdata/intruder, static, and returns its content.
-func buildIntruder(t *testing.T) []byte {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "intruder")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "./testdata/intruder")
-	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("building the intruder: %v\n%s", err, out)
-	}
-	program, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return program
-}
-
 // intruder is testdata/intruder in a sandbox.
 type intruder struct {
-	s       *launcher.Sandbox
-	program []byte
-	env     []string
-}
-
-func (i intruder) push(t *testing.T) {
-	t.Helper()
-	if _, err := i.s.WriteFile(t.Context(), "intruder", i.program, fsops.WriteOptions{Perm: 0o755}); err != nil {
-		t.Fatal(err)
-	}
+	s   *launcher.Sandbox
+	env []string
 }
 
 func (i intruder) command(t *testing.T, stdin []byte, args ...string) *podapi.Cmd {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -183,6 +184,35 @@ func TestOptionsReachThePod(t *testing.T) {
 	}
 	if got := pod.Spec.Containers[0].Resources; !cmp.Equal(got, spec.Pod.Resources) {
 		t.Errorf("resources: %s", cmp.Diff(spec.Pod.Resources, got))
+	}
+}
+
+func TestPodHasItsDefaults(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	launch(t, c.Launcher(), c.Spec("a"))
+	pod := podOf(t, c, "a")
+	main := pod.Spec.Containers[0]
+	if pod.Spec.RestartPolicy != corev1.RestartPolicyAlways || *pod.Spec.ActiveDeadlineSeconds != 8*60*60 || *pod.Spec.TerminationGracePeriodSeconds > 10 {
+		t.Errorf("policy %s, deadline %d s, grace %d s", pod.Spec.RestartPolicy, *pod.Spec.ActiveDeadlineSeconds, *pod.Spec.TerminationGracePeriodSeconds)
+	}
+	if requested := main.Resources.Requests.Memory(); requested.Cmp(resource.MustParse(launcher.DefaultMemory)) != 0 || len(main.Resources.Limits) > 0 {
+		t.Errorf("it requests %v, and is limited to %v", requested, main.Resources.Limits)
+	}
+	for kind, probe := range map[string]*corev1.Probe{"startup": main.StartupProbe, "readiness": main.ReadinessProbe} {
+		if probe == nil || probe.Exec == nil || !cmp.Equal(probe.Exec.Command, []string{"podagent", "health"}) {
+			t.Errorf("the %s probe is %+v", kind, probe)
+		}
+	}
+	i := slices.IndexFunc(main.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == main.WorkingDir })
+	if i < 0 || main.WorkingDir != "/workspace" {
+		t.Fatalf("the workdir is %s, mounts are %v", main.WorkingDir, main.VolumeMounts)
+	}
+	v := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == main.VolumeMounts[i].Name })
+	if v < 0 || pod.Spec.Volumes[v].EmptyDir == nil {
+		t.Errorf("the workdir is of the volume %q of %v", main.VolumeMounts[i].Name, pod.Spec.Volumes)
+	}
+	if pod.Spec.AutomountServiceAccountToken == nil || *pod.Spec.AutomountServiceAccountToken || *pod.Spec.EnableServiceLinks {
+		t.Error("it has a token or the addresses of services")
 	}
 }
 

@@ -61,7 +61,7 @@ type mcpProgram struct {
 func buildOrchestrator(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "orchestrator")
-	if err := os.WriteFile(path, buildProgram(t, "orchestrator"), 0o700); err != nil {
+	if err := os.WriteFile(path, buildProgram(t, "cmd/orchestrator"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -6,9 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -179,7 +176,7 @@ func TestOrchestratorInThePodOfACluster(t *testing.T) {
 	spec := c.Spec("outer")
 	spec.Pod.ServiceAccount = "podagent-orchestrator"
 	outer := launch(t, c.Launcher(), spec)
-	put(t, outer, "orchestrator", string(buildProgram(t, "orchestrator")))
+	put(t, outer, "orchestrator", string(buildProgram(t, "cmd/orchestrator")))
 	if err := outer.Chmod(t.Context(), "orchestrator", 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -198,22 +195,6 @@ func TestOrchestratorInThePodOfACluster(t *testing.T) {
 	if out, _, _ := run(t, inner, "echo again", nil); out != "again\n" {
 		t.Errorf("the other got %q", out)
 	}
-}
-
-// buildProgram returns one of the programs, for a pod.
-func buildProgram(t *testing.T, name string) []byte {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "github.com/podagent/podagent/cmd/"+name)
-	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
 }
 
 func TestLaunchThatIsCancelledAtAnyTimeLeavesNoPod(t *testing.T) {

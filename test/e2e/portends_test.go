@@ -130,7 +130,7 @@ func dialIdle(t *testing.T, c *launchertest.Cluster, id string) *podapi.PortConn
 	spec := c.Spec(id)
 	spec.Pod.IdleTimeout = 8 * time.Second
 	s := launch(t, c.Launcher(), spec)
-	putServer(t, s)
+	putProgram(t, s, "server")
 	run(t, s, "./server >ports 2>&1 & until grep -q ready ports; do sleep 0.1; done", nil)
 	return dial(t, s, portsOf(t, strings.NewReader(get(t, s, "ports")))["echo"])
 }

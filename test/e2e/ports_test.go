@@ -7,16 +7,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/gorilla/websocket"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -25,27 +21,11 @@ import (
 // The tests of this file reach testdata/server, which listens on the loopback of
 // the sandbox alone.
 
-// buildServer builds testdata/server, once for all tests.
-var buildServer = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "podagent-test-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	program := filepath.Join(dir, "server")
-	build := exec.Command("go", "build", "-o", program, "./testdata/server")
-	build.Env = append(build.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("%v: %w\n%s", build, err, out)
-	}
-	return os.ReadFile(program)
-})
-
 // startServer runs testdata/server in the sandbox, and returns its ports by their
 // names.
 func startServer(t *testing.T, s *launcher.Sandbox) map[string]int {
 	t.Helper()
-	putServer(t, s)
+	putProgram(t, s, "server")
 	cmd := s.Command(t.Context(), "./server")
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -55,17 +35,6 @@ func startServer(t *testing.T, s *launcher.Sandbox) map[string]int {
 		t.Fatal(err)
 	}
 	return portsOf(t, out)
-}
-
-func putServer(t *testing.T, s *launcher.Sandbox) {
-	t.Helper()
-	program, err := buildServer()
-	if err == nil {
-		_, err = s.WriteFile(t.Context(), "server", program, fsops.WriteOptions{Perm: 0o755})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // portsOf reads what testdata/server prints.

@@ -3,12 +3,17 @@ package e2e
 // Git sources in pods.
 
 import (
+	"encoding/base64"
 	"errors"
+	"fmt"
+	"net"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
 )
 
 func TestGitSourceInAPod(t *testing.T) {
@@ -65,5 +70,91 @@ func TestGitCredentialsReachNoProgramOfTheSandboxs(t *testing.T) {
 	// git was found by the PATH: it is the sandbox's, and has no credentials.
 	if out, _, _ := run(t, s, "/bin/cat /home/agent/stolen", nil); strings.Contains(out, "s3cr3tpw") || !strings.Contains(out, "GIT_") {
 		t.Errorf("the programs of the sandbox got %q", out)
+	}
+}
+
+// privateRepository serves a repository with one file, by a pod of its own, to
+// who has the password, and returns its URL and the sandbox where it is work/.
+func privateRepository(t *testing.T, c *launchertest.Cluster, name, password string) (url string, server *launcher.Sandbox) {
+	t.Helper()
+	s := launch(t, c.Launcher(), c.Spec("server"))
+	putProgram(t, s, "gitserver")
+	script := `git config --global user.name A && git config --global user.email a@example.com && git init -q -b main work && cd work &&
+echo one > file && git add file && git commit -qm one && git clone -q --bare . ../served/a.git && git remote add origin ../served/a.git`
+	if _, errOut, status := run(t, s, script, nil); status.Code != 0 {
+		t.Fatal(errOut)
+	}
+	cmd := s.Command(t.Context(), "./gitserver", s.Workdir+"/served", name, password)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	var port int
+	if err == nil {
+		_, err = fmt.Fscan(out, &port)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "http://" + net.JoinHostPort(podOf(t, c, "server").Status.PodIP, strconv.Itoa(port)) + "/a.git", s
+}
+
+// What the pod's own git, its hooks and its other programs can see of a checkout
+// has no credentials in it, nor has any file after it.
+func TestPrivateGitSourceInAPod(t *testing.T) {
+	const name, password = "someone", "s3cr3tpw"
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	url, server := privateRepository(t, c, name, password)
+	spec := c.Spec("a")
+	spec.Env = []string{"PATH=/home/agent/bin:/usr/local/bin:/usr/bin:/bin"}
+	s := launch(t, c.Launcher(), spec)
+	spy := `mkdir ~/bin && cat > ~/bin/git <<'END' && chmod +x ~/bin/git
+#!/bin/bash
+for p in /proc/[0-9]*; do tr '\0' '\n' <$p/cmdline; tr '\0' '\n' <$p/environ; done >> /home/agent/seen 2>/dev/null
+exec /usr/bin/git "$@"
+END`
+	if _, errOut, status := run(t, s, spy, nil); status.Code != 0 {
+		t.Fatal(errOut)
+	}
+	pair := base64.StdEncoding.EncodeToString([]byte(name + ":" + password))
+	checkClean := func() {
+		t.Helper()
+		seen := get(t, s, "/home/agent/seen")
+		if !strings.Contains(seen, "GIT_CONFIG") || !strings.Contains(seen, url) {
+			t.Errorf("the spy has not seen the checkout: %q", seen)
+		}
+		secrets := func(cmd *podapi.Cmd) { cmd.Stdin = strings.NewReader(password + "\n" + pair + "\n") }
+		script := "grep -rlsaF -f - /workspace /home/agent /tmp /etc /dev/shm /proc/[0-9]*/cmdline /proc/[0-9]*/environ"
+		if out, _, status := run(t, s, script, secrets); out != "" || status.Code == 0 || strings.Contains(seen, password) || strings.Contains(seen, pair) {
+			t.Errorf("the credentials are in %q", out)
+		}
+	}
+	spec.Git = &launcher.Git{URL: url, Username: name, Password: password}
+	s = launch(t, c.Launcher(), spec)
+	if got := get(t, s, "file"); got != "one\n" {
+		t.Errorf("the clone has %q", got)
+	}
+	checkClean()
+
+	if _, errOut, status := run(t, server, "cd work && echo two > file && git commit -qam two && git push -q origin main", nil); status.Code != 0 {
+		t.Fatal(errOut)
+	}
+	s = launch(t, c.Launcher(), spec)
+	if got := get(t, s, "file"); got != "two\n" {
+		t.Errorf("after a fetch it has %q", got)
+	}
+	checkClean()
+
+	wrong := spec
+	wrong.Git = &launcher.Git{URL: url, Username: name, Password: "wr0ngpw"}
+	_, err := c.Launcher().Launch(t.Context(), wrong)
+	if failed, ok := errors.AsType[*launcher.GitError](err); !ok || failed.URL != url || !strings.Contains(failed.Msg, "I got Basic [REDACTED]") {
+		t.Errorf("with another password: %v", err)
+	}
+
+	put(t, s, "file", "mine")
+	s = launch(t, c.Launcher(), spec)
+	if got := get(t, s, "file"); got != "mine" {
+		t.Errorf("the local edit became %q", got)
 	}
 }

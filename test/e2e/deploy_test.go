@@ -1,0 +1,201 @@
+package e2e
+
+// What deploy/ makes of a cluster, as its README says it is applied.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+)
+
+func TestDeployManifestsAreValid(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	files, err := filepath.Glob("../../deploy/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// rbac.yaml is applied by NewCluster; a kustomization is no object.
+	files = slices.DeleteFunc(files, func(f string) bool {
+		return slices.Contains([]string{"rbac.yaml", "kustomization.yaml", "namespace.yaml"}, filepath.Base(f))
+	})
+	if len(files) < 4 {
+		t.Fatalf("there are only %q", files)
+	}
+	for _, f := range files {
+		if err := c.Apply(t.Context(), f); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := kubectl(t, c, "apply", "--kustomize", "../../deploy", "--namespace", "podagent", "--dry-run=client", "--validate=strict")(); err != nil {
+		t.Error(err)
+	}
+	// All of it lets a sandbox work, with the Role of the tests.
+	s := launch(t, c.Launcher(), c.Spec("a"))
+	put(t, s, "file", "x")
+	if pod := podOf(t, c, "a"); pod.Spec.Containers[0].Resources.Limits.Memory().IsZero() {
+		t.Error("the LimitRange gave the pod no limit")
+	}
+}
+
+func TestTheRoleAllowsNoExec(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	client, err := kubernetes.NewForConfig(c.Orchestrator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sub := range []string{"exec", "attach", "ephemeralcontainers", "portforward"} {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: c.Namespace, Verb: "create", Resource: "pods", Subresource: sub},
+		}}
+		got, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := sub == "portforward"; got.Status.Allowed != want {
+			t.Errorf("pods/%s is allowed: %v", sub, got.Status.Allowed)
+		}
+	}
+	if _, err := client.CoreV1().Secrets(c.Namespace).List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("listing secrets: %v", err)
+	}
+}
+
+// applied returns the cluster with another namespace, which is what "kubectl
+// apply -k" makes of deploy/ but for its name.
+func applied(t *testing.T, c *launchertest.Cluster) *launchertest.Cluster {
+	t.Helper()
+	by := *c
+	by.Namespace = c.Namespace + "-applied"
+	dir := t.TempDir()
+	for _, name := range []string{"kustomization.yaml", "namespace.yaml", "rbac.yaml", "networkpolicy.yaml"} {
+		data, err := os.ReadFile(filepath.Join("../../deploy", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.ReplaceAll(string(data), "namespace: podagent\n", "namespace: "+by.Namespace+"\n")
+		if name == "namespace.yaml" {
+			text = strings.ReplaceAll(text, "name: podagent\n", "name: "+by.Namespace+"\n")
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		err := c.API(t).CoreV1().Namespaces().Delete(context.Background(), by.Namespace, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+	if err := kubectl(t, &by, "apply", "--kustomize", dir)(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the namespace's account", func() bool {
+		_, err := c.API(t).CoreV1().ServiceAccounts(by.Namespace).Get(t.Context(), "default", metav1.GetOptions{})
+		return err == nil
+	})
+	var err error
+	if by.Orchestrator, err = by.Account(t.Context(), "podagent-orchestrator"); err != nil {
+		t.Fatal(err)
+	}
+	return &by
+}
+
+func TestNamespaceThatIsAppliedHoldsRestrictedSandboxesAlone(t *testing.T) {
+	c := applied(t, launchertest.NewCluster(t, launcher.Baseline))
+	s := launch(t, c.Launcher(), c.Spec("a"))
+	put(t, s, "file", "x")
+	spec := c.Spec("b")
+	spec.Pod.Profile = launcher.Baseline
+	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.Is(err, launcher.ErrRejected) || !strings.Contains(err.Error(), "PodSecurity") {
+		t.Errorf("a pod of the baseline: %v", err)
+	}
+	list, err := c.API(t).NetworkingV1().NetworkPolicies(c.Namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 1 || list.Items[0].Name != "podagent-no-ingress" {
+		t.Errorf("the policies are %v, %v", list.Items, err)
+	}
+}
+
+// The test's own cluster enforces no policy: what can be seen is that each is of
+// the pods of sandboxes, and of the port on which their agents listen.
+func TestNetworkPoliciesAreOfSandboxes(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
+	for _, name := range []string{"networkpolicy.yaml", "networkpolicy-address.yaml", "networkpolicy-no-egress.yaml"} {
+		if err := c.Apply(t.Context(), filepath.Join("../../deploy", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	launch(t, c.Launcher(), c.Spec("a"))
+	pod := podOf(t, c, "a")
+	list, err := c.API(t).NetworkingV1().NetworkPolicies(c.Namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 3 {
+		t.Fatalf("there are %d policies, %v", len(list.Items), err)
+	}
+	for _, policy := range list.Items {
+		of, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
+		if err != nil || of.Empty() || !of.Matches(labels.Set(pod.Labels)) {
+			t.Errorf("%s is of %v, and the pod has %v (%v)", policy.Name, of, pod.Labels, err)
+		}
+		ingress := slices.Contains(policy.Spec.PolicyTypes, networkingv1.PolicyTypeIngress)
+		if want := map[string]int{"podagent-address": 1}[policy.Name]; ingress && len(policy.Spec.Ingress) != want {
+			t.Errorf("%s lets in by %d rules", policy.Name, len(policy.Spec.Ingress))
+		}
+		for _, rule := range policy.Spec.Ingress {
+			if len(rule.Ports) != 1 || len(rule.From) != 1 || !strings.HasSuffix(listensOn(pod), ":"+rule.Ports[0].Port.String()) {
+				t.Errorf("%s lets %v in at %v, and the agent listens on %s", policy.Name, rule.From, rule.Ports, listensOn(pod))
+			}
+		}
+	}
+}
+
+// listensOn returns where the agent of a pod listens.
+func listensOn(pod *corev1.Pod) string {
+	for _, v := range pod.Spec.Containers[0].Env {
+		if v.Name == "PODAGENT_LISTEN" {
+			return v.Value
+		}
+	}
+	return ""
+}
+
+// kubectlProgram returns the path of the kubectl that came with the cluster, or
+// else of the one in PATH.
+func kubectlProgram(t testing.TB, c *launchertest.Cluster) string {
+	t.Helper()
+	program := filepath.Join(filepath.Dir(c.Kubeconfig), "bin", "kubectl")
+	if _, err := os.Stat(program); err != nil {
+		if program, err = exec.LookPath("kubectl"); err != nil {
+			t.Fatalf("there is no kubectl beside the kubeconfig, in bin/, and %v", err)
+		}
+	}
+	return program
+}
+
+// kubectl returns a call of kubectl.
+func kubectl(t testing.TB, c *launchertest.Cluster, args ...string) func() error {
+	t.Helper()
+	program := kubectlProgram(t, c)
+	args = append([]string{"--kubeconfig", c.Kubeconfig, "--namespace", c.Namespace}, args...)
+	return func() error {
+		if out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, out)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,49 @@
+// Command gitserver serves the git repositories below a directory, over HTTP, to
+// who knows a name and a password: gitserver DIR NAME PASSWORD. It prints the
+// port on which it listens on all addresses, and serves until it is ended.
+package main
+
+import (
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"net/http/cgi"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+func main() {
+	if len(os.Args) != 4 {
+		log.Fatal("usage: gitserver DIR NAME PASSWORD")
+	}
+	if err := serve(os.Args[1], os.Args[2], os.Args[3]); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func serve(dir, name, password string) error {
+	programs, err := exec.Command("git", "--exec-path").Output()
+	if err != nil {
+		return err
+	}
+	backend := &cgi.Handler{
+		Path: filepath.Join(strings.TrimSpace(string(programs)), "git-http-backend"),
+		Env:  []string{"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1"},
+	}
+	l, err := net.Listen("tcp", ":0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(l.Addr().(*net.TCPAddr).Port)
+	return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n, p, _ := r.BasicAuth(); n != name || p != password {
+			w.Header().Set("Content-Type", "text/plain")
+			http.Error(w, "I got "+r.Header.Get("Authorization"), http.StatusForbidden)
+			return
+		}
+		backend.ServeHTTP(w, r)
+	}))
+}
