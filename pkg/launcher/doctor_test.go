@@ -2,7 +2,11 @@ package launcher_test
 
 import (
 	"context"
+	"net"
+	"os"
+	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -43,10 +47,7 @@ func podsLeft(t *testing.T, c *launchertest.Cluster) int {
 func TestCheckOfTheCluster(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	var findings []launcher.Finding
-	for f := range c.Launcher().Check(t.Context(), launcher.Pod{Image: c.Image}) {
-		findings = append(findings, f)
-	}
+	findings := slices.Collect(c.Launcher().Check(t.Context(), launcher.Pod{Image: c.Image}))
 	for name, v := range verdicts(t, findings) {
 		// The Role does not let it ask for the namespace.
 		if want := map[bool]launcher.Verdict{true: launcher.NotChecked, false: launcher.Passed}[name == "namespace"]; v != want {
@@ -86,11 +87,7 @@ func TestCheckOfWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	check := func(k *launcher.Kubernetes, pod launcher.Pod) map[string]launcher.Verdict {
-		var findings []launcher.Finding
-		for f := range k.Check(t.Context(), pod) {
-			findings = append(findings, f)
-		}
-		return verdicts(t, findings)
+		return verdicts(t, slices.Collect(k.Check(t.Context(), pod)))
 	}
 	away := c.Launcher()
 	away.Config = rest.CopyConfig(c.Orchestrator)
@@ -100,6 +97,8 @@ func TestCheckOfWhatIsMissing(t *testing.T) {
 	anonymous.Config.BearerToken = "not.a.token"
 	nowhere := c.Launcher()
 	nowhere.Config, nowhere.Namespace = c.Admin, "nowhere"
+	cut := c.By(t, launcher.ByAddress).Launcher()
+	cut.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, os.ErrDeadlineExceeded }
 	for _, tt := range []struct {
 		name    string
 		got     map[string]launcher.Verdict
@@ -110,6 +109,7 @@ func TestCheckOfWhatIsMissing(t *testing.T) {
 		{"no credentials", check(anonymous, launcher.Pod{}), "API server", "pod is admitted"},
 		{"no namespace", check(nowhere, launcher.Pod{}), "namespace", "pod is admitted"},
 		{"no node", check(c.Launcher(), launcher.Pod{Image: c.Image, Resources: requesting("cpu", "1000")}), "pod has a node", "container runs"},
+		{"no way", check(cut, launcher.Pod{Image: c.Image, ReadyTimeout: 5 * time.Second}), "address to the agent", "command through the agent"},
 		{"no such option", check(c.Launcher(), launcher.Pod{Profile: "none"}), "pod is admitted", "pod is removed"},
 	} {
 		if tt.got[tt.fails] != launcher.Failed || tt.got[tt.skipped] != launcher.NotChecked {
@@ -123,10 +123,7 @@ func TestCheckOfWhatIsMissing(t *testing.T) {
 
 func TestCheckOfThisMachine(t *testing.T) {
 	l := launchertest.Local(t)
-	var findings []launcher.Finding
-	for f := range l.Check(t.Context()) {
-		findings = append(findings, f)
-	}
+	findings := slices.Collect(l.Check(t.Context()))
 	for name, v := range verdicts(t, findings) {
 		if v != launcher.Passed {
 			t.Errorf("%s is %q", name, v)
@@ -136,11 +133,13 @@ func TestCheckOfThisMachine(t *testing.T) {
 		t.Errorf("%v is left: %v", list, err)
 	}
 	broken := &launcher.Local{StateDir: t.TempDir(), Agent: "/nowhere"}
-	findings = nil
-	for f := range broken.Check(t.Context()) {
-		findings = append(findings, f)
-	}
+	findings = slices.Collect(broken.Check(t.Context()))
 	if got := verdicts(t, findings); got["sandbox"] != launcher.Failed || got["command"] != launcher.NotChecked {
 		t.Errorf("without an agent: %v", got)
+	}
+	t.Setenv("PATH", t.TempDir())
+	findings = slices.Collect(l.Check(t.Context()))
+	if got := verdicts(t, findings); got["sandbox"] != launcher.Passed || got["command"] != launcher.Failed || got["removal"] != launcher.Passed {
+		t.Errorf("without the command: %v", got)
 	}
 }
