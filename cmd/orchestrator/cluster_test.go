@@ -55,7 +55,8 @@ func runClusterScript(t *testing.T, script string, env map[string]string) {
 }
 
 // clusterEnv returns the environment of a script: KUBECONFIG has the rights of
-// the Role, LACKING some less, NOTHING none, and ADMIN all.
+// the Role, LEAST those without which no sandbox works, LACKING one less, NOTHING
+// none, and ADMIN all.
 func clusterEnv(t *testing.T, c *launchertest.Cluster) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -63,15 +64,18 @@ func clusterEnv(t *testing.T, c *launchertest.Cluster) map[string]string {
 		"PODAGENT_NAMESPACE": c.Namespace,
 		"PODAGENT_IMAGE":     c.Image,
 		"KUBECONFIG":         filepath.Join(dir, "orchestrator"),
+		"LEAST":              filepath.Join(dir, "least"),
 		"LACKING":            filepath.Join(dir, "lacking"),
 		"NOTHING":            filepath.Join(dir, "nothing"),
 		"ADMIN":              c.Kubeconfig,
 	}
 	writeKubeconfig(t, env["KUBECONFIG"], c.Orchestrator)
-	writeKubeconfig(t, env["LACKING"], c.LimitedAccount(t, "lacking",
-		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}},
-		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/portforward"}, Verbs: []string{"get"}},
-	))
+	rule := func(resource string, verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource}, Verbs: verbs}
+	}
+	pods := rule("pods", "get", "list", "watch", "create", "patch", "delete")
+	writeKubeconfig(t, env["LEAST"], c.LimitedAccount(t, "least", pods, rule("pods/portforward", "get", "create")))
+	writeKubeconfig(t, env["LACKING"], c.LimitedAccount(t, "lacking", pods, rule("pods/portforward", "get")))
 	nobody, err := c.Account(t.Context(), "default")
 	if err != nil {
 		t.Fatal(err)

@@ -37,9 +37,7 @@ func (p *clusterPatient) grants() []grant {
 	if p.preflight && !p.spec.Pod.Exclusive {
 		grants[1].lack = "no sandbox can be opened exclusively"
 	}
-	if way, ok := p.wayGrant(); ok {
-		grants = slices.Insert(grants, 1, way)
-	}
+	grants = slices.Insert(grants, 1, p.wayGrant())
 	if p.spec.Pod.Workspace.Keep {
 		grants = append(grants, grant{
 			resource: "persistentvolumeclaims", verbs: []string{"get", "list", "create", "patch", "delete"},
@@ -55,15 +53,19 @@ func (p *clusterPatient) grants() []grant {
 	return grants
 }
 
-// wayGrant returns what the way to the agent needs, if it goes through the API
-// server. A WebSocket is asked for by GET, SPDY by POST; newer API servers ask
+// wayGrant returns what the way to the agent needs, that by its address to learn
+// its key. A WebSocket is asked for by GET, SPDY by POST; newer API servers ask
 // for create in both cases.
-func (p *clusterPatient) wayGrant() (grant, bool) {
+func (p *clusterPatient) wayGrant() grant {
 	g := grant{resource: "pods", subresource: "portforward", verbs: []string{"get", "create"}, file: "deploy/rbac.yaml", forPod: true}
-	if p.way() == ByExec {
+	way := p.way()
+	if way == ByAddress {
+		way = wayTo("", p.spec.Pod.RuntimeClass)
+	}
+	if way == ByExec {
 		g.subresource, g.file = "exec", "deploy/exec-rbac.yaml"
 	}
-	return g, p.way() != ByAddress
+	return g
 }
 
 func (p *clusterPatient) way() Connection {

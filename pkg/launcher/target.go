@@ -26,9 +26,14 @@ type target struct {
 	changed chan struct{} // closed when state changes
 	tried   chan struct{} // what changed was when the latest try to connect began
 	tries   int           // how many failed since then
-	refused time.Time     // since when a permission is missing that was there
+	allowed bool          // whether the API server has let the caller connect
+	refused time.Time     // since when it has not any more
 	ip      string        // the pod's latest that was used
-	failure error         // why the latest try to connect failed
+	// certificate is the agent's, as it was last shown by the API server, and
+	// strangers is how often another has been shown at its address since.
+	certificate []byte
+	strangers   int
+	failure     error // why the latest try to connect failed
 }
 
 func (c *cluster) target(pod *corev1.Pod) *target {
@@ -38,10 +43,14 @@ func (c *cluster) target(pod *corev1.Pod) *target {
 // options returns how the pod's agent is reached. A configuration that is not
 // nil is set on it, and again whenever it has restarted.
 func (t *target) options(config *podapi.Config) podapi.DialOptions {
-	return podapi.DialOptions{
+	options := podapi.DialOptions{
 		Dialer: t.dial, Retry: t.retry, Lost: t.whyLost, Config: config,
 		Identity: &t.identity, PodUID: string(t.pod.UID),
 	}
+	if t.connectionTo(t.pod) == ByAddress {
+		options.Vouch = t.vouch
+	}
+	return options
 }
 
 // dial connects to the agent, as soon as that can be.
@@ -52,7 +61,7 @@ func (t *target) dial(ctx context.Context) (net.Conn, error) {
 	if err := t.isDead(); err != nil {
 		return nil, err
 	}
-	conn, err := t.connect(ctx)
+	conn, err := t.connect(ctx, t.connectionTo(t.pod))
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +71,7 @@ func (t *target) dial(ctx context.Context) (net.Conn, error) {
 		conn.Close()
 		return nil, t.dead
 	}
-	t.conn, t.refused = conn, time.Time{}
+	t.conn = conn
 	return conn, nil
 }
 
@@ -178,10 +187,17 @@ func (t *target) refusal(err error) error {
 	if t.refused.IsZero() {
 		t.refused = time.Now()
 	}
-	if t.conn != nil && time.Since(t.refused) < refusalPatience {
+	if t.allowed && time.Since(t.refused) < refusalPatience {
 		return nil
 	}
 	return err
+}
+
+// allow notes that the API server has let the caller connect.
+func (t *target) allow() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.allowed, t.refused = true, time.Time{}
 }
 
 // lost returns why the pod, as it is now, is the sandbox's no more.

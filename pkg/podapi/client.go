@@ -52,6 +52,11 @@ type DialOptions struct {
 	Identity *Identity
 	// PodUID is the pod that the agent must belong to; empty accepts any.
 	PodUID string
+	// Vouch, if not nil, is shown the agent's certificate (DER) on each connection
+	// before anything is called, and its error ends the try: [ErrWrongPod] for
+	// good. An agent makes another certificate each time that it starts. It needs
+	// an Identity.
+	Vouch func(ctx context.Context, certificate []byte) error
 	// Config, if not nil, is set on the agent before the first call, and again
 	// when it has restarted since. It needs an Identity, by whose connections
 	// one start of an agent is told from the next.

@@ -28,8 +28,8 @@ type transport struct {
 func newTransport(opts DialOptions) (*transport, error) {
 	t := &transport{DialOptions: opts}
 	if opts.Identity == nil {
-		if opts.Config != nil {
-			return nil, errors.New("cannot configure an agent without an identity")
+		if opts.Config != nil || opts.Vouch != nil {
+			return nil, errors.New("cannot configure an agent, nor know its certificate, without an identity")
 		}
 		return t, nil
 	}
@@ -81,6 +81,12 @@ func (t *transport) connect(ctx context.Context) (net.Conn, error) {
 	secured, err := t.secure(ctx, conn)
 	if err != nil {
 		return nil, err
+	}
+	if t.Vouch != nil {
+		if err := t.Vouch(ctx, secured.cert); err != nil {
+			secured.Close()
+			return nil, err
+		}
 	}
 	if t.Config == nil || bytes.Equal(secured.cert, t.configured) {
 		return secured, nil

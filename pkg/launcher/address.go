@@ -1,0 +1,140 @@
+package launcher
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// The way by a pod's own address.
+
+// connectToAddress connects to where the pod is now.
+func (t *target) connectToAddress(ctx context.Context) (net.Conn, error) {
+	ip, err := t.address(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, addressTimeout)
+	defer cancel()
+	conn, err := t.dialer(ctx, "tcp", net.JoinHostPort(ip, strconv.Itoa(agentPort)))
+	if err != nil {
+		return nil, fmt.Errorf("cannot connect to the address of pod %s/%s: %w", t.namespace, t.pod.Name, err)
+	}
+	return conn, nil
+}
+
+// address returns the pod's IP: as the watch or the API server has it now, or
+// else, while that is away, as it was. That it is still the pod's,
+// vouch finds out.
+func (t *target) address(ctx context.Context) (string, error) {
+	t.mu.Lock()
+	now, before := t.state, t.ip
+	t.mu.Unlock()
+	if now == nil {
+		var err error
+		if now, err = t.get(ctx, t.pod.Name); err == nil {
+			err = t.lost(now)
+		} else if before != "" && !isAnswer(err) {
+			return before, nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	ip := now.Status.PodIP
+	if ip == "" {
+		return "", fmt.Errorf("pod %s/%s has no address", t.namespace, t.pod.Name)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ip = ip
+	return ip, nil
+}
+
+// vouch returns an error unless a certificate, which was shown at the pod's
+// address, is the agent's. Whoever has got hold of the address can name the pod,
+// too. By the API server only the pod is reached, so what is shown there is
+// right, until the agent starts again.
+func (t *target) vouch(ctx context.Context, certificate []byte) error {
+	t.mu.Lock()
+	known := t.certificate
+	t.mu.Unlock()
+	if bytes.Equal(certificate, known) {
+		return nil
+	}
+	now, err := t.shown(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot learn the key of the agent in pod %s/%s: %w", t.namespace, t.pod.Name, err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.certificate = now
+	if bytes.Equal(certificate, now) {
+		t.strangers = 0
+		return nil
+	}
+	// One that starts again just then shows another, but not twice.
+	if t.strangers++; t.strangers < strangerTries {
+		return fmt.Errorf("the agent in pod %s/%s has another key than what answers at its address", t.namespace, t.pod.Name)
+	}
+	return fmt.Errorf("%w: it is at the address of pod %s/%s, and has another key than its agent", podapi.ErrWrongPod, t.namespace, t.pod.Name)
+}
+
+// shown returns the certificate that the pod's agent shows by the API server.
+func (t *target) shown(ctx context.Context) ([]byte, error) {
+	config, err := t.identity.ClientTLS(string(t.pod.UID))
+	if err != nil {
+		return nil, err
+	}
+	conn, err := t.connect(ctx, wayTo("", runtimeClass(t.pod)))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	client := tls.Client(conn, config)
+	if err := client.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	return client.ConnectionState().PeerCertificates[0].Raw, nil
+}
+
+// The agent's environment for its listener on the pod's address. Kubernetes
+// puts it into what comes after it.
+const (
+	listenVariable = "PODAGENT_LISTEN"
+	podIPVariable  = "PODAGENT_POD_IP"
+)
+
+// listenOnAddress has the pod's agent listen on the pod's address, too.
+// Brackets are for an address of IPv6, and do no harm around another.
+func listenOnAddress(pod *corev1.Pod) {
+	c := agentContainer(pod)
+	i := slices.IndexFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == listenVariable })
+	c.Env[i].Value += fmt.Sprintf(",tcp:[$(%s)]:%d", podIPVariable, agentPort)
+	c.Env = slices.Insert(c.Env, i, corev1.EnvVar{Name: podIPVariable, ValueFrom: &corev1.EnvVarSource{
+		FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"},
+	}})
+}
+
+// listensOnAddress reports whether the pod was made so.
+func listensOnAddress(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+		return c.Name == containerName && slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == podIPVariable })
+	})
+}
+
+// checkListener returns an error if the pod was not made for the way to it.
+func (c *cluster) checkListener(pod *corev1.Pod) error {
+	if c.connectionTo(pod) != ByAddress || listensOnAddress(pod) {
+		return nil
+	}
+	return c.podError(pod, ErrNoListener, "", fmt.Sprintf("reach it by %s, or delete it and make another", ByPortForward))
+}
