@@ -132,6 +132,7 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		{mcp + "mcp.settings.git.url=a", "/mcp/settings/git"},
 		{mcp + "mcp.settings.connection=exec", "needs rbac.exec"},
 		{mcp + "mcp.settings.runtime-class=kata-qemu", "needs rbac.exec"},
+		{mcp + "mcp.settings.runtime-class=kata,mcp.settings.connection=address,networkPolicy.address=true", "needs rbac.exec"},
 		{mcp + "mcp.settings.connection=address", "needs networkPolicy.address"},
 		{mcp + "mcp.settings.keep-workspace=true", "needs rbac.claims"},
 		{mcp + "mcp.service.create=true", "needs mcp.allowRemote"},

@@ -1,0 +1,123 @@
+package e2e
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// chartValues are other values than those that turn all of the chart on. What is
+// refused by itself has, behind a space, what it is changed from.
+var chartValues = []string{
+	"namespace.name=other",
+	"namespace.create=true",
+	"namespace.podSecurity=baseline namespace.create=true",
+	"serviceAccount.create=false",
+	"serviceAccount.name=other",
+	"serviceAccount.annotations.a=b",
+	"rbac.create=false",
+	"rbac.exec=false mcp.settings.connection=port-forward",
+	"rbac.claims=false",
+	"rbac.sessions=false",
+	"rbac.identity.read=false mcp.enabled=false",
+	"rbac.identity.create=false",
+	"rbac.identity.secret=other",
+	"networkPolicy.noIngress=false",
+	"networkPolicy.noEgress=false",
+	"networkPolicy.address=false mcp.settings.connection=port-forward",
+	"quota.create=false",
+	"quota.hard.pods=null",
+	`quota.hard.requests\.memory=1Gi`,
+	`quota.hard.limits\.memory=1Gi`,
+	"limitRange.create=false",
+	"limitRange.limits[0].type=Pod",
+	"claim.create=false",
+	"claim.name=other",
+	"claim.size=2Gi",
+	"claim.storageClass=other",
+	"claim.accessModes[0]=ReadWriteMany",
+	"mcp.enabled=false",
+	"mcp.image=other",
+	"mcp.imagePullPolicy=Always",
+	"mcp.imagePullSecrets[0]=other",
+	"mcp.token.secret=other",
+	"mcp.token.key=other",
+	"mcp.port=8932",
+	"mcp.allowRemote=false mcp.service.create=false",
+	"mcp.allowFrom=null",
+	"mcp.service.create=false",
+	"mcp.service.port=80",
+	"mcp.service.targetPort=8443",
+	"mcp.settings.max-idle=1m",
+	"mcp.env=null",
+	"mcp.resources.requests.cpu=1",
+	"mcp.resources.requests.memory=1Gi",
+	"mcp.resources.limits.memory=1Gi",
+	"mcp.podLabels.a=b",
+	"mcp.podAnnotations.a=b",
+	"mcp.nodeSelector.a=b",
+	"mcp.tolerations=null",
+	"mcp.priorityClassName=other",
+	"mcp.extraContainers[0].name=other",
+	"mcp.extraVolumes[0].secret.optional=true",
+	"mcp.extraVolumeMounts[0].readOnly=true",
+}
+
+func TestEachValueOfTheChartChangesWhatItMakes(t *testing.T) {
+	bases := map[string][]unstructured.Unstructured{}
+	rendered := func(set ...string) []unstructured.Unstructured {
+		args := []string{"--values", everything, "--set", "namespace.name=podagent"}
+		for _, s := range set {
+			if s != "" {
+				args = append(args, "--set", s)
+			}
+		}
+		return render(t, "system", args...)
+	}
+	for _, value := range chartValues {
+		change, from, _ := strings.Cut(value, " ")
+		if bases[from] == nil {
+			bases[from] = rendered(from)
+		}
+		if cmp.Equal(bases[from], rendered(from, change)) {
+			t.Errorf("%s changes nothing", change)
+		}
+	}
+}
+
+func TestNoValueOfTheChartIsUntested(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values map[string]any
+	if err := yaml.Unmarshal(data, &values); err != nil {
+		t.Fatal(err)
+	}
+	for _, leaf := range leaves("", values) {
+		if !slices.ContainsFunc(chartValues, func(v string) bool { return strings.HasPrefix(v, leaf) }) {
+			t.Errorf("no test changes %s", leaf)
+		}
+	}
+}
+
+// leaves returns the names of the values that are no maps with values in them, as
+// --set has them.
+func leaves(prefix string, values map[string]any) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		path := prefix + strings.ReplaceAll(name, ".", `\.`)
+		if below, ok := values[name].(map[string]any); ok && len(below) > 0 {
+			names = append(names, leaves(path+".", below)...)
+		} else {
+			names = append(names, path)
+		}
+	}
+	return names
+}
