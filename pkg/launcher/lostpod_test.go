@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podagent/podagent/pkg/launcher"
@@ -95,4 +97,53 @@ func TestProcessOfAPodThatIsTerminatedEndsByItsSignalOrIsLost(t *testing.T) {
 		t.Errorf("Wait: %v", err)
 	}
 	t.Log(err)
+}
+
+func TestProcessOfAPodThatIsEvictedIsLostForTheClustersReason(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := c.Spec("a")
+	spec.Pod.Workspace.Size = resource.MustParse("16Mi")
+	s := launchFor(t, c.Launcher(), spec)
+	info, err := s.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := sleeper(t, s)
+	if err := s.Shell(t.Context(), "head -c 64M /dev/zero > big").Run(); err != nil {
+		t.Fatal(err)
+	}
+	c.FreezeAgent(t, info.PodUID) // so that it does not say how its processes ended
+	err = cmd.Wait()
+	pod, ok := errors.AsType[*launcher.PodError](err)
+	if !errors.Is(err, podapi.ErrAgentLost) || !errors.Is(err, launcher.ErrStale) || !ok || pod.Reason != "Evicted" {
+		t.Errorf("Wait: %v", err)
+	}
+	t.Log(err)
+}
+
+// Where the guard does not act in time, the kernel may kill the agent.
+func TestProcessOfAnAgentThatIsOutOfMemoryIsLostForTheClustersReason(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := c.Spec("a")
+	spec.Pod.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}
+	s := launchFor(t, c.Launcher(), spec)
+	info, err := s.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Each has less than the agent, and all together more than there is.
+	cmd := s.Command(t.Context(), "perl", "-e", `sleep 2; for (1..100) { if (!fork) { my $x = "x" x (4 << 20); sleep 600 } } sleep 600`)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c.DoomAgent(t, info.PodUID)
+	err = cmd.Wait()
+	t.Log(err)
+	pod, ok := errors.AsType[*launcher.PodError](err)
+	if !errors.Is(err, podapi.ErrAgentLost) || !errors.Is(err, launcher.ErrContainerEnded) || !ok || pod.Reason != "OOMKilled" {
+		t.Errorf("Wait: %v", err)
+	}
+	if err := s.Command(t.Context(), "true").Run(); err != nil {
+		t.Errorf("the next command: %v", err)
+	}
 }

@@ -63,6 +63,21 @@ func (c *Cluster) FreezeAgent(t testing.TB, podUID string) {
 	signalAgent(t, podUID, syscall.SIGSTOP)
 }
 
+// DoomAgent has the kernel take the agent of a pod for as good to kill as its
+// commands, if the pod's memory runs out, and its guard do nothing about that
+// before.
+func (c *Cluster) DoomAgent(t testing.TB, podUID string) {
+	t.Helper()
+	c.FreezeAgent(t, podUID)
+	pid, err := agentOf(podUID)
+	if err == nil {
+		err = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte("1000"), 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func signalAgent(t testing.TB, podUID string, sig syscall.Signal) {
 	t.Helper()
 	pid, err := agentOf(podUID)
