@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,6 +41,7 @@ func TestTerminals(t *testing.T) {
 		"run has detach keys unless it removes":          testRun,
 		"a terminal that is only input is enough":        testOnlyInput,
 		"a command that cannot start leaves no raw mode": testCannotStart,
+		"an agent that is lost leaves no raw mode":       testLostAgent,
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
@@ -285,6 +287,23 @@ func testCannotStart(t *testing.T, w *desktop) {
 	win := w.open(t, "exec", "a", "-t", "--", "no-such-command")
 	win.expect("no such file or directory: give the path")
 	win.exits(127)
+}
+
+func testLostAgent(t *testing.T, w *desktop) {
+	w.run(t, "up", "lost")
+	t.Cleanup(func() { w.run(t, "down", "lost") })
+	pid, err := strconv.Atoi(strings.TrimSpace(w.run(t, "exec", "lost", "--", "sh", "-c", "echo $PPID")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	win := w.open(t, append([]string{"exec", "lost", "-t", "--"}, waiting...)...)
+	win.expect("ready")
+	win.isRaw()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	win.expect("agent lost")
+	win.exits(125)
 }
 
 func testRun(t *testing.T, w *desktop) {

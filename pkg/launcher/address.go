@@ -41,7 +41,7 @@ func (t *target) address(ctx context.Context) (string, error) {
 	if now == nil {
 		var err error
 		if now, err = t.get(ctx, t.pod.Name); err == nil {
-			err = t.lost(now)
+			err = t.lost(ctx, now)
 		} else if before != "" && !isAnswer(err) {
 			return before, nil
 		}

@@ -135,7 +135,7 @@ func (t *target) look(ctx context.Context, pod *corev1.Pod, s *symptoms) (*corev
 
 // judge returns why the pod, as it is now, will not become ready.
 func (t *target) judge(ctx context.Context, now *corev1.Pod, s *symptoms) error {
-	if err := t.lost(now); err != nil {
+	if err := t.lost(ctx, now); err != nil {
 		return err
 	}
 	reason, message, class := s.read(now)

@@ -31,7 +31,7 @@ func (t *target) whyLost(ctx context.Context) error {
 		case err != nil: // the API server is away, and may come back
 			continue
 		}
-		if err := t.lost(pod); err != nil {
+		if err := t.lost(ctx, pod); err != nil {
 			return err
 		}
 		if err := t.mishap(pod); err != nil {

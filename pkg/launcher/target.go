@@ -153,7 +153,7 @@ func (t *target) verdict(ctx context.Context, err error) error {
 	case err != nil: // the API server is away, and may come back
 		return nil
 	default:
-		err = t.lost(now)
+		err = t.lost(ctx, now)
 	}
 	if err != nil {
 		t.kill(err) // a pod that is gone does not come back
@@ -201,9 +201,12 @@ func (t *target) allow() {
 }
 
 // lost returns why the pod, as it is now, is the sandbox's no more.
-func (t *target) lost(now *corev1.Pod) error {
-	if now.UID != t.pod.UID {
+func (t *target) lost(ctx context.Context, now *corev1.Pod) error {
+	switch {
+	case now.UID != t.pod.UID:
 		return t.podError(t.pod, ErrGone, "", "another pod has its name")
+	case now.DeletionTimestamp == nil && ended(now):
+		return t.stale(ctx, now)
 	}
 	return t.over(now)
 }

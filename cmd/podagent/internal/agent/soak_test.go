@@ -8,10 +8,13 @@ package agent
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,6 +32,10 @@ const (
 	// soakSamples is how often the soak looks at what it uses: the first time
 	// after the first part, when all that is kept of ended commands is there.
 	soakSamples = 4
+	// soakCut is after how many commands the connection is cut, and soakOutput
+	// how many bytes the large outputs have.
+	soakCut    = 2000
+	soakOutput = 64 << 10
 	// soakGrowth is by how many bytes the heap may grow between two samples: it
 	// has the ids of forgotten commands, up to some 100,000 (proc), and noise.
 	soakGrowth = 8 << 20
@@ -36,11 +43,12 @@ const (
 
 // TestSoakOfExecsKeepsMemoryDescriptorsAndGoroutinesFlat runs commands, one
 // million of them in "make soak", through a client and an agent that are both
-// in this process.
+// in this process, and whose connection is cut now and then.
 func TestSoakOfExecsKeepsMemoryDescriptorsAndGoroutinesFlat(t *testing.T) {
-	_, socket := serveTest(t, nil)
-	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
-	s := soak{client: c, parts: soakSamples + 1}
+	journals := t.TempDir()
+	_, socket := serveTest(t, func(c *Config) { c.JournalDir = journals })
+	s := soak{parts: soakSamples + 1}
+	s.client = dial(t, podapi.DialOptions{Dialer: s.dialer(socket)})
 	if text := os.Getenv("PODAGENT_SOAK_EXECS"); text != "" {
 		total, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || total <= 0 {
@@ -66,6 +74,25 @@ type soak struct {
 	parts  int
 	execs  int64 // in a part; 0 means for its part of soakTime
 	done   atomic.Int64
+	conn   atomic.Pointer[net.Conn] // the latest
+}
+
+// dialer connects to a socket, by what cut can close.
+func (s *soak) dialer(socket string) func(context.Context) (net.Conn, error) {
+	dial := unixDialer(socket)
+	return func(ctx context.Context) (net.Conn, error) {
+		conn, err := dial(ctx)
+		if err == nil {
+			s.conn.Store(&conn)
+		}
+		return conn, err
+	}
+}
+
+func (s *soak) cut() {
+	if conn := s.conn.Load(); conn != nil {
+		(*conn).Close()
+	}
 }
 
 func (s *soak) part(t *testing.T) {
@@ -89,22 +116,51 @@ func (s *soak) part(t *testing.T) {
 	all.Wait()
 }
 
-// exec runs a command of which the output and the exit code are known. One in
-// four has standard input.
+// exec runs a command of which the output and the exit code are known: of each
+// eight one has a terminal, one much output, one somebody else who waits for it,
+// and two have standard input.
 func (s *soak) exec(ctx context.Context, n int64) error {
+	if n%soakCut == 0 {
+		s.cut()
+	}
 	text, code := fmt.Sprint(n), int(n%7)
+	want := text + "\n"
 	cmd := s.client.Shell(ctx, fmt.Sprintf("echo %s; exit %d", text, code))
-	if n%4 == 0 {
+	switch n % 8 {
+	case 0, 4:
 		cmd.Script = fmt.Sprintf("read line; echo $line; exit %d", code)
-		cmd.Stdin = bytes.NewBufferString(text + "\n")
+		cmd.Stdin = bytes.NewBufferString(want)
+	case 1:
+		cmd.Terminal = &podapi.TerminalSize{Rows: 24, Columns: 80}
+		want = text + "\r\n"
+	case 3:
+		cmd.Script = fmt.Sprintf("head -c %d /dev/zero; %s", soakOutput, cmd.Script)
+		want = strings.Repeat("\x00", soakOutput) + want
+	case 5:
+		var err error
+		if cmd, err = s.leave(ctx, cmd); err != nil {
+			return fmt.Errorf("command %d was not left: %w", n, err)
+		}
 	}
 	var out bytes.Buffer
 	cmd.Stdout = &out
-	err := cmd.Run()
-	if cmd.Status() == nil || cmd.Status().Code != code || out.String() != text+"\n" {
-		return fmt.Errorf("command %d said %q and ended with %v", n, &out, err)
+	if err := cmd.Run(); cmd.Status() == nil || cmd.Status().Code != code || out.String() != want {
+		return fmt.Errorf("command %d said %.20q (%d bytes) and ended with %v", n, &out, out.Len(), err)
 	}
 	return nil
+}
+
+// leave starts a command and leaves it, and returns what waits for it in its place.
+func (s *soak) leave(ctx context.Context, c *podapi.Cmd) (*podapi.Cmd, error) {
+	err := c.Start()
+	if err == nil {
+		err = c.Detach()
+	}
+	if err != nil && !errors.Is(err, os.ErrProcessDone) { // it may be as quick
+		return nil, err
+	}
+	_ = c.Wait() // which says that it was left
+	return s.client.Attach(ctx, c.ID, podapi.AttachOptions{}), nil
 }
 
 // usage is what a process that leaks has ever more of.
