@@ -47,6 +47,8 @@ var specNames = map[string]string{
 	"Pod.OnDrift":        "--on-drift",
 	"StaleAfter":         "--stale-after",
 	"Connection":         "--connection",
+	"Namespace":          "--namespace",
+	"IdentitySecret":     "--identity-secret",
 }
 
 // specWords are the library's words for other fields, in its messages.

@@ -23,10 +23,8 @@ func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox
 	pod, sandbox, err := c.reach(ready, &spec)
 	if err != nil {
 		err = c.timedOut(ready, nameOf(spec.ID), timeout, err)
-	} else if spec.Git != nil { // which has a timeout of its own
-		if err = spec.Git.checkout(ctx, sandbox, c.log); err != nil {
-			err = errors.Join(err, sandbox.Close())
-		}
+	} else if err = c.furnish(ctx, &spec, pod, sandbox); err != nil {
+		err = errors.Join(err, sandbox.Close())
 	}
 	if err != nil {
 		if pod != nil {
@@ -34,15 +32,24 @@ func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox
 		}
 		return nil, err
 	}
-	if pod != nil && ownClaim(pod) {
-		if err := c.record(ctx, &spec); err != nil {
-			return nil, errors.Join(err, sandbox.Close())
-		}
-	}
 	if sandbox.Created && deletes {
 		sandbox.atClose(func(ctx context.Context) error { return c.discard(ctx, pod) })
 	}
 	return sandbox, nil
+}
+
+// furnish does what a launch does once it has reached the agent, in a pod that it
+// created if that is not nil.
+func (c *cluster) furnish(ctx context.Context, spec *Spec, created *corev1.Pod, s *Sandbox) error {
+	if spec.Git != nil { // which has a timeout of its own
+		if err := spec.Git.checkout(ctx, s, c.log); err != nil {
+			return err
+		}
+	}
+	if created != nil && ownClaim(created) {
+		return c.record(ctx, spec)
+	}
+	return nil
 }
 
 // record notes in the claim how the pod was made, for [Kubernetes.Resume].

@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -32,8 +33,8 @@ func (t *target) connectToAddress(ctx context.Context) (net.Conn, error) {
 }
 
 // address returns the pod's IP: as the watch or the API server has it now, or
-// else, while that is away, as it was. That it is still the pod's,
-// vouch finds out.
+// else, while that is away, as it was. That it is still the
+// pod's, the handshake and vouch find out.
 func (t *target) address(ctx context.Context) (string, error) {
 	t.mu.Lock()
 	now, before := t.state, t.ip
@@ -64,10 +65,7 @@ func (t *target) address(ctx context.Context) (string, error) {
 // too. By the API server only the pod is reached, so what is shown there is
 // right, until the agent starts again.
 func (t *target) vouch(ctx context.Context, certificate []byte) error {
-	t.mu.Lock()
-	known := t.certificate
-	t.mu.Unlock()
-	if bytes.Equal(certificate, known) {
+	if t.knows(certificate) {
 		return nil
 	}
 	now, err := t.shown(ctx)
@@ -75,17 +73,32 @@ func (t *target) vouch(ctx context.Context, certificate []byte) error {
 		return fmt.Errorf("cannot learn the key of the agent in pod %s/%s: %w", t.namespace, t.pod.Name, err)
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.certificate = now
-	if bytes.Equal(certificate, now) {
-		t.strangers = 0
-		return nil
+	t.mu.Unlock()
+	if !t.knows(certificate) {
+		return fmt.Errorf("%w: what is at the address of pod %s/%s has another key than its agent", podapi.ErrWrongPod, t.namespace, t.pod.Name)
 	}
-	// One that starts again just then shows another, but not twice.
-	if t.strangers++; t.strangers < strangerTries {
-		return fmt.Errorf("the agent in pod %s/%s has another key than what answers at its address", t.namespace, t.pod.Name)
+	return nil
+}
+
+// knows reports whether a certificate is the agent's, as far as that is known. With
+// it a connection is as good as one that the API server has let through.
+func (t *target) knows(certificate []byte) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.unvouched = !bytes.Equal(certificate, t.certificate)
+	if !t.unvouched {
+		t.allowed, t.refused = true, time.Time{}
 	}
-	return fmt.Errorf("%w: it is at the address of pod %s/%s, and has another key than its agent", podapi.ErrWrongPod, t.namespace, t.pod.Name)
+	return !t.unvouched
+}
+
+// isUnvouched reports whether something has answered at the pod's address that was
+// not found to be its agent.
+func (t *target) isUnvouched() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.unvouched
 }
 
 // shown returns the certificate that the pod's agent shows by the API server.

@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,6 +29,9 @@ func (t *target) ask(ctx context.Context, word func(context.Context, *podapi.Cli
 func (t *target) retryShortly(ctx context.Context, try int, err error) error {
 	if isRefusal(err) {
 		return t.apiError(t.pod.Name, err)
+	}
+	if errors.Is(err, podapi.ErrWrongPod) {
+		return err
 	}
 	if try >= askTries {
 		return fmt.Errorf("%w: %w", podapi.ErrUnavailable, err)

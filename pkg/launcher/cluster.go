@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -56,7 +57,7 @@ func (k *Kubernetes) cluster(ctx context.Context) (*cluster, context.Context, er
 }
 
 func (k *Kubernetes) resolve(ctx context.Context) (*cluster, error) {
-	if err := checkConnection(k.Connection); err != nil {
+	if err := k.validate(); err != nil {
 		return nil, err
 	}
 	config, namespace, err := k.config()
@@ -82,6 +83,17 @@ func (k *Kubernetes) resolve(ctx context.Context) (*cluster, error) {
 	}
 	c.identity, err = k.identity(c.logged(ctx), c.api, namespace, config)
 	return c, err
+}
+
+// validate returns a *[SpecError] for the first field that is wrong.
+func (k *Kubernetes) validate() error {
+	if problems := validation.IsDNS1123Label(k.Namespace); k.Namespace != "" && len(problems) > 0 {
+		return &SpecError{"Namespace", fmt.Sprintf("is %q: %s", k.Namespace, problems[0])}
+	}
+	if problems := validation.IsDNS1123Subdomain(k.IdentitySecret); k.IdentitySecret != "" && len(problems) > 0 {
+		return &SpecError{"IdentitySecret", fmt.Sprintf("is %q: %s", k.IdentitySecret, problems[0])}
+	}
+	return checkConnection(k.Connection)
 }
 
 // logged returns a context in which the Kubernetes client logs to our log.

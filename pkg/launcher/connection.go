@@ -27,10 +27,11 @@ const (
 	ByExec Connection = "exec"
 	// ByAddress goes to the pod's own address, with no API server between: for
 	// an orchestrator in the cluster. The agents of pods that are made by it
-	// listen there, too; others it does not reach ([ErrNoListener]). Once for each
-	// start of an agent its key is learned by ByPortForward, or under gVisor and
-	// Kata by ByExec, with the permission that this needs. A NetworkPolicy has to
-	// let it through: see deploy/networkpolicy-address.yaml.
+	// listen there, too; others it does not reach ([ErrNoListener]). When a sandbox
+	// is opened, and when its agent has started again, the agent's key is learned by
+	// ByPortForward, or under gVisor and Kata by ByExec, with the permission that
+	// this needs. A NetworkPolicy has to let it through: see
+	// deploy/networkpolicy-address.yaml.
 	ByAddress Connection = "address"
 )
 

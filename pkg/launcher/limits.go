@@ -62,9 +62,9 @@ const (
 	// less than a millisecond, and the second or two of a packet that was lost.
 	// Where a policy drops all packets, it is what it takes to say so.
 	addressTimeout = 5 * time.Second
-	// strangerTries is how often something else than the agent answers at its
-	// address before that is an error: an agent that starts again between two looks
-	// is one, and then another may be.
+	// strangerTries is how often another agent answers than the pod's before that
+	// is an error: by address, one that starts again between two looks at its key
+	// is another.
 	strangerTries = 3
 	// firstRetry and lastRetry bound the time between tries to connect, which
 	// grows by half: a starting agent takes tens of milliseconds, an API

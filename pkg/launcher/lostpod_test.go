@@ -108,8 +108,8 @@ func TestProcessOfAPodThatIsEvictedIsLostForTheClustersReason(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := sleeper(t, s)
-	if err := s.Shell(t.Context(), "head -c 64M /dev/zero > big").Run(); err != nil {
+	cmd := s.Shell(t.Context(), "sleep 10; head -c 64M /dev/zero > big; sleep 600")
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	c.FreezeAgent(t, info.PodUID) // so that it does not say how its processes ended
@@ -132,7 +132,7 @@ func TestProcessOfAnAgentThatIsOutOfMemoryIsLostForTheClustersReason(t *testing.
 		t.Fatal(err)
 	}
 	// Each has less than the agent, and all together more than there is.
-	cmd := s.Command(t.Context(), "perl", "-e", `sleep 2; for (1..100) { if (!fork) { my $x = "x" x (4 << 20); sleep 600 } } sleep 600`)
+	cmd := s.Command(t.Context(), "perl", "-e", `sleep 10; for (1..100) { if (!fork) { my $x = "x" x (4 << 20); sleep 600 } } sleep 600`)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

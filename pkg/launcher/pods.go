@@ -24,6 +24,15 @@ func (c *cluster) get(ctx context.Context, name string) (*corev1.Pod, error) {
 // delete deletes the pod, and no other of its name; with a resourceVersion
 // also only as long as nothing of it has changed.
 func (c *cluster) delete(ctx context.Context, pod *corev1.Pod, resourceVersion string) error {
+	err := c.tryDelete(ctx, pod, resourceVersion)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// tryDelete is delete, which returns that the pod was gone before.
+func (c *cluster) tryDelete(ctx context.Context, pod *corev1.Pod, resourceVersion string) error {
 	only := &metav1.Preconditions{UID: &pod.UID}
 	if resourceVersion != "" {
 		only.ResourceVersion = &resourceVersion
@@ -31,9 +40,6 @@ func (c *cluster) delete(ctx context.Context, pod *corev1.Pod, resourceVersion s
 	err := c.api.CoreV1().Pods(c.namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: only})
 	if err == nil {
 		c.log.Info("deleted pod", "sandbox", pod.Annotations[AnnotationID], "pod", pod.Name, "uid", pod.UID)
-	}
-	if apierrors.IsNotFound(err) {
-		return nil
 	}
 	return c.apiError(pod.Name, err)
 }

@@ -108,8 +108,11 @@ func (c *cluster) reap(ctx context.Context, pod *corev1.Pod, opts ReapOptions) (
 func (c *cluster) deleteUnchanged(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	now := pod
 	for range reapTries {
-		err := c.delete(ctx, pod, now.ResourceVersion)
-		if !apierrors.IsConflict(err) {
+		err := c.tryDelete(ctx, pod, now.ResourceVersion)
+		switch {
+		case apierrors.IsNotFound(err): // another has deleted it
+			return false, nil
+		case !apierrors.IsConflict(err):
 			return err == nil, err
 		}
 		now, err = c.api.CoreV1().Pods(c.namespace).Get(ctx, pod.Name, metav1.GetOptions{})
@@ -139,7 +142,8 @@ func (c *cluster) isIdle(ctx context.Context, pod *corev1.Pod, atLeast time.Dura
 	if err := errors.Join(c.checkKey(pod), c.checkListener(pod)); err != nil {
 		return false, err
 	}
-	err = c.target(pod).ask(ctx, func(ctx context.Context, client *podapi.Client) error {
+	t := c.target(pod)
+	err = t.ask(ctx, func(ctx context.Context, client *podapi.Client) error {
 		info, err := client.Info(ctx)
 		if errors.Is(err, podapi.ErrVersion) { // whose idle time is known all the same
 			err = nil
@@ -147,7 +151,12 @@ func (c *cluster) isIdle(ctx context.Context, pod *corev1.Pod, atLeast time.Dura
 		idle = err == nil && info.Idle >= atLeast
 		return err
 	})
-	if errors.Is(err, podapi.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+	switch {
+	case errors.Is(err, podapi.ErrWrongPod) && errors.Is(t.end(ctx), ErrGone): // it was replaced meanwhile
+		return false, nil
+	case t.isUnvouched(): // it is there, and may be at work
+		return false, err
+	case errors.Is(err, podapi.ErrUnavailable), errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return true, nil
 	}
 	return idle, err

@@ -30,9 +30,9 @@ type target struct {
 	refused time.Time     // since when it has not any more
 	ip      string        // the pod's latest that was used
 	// certificate is the agent's, as it was last shown by the API server, and
-	// strangers is how often another has been shown at its address since.
+	// unvouched says that the latest at its address is not known to be the same.
 	certificate []byte
-	strangers   int
+	unvouched   bool
 	failure     error // why the latest try to connect failed
 }
 
@@ -105,7 +105,7 @@ func hasNetwork(pod *corev1.Pod) bool {
 // retry waits before another try to connect. It ends the tries when the pod
 // is not what it was.
 func (t *target) retry(ctx context.Context, try int, err error) error {
-	if err := t.verdict(ctx, err); err != nil {
+	if err := t.verdict(ctx, try, err); err != nil {
 		return err
 	}
 	tries, changed := t.failed(try, err)
@@ -129,19 +129,31 @@ func retryDelay(try int) time.Duration {
 	return delay
 }
 
-// verdict returns why connecting to the pod is of no use, nil if it may be.
-func (t *target) verdict(ctx context.Context, err error) error {
+// verdict returns why connecting to the pod is of no use, nil if it may be. Another
+// pod's agent may answer because this pod has been replaced, or because its
+// container starts again.
+func (t *target) verdict(ctx context.Context, try int, err error) error {
 	t.mu.Lock()
 	dead, watched := t.dead, t.state != nil
 	t.mu.Unlock()
+	wrong := errors.Is(err, podapi.ErrWrongPod)
 	switch {
 	case dead != nil:
 		return dead
 	case isRefusal(err):
 		return t.refusal(t.apiError(t.pod.Name, err))
-	case watched: // the watch judges
+	case watched && !wrong: // the watch judges
 		return nil
 	}
+	if end := t.end(ctx); end != nil || !wrong || try < strangerTries {
+		return end
+	}
+	return err
+}
+
+// end returns why the pod, as it is now, will not be connected to any more; nil if
+// it may be.
+func (t *target) end(ctx context.Context) error {
 	now, err := t.get(ctx, t.pod.Name)
 	switch {
 	case apierrors.IsNotFound(err):

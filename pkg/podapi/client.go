@@ -42,7 +42,8 @@ type DialOptions struct {
 	// Dialer opens the connection's transport, each time that it is needed.
 	Dialer func(ctx context.Context) (net.Conn, error)
 	// Retry, if not nil, is asked when a connection could not be made, TLS
-	// included, and err says why. It waits for as long as is right and returns
+	// included, and err says why; [ErrWrongPod] is one of the reasons, a key that
+	// the agent does not accept is not. It waits for as long as is right and returns
 	// nil for another try, or returns the error that the waiting calls get as
 	// it is. Its ctx ends when the attempt has taken DialTimeout. Without it
 	// there is one try, and the calls fail with [ErrUnavailable].
@@ -53,9 +54,8 @@ type DialOptions struct {
 	// PodUID is the pod that the agent must belong to; empty accepts any.
 	PodUID string
 	// Vouch, if not nil, is shown the agent's certificate (DER) on each connection
-	// before anything is called, and its error ends the try: [ErrWrongPod] for
-	// good. An agent makes another certificate each time that it starts. It needs
-	// an Identity.
+	// before anything is called, and its error ends the try. An agent makes
+	// another certificate each time that it starts. It needs an Identity.
 	Vouch func(ctx context.Context, certificate []byte) error
 	// Config, if not nil, is set on the agent before the first call, and again
 	// when it has restarted since. It needs an Identity, by whose connections

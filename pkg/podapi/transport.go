@@ -46,7 +46,7 @@ func (t *transport) dial(ctx context.Context, _ string) (net.Conn, error) {
 			t.failed.Store(nil)
 			return conn, nil
 		}
-		final := isFinal(err)
+		final := t.isFinal(err)
 		if !final && t.Retry != nil {
 			if err = t.Retry(ctx, try, err); err == nil {
 				continue
@@ -62,9 +62,10 @@ func (t *transport) dial(ctx context.Context, _ string) (net.Conn, error) {
 	}
 }
 
-// isFinal reports whether trying again cannot mend err.
-func isFinal(err error) bool {
-	return errors.Is(err, ErrUnauthenticated) || errors.Is(err, ErrWrongPod) || errors.As(err, new(*configError))
+// isFinal reports whether trying again cannot mend err. What another pod's agent
+// means, Retry knows: the pod may have gone, or its container have started again.
+func (t *transport) isFinal(err error) bool {
+	return errors.Is(err, ErrUnauthenticated) || errors.Is(err, ErrWrongPod) && t.Retry == nil || errors.As(err, new(*configError))
 }
 
 // A configError says that the agent does not take its configuration.

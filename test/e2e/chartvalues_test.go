@@ -102,7 +102,10 @@ func TestNoValueOfTheChartIsUntested(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, leaf := range leaves("", values) {
-		if !slices.ContainsFunc(chartValues, func(v string) bool { return strings.HasPrefix(v, leaf) }) {
+		changes := func(v string) bool {
+			return strings.HasPrefix(v, leaf) && strings.ContainsAny(v[len(leaf):][:1], "=[.")
+		}
+		if !slices.ContainsFunc(chartValues, changes) {
 			t.Errorf("no test changes %s", leaf)
 		}
 	}

@@ -1,22 +1,15 @@
 package e2e
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -117,100 +110,5 @@ func testAgentOfAnotherPodIsNotCalled(t *testing.T, c *launchertest.Cluster) {
 	}
 	if _, err := l.Open(t.Context(), "id"); !errors.Is(err, podapi.ErrWrongPod) {
 		t.Errorf("opening it: %v", err)
-	}
-}
-
-// impostor has got hold of a pod's address, and says that it is the pod's agent.
-// It counts the bytes that it was sent.
-type impostor struct {
-	net.Listener
-	asked, bytes atomic.Int64
-}
-
-func newImpostor(t *testing.T, podUID string, key podapi.AuthorizedKey) *impostor {
-	t.Helper()
-	config, err := podapi.AgentTLS(podUID, []podapi.AuthorizedKey{key})
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.NextProtos = []string{"h2"}
-	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := &impostor{Listener: l}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go i.serve(conn)
-		}
-	}()
-	return i
-}
-
-// serve begins as a server of HTTP/2 does, for which a client waits.
-func (i *impostor) serve(conn net.Conn) {
-	defer conn.Close()
-	if _, err := conn.Write([]byte{0, 0, 0, 4, 0, 0, 0, 0, 0}); err == nil {
-		i.asked.Add(1)
-	}
-	n, _ := io.Copy(io.Discard, conn)
-	i.bytes.Add(n)
-}
-
-// The pod's UID is no secret. What shows it at the pod's address is not taken for
-// the agent, if its key is not the one that is seen by the API server.
-func TestImpostorAtThePodsAddressIsNotCalled(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
-	l := c.Launcher()
-	open := launch(t, l, c.Spec("a"))
-	i := newImpostor(t, string(podOf(t, c, "a").UID), c.Identity.AuthorizedKey())
-	l = c.Launcher()
-	l.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, i.Addr().String())
-	}
-	if _, err := l.Open(t.Context(), "a"); !errors.Is(err, podapi.ErrWrongPod) {
-		t.Errorf("opening it: %v", err)
-	}
-	if _, err := l.Launch(t.Context(), c.Spec("a")); !errors.Is(err, podapi.ErrWrongPod) {
-		t.Errorf("launching it: %v", err)
-	}
-	if i.asked.Load() == 0 || i.bytes.Load() > 0 {
-		t.Errorf("the impostor was asked %d times, and was sent %d bytes", i.asked.Load(), i.bytes.Load())
-	}
-	put(t, open, "file", "the agent still works")
-}
-
-// By address the API server is asked once for each start of an agent, which needs
-// the permission.
-func TestKeyAtAnAddressIsLearnedByTheAPIServer(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
-	g, kubeconfig := newGate(t, c)
-	var forwards atomic.Int32
-	g.refuse(func(r *http.Request) bool {
-		if strings.HasSuffix(r.URL.Path, "/portforward") {
-			forwards.Add(1)
-		}
-		return false
-	})
-	l := &launcher.Kubernetes{Kubeconfig: kubeconfig, Identity: &c.Identity, Connection: launcher.ByAddress}
-	s := launch(t, l, c.Spec("a"))
-	put(t, s, "file", "x")
-	c.KillAgent(t, podUID(t, s))
-	await(t, "the agent's next start", func() bool {
-		_, err := s.WriteFile(t.Context(), "file", nil, fsops.WriteOptions{})
-		return err == nil
-	})
-	if n := forwards.Load(); n != 2 {
-		t.Errorf("two starts took %d port-forwards", n)
-	}
-	limited := *c
-	limited.Orchestrator = c.LimitedAccount(t, "limited", rule("pods", "get", "list", "watch", "create", "patch", "delete"))
-	if _, err := limited.Launcher().Open(t.Context(), "a"); !errors.Is(err, launcher.ErrForbidden) || !strings.Contains(err.Error(), "portforward") {
-		t.Errorf("without the permission: %v", err)
 	}
 }

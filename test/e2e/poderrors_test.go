@@ -200,6 +200,30 @@ func TestPodDeletedUnderAnOpenSandboxIsAnErrorOfItsOwn(t *testing.T) {
 	}
 }
 
+// A pod that is made anew while nobody calls is no agent that says the wrong thing.
+func TestPodThatIsReplacedUnderAnOpenSandboxIsGone(t *testing.T) {
+	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
+		spec := c.Spec("a")
+		spec.Pod.Heartbeat = launcher.HeartbeatOff
+		s := launch(t, c.Launcher(), spec)
+		cmd := s.Command(t.Context(), "true")
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Launcher().Terminate(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		if next := launch(t, c.Launcher(), spec); !next.Created {
+			t.Error("it was not replaced")
+		}
+		for range 2 {
+			if _, err := s.Stat(t.Context(), "."); !errors.Is(err, launcher.ErrGone) {
+				t.Errorf("a call: %v", err)
+			}
+		}
+	})
+}
+
 func rule(resource string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource}, Verbs: verbs}
 }

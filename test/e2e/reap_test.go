@@ -103,6 +103,40 @@ func TestReapOf200PodsDeletesExactlyTheStale(t *testing.T) {
 	}
 }
 
+// What two reapers delete at once, one of them says.
+func TestReapersAtOnceSayEachPodOnce(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	const all = 20
+	for i := range all {
+		createPod(t, c, idlePod(c, fmt.Sprintf("pod-%02d", i), time.Hour))
+	}
+	var mu sync.Mutex
+	times := map[string]int{}
+	var reaping sync.WaitGroup
+	for range 2 {
+		reaping.Go(func() {
+			reaped, err := c.Launcher().Reap(t.Context(), launcher.ReapOptions{HeartbeatOnly: true})
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, s := range reaped {
+				times[s.ID]++
+			}
+		})
+	}
+	reaping.Wait()
+	for id, n := range times {
+		if n != 1 {
+			t.Errorf("%s was reaped %d times", id, n)
+		}
+	}
+	if len(times) != all {
+		t.Errorf("%d of %d were reaped", len(times), all)
+	}
+}
+
 func TestReapTakesAnAgentThatDoesNotAnswerForIdle(t *testing.T) {
 	c := launchertest.DisruptedCluster(t, launcher.Restricted)
 	k := c.Launcher()

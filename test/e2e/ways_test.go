@@ -185,10 +185,16 @@ func TestAddressThatLetsNobodyThroughIsSaid(t *testing.T) {
 	}
 }
 
-func TestUnknownConnectionIsAnErrorBeforeAnyAPICall(t *testing.T) {
-	l := &launcher.Kubernetes{Config: &rest.Config{Host: "https://127.0.0.1:1"}, Connection: "carrier-pigeon"}
-	_, err := l.Open(t.Context(), "a")
-	if spec := (*launcher.SpecError)(nil); !errors.As(err, &spec) || spec.Field != "Connection" {
-		t.Errorf("opening by it: %v", err)
+func TestBadOptionOfALauncherIsAnErrorBeforeAnyAPICall(t *testing.T) {
+	for field, l := range map[string]*launcher.Kubernetes{
+		"Connection":     {Connection: "carrier-pigeon"},
+		"Namespace":      {Namespace: "Not_a_name"},
+		"IdentitySecret": {IdentitySecret: "not/a/name"},
+	} {
+		l.Config = &rest.Config{Host: "https://127.0.0.1:1"}
+		_, err := l.Open(t.Context(), "a")
+		if spec, ok := errors.AsType[*launcher.SpecError](err); !ok || spec.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
 	}
 }

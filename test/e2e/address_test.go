@@ -1,0 +1,221 @@
+package e2e
+
+// What is reached by the addresses of pods is their agents and nobody else.
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// impostor has got hold of a pod's address, and says that it is the pod's agent.
+type impostor struct {
+	net.Listener
+	asked atomic.Int64 // how often it had a connection
+	told  atomic.Int64 // how many bytes it was sent
+}
+
+func newImpostor(t *testing.T, podUID string, key podapi.AuthorizedKey) *impostor {
+	t.Helper()
+	config, err := podapi.AgentTLS(podUID, []podapi.AuthorizedKey{key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.NextProtos = []string{"h2"}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &impostor{Listener: l}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go i.serve(conn)
+		}
+	}()
+	return i
+}
+
+// serve begins as a server of HTTP/2 does, for which a client waits.
+func (i *impostor) serve(conn net.Conn) {
+	defer conn.Close()
+	if _, err := conn.Write([]byte{0, 0, 0, 4, 0, 0, 0, 0, 0}); err != nil {
+		return
+	}
+	i.asked.Add(1)
+	for p := make([]byte, 512); ; {
+		n, err := conn.Read(p)
+		i.told.Add(int64(n))
+		if err != nil {
+			return
+		}
+	}
+}
+
+// The pod's UID is no secret. What shows it at the pod's address is not taken for
+// the agent, if its key is not the one that is seen by the API server.
+func TestImpostorAtThePodsAddressIsNotCalled(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
+	s := launch(t, c.Launcher(), c.Spec("a"))
+	i := newImpostor(t, string(podOf(t, c, "a").UID), c.Identity.AuthorizedKey())
+	w, l := wireTo(t, c)
+	var taken atomic.Bool
+	dial := l.Dial
+	l.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if taken.Load() {
+			address = i.Addr().String()
+		}
+		return dial(ctx, network, address)
+	}
+	again, err := l.Open(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	taken.Store(true)
+	for what, call := range map[string]func() error{
+		"opening it":   func() error { return second(l.Open(t.Context(), "a")) },
+		"launching it": func() error { return second(l.Launch(t.Context(), c.Spec("a"))) },
+		"a call to the open one, which was cut": func() error {
+			w.reset()
+			return second(again.Stat(t.Context(), "."))
+		},
+	} {
+		before := i.asked.Load()
+		if err := call(); !errors.Is(err, podapi.ErrWrongPod) || i.asked.Load() == before {
+			t.Errorf("%s, after the impostor was asked %d times: %v", what, i.asked.Load()-before, err)
+		}
+	}
+	if n := i.told.Load(); n > 0 {
+		t.Errorf("the impostor was sent %d bytes", n)
+	}
+	put(t, s, "file", "the agent still works")
+	taken.Store(false)
+	await(t, "the agent", func() bool { return second(again.Stat(t.Context(), "file")) == nil })
+}
+
+// second returns how a call ended.
+func second[A any](_ A, err error) error { return err }
+
+// By address the API server is asked for a key when a sandbox is opened and when
+// its agent has started again, which needs the permission.
+func TestKeyAtAnAddressIsLearnedByTheAPIServer(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
+	g, kubeconfig := newGate(t, c)
+	var forwards atomic.Int32
+	g.refuse(func(r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/portforward") {
+			forwards.Add(1)
+		}
+		return false
+	})
+	l := &launcher.Kubernetes{Kubeconfig: kubeconfig, Identity: &c.Identity, Connection: launcher.ByAddress}
+	s := launch(t, l, c.Spec("a"))
+	put(t, s, "file", "x")
+	opened := forwards.Load()
+	for range 100 {
+		put(t, s, "file", "x")
+	}
+	if n := forwards.Load(); n != opened || n == 0 {
+		t.Errorf("the launch took %d port-forwards, and calls %d more", opened, n-opened)
+	}
+	c.KillAgent(t, podUID(t, s))
+	await(t, "the agent's next start", func() bool {
+		_, err := s.WriteFile(t.Context(), "file", nil, fsops.WriteOptions{})
+		return err == nil
+	})
+	if forwards.Load() == opened {
+		t.Error("the key of the next start was not learned")
+	}
+	limited := *c
+	limited.Orchestrator = c.LimitedAccount(t, "limited", rule("pods", "get", "list", "watch", "create", "patch", "delete"))
+	if _, err := limited.Launcher().Open(t.Context(), "a"); !errors.Is(err, launcher.ErrForbidden) || !strings.Contains(err.Error(), "portforward") {
+		t.Errorf("without the permission: %v", err)
+	}
+}
+
+// answering has a launcher's requests of a kind answered with a status while on is
+// set.
+func answering(l *launcher.Kubernetes, status int, on *atomic.Bool, kind func(*http.Request) bool) {
+	l.Config = rest.CopyConfig(l.Config)
+	l.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if !on.Load() || !kind(r) {
+				return next.RoundTrip(r)
+			}
+			return &http.Response{
+				StatusCode: status, Status: http.StatusText(status), ProtoMajor: 1, ProtoMinor: 1,
+				Header: http.Header{"Content-Type": {"text/plain"}}, Body: io.NopCloser(strings.NewReader("not now")), Request: r,
+			}, nil
+		})
+	})
+}
+
+// An API server that has just started may not know yet who may do what. That is
+// forgiven each time that it happens.
+func TestRefusalsOfAnAPIServerThatStartsAreForgivenByAddress(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
+	w, l := wireTo(t, c)
+	var starting atomic.Bool
+	answering(l, http.StatusForbidden, &starting, func(r *http.Request) bool { return r.Method == http.MethodGet })
+	spec := c.Spec("a")
+	spec.Pod.Heartbeat = launcher.HeartbeatOff
+	s := launch(t, l, spec)
+	for range 2 {
+		starting.Store(true)
+		w.reset()
+		time.AfterFunc(time.Second, func() { starting.Store(false) })
+		await(t, "a call", func() bool { // one that meets the reset is cut
+			_, err := s.Stat(t.Context(), ".")
+			if errors.Is(err, launcher.ErrForbidden) {
+				t.Fatal(err)
+			}
+			return err == nil
+		})
+		time.Sleep(7 * time.Second) // longer than one start is given
+	}
+}
+
+// An agent that answers at its address may be at work, also when the API server
+// lets nobody ask for its key.
+func TestReapLeavesAnAgentWhoseKeyCannotBeLearned(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
+	spec := c.Spec("a")
+	spec.Pod.Heartbeat = launcher.HeartbeatOff
+	s := launch(t, c.Launcher(), spec)
+	if err := s.Command(t.Context(), "sleep", "600").Start(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "readiness", func() bool {
+		list, err := c.Launcher().List(t.Context())
+		return err == nil && len(list) == 1 && list[0].State == launcher.Running
+	})
+	g, kubeconfig := newGate(t, c)
+	g.refuse(func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/portforward") })
+	l := &launcher.Kubernetes{Kubeconfig: kubeconfig, Identity: &c.Identity, Connection: launcher.ByAddress}
+	got, err := l.Reap(t.Context(), launcher.ReapOptions{StaleAfter: time.Nanosecond})
+	if len(got) > 0 || err == nil || !strings.Contains(err.Error(), "cannot learn the key") {
+		t.Errorf("reaped %v, %v", got, err)
+	}
+	if _, err := s.Stat(t.Context(), "."); err != nil {
+		t.Error(err)
+	}
+}
