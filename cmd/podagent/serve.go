@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -85,7 +86,11 @@ func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
 	})
 	flags.StringVar(&config.Health, "health", "", "serve only health checks on `ADDRESS`")
 	flags.StringVar(&config.Workdir, "workdir", "", "relative paths start in `DIR` (default the current directory)")
-	flags.StringVar(&config.JournalDir, "journal-dir", os.TempDir(), "keep the output of processes in `DIR`, in a file without a name; empty keeps less of it, in memory")
+	config.JournalDirs = []string{os.TempDir(), os.Getenv("HOME")}
+	flags.Func("journal-dir", fmt.Sprintf("keep the output of processes in `DIR`, in a file without a name; empty keeps less of it, in memory (default %s, or else the home directory)", os.TempDir()), func(s string) error {
+		config.JournalDirs = slices.DeleteFunc([]string{s}, func(s string) bool { return s == "" })
+		return nil
+	})
 	flags.StringVar(&config.PodUID, "pod-uid", "", "the `UID` of the pod that the agent runs in")
 	flags.BoolVar(&config.Insecure, "insecure", false, "serve on the loopback without a key: anybody who can connect may call")
 	flags.Func("authorized-key", "accept calls from the holder of `KEY` (ed25519:BASE64); may be repeated", func(s string) error {

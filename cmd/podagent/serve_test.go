@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/podagent/podagent/pkg/podapi"
@@ -37,19 +38,21 @@ func TestKeysOnTheCommandLineReplaceTheEnvironments(t *testing.T) {
 
 func TestJournalsAreInTheTemporaryDirectoryUnlessToldOtherwise(t *testing.T) {
 	t.Setenv("TMPDIR", "/some/tmp")
+	t.Setenv("HOME", "/some/home")
 	for _, tt := range []struct {
-		args      []string
-		env, want string
+		args []string
+		env  string
+		want []string
 	}{
-		{nil, "", "/some/tmp"},
-		{nil, "/from/env", "/from/env"},
-		{[]string{"--journal-dir", "/given"}, "/from/env", "/given"},
-		{[]string{"--journal-dir="}, "/from/env", ""},
+		{nil, "", []string{"/some/tmp", "/some/home"}},
+		{nil, "/from/env", []string{"/from/env"}},
+		{[]string{"--journal-dir", "/given"}, "/from/env", []string{"/given"}},
+		{[]string{"--journal-dir="}, "/from/env", nil},
 	} {
 		t.Setenv("PODAGENT_JOURNAL_DIR", tt.env)
 		config, err := serveConfig(tt.args, io.Discard)
-		if err != nil || config.JournalDir != tt.want {
-			t.Errorf("with %q and %q in the environment: %q, %v, want %q", tt.args, tt.env, config.JournalDir, err, tt.want)
+		if err != nil || strings.Join(config.JournalDirs, " ") != strings.Join(tt.want, " ") {
+			t.Errorf("with %q and %q in the environment: %q, %v, want %q", tt.args, tt.env, config.JournalDirs, err, tt.want)
 		}
 	}
 }

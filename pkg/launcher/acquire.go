@@ -90,7 +90,7 @@ func (c *cluster) enter(ctx context.Context, pod *corev1.Pod, spec *Spec, create
 			return nil, err
 		}
 	}
-	sandbox, err := t.attach(ctx, spec, created)
+	sandbox, err := t.attachBeating(ctx, spec, created, cmp.Or(spec.Pod.Heartbeat, DefaultHeartbeat))
 	if err != nil {
 		if lease != nil {
 			err = errors.Join(err, lease.abort(ctx))
@@ -99,9 +99,6 @@ func (c *cluster) enter(ctx context.Context, pod *corev1.Pod, spec *Spec, create
 	}
 	if lease != nil {
 		sandbox.keep(lease)
-	}
-	if interval := cmp.Or(spec.Pod.Heartbeat, DefaultHeartbeat); interval != HeartbeatOff {
-		sandbox.keepBeating(interval)
 	}
 	sandbox.Drift = c.drift(ctx, pod, spec, created)
 	return sandbox, nil

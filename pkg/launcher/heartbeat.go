@@ -70,23 +70,44 @@ func (c *cluster) annotate(ctx context.Context, pod *corev1.Pod, names ...string
 	return c.apiError(pod.Name, err)
 }
 
-// keepBeating says in every interval that the sandbox is needed, until it is
-// closed or its pod is gone. The first heartbeat is the launch itself.
-func (s *Sandbox) keepBeating(interval time.Duration) {
-	t := s.target
-	s.background(func(ctx context.Context) {
-		for {
-			pause(ctx, interval)
-			err := t.beat(ctx, t.pod)
-			switch {
-			case ctx.Err() != nil:
-				return
-			case errors.Is(err, ErrGone):
-				t.kill(err)
-				return
-			case err != nil: // the API server may come back
-				t.log.Warn("cannot refresh the heartbeat", "sandbox", s.ID, "pod", t.pod.Name, "error", err)
-			}
+// attachBeating is attach, with the heartbeat from its beginning: a pod that waits
+// for its image or its node for long is needed, too.
+func (t *target) attachBeating(ctx context.Context, spec *Spec, created bool, interval time.Duration) (*Sandbox, error) {
+	if interval == HeartbeatOff {
+		return t.attach(ctx, spec, created)
+	}
+	beating, stop := context.WithCancel(ctx)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		t.beats(beating, interval)
+	}()
+	s, err := t.attach(ctx, spec, created)
+	stop()
+	<-stopped
+	if err == nil {
+		s.background(func(ctx context.Context) { t.beats(ctx, interval) })
+	}
+	return s, err
+}
+
+// beats says in every interval that the pod is needed, until ctx ends or the pod is
+// gone. The first heartbeat is the launch itself.
+func (t *target) beats(ctx context.Context, interval time.Duration) {
+	for {
+		pause(ctx, interval)
+		if ctx.Err() != nil {
+			return
 		}
-	})
+		err := t.beat(ctx, t.pod)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, ErrGone):
+			t.kill(err)
+			return
+		case err != nil: // the API server may come back
+			t.log.Warn("cannot refresh the heartbeat", "sandbox", t.pod.Annotations[AnnotationID], "pod", t.pod.Name, "error", err)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,10 +17,12 @@ const reasonOOMKilled = "OOMKilled"
 // whyLost returns what has become of the agent, as the cluster has it: the pod
 // is gone or has ended, its container has ended, its node does not answer. The
 // node may need a while to say so. It is nil if nothing is known when ctx ends,
-// or the cluster does not let us ask.
+// the cluster does not let us ask, or the agent is another owner's by now.
 func (t *target) whyLost(ctx context.Context) error {
 	for ; ctx.Err() == nil; pause(ctx, apiRetry) {
-		if err := t.isDead(); err != nil {
+		if err := t.isDead(); errors.Is(err, ErrOwned) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 		pod, err := t.get(ctx, t.pod.Name)

@@ -67,12 +67,10 @@ func (c *cluster) resume(ctx context.Context, id string) (*Sandbox, error) {
 			}
 			return sandbox, err
 		}
-		s, err := c.target(pod).attach(ready, &Spec{}, true)
+		s, err := c.enterAgain(ctx, pod, true)
 		if err != nil {
-			err = c.timedOut(ready, pod.Name, DefaultReadyTimeout, err)
 			return nil, errors.Join(err, c.abandon(ctx, pod))
 		}
-		s.keepBeating(DefaultHeartbeat)
 		return s, nil
 	}
 }

@@ -179,6 +179,9 @@ const (
 	AnnotationExpires = domain + "expires-at"
 	// AnnotationKey is the fingerprint of the identity that may call.
 	AnnotationKey = domain + "key"
+	// AnnotationReadyTimeout is how long the pod may take until its agent answers,
+	// as Go prints a duration; without it that is DefaultReadyTimeout.
+	AnnotationReadyTimeout = domain + "ready-timeout"
 	// AnnotationSpec is what the pod was made from, as JSON: what drift is
 	// measured by, because admission may change the pod itself.
 	AnnotationSpec = domain + "spec"

@@ -37,8 +37,6 @@ func (c *cluster) lookup(ctx context.Context, id string) (*corev1.Pod, error) {
 
 // open connects to the pod of a sandbox that there is.
 func (c *cluster) open(ctx context.Context, id string) (*Sandbox, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, DefaultReadyTimeout, errNotReady)
-	defer cancel()
 	pod, err := c.find(ctx, id)
 	if err == nil {
 		err = c.mark(ctx, pod)
@@ -46,11 +44,22 @@ func (c *cluster) open(ctx context.Context, id string) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.target(pod).attach(ctx, &Spec{}, false)
+	return c.enterAgain(ctx, pod, false)
+}
+
+// enterAgain connects to the agent of a pod by what its annotations have of the
+// Spec that it was made from.
+func (c *cluster) enterAgain(ctx context.Context, pod *corev1.Pod, created bool) (*Sandbox, error) {
+	timeout, err := time.ParseDuration(pod.Annotations[AnnotationReadyTimeout])
 	if err != nil {
-		return nil, c.timedOut(ctx, pod.Name, DefaultReadyTimeout, err)
+		timeout = DefaultReadyTimeout
 	}
-	s.keepBeating(DefaultHeartbeat)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNotReady)
+	defer cancel()
+	s, err := c.target(pod).attachBeating(ctx, &Spec{}, created, DefaultHeartbeat)
+	if err != nil {
+		return nil, c.timedOut(ctx, pod.Name, timeout, err)
+	}
 	return s, nil
 }
 

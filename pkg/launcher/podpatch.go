@@ -235,8 +235,8 @@ func guardedContainer(list string, before *corev1.Container, all []corev1.Contai
 		fields = append(fields, guardedField{name + ".volumeMounts[" + m.MountPath + "]", m, at(after.VolumeMounts, i)})
 	}
 	for _, m := range after.VolumeMounts {
-		if isBelow(m.MountPath, path.Clean(fillDir)) || m.MountPath == path.Clean(fillDir) {
-			i := slices.IndexFunc(before.VolumeMounts, func(other corev1.VolumeMount) bool { return other.MountPath == m.MountPath })
+		i := slices.IndexFunc(before.VolumeMounts, func(other corev1.VolumeMount) bool { return path.Clean(other.MountPath) == path.Clean(m.MountPath) })
+		if i >= 0 || isBelow(path.Clean(m.MountPath), path.Clean(fillDir)) || path.Clean(m.MountPath) == path.Clean(fillDir) {
 			fields = append(fields, guardedField{name + ".volumeMounts[" + m.MountPath + "]", at(before.VolumeMounts, i), m})
 		}
 	}

@@ -58,6 +58,9 @@ func podAnnotations(spec *Spec, key podapi.AuthorizedKey, now time.Time) map[str
 	annotations[AnnotationHeartbeat] = timeText(now)
 	annotations[AnnotationKey] = key.Fingerprint()
 	annotations[AnnotationSpec] = string(traitsOf(spec).json())
+	if spec.Pod.ReadyTimeout != 0 {
+		annotations[AnnotationReadyTimeout] = spec.Pod.ReadyTimeout.String()
+	}
 	return annotations
 }
 

@@ -5,8 +5,11 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -225,4 +228,40 @@ func TestInjectionFromAnImageWithoutPodagentIsSaid(t *testing.T) {
 		t.Errorf("Launch: %v", err)
 	}
 	t.Log(err)
+}
+
+// Where the image has no directory for temporary files, output is kept on the disk
+// all the same, so that a cut loses none.
+func TestCutLosesNothingInAnImageWithoutTemporaryFiles(t *testing.T) {
+	const size = 100 << 20
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	w, l := wireTo(t, c)
+	s := launch(t, l, injected(c, "podagent.test/scratch:dev"))
+	if _, err := s.Stat(t.Context(), "/tmp"); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("the image has /tmp: %v", err)
+	}
+	cmd := s.Command(t.Context(), "/alone", "cat")
+	cmd.Stdin = pattern(size, 1)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.New()
+	for range 5 {
+		if _, err := io.CopyN(sum, out, size/6); err != nil {
+			t.Fatal(err)
+		}
+		w.reset()
+	}
+	n, err := io.Copy(sum, out)
+	if err != nil || n != size-5*(size/6) {
+		t.Errorf("after the last cut come %d bytes, %v", n, err)
+	}
+	want, _ := sha(t, pattern(size, 1))
+	if err := cmd.Wait(); err != nil || cmd.Status().Omitted != 0 || hex.EncodeToString(sum.Sum(nil)) != want {
+		t.Errorf("it ended with %v, %+v", err, cmd.Status())
+	}
 }

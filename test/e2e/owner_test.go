@@ -19,6 +19,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
 )
 
 func TestExclusiveHasOneOwner(t *testing.T) {
@@ -55,6 +56,10 @@ func TestExclusiveHasOneOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := launch(t, c.Launcher(), spec) // it was released
+	running := second.Command(t.Context(), "sleep", "600")
+	if err := running.Start(); err != nil {
+		t.Fatal(err)
+	}
 
 	// Somebody takes the lease away: the sandbox must not be used any more.
 	leases := c.API(t).CoordinationV1().Leases(c.Namespace)
@@ -70,6 +75,14 @@ func TestExclusiveHasOneOwner(t *testing.T) {
 		_, err := second.Stat(t.Context(), ".")
 		return errors.Is(err, launcher.ErrOwned)
 	})
+	// What becomes of its command is the next owner's to know: it is not lost.
+	if err := running.Wait(); !errors.Is(err, launcher.ErrOwned) || errors.Is(err, podapi.ErrAgentLost) || running.Status() != nil {
+		t.Errorf("the command that runs ended with %v, %v", err, running.Status())
+	}
+	spec.Pod.Exclusive = false
+	if status := process(t, launch(t, c.Launcher(), spec), running.ID).Status; status != nil {
+		t.Errorf("the command has ended with %v", status)
+	}
 }
 
 // leaseOf writes a lease of the sandbox's pod that was renewed so long ago.

@@ -95,6 +95,7 @@ func TestPatchThatBreaksThePodNamesTheField(t *testing.T) {
 		"spec: {containers: [{name: agent, startupProbe: null}]}":                "spec.containers[agent].startupProbe",
 		"spec: {containers: [{name: agent, volumeMounts: [{$patch: replace}]}]}": "spec.containers[agent].volumeMounts[",
 		"spec: {containers: [{name: agent, volumeMounts: [{name: workspace, mountPath: /.podagent/bin}]}]}": "spec.containers[agent].volumeMounts[/.podagent/bin]",
+		"spec: {containers: [{name: agent, volumeMounts: [{name: home, mountPath: /workspace/}]}]}":         "spec.containers[agent].volumeMounts[/workspace/]",
 		"spec: {containers: [{name: agent, restartPolicy: Never}]}":                                         "spec.containers[agent].restartPolicy",
 		"spec: {restartPolicy: Never}":                                                               "spec.restartPolicy",
 		"spec: {shareProcessNamespace: true}":                                                        "spec.shareProcessNamespace",

@@ -241,3 +241,27 @@ func TestTermOfTheAgentEndsAllInAPodWithinItsGrace(t *testing.T) {
 		t.Errorf("who obeys: %v", err)
 	}
 }
+
+// The agent's own end is no reason that callers do not hear how their commands
+// ended.
+func TestCallersHearHowCommandsEndWithTheAgent(t *testing.T) {
+	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
+		s := launch(t, c.Launcher(), c.Spec("a"))
+		cmd := s.Shell(t.Context(), "trap 'exit 3' TERM; echo; while :; do sleep 0.1; done")
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err == nil {
+			_, err = out.Read(make([]byte, 1))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = s.Shell(t.Context(), "kill -TERM 1").Run() // which may be ended by what it does
+		err = cmd.Wait()
+		if exit, ok := errors.AsType[*podapi.ExitError](err); !ok || exit.Code != 3 {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}

@@ -137,6 +137,46 @@ func TestReapersAtOnceSayEachPodOnce(t *testing.T) {
 	}
 }
 
+// A launch that waits, for an image or a node, has its pod needed meanwhile.
+func TestLaunchThatWaitsHasAHeartbeat(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := c.Spec("a")
+	spec.Pod.Heartbeat = time.Second
+	spec.Pod.Patch = []byte("spec: {schedulingGates: [{name: example.com/wait}]}")
+	launched := make(chan error, 1)
+	go func() {
+		s, err := c.Launcher().Launch(t.Context(), spec)
+		if err == nil {
+			err = s.Close()
+		}
+		launched <- err
+	}()
+	var first string
+	await(t, "a heartbeat", func() bool {
+		list, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) != 1 {
+			return false
+		}
+		beat := list.Items[0].Annotations[launcher.AnnotationHeartbeat]
+		if first == "" {
+			first = beat
+		}
+		return beat != first
+	})
+	select {
+	case err := <-launched:
+		t.Fatalf("the launch did not wait: %v", err)
+	default:
+	}
+	open := []byte(`{"spec":{"schedulingGates":null}}`)
+	if _, err := c.API(t).CoreV1().Pods(c.Namespace).Patch(t.Context(), podOf(t, c, "a").Name, types.MergePatchType, open, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-launched; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestReapTakesAnAgentThatDoesNotAnswerForIdle(t *testing.T) {
 	c := launchertest.DisruptedCluster(t, launcher.Restricted)
 	k := c.Launcher()

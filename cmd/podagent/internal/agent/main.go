@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -36,18 +37,37 @@ func (a *Agent) runMain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for event, err := range p.Attach(ctx, proc.AttachOptions{Reader: "container"}) {
+	return copyLog(ctx, p, a.config.Main[0])
+}
+
+// copyLog writes the output of a process to the agent's own, and returns its end.
+// A log that takes nothing for a while has it begin again where it was.
+func copyLog(ctx context.Context, p *proc.Process, name string) error {
+	from := proc.AttachOptions{Reader: "container"}
+	for {
+		err := copyLogFrom(ctx, p, name, &from)
+		if !errors.Is(err, proc.ErrStalled) {
+			return err
+		}
+	}
+}
+
+// copyLogFrom does that until the reader is detached, and keeps in from how far it
+// came.
+func copyLogFrom(ctx context.Context, p *proc.Process, name string, from *proc.AttachOptions) error {
+	for event, err := range p.Attach(ctx, *from) {
 		if err != nil {
 			return err
 		}
 		if event.Status != nil {
-			return &ExitError{a.config.Main[0], event.Status.Code}
+			return &ExitError{name, event.Status.Code}
 		}
-		out := os.Stdout
+		out, at := os.Stdout, &from.Stdout
 		if event.Stream == proc.Stderr {
-			out = os.Stderr
+			out, at = os.Stderr, &from.Stderr
 		}
 		_, _ = out.Write(event.Data) // a log that nobody can write ends nothing
+		*at = event.Offset + int64(len(event.Data))
 	}
 	return ctx.Err()
 }

@@ -34,9 +34,9 @@ type Config struct {
 	// Configure replaces them: see [fsops.FS.Protect]. ReadOnly are directories
 	// that are mounted read-only, which Serve makes sure of, and Info says.
 	Protected, ReadOnly []string
-	// JournalDir is where the output of processes is kept, on disk: see
-	// [proc.Options].
-	JournalDir string
+	// JournalDirs are where the output of processes may be kept, on disk: in the
+	// first that can be used. See [proc.Options].
+	JournalDirs []string
 	// Alone says that the program does nothing else, so that its processes are
 	// protected from each other, and orphans reaped: see [proc.Options]. Serve
 	// must be called as [proc.Manager.ReapOrphans] must.

@@ -46,7 +46,7 @@ const (
 // in this process, and whose connection is cut now and then.
 func TestSoakOfExecsKeepsMemoryDescriptorsAndGoroutinesFlat(t *testing.T) {
 	journals := t.TempDir()
-	_, socket := serveTest(t, func(c *Config) { c.JournalDir = journals })
+	_, socket := serveTest(t, func(c *Config) { c.JournalDirs = []string{journals} })
 	s := soak{parts: soakSamples + 1}
 	s.client = dial(t, podapi.DialOptions{Dialer: s.dialer(socket)})
 	if text := os.Getenv("PODAGENT_SOAK_EXECS"); text != "" {

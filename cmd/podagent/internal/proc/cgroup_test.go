@@ -2,6 +2,7 @@ package proc
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -183,6 +184,51 @@ func TestGuardEndsTheLargestExec(t *testing.T) {
 	}
 	if err := ended.Signal(syscall.SIGKILL); err != nil {
 		t.Errorf("what outlived an exec: %v", err)
+	}
+}
+
+// What an exec that was forgotten has left behind is found where there is no other
+// agent whose it could be.
+func TestGuardEndsWhatAForgottenExecLeft(t *testing.T) {
+	m := newManager(t)
+	p := start(t, m, shell(t, "setsid sleep 300 > /dev/null 2>&1 &"))
+	finish(t, p)
+	if err := m.Forget(p.id); err != nil {
+		t.Fatal(err)
+	}
+	find := func(all bool) *execTree {
+		m.guard.all = all
+		trees, err := m.guard.trees()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return trees[p.id]
+	}
+	if left := find(false); left != nil {
+		t.Errorf("beside other agents it is found: %+v", left)
+	}
+	left := find(true)
+	if left == nil || left.process != nil || len(left.members) != 1 {
+		t.Fatalf("found is %+v", left)
+	}
+	m.guard.end(left)
+	if left := find(true); left != nil {
+		t.Errorf("it is still there: %+v", left)
+	}
+}
+
+func TestOrphansOfPID1ThatSayNothingAreLeaders(t *testing.T) {
+	leaders := map[int]string{10: "known"}
+	adoptOrphans([]member{
+		{pid: 10, parent: 1, group: 10, session: 10},
+		{pid: 11, parent: 1, group: 10, session: 10},
+		{pid: 20, parent: 1, group: 20, session: 20, exec: "forgotten"},
+		{pid: 30, parent: 1, group: 30, session: 30},
+		{pid: 31, parent: 30, group: 30, session: 30},
+		{pid: 40, parent: 0, group: 40, session: 40}, // from outside
+	}, leaders)
+	if want := map[int]string{10: "known", 30: "orphan 30"}; !maps.Equal(leaders, want) {
+		t.Errorf("got %v", leaders)
 	}
 }
 

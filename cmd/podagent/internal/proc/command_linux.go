@@ -17,6 +17,8 @@ type command struct {
 	// is passed as descriptor 3 for it.
 	text   string
 	script *os.File
+	// held are the descriptors of its program and interpreters.
+	held []int
 }
 
 // open makes the file of a long script.
@@ -28,6 +30,7 @@ func (c *command) open() (err error) {
 }
 
 func (c *command) close() {
+	c.release()
 	if c.script != nil {
 		c.script.Close()
 	}
@@ -90,20 +93,39 @@ func (s *Spec) touch(c *command) {
 	if dir, err := unix.Open(s.Dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
 		unix.Close(dir)
 	}
+	c.hold(s.Dir, 0)
+	c.release()
+}
+
+// hold opens the program and its interpreters, and keeps them open: meanwhile
+// nobody can take a lease on them. With O_NONBLOCK it is EAGAIN that one has.
+func (c *command) hold(dir string, flags int) error {
 	file := c.file
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(s.Dir, file)
+	for depth := 0; file != "" && depth < interpreterDepth; depth++ {
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(dir, file)
+		}
+		if !isRegular(file) { // to open a device or a FIFO may do more
+			return nil
+		}
+		fd, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC|flags, 0)
+		if errors.Is(err, unix.EAGAIN) {
+			return err
+		}
+		if err != nil {
+			return nil
+		}
+		c.held = append(c.held, fd)
+		file = interpreter(fd)
 	}
-	if !isRegular(file) {
-		return // to open a device or a FIFO may do more
+	return nil
+}
+
+func (c *command) release() {
+	for _, fd := range c.held {
+		unix.Close(fd)
 	}
-	program, err := unix.Open(file, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.EAGAIN) { // a lease, which its holder is given time to return
-		program, err = unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	}
-	if err == nil {
-		unix.Close(program)
-	}
+	c.held = nil
 }
 
 func isRegular(file string) bool {

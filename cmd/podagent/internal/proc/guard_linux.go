@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -22,8 +23,11 @@ type guard struct {
 	fs        *procfs
 	groups    []*memoryGroup
 	processes func() []*Process
-	stop      chan struct{}
-	stopped   sync.WaitGroup
+	// all says that every process in sight that the agent did not start itself
+	// has come from one that it did: it is PID 1.
+	all     bool
+	stop    chan struct{}
+	stopped sync.WaitGroup
 	// seen is what was left at the last look.
 	seen map[*memoryGroup]seenMemory
 	// helpless says that it was logged that nothing can be ended.
@@ -135,10 +139,10 @@ func (g *guard) relieve(need int64) {
 // else belongs to it.
 func (g *guard) end(t *execTree) {
 	p := t.process
-	g.log.Warn("memory is nearly used up: ending the largest exec", "exec", p.id, "bytes", t.size)
+	g.log.Warn("memory is nearly used up: ending the largest exec", "exec", t.id, "bytes", t.size)
 	whole := newTree(g.fs, g.log)
-	whole.ids[p.id] = true
-	if p.pin() {
+	whole.ids[t.id] = true
+	if p != nil && p.pin() {
 		defer p.unpin()
 		p.noteKill()
 		p.condemn(OutOfMemory)
@@ -149,19 +153,21 @@ func (g *guard) end(t *execTree) {
 		g.fs.signal(m, unix.SIGKILL) // kill tries again
 	}
 	if err := whole.kill(); err != nil {
-		g.log.Error("cannot end all of the largest exec", "exec", p.id, "error", err)
+		g.log.Error("cannot end all of the largest exec", "exec", t.id, "error", err)
 	}
 }
 
-// execTree is the processes of one exec, which may itself have ended.
+// execTree is the processes of one exec, which may itself have ended, and may have
+// been forgotten: then there is no process.
 type execTree struct {
+	id      string
 	process *Process
 	members []member
 	size    int64 // of its memory, in bytes
 }
 
-// trees are the known execs that have processes, by one scan of /proc. Those of
-// another agent on the same machine are none of ours.
+// trees are the execs that have processes, by one scan of /proc. Those that are
+// not known may be of another agent on the same machine, unless all are ours.
 func (g *guard) trees() (map[string]*execTree, error) {
 	snap := snapshot{fs: g.fs, listed: map[int]bool{}}
 	if _, err := snap.extend(); err != nil {
@@ -174,18 +180,31 @@ func (g *guard) trees() (map[string]*execTree, error) {
 			leaders[p.pid] = p.id
 		}
 	}
+	if g.all {
+		adoptOrphans(snap.alive, leaders)
+	}
 	trees := map[string]*execTree{}
 	for id, members := range byExec(snap.alive, leaders) {
-		if known[id] == nil {
+		if known[id] == nil && !g.all {
 			continue
 		}
-		t := &execTree{process: known[id], members: members}
+		t := &execTree{id: id, process: known[id], members: members}
 		for _, m := range members {
 			t.size += g.fs.memory(m.pid)
 		}
 		trees[id] = t
 	}
 	return trees, nil
+}
+
+// adoptOrphans makes leaders of those that PID 1 has taken over and that do not say
+// whose they were.
+func adoptOrphans(all []member, leaders map[int]string) {
+	for _, m := range all {
+		if m.parent == 1 && m.exec == "" && leaders[m.pid] == "" && leaders[m.group] == "" && leaders[m.session] == "" {
+			leaders[m.pid] = fmt.Sprintf("orphan %d", m.pid)
+		}
+	}
 }
 
 // byExec tells which exec each process belongs to, as [tree] does: by its

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // awaitTurn waits until fewer than forksAtOnce processes are being started. The
@@ -21,6 +24,26 @@ func (m *Manager) awaitTurn(ctx context.Context) error {
 	}
 }
 
+// takeTurn waits for the turn, and for what would hold up the fork in it. A program
+// that somebody takes a lease on each time is EAGAIN.
+func (m *Manager) takeTurn(ctx context.Context, spec *Spec, cmd *command) error {
+	for try := 1; ; try++ {
+		spec.touch(cmd)
+		if err := m.awaitTurn(ctx); err != nil {
+			return err
+		}
+		err := cmd.hold(spec.Dir, unix.O_NONBLOCK)
+		if err == nil {
+			return nil
+		}
+		cmd.release()
+		m.endTurn()
+		if try == leaseTries {
+			return &fs.PathError{Op: "open", Path: cmd.file, Err: err}
+		}
+	}
+}
+
 func (m *Manager) endTurn() { <-m.forks }
 
 // launch starts the process of a spec. Nothing watches it until run.
@@ -29,15 +52,14 @@ func (m *Manager) launch(ctx context.Context, spec *Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec.touch(cmd)
-	if err := m.awaitTurn(ctx); err != nil {
+	if err := m.takeTurn(ctx, spec, cmd); err != nil {
 		return nil, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
 	}
 	defer m.endTurn()
+	defer cmd.close()
 	if err := cmd.open(); err != nil {
 		return nil, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
 	}
-	defer cmd.close()
 	std, err := openStdio(spec)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)

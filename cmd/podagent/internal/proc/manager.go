@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -102,7 +103,7 @@ func NewManager(opts Options) *Manager {
 
 		oomScore: childScore(),
 	}
-	m.guard = &guard{log: log, fs: proc, groups: m.cgroup.memory, processes: m.all}
+	m.guard = &guard{log: log, fs: proc, groups: m.cgroup.memory, processes: m.all, all: m.alone && os.Getpid() == 1}
 	m.budget = newBudget(&m.lim, newStore(opts.JournalDir, &m.lim, log))
 	if m.alone {
 		m.protect()

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/bits"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -44,6 +45,18 @@ type store struct {
 	// written.
 	failing bool
 	again   time.Time
+}
+
+// JournalDir returns the first of some directories that can be that of [Options];
+// if none can, the first.
+func JournalDir(dirs []string) string {
+	for _, dir := range dirs {
+		if file, _, err := openStoreFile(dir); err == nil {
+			file.Close()
+			return dir
+		}
+	}
+	return strings.Join(dirs[:min(len(dirs), 1)], "")
 }
 
 // newStore returns a store in dir, in the bounds of lim. It has no file where

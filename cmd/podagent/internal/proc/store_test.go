@@ -251,3 +251,21 @@ func TestReaderKeepsAForgottenOutputUntilItLeaves(t *testing.T) {
 		t.Errorf("a later reader: omitted %v, %v", r.omitted, err)
 	}
 }
+
+func TestJournalsAreInTheFirstDirectoryThatCanBeUsed(t *testing.T) {
+	disk, none := t.TempDir(), filepath.Join(t.TempDir(), "none")
+	for _, tt := range []struct {
+		dirs []string
+		want string
+	}{
+		{[]string{disk, none}, disk},
+		{[]string{none, "", disk}, disk},
+		{[]string{"/dev/shm", disk}, disk}, // which is memory
+		{[]string{none, "/proc"}, none},
+		{nil, ""},
+	} {
+		if got := JournalDir(tt.dirs); got != tt.want {
+			t.Errorf("of %q it is %q, not %q", tt.dirs, got, tt.want)
+		}
+	}
+}

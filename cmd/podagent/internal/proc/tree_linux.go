@@ -32,8 +32,12 @@ type tree struct {
 	// everything says that all processes belong to it, children that those of
 	// the agent do, with their descendants.
 	everything, children bool
-	fs                   *procfs
-	log                  *slog.Logger
+	// visited says that a process was seen that has come into the name space
+	// from outside, as what "kubectl exec" runs has: it has no parent there. It does
+	// not belong to the tree. By one, callers hear of the end of the others.
+	visited bool
+	fs      *procfs
+	log     *slog.Logger
 }
 
 func newTree(fs *procfs, log *slog.Logger) *tree {
@@ -41,8 +45,8 @@ func newTree(fs *procfs, log *slog.Logger) *tree {
 }
 
 // addAll adds what else there is below an agent that is alone: the orphans that
-// it took over, and if it is PID 1 all of its name space, which ends with it
-// anyway.
+// it took over, and if it is PID 1 all of its name space but for visitors, which
+// ends with it anyway.
 func (t *tree) addAll() { t.everything, t.children = os.Getpid() == 1, true }
 
 // members scans /proc. It calls found for each member as soon as it sees it,
@@ -73,6 +77,7 @@ func (t *tree) grow(all []member, in map[int]bool) []member {
 	for more := true; more; {
 		more = false
 		for _, m := range all {
+			t.visited = t.visited || m.parent == 0
 			if !in[m.pid] && (t.holds(m) || in[m.parent]) {
 				in[m.pid] = true
 				added = append(added, m)
@@ -87,14 +92,14 @@ func (t *tree) grow(all []member, in map[int]bool) []member {
 // parents.
 func (t *tree) holds(m member) bool {
 	start, seen := t.seen[m.pid]
-	return t.everything || t.children && m.parent == os.Getpid() || t.leaders[m.pid] || t.leaders[m.group] || t.leaders[m.session] ||
+	return t.everything && m.parent != 0 || t.children && m.parent == os.Getpid() || t.leaders[m.pid] || t.leaders[m.group] || t.leaders[m.session] ||
 		seen && start == m.start || t.ids[m.exec]
 }
 
 // signalGroups sends sig to the groups of the leaders, or to everything, which
 // takes neither a scan nor a descriptor.
 func (t *tree) signalGroups(sig syscall.Signal) error {
-	if t.everything {
+	if t.everything && !t.visited {
 		return ignoreGone(unix.Kill(-1, sig))
 	}
 	var first error
@@ -113,7 +118,7 @@ func (t *tree) signal(sig syscall.Signal) error {
 	members, failed := t.members(func(member) {})
 	first := t.signalGroups(sig)
 	for _, m := range members {
-		if t.everything || t.leaders[m.group] {
+		if t.everything && !t.visited || t.leaders[m.group] {
 			continue
 		}
 		if err := t.fs.signal(m, sig); err != nil {

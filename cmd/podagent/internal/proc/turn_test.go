@@ -157,14 +157,7 @@ func TestStartOfALeasedProgramHoldsUpNobody(t *testing.T) {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\nexit 7\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.Open(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
-		t.Fatal(err)
-	}
+	giveBack := takeLease(t, program)
 	var all []<-chan started
 	for range cap(m.forks) + runtime.GOMAXPROCS(0) {
 		all = append(all, startLater(t.Context(), t, m, argv(t, program)))
@@ -180,12 +173,28 @@ func TestStartOfALeasedProgramHoldsUpNobody(t *testing.T) {
 		default:
 		}
 	}
-	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK); err != nil {
-		t.Fatal(err)
-	}
+	giveBack()
 	for _, done := range all {
 		if got := <-done; got.err != nil {
 			t.Error(got.err)
 		}
 	}
+}
+
+// takeLease takes a lease that holds up who opens a file until it is given back.
+func takeLease(t *testing.T, file string) (giveBack func()) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	lease := func(kind int) {
+		t.Helper()
+		if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, kind); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lease(unix.F_WRLCK)
+	return func() { lease(unix.F_UNLCK) }
 }
