@@ -32,8 +32,15 @@ func TestLogThatTakesNothingForAWhileEndsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- agent.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = agent.Wait() // how does not matter
+	}()
+	t.Cleanup(func() {
+		_ = agent.Process.Kill() // it should have ended
+		<-ended
+	})
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		_, err := os.Stat(filepath.Join(dir, "done"))
 		if err == nil {
@@ -57,7 +64,11 @@ func TestLogThatTakesNothingForAWhileEndsNothing(t *testing.T) {
 	if err := agent.Process.Signal(os.Interrupt); err != nil {
 		t.Error(err)
 	}
-	<-ended
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Error("the agent does not end")
+	}
 	if bytes.Contains(log.Bytes(), []byte("detached")) {
 		t.Errorf("the agent ended by itself:\n%s", &log)
 	}

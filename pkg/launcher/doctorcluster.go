@@ -155,7 +155,7 @@ func (p *clusterPatient) checkIdentity(ctx context.Context) Finding {
 // adviceFor says what to do about an error of a pod.
 func (p *clusterPatient) adviceFor(err error) string {
 	if p.launcher.Connection == ByAddress && errors.Is(err, ErrNotReady) {
-		return "See whether the network leads from here to pods, and whether NetworkPolicies let it through: deploy/networkpolicy-address.yaml is one. The agent's key is learned by a port-forward: see whether \"kubectl port-forward\" to such a pod works."
+		return "See whether the network leads from here to pods, and whether NetworkPolicies let it through: deploy/networkpolicy-address.yaml is one. The agent's key is learned through the API server: see whether \"kubectl port-forward\" to such a pod works, or exec under gVisor and Kata."
 	}
 	for _, a := range []struct {
 		class  error

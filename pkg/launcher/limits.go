@@ -62,10 +62,11 @@ const (
 	// less than a millisecond, and the second or two of a packet that was lost.
 	// Where a policy drops all packets, it is what it takes to say so.
 	addressTimeout = 5 * time.Second
-	// strangerTries is how often another agent answers than the pod's before that
-	// is an error: by address, one that starts again between two looks at its key
-	// is another.
-	strangerTries = 3
+	// strangerPatience is how long another agent than the pod's may answer before
+	// that is an error: one that starts again between two looks at its key has
+	// another, and an address may be another pod's for as long as its node takes to
+	// say that it is no longer this one's.
+	strangerPatience = 5 * time.Second
 	// firstRetry and lastRetry bound the time between tries to connect, which
 	// grows by half: a starting agent takes tens of milliseconds, an API
 	// server that restarts takes seconds.

@@ -73,7 +73,8 @@ type Pod struct {
 	// for ever. A pod that ended itself has succeeded; see OnStale.
 	IdleTimeout time.Duration
 	// ReadyTimeout bounds the time until the agent answers, an image pull
-	// included. 0 means DefaultReadyTimeout.
+	// included. 0 means DefaultReadyTimeout. Open and Resume wait as long as who
+	// made the pod did.
 	ReadyTimeout time.Duration
 	// Heartbeat is how often the open sandbox says in the pod's annotation
 	// podagent.dev/heartbeat-at that somebody needs it; see

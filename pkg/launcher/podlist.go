@@ -37,14 +37,23 @@ func (c *cluster) lookup(ctx context.Context, id string) (*corev1.Pod, error) {
 
 // open connects to the pod of a sandbox that there is.
 func (c *cluster) open(ctx context.Context, id string) (*Sandbox, error) {
-	pod, err := c.find(ctx, id)
-	if err == nil {
-		err = c.mark(ctx, pod)
-	}
+	pod, err := c.take(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	return c.enterAgain(ctx, pod, false)
+}
+
+// take returns the pod of the sandbox, if it can be called, and says there that it is
+// used.
+func (c *cluster) take(ctx context.Context, id string) (*corev1.Pod, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, DefaultReadyTimeout, errNotReady)
+	defer cancel()
+	pod, err := c.find(ctx, id)
+	if err == nil {
+		err = c.mark(ctx, pod)
+	}
+	return pod, err
 }
 
 // enterAgain connects to the agent of a pod by what its annotations have of the

@@ -28,6 +28,7 @@ type target struct {
 	tries   int           // how many failed since then
 	allowed bool          // whether the API server has let the caller connect
 	refused time.Time     // since when it has not any more
+	wrong   time.Time     // since when another pod's agent answers
 	ip      string        // the pod's latest that was used
 	// certificate is the agent's, as it was last shown by the API server, and
 	// unvouched says that the latest at its address is not known to be the same.
@@ -136,7 +137,7 @@ func (t *target) verdict(ctx context.Context, try int, err error) error {
 	t.mu.Lock()
 	dead, watched := t.dead, t.state != nil
 	t.mu.Unlock()
-	wrong := errors.Is(err, podapi.ErrWrongPod)
+	wrong, late := t.isWrong(try, err)
 	switch {
 	case dead != nil:
 		return dead
@@ -145,10 +146,25 @@ func (t *target) verdict(ctx context.Context, try int, err error) error {
 	case watched && !wrong: // the watch judges
 		return nil
 	}
-	if end := t.end(ctx); end != nil || !wrong || try < strangerTries {
+	if end := t.end(ctx); end != nil || !late {
 		return end
 	}
 	return err
+}
+
+// isWrong reports whether another pod's agent has answered, and whether all have
+// been others for long enough that none of this pod's will.
+func (t *target) isWrong(try int, err error) (wrong, late bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	wrong = errors.Is(err, podapi.ErrWrongPod)
+	switch {
+	case !wrong:
+		t.wrong = time.Time{}
+	case try == 1 || t.wrong.IsZero():
+		t.wrong = time.Now()
+	}
+	return wrong, wrong && time.Since(t.wrong) > strangerPatience
 }
 
 // end returns why the pod, as it is now, will not be connected to any more; nil if

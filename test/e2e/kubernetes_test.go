@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
@@ -336,6 +338,26 @@ func TestBadOptionOfAPodFailsBeforeAnyAPICall(t *testing.T) {
 	if n := calls.Load(); n > 0 {
 		t.Errorf("%d calls reached the API server", n)
 	}
+}
+
+// A kubeconfig's context that is named is used, whichever is the current one.
+func TestContextThatIsNamedIsUsed(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	path := c.WriteKubeconfig(t)
+	config, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := config.CurrentContext
+	config.Clusters["away"] = &api.Cluster{Server: "https://127.0.0.1:1"}
+	config.Contexts["away"] = &api.Context{Cluster: "away", AuthInfo: config.Contexts[named].AuthInfo, Namespace: "nowhere"}
+	config.CurrentContext = "away"
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	k := &launcher.Kubernetes{Kubeconfig: path, Context: named, Identity: &c.Identity}
+	put(t, launch(t, k, c.Spec("a")), "file", "x")
+	podOf(t, c, "a") // in the context's namespace
 }
 
 // await polls until ok, or until it hangs.

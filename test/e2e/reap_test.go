@@ -205,8 +205,9 @@ func TestReapTakesAnAgentThatDoesNotAnswerForIdle(t *testing.T) {
 	}
 }
 
-func TestReapAsksTheAgent(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
+func TestReapAsksTheAgent(t *testing.T) { overEachWay(t, testReapAsksTheAgent) }
+
+func testReapAsksTheAgent(t *testing.T, c *launchertest.Cluster) {
 	k := c.Launcher()
 	const long = 2 * time.Second
 	spec := func(id string) launcher.Spec {
@@ -223,7 +224,8 @@ func TestReapAsksTheAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs := &launcher.Kubernetes{Config: c.Orchestrator, Namespace: c.Namespace, Identity: &other}
+	theirs := c.Launcher()
+	theirs.Identity = &other
 	launch(t, theirs, spec("theirs")).Close()
 	await(t, "readiness", func() bool {
 		list, err := k.List(t.Context())

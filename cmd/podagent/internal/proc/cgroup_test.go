@@ -2,7 +2,6 @@ package proc
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -196,9 +195,10 @@ func TestGuardEndsWhatAForgottenExecLeft(t *testing.T) {
 	if err := m.Forget(p.id); err != nil {
 		t.Fatal(err)
 	}
-	find := func(all bool) *execTree {
-		m.guard.all = all
-		trees, err := m.guard.trees()
+	g := guard{log: m.log, fs: m.proc, processes: m.all}
+	find := func(forgotten bool) *execTree {
+		g.forgotten = func(id string) bool { return forgotten && id == p.id }
+		trees, err := g.trees()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,24 +211,9 @@ func TestGuardEndsWhatAForgottenExecLeft(t *testing.T) {
 	if left == nil || left.process != nil || len(left.members) != 1 {
 		t.Fatalf("found is %+v", left)
 	}
-	m.guard.end(left)
+	g.end(left)
 	if left := find(true); left != nil {
 		t.Errorf("it is still there: %+v", left)
-	}
-}
-
-func TestOrphansOfPID1ThatSayNothingAreLeaders(t *testing.T) {
-	leaders := map[int]string{10: "known"}
-	adoptOrphans([]member{
-		{pid: 10, parent: 1, group: 10, session: 10},
-		{pid: 11, parent: 1, group: 10, session: 10},
-		{pid: 20, parent: 1, group: 20, session: 20, exec: "forgotten"},
-		{pid: 30, parent: 1, group: 30, session: 30},
-		{pid: 31, parent: 30, group: 30, session: 30},
-		{pid: 40, parent: 0, group: 40, session: 40}, // from outside
-	}, leaders)
-	if want := map[int]string{10: "known", 30: "orphan 30"}; !maps.Equal(leaders, want) {
-		t.Errorf("got %v", leaders)
 	}
 }
 

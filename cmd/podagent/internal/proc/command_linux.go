@@ -93,13 +93,14 @@ func (s *Spec) touch(c *command) {
 	if dir, err := unix.Open(s.Dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
 		unix.Close(dir)
 	}
-	c.hold(s.Dir, 0)
+	_ = c.hold(s.Dir, true)
 	c.release()
 }
 
-// hold opens the program and its interpreters, and keeps them open: meanwhile
-// nobody can take a lease on them. With O_NONBLOCK it is EAGAIN that one has.
-func (c *command) hold(dir string, flags int) error {
+// hold opens the program and its interpreters, as far as they can be read, and keeps
+// them open: meanwhile nobody can take a lease on them. It waits for who has one, or
+// returns EAGAIN.
+func (c *command) hold(dir string, wait bool) error {
 	file := c.file
 	for depth := 0; file != "" && depth < interpreterDepth; depth++ {
 		if !filepath.IsAbs(file) {
@@ -108,7 +109,10 @@ func (c *command) hold(dir string, flags int) error {
 		if !isRegular(file) { // to open a device or a FIFO may do more
 			return nil
 		}
-		fd, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC|flags, 0)
+		fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if errors.Is(err, unix.EAGAIN) && wait {
+			fd, err = unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		}
 		if errors.Is(err, unix.EAGAIN) {
 			return err
 		}

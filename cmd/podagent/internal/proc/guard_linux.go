@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -23,11 +22,10 @@ type guard struct {
 	fs        *procfs
 	groups    []*memoryGroup
 	processes func() []*Process
-	// all says that every process in sight that the agent did not start itself
-	// has come from one that it did: it is PID 1.
-	all     bool
-	stop    chan struct{}
-	stopped sync.WaitGroup
+	// forgotten reports whether an exec was this agent's, and is known no more.
+	forgotten func(id string) bool
+	stop      chan struct{}
+	stopped   sync.WaitGroup
 	// seen is what was left at the last look.
 	seen map[*memoryGroup]seenMemory
 	// helpless says that it was logged that nothing can be ended.
@@ -166,8 +164,8 @@ type execTree struct {
 	size    int64 // of its memory, in bytes
 }
 
-// trees are the execs that have processes, by one scan of /proc. Those that are
-// not known may be of another agent on the same machine, unless all are ours.
+// trees are the execs that have processes, by one scan of /proc. Others may be of
+// another agent on the same machine, or are just being started.
 func (g *guard) trees() (map[string]*execTree, error) {
 	snap := snapshot{fs: g.fs, listed: map[int]bool{}}
 	if _, err := snap.extend(); err != nil {
@@ -180,12 +178,9 @@ func (g *guard) trees() (map[string]*execTree, error) {
 			leaders[p.pid] = p.id
 		}
 	}
-	if g.all {
-		adoptOrphans(snap.alive, leaders)
-	}
 	trees := map[string]*execTree{}
 	for id, members := range byExec(snap.alive, leaders) {
-		if known[id] == nil && !g.all {
+		if known[id] == nil && !g.forgotten(id) {
 			continue
 		}
 		t := &execTree{id: id, process: known[id], members: members}
@@ -195,16 +190,6 @@ func (g *guard) trees() (map[string]*execTree, error) {
 		trees[id] = t
 	}
 	return trees, nil
-}
-
-// adoptOrphans makes leaders of those that PID 1 has taken over and that do not say
-// whose they were.
-func adoptOrphans(all []member, leaders map[int]string) {
-	for _, m := range all {
-		if m.parent == 1 && m.exec == "" && leaders[m.pid] == "" && leaders[m.group] == "" && leaders[m.session] == "" {
-			leaders[m.pid] = fmt.Sprintf("orphan %d", m.pid)
-		}
-	}
 }
 
 // byExec tells which exec each process belongs to, as [tree] does: by its

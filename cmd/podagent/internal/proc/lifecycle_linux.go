@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // awaitTurn waits until fewer than forksAtOnce processes are being started. The
@@ -25,21 +23,20 @@ func (m *Manager) awaitTurn(ctx context.Context) error {
 }
 
 // takeTurn waits for the turn, and for what would hold up the fork in it. A program
-// that somebody takes a lease on each time is EAGAIN.
+// that somebody takes a lease on each time is ETXTBSY.
 func (m *Manager) takeTurn(ctx context.Context, spec *Spec, cmd *command) error {
 	for try := 1; ; try++ {
 		spec.touch(cmd)
 		if err := m.awaitTurn(ctx); err != nil {
 			return err
 		}
-		err := cmd.hold(spec.Dir, unix.O_NONBLOCK)
-		if err == nil {
+		if cmd.hold(spec.Dir, false) == nil {
 			return nil
 		}
 		cmd.release()
 		m.endTurn()
 		if try == leaseTries {
-			return &fs.PathError{Op: "open", Path: cmd.file, Err: err}
+			return &fs.PathError{Op: "exec", Path: cmd.file, Err: syscall.ETXTBSY}
 		}
 	}
 }

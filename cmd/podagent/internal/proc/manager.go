@@ -73,7 +73,7 @@ type Options struct {
 	// else in it starts processes. Then the manager ends the largest exec before
 	// memory runs out, and keeps threads in reserve; it gets the orphans, for
 	// which [Manager.ReapOrphans] may be called; and as PID 1 it ends everything
-	// else at the shutdown.
+	// else at the shutdown, but for what came into its name space from outside.
 	Alone bool
 }
 
@@ -103,12 +103,20 @@ func NewManager(opts Options) *Manager {
 
 		oomScore: childScore(),
 	}
-	m.guard = &guard{log: log, fs: proc, groups: m.cgroup.memory, processes: m.all, all: m.alone && os.Getpid() == 1}
+	m.guard = &guard{log: log, fs: proc, groups: m.cgroup.memory, processes: m.all, forgotten: m.hasForgotten}
 	m.budget = newBudget(&m.lim, newStore(opts.JournalDir, &m.lim, log))
 	if m.alone {
 		m.protect()
 	}
 	return m
+}
+
+// hasForgotten reports whether an exec that has a process was this manager's: as
+// PID 1 it sees no other's, and what is being started has its entry.
+func (m *Manager) hasForgotten(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.alone && os.Getpid() == 1 && m.entries[id] == nil
 }
 
 // JournalSize is how many bytes of the output of a process are kept, of both

@@ -9,8 +9,9 @@ import (
 // their descendants, also those that outlived their process: SIGTERM, SIGKILL
 // after killGrace or when ctx ends, whichever is first. A manager that is alone
 // also ends orphans that it cannot tell whose they are, and as PID 1 everything
-// else in its name space. It returns when all have ended and their output is complete; after the end of
-// ctx it waits for that no longer than killGrace.
+// else in its name space but what has come there from outside. It returns when all
+// have ended and their output is complete; after the end of ctx it waits for that no
+// longer than killGrace.
 func (m *Manager) Shutdown(ctx context.Context) {
 	running := m.close(ctx)
 	t, unpin := m.allTrees(running)

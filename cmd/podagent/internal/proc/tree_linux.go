@@ -96,8 +96,8 @@ func (t *tree) holds(m member) bool {
 		seen && start == m.start || t.ids[m.exec]
 }
 
-// signalGroups sends sig to the groups of the leaders, or to everything, which
-// takes neither a scan nor a descriptor.
+// signalGroups sends sig to the groups of the leaders, or to everything if no
+// visitor was seen. It takes neither a scan nor a descriptor.
 func (t *tree) signalGroups(sig syscall.Signal) error {
 	if t.everything && !t.visited {
 		return ignoreGone(unix.Kill(-1, sig))
@@ -151,6 +151,9 @@ func (t *tree) awaitEnd(ctx context.Context) {
 // scans find. The error says that some of the tree may be left.
 func (t *tree) kill() error {
 	k := killing{tree: t, stopped: map[int]uint64{}, immune: map[int]error{}}
+	if t.everything { // to see whether there are visitors; if that fails, the scans will say so
+		_, _ = t.members(func(member) {})
+	}
 	stop := t.signalGroups(unix.SIGSTOP)
 	failed := k.scans()
 	return cmp.Or(t.signalGroups(unix.SIGKILL), stop, failed, k.left)

@@ -181,7 +181,8 @@ func TestStartOfALeasedProgramHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// takeLease takes a lease that holds up who opens a file until it is given back.
+// takeLease takes a lease that holds up who opens a file until it is given back,
+// which waits for somebody to be held up.
 func takeLease(t *testing.T, file string) (giveBack func()) {
 	t.Helper()
 	f, err := os.Open(file)
@@ -196,5 +197,12 @@ func takeLease(t *testing.T, file string) (giveBack func()) {
 		}
 	}
 	lease(unix.F_WRLCK)
-	return func() { lease(unix.F_UNLCK) }
+	return func() {
+		t.Helper()
+		eventually(t, "somebody who wants the file", func() bool {
+			held, err := unix.FcntlInt(f.Fd(), unix.F_GETLEASE, 0)
+			return err == nil && held != unix.F_WRLCK
+		})
+		lease(unix.F_UNLCK)
+	}
 }
