@@ -84,7 +84,7 @@ func scriptFile(script string) (*os.File, error) {
 	return f, nil
 }
 
-// touch opens what a start needs as the kernel will, so that what keeps it waiting
+// touch opens and holds what a start needs as the kernel will, so that what keeps it waiting
 // does so here: a file system whose server is away, or a lease that a process has
 // on its program. While a fork waits for its exec, the runtime can't take the
 // processor from who forks, and with it neither collect garbage, which would stop
@@ -94,7 +94,6 @@ func (s *Spec) touch(c *command) {
 		unix.Close(dir)
 	}
 	_ = c.hold(s.Dir, true)
-	c.release()
 }
 
 // hold opens the program and its interpreters, as far as they can be read, and keeps

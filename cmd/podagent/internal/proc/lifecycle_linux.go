@@ -22,11 +22,25 @@ func (m *Manager) awaitTurn(ctx context.Context) error {
 	}
 }
 
+// tryTurn is awaitTurn, but does not wait.
+func (m *Manager) tryTurn() bool {
+	select {
+	case m.forks <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
 // takeTurn waits for the turn, and for what would hold up the fork in it. A program
 // that somebody takes a lease on each time is ETXTBSY.
 func (m *Manager) takeTurn(ctx context.Context, spec *Spec, cmd *command) error {
 	for try := 1; ; try++ {
 		spec.touch(cmd)
+		if ctx.Err() == nil && m.tryTurn() {
+			return nil
+		}
+		cmd.release() // many may wait
 		if err := m.awaitTurn(ctx); err != nil {
 			return err
 		}
