@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -86,11 +85,7 @@ func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
 	})
 	flags.StringVar(&config.Health, "health", "", "serve only health checks on `ADDRESS`")
 	flags.StringVar(&config.Workdir, "workdir", "", "relative paths start in `DIR` (default the current directory)")
-	config.JournalDirs = []string{os.TempDir(), os.Getenv("HOME")}
-	flags.Func("journal-dir", fmt.Sprintf("keep the output of processes in `DIR`, in a file without a name; empty keeps less of it, in memory (default %s, or else the home directory)", os.TempDir()), func(s string) error {
-		config.JournalDirs = slices.DeleteFunc([]string{s}, func(s string) bool { return s == "" })
-		return nil
-	})
+	journalFlag(flags, &config)
 	flags.StringVar(&config.PodUID, "pod-uid", "", "the `UID` of the pod that the agent runs in")
 	flags.BoolVar(&config.Insecure, "insecure", false, "serve on the loopback without a key: anybody who can connect may call")
 	flags.Func("authorized-key", "accept calls from the holder of `KEY` (ed25519:BASE64); may be repeated", func(s string) error {
@@ -137,6 +132,20 @@ func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
 	var err error
 	config.Workdir, err = filepath.Abs(config.Workdir)
 	return config, err
+}
+
+// journalFlag defines --journal-dir. Images may have no directory for temporary
+// files.
+func journalFlag(flags *flag.FlagSet, config *agent.Config) {
+	config.JournalDirs = []string{os.TempDir(), os.Getenv("HOME")}
+	usage := "keep the output of processes in `DIR`, in a file without a name; empty keeps less of it, in memory (default " + os.TempDir() + ", or else the home directory)"
+	flags.Func("journal-dir", usage, func(dir string) error {
+		config.JournalDirs = nil
+		if dir != "" {
+			config.JournalDirs = []string{dir}
+		}
+		return nil
+	})
 }
 
 // addresses returns the addresses in s, between which there are commas. Paths of

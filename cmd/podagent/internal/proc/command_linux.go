@@ -84,11 +84,11 @@ func scriptFile(script string) (*os.File, error) {
 	return f, nil
 }
 
-// touch opens and holds what a start needs as the kernel will, so that what keeps it waiting
-// does so here: a file system whose server is away, or a lease that a process has
-// on its program. While a fork waits for its exec, the runtime can't take the
-// processor from who forks, and with it neither collect garbage, which would stop
-// the whole agent. What fails is left to the kernel.
+// touch opens and holds what a start needs as the kernel will, so that what keeps it
+// waiting does so here: a file system whose server is away, or a lease that a process
+// has on its program. While a fork waits for its exec, the runtime can't take the
+// processor from who forks, and with it neither collect garbage, which would stop the
+// whole agent. What fails is left to the kernel.
 func (s *Spec) touch(c *command) {
 	if dir, err := unix.Open(s.Dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
 		unix.Close(dir)
