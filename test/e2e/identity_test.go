@@ -30,7 +30,7 @@ func testEachIdentityReachesItsOwnSandboxes(t *testing.T, c *launchertest.Cluste
 	images := map[string]bool{}
 	for id, l := range launchers {
 		put(t, launch(t, l, c.Spec(id)), "file", id)
-		images[podOf(t, c, id).Status.ContainerStatuses[0].ImageID] = true
+		images[runningPodOf(t, c, id).Status.ContainerStatuses[0].ImageID] = true
 	}
 	if len(images) != 1 {
 		t.Errorf("the images differ: %v", images)

@@ -161,7 +161,7 @@ func testOtherPod(t *testing.T, c *launchertest.Cluster) {
 	victim.background(t, "listen", port)
 	other := intruder{launch(t, l, c.Spec("other")), append(urls(t, c), "INTRUDER_PORT="+port, "INTRUDER_KEY="+c.Identity.AuthorizedKey().String())}
 	putProgram(t, other.s, "intruder")
-	pod := podOf(t, c, "victim")
+	pod := runningPodOf(t, c, "victim")
 	check(t, other.reports(t, nil, "outside", pod.Status.PodIP), outsideWants(c.Connection == launcher.ByAddress))
 }
 

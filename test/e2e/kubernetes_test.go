@@ -42,6 +42,19 @@ func podOf(t *testing.T, c *launchertest.Cluster, id string) *corev1.Pod {
 	return &list.Items[0]
 }
 
+// runningPodOf returns the pod of a sandbox with the status of its container and
+// its address: a sandbox may answer before the node has reported them.
+func runningPodOf(t *testing.T, c *launchertest.Cluster, id string) *corev1.Pod {
+	t.Helper()
+	var pod *corev1.Pod
+	await(t, "the report that the pod runs", func() bool {
+		pod = podOf(t, c, id)
+		statuses := pod.Status.ContainerStatuses
+		return pod.Status.PodIP != "" && len(statuses) > 0 && statuses[0].State.Running != nil
+	})
+	return pod
+}
+
 func deletePod(t *testing.T, c *launchertest.Cluster, name string) {
 	t.Helper()
 	if err := c.API(t).CoreV1().Pods(c.Namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {

@@ -96,7 +96,7 @@ echo one > file && git add file && git commit -qm one && git clone -q --bare . .
 	if err != nil {
 		t.Fatal(err)
 	}
-	return "http://" + net.JoinHostPort(podOf(t, c, "server").Status.PodIP, strconv.Itoa(port)) + "/a.git", s
+	return "http://" + net.JoinHostPort(runningPodOf(t, c, "server").Status.PodIP, strconv.Itoa(port)) + "/a.git", s
 }
 
 // What the pod's own git, its hooks and its other programs can see of a checkout
