@@ -44,7 +44,7 @@ func newAgent(config Config) *Agent {
 	a := &Agent{
 		config:    config,
 		fs:        fsops.New(config.Workdir),
-		processes: proc.NewManager(proc.Options{Log: config.Log, JournalDir: proc.JournalDir(config.JournalDirs), Alone: config.Alone}),
+		processes: proc.NewManager(proc.Options{Log: config.Log, JournalDirs: config.JournalDirs, Alone: config.Alone}),
 		activity:  activity{lastEnd: time.Now()},
 		log:       config.Log,
 		bootID:    uuid.NewString(),

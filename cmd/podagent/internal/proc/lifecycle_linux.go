@@ -14,11 +14,25 @@ import (
 func (m *Manager) awaitTurn(ctx context.Context) error {
 	select {
 	case m.forks <- struct{}{}:
-		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-m.closed:
 		return ErrShutdown
+	}
+	err := m.isOver(ctx) // of what is ready select takes any
+	if err != nil {
+		m.endTurn()
+	}
+	return err
+}
+
+// isOver returns why a start is not to be made any more.
+func (m *Manager) isOver(ctx context.Context) error {
+	select {
+	case <-m.closed:
+		return ErrShutdown
+	default:
+		return ctx.Err()
 	}
 }
 
@@ -36,11 +50,15 @@ func (m *Manager) tryTurn() bool {
 // that somebody takes a lease on each time is ETXTBSY.
 func (m *Manager) takeTurn(ctx context.Context, spec *Spec, cmd *command) error {
 	for try := 1; ; try++ {
-		spec.touch(cmd)
-		if ctx.Err() == nil && m.tryTurn() {
+		spec.touch(cmd) // which may take long
+		err := m.isOver(ctx)
+		if err == nil && m.tryTurn() {
 			return nil
 		}
 		cmd.release() // many may wait
+		if err != nil {
+			return err
+		}
 		if err := m.awaitTurn(ctx); err != nil {
 			return err
 		}

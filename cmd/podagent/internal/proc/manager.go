@@ -65,15 +65,16 @@ type entry struct {
 type Options struct {
 	// Log gets what there is to say; nil discards it.
 	Log *slog.Logger
-	// JournalDir is where the output of processes is kept, in a file without a
-	// name. Where that can't be used or is in memory itself, and where
-	// JournalDir is empty, less of it is kept, in memory.
-	JournalDir string
+	// JournalDirs are where the output of processes may be kept, in a file without
+	// a name: in the first that can be used, and is not in memory itself. Where
+	// there is none, less of it is kept, in memory.
+	JournalDirs []string
 	// Alone says that the manager is the program's only one, and that nothing
 	// else in it starts processes. Then the manager ends the largest exec before
 	// memory runs out, and keeps threads in reserve; it gets the orphans, for
 	// which [Manager.ReapOrphans] may be called; and as PID 1 it ends everything
-	// else at the shutdown, but for what came into its name space from outside.
+	// else at the shutdown, but for a process that came into its name space from
+	// outside.
 	Alone bool
 }
 
@@ -104,7 +105,7 @@ func NewManager(opts Options) *Manager {
 		oomScore: childScore(),
 	}
 	m.guard = &guard{log: log, fs: proc, groups: m.cgroup.memory, processes: m.all, forgotten: m.hasForgotten}
-	m.budget = newBudget(&m.lim, newStore(opts.JournalDir, &m.lim, log))
+	m.budget = newBudget(&m.lim, newStore(opts.JournalDirs, &m.lim, log))
 	if m.alone {
 		m.protect()
 	}
@@ -220,11 +221,11 @@ func (m *Manager) settle(name string, e *entry, p *Process, err error) {
 // Get returns the process with this id, running or ended; one that is about to be
 // started it waits for, until ctx ends. Else the error wraps [fs.ErrNotExist].
 func (m *Manager) Get(ctx context.Context, id string) (*Process, error) {
-	m.mu.Lock()
-	m.sweep(time.Now())
-	e := m.entries[id]
-	m.mu.Unlock()
-	if e != nil {
+	for {
+		e := m.entry(id)
+		if e == nil {
+			return nil, fmt.Errorf("cannot find exec %q: %w", id, fs.ErrNotExist)
+		}
 		if err := e.await(ctx); err != nil {
 			return nil, fmt.Errorf("cannot find exec %q: %w", id, err)
 		}
@@ -232,7 +233,14 @@ func (m *Manager) Get(ctx context.Context, id string) (*Process, error) {
 			return e.process, nil
 		}
 	}
-	return nil, fmt.Errorf("cannot find exec %q: %w", id, fs.ErrNotExist)
+}
+
+// entry returns what there is of an id, nil if there is nothing.
+func (m *Manager) entry(id string) *entry {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sweep(time.Now())
+	return m.entries[id]
 }
 
 // List describes all processes, the oldest first.

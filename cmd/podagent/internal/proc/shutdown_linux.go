@@ -9,8 +9,8 @@ import (
 // their descendants, also those that outlived their process: SIGTERM, SIGKILL
 // after killGrace or when ctx ends, whichever is first. A manager that is alone
 // also ends orphans that it cannot tell whose they are, and as PID 1 everything
-// else in its name space but what has come there from outside. It returns when all
-// have ended and their output is complete; after the end of ctx it waits for that no
+// else in its name space but a process that has come there from outside, whose own
+// children it ends. It returns when all have ended and their output is complete; after the end of ctx it waits for that no
 // longer than killGrace.
 func (m *Manager) Shutdown(ctx context.Context) {
 	running := m.close(ctx)
@@ -38,7 +38,8 @@ func (m *Manager) Shutdown(ctx context.Context) {
 }
 
 // close refuses new starts and those that wait for their turn, and returns the
-// processes that run. It waits for those that are being started, until ctx ends.
+// processes that run. It waits for those that are being started, for killGrace at
+// most: one that hangs is refused when it goes on, and the others need what is left.
 func (m *Manager) close(ctx context.Context) []*Process {
 	m.mu.Lock()
 	if !m.closing {
@@ -50,6 +51,8 @@ func (m *Manager) close(ctx context.Context) []*Process {
 		m.kept.timer = nil
 	}
 	m.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, m.lim.killGrace)
+	defer cancel()
 	settled := make(chan struct{})
 	go func() {
 		m.starts.Wait()

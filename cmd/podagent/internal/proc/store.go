@@ -1,11 +1,11 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/bits"
 	"os"
-	"strings"
 	"sync"
 	"time"
 )
@@ -47,35 +47,27 @@ type store struct {
 	again   time.Time
 }
 
-// JournalDir returns the first of some directories that can be that of [Options];
-// if none can, the first.
-func JournalDir(dirs []string) string {
-	for _, dir := range dirs {
-		if file, _, err := openStoreFile(dir); err == nil {
-			file.Close()
-			return dir
-		}
-	}
-	return strings.Join(dirs[:min(len(dirs), 1)], "")
-}
-
-// newStore returns a store in dir, in the bounds of lim. It has no file where
-// dir is empty or can't be used, which is logged.
-func newStore(dir string, lim *limits, log *slog.Logger) *store {
+// newStore returns a store in the first of dirs that can be used, in the bounds of
+// lim. It has no file where there is none, which is logged.
+func newStore(dirs []string, lim *limits, log *slog.Logger) *store {
 	s := &store{log: log, room: &account{bounds: &lim.disk}, warm: map[int][]int64{}, cold: map[int][]int64{}}
-	if dir == "" {
+	var failed []error
+	for _, dir := range dirs {
+		file, size, err := openStoreFile(dir)
+		if err == nil {
+			lim.disk.total = int(min(int64(lim.disk.total), size/diskShare))
+			s.use(file)
+			log.Info("the output of processes is kept on disk", "bytes", lim.disk.total, "directory", dir)
+			return s
+		}
+		failed = append(failed, err)
+	}
+	if failed == nil {
 		log.Info("the output of processes is kept in memory", "bytes", lim.memory.total)
-		return s
+	} else {
+		log.Warn("the output of processes is kept in memory: no directory can be used for it",
+			"bytes", lim.memory.total, "directories", dirs, "error", errors.Join(failed...))
 	}
-	file, size, err := openStoreFile(dir)
-	if err != nil {
-		log.Warn("the output of processes is kept in memory: their directory can't be used",
-			"bytes", lim.memory.total, "directory", dir, "error", err)
-		return s
-	}
-	lim.disk.total = int(min(int64(lim.disk.total), size/diskShare))
-	s.use(file)
-	log.Info("the output of processes is kept on disk", "bytes", lim.disk.total, "directory", dir)
 	return s
 }
 

@@ -78,17 +78,22 @@ func TestDirectoryOfJournals(t *testing.T) {
 	}
 	defer os.RemoveAll(disk)
 	for what, test := range map[string]struct {
-		dir, says string
-		size      int64
+		dirs []string
+		says string
+		size int64
 	}{
-		"a directory":   {disk, "is kept on disk", journalSize},
-		"none":          {"", "is kept in memory", memorySize},
-		"a missing one": {filepath.Join(disk, "missing"), "no such file", memorySize},
-		"a file":        {"/proc/self/cmdline", "not a directory", memorySize},
-		"one in memory": {smallDisk(t, "3m"), "in memory", memorySize},
+		"a directory":                  {[]string{disk}, "is kept on disk", journalSize},
+		"none":                         {nil, "is kept in memory", memorySize},
+		"one without a name":           {[]string{""}, "no such file", memorySize},
+		"a missing one":                {[]string{filepath.Join(disk, "missing")}, "no such file", memorySize},
+		"a file":                       {[]string{"/proc/self/cmdline"}, "not a directory", memorySize},
+		"one in memory":                {[]string{smallDisk(t, "3m")}, "in memory", memorySize},
+		"the first that can be used":   {[]string{filepath.Join(disk, "missing"), "", "/dev/shm", disk}, "directory=" + disk, journalSize},
+		"the first of two":             {[]string{disk, "/var/tmp"}, "directory=" + disk, journalSize},
+		"none of two that can be used": {[]string{"/proc", "/dev/shm"}, "in memory", memorySize},
 	} {
 		log := newLog()
-		m := NewManager(Options{Log: log.Logger, JournalDir: test.dir})
+		m := NewManager(Options{Log: log.Logger, JournalDirs: test.dirs})
 		if n := m.JournalSize(); n != test.size || !strings.Contains(log.String(), test.says) {
 			t.Errorf("%s: the journals have %d bytes: %s", what, n, log)
 		}
@@ -249,23 +254,5 @@ func TestReaderKeepsAForgottenOutputUntilItLeaves(t *testing.T) {
 	}
 	if r, err := collect(testContext(t), p, 0, 0); err != nil || r.omitted[0] != int64(n) {
 		t.Errorf("a later reader: omitted %v, %v", r.omitted, err)
-	}
-}
-
-func TestJournalsAreInTheFirstDirectoryThatCanBeUsed(t *testing.T) {
-	disk, none := t.TempDir(), filepath.Join(t.TempDir(), "none")
-	for _, tt := range []struct {
-		dirs []string
-		want string
-	}{
-		{[]string{disk, none}, disk},
-		{[]string{none, "", disk}, disk},
-		{[]string{"/dev/shm", disk}, disk}, // which is memory
-		{[]string{none, "/proc"}, none},
-		{nil, ""},
-	} {
-		if got := JournalDir(tt.dirs); got != tt.want {
-			t.Errorf("of %q it is %q, not %q", tt.dirs, got, tt.want)
-		}
 	}
 }

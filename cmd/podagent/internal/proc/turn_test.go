@@ -3,6 +3,7 @@ package proc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -117,6 +118,56 @@ func TestStartThatWaitsForItsTurnIsRefusedAtTheShutdown(t *testing.T) {
 	}
 	if _, err := os.Stat(witness); err == nil {
 		t.Error("it ran")
+	}
+}
+
+func TestNothingIsStartedWhenTheContextHasEnded(t *testing.T) {
+	m, ran := newManager(t), filepath.Join(t.TempDir(), "ran")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 { // select would take either of what is ready
+		if _, _, err := m.Start(ctx, shell(t, "echo > "+ran)); !errors.Is(err, context.Canceled) {
+			t.Fatalf("Start: %v", err)
+		}
+	}
+	for range 20 {
+		end := takeTurns(m)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := startLater(ctx, t, m, shell(t, "echo > "+ran))
+		cancel()
+		end()
+		if got := <-done; !errors.Is(got.err, context.Canceled) {
+			t.Fatalf("Start that waited: %v", got.err)
+		}
+	}
+	m.Shutdown(t.Context())
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("it ran")
+	}
+}
+
+func TestStartThatHangsTakesNoTimeFromOthersAtTheShutdown(t *testing.T) {
+	m, dir := newManager(t), t.TempDir()
+	program, ready, ended := filepath.Join(dir, "program"), filepath.Join(dir, "ready"), filepath.Join(dir, "ended")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	graceful := fmt.Sprintf("trap 'sleep 0.1; echo > %s; exit' TERM; echo > %s; while :; do sleep 0.01; done", ended, ready)
+	if _, _, err := m.Start(t.Context(), shell(t, graceful)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the process", func() bool { _, err := os.Stat(ready); return err == nil })
+	giveBack := takeLease(t, program)
+	hanging := startLater(t.Context(), t, m, argv(t, program))
+	ctx, cancel := context.WithTimeout(t.Context(), 5*killGrace)
+	defer cancel()
+	m.Shutdown(ctx)
+	if _, err := os.Stat(ended); err != nil {
+		t.Errorf("the other process was killed before it had ended by itself: %v", err)
+	}
+	giveBack()
+	if got := <-hanging; !errors.Is(got.err, ErrShutdown) {
+		t.Errorf("the start that hung: %v", got.err)
 	}
 }
 
