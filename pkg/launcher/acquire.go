@@ -33,7 +33,7 @@ func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox
 		return nil, err
 	}
 	if sandbox.Created && deletes {
-		sandbox.atClose(func(ctx context.Context) error { return c.discard(ctx, pod) })
+		sandbox.atClose(func(ctx context.Context) error { return sandbox.discard(ctx, pod) })
 	}
 	return sandbox, nil
 }
@@ -82,15 +82,16 @@ func (c *cluster) reach(ctx context.Context, spec *Spec) (*corev1.Pod, *Sandbox,
 // enter connects to the agent of a pod that was acquired, as its owner if that
 // is to be exclusive: whoever is not must change nothing in it.
 func (c *cluster) enter(ctx context.Context, pod *corev1.Pod, spec *Spec, created bool) (*Sandbox, error) {
-	t := c.target(pod)
+	t, attaching := c.target(pod), ctx
 	var lease *lease
-	var err error
 	if spec.Pod.Exclusive {
-		if lease, err = t.claim(ctx); err != nil {
+		var err error
+		if lease, err = t.acquireLease(ctx); err != nil {
 			return nil, err
 		}
+		attaching = lease.keep(ctx)
 	}
-	sandbox, err := t.attachBeating(ctx, spec, created, cmp.Or(spec.Pod.Heartbeat, DefaultHeartbeat))
+	sandbox, err := t.attachBeating(attaching, spec, created, cmp.Or(spec.Pod.Heartbeat, DefaultHeartbeat))
 	if err != nil {
 		if lease != nil {
 			err = errors.Join(err, lease.abort(ctx))
@@ -98,7 +99,7 @@ func (c *cluster) enter(ctx context.Context, pod *corev1.Pod, spec *Spec, create
 		return nil, err
 	}
 	if lease != nil {
-		sandbox.keep(lease)
+		sandbox.own(lease)
 	}
 	sandbox.Drift = c.drift(ctx, pod, spec, created)
 	return sandbox, nil
@@ -228,7 +229,7 @@ func (c *cluster) make(ctx context.Context, pod *corev1.Pod, spec *Pod) (*corev1
 		return nil, errors.Join(err, c.abandon(ctx, pod))
 	}
 	if err != nil {
-		return nil, errors.Join(c.createError(pod.Name, err), c.dropClaim(lasting, pod))
+		return nil, errors.Join(c.createError(pod.Name, err), c.dropClaim(lasting, pod, AnnotationAdopted))
 	}
 	c.log.Info("created pod", "sandbox", pod.Annotations[AnnotationID], "pod", made.Name, "uid", made.UID)
 	return made, nil
@@ -326,7 +327,7 @@ func (c *cluster) abandon(ctx context.Context, created *corev1.Pod) error {
 		pod, err := c.get(ctx, created.Name)
 		// Its time of creation, to the nanosecond, is that of this launch.
 		if apierrors.IsNotFound(err) || err == nil && pod.Annotations[AnnotationCreated] != created.Annotations[AnnotationCreated] {
-			return c.dropClaim(ctx, created)
+			return c.dropClaim(ctx, created, AnnotationAdopted)
 		}
 		if err == nil {
 			if _, adopted := pod.Annotations[AnnotationAdopted]; adopted {
@@ -336,7 +337,7 @@ func (c *cluster) abandon(ctx context.Context, created *corev1.Pod) error {
 		}
 		switch {
 		case err == nil:
-			return c.dropClaim(ctx, created)
+			return c.dropClaim(ctx, created, AnnotationAdopted)
 		case errors.As(err, new(*PodError)), ctx.Err() != nil:
 			return err
 		case !apierrors.IsConflict(err): // the API server is away; else the pod has changed meanwhile

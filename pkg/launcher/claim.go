@@ -110,15 +110,21 @@ func (c *cluster) takeClaim(ctx context.Context, claim *corev1.PersistentVolumeC
 			return err
 		}
 	}
-	return c.markClaim(ctx, claim.Name, claim.UID)
+	return c.markClaim(ctx, claim.Name, claim.UID, AnnotationAdopted, AnnotationResumed)
 }
 
-// markClaim keeps the claim from being deleted by who made it, should their launch
-// fail after all.
-func (c *cluster) markClaim(ctx context.Context, name string, uid types.UID) error {
-	now, err := c.annotateClaim(ctx, name, uid, AnnotationAdopted, timeText(time.Now()))
-	if err == nil && now.DeletionTimestamp != nil {
-		return c.podError(now, ErrNotKept, "", "its claim is being deleted")
+// markClaim says in annotations of the claim that somebody uses it who did not make
+// it: AnnotationAdopted keeps it from being deleted by who made it, should their
+// launch fail after all, and AnnotationResumed, with which a new pod gets it, by who
+// ends an older one.
+func (c *cluster) markClaim(ctx context.Context, name string, uid types.UID, annotations ...string) error {
+	values, now := map[string]string{}, timeText(time.Now())
+	for _, annotation := range annotations {
+		values[annotation] = now
+	}
+	claim, err := c.annotateClaim(ctx, name, uid, values)
+	if err == nil && claim.DeletionTimestamp != nil {
+		return c.podError(claim, ErrNotKept, "", "its claim is being deleted")
 	}
 	return err
 }
@@ -128,13 +134,13 @@ func (c *cluster) markClaim(ctx context.Context, name string, uid types.UID) err
 func (c *cluster) recordPod(ctx context.Context, pod *corev1.Pod) error {
 	data, err := json.Marshal(pod)
 	if err == nil {
-		_, err = c.annotateClaim(ctx, pod.Name, "", AnnotationPod, string(data))
+		_, err = c.annotateClaim(ctx, pod.Name, "", map[string]string{AnnotationPod: string(data)})
 	}
 	return err
 }
 
-func (c *cluster) annotateClaim(ctx context.Context, name string, uid types.UID, annotation, value string) (*corev1.PersistentVolumeClaim, error) {
-	meta := map[string]any{"annotations": map[string]string{annotation: value}}
+func (c *cluster) annotateClaim(ctx context.Context, name string, uid types.UID, annotations map[string]string) (*corev1.PersistentVolumeClaim, error) {
+	meta := map[string]any{"annotations": annotations}
 	if uid != "" {
 		meta["uid"] = uid // a precondition
 	}
@@ -165,17 +171,20 @@ func (c *cluster) pausedClaim(ctx context.Context, id string) (*corev1.Persisten
 }
 
 // removeClaim deletes the claim, with the files in it, and returns when it is
-// gone. No pod may use it. One that a launch has taken since then stays.
+// gone. One that was taken for a new pod since it was seen stays.
 func (c *cluster) removeClaim(ctx context.Context, seen *corev1.PersistentVolumeClaim) error {
 	claim := seen
 	for {
 		err := c.deleteClaim(ctx, claim, metav1.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
-		if !apierrors.IsConflict(err) {
-			return errors.Join(err, c.awaitNoClaim(ctx, seen))
-		}
-		claim, err = c.claim(ctx, seen.Name)
 		switch {
-		case apierrors.IsNotFound(err), err == nil && (claim.UID != seen.UID || !maps.Equal(claim.Annotations, seen.Annotations)):
+		case err == nil:
+			return c.awaitNoClaim(ctx, seen)
+		case !apierrors.IsConflict(err):
+			return err
+		}
+		claim, err = c.claim(ctx, seen.Name) // controllers change it, too
+		switch {
+		case apierrors.IsNotFound(err), err == nil && (claim.UID != seen.UID || claim.Annotations[AnnotationResumed] != seen.Annotations[AnnotationResumed]):
 			return nil
 		case err != nil:
 			return err
@@ -214,8 +223,8 @@ func (c *cluster) awaitNoClaim(ctx context.Context, claim *corev1.PersistentVolu
 }
 
 // dropClaim deletes the claim that was made for a pod which is given up, unless
-// it was there before, or somebody else has used it since then.
-func (c *cluster) dropClaim(ctx context.Context, pod *corev1.Pod) error {
+// it was there before, or by an annotation somebody else has used it since then.
+func (c *cluster) dropClaim(ctx context.Context, pod *corev1.Pod, by string) error {
 	if !ownClaim(pod) {
 		return nil
 	}
@@ -227,7 +236,7 @@ func (c *cluster) dropClaim(ctx context.Context, pod *corev1.Pod) error {
 		if err != nil {
 			return err
 		}
-		_, taken := claim.Annotations[AnnotationAdopted]
+		_, taken := claim.Annotations[by]
 		if taken || claim.Annotations[AnnotationCreated] != pod.Annotations[AnnotationCreated] {
 			return nil
 		}

@@ -44,16 +44,45 @@ type cluster struct {
 // cluster resolves the fields, once they can be, and returns the context with
 // which to use it.
 func (k *Kubernetes) cluster(ctx context.Context) (*cluster, context.Context, error) {
+	r := k.resolution(ctx)
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		return nil, ctx, context.Cause(ctx)
+	}
+	if r.err != nil {
+		return nil, ctx, r.err
+	}
+	return r.cluster, r.cluster.logged(ctx), nil
+}
+
+// resolution is the cluster that the fields name, or why there is none, once done is
+// closed.
+type resolution struct {
+	done    chan struct{}
+	cluster *cluster
+	err     error
+}
+
+// resolution returns the one that there is or that is under way, for whoever asks:
+// it may take calls of the API. One that failed is forgotten.
+func (k *Kubernetes) resolution(ctx context.Context) *resolution {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.made == nil {
-		made, err := k.resolve(ctx)
-		if err != nil {
-			return nil, ctx, err
-		}
-		k.made = made
+	if k.resolved != nil {
+		return k.resolved
 	}
-	return k.made, k.made.logged(ctx), nil
+	r := &resolution{done: make(chan struct{})}
+	k.resolved = r
+	go func() {
+		defer close(r.done)
+		if r.cluster, r.err = k.resolve(context.WithoutCancel(ctx)); r.err != nil {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			k.resolved = nil
+		}
+	}()
+	return r
 }
 
 func (k *Kubernetes) resolve(ctx context.Context) (*cluster, error) {

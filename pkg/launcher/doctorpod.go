@@ -79,7 +79,7 @@ func (p *clusterPatient) close(ctx context.Context) error {
 	if p.sandbox != nil {
 		err = p.sandbox.Close()
 	}
-	err = errors.Join(err, p.cluster.discard(ctx, p.pod))
+	err = errors.Join(err, p.cluster.discardMade(ctx, p.pod))
 	p.pod, p.sandbox = nil, nil
 	return err
 }

@@ -13,8 +13,9 @@ import (
 )
 
 // Heartbeat says once, in the pod's annotation, that the sandbox is needed.
-// An open sandbox does that by itself, unless its Spec says HeartbeatOff. If
-// there is none, the error is [ErrNotFound].
+// An open sandbox does that by itself: one from Launch as its Spec says, one from
+// Open or Resume each [DefaultHeartbeat]. If there is none, the error is
+// [ErrNotFound].
 func (k *Kubernetes) Heartbeat(ctx context.Context, id string) error {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -40,7 +41,7 @@ func (c *cluster) beat(ctx context.Context, pod *corev1.Pod) error {
 // and reapers respect from then on.
 func (c *cluster) mark(ctx context.Context, pod *corev1.Pod) error {
 	if ownClaim(pod) {
-		if err := c.markClaim(ctx, pod.Name, ""); err != nil {
+		if err := c.markClaim(ctx, pod.Name, "", AnnotationAdopted); err != nil {
 			return err
 		}
 	}

@@ -16,7 +16,8 @@ import (
 // for the pod's life only: everything else is one port-forward to the agent in
 // it, over which gRPC and TLS run, with no listener on this side; or one
 // connection by another way (see [Connection]). The permissions that it needs
-// are those of deploy/rbac.yaml.
+// are those of deploy/rbac.yaml, with identity-rbac.yaml for an IdentitySecret,
+// claims-rbac.yaml for what keeps its workspace, and exec-rbac.yaml for [ByExec].
 //
 // A pod gets its name from the sandbox's id. The id itself is the annotation
 // podagent.dev/id, a safe form of it the label of that name; all pods have the
@@ -74,8 +75,8 @@ type Kubernetes struct {
 	// Log gets what the launcher does; nil discards it.
 	Log *slog.Logger
 
-	mu   sync.Mutex
-	made *cluster
+	mu       sync.Mutex
+	resolved *resolution
 }
 
 var _ Launcher = (*Kubernetes)(nil)

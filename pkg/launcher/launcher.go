@@ -67,11 +67,12 @@ type Spec struct {
 	ID string
 	// Workdir is where relative paths start and commands run: an absolute
 	// path. Empty means a directory of the sandbox's own. It counts for a new
-	// sandbox only.
+	// sandbox only. In a pod it is mounted, and so no directory of the system or
+	// the kernel, nor /home/agent or above.
 	Workdir string
 	// Env is the environment of commands, as NAME=VALUE, on top of the
 	// launcher's own. For a sandbox that there is, it replaces the one that it
-	// had, unless it is nil. In a pod it is part of the pod's specification,
+	// had, unless it is nil. In a pod it has up to 90 KiB, and is part of the pod's specification,
 	// where whoever may get the pod can read it; and what an adoption set
 	// lasts until the container restarts, unless who set it has the sandbox
 	// open.
@@ -82,7 +83,8 @@ type Spec struct {
 	// [fsops.FS.Protect] for what they mean. Relative ones start in the
 	// workdir. Commands can change these paths: see Pod.ReadOnly. For a sandbox
 	// that there is, they replace what it had, as Env does, unless they are
-	// nil. What is in force is said by the sandbox's Info.
+	// nil. What is in force is said by the sandbox's Info. There are at most 1024, in
+	// a pod of 64 KiB in all.
 	Protected []string
 	// OnClose says what becomes of the sandbox when it is closed by who
 	// created it.
@@ -103,7 +105,8 @@ const (
 	CloseDefault OnClose = iota
 	// CloseKeep keeps the sandbox.
 	CloseKeep
-	// CloseDelete terminates the sandbox, if this Launch created it.
+	// CloseDelete terminates the sandbox, if this Launch created it, and no
+	// other exclusive owner has it by now.
 	CloseDelete
 )
 
@@ -166,6 +169,8 @@ type Sandbox struct {
 
 	// target is its pod, nil if it has none.
 	target *target
+	// lease is held by an exclusive owner; otherwise it is nil.
+	lease *lease
 	// onClose is what is left to do when the connection has ended.
 	onClose func() error
 }
@@ -192,7 +197,7 @@ const (
 	Stopped State = "stopped"
 	// Pending says that the pod does not run yet.
 	Pending State = "pending"
-	// Ended says that the pod has ended: at its deadline, or by eviction.
+	// Ended says that the pod has ended: by itself, at its deadline, or by eviction.
 	Ended State = "ended"
 	// Paused says that there is no pod, but that its files are kept.
 	Paused State = "paused"

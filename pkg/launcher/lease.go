@@ -5,9 +5,11 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typed "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -16,17 +18,20 @@ import (
 // lease is this orchestrator's claim to be the only exclusive owner of a pod.
 type lease struct {
 	*target
-	holder  string // names this claim
-	object  *coordinationv1.Lease
+	holder  string    // names this claim
 	renewed time.Time // when the latest renewal began
+	stop    func()    // ends the renewal, and returns when it has ended
+
+	mu     sync.Mutex
+	object *coordinationv1.Lease
 }
 
 func (l *lease) api() typed.LeaseInterface {
 	return l.target.api.CoordinationV1().Leases(l.namespace)
 }
 
-// claim makes or takes the lease of the pod.
-func (t *target) claim(ctx context.Context) (*lease, error) {
+// acquireLease makes or takes the lease of the pod.
+func (t *target) acquireLease(ctx context.Context) (*lease, error) {
 	l := &lease{target: t, holder: t.owner + "/" + strings.ToLower(rand.Text()[:8])}
 	for {
 		l.renewed = time.Now()
@@ -95,17 +100,50 @@ func (l *lease) isOurs(object *coordinationv1.Lease) bool {
 	return object.Spec.HolderIdentity != nil && *object.Spec.HolderIdentity == l.holder
 }
 
-// keep renews the lease until the sandbox is closed, and releases it then. When
-// it is lost, every further call fails.
-func (s *Sandbox) keep(l *lease) {
-	// What is done last at Close is added first.
-	s.atClose(l.release)
-	s.background(func(ctx context.Context) {
-		if err := l.renew(ctx); err != nil {
+// keep renews the lease from now on: a pod may take longer to start than a lease
+// lasts. When it is lost, every further call fails, and the context that is returned
+// ends.
+func (l *lease) keep(ctx context.Context) context.Context {
+	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithCancelCause(ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		err := l.renew(renewing)
+		if err != nil {
 			l.kill(err)
 		}
+		cancel(err)
+	})
+	l.stop = func() { stop(); running.Wait() }
+	return ctx
+}
+
+// own has the lease released when the sandbox is closed.
+func (s *Sandbox) own(l *lease) {
+	s.lease = l
+	s.atClose(func(ctx context.Context) error {
+		l.stop()
+		return l.release(ctx)
 	})
 }
+
+// discard removes what the launch of the sandbox has made, unless it has another
+// exclusive owner by now.
+func (s *Sandbox) discard(ctx context.Context, pod *corev1.Pod) error {
+	if s.lease != nil {
+		err := s.lease.renewOnce(ctx)
+		if isTaken(err) {
+			return nil
+		}
+		if err != nil {
+			return s.lease.apiError(pod.Name, err)
+		}
+	}
+	return s.target.discardMade(ctx, pod)
+}
+
+// isTaken reports whether an error of renewOnce says that the lease is lost.
+func isTaken(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
 
 // renew renews the lease until ctx ends. It returns why the lease is lost.
 func (l *lease) renew(ctx context.Context) error {
@@ -118,7 +156,7 @@ func (l *lease) renew(ctx context.Context) error {
 			return nil
 		case err == nil:
 			l.renewed, wait = began, leasePeriod
-		case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+		case isTaken(err):
 			e := l.podError(l.pod, ErrOwned, "", "the lease was taken away")
 			e.Err = err
 			return e
@@ -135,6 +173,8 @@ func (l *lease) renew(ctx context.Context) error {
 func (l *lease) renewOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaseTry)
 	defer cancel()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for {
 		l.object.Spec.RenewTime = new(metav1.NowMicro())
 		object, err := l.api().Update(ctx, l.object, metav1.UpdateOptions{})
@@ -158,7 +198,7 @@ func (l *lease) renewOnce(ctx context.Context) error {
 
 // release lets go of the lease, if this claim still holds it.
 func (l *lease) release(ctx context.Context) error {
-	object, err := l.api().Get(ctx, l.object.Name, metav1.GetOptions{})
+	object, err := l.api().Get(ctx, l.pod.Name, metav1.GetOptions{})
 	if err == nil && l.isOurs(object) {
 		err = l.api().Delete(ctx, object.Name, metav1.DeleteOptions{
 			Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion},
@@ -172,6 +212,7 @@ func (l *lease) release(ctx context.Context) error {
 
 // abort releases the lease of a launch that failed.
 func (l *lease) abort(ctx context.Context) error {
+	l.stop()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	return l.release(ctx)

@@ -32,7 +32,7 @@ func (c *cluster) pause(ctx context.Context, id string) error {
 	case !ownClaim(pod):
 		return c.podError(pod, ErrNotKept, "", "its workspace is no claim of its own")
 	}
-	if err := c.markClaim(ctx, pod.Name, ""); err != nil {
+	if err := c.markClaim(ctx, pod.Name, "", AnnotationAdopted); err != nil {
 		return err
 	}
 	return c.remove(ctx, pod)
@@ -58,7 +58,7 @@ func (c *cluster) resume(ctx context.Context, id string) (*Sandbox, error) {
 	for {
 		pod, made, err := c.revive(ready, id)
 		if err != nil {
-			return nil, err
+			return nil, c.timedOut(ready, nameOf(id), DefaultReadyTimeout, err)
 		}
 		if !made {
 			sandbox, err := c.open(ctx, id)

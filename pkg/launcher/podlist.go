@@ -107,38 +107,58 @@ func (c *cluster) over(pod *corev1.Pod) error {
 }
 
 func (c *cluster) terminate(ctx context.Context, id string) error {
-	pod, err := c.lookup(ctx, id)
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return nil
-	case errors.Is(err, ErrPaused):
-		claim, err := c.pausedClaim(ctx, id)
-		if err != nil {
+	for {
+		pod, err := c.lookup(ctx, id)
+		switch {
+		case errors.Is(err, ErrNotFound):
+			return nil
+		case errors.Is(err, ErrPaused):
+			claim, err := c.pausedClaim(ctx, id)
+			if err != nil {
+				return err
+			}
+			return c.removeClaim(ctx, claim)
+		case err != nil:
 			return err
 		}
-		return c.removeClaim(ctx, claim)
-	case err != nil:
-		return err
+		if err := c.discard(ctx, pod); !apierrors.IsNotFound(err) {
+			return err
+		}
 	}
-	return c.discard(ctx, pod)
 }
 
-// discard removes the pod with all its files.
+// discard removes the pod with all its files. If the pod of a workspace that is
+// kept was gone before, the error is the API's: whoever removed it may be about to
+// make another of the workspace.
 func (c *cluster) discard(ctx context.Context, pod *corev1.Pod) error {
 	if !ownClaim(pod) {
 		return c.remove(ctx, pod)
 	}
-	claim, err := c.claim(ctx, pod.Name) // as it is now: who launches next may take it
-	if apierrors.IsNotFound(err) {
-		return c.remove(ctx, pod)
+	claim, err := c.claim(ctx, pod.Name) // as it is before the pod goes: who launches next takes it after
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	isThere := err == nil
+	err = c.tryDelete(ctx, pod, "")
+	if apierrors.IsConflict(err) { // the workspace is another pod's by now
+		return nil
 	}
 	if err == nil {
-		err = c.remove(ctx, pod)
+		err = c.awaitGone(ctx, pod)
 	}
-	if err != nil {
+	if err != nil || !isThere {
 		return err
 	}
 	return c.removeClaim(ctx, claim)
+}
+
+// discardMade removes what a launch has made, with all its files.
+func (c *cluster) discardMade(ctx context.Context, pod *corev1.Pod) error {
+	err := c.discard(ctx, pod)
+	if apierrors.IsNotFound(err) {
+		return c.dropClaim(ctx, pod, AnnotationResumed)
+	}
+	return err
 }
 
 // pods returns the pods of all sandboxes.

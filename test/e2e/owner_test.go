@@ -109,7 +109,7 @@ func TestExclusiveOwnerThatDiedIsFollowedAfterItsLease(t *testing.T) {
 	spec := c.Spec("a")
 	spec.Env = []string{"WHO=first"}
 	first := launch(t, c.Launcher(), spec)
-	leaseOf(t, c, "a", 25*time.Second) // it may still live
+	leaseOf(t, c, "a", 10*time.Second) // it may still live
 	spec.Pod.Exclusive, spec.Env = true, []string{"WHO=second"}
 	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.Is(err, launcher.ErrOwned) || !strings.Contains(err.Error(), `"somebody"`) {
 		t.Errorf("Launch: %v", err)
@@ -121,6 +121,71 @@ func TestExclusiveOwnerThatDiedIsFollowedAfterItsLease(t *testing.T) {
 	leaseOf(t, c, "a", 31*time.Second)
 	if out, _, _ := run(t, launch(t, c.Launcher(), spec), "echo $WHO", nil); out != "second\n" {
 		t.Errorf("the environment is that of %q", out)
+	}
+}
+
+func TestExclusiveOwnerThatWaitsForItsPodStaysTheOwner(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := c.Spec("a")
+	spec.Pod.Exclusive = true
+	spec.Pod.Patch = gated(c, "sleep 60")
+	first := make(chan error, 1)
+	go func() {
+		s, err := c.Launcher().Launch(t.Context(), spec)
+		if err == nil {
+			s.Close()
+		}
+		first <- err
+	}()
+	leases := c.API(t).CoordinationV1().Leases(c.Namespace)
+	var lease coordinationv1.Lease
+	await(t, "a renewal", func() bool {
+		list, err := leases.List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list.Items) > 0 {
+			lease = list.Items[0]
+		}
+		return len(list.Items) > 0 && lease.Spec.RenewTime.After(lease.Spec.AcquireTime.Time)
+	})
+	if len(first) > 0 {
+		t.Fatalf("the first launch has ended: %v", <-first)
+	}
+	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.Is(err, launcher.ErrOwned) {
+		t.Errorf("the second launch: %v", err)
+	}
+	// Who loses it meanwhile is told.
+	await(t, "the theft", func() bool {
+		now, err := leases.Get(t.Context(), lease.Name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		now.Spec.HolderIdentity = new("thief")
+		_, err = leases.Update(t.Context(), now, metav1.UpdateOptions{})
+		return err == nil
+	})
+	if err := <-first; !errors.Is(err, launcher.ErrOwned) {
+		t.Errorf("the first launch: %v", err)
+	}
+}
+
+func TestExclusiveOwnerThatLostItsLeaseDeletesNothing(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	for id, lost := range map[string]bool{"lost": true, "held": false} {
+		spec := c.Spec(id)
+		spec.Pod.Exclusive, spec.OnClose = true, launcher.CloseDelete
+		s := launch(t, c.Launcher(), spec)
+		if lost {
+			leaseOf(t, c, id, 0)
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+		if _, err := c.Launcher().Open(t.Context(), id); lost != (err == nil) || !lost && !errors.Is(err, launcher.ErrNotFound) {
+			t.Errorf("%s: Open: %v", id, err)
+		}
 	}
 }
 

@@ -244,11 +244,21 @@ func TestLaunchTakesTheWorkspaceThatWasKept(t *testing.T) {
 	if got := get(t, again, "file"); got != "kept" || again.Created {
 		t.Errorf("the workspace has %q; created: %t", got, again.Created)
 	}
-	if err := again.Close(); err != nil { // who did not make the sandbox does not delete it
+	// Who did not make the sandbox does not delete it, nor does who made it, and whose
+	// pod is gone.
+	if err := errors.Join(again.Close(), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if err := k.Pause(t.Context(), "job"); err != nil {
 		t.Fatal(err)
+	}
+	resumed, err := k.Resume(t.Context(), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resumed.Close()
+	if got := get(t, resumed, "file"); got != "kept" {
+		t.Errorf("the workspace has %q", got)
 	}
 	terminate(t, k, "job")
 	if _, err := k.Resume(t.Context(), "job"); !errors.Is(err, launcher.ErrNotFound) {

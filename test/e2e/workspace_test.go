@@ -2,12 +2,16 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
@@ -62,9 +66,9 @@ func TestPodWhoseWorkspaceHoldsTooMuchIsEvicted(t *testing.T) {
 	var err error
 	await(t, "the end of the pod", func() bool {
 		_, err = s.Stat(t.Context(), "big")
-		return err != nil
+		return errors.Is(err, launcher.ErrStale)
 	})
-	if !errors.Is(err, launcher.ErrStale) || !strings.Contains(err.Error(), "Evicted") {
+	if !strings.Contains(err.Error(), "Evicted") {
 		t.Errorf("a call: %v", err)
 	}
 	if _, err := k.Launch(t.Context(), spec); !errors.Is(err, launcher.ErrStale) || !strings.Contains(err.Error(), "Evicted") {
@@ -94,5 +98,107 @@ func TestClaimWithoutPermissionIsForbidden(t *testing.T) {
 	spec.Pod.Workspace.Keep = true
 	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.Is(err, launcher.ErrForbidden) || apierrors.IsNotFound(err) {
 		t.Errorf("Launch: %v", err)
+	}
+}
+
+// gated returns the patch of a pod in which a script runs before the agent starts.
+func gated(c *launchertest.Cluster, script string) []byte {
+	return fmt.Appendf(nil, `spec:
+  initContainers:
+    - name: gate
+      image: %s
+      command: [sh, -c, %q]
+      volumeMounts: [{name: workspace, mountPath: /workspace}]
+      securityContext:
+        allowPrivilegeEscalation: false
+        capabilities: {drop: [ALL]}
+`, c.Image, script)
+}
+
+func TestOpenAndResumeWaitAsLongAsTheLaunchMay(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k, spec := c.Launcher(), keptSpec(t, c, "job")
+	spec.Pod.ReadyTimeout = 30 * time.Second
+	spec.Pod.Patch = gated(c, "while [ -e /workspace/hold ]; do sleep 0.1; done")
+	s := launch(t, k, spec)
+	put(t, s, "hold", "")
+	if err := errors.Join(s.Close(), k.Pause(t.Context(), "job")); err != nil {
+		t.Fatal(err)
+	}
+	resumed := make(chan error, 1)
+	go func() {
+		_, err := k.Resume(t.Context(), "job")
+		resumed <- err
+	}()
+	var opened error
+	await(t, "the pod", func() bool {
+		_, opened = k.Open(t.Context(), "job")
+		return !errors.Is(opened, launcher.ErrPaused)
+	})
+	for verb, err := range map[string]error{"Resume": <-resumed, "Open": opened} {
+		if !errors.Is(err, launcher.ErrNotReady) || !strings.Contains(err.Error(), "after 30s") {
+			t.Errorf("%s: %v", verb, err)
+		}
+	}
+}
+
+func TestLaunchThatCannotNoteItsPodInTheClaimLeavesNothing(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	k.Config = c.LimitedAccount(t, "limited",
+		rule("pods", "get", "list", "watch", "create", "patch", "delete"), rule("pods/portforward", "get", "create"),
+		rule("persistentvolumeclaims", "get", "list", "create", "delete"))
+	if _, err := k.Launch(t.Context(), keptSpec(t, c, "job")); !errors.Is(err, launcher.ErrForbidden) || !strings.Contains(err.Error(), "patch") {
+		t.Errorf("Launch: %v", err)
+	}
+	await(t, "the end of what it made", func() bool {
+		list, err := c.Launcher().List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		claims, err := c.API(t).CoreV1().PersistentVolumeClaims(c.Namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list) == 0 && len(claims.Items) == 0
+	})
+}
+
+// Controllers write annotations into a claim, too, when it gets its volume.
+func TestTerminateRemovesAClaimThatChangesMeanwhile(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	s := launch(t, k, keptSpec(t, c, "job"))
+	if err := s.Command(t.Context(), "sleep", "600").Start(); err != nil { // its end takes a moment
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- k.Terminate(t.Context(), "job") }()
+	claims := c.API(t).CoreV1().PersistentVolumeClaims(c.Namespace)
+	await(t, "the end of the claim", func() bool {
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/seen-at":%q}}}`, time.Now())
+		_, err := claims.Patch(t.Context(), s.PodName(), types.MergePatchType, patch, metav1.PatchOptions{})
+		return apierrors.IsNotFound(err) || len(ended) > 0
+	})
+	if err := <-ended; err != nil {
+		t.Errorf("Terminate: %v", err)
+	}
+	if left := claimsIn(t, c); len(left) > 0 {
+		t.Errorf("left are %v", left)
+	}
+}
+
+func TestTerminateWithoutPermissionForTheClaimIsForbidden(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	launch(t, c.Launcher(), keptSpec(t, c, "job")).Close()
+	if err := c.Launcher().Pause(t.Context(), "job"); err != nil {
+		t.Fatal(err)
+	}
+	k := c.Launcher()
+	k.Config = c.LimitedAccount(t, "limited",
+		rule("pods", "get", "list", "watch", "create", "patch", "delete"), rule("persistentvolumeclaims", "get", "list"))
+	if err := k.Terminate(t.Context(), "job"); !errors.Is(err, launcher.ErrForbidden) || strings.Contains(err.Error(), "still being deleted") {
+		t.Errorf("Terminate: %v", err)
 	}
 }
