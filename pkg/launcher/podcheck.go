@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"path"
@@ -13,6 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/podagent/podagent/pkg/podapi"
 )
 
 // validatePod checks what a Spec says of a pod, and what a pod can take of the
@@ -23,7 +26,7 @@ func (s *Spec) validatePod() error {
 	}
 	for _, check := range []func() *SpecError{
 		s.checkWorkdir, s.checkEnv, s.checkProtected, s.checkVolumes, s.checkWorkspace, s.checkReadOnly, s.Pod.checkImage, s.Pod.checkMeta,
-		s.Pod.checkResources, s.Pod.checkChoices, s.Pod.checkTimes, s.Pod.checkPlacement, s.Pod.checkLife, s.Pod.checkMain, s.checkPatch,
+		s.Pod.checkResources, s.Pod.checkChoices, s.Pod.checkTimes, s.Pod.checkPlacement, s.Pod.checkLife, s.Pod.checkMain, s.checkPatch, s.checkNotes,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -139,6 +142,29 @@ func (p *Pod) checkMeta() *SpecError {
 		}
 		if size += len(name) + len(p.Annotations[name]); size > maxAnnotations {
 			return &SpecError{"Pod.Annotations", fmt.Sprintf("have more than %d bytes in all", maxAnnotations)}
+		}
+	}
+	return nil
+}
+
+// checkNotes checks that what is noted of the Spec fits into the annotations of the
+// pod, and the pod, where it is noted too, into those of its claim.
+func (s *Spec) checkNotes() *SpecError {
+	pod, problem := patched(manifest(s, "", podapi.AuthorizedKey{}, time.Time{}), s.Pod.Patch)
+	if problem != nil {
+		return problem
+	}
+	size := 0
+	for name, value := range pod.Annotations {
+		size += len(name) + len(value)
+	}
+	if size > maxNotes {
+		return &SpecError{"Pod", fmt.Sprintf("has %d bytes of annotations, with the labels, the patch and the rest of it that are noted in one: at most %d fit", size, maxNotes)}
+	}
+	if s.Pod.Workspace.Keep {
+		data, _ := json.Marshal(pod) // a pod always has a JSON
+		if len(data) > maxNotes {
+			return &SpecError{"Pod.Workspace.Keep", fmt.Sprintf("has the pod noted in an annotation, with its environment and all else, which takes %d bytes: at most %d fit", len(data), maxNotes)}
 		}
 	}
 	return nil

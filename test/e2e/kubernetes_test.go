@@ -337,6 +337,16 @@ func TestBadOptionOfAPodFailsBeforeAnyAPICall(t *testing.T) {
 		"Pod.Heartbeat":      func(s *launcher.Spec) { s.Pod.Heartbeat = time.Microsecond },
 		"Pod.OnStale":        func(s *launcher.Spec) { s.Pod.OnStale = "ignore" },
 		"Pod.OnDrift":        func(s *launcher.Spec) { s.Pod.OnDrift = "ignore" },
+		"Pod": func(s *launcher.Spec) {
+			s.Pod.Annotations = map[string]string{"a": strings.Repeat("a", 127<<10)}
+			s.Pod.Patch = []byte("metadata: {annotations: {b: " + strings.Repeat("b", 63<<10) + "}}")
+		},
+		"Pod.Workspace.Keep": func(s *launcher.Spec) {
+			s.Pod.Workspace.Keep = true
+			s.Env = []string{"A=" + strings.Repeat("a", 80<<10)}
+			s.Pod.Annotations = map[string]string{"a": strings.Repeat("a", 100<<10)}
+			s.Pod.Main = []string{strings.Repeat("a", 63<<10)}
+		},
 		"Pod.Resources": func(s *launcher.Spec) {
 			s.Pod.Resources.Requests = corev1.ResourceList{"memory": resource.MustParse("-1")}
 		},
