@@ -68,7 +68,11 @@ func TestDescribeOfARunningSandbox(t *testing.T) {
 	if err := s.Command(t.Context(), "podagent", "version").Run(); err != nil {
 		t.Fatal(err)
 	}
-	beat := described(t, k, "job").Heartbeat
+	started := func(e launcher.Event) bool { return e.Reason == "Started" && e.Type == "Normal" && e.Count == 1 }
+	// The sandbox may answer before the kubelet has said that it runs.
+	beat := describedWhen(t, k, "job", func(d launcher.Description) bool {
+		return d.Phase == "Running" && d.IP != "" && d.Agent != nil && slices.ContainsFunc(d.Events, started)
+	}).Heartbeat
 	d := described(t, k, "job")
 	if d.State != launcher.Running || d.Phase != "Running" || d.Reason != "" || d.Node == "" || d.IP == "" || d.Namespace != c.Namespace {
 		t.Errorf("the pod is described as %+v", d)
@@ -79,7 +83,7 @@ func TestDescribeOfARunningSandbox(t *testing.T) {
 	if !d.KeyIsOurs || d.Key != c.Identity.AuthorizedKey().Fingerprint() {
 		t.Errorf("its key is %q, ours: %v", d.Key, d.KeyIsOurs)
 	}
-	if !slices.ContainsFunc(d.Events, func(e launcher.Event) bool { return e.Reason == "Started" && e.Type == "Normal" && e.Count == 1 }) {
+	if !slices.ContainsFunc(d.Events, started) {
 		t.Errorf("no event that it was started in %+v", d.Events)
 	}
 	if d.AgentErr != nil || d.Agent == nil || d.Agent.Workdir != s.Workdir || len(d.Processes) != 1 || !d.Processes[0].Status.Success() {

@@ -109,7 +109,7 @@ func TestCheckOfWhatIsMissing(t *testing.T) {
 		{"no credentials", check(anonymous, launcher.Pod{}), "API server", "pod is admitted"},
 		{"no namespace", check(nowhere, launcher.Pod{}), "namespace", "pod is admitted"},
 		{"no node", check(c.Launcher(), launcher.Pod{Image: c.Image, Resources: requesting("cpu", "1000")}), "pod has a node", "container runs"},
-		{"no way", check(cut, launcher.Pod{Image: c.Image, ReadyTimeout: 5 * time.Second}), "address to the agent", "command through the agent"},
+		{"no way", check(cut, launcher.Pod{Image: c.Image, ReadyTimeout: 20 * time.Second}), "address to the agent", "command through the agent"},
 		{"no such option", check(c.Launcher(), launcher.Pod{Profile: "none"}), "pod is admitted", "pod is removed"},
 	} {
 		if tt.got[tt.fails] != launcher.Failed || tt.got[tt.skipped] != launcher.NotChecked {

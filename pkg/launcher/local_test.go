@@ -171,7 +171,7 @@ func TestLocalStateDirMayHaveALongPath(t *testing.T) {
 	l := launchertest.Local(t)
 	l.StateDir = filepath.Join(l.StateDir, strings.Repeat("long/", 50))
 	t.Cleanup(func() {
-		if err := l.Terminate(t.Context(), "a"); err != nil {
+		if err := l.Terminate(context.Background(), "a"); err != nil {
 			t.Error(err)
 		}
 	})

@@ -69,11 +69,12 @@ func testDeletedPod(t *testing.T, c *launchertest.Cluster) {
 		t.Fatal(err)
 	}
 	cmd := sleeper(t, s)
+	c.FreezeAgent(t, info.PodUID) // so that it cannot say how its processes ended
 	err = c.API(t).CoreV1().Pods(c.Namespace).Delete(t.Context(), s.PodName(), metav1.DeleteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.KillAgent(t, info.PodUID) // before it can say how its processes ended
+	c.KillAgent(t, info.PodUID)
 	err = cmd.Wait()
 	if !errors.Is(err, podapi.ErrAgentLost) || !errors.Is(err, launcher.ErrGone) {
 		t.Errorf("Wait: %v", err)

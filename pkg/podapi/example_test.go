@@ -54,7 +54,7 @@ func ExampleExitError() {
 	defer s.Close()
 
 	cmd := s.Shell(ctx, "echo working; sleep 60")
-	cmd.Timeout = 300 * time.Millisecond
+	cmd.Timeout = 2 * time.Second
 	out, err := cmd.Output()
 	var exit *podapi.ExitError
 	if errors.As(err, &exit) {

@@ -32,7 +32,7 @@ func TestBash(t *testing.T) {
 		{"a directory that is not there, and nothing runs", `{"command": "touch ran", "cwd": "sbu"}`},
 		{"a directory that is a file", `{"command": "touch ran", "cwd": "sub/file"}`},
 		{"nothing ran", `{"command": "ls"}`},
-		{"a timeout, with the output until then", `{"command": "echo begun; sleep 60; echo not reached", "timeout": 0.5}`},
+		{"a timeout, with the output until then", `{"command": "echo begun; sleep 60; echo not reached", "timeout": 2.5}`},
 		{"a timeout as a text", `{"command": "echo fine", "timeout": "5"}`},
 		{"too long a timeout", `{"command": "true", "timeout": 9999}`},
 		{"no timeout at all", `{"command": "true", "timeout": 0}`},

@@ -67,6 +67,7 @@ func (r *release) as(t *testing.T, way launcher.Connection) *launchertest.Cluste
 	if c.Orchestrator, err = c.Account(t.Context(), "podagent-orchestrator"); err != nil {
 		t.Fatal(err)
 	}
+	awaitRights(t, &c)
 	return &c
 }
 

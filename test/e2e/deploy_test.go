@@ -114,6 +114,7 @@ func applied(t *testing.T, c *launchertest.Cluster) *launchertest.Cluster {
 	if by.Orchestrator, err = by.Account(t.Context(), "podagent-orchestrator"); err != nil {
 		t.Fatal(err)
 	}
+	awaitRights(t, &by)
 	return &by
 }
 
@@ -130,6 +131,15 @@ func TestNamespaceThatIsAppliedHoldsRestrictedSandboxesAlone(t *testing.T) {
 	if err != nil || len(list.Items) != 1 || list.Items[0].Name != "podagent-no-ingress" {
 		t.Errorf("the policies are %v, %v", list.Items, err)
 	}
+}
+
+// awaitRights waits until the API server heeds the Role that was just made.
+func awaitRights(t *testing.T, c *launchertest.Cluster) {
+	t.Helper()
+	await(t, "the rights of the Role", func() bool {
+		_, err := c.Launcher().List(t.Context())
+		return err == nil
+	})
 }
 
 // The test's own cluster enforces no policy: what can be seen is that each is of

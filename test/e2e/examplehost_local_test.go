@@ -194,18 +194,20 @@ func TestExampleHostIsKilledAtAnyMoment(t *testing.T) {
 }
 
 // untilDone tries a job until it is done. Each try is killed, later than the one
-// before.
+// before, by a twentieth at least.
 func (h *exampleHost) untilDone(t *testing.T, grows time.Duration) {
 	t.Helper()
 	deadline := time.Now().Add(hung)
-	for n := time.Duration(1); time.Now().Before(deadline); n++ {
+	var wait time.Duration
+	for n := 0; time.Now().Before(deadline); n++ {
+		wait += max(grows, wait/20)
 		try := h.try(t)
 		select {
 		case <-try.ended:
 			try.succeeds()
-			t.Logf("it was killed %d times", n-1)
+			t.Logf("it was killed %d times", n)
 			return
-		case <-time.After(n * grows):
+		case <-time.After(wait):
 			try.kill()
 		}
 	}

@@ -37,7 +37,7 @@ func TestExecEndsThoughAGrandchildHoldsItsOutput(t *testing.T) {
 func TestExecTimeoutKillsTheTreeAndKeepsTheOutputSoFar(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		out, _, status := run(t, s, `echo begun; setsid sleep 300 & echo $!; sleep 300`, func(c *podapi.Cmd) {
-			c.Timeout = 500 * time.Millisecond
+			c.Timeout = 3 * time.Second
 		})
 		if status.Reason != podapi.TimedOut {
 			t.Fatalf("%+v, want timed out", status)

@@ -130,8 +130,9 @@ func TestForwardPassesOnHowTheServerEnds(t *testing.T) {
 			f := forward(t, s, port)
 			conn, err := net.Dial("tcp", f.address)
 			if err == nil { // else it was reset before
-				_, _ = io.WriteString(conn, "x") // or now
+				_, sent := io.WriteString(conn, "x")
 				_, err = io.ReadAll(conn)
+				err = errors.Join(sent, err) // either may hear of it
 				conn.Close()
 			}
 			if !errors.Is(err, syscall.ECONNRESET) {

@@ -87,7 +87,7 @@ func TestPodThatCannotBeASandboxIsAnErrorOfItsOwn(t *testing.T) {
 			},
 		},
 		{
-			name: "no permission to port-forward", class: launcher.ErrForbidden, says: "portforward",
+			name: "no permission to port-forward", class: launcher.ErrForbidden, says: "portforward", reason: "Started",
 			set: func(t *testing.T, c *launchertest.Cluster, k *launcher.Kubernetes, _ *launcher.Spec) {
 				k.Config = c.LimitedAccount(t, "limited", rule("pods", "get", "list", "watch", "create", "patch", "delete"))
 			},
@@ -153,10 +153,12 @@ func TestPodThatCannotBeASandboxIsAnErrorOfItsOwn(t *testing.T) {
 // knewAt returns when the first event with this reason came.
 func knewAt(t *testing.T, c *launchertest.Cluster, reason string) time.Time {
 	t.Helper()
-	list, err := c.API(t).CoreV1().Events(c.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=" + reason})
-	if err != nil || len(list.Items) == 0 {
-		t.Fatalf("no event %s: %v", reason, err)
-	}
+	var list *corev1.EventList
+	await(t, "the event "+reason, func() bool {
+		var err error
+		list, err = c.API(t).CoreV1().Events(c.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=" + reason})
+		return err == nil && len(list.Items) > 0
+	})
 	first := time.Now()
 	for _, e := range list.Items {
 		if at := cmp.Or(e.FirstTimestamp.Time, e.EventTime.Time); at.Before(first) {

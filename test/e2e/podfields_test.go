@@ -27,7 +27,11 @@ func TestFieldsOfAPod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = api.SchedulingV1().PriorityClasses().Delete(t.Context(), name, metav1.DeleteOptions{}) })
+	t.Cleanup(func() {
+		if err := api.SchedulingV1().PriorityClasses().Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
 	makeRuntimeClass(t, c, name)
 	spec := c.Spec("a")
 	spec.Pod.PriorityClass, spec.Pod.RuntimeClass, spec.Pod.PullSecrets = name, name, []string{"registry"}

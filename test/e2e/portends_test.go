@@ -128,7 +128,7 @@ func TestBytesOfAConnectionKeepASandboxAndAnOpenOneDoesNot(t *testing.T) {
 func dialIdle(t *testing.T, c *launchertest.Cluster, id string) *podapi.PortConn {
 	t.Helper()
 	spec := c.Spec(id)
-	spec.Pod.IdleTimeout = 8 * time.Second
+	spec.Pod.IdleTimeout = 15 * time.Second
 	s := launch(t, c.Launcher(), spec)
 	putProgram(t, s, "server")
 	run(t, s, "./server >ports 2>&1 & until grep -q ready ports; do sleep 0.1; done", nil)

@@ -174,14 +174,15 @@ func testFullScreenPrograms(t *testing.T, c *launchertest.Cluster) {
 	run(t, s, "seq 1000 > numbers", nil)
 	for _, tt := range []struct {
 		args []string
-		// What the first row has, what is pressed, what is then in a row, and
-		// by what it ends.
+		// What the first row has, what is pressed, what is then in rows from one
+		// on, and by what it ends.
 		first, press string
 		row          int
-		then, quit   string
+		then         []string
+		quit         string
 	}{
-		{[]string{"less", "numbers"}, "1", " ", 0, "24", "q"},
-		{[]string{"tmux", "-f", "/dev/null", "new-session", "exec sh"}, "$", "echo $((6 * 7))\r", 1, "42", "exit\r"},
+		{[]string{"less", "numbers"}, "1", " ", 0, []string{"24"}, "q"},
+		{[]string{"tmux", "-f", "/dev/null", "new-session", "exec sh"}, "$", "echo $((6 * 7))\r", 1, []string{"42", "$"}, "exit\r"},
 	} {
 		t.Run(tt.args[0], func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), hung)
@@ -192,7 +193,9 @@ func testFullScreenPrograms(t *testing.T, c *launchertest.Cluster) {
 			x := openTerminal(t, cmd, size)
 			x.awaitRow(t, 0, tt.first)
 			x.press(t, tt.press)
-			x.awaitRow(t, tt.row, tt.then)
+			for i, text := range tt.then {
+				x.awaitRow(t, tt.row+i, text)
+			}
 			next := cutOff(ctx, t, x, w, other)
 			next.press(t, tt.quit)
 			next.end(t)

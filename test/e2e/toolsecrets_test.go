@@ -113,11 +113,11 @@ func lookAround(t *testing.T, c *launchertest.Cluster, id string, shown map[stri
 		shown["the Secret "+kept.Name] = string(bytes.Join(slices.Collect(maps.Values(kept.Data)), []byte("\n")))
 	}
 	for _, container := range pod.Spec.Containers {
-		logs, err := core.Pods(c.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: container.Name}).DoRaw(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		shown["the log of "+container.Name] = string(logs)
+		await(t, "the log of "+container.Name, func() bool { // which the node has soon after the first answer
+			logs, err := core.Pods(c.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: container.Name}).DoRaw(t.Context())
+			shown["the log of "+container.Name] = string(logs)
+			return err == nil
+		})
 	}
 }
 

@@ -169,15 +169,15 @@ func TestExecNeedsItsOwnRole(t *testing.T) {
 func TestAddressThatLetsNobodyThroughIsSaid(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
 	l, spec := c.Launcher(), c.Spec("a")
+	launch(t, c.Launcher(), spec)
 	spec.Pod.ReadyTimeout = 5 * time.Second
 	l.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, os.ErrDeadlineExceeded }
 	if _, err := l.Launch(t.Context(), spec); !errors.Is(err, launcher.ErrNotReady) || !strings.Contains(err.Error(), "cannot connect to the address of pod "+c.Namespace) {
 		t.Errorf("launching it: %v", err)
 	}
-	launch(t, c.Launcher(), c.Spec("b"))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	_, err := l.Open(ctx, "b")
+	_, err := l.Open(ctx, "a")
 	for _, want := range []string{"cannot connect to the address of pod " + c.Namespace, "Running"} {
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, launcher.ErrNotReady) || !strings.Contains(err.Error(), want) {
 			t.Errorf("opening it until a deadline: %v", err)

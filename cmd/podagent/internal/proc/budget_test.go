@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 )
 
 const (
@@ -155,7 +156,7 @@ func readCrowd(t *testing.T, all []*Process) {
 
 // readOne reads number i of the crowd and ends it.
 func readOne(ctx context.Context, p *Process, i int) error {
-	p.CloseStdin()
+	go endOnceRead(ctx, p)
 	r, err := collect(ctx, p, 0, 0)
 	if err != nil {
 		return err
@@ -172,6 +173,17 @@ func readOne(ctx context.Context, p *Process, i int) error {
 		}
 	}
 	return nil
+}
+
+// endOnceRead ends the input of a process once its output is read: when a process has
+// ended, output that nobody reads is the first to go.
+func endOnceRead(ctx context.Context, p *Process) {
+	for read := false; !read && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+		p.out.mu.Lock()
+		read = len(p.out.readers) > 0
+		p.out.mu.Unlock()
+	}
+	p.CloseStdin()
 }
 
 // fill has a process print more than a journal holds, and waits for it.

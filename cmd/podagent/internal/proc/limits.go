@@ -257,6 +257,7 @@ type limits struct {
 	killGrace    time.Duration
 	stall        time.Duration
 	attachGrace  time.Duration
+	redrawPause  time.Duration
 	retention    time.Duration
 	skew         time.Duration
 	kept         int
@@ -272,6 +273,7 @@ func defaultLimits() limits {
 		killGrace:    killGrace,
 		stall:        stallLimit,
 		attachGrace:  attachGrace,
+		redrawPause:  redrawPause,
 		retention:    retention,
 		skew:         clockSkew,
 		kept:         keptProcesses,

@@ -105,8 +105,8 @@ func (t *terminal) resize(size TerminalSize) error {
 	return t.set(size)
 }
 
-// redraw sets another size, and after redrawPause the one that is wanted then.
-func (t *terminal) redraw(size TerminalSize) error {
+// redraw sets another size, and after a pause the one that is wanted then.
+func (t *terminal) redraw(size TerminalSize, pause time.Duration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.size = size
@@ -120,7 +120,7 @@ func (t *terminal) redraw(size TerminalSize) error {
 		return err
 	}
 	t.redraws++
-	time.AfterFunc(redrawPause, t.redrawn)
+	time.AfterFunc(pause, t.redrawn)
 	return nil
 }
 
@@ -180,7 +180,7 @@ func (p *Process) Resize(size TerminalSize) error {
 // so that a program which fills the screen draws it. It does not wait for that.
 // Errors are those of [Process.Resize].
 func (p *Process) Redraw(size TerminalSize) error {
-	return p.withTerminal("redraw", func(t *terminal) error { return t.redraw(size) })
+	return p.withTerminal("redraw", func(t *terminal) error { return t.redraw(size, p.lim.redrawPause) })
 }
 
 func (p *Process) withTerminal(what string, do func(*terminal) error) error {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -184,7 +185,7 @@ func TestResize(t *testing.T) {
 }
 
 func TestRedrawChangesTheSizeAndBack(t *testing.T) {
-	m := newManager(t)
+	m := newManager(t, func(l *limits) { l.redrawPause = 2 * time.Second }) // the script sees each size
 	p := typed(t, m, `trap "stty size" WINCH; echo up; while :; do sleep 0.01; done`)
 	if err := p.Redraw(TerminalSize{Rows: 30, Columns: 100}); err != nil {
 		t.Fatal(err)
@@ -224,7 +225,7 @@ func TestTerminalThatIsOpenNowhereForAMoment(t *testing.T) {
 
 func TestDescendantThatHoldsTheTerminal(t *testing.T) {
 	m := newManager(t)
-	p := start(t, m, terminalShell(t, `(trap "" HUP; exec sleep 300) & sleep 0.05; echo end`))
+	p := start(t, m, terminalShell(t, `trap "" HUP; sleep 300 & echo end`))
 	r := finish(t, p)
 	if !r.status.OutputOpen || r.stdout.String() != "end\r\n" {
 		t.Errorf("got %+v, %q", r.status, &r.stdout)
