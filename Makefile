@@ -32,7 +32,7 @@ build: ## build podagent and orchestrator, static, into bin/
 	GOEXPERIMENT=$(EXPERIMENT) $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/podagent ./cmd/orchestrator
 
 image: ## build the runtime image IMAGE from BASE, with the Debian packages PACKAGES, as .cluster/images/runtime.tar
-	IMAGE=$(IMAGE) OUT=$(CLUSTER)/images/runtime.tar VERSION=$(VERSION) images/runtime/build.sh
+	IMAGE=$(IMAGE) OUT=$(or $(OUT),$(CLUSTER)/images/runtime.tar) VERSION=$(VERSION) images/runtime/build.sh
 
 cluster: ## start a one-node Kubernetes in .cluster, as root (kubeconfig: .cluster/kubeconfig)
 	cd test/cluster && $(GO) run . up --dir $(CLUSTER)

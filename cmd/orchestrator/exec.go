@@ -36,7 +36,8 @@ connection is lost for good, the command runs on: see "orchestrator ps".
 With --detach the command runs on its own: exec prints its exec id, and exits
 once it has started. "orchestrator logs", attach, wait and kill take it from
 there. A command that is given --exec-id runs once in the life of the agent,
-however often exec is repeated: each time its output comes from the start.
+however often exec is repeated: each time its output comes from the start, or from
+what is kept of it (64 MiB). That is so for a day after its end, of the last 1000.
 
 With -t the command runs in a terminal of its own, which is shown in this one. It
 gets all keys, but for ctrl-p ctrl-q: they leave it running, and "orchestrator
@@ -127,7 +128,7 @@ func execFlags(cmd *cobra.Command, opts *execOptions) {
 // keysFlag is the flag of the verbs that show a command's terminal.
 func keysFlag(cmd *cobra.Command, keys *detachKeys) {
 	_ = keys.Set(defaultDetachKeys) // they are right
-	cmd.Flags().Var(keys, "detach-keys", "the keys that leave a command in a terminal running; none if empty")
+	cmd.Flags().Var(keys, "detach-keys", "the keys that leave a command in a terminal running; as a flag, none if empty")
 	asSettings(cmd.Flags(), "detach-keys")
 }
 

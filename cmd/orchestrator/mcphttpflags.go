@@ -35,7 +35,7 @@ func (h *httpFlags) define(cmd *cobra.Command) {
 	h.flags, h.idleTimeout = flags, mcpserver.DefaultIdleTimeout
 	flags.StringVar(&h.address, "http", "", "serve over HTTP at this `[HOST]:PORT`; without a host on the loopback, with port 0 at a free one")
 	flags.BoolVar(&h.allowRemote, "allow-remote", false, "listen where other machines can reach it, without TLS")
-	flags.StringVar(&h.tokenFile, "token-file", "", "the `FILE` with the token of clients (default PODAGENT_MCP_TOKEN, or one that is made up)")
+	flags.StringVar(&h.tokenFile, "token-file", "", "the `FILE` with the token of clients, of 16 bytes or more (default PODAGENT_MCP_TOKEN, or one that is made up)")
 	flags.StringArrayVar(&h.origins, "allow-origin", nil, "let in requests with this `ORIGIN`, such as https://example.com; may be repeated")
 	flags.IntVar(&h.maxSessions, "max-sessions", mcpserver.DefaultMaxSessions, "how many `CLIENTS` there are at once")
 	flags.Var((*period)(&h.idleTimeout), "idle-timeout", "how long a client may be silent before its session ends")

@@ -66,7 +66,7 @@ func (p *podFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&pod.PriorityClass, "priority-class", "", "the `NAME` of the PriorityClass of a new pod")
 	flags.Var((*names)(&pod.PullSecrets), "pull-secret", "a Secret with which a new pod's images are pulled; may be repeated")
 	flags.Var((*pairs)(&pod.NodeSelector), "node-selector", "a label of the nodes that a new pod may run on; may be repeated")
-	flags.Var((*tolerations)(&pod.Tolerations), "toleration", "a taint that a new pod bears; may be repeated")
+	flags.Var((*tolerations)(&pod.Tolerations), "toleration", "a taint of nodes that a new pod tolerates; may be repeated")
 	flags.VarP((*patchFile)(&pod.Patch), "file", "f", "a part of a pod, in YAML or JSON, that is merged into a new pod at the end; - is standard input")
 	flags.Var((*period)(&pod.Lifetime), "lifetime", "when a new sandbox ends itself, unless it is extended (default never)")
 	flags.Var((*period)(&pod.IdleTimeout), "max-idle", "how long a new sandbox may be idle before it ends itself (default for ever)")
@@ -88,7 +88,7 @@ func (p *podFlags) defineLaunch(cmd *cobra.Command) {
 	p.onDrift = choice{string(launcher.DriftSay), []string{string(launcher.DriftSay), string(launcher.DriftError)}}
 	p.pod.Heartbeat = launcher.DefaultHeartbeat
 	p.flags.Var((*heartbeat)(&p.pod.Heartbeat), "heartbeat", "how often the open sandbox says in its pod that it is needed; or off")
-	p.flags.Var(&p.onStale, "on-stale", "what to do about a pod that has ended, whose files are lost")
+	p.flags.Var(&p.onStale, "on-stale", "what to do about a pod that has ended, whose files are lost unless they were kept")
 	p.flags.Var(&p.onDrift, "on-drift", "what to do about a pod that was made otherwise than these flags say")
 	p.flags.BoolVar(&p.pod.Exclusive, "exclusive", false, "fail if another exclusive owner has the sandbox open, and keep others out while this runs")
 	p.add(cmd, map[string]*choice{"on-stale": &p.onStale, "on-drift": &p.onDrift})

@@ -58,8 +58,9 @@ import (
 //     names it; \A and \z are the ends of the line.
 //   - A binary file is never searched, even if opts.Paths names it, and the
 //     lines before its NUL byte are not if that is in the first 256 KiB.
-//   - .git is left out with what is ignored, not with what is hidden. What
-//     Include selects may be ignored or hidden all the same.
+//   - .git is left out with what is ignored, not with what is hidden. Include
+//     selects among what is searched anyway: it brings back nothing that is ignored
+//     or hidden.
 //   - The offsets in a file with UTF-8's byte order mark count that mark.
 func (f *FS) Grep(ctx context.Context, pattern string, opts GrepOptions) iter.Seq2[GrepResult, error] {
 	return func(yield func(GrepResult, error) bool) {

@@ -76,8 +76,7 @@ type Event struct {
 }
 
 // Describe returns what can be learned of a sandbox, in whatever state its pod
-// is. There is no heartbeat of it, but a call to the agent, which is not idle
-// then. If there is no sandbox, the error is [ErrNotFound].
+// is. It is no heartbeat, nor does it keep the agent from being idle. If there is no sandbox, the error is [ErrNotFound].
 func (k *Kubernetes) Describe(ctx context.Context, id string) (Description, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {

@@ -146,7 +146,7 @@ func (p *clusterPatient) checkIdentity(ctx context.Context) Finding {
 	defer cancel()
 	c, _, err := p.launcher.cluster(ctx)
 	if err != nil {
-		return failed(err, identityAdvice(err))
+		return failed(err, p.identityAdvice(err))
 	}
 	p.cluster = c
 	return passed("%s", c.identity.AuthorizedKey().Fingerprint())

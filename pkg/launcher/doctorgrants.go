@@ -116,6 +116,12 @@ func (g *grant) rule(verbs []string) string {
 	return fmt.Sprintf(`{apiGroups: [%q], resources: [%q]%s, verbs: ["%s"]}`, g.group, g.kind(), only, strings.Join(verbs, `", "`))
 }
 
+// grantAdvice says how a rule that is missing is granted. The file's Role is of the
+// namespace podagent, and for its own ServiceAccount.
+func grantAdvice(namespace, rule, file string) string {
+	return fmt.Sprintf("Have your Role in namespace %s grant it, as the one does that \"kubectl apply -f %s\" makes: %s", namespace, file, rule)
+}
+
 // checkGrant asks the API server for each verb.
 func (p *clusterPatient) checkGrant(ctx context.Context, g grant) Finding {
 	ctx, cancel := context.WithTimeout(ctx, doctorCall)
@@ -138,7 +144,7 @@ func (p *clusterPatient) checkGrant(ctx context.Context, g grant) Finding {
 		return passed("%s", strings.Join(g.verbs, ", "))
 	}
 	err := fmt.Errorf("missing: %s", strings.Join(missing, ", "))
-	advice := fmt.Sprintf("Run \"kubectl apply -f %s\", or add this rule to your Role in namespace %s: %s", g.file, p.namespace, g.rule(missing))
+	advice := grantAdvice(p.namespace, g.rule(missing), g.file)
 	if g.lack != "" {
 		return warned(fmt.Errorf("%w: %s", err, g.lack), advice)
 	}

@@ -21,10 +21,10 @@ type Pod struct {
 	// one that the image would run by itself: from the start on, in the workdir,
 	// with its output in the container's log. When it ends, so does the
 	// container, which is started again. It is no work by which a sandbox is not
-	// idle.
+	// idle. It has up to 64 KiB.
 	Main []string
 	// Labels and Annotations are added to the pod's own. The prefix
-	// podagent.dev/ is the launcher's.
+	// podagent.dev/ is the launcher's. The annotations have up to 128 KiB.
 	Labels, Annotations map[string]string
 	// Resources are the container's. A memory request is added if neither a
 	// request nor a limit of memory is there: see DefaultMemory.
@@ -40,16 +40,17 @@ type Pod struct {
 	RuntimeClass, PriorityClass string
 	PullSecrets                 []string
 	// NodeSelector are labels of the nodes that the pod may run on, and
-	// Tolerations of what taints it bears.
+	// Tolerations of which taints it tolerates.
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
 	// Patch changes the pod that the other fields make, at the end, as a
 	// strategic merge patch in YAML or JSON of up to 64 KiB: any field of a pod.
-	// The agent's container is called agent. The command, the variables and the
-	// labels that the launcher gives must stay, and the Profile; envFrom needs a
+	// The agent's container is called agent. What the launcher gives must stay: the
+	// command and its workdir, variables, probes, volumes and mounts, init containers,
+	// labels, annotations, the restart policy and the Profile. envFrom needs a
 	// prefix, so that none of its variables is a setting of the agent (PODAGENT_).
 	Patch []byte
-	// Volumes are mounted in the pod. In a read-only directory they can be
+	// Volumes are mounted in the pod, up to 64. In a read-only directory they can be
 	// written, unless they are read-only themselves.
 	Volumes []Volume
 	// Workspace is what is at the workdir: by default an emptyDir without a
@@ -57,7 +58,7 @@ type Pod struct {
 	Workspace Workspace
 	// ReadOnly are directories of the pod that neither commands nor the agent
 	// can change, as root neither: each is a read-only mount of a volume of
-	// its own, whatever the image has there.
+	// its own, whatever the image has there. There are up to 64.
 	ReadOnly []ReadOnlyDir
 	// ActiveDeadline is when the cluster ends the pod, counted from its start,
 	// whatever becomes of the orchestrator: in whole seconds. 0 means
@@ -65,12 +66,12 @@ type Pod struct {
 	ActiveDeadline time.Duration
 	// Lifetime is when the sandbox ends itself, counted from its launch or
 	// resumption, unless it is extended: see [Kubernetes.Extend]. 0 means at the
-	// ActiveDeadline, beyond which it cannot be.
+	// ActiveDeadline, beyond which it cannot be; otherwise it is 5 s or more.
 	Lifetime time.Duration
 	// IdleTimeout is how long it may be idle: without a call, but for Info and
 	// the list of processes, and without a command. What a command left behind
 	// when it ended does not count. Then it ends itself. 0 means
-	// for ever. A pod that ended itself has succeeded; see OnStale.
+	// for ever; otherwise it is 5 s or more. A pod that ended itself has succeeded; see OnStale.
 	IdleTimeout time.Duration
 	// ReadyTimeout bounds the time until the agent answers, an image pull
 	// included. 0 means DefaultReadyTimeout. Open and Resume wait as long as who
@@ -78,10 +79,11 @@ type Pod struct {
 	ReadyTimeout time.Duration
 	// Heartbeat is how often the open sandbox says in the pod's annotation
 	// podagent.dev/heartbeat-at that somebody needs it; see
-	// [Kubernetes.Reap]. 0 means DefaultHeartbeat, HeartbeatOff never.
+	// [Kubernetes.Reap]: 1 s or more. 0 means DefaultHeartbeat, HeartbeatOff never.
+	// A sandbox that Open or Resume returns has DefaultHeartbeat.
 	Heartbeat time.Duration
-	// OnStale is what Launch does about a pod that has ended, as one does at
-	// its deadline or when it is evicted.
+	// OnStale is what Launch does about a pod that has ended, as one does by
+	// itself, at its deadline, or when it is evicted.
 	OnStale OnStale
 	// OnDrift is what Launch does about a pod that was made otherwise than
 	// this Spec says.
@@ -132,8 +134,8 @@ type OnStale string
 const (
 	// StaleError, the default, makes it an error: [ErrStale].
 	StaleError OnStale = "error"
-	// StaleRecreate deletes the pod, whose workspace is lost in any case, and
-	// makes another.
+	// StaleRecreate deletes the pod, whose workspace is lost unless it was kept,
+	// and makes another.
 	StaleRecreate OnStale = "recreate"
 )
 

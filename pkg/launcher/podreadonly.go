@@ -19,7 +19,7 @@ type ReadOnlyDir struct {
 	// colons, and in its shortest form. It may be the workdir or the home
 	// directory, or above or below them: what is mounted in a read-only
 	// directory, as they may be, can be written all the same. It cannot be in a
-	// workdir that Git is to fill.
+	// workdir that Git is to fill, nor a directory of the system or the kernel.
 	Path string `json:"path"`
 	// From is the directory of the image whose content it gets: absolute, and
 	// readable for the pod's user. It may be Path, of which the content is kept

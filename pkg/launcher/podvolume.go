@@ -29,7 +29,7 @@ type Volume struct {
 	// Spec that are not are refused.
 	SubPath string `json:"subPath,omitempty"`
 	// Path is where it is mounted: absolute, without colons, and in its shortest
-	// form. It may be the workdir.
+	// form. It may be the workdir, and no directory of the system or the kernel.
 	Path string `json:"path"`
 	// ReadOnly mounts it so that neither commands nor the agent can change it.
 	ReadOnly bool `json:"readOnly,omitempty"`
@@ -40,11 +40,11 @@ type Workspace struct {
 	// Size is how much it holds. An emptyDir has no bound but the node's disk if
 	// it is zero, and the pod is evicted soon after it holds more. A claim asks
 	// for at least as much; zero means DefaultClaimSize. One that is there stays as
-	// it is, which is drift.
+	// it is, which is drift. Less than 1Mi is an error.
 	Size resource.Quantity `json:"size,omitzero"`
 	// Keep makes it a PersistentVolumeClaim of the sandbox's own, of the pod's
-	// name: its files outlive the pod, and end with [Kubernetes.Terminate]. See
-	// [Kubernetes.Pause].
+	// name: its files outlive the pod, and end with [Kubernetes.Terminate]. It needs
+	// an ID. See [Kubernetes.Pause].
 	Keep bool `json:"keep,omitempty"`
 	// StorageClass is the name of the claim's, if there is one; empty is the
 	// cluster's default.

@@ -71,7 +71,7 @@ func (p *clusterPatient) findIdentity(ctx context.Context) Finding {
 		}
 		return Finding{Verdict: NotChecked, Detail: "there is none yet: the first launch makes it"}
 	case err != nil:
-		return failed(err, identityAdvice(err))
+		return failed(err, p.identityAdvice(err))
 	}
 	return passed("%s", id.AuthorizedKey().Fingerprint())
 }
@@ -91,9 +91,10 @@ func (p *clusterPatient) identityThere(ctx context.Context) (podapi.Identity, er
 	return readIdentity(path)
 }
 
-func identityAdvice(err error) string {
+func (p *clusterPatient) identityAdvice(err error) string {
 	if apierrors.IsForbidden(err) {
-		return `Run "kubectl apply -f ` + identityRules + `", or use an identity in a file.`
+		g := grant{resource: "secrets", only: p.secret(), verbs: []string{"get"}}
+		return "Use an identity in a file. Or: " + grantAdvice(p.namespace, g.rule(g.verbs), identityRules)
 	}
 	return "Give it the identity that your sandboxes were launched with, or none: a new one is made then."
 }

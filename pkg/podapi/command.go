@@ -49,8 +49,8 @@ type Cmd struct {
 	// return holds up the process when its buffers are full, and the other
 	// output with it.
 	Stdout, Stderr io.Writer
-	// Timeout ends the process and all that it started: TERM, then KILL. The
-	// output so far is kept, and the reason is [TimedOut]. 0 means never.
+	// Timeout ends the process and all that it started: TERM, and KILL a second
+	// later. The output so far is kept, and the reason is [TimedOut]. 0 means never.
 	Timeout time.Duration
 	// Terminal, if not nil, gives the process a terminal of this size. All its
 	// output is standard output then. The caller's own terminal, if it has one,

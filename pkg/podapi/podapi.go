@@ -9,7 +9,8 @@
 //   - [Client.ReadFile], [Client.WriteFile], [Client.Stat], [Client.Mkdir] and
 //     so on are package os with a context; [Client.FS] is an fs.FS;
 //   - [Client.Open] and [Client.Create] stream: what they return is an
-//     io.ReaderAt and io.Seeker, and an io.WriteCloser that writes atomically;
+//     io.ReaderAt and io.Seeker, and an io.Writer whose Commit puts the file in its
+//     place, whole, and whose Close without it leaves the old one;
 //   - [Client.Command] is os/exec, with the process in the sandbox, where it
 //     outlives connections and callers; [Client.Attach] comes back to it;
 //   - [Client.Dial] is net.Dial, to a server in the sandbox; [Client.Forward] joins
