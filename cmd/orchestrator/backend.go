@@ -30,7 +30,7 @@ func (c *clusterFlags) define() *pflag.FlagSet {
 	flags.BoolVar(&c.inCluster, "in-cluster", false, "use the service account of the pod that this runs in")
 	flags.StringVarP(&c.namespace, "namespace", "n", "", "the `NAMESPACE` of the sandboxes (default that of the context, or of the pod that this runs in)")
 	flags.StringVar(&c.identity, "identity", "", "the `FILE` of the key that agents let in (default podagent/identity.pem in the configuration directory, made on first use)")
-	flags.StringVar(&c.secret, "identity-secret", "", "the `NAME` of the Secret that holds this key, made on first use (default podagent-identity in a pod, without --identity)")
+	flags.StringVar(&c.secret, "identity-secret", "", "the `NAME` of the Secret that holds this key, made on first use (default podagent-identity for the service account of a pod, without --identity)")
 	for _, way := range launcher.Connections() {
 		c.connection.words = append(c.connection.words, string(way))
 	}

@@ -26,8 +26,7 @@ func psCommand(a *app) *cobra.Command {
 		Short: "List the commands that run in a sandbox",
 		Long: `Ps lists the commands that run in a sandbox, the oldest first, whoever started
 them; with --all also those that have ended and are still kept: the last 1000, for
-a day. The
-sandboxes themselves are listed by "orchestrator list".
+a day. The sandboxes themselves are listed by "orchestrator list".
 
 EXEC is the short form of the exec id, OUTPUT how much was written so far.`,
 		Args:              takes(1, 1),

@@ -25,6 +25,8 @@ var specNames = map[string]string{
 	"Pod.AgentImage":     "--agent-image",
 	"Pod.Main":           "--main",
 	"Pod.Volumes":        "--volume",
+	"Pod":                "the pod (--annotation, --label, --file)",
+	"Pod.Workspace.Keep": "--keep-workspace",
 	"Pod.Workspace":      "the workspace (--keep-workspace, --workspace-size, --storage-class)",
 	"Pod.RuntimeClass":   "--runtime-class",
 	"Pod.PriorityClass":  "--priority-class",

@@ -6,161 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// launch makes the sandbox of spec or adopts it. What it made and nobody else
-// has adopted, it removes if it fails.
-func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox, error) {
-	timeout := cmp.Or(spec.Pod.ReadyTimeout, DefaultReadyTimeout)
-	ready, cancel := context.WithTimeoutCause(ctx, timeout, errNotReady)
-	defer cancel()
-	pod, sandbox, err := c.reach(ready, &spec)
-	if err != nil {
-		err = c.timedOut(ready, nameOf(spec.ID), timeout, err)
-	} else if err = c.furnish(ctx, &spec, pod, sandbox); err != nil {
-		err = errors.Join(err, sandbox.Close())
-	}
-	if err != nil {
-		if pod != nil {
-			err = errors.Join(err, c.abandon(ctx, pod))
-		}
-		return nil, err
-	}
-	if sandbox.Created && deletes {
-		sandbox.atClose(func(ctx context.Context) error { return sandbox.discard(ctx, pod) })
-	}
-	return sandbox, nil
-}
-
-// furnish does what a launch does once it has reached the agent, in a pod that it
-// created if that is not nil.
-func (c *cluster) furnish(ctx context.Context, spec *Spec, created *corev1.Pod, s *Sandbox) error {
-	if spec.Git != nil { // which has a timeout of its own
-		if err := spec.Git.checkout(ctx, s, c.log); err != nil {
-			return err
-		}
-	}
-	if created != nil && ownClaim(created) {
-		return c.record(ctx, spec)
-	}
-	return nil
-}
-
-// record notes in the claim how the pod was made, for [Kubernetes.Resume].
-func (c *cluster) record(ctx context.Context, spec *Spec) error {
-	pod, err := c.podFor(spec)
-	if err == nil {
-		err = c.recordPod(ctx, pod)
-	}
-	return err
-}
-
-// reach acquires the pod and connects to its agent. The pod that it returns is
-// one that it created.
-func (c *cluster) reach(ctx context.Context, spec *Spec) (*corev1.Pod, *Sandbox, error) {
-	for {
-		pod, created, err := c.acquire(ctx, spec)
-		if err != nil {
-			return nil, nil, err
-		}
-		sandbox, err := c.enter(ctx, pod, spec, created)
-		if created {
-			return pod, sandbox, err
-		}
-		if !errors.Is(err, ErrGone) || ctx.Err() != nil { // else it went while it was adopted
-			return nil, sandbox, err
-		}
-	}
-}
-
-// enter connects to the agent of a pod that was acquired, as its owner if that
-// is to be exclusive: whoever is not must change nothing in it.
-func (c *cluster) enter(ctx context.Context, pod *corev1.Pod, spec *Spec, created bool) (*Sandbox, error) {
-	t, attaching := c.target(pod), ctx
-	var lease *lease
-	if spec.Pod.Exclusive {
-		var err error
-		if lease, err = t.acquireLease(ctx); err != nil {
-			return nil, err
-		}
-		attaching = lease.keep(ctx)
-	}
-	sandbox, err := t.attachBeating(attaching, spec, created, cmp.Or(spec.Pod.Heartbeat, DefaultHeartbeat))
-	if err != nil {
-		if lease != nil {
-			err = errors.Join(err, lease.abort(ctx))
-		}
-		return nil, err
-	}
-	if lease != nil {
-		sandbox.own(lease)
-	}
-	sandbox.Drift = c.drift(ctx, pod, spec, created)
-	return sandbox, nil
-}
-
-// errNotReady is the cause of a context whose ready timeout is over.
-var errNotReady = errors.New("the ready timeout is over")
-
-// lateError says that a deadline is over, and why the last try to connect failed.
-type lateError struct{ cause, last error }
-
-func (e *lateError) Error() string { return fmt.Sprintf("%v: %v", e.cause, e.last) }
-func (e *lateError) Unwrap() error { return e.cause }
-
-// timedOut returns err, or what it means if the ready timeout is over. If it is the
-// caller's deadline that is over, it adds what the pod waits for. The API's client
-// gives up a little before either, when its limiter would have it wait longer.
-func (c *cluster) timedOut(ctx context.Context, name string, timeout time.Duration, err error) error {
-	if strings.Contains(err.Error(), "would exceed context deadline") { // rate.Limiter's, without a type
-		soon, cancel := context.WithTimeout(ctx, askTimeout) // unless that was another's deadline
-		defer cancel()
-		<-soon.Done()
-	}
-	switch {
-	case errors.As(err, new(*PodError)):
-		return err
-	case errors.Is(context.Cause(ctx), errNotReady):
-		e, _ := c.notReady(ctx, name, fmt.Sprintf("after %v", timeout), askTimeout)
-		if late, ok := errors.AsType[*lateError](err); ok {
-			e.Message += fmt.Sprintf(": %v", late.last)
-		}
-		return e
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		if !errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
-		}
-		if e, known := c.notReady(ctx, name, "at the deadline", lateAsk); known {
-			err = fmt.Errorf("%w: %w", err, e)
-		}
-	}
-	return err
-}
-
-// notReady says of a pod that it is not ready at this time, and what it waits for,
-// if the API server says so within a time: then it is known.
-func (c *cluster) notReady(ctx context.Context, name, when string, within time.Duration) (e *PodError, known bool) {
-	e = &PodError{Pod: c.namespace + "/" + name, Class: ErrNotReady, Message: when}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
-	defer cancel()
-	pod, err := c.get(ctx, name)
-	if err != nil {
-		return e, false
-	}
-	if pod.DeletionTimestamp != nil {
-		e.Class = ErrGone
-		e.Message += " it is still being deleted"
-	}
-	e.Message += ": " + progress(pod)
-	e.Events = c.warnings(ctx, pod)
-	return e, true
-}
 
 // acquire returns the pod of spec, ours and not ending, and whether this call
 // created it.
@@ -272,14 +123,17 @@ func (c *cluster) adopt(ctx context.Context, pod *corev1.Pod, spec *Spec) (bool,
 		}
 		c.log.Warn("pod was made otherwise", "sandbox", spec.ID, "pod", pod.Name, "drift", drift)
 	}
-	err := c.mark(ctx, pod)
-	if errors.Is(err, ErrGone) {
-		return false, nil
+	if !spec.Pod.Exclusive { // which may not be for us: see attachOwning
+		err := c.mark(ctx, pod)
+		if errors.Is(err, ErrGone) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
 	}
-	if err == nil {
-		c.log.Info("adopted pod", "sandbox", spec.ID, "pod", pod.Name, "uid", pod.UID)
-	}
-	return err == nil, err
+	c.log.Info("adopted pod", "sandbox", spec.ID, "pod", pod.Name, "uid", pod.UID)
+	return true, nil
 }
 
 // checkOurs returns an error unless the pod, or claim, is that of the sandbox.

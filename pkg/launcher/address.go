@@ -65,7 +65,7 @@ func (t *target) address(ctx context.Context) (string, error) {
 // too. By the API server only the pod is reached, so what is shown there is
 // right, until the agent starts again.
 func (t *target) vouch(ctx context.Context, certificate []byte) error {
-	if t.knows(certificate) {
+	if t.recognize(certificate) {
 		return nil
 	}
 	now, err := t.shown(ctx)
@@ -75,15 +75,16 @@ func (t *target) vouch(ctx context.Context, certificate []byte) error {
 	t.mu.Lock()
 	t.certificate = now
 	t.mu.Unlock()
-	if !t.knows(certificate) {
+	if !t.recognize(certificate) {
 		return fmt.Errorf("%w: what is at the address of pod %s/%s has another key than its agent", podapi.ErrWrongPod, t.namespace, t.pod.Name)
 	}
 	return nil
 }
 
-// knows reports whether a certificate is the agent's, as far as that is known. With
-// it a connection is as good as one that the API server has let through.
-func (t *target) knows(certificate []byte) bool {
+// recognize notes whether a certificate is the agent's, as far as that is known, and
+// returns it. With it a connection is as good as one that the API server has let
+// through.
+func (t *target) recognize(certificate []byte) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.unvouched = !bytes.Equal(certificate, t.certificate)

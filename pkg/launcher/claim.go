@@ -99,8 +99,8 @@ func endedSince(err error) bool {
 	return errors.Is(err, ErrNotKept) || apierrors.IsNotFound(err) || apierrors.IsConflict(err)
 }
 
-// takeClaim says in the claim that somebody uses it who did not make it. One whose
-// last pod was another identity's stays theirs.
+// takeClaim says in the claim that somebody uses it for a new pod who did not make
+// it. One whose last pod was another identity's stays theirs.
 func (c *cluster) takeClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, id string) error {
 	if err := c.checkOurs(claim, id); err != nil {
 		return err
@@ -173,21 +173,28 @@ func (c *cluster) pausedClaim(ctx context.Context, id string) (*corev1.Persisten
 // removeClaim deletes the claim, with the files in it, and returns when it is
 // gone. One that was taken for a new pod since it was seen stays.
 func (c *cluster) removeClaim(ctx context.Context, seen *corev1.PersistentVolumeClaim) error {
+	deleted, err := c.deleteSeen(ctx, seen)
+	if err != nil || !deleted {
+		return err
+	}
+	return c.awaitNoClaim(ctx, seen)
+}
+
+// deleteSeen is removeClaim, which does not wait. It returns whether the claim was
+// deleted.
+func (c *cluster) deleteSeen(ctx context.Context, seen *corev1.PersistentVolumeClaim) (bool, error) {
 	claim := seen
 	for {
 		err := c.deleteClaim(ctx, claim, metav1.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
-		switch {
-		case err == nil:
-			return c.awaitNoClaim(ctx, seen)
-		case !apierrors.IsConflict(err):
-			return err
+		if !apierrors.IsConflict(err) {
+			return err == nil, err
 		}
 		claim, err = c.claim(ctx, seen.Name) // controllers change it, too
 		switch {
 		case apierrors.IsNotFound(err), err == nil && (claim.UID != seen.UID || claim.Annotations[AnnotationResumed] != seen.Annotations[AnnotationResumed]):
-			return nil
+			return false, nil
 		case err != nil:
-			return err
+			return false, err
 		}
 	}
 }
@@ -222,9 +229,10 @@ func (c *cluster) awaitNoClaim(ctx context.Context, claim *corev1.PersistentVolu
 	}
 }
 
-// dropClaim deletes the claim that was made for a pod which is given up, unless
-// it was there before, or by an annotation somebody else has used it since then.
-func (c *cluster) dropClaim(ctx context.Context, pod *corev1.Pod, by string) error {
+// dropClaim deletes the claim that was made for a pod which is given up, unless it
+// was there before or has an annotation: AnnotationAdopted where anybody's use counts,
+// AnnotationResumed where only a new pod does.
+func (c *cluster) dropClaim(ctx context.Context, pod *corev1.Pod, unless string) error {
 	if !ownClaim(pod) {
 		return nil
 	}
@@ -236,7 +244,7 @@ func (c *cluster) dropClaim(ctx context.Context, pod *corev1.Pod, by string) err
 		if err != nil {
 			return err
 		}
-		_, taken := claim.Annotations[by]
+		_, taken := claim.Annotations[unless]
 		if taken || claim.Annotations[AnnotationCreated] != pod.Annotations[AnnotationCreated] {
 			return nil
 		}

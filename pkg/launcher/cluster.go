@@ -44,11 +44,11 @@ type cluster struct {
 // cluster resolves the fields, once they can be, and returns the context with
 // which to use it.
 func (k *Kubernetes) cluster(ctx context.Context) (*cluster, context.Context, error) {
-	r := k.resolution(ctx)
+	r := k.resolving(ctx)
 	select {
 	case <-r.done:
 	case <-ctx.Done():
-		return nil, ctx, context.Cause(ctx)
+		return nil, ctx, fmt.Errorf("cannot learn the identity: %w", context.Cause(ctx)) // all else takes no time
 	}
 	if r.err != nil {
 		return nil, ctx, r.err
@@ -64,9 +64,9 @@ type resolution struct {
 	err     error
 }
 
-// resolution returns the one that there is or that is under way, for whoever asks:
-// it may take calls of the API. One that failed is forgotten.
-func (k *Kubernetes) resolution(ctx context.Context) *resolution {
+// resolving returns the resolution that there is or that is under way, for whoever
+// asks: it may take calls of the API. One that failed is forgotten.
+func (k *Kubernetes) resolving(ctx context.Context) *resolution {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.resolved != nil {

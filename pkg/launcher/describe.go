@@ -76,7 +76,8 @@ type Event struct {
 }
 
 // Describe returns what can be learned of a sandbox, in whatever state its pod
-// is. It is no heartbeat, nor does it keep the agent from being idle. If there is no sandbox, the error is [ErrNotFound].
+// is. It is no heartbeat, nor does it keep the agent from being idle. If there is
+// no sandbox, the error is [ErrNotFound].
 func (k *Kubernetes) Describe(ctx context.Context, id string) (Description, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,7 +74,8 @@ func (c *cluster) annotate(ctx context.Context, pod *corev1.Pod, names ...string
 
 // attachBeating is attach, with the heartbeat from its beginning: a pod that waits
 // for its image or its node for long is needed, too.
-func (t *target) attachBeating(ctx context.Context, spec *Spec, created bool, interval time.Duration) (*Sandbox, error) {
+func (t *target) attachBeating(ctx context.Context, spec *Spec, created bool) (*Sandbox, error) {
+	interval := cmp.Or(spec.Pod.Heartbeat, DefaultHeartbeat)
 	if interval == HeartbeatOff {
 		return t.attach(ctx, spec, created)
 	}

@@ -83,8 +83,8 @@ type Spec struct {
 	// [fsops.FS.Protect] for what they mean. Relative ones start in the
 	// workdir. Commands can change these paths: see Pod.ReadOnly. For a sandbox
 	// that there is, they replace what it had, as Env does, unless they are
-	// nil. What is in force is said by the sandbox's Info. There are at most 1024, in
-	// a pod of 64 KiB in all.
+	// nil. What is in force is said by the sandbox's Info. There are at most 1024,
+	// alternatives in braces counted each, in a pod of 64 KiB in all.
 	Protected []string
 	// OnClose says what becomes of the sandbox when it is closed by who
 	// created it.
@@ -105,8 +105,9 @@ const (
 	CloseDefault OnClose = iota
 	// CloseKeep keeps the sandbox.
 	CloseKeep
-	// CloseDelete terminates the sandbox, if this Launch created it, and no
-	// other exclusive owner has it by now.
+	// CloseDelete terminates the sandbox, also one that was paused, if this Launch
+	// created it, and neither a later Launch or Resume has made another pod of its
+	// workspace, nor another exclusive owner has it by now.
 	CloseDelete
 )
 

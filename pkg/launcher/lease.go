@@ -3,6 +3,7 @@ package launcher
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -19,8 +20,8 @@ import (
 type lease struct {
 	*target
 	holder  string    // names this claim
-	renewed time.Time // when the latest renewal began
-	stop    func()    // ends the renewal, and returns when it has ended
+	renewed time.Time // when the latest renewal began; renew's own, once it runs
+	stop    func()    // ends what keep has begun, and returns when it has ended
 
 	mu     sync.Mutex
 	object *coordinationv1.Lease
@@ -100,6 +101,28 @@ func (l *lease) isOurs(object *coordinationv1.Lease) bool {
 	return object.Spec.HolderIdentity != nil && *object.Spec.HolderIdentity == l.holder
 }
 
+// attachOwning is attachBeating for who is to be the exclusive owner. Who is not
+// changes nothing in the pod, and does not say that it is used.
+func (t *target) attachOwning(ctx context.Context, spec *Spec, created bool) (*Sandbox, error) {
+	l, err := t.acquireLease(ctx)
+	if err != nil {
+		return nil, err
+	}
+	held := l.keep(ctx)
+	if !created {
+		err = t.mark(held, t.pod)
+	}
+	var s *Sandbox
+	if err == nil {
+		s, err = t.attachBeating(held, spec, created)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.abort(ctx))
+	}
+	s.own(l)
+	return s, nil
+}
+
 // keep renews the lease from now on: a pod may take longer to start than a lease
 // lasts. When it is lost, every further call fails, and the context that is returned
 // ends.
@@ -127,23 +150,23 @@ func (s *Sandbox) own(l *lease) {
 	})
 }
 
-// discard removes what the launch of the sandbox has made, unless it has another
+// undo removes what the launch of the sandbox has made, unless it has another
 // exclusive owner by now.
-func (s *Sandbox) discard(ctx context.Context, pod *corev1.Pod) error {
-	if s.lease != nil {
+func (s *Sandbox) undo(ctx context.Context, pod *corev1.Pod) error {
+	for s.lease != nil {
 		err := s.lease.renewOnce(ctx)
-		if isTaken(err) {
+		switch {
+		case apierrors.IsConflict(err):
 			return nil
-		}
-		if err != nil {
+		case err == nil, apierrors.IsNotFound(err): // the pod is gone, or nobody owns it
+			return s.target.discardMade(ctx, pod)
+		case ctx.Err() != nil:
 			return s.lease.apiError(pod.Name, err)
 		}
+		pause(ctx, leaseRetry)
 	}
 	return s.target.discardMade(ctx, pod)
 }
-
-// isTaken reports whether an error of renewOnce says that the lease is lost.
-func isTaken(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
 
 // renew renews the lease until ctx ends. It returns why the lease is lost.
 func (l *lease) renew(ctx context.Context) error {
@@ -156,7 +179,7 @@ func (l *lease) renew(ctx context.Context) error {
 			return nil
 		case err == nil:
 			l.renewed, wait = began, leasePeriod
-		case isTaken(err):
+		case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 			e := l.podError(l.pod, ErrOwned, "", "the lease was taken away")
 			e.Err = err
 			return e
@@ -171,10 +194,10 @@ func (l *lease) renew(ctx context.Context) error {
 // renewOnce tries once. A conflict is looked into: somebody may have changed
 // the object, and left the lease ours, or the answer to an earlier try was lost.
 func (l *lease) renewOnce(ctx context.Context) error {
+	l.mu.Lock() // Close may come beside the renewal
+	defer l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, leaseTry)
 	defer cancel()
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for {
 		l.object.Spec.RenewTime = new(metav1.NowMicro())
 		object, err := l.api().Update(ctx, l.object, metav1.UpdateOptions{})

@@ -98,9 +98,9 @@ const (
 	// maxAnnotations bounds the caller's annotations in bytes: Kubernetes
 	// takes 256 KiB in all.
 	maxAnnotations = 128 << 10
-	// maxNotes bounds all annotations of a pod or a claim, but for what the launcher
-	// notes there later, such as the heartbeat: a time or a name each.
-	maxNotes = 252 << 10
+	// maxNotes bounds what is noted of a Spec in annotations of a pod or of its claim.
+	// What is left is for the id, for times, and for what controllers write.
+	maxNotes = 240 << 10
 	// maxPodEnv bounds the environment of commands in bytes: as base64, which
 	// takes a third more, it is one variable, of which Linux takes 128 KiB.
 	maxPodEnv = 90 << 10

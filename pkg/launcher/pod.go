@@ -169,10 +169,12 @@ const (
 	// sandbox, as RFC 3339 in UTC with nanoseconds.
 	AnnotationHeartbeat = domain + "heartbeat-at"
 	// AnnotationAdopted is when an orchestrator last adopted the sandbox that
-	// another had launched, as RFC 3339 in UTC with nanoseconds.
+	// another had launched, as RFC 3339 in UTC with nanoseconds. A sandbox's own
+	// claim has it, too.
 	AnnotationAdopted = domain + "adopted-at"
 	// AnnotationResumed is when the pod was made for a workspace that there was
-	// already, as RFC 3339 in UTC with nanoseconds.
+	// already, as RFC 3339 in UTC with nanoseconds. The claim has when it was last
+	// taken for one: who ends an older pod leaves it alone.
 	AnnotationResumed = domain + "resumed-at"
 	// AnnotationPod is, in a sandbox's own claim, the pod to make when it is
 	// resumed, as JSON.

@@ -65,7 +65,7 @@ func (c *cluster) enterAgain(ctx context.Context, pod *corev1.Pod, created bool)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNotReady)
 	defer cancel()
-	s, err := c.target(pod).attachBeating(ctx, &Spec{}, created, DefaultHeartbeat)
+	s, err := c.target(pod).attachBeating(ctx, &Spec{}, created)
 	if err != nil {
 		return nil, c.timedOut(ctx, pod.Name, timeout, err)
 	}
@@ -106,56 +106,63 @@ func (c *cluster) over(pod *corev1.Pod) error {
 	return nil
 }
 
+// terminate looks again until nothing of the sandbox is left: somebody may launch or
+// resume it meanwhile.
 func (c *cluster) terminate(ctx context.Context, id string) error {
+	var deleted *corev1.PersistentVolumeClaim
 	for {
 		pod, err := c.lookup(ctx, id)
 		switch {
+		case errors.Is(err, ErrNotFound) && deleted != nil:
+			return c.awaitNoClaim(ctx, deleted)
 		case errors.Is(err, ErrNotFound):
 			return nil
 		case errors.Is(err, ErrPaused):
-			claim, err := c.pausedClaim(ctx, id)
-			if err != nil {
-				return err
+			if deleted, err = c.pausedClaim(ctx, id); err == nil {
+				_, err = c.deleteSeen(ctx, deleted)
 			}
-			return c.removeClaim(ctx, claim)
-		case err != nil:
-			return err
+		case err == nil:
+			if err = c.discard(ctx, pod); err == nil {
+				return nil
+			}
 		}
-		if err := c.discard(ctx, pod); !apierrors.IsNotFound(err) {
+		if err != nil && !errors.Is(err, ErrNotFound) && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return err
 		}
 	}
 }
 
-// discard removes the pod with all its files. If the pod of a workspace that is
-// kept was gone before, the error is the API's: whoever removed it may be about to
-// make another of the workspace.
+// discard removes the pod with all its files. If its workspace is kept, and it was
+// gone before or another pod has its name, the error is the API's: the workspace may
+// be another pod's by now, or soon.
 func (c *cluster) discard(ctx context.Context, pod *corev1.Pod) error {
 	if !ownClaim(pod) {
 		return c.remove(ctx, pod)
 	}
 	claim, err := c.claim(ctx, pod.Name) // as it is before the pod goes: who launches next takes it after
-	if err != nil && !apierrors.IsNotFound(err) {
-		return err
+	if apierrors.IsNotFound(err) {
+		return c.remove(ctx, pod)
 	}
-	isThere := err == nil
-	err = c.tryDelete(ctx, pod, "")
-	if apierrors.IsConflict(err) { // the workspace is another pod's by now
-		return nil
+	if err == nil {
+		err = c.tryDelete(ctx, pod, "")
 	}
 	if err == nil {
 		err = c.awaitGone(ctx, pod)
 	}
-	if err != nil || !isThere {
+	if err != nil {
 		return err
 	}
 	return c.removeClaim(ctx, claim)
 }
 
-// discardMade removes what a launch has made, with all its files.
+// discardMade removes what a launch has made, with all its files, unless another pod
+// has them by now.
 func (c *cluster) discardMade(ctx context.Context, pod *corev1.Pod) error {
 	err := c.discard(ctx, pod)
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsConflict(err):
+		return nil
+	case apierrors.IsNotFound(err):
 		return c.dropClaim(ctx, pod, AnnotationResumed)
 	}
 	return err

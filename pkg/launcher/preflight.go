@@ -93,8 +93,9 @@ func (p *clusterPatient) identityThere(ctx context.Context) (podapi.Identity, er
 
 func (p *clusterPatient) identityAdvice(err error) string {
 	if apierrors.IsForbidden(err) {
-		g := grant{resource: "secrets", only: p.secret(), verbs: []string{"get"}}
-		return "Use an identity in a file. Or: " + grantAdvice(p.namespace, g.rule(g.verbs), identityRules)
+		read, make := grant{resource: "secrets", only: p.secret()}, grant{resource: "secrets"}
+		rules := read.rule([]string{"get"}) + ", " + make.rule([]string{"create"})
+		return "Use an identity in a file. Or: " + grantAdvice(p.namespace, rules, identityRules)
 	}
 	return "Give it the identity that your sandboxes were launched with, or none: a new one is made then."
 }

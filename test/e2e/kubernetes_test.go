@@ -3,6 +3,7 @@ package e2e
 // What sandboxes in pods promise beyond what every sandbox does.
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -360,6 +361,33 @@ func TestBadOptionOfAPodFailsBeforeAnyAPICall(t *testing.T) {
 	}
 	if n := calls.Load(); n > 0 {
 		t.Errorf("%d calls reached the API server", n)
+	}
+}
+
+// Who comes while another waits for the API server waits no longer than its context.
+func TestCallsWaitForTheIdentityUntilTheirContextEnds(t *testing.T) {
+	asked, answer := make(chan struct{}, 1), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked <- struct{}{}
+		<-answer
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer server.Close()
+	k := &launcher.Kubernetes{Config: &rest.Config{Host: server.URL}, IdentitySecret: "identity"}
+	first := make(chan error, 1)
+	go func() {
+		_, err := k.Open(t.Context(), "a")
+		first <- err
+	}()
+	<-asked
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := k.Open(ctx, "b"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "identity") {
+		t.Errorf("the second: %v", err)
+	}
+	close(answer)
+	if err := <-first; !errors.Is(err, launcher.ErrForbidden) {
+		t.Errorf("the first: %v", err)
 	}
 }
 

@@ -156,6 +156,9 @@ func TestExclusiveOwnerThatWaitsForItsPodStaysTheOwner(t *testing.T) {
 	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.Is(err, launcher.ErrOwned) {
 		t.Errorf("the second launch: %v", err)
 	}
+	if marks := podOf(t, c, "a").Annotations; marks[launcher.AnnotationAdopted] != "" {
+		t.Errorf("who was refused has marked the pod: %v", marks)
+	}
 	// Who loses it meanwhile is told.
 	await(t, "the theft", func() bool {
 		now, err := leases.Get(t.Context(), lease.Name, metav1.GetOptions{})
@@ -169,6 +172,10 @@ func TestExclusiveOwnerThatWaitsForItsPodStaysTheOwner(t *testing.T) {
 	if err := <-first; !errors.Is(err, launcher.ErrOwned) {
 		t.Errorf("the first launch: %v", err)
 	}
+	await(t, "the end of the pod that nobody has adopted", func() bool {
+		list, err := c.Launcher().List(t.Context())
+		return err == nil && len(list) == 0
+	})
 }
 
 func TestExclusiveOwnerThatLostItsLeaseDeletesNothing(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -119,7 +120,7 @@ func TestOpenAndResumeWaitAsLongAsTheLaunchMay(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k, spec := c.Launcher(), keptSpec(t, c, "job")
-	spec.Pod.ReadyTimeout = 30 * time.Second
+	spec.Pod.ReadyTimeout = 45 * time.Second
 	spec.Pod.Patch = gated(c, "while [ -e /workspace/hold ]; do sleep 0.1; done")
 	s := launch(t, k, spec)
 	put(t, s, "hold", "")
@@ -137,7 +138,7 @@ func TestOpenAndResumeWaitAsLongAsTheLaunchMay(t *testing.T) {
 		return !errors.Is(opened, launcher.ErrPaused)
 	})
 	for verb, err := range map[string]error{"Resume": <-resumed, "Open": opened} {
-		if !errors.Is(err, launcher.ErrNotReady) || !strings.Contains(err.Error(), "after 30s") {
+		if !errors.Is(err, launcher.ErrNotReady) || !strings.Contains(err.Error(), "after 45s") {
 			t.Errorf("%s: %v", verb, err)
 		}
 	}
@@ -200,5 +201,59 @@ func TestTerminateWithoutPermissionForTheClaimIsForbidden(t *testing.T) {
 		rule("pods", "get", "list", "watch", "create", "patch", "delete"), rule("persistentvolumeclaims", "get", "list"))
 	if err := k.Terminate(t.Context(), "job"); !errors.Is(err, launcher.ErrForbidden) || strings.Contains(err.Error(), "still being deleted") {
 		t.Errorf("Terminate: %v", err)
+	}
+}
+
+// The pod of a sandbox may be gone when who made it closes it, and its lease with it.
+func TestCloseDeletesTheWorkspaceOfAPodThatIsGone(t *testing.T) {
+	for _, exclusive := range []bool{false, true} {
+		t.Run(fmt.Sprintf("exclusive %t", exclusive), func(t *testing.T) {
+			t.Parallel()
+			c := launchertest.NewCluster(t, launcher.Restricted)
+			spec := keptSpec(t, c, "job")
+			spec.OnClose, spec.Pod.Exclusive = launcher.CloseDelete, exclusive
+			s := launch(t, c.Launcher(), spec)
+			deletePod(t, c, s.PodName())
+			await(t, "the end of the pod and its lease", func() bool {
+				_, err := c.API(t).CoreV1().Pods(c.Namespace).Get(t.Context(), s.PodName(), metav1.GetOptions{})
+				leases, listErr := c.API(t).CoordinationV1().Leases(c.Namespace).List(t.Context(), metav1.ListOptions{})
+				return apierrors.IsNotFound(err) && listErr == nil && len(leases.Items) == 0
+			})
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			await(t, "the end of the claim", func() bool { return len(claimsIn(t, c)) == 0 })
+		})
+	}
+}
+
+// Whichever comes last of those that launch and resume a sandbox beside it, Terminate
+// leaves nothing that it has seen, and nothing that cannot be used.
+func TestTerminateBesideLaunchesOfAKeptWorkspace(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	for range 3 {
+		launch(t, c.Launcher(), keptSpec(t, c, "job")).Close()
+		if err := c.Launcher().Pause(t.Context(), "job"); err != nil {
+			t.Fatal(err)
+		}
+		var both sync.WaitGroup
+		both.Go(func() {
+			if err := c.Launcher().Terminate(t.Context(), "job"); err != nil {
+				t.Errorf("Terminate: %v", err)
+			}
+		})
+		both.Go(func() {
+			s, err := c.Launcher().Resume(t.Context(), "job")
+			if err != nil { // it came too late
+				t.Log(err)
+				return
+			}
+			s.Close()
+		})
+		both.Wait()
+		terminate(t, c.Launcher(), "job")
+		if left := claimsIn(t, c); len(left) > 0 {
+			t.Errorf("left are %v", left)
+		}
 	}
 }
