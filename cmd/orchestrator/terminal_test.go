@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
 const (
@@ -23,8 +26,25 @@ const (
 var waiting = []string{"sh", "-c", "echo ready; sleep 600"}
 
 func TestTerminals(t *testing.T) {
-	w := newDesktop(t)
-	for name, test := range map[string]func(*testing.T, *desktop){
+	w := newDesktop(t, "PODAGENT_BACKEND=local")
+	testTerminals(t, w)
+	// What signals an agent by its process id takes one of this machine.
+	runTerminals(t, w, map[string]func(*testing.T, *desktop){
+		"a second signal finds the terminal restored": testSecondSignal,
+		"an agent that is lost leaves no raw mode":    testLostAgent,
+	})
+}
+
+func TestTerminalsOfPods(t *testing.T) {
+	env := []string{"PODAGENT_BACKEND=kubernetes"}
+	for name, value := range clusterEnv(t, launchertest.NewCluster(t, launcher.Restricted)) {
+		env = append(env, name+"="+value)
+	}
+	testTerminals(t, newDesktop(t, env...))
+}
+
+func testTerminals(t *testing.T, w *desktop) {
+	runTerminals(t, w, map[string]func(*testing.T, *desktop){
 		"a command gets size and TERM":                   testSizeAndTerm,
 		"keys and output pass unchanged":                 testUnchanged,
 		"the size is followed":                           testResize,
@@ -35,14 +55,16 @@ func TestTerminals(t *testing.T) {
 		"modes of a program that is left are undone":     testModesUndone,
 		"a command is started detached":                  testStartedDetached,
 		"a signal kills the command":                     testSignals,
-		"a second signal finds the terminal restored":    testSecondSignal,
 		"a closed window kills the command":              testClosedWindow,
 		"a signal to an attachment leaves the command":   testSignalToAttachment,
 		"run has detach keys unless it removes":          testRun,
 		"a terminal that is only input is enough":        testOnlyInput,
 		"a command that cannot start leaves no raw mode": testCannotStart,
-		"an agent that is lost leaves no raw mode":       testLostAgent,
-	} {
+	})
+}
+
+func runTerminals(t *testing.T, w *desktop, tests map[string]func(*testing.T, *desktop)) {
+	for name, test := range tests {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			test(t, w)

@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -34,13 +35,15 @@ type window struct {
 	shown  []byte // what was not yet expected
 }
 
-// A desktop opens windows on programs that share local sandboxes.
+// A desktop opens windows on programs that share sandboxes.
 type desktop struct {
 	bin string
 	env []string
 }
 
-func newDesktop(t *testing.T) *desktop {
+// newDesktop returns a desktop with a sandbox called a. Its programs have env beside
+// the test's own.
+func newDesktop(t *testing.T, env ...string) *desktop {
 	t.Helper()
 	// What is handled here is not ignored by the programs, as it else would be
 	// where nohup runs the tests.
@@ -48,10 +51,10 @@ func newDesktop(t *testing.T) *desktop {
 	signal.Notify(hangUps, syscall.SIGHUP)
 	t.Cleanup(func() { signal.Stop(hangUps) })
 	bin := buildPrograms(t)
-	w := &desktop{bin, append(
-		os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "PODAGENT_BACKEND=local", "PODAGENT_BIN="+filepath.Join(bin, "podagent"),
-		"XDG_STATE_HOME="+t.TempDir(), "TERM=xterm-256color", "PS1=$ ",
-	)}
+	w := &desktop{bin, slices.Concat(os.Environ(), []string{
+		"PATH=" + bin + ":" + os.Getenv("PATH"), "PODAGENT_BIN=" + filepath.Join(bin, "podagent"),
+		"XDG_STATE_HOME=" + t.TempDir(), "XDG_CONFIG_HOME=" + t.TempDir(), "TERM=xterm-256color", "PS1=$ ",
+	}, env)}
 	w.run(t, "up", "a")
 	t.Cleanup(func() { w.run(t, "down", "a") })
 	return w

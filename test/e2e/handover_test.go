@@ -181,7 +181,7 @@ const stuckFor = time.Minute
 
 func TestReaderThatStopsForAMinuteHoldsUpNeitherTheProcessNorAnotherReader(t *testing.T) {
 	t.Parallel()
-	overEachLauncher(t, func(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
+	test := func(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
 		s := launch(t, l, spec)
 		const size = 120_000_000 // more than a journal and the windows hold
 		run(t, s, fmt.Sprintf("head -c %d /dev/urandom > content", size), nil)
@@ -231,7 +231,12 @@ func TestReaderThatStopsForAMinuteHoldsUpNeitherTheProcessNorAnotherReader(t *te
 			t.Errorf("the first reader got %d bytes of %d, of which %d are right, and %d are said to be omitted",
 				len(stuck.got), size, before, status.Omitted)
 		}
+	}
+	t.Run("local", func(t *testing.T) {
+		t.Parallel()
+		test(t, launchertest.Local(t), launcher.Spec{ID: "a"})
 	})
+	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) { test(t, c.Launcher(), c.Spec("a")) })
 }
 
 // stuckWriter keeps all, but its first Write returns only once it is free.

@@ -31,22 +31,24 @@ func injected(c *launchertest.Cluster, image string) launcher.Spec {
 }
 
 func TestInjectedAgentServesEveryCall(t *testing.T) {
-	for _, image := range []string{"podagent.test/scratch:dev", "podagent.test/busybox:dev"} {
-		for _, profile := range []launcher.Profile{launcher.Restricted, launcher.Baseline} {
-			t.Run(strings.NewReplacer("/", "-", ":", "-").Replace(image)+"-"+string(profile), func(t *testing.T) {
-				t.Parallel()
-				c := launchertest.NewCluster(t, profile)
-				spec := injected(c, image)
-				spec.Pod.Profile = profile
-				s := launch(t, c.Launcher(), spec)
-				checkEveryFileCall(t, s)
-				if strings.Contains(image, "scratch") {
-					checkExec(t, s, []string{"/alone", "cat"}, []string{"/alone", "exit", "7"})
-				} else {
-					checkExec(t, s, []string{"cat"}, []string{"sh", "-c", "exit 7"})
-				}
-			})
+	for image, programs := range map[string][2][]string{
+		"podagent.test/scratch:dev": {{"/alone", "cat"}, {"/alone", "exit", "7"}},
+		"podagent.test/busybox:dev": {{"cat"}, {"sh", "-c", "exit 7"}},
+	} {
+		check := func(t *testing.T, c *launchertest.Cluster, profile launcher.Profile) {
+			spec := injected(c, image)
+			spec.Pod.Profile = profile
+			s := launch(t, c.Launcher(), spec)
+			checkEveryFileCall(t, s)
+			checkExec(t, s, programs[0], programs[1])
 		}
+		t.Run(strings.NewReplacer("/", "-", ":", "-").Replace(image), func(t *testing.T) {
+			overEachWay(t, func(t *testing.T, c *launchertest.Cluster) { check(t, c, launcher.Restricted) })
+			t.Run("baseline", func(t *testing.T) {
+				t.Parallel()
+				check(t, launchertest.NewCluster(t, launcher.Baseline), launcher.Baseline)
+			})
+		})
 	}
 }
 
@@ -233,8 +235,11 @@ func TestInjectionFromAnImageWithoutPodagentIsSaid(t *testing.T) {
 // Where the image has no directory for temporary files, output is kept on the disk
 // all the same, so that a cut loses none.
 func TestCutLosesNothingInAnImageWithoutTemporaryFiles(t *testing.T) {
+	overEachWay(t, testCutsWithoutTemporaryFiles)
+}
+
+func testCutsWithoutTemporaryFiles(t *testing.T, c *launchertest.Cluster) {
 	const size = 100 << 20
-	c := launchertest.NewCluster(t, launcher.Restricted)
 	w, l := wireTo(t, c)
 	s := launch(t, l, injected(c, "podagent.test/scratch:dev"))
 	if _, err := s.Stat(t.Context(), "/tmp"); !errors.Is(err, fs.ErrNotExist) {

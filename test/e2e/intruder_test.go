@@ -122,7 +122,9 @@ func TestNoCallFromInsideThePodIsAnswered(t *testing.T) {
 		{launcher.Restricted, launcher.ByPortForward, nil},
 		{launcher.Baseline, launcher.ByPortForward, nil},
 		{launcher.Restricted, launcher.ByExec, nil}, // podagent connect runs beside it
+		{launcher.Baseline, launcher.ByExec, nil},
 		{launcher.Restricted, launcher.ByAddress, heardWants},
+		{launcher.Baseline, launcher.ByAddress, heardWants},
 	} {
 		t.Run(string(tt.profile)+" by "+string(tt.way), func(t *testing.T) {
 			t.Parallel()

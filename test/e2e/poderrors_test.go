@@ -35,10 +35,11 @@ func TestPodThatCannotBeASandboxIsAnErrorOfItsOwn(t *testing.T) {
 		// reason is that of the event by which the cluster knows; empty where
 		// the API server says it itself.
 		reason string
+		warned bool // the error has the cluster's warnings
 		set    func(t *testing.T, c *launchertest.Cluster, k *launcher.Kubernetes, spec *launcher.Spec)
 	}{
 		{
-			name: "an image that does not exist", class: launcher.ErrImage, says: "no-such-image", reason: "Failed",
+			name: "an image that does not exist", class: launcher.ErrImage, says: "no-such-image", reason: "Failed", warned: true,
 			set: func(_ *testing.T, _ *launchertest.Cluster, _ *launcher.Kubernetes, spec *launcher.Spec) {
 				spec.Pod.Image = "registry.invalid/no-such-image:1"
 			},
@@ -56,7 +57,7 @@ func TestPodThatCannotBeASandboxIsAnErrorOfItsOwn(t *testing.T) {
 			},
 		},
 		{
-			name: "a pod that no node can hold", class: launcher.ErrUnschedulable, says: "Insufficient memory", reason: "FailedScheduling",
+			name: "a pod that no node can hold", class: launcher.ErrUnschedulable, says: "Insufficient memory", reason: "FailedScheduling", warned: true,
 			set: func(_ *testing.T, _ *launchertest.Cluster, _ *launcher.Kubernetes, spec *launcher.Spec) {
 				spec.Pod.Resources.Requests = corev1.ResourceList{"memory": resource.MustParse("64Ti")}
 			},
@@ -142,6 +143,9 @@ func TestPodThatCannotBeASandboxIsAnErrorOfItsOwn(t *testing.T) {
 			knew := begun
 			if tt.reason != "" {
 				knew = knewAt(t, c, tt.reason)
+			}
+			if pod, _ := errors.AsType[*launcher.PodError](err); tt.warned && len(pod.Events) == 0 {
+				t.Error("the error has none of the cluster's warnings")
 			}
 			if ended.Sub(knew) > knows+time.Second { // the cluster's times are whole seconds
 				t.Errorf("it came %v after the cluster knew", ended.Sub(knew))
