@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,9 +22,9 @@ import (
 // returns its directory. At the end of the test all in it are killed.
 func testGroup(t *testing.T, controller string, limits map[string]string) string {
 	t.Helper()
-	parent := filepath.Join("/sys/fs/cgroup", controller)
+	parent, first := filepath.Join("/sys/fs/cgroup", controller), map[string]string{"memory.max": "memory.limit_in_bytes"}
 	if _, err := os.Stat(parent); err != nil {
-		parent = "/sys/fs/cgroup" // version 2
+		parent, first = "/sys/fs/cgroup", nil // version 2
 		err := os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte("+"+controller), 0)
 		if err != nil {
 			t.Fatalf("this test needs a control group of its own for %s, and root: %v", controller, err)
@@ -35,7 +36,7 @@ func testGroup(t *testing.T, controller string, limits map[string]string) string
 	}
 	t.Cleanup(func() { removeGroup(t, dir) })
 	for name, text := range limits {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, cmp.Or(first[name], name)), []byte(text), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -183,7 +184,7 @@ func oneCall(m *Manager, name string) error {
 // TestMemoryHog has an agent in a small sandbox whose memory a process uses up.
 func TestMemoryHog(t *testing.T) {
 	const limit = 256 << 20
-	dir := testGroup(t, "memory", map[string]string{"memory.limit_in_bytes": strconv.Itoa(limit)})
+	dir := testGroup(t, "memory", map[string]string{"memory.max": strconv.Itoa(limit)})
 	for _, guarded := range []string{"the guard", "the kernel"} {
 		cmd := helperCommand(t, "hog", inGroup(dir)...)
 		cmd.Env = append(cmd.Env, "FIRST="+guarded)

@@ -39,7 +39,8 @@ func (m *Manager) Shutdown(ctx context.Context) {
 
 // close refuses new starts and those that wait for their turn, and returns the
 // processes that run. It waits for those that are being started, for killGrace at
-// most: one that hangs is refused when it goes on, and the others need what is left.
+// most: one that hangs does so before its turn, and is refused when it goes on, and
+// the others need the time that is left.
 func (m *Manager) close(ctx context.Context) []*Process {
 	m.mu.Lock()
 	if !m.closing {

@@ -87,10 +87,10 @@ func TestDirectoryOfJournals(t *testing.T) {
 		"one without a name":           {[]string{""}, "no such file", memorySize},
 		"a missing one":                {[]string{filepath.Join(disk, "missing")}, "no such file", memorySize},
 		"a file":                       {[]string{"/proc/self/cmdline"}, "not a directory", memorySize},
-		"one in memory":                {[]string{smallDisk(t, "3m")}, "in memory", memorySize},
+		"one in memory":                {[]string{smallDisk(t, "3m")}, "its file system is in memory", memorySize},
 		"the first that can be used":   {[]string{filepath.Join(disk, "missing"), "", "/dev/shm", disk}, "directory=" + disk, journalSize},
 		"the first of two":             {[]string{disk, "/var/tmp"}, "directory=" + disk, journalSize},
-		"none of two that can be used": {[]string{"/proc", "/dev/shm"}, "in memory", memorySize},
+		"none of two that can be used": {[]string{"/proc", "/dev/shm"}, "its file system is in memory", memorySize},
 	} {
 		log := newLog()
 		m := NewManager(Options{Log: log.Logger, JournalDirs: test.dirs})

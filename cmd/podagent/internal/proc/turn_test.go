@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -147,7 +148,8 @@ func TestNothingIsStartedWhenTheContextHasEnded(t *testing.T) {
 }
 
 func TestStartThatHangsTakesNoTimeFromOthersAtTheShutdown(t *testing.T) {
-	m, dir := newManager(t), t.TempDir()
+	const grace = 3 * time.Second // in which the process is to end
+	m, dir := newManager(t, func(l *limits) { l.killGrace = grace }), t.TempDir()
 	program, ready, ended := filepath.Join(dir, "program"), filepath.Join(dir, "ready"), filepath.Join(dir, "ended")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil {
 		t.Fatal(err)
@@ -159,7 +161,7 @@ func TestStartThatHangsTakesNoTimeFromOthersAtTheShutdown(t *testing.T) {
 	eventually(t, "the process", func() bool { _, err := os.Stat(ready); return err == nil })
 	giveBack := takeLease(t, program)
 	hanging := startLater(t.Context(), t, m, argv(t, program))
-	ctx, cancel := context.WithTimeout(t.Context(), 5*killGrace)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*grace)
 	defer cancel()
 	m.Shutdown(ctx)
 	if _, err := os.Stat(ended); err != nil {
