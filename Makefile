@@ -32,7 +32,7 @@ build: ## build podagent and orchestrator, static, into bin/
 	GOEXPERIMENT=$(EXPERIMENT) $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/podagent ./cmd/orchestrator
 
 image: ## build the runtime image IMAGE from BASE, with the Debian packages PACKAGES, as .cluster/images/runtime.tar
-	IMAGE=$(IMAGE) OUT=$(or $(OUT),$(CLUSTER)/images/runtime.tar) VERSION=$(VERSION) images/runtime/build.sh
+	IMAGE=$(IMAGE) OUT=$(CLUSTER)/images/runtime.tar VERSION=$(VERSION) images/runtime/build.sh
 
 cluster: ## start a one-node Kubernetes in .cluster, as root (kubeconfig: .cluster/kubeconfig)
 	cd test/cluster && $(GO) run . up --dir $(CLUSTER)
@@ -107,6 +107,7 @@ verify: ## fail if the generated code or go.mod is not as it should be
 
 bench: needs sandboxes ## measure podagent beside its peers (GROUP=Calls, Streams, Search, Start, Many, Cost or Tools for one; PUBLISH=1 for the README's table)
 	cd test/bench && GOEXPERIMENT=$(EXPERIMENT) $(GO) test -run '^$$' -bench '$(or $(GROUP),.)' -timeout 2h . -args $(BENCH) $(if $(PUBLISH),-results . -page ../../README.md)
+	$(if $(GROUP),,cd test/cluster && $(GO) test -run '^$$' -bench . -benchtime 3x .)
 
 bench-check: ## measure, and fail if podagent is slower than it is to be
 	$(MAKE) bench BENCH=-check

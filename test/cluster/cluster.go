@@ -91,10 +91,10 @@ func (c *cluster) locked(ctx context.Context, work func(ctx context.Context) err
 
 // up brings the cluster up, or what of it is missing.
 func (c *cluster) up(ctx context.Context) error {
-	if err := asRoot(); err != nil {
+	if err := c.need(ctx); err != nil {
 		return err
 	}
-	if err := c.need(ctx); err != nil {
+	if err := asRoot(); err != nil {
 		return err
 	}
 	return c.locked(ctx, func(ctx context.Context) error {

@@ -45,7 +45,7 @@ func (c *cluster) need(ctx context.Context) error {
 	if len(packages) == 0 {
 		return nil
 	}
-	if !exists("/etc/debian_version") {
+	if !exists("/etc/debian_version") || asRoot() != nil {
 		return fmt.Errorf("cannot run a cluster: install what Debian has as %s", strings.Join(packages, ", "))
 	}
 	unlock, err := lockFile(ctx, machineLock) // another cluster's up may be installing, too
