@@ -173,28 +173,21 @@ func (c *cluster) pausedClaim(ctx context.Context, id string) (*corev1.Persisten
 // removeClaim deletes the claim, with the files in it, and returns when it is
 // gone. One that was taken for a new pod since it was seen stays.
 func (c *cluster) removeClaim(ctx context.Context, seen *corev1.PersistentVolumeClaim) error {
-	deleted, err := c.deleteSeen(ctx, seen)
-	if err != nil || !deleted {
-		return err
-	}
-	return c.awaitNoClaim(ctx, seen)
-}
-
-// deleteSeen is removeClaim, which does not wait. It returns whether the claim was
-// deleted.
-func (c *cluster) deleteSeen(ctx context.Context, seen *corev1.PersistentVolumeClaim) (bool, error) {
 	claim := seen
 	for {
 		err := c.deleteClaim(ctx, claim, metav1.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
-		if !apierrors.IsConflict(err) {
-			return err == nil, err
+		switch {
+		case err == nil:
+			return c.awaitNoClaim(ctx, seen)
+		case !apierrors.IsConflict(err):
+			return err
 		}
 		claim, err = c.claim(ctx, seen.Name) // controllers change it, too
 		switch {
 		case apierrors.IsNotFound(err), err == nil && (claim.UID != seen.UID || claim.Annotations[AnnotationResumed] != seen.Annotations[AnnotationResumed]):
-			return false, nil
+			return nil
 		case err != nil:
-			return false, err
+			return err
 		}
 	}
 }

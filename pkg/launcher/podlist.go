@@ -106,35 +106,24 @@ func (c *cluster) over(pod *corev1.Pod) error {
 	return nil
 }
 
-// terminate looks again until nothing of the sandbox is left: somebody may launch or
-// resume it meanwhile.
 func (c *cluster) terminate(ctx context.Context, id string) error {
-	var deleted *corev1.PersistentVolumeClaim
-	for {
-		pod, err := c.lookup(ctx, id)
-		switch {
-		case errors.Is(err, ErrNotFound) && deleted != nil:
-			return c.awaitNoClaim(ctx, deleted)
-		case errors.Is(err, ErrNotFound):
-			return nil
-		case errors.Is(err, ErrPaused):
-			if deleted, err = c.pausedClaim(ctx, id); err == nil {
-				_, err = c.deleteSeen(ctx, deleted)
-			}
-		case err == nil:
-			if err = c.discard(ctx, pod); err == nil {
-				return nil
-			}
-		}
-		if err != nil && !errors.Is(err, ErrNotFound) && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	pod, err := c.lookup(ctx, id)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case errors.Is(err, ErrPaused):
+		claim, err := c.pausedClaim(ctx, id)
+		if err != nil {
 			return err
 		}
+		return c.removeClaim(ctx, claim)
+	case err != nil:
+		return err
 	}
+	return c.discard(ctx, pod)
 }
 
-// discard removes the pod with all its files. If its workspace is kept, and it was
-// gone before or another pod has its name, the error is the API's: the workspace may
-// be another pod's by now, or soon.
+// discard removes the pod with all its files, unless another pod has them by now.
 func (c *cluster) discard(ctx context.Context, pod *corev1.Pod) error {
 	if !ownClaim(pod) {
 		return c.remove(ctx, pod)
@@ -146,7 +135,10 @@ func (c *cluster) discard(ctx context.Context, pod *corev1.Pod) error {
 	if err == nil {
 		err = c.tryDelete(ctx, pod, "")
 	}
-	if err == nil {
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	if err == nil || apierrors.IsNotFound(err) {
 		err = c.awaitGone(ctx, pod)
 	}
 	if err != nil {
@@ -155,15 +147,12 @@ func (c *cluster) discard(ctx context.Context, pod *corev1.Pod) error {
 	return c.removeClaim(ctx, claim)
 }
 
-// discardMade removes what a launch has made, with all its files, unless another pod
-// has them by now.
+// discardMade removes what a launch has made, the claim with it, unless another pod
+// has had that since then. The pod may be gone for long.
 func (c *cluster) discardMade(ctx context.Context, pod *corev1.Pod) error {
-	err := c.discard(ctx, pod)
-	switch {
-	case apierrors.IsConflict(err):
-		return nil
-	case apierrors.IsNotFound(err):
-		return c.dropClaim(ctx, pod, AnnotationResumed)
+	err := c.remove(ctx, pod)
+	if err == nil {
+		err = c.dropClaim(ctx, pod, AnnotationResumed)
 	}
 	return err
 }

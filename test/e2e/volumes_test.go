@@ -3,7 +3,6 @@ package e2e
 // Claims in pods: shared ones by subPath, and a sandbox's own.
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -266,79 +265,6 @@ func TestLaunchTakesTheWorkspaceThatWasKept(t *testing.T) {
 	}
 	if claims := claimsIn(t, c); len(claims) > 0 {
 		t.Errorf("claims are left: %v", claims)
-	}
-}
-
-func claimsIn(t *testing.T, c *launchertest.Cluster) []string {
-	t.Helper()
-	list, err := c.API(t).CoreV1().PersistentVolumeClaims(c.Namespace).List(context.WithoutCancel(t.Context()), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, claim := range list.Items {
-		names = append(names, claim.Name)
-	}
-	return names
-}
-
-func TestLaunchThatFailsLeavesNoClaimButTheOneThatWasThere(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
-	k := c.Launcher()
-	spec := keptSpec(t, c, "job")
-	bad := spec
-	bad.Pod.Image = "podagent.test/none:dev"
-	if _, err := k.Launch(t.Context(), bad); !errors.Is(err, launcher.ErrImage) {
-		t.Fatalf("Launch: %v", err)
-	}
-	await(t, "the claim's end", func() bool { return len(claimsIn(t, c)) == 0 })
-	spec.Pod.Workspace.StorageClass = c.Storage(t, 1)
-	put(t, launch(t, k, spec), "file", "kept")
-	if err := k.Pause(t.Context(), "job"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := k.Launch(t.Context(), bad); !errors.Is(err, launcher.ErrImage) {
-		t.Fatalf("Launch: %v", err)
-	}
-	if got := get(t, launch(t, k, spec), "file"); got != "kept" {
-		t.Errorf("the workspace has %q", got)
-	}
-}
-
-// A launch that fails late, when others use the sandbox already, takes nothing away.
-func TestLaunchThatFailsLateLeavesTheClaimThatOthersUse(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
-	k := c.Launcher()
-	spec := keptSpec(t, c, "job")
-	late := spec
-	late.Git = &launcher.Git{URL: "http://10.255.255.1/x.git", Timeout: 20 * time.Second}
-	failed := make(chan error, 1)
-	go func() {
-		_, err := k.Launch(t.Context(), late)
-		failed <- err
-	}()
-	await(t, "the pod", func() bool { s, err := k.Open(t.Context(), "job"); return err == nil && s.Close() == nil })
-	if err := k.Pause(t.Context(), "job"); err != nil {
-		t.Fatal(err)
-	}
-	s, err := k.Resume(t.Context(), "job")
-	if err != nil {
-		t.Fatal(err)
-	}
-	put(t, s, "file", "precious")
-	s.Close()
-	if err := k.Pause(t.Context(), "job"); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-failed; err == nil {
-		t.Error("the launch from nowhere succeeded")
-	}
-	if s, err = k.Resume(t.Context(), "job"); err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if got := get(t, s, "file"); got != "precious" {
-		t.Errorf("it has %q", got)
 	}
 }
 

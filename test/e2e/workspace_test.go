@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -227,9 +228,8 @@ func TestCloseDeletesTheWorkspaceOfAPodThatIsGone(t *testing.T) {
 	}
 }
 
-// Whichever comes last of those that launch and resume a sandbox beside it, Terminate
-// leaves nothing that it has seen, and nothing that cannot be used.
-func TestTerminateBesideLaunchesOfAKeptWorkspace(t *testing.T) {
+// Whichever of both comes first, another Terminate leaves nothing.
+func TestTerminateBesideAResumeOfAKeptWorkspace(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	for range 3 {
 		launch(t, c.Launcher(), keptSpec(t, c, "job")).Close()
@@ -255,5 +255,78 @@ func TestTerminateBesideLaunchesOfAKeptWorkspace(t *testing.T) {
 		if left := claimsIn(t, c); len(left) > 0 {
 			t.Errorf("left are %v", left)
 		}
+	}
+}
+
+func claimsIn(t *testing.T, c *launchertest.Cluster) []string {
+	t.Helper()
+	list, err := c.API(t).CoreV1().PersistentVolumeClaims(c.Namespace).List(context.WithoutCancel(t.Context()), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, claim := range list.Items {
+		names = append(names, claim.Name)
+	}
+	return names
+}
+
+func TestLaunchThatFailsLeavesNoClaimButTheOneThatWasThere(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	spec := keptSpec(t, c, "job")
+	bad := spec
+	bad.Pod.Image = "podagent.test/none:dev"
+	if _, err := k.Launch(t.Context(), bad); !errors.Is(err, launcher.ErrImage) {
+		t.Fatalf("Launch: %v", err)
+	}
+	await(t, "the claim's end", func() bool { return len(claimsIn(t, c)) == 0 })
+	spec.Pod.Workspace.StorageClass = c.Storage(t, 1)
+	put(t, launch(t, k, spec), "file", "kept")
+	if err := k.Pause(t.Context(), "job"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Launch(t.Context(), bad); !errors.Is(err, launcher.ErrImage) {
+		t.Fatalf("Launch: %v", err)
+	}
+	if got := get(t, launch(t, k, spec), "file"); got != "kept" {
+		t.Errorf("the workspace has %q", got)
+	}
+}
+
+// A launch that fails late, when others use the sandbox already, takes nothing away.
+func TestLaunchThatFailsLateLeavesTheClaimThatOthersUse(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	spec := keptSpec(t, c, "job")
+	late := spec
+	late.Git = &launcher.Git{URL: "http://10.255.255.1/x.git", Timeout: 20 * time.Second}
+	failed := make(chan error, 1)
+	go func() {
+		_, err := k.Launch(t.Context(), late)
+		failed <- err
+	}()
+	await(t, "the pod", func() bool { s, err := k.Open(t.Context(), "job"); return err == nil && s.Close() == nil })
+	if err := k.Pause(t.Context(), "job"); err != nil {
+		t.Fatal(err)
+	}
+	s, err := k.Resume(t.Context(), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "file", "precious")
+	s.Close()
+	if err := k.Pause(t.Context(), "job"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-failed; err == nil {
+		t.Error("the launch from nowhere succeeded")
+	}
+	if s, err = k.Resume(t.Context(), "job"); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got := get(t, s, "file"); got != "precious" {
+		t.Errorf("it has %q", got)
 	}
 }
