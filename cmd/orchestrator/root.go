@@ -67,7 +67,7 @@ func persistentFlags(a *app, root *cobra.Command) {
 	flags.AddFlagSet(a.cluster.define())
 	flags.Var(&a.logLevel, "log-level", "log messages of this level and above to standard error")
 	asSettings(flags, "backend", "output", "log-level")
-	flags.StringVar(&a.config, "config", "", "the `FILE` with the settings that are neither given by flags nor in the environment (default PODAGENT_CONFIG, or podagent/config.yaml in the configuration directory, if it is there)")
+	flags.StringVar(&a.config, "config", "", "the `FILE` with the settings that are neither given by flags nor in the environment (default podagent/config.yaml in the configuration directory, if it is there)")
 	for name, c := range map[string]*choice{"backend": &a.backend, "output": &a.output, "log-level": &a.logLevel, "connection": &a.cluster.connection} {
 		// The only error is that there is no such flag.
 		_ = root.RegisterFlagCompletionFunc(name, c.complete)

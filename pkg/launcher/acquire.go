@@ -80,7 +80,7 @@ func (c *cluster) make(ctx context.Context, pod *corev1.Pod, spec *Pod) (*corev1
 		return nil, errors.Join(err, c.abandon(ctx, pod))
 	}
 	if err != nil {
-		return nil, errors.Join(c.createError(pod.Name, err), c.dropClaim(lasting, pod, AnnotationAdopted))
+		return nil, errors.Join(c.createError(pod.Name, err), c.dropUnused(lasting, pod))
 	}
 	c.log.Info("created pod", "sandbox", pod.Annotations[AnnotationID], "pod", made.Name, "uid", made.UID)
 	return made, nil
@@ -181,7 +181,7 @@ func (c *cluster) abandon(ctx context.Context, created *corev1.Pod) error {
 		pod, err := c.get(ctx, created.Name)
 		// Its time of creation, to the nanosecond, is that of this launch.
 		if apierrors.IsNotFound(err) || err == nil && pod.Annotations[AnnotationCreated] != created.Annotations[AnnotationCreated] {
-			return c.dropClaim(ctx, created, AnnotationAdopted)
+			return c.dropUnused(ctx, created)
 		}
 		if err == nil {
 			if _, adopted := pod.Annotations[AnnotationAdopted]; adopted {
@@ -191,7 +191,7 @@ func (c *cluster) abandon(ctx context.Context, created *corev1.Pod) error {
 		}
 		switch {
 		case err == nil:
-			return c.dropClaim(ctx, created, AnnotationAdopted)
+			return c.dropUnused(ctx, created)
 		case errors.As(err, new(*PodError)), ctx.Err() != nil:
 			return err
 		case !apierrors.IsConflict(err): // the API server is away; else the pod has changed meanwhile

@@ -224,28 +224,35 @@ func (c *cluster) awaitNoClaim(ctx context.Context, claim *corev1.PersistentVolu
 
 // dropClaim deletes the claim that was made for a pod which is given up, unless it
 // was there before or has an annotation: AnnotationAdopted where anybody's use counts,
-// AnnotationResumed where only a new pod does.
-func (c *cluster) dropClaim(ctx context.Context, pod *corev1.Pod, unless string) error {
+// AnnotationResumed where only a new pod does. It returns the claim that it deleted,
+// if there is one.
+func (c *cluster) dropClaim(ctx context.Context, pod *corev1.Pod, unless string) (*corev1.PersistentVolumeClaim, error) {
 	if !ownClaim(pod) {
-		return nil
+		return nil, nil
 	}
 	for {
 		claim, err := c.claim(ctx, pod.Name)
 		if apierrors.IsNotFound(err) {
-			return nil
+			return nil, nil
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		_, taken := claim.Annotations[unless]
 		if taken || claim.Annotations[AnnotationCreated] != pod.Annotations[AnnotationCreated] {
-			return nil
+			return nil, nil
 		}
 		err = c.deleteClaim(ctx, claim, metav1.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
 		if !apierrors.IsConflict(err) { // else it has changed meanwhile
-			return err
+			return claim, err
 		}
 	}
+}
+
+// dropUnused is dropClaim for a launch that failed.
+func (c *cluster) dropUnused(ctx context.Context, pod *corev1.Pod) error {
+	_, err := c.dropClaim(ctx, pod, AnnotationAdopted)
+	return err
 }
 
 // claims returns the claims of all sandboxes that have one of their own; none if

@@ -45,13 +45,8 @@ type cluster struct {
 // which to use it.
 func (k *Kubernetes) cluster(ctx context.Context) (*cluster, context.Context, error) {
 	r := k.resolving(ctx)
-	select {
-	case <-r.done:
-	case <-ctx.Done():
-		return nil, ctx, fmt.Errorf("cannot learn the identity: %w", context.Cause(ctx)) // all else takes no time
-	}
-	if r.err != nil {
-		return nil, ctx, r.err
+	if err := r.await(ctx); err != nil {
+		return nil, ctx, err
 	}
 	return r.cluster, r.cluster.logged(ctx), nil
 }
@@ -62,6 +57,21 @@ type resolution struct {
 	done    chan struct{}
 	cluster *cluster
 	err     error
+}
+
+// await waits for the resolution's end, or that of ctx.
+func (r *resolution) await(ctx context.Context) error {
+	select {
+	case <-r.done:
+		return r.err
+	default:
+	}
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		return fmt.Errorf("cannot learn the identity: %w", context.Cause(ctx)) // all else takes no time
+	}
 }
 
 // resolving returns the resolution that there is or that is under way, for whoever

@@ -39,14 +39,16 @@ func (c *cluster) beat(ctx context.Context, pod *corev1.Pod) error {
 }
 
 // mark says that somebody uses the pod who did not create it, which its creator
-// and reapers respect from then on.
+// and reapers respect from then on. If both are being removed, it is the pod that is
+// gone.
 func (c *cluster) mark(ctx context.Context, pod *corev1.Pod) error {
+	var going error // the claim
 	if ownClaim(pod) {
-		if err := c.markClaim(ctx, pod.Name, "", AnnotationAdopted); err != nil {
-			return err
+		if going = c.markClaim(ctx, pod.Name, "", AnnotationAdopted); going != nil && !endedSince(going) {
+			return going
 		}
 	}
-	return c.annotate(ctx, pod, AnnotationHeartbeat, AnnotationAdopted)
+	return cmp.Or(c.annotate(ctx, pod, AnnotationHeartbeat, AnnotationAdopted), going)
 }
 
 // annotate writes the time into annotations of the pod. Another pod of its name

@@ -72,10 +72,10 @@ type Spec struct {
 	Workdir string
 	// Env is the environment of commands, as NAME=VALUE, on top of the
 	// launcher's own. For a sandbox that there is, it replaces the one that it
-	// had, unless it is nil. In a pod it has up to 90 KiB, and is part of the pod's specification,
-	// where whoever may get the pod can read it; and what an adoption set
-	// lasts until the container restarts, unless who set it has the sandbox
-	// open.
+	// had, unless it is nil. In a pod it has up to 90 KiB, and is part of the
+	// pod's specification, where whoever may get the pod can read it; and what an
+	// adoption set lasts until the container restarts, unless who set it has the
+	// sandbox open.
 	Env []string
 	// Protected are glob patterns of paths that the sandbox's own operations
 	// (Write, Edit, Remove, Push and so on, and so the tools of a model) refuse
@@ -107,7 +107,7 @@ const (
 	CloseKeep
 	// CloseDelete terminates the sandbox, also one that was paused, if this Launch
 	// created it, and neither a later Launch or Resume has made another pod of its
-	// workspace, nor another exclusive owner has it by now.
+	// workspace, nor another exclusive owner has had it since then.
 	CloseDelete
 )
 

@@ -150,15 +150,17 @@ func (s *Sandbox) own(l *lease) {
 	})
 }
 
-// undo removes what the launch of the sandbox has made, unless it has another
-// exclusive owner by now.
+// undo removes what the launch of the sandbox has made, unless it has had another
+// exclusive owner since then.
 func (s *Sandbox) undo(ctx context.Context, pod *corev1.Pod) error {
 	for s.lease != nil {
 		err := s.lease.renewOnce(ctx)
 		switch {
 		case apierrors.IsConflict(err):
 			return nil
-		case err == nil, apierrors.IsNotFound(err): // the pod is gone, or nobody owns it
+		case apierrors.IsNotFound(err) && s.target.isThere(ctx): // another had it, and let it go
+			return nil
+		case err == nil, apierrors.IsNotFound(err):
 			return s.target.discardMade(ctx, pod)
 		case ctx.Err() != nil:
 			return s.lease.apiError(pod.Name, err)
@@ -166,6 +168,12 @@ func (s *Sandbox) undo(ctx context.Context, pod *corev1.Pod) error {
 		pause(ctx, leaseRetry)
 	}
 	return s.target.discardMade(ctx, pod)
+}
+
+// isThere reports whether the pod is, as far as the API server says.
+func (t *target) isThere(ctx context.Context) bool {
+	now, err := t.get(ctx, t.pod.Name)
+	return err == nil && now.UID == t.pod.UID && now.DeletionTimestamp == nil
 }
 
 // renew renews the lease until ctx ends. It returns why the lease is lost.

@@ -70,8 +70,9 @@ type Pod struct {
 	Lifetime time.Duration
 	// IdleTimeout is how long it may be idle: without a call, but for Info and
 	// the list of processes, and without a command. What a command left behind
-	// when it ended does not count. Then it ends itself. 0 means
-	// for ever; otherwise it is 5 s or more. A pod that ended itself has succeeded; see OnStale.
+	// when it ended does not count. Then it ends itself. 0 means for ever;
+	// otherwise it is 5 s or more. A pod that ended itself has succeeded; see
+	// OnStale.
 	IdleTimeout time.Duration
 	// ReadyTimeout bounds the time until the agent answers, an image pull
 	// included. 0 means DefaultReadyTimeout. Open and Resume wait as long as who

@@ -112,15 +112,27 @@ func (c *cluster) terminate(ctx context.Context, id string) error {
 	case errors.Is(err, ErrNotFound):
 		return nil
 	case errors.Is(err, ErrPaused):
-		claim, err := c.pausedClaim(ctx, id)
-		if err != nil {
-			return err
-		}
-		return c.removeClaim(ctx, claim)
+		return c.discardPaused(ctx, id)
 	case err != nil:
 		return err
 	}
 	return c.discard(ctx, pod)
+}
+
+// discardPaused removes the files of a sandbox that has no pod, unless a launch has
+// made one meanwhile.
+func (c *cluster) discardPaused(ctx context.Context, id string) error {
+	claim, err := c.pausedClaim(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := c.get(ctx, claim.Name); !apierrors.IsNotFound(err) { // the claim may have been taken before it was seen
+		return err
+	}
+	return c.removeClaim(ctx, claim)
 }
 
 // discard removes the pod with all its files, unless another pod has them by now.
@@ -151,10 +163,14 @@ func (c *cluster) discard(ctx context.Context, pod *corev1.Pod) error {
 // has had that since then. The pod may be gone for long.
 func (c *cluster) discardMade(ctx context.Context, pod *corev1.Pod) error {
 	err := c.remove(ctx, pod)
-	if err == nil {
-		err = c.dropClaim(ctx, pod, AnnotationResumed)
+	if err != nil {
+		return err
 	}
-	return err
+	claim, err := c.dropClaim(ctx, pod, AnnotationResumed)
+	if err != nil || claim == nil {
+		return err
+	}
+	return c.awaitNoClaim(ctx, claim)
 }
 
 // pods returns the pods of all sandboxes.

@@ -180,17 +180,25 @@ func TestExclusiveOwnerThatWaitsForItsPodStaysTheOwner(t *testing.T) {
 
 func TestExclusiveOwnerThatLostItsLeaseDeletesNothing(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	for id, lost := range map[string]bool{"lost": true, "held": false} {
+	for id, lose := range map[string]func(pod string) error{
+		"taken": func(string) error { leaseOf(t, c, "taken", 0); return nil },
+		"taken-and-left": func(pod string) error {
+			return c.API(t).CoordinationV1().Leases(c.Namespace).Delete(t.Context(), pod, metav1.DeleteOptions{})
+		},
+		"held": nil,
+	} {
 		spec := c.Spec(id)
 		spec.Pod.Exclusive, spec.OnClose = true, launcher.CloseDelete
 		s := launch(t, c.Launcher(), spec)
-		if lost {
-			leaseOf(t, c, id, 0)
+		if lose != nil {
+			if err := lose(s.PodName()); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if err := s.Close(); err != nil {
 			t.Errorf("%s: %v", id, err)
 		}
-		if _, err := c.Launcher().Open(t.Context(), id); lost != (err == nil) || !lost && !errors.Is(err, launcher.ErrNotFound) {
+		if _, err := c.Launcher().Open(t.Context(), id); (lose != nil) != (err == nil) || lose == nil && !errors.Is(err, launcher.ErrNotFound) {
 			t.Errorf("%s: Open: %v", id, err)
 		}
 	}

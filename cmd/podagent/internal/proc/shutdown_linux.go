@@ -10,8 +10,8 @@ import (
 // after killGrace or when ctx ends, whichever is first. A manager that is alone
 // also ends orphans that it cannot tell whose they are, and as PID 1 everything
 // else in its name space but a process that has come there from outside, whose own
-// children it ends. It returns when all have ended and their output is complete; after the end of ctx it waits for that no
-// longer than killGrace.
+// children it ends. It returns when all have ended and their output is complete;
+// after the end of ctx it waits for that no longer than killGrace.
 func (m *Manager) Shutdown(ctx context.Context) {
 	running := m.close(ctx)
 	t, unpin := m.allTrees(running)
