@@ -1,0 +1,55 @@
+package launchertest
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+)
+
+// buildAgent builds podagent, once for each test program. The binary stays in
+// the user's cache directory, where the next build replaces it.
+var buildAgent = sync.OnceValues(func() (string, error) {
+	path, err := agentPath()
+	if err != nil {
+		return "", err
+	}
+	scratch, err := os.MkdirTemp(filepath.Dir(path), "build-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(scratch)
+	built := filepath.Join(scratch, "podagent")
+	args := []string{"build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", built}
+	env := []string{"CGO_ENABLED=0", "GOEXPERIMENT=simd"}
+	if raced {
+		args, env[0] = append(args, "-race"), "CGO_ENABLED=1"
+	}
+	cmd := exec.Command("go", append(args, "github.com/podagent/podagent/cmd/podagent")...)
+	cmd.Env = append(cmd.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building podagent: %w\n%s", err, out)
+	}
+	// Test programs that run at once replace it by one that is the same.
+	return path, os.Rename(built, path)
+})
+
+// agentPath returns where the agent is kept. Its name differs for each module that
+// tests, since another may use other source, and for the race detector.
+func agentPath() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	module, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env: %w", err)
+	}
+	dir, name := filepath.Join(cache, "podagent", "launchertest"), fmt.Sprintf("podagent-%x", sha256.Sum256(module))[:24]
+	if raced {
+		name += "-race"
+	}
+	return filepath.Join(dir, name), os.MkdirAll(dir, 0o700)
+}
