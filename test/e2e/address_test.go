@@ -123,7 +123,7 @@ func second[A any](_ A, err error) error { return err }
 // By address the API server is asked for a key when a sandbox is opened and when
 // its agent has started again, which needs the permission.
 func TestKeyAtAnAddressIsLearnedByTheAPIServer(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
+	c := launchertest.OwnCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
 	g, kubeconfig := newGate(t, c)
 	var forwards atomic.Int32
 	g.refuse(func(r *http.Request) bool {

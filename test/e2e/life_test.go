@@ -78,7 +78,7 @@ func leaveRunning(t *testing.T, s *launcher.Sandbox) string {
 
 func TestExtendedSandboxLivesOn(t *testing.T) {
 	t.Parallel()
-	c := launchertest.NewCluster(t, launcher.Restricted)
+	c := launchertest.OwnCluster(t, launcher.Restricted)
 	k := c.Launcher()
 	spec := c.Spec("short")
 	spec.Pod.Lifetime = 30 * time.Second
