@@ -13,6 +13,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // The tests of this file are about how commands end.
@@ -20,7 +21,7 @@ import (
 func TestExecEndsThoughAGrandchildHoldsItsOutput(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		begun := time.Now()
-		out, _, status := run(t, s, "sleep 60 & echo $!", nil)
+		out, _, status := harness.Run(t, s, "sleep 60 & echo $!", nil)
 		if took := time.Since(begun); took > 10*time.Second {
 			t.Errorf("the call took %v", took)
 		}
@@ -28,7 +29,7 @@ func TestExecEndsThoughAGrandchildHoldsItsOutput(t *testing.T) {
 			t.Errorf("%+v, want an exit that says that the output is open", status)
 		}
 		// It lives on: it was not killed with the call.
-		if _, _, status := run(t, s, "kill "+out, nil); !status.Success() {
+		if _, _, status := harness.Run(t, s, "kill "+out, nil); !status.Success() {
 			t.Errorf("the grandchild is gone: %+v", status)
 		}
 	})
@@ -36,7 +37,7 @@ func TestExecEndsThoughAGrandchildHoldsItsOutput(t *testing.T) {
 
 func TestExecTimeoutKillsTheTreeAndKeepsTheOutputSoFar(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		out, _, status := run(t, s, `echo begun; setsid sleep 300 & echo $!; sleep 300`, func(c *podapi.Cmd) {
+		out, _, status := harness.Run(t, s, `echo begun; setsid sleep 300 & echo $!; sleep 300`, func(c *podapi.Cmd) {
 			c.Timeout = 3 * time.Second
 		})
 		if status.Reason != podapi.TimedOut {
@@ -59,14 +60,14 @@ func TestExecTimeoutKillsTheTreeAndKeepsTheOutputSoFar(t *testing.T) {
 // still wait to be reaped.
 func alive(t *testing.T, s *launcher.Sandbox, pid string) bool {
 	t.Helper()
-	state, _, _ := run(t, s, "sed -n 's/^State:[[:space:]]*\\(.\\).*/\\1/p' /proc/"+strings.TrimSpace(pid)+"/status", nil)
+	state, _, _ := harness.Run(t, s, "sed -n 's/^State:[[:space:]]*\\(.\\).*/\\1/p' /proc/"+strings.TrimSpace(pid)+"/status", nil)
 	state = strings.TrimSpace(state)
 	return state != "" && state != "Z" && state != "X"
 }
 
 func TestExecOfACommandThatIgnoresTERMIsATimeout(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		_, _, status := run(t, s, `trap "" TERM; while :; do sleep 0.1; done`, func(c *podapi.Cmd) {
+		_, _, status := harness.Run(t, s, `trap "" TERM; while :; do sleep 0.1; done`, func(c *podapi.Cmd) {
 			c.Timeout = 300 * time.Millisecond
 		})
 		if status.Reason != podapi.TimedOut {

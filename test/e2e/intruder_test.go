@@ -18,6 +18,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // How a way to the agent ends for who lacks the key. Nobody listens where it is
@@ -114,6 +115,7 @@ var invitedWants = map[string]string{
 }
 
 func TestNoCallFromInsideThePodIsAnswered(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		profile launcher.Profile
 		way     launcher.Connection
@@ -134,13 +136,13 @@ func TestNoCallFromInsideThePodIsAnswered(t *testing.T) {
 			wants := maps.Clone(insideWants)
 			maps.Copy(wants, tt.more)
 			l := c.Launcher()
-			s := launch(t, l, spec)
+			s := harness.Launch(t, l, spec)
 			boot := bootOf(t, s)
 			i := intruder{s, append(urls(t, c), "INTRUDER_KEY="+c.Identity.AuthorizedKey().String())}
-			putProgram(t, i.s, "intruder")
+			harness.PutProgram(t, i.s, "intruder")
 			check(t, i.reports(t, nil, "inside"), wants)
 			squatted(t, i, l)
-			if got := names(t, s, "."); !slices.Equal(got, []string{"intruder"}) {
+			if got := harness.Names(t, s, "."); !slices.Equal(got, []string{"intruder"}) {
 				t.Errorf("the workspace has %q", got)
 			}
 			checkInvited(t, i, c.Identity)
@@ -157,12 +159,12 @@ func TestNoCallFromAnotherPodIsAnswered(t *testing.T) {
 
 func testOtherPod(t *testing.T, c *launchertest.Cluster) {
 	l := c.Launcher()
-	victim := intruder{launch(t, l, c.Spec("victim")), nil}
-	putProgram(t, victim.s, "intruder")
+	victim := intruder{harness.Launch(t, l, c.Spec("victim")), nil}
+	harness.PutProgram(t, victim.s, "intruder")
 	const port = "7464"
 	victim.background(t, "listen", port)
-	other := intruder{launch(t, l, c.Spec("other")), append(urls(t, c), "INTRUDER_PORT="+port, "INTRUDER_KEY="+c.Identity.AuthorizedKey().String())}
-	putProgram(t, other.s, "intruder")
+	other := intruder{harness.Launch(t, l, c.Spec("other")), append(urls(t, c), "INTRUDER_PORT="+port, "INTRUDER_KEY="+c.Identity.AuthorizedKey().String())}
+	harness.PutProgram(t, other.s, "intruder")
 	pod := runningPodOf(t, c, "victim")
 	check(t, other.reports(t, nil, "outside", pod.Status.PodIP), outsideWants(c.Connection == launcher.ByAddress))
 }
@@ -253,7 +255,7 @@ type intruder struct {
 
 func (i intruder) command(t *testing.T, stdin []byte, args ...string) *podapi.Cmd {
 	cmd := i.s.Command(t.Context(), "./intruder", args...)
-	cmd.Env, cmd.Timeout = i.env, hung
+	cmd.Env, cmd.Timeout = i.env, harness.Hung
 	if stdin != nil {
 		cmd.Stdin = bytes.NewReader(stdin)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 const (
@@ -61,7 +62,7 @@ type mcpProgram struct {
 func buildOrchestrator(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "orchestrator")
-	if err := os.WriteFile(path, buildProgram(t, "cmd/orchestrator"), 0o700); err != nil {
+	if err := os.WriteFile(path, harness.BuildProgram(t, "cmd/orchestrator"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -151,7 +152,7 @@ func (n nodeClient) run(t *testing.T, p *mcpProgram, url string) (report mcpRepo
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*hung)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*harness.Hung)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", args...)
 	cmd.Env, cmd.Stdin, cmd.Stderr = p.env, bytes.NewReader(plan), t.Output()
@@ -167,7 +168,7 @@ func (n nodeClient) run(t *testing.T, p *mcpProgram, url string) (report mcpRepo
 
 // runGoClient runs the client of the official Go SDK.
 func runGoClient(t *testing.T, p *mcpProgram, url string) (report mcpReport) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*hung)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*harness.Hung)
 	defer cancel()
 	progress := make(chan string, 100)
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{

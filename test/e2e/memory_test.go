@@ -16,12 +16,13 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 func TestRoundTripOf1GiBKeepsTheAgentUnder64MiB(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		upload(t, s, "big", 1<<30, 1)
-		download(t, s, "big", 1<<30, 1)
+		harness.Download(t, s, "big", 1<<30, 1)
 		peak := peakMemory(t, s)
 		t.Logf("the agent had %d MiB at most", peak>>20)
 		if peak > 64<<20 {
@@ -31,13 +32,14 @@ func TestRoundTripOf1GiBKeepsTheAgentUnder64MiB(t *testing.T) {
 }
 
 func Test64StreamsOf256MiBKeepTheAgentUnder128MiB(t *testing.T) {
+	t.Parallel()
 	const streams, size = 64, 256 << 20
 	// Locally alone: a cluster would be measured, not the agent.
 	t.Run("local", func(t *testing.T) {
 		s := launchertest.Sandbox(t)
 		// One source for all: what is measured is the agent.
 		source := make([]byte, size)
-		if _, err := io.ReadFull(pattern(size, 7), source); err != nil {
+		if _, err := io.ReadFull(harness.Pattern(size, 7), source); err != nil {
 			t.Fatal(err)
 		}
 		want := fsops.SumOf(source)
@@ -74,7 +76,7 @@ func TestStdinOf1GiBThroughCatIsIdentical(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		const size = 1 << 30
 		cmd := s.Command(t.Context(), "cat")
-		cmd.Stdin = pattern(size, 9)
+		cmd.Stdin = harness.Pattern(size, 9)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -82,11 +84,11 @@ func TestStdinOf1GiBThroughCatIsIdentical(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		got, n := sha(t, out)
+		got, n := harness.SHA(t, out)
 		if err := cmd.Wait(); err != nil {
 			t.Fatal(err)
 		}
-		if want, _ := sha(t, pattern(size, 9)); got != want || n != size {
+		if want, _ := harness.SHA(t, harness.Pattern(size, 9)); got != want || n != size {
 			t.Errorf("%d bytes came back, identical: %v", n, got == want)
 		}
 		if peak := peakMemory(t, s); peak > 64<<20 {
@@ -98,15 +100,16 @@ func TestStdinOf1GiBThroughCatIsIdentical(t *testing.T) {
 // With servers that take nothing the agent holds what was sent ahead, which has a
 // bound for all connections that there can be.
 func TestStuckServersKeepTheAgentUnder128MiB(t *testing.T) {
+	t.Parallel()
 	s := launchertest.Sandbox(t)
-	ports := startServer(t, s)
+	ports := harness.StartServer(t, s)
 	var all sync.WaitGroup
 	for range 512 {
-		conn := dial(t, s, ports["stuck"])
+		conn := harness.Dial(t, s, ports["stuck"])
 		if err := conn.SetWriteDeadline(time.Now().Add(10 * time.Second)); err != nil {
 			t.Fatal(err)
 		}
-		all.Go(func() { _, _ = io.Copy(conn, pattern(64<<20, 1)) })
+		all.Go(func() { _, _ = io.Copy(conn, harness.Pattern(64<<20, 1)) })
 	}
 	all.Wait()
 	peak := peakMemory(t, s)

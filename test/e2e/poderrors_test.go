@@ -22,12 +22,14 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // knows is how long after the cluster knows of it a launch says what is wrong.
 const knows = 10 * time.Second
 
 func TestPodThatCannotBeASandboxIsAnErrorOfItsOwn(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name  string
 		class error
@@ -75,7 +77,7 @@ func TestPodThatCannotBeASandboxIsAnErrorOfItsOwn(t *testing.T) {
 				if _, err := c.API(t).CoreV1().ResourceQuotas(c.Namespace).Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
 					t.Fatal(err)
 				}
-				await(t, "the quota", func() bool {
+				harness.Await(t, "the quota", func() bool {
 					q, err := c.API(t).CoreV1().ResourceQuotas(c.Namespace).Get(t.Context(), "none", metav1.GetOptions{})
 					return err == nil && len(q.Status.Hard) > 0
 				})
@@ -102,7 +104,7 @@ func TestPodThatCannotBeASandboxIsAnErrorOfItsOwn(t *testing.T) {
 		{
 			name: "a pod of that name that is not ours", class: launcher.ErrNotOurs, says: launcher.LabelManagedBy,
 			set: func(t *testing.T, c *launchertest.Cluster, k *launcher.Kubernetes, spec *launcher.Spec) {
-				launch(t, k, *spec)
+				harness.Launch(t, k, *spec)
 				pod := podOf(t, c, spec.ID)
 				patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, launcher.LabelManagedBy)
 				if _, err := c.API(t).CoreV1().Pods(c.Namespace).Patch(t.Context(), pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
@@ -113,7 +115,7 @@ func TestPodThatCannotBeASandboxIsAnErrorOfItsOwn(t *testing.T) {
 		{
 			name: "a pod that was made with another key", class: launcher.ErrOtherKey, says: "SHA256:",
 			set: func(t *testing.T, _ *launchertest.Cluster, k *launcher.Kubernetes, spec *launcher.Spec) {
-				launch(t, k, *spec)
+				harness.Launch(t, k, *spec)
 				other, err := podapi.NewIdentity()
 				if err != nil {
 					t.Fatal(err)
@@ -158,7 +160,7 @@ func TestPodThatCannotBeASandboxIsAnErrorOfItsOwn(t *testing.T) {
 func knewAt(t *testing.T, c *launchertest.Cluster, reason string) time.Time {
 	t.Helper()
 	var list *corev1.EventList
-	await(t, "the event "+reason, func() bool {
+	harness.Await(t, "the event "+reason, func() bool {
 		var err error
 		list, err = c.API(t).CoreV1().Events(c.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=" + reason})
 		return err == nil && len(list.Items) > 0
@@ -173,8 +175,9 @@ func knewAt(t *testing.T, c *launchertest.Cluster, reason string) time.Time {
 }
 
 func TestPodDeletedUnderAnOpenSandboxIsAnErrorOfItsOwn(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	s := launch(t, c.Launcher(), c.Spec("a"))
+	s := harness.Launch(t, c.Launcher(), c.Spec("a"))
 	cmd := s.Command(t.Context(), "sleep", "600")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -183,7 +186,7 @@ func TestPodDeletedUnderAnOpenSandboxIsAnErrorOfItsOwn(t *testing.T) {
 	go func() { ended <- cmd.Wait() }()
 	name := podOf(t, c, "a").Name
 	deletePod(t, c, name)
-	await(t, "the end of the pod", func() bool {
+	harness.Await(t, "the end of the pod", func() bool {
 		_, err := c.API(t).CoreV1().Pods(c.Namespace).Get(t.Context(), name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
@@ -192,7 +195,7 @@ func TestPodDeletedUnderAnOpenSandboxIsAnErrorOfItsOwn(t *testing.T) {
 	if exit, told := errors.AsType[*podapi.ExitError](err); (!told || exit.Signal != int(syscall.SIGTERM)) && !errors.Is(err, podapi.ErrAgentLost) {
 		t.Errorf("the command that ran ended with %v", err)
 	}
-	await(t, "the error", func() bool {
+	harness.Await(t, "the error", func() bool {
 		_, err := s.Stat(t.Context(), ".")
 		return errors.Is(err, launcher.ErrGone)
 	})
@@ -200,7 +203,7 @@ func TestPodDeletedUnderAnOpenSandboxIsAnErrorOfItsOwn(t *testing.T) {
 		t.Errorf("the errors came %v after the pod was gone", took)
 	}
 	// Another pod of that name is another sandbox.
-	launch(t, c.Launcher(), c.Spec("a"))
+	harness.Launch(t, c.Launcher(), c.Spec("a"))
 	if _, err := s.Stat(t.Context(), "."); !errors.Is(err, launcher.ErrGone) {
 		t.Errorf("the old sandbox reaches the new pod: %v", err)
 	}
@@ -211,7 +214,7 @@ func TestPodThatIsReplacedUnderAnOpenSandboxIsGone(t *testing.T) {
 	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
 		spec := c.Spec("a")
 		spec.Pod.Heartbeat = launcher.HeartbeatOff
-		s := launch(t, c.Launcher(), spec)
+		s := harness.Launch(t, c.Launcher(), spec)
 		cmd := s.Command(t.Context(), "true")
 		if err := cmd.Run(); err != nil {
 			t.Fatal(err)
@@ -219,7 +222,7 @@ func TestPodThatIsReplacedUnderAnOpenSandboxIsGone(t *testing.T) {
 		if err := c.Launcher().Terminate(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
-		if next := launch(t, c.Launcher(), spec); !next.Created {
+		if next := harness.Launch(t, c.Launcher(), spec); !next.Created {
 			t.Error("it was not replaced")
 		}
 		for range 2 {
@@ -237,17 +240,18 @@ func rule(resource string, verbs ...string) rbacv1.PolicyRule {
 // A launch that fails late, when its heartbeat has begun, still removes what it
 // made, and only that.
 func TestLaunchWhoseSourceFailsLeavesNoPod(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
 	spec.Git = &launcher.Git{URL: "/no/such/repository"}
 	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.As(err, new(*launcher.GitError)) {
 		t.Fatalf("Launch: %v", err)
 	}
-	await(t, "the removal", func() bool {
+	harness.Await(t, "the removal", func() bool {
 		list, err := c.Launcher().List(t.Context())
 		return err == nil && len(list) == 0
 	})
-	launch(t, c.Launcher(), c.Spec("a"))
+	harness.Launch(t, c.Launcher(), c.Spec("a"))
 	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.As(err, new(*launcher.GitError)) {
 		t.Fatalf("Launch: %v", err)
 	}

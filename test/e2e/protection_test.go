@@ -16,6 +16,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // The tests of this file are about commands that take all that a pod has, and
@@ -32,10 +33,11 @@ func launchSmall(t *testing.T) *launcher.Sandbox {
 	spec := c.Spec(t.Name())
 	spec.Pod.Resources.Requests = corev1.ResourceList{"memory": resource.MustParse("64Mi")}
 	spec.Pod.Resources.Limits = corev1.ResourceList{"memory": resource.MustParse("256Mi")}
-	return launch(t, c.Launcher(), spec)
+	return harness.Launch(t, c.Launcher(), spec)
 }
 
 func TestMemoryHogEndsOutOfMemoryAndNothingElseDoes(t *testing.T) {
+	t.Parallel()
 	s := launchSmall(t)
 	for name, args := range map[string][]string{
 		"alone":       {"tail", "/dev/zero"},
@@ -55,8 +57,9 @@ func TestMemoryHogEndsOutOfMemoryAndNothingElseDoes(t *testing.T) {
 }
 
 func TestForkBombEndsByItsTimeoutAndTheAgentAnswersMeanwhile(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	s := launch(t, c.Launcher(), c.Spec(t.Name()))
+	s := harness.Launch(t, c.Launcher(), c.Spec(t.Name()))
 	for name, args := range map[string][]string{
 		// What it forks waits when it cannot, and tries again.
 		"in its group": {"bash", "-c", "bomb() { bomb | bomb & }; bomb; read -r line"},
@@ -67,7 +70,7 @@ func TestForkBombEndsByItsTimeoutAndTheAgentAnswersMeanwhile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			beside(t, s, func(ctx context.Context) { rage(ctx, t, s, args) })
-			if out, _, status := run(t, s, "echo next; exit 5", nil); out != "next\n" || status.Code != 5 || status.ProcessLimit {
+			if out, _, status := harness.Run(t, s, "echo next; exit 5", nil); out != "next\n" || status.Code != 5 || status.ProcessLimit {
 				t.Errorf("the next command printed %q and ended with %+v", out, status)
 			}
 		})
@@ -108,7 +111,7 @@ func rage(ctx context.Context, t *testing.T, s *launcher.Sandbox, args []string)
 func beside(t *testing.T, s *launcher.Sandbox, happen func(ctx context.Context)) {
 	t.Helper()
 	boot := bootOf(t, s)
-	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 	defer cancel()
 	other := s.Shell(ctx, "read -r line; exit 7")
 	stdin, err := other.StdinPipe()
@@ -155,10 +158,11 @@ func keepCalling(ctx context.Context, t *testing.T, s *launcher.Sandbox, done <-
 }
 
 func Test10GBThatNobodyReadsDoNotBlockTheProcessNorTakeThePodsMemory(t *testing.T) {
+	t.Parallel()
 	const size = 10_000_000_000
 	s := launchSmall(t)
 	boot := bootOf(t, s)
-	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 	defer cancel()
 	cmd := s.Shell(ctx, "head -c 10000000000 /dev/zero && echo end >&2")
 	if err := cmd.Start(); err != nil {
@@ -198,11 +202,12 @@ func (c *counter) Write(p []byte) (int, error) {
 }
 
 func TestSignalsOfTheSandboxDoNotEndTheAgent(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	s := launch(t, c.Launcher(), c.Spec(t.Name()))
+	s := harness.Launch(t, c.Launcher(), c.Spec(t.Name()))
 	boot := bootOf(t, s)
 	for _, name := range []string{"HUP", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "SYS", "USR1", "PIPE", "ALRM", "STOP", "KILL"} {
-		if _, stderr, status := run(t, s, "kill -"+name+" 1", nil); !status.Success() {
+		if _, stderr, status := harness.Run(t, s, "kill -"+name+" 1", nil); !status.Success() {
 			t.Errorf("%s: %v: %s", name, status, stderr)
 		}
 	}
@@ -214,8 +219,9 @@ func TestSignalsOfTheSandboxDoNotEndTheAgent(t *testing.T) {
 // TERM reaches all that runs: who obeys has its time, and who does not is ended
 // before the node would end the container.
 func TestTermOfTheAgentEndsAllInAPodWithinItsGrace(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	s := launch(t, c.Launcher(), c.Spec("a"))
+	s := harness.Launch(t, c.Launcher(), c.Spec("a"))
 	for _, script := range []string{
 		"trap 'echo > obeyed; exit' TERM; echo; while :; do sleep 0.1; done",
 		`trap "" TERM; setsid sh -c 'trap "" TERM; echo; while :; do sleep 0.1; done'; sleep 600`,
@@ -225,9 +231,9 @@ func TestTermOfTheAgentEndsAllInAPodWithinItsGrace(t *testing.T) {
 		}
 	}
 	begun := time.Now()
-	run(t, s, "kill -TERM 1", nil)
+	harness.Run(t, s, "kill -TERM 1", nil)
 	var end *corev1.ContainerStateTerminated
-	await(t, "the end of the container", func() bool {
+	harness.Await(t, "the end of the container", func() bool {
 		for _, status := range podOf(t, c, "a").Status.ContainerStatuses {
 			end = cmp.Or(status.State.Terminated, status.LastTerminationState.Terminated)
 		}
@@ -246,7 +252,7 @@ func TestTermOfTheAgentEndsAllInAPodWithinItsGrace(t *testing.T) {
 // ended.
 func TestCallersHearHowCommandsEndWithTheAgent(t *testing.T) {
 	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
-		s := launch(t, c.Launcher(), c.Spec("a"))
+		s := harness.Launch(t, c.Launcher(), c.Spec("a"))
 		cmd := s.Shell(t.Context(), "trap 'exit 3' TERM; echo; while :; do sleep 0.1; done")
 		out, err := cmd.StdoutPipe()
 		if err == nil {

@@ -20,11 +20,13 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // The pods have no node, as two hundred that run would need more than one: so
 // no agent answers, and what counts is the heartbeat.
 func TestReapOf200PodsDeletesExactlyTheStale(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	var stale, all []string
 	var making sync.WaitGroup
@@ -105,6 +107,7 @@ func TestReapOf200PodsDeletesExactlyTheStale(t *testing.T) {
 
 // What two reapers delete at once, one of them says.
 func TestReapersAtOnceSayEachPodOnce(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	const all = 20
 	for i := range all {
@@ -139,6 +142,7 @@ func TestReapersAtOnceSayEachPodOnce(t *testing.T) {
 
 // A launch that waits, for an image or a node, has its pod needed meanwhile.
 func TestLaunchThatWaitsHasAHeartbeat(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
 	spec.Pod.Heartbeat = time.Second
@@ -152,7 +156,7 @@ func TestLaunchThatWaitsHasAHeartbeat(t *testing.T) {
 		launched <- err
 	}()
 	var first string
-	await(t, "a heartbeat", func() bool {
+	harness.Await(t, "a heartbeat", func() bool {
 		list, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(list.Items) != 1 {
 			return false
@@ -178,13 +182,14 @@ func TestLaunchThatWaitsHasAHeartbeat(t *testing.T) {
 }
 
 func TestReapTakesAnAgentThatDoesNotAnswerForIdle(t *testing.T) {
-	c := launchertest.DisruptedCluster(t, launcher.Restricted)
+	t.Parallel()
+	c := launchertest.OwnCluster(t, launcher.Restricted)
 	k := c.Launcher()
 	const long = 5 * time.Second
 	for id, heartbeat := range map[string]time.Duration{"stale": launcher.HeartbeatOff, "fresh": time.Second} {
 		spec := c.Spec(id)
 		spec.Pod.Heartbeat = heartbeat
-		s := launch(t, k, spec)
+		s := harness.Launch(t, k, spec)
 		if err := s.Command(t.Context(), "sleep", "600").Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +197,7 @@ func TestReapTakesAnAgentThatDoesNotAnswerForIdle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		await(t, "readiness", func() bool {
+		harness.Await(t, "readiness", func() bool {
 			list, err := k.List(t.Context())
 			return err == nil && slices.ContainsFunc(list, func(s launcher.Summary) bool { return s.ID == id && s.State == launcher.Running })
 		})
@@ -215,7 +220,7 @@ func testReapAsksTheAgent(t *testing.T, c *launchertest.Cluster) {
 		s.Pod.Heartbeat = launcher.HeartbeatOff
 		return s
 	}
-	idle, busy := launch(t, k, spec("idle")), launch(t, k, spec("busy"))
+	idle, busy := harness.Launch(t, k, spec("idle")), harness.Launch(t, k, spec("busy"))
 	idle.Close()
 	if err := busy.Command(t.Context(), "sleep", "600").Start(); err != nil {
 		t.Fatal(err)
@@ -226,8 +231,8 @@ func testReapAsksTheAgent(t *testing.T, c *launchertest.Cluster) {
 	}
 	theirs := c.Launcher()
 	theirs.Identity = &other
-	launch(t, theirs, spec("theirs")).Close()
-	await(t, "readiness", func() bool {
+	harness.Launch(t, theirs, spec("theirs")).Close()
+	harness.Await(t, "readiness", func() bool {
 		list, err := k.List(t.Context())
 		return err == nil && !slices.ContainsFunc(list, func(s launcher.Summary) bool { return s.State != launcher.Running })
 	})
@@ -293,6 +298,7 @@ func TestReapLeavesWhatIsChangedAndNotWhatItsNodeReports(t *testing.T) {
 		"a heartbeat":          {fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, launcher.AnnotationHeartbeat, time.Now().Format(time.RFC3339Nano)), nil, false},
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			c := launchertest.NewCluster(t, launcher.Restricted)
 			pod := idlePod(c, "a", time.Hour)
 			createPod(t, c, pod)
