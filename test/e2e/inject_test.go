@@ -208,10 +208,10 @@ func TestMainProgramRunsBesideTheAgent(t *testing.T) {
 	if got := harness.Get(t, s, "served-$(HOME)"); got != "served by 1000\n" {
 		t.Errorf("it wrote %q", got)
 	}
-	time.Sleep(20 * time.Millisecond)
-	if info, err := s.Info(t.Context()); err != nil || info.Idle == 0 {
-		t.Errorf("beside the main program the agent is never idle: %v, %v", info.Idle, err)
-	}
+	harness.Await(t, "an idle time beside the main program", func() bool {
+		info, err := s.Info(t.Context())
+		return err == nil && info.Idle > 0
+	})
 	list, err := s.Processes(t.Context())
 	if err != nil || len(list) != 1 || list[0].Status != nil {
 		t.Fatalf("the processes: %+v, %v", list, err)

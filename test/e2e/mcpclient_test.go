@@ -59,11 +59,16 @@ type mcpProgram struct {
 	env  []string
 }
 
+// buildOrchestrator builds the CLI, and returns its path. The go command writes it:
+// a file that this program had open for writing could not be run while a child that
+// was forked meanwhile has it open, too.
 func buildOrchestrator(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "orchestrator")
-	if err := os.WriteFile(path, harness.BuildProgram(t, "cmd/orchestrator"), 0o700); err != nil {
-		t.Fatal(err)
+	build := exec.Command("go", "build", "-o", path, "github.com/podagent/podagent/cmd/orchestrator")
+	build.Env = append(build.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 	return path
 }

@@ -31,50 +31,49 @@ func TestRoundTripOf1GiBKeepsTheAgentUnder64MiB(t *testing.T) {
 	})
 }
 
-func Test64StreamsOf256MiBKeepTheAgentUnder128MiB(t *testing.T) {
+// Locally alone: a cluster would be measured, not the agent.
+func Test64StreamsKeepTheAgentUnder128MiB(t *testing.T) {
 	t.Parallel()
-	const streams, size = 64, 256 << 20
-	// Locally alone: a cluster would be measured, not the agent.
-	t.Run("local", func(t *testing.T) {
-		s := launchertest.Sandbox(t)
-		// One source for all: what is measured is the agent.
-		source := make([]byte, size)
-		if _, err := io.ReadFull(harness.Pattern(size, 7), source); err != nil {
-			t.Fatal(err)
-		}
-		want := fsops.SumOf(source)
-		var all sync.WaitGroup
-		for i := range streams {
-			all.Go(func() {
-				name := fmt.Sprint("stream", i)
-				if _, err := s.WriteFile(t.Context(), name, source, fsops.WriteOptions{}); err != nil {
-					t.Error(err)
-					return
-				}
-				var sum summer
-				if _, err := s.Read(t.Context(), name, fsops.ReadOptions{}, &sum); err != nil {
-					t.Error(err)
-				}
-				if sum.sum != want {
-					t.Errorf("%s came back different", name)
-				}
-				if err := s.Remove(t.Context(), name, fsops.RemoveOptions{}); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		peak := peakMemory(t, s)
-		t.Logf("the agent had %d MiB at most", peak>>20)
-		if peak > 128<<20 {
-			t.Errorf("the agent had %d MiB at most, want 128", peak>>20)
-		}
-	})
+	const streams = 64
+	size := harness.Size(256 << 20) // a quarter of it is eight windows of a stream
+	s := launchertest.Sandbox(t)
+	// One source for all: what is measured is the agent.
+	source := make([]byte, size)
+	if _, err := io.ReadFull(harness.Pattern(size, 7), source); err != nil {
+		t.Fatal(err)
+	}
+	want := fsops.SumOf(source)
+	var all sync.WaitGroup
+	for i := range streams {
+		all.Go(func() {
+			name := fmt.Sprint("stream", i)
+			if _, err := s.WriteFile(t.Context(), name, source, fsops.WriteOptions{}); err != nil {
+				t.Error(err)
+				return
+			}
+			var sum summer
+			if _, err := s.Read(t.Context(), name, fsops.ReadOptions{}, &sum); err != nil {
+				t.Error(err)
+			}
+			if sum.sum != want {
+				t.Errorf("%s came back different", name)
+			}
+			if err := s.Remove(t.Context(), name, fsops.RemoveOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	peak := peakMemory(t, s)
+	t.Logf("the agent had %d MiB at most", peak>>20)
+	if peak > 128<<20 {
+		t.Errorf("the agent had %d MiB at most, want 128", peak>>20)
+	}
 }
 
-func TestStdinOf1GiBThroughCatIsIdentical(t *testing.T) {
+func TestStdinThroughCatIsIdenticalAndKeepsTheAgentUnder64MiB(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		const size = 1 << 30
+		size := harness.Size(1 << 30)
 		cmd := s.Command(t.Context(), "cat")
 		cmd.Stdin = harness.Pattern(size, 9)
 		out, err := cmd.StdoutPipe()

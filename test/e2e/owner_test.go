@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
@@ -297,24 +299,25 @@ func TestOrchestratorInThePodOfACluster(t *testing.T) {
 	}
 }
 
-func TestLaunchThatIsCancelledAtAnyTimeLeavesNoPod(t *testing.T) {
+func TestLaunchThatIsCancelledAtAnyRequestLeavesNoPod(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	k := c.Launcher()
-	for _, after := range []time.Duration{0, 5, 10, 20, 50, 100, 200, 400, 800} {
-		ctx, cancel := context.WithTimeout(t.Context(), after*time.Millisecond)
+	for n := int64(1); ; n++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		k := c.Launcher()
+		before(k, nth(n), cancel)
 		s, err := k.Launch(ctx, c.Spec("a"))
 		cancel()
-		if err == nil { // it was fast
-			err = errors.Join(s.Close(), k.Terminate(t.Context(), "a"))
-		} else if errors.Is(err, context.DeadlineExceeded) {
-			err = nil
+		if err == nil { // it makes fewer requests
+			s.Close()
+			t.Logf("it was cancelled at %d requests", n-1)
+			return
 		}
-		if err != nil {
-			t.Errorf("after %v ms: %v", int(after), err)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("at request %d: %v", n, err)
 		}
 		harness.Await(t, "the removal", func() bool {
-			list, err := k.List(t.Context())
+			list, err := c.Launcher().List(t.Context())
 			return err == nil && len(list) == 0
 		})
 	}
@@ -345,32 +348,50 @@ func TestLaunchBesideTerminateMakesAnotherPod(t *testing.T) {
 }
 
 // A pod may be made though its creation was cancelled.
-func TestManyLaunchesThatAreCancelledDuringTheCreationLeaveNoPod(t *testing.T) {
+func TestLaunchThatIsCancelledDuringTheCreationLeavesNoPod(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	var all sync.WaitGroup
-	for i := range 4 {
-		all.Go(func() {
-			for j := range 20 {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(2*j+i)*time.Millisecond)
-				spec := c.Spec("")
-				if s, err := c.Launcher().Launch(ctx, spec); err == nil {
-					s.Close()
-				}
-				cancel()
-			}
+	for _, told := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		k := c.Launcher()
+		cancelled := cancelAtCreation(k, cancel, told)
+		if _, err := k.Launch(ctx, c.Spec("a")); !errors.Is(err, context.Canceled) {
+			t.Errorf("told of the pod %t: %v", told, err)
+		}
+		if !cancelled.Load() {
+			t.Errorf("told of the pod %t: none was made", told)
+		}
+		harness.Await(t, "the removal", func() bool {
+			list, err := c.Launcher().List(t.Context())
+			return err == nil && len(list) == 0
 		})
 	}
-	all.Wait()
-	list, err := c.Launcher().List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range list {
-		if s.State != launcher.Terminating {
-			t.Errorf("%s is left, %s", s.ID, s.State)
-		}
-	}
+}
+
+// cancelAtCreation has a launcher's context end when a pod was made. Whether the
+// launcher is told that it was, told says; cancelled says that it was made.
+func cancelAtCreation(k *launcher.Kubernetes, cancel context.CancelFunc, told bool) (cancelled *atomic.Bool) {
+	cancelled = new(atomic.Bool)
+	k.Config = rest.CopyConfig(k.Config)
+	k.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/pods") || cancelled.Load() {
+				return next.RoundTrip(r)
+			}
+			answer, err := next.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
+			if err != nil || answer.StatusCode != http.StatusCreated {
+				return answer, err
+			}
+			cancelled.Store(true)
+			cancel()
+			if told {
+				return answer, nil
+			}
+			answer.Body.Close()
+			return nil, r.Context().Err()
+		})
+	})
+	return cancelled
 }
 
 func TestReaperThatMayNotAskLeavesTheBusy(t *testing.T) {

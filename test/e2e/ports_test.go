@@ -117,8 +117,8 @@ func TestWebSocketCarriesMessagesBothWays(t *testing.T) {
 	})
 }
 
-func Test256MiBEachWayByAConnectionAreIdentical(t *testing.T) {
-	const size = 256 << 20
+func TestWhatAConnectionCarriesEachWayIsIdentical(t *testing.T) {
+	size := harness.Size(256 << 20)
 	overEachServer(t, func(t *testing.T, s *launcher.Sandbox, ports map[string]int) {
 		want, _ := harness.SHA(t, harness.Pattern(size, 1))
 		conn := harness.Dial(t, s, ports["sum"])

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -280,37 +279,56 @@ func TestLaunchTakesTheWorkspaceThatWasKept(t *testing.T) {
 // claim that stays.
 func TestLaunchBesideTerminateKeepsNoClaimThatEnds(t *testing.T) {
 	t.Parallel()
-	const rounds = 6
-	c := launchertest.NewCluster(t, launcher.Restricted)
-	k := c.Launcher()
-	spec := keptSpec(t, c, "job")
-	spec.Pod.Workspace.StorageClass = c.Storage(t, 3*rounds) // each claim that goes takes its volume along
-	for round := range rounds {
-		harness.Put(t, harness.Launch(t, k, spec), "file", "of the round before")
-		if round%2 == 0 {
-			if err := k.Pause(t.Context(), "job"); err != nil {
-				t.Fatal(err)
+	const requests = 5 // of Terminate, at each of which a launch begins
+	for _, paused := range []bool{false, true} {
+		t.Run(fmt.Sprintf("paused %t", paused), func(t *testing.T) {
+			t.Parallel()
+			c := launchertest.NewCluster(t, launcher.Restricted)
+			spec := keptSpec(t, c, "job")
+			spec.Pod.Workspace.StorageClass = c.Storage(t, 3*requests) // each claim that goes takes its volume along
+			for n := range requests {
+				harness.Put(t, harness.Launch(t, c.Launcher(), spec), "file", "of the launch before")
+				if paused {
+					if err := c.Launcher().Pause(t.Context(), "job"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				launchDuringTerminate(t, c, spec, int64(n+1))
+				harness.Put(t, harness.Launch(t, c.Launcher(), spec), "file", "new") // Terminate may have come last
+				claim, err := c.API(t).CoreV1().PersistentVolumeClaims(c.Namespace).Get(t.Context(), podOf(t, c, "job").Name, metav1.GetOptions{})
+				if err != nil || claim.DeletionTimestamp != nil {
+					t.Errorf("request %d: the claim of a sandbox that runs is deleted at %v: %v", n+1, claim.DeletionTimestamp, err)
+				}
+				terminate(t, c.Launcher(), "job")
 			}
-		}
-		terminated := make(chan error, 1)
-		go func() { terminated <- k.Terminate(t.Context(), "job") }()
-		time.Sleep(time.Duration(round/2) * 100 * time.Millisecond)
-		s, err := c.Launcher().Launch(t.Context(), spec)
-		if err := errors.Join(err, <-terminated); err != nil {
-			t.Fatalf("round %d: %v", round, err)
-		}
-		s.Close()
-		if s, err = c.Launcher().Launch(t.Context(), spec); err != nil { // Terminate may have come last
-			t.Fatalf("round %d, again: %v", round, err)
-		}
-		harness.Put(t, s, "file", "new")
-		s.Close()
-		claim, err := c.API(t).CoreV1().PersistentVolumeClaims(c.Namespace).Get(t.Context(), s.PodName(), metav1.GetOptions{})
-		if err != nil || claim.DeletionTimestamp != nil {
-			t.Errorf("round %d: the claim of a sandbox that runs is deleted at %v: %v", round, claim.DeletionTimestamp, err)
-		}
-		terminate(t, k, "job")
+		})
 	}
+}
+
+// launchDuringTerminate terminates a sandbox, and launches it when Terminate is at
+// its nth request, which waits until the launch makes its first.
+func launchDuringTerminate(t *testing.T, c *launchertest.Cluster, spec launcher.Spec, n int64) {
+	t.Helper()
+	reached, begun := make(chan struct{}), make(chan struct{})
+	first, second := c.Launcher(), c.Launcher()
+	before(first, nth(n), func() {
+		close(reached)
+		<-begun
+	})
+	before(second, nth(1), func() { close(begun) })
+	terminated := make(chan error, 1)
+	go func() { terminated <- first.Terminate(t.Context(), spec.ID) }()
+	var early error
+	select {
+	case <-reached:
+	case early = <-terminated: // it makes fewer requests
+		terminated <- nil
+	}
+	s, err := second.Launch(t.Context(), spec)
+	if err := errors.Join(err, early, <-terminated); err != nil {
+		t.Fatalf("request %d: %v", n, err)
+	}
+	s.Close()
 }
 
 // Who does not say that the workspace is kept does not get an empty one instead.
