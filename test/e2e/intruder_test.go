@@ -137,7 +137,7 @@ func TestNoCallFromInsideThePodIsAnswered(t *testing.T) {
 			maps.Copy(wants, tt.more)
 			l := c.Launcher()
 			s := harness.Launch(t, l, spec)
-			boot := bootOf(t, s)
+			boot := harness.BootOf(t, s)
 			i := intruder{s, append(urls(t, c), "INTRUDER_KEY="+c.Identity.AuthorizedKey().String())}
 			harness.PutProgram(t, i.s, "intruder")
 			check(t, i.reports(t, nil, "inside"), wants)
@@ -146,7 +146,7 @@ func TestNoCallFromInsideThePodIsAnswered(t *testing.T) {
 				t.Errorf("the workspace has %q", got)
 			}
 			checkInvited(t, i, c.Identity)
-			if got := bootOf(t, s); got != boot {
+			if got := harness.BootOf(t, s); got != boot {
 				t.Error("the agent was restarted")
 			}
 		})
@@ -167,16 +167,6 @@ func testOtherPod(t *testing.T, c *launchertest.Cluster) {
 	harness.PutProgram(t, other.s, "intruder")
 	pod := runningPodOf(t, c, "victim")
 	check(t, other.reports(t, nil, "outside", pod.Status.PodIP), outsideWants(c.Connection == launcher.ByAddress))
-}
-
-// bootOf returns the id that an agent has until it ends.
-func bootOf(t *testing.T, s *launcher.Sandbox) string {
-	t.Helper()
-	info, err := s.Info(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return info.BootID
 }
 
 // checkInvited checks that who has the identity is answered: what the others
@@ -200,7 +190,7 @@ func squatted(t *testing.T, i intruder, l launcher.Launcher) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if bootOf(t, again) != bootOf(t, i.s) {
+	if harness.BootOf(t, again) != harness.BootOf(t, i.s) {
 		t.Error("somebody else answered")
 	}
 }

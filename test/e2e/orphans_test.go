@@ -26,7 +26,7 @@ const (
 
 func Test10000OrphansBeside1000ExecsLeaveNoZombieAndNoWrongStatus(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		agent, boot := agentPID(t, s), bootOf(t, s)
+		agent, boot := agentPID(t, s), harness.BootOf(t, s)
 		if s.PodName() != "" && agent != 1 {
 			t.Errorf("the agent of the pod is process %d", agent)
 		}
@@ -57,7 +57,7 @@ func Test10000OrphansBeside1000ExecsLeaveNoZombieAndNoWrongStatus(t *testing.T) 
 		gate.check(t, 128+int(syscall.SIGKILL))
 		all.Wait()
 		harness.Await(t, "the end of the last zombie", func() bool { return zombies(t, s) == "" })
-		if pid := agentPID(t, s); pid != agent || bootOf(t, s) != boot {
+		if pid := agentPID(t, s); pid != agent || harness.BootOf(t, s) != boot {
 			t.Errorf("the agent has restarted: it was process %d of boot %s, and is %d", agent, boot, pid)
 		}
 	})

@@ -388,7 +388,7 @@ func cancelAtCreation(k *launcher.Kubernetes, cancel context.CancelFunc, told bo
 				return answer, nil
 			}
 			answer.Body.Close()
-			return nil, r.Context().Err()
+			return nil, context.Canceled
 		})
 	})
 	return cancelled

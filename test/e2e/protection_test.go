@@ -4,17 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -23,10 +20,6 @@ import (
 
 // The tests of this file are about commands that take all that a pod has, and
 // about the agent beside them, which lives on.
-
-// bombTime is how long a fork bomb may rage at first. It has all processes within a
-// second or two, but on a machine that is busy.
-const bombTime = 8 * time.Second
 
 // launchSmall launches a pod that may have 256 MiB.
 func launchSmall(t *testing.T) *launcher.Sandbox {
@@ -47,7 +40,7 @@ func TestMemoryHogEndsOutOfMemoryAndNothingElseDoes(t *testing.T) {
 		"left behind": {"sh", "-c", "setsid tail /dev/zero & wait; exit 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			beside(t, s, func(ctx context.Context) {
+			harness.Beside(t, s, func(ctx context.Context) {
 				cmd := s.Command(ctx, args[0], args[1:]...)
 				err := cmd.Run()
 				if status := cmd.Status(); status == nil || status.Reason != podapi.OutOfMemory {
@@ -58,122 +51,11 @@ func TestMemoryHogEndsOutOfMemoryAndNothingElseDoes(t *testing.T) {
 	}
 }
 
-func TestForkBombEndsByItsTimeoutAndTheAgentAnswersMeanwhile(t *testing.T) {
-	t.Parallel()
-	c := launchertest.NewCluster(t, launcher.Restricted)
-	s := harness.Launch(t, c.Launcher(), c.Spec(t.Name()))
-	for name, args := range map[string][]string{
-		// What it forks waits when it cannot, and tries again.
-		"in its group": {"bash", "-c", "bomb() { bomb | bomb & }; bomb; read -r line"},
-		"leaving its group": {"perl", "-MPOSIX", "-e", `for (;;) {
-			my $pid = fork;
-			if (!defined $pid) { select undef, undef, undef, 0.5 } elsif (!$pid) { setsid }
-		}`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			beside(t, s, func(ctx context.Context) { rage(ctx, t, s, args) })
-			if out, _, status := harness.Run(t, s, "echo next; exit 5", nil); out != "next\n" || status.Code != 5 || status.ProcessLimit {
-				t.Errorf("the next command printed %q and ended with %+v", out, status)
-			}
-		})
-	}
-}
-
-// rage runs a fork bomb until it has taken all processes, for longer if the time was
-// too short for that.
-func rage(ctx context.Context, t *testing.T, s *launcher.Sandbox, args []string) {
-	for limit := bombTime; !rageFor(ctx, t, s, args, limit) && !t.Failed() && ctx.Err() == nil; limit *= 2 {
-		t.Logf("in %v the bomb has not taken all processes", limit)
-	}
-}
-
-// rageFor runs a fork bomb that is timed out, checks how it ended, and reports
-// whether it took all processes meanwhile.
-func rageFor(ctx context.Context, t *testing.T, s *launcher.Sandbox, args []string, limit time.Duration) (refused bool) {
-	bomb := s.Command(ctx, args[0], args[1:]...)
-	bomb.Timeout = limit
-	stdin, err := bomb.StdinPipe()
-	if err == nil {
-		err = bomb.Start()
-	}
-	if err != nil {
-		t.Error(err)
-		return false
-	}
-	defer stdin.Close()
-	ended := make(chan error, 1)
-	go func() { ended <- bomb.Wait() }()
-	for !refused && len(ended) == 0 {
-		err := s.Command(ctx, "true").Run()
-		refused = errors.Is(err, syscall.EAGAIN)
-		if err != nil && !refused {
-			t.Errorf("a command beside the bomb: %v", err)
-			break
-		}
-	}
-	err = <-ended
-	if status := bomb.Status(); status == nil || status.Reason != podapi.TimedOut || refused && !status.ProcessLimit {
-		t.Errorf("the bomb ended with %v, %+v", err, status)
-	}
-	return refused
-}
-
-// beside checks that while something happens all calls are answered, a command
-// runs on, and the agent does not restart.
-func beside(t *testing.T, s *launcher.Sandbox, happen func(ctx context.Context)) {
-	t.Helper()
-	boot := bootOf(t, s)
-	ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
-	defer cancel()
-	other := s.Shell(ctx, "read -r line; exit 7")
-	stdin, err := other.StdinPipe()
-	if err == nil {
-		err = other.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	var both sync.WaitGroup
-	both.Go(func() { keepCalling(ctx, t, s, done) })
-	happen(ctx)
-	close(done)
-	both.Wait()
-	stdin.Close()
-	if err := other.Wait(); other.Status() == nil || other.Status().Code != 7 {
-		t.Errorf("the other command ended with %v, %+v", err, other.Status())
-	}
-	if bootOf(t, s) != boot {
-		t.Error("the agent has restarted")
-	}
-}
-
-// keepCalling makes calls that need no process, one round after the other,
-// until done is closed.
-func keepCalling(ctx context.Context, t *testing.T, s *launcher.Sandbox, done <-chan struct{}) {
-	for rounds := 1; ; rounds++ {
-		_, writeErr := s.WriteFile(ctx, "calls/file", []byte("content"), fsops.WriteOptions{Parents: true})
-		_, statErr := s.Stat(ctx, "calls")
-		data, readErr := s.ReadFile(ctx, "calls/file")
-		list, listErr := s.Processes(ctx)
-		if err := errors.Join(writeErr, statErr, readErr, listErr); err != nil || string(data) != "content" || len(list) == 0 {
-			t.Errorf("round %d of calls: read %q, %d processes: %v", rounds, data, len(list), err)
-			return
-		}
-		select {
-		case <-done:
-			t.Logf("%d rounds of calls", rounds)
-			return
-		default:
-		}
-	}
-}
-
 func Test10GBThatNobodyReadsDoNotBlockTheProcessNorTakeThePodsMemory(t *testing.T) {
 	t.Parallel()
 	const size = 10_000_000_000
 	s := launchSmall(t)
-	boot := bootOf(t, s)
+	boot := harness.BootOf(t, s)
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 	defer cancel()
 	cmd := s.Shell(ctx, "head -c 10000000000 /dev/zero && echo end >&2")
@@ -200,7 +82,7 @@ func Test10GBThatNobodyReadsDoNotBlockTheProcessNorTakeThePodsMemory(t *testing.
 	if peak := peakMemory(t, s); peak > 64<<20 {
 		t.Errorf("the agent had %d MiB at most, want 64", peak>>20)
 	}
-	if bootOf(t, s) != boot {
+	if harness.BootOf(t, s) != boot {
 		t.Error("the agent has restarted")
 	}
 }
@@ -217,13 +99,13 @@ func TestSignalsOfTheSandboxDoNotEndTheAgent(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	s := harness.Launch(t, c.Launcher(), c.Spec(t.Name()))
-	boot := bootOf(t, s)
+	boot := harness.BootOf(t, s)
 	for _, name := range []string{"HUP", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "SYS", "USR1", "PIPE", "ALRM", "STOP", "KILL"} {
 		if _, stderr, status := harness.Run(t, s, "kill -"+name+" 1", nil); !status.Success() {
 			t.Errorf("%s: %v: %s", name, status, stderr)
 		}
 	}
-	if now := bootOf(t, s); now != boot {
+	if now := harness.BootOf(t, s); now != boot {
 		t.Error("the agent has restarted")
 	}
 }
@@ -236,8 +118,8 @@ func TestTermOfTheAgentEndsAllInAPodWithinItsGrace(t *testing.T) {
 	s := harness.Launch(t, c.Launcher(), c.Spec("a"))
 	obeys := begin(t, s, "trap 'exit 7' TERM; echo; while :; do sleep 0.1; done")
 	deaf := begin(t, s, `trap "" TERM; setsid sh -c 'trap "" TERM; echo; while :; do sleep 0.1; done'; sleep infinity`)
-	if deaf.err != nil {
-		t.Fatal(deaf.err)
+	if err := errors.Join(obeys.err, deaf.err); err != nil {
+		t.Fatal(err)
 	}
 	changes, err := c.API(t).CoreV1().Pods(c.Namespace).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + s.PodName()})
 	if err != nil {
@@ -257,7 +139,9 @@ func TestTermOfTheAgentEndsAllInAPodWithinItsGrace(t *testing.T) {
 	if end == nil || end.ExitCode == 128+int32(syscall.SIGKILL) {
 		t.Errorf("the container ended with %+v", end)
 	}
-	obeys.check(t, 7)
+	if err := obeys.cmd.Wait(); obeys.cmd.Status() == nil || obeys.cmd.Status().Code != 7 {
+		t.Errorf("who obeys ended with %v", err)
+	}
 }
 
 // The agent's own end is no reason that callers do not hear how their commands

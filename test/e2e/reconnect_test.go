@@ -196,7 +196,7 @@ func testEnvironmentOfAnAdoption(t *testing.T, c *launchertest.Cluster) {
 	if out, _, _ := harness.Run(t, s, script, nil); out != "second\n" {
 		t.Errorf("before the restart: %q", out)
 	}
-	boot := bootOf(t, s)
+	boot := harness.BootOf(t, s)
 	cmd := s.Command(t.Context(), "sleep", "300")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -208,7 +208,7 @@ func testEnvironmentOfAnAdoption(t *testing.T, c *launchertest.Cluster) {
 	if out, _, _ := harness.Run(t, s, script, nil); out != "second\n" {
 		t.Errorf("after the restart: %q", out)
 	}
-	if bootOf(t, s) == boot {
+	if harness.BootOf(t, s) == boot {
 		t.Error("the agent did not restart")
 	}
 }

@@ -28,7 +28,7 @@ func testRetriedStart(t *testing.T, c *launchertest.Cluster) {
 		t.Fatal(err)
 	}
 	defer direct.Close()
-	boot, uid := bootOf(t, direct), podUID(t, direct)
+	boot, uid := harness.BootOf(t, direct), podUID(t, direct)
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 	defer cancel()
 

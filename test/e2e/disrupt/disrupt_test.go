@@ -1,6 +1,6 @@
-// Package disrupt holds the end-to-end tests that restart parts of the cluster:
-// whoever else uses it meanwhile is disturbed. They run one after the other, and
-// while no other test does.
+// Package disrupt holds the end-to-end tests that disturb whoever else uses the
+// cluster or its machine: they restart parts of the one, or take all of the other.
+// They run one after the other, and while no other test does.
 package disrupt
 
 import (
