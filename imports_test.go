@@ -40,6 +40,7 @@ var mayImport = map[string][]string{
 	"pkg/fsops/internal/linere":         {},
 	"pkg/fsops/internal/walk":           {"pkg/fsops/internal/ignore"},
 	"pkg/fsops/internal/ignore":         {},
+	"test/e2e/internal/harness":         {"pkg/launcher", "pkg/launcher/launchertest", "pkg/podapi", "pkg/fsops"},
 }
 
 // neverReach are prefixes that a program's or package's dependencies must not

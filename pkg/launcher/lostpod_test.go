@@ -16,11 +16,13 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// overEachWayAlone runs a test that disrupts the cluster over each way to agents.
-func overEachWayAlone(t *testing.T, test func(t *testing.T, c *launchertest.Cluster)) {
+// overEachWay runs a test that harms its agents over each way to them, in parallel.
+func overEachWay(t *testing.T, test func(t *testing.T, c *launchertest.Cluster)) {
+	t.Parallel()
 	for _, way := range launcher.Connections() {
 		t.Run(string(way), func(t *testing.T) {
-			test(t, launchertest.DisruptedCluster(t, launcher.Restricted).By(t, way))
+			t.Parallel()
+			test(t, launchertest.OwnCluster(t, launcher.Restricted).By(t, way))
 		})
 	}
 }
@@ -36,7 +38,7 @@ func sleeper(t *testing.T, s *launcher.Sandbox) *podapi.Cmd {
 }
 
 func TestProcessOfAContainerThatWasKilledIsLostForTheClustersReason(t *testing.T) {
-	overEachWayAlone(t, testKilledContainer)
+	overEachWay(t, testKilledContainer)
 }
 
 func testKilledContainer(t *testing.T, c *launchertest.Cluster) {
@@ -59,7 +61,7 @@ func testKilledContainer(t *testing.T, c *launchertest.Cluster) {
 }
 
 func TestProcessOfAPodThatIsDeletedUnderItIsLost(t *testing.T) {
-	overEachWayAlone(t, testDeletedPod)
+	overEachWay(t, testDeletedPod)
 }
 
 func testDeletedPod(t *testing.T, c *launchertest.Cluster) {
@@ -83,6 +85,7 @@ func testDeletedPod(t *testing.T, c *launchertest.Cluster) {
 }
 
 func TestProcessOfAPodThatIsTerminatedEndsByItsSignalOrIsLost(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	s := launchFor(t, c.Launcher(), c.Spec("a"))
 	cmd := sleeper(t, s)
@@ -101,7 +104,8 @@ func TestProcessOfAPodThatIsTerminatedEndsByItsSignalOrIsLost(t *testing.T) {
 }
 
 func TestProcessOfAPodThatIsEvictedIsLostForTheClustersReason(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
+	t.Parallel()
+	c := launchertest.OwnCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
 	spec.Pod.Workspace.Size = resource.MustParse("16Mi")
 	s := launchFor(t, c.Launcher(), spec)
@@ -109,7 +113,7 @@ func TestProcessOfAPodThatIsEvictedIsLostForTheClustersReason(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := s.Shell(t.Context(), "sleep 10; head -c 64M /dev/zero > big; sleep 600")
+	cmd := s.Shell(t.Context(), "until grep -q '^State:.T' /proc/1/status; do sleep 0.1; done; head -c 64M /dev/zero > big; sleep 600")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +128,8 @@ func TestProcessOfAPodThatIsEvictedIsLostForTheClustersReason(t *testing.T) {
 
 // Where the guard does not act in time, the kernel may kill the agent.
 func TestProcessOfAnAgentThatIsOutOfMemoryIsLostForTheClustersReason(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
+	t.Parallel()
+	c := launchertest.OwnCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
 	spec.Pod.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}
 	s := launchFor(t, c.Launcher(), spec)
@@ -133,7 +138,10 @@ func TestProcessOfAnAgentThatIsOutOfMemoryIsLostForTheClustersReason(t *testing.
 		t.Fatal(err)
 	}
 	// Each has less than the agent, and all together more than there is.
-	cmd := s.Command(t.Context(), "perl", "-e", `sleep 10; for (1..100) { if (!fork) { my $x = "x" x (4 << 20); sleep 600 } } sleep 600`)
+	cmd := s.Command(t.Context(), "perl", "-e", `
+		sub score { open(my $file, "<", "/proc/1/oom_score_adj") or die $!; <$file> }
+		select(undef, undef, undef, 0.1) until score() == 1000; # doomed
+		for (1..100) { if (!fork) { my $x = "x" x (4 << 20); sleep 600 } } sleep 600`)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

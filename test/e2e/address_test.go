@@ -20,6 +20,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // impostor has got hold of a pod's address, and says that it is the pod's agent.
@@ -73,10 +74,11 @@ func (i *impostor) serve(conn net.Conn) {
 // The pod's UID is no secret. What shows it at the pod's address is not taken for
 // the agent, if its key is not the one that is seen by the API server.
 func TestImpostorAtThePodsAddressIsNotCalled(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
-	s := launch(t, c.Launcher(), c.Spec("a"))
+	s := harness.Launch(t, c.Launcher(), c.Spec("a"))
 	i := newImpostor(t, string(podOf(t, c, "a").UID), c.Identity.AuthorizedKey())
-	w, l := wireTo(t, c)
+	w, l := harness.WireTo(t, c)
 	var taken atomic.Bool
 	dial := l.Dial
 	l.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -95,7 +97,7 @@ func TestImpostorAtThePodsAddressIsNotCalled(t *testing.T) {
 		"opening it":   func() error { return second(l.Open(t.Context(), "a")) },
 		"launching it": func() error { return second(l.Launch(t.Context(), c.Spec("a"))) },
 		"a call to the open one, which was cut": func() error {
-			w.reset()
+			w.Reset()
 			for {
 				err := second(again.Stat(t.Context(), "."))
 				if !errors.Is(err, podapi.ErrUnavailable) { // as one is that meets the reset
@@ -112,9 +114,9 @@ func TestImpostorAtThePodsAddressIsNotCalled(t *testing.T) {
 	if n := i.told.Load(); n > 0 {
 		t.Errorf("the impostor was sent %d bytes", n)
 	}
-	put(t, s, "file", "the agent still works")
+	harness.Put(t, s, "file", "the agent still works")
 	taken.Store(false)
-	await(t, "the agent", func() bool { return second(again.Stat(t.Context(), "file")) == nil })
+	harness.Await(t, "the agent", func() bool { return second(again.Stat(t.Context(), "file")) == nil })
 }
 
 // second returns how a call ended.
@@ -123,7 +125,8 @@ func second[A any](_ A, err error) error { return err }
 // By address the API server is asked for a key when a sandbox is opened and when
 // its agent has started again, which needs the permission.
 func TestKeyAtAnAddressIsLearnedByTheAPIServer(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
+	t.Parallel()
+	c := launchertest.OwnCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
 	g, kubeconfig := newGate(t, c)
 	var forwards atomic.Int32
 	g.refuse(func(r *http.Request) bool {
@@ -133,17 +136,17 @@ func TestKeyAtAnAddressIsLearnedByTheAPIServer(t *testing.T) {
 		return false
 	})
 	l := &launcher.Kubernetes{Kubeconfig: kubeconfig, Identity: &c.Identity, Connection: launcher.ByAddress}
-	s := launch(t, l, c.Spec("a"))
-	put(t, s, "file", "x")
+	s := harness.Launch(t, l, c.Spec("a"))
+	harness.Put(t, s, "file", "x")
 	opened := forwards.Load()
 	for range 100 {
-		put(t, s, "file", "x")
+		harness.Put(t, s, "file", "x")
 	}
 	if n := forwards.Load(); n != opened || n == 0 {
 		t.Errorf("the launch took %d port-forwards, and calls %d more", opened, n-opened)
 	}
 	c.KillAgent(t, podUID(t, s))
-	await(t, "the agent's next start", func() bool {
+	harness.Await(t, "the agent's next start", func() bool {
 		_, err := s.WriteFile(t.Context(), "file", nil, fsops.WriteOptions{})
 		return err == nil
 	})
@@ -177,24 +180,34 @@ func answering(l *launcher.Kubernetes, status int, on *atomic.Bool, kind func(*h
 // An API server that has just started may not know yet who may do what. That is
 // forgiven each time that it happens.
 func TestRefusalsOfAnAPIServerThatStartsAreForgivenByAddress(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
-	w, l := wireTo(t, c)
+	w, l := harness.WireTo(t, c)
 	var starting atomic.Bool
-	answering(l, http.StatusForbidden, &starting, func(r *http.Request) bool { return r.Method == http.MethodGet })
+	var refusals atomic.Int32
+	answering(l, http.StatusForbidden, &starting, func(r *http.Request) bool {
+		if r.Method == http.MethodGet && refusals.Add(1)%3 == 0 { // it has started then
+			starting.Store(false)
+		}
+		return r.Method == http.MethodGet
+	})
 	spec := c.Spec("a")
 	spec.Pod.Heartbeat = launcher.HeartbeatOff
-	s := launch(t, l, spec)
+	s := harness.Launch(t, l, spec)
 	for range 2 {
+		before := refusals.Load()
 		starting.Store(true)
-		w.reset()
-		time.AfterFunc(time.Second, func() { starting.Store(false) })
-		await(t, "a call", func() bool { // one that meets the reset is cut
+		w.Reset()
+		harness.Await(t, "a call", func() bool { // one that meets the reset is cut
 			_, err := s.Stat(t.Context(), ".")
 			if errors.Is(err, launcher.ErrForbidden) {
 				t.Fatal(err)
 			}
 			return err == nil
 		})
+		if refusals.Load() < before+3 {
+			t.Error("nothing was refused")
+		}
 		time.Sleep(7 * time.Second) // longer than one start is given
 	}
 }
@@ -202,14 +215,15 @@ func TestRefusalsOfAnAPIServerThatStartsAreForgivenByAddress(t *testing.T) {
 // An agent that answers at its address may be at work, also when the API server
 // lets nobody ask for its key.
 func TestReapLeavesAnAgentWhoseKeyCannotBeLearned(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
 	spec := c.Spec("a")
 	spec.Pod.Heartbeat = launcher.HeartbeatOff
-	s := launch(t, c.Launcher(), spec)
+	s := harness.Launch(t, c.Launcher(), spec)
 	if err := s.Command(t.Context(), "sleep", "600").Start(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "readiness", func() bool {
+	harness.Await(t, "readiness", func() bool {
 		list, err := c.Launcher().List(t.Context())
 		return err == nil && len(list) == 1 && list[0].State == launcher.Running
 	})

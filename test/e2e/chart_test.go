@@ -35,6 +35,7 @@ var chartOptions = map[string]string{
 var chartDefaults = []string{"rbac.yaml", "networkpolicy.yaml"}
 
 func TestChartPassesHelmLint(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{nil, {"--values", everything}} {
 		if out, err := helm(t, append([]string{"lint", "--strict", chart}, args...)...); err != nil {
 			t.Errorf("%v\n%s", err, out)
@@ -43,6 +44,7 @@ func TestChartPassesHelmLint(t *testing.T) {
 }
 
 func TestChartRendersThePlainManifests(t *testing.T) {
+	t.Parallel()
 	defaults := manifests(t, chartDefaults...)
 	if diff := cmp.Diff(byName(defaults), byName(render(t, "podagent"))); diff != "" {
 		t.Errorf("by default (-deploy/ +chart):\n%s", diff)
@@ -57,6 +59,7 @@ func TestChartRendersThePlainManifests(t *testing.T) {
 }
 
 func TestChartHasEachPlainManifest(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("../../deploy/*.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -83,6 +86,7 @@ func manifests(t *testing.T, files ...string) (list []unstructured.Unstructured)
 }
 
 func TestChartMakesANamespaceForSandboxes(t *testing.T) {
+	t.Parallel()
 	list := render(t, "system", "--values", everything, "--set", "namespace.name=podagent,namespace.create=true")
 	got := byName(slices.DeleteFunc(slices.Clone(list), func(o unstructured.Unstructured) bool { return o.GetKind() != "Namespace" }))
 	if diff := cmp.Diff(byName(manifests(t, "namespace.yaml")), got); diff != "" {
@@ -113,6 +117,7 @@ func TestChartMakesANamespaceForSandboxes(t *testing.T) {
 }
 
 func TestChartRefusesWrongValues(t *testing.T) {
+	t.Parallel()
 	const mcp = "mcp.enabled=true,mcp.image=a,rbac.identity.read=true,"
 	for _, test := range []struct{ values, says string }{
 		{"rbac.exce=true", "'exce' not allowed"},
@@ -146,6 +151,7 @@ func TestChartRefusesWrongValues(t *testing.T) {
 }
 
 func TestChartsMCPServerHasTheFlagsOfItsSettings(t *testing.T) {
+	t.Parallel()
 	var deployment appsv1.Deployment
 	object := find(t, render(t, "podagent", "--values", everything), "Deployment", "podagent-mcp")
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, &deployment, true); err != nil {
@@ -167,6 +173,7 @@ func TestChartsMCPServerHasTheFlagsOfItsSettings(t *testing.T) {
 }
 
 func TestChartsNotesSayWhatIsLeftToDo(t *testing.T) {
+	t.Parallel()
 	out, err := helm(t, "install", "podagent", chart, "--dry-run=client", "--namespace", "here", "--values", everything)
 	if err != nil {
 		t.Fatal(err)

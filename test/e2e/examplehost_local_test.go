@@ -13,6 +13,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/tools/sessionstore"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // localHost returns the host over the local launcher.
@@ -54,13 +55,13 @@ func TestExampleHostIsKilledAndTriedAgainLocally(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	put(t, s, "witness", "it is the same workspace")
+	harness.Put(t, s, "witness", "it is the same workspace")
 	try.kill()
 	unlock()
 
 	// In the midst of a long command.
 	try = h.try(t)
-	await(t, "the long command", func() bool {
+	harness.Await(t, "the long command", func() bool {
 		steps, err := s.ReadFile(t.Context(), "steps")
 		return err == nil && strings.Contains(string(steps), "begun")
 	})
@@ -73,13 +74,13 @@ func TestExampleHostIsKilledAndTriedAgainLocally(t *testing.T) {
 	pair[1] = h.try(t)
 	pair[1].logs(repeats)
 	unlock = lockSessions(t, dir)
-	put(t, s, "go", "")
+	harness.Put(t, s, "go", "")
 	for _, r := range pair {
 		r.logs("msg=called")
 		r.kill()
 	}
 	unlock()
-	if get(t, s, "witness") != "it is the same workspace" {
+	if harness.Get(t, s, "witness") != "it is the same workspace" {
 		t.Error("the workspace is another one")
 	}
 
@@ -104,7 +105,7 @@ func (h *exampleHost) isKilledInItsLaunch(t *testing.T, l *launcher.Local) {
 	}
 	h.env = append(h.env, "PODAGENT_BIN="+slow)
 	try := h.try(t)
-	await(t, "the agent's start", func() bool {
+	harness.Await(t, "the agent's start", func() bool {
 		_, err := os.Stat(hold + ".reached")
 		return err == nil
 	})
@@ -143,7 +144,7 @@ func TestExampleHostTellsTheModelThatItsLocalSandboxWasLost(t *testing.T) {
 	try := h.try(t)
 	try.logs("msg=called tool=Bash") // the first command; then there is the long one
 	try.logs("msg=calling tool=Bash")
-	await(t, "the long command", func() bool { return strings.Count(try.text(), "msg=calling tool=Bash") == 2 })
+	harness.Await(t, "the long command", func() bool { return strings.Count(try.text(), "msg=calling tool=Bash") == 2 })
 	try.kill()
 	list, err := l.List(t.Context())
 	if err != nil || len(list) != 1 {
@@ -152,7 +153,7 @@ func TestExampleHostTellsTheModelThatItsLocalSandboxWasLost(t *testing.T) {
 	if err := l.Terminate(t.Context(), h.job); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the next second, since sandboxes are told by that", func() bool {
+	harness.Await(t, "the next second, since sandboxes are told by that", func() bool {
 		return time.Now().Unix() > list[0].Created.Unix()
 	})
 
@@ -176,8 +177,9 @@ func TestExampleHostIsKilledAtAnyMoment(t *testing.T) {
 	program := buildHost(t)
 	for _, grows := range []time.Duration{1 * time.Millisecond, 2 * time.Millisecond, 3 * time.Millisecond, 5 * time.Millisecond} {
 		t.Run(grows.String(), func(t *testing.T) {
+			t.Parallel()
 			h, l, _ := localHost(t, program)
-			put(t, launch(t, l, launcher.Spec{ID: h.job}), "go", "") // the long command does not wait
+			harness.Put(t, harness.Launch(t, l, launcher.Spec{ID: h.job}), "go", "") // the long command does not wait
 			h.untilDone(t, grows)
 			transcript := strings.Join(h.transcript(t), "\n")
 			switch {
@@ -197,7 +199,7 @@ func TestExampleHostIsKilledAtAnyMoment(t *testing.T) {
 // before, by a twentieth at least.
 func (h *exampleHost) untilDone(t *testing.T, grows time.Duration) {
 	t.Helper()
-	deadline := time.Now().Add(hung)
+	deadline := time.Now().Add(harness.Hung)
 	var wait time.Duration
 	for n := 0; time.Now().Before(deadline); n++ {
 		wait += max(grows, wait/20)
@@ -211,5 +213,5 @@ func (h *exampleHost) untilDone(t *testing.T, grows time.Duration) {
 			try.kill()
 		}
 	}
-	t.Fatalf("it is not done after %v", hung)
+	t.Fatalf("it is not done after %v", harness.Hung)
 }

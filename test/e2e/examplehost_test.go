@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/podagent/podagent/pkg/tools/sessionstore"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 const (
@@ -137,7 +138,7 @@ func (h *exampleHost) try(t *testing.T, args ...string) *hostTry {
 // logs waits until the host has logged something.
 func (r *hostTry) logs(what string) {
 	r.t.Helper()
-	await(r.t, "the log of "+what, func() bool {
+	harness.Await(r.t, "the log of "+what, func() bool {
 		if strings.Contains(r.text(), what) {
 			return true
 		}
@@ -157,7 +158,7 @@ func (r *hostTry) reaches(what string, reached <-chan struct{}) {
 	case <-reached:
 	case <-r.ended:
 		r.t.Fatalf("it has ended (%v) before %s", r.cmd.ProcessState, what)
-	case <-time.After(hung):
+	case <-time.After(harness.Hung):
 		r.t.Fatalf("it did not come to %s", what)
 	}
 }
@@ -173,7 +174,7 @@ func (r *hostTry) exits() int {
 	r.t.Helper()
 	select {
 	case <-r.ended:
-	case <-time.After(hung):
+	case <-time.After(harness.Hung):
 		r.t.Fatal("it does not end")
 	}
 	return r.cmd.ProcessState.ExitCode()

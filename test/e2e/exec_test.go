@@ -14,6 +14,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 func TestExecPrintsExactlyHello(t *testing.T) {
@@ -28,12 +29,12 @@ func TestExecPrintsExactlyHello(t *testing.T) {
 func TestExecExitCodes(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		for _, code := range []int{0, 7, 124, 255} {
-			_, _, status := run(t, s, fmt.Sprint("exit ", code), nil)
+			_, _, status := harness.Run(t, s, fmt.Sprint("exit ", code), nil)
 			if status.Reason != podapi.Exited || status.Code != code {
 				t.Errorf("exit %d: %+v", code, status)
 			}
 		}
-		_, _, status := run(t, s, "kill -TERM $$", nil)
+		_, _, status := harness.Run(t, s, "kill -TERM $$", nil)
 		if status.Reason != podapi.Signalled || status.Signal != 15 || status.Code != 143 {
 			t.Errorf("killed by TERM: %+v", status)
 		}
@@ -42,7 +43,7 @@ func TestExecExitCodes(t *testing.T) {
 
 func TestExecKeepsStreamsApart(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		out, errOut, _ := run(t, s, "echo out; echo err >&2", nil)
+		out, errOut, _ := harness.Run(t, s, "echo out; echo err >&2", nil)
 		if out != "out\n" || errOut != "err\n" {
 			t.Errorf("stdout %q, stderr %q", out, errOut)
 		}
@@ -60,7 +61,7 @@ func TestExecOutputOf100MBIsCompleteAndInOrder(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		got, n := sha(t, pipe)
+		got, n := harness.SHA(t, pipe)
 		if err := cmd.Wait(); err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +74,7 @@ func TestExecOutputOf100MBIsCompleteAndInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer want.Wait()
-		if wantSum, wantN := sha(t, out); got != wantSum || n != wantN {
+		if wantSum, wantN := harness.SHA(t, out); got != wantSum || n != wantN {
 			t.Errorf("%d bytes with SHA-256 %s, want %d with %s", n, got, wantN, wantSum)
 		}
 		if status := cmd.Status(); status.Stdout != n || status.Omitted != 0 {
@@ -106,7 +107,7 @@ func Test500ExecsAtOnce(t *testing.T) {
 
 func TestExecEnvironmentAndWorkdir(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		put(t, s, "sub/file", "")
+		harness.Put(t, s, "sub/file", "")
 		cmd := s.Command(t.Context(), "sh", "-c", `printf %s "$A-$B-$PODAGENT_LISTEN-"; ls`)
 		cmd.Dir, cmd.Env = "sub", []string{"A=first", "A=a b", "B=\xff"}
 		out, err := cmd.Output()
@@ -130,7 +131,7 @@ func TestExecEnvironmentAndWorkdir(t *testing.T) {
 
 func TestExecOfWhatIsNotThere(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		put(t, s, "plain", "no program")
+		harness.Put(t, s, "plain", "no program")
 		for _, test := range []struct {
 			name, dir string
 			op        string
@@ -267,7 +268,7 @@ func TestListOfProcessesWithLargeScripts(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		const large = 2 << 20
 		for range 5 {
-			if _, _, status := run(t, s, "# "+strings.Repeat("x", large), nil); !status.Success() {
+			if _, _, status := harness.Run(t, s, "# "+strings.Repeat("x", large), nil); !status.Success() {
 				t.Fatal(status)
 			}
 		}

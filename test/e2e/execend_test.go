@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,22 +14,19 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // The tests of this file are about how commands end.
 
 func TestExecEndsThoughAGrandchildHoldsItsOutput(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		begun := time.Now()
-		out, _, status := run(t, s, "sleep 60 & echo $!", nil)
-		if took := time.Since(begun); took > 10*time.Second {
-			t.Errorf("the call took %v", took)
-		}
+		out, _, status := harness.Run(t, s, "sleep infinity & echo $!", nil)
 		if status.Reason != podapi.Exited || status.Code != 0 || !status.OutputOpen {
 			t.Errorf("%+v, want an exit that says that the output is open", status)
 		}
 		// It lives on: it was not killed with the call.
-		if _, _, status := run(t, s, "kill "+out, nil); !status.Success() {
+		if _, _, status := harness.Run(t, s, "kill "+out, nil); !status.Success() {
 			t.Errorf("the grandchild is gone: %+v", status)
 		}
 	})
@@ -36,14 +34,11 @@ func TestExecEndsThoughAGrandchildHoldsItsOutput(t *testing.T) {
 
 func TestExecTimeoutKillsTheTreeAndKeepsTheOutputSoFar(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		out, _, status := run(t, s, `echo begun; setsid sleep 300 & echo $!; sleep 300`, func(c *podapi.Cmd) {
-			c.Timeout = 3 * time.Second
+		out, _, status := harness.Run(t, s, `echo begun; setsid sleep infinity & echo $!; sleep infinity`, func(c *podapi.Cmd) {
+			c.Timeout = 10 * time.Second // in which a shell starts
 		})
 		if status.Reason != podapi.TimedOut {
 			t.Fatalf("%+v, want timed out", status)
-		}
-		if status.Wall > 20*time.Second {
-			t.Errorf("it took %v", status.Wall)
 		}
 		begun, pid, _ := strings.Cut(out, "\n")
 		if begun != "begun" {
@@ -59,14 +54,14 @@ func TestExecTimeoutKillsTheTreeAndKeepsTheOutputSoFar(t *testing.T) {
 // still wait to be reaped.
 func alive(t *testing.T, s *launcher.Sandbox, pid string) bool {
 	t.Helper()
-	state, _, _ := run(t, s, "sed -n 's/^State:[[:space:]]*\\(.\\).*/\\1/p' /proc/"+strings.TrimSpace(pid)+"/status", nil)
+	state, _, _ := harness.Run(t, s, "sed -n 's/^State:[[:space:]]*\\(.\\).*/\\1/p' /proc/"+strings.TrimSpace(pid)+"/status", nil)
 	state = strings.TrimSpace(state)
 	return state != "" && state != "Z" && state != "X"
 }
 
 func TestExecOfACommandThatIgnoresTERMIsATimeout(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		_, _, status := run(t, s, `trap "" TERM; while :; do sleep 0.1; done`, func(c *podapi.Cmd) {
+		_, _, status := harness.Run(t, s, `trap "" TERM; while :; do sleep 0.1; done`, func(c *podapi.Cmd) {
 			c.Timeout = 300 * time.Millisecond
 		})
 		if status.Reason != podapi.TimedOut {
@@ -141,28 +136,28 @@ func TestExecEndsThoughItsStdinDoesNot(t *testing.T) {
 	})
 }
 
+// A few start at once: where a start takes longer than podapi.KillGrace, the caller
+// gives it up, and its process may run on.
 func TestExecContextEndDuringTheStartLeavesNoProcess(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		var all sync.WaitGroup
+		slots := make(chan struct{}, 4)
 		for i := range 100 {
+			slots <- struct{}{}
 			all.Go(func() {
+				defer func() { <-slots }()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
 				defer cancel()
-				if err := s.Command(ctx, "sleep", "300").Run(); !errors.Is(err, context.DeadlineExceeded) {
+				if err := s.Command(ctx, "sleep", "infinity").Run(); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("Run: %v", err)
 				}
 			})
 		}
 		all.Wait()
-		list, err := s.Processes(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range list {
-			if p.Status == nil {
-				t.Errorf("%v runs on", p)
-			}
-		}
+		harness.Await(t, "the end of all that was started", func() bool {
+			list, err := s.Processes(t.Context())
+			return err == nil && !slices.ContainsFunc(list, func(p podapi.ProcessInfo) bool { return p.Status == nil })
+		})
 	})
 }
 
@@ -182,7 +177,7 @@ func TestExecWhoseOutputCannotBeWrittenIsKilled(t *testing.T) {
 
 func TestExecContextEndFreesAnOutputThatNobodyReads(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		cmd := s.Command(ctx, "yes")
 		if _, err := cmd.StdoutPipe(); err != nil {
@@ -191,7 +186,9 @@ func TestExecContextEndFreesAnOutputThatNobodyReads(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if err := cmd.Wait(); !errors.Is(err, context.DeadlineExceeded) {
+		harness.Await(t, "output", func() bool { return process(t, s, cmd.ID).Stdout > 0 })
+		cancel()
+		if err := cmd.Wait(); !errors.Is(err, context.Canceled) {
 			t.Errorf("Wait: %v", err)
 		}
 	})

@@ -1,69 +1,35 @@
 package e2e
 
 import (
-	"bytes"
-	"context"
-	"crypto/sha256"
-	"errors"
-	"fmt"
-	"hash"
-	"io"
-	"slices"
-	"sync"
 	"testing"
-	"time"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
-	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// The sizes of these tests: what the calls move, from where on a fault may
-// strike, and how long each chunk takes from there until it has struck. That
-// is a minute for what remains, of which the slowest fault takes five seconds, and
-// on a busy machine some times that.
-const (
-	faultSize  = 256 << 20
-	faultMark  = 64 << 20
-	faultDelay = 80 * time.Millisecond
-)
+// The tests of this file have faults strike in the middle of calls, and cut
+// connections again and again. What disrupts a whole cluster is in disrupt/.
 
-// patience is how long an agent keeps all output for who was cut off, 30 s, less
-// what is still on its way then.
-const patience = 20 * time.Second
+func TestKilledContainerDuringCalls(t *testing.T) {
+	overEachWayHarmed(t, func(t *testing.T, c *launchertest.Cluster) {
+		s := harness.Launch(t, c.Launcher(), c.Spec(t.Name()))
+		harness.TestFault(t, s, true, func() { c.KillAgent(t, podUID(t, s)) })
+	})
+}
 
-// TestFaultDuringCalls has a fault strike in the middle of a write, a read and
-// an exec that run at once, with small writes beside them.
-func TestFaultDuringCalls(t *testing.T) {
-	for _, f := range []struct {
-		name   string
-		strike func(t *testing.T, c *launchertest.Cluster, uid string)
-	}{
-		{"container killed", func(t *testing.T, c *launchertest.Cluster, uid string) { c.KillAgent(t, uid) }},
-		{"API server restarted", func(t *testing.T, c *launchertest.Cluster, _ string) { c.Restart(t, "apiserver") }},
-		{"kubelet restarted", func(t *testing.T, c *launchertest.Cluster, _ string) { c.Restart(t, "kubelet") }},
+func TestCutDuringCalls(t *testing.T) {
+	t.Parallel()
+	for name, cut := range map[string]func(*harness.Wire) int{
+		"connection reset": (*harness.Wire).Reset,
+		"connection ended": (*harness.Wire).Finish,
+		"connection stuck": (*harness.Wire).Stick, // which keepalive finds
 	} {
-		t.Run(f.name, func(t *testing.T) {
-			overEachWayAlone(t, func(t *testing.T, c *launchertest.Cluster) {
-				s := launch(t, c.Launcher(), c.Spec(t.Name()))
-				testFault(t, s, f.name == "container killed", func() { f.strike(t, c, podUID(t, s)) })
-			})
-		})
-	}
-	for _, f := range []struct {
-		name string
-		cut  func(*wire) int
-	}{
-		{"connection reset", (*wire).reset},
-		{"connection ended", (*wire).finish},
-		{"connection stuck", (*wire).stick}, // which keepalive finds
-	} {
-		t.Run(f.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
-				w, l := wireTo(t, c)
-				s := launch(t, l, c.Spec(t.Name()))
-				testFault(t, s, false, func() { f.cut(w) })
+				w, l := harness.WireTo(t, c)
+				s := harness.Launch(t, l, c.Spec(t.Name()))
+				harness.TestFault(t, s, false, func() { cut(w) })
 			})
 		})
 	}
@@ -78,257 +44,23 @@ func podUID(t *testing.T, s *launcher.Sandbox) string {
 	return info.PodUID
 }
 
-// testFault checks what calls, the next calls and the workspace are after a
-// fault that struck in the middle of calls, and may have ended the agent.
-func testFault(t *testing.T, s *launcher.Sandbox, kills bool, strike func()) {
-	put(t, s, "written/file", "old")
-	content, _, _ := run(t, s, fmt.Sprintf("mkdir read && head -c %d /dev/urandom > read/file && sha256sum < read/file", faultSize), nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*hung)
-	defer cancel()
-	struck := make(chan struct{})
-	calls := []*faultyCall{newCall("write", writeFaulty, struck), newCall("read", readFaulty, struck), newCall("exec", execFaulty, struck)}
-	small := writeSmallFiles(ctx, s)
-	for _, c := range calls {
-		go c.run(ctx, s)
-	}
-	for _, c := range calls {
-		c.awaitMark(t)
-	}
-	strike()
-	close(struck)
-	for _, c := range calls {
-		<-c.done
-		t.Run(c.name, func(t *testing.T) { c.check(t, content, kills) })
-	}
-	written := small.stop()
-	t.Run("next call", func(t *testing.T) { checkNextCall(t, s) })
-	t.Run("workspace", func(t *testing.T) {
-		checkWritten(t, s, calls[0].err)
-		if got, _, _ := run(t, s, "sha256sum < read/file", nil); got != content {
-			t.Errorf("the file that was read has SHA-256 %s now, and had %s", got, content)
-		}
-		checkSmallFiles(t, s, written)
-		if got, want := names(t, s, "."), []string{"next", "read", "small", "written"}; !slices.Equal(got, want) {
-			t.Errorf("the workspace has %q, want %q", got, want)
-		}
+// Locally, pkg/podapi tests the same.
+func Test200MBOfOutputAcrossTwentyCutsAreIdentical(t *testing.T) {
+	overEachWire(t, func(t *testing.T, s *launcher.Sandbox, w *harness.Wire) {
+		harness.TestOutputAcrossCuts(t, s, w, func() { w.Finish() })
 	})
 }
 
-// faultyCall is a call that a fault strikes in the middle.
-type faultyCall struct {
-	name   string
-	do     func(ctx context.Context, s *launcher.Sandbox, c *faultyCall) error
-	struck <-chan struct{}
-	marked chan struct{} // closed when faultMark bytes have moved
-	done   chan struct{}
-
-	// Of the call's own goroutine, until done is closed.
-	moved   int64
-	sum     hash.Hash
-	omitted int64 // of an exec's output
-	last    time.Time
-	gap     time.Duration // the longest in which nothing moved
-	err     error
-	early   bool // it ended before the fault struck
-}
-
-func newCall(name string, do func(context.Context, *launcher.Sandbox, *faultyCall) error, struck <-chan struct{}) *faultyCall {
-	return &faultyCall{name: name, do: do, struck: struck, marked: make(chan struct{}), done: make(chan struct{}), sum: sha256.New()}
-}
-
-func (c *faultyCall) run(ctx context.Context, s *launcher.Sandbox) {
-	defer close(c.done)
-	c.err = c.do(ctx, s, c)
-	select {
-	case <-c.struck:
-	default:
-		c.early = c.err == nil // an error may come while the fault strikes
-	}
-}
-
-// move notes that n bytes have moved. They do so slowly from the mark until
-// the fault has struck.
-func (c *faultyCall) move(n int) {
-	if !c.last.IsZero() {
-		c.gap = max(c.gap, time.Since(c.last))
-	}
-	c.last = time.Now()
-	before := c.moved
-	c.moved += int64(n)
-	if c.moved < faultMark {
-		return
-	}
-	if before < faultMark {
-		close(c.marked)
-	}
-	select {
-	case <-c.struck:
-	case <-time.After(faultDelay):
-	}
-}
-
-// Write takes what the call reads.
-func (c *faultyCall) Write(data []byte) (int, error) {
-	c.move(len(data))
-	return c.sum.Write(data)
-}
-
-// awaitMark waits until the call is well under way.
-func (c *faultyCall) awaitMark(t *testing.T) {
-	t.Helper()
-	select {
-	case <-c.marked:
-	case <-c.done:
-		t.Fatalf("%s ended before the fault: %v", c.name, c.err)
-	}
-}
-
-// check checks that the call has ended with all, which is content as sha256sum
-// has it, or with an error that says that it was cut; an exec's only if its
-// agent was killed.
-func (c *faultyCall) check(t *testing.T, content string, kills bool) {
-	t.Logf("moved %d MiB, omitted %d: %v", c.moved>>20, c.omitted, c.err)
-	if c.early {
-		t.Error("it ended before the fault struck, which then shows nothing")
-	}
-	switch {
-	case c.name == "exec" && c.err != nil:
-		if !kills || !errors.Is(c.err, podapi.ErrAgentLost) {
-			t.Errorf("the command was not resumed: %v", c.err)
-		}
-		return
-	case c.err != nil:
-		if !isCut(c.err) {
-			t.Errorf("the error does not say that the connection broke: %v", c.err)
-		}
-		return
-	case c.omitted > 0:
-		if c.moved+c.omitted != faultSize || c.gap < patience {
-			t.Errorf("%d bytes came and %d were omitted, of %d, where nothing came for %v", c.moved, c.omitted, faultSize, c.gap)
-		}
-		return
-	}
-	if got := fmt.Sprintf("%x  -\n", c.sum.Sum(nil)); c.name != "write" && got != content {
-		t.Errorf("it succeeded with %d bytes of SHA-256 %s, want %s", c.moved, got, content)
-	}
-}
-
-// isCut reports whether err is that of a call whose connection or agent was
-// lost.
-func isCut(err error) bool {
-	return errors.Is(err, podapi.ErrUnavailable) || errors.Is(err, podapi.ErrCut)
-}
-
-func writeFaulty(ctx context.Context, s *launcher.Sandbox, c *faultyCall) error {
-	w, err := s.Create(ctx, "written/file", fsops.WriteOptions{})
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	if _, err := io.Copy(w, io.TeeReader(pattern(faultSize, 1), c)); err != nil {
-		return err
-	}
-	_, err = w.Commit()
-	return err
-}
-
-func readFaulty(ctx context.Context, s *launcher.Sandbox, c *faultyCall) error {
-	_, err := s.Read(ctx, "read/file", fsops.ReadOptions{}, c)
-	return err
-}
-
-func execFaulty(ctx context.Context, s *launcher.Sandbox, c *faultyCall) error {
-	cmd := s.Command(ctx, "cat", "read/file")
-	cmd.Stdout = c
-	err := cmd.Run()
-	if status := cmd.Status(); status != nil {
-		c.omitted = status.Omitted
-	}
-	return err
-}
-
-// checkNextCall checks that calls work again without a new launch.
-func checkNextCall(t *testing.T, s *launcher.Sandbox) {
-	ctx, cancel := context.WithTimeout(t.Context(), hung)
-	defer cancel()
-	if _, err := s.WriteFile(ctx, "next", []byte("content"), fsops.WriteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := s.Command(ctx, "cat", "next").Output(); string(out) != "content" || err != nil {
-		t.Errorf("got %q, %v", out, err)
-	}
-}
-
-// checkWritten checks that the target of a write is as it was, or has all.
-func checkWritten(t *testing.T, s *launcher.Sandbox, err error) {
-	t.Helper()
-	if err != nil {
-		intact(t, s, "written", "file", "old")
-		return
-	}
-	download(t, s, "written/file", faultSize, 1)
-	if got := names(t, s, "written"); !slices.Equal(got, []string{"file"}) {
-		t.Errorf("beside the target there is something: %q", got)
-	}
-}
-
-// smallWrites are writes of small files, one after the other.
-type smallWrites struct {
-	end     chan struct{}
-	done    sync.WaitGroup
-	results map[string]error
-}
-
-// smallContent is what each small file has.
-var smallContent = bytes.Repeat([]byte("small "), 1000)
-
-// writeSmallFiles writes small files until stop is called.
-func writeSmallFiles(ctx context.Context, s *launcher.Sandbox) *smallWrites {
-	w := &smallWrites{end: make(chan struct{}), results: map[string]error{}}
-	w.done.Go(func() {
-		for i := 0; ; i++ {
-			select {
-			case <-w.end:
-				return
-			case <-time.After(faultDelay):
-			}
-			name := fmt.Sprintf("%d", i)
-			_, w.results[name] = s.WriteFile(ctx, "small/"+name, smallContent, fsops.WriteOptions{Parents: true})
-		}
+func Test200MBOfInputAcrossTwentyCutsAreIdentical(t *testing.T) {
+	overEachWire(t, func(t *testing.T, s *launcher.Sandbox, w *harness.Wire) {
+		harness.TestInputAcrossCuts(t, s, w, func() { w.Finish() })
 	})
-	return w
 }
 
-// stop ends the writes, and returns how each ended.
-func (w *smallWrites) stop() map[string]error {
-	close(w.end)
-	w.done.Wait()
-	return w.results
-}
-
-// checkSmallFiles checks that what was written is there, that each file is
-// whole, and that there is no other.
-func checkSmallFiles(t *testing.T, s *launcher.Sandbox, results map[string]error) {
-	t.Helper()
-	there := names(t, s, "small")
-	failed := 0
-	for name, err := range results {
-		switch {
-		case err == nil && !slices.Contains(there, name):
-			t.Errorf("small file %s was written, and is not there", name)
-		case err != nil && !isCut(err):
-			t.Errorf("small file %s: %v", name, err)
-		case err != nil:
-			failed++
-		}
-	}
-	for _, name := range there {
-		if got := get(t, s, "small/"+name); got != string(smallContent) {
-			t.Errorf("small file %s has %d bytes", name, len(got))
-		}
-		if _, ok := results[name]; !ok {
-			t.Errorf("%s is left over", name)
-		}
-	}
-	t.Logf("%d small files, %d failed", len(results), failed)
+// overEachWire runs a test over each way to a pod through a proxy.
+func overEachWire(t *testing.T, test func(t *testing.T, s *launcher.Sandbox, w *harness.Wire)) {
+	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
+		w, l := harness.WireTo(t, c)
+		test(t, harness.Launch(t, l, c.Spec(t.Name())), w)
+	})
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // upload writes size bytes of pattern to name, and returns their SHA-256.
@@ -31,7 +32,7 @@ func upload(t *testing.T, s *launcher.Sandbox, name string, size int64, seed uin
 		return
 	}
 	defer w.Close()
-	if _, err := io.Copy(w, pattern(size, seed)); err != nil {
+	if _, err := io.Copy(w, harness.Pattern(size, seed)); err != nil {
 		t.Error(err)
 		return
 	}
@@ -40,26 +41,11 @@ func upload(t *testing.T, s *launcher.Sandbox, name string, size int64, seed uin
 	}
 }
 
-// download compares the content of name with the pattern.
-func download(t *testing.T, s *launcher.Sandbox, name string, size int64, seed uint64) {
-	t.Helper()
-	f, err := s.Open(t.Context(), name)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	defer f.Close()
-	got, n := sha(t, f)
-	if want, _ := sha(t, pattern(size, seed)); got != want || n != size {
-		t.Errorf("%s: %d bytes with SHA-256 %s, want %d with %s", name, n, got, size, want)
-	}
-}
-
 func TestRoundTripOfEverySize(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		for _, size := range []int64{0, 1, podapi.ChunkSize - 1, podapi.ChunkSize, podapi.ChunkSize + 1, 10 << 20} {
 			upload(t, s, "file", size, uint64(size))
-			download(t, s, "file", size, uint64(size))
+			harness.Download(t, s, "file", size, uint64(size))
 		}
 	})
 }
@@ -69,11 +55,11 @@ func TestNamesAreBytes(t *testing.T) {
 		for _, name := range []string{
 			"with space", "new\nline", "invalid \xff\xfe UTF-8", "ünïcødé 🙂", "-rf", "a:b", "$(touch pwned)", "`id`", "'\"", "*?[x]", "\t", "\\",
 		} {
-			put(t, s, "names/"+name, "content of "+name)
-			if got := get(t, s, "names/"+name); got != "content of "+name {
+			harness.Put(t, s, "names/"+name, "content of "+name)
+			if got := harness.Get(t, s, "names/"+name); got != "content of "+name {
 				t.Errorf("%q has %q", name, got)
 			}
-			if got := names(t, s, "names"); !cmp.Equal(got, []string{name}) {
+			if got := harness.Names(t, s, "names"); !cmp.Equal(got, []string{name}) {
 				t.Errorf("listing has %q, want %q", got, name)
 			}
 			var found []string
@@ -103,8 +89,8 @@ func TestContentIsBytes(t *testing.T) {
 			all = append(all, byte(i), 0)
 		}
 		for _, content := range []string{"", "\x00", "\xff\xfe", string(all), strings.Repeat("\r\n", 1000)} {
-			put(t, s, "file", content)
-			if got := get(t, s, "file"); got != content {
+			harness.Put(t, s, "file", content)
+			if got := harness.Get(t, s, "file"); got != content {
 				t.Errorf("got %q, want %q", got, content)
 			}
 		}
@@ -113,8 +99,8 @@ func TestContentIsBytes(t *testing.T) {
 
 func TestWriteMakesNestedParents(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		put(t, s, "a/b/c/d", "x")
-		if got := get(t, s, "a/b/c/d"); got != "x" {
+		harness.Put(t, s, "a/b/c/d", "x")
+		if got := harness.Get(t, s, "a/b/c/d"); got != "x" {
 			t.Errorf("got %q", got)
 		}
 		_, err := s.WriteFile(t.Context(), "no/such/dir", nil, fsops.WriteOptions{})
@@ -126,32 +112,21 @@ func TestWriteMakesNestedParents(t *testing.T) {
 
 func TestWriteOfClientThatIsKilledLeavesTheOldContent(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		put(t, s, "dir/file", "old")
+		harness.Put(t, s, "dir/file", "old")
 		ctx, kill := context.WithCancel(t.Context())
 		w, err := s.Create(ctx, "dir/file", fsops.WriteOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.Copy(w, pattern(8<<20, 1)); err != nil {
+		if _, err := io.Copy(w, harness.Pattern(8<<20, 1)); err != nil {
 			t.Fatal(err)
 		}
 		kill()
 		if _, err := w.Commit(); !errors.Is(err, context.Canceled) {
 			t.Errorf("the write ended with %v", err)
 		}
-		intact(t, s, "dir", "file", "old")
+		harness.Intact(t, s, "dir", "file", "old")
 	})
-}
-
-// intact checks that dir has only the file, with its content.
-func intact(t *testing.T, s *launcher.Sandbox, dir, file, content string) {
-	t.Helper()
-	if got := get(t, s, dir+"/"+file); got != content {
-		t.Errorf("the content is %.40q, want %q", got, content)
-	}
-	if got := names(t, s, dir); !cmp.Equal(got, []string{file}) {
-		t.Errorf("the directory has %q, want %q alone", got, file)
-	}
 }
 
 func TestConcurrentEditsOfOneFileAreAllThere(t *testing.T) {
@@ -161,7 +136,7 @@ func TestConcurrentEditsOfOneFileAreAllThere(t *testing.T) {
 		for i := range edits {
 			fmt.Fprintf(&content, "line <%d>\n", i)
 		}
-		put(t, s, "file", content.String())
+		harness.Put(t, s, "file", content.String())
 		var all sync.WaitGroup
 		for i := range edits {
 			all.Go(func() {
@@ -172,7 +147,7 @@ func TestConcurrentEditsOfOneFileAreAllThere(t *testing.T) {
 			})
 		}
 		all.Wait()
-		got := get(t, s, "file")
+		got := harness.Get(t, s, "file")
 		for i := range edits {
 			if want := fmt.Sprintf("line [%d edited]\n", i); !strings.Contains(got, want) {
 				t.Errorf("%q is missing", want)
@@ -187,13 +162,13 @@ func TestEditThatIsNotUniqueLeavesTheFileAndSaysTheCount(t *testing.T) {
 			content string
 			count   int
 		}{{"one two one", 2}, {"nothing of it", 0}} {
-			put(t, s, "file", test.content)
+			harness.Put(t, s, "file", test.content)
 			_, err := s.Edit(t.Context(), "file", []fsops.Edit{{Old: []byte("one"), New: []byte("1")}}, fsops.EditOptions{})
 			var editErr *fsops.EditError
 			if !errors.As(err, &editErr) || editErr.Count != test.count {
 				t.Errorf("%q: %v, want a count of %d", test.content, err, test.count)
 			}
-			if got := get(t, s, "file"); got != test.content {
+			if got := harness.Get(t, s, "file"); got != test.content {
 				t.Errorf("the file is now %q", got)
 			}
 		}
@@ -202,7 +177,7 @@ func TestEditThatIsNotUniqueLeavesTheFileAndSaysTheCount(t *testing.T) {
 
 func TestEditAnswersWithOccurrencesAndDiff(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		put(t, s, "file", "a\nb\na\n")
+		harness.Put(t, s, "file", "a\nb\na\n")
 		r, err := s.Edit(t.Context(), "file", []fsops.Edit{{Old: []byte("a"), New: []byte("x"), All: true}}, fsops.EditOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -210,7 +185,7 @@ func TestEditAnswersWithOccurrencesAndDiff(t *testing.T) {
 		if !cmp.Equal(r.Occurrences, []int{2}) || !bytes.Contains(r.Diff, []byte("-a\n+x\n b\n-a\n+x\n")) {
 			t.Errorf("got %v occurrences and\n%s", r.Occurrences, r.Diff)
 		}
-		if got := get(t, s, "file"); got != "x\nb\nx\n" {
+		if got := harness.Get(t, s, "file"); got != "x\nb\nx\n" {
 			t.Errorf("the file is now %q", got)
 		}
 	})
@@ -218,9 +193,9 @@ func TestEditAnswersWithOccurrencesAndDiff(t *testing.T) {
 
 func TestFSPassesTestFS(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		put(t, s, "tree/file", "content")
-		put(t, s, "tree/empty", "")
-		put(t, s, "tree/dir/sub/deep", strings.Repeat("x", 5000))
+		harness.Put(t, s, "tree/file", "content")
+		harness.Put(t, s, "tree/empty", "")
+		harness.Put(t, s, "tree/dir/sub/deep", strings.Repeat("x", 5000))
 		if err := s.Mkdir(t.Context(), "tree/emptydir", fsops.MkdirOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -236,18 +211,18 @@ func TestFSPassesTestFS(t *testing.T) {
 func TestOpenReadsAtAndSeeks(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		const size = 3 << 20
-		content, err := io.ReadAll(pattern(size, 3))
+		content, err := io.ReadAll(harness.Pattern(size, 3))
 		if err != nil {
 			t.Fatal(err)
 		}
-		put(t, s, "file", string(content))
+		harness.Put(t, s, "file", string(content))
 		f, err := s.Open(t.Context(), "file")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer f.Close()
 		// The section reader is a ReadAt; the tester reads in odd ways.
-		if got, n := sha(t, io.NewSectionReader(f, 0, size)); n != size || got != first(sha(t, bytes.NewReader(content))) {
+		if got, n := harness.SHA(t, io.NewSectionReader(f, 0, size)); n != size || got != first(harness.SHA(t, bytes.NewReader(content))) {
 			t.Errorf("ReadAt gives %d bytes that differ", n)
 		}
 		for _, at := range []int64{0, 1, size - 5, size / 2} {
@@ -278,8 +253,8 @@ func (s *summer) Write(p []byte) (int, error) {
 func TestFileOperationsFailWithTheirClass(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		ctx := t.Context()
-		put(t, s, "file", "x")
-		put(t, s, "dir/inner", "x")
+		harness.Put(t, s, "file", "x")
+		harness.Put(t, s, "dir/inner", "x")
 		for _, link := range [][2]string{{"loop", "loop"}} {
 			if err := s.Symlink(ctx, link[1], link[0]); err != nil {
 				t.Fatal(err)
@@ -324,7 +299,7 @@ func TestDirectoryOperations(t *testing.T) {
 			s.Mkdir(ctx, "a/b", fsops.MkdirOptions{Parents: true}),
 			s.Symlink(ctx, "b/file", "a/link"),
 		}
-		put(t, s, "a/b/file", "x")
+		harness.Put(t, s, "a/b/file", "x")
 		steps = append(steps,
 			s.Chmod(ctx, "a/b/file", 0o640),
 			s.Copy(ctx, "a", "copy", fsops.CopyOptions{Recursive: true}),
@@ -354,7 +329,7 @@ func TestDirectoryOperations(t *testing.T) {
 		if err := s.Remove(ctx, "moved", fsops.RemoveOptions{Recursive: true}); err != nil {
 			t.Error(err)
 		}
-		if got := names(t, s, "."); !slices.Equal(got, []string{"a"}) {
+		if got := harness.Names(t, s, "."); !slices.Equal(got, []string{"a"}) {
 			t.Errorf("left is %q", got)
 		}
 	})
@@ -362,7 +337,7 @@ func TestDirectoryOperations(t *testing.T) {
 
 func TestWriterThatIsClosedWithoutCommitLeavesTheOldContent(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		put(t, s, "dir/file", "old")
+		harness.Put(t, s, "dir/file", "old")
 		w, err := s.Create(t.Context(), "dir/file", fsops.WriteOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -376,6 +351,6 @@ func TestWriterThatIsClosedWithoutCommitLeavesTheOldContent(t *testing.T) {
 		if _, err := w.Commit(); !errors.Is(err, fs.ErrClosed) {
 			t.Errorf("Commit after Close: %v", err)
 		}
-		intact(t, s, "dir", "file", "old")
+		harness.Intact(t, s, "dir", "file", "old")
 	})
 }

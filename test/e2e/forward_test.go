@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // forwarding is a port of this machine that is forwarded.
@@ -61,7 +62,7 @@ func (f *forwarding) end(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("the forward ended with %v", err)
 		}
-	case <-time.After(hung):
+	case <-time.After(harness.Hung):
 		t.Fatal("the forward does not end with its context")
 	}
 	if after := f.failures(); len(after) > len(before) {
@@ -87,9 +88,9 @@ func TestForwardJoinsLocalConnectionsWithAPort(t *testing.T) {
 		for i := range 8 {
 			conn := dialTCP(t, f.address)
 			all.Go(func() {
-				_, _ = io.Copy(conn, pattern(size, uint64(i)))
+				_, _ = io.Copy(conn, harness.Pattern(size, uint64(i)))
 				_ = conn.CloseWrite()
-				want, _ := sha(t, pattern(size, uint64(i)))
+				want, _ := harness.SHA(t, harness.Pattern(size, uint64(i)))
 				if got, err := io.ReadAll(conn); string(got) != fmt.Sprintf("%s %d <nil>", want, size) || err != nil {
 					t.Errorf("got %q, %v", got, err)
 				}
@@ -120,7 +121,7 @@ func TestForwardPassesOnHowTheServerEnds(t *testing.T) {
 			t.Error(err)
 		}
 		client := browser(t, s, ports["http"])
-		await(t, "the server's end", func() bool { return fetch(t, client, "/last") == "still there, <nil>" })
+		harness.Await(t, "the server's end", func() bool { return fetch(t, client, "/last") == "still there, <nil>" })
 		if failed := f.failures(); len(failed) > 0 {
 			t.Errorf("connections failed: %v", failed)
 		}
@@ -138,7 +139,7 @@ func TestForwardPassesOnHowTheServerEnds(t *testing.T) {
 			if !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("port %d: the connection ended with %v", port, err)
 			}
-			await(t, "what is said of it", func() bool { return len(f.failures()) > 0 })
+			harness.Await(t, "what is said of it", func() bool { return len(f.failures()) > 0 })
 			if failed := f.failures(); len(failed) != 1 || !errors.Is(failed[0], want) {
 				t.Errorf("port %d: connections failed: %v", port, failed)
 			}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 const chart = "../../deploy/chart"
@@ -55,7 +56,7 @@ func helm(t *testing.T, args ...string) (string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*hung)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*harness.Hung)
 	defer cancel()
 	home := t.TempDir()
 	cmd := exec.CommandContext(ctx, program, args...)
@@ -79,7 +80,7 @@ type release struct {
 // say otherwise, and fails the test if that fails.
 func (r *release) helm(t *testing.T, verb string, args ...string) {
 	t.Helper()
-	all := append([]string{verb, "podagent", "--kubeconfig", r.cluster.Kubeconfig, "--namespace", r.namespace, "--wait", "--timeout", hung.String()}, args...)
+	all := append([]string{verb, "podagent", "--kubeconfig", r.cluster.Kubeconfig, "--namespace", r.namespace, "--wait", "--timeout", harness.Hung.String()}, args...)
 	if _, err := helm(t, all...); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 func TestEachIdentityReachesItsOwnSandboxes(t *testing.T) {
@@ -29,7 +30,7 @@ func testEachIdentityReachesItsOwnSandboxes(t *testing.T, c *launchertest.Cluste
 	launchers := map[string]*launcher.Kubernetes{"mine": mine, "theirs": theirs}
 	images := map[string]bool{}
 	for id, l := range launchers {
-		put(t, launch(t, l, c.Spec(id)), "file", id)
+		harness.Put(t, harness.Launch(t, l, c.Spec(id)), "file", id)
 		images[runningPodOf(t, c, id).Status.ContainerStatuses[0].ImageID] = true
 	}
 	if len(images) != 1 {
@@ -60,7 +61,7 @@ func testEachIdentityReachesItsOwnSandboxes(t *testing.T, c *launchertest.Cluste
 func TestAgentRefusesAnotherIdentity(t *testing.T) { overEachWay(t, testAgentRefusesAnotherIdentity) }
 
 func testAgentRefusesAnotherIdentity(t *testing.T, c *launchertest.Cluster) {
-	s := launch(t, c.Launcher(), c.Spec("mine"))
+	s := harness.Launch(t, c.Launcher(), c.Spec("mine"))
 	other := *c
 	var err error
 	if other.Identity, err = podapi.NewIdentity(); err != nil {
@@ -73,7 +74,7 @@ func testAgentRefusesAnotherIdentity(t *testing.T, c *launchertest.Cluster) {
 	if _, err := other.Launcher().Launch(t.Context(), c.Spec("mine")); !errors.Is(err, podapi.ErrUnauthenticated) {
 		t.Errorf("launching it: %v", err)
 	}
-	put(t, s, "file", "its own identity still works")
+	harness.Put(t, s, "file", "its own identity still works")
 }
 
 // annotate sets an annotation of a pod, whatever else happens to it.
@@ -90,7 +91,7 @@ func TestAgentOfAnotherPodIsNotCalled(t *testing.T) { overEachWay(t, testAgentOf
 
 func testAgentOfAnotherPodIsNotCalled(t *testing.T, c *launchertest.Cluster) {
 	l := c.Launcher()
-	launch(t, l, c.Spec("id"))
+	harness.Launch(t, l, c.Spec("id"))
 	pod := podOf(t, c, "id")
 	if err := l.Terminate(t.Context(), "id"); err != nil {
 		t.Fatal(err)

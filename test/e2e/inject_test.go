@@ -21,6 +21,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // injected returns the Spec of a sandbox in an image without podagent.
@@ -31,6 +32,7 @@ func injected(c *launchertest.Cluster, image string) launcher.Spec {
 }
 
 func TestInjectedAgentServesEveryCall(t *testing.T) {
+	t.Parallel()
 	for image, programs := range map[string][2][]string{
 		"podagent.test/scratch:dev": {{"/alone", "cat"}, {"/alone", "exit", "7"}},
 		"podagent.test/busybox:dev": {{"cat"}, {"sh", "-c", "exit 7"}},
@@ -38,7 +40,7 @@ func TestInjectedAgentServesEveryCall(t *testing.T) {
 		check := func(t *testing.T, c *launchertest.Cluster, profile launcher.Profile) {
 			spec := injected(c, image)
 			spec.Pod.Profile = profile
-			s := launch(t, c.Launcher(), spec)
+			s := harness.Launch(t, c.Launcher(), spec)
 			checkEveryFileCall(t, s)
 			checkExec(t, s, programs[0], programs[1])
 		}
@@ -54,10 +56,11 @@ func TestInjectedAgentServesEveryCall(t *testing.T) {
 
 // A pod names the user by number; without it the image's own one runs all.
 func TestImagesOwnUserByAPatch(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := injected(c, "podagent.test/scratch:dev")
 	spec.Pod.Patch = []byte("spec: {securityContext: {runAsUser: null, runAsGroup: null}}")
-	s := launch(t, c.Launcher(), spec)
+	s := harness.Launch(t, c.Launcher(), spec)
 	checkEveryFileCall(t, s)
 	attr, err := s.Stat(t.Context(), "d/file")
 	if err != nil || attr.UID != 4242 {
@@ -75,8 +78,8 @@ func checkEveryFileCall(t *testing.T, s *launcher.Sandbox) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	put(t, s, "d/file", "one two\n")
-	if got := get(t, s, "d/file"); got != "one two\n" {
+	harness.Put(t, s, "d/file", "one two\n")
+	if got := harness.Get(t, s, "d/file"); got != "one two\n" {
 		t.Errorf("it has %q", got)
 	}
 	_, err := s.Edit(ctx, "d/file", []fsops.Edit{{Old: []byte("two"), New: []byte("three")}}, fsops.EditOptions{})
@@ -88,7 +91,7 @@ func checkEveryFileCall(t *testing.T, s *launcher.Sandbox) {
 	must("copy", s.Copy(ctx, "d", "copy", fsops.CopyOptions{Recursive: true}))
 	must("rename", s.Rename(ctx, "copy", "moved", fsops.RenameOptions{}))
 	must("chmod", s.Chmod(ctx, "moved/file", 0o600))
-	if got := names(t, s, "."); strings.Join(got, " ") != "d e link moved" {
+	if got := harness.Names(t, s, "."); strings.Join(got, " ") != "d e link moved" {
 		t.Errorf("the workdir has %q", got)
 	}
 	found := 0
@@ -113,7 +116,7 @@ func checkEveryFileCall(t *testing.T, s *launcher.Sandbox) {
 	must("pull", err)
 	_, err = s.Push(ctx, dir, "pushed", podapi.TransferOptions{})
 	must("push", err)
-	if got := get(t, s, "pushed/file"); got != "one three\n" {
+	if got := harness.Get(t, s, "pushed/file"); got != "one three\n" {
 		t.Errorf("what came back has %q", got)
 	}
 	checkWatch(t, s)
@@ -122,7 +125,7 @@ func checkEveryFileCall(t *testing.T, s *launcher.Sandbox) {
 // checkWatch watches the workdir until a file comes.
 func checkWatch(t *testing.T, s *launcher.Sandbox) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 	defer cancel()
 	for e, err := range s.Watch(ctx, ".", fsops.WatchOptions{}) {
 		switch {
@@ -130,7 +133,7 @@ func checkWatch(t *testing.T, s *launcher.Sandbox) {
 			t.Errorf("watch: %v", err)
 			return
 		case e.Op == fsops.WatchReady:
-			put(t, s, "watched", "")
+			harness.Put(t, s, "watched", "")
 		case strings.HasSuffix(e.Path, "watched"):
 			return
 		}
@@ -143,10 +146,10 @@ func checkWatch(t *testing.T, s *launcher.Sandbox) {
 func checkExec(t *testing.T, s *launcher.Sandbox, cat, exit7 []string) {
 	t.Helper()
 	cmd := s.Command(t.Context(), cat[0], cat[1:]...)
-	cmd.Stdin = io.LimitReader(pattern(1<<20, 1), 1<<20)
+	cmd.Stdin = io.LimitReader(harness.Pattern(1<<20, 1), 1<<20)
 	out, err := cmd.Output()
-	got, n := sha(t, bytes.NewReader(out))
-	if want, _ := sha(t, io.LimitReader(pattern(1<<20, 1), 1<<20)); err != nil || got != want {
+	got, n := harness.SHA(t, bytes.NewReader(out))
+	if want, _ := harness.SHA(t, io.LimitReader(harness.Pattern(1<<20, 1), 1<<20)); err != nil || got != want {
 		t.Errorf("%q printed %d bytes, which are not what it got: %v", cat, n, err)
 	}
 	seven := s.Command(t.Context(), exit7[0], exit7[1:]...)
@@ -183,30 +186,32 @@ func checkExec(t *testing.T, s *launcher.Sandbox, cat, exit7 []string) {
 // What is in a read-only directory comes from the image, by the podagent that was
 // installed beside it.
 func TestInjectionWithReadOnlyContent(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := injected(c, "podagent.test/busybox:dev")
 	spec.Pod.ReadOnly = []launcher.ReadOnlyDir{{Path: "/workspace/programs", From: "/bin"}}
-	s := launch(t, c.Launcher(), spec)
-	if out, errOut, status := run(t, s, "programs/busybox echo fine; touch programs/x 2>/dev/null || echo refused; touch /.podagent/bin/podagent 2>/dev/null || echo refused", nil); out != "fine\nrefused\nrefused\n" {
+	s := harness.Launch(t, c.Launcher(), spec)
+	if out, errOut, status := harness.Run(t, s, "programs/busybox echo fine; touch programs/x 2>/dev/null || echo refused; touch /.podagent/bin/podagent 2>/dev/null || echo refused", nil); out != "fine\nrefused\nrefused\n" {
 		t.Errorf("inside: %q, %q, %+v", out, errOut, status)
 	}
 }
 
 func TestMainProgramRunsBesideTheAgent(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := injected(c, "podagent.test/scratch:dev")
 	spec.Pod.Main = []string{"/alone", "serve", "/workspace/served-$(HOME)"} // which is no variable
 	spec.Pod.IdleTimeout = time.Hour
 	k := c.Launcher()
-	s := launch(t, k, spec)
-	await(t, "the main program", func() bool { _, err := s.Stat(t.Context(), "served-$(HOME)"); return err == nil })
-	if got := get(t, s, "served-$(HOME)"); got != "served by 1000\n" {
+	s := harness.Launch(t, k, spec)
+	harness.Await(t, "the main program", func() bool { _, err := s.Stat(t.Context(), "served-$(HOME)"); return err == nil })
+	if got := harness.Get(t, s, "served-$(HOME)"); got != "served by 1000\n" {
 		t.Errorf("it wrote %q", got)
 	}
-	time.Sleep(20 * time.Millisecond)
-	if info, err := s.Info(t.Context()); err != nil || info.Idle == 0 {
-		t.Errorf("beside the main program the agent is never idle: %v, %v", info.Idle, err)
-	}
+	harness.Await(t, "an idle time beside the main program", func() bool {
+		info, err := s.Info(t.Context())
+		return err == nil && info.Idle > 0
+	})
 	list, err := s.Processes(t.Context())
 	if err != nil || len(list) != 1 || list[0].Status != nil {
 		t.Fatalf("the processes: %+v, %v", list, err)
@@ -214,14 +219,15 @@ func TestMainProgramRunsBesideTheAgent(t *testing.T) {
 	if err := s.Signal(t.Context(), list[0].ID, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the container's next start", func() bool {
+	harness.Await(t, "the container's next start", func() bool {
 		status := podOf(t, c, "a").Status.ContainerStatuses
 		return len(status) > 0 && status[0].RestartCount == 1 && status[0].State.Running != nil
 	})
-	put(t, launch(t, k, spec), "file", "x")
+	harness.Put(t, harness.Launch(t, k, spec), "file", "x")
 }
 
 func TestInjectionFromAnImageWithoutPodagentIsSaid(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := injected(c, "podagent.test/scratch:dev")
 	spec.Pod.AgentImage = "podagent.test/busybox:dev"
@@ -240,13 +246,13 @@ func TestCutLosesNothingInAnImageWithoutTemporaryFiles(t *testing.T) {
 
 func testCutsWithoutTemporaryFiles(t *testing.T, c *launchertest.Cluster) {
 	const size = 100 << 20
-	w, l := wireTo(t, c)
-	s := launch(t, l, injected(c, "podagent.test/scratch:dev"))
+	w, l := harness.WireTo(t, c)
+	s := harness.Launch(t, l, injected(c, "podagent.test/scratch:dev"))
 	if _, err := s.Stat(t.Context(), "/tmp"); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("the image has /tmp: %v", err)
 	}
 	cmd := s.Command(t.Context(), "/alone", "cat")
-	cmd.Stdin = pattern(size, 1)
+	cmd.Stdin = harness.Pattern(size, 1)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -259,13 +265,13 @@ func testCutsWithoutTemporaryFiles(t *testing.T, c *launchertest.Cluster) {
 		if _, err := io.CopyN(sum, out, size/6); err != nil {
 			t.Fatal(err)
 		}
-		w.reset()
+		w.Reset()
 	}
 	n, err := io.Copy(sum, out)
 	if err != nil || n != size-5*(size/6) {
 		t.Errorf("after the last cut come %d bytes, %v", n, err)
 	}
-	want, _ := sha(t, pattern(size, 1))
+	want, _ := harness.SHA(t, harness.Pattern(size, 1))
 	if err := cmd.Wait(); err != nil || cmd.Status().Omitted != 0 || hex.EncodeToString(sum.Sum(nil)) != want {
 		t.Errorf("it ended with %v, %+v", err, cmd.Status())
 	}

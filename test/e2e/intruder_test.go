@@ -18,6 +18,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // How a way to the agent ends for who lacks the key. Nobody listens where it is
@@ -114,6 +115,7 @@ var invitedWants = map[string]string{
 }
 
 func TestNoCallFromInsideThePodIsAnswered(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		profile launcher.Profile
 		way     launcher.Connection
@@ -134,17 +136,17 @@ func TestNoCallFromInsideThePodIsAnswered(t *testing.T) {
 			wants := maps.Clone(insideWants)
 			maps.Copy(wants, tt.more)
 			l := c.Launcher()
-			s := launch(t, l, spec)
-			boot := bootOf(t, s)
+			s := harness.Launch(t, l, spec)
+			boot := harness.BootOf(t, s)
 			i := intruder{s, append(urls(t, c), "INTRUDER_KEY="+c.Identity.AuthorizedKey().String())}
-			putProgram(t, i.s, "intruder")
+			harness.PutProgram(t, i.s, "intruder")
 			check(t, i.reports(t, nil, "inside"), wants)
 			squatted(t, i, l)
-			if got := names(t, s, "."); !slices.Equal(got, []string{"intruder"}) {
+			if got := harness.Names(t, s, "."); !slices.Equal(got, []string{"intruder"}) {
 				t.Errorf("the workspace has %q", got)
 			}
 			checkInvited(t, i, c.Identity)
-			if got := bootOf(t, s); got != boot {
+			if got := harness.BootOf(t, s); got != boot {
 				t.Error("the agent was restarted")
 			}
 		})
@@ -157,24 +159,14 @@ func TestNoCallFromAnotherPodIsAnswered(t *testing.T) {
 
 func testOtherPod(t *testing.T, c *launchertest.Cluster) {
 	l := c.Launcher()
-	victim := intruder{launch(t, l, c.Spec("victim")), nil}
-	putProgram(t, victim.s, "intruder")
+	victim := intruder{harness.Launch(t, l, c.Spec("victim")), nil}
+	harness.PutProgram(t, victim.s, "intruder")
 	const port = "7464"
 	victim.background(t, "listen", port)
-	other := intruder{launch(t, l, c.Spec("other")), append(urls(t, c), "INTRUDER_PORT="+port, "INTRUDER_KEY="+c.Identity.AuthorizedKey().String())}
-	putProgram(t, other.s, "intruder")
+	other := intruder{harness.Launch(t, l, c.Spec("other")), append(urls(t, c), "INTRUDER_PORT="+port, "INTRUDER_KEY="+c.Identity.AuthorizedKey().String())}
+	harness.PutProgram(t, other.s, "intruder")
 	pod := runningPodOf(t, c, "victim")
 	check(t, other.reports(t, nil, "outside", pod.Status.PodIP), outsideWants(c.Connection == launcher.ByAddress))
-}
-
-// bootOf returns the id that an agent has until it ends.
-func bootOf(t *testing.T, s *launcher.Sandbox) string {
-	t.Helper()
-	info, err := s.Info(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return info.BootID
 }
 
 // checkInvited checks that who has the identity is answered: what the others
@@ -198,7 +190,7 @@ func squatted(t *testing.T, i intruder, l launcher.Launcher) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if bootOf(t, again) != bootOf(t, i.s) {
+	if harness.BootOf(t, again) != harness.BootOf(t, i.s) {
 		t.Error("somebody else answered")
 	}
 }
@@ -253,7 +245,7 @@ type intruder struct {
 
 func (i intruder) command(t *testing.T, stdin []byte, args ...string) *podapi.Cmd {
 	cmd := i.s.Command(t.Context(), "./intruder", args...)
-	cmd.Env, cmd.Timeout = i.env, hung
+	cmd.Env, cmd.Timeout = i.env, harness.Hung
 	if stdin != nil {
 		cmd.Stdin = bytes.NewReader(stdin)
 	}

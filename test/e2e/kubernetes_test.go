@@ -28,6 +28,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // podOf returns the only pod with the label of this id.
@@ -48,7 +49,7 @@ func podOf(t *testing.T, c *launchertest.Cluster, id string) *corev1.Pod {
 func runningPodOf(t *testing.T, c *launchertest.Cluster, id string) *corev1.Pod {
 	t.Helper()
 	var pod *corev1.Pod
-	await(t, "the report that the pod runs", func() bool {
+	harness.Await(t, "the report that the pod runs", func() bool {
 		pod = podOf(t, c, id)
 		statuses := pod.Status.ContainerStatuses
 		return pod.Status.PodIP != "" && len(statuses) > 0 && statuses[0].State.Running != nil
@@ -64,6 +65,7 @@ func deletePod(t *testing.T, c *launchertest.Cluster, name string) {
 }
 
 func TestFiftyLaunchesOfOneIDEndInOnePod(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	var all sync.WaitGroup
 	var created atomic.Int32
@@ -92,7 +94,7 @@ func TestFiftyLaunchesOfOneIDEndInOnePod(t *testing.T) {
 	if n := created.Load(); n != 1 {
 		t.Errorf("%d launches say that they created it", n)
 	}
-	if got := len(names(t, sandboxes[0], ".")); got != 50 {
+	if got := len(harness.Names(t, sandboxes[0], ".")); got != 50 {
 		t.Errorf("the first sees %d files of 50", got)
 	}
 	for _, s := range sandboxes {
@@ -104,21 +106,23 @@ func TestFiftyLaunchesOfOneIDEndInOnePod(t *testing.T) {
 
 // Fault 1 of those of others: a pod that is being deleted is no sandbox.
 func TestTerminatingPodIsNotAdopted(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	s := launch(t, c.Launcher(), c.Spec("a"))
-	put(t, s, "old", "")
+	s := harness.Launch(t, c.Launcher(), c.Spec("a"))
+	harness.Put(t, s, "old", "")
 	old := podOf(t, c, "a")
 	deletePod(t, c, old.Name)
-	s = launch(t, c.Launcher(), c.Spec("a"))
+	s = harness.Launch(t, c.Launcher(), c.Spec("a"))
 	if now := podOf(t, c, "a"); now.UID == old.UID || !s.Created {
 		t.Errorf("the pod that was being deleted was adopted")
 	}
-	if got := names(t, s, "."); len(got) > 0 {
+	if got := harness.Names(t, s, "."); len(got) > 0 {
 		t.Errorf("the new pod has %q", got)
 	}
 }
 
 func TestCloseDeletesOnlyWhatWasCreatedWithoutAnID(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
 	exists := func(id string) bool {
@@ -141,9 +145,9 @@ func TestCloseDeletesOnlyWhatWasCreatedWithoutAnID(t *testing.T) {
 	} {
 		spec := c.Spec(tt.id)
 		spec.OnClose = tt.on
-		s := launch(t, k, spec)
+		s := harness.Launch(t, k, spec)
 		spec.ID = s.ID
-		adopter := launch(t, k, spec)
+		adopter := harness.Launch(t, k, spec)
 		if err := adopter.Close(); err != nil {
 			t.Error(err)
 		}
@@ -160,6 +164,7 @@ func TestCloseDeletesOnlyWhatWasCreatedWithoutAnID(t *testing.T) {
 }
 
 func TestOptionsReachThePod(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "agents"}}
 	if _, err := c.API(t).CoreV1().ServiceAccounts(c.Namespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
@@ -173,8 +178,8 @@ func TestOptionsReachThePod(t *testing.T) {
 	spec.Pod.ActiveDeadline = time.Hour
 	spec.Pod.Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("50m"), "memory": resource.MustParse("64Mi")}
 	spec.Pod.Resources.Limits = corev1.ResourceList{"memory": resource.MustParse("512Mi")}
-	s := launch(t, c.Launcher(), spec)
-	if out, _, _ := run(t, s, "pwd", nil); out != "/srv/work\n" || s.Workdir != "/srv/work" {
+	s := harness.Launch(t, c.Launcher(), spec)
+	if out, _, _ := harness.Run(t, s, "pwd", nil); out != "/srv/work\n" || s.Workdir != "/srv/work" {
 		t.Errorf("commands run in %q, Workdir is %q", out, s.Workdir)
 	}
 	// As people look for it.
@@ -204,8 +209,9 @@ func TestOptionsReachThePod(t *testing.T) {
 }
 
 func TestPodHasItsDefaults(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	launch(t, c.Launcher(), c.Spec("a"))
+	harness.Launch(t, c.Launcher(), c.Spec("a"))
 	pod := podOf(t, c, "a")
 	main := pod.Spec.Containers[0]
 	if pod.Spec.RestartPolicy != corev1.RestartPolicyAlways || *pod.Spec.ActiveDeadlineSeconds != 8*60*60 || *pod.Spec.TerminationGracePeriodSeconds > 10 {
@@ -233,12 +239,13 @@ func TestPodHasItsDefaults(t *testing.T) {
 }
 
 func TestStalePodIsAnErrorOrRecreated(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
 	spec := c.Spec("a")
-	s := launch(t, k, spec)
+	s := harness.Launch(t, k, spec)
 	c.EndPod(t, s.PodName())
-	await(t, "the pod's end", func() bool { return podOf(t, c, "a").Status.Phase == corev1.PodFailed })
+	harness.Await(t, "the pod's end", func() bool { return podOf(t, c, "a").Status.Phase == corev1.PodFailed })
 	if _, err := s.Stat(t.Context(), "."); !errors.Is(err, launcher.ErrStale) {
 		t.Errorf("a call to the open sandbox: %v", err)
 	}
@@ -253,25 +260,26 @@ func TestStalePodIsAnErrorOrRecreated(t *testing.T) {
 		t.Errorf("List: %v, %v", list, err)
 	}
 	spec.Pod.OnStale = launcher.StaleRecreate
-	if s := launch(t, k, spec); !s.Created {
+	if s := harness.Launch(t, k, spec); !s.Created {
 		t.Error("the pod that had ended was adopted")
 	}
 }
 
 func TestDriftIsSaidOrAnError(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
 	spec.Pod.Resources.Requests = corev1.ResourceList{"memory": resource.MustParse("1024Mi")}
-	if s := launch(t, c.Launcher(), spec); len(s.Drift) > 0 {
+	if s := harness.Launch(t, c.Launcher(), spec); len(s.Drift) > 0 {
 		t.Errorf("a new pod drifted: %q", s.Drift)
 	}
 	spec.Pod.Resources.Requests = corev1.ResourceList{"memory": resource.MustParse("1Gi")} // the same
-	if s := launch(t, c.Launcher(), spec); len(s.Drift) > 0 {
+	if s := harness.Launch(t, c.Launcher(), spec); len(s.Drift) > 0 {
 		t.Errorf("the same pod drifted: %q", s.Drift)
 	}
 	spec.Workdir, spec.Pod.Labels = "/elsewhere", map[string]string{"a": "b"}
 	want := []string{`labels is unset, not {"a":"b"}`, `workdir is "/workspace", not "/elsewhere"`}
-	if s := launch(t, c.Launcher(), spec); !cmp.Equal(s.Drift, want) {
+	if s := harness.Launch(t, c.Launcher(), spec); !cmp.Equal(s.Drift, want) {
 		t.Errorf("drift: %s", cmp.Diff(want, s.Drift))
 	}
 	spec.Pod.OnDrift = launcher.DriftError
@@ -281,14 +289,15 @@ func TestDriftIsSaidOrAnError(t *testing.T) {
 }
 
 func TestHeartbeatIsRefreshedUntilClose(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
 	spec := c.Spec("a")
 	spec.Pod.Heartbeat = time.Second
-	s := launch(t, k, spec)
+	s := harness.Launch(t, k, spec)
 	beat := func() string { return podOf(t, c, "a").Annotations[launcher.AnnotationHeartbeat] }
 	first := beat()
-	await(t, "a heartbeat", func() bool { return beat() != first })
+	harness.Await(t, "a heartbeat", func() bool { return beat() != first })
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +307,7 @@ func TestHeartbeatIsRefreshedUntilClose(t *testing.T) {
 	}
 	last = beat()
 	spec.Pod.Heartbeat = launcher.HeartbeatOff
-	launch(t, k, spec)
+	harness.Launch(t, k, spec)
 	if beat() == last {
 		t.Error("an adoption is no heartbeat")
 	}
@@ -310,6 +319,7 @@ func TestHeartbeatIsRefreshedUntilClose(t *testing.T) {
 // The pod's name, its events and its deletion must not be asked for before a
 // bad option is found.
 func TestBadOptionOfAPodFailsBeforeAnyAPICall(t *testing.T) {
+	t.Parallel()
 	var calls atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		calls.Add(1)
@@ -366,6 +376,7 @@ func TestBadOptionOfAPodFailsBeforeAnyAPICall(t *testing.T) {
 
 // Who comes while another waits for the API server waits no longer than its context.
 func TestCallsWaitForTheIdentityUntilTheirContextEnds(t *testing.T) {
+	t.Parallel()
 	asked, answer := make(chan struct{}, 1), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked <- struct{}{}
@@ -393,6 +404,7 @@ func TestCallsWaitForTheIdentityUntilTheirContextEnds(t *testing.T) {
 
 // A kubeconfig's context that is named is used, whichever is the current one.
 func TestContextThatIsNamedIsUsed(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	path := c.WriteKubeconfig(t)
 	config, err := clientcmd.LoadFromFile(path)
@@ -407,17 +419,6 @@ func TestContextThatIsNamedIsUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := &launcher.Kubernetes{Kubeconfig: path, Context: named, Identity: &c.Identity}
-	put(t, launch(t, k, c.Spec("a")), "file", "x")
+	harness.Put(t, harness.Launch(t, k, c.Spec("a")), "file", "x")
 	podOf(t, c, "a") // in the context's namespace
-}
-
-// await polls until ok, or until it hangs.
-func await(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(hung); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("%s did not come within %v", what, hung)
 }

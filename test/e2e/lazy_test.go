@@ -11,6 +11,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 func TestLazySandboxIsLaunchedByItsFirstCall(t *testing.T) {
@@ -26,10 +27,10 @@ func TestLazySandboxIsLaunchedByItsFirstCall(t *testing.T) {
 		}
 		var all sync.WaitGroup
 		for i := range 8 {
-			all.Go(func() { put(t, s, fmt.Sprint("file-", i), "x") })
+			all.Go(func() { harness.Put(t, s, fmt.Sprint("file-", i), "x") })
 		}
 		all.Wait()
-		if got := len(names(t, s, ".")); got != 8 {
+		if got := len(harness.Names(t, s, ".")); got != 8 {
 			t.Errorf("there are %d files of 8", got)
 		}
 		if list, err := l.List(t.Context()); err != nil || len(list) != 1 {
@@ -45,6 +46,7 @@ func TestLazySandboxIsLaunchedByItsFirstCall(t *testing.T) {
 }
 
 func TestLazySandboxThatCannotBeLaunchedSaysWhy(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
 	spec.Pod.Profile = launcher.Baseline // which the namespace does not admit
@@ -61,13 +63,14 @@ func TestLazySandboxThatCannotBeLaunchedSaysWhy(t *testing.T) {
 }
 
 func TestLazyLocalSandboxThatDiedIsUnavailable(t *testing.T) {
+	t.Parallel()
 	l := launchertest.Local(t)
 	s, err := launcher.Lazy(l, launcher.Spec{ID: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	put(t, s, "file", "x")
+	harness.Put(t, s, "file", "x")
 	if err := l.Terminate(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}

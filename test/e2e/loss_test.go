@@ -14,25 +14,27 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // The tests of this file need the machine that the sandbox is on: they kill
 // its agent, and fill its disk.
 
 func TestWriteWhoseAgentIsKilledLeavesTheOldContent(t *testing.T) {
+	t.Parallel()
 	l := launchertest.Local(t)
 	s, err := l.Launch(t.Context(), launcher.Spec{ID: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	put(t, s, "dir/file", "old")
+	harness.Put(t, s, "dir/file", "old")
 	pid := agentPID(t, s)
 	w, err := s.Create(t.Context(), "dir/file", fsops.WriteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.Copy(w, pattern(8<<20, 1)); err != nil {
+	if _, err := io.Copy(w, harness.Pattern(8<<20, 1)); err != nil {
 		t.Fatal(err)
 	}
 	killAgent(t, pid)
@@ -44,12 +46,13 @@ func TestWriteWhoseAgentIsKilledLeavesTheOldContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	intact(t, again, "dir", "file", "old")
+	harness.Intact(t, again, "dir", "file", "old")
 	// The client that was open before goes on, too.
-	intact(t, s, "dir", "file", "old")
+	harness.Intact(t, s, "dir", "file", "old")
 }
 
 func TestProcessWhoseAgentIsKilledIsLostAndNoResult(t *testing.T) {
+	t.Parallel()
 	s := launchertest.Sandbox(t)
 	pid := agentPID(t, s)
 	cmd := s.Command(t.Context(), "sleep", "300")
@@ -84,21 +87,22 @@ func smallDisk(t *testing.T, dir string) {
 }
 
 func TestWriteOnAFullDiskLeavesTheOldContentAndIsENOSPC(t *testing.T) {
+	t.Parallel()
 	s := launchertest.Sandbox(t)
 	smallDisk(t, filepath.Join(s.Workdir, "disk"))
-	put(t, s, "disk/file", "old")
+	harness.Put(t, s, "disk/file", "old")
 	large := bytes.Repeat([]byte("x"), 8<<20)
 	_, err := s.WriteFile(t.Context(), "disk/file", large, fsops.WriteOptions{})
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("the write ended with %v", err)
 	}
-	intact(t, s, "disk", "file", "old")
+	harness.Intact(t, s, "disk", "file", "old")
 
 	edit := fsops.Edit{Old: []byte("old"), New: large[:3<<20]}
 	if _, err := s.Edit(t.Context(), "disk/file", []fsops.Edit{edit}, fsops.EditOptions{}); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("the edit ended with %v", err)
 	}
-	intact(t, s, "disk", "file", "old")
+	harness.Intact(t, s, "disk", "file", "old")
 
 	local := t.TempDir()
 	if err := os.WriteFile(filepath.Join(local, "large"), large, 0o644); err != nil {
@@ -107,5 +111,5 @@ func TestWriteOnAFullDiskLeavesTheOldContentAndIsENOSPC(t *testing.T) {
 	if _, err := s.Push(t.Context(), local, "disk", podapi.TransferOptions{}); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("the push ended with %v", err)
 	}
-	intact(t, s, "disk", "file", "old")
+	harness.Intact(t, s, "disk", "file", "old")
 }

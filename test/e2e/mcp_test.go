@@ -15,6 +15,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // mcpStep is a call of a tool, and what is to come of it.
@@ -67,6 +68,7 @@ var mcpReads = []struct {
 }
 
 func TestMCPClientsCallEveryToolOnAPod(t *testing.T) {
+	t.Parallel()
 	node := installMCPClient(t)
 	program := buildOrchestrator(t)
 	clients := map[string]mcpClient{"go": runGoClient, "npm": node.run}
@@ -100,7 +102,7 @@ func onPod(t *testing.T, program string, client func(*mcpProgram) mcpReport) {
 	if text := fmt.Sprint(report); strings.Contains(text, mcpSecret) {
 		t.Errorf("a secret was told: %s", text)
 	}
-	await(t, "the end of the pod", func() bool {
+	harness.Await(t, "the end of the pod", func() bool {
 		list, err := c.Launcher().List(t.Context())
 		return err == nil && len(list) == 0
 	})

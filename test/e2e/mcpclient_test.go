@@ -21,6 +21,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 const (
@@ -58,11 +59,16 @@ type mcpProgram struct {
 	env  []string
 }
 
+// buildOrchestrator builds the CLI, and returns its path. The go command writes it:
+// a file that this program had open for writing could not be run while a child that
+// was forked meanwhile has it open, too.
 func buildOrchestrator(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "orchestrator")
-	if err := os.WriteFile(path, buildProgram(t, "cmd/orchestrator"), 0o700); err != nil {
-		t.Fatal(err)
+	build := exec.Command("go", "build", "-o", path, "github.com/podagent/podagent/cmd/orchestrator")
+	build.Env = append(build.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 	return path
 }
@@ -151,7 +157,7 @@ func (n nodeClient) run(t *testing.T, p *mcpProgram, url string) (report mcpRepo
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*hung)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*harness.Hung)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", args...)
 	cmd.Env, cmd.Stdin, cmd.Stderr = p.env, bytes.NewReader(plan), t.Output()
@@ -167,7 +173,7 @@ func (n nodeClient) run(t *testing.T, p *mcpProgram, url string) (report mcpRepo
 
 // runGoClient runs the client of the official Go SDK.
 func runGoClient(t *testing.T, p *mcpProgram, url string) (report mcpReport) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*hung)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*harness.Hung)
 	defer cancel()
 	progress := make(chan string, 100)
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{

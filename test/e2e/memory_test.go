@@ -16,12 +16,13 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 func TestRoundTripOf1GiBKeepsTheAgentUnder64MiB(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		upload(t, s, "big", 1<<30, 1)
-		download(t, s, "big", 1<<30, 1)
+		harness.Download(t, s, "big", 1<<30, 1)
 		peak := peakMemory(t, s)
 		t.Logf("the agent had %d MiB at most", peak>>20)
 		if peak > 64<<20 {
@@ -30,51 +31,51 @@ func TestRoundTripOf1GiBKeepsTheAgentUnder64MiB(t *testing.T) {
 	})
 }
 
-func Test64StreamsOf256MiBKeepTheAgentUnder128MiB(t *testing.T) {
-	const streams, size = 64, 256 << 20
-	// Locally alone: a cluster would be measured, not the agent.
-	t.Run("local", func(t *testing.T) {
-		s := launchertest.Sandbox(t)
-		// One source for all: what is measured is the agent.
-		source := make([]byte, size)
-		if _, err := io.ReadFull(pattern(size, 7), source); err != nil {
-			t.Fatal(err)
-		}
-		want := fsops.SumOf(source)
-		var all sync.WaitGroup
-		for i := range streams {
-			all.Go(func() {
-				name := fmt.Sprint("stream", i)
-				if _, err := s.WriteFile(t.Context(), name, source, fsops.WriteOptions{}); err != nil {
-					t.Error(err)
-					return
-				}
-				var sum summer
-				if _, err := s.Read(t.Context(), name, fsops.ReadOptions{}, &sum); err != nil {
-					t.Error(err)
-				}
-				if sum.sum != want {
-					t.Errorf("%s came back different", name)
-				}
-				if err := s.Remove(t.Context(), name, fsops.RemoveOptions{}); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		peak := peakMemory(t, s)
-		t.Logf("the agent had %d MiB at most", peak>>20)
-		if peak > 128<<20 {
-			t.Errorf("the agent had %d MiB at most, want 128", peak>>20)
-		}
-	})
+// Locally alone: a cluster would be measured, not the agent.
+func Test64StreamsKeepTheAgentUnder128MiB(t *testing.T) {
+	t.Parallel()
+	const streams = 64
+	size := harness.Size(256 << 20) // a quarter of it is eight windows of a stream
+	s := launchertest.Sandbox(t)
+	// One source for all: what is measured is the agent.
+	source := make([]byte, size)
+	if _, err := io.ReadFull(harness.Pattern(size, 7), source); err != nil {
+		t.Fatal(err)
+	}
+	want := fsops.SumOf(source)
+	var all sync.WaitGroup
+	for i := range streams {
+		all.Go(func() {
+			name := fmt.Sprint("stream", i)
+			if _, err := s.WriteFile(t.Context(), name, source, fsops.WriteOptions{}); err != nil {
+				t.Error(err)
+				return
+			}
+			var sum summer
+			if _, err := s.Read(t.Context(), name, fsops.ReadOptions{}, &sum); err != nil {
+				t.Error(err)
+			}
+			if sum.sum != want {
+				t.Errorf("%s came back different", name)
+			}
+			if err := s.Remove(t.Context(), name, fsops.RemoveOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	peak := peakMemory(t, s)
+	t.Logf("the agent had %d MiB at most", peak>>20)
+	if peak > 128<<20 {
+		t.Errorf("the agent had %d MiB at most, want 128", peak>>20)
+	}
 }
 
-func TestStdinOf1GiBThroughCatIsIdentical(t *testing.T) {
+func TestStdinThroughCatIsIdenticalAndKeepsTheAgentUnder64MiB(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		const size = 1 << 30
+		size := harness.Size(1 << 30)
 		cmd := s.Command(t.Context(), "cat")
-		cmd.Stdin = pattern(size, 9)
+		cmd.Stdin = harness.Pattern(size, 9)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -82,11 +83,11 @@ func TestStdinOf1GiBThroughCatIsIdentical(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		got, n := sha(t, out)
+		got, n := harness.SHA(t, out)
 		if err := cmd.Wait(); err != nil {
 			t.Fatal(err)
 		}
-		if want, _ := sha(t, pattern(size, 9)); got != want || n != size {
+		if want, _ := harness.SHA(t, harness.Pattern(size, 9)); got != want || n != size {
 			t.Errorf("%d bytes came back, identical: %v", n, got == want)
 		}
 		if peak := peakMemory(t, s); peak > 64<<20 {
@@ -98,15 +99,16 @@ func TestStdinOf1GiBThroughCatIsIdentical(t *testing.T) {
 // With servers that take nothing the agent holds what was sent ahead, which has a
 // bound for all connections that there can be.
 func TestStuckServersKeepTheAgentUnder128MiB(t *testing.T) {
+	t.Parallel()
 	s := launchertest.Sandbox(t)
-	ports := startServer(t, s)
+	ports := harness.StartServer(t, s)
 	var all sync.WaitGroup
 	for range 512 {
-		conn := dial(t, s, ports["stuck"])
+		conn := harness.Dial(t, s, ports["stuck"])
 		if err := conn.SetWriteDeadline(time.Now().Add(10 * time.Second)); err != nil {
 			t.Fatal(err)
 		}
-		all.Go(func() { _, _ = io.Copy(conn, pattern(64<<20, 1)) })
+		all.Go(func() { _, _ = io.Copy(conn, harness.Pattern(64<<20, 1)) })
 	}
 	all.Wait()
 	peak := peakMemory(t, s)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // The tests of this file are about processes whose parents have ended: they
@@ -25,12 +26,12 @@ const (
 
 func Test10000OrphansBeside1000ExecsLeaveNoZombieAndNoWrongStatus(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		agent, boot := agentPID(t, s), bootOf(t, s)
+		agent, boot := agentPID(t, s), harness.BootOf(t, s)
 		if s.PodName() != "" && agent != 1 {
 			t.Errorf("the agent of the pod is process %d", agent)
 		}
 		// The commands run for as long as the FIFO is open for writing.
-		run(t, s, "mkfifo gate", nil)
+		harness.Run(t, s, "mkfifo gate", nil)
 		gate := begin(t, s, "exec 3<>gate; echo; read _ <&3")
 		var begun, all sync.WaitGroup
 		beginOne := func(script string, code int) {
@@ -55,8 +56,8 @@ func Test10000OrphansBeside1000ExecsLeaveNoZombieAndNoWrongStatus(t *testing.T) 
 		}
 		gate.check(t, 128+int(syscall.SIGKILL))
 		all.Wait()
-		await(t, "the end of the last zombie", func() bool { return zombies(t, s) == "" })
-		if pid := agentPID(t, s); pid != agent || bootOf(t, s) != boot {
+		harness.Await(t, "the end of the last zombie", func() bool { return zombies(t, s) == "" })
+		if pid := agentPID(t, s); pid != agent || harness.BootOf(t, s) != boot {
 			t.Errorf("the agent has restarted: it was process %d of boot %s, and is %d", agent, boot, pid)
 		}
 	})
@@ -103,7 +104,7 @@ func (b begunCommand) check(t *testing.T, code int) {
 func zombies(t *testing.T, s *launcher.Sandbox) string {
 	t.Helper()
 	// All of it is done by the shell itself, which has no child then.
-	out, _, _ := run(t, s, `
+	out, _, _ := harness.Run(t, s, `
 for file in /proc/[0-9]*/stat; do
 	{ read -r stat < $file; } 2> /dev/null || continue
 	set -- ${stat##*) }
@@ -115,7 +116,7 @@ done`, nil)
 func TestOrphanBecomesAChildOfTheAgent(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		// The orphan waits until it is one.
-		_, _, status := run(t, s, `
+		_, _, status := harness.Run(t, s, `
 agent=$PPID
 orphan() {
 	until read -r stat < /proc/self/stat && set -- ${stat##*) } && [ "$2" = $agent ]; do sleep 0.02; done
@@ -125,10 +126,10 @@ orphan() {
 		if !status.Success() {
 			t.Fatal(status)
 		}
-		await(t, "the adoption", func() bool {
+		harness.Await(t, "the adoption", func() bool {
 			_, err := s.Stat(t.Context(), "adopted")
 			return err == nil
 		})
-		await(t, "the end of the orphan", func() bool { return zombies(t, s) == "" })
+		harness.Await(t, "the end of the orphan", func() bool { return zombies(t, s) == "" })
 	})
 }

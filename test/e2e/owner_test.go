@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -16,13 +17,16 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 func TestExclusiveHasOneOwner(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
 	spec.Pod.Exclusive = true
@@ -55,7 +59,7 @@ func TestExclusiveHasOneOwner(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	second := launch(t, c.Launcher(), spec) // it was released
+	second := harness.Launch(t, c.Launcher(), spec) // it was released
 	running := second.Command(t.Context(), "sleep", "600")
 	if err := running.Start(); err != nil {
 		t.Fatal(err)
@@ -71,7 +75,7 @@ func TestExclusiveHasOneOwner(t *testing.T) {
 	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the end of the sandbox whose lease is lost", func() bool {
+	harness.Await(t, "the end of the sandbox whose lease is lost", func() bool {
 		_, err := second.Stat(t.Context(), ".")
 		return errors.Is(err, launcher.ErrOwned)
 	})
@@ -80,7 +84,7 @@ func TestExclusiveHasOneOwner(t *testing.T) {
 		t.Errorf("the command that runs ended with %v, %v", err, running.Status())
 	}
 	spec.Pod.Exclusive = false
-	if status := process(t, launch(t, c.Launcher(), spec), running.ID).Status; status != nil {
+	if status := process(t, harness.Launch(t, c.Launcher(), spec), running.ID).Status; status != nil {
 		t.Errorf("the command has ended with %v", status)
 	}
 }
@@ -105,21 +109,22 @@ func leaseOf(t *testing.T, c *launchertest.Cluster, id string, age time.Duration
 }
 
 func TestExclusiveOwnerThatDiedIsFollowedAfterItsLease(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
 	spec.Env = []string{"WHO=first"}
-	first := launch(t, c.Launcher(), spec)
+	first := harness.Launch(t, c.Launcher(), spec)
 	leaseOf(t, c, "a", 10*time.Second) // it may still live
 	spec.Pod.Exclusive, spec.Env = true, []string{"WHO=second"}
 	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.Is(err, launcher.ErrOwned) || !strings.Contains(err.Error(), `"somebody"`) {
 		t.Errorf("Launch: %v", err)
 	}
 	// Whoever is not the owner has changed nothing.
-	if out, _, _ := run(t, first, "echo $WHO", nil); out != "first\n" {
+	if out, _, _ := harness.Run(t, first, "echo $WHO", nil); out != "first\n" {
 		t.Errorf("the environment is that of %q", out)
 	}
 	leaseOf(t, c, "a", 31*time.Second)
-	if out, _, _ := run(t, launch(t, c.Launcher(), spec), "echo $WHO", nil); out != "second\n" {
+	if out, _, _ := harness.Run(t, harness.Launch(t, c.Launcher(), spec), "echo $WHO", nil); out != "second\n" {
 		t.Errorf("the environment is that of %q", out)
 	}
 }
@@ -140,7 +145,7 @@ func TestExclusiveOwnerThatWaitsForItsPodStaysTheOwner(t *testing.T) {
 	}()
 	leases := c.API(t).CoordinationV1().Leases(c.Namespace)
 	var lease coordinationv1.Lease
-	await(t, "a renewal", func() bool {
+	harness.Await(t, "a renewal", func() bool {
 		list, err := leases.List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -160,7 +165,7 @@ func TestExclusiveOwnerThatWaitsForItsPodStaysTheOwner(t *testing.T) {
 		t.Errorf("who was refused has marked the pod: %v", marks)
 	}
 	// Who loses it meanwhile is told.
-	await(t, "the theft", func() bool {
+	harness.Await(t, "the theft", func() bool {
 		now, err := leases.Get(t.Context(), lease.Name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -172,13 +177,14 @@ func TestExclusiveOwnerThatWaitsForItsPodStaysTheOwner(t *testing.T) {
 	if err := <-first; !errors.Is(err, launcher.ErrOwned) {
 		t.Errorf("the first launch: %v", err)
 	}
-	await(t, "the end of the pod that nobody has adopted", func() bool {
+	harness.Await(t, "the end of the pod that nobody has adopted", func() bool {
 		list, err := c.Launcher().List(t.Context())
 		return err == nil && len(list) == 0
 	})
 }
 
 func TestExclusiveOwnerThatLostItsLeaseDeletesNothing(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	for id, lose := range map[string]func(pod string) error{
 		"taken": func(string) error { leaseOf(t, c, "taken", 0); return nil },
@@ -189,7 +195,7 @@ func TestExclusiveOwnerThatLostItsLeaseDeletesNothing(t *testing.T) {
 	} {
 		spec := c.Spec(id)
 		spec.Pod.Exclusive, spec.OnClose = true, launcher.CloseDelete
-		s := launch(t, c.Launcher(), spec)
+		s := harness.Launch(t, c.Launcher(), spec)
 		if lose != nil {
 			if err := lose(s.PodName()); err != nil {
 				t.Fatal(err)
@@ -206,10 +212,11 @@ func TestExclusiveOwnerThatLostItsLeaseDeletesNothing(t *testing.T) {
 
 // The answer to a renewal may get lost, or somebody may label the lease.
 func TestExclusiveOwnerStaysWhenItsLeaseIsTouched(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
 	spec.Pod.Exclusive = true
-	s := launch(t, c.Launcher(), spec)
+	s := harness.Launch(t, c.Launcher(), spec)
 	leases := c.API(t).CoordinationV1().Leases(c.Namespace)
 	read := func() *coordinationv1.Lease {
 		lease, err := leases.Get(t.Context(), podOf(t, c, "a").Name, metav1.GetOptions{})
@@ -223,7 +230,7 @@ func TestExclusiveOwnerStaysWhenItsLeaseIsTouched(t *testing.T) {
 	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "a renewal", func() bool { return read().Spec.RenewTime.After(lease.Spec.RenewTime.Time) })
+	harness.Await(t, "a renewal", func() bool { return read().Spec.RenewTime.After(lease.Spec.RenewTime.Time) })
 	if _, err := s.Stat(t.Context(), "."); err != nil {
 		t.Errorf("the owner: %v", err)
 	}
@@ -233,6 +240,7 @@ func TestExclusiveOwnerStaysWhenItsLeaseIsTouched(t *testing.T) {
 }
 
 func TestIdentitySecretIsMadeOnceByManyAtOnce(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	keys := make([]string, 8)
 	var all sync.WaitGroup
@@ -262,19 +270,20 @@ func TestIdentitySecretIsMadeOnceByManyAtOnce(t *testing.T) {
 // An orchestrator in a pod takes the pod's account and namespace, and the
 // identity that it shares with others by a Secret.
 func TestOrchestratorInThePodOfACluster(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	if err := c.Apply(t.Context(), "../../deploy/identity-rbac.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	spec := c.Spec("outer")
 	spec.Pod.ServiceAccount = "podagent-orchestrator"
-	outer := launch(t, c.Launcher(), spec)
-	put(t, outer, "orchestrator", string(buildProgram(t, "cmd/orchestrator")))
+	outer := harness.Launch(t, c.Launcher(), spec)
+	harness.Put(t, outer, "orchestrator", string(harness.BuildProgram(t, "cmd/orchestrator")))
 	if err := outer.Chmod(t.Context(), "orchestrator", 0o755); err != nil {
 		t.Fatal(err)
 	}
 	script := "./orchestrator up inner --image " + c.Image + " && ./orchestrator exec inner -- echo hello && ./orchestrator list -o json"
-	out, errOut, status := run(t, outer, script, nil)
+	out, errOut, status := harness.Run(t, outer, script, nil)
 	if status.Code != 0 || !strings.HasPrefix(out, "inner\nhello\n") {
 		t.Fatalf("%+v: %s%s", status, out, errOut)
 	}
@@ -285,28 +294,30 @@ func TestOrchestratorInThePodOfACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer inner.Close()
-	if out, _, _ := run(t, inner, "echo again", nil); out != "again\n" {
+	if out, _, _ := harness.Run(t, inner, "echo again", nil); out != "again\n" {
 		t.Errorf("the other got %q", out)
 	}
 }
 
-func TestLaunchThatIsCancelledAtAnyTimeLeavesNoPod(t *testing.T) {
+func TestLaunchThatIsCancelledAtAnyRequestLeavesNoPod(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	k := c.Launcher()
-	for _, after := range []time.Duration{0, 5, 10, 20, 50, 100, 200, 400, 800} {
-		ctx, cancel := context.WithTimeout(t.Context(), after*time.Millisecond)
+	for n := int64(1); ; n++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		k := c.Launcher()
+		before(k, nth(n), cancel)
 		s, err := k.Launch(ctx, c.Spec("a"))
 		cancel()
-		if err == nil { // it was fast
-			err = errors.Join(s.Close(), k.Terminate(t.Context(), "a"))
-		} else if errors.Is(err, context.DeadlineExceeded) {
-			err = nil
+		if err == nil { // it makes fewer requests
+			s.Close()
+			t.Logf("it was cancelled at %d requests", n-1)
+			return
 		}
-		if err != nil {
-			t.Errorf("after %v ms: %v", int(after), err)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("at request %d: %v", n, err)
 		}
-		await(t, "the removal", func() bool {
-			list, err := k.List(t.Context())
+		harness.Await(t, "the removal", func() bool {
+			list, err := c.Launcher().List(t.Context())
 			return err == nil && len(list) == 0
 		})
 	}
@@ -314,9 +325,10 @@ func TestLaunchThatIsCancelledAtAnyTimeLeavesNoPod(t *testing.T) {
 
 // A pod may go while it is adopted.
 func TestLaunchBesideTerminateMakesAnotherPod(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	for range 5 {
-		launch(t, c.Launcher(), c.Spec("a")).Close()
+		harness.Launch(t, c.Launcher(), c.Spec("a")).Close()
 		var both sync.WaitGroup
 		both.Go(func() {
 			if err := c.Launcher().Terminate(t.Context(), "a"); err != nil {
@@ -336,42 +348,62 @@ func TestLaunchBesideTerminateMakesAnotherPod(t *testing.T) {
 }
 
 // A pod may be made though its creation was cancelled.
-func TestManyLaunchesThatAreCancelledDuringTheCreationLeaveNoPod(t *testing.T) {
+func TestLaunchThatIsCancelledDuringTheCreationLeavesNoPod(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	var all sync.WaitGroup
-	for i := range 4 {
-		all.Go(func() {
-			for j := range 20 {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(2*j+i)*time.Millisecond)
-				spec := c.Spec("")
-				if s, err := c.Launcher().Launch(ctx, spec); err == nil {
-					s.Close()
-				}
-				cancel()
-			}
-		})
-	}
-	all.Wait()
-	list, err := c.Launcher().List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range list {
-		if s.State != launcher.Terminating {
-			t.Errorf("%s is left, %s", s.ID, s.State)
+	for _, told := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		k := c.Launcher()
+		cancelled := cancelAtCreation(k, cancel, told)
+		if _, err := k.Launch(ctx, c.Spec("a")); !errors.Is(err, context.Canceled) {
+			t.Errorf("told of the pod %t: %v", told, err)
 		}
+		if !cancelled.Load() {
+			t.Errorf("told of the pod %t: none was made", told)
+		}
+		harness.Await(t, "the removal", func() bool {
+			list, err := c.Launcher().List(t.Context())
+			return err == nil && len(list) == 0
+		})
 	}
 }
 
+// cancelAtCreation has a launcher's context end when a pod was made. Whether the
+// launcher is told that it was, told says; cancelled says that it was made.
+func cancelAtCreation(k *launcher.Kubernetes, cancel context.CancelFunc, told bool) (cancelled *atomic.Bool) {
+	cancelled = new(atomic.Bool)
+	k.Config = rest.CopyConfig(k.Config)
+	k.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/pods") || cancelled.Load() {
+				return next.RoundTrip(r)
+			}
+			answer, err := next.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
+			if err != nil || answer.StatusCode != http.StatusCreated {
+				return answer, err
+			}
+			cancelled.Store(true)
+			cancel()
+			if told {
+				return answer, nil
+			}
+			answer.Body.Close()
+			return nil, context.Canceled
+		})
+	})
+	return cancelled
+}
+
 func TestReaperThatMayNotAskLeavesTheBusy(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("busy")
 	spec.Pod.Heartbeat = launcher.HeartbeatOff
-	s := launch(t, c.Launcher(), spec)
+	s := harness.Launch(t, c.Launcher(), spec)
 	if err := s.Command(t.Context(), "sleep", "600").Start(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the container's state", func() bool {
+	harness.Await(t, "the container's state", func() bool {
 		list, err := c.Launcher().List(t.Context())
 		return err == nil && len(list) == 1 && list[0].State == launcher.Running
 	})

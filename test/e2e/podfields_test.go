@@ -18,9 +18,11 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 func TestFieldsOfAPod(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	api, name := c.API(t), c.Namespace
 	_, err := api.SchedulingV1().PriorityClasses().Create(t.Context(), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: 7}, metav1.CreateOptions{})
@@ -52,8 +54,8 @@ spec:
       securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
 `)
 	k := c.Launcher()
-	s := launch(t, k, spec)
-	if out, _, _ := run(t, s, "hostname; echo $EXTRA", nil); out != "elsewhere\n1\n" {
+	s := harness.Launch(t, k, spec)
+	if out, _, _ := harness.Run(t, s, "hostname; echo $EXTRA", nil); out != "elsewhere\n1\n" {
 		t.Errorf("inside: %q", out)
 	}
 	pod := podOf(t, c, "a")
@@ -63,16 +65,17 @@ spec:
 	if !slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Value == "agents" }) {
 		t.Errorf("tolerations: %+v", pod.Spec.Tolerations)
 	}
-	if again := launch(t, k, spec); len(again.Drift) > 0 {
+	if again := harness.Launch(t, k, spec); len(again.Drift) > 0 {
 		t.Errorf("the same Spec drifts: %q", again.Drift)
 	}
 	spec.Pod.Patch = []byte(`{"spec": {"hostname": "other"}}`)
-	if again := launch(t, k, spec); len(again.Drift) != 1 || !strings.Contains(again.Drift[0], "patch is ") {
+	if again := harness.Launch(t, k, spec); len(again.Drift) != 1 || !strings.Contains(again.Drift[0], "patch is ") {
 		t.Errorf("drift: %q", again.Drift)
 	}
 }
 
 func TestNodeThatNoneIsIsUnschedulable(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
 	spec.Pod.NodeSelector = map[string]string{"example.com/none": "x"}
@@ -83,6 +86,7 @@ func TestNodeThatNoneIsIsUnschedulable(t *testing.T) {
 
 // Nothing is asked of the API about a patch that breaks what must hold.
 func TestPatchThatBreaksThePodNamesTheField(t *testing.T) {
+	t.Parallel()
 	k := &launcher.Kubernetes{Kubeconfig: "/nowhere"}
 	for patch, want := range map[string]string{
 		"metadata: {name: x}": "metadata.name",
@@ -133,6 +137,7 @@ func TestPatchThatBreaksThePodNamesTheField(t *testing.T) {
 }
 
 func TestFieldsOfAPodThatCannotBe(t *testing.T) {
+	t.Parallel()
 	k := &launcher.Kubernetes{Kubeconfig: "/nowhere"}
 	for want, change := range map[string]func(*launcher.Spec){
 		"Pod.RuntimeClass":  func(s *launcher.Spec) { s.Pod.RuntimeClass = "No" },
@@ -197,7 +202,7 @@ func TestRuntimeClassThatForwardsNothingIsReachedByExec(t *testing.T) {
 			spec.Pod.RuntimeClass = class
 		}
 		const connecting = `for f in /proc/[0-9]*/cmdline; do tr '\0' ' ' <$f; echo; done | grep -c '^[^ ]*podagent connect'`
-		out, errOut, _ := run(t, launch(t, k, spec), connecting, nil)
+		out, errOut, _ := harness.Run(t, harness.Launch(t, k, spec), connecting, nil)
 		if want := map[bool]string{false: "0\n", true: "1\n"}[class != ""]; out != want {
 			t.Errorf("%s: %q processes connect, %s", id, out, errOut)
 		}

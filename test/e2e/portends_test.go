@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // The tests of this file are about how connections to ports end.
@@ -20,19 +23,19 @@ import (
 func TestEachDirectionOfAConnectionHasItsEnd(t *testing.T) {
 	overEachServer(t, func(t *testing.T, s *launcher.Sandbox, ports map[string]int) {
 		// The server answers after the client's end.
-		conn := dial(t, s, ports["sum"])
+		conn := harness.Dial(t, s, ports["sum"])
 		if _, err := io.WriteString(conn, "request"); err != nil {
 			t.Fatal(err)
 		}
 		if err := conn.CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
-		want, _ := sha(t, strings.NewReader("request"))
+		want, _ := harness.SHA(t, strings.NewReader("request"))
 		if got, err := io.ReadAll(conn); string(got) != want+" 7 <nil>" || err != nil {
 			t.Errorf("got %q, %v", got, err)
 		}
 		// The server ends first, and reads on.
-		conn = dial(t, s, ports["first"])
+		conn = harness.Dial(t, s, ports["first"])
 		if got, err := io.ReadAll(conn); string(got) != "bye" || err != nil {
 			t.Errorf("got %q, %v", got, err)
 		}
@@ -41,7 +44,7 @@ func TestEachDirectionOfAConnectionHasItsEnd(t *testing.T) {
 		}
 		conn.Close()
 		client := browser(t, s, ports["http"])
-		await(t, "the server's end", func() bool { return fetch(t, client, "/last") == "still there, <nil>" })
+		harness.Await(t, "the server's end", func() bool { return fetch(t, client, "/last") == "still there, <nil>" })
 	})
 }
 
@@ -50,7 +53,7 @@ func TestRefusalAndResetOfAServerAreSaid(t *testing.T) {
 		if _, err := s.Dial(t.Context(), 1); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("a port where nothing listens: %v", err)
 		}
-		conn := dial(t, s, ports["reset"])
+		conn := harness.Dial(t, s, ports["reset"])
 		if _, err := io.WriteString(conn, "x"); err != nil {
 			t.Fatal(err)
 		}
@@ -61,42 +64,65 @@ func TestRefusalAndResetOfAServerAreSaid(t *testing.T) {
 }
 
 func TestConnectionToAPortDoesNotOutliveACut(t *testing.T) {
-	overEachWire(t, func(t *testing.T, s *launcher.Sandbox, w *wire, harm func()) {
-		ports := startServer(t, s)
-		for what, cut := range map[string]func(){
-			"a reset":  func() { w.reset() },
-			"the end":  func() { w.finish() },
-			"the harm": harm,
-		} {
-			conn := dial(t, s, ports["echo"])
-			cut()
-			if _, err := io.Copy(io.Discard, conn); !isCut(err) || !strings.Contains(err.Error(), "was cut, and cannot go on") {
-				t.Errorf("after %s of the way the read ended with %v", what, err)
-			}
-			await(t, "a connection after "+what, func() bool {
-				next, err := s.Dial(t.Context(), ports["echo"])
-				if err == nil {
-					next.Close()
-				}
-				return err == nil
-			})
+	test := func(t *testing.T, s *launcher.Sandbox, w *harness.Wire) {
+		harness.TestPortAcrossCuts(t, s, map[string]func(){
+			"a reset": func() { w.Reset() },
+			"the end": func() { w.Finish() },
+		})
+	}
+	overEachWire(t, test)
+	t.Run("local", func(t *testing.T) {
+		t.Parallel()
+		l := launchertest.Local(t)
+		harness.Launch(t, l, launcher.Spec{ID: "a"})
+		w := wireToAgent(t, l)
+		s, err := l.Open(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
 		}
+		defer s.Close()
+		test(t, s, w)
 	})
 }
 
+// wireToAgent makes a proxy before the socket of the one sandbox of a local
+// launcher. Who opens the sandbox after it has no other way.
+func wireToAgent(t *testing.T, l *launcher.Local) *harness.Wire {
+	t.Helper()
+	sockets, err := filepath.Glob(filepath.Join(l.StateDir, "*", "agent.sock"))
+	if err != nil || len(sockets) != 1 {
+		t.Fatalf("the sockets of one sandbox: %q, %v", sockets, err)
+	}
+	dir, err := os.Open(filepath.Dir(sockets[0]))
+	if err == nil {
+		err = os.Rename(sockets[0], filepath.Join(dir.Name(), "agent"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dir.Close() })
+	// By the directory's descriptor, since addresses of sockets are short.
+	short := fmt.Sprintf("/proc/self/fd/%d/", dir.Fd())
+	listener, err := net.Listen("unix", short+"agent.sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return harness.NewWire(t, listener, "unix", short+"agent")
+}
+
 func TestConnectionToAPortDoesNotOutliveTheContainer(t *testing.T) {
-	overEachWayAlone(t, func(t *testing.T, c *launchertest.Cluster) {
-		s := launch(t, c.Launcher(), c.Spec("a"))
-		conn := dial(t, s, startServer(t, s)["echo"])
+	overEachWayHarmed(t, func(t *testing.T, c *launchertest.Cluster) {
+		s := harness.Launch(t, c.Launcher(), c.Spec("a"))
+		conn := harness.Dial(t, s, harness.StartServer(t, s)["echo"])
 		c.KillAgent(t, podUID(t, s))
-		if _, err := io.Copy(io.Discard, conn); !isCut(err) {
+		if _, err := io.Copy(io.Discard, conn); !harness.IsCut(err) {
 			t.Errorf("the read ended with %v", err)
 		}
-		await(t, "the agent", func() bool {
+		harness.Await(t, "the agent", func() bool {
 			_, err := s.Info(t.Context())
 			return err == nil
 		})
-		ports := startServer(t, s)
+		ports := harness.StartServer(t, s)
 		if got := fetch(t, browser(t, s, ports["http"]), "/"); got != "hello\n" {
 			t.Errorf("after the restart got %q", got)
 		}
@@ -109,7 +135,7 @@ func TestBytesOfAConnectionKeepASandboxAndAnOpenOneDoesNot(t *testing.T) {
 	silent, busy := dialIdle(t, c, "silent"), dialIdle(t, c, "busy")
 	over, pinged := make(chan struct{}), make(chan error, 1)
 	go func() { pinged <- pingUntil(busy, over) }()
-	await(t, "the end of the sandbox whose connection is silent", func() bool { return hasEnded(t, c, "silent") })
+	harness.Await(t, "the end of the sandbox whose connection is silent", func() bool { return hasEnded(t, c, "silent") })
 	close(over)
 	if err := <-pinged; err != nil {
 		t.Errorf("the sandbox whose connection carries bytes: %v", err)
@@ -117,7 +143,7 @@ func TestBytesOfAConnectionKeepASandboxAndAnOpenOneDoesNot(t *testing.T) {
 	if hasEnded(t, c, "busy") {
 		t.Error("the sandbox whose connection carries bytes has ended, too")
 	}
-	if _, err := io.Copy(io.Discard, silent); !isCut(err) {
+	if _, err := io.Copy(io.Discard, silent); !harness.IsCut(err) {
 		t.Errorf("the silent connection ended with %v", err)
 	}
 }
@@ -129,10 +155,10 @@ func dialIdle(t *testing.T, c *launchertest.Cluster, id string) *podapi.PortConn
 	t.Helper()
 	spec := c.Spec(id)
 	spec.Pod.IdleTimeout = 15 * time.Second
-	s := launch(t, c.Launcher(), spec)
-	putProgram(t, s, "server")
-	run(t, s, "./server >ports 2>&1 & until grep -q ready ports; do sleep 0.1; done", nil)
-	return dial(t, s, portsOf(t, strings.NewReader(get(t, s, "ports")))["echo"])
+	s := harness.Launch(t, c.Launcher(), spec)
+	harness.PutProgram(t, s, "server")
+	harness.Run(t, s, "./server >ports 2>&1 & until grep -q ready ports; do sleep 0.1; done", nil)
+	return harness.Dial(t, s, harness.PortsOf(t, strings.NewReader(harness.Get(t, s, "ports")))["echo"])
 }
 
 // pingPeriod is how often bytes pass that keep a sandbox.

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -16,71 +15,24 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // The tests of this file reach testdata/server, which listens on the loopback of
 // the sandbox alone.
 
-// startServer runs testdata/server in the sandbox, and returns its ports by their
-// names.
-func startServer(t *testing.T, s *launcher.Sandbox) map[string]int {
-	t.Helper()
-	putProgram(t, s, "server")
-	cmd := s.Command(t.Context(), "./server")
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return portsOf(t, out)
-}
-
-// portsOf reads what testdata/server prints.
-func portsOf(t *testing.T, out io.Reader) map[string]int {
-	t.Helper()
-	ports := map[string]int{}
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		var name string
-		var port int
-		if lines.Text() == "ready" {
-			return ports
-		}
-		if _, err := fmt.Sscan(lines.Text(), &name, &port); err != nil {
-			t.Fatalf("the server prints %q: %v", lines.Text(), err)
-		}
-		ports[name] = port
-	}
-	t.Fatal("the server does not start")
-	return nil
-}
-
 // overEachServer runs a test in parallel over the local launcher and over each
 // way to pods, with a server in the sandbox.
 func overEachServer(t *testing.T, test func(t *testing.T, s *launcher.Sandbox, ports map[string]int)) {
-	t.Parallel()
+	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
+		s := harness.Launch(t, c.Launcher(), c.Spec("a"))
+		test(t, s, harness.StartServer(t, s))
+	})
 	t.Run("local", func(t *testing.T) {
 		t.Parallel()
-		s := launch(t, launchertest.Local(t), launcher.Spec{ID: "a"})
-		test(t, s, startServer(t, s))
+		s := harness.Launch(t, launchertest.Local(t), launcher.Spec{ID: "a"})
+		test(t, s, harness.StartServer(t, s))
 	})
-	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
-		s := launch(t, c.Launcher(), c.Spec("a"))
-		test(t, s, startServer(t, s))
-	})
-}
-
-func dial(t *testing.T, s *launcher.Sandbox, port int) *podapi.PortConn {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), hung)
-	defer cancel()
-	conn, err := s.Dial(ctx, port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return conn.(*podapi.PortConn)
 }
 
 // browser returns an HTTP client whose connections go to this port, whatever the
@@ -89,7 +41,7 @@ func browser(t *testing.T, s *launcher.Sandbox, port int) *http.Client {
 	t.Helper()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return s.Dial(ctx, port) }}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: hung}
+	return &http.Client{Transport: transport, Timeout: harness.Hung}
 }
 
 func fetch(t *testing.T, client *http.Client, path string) string {
@@ -119,7 +71,7 @@ func TestHTTPServerOnTheLoopbackIsReached(t *testing.T) {
 
 func TestServerOnTheLoopbackOfIPv6IsReached(t *testing.T) {
 	overEachServer(t, func(t *testing.T, s *launcher.Sandbox, ports map[string]int) {
-		conn := dial(t, s, ports["echo6"])
+		conn := harness.Dial(t, s, ports["echo6"])
 		if got := conn.RemoteAddr().String(); got != fmt.Sprintf("[::1]:%d", ports["echo6"]) {
 			t.Errorf("the server is %s", got)
 		}
@@ -165,12 +117,12 @@ func TestWebSocketCarriesMessagesBothWays(t *testing.T) {
 	})
 }
 
-func Test256MiBEachWayByAConnectionAreIdentical(t *testing.T) {
-	const size = 256 << 20
+func TestWhatAConnectionCarriesEachWayIsIdentical(t *testing.T) {
+	size := harness.Size(256 << 20)
 	overEachServer(t, func(t *testing.T, s *launcher.Sandbox, ports map[string]int) {
-		want, _ := sha(t, pattern(size, 1))
-		conn := dial(t, s, ports["sum"])
-		if _, err := io.Copy(conn, pattern(size, 1)); err != nil {
+		want, _ := harness.SHA(t, harness.Pattern(size, 1))
+		conn := harness.Dial(t, s, ports["sum"])
+		if _, err := io.Copy(conn, harness.Pattern(size, 1)); err != nil {
 			t.Fatal(err)
 		}
 		if err := conn.CloseWrite(); err != nil {
@@ -179,11 +131,11 @@ func Test256MiBEachWayByAConnectionAreIdentical(t *testing.T) {
 		if got, err := io.ReadAll(conn); string(got) != fmt.Sprintf("%s %d <nil>", want, size) || err != nil {
 			t.Errorf("the server got %q, %v", got, err)
 		}
-		conn = dial(t, s, ports["bytes"])
+		conn = harness.Dial(t, s, ports["bytes"])
 		if _, err := fmt.Fprintln(conn, size); err != nil {
 			t.Fatal(err)
 		}
-		if got, n := sha(t, conn); got != want || n != size {
+		if got, n := harness.SHA(t, conn); got != want || n != size {
 			t.Errorf("%d bytes came, identical: %v", n, got == want)
 		}
 	})
@@ -211,8 +163,8 @@ func Test200ConnectionsToAPortAtOnce(t *testing.T) {
 		for i, conn := range conns {
 			all.Go(func() {
 				const size = 64 << 10
-				want, err := io.ReadAll(pattern(size, uint64(i)))
-				if got := echoed(t, conn, pattern(size, uint64(i))); got != string(want) || err != nil {
+				want, err := io.ReadAll(harness.Pattern(size, uint64(i)))
+				if got := echoed(t, conn, harness.Pattern(size, uint64(i))); got != string(want) || err != nil {
 					t.Errorf("connection %d: %d bytes came back, and differ: %v", i, len(got), err)
 				}
 			})

@@ -10,13 +10,15 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 func TestPodIsSecureByDefault(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted) // which the cluster enforces
-	s := launch(t, c.Launcher(), c.Spec("a"))
+	s := harness.Launch(t, c.Launcher(), c.Spec("a"))
 	script := `id -u; ls /var/run/secrets/kubernetes.io 2>&1; grep -E '^(CapEff|NoNewPrivs|Seccomp):' /proc/self/status; touch ~/x && echo home; touch /usr/x 2>&1`
-	out, _, _ := run(t, s, script, nil)
+	out, _, _ := harness.Run(t, s, script, nil)
 	want := []string{
 		"1000", "ls: cannot access '/var/run/secrets/kubernetes.io': No such file or directory",
 		"CapEff:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2", "home", "touch: cannot touch '/usr/x': Permission denied",
@@ -27,12 +29,13 @@ func TestPodIsSecureByDefault(t *testing.T) {
 }
 
 func TestBaselineIsRoot(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Baseline)
 	spec := c.Spec("a")
 	spec.Pod.Profile = launcher.Baseline
-	s := launch(t, c.Launcher(), spec)
+	s := harness.Launch(t, c.Launcher(), spec)
 	// What apt does: files of root's, and another user's.
-	if out, errOut, _ := run(t, s, "id -u; touch /usr/x && chown daemon /usr/x && dpkg --configure -a && echo done", nil); out != "0\ndone\n" {
+	if out, errOut, _ := harness.Run(t, s, "id -u; touch /usr/x && chown daemon /usr/x && dpkg --configure -a && echo done", nil); out != "0\ndone\n" {
 		t.Errorf("inside: %q, %q", out, errOut)
 	}
 }
@@ -40,12 +43,13 @@ func TestBaselineIsRoot(t *testing.T) {
 // An image that was not made for pods of any profile: on another base, with
 // another user.
 func TestImageOfOnesOwnWorks(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
 	spec.Pod.Image = "podagent.test/embedded:dev"
-	s := launch(t, c.Launcher(), spec)
-	put(t, s, "file", "x")
-	if out, _, _ := run(t, s, "cat file; id -u", nil); out != "x1000\n" {
+	s := harness.Launch(t, c.Launcher(), spec)
+	harness.Put(t, s, "file", "x")
+	if out, _, _ := harness.Run(t, s, "cat file; id -u", nil); out != "x1000\n" {
 		t.Errorf("inside: %q", out)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // protectedOf returns what a sandbox says of its protected paths.
@@ -45,7 +46,7 @@ func changes(t *testing.T, s *launcher.Sandbox, file string) map[string]error {
 	if err := os.WriteFile(filepath.Join(source, filepath.Base(file)), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	put(t, s, "free", "x")
+	harness.Put(t, s, "free", "x")
 	_, write := s.WriteFile(ctx, file, []byte("x"), fsops.WriteOptions{})
 	_, edit := s.Edit(ctx, file, []fsops.Edit{{Old: []byte("o"), New: []byte("x"), All: true}}, fsops.EditOptions{})
 	_, push := s.Push(ctx, source, filepath.Dir(file), podapi.TransferOptions{})
@@ -64,25 +65,25 @@ func changes(t *testing.T, s *launcher.Sandbox, file string) map[string]error {
 func TestProtectedPathsAreNotChangedByCalls(t *testing.T) {
 	overEachLauncher(t, func(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
 		spec.Protected = []string{".policies/", "**/*.lock"}
-		s := launch(t, l, spec)
+		s := harness.Launch(t, l, spec)
 		if diff := cmp.Diff(byAgent(spec.Protected...), protectedOf(t, s)); diff != "" {
 			t.Errorf("Info (-want +got):\n%s", diff)
 		}
-		run(t, s, "mkdir .policies; echo original >.policies/rules", nil)
+		harness.Run(t, s, "mkdir .policies; echo original >.policies/rules", nil)
 		for name, err := range changes(t, s, ".policies/rules") {
 			if !errors.Is(err, fsops.ErrProtected) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if got := get(t, s, ".policies/rules"); got != "original\n" {
+		if got := harness.Get(t, s, ".policies/rules"); got != "original\n" {
 			t.Errorf("it holds %q", got)
 		}
-		put(t, s, "src/go.mod", "x")
+		harness.Put(t, s, "src/go.mod", "x")
 		if _, err := s.WriteFile(t.Context(), "src/go.lock", nil, fsops.WriteOptions{}); !errors.Is(err, fsops.ErrProtected) {
 			t.Errorf("another pattern: %v", err)
 		}
 		// What nothing keeps it from.
-		if _, _, status := run(t, s, "echo changed >.policies/rules", nil); status.Code != 0 {
+		if _, _, status := harness.Run(t, s, "echo changed >.policies/rules", nil); status.Code != 0 {
 			t.Errorf("a command: %v", status)
 		}
 	})
@@ -98,11 +99,11 @@ func TestLaunchReplacesProtectedPaths(t *testing.T) {
 			{[]string{}, nil},
 		} {
 			spec.Protected = step.protected
-			s := launch(t, l, spec)
+			s := harness.Launch(t, l, spec)
 			if diff := cmp.Diff(byAgent(step.want...), protectedOf(t, s)); diff != "" || len(s.Drift) > 0 {
 				t.Errorf("launched with %q: drift %q, (-want +got):\n%s", step.protected, s.Drift, diff)
 			}
-			if out, _, _ := run(t, s, "echo $KEPT", nil); out != "1\n" {
+			if out, _, _ := harness.Run(t, s, "echo $KEPT", nil); out != "1\n" {
 				t.Errorf("launched with %q: the environment has %q", step.protected, out)
 			}
 			spec.Env = nil
@@ -111,9 +112,11 @@ func TestLaunchReplacesProtectedPaths(t *testing.T) {
 }
 
 func TestProtectedPathsOutliveTheAgent(t *testing.T) {
+	t.Parallel()
 	t.Run("local", func(t *testing.T) {
+		t.Parallel()
 		l := launchertest.Local(t)
-		s := launch(t, l, launcher.Spec{ID: "a", Protected: []string{"keep"}})
+		s := harness.Launch(t, l, launcher.Spec{ID: "a", Protected: []string{"keep"}})
 		killAgent(t, agentPID(t, s))
 		again, err := l.Open(t.Context(), "a")
 		if err != nil {
@@ -125,18 +128,19 @@ func TestProtectedPathsOutliveTheAgent(t *testing.T) {
 		}
 	})
 	t.Run("kubernetes", func(t *testing.T) {
-		c := launchertest.DisruptedCluster(t, launcher.Restricted)
+		t.Parallel()
+		c := launchertest.OwnCluster(t, launcher.Restricted)
 		spec := c.Spec("a")
 		spec.Protected = []string{"keep"}
-		launch(t, c.Launcher(), spec).Close()
+		harness.Launch(t, c.Launcher(), spec).Close()
 		spec.Protected = []string{"adopted"} // which is not what the pod was made with
-		s := launch(t, c.Launcher(), spec)
+		s := harness.Launch(t, c.Launcher(), spec)
 		before, err := s.Info(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.KillAgent(t, podUID(t, s))
-		await(t, "another agent", func() bool {
+		harness.Await(t, "another agent", func() bool {
 			info, err := s.Info(t.Context())
 			return err == nil && info.BootID != before.BootID
 		})
@@ -150,7 +154,7 @@ func TestProtectedPathsOutliveTheAgent(t *testing.T) {
 func checkReadOnly(t *testing.T, s *launcher.Sandbox, dir string) {
 	t.Helper()
 	script := `touch $D/x; echo >$D/x; rm -rf $D; mv $D /tmp/moved; chmod 777 $D; mount -o remount,rw $D; ls $D/x; true`
-	_, stderr, _ := run(t, s, script, func(cmd *podapi.Cmd) { cmd.Env = append(cmd.Env, "D="+dir) })
+	_, stderr, _ := harness.Run(t, s, script, func(cmd *podapi.Cmd) { cmd.Env = append(cmd.Env, "D="+dir) })
 	if strings.Count(stderr, "Read-only file system") < 3 || !strings.Contains(stderr, "cannot access") {
 		t.Errorf("%s is not read-only:\n%s", dir, stderr)
 	}
@@ -167,6 +171,7 @@ func checkReadOnlyCalls(t *testing.T, s *launcher.Sandbox, file string) {
 }
 
 func TestReadOnlyDirectoriesAreReadOnlyForAll(t *testing.T) {
+	t.Parallel()
 	for _, profile := range []launcher.Profile{launcher.Restricted, launcher.Baseline} {
 		t.Run(string(profile), func(t *testing.T) {
 			t.Parallel()
@@ -181,7 +186,7 @@ func TestReadOnlyDirectoriesAreReadOnlyForAll(t *testing.T) {
 				{Path: "/etc/ssl/certs", From: "/etc/ssl/certs"},
 			}
 			spec.Pod.ReadOnly = dirs
-			s := launch(t, c.Launcher(), spec)
+			s := harness.Launch(t, c.Launcher(), spec)
 			want := byAgent("*.lock")
 			for _, d := range dirs {
 				want = append(want, podapi.ProtectedPath{Path: d.Path, By: podapi.ByMount})
@@ -192,7 +197,7 @@ func TestReadOnlyDirectoriesAreReadOnlyForAll(t *testing.T) {
 			for _, dir := range []string{"/workspace/.rules", "/workspace/deep/empty", "/etc/ssl/certs", "/home"} {
 				checkReadOnly(t, s, dir)
 			}
-			out, _, _ := run(t, s, "ls -A .rules deep/empty | sort; diff -r /etc/skel .rules && test -s /etc/ssl/certs/ca-certificates.crt && echo content; echo x >~/x && echo home", nil)
+			out, _, _ := harness.Run(t, s, "ls -A .rules deep/empty | sort; diff -r /etc/skel .rules && test -s /etc/ssl/certs/ca-certificates.crt && echo content; echo x >~/x && echo home", nil)
 			if !strings.Contains(out, ".bashrc") || !strings.Contains(out, "content\n") || !strings.Contains(out, "home\n") {
 				t.Errorf("inside: %q", out)
 			}
@@ -202,11 +207,12 @@ func TestReadOnlyDirectoriesAreReadOnlyForAll(t *testing.T) {
 }
 
 func TestWorkdirCanBeReadOnly(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
 	spec.Pod.ReadOnly = []launcher.ReadOnlyDir{{Path: "/workspace", From: "/etc/skel"}}
-	s := launch(t, c.Launcher(), spec)
-	if get(t, s, ".bashrc") == "" {
+	s := harness.Launch(t, c.Launcher(), spec)
+	if harness.Get(t, s, ".bashrc") == "" {
 		t.Error("the workdir was not filled")
 	}
 	if _, err := s.WriteFile(t.Context(), "x", nil, fsops.WriteOptions{}); !errors.Is(err, syscall.EROFS) {
@@ -215,6 +221,7 @@ func TestWorkdirCanBeReadOnly(t *testing.T) {
 }
 
 func TestReadOnlyDirectoryThatCannotBeFilledIsSaidToBe(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
 	spec.Pod.ReadOnly = []launcher.ReadOnlyDir{{Path: "/rules", From: "/no/such/dir"}}
@@ -226,15 +233,16 @@ func TestReadOnlyDirectoryThatCannotBeFilledIsSaidToBe(t *testing.T) {
 }
 
 func TestOtherReadOnlyDirectoriesAreDrift(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
 	spec.Pod.ReadOnly = []launcher.ReadOnlyDir{{Path: "/rules"}}
-	launch(t, c.Launcher(), spec)
-	if s := launch(t, c.Launcher(), spec); len(s.Drift) > 0 {
+	harness.Launch(t, c.Launcher(), spec)
+	if s := harness.Launch(t, c.Launcher(), spec); len(s.Drift) > 0 {
 		t.Errorf("the same is drift: %q", s.Drift)
 	}
 	spec.Pod.ReadOnly = nil
-	if s := launch(t, c.Launcher(), spec); len(s.Drift) != 1 || !strings.Contains(s.Drift[0], `readOnly is [{"path":"/rules"}], not unset`) {
+	if s := harness.Launch(t, c.Launcher(), spec); len(s.Drift) != 1 || !strings.Contains(s.Drift[0], `readOnly is [{"path":"/rules"}], not unset`) {
 		t.Errorf("the drift is %q", s.Drift)
 	}
 	spec.Pod.OnDrift = launcher.DriftError

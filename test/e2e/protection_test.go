@@ -4,26 +4,22 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // The tests of this file are about commands that take all that a pod has, and
 // about the agent beside them, which lives on.
-
-// bombTime is how long fork bombs may rage. They have all processes within a
-// second or two.
-const bombTime = 8 * time.Second
 
 // launchSmall launches a pod that may have 256 MiB.
 func launchSmall(t *testing.T) *launcher.Sandbox {
@@ -32,10 +28,11 @@ func launchSmall(t *testing.T) *launcher.Sandbox {
 	spec := c.Spec(t.Name())
 	spec.Pod.Resources.Requests = corev1.ResourceList{"memory": resource.MustParse("64Mi")}
 	spec.Pod.Resources.Limits = corev1.ResourceList{"memory": resource.MustParse("256Mi")}
-	return launch(t, c.Launcher(), spec)
+	return harness.Launch(t, c.Launcher(), spec)
 }
 
 func TestMemoryHogEndsOutOfMemoryAndNothingElseDoes(t *testing.T) {
+	t.Parallel()
 	s := launchSmall(t)
 	for name, args := range map[string][]string{
 		"alone":       {"tail", "/dev/zero"},
@@ -43,7 +40,7 @@ func TestMemoryHogEndsOutOfMemoryAndNothingElseDoes(t *testing.T) {
 		"left behind": {"sh", "-c", "setsid tail /dev/zero & wait; exit 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			beside(t, s, func(ctx context.Context) {
+			harness.Beside(t, s, func(ctx context.Context) {
 				cmd := s.Command(ctx, args[0], args[1:]...)
 				err := cmd.Run()
 				if status := cmd.Status(); status == nil || status.Reason != podapi.OutOfMemory {
@@ -54,111 +51,12 @@ func TestMemoryHogEndsOutOfMemoryAndNothingElseDoes(t *testing.T) {
 	}
 }
 
-func TestForkBombEndsByItsTimeoutAndTheAgentAnswersMeanwhile(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
-	s := launch(t, c.Launcher(), c.Spec(t.Name()))
-	for name, args := range map[string][]string{
-		// What it forks waits when it cannot, and tries again.
-		"in its group": {"bash", "-c", "bomb() { bomb | bomb & }; bomb; read -r line"},
-		"leaving its group": {"perl", "-MPOSIX", "-e", `for (;;) {
-			my $pid = fork;
-			if (!defined $pid) { select undef, undef, undef, 0.5 } elsif (!$pid) { setsid }
-		}`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			beside(t, s, func(ctx context.Context) { rage(ctx, t, s, args) })
-			if out, _, status := run(t, s, "echo next; exit 5", nil); out != "next\n" || status.Code != 5 || status.ProcessLimit {
-				t.Errorf("the next command printed %q and ended with %+v", out, status)
-			}
-		})
-	}
-}
-
-// rage runs a fork bomb, and checks that it took all processes and how it
-// ended.
-func rage(ctx context.Context, t *testing.T, s *launcher.Sandbox, args []string) {
-	bomb := s.Command(ctx, args[0], args[1:]...)
-	bomb.Timeout = bombTime
-	stdin, err := bomb.StdinPipe()
-	if err == nil {
-		err = bomb.Start()
-	}
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	defer stdin.Close()
-	refused := false
-	for !refused && ctx.Err() == nil {
-		err = s.Command(ctx, "true").Run()
-		refused = errors.Is(err, syscall.EAGAIN)
-		if err != nil && !refused {
-			t.Errorf("a command beside the bomb: %v", err)
-			break
-		}
-	}
-	err = bomb.Wait()
-	if status := bomb.Status(); status == nil || status.Reason != podapi.TimedOut || !status.ProcessLimit {
-		t.Errorf("the bomb ended with %v, %+v", err, status)
-	}
-}
-
-// beside checks that while something happens all calls are answered, a command
-// runs on, and the agent does not restart.
-func beside(t *testing.T, s *launcher.Sandbox, happen func(ctx context.Context)) {
-	t.Helper()
-	boot := bootOf(t, s)
-	ctx, cancel := context.WithTimeout(t.Context(), hung)
-	defer cancel()
-	other := s.Shell(ctx, "read -r line; exit 7")
-	stdin, err := other.StdinPipe()
-	if err == nil {
-		err = other.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	var both sync.WaitGroup
-	both.Go(func() { keepCalling(ctx, t, s, done) })
-	happen(ctx)
-	close(done)
-	both.Wait()
-	stdin.Close()
-	if err := other.Wait(); other.Status() == nil || other.Status().Code != 7 {
-		t.Errorf("the other command ended with %v, %+v", err, other.Status())
-	}
-	if bootOf(t, s) != boot {
-		t.Error("the agent has restarted")
-	}
-}
-
-// keepCalling makes calls that need no process, one round after the other,
-// until done is closed.
-func keepCalling(ctx context.Context, t *testing.T, s *launcher.Sandbox, done <-chan struct{}) {
-	for rounds := 1; ; rounds++ {
-		_, writeErr := s.WriteFile(ctx, "calls/file", []byte("content"), fsops.WriteOptions{Parents: true})
-		_, statErr := s.Stat(ctx, "calls")
-		data, readErr := s.ReadFile(ctx, "calls/file")
-		list, listErr := s.Processes(ctx)
-		if err := errors.Join(writeErr, statErr, readErr, listErr); err != nil || string(data) != "content" || len(list) == 0 {
-			t.Errorf("round %d of calls: read %q, %d processes: %v", rounds, data, len(list), err)
-			return
-		}
-		select {
-		case <-done:
-			t.Logf("%d rounds of calls", rounds)
-			return
-		default:
-		}
-	}
-}
-
 func Test10GBThatNobodyReadsDoNotBlockTheProcessNorTakeThePodsMemory(t *testing.T) {
+	t.Parallel()
 	const size = 10_000_000_000
 	s := launchSmall(t)
-	boot := bootOf(t, s)
-	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	boot := harness.BootOf(t, s)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 	defer cancel()
 	cmd := s.Shell(ctx, "head -c 10000000000 /dev/zero && echo end >&2")
 	if err := cmd.Start(); err != nil {
@@ -184,7 +82,7 @@ func Test10GBThatNobodyReadsDoNotBlockTheProcessNorTakeThePodsMemory(t *testing.
 	if peak := peakMemory(t, s); peak > 64<<20 {
 		t.Errorf("the agent had %d MiB at most, want 64", peak>>20)
 	}
-	if bootOf(t, s) != boot {
+	if harness.BootOf(t, s) != boot {
 		t.Error("the agent has restarted")
 	}
 }
@@ -198,15 +96,16 @@ func (c *counter) Write(p []byte) (int, error) {
 }
 
 func TestSignalsOfTheSandboxDoNotEndTheAgent(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	s := launch(t, c.Launcher(), c.Spec(t.Name()))
-	boot := bootOf(t, s)
+	s := harness.Launch(t, c.Launcher(), c.Spec(t.Name()))
+	boot := harness.BootOf(t, s)
 	for _, name := range []string{"HUP", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "SYS", "USR1", "PIPE", "ALRM", "STOP", "KILL"} {
-		if _, stderr, status := run(t, s, "kill -"+name+" 1", nil); !status.Success() {
+		if _, stderr, status := harness.Run(t, s, "kill -"+name+" 1", nil); !status.Success() {
 			t.Errorf("%s: %v: %s", name, status, stderr)
 		}
 	}
-	if now := bootOf(t, s); now != boot {
+	if now := harness.BootOf(t, s); now != boot {
 		t.Error("the agent has restarted")
 	}
 }
@@ -214,31 +113,34 @@ func TestSignalsOfTheSandboxDoNotEndTheAgent(t *testing.T) {
 // TERM reaches all that runs: who obeys has its time, and who does not is ended
 // before the node would end the container.
 func TestTermOfTheAgentEndsAllInAPodWithinItsGrace(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	s := launch(t, c.Launcher(), c.Spec("a"))
-	for _, script := range []string{
-		"trap 'echo > obeyed; exit' TERM; echo; while :; do sleep 0.1; done",
-		`trap "" TERM; setsid sh -c 'trap "" TERM; echo; while :; do sleep 0.1; done'; sleep 600`,
-	} {
-		if b := begin(t, s, script); b.err != nil {
-			t.Fatal(b.err)
-		}
+	s := harness.Launch(t, c.Launcher(), c.Spec("a"))
+	obeys := begin(t, s, "trap 'exit 7' TERM; echo; while :; do sleep 0.1; done")
+	deaf := begin(t, s, `trap "" TERM; setsid sh -c 'trap "" TERM; echo; while :; do sleep 0.1; done'; sleep infinity`)
+	if err := errors.Join(obeys.err, deaf.err); err != nil {
+		t.Fatal(err)
 	}
-	begun := time.Now()
-	run(t, s, "kill -TERM 1", nil)
+	changes, err := c.API(t).CoreV1().Pods(c.Namespace).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + s.PodName()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer changes.Stop()
+	deletePod(t, c, s.PodName())
 	var end *corev1.ContainerStateTerminated
-	await(t, "the end of the container", func() bool {
-		for _, status := range podOf(t, c, "a").Status.ContainerStatuses {
-			end = cmp.Or(status.State.Terminated, status.LastTerminationState.Terminated)
+	for change := range changes.ResultChan() {
+		for _, status := range change.Object.(*corev1.Pod).Status.ContainerStatuses {
+			end = cmp.Or(status.State.Terminated, end)
 		}
-		return end != nil
-	})
-	grace := time.Duration(*podOf(t, c, "a").Spec.TerminationGracePeriodSeconds) * time.Second
-	if took := end.FinishedAt.Sub(begun); took > grace || end.ExitCode == 128+int32(syscall.SIGKILL) {
-		t.Errorf("the container ended after %v with %d", took, end.ExitCode)
+		if change.Type == watch.Deleted {
+			break
+		}
 	}
-	if _, err := s.Stat(t.Context(), "obeyed"); err != nil {
-		t.Errorf("who obeys: %v", err)
+	if end == nil || end.ExitCode == 128+int32(syscall.SIGKILL) {
+		t.Errorf("the container ended with %+v", end)
+	}
+	if err := obeys.cmd.Wait(); obeys.cmd.Status() == nil || obeys.cmd.Status().Code != 7 {
+		t.Errorf("who obeys ended with %v", err)
 	}
 }
 
@@ -246,7 +148,7 @@ func TestTermOfTheAgentEndsAllInAPodWithinItsGrace(t *testing.T) {
 // ended.
 func TestCallersHearHowCommandsEndWithTheAgent(t *testing.T) {
 	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
-		s := launch(t, c.Launcher(), c.Spec("a"))
+		s := harness.Launch(t, c.Launcher(), c.Spec("a"))
 		cmd := s.Shell(t.Context(), "trap 'exit 3' TERM; echo; while :; do sleep 0.1; done")
 		out, err := cmd.StdoutPipe()
 		if err == nil {

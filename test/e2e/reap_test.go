@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,20 +21,54 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // The pods have no node, as two hundred that run would need more than one: so
 // no agent answers, and what counts is the heartbeat.
 func TestReapOf200PodsDeletesExactlyTheStale(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	var stale, all []string
+	fresh, stale := makeAging(t, c, 200)
+	foreign := idlePod(c, "foreign", time.Hour)
+	delete(foreign.Labels, launcher.LabelManagedBy)
+	createPod(t, c, foreign)
+	// Half of the stale ones get a heartbeat when the reaper, which has seen them all,
+	// deletes the first.
+	late, dead := stale[:len(stale)/2], stale[len(stale)/2:]
+	k := c.Launcher()
+	before(k, deletes, func() {
+		for _, id := range late {
+			if err := c.Launcher().Heartbeat(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	reaped, err := k.Reap(t.Context(), launcher.ReapOptions{StaleAfter: 10 * time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(dead, idsOf(reaped)); diff != "" {
+		t.Errorf("reaped (-want +got):\n%s", diff)
+	}
+	left, err := c.Launcher().List(t.Context())
+	if diff := cmp.Diff(slices.Sorted(slices.Values(slices.Concat(fresh, late))), idsOf(left)); diff != "" || err != nil {
+		t.Errorf("left are (-want +got), %v:\n%s", err, diff)
+	}
+	podOf(t, c, "foreign") // is there
+}
+
+// makeAging makes n pods, of which half have had no heartbeat for ten minutes.
+func makeAging(t *testing.T, c *launchertest.Cluster, n int) (fresh, stale []string) {
+	t.Helper()
 	var making sync.WaitGroup
 	slots := make(chan struct{}, 8)
-	for i := range 200 {
+	for i := range n {
 		id, age := fmt.Sprintf("pod-%03d", i), time.Duration(i%4)*5*time.Minute // 0 to 15
-		all = append(all, id)
 		if age >= 10*time.Minute {
 			stale = append(stale, id)
+		} else {
+			fresh = append(fresh, id)
 		}
 		slots <- struct{}{}
 		making.Go(func() {
@@ -42,69 +77,46 @@ func TestReapOf200PodsDeletesExactlyTheStale(t *testing.T) {
 		})
 	}
 	making.Wait()
-	foreign := idlePod(c, "foreign", time.Hour)
-	delete(foreign.Labels, launcher.LabelManagedBy)
-	createPod(t, c, foreign)
 	if t.Failed() {
-		return
+		t.FailNow()
 	}
+	return fresh, stale
+}
 
-	// Of the stale ones, some get a heartbeat while the reaper works.
-	var beating sync.WaitGroup
-	var beaten sync.Map
-	beating.Go(func() {
-		k := c.Launcher()
-		for _, id := range slices.Backward(stale) { // against the reaper's order
-			switch err := k.Heartbeat(t.Context(), id); {
-			case err == nil:
-				beaten.Store(id, true)
-			case !errors.Is(err, launcher.ErrNotFound) && !errors.Is(err, launcher.ErrGone):
-				t.Error(err)
+// before has something happen before a launcher makes its first request of a kind.
+// Others of that kind wait until it has happened.
+func before(k *launcher.Kubernetes, kind func(*http.Request) bool, happen func()) {
+	happen = sync.OnceFunc(happen)
+	k.Config = rest.CopyConfig(k.Config)
+	k.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if kind(r) {
+				happen()
 			}
-		}
+			return next.RoundTrip(r)
+		})
 	})
-	reaped, err := c.Launcher().Reap(t.Context(), launcher.ReapOptions{StaleAfter: 10 * time.Minute})
-	beating.Wait()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, s := range reaped {
-		got = append(got, s.ID)
-		if _, ok := beaten.Load(s.ID); ok {
-			t.Errorf("%s was deleted though a heartbeat had come", s.ID)
-		}
-		if !slices.Contains(stale, s.ID) {
-			t.Errorf("%s was not stale", s.ID)
-		}
-	}
-	for _, id := range stale {
-		if _, ok := beaten.Load(id); !ok && !slices.Contains(got, id) {
-			t.Errorf("%s is stale and was left", id)
-		}
-	}
-	var want []string
-	for _, id := range all {
-		if !slices.Contains(got, id) {
-			want = append(want, id)
-		}
-	}
-	left, err := c.Launcher().List(t.Context())
-	var ids []string
-	for _, s := range left {
+}
+
+// deletes are requests that delete something.
+func deletes(r *http.Request) bool { return r.Method == http.MethodDelete }
+
+// nth is the nth request from now on, of which the first is 1.
+func nth(n int64) func(*http.Request) bool {
+	var made atomic.Int64
+	return func(*http.Request) bool { return made.Add(1) == n }
+}
+
+func idsOf(list []launcher.Summary) (ids []string) {
+	for _, s := range list {
 		ids = append(ids, s.ID)
 	}
-	if err != nil || !cmp.Equal(ids, want) {
-		t.Errorf("left are: %v, %s", err, cmp.Diff(want, ids))
-	}
-	podOf(t, c, "foreign") // is there
-	if len(got) == 0 || len(got) == len(stale) {
-		t.Errorf("%d of %d stale pods were deleted: no heartbeat came between", len(got), len(stale))
-	}
+	return ids
 }
 
 // What two reapers delete at once, one of them says.
 func TestReapersAtOnceSayEachPodOnce(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	const all = 20
 	for i := range all {
@@ -139,6 +151,7 @@ func TestReapersAtOnceSayEachPodOnce(t *testing.T) {
 
 // A launch that waits, for an image or a node, has its pod needed meanwhile.
 func TestLaunchThatWaitsHasAHeartbeat(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
 	spec.Pod.Heartbeat = time.Second
@@ -152,7 +165,7 @@ func TestLaunchThatWaitsHasAHeartbeat(t *testing.T) {
 		launched <- err
 	}()
 	var first string
-	await(t, "a heartbeat", func() bool {
+	harness.Await(t, "a heartbeat", func() bool {
 		list, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(list.Items) != 1 {
 			return false
@@ -178,30 +191,35 @@ func TestLaunchThatWaitsHasAHeartbeat(t *testing.T) {
 }
 
 func TestReapTakesAnAgentThatDoesNotAnswerForIdle(t *testing.T) {
-	c := launchertest.DisruptedCluster(t, launcher.Restricted)
+	t.Parallel()
+	c := launchertest.OwnCluster(t, launcher.Restricted)
 	k := c.Launcher()
-	const long = 5 * time.Second
-	for id, heartbeat := range map[string]time.Duration{"stale": launcher.HeartbeatOff, "fresh": time.Second} {
+	for _, id := range []string{"stale", "fresh"} {
 		spec := c.Spec(id)
-		spec.Pod.Heartbeat = heartbeat
-		s := launch(t, k, spec)
+		spec.Pod.Heartbeat = launcher.HeartbeatOff
+		s := harness.Launch(t, k, spec)
 		if err := s.Command(t.Context(), "sleep", "600").Start(); err != nil {
 			t.Fatal(err)
 		}
-		info, err := s.Info(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		await(t, "readiness", func() bool {
+		harness.Await(t, "readiness", func() bool {
 			list, err := k.List(t.Context())
 			return err == nil && slices.ContainsFunc(list, func(s launcher.Summary) bool { return s.ID == id && s.State == launcher.Running })
 		})
-		c.FreezeAgent(t, info.PodUID)
+		c.FreezeAgent(t, podUID(t, s))
 	}
-	time.Sleep(long) // this is how a heartbeat gets old
-	got, err := k.Reap(t.Context(), launcher.ReapOptions{StaleAfter: long})
+	age(t, c, "stale", time.Hour)
+	got, err := k.Reap(t.Context(), launcher.ReapOptions{StaleAfter: 30 * time.Minute})
 	if len(got) != 1 || got[0].ID != "stale" || err != nil {
 		t.Errorf("Reap: %v, %v", got, err)
+	}
+}
+
+// age has the last heartbeat of a sandbox so long ago.
+func age(t *testing.T, c *launchertest.Cluster, id string, by time.Duration) {
+	t.Helper()
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, launcher.AnnotationHeartbeat, time.Now().Add(-by).UTC().Format(time.RFC3339Nano))
+	if _, err := c.API(t).CoreV1().Pods(c.Namespace).Patch(t.Context(), podOf(t, c, id).Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -215,7 +233,7 @@ func testReapAsksTheAgent(t *testing.T, c *launchertest.Cluster) {
 		s.Pod.Heartbeat = launcher.HeartbeatOff
 		return s
 	}
-	idle, busy := launch(t, k, spec("idle")), launch(t, k, spec("busy"))
+	idle, busy := harness.Launch(t, k, spec("idle")), harness.Launch(t, k, spec("busy"))
 	idle.Close()
 	if err := busy.Command(t.Context(), "sleep", "600").Start(); err != nil {
 		t.Fatal(err)
@@ -226,8 +244,8 @@ func testReapAsksTheAgent(t *testing.T, c *launchertest.Cluster) {
 	}
 	theirs := c.Launcher()
 	theirs.Identity = &other
-	launch(t, theirs, spec("theirs")).Close()
-	await(t, "readiness", func() bool {
+	harness.Launch(t, theirs, spec("theirs")).Close()
+	harness.Await(t, "readiness", func() bool {
 		list, err := k.List(t.Context())
 		return err == nil && !slices.ContainsFunc(list, func(s launcher.Summary) bool { return s.State != launcher.Running })
 	})
@@ -293,23 +311,15 @@ func TestReapLeavesWhatIsChangedAndNotWhatItsNodeReports(t *testing.T) {
 		"a heartbeat":          {fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, launcher.AnnotationHeartbeat, time.Now().Format(time.RFC3339Nano)), nil, false},
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			c := launchertest.NewCluster(t, launcher.Restricted)
 			pod := idlePod(c, "a", time.Hour)
 			createPod(t, c, pod)
 			k := c.Launcher()
-			k.Config = rest.CopyConfig(k.Config)
-			var once sync.Once
-			k.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-				return roundTrip(func(r *http.Request) (*http.Response, error) {
-					if r.Method == http.MethodDelete {
-						once.Do(func() {
-							if _, err := c.API(t).CoreV1().Pods(c.Namespace).Patch(t.Context(), pod.Name, types.MergePatchType, []byte(test.patch), metav1.PatchOptions{}, test.subresource...); err != nil {
-								t.Error(err)
-							}
-						})
-					}
-					return next.RoundTrip(r)
-				})
+			before(k, deletes, func() {
+				if _, err := c.API(t).CoreV1().Pods(c.Namespace).Patch(t.Context(), pod.Name, types.MergePatchType, []byte(test.patch), metav1.PatchOptions{}, test.subresource...); err != nil {
+					t.Error(err)
+				}
 			})
 			reaped, err := k.Reap(t.Context(), launcher.ReapOptions{HeartbeatOnly: true})
 			if err != nil || (len(reaped) == 1) != test.reaped {

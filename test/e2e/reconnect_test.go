@@ -14,6 +14,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // The tests of this file are about what comes after a connection that broke.
@@ -23,20 +24,20 @@ func TestCallWaitsForAServerThatIsAway(t *testing.T) {
 }
 
 func testCallWaitsForAServerThatIsAway(t *testing.T, c *launchertest.Cluster) {
-	w, l := wireTo(t, c)
-	s := launch(t, l, c.Spec(t.Name()))
-	put(t, s, "file", "content")
+	w, l := harness.WireTo(t, c)
+	s := harness.Launch(t, l, c.Spec(t.Name()))
+	harness.Put(t, s, "file", "content")
 	cmd := s.Shell(t.Context(), "until [ -e go ]; do sleep 0.05; done; exit 7")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	w.setAway(true)
-	w.reset()
-	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	w.SetAway(true)
+	w.Reset()
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 	defer cancel()
 	for range 3 { // then the client has learned of the cut, which fails what is under way
 		select {
-		case <-w.refused:
+		case <-w.Refused():
 		case <-ctx.Done():
 			t.Fatal("the client does not connect anew")
 		}
@@ -52,16 +53,16 @@ func testCallWaitsForAServerThatIsAway(t *testing.T, c *launchertest.Cluster) {
 	}()
 	for range 5 { // tries to connect, of which each waits longer
 		select {
-		case <-w.refused:
+		case <-w.Refused():
 		case r := <-results:
 			t.Fatalf("the call did not wait: %q, %v", r.data, r.err)
 		}
 	}
-	w.setAway(false)
+	w.SetAway(false)
 	if r := <-results; string(r.data) != "content" || r.err != nil {
 		t.Errorf("got %q, %v", r.data, r.err)
 	}
-	put(t, s, "go", "")
+	harness.Put(t, s, "go", "")
 	if err := cmd.Wait(); cmd.Status() == nil || cmd.Status().Code != 7 {
 		t.Errorf("the command that was under way: %v", err)
 	}
@@ -70,8 +71,8 @@ func testCallWaitsForAServerThatIsAway(t *testing.T, c *launchertest.Cluster) {
 func TestProcessRunsOnAcrossACut(t *testing.T) { overEachWay(t, testProcessRunsOnAcrossACut) }
 
 func testProcessRunsOnAcrossACut(t *testing.T, c *launchertest.Cluster) {
-	w, l := wireTo(t, c)
-	s := launch(t, l, c.Spec(t.Name()))
+	w, l := harness.WireTo(t, c)
+	s := harness.Launch(t, l, c.Spec(t.Name()))
 	cmd := s.Shell(t.Context(), `trap 'echo signalled > said; exit 7' USR1; echo ready; while :; do sleep 0.05; done`)
 	cmd.ResumeTimeout = -1
 	stdout, err := cmd.StdoutPipe()
@@ -84,11 +85,11 @@ func testProcessRunsOnAcrossACut(t *testing.T, c *launchertest.Cluster) {
 	if line := make([]byte, 6); first(io.ReadFull(stdout, line)) != 6 || string(line) != "ready\n" {
 		t.Fatalf("it said %q", line)
 	}
-	w.reset()
+	w.Reset()
 	if _, err := io.ReadAll(stdout); err != nil {
 		t.Error(err)
 	}
-	if err := cmd.Wait(); !isCut(err) || cmd.Status() != nil {
+	if err := cmd.Wait(); !harness.IsCut(err) || cmd.Status() != nil {
 		t.Errorf("Wait: %v, status %v", err, cmd.Status())
 	}
 	p := process(t, s, cmd.ID)
@@ -98,11 +99,11 @@ func testProcessRunsOnAcrossACut(t *testing.T, c *launchertest.Cluster) {
 	if err := s.Signal(t.Context(), cmd.ID, syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the end of the process", func() bool {
+	harness.Await(t, "the end of the process", func() bool {
 		p = process(t, s, cmd.ID)
 		return p.Status != nil
 	})
-	if p.Status.Code != 7 || get(t, s, "said") != "signalled\n" {
+	if p.Status.Code != 7 || harness.Get(t, s, "said") != "signalled\n" {
 		t.Errorf("it ended with %+v", p.Status)
 	}
 }
@@ -126,10 +127,10 @@ func TestFiftyCallsAcrossACutShareOneNewConnection(t *testing.T) {
 }
 
 func testFiftyCallsAcrossACutShareOneNewConnection(t *testing.T, c *launchertest.Cluster) {
-	w, l := wireTo(t, c)
+	w, l := harness.WireTo(t, c)
 	spec := c.Spec(t.Name())
 	spec.Pod.Heartbeat = launcher.HeartbeatOff // which has a connection of its own
-	s := launch(t, l, spec)
+	s := harness.Launch(t, l, spec)
 	var waits [50]func() error
 	for i := range waits {
 		cmd := s.Shell(t.Context(), "until [ -e end ]; do sleep 0.2; done")
@@ -138,9 +139,9 @@ func testFiftyCallsAcrossACutShareOneNewConnection(t *testing.T, c *launchertest
 		}
 		waits[i] = cmd.Wait
 	}
-	before := w.connections()
-	w.reset()
-	await(t, "a connection by which the commands go on", func() bool { return w.connections() > before })
+	before := w.Connections()
+	w.Reset()
+	harness.Await(t, "a connection by which the commands go on", func() bool { return w.Connections() > before })
 	var calls [50]func() error
 	for i := range calls {
 		calls[i] = func() error {
@@ -153,16 +154,16 @@ func testFiftyCallsAcrossACutShareOneNewConnection(t *testing.T, c *launchertest
 			t.Errorf("a call after the cut: %v", err)
 		}
 	}
-	if got := names(t, s, "."); len(got) != len(calls) {
+	if got := harness.Names(t, s, "."); len(got) != len(calls) {
 		t.Errorf("%d files were written: %q", len(got), got)
 	}
-	put(t, s, "end", "")
+	harness.Put(t, s, "end", "")
 	for _, err := range atOnce(waits[:]) {
 		if err != nil {
 			t.Errorf("a command that was under way: %v", err)
 		}
 	}
-	if n := w.connections() - before; n != 1 {
+	if n := w.Connections() - before; n != 1 {
 		t.Errorf("%d connections were made after the cut", n)
 	}
 }
@@ -179,23 +180,23 @@ func atOnce(do []func() error) []error {
 }
 
 func TestEnvironmentOfAnAdoptionOutlivesTheContainer(t *testing.T) {
-	overEachWayAlone(t, testEnvironmentOfAnAdoption)
+	overEachWayHarmed(t, testEnvironmentOfAnAdoption)
 }
 
 func testEnvironmentOfAnAdoption(t *testing.T, c *launchertest.Cluster) {
 	spec := c.Spec(t.Name())
 	spec.Env = []string{"GIVEN=first", "ONLY=first"}
-	launch(t, c.Launcher(), spec)
+	harness.Launch(t, c.Launcher(), spec)
 	spec.Env = []string{"GIVEN=second"}
-	s := launch(t, c.Launcher(), spec)
+	s := harness.Launch(t, c.Launcher(), spec)
 	if s.Created {
 		t.Fatal("the sandbox was not adopted")
 	}
 	script := "echo $GIVEN $ONLY"
-	if out, _, _ := run(t, s, script, nil); out != "second\n" {
+	if out, _, _ := harness.Run(t, s, script, nil); out != "second\n" {
 		t.Errorf("before the restart: %q", out)
 	}
-	boot := bootOf(t, s)
+	boot := harness.BootOf(t, s)
 	cmd := s.Command(t.Context(), "sleep", "300")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -204,10 +205,10 @@ func testEnvironmentOfAnAdoption(t *testing.T, c *launchertest.Cluster) {
 	if err := cmd.Wait(); !errors.Is(err, podapi.ErrAgentLost) {
 		t.Errorf("the call under way ended with %v", err)
 	}
-	if out, _, _ := run(t, s, script, nil); out != "second\n" {
+	if out, _, _ := harness.Run(t, s, script, nil); out != "second\n" {
 		t.Errorf("after the restart: %q", out)
 	}
-	if bootOf(t, s) == boot {
+	if harness.BootOf(t, s) == boot {
 		t.Error("the agent did not restart")
 	}
 }

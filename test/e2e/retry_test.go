@@ -11,52 +11,53 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 func TestStartThatIsRetriedAfterARestartOfTheAgentIsLostAndRanOnce(t *testing.T) {
-	overEachWayAlone(t, testRetriedStart)
+	overEachWayHarmed(t, testRetriedStart)
 }
 
 func testRetriedStart(t *testing.T, c *launchertest.Cluster) {
-	w, l := wireTo(t, c)
+	w, l := harness.WireTo(t, c)
 	deaf := deafen(t, l, w)
-	s := launch(t, l, c.Spec("a"))
-	run(t, s, "true", nil) // by which it knows the agent
+	s := harness.Launch(t, l, c.Spec("a"))
+	harness.Run(t, s, "true", nil) // by which it knows the agent
 	direct, err := c.Launcher().Open(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer direct.Close()
-	boot, uid := bootOf(t, direct), podUID(t, direct)
-	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	boot, uid := harness.BootOf(t, direct), podUID(t, direct)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 	defer cancel()
 
 	deaf.Store(true) // the start gets there, and its answer does not come back
 	cmd := s.Shell(ctx, "echo ran >> ran; sleep 300")
 	started := make(chan error, 1)
 	go func() { started <- cmd.Start() }()
-	await(t, "the run", func() bool {
+	harness.Await(t, "the run", func() bool {
 		data, err := direct.ReadFile(ctx, "ran")
 		return err == nil && string(data) == "ran\n"
 	})
-	w.setAway(true)
-	w.reset()
+	w.SetAway(true)
+	w.Reset()
 	select {
-	case <-w.refused: // the start is retried
+	case <-w.Refused(): // the start is retried
 	case err := <-started:
 		t.Fatalf("the start was not retried: %v", err)
 	}
 	c.KillAgent(t, uid)
-	await(t, "another agent", func() bool {
+	harness.Await(t, "another agent", func() bool {
 		info, err := direct.Info(ctx)
 		return err == nil && info.BootID != boot
 	})
 	deaf.Store(false)
-	w.setAway(false)
+	w.SetAway(false)
 	if err := <-started; !errors.Is(err, podapi.ErrAgentLost) {
 		t.Errorf("the start: %v", err)
 	}
-	if out, _, _ := run(t, s, "cat ran; echo next", nil); out != "ran\nnext\n" {
+	if out, _, _ := harness.Run(t, s, "cat ran; echo next", nil); out != "ran\nnext\n" {
 		t.Errorf("after it, the next command printed %q", out)
 	}
 	if list, err := s.Processes(t.Context()); err != nil || len(list) != 1 {
@@ -67,7 +68,7 @@ func testRetriedStart(t *testing.T, c *launchertest.Cluster) {
 // deafen puts a proxy between a launcher and its wire, before its first
 // connection. While deaf is set it drops what the server says; the connections
 // of that time must be cut before the end of it.
-func deafen(t *testing.T, l *launcher.Kubernetes, w *wire) (deaf *atomic.Bool) {
+func deafen(t *testing.T, l *launcher.Kubernetes, w *harness.Wire) (deaf *atomic.Bool) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -78,11 +79,11 @@ func deafen(t *testing.T, l *launcher.Kubernetes, w *wire) (deaf *atomic.Bool) {
 		l.Config.Host = "https://" + listener.Addr().String()
 	} else {
 		l.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			w.leadTo(address)
+			w.LeadTo(address)
 			return new(net.Dialer).DialContext(ctx, network, listener.Addr().String())
 		}
 	}
-	server := w.listener.Addr().String()
+	server := w.Addr().String()
 	deaf = new(atomic.Bool)
 	go func() {
 		for {

@@ -15,6 +15,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/tools/sessionstore"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 func TestSessionStoreSaysThatAQuotaIsUsedUp(t *testing.T) {
@@ -30,7 +31,7 @@ func TestSessionStoreSaysThatAQuotaIsUsedUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the quota", func() bool {
+	harness.Await(t, "the quota", func() bool {
 		q, err := quotas.Get(t.Context(), "few-secrets", metav1.GetOptions{})
 		return err == nil && len(q.Status.Hard) > 0
 	})

@@ -22,11 +22,13 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/tools/sessionstore"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// overStores runs a test over each store. open returns the store of another
+// overStores runs a test over each store, in parallel. open returns the store of another
 // host.
 func overStores(t *testing.T, test func(t *testing.T, open func() sessionstore.Store)) {
+	t.Parallel()
 	t.Run("disk", func(t *testing.T) {
 		t.Parallel()
 		dir := filepath.Join(t.TempDir(), "made", "on demand")
@@ -47,7 +49,7 @@ func sessionCluster(t *testing.T) *launchertest.Cluster {
 		t.Fatal(err)
 	}
 	s := clusterStore(t, c)
-	await(t, "what was granted", func() bool { return s.Delete(t.Context(), "nothing") == nil })
+	harness.Await(t, "what was granted", func() bool { return s.Delete(t.Context(), "nothing") == nil })
 	return c
 }
 

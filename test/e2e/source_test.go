@@ -14,25 +14,27 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 func TestGitSourceInAPod(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
-	s := launch(t, c.Launcher(), spec)
+	s := harness.Launch(t, c.Launcher(), spec)
 	script := `git init -q -b main /tmp/repo && cd /tmp/repo && git config user.name A && git config user.email a@example.com &&
 echo one > file && git add file && git commit -qm one && git tag v1 && echo two > file && git commit -qam two`
-	if _, errOut, status := run(t, s, script, nil); status.Code != 0 {
+	if _, errOut, status := harness.Run(t, s, script, nil); status.Code != 0 {
 		t.Fatal(errOut)
 	}
 	spec.Git = &launcher.Git{URL: "/tmp/repo", Ref: "v1"}
-	s = launch(t, c.Launcher(), spec)
-	if got := get(t, s, "file"); got != "one\n" {
+	s = harness.Launch(t, c.Launcher(), spec)
+	if got := harness.Get(t, s, "file"); got != "one\n" {
 		t.Errorf("the tag has %q", got)
 	}
 	spec.Git.Ref = "main"
-	s = launch(t, c.Launcher(), spec)
-	if got := get(t, s, "file"); got != "two\n" {
+	s = harness.Launch(t, c.Launcher(), spec)
+	if got := harness.Get(t, s, "file"); got != "two\n" {
 		t.Errorf("the branch has %q", got)
 	}
 	spec.Git.Ref = "none"
@@ -40,25 +42,26 @@ echo one > file && git add file && git commit -qm one && git tag v1 && echo two 
 	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.As(err, &gitErr) || gitErr.Ref != "none" {
 		t.Errorf("a ref that is not there: %v", err)
 	}
-	put(t, s, "file", "mine")
-	if out, errOut, _ := run(t, s, "git status --porcelain", nil); out != " M file\n" {
+	harness.Put(t, s, "file", "mine")
+	if out, errOut, _ := harness.Run(t, s, "git status --porcelain", nil); out != " M file\n" {
 		t.Errorf("git in the workdir says %q, %q", out, errOut)
 	}
 	spec.Git.Ref = "v1"
-	s = launch(t, c.Launcher(), spec)
-	if got := get(t, s, "file"); got != "mine" {
+	s = harness.Launch(t, c.Launcher(), spec)
+	if got := harness.Get(t, s, "file"); got != "mine" {
 		t.Errorf("the local edit became %q", got)
 	}
 }
 
 // Credentials go to the agent's own program, whatever the PATH has first.
 func TestGitCredentialsReachNoProgramOfTheSandboxs(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
 	spec.Env = []string{"PATH=/home/agent/bin:/usr/local/bin:/usr/bin:/bin"}
-	s := launch(t, c.Launcher(), spec)
+	s := harness.Launch(t, c.Launcher(), spec)
 	script := `mkdir ~/bin && for p in podagent git sh; do printf '#!/bin/bash\n(/bin/cat; /usr/bin/env) >> /home/agent/stolen\n' > ~/bin/$p; done; chmod +x ~/bin/*`
-	if _, errOut, status := run(t, s, script, nil); status.Code != 0 {
+	if _, errOut, status := harness.Run(t, s, script, nil); status.Code != 0 {
 		t.Fatal(errOut)
 	}
 	spec.Git = &launcher.Git{URL: "https://example.invalid/a", Password: "s3cr3tpw"}
@@ -68,7 +71,7 @@ func TestGitCredentialsReachNoProgramOfTheSandboxs(t *testing.T) {
 		t.Log(err)
 	}
 	// git was found by the PATH: it is the sandbox's, and has no credentials.
-	if out, _, _ := run(t, s, "/bin/cat /home/agent/stolen", nil); strings.Contains(out, "s3cr3tpw") || !strings.Contains(out, "GIT_") {
+	if out, _, _ := harness.Run(t, s, "/bin/cat /home/agent/stolen", nil); strings.Contains(out, "s3cr3tpw") || !strings.Contains(out, "GIT_") {
 		t.Errorf("the programs of the sandbox got %q", out)
 	}
 }
@@ -77,11 +80,11 @@ func TestGitCredentialsReachNoProgramOfTheSandboxs(t *testing.T) {
 // who has the password, and returns its URL and the sandbox where it is work/.
 func privateRepository(t *testing.T, c *launchertest.Cluster, name, password string) (url string, server *launcher.Sandbox) {
 	t.Helper()
-	s := launch(t, c.Launcher(), c.Spec("server"))
-	putProgram(t, s, "gitserver")
+	s := harness.Launch(t, c.Launcher(), c.Spec("server"))
+	harness.PutProgram(t, s, "gitserver")
 	script := `git config --global user.name A && git config --global user.email a@example.com && git init -q -b main work && cd work &&
 echo one > file && git add file && git commit -qm one && git clone -q --bare . ../served/a.git && git remote add origin ../served/a.git`
-	if _, errOut, status := run(t, s, script, nil); status.Code != 0 {
+	if _, errOut, status := harness.Run(t, s, script, nil); status.Code != 0 {
 		t.Fatal(errOut)
 	}
 	cmd := s.Command(t.Context(), "./gitserver", s.Workdir+"/served", name, password)
@@ -102,45 +105,46 @@ echo one > file && git add file && git commit -qm one && git clone -q --bare . .
 // What the pod's own git, its hooks and its other programs can see of a checkout
 // has no credentials in it, nor has any file after it.
 func TestPrivateGitSourceInAPod(t *testing.T) {
+	t.Parallel()
 	const name, password = "someone", "s3cr3tpw"
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	url, server := privateRepository(t, c, name, password)
 	spec := c.Spec("a")
 	spec.Env = []string{"PATH=/home/agent/bin:/usr/local/bin:/usr/bin:/bin"}
-	s := launch(t, c.Launcher(), spec)
+	s := harness.Launch(t, c.Launcher(), spec)
 	spy := `mkdir ~/bin && cat > ~/bin/git <<'END' && chmod +x ~/bin/git
 #!/bin/bash
 for p in /proc/[0-9]*; do tr '\0' '\n' <$p/cmdline; tr '\0' '\n' <$p/environ; done >> /home/agent/seen 2>/dev/null
 exec /usr/bin/git "$@"
 END`
-	if _, errOut, status := run(t, s, spy, nil); status.Code != 0 {
+	if _, errOut, status := harness.Run(t, s, spy, nil); status.Code != 0 {
 		t.Fatal(errOut)
 	}
 	pair := base64.StdEncoding.EncodeToString([]byte(name + ":" + password))
 	checkClean := func() {
 		t.Helper()
-		seen := get(t, s, "/home/agent/seen")
+		seen := harness.Get(t, s, "/home/agent/seen")
 		if !strings.Contains(seen, "GIT_CONFIG") || !strings.Contains(seen, url) {
 			t.Errorf("the spy has not seen the checkout: %q", seen)
 		}
 		secrets := func(cmd *podapi.Cmd) { cmd.Stdin = strings.NewReader(password + "\n" + pair + "\n") }
 		script := "grep -rlsaF -f - /workspace /home/agent /tmp /etc /dev/shm /proc/[0-9]*/cmdline /proc/[0-9]*/environ"
-		if out, _, status := run(t, s, script, secrets); out != "" || status.Code == 0 || strings.Contains(seen, password) || strings.Contains(seen, pair) {
+		if out, _, status := harness.Run(t, s, script, secrets); out != "" || status.Code == 0 || strings.Contains(seen, password) || strings.Contains(seen, pair) {
 			t.Errorf("the credentials are in %q", out)
 		}
 	}
 	spec.Git = &launcher.Git{URL: url, Username: name, Password: password}
-	s = launch(t, c.Launcher(), spec)
-	if got := get(t, s, "file"); got != "one\n" {
+	s = harness.Launch(t, c.Launcher(), spec)
+	if got := harness.Get(t, s, "file"); got != "one\n" {
 		t.Errorf("the clone has %q", got)
 	}
 	checkClean()
 
-	if _, errOut, status := run(t, server, "cd work && echo two > file && git commit -qam two && git push -q origin main", nil); status.Code != 0 {
+	if _, errOut, status := harness.Run(t, server, "cd work && echo two > file && git commit -qam two && git push -q origin main", nil); status.Code != 0 {
 		t.Fatal(errOut)
 	}
-	s = launch(t, c.Launcher(), spec)
-	if got := get(t, s, "file"); got != "two\n" {
+	s = harness.Launch(t, c.Launcher(), spec)
+	if got := harness.Get(t, s, "file"); got != "two\n" {
 		t.Errorf("after a fetch it has %q", got)
 	}
 	checkClean()
@@ -152,9 +156,9 @@ END`
 		t.Errorf("with another password: %v", err)
 	}
 
-	put(t, s, "file", "mine")
-	s = launch(t, c.Launcher(), spec)
-	if got := get(t, s, "file"); got != "mine" {
+	harness.Put(t, s, "file", "mine")
+	s = harness.Launch(t, c.Launcher(), spec)
+	if got := harness.Get(t, s, "file"); got != "mine" {
 		t.Errorf("the local edit became %q", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // The tests of this file drive programs through terminals.
@@ -59,7 +60,7 @@ func (x *terminal) awaitRow(t *testing.T, row int, text string) {
 			t.Logf("the screen:\n%s", strings.Join(lines, "\n"))
 		}
 	}()
-	await(t, fmt.Sprintf("%q in row %d", text, row), func() bool {
+	harness.Await(t, fmt.Sprintf("%q in row %d", text, row), func() bool {
 		lines, _ := x.screen.text()
 		return lines[(row+len(lines))%len(lines)] == text
 	})
@@ -75,12 +76,12 @@ func program(ctx context.Context, s *launcher.Sandbox, size podapi.TerminalSize,
 
 // launchTerminal launches a pod whose image has programs for terminals, and
 // returns it by a way that can be cut, and by another.
-func launchTerminal(t *testing.T, c *launchertest.Cluster) (s, other *launcher.Sandbox, w *wire) {
+func launchTerminal(t *testing.T, c *launchertest.Cluster) (s, other *launcher.Sandbox, w *harness.Wire) {
 	t.Helper()
-	w, l := wireTo(t, c)
+	w, l := harness.WireTo(t, c)
 	spec := c.Spec("a")
 	spec.Pod.Image = launchertest.TerminalImage
-	s = launch(t, l, spec)
+	s = harness.Launch(t, l, spec)
 	other, err := c.Launcher().Open(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
@@ -91,10 +92,10 @@ func launchTerminal(t *testing.T, c *launchertest.Cluster) (s, other *launcher.S
 
 // cutOff cuts the connection of a terminal whose command does not resume, and
 // has another client attach to it.
-func cutOff(ctx context.Context, t *testing.T, x *terminal, w *wire, other *launcher.Sandbox) *terminal {
+func cutOff(ctx context.Context, t *testing.T, x *terminal, w *harness.Wire, other *launcher.Sandbox) *terminal {
 	t.Helper()
-	w.reset()
-	if err := x.cmd.Wait(); !isCut(err) {
+	w.Reset()
+	if err := x.cmd.Wait(); !harness.IsCut(err) {
 		t.Fatalf("the client that was cut off: %v", err)
 	}
 	if p := process(t, other, x.cmd.ID); p.Status != nil || !p.Terminal {
@@ -114,7 +115,7 @@ func cutOff(ctx context.Context, t *testing.T, x *terminal, w *wire, other *laun
 		}
 	}()
 	last := len(want) - 1
-	await(t, "the same screen", func() bool {
+	harness.Await(t, "the same screen", func() bool {
 		got, _ := next.screen.text()
 		return slices.Equal(got[:last], want[:last])
 	})
@@ -136,8 +137,8 @@ func TestVimIsResizedCutOffReattachedToAndSavesTheFile(t *testing.T) { overEachW
 
 func testVim(t *testing.T, c *launchertest.Cluster) {
 	s, other, w := launchTerminal(t, c)
-	put(t, s, "file", "first line\n")
-	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	harness.Put(t, s, "file", "first line\n")
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 	defer cancel()
 	size := podapi.TerminalSize{Rows: 24, Columns: 80}
 	cmd := program(ctx, s, size, "vim", "-N", "-u", "NONE", "file")
@@ -160,7 +161,7 @@ func testVim(t *testing.T, c *launchertest.Cluster) {
 	next := cutOff(ctx, t, x, w, other)
 	next.press(t, "A line\x1b:wq\r")
 	next.end(t)
-	if got := get(t, other, "file"); got != "first line\nsecond line\nthird line\n" {
+	if got := harness.Get(t, other, "file"); got != "first line\nsecond line\nthird line\n" {
 		t.Errorf("the file has %q", got)
 	}
 }
@@ -171,7 +172,7 @@ func TestFullScreenProgramIsCutOffAndReattachedTo(t *testing.T) {
 
 func testFullScreenPrograms(t *testing.T, c *launchertest.Cluster) {
 	s, other, w := launchTerminal(t, c)
-	run(t, s, "seq 1000 > numbers", nil)
+	harness.Run(t, s, "seq 1000 > numbers", nil)
 	for _, tt := range []struct {
 		args []string
 		// What the first row has, what is pressed, what is then in rows from one
@@ -185,7 +186,7 @@ func testFullScreenPrograms(t *testing.T, c *launchertest.Cluster) {
 		{[]string{"tmux", "-f", "/dev/null", "new-session", "exec sh"}, "$", "echo $((6 * 7))\r", 1, []string{"42", "$"}, "exit\r"},
 	} {
 		t.Run(tt.args[0], func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), hung)
+			ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 			defer cancel()
 			size := podapi.TerminalSize{Rows: 24, Columns: 80}
 			cmd := program(ctx, s, size, tt.args...)
@@ -205,7 +206,7 @@ func testFullScreenPrograms(t *testing.T, c *launchertest.Cluster) {
 
 func TestTerminalHasItsSizeEchoesAndSaysThatItChanged(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		ctx, cancel := context.WithTimeout(t.Context(), hung)
+		ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 		defer cancel()
 		size := podapi.TerminalSize{Rows: 24, Columns: 80}
 		x := openTerminal(t, program(ctx, s, size, "bash", "-c", `

@@ -18,6 +18,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/tools"
 	"github.com/podagent/podagent/pkg/tools/secret"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 const toolSecret = "xq7-Kd0vP-2mZt"
@@ -30,7 +31,7 @@ func TestSecretsOfToolsAreNowhereButInTheEnvironment(t *testing.T) {
 	var log lockedBuffer
 	l := c.Launcher()
 	l.Log = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	s := launch(t, l, c.Spec("secrets"))
+	s := harness.Launch(t, l, c.Spec("secrets"))
 	secrets := map[string]secret.Provider{"TOKEN": secret.Static(toolSecret)}
 	printenv := tools.Command{Path: "printenv", Secrets: map[string]secret.Provider{"OF_COMMAND": secret.Static(toolSecret + "-of-command")}}
 	session := tools.New(s, tools.Options{Secrets: secrets}, append(tools.Coding(), printenv)...)
@@ -113,7 +114,7 @@ func lookAround(t *testing.T, c *launchertest.Cluster, id string, shown map[stri
 		shown["the Secret "+kept.Name] = string(bytes.Join(slices.Collect(maps.Values(kept.Data)), []byte("\n")))
 	}
 	for _, container := range pod.Spec.Containers {
-		await(t, "the log of "+container.Name, func() bool { // which the node has soon after the first answer
+		harness.Await(t, "the log of "+container.Name, func() bool { // which the node has soon after the first answer
 			logs, err := core.Pods(c.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: container.Name}).DoRaw(t.Context())
 			shown["the log of "+container.Name] = string(logs)
 			return err == nil

@@ -17,6 +17,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // describe returns what is in a local tree: each path with its mode, time, and
@@ -120,7 +121,7 @@ func TestArchiveThatEscapesIsRefused(t *testing.T) {
 			"a link over a link":  {{Name: "a", Typeflag: tar.TypeSymlink, Linkname: "b/..", Mode: 0o777}, {Name: "b", Typeflag: tar.TypeSymlink, Linkname: "..", Mode: 0o777}, file("a/escaped")[0]},
 			"a hard link upwards": {{Name: "h", Typeflag: tar.TypeLink, Linkname: "../outside", Mode: 0o644}},
 		} {
-			put(t, s, "outside", "untouched")
+			harness.Put(t, s, "outside", "untouched")
 			if err := s.Remove(t.Context(), "target", fsops.RemoveOptions{Recursive: true, Force: true}); err != nil {
 				t.Fatal(err)
 			}
@@ -137,12 +138,12 @@ func TestArchiveThatEscapesIsRefused(t *testing.T) {
 			if _, err := s.PushTar(t.Context(), &archive, "target", fsops.ExtractOptions{}); !errors.Is(err, fsops.ErrUnsafeArchive) {
 				t.Errorf("%s: %v", what, err)
 			}
-			for _, name := range names(t, s, ".") {
+			for _, name := range harness.Names(t, s, ".") {
 				if name != "outside" && name != "target" {
 					t.Errorf("%s: wrote %q outside", what, name)
 				}
 			}
-			if got := get(t, s, "outside"); got != "untouched" {
+			if got := harness.Get(t, s, "outside"); got != "untouched" {
 				t.Errorf("%s: the file outside has %q", what, got)
 			}
 		}
@@ -157,7 +158,7 @@ func TestWatchSeesWhatHappens(t *testing.T) {
 				t.Fatal(err)
 			}
 			if e.Op == fsops.WatchReady {
-				put(t, s, "new/dir/file", "x")
+				harness.Put(t, s, "new/dir/file", "x")
 				continue
 			}
 			seen[filepath.Clean(e.Path)] = true

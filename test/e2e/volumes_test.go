@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -17,6 +16,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // tenant returns the Spec of a workspace of an organisation, with three
@@ -40,31 +40,33 @@ func terminate(t *testing.T, l launcher.Launcher, id string) {
 }
 
 func TestTenantsOnOneClaim(t *testing.T) {
+	t.Parallel()
 	for _, profile := range []launcher.Profile{launcher.Restricted, launcher.Baseline} {
 		t.Run(string(profile), func(t *testing.T) {
+			t.Parallel()
 			c := launchertest.NewCluster(t, profile)
 			c.Claim(t, c.Storage(t, 1), "shared")
 			k := c.Launcher()
 			acme, umbra := tenant(c, "acme", "alpha"), tenant(c, "umbra", "alpha")
 			acme.Pod.Profile, umbra.Pod.Profile = profile, profile
-			a, b := launch(t, k, acme), launch(t, k, umbra)
+			a, b := harness.Launch(t, k, acme), harness.Launch(t, k, umbra)
 			for _, dir := range []string{"/workspace", "/skills", "/memory"} {
-				put(t, a, dir+"/mine", "acme's "+dir)
-				put(t, b, dir+"/mine", "umbra's "+dir)
+				harness.Put(t, a, dir+"/mine", "acme's "+dir)
+				harness.Put(t, b, dir+"/mine", "umbra's "+dir)
 			}
 			checkNothingOf(t, b, "umbra's", "acme's")
 			terminate(t, k, acme.ID)
-			a = launch(t, k, acme)
+			a = harness.Launch(t, k, acme)
 			if !a.Created {
 				t.Error("the sandbox was not created anew")
 			}
 			for _, dir := range []string{"/workspace", "/skills", "/memory"} {
-				if got := get(t, a, dir+"/mine"); got != "acme's "+dir {
+				if got := harness.Get(t, a, dir+"/mine"); got != "acme's "+dir {
 					t.Errorf("%s/mine has %q", dir, got)
 				}
 			}
 			checkNothingOf(t, a, "acme's", "umbra's")
-			_, errOut, status := run(t, a, "cd /memory && touch x && mkdir d && mv x d/ && rm -r d", nil)
+			_, errOut, status := harness.Run(t, a, "cd /memory && touch x && mkdir d && mv x d/ && rm -r d", nil)
 			if status.Code != 0 {
 				t.Error(errOut)
 			}
@@ -86,7 +88,7 @@ func checkNothingOf(t *testing.T, s *launcher.Sandbox, own, others string) {
 		t.Errorf("found of another tenant's:\n%s", found)
 	}
 	script := "ls /org /workspace/../org /skills/up/org /skills/up/workspace /memory/cwd/org 2>/dev/null | grep -e acme -e umbra"
-	if out, _, _ := run(t, s, script, nil); out != "" {
+	if out, _, _ := harness.Run(t, s, script, nil); out != "" {
 		t.Errorf("there is %q", out)
 	}
 }
@@ -96,7 +98,7 @@ func searchAround(t *testing.T, s *launcher.Sandbox, text string) string {
 	t.Helper()
 	script := `ln -sfn / /workspace/root; ln -sfn ../../../.. /skills/up; ln -sfn /proc/1/root /memory/one; ln -sfn /proc/self/cwd/../.. /memory/cwd
 cd /workspace && grep -rIs --exclude-dir=proc --exclude-dir=sys -e "` + text + `" / /workspace/.. /skills/../.. /skills/up/ /memory/one/ /memory/cwd/`
-	out, _, _ := run(t, s, script, nil)
+	out, _, _ := harness.Run(t, s, script, nil)
 	var found strings.Builder
 	for line := range strings.Lines(out) {
 		found.WriteString("command: " + line)
@@ -111,12 +113,13 @@ cd /workspace && grep -rIs --exclude-dir=proc --exclude-dir=sys -e "` + text + `
 
 // A link that a tenant makes leads the node's kubelet nowhere out of the claim.
 func TestSubPathThroughALinkOutOfTheClaimIsRefused(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	c.Claim(t, c.Storage(t, 1), "shared")
 	k := c.Launcher()
-	a := launch(t, k, tenant(c, "acme", "a"))
+	a := harness.Launch(t, k, tenant(c, "acme", "a"))
 	script := "ln -s /etc absolute; ln -s ../../../../../../../../../../../../../etc relative"
-	if _, errOut, status := run(t, a, script, nil); status.Code != 0 {
+	if _, errOut, status := harness.Run(t, a, script, nil); status.Code != 0 {
 		t.Fatal(errOut)
 	}
 	for _, link := range []string{"absolute", "relative"} {
@@ -131,6 +134,7 @@ func TestSubPathThroughALinkOutOfTheClaimIsRefused(t *testing.T) {
 }
 
 func TestReadOnlyVolumeIsReadOnlyForAll(t *testing.T) {
+	t.Parallel()
 	for _, profile := range []launcher.Profile{launcher.Restricted, launcher.Baseline} {
 		t.Run(string(profile), func(t *testing.T) {
 			t.Parallel()
@@ -139,13 +143,13 @@ func TestReadOnlyVolumeIsReadOnlyForAll(t *testing.T) {
 			spec := c.Spec("writer")
 			spec.Pod.Profile = profile
 			spec.Pod.Volumes = []launcher.Volume{{Claim: "shared", SubPath: "team", Path: "/shared"}}
-			put(t, launch(t, c.Launcher(), spec), "/shared/d/file", "original")
+			harness.Put(t, harness.Launch(t, c.Launcher(), spec), "/shared/d/file", "original")
 			spec.ID = "reader"
 			spec.Pod.Volumes[0].ReadOnly = true
-			s := launch(t, c.Launcher(), spec)
+			s := harness.Launch(t, c.Launcher(), spec)
 			checkReadOnly(t, s, "/shared")
 			checkReadOnlyCalls(t, s, "/shared/d/file")
-			if got := get(t, s, "/shared/d/file"); got != "original" {
+			if got := harness.Get(t, s, "/shared/d/file"); got != "original" {
 				t.Errorf("it holds %q", got)
 			}
 		})
@@ -153,10 +157,11 @@ func TestReadOnlyVolumeIsReadOnlyForAll(t *testing.T) {
 }
 
 func TestReadOnlyVolumeIsRefusedToCommandsAndSaidByInfo(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	c.Claim(t, c.Storage(t, 1), "shared")
-	s := launch(t, c.Launcher(), tenant(c, "reader", "a"))
-	if _, _, status := run(t, s, "touch /skills/x", nil); status.Code == 0 {
+	s := harness.Launch(t, c.Launcher(), tenant(c, "reader", "a"))
+	if _, _, status := harness.Run(t, s, "touch /skills/x", nil); status.Code == 0 {
 		t.Error("a command wrote to a read-only volume")
 	}
 	info, err := s.Info(t.Context())
@@ -174,22 +179,23 @@ func keptSpec(t *testing.T, c *launchertest.Cluster, id string) launcher.Spec {
 }
 
 func TestPauseAndResumeKeepAGitTreeWithEdits(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
 	spec := keptSpec(t, c, "job")
 	spec.Env = []string{"GREETING=hello"}
-	s := launch(t, k, spec)
+	s := harness.Launch(t, k, spec)
 	if !s.Created {
 		t.Error("the first launch did not create the sandbox")
 	}
 	script := `git init -q -b main . && git config user.name A && git config user.email a@example.com && mkdir -p src/deep &&
 echo one > src/deep/file && chmod 640 src/deep/file && ln -s src/deep/file link && git add . && git commit -qm one &&
 echo two >> src/deep/file && echo new > untracked && git stash -q -- src/deep/file && git stash apply -q`
-	if _, errOut, status := run(t, s, script, nil); status.Code != 0 {
+	if _, errOut, status := harness.Run(t, s, script, nil); status.Code != 0 {
 		t.Fatal(errOut)
 	}
 	state := `git status --porcelain; git diff; git log --format=%H%n%s; git fsck 2>&1; stat -c '%n %a %U %s' src/deep/file untracked; readlink link; echo $GREETING`
-	before, _, _ := run(t, s, state, nil)
+	before, _, _ := harness.Run(t, s, state, nil)
 	s.Close()
 	for range 2 {
 		if err := k.Pause(t.Context(), "job"); err != nil {
@@ -213,7 +219,7 @@ echo two >> src/deep/file && echo new > untracked && git stash -q -- src/deep/fi
 	if s.Created {
 		t.Error("Resume says that it created the sandbox")
 	}
-	if after, errOut, _ := run(t, s, state, nil); after != before || !strings.Contains(after, "?? untracked") || !strings.Contains(after, "hello") {
+	if after, errOut, _ := harness.Run(t, s, state, nil); after != before || !strings.Contains(after, "?? untracked") || !strings.Contains(after, "hello") {
 		t.Errorf("it has after the pause\n%s%s, before it had\n%s", after, errOut, before)
 	}
 	if again, err := k.Resume(t.Context(), "job"); err != nil || again.PodName() != s.PodName() {
@@ -224,14 +230,15 @@ echo two >> src/deep/file && echo new > untracked && git stash -q -- src/deep/fi
 }
 
 func TestLaunchTakesTheWorkspaceThatWasKept(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
 	spec := keptSpec(t, c, "job")
 	spec.OnClose = launcher.CloseDelete
-	s := launch(t, k, spec)
-	put(t, s, "file", "kept")
+	s := harness.Launch(t, k, spec)
+	harness.Put(t, s, "file", "kept")
 	c.EndPod(t, s.PodName())
-	await(t, "the pod's end", func() bool { return podOf(t, c, "job").Status.Phase == corev1.PodFailed })
+	harness.Await(t, "the pod's end", func() bool { return podOf(t, c, "job").Status.Phase == corev1.PodFailed })
 	if _, err := k.Launch(t.Context(), spec); !errors.Is(err, launcher.ErrStale) {
 		t.Errorf("Launch of what has ended: %v", err)
 	}
@@ -240,7 +247,7 @@ func TestLaunchTakesTheWorkspaceThatWasKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := get(t, again, "file"); got != "kept" || again.Created {
+	if got := harness.Get(t, again, "file"); got != "kept" || again.Created {
 		t.Errorf("the workspace has %q; created: %t", got, again.Created)
 	}
 	// Who did not make the sandbox does not delete it, nor does who made it, and whose
@@ -256,7 +263,7 @@ func TestLaunchTakesTheWorkspaceThatWasKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resumed.Close()
-	if got := get(t, resumed, "file"); got != "kept" {
+	if got := harness.Get(t, resumed, "file"); got != "kept" {
 		t.Errorf("the workspace has %q", got)
 	}
 	terminate(t, k, "job")
@@ -271,44 +278,65 @@ func TestLaunchTakesTheWorkspaceThatWasKept(t *testing.T) {
 // Whichever comes first, a launch that succeeds has a sandbox that works, and a
 // claim that stays.
 func TestLaunchBesideTerminateKeepsNoClaimThatEnds(t *testing.T) {
-	const rounds = 6
-	c := launchertest.NewCluster(t, launcher.Restricted)
-	k := c.Launcher()
-	spec := keptSpec(t, c, "job")
-	spec.Pod.Workspace.StorageClass = c.Storage(t, 3*rounds) // each claim that goes takes its volume along
-	for round := range rounds {
-		put(t, launch(t, k, spec), "file", "of the round before")
-		if round%2 == 0 {
-			if err := k.Pause(t.Context(), "job"); err != nil {
-				t.Fatal(err)
+	t.Parallel()
+	const requests = 5 // of Terminate, at each of which a launch begins
+	for _, paused := range []bool{false, true} {
+		t.Run(fmt.Sprintf("paused %t", paused), func(t *testing.T) {
+			t.Parallel()
+			c := launchertest.NewCluster(t, launcher.Restricted)
+			spec := keptSpec(t, c, "job")
+			spec.Pod.Workspace.StorageClass = c.Storage(t, 3*requests) // each claim that goes takes its volume along
+			for n := range requests {
+				harness.Put(t, harness.Launch(t, c.Launcher(), spec), "file", "of the launch before")
+				if paused {
+					if err := c.Launcher().Pause(t.Context(), "job"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				launchDuringTerminate(t, c, spec, int64(n+1))
+				harness.Put(t, harness.Launch(t, c.Launcher(), spec), "file", "new") // Terminate may have come last
+				claim, err := c.API(t).CoreV1().PersistentVolumeClaims(c.Namespace).Get(t.Context(), podOf(t, c, "job").Name, metav1.GetOptions{})
+				if err != nil || claim.DeletionTimestamp != nil {
+					t.Errorf("request %d: the claim of a sandbox that runs is deleted at %v: %v", n+1, claim.DeletionTimestamp, err)
+				}
+				terminate(t, c.Launcher(), "job")
 			}
-		}
-		terminated := make(chan error, 1)
-		go func() { terminated <- k.Terminate(t.Context(), "job") }()
-		time.Sleep(time.Duration(round/2) * 100 * time.Millisecond)
-		s, err := c.Launcher().Launch(t.Context(), spec)
-		if err := errors.Join(err, <-terminated); err != nil {
-			t.Fatalf("round %d: %v", round, err)
-		}
-		s.Close()
-		if s, err = c.Launcher().Launch(t.Context(), spec); err != nil { // Terminate may have come last
-			t.Fatalf("round %d, again: %v", round, err)
-		}
-		put(t, s, "file", "new")
-		s.Close()
-		claim, err := c.API(t).CoreV1().PersistentVolumeClaims(c.Namespace).Get(t.Context(), s.PodName(), metav1.GetOptions{})
-		if err != nil || claim.DeletionTimestamp != nil {
-			t.Errorf("round %d: the claim of a sandbox that runs is deleted at %v: %v", round, claim.DeletionTimestamp, err)
-		}
-		terminate(t, k, "job")
+		})
 	}
+}
+
+// launchDuringTerminate terminates a sandbox, and launches it when Terminate is at
+// its nth request, which waits until the launch makes its first.
+func launchDuringTerminate(t *testing.T, c *launchertest.Cluster, spec launcher.Spec, n int64) {
+	t.Helper()
+	reached, begun := make(chan struct{}), make(chan struct{})
+	first, second := c.Launcher(), c.Launcher()
+	before(first, nth(n), func() {
+		close(reached)
+		<-begun
+	})
+	before(second, nth(1), func() { close(begun) })
+	terminated := make(chan error, 1)
+	go func() { terminated <- first.Terminate(t.Context(), spec.ID) }()
+	var early error
+	select {
+	case <-reached:
+	case early = <-terminated: // it makes fewer requests
+		terminated <- nil
+	}
+	s, err := second.Launch(t.Context(), spec)
+	if err := errors.Join(err, early, <-terminated); err != nil {
+		t.Fatalf("request %d: %v", n, err)
+	}
+	s.Close()
 }
 
 // Who does not say that the workspace is kept does not get an empty one instead.
 func TestLaunchWithoutTheKeptWorkspaceSaysThatItIsPaused(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
-	put(t, launch(t, k, keptSpec(t, c, "job")), "file", "kept")
+	harness.Put(t, harness.Launch(t, k, keptSpec(t, c, "job")), "file", "kept")
 	if err := k.Pause(t.Context(), "job"); err != nil {
 		t.Fatal(err)
 	}
@@ -325,16 +353,17 @@ func TestLaunchWithoutTheKeptWorkspaceSaysThatItIsPaused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if got := get(t, s, "file"); got != "kept" {
+	if got := harness.Get(t, s, "file"); got != "kept" {
 		t.Errorf("it has %q", got)
 	}
 }
 
 // Another identity gets no files by the id, and another way finds its listener.
 func TestResumeByAnotherIdentityAndByAnotherWay(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := keptSpec(t, c, "job")
-	put(t, launch(t, c.Launcher(), spec), "file", "kept")
+	harness.Put(t, harness.Launch(t, c.Launcher(), spec), "file", "kept")
 	if err := c.Launcher().Pause(t.Context(), "job"); err != nil {
 		t.Fatal(err)
 	}
@@ -355,15 +384,16 @@ func TestResumeByAnotherIdentityAndByAnotherWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if got := get(t, s, "file"); got != "kept" {
+	if got := harness.Get(t, s, "file"); got != "kept" {
 		t.Errorf("it has %q", got)
 	}
 }
 
 func TestPauseRefusesASandboxWhoseFilesWouldBeLost(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
-	s := launch(t, k, c.Spec("job"))
+	s := harness.Launch(t, k, c.Spec("job"))
 	c.Storage(t, 0) // for the permissions
 	if err := k.Pause(t.Context(), "job"); !errors.Is(err, launcher.ErrNotKept) {
 		t.Errorf("Pause: %v", err)

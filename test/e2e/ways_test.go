@@ -17,56 +17,49 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // The tests of this file are about the ways to the agents of pods: by
 // port-forward, by exec and by address. Those of what a connection promises run
 // over each way, too, wherever they are.
 
-// overEachWay runs a test over each way, all at the same time, each with a
-// namespace of its own.
+// overEachWay runs a test over each way in parallel, each with a namespace of its
+// own.
 func overEachWay(t *testing.T, test func(t *testing.T, c *launchertest.Cluster)) {
+	overEachWayOf(t, launchertest.NewCluster, test)
+}
+
+// overEachWayHarmed is the same for tests that harm the agents of their pods.
+func overEachWayHarmed(t *testing.T, test func(t *testing.T, c *launchertest.Cluster)) {
+	overEachWayOf(t, launchertest.OwnCluster, test)
+}
+
+func overEachWayOf(t *testing.T, cluster func(testing.TB, launcher.Profile) *launchertest.Cluster, test func(t *testing.T, c *launchertest.Cluster)) {
+	t.Parallel()
 	for _, way := range launcher.Connections() {
 		t.Run(string(way), func(t *testing.T) {
 			t.Parallel()
-			test(t, launchertest.NewCluster(t, launcher.Restricted).By(t, way))
+			test(t, cluster(t, launcher.Restricted).By(t, way))
 		})
 	}
-}
-
-// overEachWayAlone is the same for tests that disrupt the cluster, one after the
-// other.
-func overEachWayAlone(t *testing.T, test func(t *testing.T, c *launchertest.Cluster)) {
-	for _, way := range launcher.Connections() {
-		t.Run(string(way), func(t *testing.T) {
-			test(t, launchertest.DisruptedCluster(t, launcher.Restricted).By(t, way))
-		})
-	}
-}
-
-func Test256MiBEachWayOverEachWay(t *testing.T) {
-	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
-		const size = 256 << 20
-		s := launch(t, c.Launcher(), c.Spec("a"))
-		upload(t, s, "file", size, 5)
-		download(t, s, "file", size, 5)
-	})
 }
 
 func TestServerWithoutWebSocketIsReachedBySPDY(t *testing.T) {
+	t.Parallel()
 	for _, way := range []launcher.Connection{launcher.ByPortForward, launcher.ByExec} {
 		t.Run(string(way), func(t *testing.T) {
 			t.Parallel()
-			const size = 64 << 20
+			size := harness.Size(256 << 20)
 			c := launchertest.NewCluster(t, launcher.Restricted).By(t, way)
 			g, kubeconfig := newGate(t, c)
 			g.refuse(func(r *http.Request) bool { return strings.EqualFold(r.Header.Get("Upgrade"), "websocket") })
 			k := c.Launcher()
 			k.Config, k.Kubeconfig = nil, kubeconfig
-			s := launch(t, k, c.Spec("a"))
+			s := harness.Launch(t, k, c.Spec("a"))
 			upload(t, s, "file", size, 5)
-			download(t, s, "file", size, 5)
-			if out, _, status := run(t, s, "echo out; exit 3", nil); out != "out\n" || status.Code != 3 {
+			harness.Download(t, s, "file", size, 5)
+			if out, _, status := harness.Run(t, s, "echo out; exit 3", nil); out != "out\n" || status.Code != 3 {
 				t.Errorf("a command: %q, %+v", out, status)
 			}
 			g.mu.Lock()
@@ -81,7 +74,7 @@ func TestServerWithoutWebSocketIsReachedBySPDY(t *testing.T) {
 func Test1000ExecsOverEachWay(t *testing.T) {
 	const execs, atOnce = 1000, 20
 	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
-		s := launch(t, c.Launcher(), c.Spec("a"))
+		s := harness.Launch(t, c.Launcher(), c.Spec("a"))
 		var all sync.WaitGroup
 		for i := range atOnce {
 			all.Go(func() {
@@ -98,8 +91,9 @@ func Test1000ExecsOverEachWay(t *testing.T) {
 }
 
 func TestPodWithoutAListenerIsNotReachedByItsAddress(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	launch(t, c.Launcher(), c.Spec("a"))
+	harness.Launch(t, c.Launcher(), c.Spec("a"))
 	l := c.By(t, launcher.ByAddress).Launcher()
 	if _, err := l.Launch(t.Context(), c.Spec("a")); !errors.Is(err, launcher.ErrNoListener) || !errors.Is(err, launcher.ErrDrift) {
 		t.Errorf("launching it: %v", err)
@@ -119,40 +113,42 @@ const joined = `for p in /proc/[0-9]*; do
 done`
 
 func TestExecLeavesNoProcessBehind(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	w, l := wireTo(t, c.By(t, launcher.ByExec))
-	s := launch(t, l, c.Spec("a"))
+	w, l := harness.WireTo(t, c.By(t, launcher.ByExec))
+	s := harness.Launch(t, l, c.Spec("a"))
 	other, err := c.Launcher().Open(t.Context(), "a") // by port-forward, which needs no process
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Close()
 	processes := func() []string {
-		out, _, _ := run(t, other, joined, nil)
+		out, _, _ := harness.Run(t, other, joined, nil)
 		return strings.Fields(out)
 	}
 	first := processes()
 	if len(first) != 1 {
 		t.Fatalf("while the sandbox is open the processes are %q", first)
 	}
-	w.reset()
-	await(t, "another connection", func() bool { // a write that meets the reset is cut
+	w.Reset()
+	harness.Await(t, "another connection", func() bool { // a write that meets the reset is cut
 		_, err := s.WriteFile(t.Context(), "file", nil, fsops.WriteOptions{})
 		return err == nil
 	})
-	await(t, "the end of the first process", func() bool {
+	harness.Await(t, "the end of the first process", func() bool {
 		now := processes()
 		return len(now) == 1 && now[0] != first[0]
 	})
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	await(t, "the end of the second process", func() bool { return len(processes()) == 0 })
+	harness.Await(t, "the end of the second process", func() bool { return len(processes()) == 0 })
 }
 
 func TestExecNeedsItsOwnRole(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	launch(t, c.Launcher(), c.Spec("a"))
+	harness.Launch(t, c.Launcher(), c.Spec("a"))
 	l := c.Launcher()
 	l.Connection = launcher.ByExec
 	if _, err := l.Open(t.Context(), "a"); !errors.Is(err, launcher.ErrForbidden) {
@@ -167,15 +163,16 @@ func TestExecNeedsItsOwnRole(t *testing.T) {
 }
 
 func TestAddressThatLetsNobodyThroughIsSaid(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
 	l, spec := c.Launcher(), c.Spec("a")
-	launch(t, c.Launcher(), spec)
-	spec.Pod.ReadyTimeout = 5 * time.Second
+	harness.Launch(t, c.Launcher(), spec)
+	spec.Pod.ReadyTimeout = 20 * time.Second // in which it tries, on any machine
 	l.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, os.ErrDeadlineExceeded }
 	if _, err := l.Launch(t.Context(), spec); !errors.Is(err, launcher.ErrNotReady) || !strings.Contains(err.Error(), "cannot connect to the address of pod "+c.Namespace) {
 		t.Errorf("launching it: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	_, err := l.Open(ctx, "a")
 	for _, want := range []string{"cannot connect to the address of pod " + c.Namespace, "Running"} {
@@ -186,6 +183,7 @@ func TestAddressThatLetsNobodyThroughIsSaid(t *testing.T) {
 }
 
 func TestBadOptionOfALauncherIsAnErrorBeforeAnyAPICall(t *testing.T) {
+	t.Parallel()
 	for field, l := range map[string]*launcher.Kubernetes{
 		"Connection":     {Connection: "carrier-pigeon"},
 		"Namespace":      {Namespace: "Not_a_name"},

@@ -17,17 +17,19 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
 // The tests of this file are about how much a workspace may hold, and the claim of
 // one that is kept.
 
 func TestClaimOfAnotherSizeIsDrift(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k, spec := c.Launcher(), keptSpec(t, c, "job")
 	start := func(spec launcher.Spec, want int) {
 		t.Helper()
-		s := launch(t, k, spec)
+		s := harness.Launch(t, k, spec)
 		defer s.Close()
 		if len(s.Drift) != want || want > 0 && !slices.Contains(s.Drift, "the claim's size is 1Gi, not 2Gi") {
 			t.Errorf("drift: %q", s.Drift)
@@ -60,13 +62,14 @@ func TestClaimOfAnotherSizeIsDrift(t *testing.T) {
 }
 
 func TestPodWhoseWorkspaceHoldsTooMuchIsEvicted(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec, k := c.Spec("job"), c.Launcher()
 	spec.Pod.Workspace.Size = resource.MustParse("16Mi")
-	s := launch(t, k, spec)
-	run(t, s, "head -c 64M /dev/zero > big", nil)
+	s := harness.Launch(t, k, spec)
+	harness.Run(t, s, "head -c 64M /dev/zero > big", nil)
 	var err error
-	await(t, "the end of the pod", func() bool {
+	harness.Await(t, "the end of the pod", func() bool {
 		_, err = s.Stat(t.Context(), "big")
 		return errors.Is(err, launcher.ErrStale)
 	})
@@ -77,15 +80,16 @@ func TestPodWhoseWorkspaceHoldsTooMuchIsEvicted(t *testing.T) {
 		t.Errorf("a launch: %v", err)
 	}
 	spec.Pod.OnStale = launcher.StaleRecreate
-	put(t, launch(t, k, spec), "file", "x")
+	harness.Put(t, harness.Launch(t, k, spec), "file", "x")
 }
 
 func TestWorkspaceHasItsSize(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("job")
 	spec.Pod.Workspace.Size = resource.MustParse("1Gi")
-	s := launch(t, c.Launcher(), spec)
-	put(t, s, "file", "x")
+	s := harness.Launch(t, c.Launcher(), spec)
+	harness.Put(t, s, "file", "x")
 	for _, v := range podOf(t, c, "job").Spec.Volumes {
 		if v.Name == "workspace" && v.EmptyDir.SizeLimit.Cmp(spec.Pod.Workspace.Size) == 0 {
 			return
@@ -95,6 +99,7 @@ func TestWorkspaceHasItsSize(t *testing.T) {
 }
 
 func TestClaimWithoutPermissionIsForbidden(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("job")
 	spec.Pod.Workspace.Keep = true
@@ -123,8 +128,8 @@ func TestOpenAndResumeWaitAsLongAsTheLaunchMay(t *testing.T) {
 	k, spec := c.Launcher(), keptSpec(t, c, "job")
 	spec.Pod.ReadyTimeout = 45 * time.Second
 	spec.Pod.Patch = gated(c, "while [ -e /workspace/hold ]; do sleep 0.1; done")
-	s := launch(t, k, spec)
-	put(t, s, "hold", "")
+	s := harness.Launch(t, k, spec)
+	harness.Put(t, s, "hold", "")
 	if err := errors.Join(s.Close(), k.Pause(t.Context(), "job")); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +139,7 @@ func TestOpenAndResumeWaitAsLongAsTheLaunchMay(t *testing.T) {
 		resumed <- err
 	}()
 	var opened error
-	await(t, "the pod", func() bool {
+	harness.Await(t, "the pod", func() bool {
 		_, opened = k.Open(t.Context(), "job")
 		return !errors.Is(opened, launcher.ErrPaused)
 	})
@@ -146,6 +151,7 @@ func TestOpenAndResumeWaitAsLongAsTheLaunchMay(t *testing.T) {
 }
 
 func TestLaunchThatCannotNoteItsPodInTheClaimLeavesNothing(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
 	k.Config = c.LimitedAccount(t, "limited",
@@ -154,7 +160,7 @@ func TestLaunchThatCannotNoteItsPodInTheClaimLeavesNothing(t *testing.T) {
 	if _, err := k.Launch(t.Context(), keptSpec(t, c, "job")); !errors.Is(err, launcher.ErrForbidden) || !strings.Contains(err.Error(), "patch") {
 		t.Errorf("Launch: %v", err)
 	}
-	await(t, "the end of what it made", func() bool {
+	harness.Await(t, "the end of what it made", func() bool {
 		list, err := c.Launcher().List(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -169,16 +175,17 @@ func TestLaunchThatCannotNoteItsPodInTheClaimLeavesNothing(t *testing.T) {
 
 // Controllers write annotations into a claim, too, when it gets its volume.
 func TestTerminateRemovesAClaimThatChangesMeanwhile(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
-	s := launch(t, k, keptSpec(t, c, "job"))
+	s := harness.Launch(t, k, keptSpec(t, c, "job"))
 	if err := s.Command(t.Context(), "sleep", "600").Start(); err != nil { // its end takes a moment
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- k.Terminate(t.Context(), "job") }()
 	claims := c.API(t).CoreV1().PersistentVolumeClaims(c.Namespace)
-	await(t, "the end of the claim", func() bool {
+	harness.Await(t, "the end of the claim", func() bool {
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/seen-at":%q}}}`, time.Now())
 		_, err := claims.Patch(t.Context(), s.PodName(), types.MergePatchType, patch, metav1.PatchOptions{})
 		return apierrors.IsNotFound(err) || len(ended) > 0
@@ -192,8 +199,9 @@ func TestTerminateRemovesAClaimThatChangesMeanwhile(t *testing.T) {
 }
 
 func TestTerminateWithoutPermissionForTheClaimIsForbidden(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	launch(t, c.Launcher(), keptSpec(t, c, "job")).Close()
+	harness.Launch(t, c.Launcher(), keptSpec(t, c, "job")).Close()
 	if err := c.Launcher().Pause(t.Context(), "job"); err != nil {
 		t.Fatal(err)
 	}
@@ -207,15 +215,16 @@ func TestTerminateWithoutPermissionForTheClaimIsForbidden(t *testing.T) {
 
 // The pod of a sandbox may be gone when who made it closes it, and its lease with it.
 func TestCloseDeletesTheWorkspaceOfAPodThatIsGone(t *testing.T) {
+	t.Parallel()
 	for _, exclusive := range []bool{false, true} {
 		t.Run(fmt.Sprintf("exclusive %t", exclusive), func(t *testing.T) {
 			t.Parallel()
 			c := launchertest.NewCluster(t, launcher.Restricted)
 			spec := keptSpec(t, c, "job")
 			spec.OnClose, spec.Pod.Exclusive = launcher.CloseDelete, exclusive
-			s := launch(t, c.Launcher(), spec)
+			s := harness.Launch(t, c.Launcher(), spec)
 			deletePod(t, c, s.PodName())
-			await(t, "the end of the pod and its lease", func() bool {
+			harness.Await(t, "the end of the pod and its lease", func() bool {
 				_, err := c.API(t).CoreV1().Pods(c.Namespace).Get(t.Context(), s.PodName(), metav1.GetOptions{})
 				leases, listErr := c.API(t).CoordinationV1().Leases(c.Namespace).List(t.Context(), metav1.ListOptions{})
 				return apierrors.IsNotFound(err) && listErr == nil && len(leases.Items) == 0
@@ -223,16 +232,17 @@ func TestCloseDeletesTheWorkspaceOfAPodThatIsGone(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			await(t, "the end of the claim", func() bool { return len(claimsIn(t, c)) == 0 })
+			harness.Await(t, "the end of the claim", func() bool { return len(claimsIn(t, c)) == 0 })
 		})
 	}
 }
 
 // Whichever of both comes first, another Terminate leaves nothing.
 func TestTerminateBesideAResumeOfAKeptWorkspace(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	for range 3 {
-		launch(t, c.Launcher(), keptSpec(t, c, "job")).Close()
+		harness.Launch(t, c.Launcher(), keptSpec(t, c, "job")).Close()
 		if err := c.Launcher().Pause(t.Context(), "job"); err != nil {
 			t.Fatal(err)
 		}
@@ -272,6 +282,7 @@ func claimsIn(t *testing.T, c *launchertest.Cluster) []string {
 }
 
 func TestLaunchThatFailsLeavesNoClaimButTheOneThatWasThere(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
 	spec := keptSpec(t, c, "job")
@@ -280,22 +291,23 @@ func TestLaunchThatFailsLeavesNoClaimButTheOneThatWasThere(t *testing.T) {
 	if _, err := k.Launch(t.Context(), bad); !errors.Is(err, launcher.ErrImage) {
 		t.Fatalf("Launch: %v", err)
 	}
-	await(t, "the claim's end", func() bool { return len(claimsIn(t, c)) == 0 })
+	harness.Await(t, "the claim's end", func() bool { return len(claimsIn(t, c)) == 0 })
 	spec.Pod.Workspace.StorageClass = c.Storage(t, 1)
-	put(t, launch(t, k, spec), "file", "kept")
+	harness.Put(t, harness.Launch(t, k, spec), "file", "kept")
 	if err := k.Pause(t.Context(), "job"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := k.Launch(t.Context(), bad); !errors.Is(err, launcher.ErrImage) {
 		t.Fatalf("Launch: %v", err)
 	}
-	if got := get(t, launch(t, k, spec), "file"); got != "kept" {
+	if got := harness.Get(t, harness.Launch(t, k, spec), "file"); got != "kept" {
 		t.Errorf("the workspace has %q", got)
 	}
 }
 
 // A launch that fails late, when others use the sandbox already, takes nothing away.
 func TestLaunchThatFailsLateLeavesTheClaimThatOthersUse(t *testing.T) {
+	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
 	spec := keptSpec(t, c, "job")
@@ -306,7 +318,7 @@ func TestLaunchThatFailsLateLeavesTheClaimThatOthersUse(t *testing.T) {
 		_, err := k.Launch(t.Context(), late)
 		failed <- err
 	}()
-	await(t, "the pod", func() bool { s, err := k.Open(t.Context(), "job"); return err == nil && s.Close() == nil })
+	harness.Await(t, "the pod", func() bool { s, err := k.Open(t.Context(), "job"); return err == nil && s.Close() == nil })
 	if err := k.Pause(t.Context(), "job"); err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +326,7 @@ func TestLaunchThatFailsLateLeavesTheClaimThatOthersUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, s, "file", "precious")
+	harness.Put(t, s, "file", "precious")
 	s.Close()
 	if err := k.Pause(t.Context(), "job"); err != nil {
 		t.Fatal(err)
@@ -326,7 +338,7 @@ func TestLaunchThatFailsLateLeavesTheClaimThatOthersUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if got := get(t, s, "file"); got != "precious" {
+	if got := harness.Get(t, s, "file"); got != "precious" {
 		t.Errorf("it has %q", got)
 	}
 }

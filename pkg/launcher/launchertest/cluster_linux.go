@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -65,18 +64,13 @@ type Cluster struct {
 	Identity podapi.Identity
 	// Connection is how its launchers reach agents; empty is the default.
 	Connection launcher.Connection
+
+	own, disrupted bool // see OwnCluster and DisruptedCluster
 }
 
 // NewCluster returns a namespace in the test's cluster, which enforces this
-// Pod Security Standard. It fails if there is no cluster. While the test runs,
-// no [DisruptedCluster] does.
+// Pod Security Standard. It fails if there is no cluster.
 func NewCluster(t testing.TB, profile launcher.Profile) *Cluster {
-	t.Helper()
-	share(t, syscall.LOCK_SH)
-	return prepare(t, profile)
-}
-
-func prepare(t testing.TB, profile launcher.Profile) *Cluster {
 	t.Helper()
 	c, err := newCluster(t.Context(), profile)
 	if err != nil {

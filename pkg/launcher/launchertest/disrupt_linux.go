@@ -3,8 +3,6 @@ package launchertest
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,23 +18,36 @@ import (
 // disruptTimeout bounds the restart of a component of the cluster.
 const disruptTimeout = 2 * time.Minute
 
-// DisruptedCluster returns a namespace in the cluster of "make cluster", which
-// this test alone has for its time, in this and other programs: it may restart
-// parts of it, and kill agents from the node. With another cluster the test is
-// skipped, for nobody may do that there.
-func DisruptedCluster(t testing.TB, profile launcher.Profile) *Cluster {
+// OwnCluster returns a namespace in the cluster of "make cluster", whose node is
+// this machine: the test may harm the agents of its own pods from the node, which
+// nobody else notices. With another cluster the test is skipped, for nobody may
+// do that there.
+func OwnCluster(t testing.TB, profile launcher.Profile) *Cluster {
 	t.Helper()
 	if os.Getenv(KubeconfigEnv) != "" {
 		t.Skipf("%s names a cluster that is not the tests' own", KubeconfigEnv)
 	}
-	share(t, syscall.LOCK_EX)
-	return prepare(t, profile)
+	c := NewCluster(t, profile)
+	c.own = true
+	return c
 }
 
-// Restart restarts a component of the cluster: "apiserver" or "kubelet". It
-// returns when it is back.
+// DisruptedCluster is [OwnCluster] for tests that restart parts of the cluster.
+// They disturb everybody on it, so they run while nothing else does.
+func DisruptedCluster(t testing.TB, profile launcher.Profile) *Cluster {
+	t.Helper()
+	c := OwnCluster(t, profile)
+	c.disrupted = true
+	return c
+}
+
+// Restart restarts a component of a [DisruptedCluster]: "apiserver" or "kubelet".
+// It returns when it is back.
 func (c *Cluster) Restart(t testing.TB, component string) {
 	t.Helper()
+	if !c.disrupted {
+		t.Fatal("only a DisruptedCluster is restarted")
+	}
 	root, err := moduleRoot()
 	if err != nil {
 		t.Fatal(err)
@@ -50,22 +61,23 @@ func (c *Cluster) Restart(t testing.TB, component string) {
 	}
 }
 
-// KillAgent ends the agent of a pod with KILL, from the node, and so its
-// container.
+// KillAgent ends the agent of a pod of an [OwnCluster] with KILL, from the node,
+// and so its container.
 func (c *Cluster) KillAgent(t testing.TB, podUID string) {
 	t.Helper()
-	signalAgent(t, podUID, syscall.SIGKILL)
+	c.signalAgent(t, podUID, syscall.SIGKILL)
 }
 
-// FreezeAgent stops the agent of a pod, from the node: it does not answer any more.
+// FreezeAgent stops the agent of a pod of an [OwnCluster], from the node: it does
+// not answer any more.
 func (c *Cluster) FreezeAgent(t testing.TB, podUID string) {
 	t.Helper()
-	signalAgent(t, podUID, syscall.SIGSTOP)
+	c.signalAgent(t, podUID, syscall.SIGSTOP)
 }
 
-// DoomAgent has the kernel take the agent of a pod for as good to kill as its
-// commands, if the pod's memory runs out, and its guard do nothing about that
-// before.
+// DoomAgent freezes the agent of a pod of an [OwnCluster], so that its guard does
+// nothing when the pod's memory runs out, and then gives it an oom_score_adj of
+// 1000, with which the kernel kills it as readily as its commands.
 func (c *Cluster) DoomAgent(t testing.TB, podUID string) {
 	t.Helper()
 	c.FreezeAgent(t, podUID)
@@ -78,8 +90,11 @@ func (c *Cluster) DoomAgent(t testing.TB, podUID string) {
 	}
 }
 
-func signalAgent(t testing.TB, podUID string, sig syscall.Signal) {
+func (c *Cluster) signalAgent(t testing.TB, podUID string, sig syscall.Signal) {
 	t.Helper()
+	if !c.own {
+		t.Fatal("only the agents of an OwnCluster are harmed")
+	}
 	pid, err := agentOf(podUID)
 	if err == nil {
 		err = syscall.Kill(pid, sig)
@@ -104,30 +119,4 @@ func agentOf(podUID string) (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("no agent of pod %s runs on this machine", podUID)
-}
-
-// share locks the cluster for the test's time, against those of other
-// programs, too.
-func share(t testing.TB, how int) {
-	t.Helper()
-	kubeconfig, err := kubeconfigPath()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if real, err := filepath.EvalSymlinks(kubeconfig); err == nil {
-		kubeconfig = real
-	}
-	name := fmt.Sprintf("podagent-test-%x.lock", sha256.Sum256([]byte(kubeconfig)))
-	f, err := os.OpenFile(filepath.Join(os.TempDir(), name), os.O_CREATE|os.O_RDONLY, 0o600)
-	if err == nil {
-		for {
-			if err = syscall.Flock(int(f.Fd()), how); !errors.Is(err, syscall.EINTR) {
-				break
-			}
-		}
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
 }

@@ -1,4 +1,4 @@
-package e2e
+package harness
 
 import (
 	"os"
@@ -17,16 +17,16 @@ var built struct {
 	programs map[string][]byte
 }
 
-// putProgram writes a program of testdata/ into a sandbox's workdir.
-func putProgram(t *testing.T, s *launcher.Sandbox, name string) {
+// PutProgram writes a program of test/e2e/testdata into a sandbox's workdir.
+func PutProgram(t *testing.T, s *launcher.Sandbox, name string) {
 	t.Helper()
-	if _, err := s.WriteFile(t.Context(), name, buildProgram(t, "test/e2e/testdata/"+name), fsops.WriteOptions{Perm: 0o755}); err != nil {
+	if _, err := s.WriteFile(t.Context(), name, BuildProgram(t, "test/e2e/testdata/"+name), fsops.WriteOptions{Perm: 0o755}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// buildProgram returns a program of this module, static, which is built once.
-func buildProgram(t *testing.T, pkg string) []byte {
+// BuildProgram returns a program of this module, static, which is built once.
+func BuildProgram(t *testing.T, pkg string) []byte {
 	t.Helper()
 	built.Lock()
 	defer built.Unlock()

@@ -1,14 +1,11 @@
-package e2e
+package harness
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/url"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 
@@ -18,9 +15,9 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
-// wire is the way from a launcher to the API server, to the addresses of pods,
+// Wire is the way from a launcher to the API server, to the addresses of pods,
 // or to an agent's socket, through a proxy that can cut it.
-type wire struct {
+type Wire struct {
 	listener net.Listener
 	network  string // the other side's
 
@@ -45,10 +42,10 @@ type halfCloser interface {
 	CloseWrite() error
 }
 
-// wireTo makes a proxy before the API server of a cluster, or, if agents are
+// WireTo makes a proxy before the API server of a cluster, or, if agents are
 // reached by their addresses, before those; and a launcher that has no other way
 // to them.
-func wireTo(t *testing.T, c *launchertest.Cluster) (*wire, *launcher.Kubernetes) {
+func WireTo(t *testing.T, c *launchertest.Cluster) (*Wire, *launcher.Kubernetes) {
 	t.Helper()
 	if c.Connection == launcher.ByAddress {
 		return wireToAddresses(t, c)
@@ -61,7 +58,7 @@ func wireTo(t *testing.T, c *launchertest.Cluster) (*wire, *launcher.Kubernetes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWire(t, listener, "tcp", server.Host)
+	w := NewWire(t, listener, "tcp", server.Host)
 	l := c.Launcher()
 	l.Config = rest.CopyConfig(c.Orchestrator)
 	l.Config.Host = "https://" + listener.Addr().String()
@@ -69,64 +66,47 @@ func wireTo(t *testing.T, c *launchertest.Cluster) (*wire, *launcher.Kubernetes)
 	return w, l
 }
 
-func wireToAddresses(t *testing.T, c *launchertest.Cluster) (*wire, *launcher.Kubernetes) {
+func wireToAddresses(t *testing.T, c *launchertest.Cluster) (*Wire, *launcher.Kubernetes) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWire(t, listener, "tcp", "")
+	w := NewWire(t, listener, "tcp", "")
 	l := c.Launcher()
 	l.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		w.leadTo(address)
+		w.LeadTo(address)
 		return new(net.Dialer).DialContext(ctx, network, listener.Addr().String())
 	}
 	return w, l
 }
 
-// leadTo says where connections go from now on.
-func (w *wire) leadTo(address string) {
+// LeadTo says where connections go from now on.
+func (w *Wire) LeadTo(address string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.to = address
 }
 
-// wireToAgent makes a proxy before the socket of the one sandbox of a local
-// launcher. Who opens the sandbox after it has no other way.
-func wireToAgent(t *testing.T, l *launcher.Local) *wire {
-	t.Helper()
-	sockets, err := filepath.Glob(filepath.Join(l.StateDir, "*", "agent.sock"))
-	if err != nil || len(sockets) != 1 {
-		t.Fatalf("the sockets of one sandbox: %q, %v", sockets, err)
-	}
-	dir, err := os.Open(filepath.Dir(sockets[0]))
-	if err == nil {
-		err = os.Rename(sockets[0], filepath.Join(dir.Name(), "agent"))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dir.Close() })
-	// By the directory's descriptor, since addresses of sockets are short.
-	short := fmt.Sprintf("/proc/self/fd/%d/", dir.Fd())
-	listener, err := net.Listen("unix", short+"agent.sock")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return newWire(t, listener, "unix", short+"agent")
-}
-
-func newWire(t *testing.T, listener net.Listener, network, to string) *wire {
-	w := &wire{listener: listener, network: network, to: to, pairs: map[*pair]struct{}{}, refused: make(chan struct{}, 1)}
+// NewWire serves a proxy at a listener before the other side, which is at an
+// address of a network, until the test ends.
+func NewWire(t *testing.T, listener net.Listener, network, to string) *Wire {
+	w := &Wire{listener: listener, network: network, to: to, pairs: map[*pair]struct{}{}, refused: make(chan struct{}, 1)}
 	go w.serve()
 	t.Cleanup(func() {
 		listener.Close()
-		w.reset()
+		w.Reset()
 	})
 	return w
 }
 
-func (w *wire) serve() {
+// Addr returns the proxy's address.
+func (w *Wire) Addr() net.Addr { return w.listener.Addr() }
+
+// Refused gets something when somebody was refused because the other side is away.
+func (w *Wire) Refused() <-chan struct{} { return w.refused }
+
+func (w *Wire) serve() {
 	for {
 		client, err := w.listener.Accept()
 		if err != nil {
@@ -137,7 +117,7 @@ func (w *wire) serve() {
 }
 
 // join carries the bytes of one connection, unless the server is away.
-func (w *wire) join(client halfCloser) {
+func (w *Wire) join(client halfCloser) {
 	w.mu.Lock()
 	to := w.to
 	w.mu.Unlock()
@@ -167,7 +147,7 @@ func (w *wire) join(client halfCloser) {
 }
 
 // each does something to all connections there are, and returns how many.
-func (w *wire) each(do func(*pair)) int {
+func (w *Wire) each(do func(*pair)) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for p := range w.pairs {
@@ -176,23 +156,27 @@ func (w *wire) each(do func(*pair)) int {
 	return len(w.pairs)
 }
 
-// reset, finish and stick are how connections end: by RST, by FIN, and by no
-// byte passing any more though nobody closes.
-func (w *wire) reset() int  { return w.each((*pair).reset) }
-func (w *wire) finish() int { return w.each((*pair).finish) }
-func (w *wire) stick() int {
+// Reset ends all connections by RST, and returns how many there were.
+func (w *Wire) Reset() int { return w.each((*pair).reset) }
+
+// Finish ends all connections by FIN, and returns how many there were.
+func (w *Wire) Finish() int { return w.each((*pair).finish) }
+
+// Stick lets no byte of any connection pass any more, though nobody closes it, and
+// returns how many connections there were.
+func (w *Wire) Stick() int {
 	return w.each(func(p *pair) { p.stick.Do(func() { close(p.stuck) }) })
 }
 
-// setAway makes the API server refuse who connects, or not.
-func (w *wire) setAway(away bool) {
+// SetAway makes the API server refuse who connects, or not.
+func (w *Wire) SetAway(away bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.away = away
 }
 
-// connections returns how many there have been.
-func (w *wire) connections() int {
+// Connections returns how many there have been.
+func (w *Wire) Connections() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.opened

@@ -1,0 +1,78 @@
+package disrupt
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
+)
+
+// bombTime is how long a fork bomb may rage at first. It has all processes within a
+// second or two, but on a machine that is busy.
+const bombTime = 8 * time.Second
+
+// Two thousand processes that fork take the machine from everybody else on it.
+func TestForkBombEndsByItsTimeoutAndTheAgentAnswersMeanwhile(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	s := harness.Launch(t, c.Launcher(), c.Spec(t.Name()))
+	for name, args := range map[string][]string{
+		// What it forks waits when it cannot, and tries again.
+		"in its group": {"bash", "-c", "bomb() { bomb | bomb & }; bomb; read -r line"},
+		"leaving its group": {"perl", "-MPOSIX", "-e", `for (;;) {
+			my $pid = fork;
+			if (!defined $pid) { select undef, undef, undef, 0.5 } elsif (!$pid) { setsid }
+		}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			harness.Beside(t, s, func(ctx context.Context) { rage(ctx, t, s, args) })
+			if out, _, status := harness.Run(t, s, "echo next; exit 5", nil); out != "next\n" || status.Code != 5 || status.ProcessLimit {
+				t.Errorf("the next command printed %q and ended with %+v", out, status)
+			}
+		})
+	}
+}
+
+// rage runs a fork bomb until it has taken all processes, for longer if the time was
+// too short for that.
+func rage(ctx context.Context, t *testing.T, s *launcher.Sandbox, args []string) {
+	for limit := bombTime; !rageFor(ctx, t, s, args, limit) && !t.Failed() && ctx.Err() == nil; limit *= 2 {
+		t.Logf("in %v the bomb has not taken all processes", limit)
+	}
+}
+
+// rageFor runs a fork bomb that is timed out, checks how it ended, and reports
+// whether it took all processes meanwhile.
+func rageFor(ctx context.Context, t *testing.T, s *launcher.Sandbox, args []string, limit time.Duration) (refused bool) {
+	bomb := s.Command(ctx, args[0], args[1:]...)
+	bomb.Timeout = limit
+	stdin, err := bomb.StdinPipe()
+	if err == nil {
+		err = bomb.Start()
+	}
+	if err != nil {
+		t.Error(err)
+		return false
+	}
+	defer stdin.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- bomb.Wait() }()
+	for !refused && len(ended) == 0 {
+		err := s.Command(ctx, "true").Run()
+		refused = errors.Is(err, syscall.EAGAIN)
+		if err != nil && !refused {
+			t.Errorf("a command beside the bomb: %v", err)
+			break
+		}
+	}
+	err = <-ended
+	if status := bomb.Status(); status == nil || status.Reason != podapi.TimedOut || refused && !status.ProcessLimit {
+		t.Errorf("the bomb ended with %v, %+v", err, status)
+	}
+	return refused
+}

@@ -1,0 +1,70 @@
+// Package harness has what the tests of this folder and of test/e2e/disrupt
+// share: a connection that can be cut, calls that a fault strikes in the middle,
+// servers inside of sandboxes, and short names for what nearly every test does.
+package harness
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// Hung is when a test gives up: whatever takes so long never ends, also on a
+// machine on which much else runs. It is the only time that a test fails by.
+const Hung = 5 * time.Minute
+
+// pollPeriod is how often [Await] looks.
+const pollPeriod = 100 * time.Millisecond
+
+// Await polls until ok, or until it hangs.
+func Await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(Hung); time.Now().Before(deadline); time.Sleep(pollPeriod) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("%s did not come within %v", what, Hung)
+}
+
+// Launch launches a sandbox that is closed when the test ends.
+func Launch(t *testing.T, l launcher.Launcher, spec launcher.Spec) *launcher.Sandbox {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Hung)
+	defer cancel()
+	s, err := l.Launch(ctx, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// Run runs a script and returns its outputs and status.
+func Run(t *testing.T, s *launcher.Sandbox, script string, change func(*podapi.Cmd)) (stdout, stderr string, status podapi.ExitStatus) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Hung)
+	defer cancel()
+	cmd := s.Shell(ctx, script)
+	var out, errOut strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if change != nil {
+		change(cmd)
+	}
+	err := cmd.Run()
+	if exit := (*podapi.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%s: %v", script, err)
+	}
+	return out.String(), errOut.String(), *cmd.Status()
+}
+
+// IsCut reports whether err is that of a call whose connection or agent was
+// lost.
+func IsCut(err error) bool {
+	return errors.Is(err, podapi.ErrUnavailable) || errors.Is(err, podapi.ErrCut)
+}
