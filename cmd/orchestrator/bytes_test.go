@@ -23,7 +23,7 @@ func newCLI(t *testing.T) *cli {
 	return newCLIOf(t, buildPrograms(t))
 }
 
-// newCLIOf is newCLI for programs that are built.
+// newCLIOf is newCLI for the programs in a directory.
 func newCLIOf(t *testing.T, bin string) *cli {
 	t.Helper()
 	c := &cli{t: t, bin: bin, env: append(os.Environ(), "PODAGENT_BACKEND=local", "PODAGENT_CONFIG=/dev/null",
@@ -72,9 +72,18 @@ func (c *cli) roundTrip(name string, size int64) {
 	}
 }
 
+// full says that the tests take the sizes of a full test.
+var full = os.Getenv("PODAGENT_TEST_FULL") != ""
+
+// The largest has eight windows of flow control, by which more would go in the
+// same way; a full test sends a gigabyte.
 func TestRoundTripOfSizesThroughTheCLI(t *testing.T) {
 	c := newCLI(t)
-	for _, size := range []int64{0, 1, 256 << 10, 5<<20 + 1} {
+	largest := int64(64<<20 + 1)
+	if full {
+		largest = 1 << 30
+	}
+	for _, size := range []int64{0, 1, 256 << 10, largest} {
 		c.roundTrip("file", size)
 	}
 }

@@ -48,19 +48,6 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// buildPrograms returns the directory of the programs, and of the server that
-// scripts start in sandboxes.
-func buildPrograms(t *testing.T) string {
-	t.Helper()
-	bin := t.TempDir()
-	build := exec.Command("go", "build", "-o", bin, "../podagent", ".", "../../test/e2e/testdata/server")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", build, err, out)
-	}
-	return bin
-}
-
 // goCache returns the directory of the go command's build cache.
 func goCache(t *testing.T) string {
 	t.Helper()

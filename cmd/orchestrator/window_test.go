@@ -19,7 +19,7 @@ import (
 )
 
 // hung is how long a test waits for what must come.
-const hung = time.Minute
+const hung = 2 * time.Minute
 
 // A window is a terminal in which a program runs, as a person has it.
 type window struct {

@@ -41,7 +41,7 @@ func TestLogThatTakesNothingForAWhileEndsNothing(t *testing.T) {
 		_ = agent.Process.Kill() // it should have ended
 		<-ended
 	})
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(hung); ; time.Sleep(50 * time.Millisecond) {
 		_, err := os.Stat(filepath.Join(dir, "done"))
 		if err == nil {
 			break
@@ -50,7 +50,7 @@ func TestLogThatTakesNothingForAWhileEndsNothing(t *testing.T) {
 			t.Fatalf("the command does not get on: %v", err)
 		}
 	}
-	if err := r.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := r.SetReadDeadline(time.Now().Add(hung)); err != nil {
 		t.Fatal(err)
 	}
 	var last []byte
@@ -66,7 +66,7 @@ func TestLogThatTakesNothingForAWhileEndsNothing(t *testing.T) {
 	}
 	select {
 	case <-ended:
-	case <-time.After(time.Minute):
+	case <-time.After(hung):
 		t.Error("the agent does not end")
 	}
 	if bytes.Contains(log.Bytes(), []byte("detached")) {

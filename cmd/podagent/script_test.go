@@ -19,9 +19,12 @@ func TestScripts(t *testing.T) {
 	})
 }
 
+// hung is when a test gives up waiting for what must come.
+const hung = 2 * time.Minute
+
 // waitFor repeats a command until it succeeds.
 func waitFor(ts *testscript.TestScript, _ bool, args []string) {
-	for deadline := time.Now().Add(time.Minute); ts.Exec(args[0], args[1:]...) != nil; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(hung); ts.Exec(args[0], args[1:]...) != nil; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			ts.Fatalf("it never succeeds")
 		}

@@ -13,7 +13,14 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 )
+
+// hung is when a test gives up waiting for what must come.
+const hung = 2 * time.Minute
+
+// full says that the tests take the sizes of a full test.
+var full = os.Getenv("PODAGENT_TEST_FULL") != ""
 
 // newTestFS returns an FS whose workdir is an empty directory of its own.
 func newTestFS(t testing.TB) *FS {

@@ -15,9 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// hung is when a test gives up waiting for an event.
-const hung = 30 * time.Second
-
 // A watching is a running watch, whose events a goroutine collects.
 type watching struct {
 	t      *testing.T

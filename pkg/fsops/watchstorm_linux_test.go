@@ -76,44 +76,54 @@ func (r *replica) remove(path string) {
 	}
 }
 
-// follow takes events until the replica is as the tree, which nobody changes
-// any more.
+// follow takes events until the replica is as the tree, which nobody else changes
+// any more, and checks that it stays so: the event of a last file comes after
+// all others.
 func (r *replica) follow(w *watching) {
 	r.t.Helper()
 	want := r.real()
-	quiet := time.NewTimer(hung)
-	for {
+	r.take(w, func() bool { return cmp.Equal(r.names, want) })
+	last := r.root + "/last"
+	put(r.t, r.f, last, "")
+	r.take(w, func() bool { return r.names[last] })
+	want[last] = true
+	if diff := cmp.Diff(want, r.names); diff != "" {
+		r.t.Fatalf("after the last event (-want +got):\n%s\n%s", diff, w.latest())
+	}
+}
+
+// take takes events until something holds.
+func (r *replica) take(w *watching, holds func() bool) {
+	r.t.Helper()
+	for !holds() {
 		select {
 		case e := <-w.events:
 			r.apply(e)
 			w.seen = append(w.seen, eventText(e))
-			if cmp.Equal(r.names, want) {
-				quiet.Reset(time.Second) // to see that it stays so
-			} else {
-				quiet.Reset(hung)
-			}
 		case err := <-w.ended:
 			r.t.Fatalf("the watch ended: %v", err)
-		case <-quiet.C:
-			if diff := cmp.Diff(want, r.names); diff != "" {
-				r.t.Fatalf("the tree and what events tell of it (-want +got):\n%s\n%s", diff,
-					strings.Join(w.seen[max(0, len(w.seen)-100):], "\n"))
-			}
-			return
+		case <-time.After(hung):
+			r.t.Fatalf("the tree and what events tell of it (-want +got):\n%s\n%s", cmp.Diff(r.real(), r.names), w.latest())
 		}
 	}
+}
+
+// latest returns the text of the latest events.
+func (w *watching) latest() string {
+	return strings.Join(w.seen[max(0, len(w.seen)-100):], "\n")
 }
 
 // Thousands of files that are made and written in one go, as by git clone, are
 // reported once each.
 func TestWatchOfThousandsOfFilesIsNoStorm(t *testing.T) {
+	const storm = 40 // directories, of 50 files each
 	f := newTestFS(t)
 	w := watchFor(t, f, ".", WatchOptions{Recursive: true})
 	want := map[string]int{}
 	made := make(chan struct{})
 	go func() {
 		defer close(made)
-		for i := range 100 {
+		for i := range storm {
 			for j := range 50 {
 				dir := fmt.Sprintf("a%d/b%d", i, j%5)
 				makeTree(t, f, dir+"/")
@@ -124,7 +134,7 @@ func TestWatchOfThousandsOfFilesIsNoStorm(t *testing.T) {
 		}
 		put(t, f, "end", "")
 	}()
-	for i := range 100 {
+	for i := range storm {
 		want[fmt.Sprintf("create ./a%d", i)] = 1
 		for j := range 5 {
 			want[fmt.Sprintf("create ./a%d/b%d", i, j)] = 1

@@ -323,7 +323,7 @@ func TestReplacingALargeFileLeavesNoDescriptor(t *testing.T) {
 	}
 	wantContent(t, f, "a", content)
 	// The former contents are let go of in the background.
-	for deadline := time.Now().Add(time.Minute); openFiles(t) > before; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(hung); openFiles(t) > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d descriptors are open, and were %d before", openFiles(t), before)
 		}

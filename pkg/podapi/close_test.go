@@ -14,6 +14,7 @@ func TestClosedClientEndsItsCommandsAndNotTheProcesses(t *testing.T) {
 	w := newWire(t)
 	c, other := w.client(t), w.client(t)
 	cmd := c.Command(t.Context(), "sleep", "300")
+	cmd.ResumeTimeout = 10 * hung
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +28,7 @@ func TestClosedClientEndsItsCommandsAndNotTheProcesses(t *testing.T) {
 		if !errors.Is(err, podapi.ErrUnavailable) {
 			t.Errorf("Wait: %v", err)
 		}
-	case <-time.After(podapi.DefaultResumeTimeout / 2):
+	case <-time.After(hung):
 		t.Fatal("it seeks a connection")
 	}
 	list, err := other.Processes(t.Context())
@@ -59,10 +60,8 @@ func TestInputBeforeADetachArrives(t *testing.T) {
 	if err := cmd.Run(); !errors.Is(err, podapi.ErrDetached) {
 		t.Fatalf("Run: %v", err)
 	}
-	var got []byte
-	for deadline := time.Now().Add(time.Minute); string(got) != "hello\n"; time.Sleep(time.Millisecond) {
-		if got, _ = c.ReadFile(t.Context(), "got"); time.Now().After(deadline) {
-			t.Fatalf("the process read %q", got)
-		}
-	}
+	eventually(t, "the process to read the line", func() bool {
+		got, _ := c.ReadFile(t.Context(), "got")
+		return string(got) == "hello\n"
+	})
 }

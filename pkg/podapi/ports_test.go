@@ -198,20 +198,57 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newWire(t).client(t)
+	c, port := newWire(t).client(t), name.(*syscall.SockaddrInet4).Port
+	full := false
 	for range 10 {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		defer cancel()
-		conn, err := c.Dial(ctx, name.(*syscall.SockaddrInet4).Port)
-		if errors.Is(err, context.DeadlineExceeded) {
-			return
+		conn, err := dialUntilStuck(t, c, port)
+		if full = errors.Is(err, context.Canceled); full {
+			break
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
 	}
-	t.Error("the backlog is never full")
+	if !full {
+		t.Fatal("the backlog is never full")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := c.Dial(ctx, port); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("with a deadline: %v", err)
+	}
+}
+
+// dialUntilStuck dials, and cancels once the kernel awaits an answer.
+func dialUntilStuck(t *testing.T, c *podapi.Client, port int) (net.Conn, error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	dialed := make(chan result, 1)
+	go func() {
+		conn, err := c.Dial(ctx, port)
+		dialed <- result{conn, err}
+	}()
+	eventually(t, "a connection, or none", func() bool { return len(dialed) > 0 || isUnanswered(t, port) })
+	cancel()
+	got := <-dialed
+	return got.conn, got.err
+}
+
+// isUnanswered reports whether somebody awaits the answer of a port, in the state
+// SYN_SENT of proc_net_tcp(5).
+func isUnanswered(t *testing.T, port int) bool {
+	t.Helper()
+	table, err := os.ReadFile("/proc/net/tcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(string(table), fmt.Sprintf(":%04X 02 ", port))
 }
 
 func TestConnectionOutlivesTheContextOfItsDial(t *testing.T) {

@@ -198,6 +198,17 @@ func (w *wire) sunk() []byte {
 	return bytes.Clone(w.lost)
 }
 
+// brokenBy returns what a reader has of a cut: of every other one an end like that
+// of a connection that was closed.
+func (w *wire) brokenBy() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.made%2 == 0 {
+		return io.EOF
+	}
+	return syscall.ECONNRESET
+}
+
 // awaitVoice waits until what the agent says may be delivered.
 func (w *wire) awaitVoice(c *wireConn) {
 	w.mu.Lock()
@@ -219,7 +230,7 @@ func (c *wireConn) Read(p []byte) (int, error) {
 	c.wire.awaitVoice(c)
 	if n > 0 {
 		if n = c.wire.pass(c, n); n == 0 {
-			return 0, syscall.ECONNRESET
+			return 0, c.wire.brokenBy()
 		}
 	}
 	return n, err // the rest of what was read is lost with the next cut
@@ -313,7 +324,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 func leakCheck(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
-		for deadline := time.Now().Add(20 * time.Second); runtime.NumGoroutine() > before; time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(hung); runtime.NumGoroutine() > before; time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				stacks := make([]byte, 1<<20)
 				t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,28 +26,56 @@ type real struct {
 	program string
 }
 
-// newReal builds the program, for a cluster in a directory of its own, beside
-// any other that runs. The Kubernetes programs are those of the checkout's
-// cluster, or PODAGENT_CLUSTER_BIN; they are built if need be.
+// atOnce is how many clusters tests have at the same time: each takes some 600 MB.
+var atOnce = make(chan struct{}, 3)
+
+// newReal returns a cluster in a directory of its own, beside any other that runs.
+// Only one test may have two at once: two such could wait for each other.
 func newReal(t testing.TB) *real {
 	t.Helper()
-	if err := asRoot(); err != nil {
-		t.Fatal(err)
-	}
-	bin, err := filepath.Abs(cmp.Or(os.Getenv("PODAGENT_CLUSTER_BIN"), "../../.cluster/bin"))
+	program, err := buildOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PODAGENT_CLUSTER_BIN", bin)
-	program := filepath.Join(t.TempDir(), "cluster")
-	if _, err := goCommand(t.Context(), "build", "-o", program, "."); err != nil {
-		t.Fatal(err)
-	}
+	atOnce <- struct{}{}
+	t.Cleanup(func() { <-atOnce })
 	r := &real{program: program}
 	r.open(t, t.TempDir())
 	t.Cleanup(func() { r.do(t, context.Background(), "down") })
 	return r
 }
+
+// scratch is the directory of the program, empty until a test needs it.
+var scratch string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if scratch != "" {
+		_ = os.RemoveAll(scratch)
+	}
+	os.Exit(code)
+}
+
+// buildOnce builds the program. The Kubernetes programs are those of the checkout's
+// cluster, or PODAGENT_CLUSTER_BIN; they are built if need be.
+var buildOnce = sync.OnceValues(func() (program string, err error) {
+	if err := asRoot(); err != nil {
+		return "", err
+	}
+	bin, err := filepath.Abs(cmp.Or(os.Getenv("PODAGENT_CLUSTER_BIN"), "../../.cluster/bin"))
+	if err == nil {
+		err = os.Setenv("PODAGENT_CLUSTER_BIN", bin)
+	}
+	if err == nil {
+		scratch, err = os.MkdirTemp("", "cluster")
+	}
+	if err != nil {
+		return "", err
+	}
+	program = filepath.Join(scratch, "cluster")
+	_, err = goCommand(context.Background(), "build", "-o", program, ".")
+	return program, err
+})
 
 // open reads where everything is, which the first up decides.
 func (r *real) open(t testing.TB, dir string) {
@@ -165,6 +194,7 @@ func (r *real) killEverything(t *testing.T) {
 }
 
 func TestAKilledClusterComesBackAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	r := newReal(t)
 	dir := r.dir
 	first, second := make(chan error, 1), make(chan error, 1)
@@ -214,6 +244,7 @@ func TestAKilledClusterComesBackAndLeavesNothing(t *testing.T) {
 }
 
 func TestDownClearsUpAfterAKilledCluster(t *testing.T) {
+	t.Parallel()
 	other := newReal(t) // which is none of its business
 	other.do(t, t.Context(), "up")
 	r := newReal(t)
@@ -241,6 +272,7 @@ func TestDownClearsUpAfterAKilledCluster(t *testing.T) {
 }
 
 func TestPodsRunLoadedImagesAndReachTheAPIServer(t *testing.T) {
+	t.Parallel()
 	r := newReal(t)
 	dir := r.dir
 	r.do(t, t.Context(), "up")
@@ -282,6 +314,7 @@ func TestPodsRunLoadedImagesAndReachTheAPIServer(t *testing.T) {
 }
 
 func TestAClusterWhoseDirectoryWasEmptiedComesUpAgain(t *testing.T) {
+	t.Parallel()
 	r := newReal(t)
 	dir := r.dir
 	r.do(t, t.Context(), "up")

@@ -87,6 +87,9 @@ func (s *signal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// hung is when a test gives up waiting for what must come.
+const hung = 2 * time.Minute
+
 // A search that goes on without finding anything does not keep what it found.
 func TestGrepShowsAMatchWhileTheSearchGoesOn(t *testing.T) {
 	out := &signal{came: make(chan struct{}, 10)}
@@ -96,7 +99,7 @@ func TestGrepShowsAMatchWhileTheSearchGoesOn(t *testing.T) {
 			yield(fsops.GrepResult{Kind: fsops.GrepMatch, Path: "a", Line: line, Text: []byte("x")}, nil)
 			select {
 			case <-out.came:
-			case <-time.After(time.Minute):
+			case <-time.After(hung):
 				t.Error("nothing is printed")
 			}
 		}

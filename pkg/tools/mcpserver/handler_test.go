@@ -146,10 +146,14 @@ func TestEachSessionHasItsSandboxAndThereAreSoMany(t *testing.T) {
 func TestIdleSessionEndsWithItsSandbox(t *testing.T) {
 	t.Parallel()
 	s := serve(t, mcpserver.HandlerOptions{IdleTimeout: 500 * time.Millisecond})
-	c := s.mustConnect(t)
-	if _, err := c.bash(t.Context(), "sleep 1"); err != nil { // a call is not idle
-		t.Fatal(err)
-	}
+	var c *client
+	await(t, "a call before the session is idle, which it is not during the call", func() bool {
+		var err error
+		if c, err = s.connect(t, http.DefaultTransport); err == nil {
+			_, err = c.bash(t.Context(), "sleep 1")
+		}
+		return err == nil
+	})
 	await(t, "the end of the sandbox", func() bool { return s.sandboxes(t) == 0 })
 	if _, err := c.bash(t.Context(), "true"); err == nil {
 		t.Error("the session goes on")

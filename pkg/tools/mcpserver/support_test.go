@@ -22,7 +22,7 @@ import (
 const token = "token-for-tests-only"
 
 // hung is when a test gives up.
-const hung = time.Minute
+const hung = 2 * time.Minute
 
 // served is a Handler of which each session has a sandbox of its own.
 type served struct {

@@ -25,7 +25,7 @@ import (
 const saverEnv = "SESSIONSTORE_TEST_SAVER"
 
 // hung is after what time something that should have ended is taken to hang.
-const hung = time.Minute
+const hung = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(saverEnv); dir != "" {

@@ -45,7 +45,7 @@ func awaitJoin(t *testing.T, ended <-chan error) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(hung):
 		t.Fatal("it does not end")
 	}
 }

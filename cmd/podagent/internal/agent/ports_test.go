@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 
@@ -117,7 +116,7 @@ func dialStreamOf(t *testing.T, conn *grpc.ClientConn, messages ...*pb.DialReque
 
 func TestShutdownDoesNotWaitForConnections(t *testing.T) {
 	port, end := acceptOne(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
 	defer cancel()
 	var client *podapi.Client
 	t.Run("agent", func(t *testing.T) {

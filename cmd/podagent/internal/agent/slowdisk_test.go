@@ -142,7 +142,7 @@ func (d *slowDisk) over(t *testing.T) []*slowUpload {
 // eventually waits until it is so.
 func eventually(t *testing.T, so func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !so(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(hung); !so(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it did not come about")
 		}

@@ -2,8 +2,8 @@
 
 package agent
 
-// The soak takes minutes, and would take a dozen times as long under the race
-// detector, which finds the same in the other tests.
+// The soak would take a dozen times as long under the race detector, which finds
+// the same in the other tests.
 
 import (
 	"bytes"
@@ -24,9 +24,10 @@ import (
 )
 
 const (
-	// soakTime is how long the soak takes, unless PODAGENT_SOAK_EXECS says how
-	// many commands it runs instead.
-	soakTime = 2 * time.Minute
+	// soakExecs is how many commands the soak runs, some twenty seconds' worth,
+	// unless PODAGENT_SOAK_EXECS names another number. The first of its parts is
+	// twice what is kept of ended commands (proc), and cuts the connection.
+	soakExecs = 10_000
 	// soakWorkers run commands at the same time.
 	soakWorkers = 8
 	// soakSamples is how often the soak looks at what it uses: the first time
@@ -47,22 +48,25 @@ const (
 func TestSoakOfExecsKeepsMemoryDescriptorsAndGoroutinesFlat(t *testing.T) {
 	journals := t.TempDir()
 	_, socket := serveTest(t, func(c *Config) { c.JournalDirs = []string{journals} })
-	s := soak{parts: soakSamples + 1}
+	s := soak{execs: soakExecs / (soakSamples + 1)}
 	s.client = dial(t, podapi.DialOptions{Dialer: s.dialer(socket)})
 	if text := os.Getenv("PODAGENT_SOAK_EXECS"); text != "" {
 		total, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || total <= 0 {
 			t.Fatalf("PODAGENT_SOAK_EXECS=%q is no number of commands", text)
 		}
-		s.execs = total / int64(s.parts)
+		s.execs = total / (soakSamples + 1)
 	}
 	s.part(t)
 	first := takeUsage(t)
 	for range soakSamples {
 		s.part(t)
-		now := takeUsage(t)
+		now := measure(t)
+		for begun := time.Now(); !now.within(first) && time.Since(begun) < hung; now = measure(t) {
+			time.Sleep(20 * time.Millisecond) // in which what the last calls began ends
+		}
 		t.Logf("after %d commands: %v", s.done.Load(), now)
-		if now.heap > first.heap+soakGrowth || now.goroutines > first.goroutines || now.files > first.files {
+		if !now.within(first) {
 			t.Errorf("after %d commands: %v, before: %v", s.done.Load(), now, first)
 		}
 	}
@@ -71,8 +75,7 @@ func TestSoakOfExecsKeepsMemoryDescriptorsAndGoroutinesFlat(t *testing.T) {
 // soak runs commands in parts, after each of which nothing is under way.
 type soak struct {
 	client *podapi.Client
-	parts  int
-	execs  int64 // in a part; 0 means for its part of soakTime
+	execs  int64 // in a part
 	done   atomic.Int64
 	conn   atomic.Pointer[net.Conn] // the latest
 }
@@ -97,13 +100,13 @@ func (s *soak) cut() {
 
 func (s *soak) part(t *testing.T) {
 	t.Helper()
-	until, last := time.Now().Add(soakTime/time.Duration(s.parts)), s.done.Load()+s.execs
+	last := s.done.Load() + s.execs
 	var all sync.WaitGroup
 	for range soakWorkers {
 		all.Go(func() {
 			for !t.Failed() {
 				n := s.done.Add(1)
-				if s.execs > 0 && n > last || s.execs == 0 && time.Now().After(until) {
+				if n > last {
 					s.done.Add(-1)
 					return
 				}
@@ -172,6 +175,12 @@ type usage struct {
 
 func (u usage) String() string {
 	return fmt.Sprintf("%.1f MiB of heap, %d goroutines, %d descriptors", float64(u.heap)/(1<<20), u.goroutines, u.files)
+}
+
+// within reports whether there is no more than before, but for what the heap may
+// grow by.
+func (u usage) within(before usage) bool {
+	return u.heap <= before.heap+soakGrowth && u.goroutines <= before.goroutines && u.files <= before.files
 }
 
 // takeUsage measures, as soon as what the last calls began is over: when

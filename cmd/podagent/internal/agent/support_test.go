@@ -15,6 +15,9 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
+// hung is when a test gives up waiting for what must come.
+const hung = 2 * time.Minute
+
 // serveTest serves an agent on a unix socket until the test ends, and returns
 // its workdir and its address.
 func serveTest(t *testing.T, change func(*Config)) (workdir, socket string) {
@@ -53,7 +56,7 @@ func awaitListener(t *testing.T, address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(hung); ; time.Sleep(time.Millisecond) {
 		conn, err := net.Dial(network, addr)
 		if err == nil {
 			conn.Close()

@@ -13,9 +13,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/checkout"
 )
+
+// hung is when a test gives up waiting for what must come.
+const hung = 2 * time.Minute
 
 // helperVariable makes this test program check out what its value says, so that
 // a checkout can be killed.

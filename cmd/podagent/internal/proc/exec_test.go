@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -199,10 +200,35 @@ func TestFileThatIsJustBeingWrittenIsTriedAgain(t *testing.T) {
 	if _, _, err := m.Start(t.Context(), spec); !errors.Is(err, syscall.ETXTBSY) {
 		t.Fatalf("got %v", err)
 	}
-	time.AfterFunc(2*busyPause, func() { f.Close() })
-	if st := run(t, m, spec).status; st.Code != 0 {
-		t.Errorf("got %+v", st)
+	// The file is closed in a pause after a try that failed. Until a start was seen in
+	// one, which is short, there is another.
+	for seen := false; !seen; {
+		done := startLater(t.Context(), t, m, spec)
+		for !seen && len(done) == 0 {
+			seen = isBetweenForks()
+		}
+		if seen {
+			f.Close()
+		}
+		got := <-done
+		if seen = seen && !errors.Is(got.err, syscall.ETXTBSY); !seen {
+			continue
+		}
+		if got.err != nil || finish(t, got.process).status.Code != 0 {
+			t.Errorf("got %v", got.err)
+		}
 	}
+}
+
+// isBetweenForks reports whether a start pauses before it tries again.
+func isBetweenForks() bool {
+	stacks := make([]byte, 1<<20)
+	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+		if strings.Contains(stack, "time.Sleep(") && strings.Contains(stack, "forkRetry(") {
+			return true
+		}
+	}
+	return false
 }
 
 func TestInvalidSpecsAreRefused(t *testing.T) {

@@ -19,6 +19,9 @@ import (
 // hung is how long a test waits for what must come: reaching it is a failure.
 const hung = 2 * time.Minute
 
+// full says that the tests take the sizes of a full test.
+var full = os.Getenv("PODAGENT_TEST_FULL") != ""
+
 const testPath = "PATH=/usr/local/bin:/usr/bin:/bin"
 
 // newManager returns a manager that keeps journals in memory, and whose limits

@@ -77,8 +77,16 @@ func TestLastBytesOutliveTheDrain(t *testing.T) {
 	// More than a journal takes ahead of its readers, by less than what the
 	// pipe holds. A descendant holds the pipe, so that there is no end to wait for.
 	const size = memorySize + pipeSize/2
-	gate := fifo(t)
-	p := start(t, m, shell(t, fmt.Sprintf("head -c %d /dev/zero; (read x < %s) & exit 0", size, gate)))
+	begin, gate := fifo(t), fifo(t)
+	p := start(t, m, shell(t, fmt.Sprintf("read x < %s; head -c %d /dev/zero; (read x < %s) & exit 0", begin, size, gate)))
+	// The manager enlarges the pipe where it finds it full, which it may never do.
+	pipe, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/1", p.PID()), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enlarge(pipe)
+	pipe.Close()
+	send(t, begin)
 	<-p.gone
 	time.Sleep(20 * time.Millisecond)
 	r := finish(t, p)

@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// hung is when a test gives up on what takes seconds.
+const hung = 2 * time.Minute
+
 // manyLines returns lines of random characters.
 func manyLines(alphabet string, size int) []byte {
 	r := rand.New(rand.NewPCG(4, 4))
@@ -59,7 +62,7 @@ func TestHugePatternsAreBoundedInMemoryAndTime(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := re.Searcher(context.Background())
-			for from := 0; time.Since(started) < time.Minute; {
+			for from := 0; time.Since(started) < hung; {
 				_, end, ok := s.Next(text, from)
 				if !ok {
 					break
@@ -70,8 +73,8 @@ func TestHugePatternsAreBoundedInMemoryAndTime(t *testing.T) {
 				t.Errorf("holds %d MiB", grown>>20)
 			}
 			t.Logf("%v, gave up %d times", time.Since(started), s.giveUps)
-			if time.Since(started) > time.Minute {
-				t.Error("takes more than a minute for 256 KiB")
+			if time.Since(started) > hung {
+				t.Errorf("takes more than %v for 256 KiB", hung)
 			}
 			runtime.KeepAlive(s)
 		})
@@ -115,7 +118,7 @@ func TestManyMatchesInOneLineAreNotQuadratic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // it takes a fraction of a second
+	ctx, cancel := context.WithTimeout(t.Context(), hung) // it takes a fraction of a second
 	defer cancel()
 	if _, end, _ := re.Searcher(ctx).Next(text, 0); end != len(text) || ctx.Err() != nil {
 		t.Errorf("the line ends at %d, want %d: %v", end, len(text), ctx.Err())
@@ -154,7 +157,7 @@ func TestManyNeedlesInDenseTextAreNotQuadratic(t *testing.T) {
 		long := []byte(strings.Repeat("a", len(text)))
 		countLines(re.Searcher(context.Background()), long)
 	}
-	if took := time.Since(started); took > 30*time.Second {
+	if took := time.Since(started); took > hung {
 		t.Errorf("took %v", took)
 	}
 }

@@ -52,13 +52,12 @@ func TestTreeClosesAllDescriptorsAndEndsAllGoroutines(t *testing.T) {
 	if after := openFiles(t); after != before {
 		t.Errorf("%d descriptors are open, %d were before", after, before)
 	}
-	for range 1000 { // that of a context's end may still be on its way
-		if runtime.NumGoroutine() <= goroutines {
-			return
+	// That of a context's end may still be on its way.
+	for begun := time.Now(); runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
+		if time.Since(begun) > hung {
+			t.Fatalf("%d goroutines, %d were before", runtime.NumGoroutine(), goroutines)
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
-	t.Errorf("%d goroutines, %d were before", runtime.NumGoroutine(), goroutines)
 }
 
 // newDeepTree makes directories of that name, one in the other, each with a

@@ -20,6 +20,9 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
 )
 
+// hung is when a test gives up waiting for what must come.
+const hung = 2 * time.Minute
+
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
