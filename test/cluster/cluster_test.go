@@ -39,7 +39,7 @@ func newReal(t testing.TB) *real {
 	}
 	t.Setenv("PODAGENT_CLUSTER_BIN", bin)
 	program := filepath.Join(t.TempDir(), "cluster")
-	if _, err := goCommand(t.Context(), "build", "-o", program, "."); err != nil {
+	if _, err := goCommand(t.Context(), os.Stderr, "build", "-o", program, "."); err != nil {
 		t.Fatal(err)
 	}
 	r := &real{program: program}
@@ -249,7 +249,7 @@ func TestPodsRunLoadedImagesAndReachTheAPIServer(t *testing.T) {
 		t.Errorf("a second up says %q", out)
 	}
 	program := filepath.Join(t.TempDir(), "reach")
-	if _, err := goCommand(t.Context(), "build", "-o", program, "./testdata/reach"); err != nil {
+	if _, err := goCommand(t.Context(), os.Stderr, "build", "-o", program, "./testdata/reach"); err != nil {
 		t.Fatal(err)
 	}
 	content, err := os.ReadFile(program)
