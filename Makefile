@@ -14,22 +14,25 @@ EXPERIMENT := simd
 LDFLAGS := -s -w -X github.com/podagent/podagent/pkg/podapi.version=$(VERSION)
 # What the tests need and podagent does not.
 MODULES := test/cluster test/bench
+BUILD   := GOEXPERIMENT=$(EXPERIMENT) $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/
 TOOL    := $(GO) tool -modfile=$(CURDIR)/tools.mod
 
 export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build image cluster cluster-down test needs sandboxes unit race soak fuzz lint generate verify bench bench-check clean
+.PHONY: help demo build image cluster runtime cluster-down test needs sandboxes unit race soak fuzz lint generate verify bench bench-check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build ## run a short agent's session on this source tree (BACKEND=kubernetes for a pod, ARGS="--dir DIR" for another tree)
-	$(if $(filter kubernetes,$(BACKEND)),$(MAKE) sandboxes && KUBECONFIG=$${PODAGENT_TEST_KUBECONFIG:-$(CLUSTER)/kubeconfig}) \
-	bin/orchestrator demo --backend $(BACKEND) $(if $(filter kubernetes,$(BACKEND)),--image $(IMAGE)) $(ARGS)
+	$(BUILD) ./pkg/launcher/examples/demo
+	$(if $(filter kubernetes,$(BACKEND)),$(MAKE) runtime && KUBECONFIG=$${PODAGENT_TEST_KUBECONFIG:-$(CLUSTER)/kubeconfig}) \
+	PODAGENT_BIN=$(CURDIR)/bin/podagent bin/demo --backend $(BACKEND) $(if $(filter kubernetes,$(BACKEND)),--image $(IMAGE)) $(ARGS)
 
 build: ## build podagent and orchestrator, static, into bin/
-	GOEXPERIMENT=$(EXPERIMENT) $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/podagent ./cmd/orchestrator
+	@[ -d bin ] || echo "building podagent: the first time this downloads modules, and takes a few minutes"
+	$(BUILD) ./cmd/podagent ./cmd/orchestrator
 
 image: ## build the runtime image IMAGE from BASE, with the Debian packages PACKAGES, as .cluster/images/runtime.tar
 	IMAGE=$(IMAGE) OUT=$(CLUSTER)/images/runtime.tar VERSION=$(VERSION) images/runtime/build.sh
@@ -39,6 +42,11 @@ cluster: ## start a one-node Kubernetes in .cluster, as root (kubeconfig: .clust
 
 cluster-down: ## stop it
 	cd test/cluster && $(GO) run . down --dir $(CLUSTER)
+
+# A cluster that has the runtime image, which is all that the demo needs.
+runtime:
+	@[ -n "$$PODAGENT_TEST_KUBECONFIG" ] || { $(MAKE) cluster image && \
+	cd test/cluster && $(GO) run . load --dir $(CLUSTER) $(CLUSTER)/images/runtime.tar; }
 
 # A cluster that has the images of the tests. Another cluster, which PODAGENT_TEST_KUBECONFIG
 # names, has them already.

@@ -28,6 +28,7 @@ var mayImport = map[string][]string{
 	"pkg/launcher/internal/execstream":  {"pkg/launcher/internal/upgrade"},
 	"pkg/launcher/internal/upgrade":     {},
 	"pkg/launcher/launchertest":         {"pkg/launcher", "pkg/podapi"},
+	"pkg/launcher/examples/demo":        {"pkg/launcher", "pkg/podapi", "pkg/fsops"},
 	"pkg/tools":                         {"pkg/launcher", "pkg/podapi", "pkg/fsops", "pkg/tools/secret"},
 	"pkg/tools/secret":                  {},
 	"pkg/tools/mcpserver":               {"pkg/tools", "pkg/launcher", "pkg/podapi", "pkg/fsops"},

@@ -47,6 +47,7 @@ var hints = []hint{
 	{is: isErr(launcher.ErrOtherKey), say: "give the identity that it was launched with, by --identity or --identity-secret"},
 	{is: isErr(launcher.ErrPaused), say: `"orchestrator resume %s" goes on with it, "orchestrator down %s" removes it with its files`},
 	{is: isErr(launcher.ErrNotKept), say: `launch it with --keep-workspace, or remove it with its files by "orchestrator down %s"`},
+	{is: isErr(launcher.ErrNoStorageClass), say: `name one by --storage-class, or make one the default by "kubectl annotate storageclass NAME storageclass.kubernetes.io/is-default-class=true"`},
 	{is: isErr(launcher.ErrNoLifetime), say: "launch it with --lifetime"},
 	{is: isErr(launcher.ErrDeadline), say: "launch it with a longer --active-deadline"},
 	{is: isErr(launcher.ErrStale), say: `"orchestrator up %s --on-stale recreate" makes another; the files are lost, unless the workspace was kept`},

@@ -102,21 +102,22 @@ func TestFailures(t *testing.T) {
 // answer of a sandbox.
 func TestPodFailures(t *testing.T) {
 	for class, say := range map[error]string{
-		launcher.ErrImage:         "--image",
-		launcher.ErrUnschedulable: "--requests",
-		launcher.ErrCannotStart:   "--image",
-		launcher.ErrCrashLoop:     "--image",
-		launcher.ErrNotReady:      "--ready-timeout",
-		launcher.ErrRejected:      "--limits",
-		launcher.ErrForbidden:     `"orchestrator doctor"`,
-		launcher.ErrNoNamespace:   "--namespace",
-		launcher.ErrNotOurs:       "--namespace",
-		launcher.ErrOtherKey:      "--identity",
-		launcher.ErrStale:         `"orchestrator up 'a b' --on-stale recreate"`,
-		launcher.ErrDrift:         "--on-drift",
-		launcher.ErrNoListener:    "--connection",
-		launcher.ErrGone:          `"orchestrator up 'a b'"`,
-		launcher.ErrOwned:         "--exclusive",
+		launcher.ErrImage:          "--image",
+		launcher.ErrUnschedulable:  "--requests",
+		launcher.ErrCannotStart:    "--image",
+		launcher.ErrCrashLoop:      "--image",
+		launcher.ErrNotReady:       "--ready-timeout",
+		launcher.ErrRejected:       "--limits",
+		launcher.ErrNoStorageClass: "--storage-class",
+		launcher.ErrForbidden:      `"orchestrator doctor"`,
+		launcher.ErrNoNamespace:    "--namespace",
+		launcher.ErrNotOurs:        "--namespace",
+		launcher.ErrOtherKey:       "--identity",
+		launcher.ErrStale:          `"orchestrator up 'a b' --on-stale recreate"`,
+		launcher.ErrDrift:          "--on-drift",
+		launcher.ErrNoListener:     "--connection",
+		launcher.ErrGone:           `"orchestrator up 'a b'"`,
+		launcher.ErrOwned:          "--exclusive",
 	} {
 		err := in(fmt.Errorf("x: %w", &launcher.PodError{Pod: "n/p", Class: class, Message: "so it is"}))
 		if got := exitStatus(t.Context(), err); got != exitTrouble {

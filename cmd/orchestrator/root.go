@@ -51,7 +51,7 @@ func rootCommand(a *app) *cobra.Command {
 		globCommand(a), grepCommand(a), watchCommand(a),
 		forwardCommand(a),
 		toolCommand(a), mcpCommand(a),
-		versionCommand(a), doctorCommand(a), settingsCommand(a), demoCommand(a),
+		versionCommand(a), doctorCommand(a), settingsCommand(a),
 	)
 	a.settleFirst(root)
 	return root

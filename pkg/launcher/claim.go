@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -33,28 +32,14 @@ func claimOf(w Workspace, pod *corev1.Pod) (*corev1.PersistentVolumeClaim, error
 	if err != nil {
 		return nil, err
 	}
-	claim := &corev1.PersistentVolumeClaim{
+	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels, Annotations: map[string]string{
 			AnnotationID:      pod.Annotations[AnnotationID],
 			AnnotationCreated: pod.Annotations[AnnotationCreated],
 			AnnotationPod:     string(data),
 		}},
-		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: w.claimSize()}},
-		},
-	}
-	if w.StorageClass != "" {
-		claim.Spec.StorageClassName = &w.StorageClass
-	}
-	return claim, nil
-}
-
-func (w Workspace) claimSize() resource.Quantity {
-	if w.Size.IsZero() {
-		return resource.MustParse(DefaultClaimSize)
-	}
-	return w.Size
+		Spec: w.claimSpec(),
+	}, nil
 }
 
 // keepWorkspace makes the claim for the workspace of a pod that is about to be
@@ -65,9 +50,8 @@ func (c *cluster) keepWorkspace(ctx context.Context, spec *Pod, pod *corev1.Pod)
 		return err
 	}
 	for {
-		_, err = c.api.CoreV1().PersistentVolumeClaims(c.namespace).Create(ctx, claim, metav1.CreateOptions{})
-		if !apierrors.IsAlreadyExists(err) {
-			return c.createError(pod.Name, err)
+		if err := c.makeClaim(ctx, claim); !apierrors.IsAlreadyExists(err) {
+			return err
 		}
 		there, err := c.claim(ctx, pod.Name)
 		switch {
@@ -78,6 +62,8 @@ func (c *cluster) keepWorkspace(ctx context.Context, spec *Pod, pod *corev1.Pod)
 			if err := c.awaitNoClaim(ctx, there); err != nil {
 				return err
 			}
+		case lacksStorage(there) && c.checkOurs(there, pod.Annotations[AnnotationID]) == nil: // another launch removes it, or was killed before that
+			return c.noStorageClass(there)
 		default:
 			if drift := spec.Workspace.driftOf(there); len(drift) > 0 && spec.OnDrift == DriftError {
 				return c.podError(pod, ErrDrift, "", joined(drift))

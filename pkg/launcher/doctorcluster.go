@@ -51,6 +51,7 @@ const (
 	checkServer     = "API server"
 	checkNamespace  = "namespace"
 	checkPermission = "permission on "
+	checkStorage    = "storage class"
 	checkIdentity   = "identity"
 	checkPod        = "pod is admitted"
 	checkNode       = "pod has a node"
@@ -66,6 +67,9 @@ func (p *clusterPatient) checks() []check[*clusterPatient] {
 		if g.forPod {
 			needed = append(needed, checkPermission+g.name())
 		}
+	}
+	if p.spec.Pod.Workspace.Keep {
+		needed = append(needed, checkStorage)
 	}
 	return append(p.access(), []check[*clusterPatient]{
 		{checkIdentity, p.identityNeeds(), (*clusterPatient).checkIdentity},
@@ -163,6 +167,7 @@ func (p *clusterPatient) adviceFor(err error) string {
 	}{
 		{ErrNoNamespace, fmt.Sprintf(`Make it ("kubectl create namespace %s"), or use another.`, p.namespace)},
 		{ErrForbidden, "Apply deploy/rbac.yaml, or what of its rules is missing; for the way by exec deploy/exec-rbac.yaml, for workspaces that are kept deploy/claims-rbac.yaml, too."},
+		{ErrNoStorageClass, "Name one for the workspace (--storage-class), or make one the default: \"kubectl annotate storageclass NAME storageclass.kubernetes.io/is-default-class=true\"."},
 		{ErrRejected, "Ask for what the namespace admits: requests and limits by its quota, a profile by its Pod Security Standard."},
 		{ErrUnschedulable, "Request less, or add a node that can hold the pod."},
 		{ErrImage, `Choose an image that the nodes can pull. "make image" builds one: push it to a registry of theirs, or load it into the nodes.`},

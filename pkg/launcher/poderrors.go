@@ -49,6 +49,9 @@ var (
 	ErrNoLifetime = errors.New("the sandbox has no lifetime to extend")
 	// ErrDeadline says that the pod's active deadline is earlier.
 	ErrDeadline = errors.New("the pod's active deadline is earlier")
+	// ErrNoStorageClass says that a Workspace is to be kept and names no
+	// StorageClass, and that the cluster has no default for it.
+	ErrNoStorageClass = errors.New("the cluster has no default StorageClass")
 	// ErrGone says that the pod of an open sandbox was deleted or replaced.
 	ErrGone = errors.New("the pod is gone")
 	// ErrContainerEnded says that the container of an open sandbox ended, and

@@ -47,7 +47,7 @@ type Workspace struct {
 	// an ID. See [Kubernetes.Pause].
 	Keep bool `json:"keep,omitempty"`
 	// StorageClass is the name of the claim's, if there is one; empty is the
-	// cluster's default.
+	// cluster's default: without one a launch is [ErrNoStorageClass].
 	StorageClass string `json:"storageClass,omitempty"`
 }
 
@@ -71,6 +71,25 @@ func (w Workspace) volume(podName string) corev1.Volume {
 		v.EmptyDir.SizeLimit = &size
 	}
 	return v
+}
+
+// claimSpec returns what is asked of the storage for the sandbox's own claim.
+func (w Workspace) claimSpec() corev1.PersistentVolumeClaimSpec {
+	spec := corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: w.claimSize()}},
+	}
+	if w.StorageClass != "" {
+		spec.StorageClassName = &w.StorageClass
+	}
+	return spec
+}
+
+func (w Workspace) claimSize() resource.Quantity {
+	if w.Size.IsZero() {
+		return resource.MustParse(DefaultClaimSize)
+	}
+	return w.Size
 }
 
 func claimVolume(name, claim string) corev1.Volume {

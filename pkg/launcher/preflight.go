@@ -14,7 +14,7 @@ import (
 
 // Preflight finds out, for a host that starts, what would keep sandboxes as spec
 // says from being launched: in the spec itself, on the way to the API server, in
-// the namespace, the permissions and the identity. It makes nothing, and changes
+// the namespace, the permissions, the storage and the identity. It makes nothing, and changes
 // nothing; whether a pod then is admitted, and runs, [Kubernetes.Check] says. The
 // host should not go on after a finding that has Failed: its Advice names the
 // command that helps. Warned is what spec can do without. It ends early when ctx
@@ -39,6 +39,9 @@ func (p *clusterPatient) access() []check[*clusterPatient] {
 	for _, g := range p.grants() {
 		ask := func(p *clusterPatient, ctx context.Context) Finding { return p.checkGrant(ctx, g) }
 		checks = append(checks, check[*clusterPatient]{checkPermission + g.name(), []string{checkServer}, ask})
+	}
+	if p.spec.Pod.Workspace.Keep {
+		checks = append(checks, check[*clusterPatient]{checkStorage, []string{checkNamespace, checkPermission + "persistentvolumeclaims"}, (*clusterPatient).checkStorageClass})
 	}
 	return checks
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,7 +25,7 @@ func (c *cluster) build(ctx context.Context) (bool, error) {
 	if is, err := os.ReadFile(path); err == nil && string(is) == want {
 		return false, nil
 	}
-	unlock, err := lockFile(ctx, filepath.Join(c.Bin, "lock"))
+	unlock, err := c.lock(ctx, filepath.Join(c.Bin, "lock"))
 	if err != nil {
 		return false, err
 	}
@@ -32,7 +33,7 @@ func (c *cluster) build(ctx context.Context) (bool, error) {
 	if is, err := os.ReadFile(path); err == nil && string(is) == want {
 		return true, nil // by another cluster, while this one waited
 	}
-	c.say("building Kubernetes and etcd from their modules: some minutes the first time")
+	c.say("building Kubernetes and etcd from their modules: once, 5 to 10 minutes on two cores")
 	if err := c.buildAll(ctx); err != nil {
 		return false, err
 	}
@@ -61,14 +62,7 @@ func (c *cluster) buildAll(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	version, err := goCommand(ctx, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
-	if err != nil {
-		return err
-	}
-	if _, err := goCommand(ctx, "build", "-trimpath", "-ldflags", versionFlags(version), "-o", scratch+"/", "tool"); err != nil {
-		return err
-	}
-	if _, err := goCommand(ctx, "build", "-trimpath", "-ldflags", "-s -w", "-o", scratch+"/", "./pause"); err != nil {
+	if err := c.compile(ctx, scratch); err != nil {
 		return err
 	}
 	// etcd's main package is its module's root, which is named server.
@@ -79,6 +73,26 @@ func (c *cluster) buildAll(ctx context.Context) error {
 	for _, program := range built {
 		err = errors.Join(err, os.Rename(filepath.Join(scratch, program.Name()), filepath.Join(c.Bin, program.Name())))
 	}
+	return err
+}
+
+// compile builds the programs into a directory, and says how far it is.
+func (c *cluster) compile(ctx context.Context, dir string) error {
+	p := &progress{rest: os.Stderr, done: dir}
+	defer c.report(reportEvery, p.String)()
+	version, err := goCommand(ctx, p, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+	if err != nil {
+		return err
+	}
+	list, err := goCommand(ctx, p, "list", "-deps", "-f", "{{.Name}} {{.ImportPath}}", "tool", "./pause")
+	if err != nil {
+		return err
+	}
+	p.expect(list)
+	if _, err := goCommand(ctx, p, "build", "-v", "-trimpath", "-ldflags", versionFlags(version), "-o", dir+"/", "tool"); err != nil {
+		return err
+	}
+	_, err = goCommand(ctx, p, "build", "-v", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", "./pause")
 	return err
 }
 
@@ -93,13 +107,14 @@ func versionFlags(version string) string {
 		pkg, version, pkg, parts[0], pkg, parts[1])
 }
 
-// goCommand runs the go command in this module, and returns what it prints.
-func goCommand(ctx context.Context, args ...string) (string, error) {
+// goCommand runs the go command in this module, and returns what it prints. What it
+// says meanwhile goes to log.
+func goCommand(ctx context.Context, log io.Writer, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly", "GOOS=", "GOARCH=")
-	cmd.Stderr = os.Stderr
+	cmd.Stderr = log
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("cannot build: go %s: %w", args[0], err)

@@ -76,9 +76,15 @@ func realPath(path string) (string, error) {
 // say prints a line of progress.
 func (c *cluster) say(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
 
+// lock is lockFile for a lock that another call may hold for minutes, and says so.
+func (c *cluster) lock(ctx context.Context, path string) (unlock func(), err error) {
+	defer c.report(reportEvery, func() string { return "waiting for another call, which has locked " + path })()
+	return lockFile(ctx, path)
+}
+
 // locked does something while no other call works on the directory.
 func (c *cluster) locked(ctx context.Context, work func(ctx context.Context) error) error {
-	unlock, err := lockFile(ctx, c.path("lock"))
+	unlock, err := c.lock(ctx, c.path("lock"))
 	if err != nil {
 		return err
 	}
@@ -106,6 +112,7 @@ func (c *cluster) up(ctx context.Context) error {
 			c.say("the cluster is up already: %s", c.Kubeconfig)
 			return nil
 		}
+		c.say("starting the cluster: some 10 s")
 		began := time.Now()
 		if err := c.start(ctx); err != nil {
 			return err

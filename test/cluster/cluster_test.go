@@ -73,7 +73,7 @@ var buildOnce = sync.OnceValues(func() (program string, err error) {
 		return "", err
 	}
 	program = filepath.Join(scratch, "cluster")
-	_, err = goCommand(context.Background(), "build", "-o", program, ".")
+	_, err = goCommand(context.Background(), os.Stderr, "build", "-o", program, ".")
 	return program, err
 })
 
@@ -281,7 +281,7 @@ func TestPodsRunLoadedImagesAndReachTheAPIServer(t *testing.T) {
 		t.Errorf("a second up says %q", out)
 	}
 	program := filepath.Join(t.TempDir(), "reach")
-	if _, err := goCommand(t.Context(), "build", "-o", program, "./testdata/reach"); err != nil {
+	if _, err := goCommand(t.Context(), os.Stderr, "build", "-o", program, "./testdata/reach"); err != nil {
 		t.Fatal(err)
 	}
 	content, err := os.ReadFile(program)

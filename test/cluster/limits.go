@@ -32,6 +32,9 @@ const (
 	importTimeout = 5 * time.Minute
 	// requestTimeout bounds one request to the API server, or for a health.
 	requestTimeout = 5 * time.Second
+	// reportEvery is how often a long step says how far it is: neither a silence
+	// nor a flood.
+	reportEvery = 15 * time.Second
 	// poll is how often a state is looked at that nothing announces.
 	poll = 50 * time.Millisecond
 

@@ -1,3 +1,5 @@
+// The tests of this package import nothing but it and the standard library, so that
+// "make demo" can run them without a network and without any other module.
 package secret_test
 
 import (
@@ -9,11 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/podagent/podagent/pkg/tools/secret"
 )
@@ -45,8 +46,8 @@ func TestProviders(t *testing.T) {
 		"E": secret.Func(func(context.Context) (string, error) { return "of one's own", nil }),
 	})
 	want := []string{"A=from-env", "B=from-file", "C=from command", "D=static\n", "E=of one's own"}
-	if diff := cmp.Diff(want, set.Env()); diff != "" || err != nil {
-		t.Errorf("%v, (-want +got):\n%s", err, diff)
+	if got := set.Env(); !slices.Equal(got, want) || err != nil {
+		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 }
 
@@ -81,7 +82,7 @@ cannot resolve secret "UNSET": the environment variable SURELY_NOT_SET is not se
 cannot resolve secret "VOID": its value (file /dev/null) is shorter than 4 bytes, too short to be kept out of texts
 cannot resolve secret "no-name": its name is not one of a variable of an environment`
 	if err == nil || err.Error() != want {
-		t.Error(cmp.Diff(want, fmt.Sprint(err)))
+		t.Errorf("got:\n%v\nwant:\n%s", err, want)
 	}
 }
 
@@ -164,8 +165,8 @@ func TestLongestValue(t *testing.T) {
 		t.Fatal(err)
 	}
 	set, err := secret.Resolve(t.Context(), map[string]secret.Provider{"FILE": secret.File(path), "EXEC": secret.Exec("cat", path)})
-	if diff := cmp.Diff([]string{"EXEC=" + longest, "FILE=" + longest}, set.Env()); diff != "" || err != nil {
-		t.Errorf("%v, %d bytes of difference", err, len(diff))
+	if got := set.Env(); !slices.Equal(got, []string{"EXEC=" + longest, "FILE=" + longest}) || err != nil {
+		t.Errorf("got %d secrets of other values, %v", len(got), err)
 	}
 }
 
@@ -193,7 +194,7 @@ func TestValuesAreNotPrinted(t *testing.T) {
 
 func TestJoinTakesTheLater(t *testing.T) {
 	joined := secret.Join(resolve(t, map[string]string{"A": "first", "B": "other"}), nil, resolve(t, map[string]string{"A": "second"}))
-	if diff := cmp.Diff([]string{"A=second", "B=other"}, joined.Env()); diff != "" {
-		t.Error(diff)
+	if got, want := joined.Env(), []string{"A=second", "B=other"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -38,10 +39,10 @@ var instructionFiles = []string{"AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md", "RE
 func (d *demo) instructions(ctx context.Context) error {
 	name := ""
 	for _, candidate := range instructionFiles {
-		if _, err := d.sandbox.Stat(ctx, candidate); err == nil {
+		if info, err := d.sandbox.Stat(ctx, candidate); err == nil && info.Size > 0 {
 			name = candidate
 			break
-		} else if !errors.Is(err, fs.ErrNotExist) {
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -54,15 +55,13 @@ func (d *demo) instructions(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if lines.Count == 0 {
+			return fmt.Errorf("%s has no lines", name)
+		}
 		d.result(string(lines.Text))
 		d.result(fmt.Sprintf("[lines %d-%d of %d]", lines.First, lines.First+lines.Count-1, lines.Total))
 		return nil
 	})
-}
-
-// command returns the command line of a verb in the demo's sandbox.
-func (d *demo) command(verb string, args ...string) []string {
-	return append([]string{"orchestrator", verb, d.sandbox.ID}, args...)
 }
 
 func (d *demo) read(ctx context.Context) error {
@@ -73,6 +72,9 @@ func (d *demo) read(ctx context.Context) error {
 		lines, err := d.sandbox.ReadLines(ctx, d.file, fsops.LineOptions{First: first, Max: window})
 		if err != nil {
 			return err
+		}
+		if lines.First != first || lines.Count <= d.line-first {
+			return fmt.Errorf("got %d lines from %d on, and not line %d", lines.Count, lines.First, d.line)
 		}
 		d.result(string(lines.Text))
 		return nil
@@ -86,12 +88,15 @@ func (d *demo) edit(ctx context.Context) error {
 	}
 	old := uniqueText(content, d.line)
 	d.mark = comment(d.file, "Reviewed in sandbox "+d.sandbox.ID+".")
-	edit := fsops.Edit{Old: old, New: []byte(d.mark + "\n" + string(old))}
-	command := d.command("edit", quote(d.file), "--old "+quote(trimLine(string(old), demoColumns/2)), "--new …")
+	d.made = fsops.Edit{Old: old, New: []byte(d.mark + "\n" + string(old))}
+	command := d.command("edit", quote(d.file), "--old "+quote(trimLine(string(old), columns/2)), "--new …")
 	return d.step("Edit that file", command, func() error {
-		result, err := d.sandbox.Edit(ctx, d.file, []fsops.Edit{edit}, fsops.EditOptions{})
+		result, err := d.sandbox.Edit(ctx, d.file, []fsops.Edit{d.made}, fsops.EditOptions{})
 		if err != nil {
 			return err
+		}
+		if !bytes.Contains(result.Diff, []byte("\n+"+d.mark+"\n")) {
+			return fmt.Errorf("the diff lacks the line that was added: %q", result.Diff)
 		}
 		d.result(string(result.Diff))
 		return nil
@@ -136,23 +141,38 @@ func (d *demo) pull(ctx context.Context) error {
 	})
 }
 
-// compare shows that the copy has the edit, and the original has not.
+// compare finds out whether the copy has every file as the original is, but for
+// the edit, which the original must not have.
 func (d *demo) compare() error {
-	original, err := os.ReadFile(filepath.Join(d.dir, d.file))
-	if err != nil {
-		return err
+	others := slices.DeleteFunc(slices.Clone(d.paths), func(name string) bool { return name == d.file })
+	for _, name := range append(others, d.file) {
+		original, err := os.ReadFile(filepath.Join(d.dir, name))
+		if err != nil {
+			return err
+		}
+		copied, err := os.ReadFile(filepath.Join(d.temp, name))
+		if err != nil {
+			return fmt.Errorf("the copy is not whole: %w", err)
+		}
+		want := original
+		if name == d.file {
+			want = bytes.Replace(original, d.made.Old, d.made.New, 1)
+			d.showEdit(original, copied)
+		}
+		if !bytes.Equal(copied, want) {
+			return fmt.Errorf("the copy of %s is not the original with the edit", name)
+		}
 	}
-	edited, err := os.ReadFile(filepath.Join(d.temp, d.file))
-	if err != nil {
-		return err
-	}
-	at := bytes.Index(edited, []byte(d.mark))
-	if at < 0 || bytes.Contains(original, []byte(d.mark)) {
-		return fmt.Errorf("the copy of %s lacks the edit", d.file)
-	}
-	d.result(d.file)
-	d.result(fmt.Sprintf("  original  sha256 %x…", sha256.Sum256(original))[:36] + "…")
-	d.result(fmt.Sprintf("  copy      sha256 %x…", sha256.Sum256(edited))[:36] + "…")
-	d.result(fmt.Sprintf("  line %d: %s", 1+bytes.Count(edited[:at], []byte("\n")), d.mark))
+	d.result(fmt.Sprintf("[%d other files are as they were]", len(others)))
 	return nil
+}
+
+// showEdit prints where the edited file differs.
+func (d *demo) showEdit(original, edited []byte) {
+	d.result(d.file)
+	d.result(fmt.Sprintf("  original  sha256 %.9x…", sha256.Sum256(original)))
+	d.result(fmt.Sprintf("  copy      sha256 %.9x…", sha256.Sum256(edited)))
+	if before, _, ok := bytes.Cut(edited, []byte(d.mark)); ok {
+		d.result(fmt.Sprintf("  line %d: %s", 1+bytes.Count(before, []byte("\n")), d.mark))
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/podagent/podagent/pkg/fsops"
@@ -32,6 +34,9 @@ func (d *demo) glob(ctx context.Context) error {
 		if len(d.paths) == 0 {
 			return fmt.Errorf("there is nothing to show: %s has no files", quote(d.dir))
 		}
+		if err := d.areHere(); err != nil {
+			return err
+		}
 		const some = 4
 		d.result(strings.Join(d.paths[:min(some, len(d.paths))], "\n"))
 		if more := len(d.paths) - some; more > 0 {
@@ -39,6 +44,16 @@ func (d *demo) glob(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// areHere finds out whether the files that were found are those of the tree.
+func (d *demo) areHere() error {
+	for _, name := range d.paths {
+		if _, err := os.Lstat(filepath.Join(d.dir, name)); err != nil {
+			return fmt.Errorf("%s was found, and is not in the tree: %w", name, err)
+		}
+	}
+	return nil
 }
 
 func (d *demo) has(ctx context.Context, pattern string) (bool, error) {
@@ -53,8 +68,8 @@ func (d *demo) has(ctx context.Context, pattern string) (bool, error) {
 	return false, nil
 }
 
-// demoSearches are tried in their order, until one finds something.
-var demoSearches = []struct {
+// searches are tried in their order, until one finds something.
+var searches = []struct {
 	pattern string
 	include []string
 }{
@@ -64,7 +79,7 @@ var demoSearches = []struct {
 }
 
 func (d *demo) grep(ctx context.Context) error {
-	for _, s := range demoSearches[:len(demoSearches)-1] {
+	for _, s := range searches[:len(searches)-1] {
 		matches, err := d.matches(ctx, s.pattern, fsops.GrepOptions{Include: s.include, Limit: 1})
 		if err != nil {
 			return err
@@ -73,7 +88,7 @@ func (d *demo) grep(ctx context.Context) error {
 			return d.search(ctx, s.pattern, s.include)
 		}
 	}
-	last := demoSearches[len(demoSearches)-1]
+	last := searches[len(searches)-1]
 	return d.search(ctx, last.pattern, last.include)
 }
 

@@ -31,11 +31,11 @@ func TestUniqueText(t *testing.T) {
 	}
 }
 
-func TestDemoPrinterKeepsToTheTerminal(t *testing.T) {
+func TestPrinterKeepsToTheTerminal(t *testing.T) {
 	var out strings.Builder
-	p := &demoPrinter{out: &out}
+	p := &printer{out: &out}
 	err := p.step("Title", []string{"cmd", strings.Repeat("w", 60), "-- another"}, func() error {
-		for i := range 2 * demoLines {
+		for i := range 2 * shownLines {
 			p.Write([]byte("\x1b[2Jline "))
 			p.Write([]byte{byte('a' + i), '\t', '|', '\n'})
 		}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+// demo is a session on a copy of a source tree.
+type demo struct {
+	*printer
+	place
+	sandbox *launcher.Sandbox
+	dir     string // the tree here
+	test    string // the package to test, empty for one of the demo's choice
+	temp    string // where the result is copied to
+
+	// What the steps learn for those that follow.
+	paths []string   // the files that were found
+	file  string     // the one that is edited
+	line  int64      // where in it
+	mark  string     // what the edit adds
+	made  fsops.Edit // the edit
+}
+
+// run does the steps in a sandbox and a temporary directory, which it removes
+// however it ends.
+func (d *demo) run(ctx context.Context) (err error) {
+	d.temp, err = os.MkdirTemp("", "podagent-demo-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(d.temp)
+	begin := time.Now()
+	defer func() {
+		if d.sandbox != nil {
+			err = errors.Join(err, d.sandbox.Close())
+		}
+	}()
+	for _, step := range []func(context.Context) error{
+		d.up, d.push, d.instructions, d.glob, d.grep, d.read, d.edit, d.runTests, d.timeOut, d.pull, d.down,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return d.printf("\n%d steps in %s, and each did what it shows\n", d.steps, took(time.Since(begin)))
+}
+
+// up launches the sandbox; closing it removes it.
+func (d *demo) up(ctx context.Context) error {
+	spec := launcher.Spec{ID: "demo-" + strings.ToLower(rand.Text()[:6]), OnClose: launcher.CloseDelete, Pod: d.pod}
+	command := []string{"orchestrator", "up", spec.ID}
+	if d.settings != "" {
+		command = append([]string{"export", d.settings + ";"}, command...)
+	}
+	return d.step(d.title, command, func() (err error) {
+		d.sandbox, err = d.launcher.Launch(ctx, spec)
+		if err != nil {
+			return err
+		}
+		if !d.sandbox.Created {
+			return errors.New("there was a sandbox of this id before")
+		}
+		served := "an agent serves " + d.sandbox.Workdir
+		if pod := d.sandbox.PodName(); pod != "" {
+			served += " in pod " + pod
+		}
+		d.result(served)
+		return nil
+	})
+}
+
+func (d *demo) down(ctx context.Context) error {
+	return d.step("Remove the sandbox", d.command("down"), func() error {
+		if err := d.launcher.Terminate(ctx, d.sandbox.ID); err != nil {
+			return err
+		}
+		left, err := d.launcher.List(ctx)
+		if err != nil {
+			return err
+		}
+		for _, s := range left {
+			if s.ID == d.sandbox.ID {
+				return fmt.Errorf("sandbox %s is still there: it is %s", s.ID, s.State)
+			}
+		}
+		d.result("its processes and files are gone")
+		return nil
+	})
+}
+
+// command returns the command line of a verb in the demo's sandbox.
+func (d *demo) command(verb string, args ...string) []string {
+	return append([]string{"orchestrator", verb, d.sandbox.ID}, args...)
+}

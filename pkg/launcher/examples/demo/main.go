@@ -1,0 +1,132 @@
+// Demo does what an agent does with a source tree, step by step, in a sandbox of
+// its own: it copies the tree there, reads, searches, edits, runs tests, copies
+// the result to a temporary directory, and removes both. The tree itself is not
+// changed.
+//
+//	demo -backend local
+//	demo -backend kubernetes -image registry.example.com/runtime:1 -dir src
+//
+// It is an example of the libraries launcher, podapi and fsops, to be read and
+// copied. With each step it prints the command line by which the orchestrator does
+// the same. Each step looks at what it has brought about: the first one that did not
+// do what it says ends the demo with status 1. Wrong flags end it with status 2.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// Handled, a closed pipe is an error of the write, after which the sandbox is
+	// removed.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	fmt.Fprintln(os.Stderr, "demo:", err)
+	if errors.As(err, new(*usageError)) {
+		os.Exit(2)
+	}
+	os.Exit(1)
+}
+
+// A usageError says which flag is wrong.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+
+// run runs the demo that the arguments ask for.
+func run(ctx context.Context, args []string, out, help io.Writer) error {
+	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
+	flags.SetOutput(help)
+	backend := flags.String("backend", "local", "`where` the sandbox runs: local, on this machine without any isolation, or kubernetes, in a pod")
+	image := flags.String("image", "", "the container `IMAGE` of the pod (default "+launcher.DefaultImage+")")
+	dir := flags.String("dir", "", "use the tree in `DIR` (default the git work tree around the current directory)")
+	test := flags.String("test", "", "run the tests in this Go package `DIR` of the tree (default the smallest package whose tests need no other module)")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return err
+	} else if err != nil {
+		return &usageError{err}
+	}
+	if flags.NArg() > 0 {
+		return usagef("%s: nothing but flags is taken", quote(flags.Arg(0)))
+	}
+	place, err := placeOf(*backend, *image)
+	if err != nil {
+		return err
+	}
+	tree, err := treeDir(*dir)
+	if err != nil {
+		return err
+	}
+	d := &demo{printer: newPrinter(out), place: place, dir: tree, test: *test}
+	return d.run(ctx)
+}
+
+// A place is where sandboxes run.
+type place struct {
+	launcher launcher.Launcher
+	pod      launcher.Pod
+	// title is that of the first step, and settings is what tells the orchestrator
+	// to use the same place.
+	title, settings string
+}
+
+// placeOf returns the place that the flags name.
+func placeOf(backend, image string) (place, error) {
+	switch {
+	case backend == "local" && image != "":
+		return place{}, usagef("-image %s: the local backend makes no pods", quote(image))
+	case backend == "local":
+		return place{
+			launcher: new(launcher.Local),
+			title:    "Start a sandbox (the local backend: it isolates nothing)", settings: "PODAGENT_BACKEND=local",
+		}, nil
+	case backend == "kubernetes":
+		p := place{launcher: new(launcher.Kubernetes), pod: launcher.Pod{Image: image}, title: "Start a sandbox in a pod"}
+		if image != "" {
+			p.settings = "PODAGENT_IMAGE=" + quote(image)
+		}
+		return p, nil
+	}
+	return place{}, usagef("-backend %s: it is local or kubernetes", quote(backend))
+}
+
+// treeDir returns the tree for the demo: dir, or the git work tree that the
+// current directory is in.
+func treeDir(dir string) (string, error) {
+	if dir != "" {
+		info, err := os.Stat(dir)
+		if path, ok := errors.AsType[*fs.PathError](err); ok {
+			return "", usagef("-dir %s: %w", quote(dir), path.Err)
+		}
+		if err == nil && !info.IsDir() {
+			return "", usagef("-dir %s: it is not a directory", quote(dir))
+		}
+		return dir, err
+	}
+	here, err := os.Getwd()
+	for dir := here; err == nil; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", usagef("there is no git work tree around %s: name a tree by -dir DIR", quote(here))
+		}
+	}
+	return "", err
+}
