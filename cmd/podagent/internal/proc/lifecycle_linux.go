@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"syscall"
 	"time"
 )
@@ -36,43 +35,6 @@ func (m *Manager) isOver(ctx context.Context) error {
 	}
 }
 
-// tryTurn is awaitTurn, but does not wait.
-func (m *Manager) tryTurn() bool {
-	select {
-	case m.forks <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
-// takeTurn waits for the turn, and for what would hold up the fork in it. A program
-// that somebody takes a lease on each time is ETXTBSY.
-func (m *Manager) takeTurn(ctx context.Context, spec *Spec, cmd *command) error {
-	for try := 1; ; try++ {
-		spec.touch(cmd) // which may take long
-		err := m.isOver(ctx)
-		if err == nil && m.tryTurn() {
-			return nil
-		}
-		cmd.release() // many may wait
-		if err != nil {
-			return err
-		}
-		if err := m.awaitTurn(ctx); err != nil {
-			return err
-		}
-		if cmd.hold(spec.Dir, false) == nil {
-			return nil
-		}
-		cmd.release()
-		m.endTurn()
-		if try == leaseTries {
-			return &fs.PathError{Op: "exec", Path: cmd.file, Err: syscall.ETXTBSY}
-		}
-	}
-}
-
 func (m *Manager) endTurn() { <-m.forks }
 
 // launch starts the process of a spec. Nothing watches it until run.
@@ -81,7 +43,8 @@ func (m *Manager) launch(ctx context.Context, spec *Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.takeTurn(ctx, spec, cmd); err != nil {
+	spec.touch(cmd) // before the turn, as it may take long
+	if err := m.awaitTurn(ctx); err != nil {
 		return nil, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
 	}
 	defer m.endTurn()

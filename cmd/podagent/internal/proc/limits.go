@@ -152,9 +152,6 @@ const (
 	// them: other calls for a third of a second, and orphans until they are as many
 	// as there may be processes.
 	forksAtOnce = 4
-	// leaseTries is how often a start waits for somebody to return a lease on its
-	// program: who takes it again each time does not want it to start.
-	leaseTries = 3
 
 	// briefTime is how long a start waits for the end, where nobody sends input: a
 	// program that does little takes a millisecond, and nobody notices two.
