@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/cgroup"
 )
 
 // guard ends the largest exec shortly before the sandbox's memory runs out.
@@ -20,14 +22,14 @@ import (
 type guard struct {
 	log       *slog.Logger
 	fs        *procfs
-	groups    []*memoryGroup
+	groups    []*cgroup.Memory
 	processes func() []*Process
 	// forgotten reports whether an exec was this agent's, and is known no more.
 	forgotten func(id string) bool
 	stop      chan struct{}
 	stopped   sync.WaitGroup
 	// seen is what was left at the last look.
-	seen map[*memoryGroup]seenMemory
+	seen map[*cgroup.Memory]seenMemory
 	// helpless says that it was logged that nothing can be ended.
 	helpless bool
 }
@@ -71,9 +73,9 @@ func (g *guard) loop() {
 func (g *guard) look() time.Duration {
 	next := guardRarely
 	for _, group := range g.groups {
-		left, limit := group.left(true)
+		left, limit := group.Left(true)
 		if left < limit/2 {
-			left, limit = group.left(false)
+			left, limit = group.Left(false)
 		}
 		left -= reserve(limit) + g.lead(group, left, limit)
 		if left <= 0 {
@@ -87,10 +89,10 @@ func (g *guard) look() time.Duration {
 
 // lead is how much of what is left will be gone before anything can be done,
 // if memory is taken on as since the last look.
-func (g *guard) lead(group *memoryGroup, left, limit int64) int64 {
+func (g *guard) lead(group *cgroup.Memory, left, limit int64) int64 {
 	before, now := g.seen[group], time.Now()
 	if g.seen == nil {
-		g.seen = map[*memoryGroup]seenMemory{}
+		g.seen = map[*cgroup.Memory]seenMemory{}
 	}
 	g.seen[group] = seenMemory{left, now}
 	if before.at.IsZero() || left >= before.left {

@@ -56,7 +56,7 @@ func (m *Manager) launch(ctx context.Context, spec *Spec) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
 	}
-	begun, before := time.Now(), m.cgroup.events()
+	begun, before := time.Now(), m.cgroup.Events()
 	c, err := startChild(m.reaper, cmd, spec, std)
 	if err != nil {
 		std.close()
@@ -80,7 +80,7 @@ func (m *Manager) launch(ctx context.Context, spec *Spec) (*Process, error) {
 func (m *Manager) startError(spec *Spec, name string, err error) error {
 	err = spec.startError(name, err)
 	if errors.Is(err, syscall.EAGAIN) {
-		m.cgroup.refused.Add(1)
+		m.cgroup.CountRefused()
 	}
 	return err
 }
@@ -188,13 +188,13 @@ func (p *Process) status(e *exit) Status {
 
 // explain adds what the exit status alone does not say.
 func (p *Process) explain(st *Status) {
-	st.ProcessLimit = p.cgroup.processLimit() > p.before.processLimit
+	st.ProcessLimit = p.cgroup.ProcessLimit() > p.before.ProcessLimit
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.cause != 0:
 		st.Reason = p.cause
-	case !p.killed && st.Code == 128+int(syscall.SIGKILL) && p.cgroup.oomKills() > p.before.oomKills:
+	case !p.killed && st.Code == 128+int(syscall.SIGKILL) && p.cgroup.OOMKills() > p.before.OOMKills:
 		st.Reason = OutOfMemory
 	}
 }

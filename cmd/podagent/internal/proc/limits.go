@@ -218,13 +218,6 @@ const (
 	// threadShare is the part of a limit of processes that the reserve of
 	// threads may take.
 	threadShare = 8
-	// noLimit is what a limit is below; version 1 of control groups has a
-	// number of pages near 2^63 for none.
-	noLimit = int64(1) << 62
-	// eventsSize holds a file of a control group with a few numbers, and
-	// memoryStatSize one with statistics.
-	eventsSize     = 512
-	memoryStatSize = 8 << 10
 
 	// maxSignal is the last real-time signal.
 	maxSignal = 64

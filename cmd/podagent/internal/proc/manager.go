@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/cgroup"
 )
 
 // Manager starts processes and keeps them until they are forgotten: those that
@@ -27,7 +29,7 @@ type Manager struct {
 	budget  *budget
 	reaper  *reaper
 	guard   *guard
-	cgroup  *cgroup
+	cgroup  *cgroup.Groups
 	brief   chan struct{} // see [Process.brief]
 	forks   chan struct{} // see [Manager.awaitTurn]
 	// alone is [Options.Alone].
@@ -97,14 +99,14 @@ func NewManager(opts Options) *Manager {
 		lastEnd: time.Now(),
 		alone:   opts.Alone,
 		reaper:  newReaper(log),
-		cgroup:  openCgroup("/"),
+		cgroup:  cgroup.Open("/"),
 		brief:   make(chan struct{}, briefThreads),
 		forks:   make(chan struct{}, forksAtOnce),
 		closed:  make(chan struct{}),
 
 		oomScore: childScore(),
 	}
-	m.guard = &guard{log: log, fs: proc, groups: m.cgroup.memory, processes: m.all, forgotten: m.hasForgotten}
+	m.guard = &guard{log: log, fs: proc, groups: m.cgroup.Memory, processes: m.all, forgotten: m.hasForgotten}
 	m.budget = newBudget(&m.lim, newStore(opts.JournalDirs, &m.lim, log))
 	if m.alone {
 		m.protect()

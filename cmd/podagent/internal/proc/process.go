@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/cgroup"
 )
 
 // Process is a process that was started, running or ended. Its methods may be
@@ -27,9 +29,9 @@ type Process struct {
 	out   *output
 	// terminal is nil where the process has none.
 	terminal *terminal
-	cgroup   *cgroup
+	cgroup   *cgroup.Groups
 	// before is what had happened in the cgroup before the start.
-	before cgroupEvents
+	before cgroup.Events
 
 	// brief has room for those who wait for a process that they start in a system
 	// call; nil if it is not waited for.

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"bytes"
 	"os"
 	"strconv"
 
@@ -16,7 +17,7 @@ func (m *Manager) protect() {
 			m.log.Warn("cannot take over orphans", "error", err)
 		}
 	}
-	reserveThreads(threadReserve(m.cgroup.processMax))
+	reserveThreads(threadReserve(m.cgroup.ProcessMax))
 	m.guard.watch()
 }
 
@@ -45,9 +46,9 @@ func childScore() string {
 	if err != nil {
 		return ""
 	}
-	own, ok := parseLimit(b)
-	if !ok || own >= maxOOMScore {
+	own, err := strconv.Atoi(string(bytes.TrimSpace(b)))
+	if err != nil || own >= maxOOMScore {
 		return ""
 	}
-	return strconv.FormatInt(min(own+childOOMScore, maxOOMScore), 10)
+	return strconv.Itoa(min(own+childOOMScore, maxOOMScore))
 }

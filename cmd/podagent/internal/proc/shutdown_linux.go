@@ -33,7 +33,7 @@ func (m *Manager) Shutdown(ctx context.Context) {
 	unpin()
 	m.awaitDone(ctx, running)
 	m.guard.close()
-	m.cgroup.close()
+	m.cgroup.Close()
 	m.proc.close()
 }
 
