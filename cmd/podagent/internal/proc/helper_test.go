@@ -42,11 +42,9 @@ func newManager(t testing.TB, adapt ...func(*limits)) *Manager {
 func newDiskManager(t testing.TB, adapt ...func(*limits)) *Manager {
 	t.Helper()
 	m := newManager(t, adapt...)
-	file, err := openUnlinked(t.TempDir())
-	if err != nil {
+	if err := m.budget.OpenAny(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	m.budget.store.use(file)
 	return m
 }
 

@@ -64,14 +64,19 @@ func (m *Manager) launch(ctx context.Context, spec *Spec) (*Process, error) {
 	}
 	std.closeChild()
 	m.expose(c.pid)
+	var screen *screen
+	if std.terminal != nil {
+		screen = newScreen()
+	}
+	out := newOutputs(m.budget, &m.lim, std, screen)
 	return &Process{
 		id: spec.ID, pid: c.pid, argv: append([]string(nil), spec.Argv...), script: spec.Script,
 		started: begun, timeout: spec.Timeout, aside: spec.Aside,
 		lim: &m.lim, log: m.log, ended: m.processEnded,
-		child: c, proc: m.proc, in: newInput(std), terminal: std.terminal,
-		out:    newOutput(&m.lim, m.buffers, m.budget, std),
+		child: c, proc: m.proc, in: newInput(std), terminal: std.terminal, screen: screen,
+		out: out, done: out.Done(),
 		cgroup: m.cgroup, before: before,
-		brief: m.briefFor(spec), gone: make(chan struct{}), done: make(chan struct{}),
+		brief: m.briefFor(spec), gone: make(chan struct{}),
 	}, nil
 }
 
@@ -103,10 +108,10 @@ func (p *Process) run() {
 		p.await(until)
 		return
 	}
-	for _, s := range p.out.streams {
-		if !s.isComplete() {
-			s.watch()
-			go s.pump()
+	for _, pump := range p.out.pumps {
+		if !pump.isComplete() {
+			pump.watch()
+			go pump.run()
 		}
 	}
 	go func() {
@@ -122,8 +127,8 @@ func (p *Process) run() {
 // noteEnd makes known that the process has ended.
 func (p *Process) noteEnd() {
 	exited := p.noteExit()
-	for _, s := range p.out.streams {
-		s.processEnded(exited)
+	for _, pump := range p.out.pumps {
+		pump.processEnded(exited)
 	}
 	p.in.end()
 	if p.terminal != nil {
@@ -136,8 +141,8 @@ func (p *Process) noteEnd() {
 func (p *Process) settle() {
 	p.pins.Wait()
 	e, err := p.child.reap()
-	for _, s := range p.out.streams {
-		<-s.complete
+	for _, pump := range p.out.pumps {
+		<-pump.complete
 	}
 	p.conclude(e, err)
 }
@@ -164,7 +169,7 @@ func (p *Process) conclude(e *exit, err error) {
 		p.log.Error("cannot learn how a process ended", "exec", p.id, "pid", p.pid, "error", err)
 	}
 	p.ended(p)
-	p.out.finish(&p.result, p.done)
+	p.out.Finish()
 	p.log.Debug("process ended", "exec", p.id, "pid", p.pid,
 		"reason", int(p.result.status.Reason), "code", p.result.status.Code)
 }

@@ -1,6 +1,10 @@
 package proc
 
-import "time"
+import (
+	"time"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/journal"
+)
 
 // Every bound in time and size of this package.
 const (
@@ -31,72 +35,6 @@ const (
 	// next one looks again: a process without much memory is gone in less.
 	killWait = 50 * time.Millisecond
 
-	// journalSize is how many bytes of the output of a process are kept on
-	// disk, of both streams together, and journalTotal of all processes: the
-	// output of a long build, of more builds than a sandbox runs in a day, and
-	// little of the disk of a node. What is dropped goes in segments, so that
-	// up to slotMax less is kept.
-	journalSize  = 64 << 20
-	journalTotal = 1 << 30
-	// replay is the part of a stream that stays behind its slowest reader: what
-	// was handed over and may be lost with the connection that carried it, so
-	// that the reader can ask for it again. Those are the bytes that the other
-	// side's window lets through before it has read them (16 MiB for the Go
-	// client, and more than any default), and the message or two that wait for
-	// it here. It is no more than needed: what stays behind is missing ahead,
-	// where it lets a process run on before a slow reader.
-	replay = 17 << 20
-	// diskShare is the part of its file system, one in so many, that
-	// journalTotal never exceeds: a small one is there for the sandbox's files.
-	diskShare = 8
-
-	// memorySize, memoryReplay and memoryTotal are the same where journals are
-	// kept in memory, so that the agent fits into a small sandbox however many
-	// processes print. What a cut connection loses can then be more than was
-	// kept, which the reader is told.
-	memorySize   = 2 << 20
-	memoryReplay = memorySize / 4
-	memoryTotal  = 64 << 20
-	// journalMin is what a stream gets in memory in any case, so that all
-	// processes make progress: as much as one read of a pipe brings. Only the
-	// minimums of very many processes go beyond memoryTotal.
-	journalMin = chunkSize
-	// memorySpare is the part of memoryTotal into which journals do not grow
-	// beyond their minimum, so that those of processes which start later have
-	// room for theirs: 128 processes with two full outputs.
-	memorySpare = memoryTotal / 4
-
-	// slotMin and slotMax are the sizes of the first and of the largest
-	// segments on disk. A short output should not take much, and a long one few
-	// segments; to drop a segment of slotMax costs a 64th of the output.
-	slotMin = 64 << 10
-	slotMax = 1 << 20
-	// journalHead is how much of a stream is kept in memory before it moves to
-	// the disk, as most commands print less, and headTotal what those heads take
-	// together: with more, short outputs begin on disk, where they take a few
-	// microseconds longer.
-	journalHead = slotMin
-	headTotal   = memoryTotal / 4
-	// trimDelay is how long a segment that was freed stays as it is on disk.
-	// An output that is full frees one for each that it takes, thousands a
-	// second, and to make a hole takes as long as to fill it.
-	trimDelay = time.Second
-	// diskPause is how long nothing is written to a disk that was full or
-	// failed, so that not every output pays for trying.
-	diskPause = 5 * time.Second
-	// reclaimPause is how long nobody looks again for room to reclaim when
-	// there was not enough: to look at every journal for each piece of output
-	// would slow all down, and the pause is not noticed.
-	reclaimPause = 10 * time.Millisecond
-	// stallLimit is how long a reader may take nothing, with the journal full,
-	// before it is detached: longer than any pause of a network that still
-	// works, shorter than the timeout of whoever waits for the process.
-	stallLimit = 10 * time.Second
-	// attachGrace is how long the output of a process is kept complete for a
-	// reader that has not come yet, or whose connection dropped: clients dial
-	// again within seconds, a restarted API server takes up to half a minute.
-	attachGrace = 30 * time.Second
-
 	// retention is how long an ended process is kept, unless there are too many
 	// since: whoever started it may be replaced meanwhile, and the next one
 	// comes back the day after. An exec id is refused when it is older than
@@ -126,16 +64,10 @@ const (
 	// graveSpan is the time whose ids are forgotten together.
 	graveSpan = 10 * time.Second
 
-	// chunkSize is the size of the buffers that output is read with, and how
-	// much of it is handed over at once: what a pipe holds by default.
-	chunkSize = 64 << 10
 	// pipeSize is the size that a pipe gets once it was full; reading from it
 	// then costs half as many switches. 1 MiB is what the kernel allows an
 	// unprivileged user by default.
 	pipeSize = 1 << 20
-	// journalStart is what a journal allocates at first, and then doubles: most
-	// commands print less.
-	journalStart = 1 << 10
 
 	// inlineScript is the longest script that is passed as an argument. The
 	// kernel takes at most 128 KiB in one (MAX_ARG_STRLEN).
@@ -223,37 +155,19 @@ const (
 	maxSignal = 64
 )
 
-// bounds are those of journals on one medium, in bytes.
-type bounds struct {
-	// process is what both streams of a process take together, and replay what
-	// stays behind the slowest reader of each.
-	process, replay int
-	// total is what all processes take together. The last spare bytes of it
-	// are for minimums.
-	total, spare int
-}
-
-// growth is up to where journals may grow beyond their minimum.
-func (b *bounds) growth() int { return b.total - b.spare }
-
-// largest is the size of the largest segments, but no more than most: so small
-// that a process always has one that is not needed any more.
-func (b *bounds) largest(most int) int { return min(most, b.process/16) }
-
 // limits are the bounds that tests shorten.
 type limits struct {
 	brief        time.Duration
 	drain        time.Duration
 	killGrace    time.Duration
-	stall        time.Duration
-	attachGrace  time.Duration
 	redrawPause  time.Duration
 	retention    time.Duration
 	skew         time.Duration
 	kept         int
 	keptCommands int
-	memory, disk bounds
 	tombstones   int
+	// Limits are those of the journals.
+	journal.Limits
 }
 
 func defaultLimits() limits {
@@ -261,23 +175,12 @@ func defaultLimits() limits {
 		brief:        briefTime,
 		drain:        drainTime,
 		killGrace:    killGrace,
-		stall:        stallLimit,
-		attachGrace:  attachGrace,
 		redrawPause:  redrawPause,
 		retention:    retention,
 		skew:         clockSkew,
 		kept:         keptProcesses,
 		keptCommands: keptCommands,
-		memory:       bounds{process: memorySize, replay: memoryReplay, total: memoryTotal, spare: memorySpare},
-		disk:         bounds{process: journalSize, replay: replay, total: journalTotal},
 		tombstones:   keptTombstones,
+		Limits:       journal.DefaultLimits(),
 	}
-}
-
-// bounds returns those of a medium.
-func (l *limits) bounds(m medium) *bounds {
-	if m == onDisk {
-		return &l.disk
-	}
-	return &l.memory
 }

@@ -16,22 +16,22 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/proc/cgroup"
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/journal"
 )
 
 // Manager starts processes and keeps them until they are forgotten: those that
 // ended more than retention ago, and when there are more than keptProcesses the
 // oldest. Its methods may be called concurrently.
 type Manager struct {
-	log     *slog.Logger
-	lim     limits
-	buffers *buffers
-	proc    *procfs
-	budget  *budget
-	reaper  *reaper
-	guard   *guard
-	cgroup  *cgroup.Groups
-	brief   chan struct{} // see [Process.brief]
-	forks   chan struct{} // see [Manager.awaitTurn]
+	log    *slog.Logger
+	lim    limits
+	proc   *procfs
+	budget *journal.Budget
+	reaper *reaper
+	guard  *guard
+	cgroup *cgroup.Groups
+	brief  chan struct{} // see [Process.brief]
+	forks  chan struct{} // see [Manager.awaitTurn]
 	// alone is [Options.Alone].
 	alone bool
 	// oomScore is the oom_score_adj of processes, "" where it is not set.
@@ -93,7 +93,6 @@ func NewManager(opts Options) *Manager {
 	m := &Manager{
 		log:     log,
 		lim:     defaultLimits(),
-		buffers: &buffers{},
 		proc:    proc,
 		entries: map[string]*entry{},
 		lastEnd: time.Now(),
@@ -107,7 +106,8 @@ func NewManager(opts Options) *Manager {
 		oomScore: childScore(),
 	}
 	m.guard = &guard{log: log, fs: proc, groups: m.cgroup.Memory, processes: m.all, forgotten: m.hasForgotten}
-	m.budget = newBudget(&m.lim, newStore(opts.JournalDirs, &m.lim, log))
+	m.budget = journal.NewBudget(&m.lim.Limits, log)
+	m.budget.OpenIn(opts.JournalDirs)
 	if m.alone {
 		m.protect()
 	}
@@ -124,7 +124,7 @@ func (m *Manager) hasForgotten(id string) bool {
 
 // JournalSize is how many bytes of the output of a process are kept, of both
 // streams together.
-func (m *Manager) JournalSize() int64 { return int64(m.lim.bounds(m.budget.store.medium()).process) }
+func (m *Manager) JournalSize() int64 { return m.budget.Size() }
 
 // Start starts a process. If one with the same id and an equal spec was
 // started before it returns that one, and started is false; with another spec

@@ -21,6 +21,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"time"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/journal"
 )
 
 // markerEnv is the environment variable that holds the exec id in every
@@ -34,11 +36,11 @@ var (
 	// ErrStdinClosed says that standard input was closed, or never open.
 	ErrStdinClosed = errors.New("standard input is closed")
 	// ErrStalled says that a reader was detached because it took nothing for
-	// stallLimit and held up the process. It can attach again, by offset.
-	ErrStalled = errors.New("reader was detached: it took no output for too long")
+	// too long and held up the process. It can attach again, by offset.
+	ErrStalled = journal.ErrStalled
 	// ErrReplaced says that a reader was detached because another one of its
 	// name attached.
-	ErrReplaced = errors.New("reader was replaced by another one of its name")
+	ErrReplaced = journal.ErrReplaced
 	// ErrTooOld says that an exec id cannot be started, because its process
 	// may have run before and been forgotten since.
 	ErrTooOld = errors.New("exec id is older than the memory of ended processes")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/proc/cgroup"
@@ -26,10 +27,13 @@ type Process struct {
 	child *child
 	proc  *procfs
 	in    *input
-	out   *output
+	out   *outputs
 	// terminal is nil where the process has none.
 	terminal *terminal
-	cgroup   *cgroup.Groups
+	// screen follows what the terminal shows, guarded by the lock of out. It is
+	// nil without a terminal.
+	screen *screen
+	cgroup *cgroup.Groups
 	// before is what had happened in the cgroup before the start.
 	before cgroup.Events
 
@@ -38,10 +42,13 @@ type Process struct {
 	brief chan struct{}
 
 	// gone is closed when the process has ended, done when its output is
-	// complete too.
-	gone, done chan struct{}
+	// complete too. done is that of out.
+	gone chan struct{}
+	done <-chan struct{}
 	// result is valid once done is closed.
-	result ending
+	result outcome
+	// told says that somebody was told the result.
+	told atomic.Bool
 
 	mu     sync.Mutex
 	exited time.Time
@@ -57,6 +64,12 @@ type Process struct {
 
 	// Guarded by the Manager: what the command weighs once it has ended.
 	commandWeight int
+}
+
+// outcome is how a process ended, or why that is not known.
+type outcome struct {
+	status Status
+	err    error
 }
 
 // ID returns the exec id.
@@ -89,7 +102,9 @@ func (p *Process) info() Info {
 		i.Status = new(p.result.status)
 	}
 	i.Terminal = p.Terminal()
-	p.out.describe(&i)
+	out := p.out.State()
+	i.Stdout, i.StdoutKept = out.Written[0], out.Kept[0]
+	i.Stderr, i.StderrKept = out.Written[1], out.Kept[1]
 	return i
 }
 

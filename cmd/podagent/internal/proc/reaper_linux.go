@@ -48,7 +48,10 @@ func (r *reaper) take(pid int) (*exit, error) {
 	defer r.mu.Unlock()
 	e, err := reapPid(pid, unix.WNOHANG)
 	delete(r.own, pid)
-	wake(r.taken)
+	select {
+	case r.taken <- struct{}{}:
+	default:
+	}
 	return e, err
 }
 

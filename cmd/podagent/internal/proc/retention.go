@@ -41,7 +41,7 @@ func (m *Manager) processEnded(p *Process) {
 		m.running--
 		m.lastEnd = now
 	}
-	p.out.processEnded()
+	p.out.Seal()
 	p.commandWeight = p.commandSize()
 	m.kept.commands += p.commandWeight
 	m.kept.ended = append(m.kept.ended, keptProcess{p, now})
@@ -78,7 +78,7 @@ func (m *Manager) sweep(now time.Time) {
 // it, gives way only to its like.
 func (k *kept) leastNeeded() *Process {
 	for _, e := range k.ended[:len(k.ended)/2] {
-		if e.out.told.Load() {
+		if e.told.Load() {
 			return e.Process
 		}
 	}
@@ -109,7 +109,7 @@ func (m *Manager) forget(p *Process, now time.Time) {
 		i := slices.IndexFunc(k.ended, func(e keptProcess) bool { return e.Process == p })
 		k.ended = slices.Delete(k.ended, i, i+1)
 	}
-	p.out.forget()
+	p.out.Forget()
 	k.commands -= p.commandWeight
 	m.graves().bury(m.entries[p.id].uuid, now)
 	delete(m.entries, p.id)

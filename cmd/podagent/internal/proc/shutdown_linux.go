@@ -88,7 +88,7 @@ func (m *Manager) allTrees(all []*Process) (t *tree, unpin func()) {
 
 // awaitDone waits until the output of all processes is complete.
 func (m *Manager) awaitDone(ctx context.Context, all []*Process) {
-	done := func(p *Process) chan struct{} { return p.done }
+	done := func(p *Process) <-chan struct{} { return p.done }
 	if awaitAll(ctx, all, done) {
 		return
 	}
@@ -99,7 +99,7 @@ func (m *Manager) awaitDone(ctx context.Context, all []*Process) {
 	}
 }
 
-func awaitAll(ctx context.Context, all []*Process, event func(*Process) chan struct{}) bool {
+func awaitAll(ctx context.Context, all []*Process, event func(*Process) <-chan struct{}) bool {
 	for _, p := range all {
 		select {
 		case <-event(p):

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/journal"
 )
 
 // input is the standard input of a process.
@@ -97,7 +99,7 @@ func (in *input) write(ctx context.Context, b []byte) error {
 	if f == nil {
 		return ErrStdinClosed
 	}
-	if len(b) > chunkSize && !in.wide && in.terminal == nil {
+	if len(b) > journal.ChunkSize && !in.wide && in.terminal == nil {
 		in.wide = true
 		enlarge(f)
 	}

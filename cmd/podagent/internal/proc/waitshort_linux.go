@@ -38,8 +38,8 @@ func (p *Process) attend(until time.Time) bool {
 		return false // enough threads wait
 	}
 	files := []unix.PollFd{{Fd: int32(p.child.pidfd), Events: unix.POLLIN}}
-	for _, s := range p.out.streams {
-		files = append(files, unix.PollFd{Fd: int32(s.source.fd), Events: unix.POLLIN})
+	for _, pump := range p.out.pumps {
+		files = append(files, unix.PollFd{Fd: int32(pump.source.fd), Events: unix.POLLIN})
 	}
 	ended := p.takeUntilEnd(files, until) && p.child.exited(unix.WNOHANG)
 	if ended {
@@ -83,7 +83,7 @@ func (p *Process) await(until time.Time) {
 // takeOutputs takes what the outputs have. It reports whether one of them is still
 // open, and whether there was room for all.
 func (p *Process) takeOutputs(files []unix.PollFd) (open, room bool) {
-	for i, s := range p.out.streams {
+	for i, pump := range p.out.pumps {
 		file := &files[i]
 		if file.Fd < 0 {
 			continue
@@ -91,7 +91,7 @@ func (p *Process) takeOutputs(files []unix.PollFd) (open, room bool) {
 		more := true
 		switch {
 		case file.Revents&unix.POLLIN != 0:
-			more, room = s.sip()
+			more, room = pump.readAvailable()
 			if !room {
 				return true, false
 			}
@@ -100,36 +100,10 @@ func (p *Process) takeOutputs(files []unix.PollFd) (open, room bool) {
 		}
 		if !more {
 			file.Fd = -1
-			s.source.close()
-			s.finish(false)
+			pump.source.close()
+			pump.finish(false)
 		}
 		open = open || more
 	}
 	return open, true
-}
-
-// sip reads the pipe until it is empty or at its end, which is no more, into
-// memory. It waits for no reader, and takes the head of a journal at most, so that
-// there may be no room.
-func (s *stream) sip() (more, room bool) {
-	s.out.mu.Lock()
-	defer s.out.mu.Unlock()
-	for {
-		g := s.journal.last()
-		if g == nil || g.left() == 0 {
-			if s.journal.held() >= journalHead || !s.extendAtOnce() {
-				return true, false
-			}
-			g = s.journal.last()
-		}
-		n, err := readRetry(s.source.fd, g.memory[g.n:g.size])
-		switch {
-		case errors.Is(err, unix.EAGAIN):
-			return true, true
-		case err != nil || n == 0:
-			return false, true
-		}
-		s.journal.grow(n)
-		s.out.wakeReaders()
-	}
 }
