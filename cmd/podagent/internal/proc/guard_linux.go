@@ -132,12 +132,12 @@ func (g *guard) relieve(need int64) {
 		return
 	}
 	g.helpless = false
-	g.end(largest)
+	g.killTree(largest)
 }
 
-// end kills a tree at once: its members as they were seen, and then whatever
+// killTree kills a tree at once: its members as they were seen, and then whatever
 // else belongs to it.
-func (g *guard) end(t *execTree) {
+func (g *guard) killTree(t *execTree) {
 	p := t.process
 	g.log.Warn("memory is nearly used up: ending the largest exec", "exec", t.id, "bytes", t.size)
 	whole := newTree(g.fs, g.log)

@@ -118,7 +118,7 @@ func TestGuardEndsWhatAForgottenExecLeft(t *testing.T) {
 	if left == nil || left.process != nil || len(left.members) != 1 {
 		t.Fatalf("found is %+v", left)
 	}
-	g.end(left)
+	g.killTree(left)
 	if left := find(true); left != nil {
 		t.Errorf("it is still there: %+v", left)
 	}

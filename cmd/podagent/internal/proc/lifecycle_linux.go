@@ -37,8 +37,8 @@ func (m *Manager) isOver(ctx context.Context) error {
 
 func (m *Manager) endTurn() { <-m.forks }
 
-// launch starts the process of a spec. Nothing watches it until run.
-func (m *Manager) launch(ctx context.Context, spec *Spec) (*Process, error) {
+// makeProcess starts the process of a spec. Nothing watches it until run.
+func (m *Manager) makeProcess(ctx context.Context, spec *Spec) (*Process, error) {
 	cmd, err := spec.command()
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (m *Manager) launch(ctx context.Context, spec *Spec) (*Process, error) {
 		return nil, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
 	}
 	begun, before := time.Now(), m.cgroup.Events()
-	c, err := startChild(m.reaper, cmd, spec, std)
+	c, err := forkChild(m.reaper, cmd, spec, std)
 	if err != nil {
 		std.close()
 		return nil, m.startError(spec, cmd.argv[0], err)
@@ -76,7 +76,7 @@ func (m *Manager) launch(ctx context.Context, spec *Spec) (*Process, error) {
 		child: c, proc: m.proc, in: newInput(std), terminal: std.terminal, screen: screen,
 		out: out, done: out.Done(),
 		cgroup: m.cgroup, before: before,
-		brief: m.briefFor(spec), gone: make(chan struct{}),
+		waiters: m.waitersFor(spec), gone: make(chan struct{}),
 	}, nil
 }
 
@@ -97,15 +97,15 @@ func (p *Process) run() {
 		p.timer = time.AfterFunc(p.timeout, p.expire)
 		p.mu.Unlock()
 	}
-	until := time.Now().Add(p.lim.brief)
-	if p.brief != nil && p.attend(until) {
+	until := time.Now().Add(p.lim.shortWait)
+	if p.waiters != nil && p.waitShort(until) {
 		p.noteEnd()
 		if !p.isPinned() {
-			p.settle()
+			p.reap()
 			return
 		}
-		go p.settle() // whoever signals it may take a second
-		p.await(until)
+		go p.reap() // whoever signals it may take a second
+		p.awaitResult(until)
 		return
 	}
 	for _, pump := range p.out.pumps {
@@ -117,10 +117,10 @@ func (p *Process) run() {
 	go func() {
 		p.child.awaitExit()
 		p.noteEnd()
-		p.settle()
+		p.reap()
 	}()
-	if p.brief != nil && p.running() {
-		p.await(until)
+	if p.waiters != nil && p.running() {
+		p.awaitResult(until)
 	}
 }
 
@@ -130,15 +130,15 @@ func (p *Process) noteEnd() {
 	for _, pump := range p.out.pumps {
 		pump.processEnded(exited)
 	}
-	p.in.end()
+	p.in.closeForGood()
 	if p.terminal != nil {
 		p.terminal.release()
 	}
 }
 
-// settle reaps a process that has ended, and hands out the result when its output
+// reap reaps a process that has ended, and hands out the result when its output
 // is complete.
-func (p *Process) settle() {
+func (p *Process) reap() {
 	p.pins.Wait()
 	e, err := p.child.reap()
 	for _, pump := range p.out.pumps {

@@ -85,13 +85,13 @@ const (
 	// as there may be processes.
 	forksAtOnce = 4
 
-	// briefTime is how long a start waits for the end, where nobody sends input: a
+	// shortWait is how long a start waits for the end, where nobody sends input: a
 	// program that does little takes a millisecond, and nobody notices two.
-	briefTime = 2 * time.Millisecond
-	// briefThreads is how many of them wait in a system call of their own, for which
+	shortWait = 2 * time.Millisecond
+	// shortWaiters is how many of them wait in a system call of their own, for which
 	// each takes a thread: as many as processors that sandboxes usually have. With
 	// more at once the goroutines of the others are woken together.
-	briefThreads = 4
+	shortWaiters = 4
 
 	// direntSize is how much of /proc's listing is read at once: a thousand
 	// names.
@@ -157,7 +157,7 @@ const (
 
 // limits are the bounds that tests shorten.
 type limits struct {
-	brief        time.Duration
+	shortWait    time.Duration
 	drain        time.Duration
 	killGrace    time.Duration
 	redrawPause  time.Duration
@@ -172,7 +172,7 @@ type limits struct {
 
 func defaultLimits() limits {
 	return limits{
-		brief:        briefTime,
+		shortWait:    shortWait,
 		drain:        drainTime,
 		killGrace:    killGrace,
 		redrawPause:  redrawPause,

@@ -23,15 +23,15 @@ import (
 // ended more than retention ago, and when there are more than keptProcesses the
 // oldest. Its methods may be called concurrently.
 type Manager struct {
-	log    *slog.Logger
-	lim    limits
-	proc   *procfs
-	budget *journal.Budget
-	reaper *reaper
-	guard  *guard
-	cgroup *cgroup.Groups
-	brief  chan struct{} // see [Process.brief]
-	forks  chan struct{} // see [Manager.awaitTurn]
+	log     *slog.Logger
+	lim     limits
+	proc    *procfs
+	budget  *journal.Budget
+	reaper  *reaper
+	guard   *guard
+	cgroup  *cgroup.Groups
+	waiters chan struct{} // see [Process.waiters]
+	forks   chan struct{} // see [Manager.awaitTurn]
 	// alone is [Options.Alone].
 	alone bool
 	// oomScore is the oom_score_adj of processes, "" where it is not set.
@@ -99,7 +99,7 @@ func NewManager(opts Options) *Manager {
 		alone:   opts.Alone,
 		reaper:  newReaper(log),
 		cgroup:  cgroup.Open("/"),
-		brief:   make(chan struct{}, briefThreads),
+		waiters: make(chan struct{}, shortWaiters),
 		forks:   make(chan struct{}, forksAtOnce),
 		closed:  make(chan struct{}),
 
@@ -136,7 +136,7 @@ func (m *Manager) JournalSize() int64 { return m.budget.Size() }
 // repeated. When ctx ends before the process had its turn to be started, its error
 // is returned and nothing was started; later it has no effect.
 //
-// Where nobody sends input, to a terminal neither, Start waits a moment (briefTime)
+// Where nobody sends input, to a terminal neither, Start waits a moment (shortWait)
 // for the end, unless the process is aside.
 func (m *Manager) Start(ctx context.Context, spec Spec) (p *Process, started bool, err error) {
 	id, err := spec.validate()
@@ -149,7 +149,7 @@ func (m *Manager) Start(ctx context.Context, spec Spec) (p *Process, started boo
 			return nil, false, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
 		}
 		if mine {
-			p, err := m.start(ctx, &spec, e)
+			p, err := m.startClaimed(ctx, &spec, e)
 			return p, err == nil, err
 		}
 		if err := e.await(ctx); err != nil {
@@ -161,9 +161,9 @@ func (m *Manager) Start(ctx context.Context, spec Spec) (p *Process, started boo
 	}
 }
 
-func (m *Manager) start(ctx context.Context, spec *Spec, e *entry) (*Process, error) {
-	p, err := m.launch(ctx, spec)
-	m.settle(spec.ID, e, p, err)
+func (m *Manager) startClaimed(ctx context.Context, spec *Spec, e *entry) (*Process, error) {
+	p, err := m.makeProcess(ctx, spec)
+	m.publish(spec.ID, e, p, err)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func (e *entry) await(ctx context.Context) error {
 }
 
 // claim returns the entry of an id, and whether the caller made it and has to
-// settle it.
+// publish it.
 func (m *Manager) claim(name string, id uuid.UUID, digest [sha256.Size]byte) (e *entry, mine bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -206,7 +206,7 @@ func (m *Manager) claim(name string, id uuid.UUID, digest [sha256.Size]byte) (e 
 	return e, true, nil
 }
 
-func (m *Manager) settle(name string, e *entry, p *Process, err error) {
+func (m *Manager) publish(name string, e *entry, p *Process, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e.process, e.err = p, err

@@ -37,9 +37,9 @@ type Process struct {
 	// before is what had happened in the cgroup before the start.
 	before cgroup.Events
 
-	// brief has room for those who wait for a process that they start in a system
+	// waiters has room for those who wait for a process that they start in a system
 	// call; nil if it is not waited for.
-	brief chan struct{}
+	waiters chan struct{}
 
 	// gone is closed when the process has ended, done when its output is
 	// complete too. done is that of out.

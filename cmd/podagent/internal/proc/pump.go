@@ -12,7 +12,7 @@ import (
 )
 
 // pump moves one output of a process from its pipe to the journal, in a goroutine of its
-// own, after [Process.attend] has moved what came at once.
+// own, after [Process.waitShort] has moved what came at once.
 type pump struct {
 	source  *source // nil where there is no such output
 	journal *journal.Stream

@@ -22,8 +22,8 @@ import (
 // (__WNOTHREAD), the two never meet.
 type reaper struct {
 	log *slog.Logger
-	// taken wakes the one who waits for an owner to take a status.
-	taken chan struct{}
+	// ownReaped wakes the one who waits for an owner to take a status.
+	ownReaped chan struct{}
 
 	mu sync.Mutex
 	// own are the children that were started here.
@@ -31,7 +31,7 @@ type reaper struct {
 }
 
 func newReaper(log *slog.Logger) *reaper {
-	return &reaper{log: log, taken: make(chan struct{}, 1), own: map[int]struct{}{}}
+	return &reaper{log: log, ownReaped: make(chan struct{}, 1), own: map[int]struct{}{}}
 }
 
 // register notes a child that was started here.
@@ -41,15 +41,15 @@ func (r *reaper) register(pid int) {
 	r.own[pid] = struct{}{}
 }
 
-// take reaps a registered child that has ended. With the lock, so that the
+// reapOwn reaps a registered child that has ended. With the lock, so that the
 // registration ends before the kernel gives the number to another.
-func (r *reaper) take(pid int) (*exit, error) {
+func (r *reaper) reapOwn(pid int) (*exit, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e, err := reapPid(pid, unix.WNOHANG)
 	delete(r.own, pid)
 	select {
-	case r.taken <- struct{}{}:
+	case r.ownReaped <- struct{}{}:
 	default:
 	}
 	return e, err
@@ -84,7 +84,7 @@ func (r *reaper) run(ctx context.Context) {
 	signal.Notify(ended, unix.SIGCHLD)
 	defer signal.Stop(ended)
 	for {
-		r.reap()
+		r.reapOrphans()
 		select {
 		case <-ended:
 		case <-ctx.Done():
@@ -97,8 +97,8 @@ func (r *reaper) run(ctx context.Context) {
 	}
 }
 
-// reap reaps the orphans that have ended.
-func (r *reaper) reap() {
+// reapOrphans reaps the orphans that have ended.
+func (r *reaper) reapOrphans() {
 	for {
 		pid := endedOrphan()
 		switch {
@@ -107,7 +107,7 @@ func (r *reaper) reap() {
 		case r.owns(pid): // the thread that forked it is no more
 			r.awaitOwner()
 		default:
-			r.collect(pid)
+			r.reapOrphan(pid)
 		}
 	}
 }
@@ -141,13 +141,13 @@ func (r *reaper) awaitOwner() {
 	slow := time.NewTimer(reapPause)
 	defer slow.Stop()
 	select {
-	case <-r.taken:
+	case <-r.ownReaped:
 	case <-slow.C:
 	}
 }
 
-// collect reaps a child of this thread.
-func (r *reaper) collect(pid int) {
+// reapOrphan reaps a child of this thread.
+func (r *reaper) reapOrphan(pid int) {
 	for {
 		_, err := unix.Wait4(pid, nil, unix.WNOHANG|unix.WNOTHREAD, nil)
 		if !errors.Is(err, unix.EINTR) {

@@ -113,7 +113,7 @@ func (in *input) write(ctx context.Context, b []byte) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return ctx.Err()
 	case in.isGone(err):
-		in.end()
+		in.closeForGood()
 		return ErrStdinClosed
 	}
 	return err
@@ -170,8 +170,8 @@ func (in *input) close() error {
 	return nil
 }
 
-// end closes standard input for good: the process has ended, or reads no more.
-func (in *input) end() {
+// closeForGood closes standard input for good: the process has ended, or reads no more.
+func (in *input) closeForGood() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.ended = true

@@ -53,13 +53,13 @@ func (t *tombstones) refuses(id uuid.UUID, now time.Time) bool {
 	if g == nil {
 		return false
 	}
-	_, buried := g[t.mark(id)]
+	_, buried := g[t.hash(id)]
 	return buried
 }
 
-// mark stands for an id. That two of a grave have the same one does not happen:
+// hash stands for an id. That two of a grave have the same one does not happen:
 // it is 64 bits of a hash.
-func (t *tombstones) mark(id uuid.UUID) uint64 { return maphash.Comparable(t.seed, id) }
+func (t *tombstones) hash(id uuid.UUID) uint64 { return maphash.Comparable(t.seed, id) }
 
 // bury remembers the id of a process that is forgotten now.
 func (t *tombstones) bury(id uuid.UUID, now time.Time) {
@@ -77,7 +77,7 @@ func (t *tombstones) bury(id uuid.UUID, now time.Time) {
 		t.clean(now)
 	}
 	had := len(g)
-	g[t.mark(id)] = struct{}{}
+	g[t.hash(id)] = struct{}{}
 	t.count += len(g) - had
 	if t.count > t.most {
 		t.clean(now)

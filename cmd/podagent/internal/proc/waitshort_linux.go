@@ -14,26 +14,26 @@ import (
 // sandbox together, in place of several messages that each occupy all who pass
 // them on while the command needs the processor.
 
-// briefFor returns [Process.brief] for a start. One with input or a terminal goes on
+// waitersFor returns [Process.waiters] for a start. One with input or a terminal goes on
 // until its caller has sent something, and one aside nobody waits for.
-func (m *Manager) briefFor(spec *Spec) chan struct{} {
+func (m *Manager) waitersFor(spec *Spec) chan struct{} {
 	if spec.Stdin || spec.Terminal != nil || spec.Aside {
 		return nil
 	}
-	return m.brief
+	return m.waiters
 }
 
-// attend takes what a process prints, and reports whether it ended in time, can be
+// waitShort takes what a process prints, and reports whether it ended in time, can be
 // reaped, and all of its output is in the journal. Else [Process.run] goes on from
 // there: with one that runs longer, prints more than the head of a journal, leaves
 // its output to a descendant, or has a tracer that has not seen its end yet.
-func (p *Process) attend(until time.Time) bool {
+func (p *Process) waitShort(until time.Time) bool {
 	if p.child.pidfd < 0 {
 		return false
 	}
 	select {
-	case p.brief <- struct{}{}:
-		defer func() { <-p.brief }()
+	case p.waiters <- struct{}{}:
+		defer func() { <-p.waiters }()
 	default:
 		return false // enough threads wait
 	}
@@ -41,15 +41,15 @@ func (p *Process) attend(until time.Time) bool {
 	for _, pump := range p.out.pumps {
 		files = append(files, unix.PollFd{Fd: int32(pump.source.fd), Events: unix.POLLIN})
 	}
-	ended := p.takeUntilEnd(files, until) && p.child.exited(unix.WNOHANG)
+	ended := p.moveUntilEnd(files, until) && p.child.exited(unix.WNOHANG)
 	if ended {
 		unix.Close(p.child.pidfd)
 	}
 	return ended
 }
 
-// takeUntilEnd waits for files, which are the pidfd and the outputs.
-func (p *Process) takeUntilEnd(files []unix.PollFd, until time.Time) bool {
+// moveUntilEnd waits for files, which are the pidfd and the outputs.
+func (p *Process) moveUntilEnd(files []unix.PollFd, until time.Time) bool {
 	for left := time.Until(until); left > 0; left = time.Until(until) {
 		timeout := unix.NsecToTimespec(left.Nanoseconds())
 		n, err := unix.Ppoll(files, &timeout, nil)
@@ -59,7 +59,7 @@ func (p *Process) takeUntilEnd(files []unix.PollFd, until time.Time) bool {
 		if n <= 0 {
 			return false
 		}
-		open, room := p.takeOutputs(files[1:])
+		open, room := p.moveOutputs(files[1:])
 		switch ended := files[0].Revents != 0; {
 		case !room:
 			return false
@@ -70,8 +70,8 @@ func (p *Process) takeUntilEnd(files []unix.PollFd, until time.Time) bool {
 	return false
 }
 
-// await waits for the result, until then.
-func (p *Process) await(until time.Time) {
+// awaitResult waits for the result, until then.
+func (p *Process) awaitResult(until time.Time) {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
@@ -80,9 +80,9 @@ func (p *Process) await(until time.Time) {
 	}
 }
 
-// takeOutputs takes what the outputs have. It reports whether one of them is still
+// moveOutputs takes what the outputs have. It reports whether one of them is still
 // open, and whether there was room for all.
-func (p *Process) takeOutputs(files []unix.PollFd) (open, room bool) {
+func (p *Process) moveOutputs(files []unix.PollFd) (open, room bool) {
 	for i, pump := range p.out.pumps {
 		file := &files[i]
 		if file.Fd < 0 {

@@ -34,7 +34,7 @@ func (s *Stream) startInMemory(need int) bool {
 		return false
 	}
 	size := doubled(firstSize, max(held, need), headSize)
-	if !s.out.budget.accounts[inMemory].takeBelow(size, headTotal) {
+	if !s.out.budget.accounts[inMemory].chargeBelow(size, headTotal) {
 		return false
 	}
 	s.journal.add(s.out.count(&segment{size: size, memory: make([]byte, size)}))

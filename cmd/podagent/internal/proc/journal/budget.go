@@ -17,11 +17,11 @@ type account struct {
 	used int
 }
 
-// take asks for n bytes to grow by.
-func (a *account) take(n int) bool { return a.takeBelow(n, a.growth()) }
+// charge asks for n bytes to grow by.
+func (a *account) charge(n int) bool { return a.chargeBelow(n, a.growth()) }
 
-// takeBelow asks for n bytes, if no more than limit are used then.
-func (a *account) takeBelow(n, limit int) bool {
+// chargeBelow asks for n bytes, if no more than limit are used then.
+func (a *account) chargeBelow(n, limit int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.used+n > limit {
@@ -31,14 +31,14 @@ func (a *account) takeBelow(n, limit int) bool {
 	return true
 }
 
-// force takes n bytes in any case. They are those of a journal's minimum.
-func (a *account) force(n int) {
+// chargeAnyway counts n bytes in any case. They are those of a journal's minimum.
+func (a *account) chargeAnyway(n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.used += n
 }
 
-func (a *account) give(n int) { a.force(-n) }
+func (a *account) refund(n int) { a.chargeAnyway(-n) }
 
 func (a *account) now() int {
 	a.mu.Lock()
@@ -46,7 +46,7 @@ func (a *account) now() int {
 	return a.used
 }
 
-// short is how much must be given back before n bytes can be taken.
+// short is how much must be refunded before n bytes can be charged.
 func (a *account) short(n int) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -157,7 +157,7 @@ func (b *Budget) sealedNow(m medium) int {
 func (b *Budget) nextSealed(m medium) *Output {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.sealed[m].next()
+	return b.sealed[m].rotate()
 }
 
 func (b *Budget) runningNow() []*Output {
@@ -166,7 +166,7 @@ func (b *Budget) runningNow() []*Output {
 	return slices.Collect(maps.Keys(b.running))
 }
 
-// short is how much room must be given up before n bytes can be taken. It does not ask for
+// short is how much room must be given up before n bytes can be had. It does not ask for
 // what the store only has to trim.
 func (b *Budget) short(m medium, n int) int {
 	short := b.accounts[m].short(n)
@@ -235,9 +235,9 @@ func (l line) remove(o *Output) {
 	}
 }
 
-// next returns the first, nil if there is none, and sends it to the back. If it is not
+// rotate returns the first, nil if there is none, and sends it to the back. If it is not
 // dropped now, somebody reads it, and the others come before it the next time.
-func (l line) next() *Output {
+func (l line) rotate() *Output {
 	first := l.Front()
 	if first == nil {
 		return nil

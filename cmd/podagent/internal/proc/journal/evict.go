@@ -11,13 +11,13 @@ import (
 func (o *Output) segment(m medium, size int) *segment {
 	g := &segment{size: size}
 	if m == inMemory {
-		if !o.budget.accounts[m].take(size) {
+		if !o.budget.accounts[m].charge(size) {
 			return nil
 		}
 		g.memory = o.budget.chunks.segment(size)
 		return o.count(g)
 	}
-	slot, ok := o.budget.store.take(size)
+	slot, ok := o.budget.store.allocate(size)
 	if !ok {
 		return nil
 	}
@@ -27,7 +27,7 @@ func (o *Output) segment(m medium, size int) *segment {
 
 // forceSegment returns a new segment in memory in any case.
 func (o *Output) forceSegment(size int) *segment {
-	o.budget.accounts[inMemory].force(size)
+	o.budget.accounts[inMemory].chargeAnyway(size)
 	return o.count(&segment{size: size, memory: o.budget.chunks.segment(size)})
 }
 
@@ -50,7 +50,7 @@ func (o *Output) free(g *segment) {
 		o.budget.store.free(g.slot, g.size)
 		return
 	}
-	o.budget.accounts[inMemory].give(g.size)
+	o.budget.accounts[inMemory].refund(g.size)
 	o.budget.chunks.putSegment(g.memory)
 	g.memory = nil
 }

@@ -91,7 +91,7 @@ func TestShortOutputsTakeLittle(t *testing.T) {
 func TestShortOutputsGoToTheDiskWhenMemoryIsShort(t *testing.T) {
 	b := newDiskBudget(t)
 	line := []byte("a line\n")
-	b.accounts[inMemory].force(headTotal)
+	b.accounts[inMemory].chargeAnyway(headTotal)
 	o := unread(b)
 	write(o.streams[0], line)
 	if n := o.takes; n != [2]int{onDisk: slotMin} {

@@ -14,8 +14,8 @@ import (
 // # The lock
 //
 // One lock, Output.mu, guards all of an output: its streams with their journals, its
-// readers and its seats. What is exported takes the lock itself, and so do leave, take,
-// dismiss, shrink and dropUnread. All other methods of Output and [Stream] are called
+// readers and its seats. What is exported takes the lock itself, and so do leave,
+// nextEvent, dismiss, shrink and dropUnread. All other methods of Output and [Stream] are called
 // with it held. The budget, the accounts and the store have locks of their own.
 //
 // [Output.unlocked] is the only place that gives the lock up in the middle. It serves

@@ -22,7 +22,7 @@ func TestRoomThatComesBeforeTheWaitIsNotMissed(t *testing.T) {
 		"a reader takes": func(t *testing.T, o *Output, r *Reader) {
 			buf := make([]byte, ChunkSize)
 			for next := int64(0); next < 1<<19; next += ChunkSize {
-				if _, ok, err := o.take(r, buf); !ok || err != nil {
+				if _, ok, err := o.nextEvent(r, buf); !ok || err != nil {
 					t.Fatal(ok, err)
 				}
 			}

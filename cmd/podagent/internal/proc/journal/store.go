@@ -125,8 +125,8 @@ func (s *store) slotSize(n int) int {
 	return max(slotMin, 1<<bits.Len(uint(n-1)))
 }
 
-// take returns a slot of a size, if all outputs together leave room for it.
-func (s *store) take(size int) (off int64, ok bool) {
+// allocate returns a slot of a size, if all outputs together leave room for it.
+func (s *store) allocate(size int) (off int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if off, ok = pop(s.warm, size); ok {
@@ -134,7 +134,7 @@ func (s *store) take(size int) (off int64, ok bool) {
 		s.used++
 		return off, true
 	}
-	if !s.account.take(size) {
+	if !s.account.charge(size) {
 		return 0, false
 	}
 	return s.coldSlot(size), true
@@ -218,7 +218,7 @@ func (s *store) trimSlot(off int64, size int) error {
 		return err
 	}
 	s.cold[size] = append(s.cold[size], off)
-	s.account.give(size)
+	s.account.refund(size)
 	return nil
 }
 
@@ -232,7 +232,7 @@ func (s *store) truncate() {
 		s.log.Error("cannot give room of the output of processes back", "error", err)
 		return
 	}
-	s.account.give(s.warmBytes)
+	s.account.refund(s.warmBytes)
 	s.size, s.warmBytes = 0, 0
 	clear(s.warm)
 }
