@@ -16,15 +16,15 @@ import (
 type child struct {
 	pid    int
 	reaper *reaper
-	// pidfd becomes readable when the process ends; -1 where the kernel has none.
+	// pidfd becomes readable when the process ends. It is -1 on kernels without.
 	pidfd int
 }
 
-// forkChild starts a process. An error is a [syscall.Errno], or that of a
-// limit which could not be set.
+// forkChild forks a process with its files, and registers it as the manager's own. Its
+// error is a [syscall.Errno], or says which limit could not be set.
 //
-// It does without [os.StartProcess], whose handle of the process costs system
-// calls for what is known here by the pid.
+// It does without [os.StartProcess]: the handle of the process costs system calls, and
+// the pid is enough here.
 func forkChild(r *reaper, c *command, spec *Spec, std *stdio) (*child, error) {
 	pidfd := -1
 	attr := &syscall.ProcAttr{
@@ -66,6 +66,7 @@ func forkLimited(c *command, attr *syscall.ProcAttr, limits []Rlimit) (pid int, 
 	return pid, nil
 }
 
+// forkExec is [syscall.ForkExec], repeated while another fork holds the program open.
 func forkExec(c *command, attr *syscall.ProcAttr) (int, error) {
 	for try := 0; ; try++ {
 		pid, err := syscall.ForkExec(c.file, c.argv, attr)

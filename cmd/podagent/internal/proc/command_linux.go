@@ -12,8 +12,8 @@ import (
 type command struct {
 	file string
 	argv []string
-	// text is a script that is too long for an argument, and script the file that
-	// is passed as descriptor 3 for it.
+	// text is a script that is too long for an argument. The process gets it in the
+	// file script, as descriptor 3.
 	text   string
 	script *os.File
 }
@@ -32,7 +32,7 @@ func (c *command) close() {
 	}
 }
 
-// command finds what to execute. Its errors are those of [Spec.startError].
+// command finds what to execute. Its errors come from [Spec.startError].
 func (s *Spec) command() (*command, error) {
 	if s.Script != "" {
 		return s.shell()
@@ -62,9 +62,9 @@ func (s *Spec) shell() (*command, error) {
 	return &command{file: file, argv: []string{name, "-c", ". /proc/self/fd/3"}, text: s.Script}, nil
 }
 
-// scriptFile puts a script into a file without a name. The first thing that
-// the script does is to close it, so that its children do not inherit it; that
-// is on the first line, so that line numbers stay right.
+// scriptFile puts a script into a file without a name. The script first closes
+// that file, so that its children do not inherit it, and does so on its first
+// line, so that line numbers stay right.
 func scriptFile(script string) (*os.File, error) {
 	fd, err := unix.MemfdCreate("script", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -81,9 +81,9 @@ func scriptFile(script string) (*os.File, error) {
 }
 
 // touch opens the directory and the program of a start, and closes them again. A file
-// system whose server is away then keeps the start waiting here, and not in the fork:
-// while a thread waits there for the exec, the runtime cannot stop it, and so cannot
-// collect garbage, which would stop the whole agent. The kernel reports what fails.
+// system whose server is away then keeps the start waiting here, and not in the fork.
+// The runtime cannot stop a thread that waits there for the exec, and so could not
+// collect garbage, and the whole agent would stop. Errors are left to the fork.
 func (s *Spec) touch(c *command) {
 	if dir, err := unix.Open(s.Dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
 		unix.Close(dir)
@@ -92,7 +92,7 @@ func (s *Spec) touch(c *command) {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(s.Dir, file)
 	}
-	if !isRegular(file) { // to open a device or a FIFO may do more
+	if !isRegular(file) { // opening a device or a FIFO may have effects
 		return
 	}
 	if program, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // awaitTurn waits until fewer than forksAtOnce processes are being started. The
-// caller's start then counts until endTurn.
+// caller's start counts from then on, until endTurn.
 func (m *Manager) awaitTurn(ctx context.Context) error {
 	select {
 	case m.forks <- struct{}{}:
@@ -18,14 +18,14 @@ func (m *Manager) awaitTurn(ctx context.Context) error {
 	case <-m.closed:
 		return ErrShutdown
 	}
-	err := m.isOver(ctx) // of what is ready select takes any
+	err := m.isOver(ctx) // select picks at random among what is ready
 	if err != nil {
 		m.endTurn()
 	}
 	return err
 }
 
-// isOver returns why a start is not to be made any more.
+// isOver returns why a start must not go on, or nil.
 func (m *Manager) isOver(ctx context.Context) error {
 	select {
 	case <-m.closed:
@@ -37,7 +37,8 @@ func (m *Manager) isOver(ctx context.Context) error {
 
 func (m *Manager) endTurn() { <-m.forks }
 
-// makeProcess starts the process of a spec. Nothing watches it until run.
+// makeProcess forks the process of a spec, with all that belongs to it. Nothing watches
+// the process until run.
 func (m *Manager) makeProcess(ctx context.Context, spec *Spec) (*Process, error) {
 	cmd, err := spec.command()
 	if err != nil {
@@ -80,8 +81,8 @@ func (m *Manager) makeProcess(ctx context.Context, spec *Spec) (*Process, error)
 	}, nil
 }
 
-// startError is [Spec.startError], which a start that failed for the limit of
-// processes is counted with.
+// startError is [Spec.startError]. It also counts a start that the limit of processes
+// prevented.
 func (m *Manager) startError(spec *Spec, name string, err error) error {
 	err = spec.startError(name, err)
 	if errors.Is(err, syscall.EAGAIN) {
@@ -104,7 +105,7 @@ func (p *Process) run() {
 			p.reap()
 			return
 		}
-		go p.reap() // whoever signals it may take a second
+		go p.reap() // a signal under way may take a second
 		p.awaitResult(until)
 		return
 	}
@@ -124,7 +125,7 @@ func (p *Process) run() {
 	}
 }
 
-// noteEnd makes known that the process has ended.
+// noteEnd tells all parts of the process that it has ended.
 func (p *Process) noteEnd() {
 	exited := p.noteExit()
 	for _, pump := range p.out.pumps {
@@ -136,8 +137,8 @@ func (p *Process) noteEnd() {
 	}
 }
 
-// reap reaps a process that has ended, and hands out the result when its output
-// is complete.
+// reap reaps a process that has ended, waits until its output is complete, and hands out
+// the result.
 func (p *Process) reap() {
 	p.pins.Wait()
 	e, err := p.child.reap()
@@ -147,7 +148,7 @@ func (p *Process) reap() {
 	p.conclude(e, err)
 }
 
-// noteExit makes the end known: from here on the process takes no signals.
+// noteExit notes when the process ended. From here on it takes no signals.
 func (p *Process) noteExit() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

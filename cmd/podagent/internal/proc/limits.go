@@ -25,8 +25,8 @@ const (
 	// descendant which cannot die (in an uninterruptible system call) does not
 	// hold the call. A tree that behaves needs four.
 	killScans = 64
-	// endPoll is the pause between two looks whether all have ended, which a
-	// shutdown waits for: several looks in what a person notices.
+	// endPoll is the pause between two looks of a shutdown whether all have
+	// ended: several looks before a person notices.
 	endPoll = 10 * time.Millisecond
 	// scanPasses bounds how often one scan lists /proc again for processes that
 	// started meanwhile. A quiet machine needs two.
@@ -51,8 +51,8 @@ const (
 	keptCommands = 16 << 20
 	// keptTombstones is how many ids of forgotten processes are remembered, at
 	// about 15 bytes each, so that they never run twice: more than one a second
-	// over retention. Beyond that those are remembered whose age is less than
-	// freshAge, and older ids are refused.
+	// over retention. Beyond that only ids younger than freshAge are remembered,
+	// and older ones are refused.
 	keptTombstones = 1 << 17
 	// freshAge is how old an id may be on its first arrival: as much as clocks
 	// differ, and some seconds on the way.
@@ -85,12 +85,12 @@ const (
 	// as there may be processes.
 	forksAtOnce = 4
 
-	// shortWait is how long a start waits for the end, where nobody sends input: a
+	// shortWait is how long a start waits for the end where nobody sends input. A
 	// program that does little takes a millisecond, and nobody notices two.
 	shortWait = 2 * time.Millisecond
-	// shortWaiters is how many of them wait in a system call of their own, for which
-	// each takes a thread: as many as processors that sandboxes usually have. With
-	// more at once the goroutines of the others are woken together.
+	// shortWaiters is how many starts wait in a system call of their own, which takes
+	// a thread each: as many as a sandbox usually has processors. The others wait
+	// in goroutines, which wake together.
 	shortWaiters = 4
 
 	// direntSize is how much of /proc's listing is read at once: a thousand
@@ -105,42 +105,42 @@ const (
 	// replayScreen is how far before the end of a terminal's output its screen
 	// is looked for: full-screen programs draw one in a few KiB.
 	replayScreen = 64 << 10
-	// screenBlock is the grain in which starts of lines are remembered.
+	// screenBlock is how many bytes share one remembered start of a line.
 	screenBlock = 1 << 10
 	// maxSequence is the longest escape sequence that is understood: one that
 	// changes a dozen modes.
 	maxSequence = 64
 
-	// reapPause is how long an orphan that has ended may stay: it saves looking
-	// for each of the many that a shell makes, and is not noticed. Also how long
-	// an owner is waited for to take a status that is in the way.
+	// reapPause is how long an orphan that has ended may stay. A shell makes many,
+	// and nobody notices the pause that saves a look for each. It is also how long
+	// the reaper waits for an owner whose child is in the way.
 	reapPause = 10 * time.Millisecond
 
-	// childOOMScore is by how much the oom_score_adj of processes is above the
-	// agent's, in thousandths of the memory: an agent of less than half the
-	// memory comes after a process of any size.
+	// childOOMScore is how far the oom_score_adj of processes is above the agent's,
+	// in thousandths of the memory. The kernel then kills a process of any size
+	// before an agent that has less than half of the memory.
 	childOOMScore = 500
 	// maxOOMScore is the kernel's maximum.
 	maxOOMScore = 1000
-	// guardShare is the part of the memory before whose use the largest exec is
-	// ended, at least guardMinimum and at most guardMaximum: what is taken
-	// between two looks and while a process dies.
+	// guardShare is the part of the memory that the guard keeps free by ending the
+	// largest exec, at least guardMinimum and at most guardMaximum: as much as
+	// processes take between two looks and while one dies.
 	guardShare   = 16
 	guardMinimum = 8 << 20
 	guardMaximum = 64 << 20
-	// guardRate is how fast memory is expected to be taken at most, in bytes a
-	// second: twice what one core can, page by page, so that it takes no more
-	// than half of what is left between two looks.
+	// guardRate is how fast processes are expected to take memory, in bytes a
+	// second: twice what one core can, page by page, so that one core takes no
+	// more than half of the memory left between two looks.
 	guardRate = 4 << 30
 	// guardReaction is how long it takes on a busy machine to look, to find the
-	// largest exec and to end it. What is taken meanwhile is reckoned with, up
-	// to as much again as guardShare says.
+	// largest exec and to end it. The guard reckons with what is taken meanwhile,
+	// up to as much again as guardShare says.
 	guardReaction = 30 * time.Millisecond
 	// guardOften and guardRarely bound the time between two looks. A look costs
 	// 10 µs, near the limit 100 µs; with 512 MiB left it comes 8 times a second.
 	guardOften  = 2 * time.Millisecond
 	guardRarely = time.Second
-	// guardPause is how long the memory of what was ended may take to be free.
+	// guardPause is how long memory may take to be free after its exec was ended.
 	guardPause = 50 * time.Millisecond
 	// spareThreads is how many threads are kept in reserve beyond those that
 	// run Go code: one for each system call that blocks at the same time, such

@@ -32,7 +32,7 @@ type Manager struct {
 	cgroup  *cgroup.Groups
 	waiters chan struct{} // see [Process.waiters]
 	forks   chan struct{} // see [Manager.awaitTurn]
-	// alone is [Options.Alone].
+	// alone is that of the [Options].
 	alone bool
 	// oomScore is the oom_score_adj of processes, "" where it is not set.
 	oomScore string
@@ -58,24 +58,24 @@ type entry struct {
 	ready   chan struct{}
 	process *Process
 	err     error
-	// withdrawn says that the caller left before its turn: nothing was started,
-	// and who asks for the same may do it.
+	// withdrawn says that the caller left before its turn. Nothing was started,
+	// and another caller with the same id may start it.
 	withdrawn bool
 }
 
 // Options are those of a [Manager].
 type Options struct {
-	// Log gets what there is to say; nil discards it.
+	// Log gets the messages; nil discards them.
 	Log *slog.Logger
-	// JournalDirs are where the output of processes may be kept, in a file without
-	// a name: in the first that can be used, and is not in memory itself. Where
-	// there is none, less of it is kept, in memory.
+	// JournalDirs are directories for the output of processes, which is kept in a
+	// file without a name: in the first directory that can be used and is not in
+	// memory itself. Without one less is kept, in memory.
 	JournalDirs []string
 	// Alone says that the manager is the program's only one, and that nothing
 	// else in it starts processes. Then the manager ends the largest exec before
-	// memory runs out, and keeps threads in reserve; it gets the orphans, for
-	// which [Manager.ReapOrphans] may be called; and as PID 1 it ends everything
-	// else at the shutdown, but for a process that came into its name space from
+	// memory runs out, and keeps threads in reserve. It gets the orphans, and
+	// [Manager.ReapOrphans] may be called for them. As PID 1 it ends everything
+	// else at the shutdown, except processes that came into its name space from
 	// outside.
 	Alone bool
 }
@@ -114,8 +114,8 @@ func NewManager(opts Options) *Manager {
 	return m
 }
 
-// hasForgotten reports whether an exec that has a process was this manager's: as
-// PID 1 it sees no other's, and what is being started has its entry.
+// hasForgotten reports whether an exec that has a process was this manager's. As
+// PID 1 the manager sees no others, and an exec that is being started has an entry.
 func (m *Manager) hasForgotten(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -127,17 +127,17 @@ func (m *Manager) hasForgotten(id string) bool {
 func (m *Manager) JournalSize() int64 { return m.budget.Size() }
 
 // Start starts a process. If one with the same id and an equal spec was
-// started before it returns that one, and started is false; with another spec
+// started before, Start returns that one, and started is false; with another spec
 // it is [ErrConflict]. A spec that makes no sense is [syscall.EINVAL]; an id
 // whose process may have been forgotten is [ErrTooOld].
 //
 // A command or a directory that can't be used is an [*fs.PathError] with the
 // Op "exec" or "chdir". A start that failed leaves nothing behind and may be
-// repeated. When ctx ends before the process had its turn to be started, its error
-// is returned and nothing was started; later it has no effect.
+// repeated. If ctx ends before the turn of the process to be started, Start returns
+// its error and has started nothing; later it has no effect.
 //
-// Where nobody sends input, to a terminal neither, Start waits a moment (shortWait)
-// for the end, unless the process is aside.
+// Without stdin and terminal, Start waits briefly (shortWait) for the end, unless the
+// process is aside.
 func (m *Manager) Start(ctx context.Context, spec Spec) (p *Process, started bool, err error) {
 	id, err := spec.validate()
 	if err != nil {
@@ -161,6 +161,7 @@ func (m *Manager) Start(ctx context.Context, spec Spec) (p *Process, started boo
 	}
 }
 
+// startClaimed makes the process of an entry that the caller has claimed.
 func (m *Manager) startClaimed(ctx context.Context, spec *Spec, e *entry) (*Process, error) {
 	p, err := m.makeProcess(ctx, spec)
 	m.publish(spec.ID, e, p, err)
@@ -206,6 +207,7 @@ func (m *Manager) claim(name string, id uuid.UUID, digest [sha256.Size]byte) (e 
 	return e, true, nil
 }
 
+// publish ends the start of an entry, with its process or its error.
 func (m *Manager) publish(name string, e *entry, p *Process, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -220,8 +222,9 @@ func (m *Manager) publish(name string, e *entry, p *Process, err error) {
 	m.starts.Done()
 }
 
-// Get returns the process with this id, running or ended; one that is about to be
-// started it waits for, until ctx ends. Else the error wraps [fs.ErrNotExist].
+// Get returns the process with this id, running or ended. It waits for one that is
+// about to be started, until ctx ends. If there is none the error wraps
+// [fs.ErrNotExist].
 func (m *Manager) Get(ctx context.Context, id string) (*Process, error) {
 	for {
 		e := m.entry(id)
@@ -237,7 +240,7 @@ func (m *Manager) Get(ctx context.Context, id string) (*Process, error) {
 	}
 }
 
-// entry returns what there is of an id, nil if there is nothing.
+// entry returns the entry of an id, or nil.
 func (m *Manager) entry(id string) *entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -277,8 +280,8 @@ func (m *Manager) processes() []*Process {
 	return all
 }
 
-// Forget drops the output and the status of an ended process. A process that
-// runs is [syscall.EBUSY], one that is not known [fs.ErrNotExist]. Descendants
+// Forget drops the output and the status of an ended process. For a process that
+// runs it is [syscall.EBUSY], for an unknown one [fs.ErrNotExist]. Descendants
 // that outlived the process are not touched.
 func (m *Manager) Forget(id string) error {
 	m.mu.Lock()
@@ -294,7 +297,7 @@ func (m *Manager) Forget(id string) error {
 	return nil
 }
 
-// Running is the number of processes whose status is not known yet, but for
+// Running is the number of processes whose status is not known yet, without
 // those aside.
 func (m *Manager) Running() int {
 	m.mu.Lock()

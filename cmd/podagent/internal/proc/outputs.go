@@ -28,8 +28,8 @@ func newOutputs(budget *journal.Budget, lim *limits, std *stdio, screen *screen)
 	return o
 }
 
-// sizes are the total numbers of bytes of both outputs, and whether one was
-// still open at its end.
+// sizes are the total numbers of bytes of both outputs, and whether a descendant still
+// held one open when it was complete.
 func (o *outputs) sizes() (stdout, stderr int64, open bool) {
 	written := o.State().Written
 	return written[0], written[1], o.pumps[0].wasOpen() || o.pumps[1].wasOpen()

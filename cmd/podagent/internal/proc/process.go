@@ -37,8 +37,8 @@ type Process struct {
 	// before is what had happened in the cgroup before the start.
 	before cgroup.Events
 
-	// waiters has room for those who wait for a process that they start in a system
-	// call; nil if it is not waited for.
+	// waiters limits how many callers wait in a system call for what they started.
+	// It is nil where the caller does not wait.
 	waiters chan struct{}
 
 	// gone is closed when the process has ended, done when its output is
@@ -58,11 +58,12 @@ type Process struct {
 	killed bool
 	timer  *time.Timer
 	// pins are held by those who rely on the pid: the process is reaped only
-	// when there are none. New ones are taken only before exited is set.
+	// when there are none. There are no new ones once exited is set.
 	pins   sync.WaitGroup
 	pinned int // how many there are
 
-	// Guarded by the Manager: what the command weighs once it has ended.
+	// commandWeight is what the command weighs once the process has ended. The
+	// Manager guards it.
 	commandWeight int
 }
 
@@ -75,12 +76,12 @@ type outcome struct {
 // ID returns the exec id.
 func (p *Process) ID() string { return p.id }
 
-// PID returns the process's number. It may be another's after the end.
+// PID returns the process's number. After the end another process may have it.
 func (p *Process) PID() int { return p.pid }
 
-// Wait waits until the process has ended and its output is complete. It does
-// not take output: see attachGrace for how long the process then waits for a
-// reader. Its error is that of ctx, or says why the status is not known.
+// Wait waits until the process has ended and its output is complete. It takes no
+// output: a process with a full journal waits for a reader, as [Process.Attach]
+// says. The error is that of ctx, or says why the status is not known.
 func (p *Process) Wait(ctx context.Context) (Status, error) {
 	select {
 	case <-p.done:

@@ -56,8 +56,8 @@ func (p *Process) commandSize() int {
 	return n
 }
 
-// sweep forgets the processes that ended too long ago, and of those that are
-// too many the least needed.
+// sweep forgets the processes that ended too long ago, and if too many are left, the
+// least needed ones.
 func (m *Manager) sweep(now time.Time) {
 	k := &m.kept
 	for len(k.ended) > 0 {
@@ -73,9 +73,8 @@ func (m *Manager) sweep(now time.Time) {
 	m.schedule(now)
 }
 
-// leastNeeded is the process that ended first of the older half whose end
-// somebody was told. What nobody was told yet, because it outlived who started
-// it, gives way only to its like.
+// leastNeeded is the process in the older half that ended first and whose end somebody
+// was told. A process that outlived its caller goes only if there is no such one.
 func (k *kept) leastNeeded() *Process {
 	for _, e := range k.ended[:len(k.ended)/2] {
 		if e.told.Load() {
@@ -99,10 +98,10 @@ func (m *Manager) schedule(now time.Time) {
 	})
 }
 
-// forget removes a process that is among the ended ones. Those who still hold it can go on reading.
+// forget removes an ended process. Callers that still hold it can go on reading.
 func (m *Manager) forget(p *Process, now time.Time) {
 	k := &m.kept
-	if k.ended[0].Process == p { // mostly, and then those after it need not be moved
+	if k.ended[0].Process == p { // as mostly; then the others need not be moved
 		k.ended[0] = keptProcess{}
 		k.ended = k.ended[1:]
 	} else {

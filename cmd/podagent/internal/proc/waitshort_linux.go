@@ -7,15 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Most commands are short and print little, and then what they do costs less than
-// to hand it on: a goroutine for each output and one for the end, for each of which
-// a thread is woken. So who starts a process waits for it a moment himself, in one
-// system call for all three. Its start, its output and its end then also leave the
-// sandbox together, in place of several messages that each occupy all who pass
-// them on while the command needs the processor.
+// Most commands are short and print little. A goroutine for each output and one for the
+// end, each of which wakes a thread, then cost more than the command itself. So the
+// caller of Start waits briefly, in one system call for all three. The start, the output
+// and the end of a command then also leave the sandbox in one message. Several would
+// each occupy everything on their way while the command needs the processor.
 
-// waitersFor returns [Process.waiters] for a start. One with input or a terminal goes on
-// until its caller has sent something, and one aside nobody waits for.
+// waitersFor returns [Process.waiters] for a start. A process with input or a terminal
+// goes on until its caller has sent something, and nobody waits for one aside.
 func (m *Manager) waitersFor(spec *Spec) chan struct{} {
 	if spec.Stdin || spec.Terminal != nil || spec.Aside {
 		return nil
@@ -23,9 +22,9 @@ func (m *Manager) waitersFor(spec *Spec) chan struct{} {
 	return m.waiters
 }
 
-// waitShort takes what a process prints, and reports whether it ended in time, can be
-// reaped, and all of its output is in the journal. Else [Process.run] goes on from
-// there: with one that runs longer, prints more than the head of a journal, leaves
+// waitShort moves what a process prints into the journal, and reports whether it ended in
+// time, can be reaped, and has all of its output there. Otherwise [Process.run] goes on
+// from there: the process runs longer, prints more than the head of a journal, leaves
 // its output to a descendant, or has a tracer that has not seen its end yet.
 func (p *Process) waitShort(until time.Time) bool {
 	if p.child.pidfd < 0 {
@@ -48,7 +47,8 @@ func (p *Process) waitShort(until time.Time) bool {
 	return ended
 }
 
-// moveUntilEnd waits for files, which are the pidfd and the outputs.
+// moveUntilEnd moves the outputs until the process ends. files are the pidfd and the
+// outputs.
 func (p *Process) moveUntilEnd(files []unix.PollFd, until time.Time) bool {
 	for left := time.Until(until); left > 0; left = time.Until(until) {
 		timeout := unix.NsecToTimespec(left.Nanoseconds())
@@ -70,7 +70,7 @@ func (p *Process) moveUntilEnd(files []unix.PollFd, until time.Time) bool {
 	return false
 }
 
-// awaitResult waits for the result, until then.
+// awaitResult waits for the result, but not longer than until.
 func (p *Process) awaitResult(until time.Time) {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
@@ -80,7 +80,7 @@ func (p *Process) awaitResult(until time.Time) {
 	}
 }
 
-// moveOutputs takes what the outputs have. It reports whether one of them is still
+// moveOutputs moves what the outputs have. It reports whether one of them is still
 // open, and whether there was room for all.
 func (p *Process) moveOutputs(files []unix.PollFd) (open, room bool) {
 	for i, pump := range p.out.pumps {
@@ -95,7 +95,7 @@ func (p *Process) moveOutputs(files []unix.PollFd) (open, room bool) {
 			if !room {
 				return true, false
 			}
-		case file.Revents != 0: // empty, and all who could write have closed it
+		case file.Revents != 0: // empty, and closed by all who could write
 			more = false
 		}
 		if !more {
