@@ -145,7 +145,7 @@ type source struct {
 }
 
 // watch hands the pipe to the runtime's poller, which waits for output without a
-// thread. A command that is soon over is cheaper without.
+// thread. A short command is cheaper without the poller.
 func (s *source) watch() {
 	if s.file == nil {
 		s.file = os.NewFile(uintptr(s.fd), "pipe")

@@ -34,14 +34,14 @@ type procfs struct {
 	spare int
 }
 
-// replenish takes the spare descriptor where there is none.
+// replenish opens the spare descriptor if it is missing.
 func (fs *procfs) replenish() {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.refill()
 }
 
-// refill is replenish for those who hold the lock.
+// refill is replenish for callers that hold the lock.
 func (fs *procfs) refill() {
 	if fs.spare != 0 {
 		return

@@ -159,9 +159,9 @@ func hasWord(list, word string) bool {
 	return false
 }
 
-// dirs are those of a group and of the ones above it, up to the mount. A group
-// that is not below what is mounted is seen as the mount itself, as in a
-// container without a name space of its own for them.
+// dirs are the directories of a group and of those above it, up to the mount. A group
+// that is not below the mounted one counts as the mount itself, as in a container
+// without a name space of its own for groups.
 func (m mount) dirs(root, group string, v2 bool) []groupDir {
 	below, ok := strings.CutPrefix(group, strings.TrimSuffix(m.root, "/"))
 	if !ok || strings.Contains(below, "..") {

@@ -1,7 +1,7 @@
 package journal
 
-// Where a stream's bytes go: its first ones into memory, those of a longer
-// output into the store, or into memory where there is none.
+// Where a stream's bytes go: the first ones into memory, those of a longer
+// output into the store, or into memory without a store.
 
 // extend gives the journal a segment to add to, of need bytes if it can. If it
 // reports false there is no room until a reader takes something, leaves or has

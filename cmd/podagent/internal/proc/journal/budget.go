@@ -69,9 +69,9 @@ type Budget struct {
 	// sealed are the others, by the room that they take.
 	sealed [2]line
 
-	// reclaiming is held by the one who reclaims.
+	// reclaiming is held during a reclaim.
 	reclaiming sync.Mutex
-	// again is when it is worth to look once more.
+	// again is when it is worth looking once more.
 	again map[want]time.Time
 }
 
@@ -113,7 +113,7 @@ func (b *Budget) Used() (memory, disk int) {
 	return b.accounts[inMemory].now(), b.accounts[onDisk].now()
 }
 
-// want is what is reclaimed: which room, and whether for a journal with a
+// want is what to reclaim: room on which medium, and whether for a journal with a
 // reader.
 type want struct {
 	medium   medium
@@ -235,8 +235,8 @@ func (l line) remove(o *Output) {
 	}
 }
 
-// rotate returns the first, nil if there is none, and sends it to the back. If it is not
-// dropped now, somebody reads it, and the others come before it the next time.
+// rotate returns the first output, or nil, and sends it to the back. If it is not dropped
+// now, somebody reads it, and the others come before it the next time.
 func (l line) rotate() *Output {
 	first := l.Front()
 	if first == nil {

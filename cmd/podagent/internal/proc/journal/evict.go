@@ -88,7 +88,7 @@ func (s *Stream) victim() *Stream {
 			continue
 		}
 		if s.tight && v != s && len(v.journal.segments) < 3 {
-			continue // little is left of that, too
+			continue // little is left of that stream, too
 		}
 		if oldest == nil || g.born < oldest.journal.first(s.medium).born {
 			oldest = v
@@ -97,8 +97,8 @@ func (s *Stream) victim() *Stream {
 	return oldest
 }
 
-// needs reports whether one who reads on at an offset of stream v needs its
-// segment g, or may come back for it. Where room is short, less is kept to come back to.
+// needs reports whether a reader at an offset of stream v needs its segment g, or may
+// come back for it. Where room is short, less is kept to come back to.
 func (s *Stream) needs(at int64, v *Stream, g *segment) bool {
 	replay := int64(s.out.lim.bounds(s.medium).Replay)
 	if s.tight {
@@ -108,8 +108,8 @@ func (s *Stream) needs(at int64, v *Stream, g *segment) bool {
 	return g.end() > at-replay
 }
 
-// heldBy reports whether one who reads on at these offsets keeps the process
-// from dropping what would make room for this stream.
+// heldBy reports whether a reader at these offsets keeps the process from dropping
+// what would make room for this stream.
 func (s *Stream) heldBy(at [2]int64) bool {
 	for i, v := range s.out.streams {
 		if g := v.journal.first(s.medium); g != nil && s.needs(at[i], v, g) {
@@ -119,24 +119,23 @@ func (s *Stream) heldBy(at [2]int64) bool {
 	return false
 }
 
-// low is the offset in stream i of the slowest of those who read, or are
-// expected to.
+// low is the offset in stream i of the slowest reader, attached or expected.
 func (o *Output) low(i int) int64 {
 	low := int64(math.MaxInt64)
 	for r := range o.readers {
 		low = min(low, r.at[i])
 	}
-	for _, l := range o.seats {
-		low = min(low, l.at[i])
+	for _, seat := range o.seats {
+		low = min(low, seat.at[i])
 	}
 	return low
 }
 
-// unattended reports whether nobody reads or is expected to.
+// unattended reports whether there are no readers, attached or expected.
 func (o *Output) unattended() bool { return len(o.readers)+len(o.seats) == 0 }
 
-// caughtUp reports whether all who read took everything and wait for more,
-// and nobody is expected to come back and ask for some of it again.
+// caughtUp reports whether all readers took everything and wait for more, and nobody
+// is expected to come back and ask for some of it again.
 func (o *Output) caughtUp() bool {
 	for r := range o.readers {
 		if !r.busy.IsZero() || r.at != [2]int64{o.streams[0].journal.end, o.streams[1].journal.end} {
@@ -175,8 +174,7 @@ func (o *Output) dropUnread(now time.Time) {
 	}
 }
 
-// Forget gives up the journals of a sealed output, as soon as those who still read them
-// have left.
+// Forget gives up the journals of a sealed output, as soon as the last reader has left.
 func (o *Output) Forget() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

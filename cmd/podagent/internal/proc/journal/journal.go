@@ -60,7 +60,7 @@ type journal struct {
 	segments []*segment
 }
 
-// last returns the segment that bytes are added to, nil if there is none.
+// last returns the segment that bytes are added to, or nil.
 func (j *journal) last() *segment {
 	if len(j.segments) == 0 {
 		return nil

@@ -2,8 +2,8 @@ package journal
 
 import "time"
 
-// Every bound in time and size of this package. The first four are promises to those who
-// read; the rest is how they are kept.
+// Every bound in time and size of this package. The first four are promises to readers;
+// the rest is how they are kept.
 const (
 	// processSize is how many bytes of the output of a process are kept on
 	// disk, of both streams together, and totalSize of all processes: the
@@ -62,16 +62,16 @@ const (
 	// firstSize is what a journal allocates at first, and then doubles: most
 	// commands print less.
 	firstSize = 1 << 10
-	// trimDelay is how long a segment that was freed stays as it is on disk.
-	// An output that is full frees one for each that it takes, thousands a
-	// second, and to make a hole takes as long as to fill it.
+	// trimDelay is how long a freed segment stays as it is on disk. A full
+	// output frees one for each that it takes, thousands a second, and it takes
+	// as long to make a hole as to fill it.
 	trimDelay = time.Second
 	// diskPause is how long nothing is written to a disk that was full or
 	// failed, so that not every output pays for trying.
 	diskPause = 5 * time.Second
 	// reclaimPause is how long nobody looks again for room to reclaim when
-	// there was not enough: to look at every journal for each piece of output
-	// would slow all down, and the pause is not noticed.
+	// there was not enough. A look at every journal for each piece of output
+	// would slow all down, and nobody notices the pause.
 	reclaimPause = 10 * time.Millisecond
 )
 

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Output is both streams of one process and those who read them.
+// Output is both streams of one process, and their readers.
 //
 // The pace: while there is a reader, the writer of a stream gets no more room when the
 // journal is full of what the slowest reader has not taken yet. Whoever prints then
@@ -14,32 +14,38 @@ import (
 // # The lock
 //
 // One lock, Output.mu, guards all of an output: its streams with their journals, its
-// readers and its seats. What is exported takes the lock itself, and so do leave,
-// nextEvent, dismiss, shrink and dropUnread. All other methods of Output and [Stream] are called
-// with it held. The budget, the accounts and the store have locks of their own.
+// readers and its seats. The exported methods take the lock themselves, and so do leave,
+// nextEvent, dismiss, shrink and dropUnread. All other methods of Output and [Stream] are
+// called with the lock held, except Stream.sleep, which waits and holds nothing. The
+// budget, the accounts and the store have locks of their own.
 //
-// [Output.unlocked] is the only place that gives the lock up in the middle. It serves
-// four methods: put and move, which write to the store; read, which reads from it; and
-// reserve, which has the budget reclaim room from other outputs. Their callers up to the
-// exported method must not rely on what they saw before.
+// [Output.unlocked] is the only place that gives the lock up in the middle. Four methods
+// use it: put and move write to the store, read reads from it, and reserve has the budget
+// reclaim room from other outputs. Their callers, up to the exported method, must not
+// rely on what they saw before.
 //
-// The order: whoever holds the lock of an output may take that of the budget, of the
-// store or of an account, and takes no other output's. [budget.reclaim] locks one output
-// at a time, under a lock of its own, and so is called with no output locked.
+// The order: with the lock of an output held, a goroutine may take the lock of the budget,
+// of the store or of an account, but never another output's. [Budget.reclaim] locks one
+// output at a time, under a lock of its own, and so is called with no output locked.
 //
 // What holds whenever the lock is free:
 //
 //   - Each stream has one writer. Only the writer adds segments or fills the last one.
-//     Others drop segments from the front, and never the last: so the writer finds it as
-//     it was when put comes back. move has to expect that some of its tail was dropped.
+//     Others drop segments from the front, but never the last, so that the writer finds
+//     that as it was when put comes back. move has to expect that part of its tail was
+//     dropped meanwhile.
 //   - Segments follow each other without gaps. A journal's start and end only grow. A
-//     byte that read copied without the lock is right if it is still after start then;
+//     byte that read copied without the lock is right if start is not after it by then;
 //     otherwise its slot may hold something else.
-//   - The sizes of the segments add up to takes, and are counted in the budget.
-//   - What a reader or a seat needs stays, unless the disk fails: see [Stream.needs].
-//   - If waiting is set, a token goes into room when a reader moves on or leaves, or a
-//     seat is given up. So the writer sleeps without the lock and misses nothing.
-//   - After [Output.Seal] no writer adds anything, and the last segment may go, too.
+//   - The sizes of the segments, and of one that move is filling, add up to takes. The
+//     accounts have counted them.
+//   - Bytes that a reader or a seat has not come to yet stay, unless the disk fails. How
+//     much stays behind them is in [Stream.needs].
+//   - While waiting is set, whoever moves a reader on, or ends a reader or a seat before its
+//     time, puts a token into room. So the writer sleeps without the lock and misses
+//     nothing. It wakes by itself when the time of a seat or of a stalled reader is over.
+//   - After [Output.Seal] no writer adds anything. Only then the last segments may go,
+//     by dropUnread or [Output.Forget].
 type Output struct {
 	lim    *Limits
 	budget *Budget
@@ -48,7 +54,7 @@ type Output struct {
 	streams [2]*Stream
 	readers map[*Reader]struct{}
 	seats   []seat
-	// finished says that the end is known to all.
+	// finished says that Finish was called, which closes done.
 	finished bool
 	done     chan struct{}
 	// takes is how much room the journals take, by medium, and births counts
@@ -68,9 +74,9 @@ func (o *Output) unlocked(f func()) {
 	f()
 }
 
-// NewOutput returns an empty output, whose first reader is expected. observe, if not nil,
-// sees what is added to the first stream, in order and at its offset. It is called with
-// the lock, and so must not wait.
+// NewOutput returns an empty output that expects its first reader. observe, if not nil,
+// is called with all that is added to the first stream, in order and with its offset. It
+// is called with the lock, and so must not wait.
 func (b *Budget) NewOutput(observe func(offset int64, b []byte)) *Output {
 	o := &Output{lim: b.lim, budget: b, readers: map[*Reader]struct{}{}, done: make(chan struct{})}
 	for i := range o.streams {
@@ -94,8 +100,8 @@ func (o *Output) Seal() {
 	}
 }
 
-// Finish lets all readers come to the end, and closes Done under the same lock: otherwise
-// one could be told of the end, and the next that there is none.
+// Finish lets all readers come to the end, and closes Done under the same lock. Otherwise
+// one could be told of the end, and the next one that the process still runs.
 func (o *Output) Finish() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -107,14 +113,14 @@ func (o *Output) Finish() {
 // Done is closed by Finish.
 func (o *Output) Done() <-chan struct{} { return o.done }
 
-// State is what an output holds, by stream, and who is at it.
+// State is what an output holds, by stream, and how many read it.
 type State struct {
 	// Written is the number of bytes written so far, Kept how many of the last of
 	// them are kept.
 	Written, Kept [2]int64
 	// Waiting says that the writer of a stream waits for room.
 	Waiting [2]bool
-	// Readers is how many read, Expected how many more may come back.
+	// Readers is how many readers are attached, Expected how many more may come.
 	Readers, Expected int
 }
 
@@ -143,7 +149,7 @@ func (o *Output) wakeWriters() {
 	}
 }
 
-// wake leaves a token for the one who waits on c, now or next.
+// wake leaves a token for whoever waits on c, now or next.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

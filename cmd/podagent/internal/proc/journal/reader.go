@@ -28,10 +28,10 @@ type ReadOptions struct {
 	// Name, if not empty, is the same each time that the reader attaches: it
 	// replaces the earlier one of that name.
 	Name string
-	// Replay, if not nil, says instead of At[0] where to begin in the first stream,
-	// of which the bytes between kept and end are there, and what to send before
-	// that in the place of as many bytes. It is called with the lock of the output,
-	// and so must not wait.
+	// Replay, if not nil, says where to begin in the first stream, instead of At[0].
+	// The stream has its bytes from kept to end. The prelude is sent first, instead
+	// of as many bytes before the offset. Replay is called with the lock of the
+	// output, and so must not wait.
 	Replay func(kept, end int64) (offset int64, prelude []byte)
 	// NoFollow ends the events, detached, where the output ended at the start.
 	NoFollow bool
@@ -50,15 +50,15 @@ type Event struct {
 	Data []byte
 	// Omitted is the number of bytes before Offset that are no longer kept.
 	Omitted int64
-	// Finished is set in the last event, after all output. Instead, Detached is,
-	// where that of the options ends the iteration.
+	// Finished is set in the last event, after all output; or Detached is, where the
+	// options end the iteration earlier.
 	Finished, Detached bool
 }
 
 // endless are offsets that no output reaches.
 var endless = [2]int64{math.MaxInt64, math.MaxInt64}
 
-// Reader is one attached reader. Who has it iterates over its Events once.
+// Reader is one attached reader. The caller of Attach iterates over its Events, once.
 type Reader struct {
 	out *Output
 	// detach is that of the options.
@@ -71,13 +71,13 @@ type Reader struct {
 	// at are the offsets of what it takes next, and until those where it ends
 	// if the output is not finished.
 	at, until [2]int64
-	// prelude is what it gets first, in the place of the bytes before at[0].
+	// prelude is what it gets first, instead of as many bytes before at[0].
 	prelude []byte
 	// news wakes it when there is something to take.
 	news chan struct{}
 	// turn is the stream that it looks at first, so that neither starves.
 	turn int
-	// busy is since when it has been at what it took last; zero while it
+	// busy is since when it has been busy with its last event; zero while it
 	// waits.
 	busy time.Time
 	// err is why it was detached.

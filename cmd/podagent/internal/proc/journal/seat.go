@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// seat stays for a reader that is expected: the first one after the start, or
+// seat is kept for a reader that is expected: the first one after the start, or
 // one whose connection dropped.
 type seat struct {
 	name  string // the reader's
@@ -63,8 +63,8 @@ func (o *Output) expireSeats(now time.Time) {
 	o.seats = kept
 }
 
-// heldUntil is when the first of those who hold the stream up has had its time.
-// It is zero if all of them are about to take something.
+// heldUntil is when the first of the readers and seats that hold the stream up has had
+// its time. It is zero if all of them are about to take something.
 func (s *Stream) heldUntil() time.Time {
 	var first time.Time
 	consider := func(at [2]int64, until time.Time) {
@@ -93,8 +93,8 @@ func (o *Output) expire(now time.Time, holds func(at [2]int64) bool) {
 			delete(o.readers, r)
 		}
 	}
-	// Only if there are fewer: a writer that calls this because it waits would
-	// otherwise wake itself.
+	// Only if there are fewer now: otherwise a writer that calls this because it
+	// waits would wake itself.
 	if len(o.readers)+len(o.seats) < before {
 		o.wakeWriters()
 		o.releaseForgotten()

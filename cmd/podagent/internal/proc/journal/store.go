@@ -19,7 +19,7 @@ import (
 // pages are still there. Only one that is free for trimDelay is given back to the
 // file system, as a hole. Until then it counts as used.
 //
-// Its methods may be called with an output locked, but for write, read and trim,
+// Its methods may be called with an output locked, except write, read and trim,
 // which wait for the disk.
 type store struct {
 	log *slog.Logger

@@ -17,8 +17,7 @@ type Stream struct {
 
 	journal journal
 	// medium and tight say what room was last asked for: on which medium, and
-	// whether that of all is short, so that less is kept behind those who
-	// read.
+	// whether room is short, so that less is kept behind the readers.
 	medium medium
 	tight  bool
 	// waiting says that the writer waits for room.
@@ -52,8 +51,9 @@ func (s *Stream) Append(b []byte) (n int) {
 }
 
 // Fill has read put bytes straight into memory, until it returns none or an error, which
-// is returned. That is for the head of a short output only: room is false when there is
-// none for more, and Append goes on. read is called with the lock, and so must not wait.
+// Fill returns. It is for the head of a short output, before the first Append: when there
+// is no more room for that, room is false. read is called with the lock, and so must not
+// wait.
 func (s *Stream) Fill(read func([]byte) (int, error)) (room bool, err error) {
 	s.out.mu.Lock()
 	defer s.out.mu.Unlock()
