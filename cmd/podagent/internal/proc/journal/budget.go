@@ -75,8 +75,8 @@ type Budget struct {
 	again map[want]time.Time
 }
 
-// NewBudget returns a budget that keeps journals in memory. It uses lim as it is at each
-// moment.
+// NewBudget returns a budget that keeps journals in memory. It keeps lim, so that tests
+// can change the limits before the first output.
 func NewBudget(lim *Limits, log *slog.Logger) *Budget {
 	store := newStore(lim, log)
 	return &Budget{
@@ -90,10 +90,11 @@ func NewBudget(lim *Limits, log *slog.Logger) *Budget {
 }
 
 // OpenIn has journals kept on disk, in a file without a name: in the first of dirs that can
-// be used and is not in memory itself, or nowhere, which is logged.
+// be used and is not in memory itself. It logs which one, or that there is none. It comes
+// before the first output.
 func (b *Budget) OpenIn(dirs []string) { b.store.openIn(dirs) }
 
-// OpenAny has journals kept in a file of dir, also if that is in memory or small.
+// OpenAny is OpenIn for tests: it also takes a directory that is in memory or small.
 func (b *Budget) OpenAny(dir string) error {
 	file, err := openUnlinked(dir)
 	if err == nil {

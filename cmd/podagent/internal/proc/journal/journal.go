@@ -6,7 +6,7 @@
 // somebody reads, or is expected to, nothing is dropped that they need: a full journal
 // then makes the writer wait. A [Budget] bounds what all outputs take together.
 //
-// How the parts of an output are locked stands at [Output].
+// The comment on [Output] says how an output is locked.
 package journal
 
 import "slices"
