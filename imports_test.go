@@ -17,10 +17,14 @@ const module = "github.com/podagent/podagent/"
 // mayImport is the one way in which imports go. A package that is not here may
 // import nothing of ours.
 var mayImport = map[string][]string{
-	"cmd/podagent":                      {"cmd/podagent/internal/agent", "cmd/podagent/internal/checkout", "cmd/internal/render", "pkg/podapi", "pkg/fsops"},
-	"cmd/podagent/internal/checkout":    {},
-	"cmd/podagent/internal/agent":       {"cmd/podagent/internal/proc", "pkg/podapi", "pkg/podapi/podapiv1", "pkg/podapi/tunnel", "pkg/fsops"},
-	"cmd/podagent/internal/proc":        {},
+	"cmd/podagent":                   {"cmd/podagent/internal/agent", "cmd/podagent/internal/checkout", "cmd/internal/render", "pkg/podapi", "pkg/fsops"},
+	"cmd/podagent/internal/checkout": {},
+	"cmd/podagent/internal/agent":    {"cmd/podagent/internal/proc", "pkg/podapi", "pkg/podapi/podapiv1", "pkg/podapi/tunnel", "pkg/fsops"},
+
+	"cmd/podagent/internal/proc":         {"cmd/podagent/internal/proc/journal", "cmd/podagent/internal/proc/cgroup"},
+	"cmd/podagent/internal/proc/journal": {},
+	"cmd/podagent/internal/proc/cgroup":  {},
+
 	"cmd/internal/render":               {"pkg/fsops"},
 	"cmd/orchestrator":                  {"cmd/internal/render", "pkg/launcher", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/fsops"},
 	"pkg/launcher":                      {"pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/fsops"},

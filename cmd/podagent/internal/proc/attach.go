@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"syscall"
-	"time"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/journal"
 )
 
 // AttachOptions say how a reader attaches. The zero value reads all output and
@@ -14,44 +14,33 @@ type AttachOptions struct {
 	// Stdout and Stderr are the offsets to go on from.
 	Stdout, Stderr int64
 	// Reader, if not empty, is the name of the reader, the same each time that
-	// it attaches: it takes the place of the earlier one of that name.
+	// it attaches: it replaces the earlier one of that name.
 	Reader string
-	// Screen goes on from where what a terminal shows can be drawn anew,
-	// whatever Stdout says, if the process has a terminal.
+	// Screen begins where the screen of a terminal can be drawn anew, whatever
+	// Stdout says. Without a terminal it does nothing.
 	Screen bool
 	// NoFollow ends the iteration, detached, when all output so far was
 	// delivered and the process still runs.
 	NoFollow bool
-	// NoOutput delivers only the end. Who attaches so does not count as a
+	// NoOutput delivers only the end. Such a caller does not count as a
 	// reader, and holds up nobody.
 	NoOutput bool
-	// Detach, when it is closed, ends the iteration, detached. Nobody is
-	// expected to come back: the place of the reader is not kept.
+	// Detach, when it is closed, ends the iteration, detached. The reader is not
+	// expected back.
 	Detach <-chan struct{}
-}
-
-// detached reports whether Detach is closed.
-func (a *AttachOptions) detached() bool {
-	select {
-	case <-a.Detach:
-		return true
-	default:
-		return false
-	}
 }
 
 // Attach returns the output from the given offsets on: every byte of both
 // streams exactly once, in order within each stream, and at last one event
-// with the Status, or one that is Detached. What the journal no longer had is
-// counted in the Omitted of the event after the gap, whose Data may then be
-// empty.
+// with the Status, or one that is Detached. The event after a gap counts in
+// Omitted what the journal no longer had, and its Data may then be empty.
 //
 // Several readers may be attached at once, each at its own pace. While one is,
-// a full journal makes the process wait; the slowest reader sets the pace, and
-// one that takes nothing for stallLimit while it holds the process up gets
-// [ErrStalled]. A reader that leaves before the last event keeps its place for
-// attachGrace for its return: for one of the same name, or, if it has none, for
-// the next one at about the same offsets.
+// a full journal makes the process wait. The slowest reader sets the pace, and
+// one that takes nothing for 10 s while it holds the process up gets
+// [ErrStalled]. A reader that leaves before the last event is expected back for
+// 30 s: as one of the same name, or, if it has none, as the next one at about
+// the same offsets. (stallLimit and attachGrace of package journal.)
 //
 // The iteration also ends with the error of ctx, with [syscall.EINVAL] at an
 // offset that is negative or after the end of the output so far, and with an
@@ -61,15 +50,53 @@ func (p *Process) Attach(ctx context.Context, opts AttachOptions) iter.Seq2[Even
 		return p.awaitEnd(ctx, opts)
 	}
 	return func(yield func(Event, error) bool) {
-		r, err := p.out.attach(opts)
+		r, err := p.out.Attach(p.readOptions(opts))
 		if err != nil {
 			yield(Event{}, fmt.Errorf("cannot attach to exec %s: %w", p.id, err))
 			return
 		}
-		defer p.out.leave(r)
-		for p.out.deliver(ctx, opts, r, yield) {
+		for ev, err := range r.Events(ctx) {
+			if !yield(p.event(ev, err)) {
+				return
+			}
 		}
 	}
+}
+
+func (p *Process) readOptions(opts AttachOptions) journal.ReadOptions {
+	r := journal.ReadOptions{
+		At:       [2]int64{opts.Stdout, opts.Stderr},
+		Name:     opts.Reader,
+		NoFollow: opts.NoFollow,
+		Detach:   opts.Detach,
+	}
+	if opts.Screen && p.screen != nil {
+		r.Replay = p.screen.start
+	}
+	return r
+}
+
+// event is what a reader of the process gets for what one of the journal does: instead of
+// that all is read, how the process ended.
+func (p *Process) event(ev journal.Event, err error) (Event, error) {
+	switch {
+	case err != nil:
+		return Event{}, err
+	case ev.Finished:
+		return p.endEvent()
+	case ev.Detached:
+		return Event{Detached: true}, nil
+	}
+	return Event{Stream: Stream(ev.Stream + 1), Offset: ev.Offset, Data: ev.Data, Omitted: ev.Omitted}, nil
+}
+
+// endEvent tells a reader how the process ended.
+func (p *Process) endEvent() (Event, error) {
+	if p.result.err != nil {
+		return Event{}, p.result.err
+	}
+	p.told.Store(true)
+	return Event{Status: new(p.result.status)}, nil
 }
 
 // awaitEnd returns the last event alone.
@@ -88,11 +115,7 @@ func (p *Process) lastEvent(ctx context.Context, opts AttachOptions) (Event, err
 	case <-ctx.Done():
 		return Event{}, ctx.Err()
 	}
-	if p.result.err != nil {
-		return Event{}, p.result.err
-	}
-	p.out.told.Store(true)
-	return Event{Status: new(p.result.status)}, nil
+	return p.endEvent()
 }
 
 // Ended reports whether the process has ended and its output is complete.
@@ -103,74 +126,4 @@ func (p *Process) Ended() bool {
 	default:
 		return false
 	}
-}
-
-func (o *output) attach(opts AttachOptions) (*reader, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	r := &reader{name: opts.Reader, at: [2]int64{opts.Stdout, opts.Stderr}, until: endless, news: make(chan struct{}, 1)}
-	if out := o.streams[0]; opts.Screen && out.screen != nil {
-		r.at[0], r.prelude = out.screen.start(out.journal.start, out.journal.end)
-	}
-	for i, s := range o.streams {
-		if r.at[i] < 0 || r.at[i] > s.journal.end {
-			return nil, fmt.Errorf("offset %d is outside of the %d bytes written: %w", r.at[i], s.journal.end, syscall.EINVAL)
-		}
-		if opts.NoFollow {
-			r.until[i] = s.journal.end
-		}
-	}
-	o.readers[r] = struct{}{}
-	o.redeem(r)
-	o.wakePumps()
-	return r, nil
-}
-
-// leave ends a reader. If it has not got everything, its place is kept.
-func (o *output) leave(r *reader) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.readers, r)
-	now := time.Now()
-	o.expireLeases(now)
-	if !r.done && r.err == nil {
-		o.leases = append(o.leases, lease{name: r.name, at: r.at, until: now.Add(o.lim.attachGrace)})
-	}
-	o.wakePumps()
-	o.releaseForgotten()
-}
-
-// deliver waits for the next event and yields it. It reports whether the
-// iteration goes on.
-func (o *output) deliver(ctx context.Context, opts AttachOptions, r *reader, yield func(Event, error) bool) bool {
-	if err := ctx.Err(); err != nil {
-		yield(Event{}, err)
-		return false
-	}
-	if opts.detached() {
-		o.dismiss(r)
-		yield(Event{Detached: true}, nil)
-		return false
-	}
-	buf := o.pool.get()
-	ev, ok, err := o.take(r, buf[:])
-	if !ok && err == nil {
-		o.pool.put(buf)
-		select {
-		case <-r.news:
-		case <-ctx.Done():
-		case <-opts.Detach:
-		}
-		return true
-	}
-	more := yield(ev, err) && err == nil && ev.Status == nil && !ev.Detached
-	o.pool.put(buf)
-	return more
-}
-
-// dismiss lets a reader go that does not come back.
-func (o *output) dismiss(r *reader) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	r.done = true
 }

@@ -24,9 +24,8 @@ func events(t *testing.T, p *Process, opts AttachOptions) (out string, last Even
 
 // attended is the number of those who read a process, or are expected to.
 func attended(p *Process) int {
-	p.out.mu.Lock()
-	defer p.out.mu.Unlock()
-	return len(p.out.readers) + len(p.out.leases)
+	st := p.out.State()
+	return st.Readers + st.Expected
 }
 
 // talker starts a process that says hello, and goodbye at the end of its
@@ -101,7 +100,7 @@ func TestAttachWithoutOutputWaitsForTheEnd(t *testing.T) {
 
 func TestDetachedReaderIsNotExpectedBack(t *testing.T) {
 	for _, noOutput := range []bool{false, true} {
-		p := talker(t, newManager(t, func(l *limits) { l.memory.process = 1 << 20 }))
+		p := talker(t, newManager(t, func(l *limits) { l.Memory.Process = 1 << 20 }))
 		finished := make(chan error)
 		detach := make(chan struct{})
 		var last Event
@@ -160,7 +159,7 @@ func stopReading(t *testing.T, p *Process) (goOn func() (next int64, err error))
 func TestReaderThatStopsReadingHoldsUpNobodyForLong(t *testing.T) {
 	const size = 100_000_000
 	overEach(t, func(t *testing.T, newManager makeManager) {
-		m := newManager(t, func(l *limits) { l.stall = 2 * time.Second })
+		m := newManager(t, func(l *limits) { l.Stall = 2 * time.Second })
 		p := start(t, m, shell(t, counted))
 		goOn := stopReading(t, p)
 		n, omitted := countOutput(t, p)
@@ -194,7 +193,7 @@ func countOutput(t *testing.T, p *Process) (n, omitted int64) {
 // TestReaderThatStopsReadingIsLeftAloneWhileThereIsRoom has a process print
 // less than the journal keeps.
 func TestReaderThatStopsReadingIsLeftAloneWhileThereIsRoom(t *testing.T) {
-	m := newDiskManager(t, func(l *limits) { l.stall = time.Nanosecond })
+	m := newDiskManager(t, func(l *limits) { l.Stall = time.Nanosecond })
 	p := start(t, m, shell(t, "head -c 40000000 /dev/zero"))
 	goOn := stopReading(t, p)
 	if n, _ := countOutput(t, p); n != 40_000_000 {
@@ -240,7 +239,7 @@ func TestLaterReaderGetsWhatIsKept(t *testing.T) {
 	if r.omitted[0]+int64(r.stdout.Len()) != size || info.Stdout != size || info.StdoutKept != int64(r.stdout.Len()) {
 		t.Errorf("omitted %d, got %d bytes: %+v", r.omitted[0], r.stdout.Len(), info)
 	}
-	if kept := r.stdout.Len(); kept > journalSize || kept < journalSize-2*slotMax {
+	if kept := r.stdout.Len(); kept > m.lim.Disk.Process || kept < m.lim.Disk.Process*31/32 {
 		t.Errorf("%d bytes are kept", kept)
 	}
 }

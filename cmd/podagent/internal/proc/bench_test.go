@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"testing"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/journal"
 )
 
 func BenchmarkTrue(b *testing.B) {
@@ -31,8 +33,9 @@ func BenchmarkTrueStartProcess(b *testing.B) {
 // all, and beside none: what prints nothing, a line, and what needs the room of
 // another.
 func BenchmarkFullJournals(b *testing.B) {
+	disk := journal.DefaultLimits().Disk
 	for _, script := range []string{"", "echo line", "head -c 300000 /dev/zero"} {
-		for name, full := range map[string]int{"empty": 0, "full": journalTotal / journalSize} {
+		for name, full := range map[string]int{"empty": 0, "full": disk.Total / disk.Process} {
 			b.Run(name+"/"+script, func(b *testing.B) {
 				m := newDiskManager(b)
 				for range full {
@@ -41,7 +44,8 @@ func BenchmarkFullJournals(b *testing.B) {
 				for b.Loop() {
 					readToEnd(b, start(b, m, shell(b, script)))
 				}
-				b.ReportMetric(float64(used(m)[onDisk])/(1<<20), "MiB")
+				_, used := m.budget.Used()
+				b.ReportMetric(float64(used)/(1<<20), "MiB")
 			})
 		}
 	}
@@ -85,7 +89,7 @@ func BenchmarkOutputPipe(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{r}, make([]byte, chunkSize))
+		io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{r}, make([]byte, journal.ChunkSize))
 		r.Close()
 		p.Wait()
 	}

@@ -16,16 +16,16 @@ import (
 type child struct {
 	pid    int
 	reaper *reaper
-	// pidfd becomes readable when the process ends; -1 where the kernel has none.
+	// pidfd becomes readable when the process ends. It is -1 on kernels without.
 	pidfd int
 }
 
-// startChild starts a process. An error is a [syscall.Errno], or that of a
-// limit which could not be set.
+// forkChild forks a process with its files, and registers it as the manager's own. Its
+// error is a [syscall.Errno], or says which limit could not be set.
 //
-// It does without [os.StartProcess], whose handle of the process costs system
-// calls for what is known here by the pid.
-func startChild(r *reaper, c *command, spec *Spec, std *stdio) (*child, error) {
+// It does without [os.StartProcess]: the handle of the process costs system calls, and
+// the pid is enough here.
+func forkChild(r *reaper, c *command, spec *Spec, std *stdio) (*child, error) {
 	pidfd := -1
 	attr := &syscall.ProcAttr{
 		Dir:   spec.Dir,
@@ -38,7 +38,7 @@ func startChild(r *reaper, c *command, spec *Spec, std *stdio) (*child, error) {
 			PidFD: &pidfd, Ptrace: len(spec.Rlimits) > 0,
 		},
 	}
-	pid, err := fork(c, attr, spec.Rlimits)
+	pid, err := forkLimited(c, attr, spec.Rlimits)
 	if err != nil {
 		return nil, err
 	}
@@ -46,14 +46,14 @@ func startChild(r *reaper, c *command, spec *Spec, std *stdio) (*child, error) {
 	return &child{pid: pid, reaper: r, pidfd: pidfd}, nil
 }
 
-// fork starts a process with its limits.
-func fork(c *command, attr *syscall.ProcAttr, limits []Rlimit) (pid int, err error) {
+// forkLimited forks a process with its resource limits.
+func forkLimited(c *command, attr *syscall.ProcAttr, limits []Rlimit) (pid int, err error) {
 	if len(limits) == 0 {
-		return forkRetry(c, attr)
+		return forkExec(c, attr)
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	pid, err = forkRetry(c, attr)
+	pid, err = forkExec(c, attr)
 	if err != nil {
 		return 0, err
 	}
@@ -66,7 +66,8 @@ func fork(c *command, attr *syscall.ProcAttr, limits []Rlimit) (pid int, err err
 	return pid, nil
 }
 
-func forkRetry(c *command, attr *syscall.ProcAttr) (int, error) {
+// forkExec is [syscall.ForkExec], repeated while another fork holds the program open.
+func forkExec(c *command, attr *syscall.ProcAttr) (int, error) {
 	for try := 0; ; try++ {
 		pid, err := syscall.ForkExec(c.file, c.argv, attr)
 		if try == busyRetries || !errors.Is(err, syscall.ETXTBSY) {
@@ -119,7 +120,7 @@ type exit struct {
 
 // reap gives the number of a process that has ended back to the kernel. It
 // fails when someone else took the status.
-func (c *child) reap() (*exit, error) { return c.reaper.take(c.pid) }
+func (c *child) reap() (*exit, error) { return c.reaper.reapOwn(c.pid) }
 
 // reapPid takes the status of a child that has ended. Without WNOHANG it waits
 // for that.

@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,12 +12,10 @@ import (
 type command struct {
 	file string
 	argv []string
-	// text is a script that is too long for an argument, and script the file that
-	// is passed as descriptor 3 for it.
+	// text is a script that is too long for an argument. The process gets it in the
+	// file script, as descriptor 3.
 	text   string
 	script *os.File
-	// held are the descriptors of its program and interpreters.
-	held []int
 }
 
 // open makes the file of a long script.
@@ -30,13 +27,12 @@ func (c *command) open() (err error) {
 }
 
 func (c *command) close() {
-	c.release()
 	if c.script != nil {
 		c.script.Close()
 	}
 }
 
-// command finds what to execute. Its errors are those of [Spec.startError].
+// command finds what to execute. Its errors come from [Spec.startError].
 func (s *Spec) command() (*command, error) {
 	if s.Script != "" {
 		return s.shell()
@@ -66,9 +62,9 @@ func (s *Spec) shell() (*command, error) {
 	return &command{file: file, argv: []string{name, "-c", ". /proc/self/fd/3"}, text: s.Script}, nil
 }
 
-// scriptFile puts a script into a file without a name. The first thing that
-// the script does is to close it, so that its children do not inherit it; that
-// is on the first line, so that line numbers stay right.
+// scriptFile puts a script into a file without a name. The script first closes
+// that file, so that its children do not inherit it, and does so on its first
+// line, so that line numbers stay right.
 func scriptFile(script string) (*os.File, error) {
 	fd, err := unix.MemfdCreate("script", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -84,51 +80,24 @@ func scriptFile(script string) (*os.File, error) {
 	return f, nil
 }
 
-// touch opens and holds what a start needs as the kernel will, so that what keeps it
-// waiting does so here: a file system whose server is away, or a lease that a process
-// has on its program. While a fork waits for its exec, the runtime can't take the
-// processor from who forks, and with it neither collect garbage, which would stop the
-// whole agent. What fails is left to the kernel.
+// touch opens the directory and the program of a start, and closes them again. A file
+// system whose server is away then keeps the start waiting here, and not in the fork.
+// The runtime cannot stop a thread that waits there for the exec, and so could not
+// collect garbage, and the whole agent would stop. Errors are left to the fork.
 func (s *Spec) touch(c *command) {
 	if dir, err := unix.Open(s.Dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
 		unix.Close(dir)
 	}
-	_ = c.hold(s.Dir, true)
-}
-
-// hold opens the program and its interpreters, as far as they can be read, and keeps
-// them open: meanwhile nobody can take a lease on them. It waits for who has one, or
-// returns EAGAIN.
-func (c *command) hold(dir string, wait bool) error {
 	file := c.file
-	for depth := 0; file != "" && depth < interpreterDepth; depth++ {
-		if !filepath.IsAbs(file) {
-			file = filepath.Join(dir, file)
-		}
-		if !isRegular(file) { // to open a device or a FIFO may do more
-			return nil
-		}
-		fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-		if errors.Is(err, unix.EAGAIN) && wait {
-			fd, err = unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		}
-		if errors.Is(err, unix.EAGAIN) {
-			return err
-		}
-		if err != nil {
-			return nil
-		}
-		c.held = append(c.held, fd)
-		file = interpreter(fd)
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(s.Dir, file)
 	}
-	return nil
-}
-
-func (c *command) release() {
-	for _, fd := range c.held {
-		unix.Close(fd)
+	if !isRegular(file) { // opening a device or a FIFO may have effects
+		return
 	}
-	c.held = nil
+	if program, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+		unix.Close(program)
+	}
 }
 
 func isRegular(file string) bool {

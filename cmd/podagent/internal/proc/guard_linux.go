@@ -8,27 +8,29 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/cgroup"
 )
 
 // guard ends the largest exec shortly before the sandbox's memory runs out.
 // Without it the kernel would choose: under version 2 of control groups it may
 // kill the whole container, with the agent (memory.oom.group).
 //
-// It looks as often as the memory left, at guardRate, allows, and acts the
-// earlier the faster that becomes less. Something that takes memory faster yet
-// the kernel ends.
+// It looks so often that guardRate cannot use up the memory between two looks, and
+// acts earlier where the memory shrinks faster. What takes memory faster than that
+// is ended by the kernel.
 type guard struct {
 	log       *slog.Logger
 	fs        *procfs
-	groups    []*memoryGroup
+	groups    []*cgroup.Memory
 	processes func() []*Process
 	// forgotten reports whether an exec was this agent's, and is known no more.
 	forgotten func(id string) bool
 	stop      chan struct{}
 	stopped   sync.WaitGroup
 	// seen is what was left at the last look.
-	seen map[*memoryGroup]seenMemory
-	// helpless says that it was logged that nothing can be ended.
+	seen map[*cgroup.Memory]seenMemory
+	// helpless says that the log has been told that nothing can be ended.
 	helpless bool
 }
 
@@ -71,9 +73,9 @@ func (g *guard) loop() {
 func (g *guard) look() time.Duration {
 	next := guardRarely
 	for _, group := range g.groups {
-		left, limit := group.left(true)
+		left, limit := group.Left(true)
 		if left < limit/2 {
-			left, limit = group.left(false)
+			left, limit = group.Left(false)
 		}
 		left -= reserve(limit) + g.lead(group, left, limit)
 		if left <= 0 {
@@ -85,12 +87,12 @@ func (g *guard) look() time.Duration {
 	return max(next, guardOften)
 }
 
-// lead is how much of what is left will be gone before anything can be done,
-// if memory is taken on as since the last look.
-func (g *guard) lead(group *memoryGroup, left, limit int64) int64 {
+// lead is how much of the memory left will be gone before the guard can act, if
+// it shrinks on as it did since the last look.
+func (g *guard) lead(group *cgroup.Memory, left, limit int64) int64 {
 	before, now := g.seen[group], time.Now()
 	if g.seen == nil {
-		g.seen = map[*memoryGroup]seenMemory{}
+		g.seen = map[*cgroup.Memory]seenMemory{}
 	}
 	g.seen[group] = seenMemory{left, now}
 	if before.at.IsZero() || left >= before.left {
@@ -100,14 +102,13 @@ func (g *guard) lead(group *memoryGroup, left, limit int64) int64 {
 	return min(int64(rate*float64(guardReaction)), reserve(limit))
 }
 
-// reserve is how much memory is to be left of limit.
+// reserve is how much of limit must stay free.
 func reserve(limit int64) int64 {
 	return min(max(limit/guardShare, guardMinimum), guardMaximum)
 }
 
-// relieve ends the largest exec. If all together are no larger than need the
-// memory is somewhere else, and to end them would not help: in files of a
-// tmpfs, or with the agent.
+// relieve ends the largest exec. If all together are smaller than need, the memory is
+// somewhere else, in files of a tmpfs or in the agent, and to end them would not help.
 func (g *guard) relieve(need int64) {
 	trees, err := g.trees()
 	if err != nil {
@@ -130,12 +131,12 @@ func (g *guard) relieve(need int64) {
 		return
 	}
 	g.helpless = false
-	g.end(largest)
+	g.killTree(largest)
 }
 
-// end kills a tree at once: its members as they were seen, and then whatever
+// killTree kills a tree at once: its members as they were seen, and then whatever
 // else belongs to it.
-func (g *guard) end(t *execTree) {
+func (g *guard) killTree(t *execTree) {
 	p := t.process
 	g.log.Warn("memory is nearly used up: ending the largest exec", "exec", t.id, "bytes", t.size)
 	whole := newTree(g.fs, g.log)
@@ -155,8 +156,8 @@ func (g *guard) end(t *execTree) {
 	}
 }
 
-// execTree is the processes of one exec, which may itself have ended, and may have
-// been forgotten: then there is no process.
+// execTree is the processes of one exec. The exec itself may have ended, and may have
+// been forgotten: process is nil then.
 type execTree struct {
 	id      string
 	process *Process
@@ -164,8 +165,8 @@ type execTree struct {
 	size    int64 // of its memory, in bytes
 }
 
-// trees are the execs that have processes, by one scan of /proc. Others may be of
-// another agent on the same machine, or are just being started.
+// trees are the execs that have processes, by one scan of /proc. It leaves out those
+// that belong to another agent on the same machine, or are just being started.
 func (g *guard) trees() (map[string]*execTree, error) {
 	snap := snapshot{fs: g.fs, listed: map[int]bool{}}
 	if _, err := snap.extend(); err != nil {
@@ -192,8 +193,8 @@ func (g *guard) trees() (map[string]*execTree, error) {
 	return trees, nil
 }
 
-// byExec tells which exec each process belongs to, as [tree] does: by its
-// session and group, its marker, or its parents.
+// byExec sorts processes by the exec that they belong to, as [tree] does: by
+// session and group, marker, or parents.
 func byExec(all []member, leaders map[int]string) map[string][]member {
 	owner := map[int]string{}
 	own := func(m member) string {
@@ -218,8 +219,8 @@ func byExec(all []member, leaders map[int]string) map[string][]member {
 	return trees
 }
 
-// memory is what a process holds that can't be reclaimed, in bytes: not the
-// files that it has mapped. Pages that it shares count for each who does.
+// memory is how many bytes a process holds that can't be reclaimed, so without the
+// files that it has mapped. Shared pages count for each process that shares them.
 func (fs *procfs) memory(pid int) (size int64) {
 	fs.with(procPath(pid, "status"), func(fd int) error {
 		text, err := readAll(fd)

@@ -19,9 +19,6 @@ import (
 // hung is how long a test waits for what must come: reaching it is a failure.
 const hung = 2 * time.Minute
 
-// full says that the tests take the sizes of a full test.
-var full = os.Getenv("PODAGENT_TEST_FULL") != ""
-
 const testPath = "PATH=/usr/local/bin:/usr/bin:/bin"
 
 // newManager returns a manager that keeps journals in memory, and whose limits
@@ -45,11 +42,9 @@ func newManager(t testing.TB, adapt ...func(*limits)) *Manager {
 func newDiskManager(t testing.TB, adapt ...func(*limits)) *Manager {
 	t.Helper()
 	m := newManager(t, adapt...)
-	file, err := openUnlinked(t.TempDir())
-	if err != nil {
+	if err := m.budget.OpenAny(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	m.budget.store.use(file)
 	return m
 }
 

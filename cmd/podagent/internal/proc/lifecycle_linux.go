@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"syscall"
 	"time"
 )
 
 // awaitTurn waits until fewer than forksAtOnce processes are being started. The
-// caller's start then counts until endTurn.
+// caller's start counts from then on, until endTurn.
 func (m *Manager) awaitTurn(ctx context.Context) error {
 	select {
 	case m.forks <- struct{}{}:
@@ -19,14 +18,14 @@ func (m *Manager) awaitTurn(ctx context.Context) error {
 	case <-m.closed:
 		return ErrShutdown
 	}
-	err := m.isOver(ctx) // of what is ready select takes any
+	err := m.isOver(ctx) // select picks at random among what is ready
 	if err != nil {
 		m.endTurn()
 	}
 	return err
 }
 
-// isOver returns why a start is not to be made any more.
+// isOver returns why a start must not go on, or nil.
 func (m *Manager) isOver(ctx context.Context) error {
 	select {
 	case <-m.closed:
@@ -36,52 +35,17 @@ func (m *Manager) isOver(ctx context.Context) error {
 	}
 }
 
-// tryTurn is awaitTurn, but does not wait.
-func (m *Manager) tryTurn() bool {
-	select {
-	case m.forks <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
-// takeTurn waits for the turn, and for what would hold up the fork in it. A program
-// that somebody takes a lease on each time is ETXTBSY.
-func (m *Manager) takeTurn(ctx context.Context, spec *Spec, cmd *command) error {
-	for try := 1; ; try++ {
-		spec.touch(cmd) // which may take long
-		err := m.isOver(ctx)
-		if err == nil && m.tryTurn() {
-			return nil
-		}
-		cmd.release() // many may wait
-		if err != nil {
-			return err
-		}
-		if err := m.awaitTurn(ctx); err != nil {
-			return err
-		}
-		if cmd.hold(spec.Dir, false) == nil {
-			return nil
-		}
-		cmd.release()
-		m.endTurn()
-		if try == leaseTries {
-			return &fs.PathError{Op: "exec", Path: cmd.file, Err: syscall.ETXTBSY}
-		}
-	}
-}
-
 func (m *Manager) endTurn() { <-m.forks }
 
-// launch starts the process of a spec. Nothing watches it until run.
-func (m *Manager) launch(ctx context.Context, spec *Spec) (*Process, error) {
+// makeProcess forks the process of a spec, with all that belongs to it. Nothing watches
+// the process until run.
+func (m *Manager) makeProcess(ctx context.Context, spec *Spec) (*Process, error) {
 	cmd, err := spec.command()
 	if err != nil {
 		return nil, err
 	}
-	if err := m.takeTurn(ctx, spec, cmd); err != nil {
+	spec.touch(cmd) // before the turn, as it may take long
+	if err := m.awaitTurn(ctx); err != nil {
 		return nil, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
 	}
 	defer m.endTurn()
@@ -93,31 +57,36 @@ func (m *Manager) launch(ctx context.Context, spec *Spec) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
 	}
-	begun, before := time.Now(), m.cgroup.events()
-	c, err := startChild(m.reaper, cmd, spec, std)
+	begun, before := time.Now(), m.cgroup.Events()
+	c, err := forkChild(m.reaper, cmd, spec, std)
 	if err != nil {
 		std.close()
 		return nil, m.startError(spec, cmd.argv[0], err)
 	}
 	std.closeChild()
 	m.expose(c.pid)
+	var screen *screen
+	if std.terminal != nil {
+		screen = newScreen()
+	}
+	out := newOutputs(m.budget, &m.lim, std, screen)
 	return &Process{
 		id: spec.ID, pid: c.pid, argv: append([]string(nil), spec.Argv...), script: spec.Script,
 		started: begun, timeout: spec.Timeout, aside: spec.Aside,
 		lim: &m.lim, log: m.log, ended: m.processEnded,
-		child: c, proc: m.proc, in: newInput(std), terminal: std.terminal,
-		out:    newOutput(&m.lim, m.buffers, m.budget, std),
+		child: c, proc: m.proc, in: newInput(std), terminal: std.terminal, screen: screen,
+		out: out, done: out.Done(),
 		cgroup: m.cgroup, before: before,
-		brief: m.briefFor(spec), gone: make(chan struct{}), done: make(chan struct{}),
+		waiters: m.waitersFor(spec), gone: make(chan struct{}),
 	}, nil
 }
 
-// startError is [Spec.startError], which a start that failed for the limit of
-// processes is counted with.
+// startError is [Spec.startError]. It also counts a start that the limit of processes
+// prevented.
 func (m *Manager) startError(spec *Spec, name string, err error) error {
 	err = spec.startError(name, err)
 	if errors.Is(err, syscall.EAGAIN) {
-		m.cgroup.refused.Add(1)
+		m.cgroup.CountRefused()
 	}
 	return err
 }
@@ -129,57 +98,57 @@ func (p *Process) run() {
 		p.timer = time.AfterFunc(p.timeout, p.expire)
 		p.mu.Unlock()
 	}
-	until := time.Now().Add(p.lim.brief)
-	if p.brief != nil && p.attend(until) {
+	until := time.Now().Add(p.lim.shortWait)
+	if p.waiters != nil && p.waitShort(until) {
 		p.noteEnd()
 		if !p.isPinned() {
-			p.settle()
+			p.reap()
 			return
 		}
-		go p.settle() // whoever signals it may take a second
-		p.await(until)
+		go p.reap() // a signal under way may take a second
+		p.awaitResult(until)
 		return
 	}
-	for _, s := range p.out.streams {
-		if !s.isComplete() {
-			s.watch()
-			go s.pump()
+	for _, pump := range p.out.pumps {
+		if !pump.isComplete() {
+			pump.watch()
+			go pump.run()
 		}
 	}
 	go func() {
 		p.child.awaitExit()
 		p.noteEnd()
-		p.settle()
+		p.reap()
 	}()
-	if p.brief != nil && p.running() {
-		p.await(until)
+	if p.waiters != nil && p.running() {
+		p.awaitResult(until)
 	}
 }
 
-// noteEnd makes known that the process has ended.
+// noteEnd tells all parts of the process that it has ended.
 func (p *Process) noteEnd() {
 	exited := p.noteExit()
-	for _, s := range p.out.streams {
-		s.processEnded(exited)
+	for _, pump := range p.out.pumps {
+		pump.processEnded(exited)
 	}
-	p.in.end()
+	p.in.closeForGood()
 	if p.terminal != nil {
 		p.terminal.release()
 	}
 }
 
-// settle reaps a process that has ended, and hands out the result when its output
-// is complete.
-func (p *Process) settle() {
+// reap reaps a process that has ended, waits until its output is complete, and hands out
+// the result.
+func (p *Process) reap() {
 	p.pins.Wait()
 	e, err := p.child.reap()
-	for _, s := range p.out.streams {
-		<-s.complete
+	for _, pump := range p.out.pumps {
+		<-pump.complete
 	}
 	p.conclude(e, err)
 }
 
-// noteExit makes the end known: from here on the process takes no signals.
+// noteExit notes when the process ended. From here on it takes no signals.
 func (p *Process) noteExit() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,7 +170,7 @@ func (p *Process) conclude(e *exit, err error) {
 		p.log.Error("cannot learn how a process ended", "exec", p.id, "pid", p.pid, "error", err)
 	}
 	p.ended(p)
-	p.out.finish(&p.result, p.done)
+	p.out.Finish()
 	p.log.Debug("process ended", "exec", p.id, "pid", p.pid,
 		"reason", int(p.result.status.Reason), "code", p.result.status.Code)
 }
@@ -225,13 +194,13 @@ func (p *Process) status(e *exit) Status {
 
 // explain adds what the exit status alone does not say.
 func (p *Process) explain(st *Status) {
-	st.ProcessLimit = p.cgroup.processLimit() > p.before.processLimit
+	st.ProcessLimit = p.cgroup.ProcessLimit() > p.before.ProcessLimit
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.cause != 0:
 		st.Reason = p.cause
-	case !p.killed && st.Code == 128+int(syscall.SIGKILL) && p.cgroup.oomKills() > p.before.oomKills:
+	case !p.killed && st.Code == 128+int(syscall.SIGKILL) && p.cgroup.OOMKills() > p.before.OOMKills:
 		st.Reason = OutOfMemory
 	}
 }

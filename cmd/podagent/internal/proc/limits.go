@@ -1,6 +1,10 @@
 package proc
 
-import "time"
+import (
+	"time"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/journal"
+)
 
 // Every bound in time and size of this package.
 const (
@@ -21,8 +25,8 @@ const (
 	// descendant which cannot die (in an uninterruptible system call) does not
 	// hold the call. A tree that behaves needs four.
 	killScans = 64
-	// endPoll is the pause between two looks whether all have ended, which a
-	// shutdown waits for: several looks in what a person notices.
+	// endPoll is the pause between two looks of a shutdown whether all have
+	// ended: several looks before a person notices.
 	endPoll = 10 * time.Millisecond
 	// scanPasses bounds how often one scan lists /proc again for processes that
 	// started meanwhile. A quiet machine needs two.
@@ -30,72 +34,6 @@ const (
 	// killWait is how long one scan waits for those that it killed before the
 	// next one looks again: a process without much memory is gone in less.
 	killWait = 50 * time.Millisecond
-
-	// journalSize is how many bytes of the output of a process are kept on
-	// disk, of both streams together, and journalTotal of all processes: the
-	// output of a long build, of more builds than a sandbox runs in a day, and
-	// little of the disk of a node. What is dropped goes in segments, so that
-	// up to slotMax less is kept.
-	journalSize  = 64 << 20
-	journalTotal = 1 << 30
-	// replay is the part of a stream that stays behind its slowest reader: what
-	// was handed over and may be lost with the connection that carried it, so
-	// that the reader can ask for it again. Those are the bytes that the other
-	// side's window lets through before it has read them (16 MiB for the Go
-	// client, and more than any default), and the message or two that wait for
-	// it here. It is no more than needed: what stays behind is missing ahead,
-	// where it lets a process run on before a slow reader.
-	replay = 17 << 20
-	// diskShare is the part of its file system, one in so many, that
-	// journalTotal never exceeds: a small one is there for the sandbox's files.
-	diskShare = 8
-
-	// memorySize, memoryReplay and memoryTotal are the same where journals are
-	// kept in memory, so that the agent fits into a small sandbox however many
-	// processes print. What a cut connection loses can then be more than was
-	// kept, which the reader is told.
-	memorySize   = 2 << 20
-	memoryReplay = memorySize / 4
-	memoryTotal  = 64 << 20
-	// journalMin is what a stream gets in memory in any case, so that all
-	// processes make progress: as much as one read of a pipe brings. Only the
-	// minimums of very many processes go beyond memoryTotal.
-	journalMin = chunkSize
-	// memorySpare is the part of memoryTotal into which journals do not grow
-	// beyond their minimum, so that those of processes which start later have
-	// room for theirs: 128 processes with two full outputs.
-	memorySpare = memoryTotal / 4
-
-	// slotMin and slotMax are the sizes of the first and of the largest
-	// segments on disk. A short output should not take much, and a long one few
-	// segments; to drop a segment of slotMax costs a 64th of the output.
-	slotMin = 64 << 10
-	slotMax = 1 << 20
-	// journalHead is how much of a stream is kept in memory before it moves to
-	// the disk, as most commands print less, and headTotal what those heads take
-	// together: with more, short outputs begin on disk, where they take a few
-	// microseconds longer.
-	journalHead = slotMin
-	headTotal   = memoryTotal / 4
-	// trimDelay is how long a segment that was freed stays as it is on disk.
-	// An output that is full frees one for each that it takes, thousands a
-	// second, and to make a hole takes as long as to fill it.
-	trimDelay = time.Second
-	// diskPause is how long nothing is written to a disk that was full or
-	// failed, so that not every output pays for trying.
-	diskPause = 5 * time.Second
-	// reclaimPause is how long nobody looks again for room to reclaim when
-	// there was not enough: to look at every journal for each piece of output
-	// would slow all down, and the pause is not noticed.
-	reclaimPause = 10 * time.Millisecond
-	// stallLimit is how long a reader may take nothing, with the journal full,
-	// before it is detached: longer than any pause of a network that still
-	// works, shorter than the timeout of whoever waits for the process.
-	stallLimit = 10 * time.Second
-	// attachGrace is how long the output of a process is kept complete for a
-	// reader that has not come yet, or whose connection dropped: clients dial
-	// again within seconds, a restarted API server takes up to half a minute.
-	attachGrace = 30 * time.Second
 
 	// retention is how long an ended process is kept, unless there are too many
 	// since: whoever started it may be replaced meanwhile, and the next one
@@ -113,8 +51,8 @@ const (
 	keptCommands = 16 << 20
 	// keptTombstones is how many ids of forgotten processes are remembered, at
 	// about 15 bytes each, so that they never run twice: more than one a second
-	// over retention. Beyond that those are remembered whose age is less than
-	// freshAge, and older ids are refused.
+	// over retention. Beyond that only ids younger than freshAge are remembered,
+	// and older ones are refused.
 	keptTombstones = 1 << 17
 	// freshAge is how old an id may be on its first arrival: as much as clocks
 	// differ, and some seconds on the way.
@@ -126,16 +64,10 @@ const (
 	// graveSpan is the time whose ids are forgotten together.
 	graveSpan = 10 * time.Second
 
-	// chunkSize is the size of the buffers that output is read with, and how
-	// much of it is handed over at once: what a pipe holds by default.
-	chunkSize = 64 << 10
 	// pipeSize is the size that a pipe gets once it was full; reading from it
 	// then costs half as many switches. 1 MiB is what the kernel allows an
 	// unprivileged user by default.
 	pipeSize = 1 << 20
-	// journalStart is what a journal allocates at first, and then doubles: most
-	// commands print less.
-	journalStart = 1 << 10
 
 	// inlineScript is the longest script that is passed as an argument. The
 	// kernel takes at most 128 KiB in one (MAX_ARG_STRLEN).
@@ -152,17 +84,14 @@ const (
 	// them: other calls for a third of a second, and orphans until they are as many
 	// as there may be processes.
 	forksAtOnce = 4
-	// leaseTries is how often a start waits for somebody to return a lease on its
-	// program: who takes it again each time does not want it to start.
-	leaseTries = 3
 
-	// briefTime is how long a start waits for the end, where nobody sends input: a
+	// shortWait is how long a start waits for the end where nobody sends input. A
 	// program that does little takes a millisecond, and nobody notices two.
-	briefTime = 2 * time.Millisecond
-	// briefThreads is how many of them wait in a system call of their own, for which
-	// each takes a thread: as many as processors that sandboxes usually have. With
-	// more at once the goroutines of the others are woken together.
-	briefThreads = 4
+	shortWait = 2 * time.Millisecond
+	// shortWaiters is how many starts wait in a system call of their own, which takes
+	// a thread each: as many as a sandbox usually has processors. The others wait
+	// in goroutines, which wake together.
+	shortWaiters = 4
 
 	// direntSize is how much of /proc's listing is read at once: a thousand
 	// names.
@@ -176,42 +105,42 @@ const (
 	// replayScreen is how far before the end of a terminal's output its screen
 	// is looked for: full-screen programs draw one in a few KiB.
 	replayScreen = 64 << 10
-	// screenBlock is the grain in which starts of lines are remembered.
+	// screenBlock is how many bytes share one remembered start of a line.
 	screenBlock = 1 << 10
 	// maxSequence is the longest escape sequence that is understood: one that
 	// changes a dozen modes.
 	maxSequence = 64
 
-	// reapPause is how long an orphan that has ended may stay: it saves looking
-	// for each of the many that a shell makes, and is not noticed. Also how long
-	// an owner is waited for to take a status that is in the way.
+	// reapPause is how long an orphan that has ended may stay. A shell makes many,
+	// and nobody notices the pause that saves a look for each. It is also how long
+	// the reaper waits for an owner whose child is in the way.
 	reapPause = 10 * time.Millisecond
 
-	// childOOMScore is by how much the oom_score_adj of processes is above the
-	// agent's, in thousandths of the memory: an agent of less than half the
-	// memory comes after a process of any size.
+	// childOOMScore is how far the oom_score_adj of processes is above the agent's,
+	// in thousandths of the memory. The kernel then kills a process of any size
+	// before an agent that has less than half of the memory.
 	childOOMScore = 500
 	// maxOOMScore is the kernel's maximum.
 	maxOOMScore = 1000
-	// guardShare is the part of the memory before whose use the largest exec is
-	// ended, at least guardMinimum and at most guardMaximum: what is taken
-	// between two looks and while a process dies.
+	// guardShare is the part of the memory that the guard keeps free by ending the
+	// largest exec, at least guardMinimum and at most guardMaximum: as much as
+	// processes take between two looks and while one dies.
 	guardShare   = 16
 	guardMinimum = 8 << 20
 	guardMaximum = 64 << 20
-	// guardRate is how fast memory is expected to be taken at most, in bytes a
-	// second: twice what one core can, page by page, so that it takes no more
-	// than half of what is left between two looks.
+	// guardRate is how fast processes are expected to take memory, in bytes a
+	// second: twice what one core can, page by page, so that one core takes no
+	// more than half of the memory left between two looks.
 	guardRate = 4 << 30
 	// guardReaction is how long it takes on a busy machine to look, to find the
-	// largest exec and to end it. What is taken meanwhile is reckoned with, up
-	// to as much again as guardShare says.
+	// largest exec and to end it. The guard reckons with what is taken meanwhile,
+	// up to as much again as guardShare says.
 	guardReaction = 30 * time.Millisecond
 	// guardOften and guardRarely bound the time between two looks. A look costs
 	// 10 µs, near the limit 100 µs; with 512 MiB left it comes 8 times a second.
 	guardOften  = 2 * time.Millisecond
 	guardRarely = time.Second
-	// guardPause is how long the memory of what was ended may take to be free.
+	// guardPause is how long memory may take to be free after its exec was ended.
 	guardPause = 50 * time.Millisecond
 	// spareThreads is how many threads are kept in reserve beyond those that
 	// run Go code: one for each system call that blocks at the same time, such
@@ -221,73 +150,37 @@ const (
 	// threadShare is the part of a limit of processes that the reserve of
 	// threads may take.
 	threadShare = 8
-	// noLimit is what a limit is below; version 1 of control groups has a
-	// number of pages near 2^63 for none.
-	noLimit = int64(1) << 62
-	// eventsSize holds a file of a control group with a few numbers, and
-	// memoryStatSize one with statistics.
-	eventsSize     = 512
-	memoryStatSize = 8 << 10
 
 	// maxSignal is the last real-time signal.
 	maxSignal = 64
 )
 
-// bounds are those of journals on one medium, in bytes.
-type bounds struct {
-	// process is what both streams of a process take together, and replay what
-	// stays behind the slowest reader of each.
-	process, replay int
-	// total is what all processes take together. The last spare bytes of it
-	// are for minimums.
-	total, spare int
-}
-
-// growth is up to where journals may grow beyond their minimum.
-func (b *bounds) growth() int { return b.total - b.spare }
-
-// largest is the size of the largest segments, but no more than most: so small
-// that a process always has one that is not needed any more.
-func (b *bounds) largest(most int) int { return min(most, b.process/16) }
-
 // limits are the bounds that tests shorten.
 type limits struct {
-	brief        time.Duration
+	shortWait    time.Duration
 	drain        time.Duration
 	killGrace    time.Duration
-	stall        time.Duration
-	attachGrace  time.Duration
 	redrawPause  time.Duration
 	retention    time.Duration
 	skew         time.Duration
 	kept         int
 	keptCommands int
-	memory, disk bounds
 	tombstones   int
+	// Limits are those of the journals.
+	journal.Limits
 }
 
 func defaultLimits() limits {
 	return limits{
-		brief:        briefTime,
+		shortWait:    shortWait,
 		drain:        drainTime,
 		killGrace:    killGrace,
-		stall:        stallLimit,
-		attachGrace:  attachGrace,
 		redrawPause:  redrawPause,
 		retention:    retention,
 		skew:         clockSkew,
 		kept:         keptProcesses,
 		keptCommands: keptCommands,
-		memory:       bounds{process: memorySize, replay: memoryReplay, total: memoryTotal, spare: memorySpare},
-		disk:         bounds{process: journalSize, replay: replay, total: journalTotal},
 		tombstones:   keptTombstones,
+		Limits:       journal.DefaultLimits(),
 	}
-}
-
-// bounds returns those of a medium.
-func (l *limits) bounds(m medium) *bounds {
-	if m == onDisk {
-		return &l.disk
-	}
-	return &l.memory
 }

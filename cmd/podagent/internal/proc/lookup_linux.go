@@ -57,9 +57,8 @@ func executable(file string) error {
 	return unix.Access(file, unix.X_OK)
 }
 
-// startError says which of the directory and the command a failed start is
-// about. The kernel reports both with the same errors, so that the directory
-// is looked at apart.
+// startError says whether a start failed for the directory or for the command. The
+// kernel reports both with the same errors, so it looks at the directory itself.
 func (s *Spec) startError(name string, err error) error {
 	if derr := enterable(s.Dir); derr != nil {
 		return &fs.PathError{Op: "chdir", Path: s.Dir, Err: derr}

@@ -2,8 +2,6 @@ package proc
 
 import (
 	"context"
-	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -13,7 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/google/uuid"
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/cgroup"
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/journal"
 )
 
 // Manager starts processes and keeps them until they are forgotten: those that
@@ -22,15 +21,14 @@ import (
 type Manager struct {
 	log     *slog.Logger
 	lim     limits
-	buffers *buffers
 	proc    *procfs
-	budget  *budget
+	budget  *journal.Budget
 	reaper  *reaper
 	guard   *guard
-	cgroup  *cgroup
-	brief   chan struct{} // see [Process.brief]
+	cgroup  *cgroup.Groups
+	waiters chan struct{} // see [Process.waiters]
 	forks   chan struct{} // see [Manager.awaitTurn]
-	// alone is [Options.Alone].
+	// alone is that of the [Options].
 	alone bool
 	// oomScore is the oom_score_adj of processes, "" where it is not set.
 	oomScore string
@@ -48,32 +46,19 @@ type Manager struct {
 	kept   kept
 }
 
-// entry is a process under its id, from the moment that its start is tried.
-type entry struct {
-	uuid   uuid.UUID
-	digest [sha256.Size]byte
-	// ready is closed when process or err is set.
-	ready   chan struct{}
-	process *Process
-	err     error
-	// withdrawn says that the caller left before its turn: nothing was started,
-	// and who asks for the same may do it.
-	withdrawn bool
-}
-
 // Options are those of a [Manager].
 type Options struct {
-	// Log gets what there is to say; nil discards it.
+	// Log gets the messages; nil discards them.
 	Log *slog.Logger
-	// JournalDirs are where the output of processes may be kept, in a file without
-	// a name: in the first that can be used, and is not in memory itself. Where
-	// there is none, less of it is kept, in memory.
+	// JournalDirs are directories for the output of processes, which is kept in a
+	// file without a name: in the first directory that can be used and is not in
+	// memory itself. Without one less is kept, in memory.
 	JournalDirs []string
 	// Alone says that the manager is the program's only one, and that nothing
 	// else in it starts processes. Then the manager ends the largest exec before
-	// memory runs out, and keeps threads in reserve; it gets the orphans, for
-	// which [Manager.ReapOrphans] may be called; and as PID 1 it ends everything
-	// else at the shutdown, but for a process that came into its name space from
+	// memory runs out, and keeps threads in reserve. It gets the orphans, and
+	// [Manager.ReapOrphans] may be called for them. As PID 1 it ends everything
+	// else at the shutdown, except processes that came into its name space from
 	// outside.
 	Alone bool
 }
@@ -91,29 +76,29 @@ func NewManager(opts Options) *Manager {
 	m := &Manager{
 		log:     log,
 		lim:     defaultLimits(),
-		buffers: &buffers{},
 		proc:    proc,
 		entries: map[string]*entry{},
 		lastEnd: time.Now(),
 		alone:   opts.Alone,
 		reaper:  newReaper(log),
-		cgroup:  openCgroup("/"),
-		brief:   make(chan struct{}, briefThreads),
+		cgroup:  cgroup.Open("/"),
+		waiters: make(chan struct{}, shortWaiters),
 		forks:   make(chan struct{}, forksAtOnce),
 		closed:  make(chan struct{}),
 
 		oomScore: childScore(),
 	}
-	m.guard = &guard{log: log, fs: proc, groups: m.cgroup.memory, processes: m.all, forgotten: m.hasForgotten}
-	m.budget = newBudget(&m.lim, newStore(opts.JournalDirs, &m.lim, log))
+	m.guard = &guard{log: log, fs: proc, groups: m.cgroup.Memory, processes: m.all, forgotten: m.hasForgotten}
+	m.budget = journal.NewBudget(&m.lim.Limits, log)
+	m.budget.OpenIn(opts.JournalDirs)
 	if m.alone {
 		m.protect()
 	}
 	return m
 }
 
-// hasForgotten reports whether an exec that has a process was this manager's: as
-// PID 1 it sees no other's, and what is being started has its entry.
+// hasForgotten reports whether an exec that has a process was this manager's. As
+// PID 1 the manager sees no others, and an exec that is being started has an entry.
 func (m *Manager) hasForgotten(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,104 +107,11 @@ func (m *Manager) hasForgotten(id string) bool {
 
 // JournalSize is how many bytes of the output of a process are kept, of both
 // streams together.
-func (m *Manager) JournalSize() int64 { return int64(m.lim.bounds(m.budget.store.medium()).process) }
+func (m *Manager) JournalSize() int64 { return m.budget.Size() }
 
-// Start starts a process. If one with the same id and an equal spec was
-// started before it returns that one, and started is false; with another spec
-// it is [ErrConflict]. A spec that makes no sense is [syscall.EINVAL]; an id
-// whose process may have been forgotten is [ErrTooOld].
-//
-// A command or a directory that can't be used is an [*fs.PathError] with the
-// Op "exec" or "chdir". A start that failed leaves nothing behind and may be
-// repeated. When ctx ends before the process had its turn to be started, its error
-// is returned and nothing was started; later it has no effect.
-//
-// Where nobody sends input, to a terminal neither, Start waits a moment (briefTime)
-// for the end, unless the process is aside.
-func (m *Manager) Start(ctx context.Context, spec Spec) (p *Process, started bool, err error) {
-	id, err := spec.validate()
-	if err != nil {
-		return nil, false, err
-	}
-	for {
-		e, mine, err := m.claim(spec.ID, id, spec.digest())
-		if err != nil {
-			return nil, false, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
-		}
-		if mine {
-			p, err := m.start(ctx, &spec, e)
-			return p, err == nil, err
-		}
-		if err := e.await(ctx); err != nil {
-			return nil, false, err
-		}
-		if !e.withdrawn {
-			return e.process, false, e.err
-		}
-	}
-}
-
-func (m *Manager) start(ctx context.Context, spec *Spec, e *entry) (*Process, error) {
-	p, err := m.launch(ctx, spec)
-	m.settle(spec.ID, e, p, err)
-	if err != nil {
-		return nil, err
-	}
-	m.log.Debug("process started", "exec", p.id, "pid", p.pid)
-	p.run()
-	return p, nil
-}
-
-// await waits until the start has succeeded, failed or been withdrawn.
-func (e *entry) await(ctx context.Context) error {
-	select {
-	case <-e.ready:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// claim returns the entry of an id, and whether the caller made it and has to
-// settle it.
-func (m *Manager) claim(name string, id uuid.UUID, digest [sha256.Size]byte) (e *entry, mine bool, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.sweep(time.Now())
-	if e = m.entries[name]; e != nil {
-		if e.digest != digest {
-			return nil, false, ErrConflict
-		}
-		return e, false, nil
-	}
-	if m.closing {
-		return nil, false, ErrShutdown
-	}
-	if m.graves().refuses(id, time.Now()) {
-		return nil, false, ErrTooOld
-	}
-	e = &entry{uuid: id, digest: digest, ready: make(chan struct{})}
-	m.entries[name] = e
-	m.starts.Add(1)
-	return e, true, nil
-}
-
-func (m *Manager) settle(name string, e *entry, p *Process, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e.process, e.err = p, err
-	e.withdrawn = errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-	if err != nil {
-		delete(m.entries, name)
-	} else if !p.aside {
-		m.running++
-	}
-	close(e.ready)
-	m.starts.Done()
-}
-
-// Get returns the process with this id, running or ended; one that is about to be
-// started it waits for, until ctx ends. Else the error wraps [fs.ErrNotExist].
+// Get returns the process with this id, running or ended. It waits for one that is
+// about to be started, until ctx ends. If there is none the error wraps
+// [fs.ErrNotExist].
 func (m *Manager) Get(ctx context.Context, id string) (*Process, error) {
 	for {
 		e := m.entry(id)
@@ -235,7 +127,7 @@ func (m *Manager) Get(ctx context.Context, id string) (*Process, error) {
 	}
 }
 
-// entry returns what there is of an id, nil if there is nothing.
+// entry returns the entry of an id, or nil.
 func (m *Manager) entry(id string) *entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -275,8 +167,8 @@ func (m *Manager) processes() []*Process {
 	return all
 }
 
-// Forget drops the output and the status of an ended process. A process that
-// runs is [syscall.EBUSY], one that is not known [fs.ErrNotExist]. Descendants
+// Forget drops the output and the status of an ended process. For a process that
+// runs it is [syscall.EBUSY], for an unknown one [fs.ErrNotExist]. Descendants
 // that outlived the process are not touched.
 func (m *Manager) Forget(id string) error {
 	m.mu.Lock()
@@ -292,7 +184,7 @@ func (m *Manager) Forget(id string) error {
 	return nil
 }
 
-// Running is the number of processes whose status is not known yet, but for
+// Running is the number of processes whose status is not known yet, without
 // those aside.
 func (m *Manager) Running() int {
 	m.mu.Lock()

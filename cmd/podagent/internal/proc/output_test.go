@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/journal"
 )
 
 // counted prints the decimal numbers from 1 on, of which 100 MB are cut.
@@ -76,7 +78,7 @@ func TestLastBytesOutliveTheDrain(t *testing.T) {
 	m := newManager(t, func(l *limits) { l.drain = time.Millisecond })
 	// More than a journal takes ahead of its readers, by less than what the
 	// pipe holds. A descendant holds the pipe, so that there is no end to wait for.
-	const size = memorySize + pipeSize/2
+	size := m.lim.Memory.Process + pipeSize/2
 	begin, gate := fifo(t), fifo(t)
 	p := start(t, m, shell(t, fmt.Sprintf("read x < %s; head -c %d /dev/zero; (read x < %s) & exit 0", begin, size, gate)))
 	// The manager enlarges the pipe where it finds it full, which it may never do.
@@ -90,7 +92,7 @@ func TestLastBytesOutliveTheDrain(t *testing.T) {
 	<-p.gone
 	time.Sleep(20 * time.Millisecond)
 	r := finish(t, p)
-	if r.stdout.Len() != size || r.status.Stdout != size || !r.status.OutputOpen {
+	if r.stdout.Len() != size || r.status.Stdout != int64(size) || !r.status.OutputOpen {
 		t.Errorf("got %d bytes, %+v", r.stdout.Len(), r.status)
 	}
 	send(t, gate)
@@ -249,13 +251,11 @@ func TestSeveralReadersGetEverything(t *testing.T) {
 }
 
 func countReaders(p *Process) int {
-	p.out.mu.Lock()
-	defer p.out.mu.Unlock()
-	return len(p.out.readers)
+	return p.out.State().Readers
 }
 
 func TestNobodyReadingDoesNotBlockTheProcess(t *testing.T) {
-	m := newManager(t, func(l *limits) { l.attachGrace = 0 })
+	m := newManager(t, func(l *limits) { l.AttachGrace = 0 })
 	const size = 20_000_000
 	p := start(t, m, shell(t, "head -c 20000000 /dev/zero | tr '\\0' x; printf end >&2"))
 	st, err := p.Wait(testContext(t))
@@ -263,7 +263,7 @@ func TestNobodyReadingDoesNotBlockTheProcess(t *testing.T) {
 		t.Fatalf("got %+v, %v", st, err)
 	}
 	r := finish(t, p)
-	if r.omitted[0]+int64(r.stdout.Len()) != size || r.stdout.Len() > memorySize || r.stdout.Len() < memorySize-2*chunkSize {
+	if r.omitted[0]+int64(r.stdout.Len()) != size || r.stdout.Len() > m.lim.Memory.Process || r.stdout.Len() < m.lim.Memory.Process-2*journal.ChunkSize {
 		t.Errorf("omitted %v, got %d bytes", r.omitted, r.stdout.Len())
 	}
 	if r.omitted[1] != 0 || r.stderr.String() != "end" {
@@ -275,9 +275,7 @@ func TestNobodyReadingDoesNotBlockTheProcess(t *testing.T) {
 }
 
 func isWaiting(p *Process) bool {
-	p.out.mu.Lock()
-	defer p.out.mu.Unlock()
-	return p.out.streams[0].waiting
+	return p.out.State().Waiting[0]
 }
 
 func TestProcessWaitsForItsFirstReader(t *testing.T) {
@@ -294,7 +292,7 @@ func TestProcessWaitsForItsFirstReader(t *testing.T) {
 }
 
 func TestDroppedReaderKeepsItsPlaceForAWhile(t *testing.T) {
-	m := newManager(t, func(l *limits) { l.attachGrace = 300 * time.Millisecond })
+	m := newManager(t, func(l *limits) { l.AttachGrace = 300 * time.Millisecond })
 	p := start(t, m, shell(t, "head -c 5000000 /dev/zero"))
 	for range p.Attach(testContext(t), AttachOptions{}) {
 		break // the connection drops
@@ -307,7 +305,7 @@ func TestDroppedReaderKeepsItsPlaceForAWhile(t *testing.T) {
 }
 
 func TestSlowReaderIsNotDetachedWhileNobodyWaits(t *testing.T) {
-	m := newManager(t, func(l *limits) { l.stall = time.Nanosecond })
+	m := newManager(t, func(l *limits) { l.Stall = time.Nanosecond })
 	p := start(t, m, shell(t, "echo hello"))
 	n := 0
 	for ev, err := range p.Attach(testContext(t), AttachOptions{}) {
@@ -340,21 +338,4 @@ func TestReaderLeavesWithItsContext(t *testing.T) {
 	}
 	p.CloseStdin()
 	finish(t, p)
-}
-
-func TestRedeemTakesTheNearestLease(t *testing.T) {
-	o := &output{lim: &limits{memory: bounds{replay: 1000}}, readers: map[*reader]struct{}{}, leases: []lease{
-		{at: [2]int64{100, 0}},
-		{at: [2]int64{5000, 10}},
-		{at: [2]int64{9000, 10}},
-		{first: true},
-	}}
-	o.redeem(&reader{at: [2]int64{4900, 10}})
-	if len(o.leases) != 2 || o.leases[0].at[0] != 100 || o.leases[1].at[0] != 9000 {
-		t.Errorf("got %+v", o.leases)
-	}
-	o.redeem(&reader{at: [2]int64{9001, 10}})
-	if len(o.leases) != 2 {
-		t.Errorf("a reader ahead of all took a lease: %+v", o.leases)
-	}
 }

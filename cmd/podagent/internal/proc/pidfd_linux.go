@@ -13,8 +13,8 @@ func (fs *procfs) runs(m member) bool {
 	return err == nil && now.start == m.start && now.alive()
 }
 
-// signal sends sig to the process that was seen, and never to another that got
-// its pid since. It is no error if the process is gone.
+// signal sends sig to the process that was seen, and never to another that has got
+// its pid since. A process that is gone is no error.
 func (fs *procfs) signal(m member, sig unix.Signal) error {
 	fd, err := unix.PidfdOpen(m.pid, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -33,8 +33,8 @@ func (fs *procfs) signal(m member, sig unix.Signal) error {
 	return nil
 }
 
-// signalByPid is for kernels without pidfds, and for when no descriptor is
-// left: the pid could still be given away between the look and the signal.
+// signalByPid serves kernels without pidfds, and an agent without a descriptor
+// left. Another process could get the pid between the look and the signal.
 func (fs *procfs) signalByPid(m member, sig unix.Signal) error {
 	if now, err := fs.member(m.pid); err != nil || now.start != m.start {
 		return ignoreGone(err)

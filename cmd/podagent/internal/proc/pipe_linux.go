@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/journal"
 )
 
 // stdio is the standard files of a process: the agent's ends, and the
@@ -69,8 +71,8 @@ func (s *stdio) openTerminal(size TerminalSize) (err error) {
 	return nil
 }
 
-// openPipe makes a pipe, and returns the process's end and the agent's, which
-// is that of number end: 0 reads, 1 writes.
+// openPipe makes a pipe, and returns the process's end and the agent's. The number of
+// the agent's is end: 0 reads, 1 writes.
 func openPipe(end int) (theirs, ours int, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
@@ -97,8 +99,7 @@ func (s *stdio) files(extra *os.File) []uintptr {
 	return files
 }
 
-// closeChild closes the process's ends of the pipes. That of a terminal is the
-// terminal's.
+// closeChild closes the process's ends of the pipes. A terminal closes its own.
 func (s *stdio) closeChild() {
 	if s.terminal != nil {
 		return
@@ -126,8 +127,8 @@ func (s *stdio) close() {
 	}
 }
 
-// enlarge lets a pipe hold more. It is an improvement only: the kernel refuses
-// it to a user who has many large pipes.
+// enlarge lets a pipe hold more. The kernel refuses that to a user who has many large
+// pipes, and the pipe then stays as it is.
 func enlarge(f *os.File) {
 	if raw, err := f.SyscallConn(); err == nil {
 		raw.Control(func(fd uintptr) { unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })
@@ -144,7 +145,7 @@ type source struct {
 }
 
 // watch hands the pipe to the runtime's poller, which waits for output without a
-// thread. A command that is soon over is cheaper without.
+// thread. A short command is cheaper without the poller.
 func (s *source) watch() {
 	if s.file == nil {
 		s.file = os.NewFile(uintptr(s.fd), "pipe")
@@ -162,15 +163,15 @@ func (s *source) close() {
 
 // read waits for output and passes it to use. It takes a buffer only when
 // there is something to read. At the end of the output it returns [io.EOF].
-func (s *source) read(pool *buffers, use func([]byte)) error {
-	var buf *chunk
+func (s *source) read(chunks *journal.Chunks, use func([]byte)) error {
+	var buf *journal.Chunk
 	var n int
 	var err error
 	wait := s.raw.Read(func(fd uintptr) bool {
-		buf = pool.get()
+		buf = chunks.Get()
 		n, err = readRetry(int(fd), buf[:])
 		if errors.Is(err, unix.EAGAIN) {
-			pool.put(buf)
+			chunks.Put(buf)
 			return false
 		}
 		return true
@@ -178,7 +179,7 @@ func (s *source) read(pool *buffers, use func([]byte)) error {
 	if wait != nil {
 		return wait
 	}
-	defer pool.put(buf)
+	defer chunks.Put(buf)
 	switch {
 	case err != nil:
 		return err

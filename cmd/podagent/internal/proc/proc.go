@@ -10,9 +10,12 @@
 // environment (PODAGENT_EXEC_ID), by which [Process.Signal] and timeouts also
 // find descendants that left its process group.
 //
-// An output is what arrived until the process ended and its drain (drainTime)
-// was over. A descendant that outlives the process may go on writing: that is
+// An output is what arrives until the process has ended and its drain (drainTime)
+// is over. A descendant that outlives the process may go on writing: its output is
 // read, so that it does not get SIGPIPE, and discarded.
+//
+// Package journal keeps the output, and package cgroup reads the limits of the
+// sandbox. Neither knows processes.
 //
 // The package is for Linux, and knows neither gRPC nor the contract.
 package proc
@@ -21,6 +24,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"time"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/journal"
 )
 
 // markerEnv is the environment variable that holds the exec id in every
@@ -34,15 +39,15 @@ var (
 	// ErrStdinClosed says that standard input was closed, or never open.
 	ErrStdinClosed = errors.New("standard input is closed")
 	// ErrStalled says that a reader was detached because it took nothing for
-	// stallLimit and held up the process. It can attach again, by offset.
-	ErrStalled = errors.New("reader was detached: it took no output for too long")
+	// too long and held up the process. It can attach again, by offset.
+	ErrStalled = journal.ErrStalled
 	// ErrReplaced says that a reader was detached because another one of its
 	// name attached.
-	ErrReplaced = errors.New("reader was replaced by another one of its name")
+	ErrReplaced = journal.ErrReplaced
 	// ErrTooOld says that an exec id cannot be started, because its process
-	// may have run before and been forgotten since.
+	// may have run and been forgotten.
 	ErrTooOld = errors.New("exec id is older than the memory of ended processes")
-	// ErrShutdown says that the manager starts nothing any more.
+	// ErrShutdown says that the manager no longer starts processes.
 	ErrShutdown = errors.New("the agent is shutting down")
 )
 
@@ -68,16 +73,15 @@ type Spec struct {
 	// controls its session. All output is Stdout then. TERM is set to
 	// xterm-256color where Env has none.
 	Terminal *TerminalSize
-	// Rlimits are the resource limits of the process, which what it starts
-	// inherits; others are as the agent's were when it was started. They hold
-	// before its first instruction. A command that is itself set-user-ID does
-	// not change its user with them, unless the agent may trace it then
-	// (CAP_SYS_PTRACE).
+	// Rlimits are the resource limits of the process and of what it starts. All
+	// others are those that the agent itself was started with. They hold before
+	// the first instruction. With them, a command that is itself set-user-ID does
+	// not change its user, unless the agent may trace it (CAP_SYS_PTRACE).
 	Rlimits []Rlimit
 	// Timeout ends the process after so long; 0 means never.
 	Timeout time.Duration
-	// Aside says that the process is no work that somebody waits for: it counts
-	// neither for [Manager.Running] nor for [Manager.LastActive].
+	// Aside says that nobody waits for the work of the process. It counts neither
+	// for [Manager.Running] nor for [Manager.LastActive].
 	Aside bool
 	// Digest identifies what the caller asked for, before defaults that may
 	// change between a start and its repetition (the environment, the
@@ -113,9 +117,9 @@ const (
 	// TimedOut: its timeout passed while it ran, however it ended then.
 	TimedOut
 	// OutOfMemory: the sandbox's memory ran out. Either the agent ended the
-	// process for it, being the largest; or the kernel did: it killed something
-	// for memory while the process ran, and the process ended by a SIGKILL that
-	// was not the agent's, or exited with 137 as shells do whose command did.
+	// process, as the largest; or the kernel killed something for memory while
+	// the process ran, and the process ended by a SIGKILL that was not the
+	// agent's, or exited with 137, as a shell does when its command was killed.
 	OutOfMemory
 )
 
@@ -138,10 +142,10 @@ type Status struct {
 	// than the agent's own.
 	Wall, User, System time.Duration
 	MaxRSS             int64
-	// ProcessLimit says that, while the process ran, the sandbox was at its
-	// limit of processes and one could not be started: by the count of the
-	// agent's cgroup, and the starts that the agent itself could not make. A
-	// limit above that cgroup may be hit unseen.
+	// ProcessLimit says that the limit of processes prevented a start in the
+	// sandbox while the process ran: by the count of the agent's cgroup, or
+	// because the agent itself could not start one. It does not notice a limit
+	// above that cgroup.
 	ProcessLimit bool
 }
 
@@ -182,8 +186,8 @@ type Event struct {
 	// Omitted is the number of bytes before Offset that the journal no longer
 	// had.
 	Omitted int64
-	// Status is set in the last event, and only there; but where that is
-	// Detached: the process runs on.
+	// Status is set in the last event and only there, unless that is Detached:
+	// then the process runs on.
 	Status   *Status
 	Detached bool
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/cgroup"
 )
 
 // Process is a process that was started, running or ended. Its methods may be
@@ -24,22 +27,28 @@ type Process struct {
 	child *child
 	proc  *procfs
 	in    *input
-	out   *output
+	out   *outputs
 	// terminal is nil where the process has none.
 	terminal *terminal
-	cgroup   *cgroup
+	// screen follows what the terminal shows, guarded by the lock of out. It is
+	// nil without a terminal.
+	screen *screen
+	cgroup *cgroup.Groups
 	// before is what had happened in the cgroup before the start.
-	before cgroupEvents
+	before cgroup.Events
 
-	// brief has room for those who wait for a process that they start in a system
-	// call; nil if it is not waited for.
-	brief chan struct{}
+	// waiters limits how many callers wait in a system call for what they started.
+	// It is nil where the caller does not wait.
+	waiters chan struct{}
 
 	// gone is closed when the process has ended, done when its output is
-	// complete too.
-	gone, done chan struct{}
+	// complete too. done is that of out.
+	gone chan struct{}
+	done <-chan struct{}
 	// result is valid once done is closed.
-	result ending
+	result outcome
+	// told says that somebody was told the result.
+	told atomic.Bool
 
 	mu     sync.Mutex
 	exited time.Time
@@ -49,23 +58,30 @@ type Process struct {
 	killed bool
 	timer  *time.Timer
 	// pins are held by those who rely on the pid: the process is reaped only
-	// when there are none. New ones are taken only before exited is set.
+	// when there are none. There are no new ones once exited is set.
 	pins   sync.WaitGroup
 	pinned int // how many there are
 
-	// Guarded by the Manager: what the command weighs once it has ended.
+	// commandWeight is what the command weighs once the process has ended. The
+	// Manager guards it.
 	commandWeight int
+}
+
+// outcome is how a process ended, or why that is not known.
+type outcome struct {
+	status Status
+	err    error
 }
 
 // ID returns the exec id.
 func (p *Process) ID() string { return p.id }
 
-// PID returns the process's number. It may be another's after the end.
+// PID returns the process's number. After the end another process may have it.
 func (p *Process) PID() int { return p.pid }
 
-// Wait waits until the process has ended and its output is complete. It does
-// not take output: see attachGrace for how long the process then waits for a
-// reader. Its error is that of ctx, or says why the status is not known.
+// Wait waits until the process has ended and its output is complete. It takes no
+// output: a process with a full journal waits for a reader, as [Process.Attach]
+// says. The error is that of ctx, or says why the status is not known.
 func (p *Process) Wait(ctx context.Context) (Status, error) {
 	select {
 	case <-p.done:
@@ -87,7 +103,9 @@ func (p *Process) info() Info {
 		i.Status = new(p.result.status)
 	}
 	i.Terminal = p.Terminal()
-	p.out.describe(&i)
+	out := p.out.State()
+	i.Stdout, i.StdoutKept = out.Written[0], out.Kept[0]
+	i.Stderr, i.StderrKept = out.Written[1], out.Kept[1]
 	return i
 }
 

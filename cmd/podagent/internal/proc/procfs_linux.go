@@ -34,14 +34,14 @@ type procfs struct {
 	spare int
 }
 
-// replenish takes the spare descriptor where there is none.
+// replenish opens the spare descriptor if it is missing.
 func (fs *procfs) replenish() {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.refill()
 }
 
-// refill is replenish for those who hold the lock.
+// refill is replenish for callers that hold the lock.
 func (fs *procfs) refill() {
 	if fs.spare != 0 {
 		return
@@ -74,8 +74,8 @@ func (fs *procfs) with(path string, read func(fd int) error) error {
 	return read(fd)
 }
 
-// withSpare opens a file in the place of the spare descriptor. The file stays
-// open, so that nobody else takes the place.
+// withSpare gives up the spare descriptor and opens a file instead. The file stays
+// open as the new spare, so that nobody else gets the descriptor.
 func (fs *procfs) withSpare(path string, read func(fd int) error) error {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -101,8 +101,8 @@ func openProc(path string) (int, error) {
 	}
 }
 
-// starved reports whether an error tells of the agent's or the machine's
-// resources, and nothing of the process that was asked for.
+// starved reports whether an error is about the resources of the agent or the
+// machine, and says nothing about the process.
 func starved(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
@@ -128,7 +128,7 @@ func (fs *procfs) pids() ([]int, error) {
 	return pids, err
 }
 
-// snapshot is the processes of one scan of /proc, besides this one and PID 1.
+// snapshot is the processes of one scan of /proc, without this one and PID 1.
 type snapshot struct {
 	fs     *procfs
 	listed map[int]bool
@@ -136,8 +136,8 @@ type snapshot struct {
 }
 
 // extend lists /proc and reads the processes that were not listed before. It
-// reports whether there were any: while it looked at one, that one may have
-// started another. After an error more of them may exist than it saw.
+// reports whether there were any, as each may have started another meanwhile.
+// After an error there may be more than it saw.
 func (s *snapshot) extend() (fresh bool, err error) {
 	pids, err := s.fs.pids()
 	if err != nil {

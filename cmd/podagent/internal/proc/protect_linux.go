@@ -1,14 +1,15 @@
 package proc
 
 import (
+	"bytes"
 	"os"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 )
 
-// protect makes the agent outlive what it runs, and have its orphans: from the
-// first process on. It must be the program's only manager, and the only one to
+// protect makes the agent outlive the processes that it starts from now on, and
+// adopt their orphans. It must be the program's only manager, and nothing else may
 // start processes.
 func (m *Manager) protect() {
 	if os.Getpid() != 1 {
@@ -16,13 +17,13 @@ func (m *Manager) protect() {
 			m.log.Warn("cannot take over orphans", "error", err)
 		}
 	}
-	reserveThreads(threadReserve(m.cgroup.processMax))
+	reserveThreads(threadReserve(m.cgroup.ProcessMax))
 	m.guard.watch()
 }
 
-// expose makes a process, and what it starts, the kernel's choice before the
-// agent when memory runs out. In the time before, some 100 µs, it is chosen
-// as the agent would be; what it starts in that time remains so.
+// expose has the kernel choose a process, and what that starts, before the agent when
+// memory runs out. In some 100 µs before, the process ranks with the agent, and so
+// does for good what it starts in that time.
 func (m *Manager) expose(pid int) {
 	if m.oomScore == "" {
 		return
@@ -37,17 +38,16 @@ func (m *Manager) expose(pid int) {
 	}
 }
 
-// childScore is the oom_score_adj of children: the agent's own and a half of
-// the memory that there is more, so that the largest agent comes after the
-// smallest child. It is empty where that can't be known, or be more.
+// childScore is the oom_score_adj of children: childOOMScore above the agent's own. It
+// is empty where the agent's is not known or is the maximum.
 func childScore() string {
 	b, err := os.ReadFile("/proc/self/oom_score_adj")
 	if err != nil {
 		return ""
 	}
-	own, ok := parseLimit(b)
-	if !ok || own >= maxOOMScore {
+	own, err := strconv.Atoi(string(bytes.TrimSpace(b)))
+	if err != nil || own >= maxOOMScore {
 		return ""
 	}
-	return strconv.FormatInt(min(own+childOOMScore, maxOOMScore), 10)
+	return strconv.Itoa(min(own+childOOMScore, maxOOMScore))
 }

@@ -95,8 +95,8 @@ func TestForkBomb(t *testing.T) {
 func helpBomb() error {
 	m := newAlone()
 	defer m.Shutdown(context.Background())
-	if m.cgroup.processMax != bombLimit {
-		return fmt.Errorf("the limit of processes seems to be %d", m.cgroup.processMax)
+	if m.cgroup.ProcessMax != bombLimit {
+		return fmt.Errorf("the limit of processes seems to be %d", m.cgroup.ProcessMax)
 	}
 	const bomb = "exec 2> /dev/null; b() { b | b & }; b; "
 	if st, err := survive(m, bomb+"exec sleep 300"); err != nil || !st.ProcessLimit || st.Reason != Signalled {
@@ -197,7 +197,7 @@ func TestMemoryHog(t *testing.T) {
 func helpHog() error {
 	m := newAlone()
 	defer m.Shutdown(context.Background())
-	if len(m.cgroup.memory) == 0 {
+	if len(m.cgroup.Memory) == 0 {
 		return errors.New("no limit of memory was found")
 	}
 	if os.Getenv("FIRST") == "the kernel" {

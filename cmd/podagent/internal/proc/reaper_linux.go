@@ -16,14 +16,14 @@ import (
 // reaper knows the children that were started here, and reaps the others: the
 // orphans that the kernel gives to PID 1, or to a subreaper.
 //
-// It never takes the status of a child that was started here. The kernel gives
-// orphans to the main thread (find_new_reaper, exit.c), and a child to the
-// thread that forked it. Where the main thread does nothing but reap its own
-// (__WNOTHREAD), the two never meet.
+// It never reaps a child that was started here in place of its owner. The kernel
+// gives orphans to the main thread (find_new_reaper, exit.c), and a child to the
+// thread that forked it. As the main thread reaps only its own (__WNOTHREAD), it
+// meets no child of another thread.
 type reaper struct {
 	log *slog.Logger
-	// taken wakes the one who waits for an owner to take a status.
-	taken chan struct{}
+	// ownReaped wakes awaitOwner.
+	ownReaped chan struct{}
 
 	mu sync.Mutex
 	// own are the children that were started here.
@@ -31,7 +31,7 @@ type reaper struct {
 }
 
 func newReaper(log *slog.Logger) *reaper {
-	return &reaper{log: log, taken: make(chan struct{}, 1), own: map[int]struct{}{}}
+	return &reaper{log: log, ownReaped: make(chan struct{}, 1), own: map[int]struct{}{}}
 }
 
 // register notes a child that was started here.
@@ -41,14 +41,17 @@ func (r *reaper) register(pid int) {
 	r.own[pid] = struct{}{}
 }
 
-// take reaps a registered child that has ended. With the lock, so that the
+// reapOwn reaps a registered child that has ended. It holds the lock, so that the
 // registration ends before the kernel gives the number to another.
-func (r *reaper) take(pid int) (*exit, error) {
+func (r *reaper) reapOwn(pid int) (*exit, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e, err := reapPid(pid, unix.WNOHANG)
 	delete(r.own, pid)
-	wake(r.taken)
+	select {
+	case r.ownReaped <- struct{}{}:
+	default:
+	}
 	return e, err
 }
 
@@ -59,9 +62,8 @@ func (r *reaper) owns(pid int) bool {
 	return own
 }
 
-// ReapOrphans reaps the processes that the agent has not started, but has got
-// because their parents ended: as PID 1, or as a subreaper. It returns when ctx
-// ends.
+// ReapOrphans reaps the processes that the agent has not started, but has got as PID 1
+// or as a subreaper because their parents ended. It returns when ctx ends.
 //
 // It must be called by a goroutine that is locked to the main thread
 // (runtime.LockOSThread in an init function), and nothing else may start
@@ -74,14 +76,14 @@ func (m *Manager) ReapOrphans(ctx context.Context) {
 	m.reaper.run(ctx)
 }
 
-// run reaps when children have ended. One signal may stand for many of them,
-// and most are the owners': it lets some come together.
+// run reaps when children have ended. One signal may stand for many of them, and
+// most belong to owners, so it lets some come together.
 func (r *reaper) run(ctx context.Context) {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, unix.SIGCHLD)
 	defer signal.Stop(ended)
 	for {
-		r.reap()
+		r.reapOrphans()
 		select {
 		case <-ended:
 		case <-ctx.Done():
@@ -94,23 +96,23 @@ func (r *reaper) run(ctx context.Context) {
 	}
 }
 
-// reap reaps the orphans that have ended.
-func (r *reaper) reap() {
+// reapOrphans reaps the orphans that have ended.
+func (r *reaper) reapOrphans() {
 	for {
 		pid := endedOrphan()
 		switch {
 		case pid == 0:
 			return
-		case r.owns(pid): // the thread that forked it is no more
+		case r.owns(pid): // the thread that forked it has ended
 			r.awaitOwner()
 		default:
-			r.collect(pid)
+			r.reapOrphan(pid)
 		}
 	}
 }
 
-// endedOrphan returns a child of this thread that has ended, and leaves it as it
-// is; 0 means that there is none.
+// endedOrphan returns a child of this thread that has ended, without reaping it; 0 if
+// there is none.
 func endedOrphan() int {
 	const flags = unix.WEXITED | unix.WNOWAIT | unix.WNOHANG | unix.WNOTHREAD
 	for {
@@ -133,18 +135,18 @@ func signalledBy(info *unix.Siginfo) int {
 	return int(*(*int32)(unsafe.Add(unsafe.Pointer(info), offset)))
 }
 
-// awaitOwner waits until some owner took a status, but not for long.
+// awaitOwner waits until some owner has reaped its child, but not for long.
 func (r *reaper) awaitOwner() {
 	slow := time.NewTimer(reapPause)
 	defer slow.Stop()
 	select {
-	case <-r.taken:
+	case <-r.ownReaped:
 	case <-slow.C:
 	}
 }
 
-// collect reaps a child of this thread.
-func (r *reaper) collect(pid int) {
+// reapOrphan reaps a child of this thread.
+func (r *reaper) reapOrphan(pid int) {
 	for {
 		_, err := unix.Wait4(pid, nil, unix.WNOHANG|unix.WNOTHREAD, nil)
 		if !errors.Is(err, unix.EINTR) {

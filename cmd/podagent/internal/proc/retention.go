@@ -41,7 +41,7 @@ func (m *Manager) processEnded(p *Process) {
 		m.running--
 		m.lastEnd = now
 	}
-	p.out.processEnded()
+	p.out.Seal()
 	p.commandWeight = p.commandSize()
 	m.kept.commands += p.commandWeight
 	m.kept.ended = append(m.kept.ended, keptProcess{p, now})
@@ -56,8 +56,8 @@ func (p *Process) commandSize() int {
 	return n
 }
 
-// sweep forgets the processes that ended too long ago, and of those that are
-// too many the least needed.
+// sweep forgets the processes that ended too long ago, and if too many are left, the
+// least needed ones.
 func (m *Manager) sweep(now time.Time) {
 	k := &m.kept
 	for len(k.ended) > 0 {
@@ -73,12 +73,11 @@ func (m *Manager) sweep(now time.Time) {
 	m.schedule(now)
 }
 
-// leastNeeded is the process that ended first of the older half whose end
-// somebody was told. What nobody was told yet, because it outlived who started
-// it, gives way only to its like.
+// leastNeeded is the process in the older half that ended first and whose end somebody
+// was told. A process that outlived its caller goes only if there is no such one.
 func (k *kept) leastNeeded() *Process {
 	for _, e := range k.ended[:len(k.ended)/2] {
-		if e.out.told.Load() {
+		if e.told.Load() {
 			return e.Process
 		}
 	}
@@ -99,17 +98,17 @@ func (m *Manager) schedule(now time.Time) {
 	})
 }
 
-// forget removes a process that is among the ended ones. Those who still hold it can go on reading.
+// forget removes an ended process. Callers that still hold it can go on reading.
 func (m *Manager) forget(p *Process, now time.Time) {
 	k := &m.kept
-	if k.ended[0].Process == p { // mostly, and then those after it need not be moved
+	if k.ended[0].Process == p { // as mostly; then the others need not be moved
 		k.ended[0] = keptProcess{}
 		k.ended = k.ended[1:]
 	} else {
 		i := slices.IndexFunc(k.ended, func(e keptProcess) bool { return e.Process == p })
 		k.ended = slices.Delete(k.ended, i, i+1)
 	}
-	p.out.forget()
+	p.out.Forget()
 	k.commands -= p.commandWeight
 	m.graves().bury(m.entries[p.id].uuid, now)
 	delete(m.entries, p.id)

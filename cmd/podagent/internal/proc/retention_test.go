@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/journal"
 )
 
 func TestForgottenProcessNeverRunsAgain(t *testing.T) {
@@ -96,7 +98,7 @@ func TestEndedProcessIsForgottenByItself(t *testing.T) {
 }
 
 func TestOldestJournalsAreDropped(t *testing.T) {
-	m := newManager(t, func(l *limits) { l.memory.total, l.memory.spare = 3*chunkSize, 0 })
+	m := newManager(t, func(l *limits) { l.Memory.Total, l.Memory.Spare = 3*journal.ChunkSize, 0 })
 	var ps []*Process
 	for range 5 {
 		// One write, so that how it is read does not decide what it takes.
@@ -117,7 +119,7 @@ func TestOldestJournalsAreDropped(t *testing.T) {
 }
 
 func TestJournalThatIsBeingReadIsKept(t *testing.T) {
-	m := newManager(t, func(l *limits) { l.memory.total, l.memory.spare = 512<<10, 128<<10 })
+	m := newManager(t, func(l *limits) { l.Memory.Total, l.Memory.Spare = 512<<10, 128<<10 })
 	p := start(t, m, shell(t, "head -c 200000 /dev/zero"))
 	n := 0
 	for ev, err := range p.Attach(testContext(t), AttachOptions{}) {

@@ -48,11 +48,10 @@ func rlimitFault(limits []Rlimit) string {
 
 // limitStopped gives a process that was started with Ptrace its limits, and
 // lets it go. The kernel stopped it when its exec succeeded, before its first
-// instruction; a tracer is a thread, so that the caller must be the one that
-// started it.
+// instruction. A tracer is a thread: the one that forked the process must call this.
 //
-// To set them in the child, before the exec, would take a program in between:
-// the agent's own, a Go runtime under limits that are not its.
+// To set limits in the child, before the exec, would take a program in between: the
+// agent's own, with a Go runtime under limits made for another program.
 func limitStopped(pid int, limits []Rlimit) error {
 	if ended, err := awaitStop(pid); ended || err != nil {
 		return err
@@ -67,7 +66,7 @@ func limitStopped(pid int, limits []Rlimit) error {
 }
 
 // awaitStop waits until a traced process has stopped, and reports whether it
-// was killed instead. It is not reaped.
+// was killed instead. It does not reap the process.
 func awaitStop(pid int) (ended bool, err error) {
 	for {
 		// As waitid returns it: signo, errno, code, then the rest.

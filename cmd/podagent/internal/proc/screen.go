@@ -7,26 +7,24 @@ import (
 	"strings"
 )
 
-// screen follows the output of a terminal, to know from where on it has to be
-// replayed so that it draws what the terminal shows.
+// screen follows the output of a terminal, to know where a replay has to begin that
+// draws what the terminal shows.
 //
-// That is the last full clear: a clear of the screen (ED 2 or 3, or ED 0 right
-// after the cursor went home), a reset (RIS), or the switch to the alternate
-// screen, which full-screen programs draw on. A clear of the alternate screen
-// counts only if that has been entered too far back: otherwise the replay
-// begins with the entering. If none is within replayScreen bytes of the end
-// the replay begins with the first line in there, or where the alternate
-// screen was left.
+// The replay begins at the last full clear: a clear of the screen (ED 2 or 3, or ED 0
+// right after the cursor went home), a reset (RIS), or the switch to the alternate
+// screen, which full-screen programs draw on. On the alternate screen it begins with
+// the switch, unless that is too far back: then a clear counts, too. If there is none
+// within replayScreen bytes of the end, the replay begins with the first line in
+// there, or where the alternate screen was left.
 //
-// The modes that programs set once at their start, and that the replay may
-// lack then (the alternate screen, the form of keys, the mouse, bracketed
-// paste, the hidden cursor), come in a prelude. Not restored are colours,
-// character sets, margins, and key protocols that are no private mode; a
-// program that draws itself again, as the change of size has it do, sets
-// these itself. Sequences by 8-bit controls are not seen: they are not valid
-// in UTF-8.
+// Programs set some modes once at their start, which the replay may lack: the
+// alternate screen, the form of keys, the mouse, bracketed paste, the hidden cursor.
+// These come in a prelude. Colours, character sets, margins, and key protocols that
+// are no private mode are not restored: a program sets them itself when it draws
+// again, which a change of size has it do. Sequences by 8-bit controls are not seen,
+// because they are not valid in UTF-8.
 type screen struct {
-	// modes are the private modes that are not as in a new terminal, in the
+	// modes are the private modes that differ from a new terminal's, in the
 	// order in which they were changed.
 	modes []privateMode
 	// keypad says that the keypad sends sequences of its own (DECKPAM), since
@@ -35,15 +33,15 @@ type screen struct {
 	keypadAt int64
 
 	// cleared is where the main screen was cleared last, entered where the
-	// alternate screen was entered, and wiped where that was cleared; -1 means
-	// nowhere, for entered also that it was left, which left says where.
+	// alternate screen was entered, wiped where that was cleared, and left where
+	// it was left; -1 means nowhere. entered is -1 on the main screen.
 	cleared, entered, wiped, left int64
 	// lines are the first starts of a line in each of the last blocks of
 	// screenBlock bytes, by the block's number modulo their count.
 	lines [replayScreen/screenBlock + 1]int64
 
 	parser sequence
-	// run is where the sequences that go home or clear began, without anything
+	// run is where the last sequences that go home or clear began, with nothing
 	// between them; until is where they end, and home says that they went home.
 	run, until int64
 	home       bool
@@ -112,7 +110,7 @@ func (s *screen) noteLines(offset int64, b []byte) {
 	}
 }
 
-// apply takes note of the sequence in the parser, which is between two offsets.
+// apply takes note of the sequence in the parser, from start to end.
 func (s *screen) apply(start, end int64) {
 	p := &s.parser
 	if start != s.until || s.run < 0 {
@@ -177,9 +175,9 @@ func (s *screen) alternate(on bool, at int64) {
 	}
 }
 
-// start is the offset from which to replay output that is kept between two
-// offsets, and what to send before it, in the place of the same number of
-// bytes. That is nil where nothing is needed.
+// start is the offset from which to replay the output kept between two offsets, and a
+// prelude to send first, instead of the same number of bytes before the offset. The
+// prelude is nil where none is needed.
 func (s *screen) start(kept, end int64) (offset int64, prelude []byte) {
 	offset = max(kept, s.from(max(0, end-replayScreen)))
 	prelude = s.prelude(offset)
@@ -189,7 +187,7 @@ func (s *screen) start(kept, end int64) (offset int64, prelude []byte) {
 	return offset, prelude
 }
 
-// from is the offset, not before first.
+// from is the offset of the replay, but not before first.
 func (s *screen) from(first int64) int64 {
 	last := []int64{s.cleared, s.left}
 	if s.entered >= 0 {

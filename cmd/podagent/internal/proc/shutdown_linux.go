@@ -8,10 +8,10 @@ import (
 // Shutdown refuses new starts ([ErrShutdown]) and ends all processes with
 // their descendants, also those that outlived their process: SIGTERM, SIGKILL
 // after killGrace or when ctx ends, whichever is first. A manager that is alone
-// also ends orphans that it cannot tell whose they are, and as PID 1 everything
-// else in its name space but a process that has come there from outside, whose own
-// children it ends. It returns when all have ended and their output is complete;
-// after the end of ctx it waits for that no longer than killGrace.
+// also ends orphans of unknown origin, and as PID 1 everything else in its name
+// space. It spares processes that came there from outside, but ends their children.
+// It returns when all have ended and their output is complete; after the end of ctx
+// it waits for that no longer than killGrace.
 func (m *Manager) Shutdown(ctx context.Context) {
 	running := m.close(ctx)
 	t, unpin := m.allTrees(running)
@@ -33,14 +33,14 @@ func (m *Manager) Shutdown(ctx context.Context) {
 	unpin()
 	m.awaitDone(ctx, running)
 	m.guard.close()
-	m.cgroup.close()
+	m.cgroup.Close()
 	m.proc.close()
 }
 
-// close refuses new starts and those that wait for their turn, and returns the
-// processes that run. It waits for those that are being started, for killGrace at
-// most: one that hangs does so before its turn, and is refused when it goes on, and
-// the others need the time that is left.
+// close refuses new starts and those that wait for their turn, and returns all
+// processes. It waits for those that are being started, for killGrace at most. A
+// start that hangs does so before its turn, and is refused when it goes on; the other
+// processes need the time that is left.
 func (m *Manager) close(ctx context.Context) []*Process {
 	m.mu.Lock()
 	if !m.closing {
@@ -67,8 +67,8 @@ func (m *Manager) close(ctx context.Context) []*Process {
 	return m.all()
 }
 
-// allTrees is the trees of all processes. Those that still run are pinned;
-// of the others only the marker is left to tell their descendants by.
+// allTrees is the trees of all processes. Those that still run are pinned. The
+// descendants of the others are known by their marker only.
 func (m *Manager) allTrees(all []*Process) (t *tree, unpin func()) {
 	t = newTree(m.proc, m.log)
 	var pinned []*Process
@@ -88,7 +88,7 @@ func (m *Manager) allTrees(all []*Process) (t *tree, unpin func()) {
 
 // awaitDone waits until the output of all processes is complete.
 func (m *Manager) awaitDone(ctx context.Context, all []*Process) {
-	done := func(p *Process) chan struct{} { return p.done }
+	done := func(p *Process) <-chan struct{} { return p.done }
 	if awaitAll(ctx, all, done) {
 		return
 	}
@@ -99,7 +99,7 @@ func (m *Manager) awaitDone(ctx context.Context, all []*Process) {
 	}
 }
 
-func awaitAll(ctx context.Context, all []*Process, event func(*Process) chan struct{}) bool {
+func awaitAll(ctx context.Context, all []*Process, event func(*Process) <-chan struct{}) bool {
 	for _, p := range all {
 		select {
 		case <-event(p):

@@ -14,8 +14,8 @@ import (
 // marker, while other signals do nothing. An unknown signal is
 // [syscall.EINVAL]; if there is nothing to signal it is [os.ErrProcessDone]. Any
 // other error says that the signal may not have reached all of them, because
-// /proc could not be read or the agent may not signal one; the group got it
-// all the same where that was possible.
+// /proc could not be read or the agent may not signal one. The group gets the
+// signal even then, where that is possible.
 func (p *Process) Signal(sig syscall.Signal) error {
 	if sig <= 0 || sig > maxSignal {
 		return fmt.Errorf("cannot send signal %d to exec %s: %w", int(sig), p.id, syscall.EINVAL)
@@ -38,8 +38,8 @@ func (p *Process) signal(sig syscall.Signal) error {
 	return p.tree().signal(sig)
 }
 
-// signalLeft ends what outlived the process: a fork bomb's first process, for
-// one, is soon gone.
+// signalLeft ends what outlived the process. The first process of a fork bomb, for
+// example, is soon gone.
 func (p *Process) signalLeft(sig syscall.Signal) error {
 	t := newTree(p.proc, p.log)
 	t.ids[p.id] = true
@@ -78,7 +78,7 @@ func (p *Process) expire() {
 	case <-p.gone:
 	case <-grace.C:
 	}
-	// The timeout is the whole tree's, also when the process itself obeyed.
+	// The timeout is for the whole tree, even if the process itself obeyed.
 	if err := t.kill(); err != nil {
 		p.log.Error("cannot end all of a process's tree", "exec", p.id, "error", err)
 	}

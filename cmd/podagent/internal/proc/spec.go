@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// validate checks what can be checked without the file system, and returns the
-// parsed id. Its errors wrap [syscall.EINVAL].
+// validate checks a spec without the file system, and returns the parsed id. Its
+// errors wrap [syscall.EINVAL].
 func (s *Spec) validate() (uuid.UUID, error) {
 	id, err := parseID(s.ID)
 	if err != nil {
@@ -54,8 +54,8 @@ func (s *Spec) hasNUL() bool {
 	return false
 }
 
-// parseID accepts the one spelling of a UUIDv7 only: with two of them, one
-// command could run twice.
+// parseID accepts only one spelling of a UUIDv7. With two spellings a command could
+// run twice.
 func parseID(s string) (uuid.UUID, error) {
 	if s == "" {
 		return uuid.Nil, fmt.Errorf("cannot start a process: the exec id is empty: %w", syscall.EINVAL)
@@ -94,7 +94,7 @@ func (s *Spec) digest() [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// input is what tells the kinds of standard input and terminal apart.
+// input is a number for the kind of standard input and terminal.
 func (s *Spec) input() uint64 {
 	switch {
 	case s.Terminal != nil:
@@ -105,9 +105,8 @@ func (s *Spec) input() uint64 {
 	return 0
 }
 
-// environ is the environment of the process: the spec's with the marker, which
-// comes first so that a scan of /proc finds it soon, and with the terminal's
-// type.
+// environ is the environment of the process: the spec's with the marker and the
+// terminal's type. The marker comes first, so that a scan of /proc finds it soon.
 func (s *Spec) environ() []string {
 	env := make([]string, 1, len(s.Env)+2)
 	env[0] = markerEnv + "=" + s.ID

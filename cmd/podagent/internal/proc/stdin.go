@@ -9,20 +9,22 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/journal"
 )
 
 // input is the standard input of a process.
 type input struct {
 	// turn holds a token for the one writer.
 	turn chan struct{}
-	// terminal is set where the input is a terminal's. Its master is the
-	// output too, so that it is not closed here.
+	// terminal is set where the input is a terminal's. Its master is also the
+	// output, and so is not closed here.
 	terminal *terminal
 
 	mu sync.Mutex
 	// file is nil when standard input is closed.
 	file *os.File
-	// ended says that the process has: nothing takes input any more.
+	// ended says that the process has ended, or reads no more.
 	ended bool
 	// unfinished says that the last byte accepted was not the end of a line.
 	unfinished bool
@@ -79,8 +81,8 @@ func (p *Process) StdinOpen() bool {
 
 // StdinAccepted returns the number of bytes of standard input that were
 // accepted so far. It never blocks. Bytes of a [Process.WriteStdin] under way
-// count when that returns: to write them again from here on is safe, as those
-// that it did get in are skipped.
+// count when it returns. A caller may write them again from here on: those that
+// were accepted meanwhile are skipped.
 func (p *Process) StdinAccepted() int64 { return p.in.next() }
 
 func (in *input) next() int64 {
@@ -97,7 +99,7 @@ func (in *input) write(ctx context.Context, b []byte) error {
 	if f == nil {
 		return ErrStdinClosed
 	}
-	if len(b) > chunkSize && !in.wide && in.terminal == nil {
+	if len(b) > journal.ChunkSize && !in.wide && in.terminal == nil {
 		in.wide = true
 		enlarge(f)
 	}
@@ -111,7 +113,7 @@ func (in *input) write(ctx context.Context, b []byte) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return ctx.Err()
 	case in.isGone(err):
-		in.end()
+		in.closeForGood()
 		return ErrStdinClosed
 	}
 	return err
@@ -129,8 +131,8 @@ func (in *input) accept(b []byte) (closed bool) {
 	return in.file == nil
 }
 
-// isGone reports whether an error says that nobody reads the input any more. A
-// terminal that no process has open says so with EIO.
+// isGone reports whether an error says that nobody reads the input any more. For a
+// terminal that no process has open that is EIO.
 func (in *input) isGone(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed) ||
 		in.terminal != nil && errors.Is(err, syscall.EIO)
@@ -151,7 +153,7 @@ func writeUntil(ctx context.Context, f *os.File, b []byte) (int, error) {
 	return n, err
 }
 
-// close closes standard input, with what was written still to be read.
+// close closes standard input. The process still reads what was written.
 func (in *input) close() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -168,8 +170,8 @@ func (in *input) close() error {
 	return nil
 }
 
-// end closes standard input for good: the process has ended, or reads no more.
-func (in *input) end() {
+// closeForGood closes standard input for good: the process has ended, or reads no more.
+func (in *input) closeForGood() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.ended = true
@@ -182,8 +184,8 @@ func (in *input) end() {
 	in.file = nil
 }
 
-// typeEnd writes a terminal's end of input. It waits for the writer whom the
-// deadline ended, and then, like any writer, for the process to read.
+// typeEnd writes a terminal's end of input. It waits for the writer that the
+// deadline stopped, and then, like any writer, for the process to read.
 func (in *input) typeEnd(f *os.File) {
 	in.turn <- struct{}{}
 	defer func() { <-in.turn }()

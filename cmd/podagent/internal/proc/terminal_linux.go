@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultTerm is what programs may expect of a terminal that says nothing
-// better: all that people use today understand it.
+// defaultTerm is the type of a terminal where the caller names none. All terminals
+// that people use today understand it.
 const defaultTerm = "TERM=xterm-256color"
 
 // terminal is the agent's side of a process's terminal.
 type terminal struct {
-	// master is non-blocking. Whoever reads the output closes it.
+	// master is non-blocking. The pump of the output closes it.
 	master *os.File
 	raw    syscall.RawConn
 
@@ -40,8 +40,8 @@ func openTerminal(size TerminalSize) (*terminal, error) {
 	}
 	defer ptmx.Close()
 	defer tty.Close()
-	// Package pty leaves both blocking, and the runtime's poller would then not
-	// be used for the master.
+	// Package pty leaves both blocking, and the runtime would not use its poller
+	// for the master then.
 	master, err := unix.FcntlInt(ptmx.Fd(), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return nil, os.NewSyscallError("fcntl", err)
@@ -94,7 +94,7 @@ func (t *terminal) release() {
 	}
 }
 
-// resize changes the size. While a redraw is under way that sets it.
+// resize changes the size. A redraw under way sets it when it ends.
 func (t *terminal) resize(size TerminalSize) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,7 +105,7 @@ func (t *terminal) resize(size TerminalSize) error {
 	return t.set(size)
 }
 
-// redraw sets another size, and after a pause the one that is wanted then.
+// redraw sets another size, and after a pause the last one that was asked for.
 func (t *terminal) redraw(size TerminalSize, pause time.Duration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -147,9 +147,9 @@ func (t *terminal) set(size TerminalSize) error {
 	return os.NewSyscallError("ioctl", err)
 }
 
-// endOfInput is what makes a program that reads lines see the end of its
-// input, as Ctrl-D does: once what is in an unfinished line is handed over, it
-// takes another one.
+// endOfInput are the characters that end the input of a program that reads lines, as
+// Ctrl-D does. In an unfinished line the first one only hands over the line, and it
+// takes a second one.
 func (t *terminal) endOfInput(unfinished bool) []byte {
 	eof := byte('D' & 0x1f)
 	lines := true

@@ -6,9 +6,8 @@ import (
 )
 
 // reserveThreads has the runtime make so many threads, which it then keeps for
-// good. It ends the program when it needs one more and there is none to have,
-// as when a fork bomb in the sandbox holds its limit of processes: threads
-// count there too.
+// good. The runtime ends the program when it needs another thread and cannot have one:
+// a fork bomb may take all of the sandbox's limit of processes, which counts threads.
 func reserveThreads(n int) {
 	var ready, over sync.WaitGroup
 	ready.Add(n)

@@ -13,12 +13,12 @@ import (
 // late repeat of their start is refused and never runs twice. An id needs to
 // be remembered only until it is refused for its age.
 //
-// They lie in graves by the time of the id. When there are too many the
-// oldest graves go, and all ids of that time are refused from then on; but not
-// the graves of ids that are so fresh that they may still arrive for the first
-// time.
+// They lie in graves by the time of the id. When there are too many, the oldest graves
+// go, and all ids of their time are refused from then on. Graves stay whose ids are so
+// fresh that they may still arrive for the first time.
 type tombstones struct {
-	// limit is how many are remembered if they are not fresh, most in any case.
+	// limit is how many are remembered unless they are fresh, most how many in any
+	// case.
 	limit, most int
 	// age is how old an id may be at its start, fresh how old one may be whose
 	// start was never tried.
@@ -53,13 +53,12 @@ func (t *tombstones) refuses(id uuid.UUID, now time.Time) bool {
 	if g == nil {
 		return false
 	}
-	_, buried := g[t.mark(id)]
+	_, buried := g[t.hash(id)]
 	return buried
 }
 
-// mark stands for an id. That two of a grave have the same one does not happen:
-// it is 64 bits of a hash.
-func (t *tombstones) mark(id uuid.UUID) uint64 { return maphash.Comparable(t.seed, id) }
+// hash stands for an id. With 64 bits, two ids of a grave never have the same one.
+func (t *tombstones) hash(id uuid.UUID) uint64 { return maphash.Comparable(t.seed, id) }
 
 // bury remembers the id of a process that is forgotten now.
 func (t *tombstones) bury(id uuid.UUID, now time.Time) {
@@ -77,15 +76,15 @@ func (t *tombstones) bury(id uuid.UUID, now time.Time) {
 		t.clean(now)
 	}
 	had := len(g)
-	g[t.mark(id)] = struct{}{}
+	g[t.hash(id)] = struct{}{}
 	t.count += len(g) - had
 	if t.count > t.most {
 		t.clean(now)
 	}
 }
 
-// clean removes the graves that are not needed, and those for which there is
-// no room.
+// clean removes the graves that are not needed any more, and then those that there is no
+// room for.
 func (t *tombstones) clean(now time.Time) {
 	for g := range t.graves {
 		if g.end().Before(now.Add(-t.age)) {

@@ -29,12 +29,12 @@ type tree struct {
 	// seen are the members of earlier scans by their start: they belong to the
 	// tree though the parent that showed it is gone.
 	seen map[int]uint64
-	// everything says that all processes belong to it, children that those of
-	// the agent do, with their descendants.
+	// everything says that all processes belong to it, children that the agent's
+	// children do, with their descendants.
 	everything, children bool
-	// visited says that a process was seen that has come into the name space
-	// from outside, as what "kubectl exec" runs has: it has no parent there. It does
-	// not belong to the tree. By one, callers hear of the end of the others.
+	// visited says that a scan has seen a process that came into the name space
+	// from outside, as with "kubectl exec". It has no parent there, and does not
+	// belong to the tree: through it, callers may hear how the others ended.
 	visited bool
 	fs      *procfs
 	log     *slog.Logger
@@ -44,13 +44,13 @@ func newTree(fs *procfs, log *slog.Logger) *tree {
 	return &tree{leaders: map[int]bool{}, ids: map[string]bool{}, seen: map[int]uint64{}, fs: fs, log: log}
 }
 
-// addAll adds what else there is below an agent that is alone: the orphans that
-// it took over, and if it is PID 1 all of its name space but for visitors, which
-// ends with it anyway.
+// addAll adds everything else below an agent that is alone: the orphans that it
+// adopted, and if it is PID 1 all of its name space, which ends with it anyway, but no
+// visitors.
 func (t *tree) addAll() { t.everything, t.children = os.Getpid() == 1, true }
 
-// members scans /proc. It calls found for each member as soon as it sees it,
-// and looks again for those that were started meanwhile. With an error there
+// members scans /proc. It calls found for each member as soon as it sees one,
+// and looks again for those that were started meanwhile. After an error there
 // may be more than it returns.
 func (t *tree) members(found func(member)) ([]member, error) {
 	t.fs.replenish()
@@ -71,7 +71,7 @@ func (t *tree) members(found func(member)) ([]member, error) {
 	return members, nil
 }
 
-// grow adds to in the members that it lacks, and returns them.
+// grow adds the members that in lacks, and returns them.
 func (t *tree) grow(all []member, in map[int]bool) []member {
 	var added []member
 	for more := true; more; {
@@ -96,8 +96,8 @@ func (t *tree) holds(m member) bool {
 		seen && start == m.start || t.ids[m.exec]
 }
 
-// signalGroups sends sig to the groups of the leaders, or to everything if no
-// visitor was seen. It takes neither a scan nor a descriptor.
+// signalGroups sends sig to the groups of the leaders, or to everything if that belongs
+// to the tree and no visitor was seen. It needs neither a scan nor a descriptor.
 func (t *tree) signalGroups(sig syscall.Signal) error {
 	if t.everything && !t.visited {
 		return ignoreGone(unix.Kill(-1, sig))
@@ -111,9 +111,9 @@ func (t *tree) signalGroups(sig syscall.Signal) error {
 	return first
 }
 
-// signal sends sig to the groups of the leaders, and then to those who left
-// them. These are looked for first: when the signal has ended their parents,
-// it can no longer be seen whose they are. A scan that failed is an error.
+// signal sends sig to the groups of the leaders, and then to those that left them. It
+// looks for these first: once the signal has ended their parents, nothing shows any
+// more whose they are. A failed scan is an error.
 func (t *tree) signal(sig syscall.Signal) error {
 	members, failed := t.members(func(member) {})
 	first := t.signalGroups(sig)
@@ -151,7 +151,7 @@ func (t *tree) awaitEnd(ctx context.Context) {
 // scans find. The error says that some of the tree may be left.
 func (t *tree) kill() error {
 	k := killing{tree: t, stopped: map[int]uint64{}, immune: map[int]error{}}
-	if t.everything { // to see whether there are visitors; if that fails, the scans will say so
+	if t.everything { // to see visitors; if this fails, the scans below say so
 		_, _ = t.members(func(member) {})
 	}
 	stop := t.signalGroups(unix.SIGSTOP)
@@ -164,7 +164,7 @@ type killing struct {
 	tree *tree
 	// stopped are the members that were stopped, by their start.
 	stopped map[int]uint64
-	// immune are those that the agent has no right to signal, and why.
+	// immune are the members that the agent has no right to signal, and why.
 	immune map[int]error
 	// left is why the last scan saw a member that is immune, if it did.
 	left error
@@ -180,7 +180,7 @@ func (k *killing) scans() error {
 		var found []member
 		var fresh bool
 		if found, fresh, failed = k.scan(); failed != nil {
-			// What is missing now may be there again in a moment.
+			// Resources that are short now may be back in a moment.
 			time.Sleep(killWait / 10)
 		}
 		if len(found) == 0 {
@@ -230,7 +230,8 @@ func (k *killing) kill(found []member) {
 	}
 }
 
-// signal notes as immune who may not be signalled. Any other failure may pass.
+// signal sends sig, and notes as immune a member that may not be signalled. Any other
+// failure may pass.
 func (k *killing) signal(m member, sig unix.Signal) {
 	err := k.tree.fs.signal(m, sig)
 	if err == nil {

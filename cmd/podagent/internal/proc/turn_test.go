@@ -159,7 +159,7 @@ func TestStartThatHangsTakesNoTimeFromOthersAtTheShutdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the process", func() bool { _, err := os.Stat(ready); return err == nil })
-	giveBack := takeLease(t, program)
+	release := hangOpens(t, program)
 	hanging := startLater(t.Context(), t, m, argv(t, program))
 	ctx, cancel := context.WithTimeout(t.Context(), 3*grace)
 	defer cancel()
@@ -167,7 +167,7 @@ func TestStartThatHangsTakesNoTimeFromOthersAtTheShutdown(t *testing.T) {
 	if _, err := os.Stat(ended); err != nil {
 		t.Errorf("the other process was killed before it had ended by itself: %v", err)
 	}
-	giveBack()
+	release()
 	if got := <-hanging; !errors.Is(got.err, ErrShutdown) {
 		t.Errorf("the start that hung: %v", got.err)
 	}
@@ -201,16 +201,16 @@ func TestFailedStartsGiveTheirTurnBack(t *testing.T) {
 	}
 }
 
-// A process may hold up who opens its program, until the kernel takes the lease
-// from it after 45 s. The agent goes on meanwhile, and so does the runtime, which
-// can't stop a thread that is about to start a process.
-func TestStartOfALeasedProgramHoldsUpNobody(t *testing.T) {
+// A program may lie on a file system whose server is away. The agent goes on
+// meanwhile, and so does the runtime, which can't stop a thread that is about to start
+// a process.
+func TestStartOfAProgramThatHangsHoldsUpNobody(t *testing.T) {
 	m := newManager(t)
 	program := filepath.Join(t.TempDir(), "program")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\nexit 7\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	giveBack := takeLease(t, program)
+	release := hangOpens(t, program)
 	var all []<-chan started
 	for range cap(m.forks) + runtime.GOMAXPROCS(0) {
 		all = append(all, startLater(t.Context(), t, m, argv(t, program)))
@@ -226,7 +226,7 @@ func TestStartOfALeasedProgramHoldsUpNobody(t *testing.T) {
 		default:
 		}
 	}
-	giveBack()
+	release()
 	for _, done := range all {
 		if got := <-done; got.err != nil {
 			t.Error(got.err)
@@ -234,9 +234,10 @@ func TestStartOfALeasedProgramHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// takeLease takes a lease that holds up who opens a file until it is given back,
-// which waits for somebody to be held up.
-func takeLease(t *testing.T, file string) (giveBack func()) {
+// hangOpens has whoever opens a file wait until release, as if the server of its file
+// system were away. release waits until somebody does. It is a lease of the kernel,
+// which that takes back after 45 s.
+func hangOpens(t *testing.T, file string) (release func()) {
 	t.Helper()
 	f, err := os.Open(file)
 	if err != nil {
@@ -252,7 +253,7 @@ func takeLease(t *testing.T, file string) (giveBack func()) {
 	lease(unix.F_WRLCK)
 	return func() {
 		t.Helper()
-		eventually(t, "somebody who wants the file", func() bool {
+		eventually(t, "somebody who opens the file", func() bool {
 			held, err := unix.FcntlInt(f.Fd(), unix.F_GETLEASE, 0)
 			return err == nil && held != unix.F_WRLCK
 		})

@@ -1,13 +1,12 @@
-package proc
+package journal
 
-// Where a stream's bytes go: its first ones into memory, those of a longer
-// output into the store, or into memory where there is none.
+// Where a stream's bytes go: the first ones into memory, those of a longer
+// output into the store, or into memory without a store.
 
 // extend gives the journal a segment to add to, of need bytes if it can. If it
 // reports false there is no room until a reader takes something, leaves or has
-// had its time. The caller holds the lock of the output, which may be released
-// meanwhile.
-func (s *stream) extend(need int) bool {
+// had its time.
+func (s *Stream) extend(need int) bool {
 	if s.out.budget.store.usable() {
 		if s.startInMemory(need) || s.extendOnDisk(need) {
 			return true
@@ -19,32 +18,32 @@ func (s *stream) extend(need int) bool {
 	return s.extendInMemory(need)
 }
 
-// extendAtOnce is [stream.extend] without the disk, for a little.
-func (s *stream) extendAtOnce() bool {
+// extendAtOnce is [Stream.extend] for a little, and does not wait for the disk.
+func (s *Stream) extendAtOnce() bool {
 	if s.out.budget.store.usable() {
 		return s.startInMemory(1)
 	}
 	return s.extendInMemory(1)
 }
 
-// startInMemory takes memory for a short output: to write it to the disk would
+// startInMemory takes memory for a short output. To write it to the disk would
 // cost more than the memory is worth.
-func (s *stream) startInMemory(need int) bool {
+func (s *Stream) startInMemory(need int) bool {
 	held := s.journal.held()
-	if last := s.journal.last(); held+need > journalHead || last != nil && last.medium() == onDisk {
+	if last := s.journal.last(); held+need > headSize || last != nil && last.medium() == onDisk {
 		return false
 	}
-	size := doubled(journalStart, max(held, need), journalHead)
-	if !s.out.budget.accounts[inMemory].takeBelow(size, headTotal) {
+	size := doubled(firstSize, max(held, need), headSize)
+	if !s.out.budget.accounts[inMemory].chargeBelow(size, headTotal) {
 		return false
 	}
 	s.journal.add(s.out.count(&segment{size: size, memory: make([]byte, size)}))
 	return true
 }
 
-func (s *stream) extendInMemory(need int) bool {
+func (s *Stream) extendInMemory(need int) bool {
 	held := s.journal.held()
-	g := s.reserve(inMemory, doubled(journalStart, max(held, need), s.out.lim.memory.largest(chunkSize)))
+	g := s.reserve(inMemory, doubled(firstSize, max(held, need), s.out.lim.Memory.largest(ChunkSize)))
 	if g != nil {
 		s.journal.add(g)
 	}
@@ -52,8 +51,8 @@ func (s *stream) extendInMemory(need int) bool {
 }
 
 // extendOnDisk takes a slot, and moves what lies in memory into it.
-func (s *stream) extendOnDisk(need int) bool {
-	store, largest := s.out.budget.store, s.out.lim.disk.largest(slotMax)
+func (s *Stream) extendOnDisk(need int) bool {
+	store, largest := s.out.budget.store, s.out.lim.Disk.largest(slotMax)
 	_, n := s.journal.tailInMemory(largest)
 	g := s.reserve(onDisk, store.slotSize(min(largest, max(n+need, s.journal.held()))))
 	if g == nil {
@@ -66,16 +65,16 @@ func (s *stream) extendOnDisk(need int) bool {
 	return true
 }
 
-// move puts the n bytes of the tail of the journal into g instead.
-func (s *stream) move(tail []*segment, n int, g *segment) bool {
+// move puts the n bytes of the tail of the journal into g instead. It writes to the
+// store unlocked, and part of the tail may be dropped meanwhile.
+func (s *Stream) move(tail []*segment, n int, g *segment) bool {
 	o := s.out
 	b := make([]byte, 0, n)
 	for _, part := range tail {
 		b = append(b, part.memory[:part.n]...)
 	}
-	o.mu.Unlock()
-	err := o.budget.store.write(b, g.slot)
-	o.mu.Lock()
+	var err error
+	o.unlocked(func() { err = o.budget.store.write(b, g.slot) })
 	if err != nil {
 		o.free(g)
 		return false
@@ -87,17 +86,16 @@ func (s *stream) move(tail []*segment, n int, g *segment) bool {
 	return true
 }
 
-// put writes b to where the last segment, g, goes on. It fails if the disk
-// does: then nothing more is added to g.
-func (s *stream) put(g *segment, b []byte) bool {
+// put writes b to where the last segment, g, goes on: to the store unlocked. It fails if
+// the disk does, and then nothing more is added to g.
+func (s *Stream) put(g *segment, b []byte) bool {
 	if g.memory != nil {
 		copy(g.memory[g.n:], b)
 		return true
 	}
 	o := s.out
-	o.mu.Unlock()
-	err := o.budget.store.write(b, g.slot+int64(g.n))
-	o.mu.Lock()
+	var err error
+	o.unlocked(func() { err = o.budget.store.write(b, g.slot+int64(g.n)) })
 	if err != nil {
 		g.full = true
 		if g.n == 0 {
@@ -109,11 +107,11 @@ func (s *stream) put(g *segment, b []byte) bool {
 }
 
 // reserve returns a segment of a size, or of less where the room of all is
-// short, or nil.
-func (s *stream) reserve(m medium, size int) *segment {
+// short, or nil. It reclaims room unlocked, since that locks other outputs.
+func (s *Stream) reserve(m medium, size int) *segment {
 	o := s.out
 	s.medium, s.tight = m, false
-	for o.takes[m]+size > o.lim.bounds(m).process {
+	for o.takes[m]+size > o.lim.bounds(m).Process {
 		if !s.dropOldest() {
 			return nil
 		}
@@ -122,9 +120,7 @@ func (s *stream) reserve(m medium, size int) *segment {
 		return g
 	}
 	attended := !o.unattended()
-	o.mu.Unlock()
-	o.budget.reclaim(want{m, attended}, size)
-	o.mu.Lock()
+	o.unlocked(func() { o.budget.reclaim(want{m, attended}, size) })
 	if g := o.segment(m, size); g != nil {
 		return g
 	}
@@ -133,12 +129,12 @@ func (s *stream) reserve(m medium, size int) *segment {
 
 // recycle drops the oldest bytes of the process for new ones, because the room
 // of all is short. In memory every stream has a minimum besides.
-func (s *stream) recycle(m medium, size int) *segment {
+func (s *Stream) recycle(m medium, size int) *segment {
 	o := s.out
 	s.tight = true
 	for {
-		least := min(size, journalMin/2)
-		if m == inMemory && (s.journal.count(m) < 2 || s.journal.size(m)+least <= journalMin) {
+		least := min(size, minSize/2)
+		if m == inMemory && (s.journal.count(m) < 2 || s.journal.size(m)+least <= minSize) {
 			return o.forceSegment(least)
 		}
 		v := s.victim()
@@ -146,7 +142,7 @@ func (s *stream) recycle(m medium, size int) *segment {
 			return nil
 		}
 		if m == onDisk {
-			size = v.journal.first(m).size // the room of a slot is only given to one like it
+			size = v.journal.first(m).size // a slot's room only goes to one of its size
 		}
 		v.drop(m)
 		if g := o.segment(m, size); g != nil {

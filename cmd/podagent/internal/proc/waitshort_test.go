@@ -27,16 +27,16 @@ func TestBriefCommandsEndAsOthersDo(t *testing.T) {
 	}
 	overEach(t, func(t *testing.T, newManager makeManager) {
 		for how, brief := range map[string]time.Duration{"to the end": hung, "a moment": time.Millisecond, "not at all": 0, "by others": hung} {
-			m := newManager(t, func(l *limits) { l.brief, l.drain = brief, 50*time.Millisecond })
+			m := newManager(t, func(l *limits) { l.shortWait, l.drain = brief, 50*time.Millisecond })
 			if how == "by others" {
-				m.brief = make(chan struct{}) // there is never room
+				m.waiters = make(chan struct{}) // there is never room
 			}
 			for name, want := range scripts {
 				t.Run(how+"/"+name, func(t *testing.T) {
 					p := start(t, m, shell(t, want.script))
-					attended := how == "to the end" && !want.open && want.stdout <= journalHead
-					for _, s := range p.out.streams {
-						if attended && (!p.Ended() || s.source.file != nil) {
+					attended := how == "to the end" && !want.open && want.stdout < 300_000
+					for _, pump := range p.out.pumps {
+						if attended && (!p.Ended() || pump.source.file != nil) {
 							t.Error("Start left the process to others")
 						}
 					}
@@ -53,7 +53,7 @@ func TestBriefCommandsEndAsOthersDo(t *testing.T) {
 
 // A reader may attach while the one who started the process still waits for it.
 func TestBriefCommandIsReadMeanwhile(t *testing.T) {
-	m := newManager(t, func(l *limits) { l.brief = hung })
+	m := newManager(t, func(l *limits) { l.shortWait = hung })
 	spec, gate := shell(t, ""), fifo(t)
 	spec.Argv[2] = "echo first; read line < " + gate + "; echo second"
 	started := make(chan *Process, 1)
@@ -83,7 +83,7 @@ func TestBriefCommandIsReadMeanwhile(t *testing.T) {
 
 // A process that somebody ends meanwhile ends the wait, too.
 func TestBriefCommandIsEndedMeanwhile(t *testing.T) {
-	m := newManager(t, func(l *limits) { l.brief = hung })
+	m := newManager(t, func(l *limits) { l.shortWait = hung })
 	spec := shell(t, "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done")
 	started := make(chan *Process, 1)
 	go func() {

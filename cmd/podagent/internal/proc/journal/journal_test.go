@@ -1,4 +1,4 @@
-package proc
+package journal
 
 import (
 	"bytes"
@@ -6,22 +6,13 @@ import (
 	"testing"
 )
 
-// idleOutput returns the output of no process, which nobody reads.
-func idleOutput(m *Manager) *output {
-	o := &output{lim: &m.lim, pool: m.buffers, budget: m.budget, readers: map[*reader]struct{}{}}
-	for i := range o.streams {
-		o.streams[i] = newStream(o, i, nil)
-	}
-	return o
-}
-
 // keptFrom returns what the journal of a stream has from off on.
-func keptFrom(t *testing.T, s *stream, off int64) []byte {
+func keptFrom(t *testing.T, s *Stream, off int64) []byte {
 	t.Helper()
 	s.out.mu.Lock()
 	defer s.out.mu.Unlock()
 	var all []byte
-	for buf := make([]byte, chunkSize); off < s.journal.end; {
+	for buf := make([]byte, ChunkSize); off < s.journal.end; {
 		n := s.read(buf, off)
 		if n == 0 {
 			t.Fatalf("nothing is at %d", off)
@@ -34,7 +25,7 @@ func keptFrom(t *testing.T, s *stream, off int64) []byte {
 
 // model is what a stream is compared with: all that was added to it.
 type model struct {
-	*stream
+	*Stream
 	all []byte
 }
 
@@ -43,7 +34,7 @@ func (m *model) add(r *rand.Rand, n int) {
 	for i := range b {
 		b[i] = byte(r.Uint32())
 	}
-	m.append(b)
+	write(m.Stream, b)
 	m.all = append(m.all, b...)
 }
 
@@ -54,18 +45,17 @@ func (m *model) check(t *testing.T, r *rand.Rand) {
 		t.Fatalf("the journal ends at %d of %d", j.end, len(m.all))
 	}
 	for _, off := range []int64{j.start, j.start + r.Int64N(j.end-j.start+1), j.end} {
-		if !bytes.Equal(keptFrom(t, m.stream, off), m.all[off:]) {
+		if !bytes.Equal(keptFrom(t, m.Stream, off), m.all[off:]) {
 			t.Fatalf("differs from %d on", off)
 		}
 	}
 }
 
 func TestJournalKeepsTheNewest(t *testing.T) {
-	overEach(t, func(t *testing.T, newManager makeManager) {
-		m := newManager(t, oneJournal)
-		o := idleOutput(m)
+	overEach(t, func(t *testing.T, newBudget makeBudget) {
+		o := unread(newBudget(t, oneJournal))
 		r := rand.New(rand.NewPCG(1, 2))
-		streams := []*model{{stream: o.streams[0]}, {stream: o.streams[1]}}
+		streams := []*model{{Stream: o.streams[0]}, {Stream: o.streams[1]}}
 		for range 120 {
 			streams[r.IntN(2)].add(r, 1<<r.IntN(18)+r.IntN(100))
 			streams[r.IntN(2)].check(t, r)
@@ -74,8 +64,8 @@ func TestJournalKeepsTheNewest(t *testing.T) {
 		if kept > memorySize || kept < memorySize*3/4 {
 			t.Errorf("%d bytes are kept", kept)
 		}
-		o.processEnded()
-		o.forget()
+		o.Seal()
+		o.Forget()
 		if n := o.takes; n != [2]int{} {
 			t.Errorf("%d are still taken", n)
 		}
@@ -85,11 +75,11 @@ func TestJournalKeepsTheNewest(t *testing.T) {
 // TestShortOutputsTakeLittle looks at what commands take that print a line, and
 // at those that print a page.
 func TestShortOutputsTakeLittle(t *testing.T) {
-	overEach(t, func(t *testing.T, newManager makeManager) {
-		for size, most := range map[int]int{0: 0, 10: journalStart, 4000: 8 << 10, 50_000: 64 << 10} {
-			o := idleOutput(newManager(t))
+	overEach(t, func(t *testing.T, newBudget makeBudget) {
+		for size, most := range map[int]int{0: 0, 10: firstSize, 4000: 8 << 10, 50_000: 64 << 10} {
+			o := unread(newBudget(t))
 			if size > 0 {
-				o.streams[0].append(make([]byte, size))
+				write(o.streams[0], make([]byte, size))
 			}
 			if n := o.takes; n[inMemory] > most || n[onDisk] > 0 {
 				t.Errorf("%d bytes take %d", size, n)
@@ -99,11 +89,11 @@ func TestShortOutputsTakeLittle(t *testing.T) {
 }
 
 func TestShortOutputsGoToTheDiskWhenMemoryIsShort(t *testing.T) {
-	m := newDiskManager(t)
+	b := newDiskBudget(t)
 	line := []byte("a line\n")
-	m.budget.accounts[inMemory].force(headTotal)
-	o := idleOutput(m)
-	o.streams[0].append(line)
+	b.accounts[inMemory].chargeAnyway(headTotal)
+	o := unread(b)
+	write(o.streams[0], line)
 	if n := o.takes; n != [2]int{onDisk: slotMin} {
 		t.Errorf("a line takes %d", n)
 	}

@@ -1,4 +1,4 @@
-package proc
+package cgroup
 
 import (
 	"os"
@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// memoryGroup is a control group with a limit of memory.
-type memoryGroup struct {
+// Memory is a control group with a limit of memory.
+type Memory struct {
 	limit, usage, stat *statFile
-	// unreclaimable are the numbers in stat that the kernel can't get back by
-	// giving up what it can read again.
+	// unreclaimable are the numbers in stat of what the kernel cannot get back by
+	// dropping what it can read again.
 	unreclaimable []string
 	swap          swap
 }
 
-// The kernel's memory is counted as far as version 2 tells what of it can't be
-// reclaimed. Version 1 does not, so that it counts there only for the kernel.
+// Version 2 tells which part of the kernel's own memory can't be reclaimed, and that
+// part counts. Version 1 does not tell, so that none of it counts there.
 var (
 	unreclaimableV1 = []string{"total_rss", "total_shmem"}
 	unreclaimableV2 = []string{
@@ -24,9 +24,9 @@ var (
 	}
 )
 
-// openMemoryGroup opens the files of a group. It is nil if there is no limit.
-func openMemoryGroup(root string, d groupDir) *memoryGroup {
-	g := &memoryGroup{stat: openStat(d.path, "memory.stat"), unreclaimable: unreclaimableV1}
+// openMemory opens the files of a group. It is nil if the group has no limit.
+func openMemory(root string, d groupDir) *Memory {
+	g := &Memory{stat: openStat(d.path, "memory.stat"), unreclaimable: unreclaimableV1}
 	if d.v2 {
 		g.unreclaimable = unreclaimableV2
 		g.limit, g.usage = openStat(d.path, "memory.max"), openStat(d.path, "memory.current")
@@ -41,7 +41,7 @@ func openMemoryGroup(root string, d groupDir) *memoryGroup {
 	return g
 }
 
-func (g *memoryGroup) close() {
+func (g *Memory) close() {
 	for _, f := range []*statFile{g.limit, g.usage, g.stat} {
 		f.close()
 	}
@@ -49,14 +49,14 @@ func (g *memoryGroup) close() {
 }
 
 // max is the limit in bytes. It may be changed while the agent runs.
-func (g *memoryGroup) max() (int64, bool) {
+func (g *Memory) max() (int64, bool) {
 	return parseLimit(g.limit.read(eventsSize))
 }
 
-// left is how many bytes may be used before the kernel has to kill something,
-// of how many. With rough set it may say less, because it takes what the kernel
-// could reclaim as used: that costs less to know.
-func (g *memoryGroup) left(rough bool) (left, limit int64) {
+// Left is how many bytes may still be used before the kernel has to kill something, and
+// the limit that they are part of. A rough answer costs less and may be too low: it
+// takes as used what the kernel could reclaim. Without a limit both are 2^62.
+func (g *Memory) Left(rough bool) (left, limit int64) {
 	limit, ok := g.max()
 	if !ok {
 		return noLimit, noLimit

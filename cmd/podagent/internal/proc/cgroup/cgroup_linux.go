@@ -1,4 +1,10 @@
-package proc
+// Package cgroup reads the control groups that the calling process runs in: how much
+// memory they have left, how many processes they may have, and how often the kernel
+// enforced either limit. It knows both versions of control groups and changes nothing.
+//
+// https://docs.kernel.org/admin-guide/cgroup-v2.html,
+// https://docs.kernel.org/admin-guide/cgroup-v1/memory.html
+package cgroup
 
 import (
 	"bytes"
@@ -14,44 +20,55 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroup is what the agent can see of the control groups that it runs in, of
-// version 1 or 2: those of memory and of processes. Where there is nothing to
-// see all counts stay 0 and there is no limit.
-//
-// https://docs.kernel.org/admin-guide/cgroup-v2.html,
-// https://docs.kernel.org/admin-guide/cgroup-v1/memory.html
-type cgroup struct {
+// Groups are the control groups of memory and of processes that a process runs in.
+// Where none can be seen, all counts stay 0 and there is no limit. Its methods may be
+// called concurrently.
+type Groups struct {
+	// Memory are the groups that have a limit of memory: the process's own and
+	// those above it.
+	Memory []*Memory
+	// ProcessMax is the limit of processes, 0 if none is known.
+	ProcessMax int64
+
 	// oom counts what the kernel killed for memory, limit the starts that the
 	// limit of processes prevented.
 	oom, limit *statFile
-	// refused counts the starts that the agent could not make itself.
+	// refused counts the starts that [Groups.CountRefused] was told of.
 	refused atomic.Int64
-	// memory are the groups that have a limit of memory: the agent's own and
-	// those above it.
-	memory []*memoryGroup
-	// processMax is the limit of processes, 0 if none is known.
-	processMax int64
 }
 
-// cgroupEvents are counts of what happened, since some time before.
-type cgroupEvents struct{ oomKills, processLimit int64 }
-
-func (c *cgroup) events() cgroupEvents {
-	return cgroupEvents{oomKills: c.oomKills(), processLimit: c.processLimit()}
+// Events are counts since some time before: only their growth means something.
+type Events struct {
+	// OOMKills counts the processes that the kernel killed for memory.
+	OOMKills int64
+	// ProcessLimit counts the starts that the limit of processes prevented.
+	ProcessLimit int64
 }
 
-func (c *cgroup) oomKills() int64     { return c.oom.value("oom_kill") }
-func (c *cgroup) processLimit() int64 { return c.limit.value("max") + c.refused.Load() }
+// Events returns both counts.
+func (c *Groups) Events() Events {
+	return Events{OOMKills: c.OOMKills(), ProcessLimit: c.ProcessLimit()}
+}
 
-// openCgroup finds the groups of the calling process. root is "/", or where a
-// test has the files.
-func openCgroup(root string) *cgroup {
-	c := &cgroup{}
+// OOMKills is [Events.OOMKills] alone.
+func (c *Groups) OOMKills() int64 { return c.oom.value("oom_kill") }
+
+// ProcessLimit is [Events.ProcessLimit] alone.
+func (c *Groups) ProcessLimit() int64 { return c.limit.value("max") + c.refused.Load() }
+
+// CountRefused adds a start to [Events.ProcessLimit] that the calling process could not
+// make. The kernel counts it only for a limit of the process's own group.
+func (c *Groups) CountRefused() { c.refused.Add(1) }
+
+// Open finds the groups of the calling process. root is "/", or where a test has the
+// files. The caller closes them.
+func Open(root string) *Groups {
+	c := &Groups{}
 	if dirs := controllerDirs(root, "pids"); len(dirs) > 0 {
 		c.limit = openStat(dirs[0].path, "pids.events")
 		for _, d := range dirs {
-			if n, ok := readNumber(filepath.Join(d.path, "pids.max")); ok && (c.processMax == 0 || n < c.processMax) {
-				c.processMax = n
+			if n, ok := readNumber(filepath.Join(d.path, "pids.max")); ok && (c.ProcessMax == 0 || n < c.ProcessMax) {
+				c.ProcessMax = n
 			}
 		}
 	}
@@ -61,17 +78,18 @@ func openCgroup(root string) *cgroup {
 		} else if i == 0 {
 			c.oom = openStat(d.path, "memory.oom_control")
 		}
-		if g := openMemoryGroup(root, d); g != nil {
-			c.memory = append(c.memory, g)
+		if g := openMemory(root, d); g != nil {
+			c.Memory = append(c.Memory, g)
 		}
 	}
 	return c
 }
 
-func (c *cgroup) close() {
+// Close closes the files of the groups. Afterwards all counts are 0.
+func (c *Groups) Close() {
 	c.oom.close()
 	c.limit.close()
-	for _, g := range c.memory {
+	for _, g := range c.Memory {
 		g.close()
 	}
 }
@@ -141,9 +159,9 @@ func hasWord(list, word string) bool {
 	return false
 }
 
-// dirs are those of a group and of the ones above it, up to the mount. A group
-// that is not below what is mounted is seen as the mount itself, as in a
-// container without a name space of its own for them.
+// dirs are the directories of a group and of those above it, up to the mount. A group
+// that is not below the mounted one counts as the mount itself, as in a container
+// without a name space of its own for groups.
 func (m mount) dirs(root, group string, v2 bool) []groupDir {
 	below, ok := strings.CutPrefix(group, strings.TrimSuffix(m.root, "/"))
 	if !ok || strings.Contains(below, "..") {
@@ -159,8 +177,8 @@ func (m mount) dirs(root, group string, v2 bool) []groupDir {
 	}
 }
 
-// readNumber reads a file with one number. There is none in a file that says
-// "max", or a number so large that it means the same.
+// readNumber reads a file with one number. A file that says "max" has none, nor has
+// one whose number is so large that it means the same.
 func readNumber(file string) (int64, bool) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -174,16 +192,15 @@ func parseLimit(b []byte) (int64, bool) {
 	return n, err == nil && n < noLimit
 }
 
-// statFile is a file of numbers with names, that is read again and again: it
-// stays open, so that it can be read without a descriptor left. A nil one has
-// none.
+// statFile is a file of numbers with names. It stays open, so that it can be read
+// again when no descriptor is left. A nil one has no numbers.
 type statFile struct {
 	file *os.File
 	raw  syscall.RawConn
 }
 
 func openStat(dir, name string) *statFile {
-	fd, err := openProc(filepath.Join(dir, name))
+	fd, err := openRetry(filepath.Join(dir, name))
 	if err != nil {
 		return nil
 	}
@@ -196,14 +213,23 @@ func openStat(dir, name string) *statFile {
 	return &statFile{file: file, raw: raw}
 }
 
+func openRetry(path string) (int, error) {
+	for {
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if !errors.Is(err, unix.EINTR) {
+			return fd, err
+		}
+	}
+}
+
 func (s *statFile) close() {
 	if s != nil {
 		s.file.Close()
 	}
 }
 
-// read returns the beginning of the file, at most size bytes. It is by one
-// system call, each of which would make the kernel count anew.
+// read returns the beginning of the file, at most size bytes. It makes one system
+// call, because the kernel counts anew for each.
 func (s *statFile) read(size int) []byte {
 	if s == nil {
 		return nil

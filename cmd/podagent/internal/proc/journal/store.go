@@ -1,4 +1,4 @@
-package proc
+package journal
 
 import (
 	"errors"
@@ -16,22 +16,23 @@ import (
 // or fails must be an error and not SIGBUS.
 //
 // A slot that is freed is soon taken again, often by the same output, and its
-// pages are still there; so only one that is free for trimDelay is given back
-// to the file system, as a hole. Until then it counts as used.
+// pages are still there. Only one that is free for trimDelay is given back to the
+// file system, as a hole. Until then it counts as used.
 //
-// Its methods may be called with the lock of an output held, but for write,
-// read and trim, which wait for the disk.
+// Its methods may be called with an output locked, except write, read and trim,
+// which wait for the disk.
 type store struct {
 	log *slog.Logger
 	// file is nil when journals are kept in memory.
 	file *os.File
 	// holes says that the file system takes back parts of the file. Where it
-	// does not, all slots have one size, so that any fits any journal.
-	holes bool
-	room  *account
+	// does not, all slots have one size, so that each fits any journal.
+	holes   bool
+	lim     *Limits
+	account *account
 
 	mu sync.Mutex
-	// size is where the slots that there are end.
+	// size is where the last slot ends.
 	size int64
 	// warm and cold are the free slots by their sizes. Only the warm ones have
 	// room on the disk, and count.
@@ -47,31 +48,34 @@ type store struct {
 	again   time.Time
 }
 
-// newStore returns a store in the first of dirs that can be used, in the bounds of
-// lim. It has no file where there is none, which is logged.
-func newStore(dirs []string, lim *limits, log *slog.Logger) *store {
-	s := &store{log: log, room: &account{bounds: &lim.disk}, warm: map[int][]int64{}, cold: map[int][]int64{}}
+// newStore returns a store without a file, in the bounds of lim.
+func newStore(lim *Limits, log *slog.Logger) *store {
+	return &store{log: log, lim: lim, account: &account{Bounds: &lim.Disk}, warm: map[int][]int64{}, cold: map[int][]int64{}}
+}
+
+// openIn opens a file in the first of dirs that can be used. The total then is no more
+// than a share of its file system.
+func (s *store) openIn(dirs []string) {
 	var failed []error
 	for _, dir := range dirs {
 		file, size, err := openStoreFile(dir)
 		if err == nil {
-			lim.disk.total = int(min(int64(lim.disk.total), size/diskShare))
+			s.lim.Disk.Total = int(min(int64(s.lim.Disk.Total), size/diskShare))
 			s.use(file)
-			log.Info("the output of processes is kept on disk", "bytes", lim.disk.total, "directory", dir)
-			return s
+			s.log.Info("the output of processes is kept on disk", "bytes", s.lim.Disk.Total, "directory", dir)
+			return
 		}
 		failed = append(failed, err)
 	}
 	if failed == nil {
-		log.Info("the output of processes is kept in memory", "bytes", lim.memory.total)
-	} else {
-		log.Warn("the output of processes is kept in memory: no directory can be used for it",
-			"bytes", lim.memory.total, "directories", dirs, "error", errors.Join(failed...))
+		s.log.Info("the output of processes is kept in memory", "bytes", s.lim.Memory.Total)
+		return
 	}
-	return s
+	s.log.Warn("the output of processes is kept in memory: no directory can be used for it",
+		"bytes", s.lim.Memory.Total, "directories", dirs, "error", errors.Join(failed...))
 }
 
-// use makes file that of the store.
+// use has the store write to file.
 func (s *store) use(file *os.File) {
 	s.file = file
 	s.holes = canPunch(file)
@@ -95,7 +99,7 @@ func openStoreFile(dir string) (*os.File, int64, error) {
 	return f, size, nil
 }
 
-// medium is where the store means journals to be.
+// medium is where long journals are kept.
 func (s *store) medium() medium {
 	if s.file == nil {
 		return inMemory
@@ -113,8 +117,7 @@ func (s *store) usable() bool {
 	return !s.failing || !time.Now().Before(s.again)
 }
 
-// slotSize is the size of the slot for n bytes, or of the largest that there
-// is.
+// slotSize is the size of the slot for n bytes, at most slotMax.
 func (s *store) slotSize(n int) int {
 	if !s.holes || n >= slotMax {
 		return slotMax
@@ -122,8 +125,8 @@ func (s *store) slotSize(n int) int {
 	return max(slotMin, 1<<bits.Len(uint(n-1)))
 }
 
-// take returns a slot of a size, if the room of all lasts for it.
-func (s *store) take(size int) (off int64, ok bool) {
+// allocate returns a slot of a size, if all outputs together leave room for it.
+func (s *store) allocate(size int) (off int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if off, ok = pop(s.warm, size); ok {
@@ -131,7 +134,7 @@ func (s *store) take(size int) (off int64, ok bool) {
 		s.used++
 		return off, true
 	}
-	if !s.room.take(size) {
+	if !s.account.charge(size) {
 		return 0, false
 	}
 	return s.coldSlot(size), true
@@ -170,8 +173,8 @@ func (s *store) free(off int64, size int) {
 	}
 }
 
-// spare is how many bytes of the room are free, to be trimmed or, where all
-// slots have one size, to be taken again.
+// spare is how many bytes the free slots have on the disk. They can be trimmed or, where
+// all slots have one size, taken again.
 func (s *store) spare() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,8 +206,8 @@ func (s *store) trim() {
 	}
 }
 
-// trimSlot makes a hole of a slot that is in no list. One that can't be made a
-// hole is taken again before another.
+// trimSlot makes a hole of a slot that is in no list. Where that fails, the slot is warm
+// again.
 func (s *store) trimSlot(off int64, size int) error {
 	err := punch(s.file, off, size)
 	s.mu.Lock()
@@ -215,13 +218,12 @@ func (s *store) trimSlot(off int64, size int) error {
 		return err
 	}
 	s.cold[size] = append(s.cold[size], off)
-	s.room.give(size)
+	s.account.refund(size)
 	return nil
 }
 
-// truncate gives the whole file back, where that is all that the file system
-// can do, once no slot is in use. The caller holds the lock, so that none is
-// taken meanwhile.
+// truncate gives the whole file back once no slot is in use, for a file system that can do
+// no more. The caller holds the lock, so that none is taken meanwhile.
 func (s *store) truncate() {
 	if s.used > 0 || s.warmBytes == 0 {
 		return
@@ -230,7 +232,7 @@ func (s *store) truncate() {
 		s.log.Error("cannot give room of the output of processes back", "error", err)
 		return
 	}
-	s.room.give(s.warmBytes)
+	s.account.refund(s.warmBytes)
 	s.size, s.warmBytes = 0, 0
 	clear(s.warm)
 }
@@ -255,5 +257,5 @@ func (s *store) write(b []byte, off int64) error {
 	return fmt.Errorf("cannot write to the journal: %w", err)
 }
 
-// read reads all of b. What a slot holds after it was freed is anything.
+// read reads all of b. A slot that was freed may hold anything.
 func (s *store) read(b []byte, off int64) error { return readFull(s.file, b, off) }

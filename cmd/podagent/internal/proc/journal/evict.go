@@ -1,23 +1,23 @@
-package proc
+package journal
 
 import (
 	"math"
 	"time"
 )
 
-// What an output takes, and gives up when room is short.
+// How much room an output takes, and what it gives up when room is short.
 
-// segment returns a new segment, nil if the room of all does not last for it.
-func (o *output) segment(m medium, size int) *segment {
+// segment returns a new segment, or nil if all outputs together leave no room for it.
+func (o *Output) segment(m medium, size int) *segment {
 	g := &segment{size: size}
 	if m == inMemory {
-		if !o.budget.accounts[m].take(size) {
+		if !o.budget.accounts[m].charge(size) {
 			return nil
 		}
-		g.memory = o.pool.segment(size)
+		g.memory = o.budget.chunks.segment(size)
 		return o.count(g)
 	}
-	slot, ok := o.budget.store.take(size)
+	slot, ok := o.budget.store.allocate(size)
 	if !ok {
 		return nil
 	}
@@ -26,13 +26,13 @@ func (o *output) segment(m medium, size int) *segment {
 }
 
 // forceSegment returns a new segment in memory in any case.
-func (o *output) forceSegment(size int) *segment {
-	o.budget.accounts[inMemory].force(size)
-	return o.count(&segment{size: size, memory: o.pool.segment(size)})
+func (o *Output) forceSegment(size int) *segment {
+	o.budget.accounts[inMemory].chargeAnyway(size)
+	return o.count(&segment{size: size, memory: o.budget.chunks.segment(size)})
 }
 
 // count adds a segment to what the output takes.
-func (o *output) count(g *segment) *segment {
+func (o *Output) count(g *segment) *segment {
 	if !o.counted {
 		o.counted = true
 		o.budget.begin(o)
@@ -44,20 +44,20 @@ func (o *output) count(g *segment) *segment {
 }
 
 // free gives a segment back.
-func (o *output) free(g *segment) {
+func (o *Output) free(g *segment) {
 	o.takes[g.medium()] -= g.size
 	if g.medium() == onDisk {
 		o.budget.store.free(g.slot, g.size)
 		return
 	}
-	o.budget.accounts[inMemory].give(g.size)
-	o.pool.putSegment(g.memory)
+	o.budget.accounts[inMemory].refund(g.size)
+	o.budget.chunks.putSegment(g.memory)
 	g.memory = nil
 }
 
 // drop forgets the bytes of the stream up to the end of its oldest segment of
 // a medium.
-func (s *stream) drop(m medium) {
+func (s *Stream) drop(m medium) {
 	for g := s.journal.first(m); ; {
 		first := s.journal.segments[0]
 		s.journal.dropOldest()
@@ -70,7 +70,7 @@ func (s *stream) drop(m medium) {
 
 // dropOldest drops the oldest bytes of the process that make room where this
 // stream needs it, if nobody needs them.
-func (s *stream) dropOldest() bool {
+func (s *Stream) dropOldest() bool {
 	v := s.victim()
 	if v != nil {
 		v.drop(s.medium)
@@ -78,17 +78,17 @@ func (s *stream) dropOldest() bool {
 	return v != nil
 }
 
-// victim is the stream of the process whose oldest bytes are to go for those
+// victim is the stream of the process that gives up its oldest bytes for those
 // of this one. It is nil when someone still needs them.
-func (s *stream) victim() *stream {
-	var oldest *stream
+func (s *Stream) victim() *Stream {
+	var oldest *Stream
 	for _, v := range s.out.streams {
 		g := v.journal.first(s.medium)
 		if g == nil || s.needs(s.out.low(v.index), v, g) {
 			continue
 		}
 		if s.tight && v != s && len(v.journal.segments) < 3 {
-			continue // little is left of that, too
+			continue // little is left of that stream, too
 		}
 		if oldest == nil || g.born < oldest.journal.first(s.medium).born {
 			oldest = v
@@ -97,10 +97,10 @@ func (s *stream) victim() *stream {
 	return oldest
 }
 
-// needs reports whether one who goes on at an offset of stream v needs its
-// segment g, or may come back for it.
-func (s *stream) needs(at int64, v *stream, g *segment) bool {
-	replay := int64(s.out.lim.bounds(s.medium).replay)
+// needs reports whether a reader at an offset of stream v needs its segment g, or may
+// come back for it. Where room is short, less is kept to come back to.
+func (s *Stream) needs(at int64, v *Stream, g *segment) bool {
+	replay := int64(s.out.lim.bounds(s.medium).Replay)
 	if s.tight {
 		after := v.journal.end - g.end()
 		replay = min(replay, (after+int64(g.n))/2, after)
@@ -108,9 +108,9 @@ func (s *stream) needs(at int64, v *stream, g *segment) bool {
 	return g.end() > at-replay
 }
 
-// heldBy reports whether one who goes on at these offsets keeps the process
-// from dropping what makes room for this stream.
-func (s *stream) heldBy(at [2]int64) bool {
+// heldBy reports whether a reader at these offsets keeps the process from dropping
+// what would make room for this stream.
+func (s *Stream) heldBy(at [2]int64) bool {
 	for i, v := range s.out.streams {
 		if g := v.journal.first(s.medium); g != nil && s.needs(at[i], v, g) {
 			return true
@@ -119,39 +119,38 @@ func (s *stream) heldBy(at [2]int64) bool {
 	return false
 }
 
-// low is the offset in stream i of the slowest of those who read, or are
-// expected to.
-func (o *output) low(i int) int64 {
+// low is the offset in stream i of the slowest reader, attached or expected.
+func (o *Output) low(i int) int64 {
 	low := int64(math.MaxInt64)
 	for r := range o.readers {
 		low = min(low, r.at[i])
 	}
-	for _, l := range o.leases {
-		low = min(low, l.at[i])
+	for _, seat := range o.seats {
+		low = min(low, seat.at[i])
 	}
 	return low
 }
 
-// unattended reports whether nobody reads, or is expected to.
-func (o *output) unattended() bool { return len(o.readers)+len(o.leases) == 0 }
+// unattended reports whether there are no readers, attached or expected.
+func (o *Output) unattended() bool { return len(o.readers)+len(o.seats) == 0 }
 
-// caughtUp reports whether all who read took everything and wait for more.
-// Nobody is expected to come back and ask for some of it again.
-func (o *output) caughtUp() bool {
+// caughtUp reports whether all readers took everything and wait for more, and nobody
+// is expected to come back and ask for some of it again.
+func (o *Output) caughtUp() bool {
 	for r := range o.readers {
 		if !r.busy.IsZero() || r.at != [2]int64{o.streams[0].journal.end, o.streams[1].journal.end} {
 			return false
 		}
 	}
-	return len(o.leases) == 0
+	return len(o.seats) == 0
 }
 
 // shrink gives up the oldest bytes of both streams where may allows it: need
 // bytes of a medium, and never the last two segments.
-func (o *output) shrink(now time.Time, m medium, need int, may func(*output) bool) {
+func (o *Output) shrink(now time.Time, m medium, need int, may func(*Output) bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.expireLeases(now)
+	o.expireSeats(now)
 	if !may(o) {
 		return
 	}
@@ -164,10 +163,9 @@ func (o *output) shrink(now time.Time, m medium, need int, may func(*output) boo
 	}
 }
 
-// drop gives up the journals of an ended process, unless a reader is still at
-// them. The process's end stays known, and what was dropped is told to later
-// readers as omitted.
-func (o *output) drop(now time.Time) {
+// dropUnread gives up the journals of a sealed output, unless somebody still reads them
+// or is expected to. Later readers are told how much was omitted.
+func (o *Output) dropUnread(now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.expire(now, func([2]int64) bool { return true })
@@ -176,32 +174,22 @@ func (o *output) drop(now time.Time) {
 	}
 }
 
-// processEnded says that nothing is added any more.
-func (o *output) processEnded() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.counted {
-		o.budget.end(o, [2]bool{o.takes[inMemory] > 0, o.takes[onDisk] > 0})
-	}
-}
-
-// forget gives up the journals of an ended process, as soon as those who still
-// read them have left.
-func (o *output) forget() {
+// Forget gives up the journals of a sealed output, as soon as the last reader has left.
+func (o *Output) Forget() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.forgotten = true
 	o.releaseForgotten()
 }
 
-func (o *output) releaseForgotten() {
+func (o *Output) releaseForgotten() {
 	if o.forgotten && len(o.readers) == 0 {
 		o.release()
 	}
 }
 
-// release gives up everything. Nothing is added any more.
-func (o *output) release() {
+// release gives up everything, the last segments too.
+func (o *Output) release() {
 	for _, s := range o.streams {
 		for _, g := range s.journal.segments {
 			o.free(g)

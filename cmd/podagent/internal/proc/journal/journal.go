@@ -1,4 +1,13 @@
-package proc
+// Package journal keeps the newest output of processes under its byte offsets, in memory or
+// on disk, and hands it to readers. It knows bytes, offsets and time, and no process.
+//
+// An [Output] has two streams. One writer for each adds to it ([Stream.Append]); readers
+// attach at an offset ([Output.Attach]) and get every byte after it exactly once. While
+// somebody reads, or is expected to, nothing is dropped that they need: a full journal
+// then makes the writer wait. A [Budget] bounds what all outputs take together.
+//
+// The comment on [Output] says how an output is locked.
+package journal
 
 import "slices"
 
@@ -12,8 +21,8 @@ const (
 
 // segment is a part of a journal: in memory, or in a slot of the store.
 type segment struct {
-	// off is the offset in the output of its first byte, n how many bytes it
-	// holds and size how many there is room for.
+	// off is the offset in the stream of its first byte, n how many bytes it
+	// holds and size how many it has room for.
 	off     int64
 	n, size int
 	// full says that nothing more is added.
@@ -42,10 +51,8 @@ func (g *segment) medium() medium {
 	return onDisk
 }
 
-// journal keeps the newest bytes of one output under their offsets from its
-// start: those from start to end. It is guarded by the mutex of its output,
-// who also decides which segments it has. Only the pump of its stream, and who
-// attends the process before there is one, changes the last one.
+// journal keeps the newest bytes of one stream under their offsets: those from
+// start to end. The output decides which segments it has.
 type journal struct {
 	start, end int64
 	// segments follow each other without gaps. The first may begin before
@@ -53,7 +60,7 @@ type journal struct {
 	segments []*segment
 }
 
-// last returns the segment that bytes are added to, nil if there is none.
+// last returns the segment that bytes are added to, or nil.
 func (j *journal) last() *segment {
 	if len(j.segments) == 0 {
 		return nil
@@ -67,7 +74,7 @@ func (j *journal) add(g *segment) {
 	j.segments = append(j.segments, g)
 }
 
-// removeLast takes the last segment back, which holds nothing.
+// removeLast takes back the last segment, which holds nothing.
 func (j *journal) removeLast() { j.segments = j.segments[:len(j.segments)-1] }
 
 // grow counts n bytes that were put into the last segment.
@@ -100,9 +107,8 @@ func (j *journal) skipTo(off int64) { j.start = max(j.start, min(off, j.end)) }
 // held is the number of bytes that can be read.
 func (j *journal) held() int { return int(j.end - j.start) }
 
-// tailInMemory returns the segments in memory after the last one on disk, as
-// many of the newest as hold no more than limit bytes together, and how many
-// these are.
+// tailInMemory returns the newest segments in memory, as many as hold no more than limit
+// bytes together, and how many bytes they hold. It stops at the last segment on disk.
 func (j *journal) tailInMemory(limit int) (tail []*segment, n int) {
 	i := len(j.segments)
 	for i > 0 && j.segments[i-1].medium() == inMemory && n+j.segments[i-1].n <= limit {
@@ -113,8 +119,8 @@ func (j *journal) tailInMemory(limit int) (tail []*segment, n int) {
 }
 
 // replace puts g in the place of the segments at the end, from the one that
-// begins where g does. Those among them that were dropped meanwhile are bytes
-// of g before start.
+// begins where g does. If some of them were dropped meanwhile, their bytes in g
+// are before start.
 func (j *journal) replace(g *segment) (gone []*segment) {
 	i := len(j.segments)
 	for i > 0 && j.segments[i-1].off >= g.off {

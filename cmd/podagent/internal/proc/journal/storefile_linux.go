@@ -1,4 +1,4 @@
-package proc
+package journal
 
 import (
 	"errors"
@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openUnlinked opens a new file in dir that has no name, so that it goes with
-// the agent however that ends.
+// openUnlinked opens a new file in dir that has no name, so that it vanishes with
+// the agent, however that ends.
 func openUnlinked(dir string) (*os.File, error) {
 	f, err := os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE, 0o600)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -28,8 +28,8 @@ func openUnlinked(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// fileSystemSize is the size of the file system that f is on. One that is
-// itself in memory is an error: what is written there is the sandbox's memory.
+// fileSystemSize is the size of the file system that f is on. One in memory is an error:
+// what is written there takes the sandbox's memory.
 func fileSystemSize(f *os.File) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
@@ -54,8 +54,7 @@ func punch(f *os.File, off int64, n int) error {
 	}
 }
 
-// probe writes and reads a byte, so that a directory which can't be used is
-// known at once.
+// probe writes and reads a byte, to notice at once that a directory can't be used.
 func probe(f *os.File) error {
 	if _, err := f.WriteAt([]byte{1}, 0); err != nil {
 		return err
@@ -66,7 +65,7 @@ func probe(f *os.File) error {
 	return f.Truncate(0)
 }
 
-// readFull reads all of b. That the file is shorter is an error.
+// readFull reads all of b. A shorter file is an error.
 func readFull(f io.ReaderAt, b []byte, off int64) error {
 	n, err := f.ReadAt(b, off)
 	if n == len(b) {

@@ -1,0 +1,120 @@
+package proc
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// entry is a process under its id, from the moment that its start is tried.
+type entry struct {
+	uuid   uuid.UUID
+	digest [sha256.Size]byte
+	// ready is closed when process or err is set.
+	ready   chan struct{}
+	process *Process
+	err     error
+	// withdrawn says that the caller left before its turn. Nothing was started,
+	// and another caller with the same id may start it.
+	withdrawn bool
+}
+
+// Start starts a process. If one with the same id and an equal spec was
+// started before, Start returns that one, and started is false; with another spec
+// it is [ErrConflict]. A spec that makes no sense is [syscall.EINVAL]; an id
+// whose process may have been forgotten is [ErrTooOld].
+//
+// A command or a directory that can't be used is an [*fs.PathError] with the
+// Op "exec" or "chdir". A start that failed leaves nothing behind and may be
+// repeated. If ctx ends before the turn of the process to be started, Start returns
+// its error and has started nothing; later it has no effect.
+//
+// Without stdin and terminal, Start waits briefly (shortWait) for the end, unless the
+// process is aside.
+func (m *Manager) Start(ctx context.Context, spec Spec) (p *Process, started bool, err error) {
+	id, err := spec.validate()
+	if err != nil {
+		return nil, false, err
+	}
+	for {
+		e, mine, err := m.claim(spec.ID, id, spec.digest())
+		if err != nil {
+			return nil, false, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
+		}
+		if mine {
+			p, err := m.startClaimed(ctx, &spec, e)
+			return p, err == nil, err
+		}
+		if err := e.await(ctx); err != nil {
+			return nil, false, err
+		}
+		if !e.withdrawn {
+			return e.process, false, e.err
+		}
+	}
+}
+
+// startClaimed makes the process of an entry that the caller has claimed.
+func (m *Manager) startClaimed(ctx context.Context, spec *Spec, e *entry) (*Process, error) {
+	p, err := m.makeProcess(ctx, spec)
+	m.publish(spec.ID, e, p, err)
+	if err != nil {
+		return nil, err
+	}
+	m.log.Debug("process started", "exec", p.id, "pid", p.pid)
+	p.run()
+	return p, nil
+}
+
+// await waits until the start has succeeded, failed or been withdrawn.
+func (e *entry) await(ctx context.Context) error {
+	select {
+	case <-e.ready:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// claim returns the entry of an id, and whether the caller made it and has to
+// publish it.
+func (m *Manager) claim(name string, id uuid.UUID, digest [sha256.Size]byte) (e *entry, mine bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sweep(time.Now())
+	if e = m.entries[name]; e != nil {
+		if e.digest != digest {
+			return nil, false, ErrConflict
+		}
+		return e, false, nil
+	}
+	if m.closing {
+		return nil, false, ErrShutdown
+	}
+	if m.graves().refuses(id, time.Now()) {
+		return nil, false, ErrTooOld
+	}
+	e = &entry{uuid: id, digest: digest, ready: make(chan struct{})}
+	m.entries[name] = e
+	m.starts.Add(1)
+	return e, true, nil
+}
+
+// publish ends the start of an entry, with its process or its error.
+func (m *Manager) publish(name string, e *entry, p *Process, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e.process, e.err = p, err
+	e.withdrawn = errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	if err != nil {
+		delete(m.entries, name)
+	} else if !p.aside {
+		m.running++
+	}
+	close(e.ready)
+	m.starts.Done()
+}
