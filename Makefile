@@ -4,6 +4,8 @@ GO      ?= go
 BACKEND ?= local
 IMAGE   ?= podagent/runtime:dev
 CLUSTER := $(CURDIR)/.cluster
+# Where test runs leave their results.
+RESULTS := $(CURDIR)/.test
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 # Without x/net/trace, which nobody looks at, podagent is a sixth smaller, and
 # starts a millisecond earlier.
@@ -20,7 +22,7 @@ TOOL    := $(GO) tool -modfile=$(CURDIR)/tools.mod
 export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build image cluster runtime cluster-down test needs sandboxes unit race soak fuzz lint generate verify bench bench-check clean
+.PHONY: help demo build image cluster runtime cluster-down test test-all needs sandboxes checks e2e unit race race-e2e disrupt soak fuzz lint generate verify bench bench-check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,14 +53,22 @@ runtime:
 # A cluster that has the images of the tests. Another cluster, which PODAGENT_TEST_KUBECONFIG
 # names, has them already.
 sandboxes:
-	@[ -n "$$PODAGENT_TEST_KUBECONFIG" ] || { $(MAKE) cluster image && \
+	@[ -n "$$PODAGENT_TEST_KUBECONFIG" ] || { $(MAKE) cluster && $(MAKE) image && \
 	OUT=$(CLUSTER)/images/embedded.tar images/runtime/testdata/busybox.sh && \
 	OUT=$(CLUSTER)/images/scratch.tar images/runtime/testdata/scratch.sh && \
 	OUT=$(CLUSTER)/images/terminal.tar images/runtime/testdata/terminal.sh && \
 	OUT=$(CLUSTER)/images/orchestrator.tar images/runtime/testdata/orchestrator.sh && \
 	cd test/cluster && $(GO) run . load --dir $(CLUSTER) $(addprefix $(CLUSTER)/images/,runtime.tar busybox.tar scratch.tar embedded.tar terminal.tar orchestrator.tar); }
 
-test: needs lint verify sandboxes unit race ## run everything: lint, verify, the tests on a cluster, the race detector
+# The phases of a test run, one after the other; targets of one phase run at once.
+# What restarts parts of the cluster comes last, and alone.
+test: ## run everything that CI runs: lint, verify, the tests on a cluster, the race detector
+	@RESULTS=$(RESULTS) test/phases.sh needs "sandboxes checks" "e2e unit" race disrupt
+
+test-all: ## run everything at full size, and all of it under the race detector, too (hours)
+	@PODAGENT_TEST_FULL=1 RESULTS=$(RESULTS) test/phases.sh needs "sandboxes checks" "e2e unit" race race-e2e disrupt soak
+
+checks: lint verify
 
 # What the tests and the benchmarks use beside Go, as program=package of Debian.
 NEEDS := git=git bash=bash setsid=util-linux mount=mount cc=gcc tar=tar rg=ripgrep fdfind=fd-find node=nodejs npm=npm curl=curl
@@ -72,14 +82,38 @@ needs:
 		echo "missing:$$missing: install them, or run this as root on Debian" >&2; exit 1; \
 	fi
 
-unit: ## run the tests
-	$(GO) test -count=1 -timeout 40m ./...
-	GOEXPERIMENT=$(EXPERIMENT) $(GO) test -count=1 -timeout 40m ./pkg/fsops/...
-	cd test/bench && $(GO) test -count=1 ./...
-	@[ -n "$$PODAGENT_TEST_KUBECONFIG" ] || { cd test/cluster && PODAGENT_CLUSTER_BIN=$(CLUSTER)/bin $(GO) test -count=1 -timeout 40m ./...; }
+# A run of tests, which says of each package how it ended, and of a failure all at once.
+# Its results go to the file of this name among RESULTS; the variables are for the tests.
+gotest = mkdir -p $(RESULTS) && $(2) $(TOOL) gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
+	--hide-summary skipped --jsonfile-timing-events $(RESULTS)/$(1).json -- -count=1 -timeout 2h
 
-race: ## run the tests, but for those of memory and builds, under the race detector
-	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 40m ./...
+# What runs without the race detector: what has tests that it can't run (of memory
+# and of other programs), and what starts programs that it does not see.
+PLAIN = . ./images/... ./cmd/orchestrator/... $(addprefix ./,$(filter-out test/% .,$(sort $(patsubst %/,%,$(dir \
+	$(shell git grep -l '^//go:build.*!race' -- '*_test.go'))))))
+# What runs with it. Of the tests on sandboxes these are those of the client's
+# hardest parts: cuts, owners, lazy sandboxes, sessions.
+RACED = $(shell $(GO) list ./... | grep -v -e /test/e2e -e /images/)
+RACED_E2E := ^Test(CutDuringCalls|200MB|Lazy|Exclusive|SessionStore)
+
+# As many tests at once as wait for their pods, on few processors.
+e2e: ## run the tests on sandboxes, but for those that disrupt the cluster (RUN=TestName for some)
+	@$(call gotest,e2e) -parallel 8 -run '$(RUN)' ./test/e2e
+
+unit: ## run the other tests that need no race detector (PKG=./pkg/fsops for one package, any)
+	@$(call gotest,unit,GOEXPERIMENT=$(EXPERIMENT)) -p 1 $(or $(PKG),$(PLAIN))
+	@[ -n "$(PKG)" ] || { cd test/bench && $(call gotest,bench) ./...; }
+	@[ -n "$(PKG)$$PODAGENT_TEST_KUBECONFIG" ] || { cd test/cluster && $(call gotest,cluster,PODAGENT_CLUSTER_BIN=$(CLUSTER)/bin) ./...; }
+
+race: ## run the tests of what the race detector sees with it (PKG=./pkg/fsops for one package)
+	@$(call gotest,race,CGO_ENABLED=1) -race -skip '^Test(Cluster)?Scripts$$' $(or $(PKG),$(RACED))
+	@[ -n "$(PKG)" ] || { $(call gotest,race-e2e,CGO_ENABLED=1) -race -parallel 8 -run '$(RACED_E2E)' -skip '/connection_stuck' ./test/e2e; }
+
+race-e2e: ## run all tests on sandboxes with the race detector
+	@$(call gotest,race-e2e-all,CGO_ENABLED=1) -race -parallel 8 ./test/e2e
+
+disrupt: ## run the tests that restart parts of the cluster
+	@$(call gotest,disrupt) ./test/e2e/disrupt
 
 soak: ## run a million commands (EXECS=n for another number) and see that nothing grows
 	PODAGENT_SOAK_EXECS=$(or $(EXECS),1000000) $(GO) test -count=1 -timeout 4h -run TestSoak -v ./cmd/podagent/internal/agent
@@ -121,4 +155,4 @@ bench-check: ## measure, and fail if podagent is slower than it is to be
 	$(MAKE) bench BENCH=-check
 
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin $(RESULTS)

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Runs the phases of a test run, one after the other, and says at the end how long
+# each took and which tests took longest. Each argument is a phase: targets of the
+# Makefile, which run at once. The first phase that fails ends the run.
+#
+# RESULTS names the directory in which the targets leave their results as the JSON
+# lines of "go test -json".
+set -euo pipefail
+cd "$(dirname "$0")/.."
+rm -rf "$RESULTS"
+mkdir -p "$RESULTS"
+
+begin=$SECONDS
+took=() # a line for each phase
+
+say() { # seconds, what took them
+	printf '%4d min %02d s  %s' $(($1 / 60)) $(($1 % 60)) "$2"
+}
+
+summary() {
+	printf '\nThe slowest tests:\n'
+	cat "$RESULTS"/*.json 2>/dev/null | go tool -modfile="$PWD/tools.mod" gotestsum tool slowest --num 10 || true
+	printf '\nThe phases:\n'
+	printf '%s\n' "${took[@]}"
+	say $((SECONDS - begin)) "in all"
+	printf '\n'
+}
+trap summary EXIT
+
+for phase in "$@"; do
+	printf '\n== %s\n' "$phase"
+	start=$SECONDS
+	# The targets of a phase are words.
+	# shellcheck disable=SC2086
+	if make --no-print-directory -j"$(wc -w <<<"$phase")" $phase; then
+		took+=("$(say $((SECONDS - start)) "$phase")")
+	else
+		took+=("$(say $((SECONDS - start)) "$phase: FAILED")")
+		exit 1
+	fi
+done
