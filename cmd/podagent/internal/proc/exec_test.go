@@ -202,7 +202,11 @@ func TestFileThatIsJustBeingWrittenIsTriedAgain(t *testing.T) {
 	}
 	// The file is closed in a pause after a try that failed. Until a start was seen in
 	// one, which is short, there is another.
+	ctx := testContext(t)
 	for seen := false; !seen; {
+		if ctx.Err() != nil {
+			t.Fatal("no start was seen to pause")
+		}
 		done := startLater(t.Context(), t, m, spec)
 		for !seen && len(done) == 0 {
 			seen = isBetweenForks()
@@ -224,7 +228,7 @@ func TestFileThatIsJustBeingWrittenIsTriedAgain(t *testing.T) {
 func isBetweenForks() bool {
 	stacks := make([]byte, 1<<20)
 	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
-		if strings.Contains(stack, "time.Sleep(") && strings.Contains(stack, "forkRetry(") {
+		if strings.Contains(stack, "time.Sleep(") && strings.Contains(stack, "forkExec(") {
 			return true
 		}
 	}
