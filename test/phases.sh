@@ -17,6 +17,7 @@ say() { # seconds, what took them
 	printf '%4d min %02d s  %s' $(($1 / 60)) $(($1 % 60)) "$2"
 }
 
+# The summary changes nothing about how the run ended, also where no test has run yet.
 summary() {
 	printf '\nThe slowest tests:\n'
 	cat "$RESULTS"/*.json 2>/dev/null | go tool -modfile="$PWD/tools.mod" gotestsum tool slowest --num 10 || true
