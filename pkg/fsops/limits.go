@@ -36,20 +36,6 @@ const (
 	// maxGrepLine bounds the bytes of a line that a grep result carries:
 	// minified sources have lines of megabytes that nobody reads.
 	maxGrepLine = 4 << 10
-	// maxGlobAlternatives bounds the patterns that braces are expanded to in
-	// order to skip directories that can hold no match. A pattern of more is
-	// matched all the same, against the whole tree.
-	maxGlobAlternatives = 256
-	// maxGlobPattern bounds the bytes of a pattern: sixteen times the longest
-	// path that the system takes.
-	maxGlobPattern = 64 << 10
-	// maxGlobPatterns bounds the patterns that the braces of one stand for, since
-	// doublestar tries all of them: with so many a name takes it some 20 ms, and
-	// no search ends within a name.
-	maxGlobPatterns = 64 << 10
-	// maxGlobMoves bounds what a search remembers for each state of its pattern:
-	// few names are anything but matched by all parts, or by none.
-	maxGlobMoves = 32
 	// maxGlobWorkers is as maxGrepWorkers.
 	maxGlobWorkers = 4
 	// globAhead is how many matches a search may be ahead of those that were

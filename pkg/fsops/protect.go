@@ -113,7 +113,7 @@ func (p *protection) add(workdir, pattern string, a protectedGlob) error {
 	for _, link := range links {
 		p.rules = append(p.rules, protectRule{pattern: pattern, dir: link, link: true})
 	}
-	p.rules = append(p.rules, protectRule{pattern: pattern, dir: dir, glob: oneRunePerByte(a.glob)})
+	p.rules = append(p.rules, protectRule{pattern: pattern, dir: dir, glob: a.glob})
 	return nil
 }
 
