@@ -91,34 +91,9 @@ const (
 	// maxFaultSearch bounds the search for the place of a syntax error, which
 	// parses the pattern once for each of its bytes.
 	maxFaultSearch = 4 << 10
-	// maxWatchScanned bounds the files that a watch remembers to have found
-	// in new directories, lest it report them twice: more than a scan finds
-	// while the events of an earlier one are still on their way.
-	maxWatchScanned = 64 << 10
-	// maxWatchNames bounds the names that a watch keeps, about 10 MiB of them,
-	// to tell what came and went in a directory while it was renamed. Of the
-	// directories beyond it nothing is known, which a renaming says as an
-	// overflow.
-	maxWatchNames = 128 << 10
 	// renameSearches is how often a directory is searched for protected paths
 	// without holding up others, before it is searched with them held up.
 	renameSearches = 3
-	// watchWindow is how long a watch holds events back, to join those of one
-	// path: longer than a program takes between two writes to a file, and
-	// nothing that a person would notice.
-	watchWindow = 5 * time.Millisecond
-	// maxWatchHeld bounds the events that are held: at more they are given
-	// before the window ends.
-	maxWatchHeld = 4096
-	// watchPairWindows is for how many windows the old name of a renamed file
-	// waits for the new one. The kernel queues the two one after the other, so
-	// that one would do if the machine were never busy.
-	watchPairWindows = 4
-	// watchRenameSlack is how much earlier than the last quiet moment a file in
-	// a renamed directory may have changed to be reported as written: the
-	// clock of file systems ticks every 10 ms at worst, and a busy machine
-	// delays events by more.
-	watchRenameSlack = 100 * time.Millisecond
 	// maxProtectRules bounds the patterns of protected paths, since every change
 	// is compared with all of them: that takes a millisecond at most.
 	maxProtectRules = 1024

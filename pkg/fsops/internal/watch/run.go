@@ -1,4 +1,4 @@
-package fsops
+package watch
 
 import (
 	"context"
@@ -12,44 +12,40 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// A watch is one call of [FS.Watch].
-type watch struct {
-	ctx       context.Context
-	name      string // as the caller named it
-	root      string // the absolute path, symbolic links resolved
-	top       string // where rules about ignored files may begin
-	file      bool   // root is no directory
-	recursive bool
-	ignore    bool
-	yield     func(WatchEvent, error) bool
-	notify    *fsnotify.Watcher
-	failures  <-chan error // of notify
-	tree      *watchDir
-	names     int // that are kept in the tree
-	ids       map[fileID]*watchDir
+// A watcher is one call of [Run].
+type watcher struct {
+	ctx      context.Context
+	opts     Options
+	file     bool // the root is no directory
+	yield    func(Event) bool
+	notify   *fsnotify.Watcher
+	failures <-chan error // of notify
+	tree     *treeDir
+	names    int // that are kept in the tree
+	ids      map[fileID]*treeDir
 	// scanned are the files that were reported because a scan found them. An
 	// event for them may still be on its way, which would report them again.
 	scanned map[string]fileID
 	// stale are the directories whose rules have changed.
-	stale map[*watchDir]struct{}
+	stale map[*treeDir]struct{}
 	// lost says that a scan could not tell what came and went.
 	lost bool
-	held watchHold
+	held holder
 	// caughtUp is when there last was no event to take in.
 	caughtUp time.Time
 }
 
 // open sets all watches.
-func (w *watch) open() error {
+func (w *watcher) open() error {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
-		return watchError(w.name, err)
+		return failed("", err)
 	}
 	w.notify, w.failures = notify, failuresOf(notify)
-	w.scanned, w.stale = map[string]fileID{}, map[*watchDir]struct{}{}
-	w.tree, w.ids, w.names, w.lost = &watchDir{}, map[fileID]*watchDir{}, 0, false
+	w.scanned, w.stale = map[string]fileID{}, map[*treeDir]struct{}{}
+	w.tree, w.ids, w.names, w.lost = &treeDir{}, map[fileID]*treeDir{}, 0, false
 	if w.file {
-		err = notify.Add(filepath.Dir(w.root))
+		err = failed("", notify.Add(filepath.Dir(w.opts.Root)))
 	} else {
 		w.tree.rules = w.rulesOf(w.tree)
 		err = w.scan(w.tree, true, time.Time{})
@@ -79,15 +75,15 @@ func failuresOf(notify *fsnotify.Watcher) <-chan error {
 	return first
 }
 
-// run takes events in, and gives them when their time has come, until the root
-// is gone.
-func (w *watch) run() error {
-	var window <-chan time.Time
+// run takes events in, and gives them when their time has come, until there is
+// nothing more to report.
+func (w *watcher) run() error {
+	var windowEnd <-chan time.Time
 	for {
 		switch {
-		case window != nil:
+		case windowEnd != nil:
 		case len(w.held.events)+len(w.stale) > 0:
-			window = time.After(watchWindow)
+			windowEnd = time.After(window)
 		default:
 			w.caughtUp = time.Now()
 		}
@@ -99,9 +95,9 @@ func (w *watch) run() error {
 			err = w.event(event)
 		case failure := <-w.failures:
 			err = w.failure(failure)
-		case <-window:
-			window = nil
-			err = w.windowEnds()
+		case <-windowEnd:
+			windowEnd = nil
+			err = w.endWindow()
 		}
 		if err != nil {
 			return err
@@ -109,7 +105,10 @@ func (w *watch) run() error {
 	}
 }
 
-func (w *watch) windowEnds() error {
+// ended returns the error of a context that ended, nil if it did not.
+func (w *watcher) ended() error { return failed("", w.ctx.Err()) }
+
+func (w *watcher) endWindow() error {
 	if err := w.readRules(); err != nil {
 		return err
 	}
@@ -117,74 +116,74 @@ func (w *watch) windowEnds() error {
 }
 
 // hold takes an event of now, to be given later.
-func (w *watch) hold(op WatchOp, path string) error {
-	return w.holdEvent(heldEvent{WatchEvent: WatchEvent{Op: op, Path: path, Time: time.Now()}})
+func (w *watcher) hold(op Op, path string) error {
+	return w.holdEvent(heldEvent{Event: Event{Op: op, Path: path, Time: time.Now()}})
 }
 
-func (w *watch) holdEvent(e heldEvent) error {
+func (w *watcher) holdEvent(e heldEvent) error {
 	w.held.add(e)
-	if len(w.held.events) < maxWatchHeld {
+	if len(w.held.events) < maxHeld {
 		return nil
 	}
 	return w.give(false)
 }
 
-// give yields what is held: all, or as far as it has not to wait.
-func (w *watch) give(all bool) error {
+// give yields what is held: all, or what needs to wait no longer.
+func (w *watcher) give(all bool) error {
 	removed := false
 	for _, e := range w.held.take(all) {
 		if e.Op == 0 {
 			continue
 		}
-		removed = removed || e.Op == WatchRemove
-		e.Path = w.shown(e.Path)
+		removed = removed || e.Op == Remove
+		e.Path = w.rel(e.Path)
 		if e.From != "" {
-			e.From = w.shown(e.From)
+			e.From = w.rel(e.From)
 		}
-		if !w.yield(e.WatchEvent, nil) {
-			return errStop
+		if !w.yield(e.Event) {
+			return errDone
 		}
 	}
 	if !w.file || !removed {
 		return nil
 	}
-	if _, err := os.Lstat(w.root); err != nil {
-		return errWatchEnded
+	if _, err := os.Lstat(w.opts.Root); err != nil {
+		return errDone
 	}
 	return nil
 }
 
-// emit yields an event of the root at once, after those that are held.
-func (w *watch) emit(op WatchOp) error {
+// giveOfRoot yields an event of the root at once, after those that are held.
+func (w *watcher) giveOfRoot(op Op) error {
 	if err := w.give(true); err != nil {
 		return err
 	}
-	if !w.yield(WatchEvent{Op: op, Path: w.name, Time: time.Now()}, nil) {
-		return errStop
+	if !w.yield(Event{Op: op, Time: time.Now()}) {
+		return errDone
 	}
 	return nil
 }
 
 // end gives the last event.
-func (w *watch) end() error {
-	if err := w.emit(WatchRemove); err != nil {
+func (w *watcher) end() error {
+	if err := w.giveOfRoot(Remove); err != nil {
 		return err
 	}
-	return errWatchEnded
+	return errDone
 }
 
 // failure handles what the watcher reports as an error.
-func (w *watch) failure(err error) error {
+func (w *watcher) failure(err error) error {
 	if errors.Is(err, fsnotify.ErrEventOverflow) {
 		return w.overflow()
 	}
-	return pathError("watch", w.name, err)
+	return failed("", err)
 }
 
 // overflow begins anew: among the events that were lost may be those of
 // directories that were made or moved. Only when all is watched again is the
 // caller told to look at the tree.
-func (w *watch) overflow() error {
+func (w *watcher) overflow() error {
 	w.notify.Close()
 	if err := w.open(); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -192,5 +191,5 @@ func (w *watch) overflow() error {
 		}
 		return err
 	}
-	return w.emit(WatchOverflow)
+	return w.giveOfRoot(Overflow)
 }

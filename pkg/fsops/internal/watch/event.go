@@ -1,4 +1,4 @@
-package fsops
+package watch
 
 import (
 	"os"
@@ -11,30 +11,30 @@ import (
 )
 
 // event takes in one event of the watcher.
-func (w *watch) event(e fsnotify.Event) error {
+func (w *watcher) event(e fsnotify.Event) error {
 	path := filepath.Clean(e.Name)
 	switch {
 	case w.file:
 		return w.fileEvent(e, path)
-	case path == w.root && (e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename)):
+	case path == w.opts.Root && (e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename)):
 		return w.end()
-	case path == w.root:
-		return eachOp(e, func(op WatchOp) error { return w.hold(op, path) })
+	case path == w.opts.Root:
+		return eachOp(e, func(op Op) error { return w.hold(op, path) })
 	}
 	d, name := w.find(path)
 	if d == nil {
 		return nil // its directory has moved on, and was looked at there
 	}
-	if w.ignore && ignore.FileOf(name) != 0 {
+	if w.opts.Ignore && ignore.FileOf(name) != 0 {
 		w.stale[d] = struct{}{}
 	}
-	return eachOp(e, func(op WatchOp) error {
+	return eachOp(e, func(op Op) error {
 		switch op {
-		case WatchCreate:
+		case Create:
 			return w.appeared(e, d, name, path)
-		case WatchRename:
+		case Rename:
 			return w.left(d, name, path)
-		case WatchRemove:
+		case Remove:
 			return w.removed(d, name, path)
 		}
 		return w.touched(op, d, name, path)
@@ -42,16 +42,16 @@ func (w *watch) event(e fsnotify.Event) error {
 }
 
 // eachOp calls do for what happened, which mostly is one thing.
-func eachOp(e fsnotify.Event, do func(WatchOp) error) error {
+func eachOp(e fsnotify.Event, do func(Op) error) error {
 	for _, pair := range []struct {
 		from fsnotify.Op
-		to   WatchOp
+		to   Op
 	}{
-		{fsnotify.Create, WatchCreate},
-		{fsnotify.Write, WatchWrite},
-		{fsnotify.Chmod, WatchChmod},
-		{fsnotify.Rename, WatchRename},
-		{fsnotify.Remove, WatchRemove},
+		{fsnotify.Create, Create},
+		{fsnotify.Write, Write},
+		{fsnotify.Chmod, Chmod},
+		{fsnotify.Rename, Rename},
+		{fsnotify.Remove, Remove},
 	} {
 		if !e.Has(pair.from) {
 			continue
@@ -64,7 +64,7 @@ func eachOp(e fsnotify.Event, do func(WatchOp) error) error {
 }
 
 // appeared handles a name that is new, be it that of a new file.
-func (w *watch) appeared(e fsnotify.Event, d *watchDir, name, path string) error {
+func (w *watcher) appeared(e fsnotify.Event, d *treeDir, name, path string) error {
 	if w.held.waiting > 0 {
 		if old := w.held.find(renamedFrom(e)); old != nil {
 			return w.renamed(old, d, name, path)
@@ -74,7 +74,7 @@ func (w *watch) appeared(e fsnotify.Event, d *watchDir, name, path string) error
 }
 
 // created reports a new file, and looks into a new directory.
-func (w *watch) created(d *watchDir, name, path string) error {
+func (w *watcher) created(d *treeDir, name, path string) error {
 	info, err := os.Lstat(path)
 	isDir := err == nil && info.IsDir()
 	if w.ignored(d, name, isDir) || err != nil && w.ignored(d, name, true) {
@@ -89,7 +89,7 @@ func (w *watch) created(d *watchDir, name, path string) error {
 		}
 	}
 	w.forget(d, name)
-	if err := w.hold(WatchCreate, path); err != nil {
+	if err := w.hold(Create, path); err != nil {
 		return err
 	}
 	if child := w.learn(d, name, isDir); child != nil {
@@ -100,21 +100,21 @@ func (w *watch) created(d *watchDir, name, path string) error {
 
 // left handles a name that is gone because its file was renamed. Whether the
 // new name is in the tree is not known yet.
-func (w *watch) left(d *watchDir, name, path string) error {
+func (w *watcher) left(d *treeDir, name, path string) error {
 	// A directory tells of it once more, by its own watch.
-	again := w.recursive && d.partial && !d.has(name) && w.held.find(path) != nil
+	again := w.opts.Recursive && d.partial && !d.has(name) && w.held.find(path) != nil
 	if again || w.unknown(d, name) {
 		return nil
 	}
 	dir := d.dirs[name]
 	w.forget(d, name)
-	return w.holdEvent(heldEvent{WatchEvent: WatchEvent{Op: WatchRename, Path: path, Time: time.Now()}, waiting: true, dir: dir})
+	return w.holdEvent(heldEvent{Event: Event{Op: Rename, Path: path, Time: time.Now()}, waiting: true, dir: dir})
 }
 
 // renamed reports a file that has a new name in the tree. Between the renaming
 // and the new watches a directory had none: what happened there in that time
 // is found by looking.
-func (w *watch) renamed(old *heldEvent, d *watchDir, name, path string) error {
+func (w *watcher) renamed(old *heldEvent, d *treeDir, name, path string) error {
 	dir := old.dir
 	info, err := os.Lstat(path)
 	isDir := dir != nil || err == nil && info.IsDir()
@@ -129,7 +129,7 @@ func (w *watch) renamed(old *heldEvent, d *watchDir, name, path string) error {
 	w.held.renamed(old, path)
 	if dir != nil {
 		w.attach(dir, d, name)
-		return w.rescan(dir, w.caughtUp.Add(-watchRenameSlack))
+		return w.rescan(dir, w.caughtUp.Add(-renameSlack))
 	}
 	if dir = w.learn(d, name, isDir); dir != nil { // of which nothing was known
 		return w.scan(dir, false, time.Time{})
@@ -138,26 +138,26 @@ func (w *watch) renamed(old *heldEvent, d *watchDir, name, path string) error {
 }
 
 // rescan looks again at a directory that is known.
-func (w *watch) rescan(d *watchDir, since time.Time) error {
+func (w *watcher) rescan(d *treeDir, since time.Time) error {
 	err := w.scan(d, false, since)
 	if err == nil && w.lost {
 		w.lost = false
-		err = w.hold(WatchOverflow, w.root)
+		err = w.hold(Overflow, w.opts.Root)
 	}
 	return err
 }
 
 // removed reports a file that is gone.
-func (w *watch) removed(d *watchDir, name, path string) error {
+func (w *watcher) removed(d *treeDir, name, path string) error {
 	if w.unknown(d, name) {
 		return nil
 	}
 	w.forget(d, name)
-	return w.hold(WatchRemove, path)
+	return w.hold(Remove, path)
 }
 
 // touched reports a file that was changed.
-func (w *watch) touched(op WatchOp, d *watchDir, name, path string) error {
+func (w *watcher) touched(op Op, d *treeDir, name, path string) error {
 	if !w.unknown(d, name) {
 		return w.hold(op, path)
 	}
@@ -169,13 +169,13 @@ func (w *watch) touched(op WatchOp, d *watchDir, name, path string) error {
 
 // unknown reports whether a name that an event tells of is none that was
 // watched: it is ignored, or is gone already as far as anybody was told.
-func (w *watch) unknown(d *watchDir, name string) bool {
+func (w *watcher) unknown(d *treeDir, name string) bool {
 	return !d.has(name) && (!d.partial || w.ignored(d, name, false))
 }
 
 // readRules takes changed files of rules into account: what they do not exclude
 // any more is new, and what they do is forgotten.
-func (w *watch) readRules() error {
+func (w *watcher) readRules() error {
 	for d := range w.stale {
 		delete(w.stale, d)
 		if !w.inTree(d) {
@@ -191,16 +191,16 @@ func (w *watch) readRules() error {
 
 // fileEvent takes in what happens to the one file that is watched by way of
 // its directory.
-func (w *watch) fileEvent(e fsnotify.Event, path string) error {
-	if path == filepath.Dir(w.root) && (e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename)) {
+func (w *watcher) fileEvent(e fsnotify.Event, path string) error {
+	if path == filepath.Dir(w.opts.Root) && (e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename)) {
 		return w.end()
 	}
-	if path != w.root {
+	if path != w.opts.Root {
 		return nil
 	}
-	return eachOp(e, func(op WatchOp) error {
-		if op == WatchRename {
-			op = WatchRemove
+	return eachOp(e, func(op Op) error {
+		if op == Rename {
+			op = Remove
 		}
 		return w.hold(op, path)
 	})

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package fsops
+package watch
 
 import (
 	"io/fs"
