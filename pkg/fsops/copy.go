@@ -139,7 +139,7 @@ func (c *copier) dir(p copyPair, info fs.FileInfo) error {
 
 // stampDir gives a directory that was made the mode and time of its original.
 func (c *copier) stampDir(path string, info fs.FileInfo) error {
-	at, err := c.fsys.placeOf(path)
+	at, err := c.fsys.guardFile(path)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (c *copier) symlink(p copyPair) error {
 	if err != nil {
 		return err
 	}
-	at, err := c.fsys.place(p.dst)
+	at, err := c.fsys.guard(p.dst)
 	if err != nil {
 		return err
 	}

@@ -92,24 +92,24 @@ func checkEdits(edits []Edit) error {
 // tryEdit edits the file once, and fails with ErrChanged if it changed while
 // that was done.
 func (f *FS) tryEdit(ctx context.Context, path, name string, edits []Edit, opts EditOptions) (EditResult, error) {
-	target, err := f.followTo(path, false)
+	dest, err := f.followTo(path, false)
 	if err == nil {
-		err = f.mayChange(target)
+		err = f.mayChange(dest)
 	}
 	if err != nil {
 		return EditResult{}, err
 	}
-	unlock, err := f.locks.lock(ctx, target)
+	unlock, err := f.locks.lock(ctx, dest)
 	if err != nil {
 		return EditResult{}, err
 	}
 	defer unlock()
-	done, err := f.admitEdit(ctx, target, edits)
+	done, err := f.admitEdit(ctx, dest, edits)
 	if err != nil {
 		return EditResult{}, err
 	}
 	defer done()
-	before, tag, err := f.readWhole(ctx, target)
+	before, tag, err := f.readWhole(ctx, dest)
 	if err != nil {
 		return EditResult{}, err
 	}
@@ -121,7 +121,7 @@ func (f *FS) tryEdit(ctx context.Context, path, name string, edits []Edit, opts 
 		return EditResult{}, err
 	}
 	res := EditResult{Occurrences: after.counts}
-	if res.Write, err = f.rewrite(ctx, target, name, after.content, tag); err != nil {
+	if res.Write, err = f.rewrite(ctx, dest, name, after.content, tag); err != nil {
 		return EditResult{}, err
 	}
 	res.Diff, res.DiffTruncated = unifiedDiff(name, before, after.pieces)
@@ -185,15 +185,15 @@ func unchanged(file *os.File, tag string) error {
 	return err
 }
 
-// rewrite makes content what is in the file at target, which must still have
+// rewrite makes content what is in the file at dest, which must still have
 // the etag. The caller holds its lock.
-func (f *FS) rewrite(ctx context.Context, target, name string, content []byte, tag string) (WriteResult, error) {
+func (f *FS) rewrite(ctx context.Context, dest, name string, content []byte, tag string) (WriteResult, error) {
 	w := &Writer{fsys: f, op: "edit", name: name, opts: WriteOptions{IfMatch: tag}}
 	defer w.Close()
-	if err := w.open(target); err != nil {
+	if err := w.open(dest); err != nil {
 		return WriteResult{}, err
 	}
-	if w.target != target {
+	if w.dest != dest {
 		return WriteResult{}, ErrChanged // it became a symbolic link
 	}
 	if _, err := w.Write(content); err != nil {

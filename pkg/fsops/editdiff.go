@@ -9,8 +9,8 @@ import (
 	udiff "github.com/aymanbagabas/go-udiff"
 )
 
-// diffPlaces returns how many places a diff of a file of that size shows.
-func diffPlaces(size int) int { return min(maxDiffPlaces, diffWork/max(1, size)) }
+// diffHunks returns how many places a diff of a file of that size shows.
+func diffHunks(size int) int { return min(maxDiffHunks, diffWork/max(1, size)) }
 
 // unifiedDiff returns the change that the pieces describe as a unified diff,
 // and whether that had to be cut. The places are known from the edits, so
@@ -37,11 +37,11 @@ func unifiedDiff(name string, before []byte, p *pieces) (diff []byte, truncated 
 // shownChanges returns the changes that a diff shows, and whether there are
 // more.
 func shownChanges(before []byte, p *pieces) (changes []udiff.Edit, more bool) {
-	places := diffPlaces(len(before))
+	hunks := diffHunks(len(before))
 	for _, c := range p.changes() {
 		changes = append(changes, refine(string(before[c.Start:c.End]), c)...)
-		if len(changes) > places {
-			return changes[:places], true
+		if len(changes) > hunks {
+			return changes[:hunks], true
 		}
 	}
 	return changes, p.partial

@@ -17,7 +17,7 @@ type edited struct {
 
 // applyEdits applies the edits to content in their order.
 func applyEdits(ctx context.Context, content []byte, edits []Edit) (edited, error) {
-	res := edited{content: content, pieces: newPieces(len(content), diffPlaces(len(content)))}
+	res := edited{content: content, pieces: newPieces(len(content), diffHunks(len(content)))}
 	for i, e := range edits {
 		if err := ctx.Err(); err != nil {
 			return edited{}, err

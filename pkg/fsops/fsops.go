@@ -40,7 +40,7 @@ type FS struct {
 	// protection is what must not be changed; nil for nothing.
 	protection atomic.Pointer[protection]
 	// renaming is held by who renames something while something is protected,
-	// and shared by all that make or replace something: see place.change.
+	// and shared by all that make or replace something: see guardedPath.change.
 	// changes counts what they do.
 	renaming sync.RWMutex
 	changes  atomic.Uint64

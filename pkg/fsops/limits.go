@@ -118,9 +118,9 @@ const (
 	reserveAttempts = 8
 	// diffContext is the number of unchanged lines around a change in a diff.
 	diffContext = 3
-	// maxDiffPlaces bounds the places that a diff shows: rendering takes about
+	// maxDiffHunks bounds the places that a diff shows: rendering takes about
 	// a kilobyte for each, and nobody reads that many.
-	maxDiffPlaces = 8 << 10
+	maxDiffHunks = 8 << 10
 	// diffWork bounds the places that a diff shows: their number times the
 	// file's size, since rendering counts the lines before each place where the
 	// places are near each other. It is about a tenth of a second.

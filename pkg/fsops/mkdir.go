@@ -51,7 +51,7 @@ func (f *FS) mkdir(path string, opts MkdirOptions) error {
 
 // makeDir makes one directory.
 func (f *FS) makeDir(path string, perm fs.FileMode) error {
-	at, err := f.place(path)
+	at, err := f.guard(path)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (f *FS) makeDir(path string, perm fs.FileMode) error {
 }
 
 // makeParents makes the directory at path and those that it lies in, unless
-// they exist. Where something is protected, each is a place of its own.
+// they exist. If something is protected, each is guarded by itself.
 func (f *FS) makeParents(path string) error {
 	if f.protection.Load() == nil {
 		return os.MkdirAll(path, fs.ModePerm)

@@ -106,7 +106,7 @@ func newProtection(workdir string, patterns []string) (*protection, error) {
 
 // add adds the rules for one alternative of a pattern.
 func (p *protection) add(workdir, pattern string, a protectedGlob) error {
-	dir, links, err := settle(workdir, a.dir)
+	dir, links, err := traceLinks(workdir, a.dir)
 	if err != nil {
 		return err
 	}

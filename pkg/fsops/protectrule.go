@@ -118,9 +118,9 @@ func canMatch(glob string) bool {
 	return true
 }
 
-// settle returns the path without symbolic links, as far as it exists, and the
-// links on its way. A relative path starts in workdir.
-func settle(workdir, path string) (real string, links []string, err error) {
+// traceLinks returns the path without symbolic links, as far as it exists, and the
+// links that it leads through. A relative path starts in workdir.
+func traceLinks(workdir, path string) (real string, links []string, err error) {
 	if !filepath.IsAbs(path) {
 		path = workdir + string(filepath.Separator) + path
 	}

@@ -66,9 +66,9 @@ func (s *protectSearch) entry(e searchedDir, typ fs.FileMode) error {
 	return nil
 }
 
-// checkTree returns an error if something in the directory at the place is
-// protected, as far as can be seen.
-func (p *place) checkTree(ctx context.Context) error {
+// checkTree returns an error if something in the directory p is protected, as far as
+// can be seen.
+func (p *guardedPath) checkTree(ctx context.Context) error {
 	protection, real, err := p.protected()
 	if protection == nil || err != nil {
 		return err
@@ -83,12 +83,12 @@ func (p *place) checkTree(ctx context.Context) error {
 // changes files would wait for it: so it is made before, and again with all
 // others held up only where something keeps being changed meanwhile.
 func (f *FS) renameGuarded(ctx context.Context, oldPath, newPath string, opts RenameOptions) error {
-	from, err := f.place(oldPath)
+	from, err := f.guard(oldPath)
 	if err != nil {
 		return err
 	}
 	defer from.close()
-	to, err := f.place(newPath)
+	to, err := f.guard(newPath)
 	if err != nil {
 		return err
 	}
@@ -123,8 +123,8 @@ func (f *FS) renameUnchanged(seen uint64, oldPath, newPath string, opts RenameOp
 	return true, renameAt(oldPath, newPath, opts)
 }
 
-// mayRename returns why what is at one place may not be renamed to the other.
-func mayRename(ctx context.Context, from, to *place) error {
+// mayRename returns nil if from may be renamed to to.
+func mayRename(ctx context.Context, from, to *guardedPath) error {
 	info, err := os.Lstat(from.path)
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ func (f *FS) Remove(ctx context.Context, name string, opts RemoveOptions) error 
 	if err != nil {
 		return err
 	}
-	at, err := f.place(path)
+	at, err := f.guard(path)
 	var info fs.FileInfo
 	if err == nil {
 		defer at.close()
@@ -50,8 +50,8 @@ func (f *FS) Remove(ctx context.Context, name string, opts RemoveOptions) error 
 	return removeTree(ctx, &at, name)
 }
 
-// mayRemove returns why what is at the place, which info describes, must stay.
-func (f *FS) mayRemove(ctx context.Context, at *place, info fs.FileInfo, recursive bool) error {
+// mayRemove returns nil if at may be removed, which info describes.
+func (f *FS) mayRemove(ctx context.Context, at *guardedPath, info fs.FileInfo, recursive bool) error {
 	if err := at.check(0); err != nil || !info.IsDir() {
 		return err
 	}

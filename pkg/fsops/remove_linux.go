@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeTree removes the directory at the place, which the caller knows as
+// removeTree removes the directory at, which the caller knows as
 // name, with all that is in it but for what is protected. It goes from one
 // directory descriptor to the next, so that nobody who swaps a directory for a
 // link can lead it astray.
-func removeTree(ctx context.Context, at *place, name string) error {
+func removeTree(ctx context.Context, at *guardedPath, name string) error {
 	r := treeRemover{ctx: ctx}
 	var err error
 	if r.protection, r.real, err = at.protected(); err != nil {

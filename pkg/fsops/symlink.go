@@ -25,7 +25,7 @@ func (f *FS) Symlink(target, name string) error {
 }
 
 func (f *FS) symlink(target, path string) error {
-	at, err := f.place(path)
+	at, err := f.guard(path)
 	if err != nil {
 		return err
 	}

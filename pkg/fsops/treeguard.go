@@ -12,7 +12,7 @@ import (
 // What the extractor does where something is protected: an [os.Root] keeps it
 // in the target, and says nothing of where in the file system that is.
 
-// change is place.change for a name in the directory that was entered.
+// change is [guardedPath.change] for a name in the directory that was entered.
 func (x *extractor) change(base string, typ fs.FileMode, op func() error) error {
 	if x.fsys.protection.Load() == nil {
 		return op()
@@ -26,7 +26,7 @@ func (x *extractor) change(base string, typ fs.FileMode, op func() error) error 
 	return op()
 }
 
-// check is place.check for such a name.
+// check is [guardedPath.check] for such a name.
 func (x *extractor) check(base string, typ fs.FileMode) error {
 	protection := x.fsys.protection.Load()
 	if protection == nil {
@@ -96,7 +96,7 @@ func (x *extractor) onDir(name string, byName func() error, byPath func(path str
 	if err != nil {
 		return err
 	}
-	at := place{fsys: x.fsys, path: descriptorPath(dir), open: dir}
+	at := guardedPath{fsys: x.fsys, path: descriptorPath(dir), open: dir}
 	defer at.close()
 	if err := at.check(fs.ModeDir); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (x *extractor) link(source, name string) error {
 	if err != nil {
 		return err
 	}
-	at := place{fsys: x.fsys, open: file}
+	at := guardedPath{fsys: x.fsys, open: file}
 	defer at.close()
 	if err := at.check(0); err != nil {
 		return err

@@ -47,18 +47,18 @@ type Writer struct {
 	// op and name are what errors report.
 	op, name string
 	opts     WriteOptions
-	// target is the file that name led to when the Writer was made, and at is
-	// where it is reached.
-	target string
-	at     place
-	// former is what the target was then; nil if it did not exist.
+	// dest is the destination: the file that name led to when the Writer was
+	// made. Through at it is reached.
+	dest string
+	at   guardedPath
+	// former describes the destination at that time; nil if it did not exist.
 	former fs.FileInfo
 	// stamp, if not nil, is what the file gets instead of its former mode.
 	stamp *stamp
 	spool *spool
 	sum   Sum
-	// whole says that the file must not be overwritten where it is.
-	whole bool
+	// atomic says that the file must not be overwritten in place.
+	atomic bool
 	// flushed is up to where the content is on its way to the disk.
 	flushed int64
 	// failed is the first error of Write, after which nothing is committed.
@@ -99,10 +99,10 @@ func (f *FS) create(op, name string, opts WriteOptions) (*Writer, error) {
 func (w *Writer) open(path string) error {
 	var err error
 	// A file that must have an etag has a directory.
-	if w.target, err = w.fsys.followTo(path, w.opts.Parents && w.opts.IfMatch == ""); err != nil {
+	if w.dest, err = w.fsys.followTo(path, w.opts.Parents && w.opts.IfMatch == ""); err != nil {
 		return err
 	}
-	if w.at, err = w.fsys.place(w.target); err != nil {
+	if w.at, err = w.fsys.guard(w.dest); err != nil {
 		return err
 	}
 	if err := w.at.check(0); err != nil {
@@ -116,8 +116,8 @@ func (w *Writer) open(path string) error {
 	}
 	perm := w.opts.perm()
 	if w.former != nil {
-		// A spool that has a name must not show what its target hides. It
-		// gets the target's mode at the end.
+		// A spool that has a name must not show what the destination hides. It
+		// gets the destination's mode at the end.
 		perm = 0o600
 	}
 	w.spool, err = openSpool(filepath.Dir(w.at.path), perm, w.former != nil)
@@ -190,7 +190,7 @@ func (w *Writer) Commit(ctx context.Context, sum Sum) (WriteResult, error) {
 	if err := w.complete(sum); err != nil {
 		return WriteResult{}, err
 	}
-	unlock, err := w.fsys.locks.lock(ctx, w.target)
+	unlock, err := w.fsys.locks.lock(ctx, w.dest)
 	if err != nil {
 		return WriteResult{}, pathError(w.op, w.name, err)
 	}
@@ -198,11 +198,12 @@ func (w *Writer) Commit(ctx context.Context, sum Sum) (WriteResult, error) {
 	return w.commit(ctx)
 }
 
-// CommitWhole is [Writer.Commit] for a file that must be whole also if this
-// process is killed: where the file could only be overwritten in place, it fails
-// with the reason, such as fs.ErrPermission, and the file is as before.
-func (w *Writer) CommitWhole(ctx context.Context, sum Sum) (WriteResult, error) {
-	w.whole = true
+// CommitAtomic is [Writer.Commit] without writing in place: even if this process is
+// killed, the file has its former content or the new one. If the file cannot be
+// replaced, it fails with the reason, such as fs.ErrPermission, and the file is as
+// before.
+func (w *Writer) CommitAtomic(ctx context.Context, sum Sum) (WriteResult, error) {
+	w.atomic = true
 	return w.Commit(ctx, sum)
 }
 
@@ -219,11 +220,11 @@ func (w *Writer) complete(sum Sum) error {
 	return nil
 }
 
-// commit publishes the content. The caller holds the target's lock.
+// commit publishes the content. The caller holds the destination's lock.
 func (w *Writer) commit(ctx context.Context) (WriteResult, error) {
 	err := ctx.Err()
 	if err == nil && w.at.open == nil { // something may be protected by now
-		w.at, err = w.fsys.place(w.target)
+		w.at, err = w.fsys.guard(w.dest)
 	}
 	var res WriteResult
 	if err == nil {
