@@ -102,7 +102,7 @@ func (p *guardedPath) change(typ fs.FileMode, op func() error) error {
 	return op()
 }
 
-// mayChange returns why the file at path may not be changed.
+// mayChange returns nil if the file at path may be changed.
 func (f *FS) mayChange(path string) error {
 	at, err := f.guard(path)
 	if err != nil {

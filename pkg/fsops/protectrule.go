@@ -11,10 +11,10 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 )
 
-// A protectRule is one alternative of a pattern, or a symbolic link that leads
-// to what that protects.
+// A protectRule is one alternative of a pattern, or a symbolic link on the way to a
+// file that the pattern protects.
 type protectRule struct {
-	// pattern is the whole, as it was given.
+	// pattern is the whole pattern, as the caller gave it.
 	pattern string
 	// dir is the part without wildcards, as a real path; all of it if glob is
 	// empty.
@@ -36,7 +36,7 @@ func (r *protectRule) matches(path string) bool {
 	case r.glob == "":
 		return true
 	case rest == "":
-		// "a/**" matches a, too. Of other patterns doublestar would say so of "a/".
+		// "a/**" matches a, too. Of other patterns doublestar would match "a/".
 		return !slices.ContainsFunc(globs.Parts(r.glob), func(part string) bool { return part != "**" })
 	}
 	for i := range len(rest) + 1 {
@@ -106,8 +106,7 @@ func splitProtected(pattern string) ([]protectedGlob, error) {
 	return all, nil
 }
 
-// canMatch reports whether the parts of a pattern without braces can be those
-// of a real path.
+// canMatch reports whether a pattern without braces can match a real path.
 func canMatch(glob string) bool {
 	for _, part := range globs.Parts(glob) {
 		switch strings.ReplaceAll(part, `\`, "") {

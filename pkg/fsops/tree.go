@@ -32,13 +32,13 @@ type TreeStats struct {
 
 // ArchiveOptions says what [FS.Archive] leaves out.
 type ArchiveOptions struct {
-	// Ignore leaves out what .gitignore files exclude. It keeps .git, with
-	// all that is in it: a work tree without its history is not one.
+	// Ignore leaves out what .gitignore files exclude. It keeps .git, with all that
+	// is in it: a work tree needs its history.
 	Ignore bool
-	// Exclude leaves out what matches one of these globs in doublestar's
-	// syntax, directories with all that is in them. One without a slash is
-	// matched against the base name, others against the path in the archive, for
-	// which one may begin with a slash. One that ends with a slash is of directories.
+	// Exclude leaves out what matches one of these globs in doublestar's syntax,
+	// directories with all that is in them. A glob without a slash is matched
+	// against the base name, others against the path in the archive; these may begin
+	// with a slash. A glob that ends with a slash matches directories alone.
 	Exclude []string
 }
 
@@ -49,10 +49,10 @@ type ArchiveOptions struct {
 // makes an archive of one entry, its base name. What is removed while the
 // archive is made may or may not be in it.
 //
-// An error, be it of a file that can't be read, of one whose size changes
-// while it is read ([ErrChanged]), or of w, names the file and leaves the
-// stream without its end, so that [FS.Extract] does not take it for whole. The
-// end of ctx names the tree, as does an invalid glob ([*PatternError]).
+// An error names the file, whether it can't be read, its size changes while it is
+// read ([ErrChanged]), or w fails. It leaves the stream without its end, so that
+// [FS.Extract] does not take it for whole. If ctx ends, or a glob is not valid
+// ([*PatternError]), the error names the tree.
 func (f *FS) Archive(ctx context.Context, name string, w io.Writer, opts ArchiveOptions) (TreeStats, error) {
 	a := &archiver{ctx: ctx, name: name, tar: tar.NewWriter(archiveWriter{w}), buf: make([]byte, blockSize)}
 	err := f.archive(a, opts)
@@ -130,8 +130,7 @@ func (a *archiver) fail(name string, err error) error {
 	return pathError("archive", name, err)
 }
 
-// An archiveWriter marks the errors of what the caller has the archive
-// written to.
+// An archiveWriter returns the errors of the caller's writer as a writerError.
 type archiveWriter struct{ w io.Writer }
 
 func (w archiveWriter) Write(p []byte) (int, error) {
@@ -227,5 +226,5 @@ func (a *archiver) regular(e walk.SortedEntry) error {
 	return nil
 }
 
-// errResized says why an archive was given up.
+// errResized ends an archive, since its header would be wrong.
 var errResized = fmt.Errorf("size changed while it was archived: %w", ErrChanged)

@@ -28,7 +28,7 @@ func (w *Writer) publish() (WriteResult, error) {
 		if res, err = w.publishOnce(info); err == nil || !errors.Is(err, fs.ErrExist) {
 			return res, err
 		}
-		// It came into being since we looked.
+		// Another process has made it meanwhile.
 	}
 	return WriteResult{}, err
 }

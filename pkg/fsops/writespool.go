@@ -103,8 +103,8 @@ func (s *spool) renameTo(path string) error {
 		return err
 	}
 	if err := os.Rename(name, path); err != nil {
-		// At once, and not when the spool is discarded: what follows may be a
-		// long write in place, in which this process may be killed.
+		// Now, and not when the spool is discarded: a long write in place may follow,
+		// and this process may be killed during it.
 		_ = os.Remove(name)
 		return err
 	}

@@ -7,11 +7,11 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// renamedFrom returns the path that a created file had before, as the kernel's
-// cookies pair the two names of a renaming; it is empty for any other file.
-// fsnotify v1.10 knows it, but shows it in the text of an event alone, which
-// ends with an arrow and the old path in quotes. Nothing else in the text looks
-// like that, since a quoted path has no bare quotation mark.
+// renamedFrom returns the path that a renamed file had before; it is empty for any
+// other file. The kernel pairs the two names by a cookie. fsnotify v1.10 knows the
+// old path, but shows it only in the text of an event, which ends with an arrow and
+// that path in quotes. Nothing else in the text looks like that, since a quoted
+// path has no bare quotation mark.
 func renamedFrom(e fsnotify.Event) string {
 	const arrow = `" ← "`
 	text := e.String()

@@ -23,7 +23,7 @@ func (w *watcher) event(e fsnotify.Event) error {
 	}
 	d, name := w.find(path)
 	if d == nil {
-		return nil // its directory has moved on, and was looked at there
+		return nil // its directory has moved, and was searched at its new path
 	}
 	if w.opts.Ignore && ignore.FileOf(name) != 0 {
 		w.stale[d] = struct{}{}
@@ -41,7 +41,7 @@ func (w *watcher) event(e fsnotify.Event) error {
 	})
 }
 
-// eachOp calls do for what happened, which mostly is one thing.
+// eachOp calls do for each operation of an event; most have one.
 func eachOp(e fsnotify.Event, do func(Op) error) error {
 	for _, pair := range []struct {
 		from fsnotify.Op
@@ -63,7 +63,7 @@ func eachOp(e fsnotify.Event, do func(Op) error) error {
 	return nil
 }
 
-// appeared handles a name that is new, be it that of a new file.
+// appeared handles a new name, whether of a new file or of a renamed one.
 func (w *watcher) appeared(e fsnotify.Event, d *treeDir, name, path string) error {
 	if w.held.waiting > 0 {
 		if old := w.held.find(renamedFrom(e)); old != nil {
@@ -73,7 +73,7 @@ func (w *watcher) appeared(e fsnotify.Event, d *treeDir, name, path string) erro
 	return w.created(d, name, path)
 }
 
-// created reports a new file, and looks into a new directory.
+// created reports a new file, and looks into it if it is a directory.
 func (w *watcher) created(d *treeDir, name, path string) error {
 	info, err := os.Lstat(path)
 	isDir := err == nil && info.IsDir()
@@ -101,7 +101,7 @@ func (w *watcher) created(d *treeDir, name, path string) error {
 // left handles a name that is gone because its file was renamed. Whether the
 // new name is in the tree is not known yet.
 func (w *watcher) left(d *treeDir, name, path string) error {
-	// A directory tells of it once more, by its own watch.
+	// A directory reports it a second time, by its own watch.
 	again := w.opts.Recursive && d.partial && !d.has(name) && w.held.find(path) != nil
 	if again || w.unknown(d, name) {
 		return nil
@@ -111,15 +111,15 @@ func (w *watcher) left(d *treeDir, name, path string) error {
 	return w.holdEvent(heldEvent{Event: Event{Op: Rename, Path: path, Time: time.Now()}, waiting: true, dir: dir})
 }
 
-// renamed reports a file that has a new name in the tree. Between the renaming
-// and the new watches a directory had none: what happened there in that time
-// is found by looking.
+// renamed reports a file that has a new name in the tree. Between the renaming and
+// the new watches a directory had none, so it is searched for what happened in that
+// time.
 func (w *watcher) renamed(old *heldEvent, d *treeDir, name, path string) error {
 	dir := old.dir
 	info, err := os.Lstat(path)
 	isDir := dir != nil || err == nil && info.IsDir()
-	// Names are looked up later than they are used: what was found by the old
-	// name may have been the next file of that name already.
+	// Names are looked up later than they are used: the old name may have led to the
+	// next file of that name already.
 	other := dir != nil && err == nil && dir.id != idOf(info)
 	if other || w.ignored(d, name, isDir) {
 		w.held.gone(old)
@@ -167,14 +167,14 @@ func (w *watcher) touched(op Op, d *treeDir, name, path string) error {
 	return w.created(d, name, path)
 }
 
-// unknown reports whether a name that an event tells of is none that was
-// watched: it is ignored, or is gone already as far as anybody was told.
+// unknown reports whether an event is about a name that is not watched: it is
+// ignored, or its removal has been reported already.
 func (w *watcher) unknown(d *treeDir, name string) bool {
 	return !d.has(name) && (!d.partial || w.ignored(d, name, false))
 }
 
-// readRules takes changed files of rules into account: what they do not exclude
-// any more is new, and what they do is forgotten.
+// readRules reads changed files of rules: files that they no longer exclude are
+// new, and files that they exclude now are forgotten.
 func (w *watcher) readRules() error {
 	for d := range w.stale {
 		delete(w.stale, d)
@@ -189,8 +189,7 @@ func (w *watcher) readRules() error {
 	return nil
 }
 
-// fileEvent takes in what happens to the one file that is watched by way of
-// its directory.
+// fileEvent takes in an event if the root is a file: its directory is watched.
 func (w *watcher) fileEvent(e fsnotify.Event, path string) error {
 	if path == filepath.Dir(w.opts.Root) && (e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename)) {
 		return w.end()

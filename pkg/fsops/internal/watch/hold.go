@@ -5,7 +5,7 @@ package watch
 type holder struct {
 	events []heldEvent
 	paths  map[string]heldPath
-	// waiting is how many of the events are.
+	// waiting counts the events that wait for a new name.
 	waiting int
 }
 
@@ -13,16 +13,16 @@ type holder struct {
 // joined with another.
 type heldEvent struct {
 	Event
-	// waiting says that Path is gone by that name, and that the new one may
-	// still come; windows is for how many windows it has waited. dir is the
-	// directory that it was, nil for a file.
+	// waiting says that the file has left Path, and that its new name may still
+	// come; windows counts the windows since then. dir is the directory that has
+	// left, nil for a file.
 	waiting bool
 	windows int
 	dir     *treeDir
 }
 
-// A heldPath says which events of a path are held: those that later ones may be
-// joined with. The numbers are indexes, plus one.
+// A heldPath says which events of a path are held that later ones may be joined
+// with. The numbers are indexes, plus one.
 type heldPath struct {
 	created       bool
 	writes, chmod int
@@ -55,14 +55,14 @@ func (h *holder) add(e heldEvent) {
 	h.paths[e.Path] = p
 }
 
-// drop takes out the event of an index, which is one too high.
+// drop takes out the event with the index i-1.
 func (h *holder) drop(i int) {
 	if i > 0 {
 		h.events[i-1].Op = 0
 	}
 }
 
-// find returns the renaming of that old name which still waits, nil if there is
+// find returns the renaming of that old name that still waits, nil if there is
 // none.
 func (h *holder) find(old string) *heldEvent {
 	for i := len(h.events) - 1; i >= 0; i-- {
@@ -88,8 +88,8 @@ func (h *holder) gone(e *heldEvent) {
 	e.Op = Remove
 }
 
-// take returns the events to give now: all, or those before the first that has
-// waited too short a time for its other name.
+// take returns the events to give now: all, or those before the first that still
+// waits for its new name.
 func (h *holder) take(all bool) []heldEvent {
 	for i := range h.events {
 		e := &h.events[i]

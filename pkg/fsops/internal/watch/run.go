@@ -31,7 +31,7 @@ type watcher struct {
 	// lost says that a scan could not tell what came and went.
 	lost bool
 	held holder
-	// caughtUp is when there last was no event to take in.
+	// caughtUp is the last moment at which no event was waiting to be taken in.
 	caughtUp time.Time
 }
 
@@ -56,9 +56,9 @@ func (w *watcher) open() error {
 	return err
 }
 
-// failuresOf returns the first of a watcher's failures. They have to be taken
-// at any time, because the watcher may hold a lock meanwhile that Add and Remove
-// wait for.
+// failuresOf returns the first failure of an fsnotify watcher, and takes them all
+// at once: while a failure waits, the watcher may hold a lock that Add and Remove
+// need.
 func failuresOf(notify *fsnotify.Watcher) <-chan error {
 	first := make(chan error, 1)
 	go func() {
@@ -75,7 +75,7 @@ func failuresOf(notify *fsnotify.Watcher) <-chan error {
 	return first
 }
 
-// run takes events in, and gives them when their time has come, until there is
+// run takes events in, and gives them at the end of their window, until there is
 // nothing more to report.
 func (w *watcher) run() error {
 	var windowEnd <-chan time.Time
@@ -180,9 +180,9 @@ func (w *watcher) failure(err error) error {
 	return failed("", err)
 }
 
-// overflow begins anew: among the events that were lost may be those of
-// directories that were made or moved. Only when all is watched again is the
-// caller told to look at the tree.
+// overflow begins anew, since lost events may be about directories that were made
+// or moved. It tells the caller to look at the tree once everything is watched
+// again.
 func (w *watcher) overflow() error {
 	w.notify.Close()
 	if err := w.open(); err != nil {

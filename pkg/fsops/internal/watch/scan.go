@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// A scan compares directories of a watched tree with what is known of
-// them, and watches them.
+// A scan compares directories of the tree with what is known of them, and watches
+// them.
 type scan struct {
 	*watcher
 	dir *treeDir
 	at  string
 	// quiet reports nothing: everything is looked at for the first time.
 	quiet bool
-	// since, if it is not zero, is from when on there may have been no watch:
-	// what was changed after it is reported as written.
+	// since, if it is not zero, is when the watch may have been lost: files that
+	// changed later are reported as written.
 	since time.Time
-	// blind says that not all is known of what was in the directory.
+	// blind says that the names that were in the directory are not all known.
 	blind bool
 	below []scan
 }
 
-// scan watches a directory of the tree and those below it, and reports what
-// came and went without an event. What comes or goes meanwhile has one, because
-// a watch is set before its directory is read.
+// scan watches a directory of the tree and those below it, and reports files that
+// came and went without an event. Later changes have events, because the watch is
+// set before the directory is read.
 func (w *watcher) scan(d *treeDir, quiet bool, since time.Time) error {
 	return scan{watcher: w, dir: d, quiet: quiet, since: since}.run()
 }
@@ -42,7 +42,7 @@ func (s scan) run() error {
 		return failed(s.rel(s.at), err)
 	}
 	if !s.opts.Recursive && !s.opts.Ignore {
-		s.dir.partial = true // nobody needs to know what is in it
+		s.dir.partial = true // its names are not needed
 		return nil
 	}
 	s.blind = s.dir.partial
@@ -58,7 +58,8 @@ func (s scan) run() error {
 	return nil
 }
 
-// compare looks at all that is in the directory, and at what is not any more.
+// compare looks at the entries of the directory, and reports those that are
+// missing.
 func (s *scan) compare() error {
 	missing := s.dir.names()
 	whole, err := s.eachEntry(func(e fs.DirEntry) error {
@@ -76,7 +77,7 @@ func (s *scan) compare() error {
 	return nil
 }
 
-// names returns what is known to be in a directory.
+// names returns the names that are known in a directory.
 func (d *treeDir) names() map[string]struct{} {
 	names := maps.Clone(d.files)
 	if names == nil {
@@ -93,7 +94,7 @@ func (d *treeDir) names() map[string]struct{} {
 func (s *scan) eachEntry(visit func(fs.DirEntry) error) (whole bool, err error) {
 	dir, err := os.OpenFile(s.at, os.O_RDONLY|openDirectory, 0)
 	if err != nil {
-		return false, nil // it is gone, or is not for us
+		return false, nil // it is gone, or may not be read
 	}
 	defer dir.Close()
 	if err := s.identify(dir); err != nil {
@@ -115,9 +116,9 @@ func (s *scan) eachEntry(visit func(fs.DirEntry) error) (whole bool, err error) 
 	}
 }
 
-// identify notes which directory it is. If it is one of the tree that was renamed
-// since, of which the event is yet to come, the watch is that of the old name
-// still, and would end with it.
+// identify notes which directory this is. It may be one of the tree that was
+// renamed, with the event still to come. Then the watch belongs to the old name,
+// and would end with it, so it is set anew.
 func (s *scan) identify(dir *os.File) error {
 	info, err := dir.Stat()
 	if err != nil {
@@ -198,8 +199,8 @@ func (s *scan) discover(e fs.DirEntry) error {
 	return nil
 }
 
-// isScanned reports whether the file was reported already by a scan, and is
-// still the same. That is asked once for each event.
+// isScanned reports whether a scan has reported this file already. It forgets that,
+// so that a later file of the name counts as new.
 func (w *watcher) isScanned(path string, info fs.FileInfo) bool {
 	known, ok := w.scanned[path]
 	delete(w.scanned, path)

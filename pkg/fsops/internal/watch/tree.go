@@ -7,17 +7,17 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
 )
 
-// A treeDir is a directory of a watched tree, and what is known to be in it.
-// What is ignored is not.
+// A treeDir is a directory of the watched tree with the names in it that are known.
+// Ignored names are not.
 type treeDir struct {
 	parent *treeDir // nil for the root, and for what left the tree
 	name   string   // in parent
-	// id tells it from others that have its name before or after it.
+	// id tells the directory from others that had its name before, or have it later.
 	id    fileID
 	rules *ignore.Dir
 	dirs  map[string]*treeDir
 	files map[string]struct{} // what is no directory
-	// partial says that files does not have them all.
+	// partial says that files lacks some names.
 	partial bool
 }
 
@@ -26,7 +26,7 @@ func (d *treeDir) has(name string) bool {
 	return file || d.dirs[name] != nil
 }
 
-// A fileID identifies a file as long as it exists. It is zero if nothing does.
+// A fileID identifies a file as long as it exists. It is zero if it is not known.
 type fileID struct{ dev, ino uint64 }
 
 // path returns the absolute path of a directory in the tree.
@@ -81,7 +81,7 @@ func (w *watcher) rulesOf(d *treeDir) *ignore.Dir {
 	return rules
 }
 
-// learn notes a file of the tree; of a directory it returns the treeDir.
+// learn adds a file to the tree. For a directory it returns the new treeDir.
 func (w *watcher) learn(d *treeDir, name string, isDir bool) *treeDir {
 	switch {
 	case isDir && w.opts.Recursive:
@@ -122,7 +122,7 @@ func (w *watcher) forget(d *treeDir, name string) {
 }
 
 // drop ends the watches of a directory and those below it, which would go on to
-// tell of paths that are no more, and all that is noted about them elsewhere.
+// report former paths, and forgets what is noted about them elsewhere.
 func (w *watcher) drop(d *treeDir, path string) {
 	_ = w.notify.Remove(path) // it may have gone by itself
 	if w.ids[d.id] == d {
