@@ -41,10 +41,12 @@ var mayImport = map[string][]string{
 	"pkg/podapi":                        {"pkg/podapi/podapiv1", "pkg/podapi/tunnel", "pkg/fsops"},
 	"pkg/podapi/tunnel":                 {"pkg/podapi/podapiv1"},
 	"pkg/podapi/podapiv1":               {},
-	"pkg/fsops":                         {"pkg/fsops/internal/ignore", "pkg/fsops/internal/linere", "pkg/fsops/internal/walk"},
+	"pkg/fsops":                         {"pkg/fsops/internal/globs", "pkg/fsops/internal/ignore", "pkg/fsops/internal/linere", "pkg/fsops/internal/walk", "pkg/fsops/internal/watch"},
+	"pkg/fsops/internal/globs":          {},
 	"pkg/fsops/internal/linere":         {},
 	"pkg/fsops/internal/walk":           {"pkg/fsops/internal/ignore"},
 	"pkg/fsops/internal/ignore":         {},
+	"pkg/fsops/internal/watch":          {"pkg/fsops/internal/ignore"},
 	"test/e2e/internal/harness":         {"pkg/launcher", "pkg/launcher/launchertest", "pkg/podapi", "pkg/fsops"},
 }
 

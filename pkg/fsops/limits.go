@@ -36,20 +36,6 @@ const (
 	// maxGrepLine bounds the bytes of a line that a grep result carries:
 	// minified sources have lines of megabytes that nobody reads.
 	maxGrepLine = 4 << 10
-	// maxGlobAlternatives bounds the patterns that braces are expanded to in
-	// order to skip directories that can hold no match. A pattern of more is
-	// matched all the same, against the whole tree.
-	maxGlobAlternatives = 256
-	// maxGlobPattern bounds the bytes of a pattern: sixteen times the longest
-	// path that the system takes.
-	maxGlobPattern = 64 << 10
-	// maxGlobPatterns bounds the patterns that the braces of one stand for, since
-	// doublestar tries all of them: with so many a name takes it some 20 ms, and
-	// no search ends within a name.
-	maxGlobPatterns = 64 << 10
-	// maxGlobMoves bounds what a search remembers for each state of its pattern:
-	// few names are anything but matched by all parts, or by none.
-	maxGlobMoves = 32
 	// maxGlobWorkers is as maxGrepWorkers.
 	maxGlobWorkers = 4
 	// globAhead is how many matches a search may be ahead of those that were
@@ -105,34 +91,9 @@ const (
 	// maxFaultSearch bounds the search for the place of a syntax error, which
 	// parses the pattern once for each of its bytes.
 	maxFaultSearch = 4 << 10
-	// maxWatchScanned bounds the files that a watch remembers to have found
-	// in new directories, lest it report them twice: more than a scan finds
-	// while the events of an earlier one are still on their way.
-	maxWatchScanned = 64 << 10
-	// maxWatchNames bounds the names that a watch keeps, about 10 MiB of them,
-	// to tell what came and went in a directory while it was renamed. Of the
-	// directories beyond it nothing is known, which a renaming says as an
-	// overflow.
-	maxWatchNames = 128 << 10
 	// renameSearches is how often a directory is searched for protected paths
 	// without holding up others, before it is searched with them held up.
 	renameSearches = 3
-	// watchWindow is how long a watch holds events back, to join those of one
-	// path: longer than a program takes between two writes to a file, and
-	// nothing that a person would notice.
-	watchWindow = 5 * time.Millisecond
-	// maxWatchHeld bounds the events that are held: at more they are given
-	// before the window ends.
-	maxWatchHeld = 4096
-	// watchPairWindows is for how many windows the old name of a renamed file
-	// waits for the new one. The kernel queues the two one after the other, so
-	// that one would do if the machine were never busy.
-	watchPairWindows = 4
-	// watchRenameSlack is how much earlier than the last quiet moment a file in
-	// a renamed directory may have changed to be reported as written: the
-	// clock of file systems ticks every 10 ms at worst, and a busy machine
-	// delays events by more.
-	watchRenameSlack = 100 * time.Millisecond
 	// maxProtectRules bounds the patterns of protected paths, since every change
 	// is compared with all of them: that takes a millisecond at most.
 	maxProtectRules = 1024
@@ -157,9 +118,9 @@ const (
 	reserveAttempts = 8
 	// diffContext is the number of unchanged lines around a change in a diff.
 	diffContext = 3
-	// maxDiffPlaces bounds the places that a diff shows: rendering takes about
+	// maxDiffHunks bounds the places that a diff shows: rendering takes about
 	// a kilobyte for each, and nobody reads that many.
-	maxDiffPlaces = 8 << 10
+	maxDiffHunks = 8 << 10
 	// diffWork bounds the places that a diff shows: their number times the
 	// file's size, since rendering counts the lines before each place where the
 	// places are near each other. It is about a tenth of a second.

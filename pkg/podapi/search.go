@@ -91,7 +91,8 @@ func grepResultFromProto(r *pb.GrepResult) fsops.GrepResult {
 }
 
 // Watch reports what happens to the file or directory of that name, until the
-// loop ends or the name is gone. The first event is WatchReady.
+// loop ends or the name is gone. opts.Ready is called when the agent says that
+// everything is watched.
 func (c *Client) Watch(ctx context.Context, name string, opts fsops.WatchOptions) iter.Seq2[fsops.WatchEvent, error] {
 	request := &pb.WatchRequest{Path: []byte(name), Recursive: opts.Recursive, Ignore: opts.Ignore}
 	return func(yield func(fsops.WatchEvent, error) bool) {
@@ -104,6 +105,9 @@ func (c *Client) Watch(ctx context.Context, name string, opts fsops.WatchOptions
 				return
 			}
 			for _, e := range r.GetBatch().GetEvents() {
+				if e.Op == pb.WatchOp_WATCH_OP_READY && opts.Ready != nil {
+					opts.Ready()
+				}
 				if _, known := watchOps[e.Op]; known && !yield(watchEventFromProto(e), nil) {
 					return
 				}
@@ -128,7 +132,6 @@ var grepKinds = map[pb.GrepKind]fsops.GrepKind{
 }
 
 var watchOps = map[pb.WatchOp]fsops.WatchOp{
-	pb.WatchOp_WATCH_OP_READY:    fsops.WatchReady,
 	pb.WatchOp_WATCH_OP_CREATE:   fsops.WatchCreate,
 	pb.WatchOp_WATCH_OP_WRITE:    fsops.WatchWrite,
 	pb.WatchOp_WATCH_OP_REMOVE:   fsops.WatchRemove,

@@ -127,13 +127,12 @@ func checkWatch(t *testing.T, s *launcher.Sandbox) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 	defer cancel()
-	for e, err := range s.Watch(ctx, ".", fsops.WatchOptions{}) {
+	ready := func() { harness.Put(t, s, "watched", "") }
+	for e, err := range s.Watch(ctx, ".", fsops.WatchOptions{Ready: ready}) {
 		switch {
 		case err != nil:
 			t.Errorf("watch: %v", err)
 			return
-		case e.Op == fsops.WatchReady:
-			harness.Put(t, s, "watched", "")
 		case strings.HasSuffix(e.Path, "watched"):
 			return
 		}

@@ -153,13 +153,10 @@ func TestArchiveThatEscapesIsRefused(t *testing.T) {
 func TestWatchSeesWhatHappens(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		seen := map[string]bool{}
-		for e, err := range s.Watch(t.Context(), ".", fsops.WatchOptions{Recursive: true}) {
+		ready := func() { harness.Put(t, s, "new/dir/file", "x") }
+		for e, err := range s.Watch(t.Context(), ".", fsops.WatchOptions{Recursive: true, Ready: ready}) {
 			if err != nil {
 				t.Fatal(err)
-			}
-			if e.Op == fsops.WatchReady {
-				harness.Put(t, s, "new/dir/file", "x")
-				continue
 			}
 			seen[filepath.Clean(e.Path)] = true
 			if seen["new"] && seen["new/dir"] && seen["new/dir/file"] {

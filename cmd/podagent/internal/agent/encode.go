@@ -63,7 +63,6 @@ var (
 		pb.GlobSort_GLOB_SORT_TIME:        fsops.GlobByTime,
 	}
 	watchOps = map[fsops.WatchOp]pb.WatchOp{
-		fsops.WatchReady:    pb.WatchOp_WATCH_OP_READY,
 		fsops.WatchCreate:   pb.WatchOp_WATCH_OP_CREATE,
 		fsops.WatchWrite:    pb.WatchOp_WATCH_OP_WRITE,
 		fsops.WatchRemove:   pb.WatchOp_WATCH_OP_REMOVE,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -125,7 +126,10 @@ func (s *filesService) Watch(r *pb.WatchRequest, stream grpc.ServerStreamingServ
 		return stream.Send(&pb.WatchResponse{Kind: &pb.WatchResponse_Batch{Batch: &pb.WatchBatch{Events: events}}})
 	}}
 	defer batch.stop()
-	for event, err := range s.fs.Watch(ctx, string(r.Path), fsops.WatchOptions{Recursive: r.Recursive, Ignore: r.Ignore}) {
+	ready := func() { // the next add returns its error
+		_ = batch.add(&pb.WatchEvent{Op: pb.WatchOp_WATCH_OP_READY, Path: r.Path, Time: time.Now().UnixNano()}, len(r.Path))
+	}
+	for event, err := range s.fs.Watch(ctx, string(r.Path), fsops.WatchOptions{Recursive: r.Recursive, Ignore: r.Ignore, Ready: ready}) {
 		if err != nil {
 			_ = batch.between(func() error { return nil }) // what happened before it
 			return orCause(ctx, err)

@@ -136,10 +136,8 @@ func TestShutdownEndsProcessesAndWatches(t *testing.T) {
 	ready := make(chan struct{})
 	go func() {
 		var last error
-		for e, err := range c.Watch(t.Context(), ".", fsops.WatchOptions{}) {
-			if last = err; err == nil && e.Op == fsops.WatchReady {
-				close(ready)
-			}
+		for _, err := range c.Watch(t.Context(), ".", fsops.WatchOptions{Ready: func() { close(ready) }}) {
+			last = err
 		}
 		watched <- last
 	}()

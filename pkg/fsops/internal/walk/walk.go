@@ -50,6 +50,22 @@ type Options struct {
 	Prune func(rel string, typ fs.FileMode) bool
 }
 
+// hides reports whether the options leave out a name, by itself or by the rules of
+// its directory, which may be nil.
+func (o *Options) hides(rules *ignore.Dir, name string, isDir bool) bool {
+	verdict := ignore.Unknown
+	switch {
+	case name == ignore.GitDir:
+		if o.NoGit {
+			return true
+		}
+		verdict = ignore.Keep
+	case rules != nil:
+		verdict = rules.Verdict(name, isDir)
+	}
+	return verdict == ignore.Ignore || verdict == ignore.Unknown && o.NoHidden && name[0] == '.'
+}
+
 // Tree calls visit for every entry below the directory root, which may be a
 // symbolic link, a directory before what is in it and otherwise in no order.
 // It does so from opts.Workers goroutines at once; worker (from 0, less than

@@ -259,17 +259,7 @@ func (w *worker) resolve(e *Entry) bool {
 
 // leavesOut reports whether the options leave the entry out.
 func (w *worker) leavesOut(e *Entry) bool {
-	verdict := ignore.Unknown
-	switch {
-	case e.Name == ignore.GitDir:
-		if w.opts.NoGit {
-			return true
-		}
-		verdict = ignore.Keep
-	case e.in.rules != nil:
-		verdict = e.in.rules.Verdict(e.Name, e.Type == fs.ModeDir)
-	}
-	if verdict == ignore.Ignore || verdict == ignore.Unknown && w.opts.NoHidden && e.Name[0] == '.' {
+	if w.opts.hides(e.in.rules, e.Name, e.Type == fs.ModeDir) {
 		return true
 	}
 	return w.opts.Prune != nil && w.opts.Prune(e.Rel(), e.Type)

@@ -1,4 +1,4 @@
-package fsops
+package globs
 
 import (
 	"slices"
@@ -7,23 +7,22 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// A globMatcher tells which paths match a pattern, and which directories a
+// A Matcher tells which paths match a pattern, and which directories a
 // match can lie in. It may be used concurrently.
 //
 // doublestar's Match has the last word on every path, but for plain patterns.
-// The matcher only follows the pattern from part to part, so that a directory
-// without matches is not read, and so that it knows which part of the pattern
-// took which name.
-type globMatcher struct {
+// The matcher only follows the pattern from part to part: so no directory without
+// matches is read, and the part of the pattern that took a name is known.
+type Matcher struct {
 	pattern  string // as doublestar gets it
 	noHidden bool
-	parts    []globPart
+	parts    []part
 	// plain says that following the parts is all that it takes.
 	plain bool
 }
 
-// A globPart is what takes one name of a path.
-type globPart struct {
+// A part is what takes one name of a path.
+type part struct {
 	kind partKind
 	// glob is the part's own pattern (matchPart).
 	glob nameGlob
@@ -41,31 +40,31 @@ const (
 	endPart                      // the end of one alternative
 )
 
-// newGlobMatcher compiles a valid pattern, or that part of it that is relative
-// to the directory in front of it.
-func newGlobMatcher(pattern string, noHidden bool) *globMatcher {
-	m := &globMatcher{pattern: oneRunePerByte(pattern), noHidden: noHidden}
+// NewMatcher compiles a valid pattern, or what [Split] leaves of it. With noHidden
+// only a part that begins with a dot matches a name that does.
+func NewMatcher(pattern string, noHidden bool) *Matcher {
+	m := &Matcher{pattern: oneRunePerByte(pattern), noHidden: noHidden}
 	// What braces and several asterisks mean together is up to doublestar.
 	m.plain = !strings.ContainsAny(pattern, `{\`)
-	alternatives := expandBraces(m.pattern)
+	alternatives := expand(m.pattern)
 	if alternatives == nil { // too many to follow: look everywhere
-		m.parts = []globPart{{kind: treePart}, {kind: endPart}}
+		m.parts = []part{{kind: treePart}, {kind: endPart}}
 	}
 	for _, alternative := range alternatives {
-		parts := splitParts(alternative)
+		parts := Parts(alternative)
 		if n := len(parts); parts[n-1] == "" {
 			parts = parts[:n-1] // as in "{a/,b}"
 		}
 		for _, glob := range parts {
 			m.addPart(glob)
 		}
-		m.parts = append(m.parts, globPart{kind: endPart})
+		m.parts = append(m.parts, part{kind: endPart})
 	}
 	return m
 }
 
-// splitParts divides a pattern without braces at its slashes.
-func splitParts(pattern string) []string {
+// Parts divides a valid pattern without braces at its slashes.
+func Parts(pattern string) []string {
 	var parts []string
 	start := 0
 	for i := 0; i < len(pattern); i++ {
@@ -88,23 +87,23 @@ func splitParts(pattern string) []string {
 // addPart adds the parts for what is between two slashes. It is more than one
 // where a character class can take a slash too, as doublestar has it for
 // "[!a]": then names are taken unseen.
-func (m *globMatcher) addPart(glob string) {
+func (m *Matcher) addPart(glob string) {
 	if glob == "**" {
 		// "a*/**" matches ab, but not a: only a double asterisk in front is plain.
 		m.plain = m.plain && len(m.parts) == 0
-		m.parts = append(m.parts, globPart{kind: treePart})
+		m.parts = append(m.parts, part{kind: treePart})
 		return
 	}
 	if n := slashClasses(glob); n > 0 {
 		m.plain = false
-		m.parts = append(m.parts, globPart{kind: anyPart})
-		m.parts = append(m.parts, slices.Repeat([]globPart{{kind: optionalPart}}, n)...)
+		m.parts = append(m.parts, part{kind: anyPart})
+		m.parts = append(m.parts, slices.Repeat([]part{{kind: optionalPart}}, n)...)
 		return
 	}
 	dot := strings.HasPrefix(strings.TrimPrefix(glob, `\`), ".")
 	single := singleStars(glob)
 	m.plain = m.plain && single == glob && glob != ""
-	m.parts = append(m.parts, globPart{kind: matchPart, glob: newNameGlob(single), dot: dot})
+	m.parts = append(m.parts, part{kind: matchPart, glob: newNameGlob(single), dot: dot})
 }
 
 // singleStars makes one of several asterisks in a row, which mean the same

@@ -2,9 +2,9 @@ package fsops
 
 import "golang.org/x/sys/unix"
 
-// mayWrite returns nil if this process could open the existing file at path
-// for writing. It asks instead of trying, since to open an executable that
-// runs fails (ETXTBSY), though it may be replaced.
+// mayWrite returns nil if this process could open the existing file at path for
+// writing. It asks instead of trying: opening an executable that runs fails
+// (ETXTBSY), though the file may be replaced.
 func mayWrite(path string) error {
 	return uninterrupted(func() error {
 		return unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK, unix.AT_EACCESS)

@@ -1,4 +1,4 @@
-package fsops
+package watch
 
 import (
 	"path/filepath"
@@ -7,38 +7,38 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
 )
 
-// A watchDir is a directory of a watched tree, and what is known to be in it.
-// What is ignored is not.
-type watchDir struct {
-	parent *watchDir // nil for the root, and for what left the tree
-	name   string    // in parent
-	// id tells it from others that have its name before or after it.
+// A treeDir is a directory of the watched tree with the names in it that are known.
+// Ignored names are not.
+type treeDir struct {
+	parent *treeDir // nil for the root, and for what left the tree
+	name   string   // in parent
+	// id tells the directory from others that had its name before, or have it later.
 	id    fileID
 	rules *ignore.Dir
-	dirs  map[string]*watchDir
+	dirs  map[string]*treeDir
 	files map[string]struct{} // what is no directory
-	// partial says that files does not have them all.
+	// partial says that files lacks some names.
 	partial bool
 }
 
-func (d *watchDir) has(name string) bool {
+func (d *treeDir) has(name string) bool {
 	_, file := d.files[name]
 	return file || d.dirs[name] != nil
 }
 
-// A fileID identifies a file as long as it exists. It is zero if nothing does.
+// A fileID identifies a file as long as it exists. It is zero if it is not known.
 type fileID struct{ dev, ino uint64 }
 
 // path returns the absolute path of a directory in the tree.
-func (w *watch) path(d *watchDir) string {
+func (w *watcher) path(d *treeDir) string {
 	if d.parent == nil {
-		return w.root
+		return w.opts.Root
 	}
 	return filepath.Join(w.path(d.parent), d.name)
 }
 
 // inTree reports whether the directory is still in the tree.
-func (w *watch) inTree(d *watchDir) bool {
+func (w *watcher) inTree(d *treeDir) bool {
 	for ; d.parent != nil; d = d.parent {
 		if d.parent.dirs[d.name] != d {
 			return false
@@ -49,9 +49,9 @@ func (w *watch) inTree(d *watchDir) bool {
 
 // find returns the directory of the tree that a path lies in, nil if there is
 // none, and the path's name in it.
-func (w *watch) find(path string) (d *watchDir, name string) {
+func (w *watcher) find(path string) (d *treeDir, name string) {
 	const separator = string(filepath.Separator)
-	rest := strings.TrimPrefix(strings.TrimPrefix(path, w.root), separator)
+	rest := strings.TrimPrefix(strings.TrimPrefix(path, w.opts.Root), separator)
 	for d = w.tree; d != nil; {
 		first, below, more := strings.Cut(rest, separator)
 		if !more {
@@ -63,36 +63,36 @@ func (w *watch) find(path string) (d *watchDir, name string) {
 }
 
 // ignored reports whether that name is left out of what is watched.
-func (w *watch) ignored(d *watchDir, name string, isDir bool) bool {
-	return w.ignore && (name == ignore.GitDir || d.rules.Ignored(name, isDir))
+func (w *watcher) ignored(d *treeDir, name string, isDir bool) bool {
+	return w.opts.Ignore && (name == ignore.GitDir || d.rules.Ignored(name, isDir))
 }
 
 // rulesOf returns the rules of a directory in the tree, nil if there are none
 // to be kept. A file of rules that cannot be read has none.
-func (w *watch) rulesOf(d *watchDir) *ignore.Dir {
-	if !w.ignore {
+func (w *watcher) rulesOf(d *treeDir) *ignore.Dir {
+	if !w.opts.Ignore {
 		return nil
 	}
 	if d.parent == nil {
-		rules, _ := ignore.Open(w.root, w.top)
+		rules, _ := ignore.Open(w.opts.Root, w.opts.RulesTop)
 		return rules
 	}
 	rules, _ := d.parent.rules.Child(d.name)
 	return rules
 }
 
-// learn notes a file of the tree; of a directory it returns the watchDir.
-func (w *watch) learn(d *watchDir, name string, isDir bool) *watchDir {
+// learn adds a file to the tree. For a directory it returns the new treeDir.
+func (w *watcher) learn(d *treeDir, name string, isDir bool) *treeDir {
 	switch {
-	case isDir && w.recursive:
-		child := &watchDir{parent: d, name: name}
+	case isDir && w.opts.Recursive:
+		child := &treeDir{parent: d, name: name}
 		child.rules = w.rulesOf(child)
 		if d.dirs == nil {
-			d.dirs = map[string]*watchDir{}
+			d.dirs = map[string]*treeDir{}
 		}
 		d.dirs[name] = child
 		return child
-	case !w.recursive && !w.ignore, w.names >= maxWatchNames:
+	case !w.opts.Recursive && !w.opts.Ignore, w.names >= maxNames:
 		d.partial = true
 	default:
 		if d.files == nil {
@@ -107,7 +107,7 @@ func (w *watch) learn(d *watchDir, name string, isDir bool) *watchDir {
 }
 
 // forget drops a file from the tree, with all that is below it.
-func (w *watch) forget(d *watchDir, name string) {
+func (w *watcher) forget(d *treeDir, name string) {
 	path := filepath.Join(w.path(d), name)
 	delete(w.scanned, path)
 	if _, ok := d.files[name]; ok {
@@ -122,8 +122,8 @@ func (w *watch) forget(d *watchDir, name string) {
 }
 
 // drop ends the watches of a directory and those below it, which would go on to
-// tell of paths that are no more, and all that is noted about them elsewhere.
-func (w *watch) drop(d *watchDir, path string) {
+// report former paths, and forgets what is noted about them elsewhere.
+func (w *watcher) drop(d *treeDir, path string) {
 	_ = w.notify.Remove(path) // it may have gone by itself
 	if w.ids[d.id] == d {
 		delete(w.ids, d.id)
@@ -139,7 +139,7 @@ func (w *watch) drop(d *watchDir, path string) {
 }
 
 // unwatch ends the watches of a directory and those below it.
-func (w *watch) unwatch(d *watchDir, path string) {
+func (w *watcher) unwatch(d *treeDir, path string) {
 	_ = w.notify.Remove(path) // it may have gone by itself
 	for name, child := range d.dirs {
 		w.unwatch(child, filepath.Join(path, name))
@@ -148,10 +148,10 @@ func (w *watch) unwatch(d *watchDir, path string) {
 
 // attach puts a directory that was forgotten into the tree again. Its watches
 // are not set yet.
-func (w *watch) attach(child, d *watchDir, name string) {
+func (w *watcher) attach(child, d *treeDir, name string) {
 	child.parent, child.name = d, name
 	if d.dirs == nil {
-		d.dirs = map[string]*watchDir{}
+		d.dirs = map[string]*treeDir{}
 	}
 	d.dirs[name] = child
 	w.names += child.count()
@@ -159,7 +159,7 @@ func (w *watch) attach(child, d *watchDir, name string) {
 }
 
 // count returns how many names are kept of a directory and those below it.
-func (d *watchDir) count() int {
+func (d *treeDir) count() int {
 	n := len(d.files)
 	for _, child := range d.dirs {
 		n += child.count()
@@ -168,7 +168,7 @@ func (d *watchDir) count() int {
 }
 
 // setRules reads the rules of a directory, and of those below it, anew.
-func (w *watch) setRules(d *watchDir) {
+func (w *watcher) setRules(d *treeDir) {
 	d.rules = w.rulesOf(d)
 	for _, child := range d.dirs {
 		w.setRules(child)

@@ -16,16 +16,16 @@ type spool struct {
 	file *os.File
 	// name is the spool's path; empty if it has none (see openUnnamed).
 	name string
-	// beside says that it lies in the target's directory, so that it can
-	// become the target.
+	// beside says that it lies in the destination's directory, so that it can
+	// become the destination.
 	beside bool
-	// refused is why it lies elsewhere, if it does.
+	// refused is why it lies elsewhere; nil if beside.
 	refused error
 	closed  bool
 }
 
-// openSpool opens a spool for a target in dir. Where dir takes no new files,
-// an existing target may still be written: its spool is a temporary file
+// openSpool opens a spool for a destination in dir. If dir takes no new files, an
+// existing destination may still be writable: its spool is a temporary file
 // elsewhere.
 func openSpool(dir string, perm fs.FileMode, existing bool) (*spool, error) {
 	s, err := newSpool(dir, perm)
@@ -48,8 +48,8 @@ func newSpool(dir string, perm fs.FileMode) (*spool, error) {
 	if file, err := openUnnamed(dir, perm); err == nil {
 		return &spool{file: file}, nil
 	}
-	// Whatever is wrong with dir itself is also wrong for a named file, and
-	// reported by it; file systems without unnamed files have many errors.
+	// File systems without unnamed files have many errors. A fault of dir itself
+	// fails the named file, too, which reports it.
 	var file *os.File
 	name, err := atFreeName(dir, func(path string) (err error) {
 		file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
@@ -103,8 +103,8 @@ func (s *spool) renameTo(path string) error {
 		return err
 	}
 	if err := os.Rename(name, path); err != nil {
-		// At once, and not when the spool is discarded: what follows may be a
-		// long write in place, in which this process may be killed.
+		// Now, and not when the spool is discarded: a long write in place may follow,
+		// and this process may be killed during it.
 		_ = os.Remove(name)
 		return err
 	}
@@ -156,7 +156,7 @@ func (s *spool) stat(path string) (fs.FileInfo, error) {
 	return s.file.Stat()
 }
 
-// discard closes the spool, and removes it unless it became the target.
+// discard closes the spool, and removes it unless it became the destination.
 func (s *spool) discard() {
 	_ = s.close()
 	if s.name != "" {

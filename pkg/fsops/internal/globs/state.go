@@ -1,4 +1,4 @@
-package fsops
+package globs
 
 import (
 	"slices"
@@ -8,35 +8,41 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// A globState is the set of parts that may take the next name, in ascending
-// order. It is nil where nothing can match any more.
-type globState struct {
+// A State is how far the names of a path lead in a pattern. It is nil where nothing
+// can match any more.
+type State struct {
+	// parts are those that may take the next name, in ascending order.
 	parts []int
-	// ends says that what led here may be a match, descends that a longer path
-	// may be one.
+	// ends says that the path may match, descends that a longer one may.
 	ends, descends bool
 	// moves are the moves from here that were made already: few of them lead
 	// all names of a tree, and looking one up is much faster than making it.
-	moves atomic.Pointer[[]globMove]
+	moves atomic.Pointer[[]move]
 }
 
-// A globMove is where names lead that the same parts take.
-type globMove struct {
+// A move is where names lead that the same parts take.
+type move struct {
 	// taken has a bit for each of parts; a state with more of them than bits
 	// remembers no moves.
 	taken uint64
 	// next is the state after the name. For a symbolic link, linked is the
 	// state in the directory that it names: double asterisks do not follow
 	// links, since these may lead round in circles.
-	next, linked *globState
+	next, linked *State
 }
 
+// Ends reports whether the path that led here may match: [Matcher.Accepts] decides.
+func (s *State) Ends() bool { return s.ends }
+
+// Descends reports whether a longer path may match.
+func (s *State) Descends() bool { return s.descends }
+
 // newState returns the state of these parts, nil if there are none.
-func (m *globMatcher) newState(parts []int) *globState {
+func (m *Matcher) newState(parts []int) *State {
 	if len(parts) == 0 {
 		return nil
 	}
-	s := &globState{parts: parts}
+	s := &State{parts: parts}
 	for _, i := range parts {
 		if m.parts[i].kind == endPart {
 			s.ends = true
@@ -47,8 +53,8 @@ func (m *globMatcher) newState(parts []int) *globState {
 	return s
 }
 
-// start returns the state at the directory that the pattern starts in.
-func (m *globMatcher) start() *globState {
+// Start returns the state at the directory that the pattern starts in.
+func (m *Matcher) Start() *State {
 	var parts []int
 	for i := range m.parts {
 		if i == 0 || m.parts[i-1].kind == endPart {
@@ -59,7 +65,7 @@ func (m *globMatcher) start() *globState {
 }
 
 // add puts the part i into parts, with those after it if it can take nothing.
-func (m *globMatcher) add(parts []int, i int) []int {
+func (m *Matcher) add(parts []int, i int) []int {
 	for ; ; i++ {
 		at, found := slices.BinarySearch(parts, i)
 		if found {
@@ -72,20 +78,21 @@ func (m *globMatcher) add(parts []int, i int) []int {
 	}
 }
 
-// step returns where a name leads.
-func (m *globMatcher) step(s *globState, name string) (next, linked *globState) {
+// Step returns where a name leads from s; if it is the name of a symbolic link,
+// linked is the state in the directory that the link leads to.
+func (m *Matcher) Step(s *State, name string) (next, linked *State) {
 	name = oneRunePerByte(name)
 	if len(s.parts) > 64 {
-		move := m.move(s, func(i int) bool { return m.takes(s.parts[i], name) })
-		return move.next, move.linked
+		made := m.makeMove(s, func(i int) bool { return m.takes(s.parts[i], name) })
+		return made.next, made.linked
 	}
 	var taken uint64
-	for i, part := range s.parts {
-		if m.takes(part, name) {
+	for i, p := range s.parts {
+		if m.takes(p, name) {
 			taken |= 1 << i
 		}
 	}
-	var known []globMove
+	var known []move
 	if p := s.moves.Load(); p != nil {
 		known = *p
 	}
@@ -94,18 +101,18 @@ func (m *globMatcher) step(s *globState, name string) (next, linked *globState) 
 			return known[i].next, known[i].linked
 		}
 	}
-	move := m.move(s, func(i int) bool { return taken&(1<<i) != 0 })
-	move.taken = taken
-	if len(known) < maxGlobMoves {
-		all := append(slices.Clip(known), move)
+	made := m.makeMove(s, func(i int) bool { return taken&(1<<i) != 0 })
+	made.taken = taken
+	if len(known) < maxMoves {
+		all := append(slices.Clip(known), made)
 		s.moves.Store(&all) // another goroutine's may get lost, to be made again
 	}
-	return move.next, move.linked
+	return made.next, made.linked
 }
 
-// takes reports whether a part takes a name.
-func (m *globMatcher) takes(part int, name string) bool {
-	p := &m.parts[part]
+// takes reports whether the part i takes a name.
+func (m *Matcher) takes(i int, name string) bool {
+	p := &m.parts[i]
 	switch {
 	case p.kind == endPart, m.noHidden && !p.dot && strings.HasPrefix(name, "."):
 		return false
@@ -115,31 +122,31 @@ func (m *globMatcher) takes(part int, name string) bool {
 	return true
 }
 
-// move finds out where names lead that are taken by these parts of s.
-func (m *globMatcher) move(s *globState, taken func(i int) bool) globMove {
+// makeMove finds out where names lead that these parts of s take.
+func (m *Matcher) makeMove(s *State, taken func(i int) bool) move {
 	var next, linked []int
-	for i, part := range s.parts {
+	for i, p := range s.parts {
 		switch {
 		case !taken(i):
-		case m.parts[part].kind == treePart:
-			next = m.add(next, part)
+		case m.parts[p].kind == treePart:
+			next = m.add(next, p)
 		default:
-			next = m.add(next, part+1)
-			linked = m.add(linked, part+1)
+			next = m.add(next, p+1)
+			linked = m.add(linked, p+1)
 		}
 	}
-	return globMove{next: m.newState(next), linked: m.newState(linked)}
+	return move{next: m.newState(next), linked: m.newState(linked)}
 }
 
-// accepts reports whether the path that led to s matches.
-func (m *globMatcher) accepts(s *globState, rel string) bool {
+// Accepts reports whether the relative path that led to s matches.
+func (m *Matcher) Accepts(s *State, rel string) bool {
 	return s.ends && (m.plain || doublestar.MatchUnvalidated(m.pattern, oneRunePerByte(rel)))
 }
 
-// acceptsNothing reports whether the pattern matches the directory that it
+// AcceptsNothing reports whether the pattern matches the directory that it
 // starts in, as "a/**" matches a.
-func (m *globMatcher) acceptsNothing() bool {
-	return m.start().ends && doublestar.MatchUnvalidated("x/"+m.pattern, "x")
+func (m *Matcher) AcceptsNothing() bool {
+	return m.Start().ends && doublestar.MatchUnvalidated("x/"+m.pattern, "x")
 }
 
 // A nameGlob matches one name. The usual kinds of patterns take a comparison.

@@ -12,8 +12,8 @@ import (
 // keptMode are the bits of a mode that a replaced file keeps.
 const keptMode = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
-// publish makes the spool the target: as a new file, in place of the one
-// that exists, or, where neither can be done, by overwriting that.
+// publish gives the destination its new content: the spool becomes a new file, or
+// replaces the one that exists; where neither can be done, that one is overwritten.
 func (w *Writer) publish() (WriteResult, error) {
 	var err error
 	for range publishAttempts {
@@ -25,16 +25,17 @@ func (w *Writer) publish() (WriteResult, error) {
 			return WriteResult{}, err
 		}
 		var res WriteResult
-		if res, err = w.place(info); err == nil || !errors.Is(err, fs.ErrExist) {
+		if res, err = w.publishOnce(info); err == nil || !errors.Is(err, fs.ErrExist) {
 			return res, err
 		}
-		// It came into being since we looked.
+		// Another process has made it meanwhile.
 	}
 	return WriteResult{}, err
 }
 
-// place puts the content where the target is, which info describes.
-func (w *Writer) place(info fs.FileInfo) (WriteResult, error) {
+// publishOnce is publish for a destination that is as info says. It fails with
+// fs.ErrExist if another file came into being.
+func (w *Writer) publishOnce(info fs.FileInfo) (WriteResult, error) {
 	if !w.spool.beside {
 		return w.overwrite(info, w.spool.refused)
 	}
@@ -53,7 +54,7 @@ func (w *Writer) place(info fs.FileInfo) (WriteResult, error) {
 	return WriteResult{}, err
 }
 
-// replace makes the spool the target, atomically.
+// replace makes the spool the destination, atomically.
 func (w *Writer) replace(info fs.FileInfo) error {
 	if err := w.applyMetadata(info); err != nil {
 		return err
@@ -74,7 +75,7 @@ func (w *Writer) replace(info fs.FileInfo) error {
 	})
 }
 
-// replaced concludes a replacement. The spool is the target by now.
+// replaced concludes a replacement. The spool is the destination by now.
 func (w *Writer) replaced(created bool, dir syncedDir) (WriteResult, error) {
 	if err := dir.sync(); err != nil {
 		return WriteResult{}, err
@@ -89,8 +90,8 @@ func (w *Writer) replaced(created bool, dir syncedDir) (WriteResult, error) {
 	return WriteResult{Attr: attrOf(w.name, info), Created: created}, nil
 }
 
-// dirToSync opens the target's directory if it is to be synced: before
-// anything changes, since it might not be readable.
+// dirToSync opens the destination's directory if it is to be synced. That comes
+// before anything changes, since the directory might not be readable.
 func (w *Writer) dirToSync() (syncedDir, error) {
 	if !w.opts.Sync {
 		return syncedDir{}, nil
@@ -99,8 +100,8 @@ func (w *Writer) dirToSync() (syncedDir, error) {
 	return syncedDir{dir}, err
 }
 
-// syncedDir is an open directory whose names are to reach the disk; nothing
-// where that was not asked for.
+// syncedDir is an open directory whose names are to reach the disk. The zero value
+// is for writes that do not ask for it.
 type syncedDir struct{ dir *os.File }
 
 func (d syncedDir) sync() error {
@@ -116,7 +117,8 @@ func (d syncedDir) close() {
 	}
 }
 
-// applyMetadata gives the spool the owner, mode and time that the target is to have.
+// applyMetadata gives the spool the owner, mode and time of the destination, which
+// info describes.
 func (w *Writer) applyMetadata(info fs.FileInfo) error {
 	if w.spool.closed {
 		return nil // done when the first attempt was made
@@ -142,8 +144,8 @@ func (w *Writer) applyMetadata(info fs.FileInfo) error {
 	return os.Chtimes(descriptorPath(w.spool.file), time.Time{}, w.stamp.modTime)
 }
 
-// mode returns the mode that the target is to have, and false if that is the
-// one with which the spool was made.
+// mode returns the mode that the destination gets, and false if the spool was made
+// with it.
 func (w *Writer) mode(info fs.FileInfo) (fs.FileMode, bool) {
 	switch {
 	case w.stamp != nil:
@@ -156,10 +158,10 @@ func (w *Writer) mode(info fs.FileInfo) (fs.FileMode, bool) {
 	return 0, false
 }
 
-// keepOwner gives the file, which is as own says, the owner of target.
-func keepOwner(file *os.File, own, target fs.FileInfo) error {
+// keepOwner gives the file, which is as own says, the owner that want has.
+func keepOwner(file *os.File, own, want fs.FileInfo) error {
 	uid, gid := owner(own)
-	wantUID, wantGID := owner(target)
+	wantUID, wantGID := owner(want)
 	if uid == wantUID && gid == wantGID {
 		return nil
 	}

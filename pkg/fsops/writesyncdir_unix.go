@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// syncDir has the names in the directory reach the disk.
+// syncDir waits until the names in the directory are on the disk.
 func syncDir(dir *os.File) error {
 	err := dir.Sync()
 	if errors.Is(err, syscall.EINVAL) {

@@ -1,4 +1,4 @@
-package fsops
+package watch
 
 import (
 	"errors"
@@ -10,39 +10,39 @@ import (
 	"time"
 )
 
-// A watchScan compares directories of a watched tree with what is known of
-// them, and watches them.
-type watchScan struct {
-	*watch
-	dir *watchDir
+// A scan compares directories of the tree with what is known of them, and watches
+// them.
+type scan struct {
+	*watcher
+	dir *treeDir
 	at  string
 	// quiet reports nothing: everything is looked at for the first time.
 	quiet bool
-	// since, if it is not zero, is from when on there may have been no watch:
-	// what was changed after it is reported as written.
+	// since, if it is not zero, is when the watch may have been lost: files that
+	// changed later are reported as written.
 	since time.Time
-	// blind says that not all is known of what was in the directory.
+	// blind says that the names that were in the directory are not all known.
 	blind bool
-	below []watchScan
+	below []scan
 }
 
-// scan watches a directory of the tree and those below it, and reports what
-// came and went without an event. What comes or goes meanwhile has one, because
-// a watch is set before its directory is read.
-func (w *watch) scan(d *watchDir, quiet bool, since time.Time) error {
-	return watchScan{watch: w, dir: d, quiet: quiet, since: since}.run()
+// scan watches a directory of the tree and those below it, and reports files that
+// came and went without an event. Later changes have events, because the watch is
+// set before the directory is read.
+func (w *watcher) scan(d *treeDir, quiet bool, since time.Time) error {
+	return scan{watcher: w, dir: d, quiet: quiet, since: since}.run()
 }
 
-func (s watchScan) run() error {
-	s.at = s.watch.path(s.dir)
+func (s scan) run() error {
+	s.at = s.watcher.path(s.dir)
 	if err := s.notify.Add(s.at); err != nil {
 		if s.dir.parent != nil && (isGone(err) || errors.Is(err, fs.ErrPermission)) {
 			return nil
 		}
-		return watchError(s.shown(s.at), err)
+		return failed(s.rel(s.at), err)
 	}
-	if !s.recursive && !s.ignore {
-		s.dir.partial = true // nobody needs to know what is in it
+	if !s.opts.Recursive && !s.opts.Ignore {
+		s.dir.partial = true // its names are not needed
 		return nil
 	}
 	s.blind = s.dir.partial
@@ -58,8 +58,9 @@ func (s watchScan) run() error {
 	return nil
 }
 
-// compare looks at all that is in the directory, and at what is not any more.
-func (s *watchScan) compare() error {
+// compare looks at the entries of the directory, and reports those that are
+// missing.
+func (s *scan) compare() error {
 	missing := s.dir.names()
 	whole, err := s.eachEntry(func(e fs.DirEntry) error {
 		delete(missing, e.Name())
@@ -76,8 +77,8 @@ func (s *watchScan) compare() error {
 	return nil
 }
 
-// names returns what is known to be in a directory.
-func (d *watchDir) names() map[string]struct{} {
+// names returns the names that are known in a directory.
+func (d *treeDir) names() map[string]struct{} {
 	names := maps.Clone(d.files)
 	if names == nil {
 		names = make(map[string]struct{}, len(d.dirs))
@@ -90,10 +91,10 @@ func (d *watchDir) names() map[string]struct{} {
 
 // eachEntry calls visit for the entries of the directory, and reports whether
 // they were all.
-func (s *watchScan) eachEntry(visit func(fs.DirEntry) error) (whole bool, err error) {
+func (s *scan) eachEntry(visit func(fs.DirEntry) error) (whole bool, err error) {
 	dir, err := os.OpenFile(s.at, os.O_RDONLY|openDirectory, 0)
 	if err != nil {
-		return false, nil // it is gone, or is not for us
+		return false, nil // it is gone, or may not be read
 	}
 	defer dir.Close()
 	if err := s.identify(dir); err != nil {
@@ -115,10 +116,10 @@ func (s *watchScan) eachEntry(visit func(fs.DirEntry) error) (whole bool, err er
 	}
 }
 
-// identify notes which directory it is. If it is one of the tree that was renamed
-// since, of which the event is yet to come, the watch is that of the old name
-// still, and would end with it.
-func (s *watchScan) identify(dir *os.File) error {
+// identify notes which directory this is. It may be one of the tree that was
+// renamed, with the event still to come. Then the watch belongs to the old name,
+// and would end with it, so it is set anew.
+func (s *scan) identify(dir *os.File) error {
 	info, err := dir.Stat()
 	if err != nil {
 		return nil
@@ -133,15 +134,15 @@ func (s *watchScan) identify(dir *os.File) error {
 	if old == nil || old == s.dir || !s.inTree(old) {
 		return nil
 	}
-	s.unwatch(old, s.watch.path(old))
+	s.unwatch(old, s.watcher.path(old))
 	if err := s.notify.Add(s.at); err != nil && !isGone(err) {
-		return watchError(s.shown(s.at), err)
+		return failed(s.rel(s.at), err)
 	}
 	return nil
 }
 
 // look compares an entry of the directory with what is known of it.
-func (s *watchScan) look(e fs.DirEntry) error {
+func (s *scan) look(e fs.DirEntry) error {
 	name := e.Name()
 	child := s.dir.dirs[name]
 	_, file := s.dir.files[name]
@@ -150,9 +151,9 @@ func (s *watchScan) look(e fs.DirEntry) error {
 		s.forget(s.dir, name)
 		return nil
 	case child != nil && e.IsDir():
-		s.below = append(s.below, watchScan{watch: s.watch, dir: child, quiet: s.quiet, since: s.since})
+		s.below = append(s.below, scan{watcher: s.watcher, dir: child, quiet: s.quiet, since: s.since})
 		return nil
-	case file && (!e.IsDir() || !s.recursive):
+	case file && (!e.IsDir() || !s.opts.Recursive):
 		return s.written(e)
 	case child != nil || file: // it is another one, of another type
 		if err := s.removed(s.dir, name, filepath.Join(s.at, name)); err != nil {
@@ -165,7 +166,7 @@ func (s *watchScan) look(e fs.DirEntry) error {
 }
 
 // written reports a file that was changed while there was no watch.
-func (s *watchScan) written(e fs.DirEntry) error {
+func (s *scan) written(e fs.DirEntry) error {
 	if s.since.IsZero() {
 		return nil
 	}
@@ -173,34 +174,34 @@ func (s *watchScan) written(e fs.DirEntry) error {
 	if err != nil || changeTime(info).Before(s.since) {
 		return nil
 	}
-	return s.hold(WatchWrite, filepath.Join(s.at, e.Name()))
+	return s.hold(Write, filepath.Join(s.at, e.Name()))
 }
 
 // discover takes a new file into the tree, and reports it.
-func (s *watchScan) discover(e fs.DirEntry) error {
+func (s *scan) discover(e fs.DirEntry) error {
 	if !s.quiet {
 		info, err := e.Info()
 		if err != nil {
 			return nil // it is gone again
 		}
 		path := filepath.Join(s.at, e.Name())
-		if len(s.scanned) == maxWatchScanned {
+		if len(s.scanned) == maxScanned {
 			clear(s.scanned)
 		}
 		s.scanned[path] = idOf(info)
-		if err := s.hold(WatchCreate, path); err != nil {
+		if err := s.hold(Create, path); err != nil {
 			return err
 		}
 	}
 	if child := s.learn(s.dir, e.Name(), e.IsDir()); child != nil {
-		s.below = append(s.below, watchScan{watch: s.watch, dir: child, quiet: s.quiet})
+		s.below = append(s.below, scan{watcher: s.watcher, dir: child, quiet: s.quiet})
 	}
 	return nil
 }
 
-// isScanned reports whether the file was reported already by a scan, and is
-// still the same. That is asked once for each event.
-func (w *watch) isScanned(path string, info fs.FileInfo) bool {
+// isScanned reports whether a scan has reported this file already. It forgets that,
+// so that a later file of the name counts as new.
+func (w *watcher) isScanned(path string, info fs.FileInfo) bool {
 	known, ok := w.scanned[path]
 	delete(w.scanned, path)
 	return ok && known == idOf(info) && known != (fileID{})

@@ -1,4 +1,4 @@
-package fsops
+package watch
 
 import (
 	"strings"
@@ -7,32 +7,41 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// eventText is "create a", or "rename a -> b".
+func eventText(e Event) string {
+	op := [...]string{"?", "create", "write", "remove", "rename", "chmod", "overflow"}[e.Op]
+	if e.From != "" {
+		op += " " + e.From + " ->"
+	}
+	return op + " " + e.Path
+}
+
 // hold holds events, of which "left a" says that a has another name.
-func hold(h *watchHold, events ...string) {
-	ops := map[string]WatchOp{"create": WatchCreate, "write": WatchWrite, "remove": WatchRemove, "chmod": WatchChmod, "left": WatchRename}
+func hold(h *holder, events ...string) {
+	ops := map[string]Op{"create": Create, "write": Write, "remove": Remove, "chmod": Chmod, "left": Rename}
 	for _, event := range events {
 		op, path, _ := strings.Cut(event, " ")
 		if from, to, ok := strings.Cut(path, " -> "); ok {
 			h.renamed(h.find(from), to)
 			continue
 		}
-		h.add(heldEvent{WatchEvent: WatchEvent{Op: ops[op], Path: path}, waiting: op == "left"})
+		h.add(heldEvent{Event: Event{Op: ops[op], Path: path}, waiting: op == "left"})
 	}
 }
 
 // taken returns what a window's end gives.
-func taken(h *watchHold) []string {
+func taken(h *holder) []string {
 	var events []string
 	for _, e := range h.take(false) {
 		if e.Op != 0 {
-			events = append(events, eventText(e.WatchEvent))
+			events = append(events, eventText(e.Event))
 		}
 	}
 	return events
 }
 
 // Which events of one window are joined, and which are not.
-func TestWatchJoinsEventsOfAPath(t *testing.T) {
+func TestJoinsEventsOfAPath(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		held, want []string
@@ -59,7 +68,7 @@ func TestWatchJoinsEventsOfAPath(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var h watchHold
+			var h holder
 			hold(&h, tt.held...)
 			if diff := cmp.Diff(tt.want, taken(&h)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -70,11 +79,11 @@ func TestWatchJoinsEventsOfAPath(t *testing.T) {
 
 // The old name waits for the new one, with all that came after it, but not for
 // ever.
-func TestWatchWaitsForTheNewName(t *testing.T) {
-	var h watchHold
+func TestWaitsForTheNewName(t *testing.T) {
+	var h holder
 	hold(&h, "create x", "left a", "write b")
 	want := []string{"create x"}
-	for range watchPairWindows - 1 {
+	for range pairWindows - 1 {
 		if diff := cmp.Diff(want, taken(&h)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}

@@ -1,4 +1,4 @@
-package fsops
+package watch
 
 import (
 	"io/fs"
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// changeTime returns when a file was last changed in any way, by the inode.
+// changeTime returns when the inode last changed, by a write or otherwise.
 func changeTime(info fs.FileInfo) time.Time {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return time.Unix(st.Ctim.Unix())
@@ -14,7 +14,7 @@ func changeTime(info fs.FileInfo) time.Time {
 	return info.ModTime()
 }
 
-// idOf returns what identifies a file, zero if nothing does.
+// idOf returns the identity of a file.
 func idOf(info fs.FileInfo) fileID {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return fileID{uint64(st.Dev), st.Ino}

@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// followTo returns the file that path leads to, with every symbolic link on
-// the way resolved, so that two names of one file give the same result. The
-// file itself need not exist, its directory must; with parents the directory
-// is made. Links that never end are an error of class ELOOP.
+// followTo returns the file that path leads to, with every symbolic link on the way
+// resolved, so that two names of one file give the same result. The file itself
+// need not exist, but its directory must; with parents the directory is made. Links
+// that never end are an error of class ELOOP.
 func (f *FS) followTo(path string, parents bool) (string, error) {
 	for range maxSymlinks {
 		dir, base := splitPath(path)
@@ -34,7 +34,7 @@ func (f *FS) followTo(path string, parents bool) (string, error) {
 			return "", err
 		}
 		if !filepath.IsAbs(link) {
-			// Not filepath.Join: "a/.." is not "." where a is a link.
+			// Not filepath.Join: "a/.." is not "." if a is a link.
 			link = dir + string(filepath.Separator) + link
 		}
 		path = link

@@ -1,4 +1,4 @@
-package fsops
+package globs
 
 import (
 	"fmt"
@@ -7,6 +7,17 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 )
+
+// A SyntaxError says where and why a pattern is not valid.
+type SyntaxError struct {
+	Pattern string
+	// Offset is where in Pattern the fault is, in bytes; -1 if it is not known.
+	Offset int
+	// Msg says what is wrong.
+	Msg string
+}
+
+func (e *SyntaxError) Error() string { return fmt.Sprintf("pattern %q: %s", e.Pattern, e.Msg) }
 
 // invalidByteRunes begins a range of 256 private-use code points that stand
 // for the bytes of invalid UTF-8, see oneRunePerByte.
@@ -31,26 +42,28 @@ func oneRunePerByte(s string) string {
 	return b.String()
 }
 
-// checkGlob returns a [*PatternError] for a pattern that is none.
-func checkGlob(pattern string) error {
+// Check returns nil for a valid pattern, and a [*SyntaxError] for any other: one
+// that doublestar does not take, is empty, has a NUL byte or more than 64 KiB, or
+// whose braces stand for more than 65,536 patterns.
+func Check(pattern string) error {
 	switch nul := strings.IndexByte(pattern, 0); {
 	case pattern == "":
-		return &PatternError{Pattern: pattern, Msg: "pattern is empty"}
+		return &SyntaxError{Pattern: pattern, Msg: "pattern is empty"}
 	case nul >= 0:
-		return &PatternError{Pattern: pattern, Offset: nul, Msg: "a path holds no NUL byte"}
-	case len(pattern) > maxGlobPattern:
-		return &PatternError{Pattern: pattern, Offset: maxGlobPattern, Msg: fmt.Sprintf("pattern is longer than %d KiB", maxGlobPattern>>10)}
+		return &SyntaxError{Pattern: pattern, Offset: nul, Msg: "a path holds no NUL byte"}
+	case len(pattern) > maxPattern:
+		return &SyntaxError{Pattern: pattern, Offset: maxPattern, Msg: fmt.Sprintf("pattern is longer than %d KiB", maxPattern>>10)}
 	case !doublestar.ValidatePattern(pattern):
-		offset, msg := globFault(pattern)
-		return &PatternError{Pattern: pattern, Offset: offset, Msg: msg}
-	case countAlternatives(pattern) > maxGlobPatterns:
-		return &PatternError{Pattern: pattern, Offset: -1, Msg: fmt.Sprintf("braces stand for more than %d patterns", maxGlobPatterns)}
+		offset, msg := fault(pattern)
+		return &SyntaxError{Pattern: pattern, Offset: offset, Msg: msg}
+	case countAlternatives(pattern) > maxPatterns:
+		return &SyntaxError{Pattern: pattern, Offset: -1, Msg: fmt.Sprintf("braces stand for more than %d patterns", maxPatterns)}
 	}
 	return nil
 }
 
 // countAlternatives returns how many patterns without braces a valid pattern
-// stands for, or maxGlobPatterns+1 if they are more than maxGlobPatterns.
+// stands for, or maxPatterns+1 if they are more than maxPatterns.
 func countAlternatives(pattern string) int {
 	// What the braces around a place have: alternatives that are complete, and
 	// the patterns that the present one stands for.
@@ -66,19 +79,19 @@ func countAlternatives(pattern string) int {
 		case c == '{':
 			braces = append(braces, brace{present: 1})
 		case c == ',' && len(braces) > 1:
-			*inner = brace{complete: min(inner.complete+inner.present, maxGlobPatterns+1), present: 1}
+			*inner = brace{complete: min(inner.complete+inner.present, maxPatterns+1), present: 1}
 		case c == '}':
-			n := min(inner.complete+inner.present, maxGlobPatterns+1)
+			n := min(inner.complete+inner.present, maxPatterns+1)
 			braces = braces[:len(braces)-1]
 			outer := &braces[len(braces)-1]
-			outer.present = min(outer.present*n, maxGlobPatterns+1)
+			outer.present = min(outer.present*n, maxPatterns+1)
 		}
 	}
 	return braces[0].present
 }
 
-// globFault says where and why doublestar rejects the pattern.
-func globFault(pattern string) (offset int, msg string) {
+// fault says where and why doublestar rejects the pattern.
+func fault(pattern string) (offset int, msg string) {
 	var open []int
 	for i := 0; i < len(pattern); i++ {
 		switch pattern[i] {
@@ -128,11 +141,16 @@ func classEnd(pattern string, i int) int {
 	return -1
 }
 
-// splitGlob divides a valid pattern into the directory that it begins with,
+// Match reports whether a valid pattern matches the whole path, as doublestar has it.
+func Match(pattern, path string) bool {
+	return doublestar.MatchUnvalidated(oneRunePerByte(pattern), oneRunePerByte(path))
+}
+
+// Split divides a valid pattern into the directory that it begins with,
 // unescaped, and the rest, which has no literal parts in front. A pattern
 // without any wildcard is all directory. The directory of an absolute pattern
 // begins with a slash; that of a relative one may be empty.
-func splitGlob(pattern string) (dir, rest string) {
+func Split(pattern string) (dir, rest string) {
 	var literal strings.Builder
 	start := 0 // of the part that is being read
 	done := 0  // length of the finished parts in literal
@@ -152,9 +170,18 @@ func splitGlob(pattern string) (dir, rest string) {
 	return literal.String(), ""
 }
 
-// expandBraces returns the patterns without alternatives that the pattern
-// stands for, nil if there are more than maxGlobAlternatives.
-func expandBraces(pattern string) []string {
+// Expand returns the patterns without braces that a valid pattern stands for. It
+// fails with a [*SyntaxError] if there are more than 256.
+func Expand(pattern string) ([]string, error) {
+	all := expand(pattern)
+	if all == nil {
+		return nil, &SyntaxError{Pattern: pattern, Offset: -1, Msg: fmt.Sprintf("braces stand for more than %d patterns", maxAlternatives)}
+	}
+	return all, nil
+}
+
+// expand is Expand, which returns nil if there are too many.
+func expand(pattern string) []string {
 	open := -1
 	for i := 0; i < len(pattern) && open < 0; i++ {
 		switch pattern[i] {
@@ -172,8 +199,8 @@ func expandBraces(pattern string) []string {
 	alternatives, end := splitAlternatives(pattern, open)
 	var all []string
 	for _, alternative := range alternatives {
-		more := expandBraces(pattern[:open] + alternative + pattern[end:])
-		if more == nil || len(all)+len(more) > maxGlobAlternatives {
+		more := expand(pattern[:open] + alternative + pattern[end:])
+		if more == nil || len(all)+len(more) > maxAlternatives {
 			return nil
 		}
 		all = append(all, more...)

@@ -10,12 +10,12 @@ import (
 )
 
 // overwrite copies the spool, which is complete and checked by now, over the
-// target, which info describes; it makes the target if there is none. No
-// context ends it, since half of it would harm. reason is why the target cannot
-// be replaced: the error, where it must be whole.
+// destination, which info describes; it makes the destination if there is none. No
+// context ends it, since half a copy would do harm. reason is why the destination
+// cannot be replaced; it is the error if the write must be atomic.
 func (w *Writer) overwrite(info fs.FileInfo, reason error) (WriteResult, error) {
-	if w.whole {
-		return WriteResult{}, fmt.Errorf("it cannot be replaced whole, but only overwritten: %w", cause(reason))
+	if w.atomic {
+		return WriteResult{}, fmt.Errorf("it cannot be replaced atomically, but only overwritten: %w", cause(reason))
 	}
 	flags, perm := os.O_WRONLY|openNonblock|openNoFollow, fs.FileMode(0)
 	if info == nil {
@@ -42,7 +42,7 @@ func (w *Writer) overwrite(info fs.FileInfo, reason error) (WriteResult, error) 
 	return WriteResult{Attr: attr, Created: info == nil, InPlace: true}, nil
 }
 
-// fill replaces the content of the open target.
+// fill replaces the content of the open destination.
 func (w *Writer) fill(file *os.File) (Attr, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -88,8 +88,8 @@ func (w *Writer) copySpool(file *os.File) error {
 	return file.Truncate(w.sum.Size)
 }
 
-// restamp gives the target the mode and time of the file that it is a copy
-// of, unless it belongs to somebody else.
+// restamp gives the destination the mode and time of the file that it is a copy
+// of, unless another user owns the destination.
 func (w *Writer) restamp(file *os.File) error {
 	if w.stamp == nil {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// holdDir opens the directory at path, by its real path, which is what counts
-// here: nothing can be reached through its descriptor.
+// holdDir opens the directory at path by its real path. That path is what counts,
+// since nothing can be reached through the descriptor here.
 func holdDir(path string) (*os.File, error) { return holdFile(path) }
 
 // holdFile is holdDir for any file.
@@ -29,5 +29,5 @@ func holdDirIn(root *os.Root, name string) (*os.File, error) { return root.Open(
 // holdFileIn is holdFile for a name in root.
 func holdFileIn(root *os.Root, name string) (*os.File, error) { return root.Open(name) }
 
-// realPathOf returns the real path of what is open.
+// realPathOf returns the real path of an open file.
 func realPathOf(file *os.File) (string, error) { return filepath.EvalSymlinks(file.Name()) }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openUnnamed opens a new file in dir that has no name, so that nothing of it
-// is left when it is closed, or this process killed, before linkUnnamed.
+// openUnnamed opens a new file in dir that has no name. Nothing of it is left if it
+// is closed, or this process is killed, before linkUnnamed.
 func openUnnamed(dir string, perm fs.FileMode) (*os.File, error) {
 	if err := mayLinkUnnamed(); err != nil {
 		return nil, err
@@ -25,8 +25,8 @@ func openUnnamedIn(root *os.Root, perm fs.FileMode) (*os.File, error) {
 	return root.OpenFile(".", os.O_RDWR|unix.O_TMPFILE, perm)
 }
 
-// mayLinkUnnamed returns nil if there is /proc, without which a file that has
-// no name could not be given one later.
+// mayLinkUnnamed returns nil if there is /proc. Without it an unnamed file could
+// not get a name later.
 func mayLinkUnnamed() error { return unix.Access("/proc/self/fd", unix.X_OK) }
 
 // linkUnnamed gives the file, which openUnnamed opened, the name path. It

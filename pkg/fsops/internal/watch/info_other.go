@@ -1,14 +1,14 @@
 //go:build !linux
 
-package fsops
+package watch
 
 import (
 	"io/fs"
 	"time"
 )
 
-// changeTime returns when a file was last changed, as far as is known.
+// changeTime returns when the content last changed; no more is known here.
 func changeTime(info fs.FileInfo) time.Time { return info.ModTime() }
 
-// idOf returns what identifies a file, zero if nothing does.
+// idOf returns zero: nothing identifies a file here.
 func idOf(fs.FileInfo) fileID { return fileID{} }
