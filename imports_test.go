@@ -26,7 +26,12 @@ var mayImport = map[string][]string{
 	"cmd/podagent/internal/proc/cgroup":  {},
 
 	"cmd/internal/render":               {"pkg/fsops"},
-	"cmd/orchestrator":                  {"cmd/internal/render", "pkg/launcher", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/fsops"},
+	"cmd/orchestrator":                  {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/launcher", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/fsops"},
+
+	"cmd/orchestrator/internal/settings":  {"cmd/orchestrator/internal/flagvalue"},
+	"cmd/orchestrator/internal/console":   {"cmd/internal/render", "pkg/podapi"},
+	"cmd/orchestrator/internal/flagvalue": {"pkg/launcher", "pkg/podapi", "pkg/tools"},
+
 	"pkg/launcher":                      {"pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/fsops"},
 	"pkg/launcher/internal/portforward": {"pkg/launcher/internal/upgrade"},
 	"pkg/launcher/internal/execstream":  {"pkg/launcher/internal/upgrade"},

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
+	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -20,7 +22,7 @@ type execOptions struct {
 	dir         string
 	env         []string
 	timeout     time.Duration
-	limits      rlimits
+	limits      flagvalue.Rlimits
 	interactive bool
 	terminal    bool
 	keys        detachKeys
@@ -60,7 +62,7 @@ func execCommand(a *app) *cobra.Command {
   orchestrator exec job-1 -it -- vim main.go
   orchestrator exec job-1 -d -- make all`,
 		ValidArgsFunction: a.completeIDs(false),
-		PersistentPreRunE: settledLater,
+		PersistentPreRunE: loadedLater,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, command, err := a.commandAfterID(cmd, args)
 			if err == nil && len(command) == 0 {
@@ -112,7 +114,7 @@ func (a *app) needsConsole(keys detachKeys, what string) error {
 
 // inFlags are the flags that exec and shell share.
 func inFlags(cmd *cobra.Command, opts *execOptions) {
-	cmd.Flags().VarP((*env)(&opts.env), "env", "e", "add to the command's environment; may be repeated")
+	cmd.Flags().VarP((*flagvalue.Env)(&opts.env), "env", "e", "add to the command's environment; may be repeated")
 	cmd.Flags().StringVarP(&opts.dir, "workdir", "w", "", "run in `DIR` (default the sandbox's workdir)")
 }
 
@@ -129,12 +131,12 @@ func execFlags(cmd *cobra.Command, opts *execOptions) {
 func keysFlag(cmd *cobra.Command, keys *detachKeys) {
 	_ = keys.Set(defaultDetachKeys) // they are right
 	cmd.Flags().Var(keys, "detach-keys", "the keys that leave a command in a terminal running; as a flag, none if empty")
-	asSettings(cmd.Flags(), "detach-keys")
+	settings.Mark(cmd.Flags(), "detach-keys")
 }
 
 // commandAfterID returns the id and the command, either of which may be
-// missing. Flags were parsed up to the first word, which is the id; those that
-// follow it are parsed here, and only then settled.
+// missing. cobra has parsed the flags up to the first word, which is the id. Those
+// after the id are parsed here, and only then the settings are loaded.
 func (a *app) commandAfterID(cmd *cobra.Command, args []string) (id string, command []string, err error) {
 	if len(args) > 0 {
 		id, args = args[0], args[1:]
@@ -146,11 +148,12 @@ func (a *app) commandAfterID(cmd *cobra.Command, args []string) (id string, comm
 		}
 		args = cmd.Flags().Args()
 	}
-	return id, args, a.settle(cmd)
+	return id, args, a.loadSettings(cmd)
 }
 
-// settledLater is for verbs that have not parsed all flags when they begin.
-func settledLater(*cobra.Command, []string) error { return nil }
+// loadedLater keeps settings from being loaded before [app.commandAfterID] has parsed
+// all flags.
+func loadedLater(*cobra.Command, []string) error { return nil }
 
 // exec runs the command in the sandbox, with the program's own streams. When
 // nobody reads them any more, or ctx ends, the command is killed.

@@ -33,6 +33,6 @@ func run(ctx context.Context, args []string, std streams) int {
 	root.SetOut(std.out)
 	root.SetErr(std.err)
 	err := root.ExecuteContext(ctx)
-	report(ctx, std.err, a.settled(err))
+	report(ctx, std.err, a.withFlags(err))
 	return exitStatus(ctx, err)
 }
