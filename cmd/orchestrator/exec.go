@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podagent/podagent/cmd/orchestrator/internal/console"
 	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
 	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 	"github.com/podagent/podagent/pkg/launcher"
@@ -25,7 +26,7 @@ type execOptions struct {
 	limits      flagvalue.Rlimits
 	interactive bool
 	terminal    bool
-	keys        detachKeys
+	keys        console.DetachKeys
 	detach      bool
 }
 
@@ -101,12 +102,17 @@ func (o *execOptions) check(a *app) error {
 	return a.needsConsole(o.keys, "-t")
 }
 
+// newConsole returns the terminal that standard input is, nil if it is none.
+func (a *app) newConsole(keys console.DetachKeys) *console.Console {
+	return console.New(a.in, a.out, keys)
+}
+
 // needsConsole returns an error if there is no terminal to show one in.
-func (a *app) needsConsole(keys detachKeys, what string) error {
+func (a *app) needsConsole(keys console.DetachKeys, what string) error {
 	switch {
 	case a.json():
 		return usagef("%s shows a terminal, which is no JSON: leave out --output json", what)
-	case a.console(keys) == nil:
+	case a.newConsole(keys) == nil:
 		return usagef("%s needs a terminal, and standard input is none", what)
 	}
 	return nil
@@ -128,8 +134,8 @@ func execFlags(cmd *cobra.Command, opts *execOptions) {
 }
 
 // keysFlag is the flag of the verbs that show a command's terminal.
-func keysFlag(cmd *cobra.Command, keys *detachKeys) {
-	_ = keys.Set(defaultDetachKeys) // they are right
+func keysFlag(cmd *cobra.Command, keys *console.DetachKeys) {
+	*keys = console.DefaultDetachKeys()
 	cmd.Flags().Var(keys, "detach-keys", "the keys that leave a command in a terminal running; as a flag, none if empty")
 	settings.Mark(cmd.Flags(), "detach-keys")
 }
@@ -158,12 +164,12 @@ func loadedLater(*cobra.Command, []string) error { return nil }
 // exec runs the command in the sandbox, with the program's own streams. When
 // nobody reads them any more, or ctx ends, the command is killed.
 func (a *app) exec(ctx context.Context, sandbox *launcher.Sandbox, command []string, opts execOptions) error {
-	var t *console
+	var t *console.Console
 	c := sandbox.Command(ctx, command[0], command[1:]...)
 	c.ID, c.Dir, c.Env, c.Timeout, c.Rlimits = opts.id, opts.dir, opts.env, opts.timeout, opts.limits
 	if opts.terminal {
-		t = a.console(opts.keys)
-		c.Terminal = new(t.size())
+		t = a.newConsole(opts.keys)
+		c.Terminal = new(t.Size())
 		c.Env = slices.Concat(terminalEnv(), opts.env)
 	}
 	switch {
@@ -172,7 +178,7 @@ func (a *app) exec(ctx context.Context, sandbox *launcher.Sandbox, command []str
 	case opts.interactive:
 		c.Stdin = a.in
 	}
-	return a.stay(ctx, sandbox, c, t)
+	return a.runAttached(ctx, sandbox, c, t)
 }
 
 // terminalEnv is what a command in a terminal learns of this one.
