@@ -21,12 +21,18 @@ var mayImport = map[string][]string{
 	"cmd/podagent/internal/checkout": {},
 	"cmd/podagent/internal/agent":    {"cmd/podagent/internal/proc", "pkg/podapi", "pkg/podapi/podapiv1", "pkg/podapi/tunnel", "pkg/fsops"},
 
-	"cmd/podagent/internal/proc":         {"cmd/podagent/internal/proc/journal", "cmd/podagent/internal/proc/cgroup"},
-	"cmd/podagent/internal/proc/journal": {},
-	"cmd/podagent/internal/proc/cgroup":  {},
+	"cmd/podagent/internal/proc":         {"cmd/podagent/internal/proc/journal", "cmd/podagent/internal/proc/cgroup", "cmd/podagent/internal/proc/eintr"},
+	"cmd/podagent/internal/proc/journal": {"cmd/podagent/internal/proc/eintr"},
+	"cmd/podagent/internal/proc/cgroup":  {"cmd/podagent/internal/proc/eintr"},
+	"cmd/podagent/internal/proc/eintr":   {},
 
-	"cmd/internal/render":               {"pkg/fsops"},
-	"cmd/orchestrator":                  {"cmd/internal/render", "pkg/launcher", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/fsops"},
+	"cmd/internal/render": {"pkg/fsops"},
+	"cmd/orchestrator":    {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/launcher", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/fsops"},
+
+	"cmd/orchestrator/internal/settings":  {"cmd/orchestrator/internal/flagvalue"},
+	"cmd/orchestrator/internal/console":   {"cmd/internal/render", "pkg/podapi"},
+	"cmd/orchestrator/internal/flagvalue": {"pkg/launcher", "pkg/podapi", "pkg/tools"},
+
 	"pkg/launcher":                      {"pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/fsops"},
 	"pkg/launcher/internal/portforward": {"pkg/launcher/internal/upgrade"},
 	"pkg/launcher/internal/execstream":  {"pkg/launcher/internal/upgrade"},

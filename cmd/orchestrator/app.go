@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podagent/podagent/cmd/internal/render"
+	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -15,16 +16,15 @@ import (
 type app struct {
 	streams
 	terminal render.Terminal // whether out is one
-	backend  choice
+	backend  flagvalue.Choice
 	cluster  clusterFlags
-	output   choice
-	config   string         // the path of the configuration file
-	flags    *pflag.FlagSet // of the verb that runs, once they are settled
-	logLevel choice
+	output   flagvalue.Choice
+	flags    *pflag.FlagSet // of the verb that runs, once its settings are loaded
+	logLevel flagvalue.Choice
 }
 
 // json reports whether output is to be JSON lines.
-func (a *app) json() bool { return a.output.value == "json" }
+func (a *app) json() bool { return a.output.Value == "json" }
 
 // print prints v as a line of JSON, or text as it is.
 func (a *app) print(v any, text string) error {
@@ -43,7 +43,7 @@ func (a *app) note(format string, args ...any) {
 
 func (a *app) logger() *slog.Logger {
 	var level slog.Level
-	if level.UnmarshalText([]byte(a.logLevel.value)) != nil {
+	if level.UnmarshalText([]byte(a.logLevel.Value)) != nil {
 		return slog.New(slog.DiscardHandler) // it is "off"
 	}
 	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level}))

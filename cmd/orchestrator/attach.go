@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podagent/podagent/cmd/orchestrator/internal/console"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -13,7 +14,7 @@ import (
 type attachOptions struct {
 	interactive bool
 	fromNow     bool
-	keys        detachKeys
+	keys        console.DetachKeys
 }
 
 func attachCommand(a *app) *cobra.Command {
@@ -50,19 +51,19 @@ func (a *app) attach(ctx context.Context, sandbox *launcher.Sandbox, name string
 		return err
 	}
 	var at podapi.AttachOptions
-	var t *console
+	var t *console.Console
 	if info.Terminal && info.Status == nil && !a.json() {
-		t = a.console(opts.keys)
+		t = a.newConsole(opts.keys)
 	}
 	switch {
 	case opts.fromNow:
 		at.Stdout, at.Stderr = info.Stdout, info.Stderr
 	case t != nil:
-		at.Screen = new(t.size())
+		at.Screen = new(t.Size())
 	}
 	c := sandbox.Attach(ctx, info.ID, at)
 	if opts.interactive {
 		c.Stdin = a.in
 	}
-	return unclear(a.stay(ctx, sandbox, c, t))
+	return unclear(a.runAttached(ctx, sandbox, c, t))
 }

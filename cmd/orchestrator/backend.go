@@ -3,6 +3,8 @@ package main
 import (
 	"github.com/spf13/pflag"
 
+	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
+	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -19,7 +21,7 @@ type clusterFlags struct {
 	inCluster           bool
 	namespace           string
 	identity, secret    string
-	connection          choice
+	connection          flagvalue.Choice
 	flags               *pflag.FlagSet // these flags
 }
 
@@ -32,26 +34,26 @@ func (c *clusterFlags) define() *pflag.FlagSet {
 	flags.StringVar(&c.identity, "identity", "", "the `FILE` of the key that agents let in (default podagent/identity.pem in the configuration directory, made on first use)")
 	flags.StringVar(&c.secret, "identity-secret", "", "the `NAME` of the Secret that holds this key, made on first use (default podagent-identity for the service account of a pod, without --identity)")
 	for _, way := range launcher.Connections() {
-		c.connection.words = append(c.connection.words, string(way))
+		c.connection.Words = append(c.connection.Words, string(way))
 	}
 	flags.Var(&c.connection, "connection", "the way to the agents of pods (default port-forward; exec if the RuntimeClass is gVisor's or Kata's)")
-	asPodSettings(flags)
+	settings.MarkFor(inKubernetes, flags)
+	settings.Exclude(flags, "in-cluster", "kubeconfig", "context")
+	settings.Exclude(flags, "identity", "identity-secret")
 	c.flags = flags
 	return flags
 }
 
 func (c *clusterFlags) check() error {
-	for _, pair := range exclusions {
-		if one, other := c.flags.Lookup(pair[0]), c.flags.Lookup(pair[1]); isOn(one) && isOn(other) {
-			return usagef("%s and %s exclude each other", givenBy(one), givenBy(other))
-		}
+	if err := settings.CheckExclusions(c.flags); err != nil {
+		return usageError{err}
 	}
 	return nil
 }
 
 // launcher returns the launcher that the flags choose.
 func (a *app) launcher() (launcher.Launcher, error) {
-	if a.backend.value == inKubernetes {
+	if a.backend.Value == inKubernetes {
 		return a.kubernetes()
 	}
 	if err := a.needsPods(a.cluster.flags); err != nil {
@@ -67,14 +69,14 @@ func (a *app) kubernetes() (launcher.Launcher, error) {
 	}
 	return &launcher.Kubernetes{
 		Kubeconfig: c.kubeconfig, Context: c.context, InCluster: c.inCluster, Namespace: c.namespace,
-		Connection: launcher.Connection(c.connection.value), IdentityFile: c.identity, IdentitySecret: c.secret, Log: a.logger(),
+		Connection: launcher.Connection(c.connection.Value), IdentityFile: c.identity, IdentitySecret: c.secret, Log: a.logger(),
 	}, nil
 }
 
 // needsPods returns an error if one of these flags was given though the local
 // backend makes no pods.
 func (a *app) needsPods(flags *pflag.FlagSet) error {
-	if a.backend.value != onThisHost {
+	if a.backend.Value != onThisHost {
 		return nil
 	}
 	var err error
@@ -88,7 +90,7 @@ func (a *app) needsPods(flags *pflag.FlagSet) error {
 
 // isolatesNothing says so of a new sandbox that does not.
 func (a *app) isolatesNothing(sandbox *launcher.Sandbox) {
-	if sandbox.Created && a.backend.value == onThisHost {
+	if sandbox.Created && a.backend.Value == onThisHost {
 		a.note("the local backend isolates nothing: what runs in sandbox %s can do what you can", quote(sandbox.ID))
 	}
 }

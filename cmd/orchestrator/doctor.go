@@ -45,7 +45,7 @@ func (a *app) doctor(ctx context.Context, pod launcher.Pod) error {
 	}
 	bad := 0
 	for f := range findings {
-		f.Err = a.settled(f.Err)
+		f.Err = a.withFlags(f.Err)
 		if f.Verdict == launcher.Failed {
 			bad++
 		}

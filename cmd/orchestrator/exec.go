@@ -10,6 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podagent/podagent/cmd/orchestrator/internal/console"
+	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
+	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -20,10 +23,10 @@ type execOptions struct {
 	dir         string
 	env         []string
 	timeout     time.Duration
-	limits      rlimits
+	limits      flagvalue.Rlimits
 	interactive bool
 	terminal    bool
-	keys        detachKeys
+	keys        console.DetachKeys
 	detach      bool
 }
 
@@ -60,7 +63,7 @@ func execCommand(a *app) *cobra.Command {
   orchestrator exec job-1 -it -- vim main.go
   orchestrator exec job-1 -d -- make all`,
 		ValidArgsFunction: a.completeIDs(false),
-		PersistentPreRunE: settledLater,
+		PersistentPreRunE: loadedLater,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, command, err := a.commandAfterID(cmd, args)
 			if err == nil && len(command) == 0 {
@@ -99,12 +102,17 @@ func (o *execOptions) check(a *app) error {
 	return a.needsConsole(o.keys, "-t")
 }
 
+// newConsole returns the terminal that standard input is, nil if it is none.
+func (a *app) newConsole(keys console.DetachKeys) *console.Console {
+	return console.New(a.in, a.out, keys)
+}
+
 // needsConsole returns an error if there is no terminal to show one in.
-func (a *app) needsConsole(keys detachKeys, what string) error {
+func (a *app) needsConsole(keys console.DetachKeys, what string) error {
 	switch {
 	case a.json():
 		return usagef("%s shows a terminal, which is no JSON: leave out --output json", what)
-	case a.console(keys) == nil:
+	case a.newConsole(keys) == nil:
 		return usagef("%s needs a terminal, and standard input is none", what)
 	}
 	return nil
@@ -112,7 +120,7 @@ func (a *app) needsConsole(keys detachKeys, what string) error {
 
 // inFlags are the flags that exec and shell share.
 func inFlags(cmd *cobra.Command, opts *execOptions) {
-	cmd.Flags().VarP((*env)(&opts.env), "env", "e", "add to the command's environment; may be repeated")
+	cmd.Flags().VarP((*flagvalue.Env)(&opts.env), "env", "e", "add to the command's environment; may be repeated")
 	cmd.Flags().StringVarP(&opts.dir, "workdir", "w", "", "run in `DIR` (default the sandbox's workdir)")
 }
 
@@ -126,15 +134,15 @@ func execFlags(cmd *cobra.Command, opts *execOptions) {
 }
 
 // keysFlag is the flag of the verbs that show a command's terminal.
-func keysFlag(cmd *cobra.Command, keys *detachKeys) {
-	_ = keys.Set(defaultDetachKeys) // they are right
+func keysFlag(cmd *cobra.Command, keys *console.DetachKeys) {
+	*keys = console.DefaultDetachKeys()
 	cmd.Flags().Var(keys, "detach-keys", "the keys that leave a command in a terminal running; as a flag, none if empty")
-	asSettings(cmd.Flags(), "detach-keys")
+	settings.Mark(cmd.Flags(), "detach-keys")
 }
 
 // commandAfterID returns the id and the command, either of which may be
-// missing. Flags were parsed up to the first word, which is the id; those that
-// follow it are parsed here, and only then settled.
+// missing. cobra has parsed the flags up to the first word, which is the id. Those
+// after the id are parsed here, and only then the settings are loaded.
 func (a *app) commandAfterID(cmd *cobra.Command, args []string) (id string, command []string, err error) {
 	if len(args) > 0 {
 		id, args = args[0], args[1:]
@@ -146,21 +154,22 @@ func (a *app) commandAfterID(cmd *cobra.Command, args []string) (id string, comm
 		}
 		args = cmd.Flags().Args()
 	}
-	return id, args, a.settle(cmd)
+	return id, args, a.loadSettings(cmd)
 }
 
-// settledLater is for verbs that have not parsed all flags when they begin.
-func settledLater(*cobra.Command, []string) error { return nil }
+// loadedLater keeps settings from being loaded before [app.commandAfterID] has parsed
+// all flags.
+func loadedLater(*cobra.Command, []string) error { return nil }
 
 // exec runs the command in the sandbox, with the program's own streams. When
 // nobody reads them any more, or ctx ends, the command is killed.
 func (a *app) exec(ctx context.Context, sandbox *launcher.Sandbox, command []string, opts execOptions) error {
-	var t *console
+	var t *console.Console
 	c := sandbox.Command(ctx, command[0], command[1:]...)
 	c.ID, c.Dir, c.Env, c.Timeout, c.Rlimits = opts.id, opts.dir, opts.env, opts.timeout, opts.limits
 	if opts.terminal {
-		t = a.console(opts.keys)
-		c.Terminal = new(t.size())
+		t = a.newConsole(opts.keys)
+		c.Terminal = new(t.Size())
 		c.Env = slices.Concat(terminalEnv(), opts.env)
 	}
 	switch {
@@ -169,7 +178,7 @@ func (a *app) exec(ctx context.Context, sandbox *launcher.Sandbox, command []str
 	case opts.interactive:
 		c.Stdin = a.in
 	}
-	return a.stay(ctx, sandbox, c, t)
+	return a.runAttached(ctx, sandbox, c, t)
 }
 
 // terminalEnv is what a command in a terminal learns of this one.

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -83,7 +84,7 @@ func candidates(found []podapi.ProcessInfo) string {
 	if more := len(found) - mostNamed; more > 0 {
 		names = append(names, fmt.Sprintf("one of %d more", more))
 	}
-	return alternatives(names)
+	return flagvalue.Alternatives(names)
 }
 
 // completeExecs completes the first argument by the ids of sandboxes, and the

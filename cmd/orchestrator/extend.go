@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
 )
 
 func extendCommand(a *app) *cobra.Command {
@@ -17,7 +19,7 @@ pod's active deadline cannot be extended.`,
 		Args:              takes(2, 2),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var d period
+			var d flagvalue.Period
 			if err := d.Set(args[1]); err != nil {
 				return usagef("cannot extend by %q: %w", args[1], err)
 			}

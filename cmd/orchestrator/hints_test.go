@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/podagent/podagent/cmd/internal/render"
+	"github.com/podagent/podagent/cmd/orchestrator/internal/console"
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -165,7 +166,7 @@ func TestSeveralFailuresAreALineEach(t *testing.T) {
 
 func TestInterruptedStatus(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(&signalError{syscall.SIGTERM})
+	cancel(&console.SignalError{Signal: syscall.SIGTERM})
 	for _, err := range []error{in(pathErr("read", context.Canceled)), in(context.Cause(ctx))} {
 		if got := exitStatus(ctx, err); got != 143 {
 			t.Errorf("exit status for %v after TERM is %d, want 143", err, got)

@@ -5,17 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
 func killCommand(a *app) *cobra.Command {
-	sig := linuxSignal{"TERM", 15}
+	sig := flagvalue.Signal{Name: "TERM", Number: 15}
 	cmd := &cobra.Command{
 		Use:   "kill ID EXEC...",
 		Short: "Send a signal to commands in a sandbox",
@@ -27,7 +26,7 @@ That a command has ended already is an error.
 		Args:              takes(2, -1),
 		ValidArgsFunction: a.completeExecs(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.kill(cmd.Context(), args[0], args[1:], syscall.Signal(sig.number))
+			return a.kill(cmd.Context(), args[0], args[1:], syscall.Signal(sig.Number))
 		},
 	}
 	cmd.Flags().VarP(&sig, "signal", "s", "send `SIGNAL`: a name, with or without SIG, or a number of Linux")
@@ -58,36 +57,4 @@ func signalExec(ctx context.Context, sandbox *launcher.Sandbox, name string, sig
 		return fmt.Errorf("exec %s (%s) has ended already", short(info.ID), briefCommand(info))
 	}
 	return err
-}
-
-// linuxSignal is a flag for a signal of Linux, whatever this system's are.
-type linuxSignal struct {
-	text   string
-	number int
-}
-
-// linuxSignals are the names of the signals of Linux on amd64 and arm64, in the
-// order of their numbers from 1 (signal(7)).
-var linuxSignals = strings.Fields(`HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT
-	CHLD CONT STOP TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS`)
-
-// lastSignal is the highest number of a real-time signal.
-const lastSignal = 64
-
-func (s *linuxSignal) String() string { return s.text }
-func (s *linuxSignal) Type() string   { return "SIGNAL" }
-
-func (s *linuxSignal) Set(text string) error {
-	if n, err := strconv.Atoi(text); err == nil && n >= 1 && n <= lastSignal {
-		s.text, s.number = text, n
-		return nil
-	}
-	name := strings.TrimPrefix(strings.ToUpper(text), "SIG")
-	for i, known := range linuxSignals {
-		if name == known {
-			s.text, s.number = name, i+1
-			return nil
-		}
-	}
-	return fmt.Errorf("it is neither the name of a signal nor a number from 1 to %d", lastSignal)
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/podagent/podagent/cmd/internal/render"
+	"github.com/podagent/podagent/cmd/orchestrator/internal/console"
 )
 
 // streams are the standard streams.
@@ -18,7 +19,7 @@ type streams struct {
 }
 
 func main() {
-	ctx, stop := untilSignal(context.Background())
+	ctx, stop := console.UntilSignal(context.Background())
 	status := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
 	stop()
 	os.Exit(status)
@@ -33,6 +34,6 @@ func run(ctx context.Context, args []string, std streams) int {
 	root.SetOut(std.out)
 	root.SetErr(std.err)
 	err := root.ExecuteContext(ctx)
-	report(ctx, std.err, a.settled(err))
+	report(ctx, std.err, a.withFlags(err))
 	return exitStatus(ctx, err)
 }

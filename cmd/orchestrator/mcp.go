@@ -109,7 +109,7 @@ func (a *app) mcp(ctx context.Context, opts *mcpOptions) error {
 
 // serversIsolateNothing says so of sandboxes that are launched later, by others.
 func (a *app) serversIsolateNothing() {
-	if a.backend.value == onThisHost {
+	if a.backend.Value == onThisHost {
 		a.note("the local backend isolates nothing: what runs in its sandboxes can do what you can")
 	}
 }

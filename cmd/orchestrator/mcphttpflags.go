@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
+	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 	"github.com/podagent/podagent/pkg/tools/mcpserver"
 	"github.com/podagent/podagent/pkg/tools/secret"
 )
@@ -38,14 +40,14 @@ func (h *httpFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&h.tokenFile, "token-file", "", "the `FILE` with the token of clients, of 16 bytes or more (default PODAGENT_MCP_TOKEN, or one that is made up)")
 	flags.StringArrayVar(&h.origins, "allow-origin", nil, "let in requests with this `ORIGIN`, such as https://example.com; may be repeated")
 	flags.IntVar(&h.maxSessions, "max-sessions", mcpserver.DefaultMaxSessions, "how many `CLIENTS` there are at once")
-	flags.Var((*period)(&h.idleTimeout), "idle-timeout", "how long a client may be silent before its session ends")
-	asSettings(flags)
+	flags.Var((*flagvalue.Period)(&h.idleTimeout), "idle-timeout", "how long a client may be silent before its session ends")
+	settings.Mark(flags)
 	cmd.Flags().AddFlagSet(flags)
 }
 
 // check returns what is wrong with the flags.
 func (h *httpFlags) check() error {
-	if !given(h.flags.Lookup("http")) {
+	if !settings.Given(h.flags.Lookup("http")) {
 		var err error
 		h.flags.VisitAll(func(f *pflag.Flag) {
 			if f.Changed {
@@ -58,7 +60,7 @@ func (h *httpFlags) check() error {
 		return err
 	}
 	if h.maxSessions < 1 {
-		return usagef("%s %d is less than 1", givenBy(h.flags.Lookup("max-sessions")), h.maxSessions)
+		return usagef("%s %d is less than 1", settings.Origin(h.flags.Lookup("max-sessions")), h.maxSessions)
 	}
 	return h.resolve()
 }
@@ -67,7 +69,7 @@ func (h *httpFlags) check() error {
 func (h *httpFlags) resolve() error {
 	addr, err := net.ResolveTCPAddr("tcp", h.address)
 	if err != nil {
-		return usagef("%s %q is not an address such as 127.0.0.1:8931: %w", givenBy(h.flags.Lookup("http")), h.address, err)
+		return usagef("%s %q is not an address such as 127.0.0.1:8931: %w", settings.Origin(h.flags.Lookup("http")), h.address, err)
 	}
 	if addr.IP == nil {
 		addr.IP = net.IPv4(127, 0, 0, 1)

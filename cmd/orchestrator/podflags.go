@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
+	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -21,10 +23,10 @@ type sandboxFlags struct {
 func specFlags(cmd *cobra.Command) *sandboxFlags {
 	f := &sandboxFlags{}
 	flags := cmd.Flags()
-	flags.VarP((*env)(&f.spec.Env), "env", "e", "add to the environment of the sandbox's commands, in place of any set before; may be repeated")
-	flags.Var((*patterns)(&f.spec.Protected), "protect", "keep what the glob matches, and all below it, from being changed by the verbs for files and by tools, though not by commands, in place of what was set before; may be repeated")
+	flags.VarP((*flagvalue.Env)(&f.spec.Env), "env", "e", "add to the environment of the sandbox's commands, in place of any set before; may be repeated")
+	flags.Var((*flagvalue.Patterns)(&f.spec.Protected), "protect", "keep what the glob matches, and all below it, from being changed by the verbs for files and by tools, though not by commands, in place of what was set before; may be repeated")
 	flags.StringVarP(&f.spec.Workdir, "workdir", "w", "", "the absolute `DIR` where relative paths start in a new sandbox (default a directory of its own)")
-	asSettings(flags, "env", "protect", "workdir")
+	settings.Mark(flags, "env", "protect", "workdir")
 	f.pod.define(cmd)
 	f.pod.defineLaunch(cmd)
 	f.git.define(flags)
@@ -45,7 +47,7 @@ func (f *sandboxFlags) build(a *app) (launcher.Spec, error) {
 // podFlags say what pod is made.
 type podFlags struct {
 	pod                       launcher.Pod
-	profile, onStale, onDrift choice
+	profile, onStale, onDrift flagvalue.Choice
 	flags                     *pflag.FlagSet // these flags
 }
 
@@ -53,67 +55,67 @@ type podFlags struct {
 func (p *podFlags) define(cmd *cobra.Command) {
 	pod, flags := &p.pod, pflag.NewFlagSet("pod", pflag.ContinueOnError)
 	p.flags = flags
-	p.profile = choice{string(launcher.Restricted), []string{string(launcher.Restricted), string(launcher.Baseline)}}
+	p.profile = flagvalue.NewChoice(launcher.Restricted, launcher.Baseline)
 	pod.ActiveDeadline, pod.ReadyTimeout = launcher.DefaultActiveDeadline, launcher.DefaultReadyTimeout
 	flags.StringVar(&pod.Image, "image", launcher.DefaultImage, "the container `IMAGE`, with podagent in its PATH")
 	flags.StringVar(&pod.AgentImage, "agent-image", "", "an `IMAGE` with podagent, to install it from where --image has none")
-	flags.Var((*words)(&pod.Main), "main", "a command that runs beside the agent: words, or a JSON array of them")
-	flags.Var((*volumes)(&pod.Volumes), "volume", "mount the claim, or a directory of it, in a new pod; may be repeated")
+	flags.Var((*flagvalue.Words)(&pod.Main), "main", "a command that runs beside the agent: words, or a JSON array of them")
+	flags.Var((*flagvalue.Volumes)(&pod.Volumes), "volume", "mount the claim, or a directory of it, in a new pod; may be repeated")
 	flags.BoolVar(&pod.Workspace.Keep, "keep-workspace", false, "give a new sandbox a claim of its own for its workdir, whose files outlive its pod: see pause and resume")
-	flags.Var((*size)(&pod.Workspace.Size), "workspace-size", "how much a new pod's workdir holds, such as 10Gi (default no bound; of a claim "+launcher.DefaultClaimSize+")")
+	flags.Var((*flagvalue.Size)(&pod.Workspace.Size), "workspace-size", "how much a new pod's workdir holds, such as 10Gi (default no bound; of a claim "+launcher.DefaultClaimSize+")")
 	flags.StringVar(&pod.Workspace.StorageClass, "storage-class", "", "the `NAME` of the storage class of claims (default the cluster's)")
 	flags.StringVar(&pod.RuntimeClass, "runtime-class", "", "the `NAME` of the RuntimeClass of a new pod")
 	flags.StringVar(&pod.PriorityClass, "priority-class", "", "the `NAME` of the PriorityClass of a new pod")
-	flags.Var((*names)(&pod.PullSecrets), "pull-secret", "a Secret with which a new pod's images are pulled; may be repeated")
-	flags.Var((*pairs)(&pod.NodeSelector), "node-selector", "a label of the nodes that a new pod may run on; may be repeated")
-	flags.Var((*tolerations)(&pod.Tolerations), "toleration", "a taint of nodes that a new pod tolerates; may be repeated")
-	flags.VarP((*patchFile)(&pod.Patch), "file", "f", "a part of a pod, in YAML or JSON, that is merged into a new pod at the end; - is standard input")
-	flags.Var((*period)(&pod.Lifetime), "lifetime", "when a new sandbox ends itself, unless it is extended (default never)")
-	flags.Var((*period)(&pod.IdleTimeout), "max-idle", "how long a new sandbox may be idle before it ends itself (default for ever)")
-	flags.Var((*pairs)(&pod.Labels), "label", "add a label to a new pod; may be repeated")
-	flags.Var((*pairs)(&pod.Annotations), "annotation", "add an annotation to a new pod; may be repeated")
-	flags.Var((*quantities)(&pod.Resources.Requests), "requests", "the resources that a new pod requests, such as cpu=500m,memory=1Gi")
-	flags.Var((*quantities)(&pod.Resources.Limits), "limits", "the resources that a new pod gets at most, such as cpu=2,memory=4Gi")
+	flags.Var((*flagvalue.Names)(&pod.PullSecrets), "pull-secret", "a Secret with which a new pod's images are pulled; may be repeated")
+	flags.Var((*flagvalue.Pairs)(&pod.NodeSelector), "node-selector", "a label of the nodes that a new pod may run on; may be repeated")
+	flags.Var((*flagvalue.Tolerations)(&pod.Tolerations), "toleration", "a taint of nodes that a new pod tolerates; may be repeated")
+	flags.VarP((*flagvalue.PatchFile)(&pod.Patch), "file", "f", "a part of a pod, in YAML or JSON, that is merged into a new pod at the end; - is standard input")
+	flags.Var((*flagvalue.Period)(&pod.Lifetime), "lifetime", "when a new sandbox ends itself, unless it is extended (default never)")
+	flags.Var((*flagvalue.Period)(&pod.IdleTimeout), "max-idle", "how long a new sandbox may be idle before it ends itself (default for ever)")
+	flags.Var((*flagvalue.Pairs)(&pod.Labels), "label", "add a label to a new pod; may be repeated")
+	flags.Var((*flagvalue.Pairs)(&pod.Annotations), "annotation", "add an annotation to a new pod; may be repeated")
+	flags.Var((*flagvalue.Quantities)(&pod.Resources.Requests), "requests", "the resources that a new pod requests, such as cpu=500m,memory=1Gi")
+	flags.Var((*flagvalue.Quantities)(&pod.Resources.Limits), "limits", "the resources that a new pod gets at most, such as cpu=2,memory=4Gi")
 	flags.StringVar(&pod.ServiceAccount, "service-account", "", "the `NAME` of the account that a new pod runs as (default the namespace's, without its token)")
-	flags.Var((*readOnlyDirs)(&pod.ReadOnly), "read-only", "a directory of a new pod that commands cannot change either: empty, or with the content of the image's directory FROM; may be repeated")
+	flags.Var((*flagvalue.ReadOnlyDirs)(&pod.ReadOnly), "read-only", "a directory of a new pod that commands cannot change either: empty, or with the content of the image's directory FROM; may be repeated")
 	flags.Var(&p.profile, "profile", "the Pod Security Standard of a new pod; baseline runs as root")
-	flags.Var((*period)(&pod.ActiveDeadline), "active-deadline", "when the cluster ends a new pod in any case")
-	flags.Var((*period)(&pod.ReadyTimeout), "ready-timeout", "how long the pod may take until its agent answers")
-	p.add(cmd, map[string]*choice{"profile": &p.profile})
+	flags.Var((*flagvalue.Period)(&pod.ActiveDeadline), "active-deadline", "when the cluster ends a new pod in any case")
+	flags.Var((*flagvalue.Period)(&pod.ReadyTimeout), "ready-timeout", "how long the pod may take until its agent answers")
+	p.add(cmd, map[string]*flagvalue.Choice{"profile": &p.profile})
 }
 
 // defineLaunch defines the flags of how a pod is launched, and held.
 func (p *podFlags) defineLaunch(cmd *cobra.Command) {
-	p.onStale = choice{string(launcher.StaleError), []string{string(launcher.StaleError), string(launcher.StaleRecreate)}}
-	p.onDrift = choice{string(launcher.DriftSay), []string{string(launcher.DriftSay), string(launcher.DriftError)}}
+	p.onStale = flagvalue.NewChoice(launcher.StaleError, launcher.StaleRecreate)
+	p.onDrift = flagvalue.NewChoice(launcher.DriftSay, launcher.DriftError)
 	p.pod.Heartbeat = launcher.DefaultHeartbeat
-	p.flags.Var((*heartbeat)(&p.pod.Heartbeat), "heartbeat", "how often the open sandbox says in its pod that it is needed; or off")
+	p.flags.Var((*flagvalue.Heartbeat)(&p.pod.Heartbeat), "heartbeat", "how often the open sandbox says in its pod that it is needed; or off")
 	p.flags.Var(&p.onStale, "on-stale", "what to do about a pod that has ended, whose files are lost unless they were kept")
 	p.flags.Var(&p.onDrift, "on-drift", "what to do about a pod that was made otherwise than these flags say")
 	p.flags.BoolVar(&p.pod.Exclusive, "exclusive", false, "fail if another exclusive owner has the sandbox open, and keep others out while this runs")
-	p.add(cmd, map[string]*choice{"on-stale": &p.onStale, "on-drift": &p.onDrift})
+	p.add(cmd, map[string]*flagvalue.Choice{"on-stale": &p.onStale, "on-drift": &p.onDrift})
 }
 
-func (p *podFlags) add(cmd *cobra.Command, choices map[string]*choice) {
-	asPodSettings(p.flags)
+func (p *podFlags) add(cmd *cobra.Command, choices map[string]*flagvalue.Choice) {
+	settings.MarkFor(inKubernetes, p.flags)
 	cmd.Flags().AddFlagSet(p.flags)
 	for name, c := range choices {
 		// The only error is that there is no such flag.
-		_ = cmd.RegisterFlagCompletionFunc(name, c.complete)
+		_ = cmd.RegisterFlagCompletionFunc(name, c.Complete)
 	}
 }
 
 // build returns what the flags say; the local backend has nothing of it.
 func (p *podFlags) build(a *app) (launcher.Pod, error) {
-	if err := a.needsPods(p.flags); err != nil || a.backend.value == onThisHost {
+	if err := a.needsPods(p.flags); err != nil || a.backend.Value == onThisHost {
 		return launcher.Pod{}, err
 	}
 	if err := notBlank(p.flags); err != nil {
 		return launcher.Pod{}, err
 	}
 	pod := p.pod
-	pod.Profile = launcher.Profile(p.profile.value)
-	pod.OnStale, pod.OnDrift = launcher.OnStale(p.onStale.value), launcher.OnDrift(p.onDrift.value)
+	pod.Profile = launcher.Profile(p.profile.Value)
+	pod.OnStale, pod.OnDrift = launcher.OnStale(p.onStale.Value), launcher.OnDrift(p.onDrift.Value)
 	return pod, nil
 }
 
@@ -121,8 +123,8 @@ func (p *podFlags) build(a *app) (launcher.Pod, error) {
 // was not set, perhaps, and the default is not what was meant.
 func notBlank(flags *pflag.FlagSet) (err error) {
 	flags.VisitAll(func(f *pflag.Flag) {
-		if given(f) && strings.TrimSpace(f.Value.String()) == "" {
-			err = usagef("%s must not be blank", givenBy(f))
+		if settings.Given(f) && strings.TrimSpace(f.Value.String()) == "" {
+			err = usagef("%s must not be blank", settings.Origin(f))
 		}
 	})
 	return err
@@ -138,15 +140,15 @@ func (g *gitFlags) define(flags *pflag.FlagSet) {
 	g.flags = pflag.NewFlagSet("git", pflag.ContinueOnError)
 	g.flags.StringVar(&g.git.URL, "git", "", "the `URL` of a repository to check out in the workdir")
 	g.flags.StringVar(&g.git.Ref, "git-ref", "", "the branch, tag or commit `REF` of it (default the remote's HEAD)")
-	g.flags.Var((*period)(&g.git.Timeout), "git-timeout", "how long the checkout may take (default "+launcher.DefaultGitTimeout.String()+")")
-	asSettings(g.flags)
+	g.flags.Var((*flagvalue.Period)(&g.git.Timeout), "git-timeout", "how long the checkout may take (default "+launcher.DefaultGitTimeout.String()+")")
+	settings.Mark(g.flags)
 	flags.AddFlagSet(g.flags)
 }
 
 // build returns what the flags say, nil if they say nothing. The credentials
 // are in the environment only: arguments can be read by everybody on a host.
 func (g *gitFlags) build() (*launcher.Git, error) {
-	if !given(g.flags.Lookup("git")) {
+	if !settings.Given(g.flags.Lookup("git")) {
 		var err error
 		g.flags.VisitAll(func(f *pflag.Flag) {
 			if f.Changed {

@@ -8,13 +8,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/podagent/podagent/cmd/internal/render"
+	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
 func putCommand(a *app) *cobra.Command {
 	var from string
-	var mode fileMode
+	var mode flagvalue.FileMode
 	var opts fsops.WriteOptions
 	cmd := &cobra.Command{
 		Use:   "put ID PATH",
@@ -47,16 +48,16 @@ file is created or replaced in one step, once all of its content has arrived.`,
 	return cmd
 }
 
-func (a *app) put(ctx context.Context, sandbox *launcher.Sandbox, path string, source io.Reader, opts fsops.WriteOptions, mode fileMode) error {
-	if mode.set {
-		opts.Perm = mode.bits
+func (a *app) put(ctx context.Context, sandbox *launcher.Sandbox, path string, source io.Reader, opts fsops.WriteOptions, mode flagvalue.FileMode) error {
+	if mode.Given {
+		opts.Perm = mode.Bits
 	}
 	result, err := upload(ctx, sandbox, path, source, opts)
 	if err != nil {
 		return err
 	}
-	if mode.set && result.Attr.Mode.Perm() != mode.bits {
-		if err := sandbox.Chmod(ctx, path, mode.bits); err != nil {
+	if mode.Given && result.Attr.Mode.Perm() != mode.Bits {
+		if err := sandbox.Chmod(ctx, path, mode.Bits); err != nil {
 			return err
 		}
 		if result.Attr, err = sandbox.Stat(ctx, path); err != nil {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
+	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -24,8 +26,8 @@ that it deleted, a line each, also when others could not be.`,
 			return a.reap(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().Var((*period)(&opts.StaleAfter), "stale-after", "how old the last heartbeat is")
-	asSettings(cmd.Flags(), "stale-after")
+	cmd.Flags().Var((*flagvalue.Period)(&opts.StaleAfter), "stale-after", "how old the last heartbeat is")
+	settings.Mark(cmd.Flags(), "stale-after")
 	cmd.Flags().BoolVar(&opts.HeartbeatOnly, "heartbeat-only", false, "go by the heartbeat alone: also delete those whose agent is at work")
 	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "delete nothing, and print what would be")
 	return cmd

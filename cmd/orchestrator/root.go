@@ -7,6 +7,9 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+
+	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
+	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 )
 
 // rootHelp returns what the program is, for its help.
@@ -22,7 +25,7 @@ Flags that say where and how sandboxes run are settings, which the environment
 (PODAGENT_IMAGE for --image) and a configuration file (--config) can have, too:
 "orchestrator settings" lists them, and where their values come from. In the
 environment alone are:
-` + environmentHelp() + "\n" + exitHelp
+` + settings.EnvironmentHelp() + "\n" + exitHelp
 }
 
 // rootCommand returns the whole command line.
@@ -53,24 +56,24 @@ func rootCommand(a *app) *cobra.Command {
 		toolCommand(a), mcpCommand(a),
 		versionCommand(a), doctorCommand(a), settingsCommand(a),
 	)
-	a.settleFirst(root)
+	a.loadFirst(root)
 	return root
 }
 
 func persistentFlags(a *app, root *cobra.Command) {
-	a.backend = choice{inKubernetes, []string{inKubernetes, onThisHost}}
-	a.output = choice{"text", []string{"text", "json"}}
-	a.logLevel = choice{"off", []string{"off", "debug", "info", "warn", "error"}}
+	a.backend = flagvalue.NewChoice(inKubernetes, onThisHost)
+	a.output = flagvalue.NewChoice("text", "json")
+	a.logLevel = flagvalue.NewChoice("off", "debug", "info", "warn", "error")
 	flags := root.PersistentFlags()
 	flags.Var(&a.backend, "backend", "where sandboxes run")
 	flags.VarP(&a.output, "output", "o", "print text, or JSON lines")
 	flags.AddFlagSet(a.cluster.define())
 	flags.Var(&a.logLevel, "log-level", "log messages of this level and above to standard error")
-	asSettings(flags, "backend", "output", "log-level")
-	flags.StringVar(&a.config, "config", "", "the `FILE` with the settings that are neither given by flags nor in the environment (default podagent/config.yaml in the configuration directory, if it is there)")
-	for name, c := range map[string]*choice{"backend": &a.backend, "output": &a.output, "log-level": &a.logLevel, "connection": &a.cluster.connection} {
+	settings.Mark(flags, "backend", "output", "log-level")
+	settings.DefineConfig(flags)
+	for name, c := range map[string]*flagvalue.Choice{"backend": &a.backend, "output": &a.output, "log-level": &a.logLevel, "connection": &a.cluster.connection} {
 		// The only error is that there is no such flag.
-		_ = root.RegisterFlagCompletionFunc(name, c.complete)
+		_ = root.RegisterFlagCompletionFunc(name, c.Complete)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podagent/podagent/cmd/orchestrator/internal/console"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -39,7 +40,7 @@ with its sandbox.
 			}
 			spec.ID, spec.OnClose = id, launcher.CloseKeep
 			if remove {
-				spec.OnClose, opts.keys = launcher.CloseDelete, detachKeys{}
+				spec.OnClose, opts.keys = launcher.CloseDelete, console.DetachKeys{}
 			}
 			return a.run(cmd.Context(), spec, args, opts)
 		},

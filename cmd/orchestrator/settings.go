@@ -2,14 +2,12 @@ package main
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/podagent/podagent/cmd/internal/render"
+	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 )
 
 func settingsCommand(a *app) *cobra.Command {
@@ -46,7 +44,7 @@ kubernetes backend: others ignore it.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if markdown {
-				_, err := fmt.Fprint(a.out, settingsPage(cmd.Root()))
+				_, err := fmt.Fprint(a.out, settings.Page(cmd.Root()))
 				return err
 			}
 			return a.settings(cmd)
@@ -56,85 +54,29 @@ kubernetes backend: others ignore it.`,
 	return cmd
 }
 
-// settings prints what each setting is.
-func (a *app) settings(cmd *cobra.Command) error {
-	flags := settingsOf(cmd.Root())
-	config, err := a.readConfig(cmd)
-	if err == nil {
-		err = a.fill(flags, fromEnvironment, config.source)
-	}
+// settings prints all settings.
+func (a *app) settings(verb *cobra.Command) error {
+	list, err := settings.List(verb)
 	if err != nil {
 		return usageError{err}
 	}
 	if a.json() {
-		return a.settingsJSON(flags)
+		return a.settingsJSON(list)
 	}
 	const quoted = render.Terminal(true) // anything else would break the table
 	table := tabwriter.NewWriter(a.out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "SETTING\tVALUE\tFROM")
-	flags.VisitAll(func(f *pflag.Flag) {
-		s := newSetting(f)
+	for _, s := range list {
 		fmt.Fprintf(table, "%s\t%s\t%s\n", s.Key, quoted.Text([]byte(s.Value)), quoted.Text([]byte(s.From)))
-	})
+	}
 	return table.Flush()
 }
 
-func (a *app) settingsJSON(flags *pflag.FlagSet) (err error) {
-	flags.VisitAll(func(f *pflag.Flag) {
-		if err == nil {
-			err = render.JSON(a.out, newSetting(f))
-		}
-	})
-	return err
-}
-
-// setting is a setting as it is printed.
-type setting struct {
-	Flag     string `json:"flag"`
-	Variable string `json:"variable"`
-	Key      string `json:"key"`
-	Takes    string `json:"takes,omitempty"` // what the flag's value is called
-	Default  string `json:"default,omitempty"`
-	Meaning  string `json:"meaning"`
-	Value    string `json:"value,omitempty"`
-	From     string `json:"from"`
-}
-
-func newSetting(f *pflag.Flag) setting {
-	s := setting{Flag: "--" + f.Name, Variable: variable(f.Name), Key: f.Name, From: "default"}
-	s.Takes, s.Meaning = pflag.UnquoteUsage(f)
-	// What a default stands for is said in the help, where it is no value.
-	s.Meaning, s.Default, _ = strings.Cut(s.Meaning, " (default ")
-	s.Default = strings.TrimSuffix(s.Default, ")")
-	if none := []string{"", "[]"}; s.Default == "" && !slices.Contains(none, f.DefValue) {
-		s.Default = f.DefValue
-	}
-	s.Value = s.Default
-	switch {
-	case f.Changed:
-		s.Value, s.From = f.Value.String(), s.Flag
-	case given(f):
-		s.Value, s.From = strings.Join(f.Annotations[settingWas][1:], " "), givenBy(f)
-	}
-	return s
-}
-
-// settingsOf returns the settings of all verbs.
-func settingsOf(root *cobra.Command) *pflag.FlagSet {
-	settings := pflag.NewFlagSet("settings", pflag.ContinueOnError)
-	var collect func(*cobra.Command)
-	add := func(f *pflag.Flag) {
-		if isSetting(f) && settings.Lookup(f.Name) == nil {
-			settings.AddFlag(f)
+func (a *app) settingsJSON(list []settings.Setting) error {
+	for _, s := range list {
+		if err := render.JSON(a.out, s); err != nil {
+			return err
 		}
 	}
-	collect = func(cmd *cobra.Command) {
-		cmd.PersistentFlags().VisitAll(add)
-		cmd.LocalFlags().VisitAll(add)
-		for _, verb := range cmd.Commands() {
-			collect(verb)
-		}
-	}
-	collect(root)
-	return settings
+	return nil
 }

@@ -32,7 +32,7 @@ leaves the shell running, and "orchestrator attach" goes back to it.
 		Example: `  orchestrator shell job-1
   orchestrator shell job-1 -- top`,
 		ValidArgsFunction: a.completeIDs(false),
-		PersistentPreRunE: settledLater,
+		PersistentPreRunE: loadedLater,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, command, err := a.commandAfterID(cmd, args)
 			if err == nil && len(args) == 0 {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -61,45 +62,45 @@ var specWords = strings.NewReplacer(
 	"the ActiveDeadline", "the --active-deadline",
 )
 
-// A settledError is an error about what flags say whose values may have come
-// from somewhere else.
-type settledError struct {
+// A flagsError is an error about the values of flags, which may have come from
+// elsewhere.
+type flagsError struct {
 	error
 	flags *pflag.FlagSet
 }
 
-func (e *settledError) Unwrap() error { return e.error }
+func (e *flagsError) Unwrap() error { return e.error }
 
-// settled marks an error about a Spec with the flags that made it, each by itself
-// where there are several.
-func (a *app) settled(err error) error {
+// withFlags marks an error about a Spec with the flags that made it. It marks each of
+// joined errors by itself.
+func (a *app) withFlags(err error) error {
 	if _, ok := errors.AsType[*launcher.SpecError](err); !ok || a.flags == nil {
 		return err
 	}
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		var list []error
 		for _, err := range several.Unwrap() {
-			list = append(list, a.settled(err))
+			list = append(list, a.withFlags(err))
 		}
 		return errors.Join(list...)
 	}
-	return &settledError{err, a.flags}
+	return &flagsError{err, a.flags}
 }
 
 // flagName matches the flags in specNames.
 var flagName = regexp.MustCompile(`--[a-z-]+`)
 
-// specText says what is wrong with a flag, or with what stood for it: e is in
-// err.
+// specText says what is wrong with a flag, or with the setting that stood for it. e is
+// in err.
 func specText(e *launcher.SpecError, err error) string {
 	name, ok := specNames[e.Field]
 	if !ok {
 		return e.Error()
 	}
-	if settled, ok := errors.AsType[*settledError](err); ok {
+	if e, ok := errors.AsType[*flagsError](err); ok {
 		name = flagName.ReplaceAllStringFunc(name, func(word string) string {
-			if f := settled.flags.Lookup(strings.TrimPrefix(word, "--")); f != nil {
-				return givenBy(f)
+			if f := e.flags.Lookup(strings.TrimPrefix(word, "--")); f != nil {
+				return settings.Origin(f)
 			}
 			return word
 		})

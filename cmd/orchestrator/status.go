@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/podagent/podagent/cmd/internal/render"
+	"github.com/podagent/podagent/cmd/orchestrator/internal/console"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -21,7 +22,6 @@ const (
 	exitTrouble       = 125 // the command line, podagent or the way to it is at fault
 	exitNotExecutable = 126
 	exitNotThere      = 127
-	exitSignal        = 128 // and the signal's number
 )
 
 const exitHelp = `Exit status:
@@ -80,7 +80,7 @@ func local(err error) error {
 // exitStatus returns the program's exit status for the outcome err.
 func exitStatus(ctx context.Context, err error) int {
 	if s := interruption(ctx, err); s != 0 {
-		return exitSignal + int(s)
+		return console.ExitStatus(s)
 	}
 	if exit, ok := errors.AsType[*podapi.ExitError](err); ok {
 		return commandStatus(exit.ExitStatus)
@@ -100,12 +100,12 @@ func exitStatus(ctx context.Context, err error) int {
 
 // interruption returns the signal that is the reason for err, 0 if none is.
 func interruption(ctx context.Context, err error) syscall.Signal {
-	cause, ok := errors.AsType[*signalError](context.Cause(ctx))
+	cause, ok := errors.AsType[*console.SignalError](context.Cause(ctx))
 	switch {
 	case errors.Is(err, syscall.EPIPE):
 		return syscall.SIGPIPE
 	case ok && (errors.Is(err, context.Canceled) || errors.Is(err, cause)):
-		return cause.signal
+		return cause.Signal
 	}
 	return 0
 }

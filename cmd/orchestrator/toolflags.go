@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
+	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/tools"
 	"github.com/podagent/podagent/pkg/tools/secret"
@@ -18,7 +20,7 @@ import (
 // toolFlags say which tools there are beside [tools.Coding], and which secrets
 // commands have.
 type toolFlags struct {
-	commands commands
+	commands flagvalue.Commands
 	given    []string // of --secret
 	secrets  map[string]secret.Provider
 	flag     *pflag.Flag // --secret
@@ -33,7 +35,7 @@ func (f *toolFlags) define(cmd *cobra.Command, secrets bool) {
 		cmd.Flags().StringArrayVar(&f.given, "secret", nil, secretHelp)
 		f.flag = cmd.Flags().Lookup("secret")
 	}
-	asSettings(cmd.Flags(), "command", "secret")
+	settings.Mark(cmd.Flags(), "command", "secret")
 }
 
 // check returns what is wrong with the flags, and finds out whether the secrets
@@ -46,7 +48,7 @@ func (f *toolFlags) check(ctx context.Context) error {
 			err = fmt.Errorf("secret %s is there twice", name)
 		}
 		if err != nil {
-			return usagef("%s: %w", givenBy(f.flag), err)
+			return usagef("%s: %w", settings.Origin(f.flag), err)
 		}
 		f.secrets[name] = provider
 	}
@@ -86,26 +88,4 @@ func (f *toolFlags) tools() []tools.Tool {
 // session returns the tools in a sandbox.
 func (f *toolFlags) session(sandbox *launcher.Sandbox) *tools.Session {
 	return tools.New(sandbox, tools.Options{Secrets: f.secrets}, f.tools()...)
-}
-
-// commands is a flag that adds a tool for an executable.
-type commands []tools.Command
-
-func (c *commands) Type() string { return "NAME=EXECUTABLE" }
-
-func (c *commands) String() string {
-	var texts []string
-	for _, command := range *c {
-		texts = append(texts, command.Name+"="+command.Path)
-	}
-	return strings.Join(texts, " ")
-}
-
-func (c *commands) Set(s string) error {
-	name, path, _ := strings.Cut(s, "=")
-	if name == "" || path == "" {
-		return errors.New("it is not NAME=EXECUTABLE, such as gofmt=/usr/local/go/bin/gofmt")
-	}
-	*c = append(*c, tools.Command{Name: name, Path: path})
-	return nil
 }

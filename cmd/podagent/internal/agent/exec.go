@@ -46,22 +46,23 @@ func (s *processesService) Exec(stream execStream) error {
 		return err
 	}
 	if !existing && p.Ended() {
-		return call.output(stream.Context(), attach) // what the caller may still send concerns nobody
+		return call.output(stream.Context(), attach) // the caller can send nothing that still matters
 	}
 	return call.converse(attach, started.Stdin)
 }
 
-// converse sends the output while requests come in, of which standard input goes
-// on at this offset.
+// converse sends the output while requests come in. Standard input continues at
+// the offset stdin.
 func (c *execCall) converse(attach *pb.ExecAttach, stdin int64) error {
 	ctx, cancel := context.WithCancelCause(c.stream.Context())
 	c.stdin, c.detached = newStdinQueue(), make(chan struct{})
-	// What acknowledges must have ended before the handler returns: it sends.
+	// The goroutine that acknowledges input sends, and so must end before the
+	// handler returns.
 	var senders sync.WaitGroup
 	defer senders.Wait()
 	defer c.stdin.close()
 	defer cancel(nil)
-	c.stdin.begin(stdin)
+	c.stdin.startAt(stdin)
 	senders.Go(func() { c.feedStdin(ctx) })
 	if attach.Screen != nil {
 		c.redraw(attach.Screen)
@@ -128,8 +129,8 @@ func (s *processesService) spec(r *pb.ExecStart) (proc.Spec, error) {
 	}, nil
 }
 
-// digest identifies what a caller asked for, whatever the defaults are that it
-// is merged with: a start is repeated with the same.
+// digest identifies what a caller asked for, before defaults are merged in. A
+// repeated start has the same digest.
 func digest(r *pb.ExecStart) [sha256.Size]byte {
 	// Cleared for the moment: a copy would cost more than the digest itself.
 	id, boot, reader := r.ExecId, r.BootId, r.Reader
@@ -148,8 +149,8 @@ type execCall struct {
 	stream  execStream
 	process *proc.Process
 	sendMu  sync.Mutex
-	// These are nil until converse: stdin is what waits to be written, and detached
-	// is closed, by receive alone, when the caller wants to leave.
+	// converse sets these: stdin is the input that waits to be written. receive, and
+	// only it, closes detached when the caller detaches.
 	stdin    *stdinQueue
 	detached chan struct{}
 }
@@ -176,7 +177,7 @@ func (c *execCall) output(ctx context.Context, attach *pb.ExecAttach) error {
 	return nil
 }
 
-// orCause prefers the reason for which ctx was cancelled to the fact.
+// orCause returns the cause of ctx's end in place of [context.Canceled].
 func orCause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -198,9 +199,8 @@ func eventToProto(e proc.Event) *pb.ExecResponse {
 	return &pb.ExecResponse{Kind: &pb.ExecResponse_Stdout{Stdout: chunk}}
 }
 
-// receive takes the caller's messages until there are no more, or one that
-// detaches. Its error ends the call: that of a bad message, or of a broken
-// stream.
+// receive handles the caller's messages until the last one, or one that detaches.
+// Its error ends the call: a message was bad, or the stream broke.
 func (c *execCall) receive() error {
 	for {
 		r, err := c.stream.Recv()
@@ -211,17 +211,18 @@ func (c *execCall) receive() error {
 			return err
 		}
 		if r.GetDetach() != nil {
-			c.stdin.settle(detachDrain)
+			c.stdin.drain(detachDrain)
 			close(c.detached)
 			return nil
 		}
-		if err := c.take(r); err != nil {
+		if err := c.handle(r); err != nil {
 			return err
 		}
 	}
 }
 
-func (c *execCall) take(r *pb.ExecRequest) error {
+// handle does what one message asks for.
+func (c *execCall) handle(r *pb.ExecRequest) error {
 	switch kind := r.Kind.(type) {
 	case *pb.ExecRequest_Stdin:
 		return c.stdin.push(kind.Stdin)
@@ -237,8 +238,8 @@ func (c *execCall) take(r *pb.ExecRequest) error {
 	return errMessage(r.Kind)
 }
 
-// unlessEnded returns err if it says that a request makes no sense. Otherwise
-// the process ended meanwhile, and the exit message says so.
+// unlessEnded returns err if the request was wrong. Any other error means that the
+// process has ended meanwhile, which the exit message says.
 func unlessEnded(err error) error {
 	if errors.Is(err, syscall.EINVAL) {
 		return err
@@ -246,7 +247,7 @@ func unlessEnded(err error) error {
 	return nil
 }
 
-// redraw has what runs in the process's terminal draw itself in this size, which
+// redraw makes the program in the process's terminal draw itself in this size, which
 // has been checked.
 func (c *execCall) redraw(screen *pb.TerminalSize) {
 	size, err := sizeFromProto(screen)
@@ -258,7 +259,7 @@ func (c *execCall) redraw(screen *pb.TerminalSize) {
 // feedStdin writes what is queued to the process, and acknowledges it.
 func (c *execCall) feedStdin(ctx context.Context) {
 	for {
-		offset, data, eof, ok := c.stdin.take()
+		offset, data, eof, ok := c.stdin.next()
 		if !ok {
 			return
 		}

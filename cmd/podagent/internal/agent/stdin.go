@@ -10,16 +10,16 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-// stdinQueue holds the standard input that a caller sent and the process has
-// not taken: at most podapi.StdinWindow, so that a process that does not read
-// costs no more memory, and never keeps the caller's signals waiting.
+// stdinQueue holds the standard input that a caller has sent and the process has
+// not read: at most podapi.StdinWindow. So a process that does not read costs no more
+// memory, and never delays the caller's signals.
 type stdinQueue struct {
 	mu     sync.Mutex
 	change sync.Cond
 	data   []byte
 	offset int64 // of data's first byte in standard input
 	eof    bool
-	busy   bool // what was taken is being written
+	busy   bool // the process is being given what next returned
 	closed bool
 }
 
@@ -29,8 +29,8 @@ func newStdinQueue() *stdinQueue {
 	return q
 }
 
-// begin sets the offset of the first byte that is not yet accepted.
-func (q *stdinQueue) begin(offset int64) {
+// startAt sets the offset of the first byte that is not yet accepted.
+func (q *stdinQueue) startAt(offset int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.offset = offset
@@ -56,14 +56,14 @@ func (q *stdinQueue) push(chunk *pb.StdinChunk) error {
 	return nil
 }
 
-// take waits for data or the end of input, and returns all that is there with
-// its offset; or false once the queue is closed.
-func (q *stdinQueue) take() (offset int64, data []byte, eof, ok bool) {
+// next waits for data or the end of input, and returns all queued data with its
+// offset. ok is false once the queue is closed.
+func (q *stdinQueue) next() (offset int64, data []byte, eof, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.busy = false
 	for len(q.data) == 0 && !q.eof && !q.closed {
-		q.change.Broadcast() // for settle
+		q.change.Broadcast() // for drain
 		q.change.Wait()
 	}
 	q.busy = true
@@ -73,9 +73,9 @@ func (q *stdinQueue) take() (offset int64, data []byte, eof, ok bool) {
 	return offset, data, eof, !q.closed
 }
 
-// accepted skips what the process has got up to an offset, be it from another
-// call: that of the same caller whose connection was cut may still be writing.
-// Who was told of an offset goes on from there.
+// accepted skips the bytes that the process already has, up to the offset next.
+// They may have come from another call: the same caller's, whose connection was cut
+// and which still writes. The caller continues at the offset that it was told.
 func (q *stdinQueue) accepted(next int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -85,7 +85,7 @@ func (q *stdinQueue) accepted(next int64) {
 	}
 }
 
-// close lets take return.
+// close lets next and drain return.
 func (q *stdinQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -93,9 +93,9 @@ func (q *stdinQueue) close() {
 	q.change.Broadcast()
 }
 
-// settle waits until what was pushed has been written, but no longer than
-// limit.
-func (q *stdinQueue) settle(limit time.Duration) {
+// drain waits until the process has got everything that was pushed, but no longer
+// than limit.
+func (q *stdinQueue) drain(limit time.Duration) {
 	over := false
 	timer := time.AfterFunc(limit, func() {
 		q.mu.Lock()

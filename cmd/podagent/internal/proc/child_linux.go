@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,7 +24,7 @@ type child struct {
 //
 // It does without [os.StartProcess]: the handle of the process costs system calls, and
 // the pid is enough here.
-func forkChild(r *reaper, c *command, spec *Spec, std *stdio) (*child, error) {
+func (m *Manager) forkChild(c *command, spec *Spec, std *stdio) (*child, error) {
 	pidfd := -1
 	attr := &syscall.ProcAttr{
 		Dir:   spec.Dir,
@@ -38,22 +37,22 @@ func forkChild(r *reaper, c *command, spec *Spec, std *stdio) (*child, error) {
 			PidFD: &pidfd, Ptrace: len(spec.Rlimits) > 0,
 		},
 	}
-	pid, err := forkLimited(c, attr, spec.Rlimits)
+	pid, err := m.forkLimited(c, attr, spec.Rlimits)
 	if err != nil {
 		return nil, err
 	}
-	r.register(pid)
-	return &child{pid: pid, reaper: r, pidfd: pidfd}, nil
+	m.reaper.register(pid)
+	return &child{pid: pid, reaper: m.reaper, pidfd: pidfd}, nil
 }
 
 // forkLimited forks a process with its resource limits.
-func forkLimited(c *command, attr *syscall.ProcAttr, limits []Rlimit) (pid int, err error) {
+func (m *Manager) forkLimited(c *command, attr *syscall.ProcAttr, limits []Rlimit) (pid int, err error) {
 	if len(limits) == 0 {
-		return forkExec(c, attr)
+		return m.forkExec(c, attr)
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	pid, err = forkExec(c, attr)
+	pid, err = m.forkExec(c, attr)
 	if err != nil {
 		return 0, err
 	}
@@ -67,13 +66,13 @@ func forkLimited(c *command, attr *syscall.ProcAttr, limits []Rlimit) (pid int, 
 }
 
 // forkExec is [syscall.ForkExec], repeated while another fork holds the program open.
-func forkExec(c *command, attr *syscall.ProcAttr) (int, error) {
+func (m *Manager) forkExec(c *command, attr *syscall.ProcAttr) (int, error) {
 	for try := 0; ; try++ {
 		pid, err := syscall.ForkExec(c.file, c.argv, attr)
 		if try == busyRetries || !errors.Is(err, syscall.ETXTBSY) {
 			return pid, err
 		}
-		time.Sleep(busyPause << try)
+		m.lim.busyPause(busyPause << try)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -196,43 +195,25 @@ func TestFileThatIsJustBeingWrittenIsTriedAgain(t *testing.T) {
 	if _, err := f.WriteString("#!/bin/sh\n"); err != nil {
 		t.Fatal(err)
 	}
-	m := newManager(t)
+	var pauses []time.Duration
+	closeAfter := 0 // pauses; 0 leaves the file open
+	m := newManager(t, func(l *limits) {
+		l.busyPause = func(d time.Duration) {
+			if pauses = append(pauses, d); len(pauses) == closeAfter {
+				f.Close()
+			}
+		}
+	})
 	if _, _, err := m.Start(t.Context(), spec); !errors.Is(err, syscall.ETXTBSY) {
-		t.Fatalf("got %v", err)
+		t.Errorf("with the file open: got %v", err)
 	}
-	// The file is closed in a pause after a try that failed. Until a start was seen in
-	// one, which is short, there is another.
-	ctx := testContext(t)
-	for seen := false; !seen; {
-		if ctx.Err() != nil {
-			t.Fatal("no start was seen to pause")
-		}
-		done := startLater(t.Context(), t, m, spec)
-		for !seen && len(done) == 0 {
-			seen = isBetweenForks()
-		}
-		if seen {
-			f.Close()
-		}
-		got := <-done
-		if seen = seen && !errors.Is(got.err, syscall.ETXTBSY); !seen {
-			continue
-		}
-		if got.err != nil || finish(t, got.process).status.Code != 0 {
-			t.Errorf("got %v", got.err)
-		}
+	if want := []time.Duration{1e6, 2e6, 4e6, 8e6, 16e6}; !slices.Equal(pauses, want) {
+		t.Errorf("paused for %v, want %v", pauses, want)
 	}
-}
-
-// isBetweenForks reports whether a start pauses before it tries again.
-func isBetweenForks() bool {
-	stacks := make([]byte, 1<<20)
-	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
-		if strings.Contains(stack, "time.Sleep(") && strings.Contains(stack, "forkExec(") {
-			return true
-		}
+	pauses, closeAfter = nil, 3
+	if got := run(t, m, spec); got.status.Code != 0 || len(pauses) < closeAfter {
+		t.Errorf("exit status %d after the pauses %v", got.status.Code, pauses)
 	}
-	return false
 }
 
 func TestInvalidSpecsAreRefused(t *testing.T) {

@@ -58,7 +58,7 @@ func (m *Manager) makeProcess(ctx context.Context, spec *Spec) (*Process, error)
 		return nil, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
 	}
 	begun, before := time.Now(), m.cgroup.Events()
-	c, err := forkChild(m.reaper, cmd, spec, std)
+	c, err := m.forkChild(cmd, spec, std)
 	if err != nil {
 		std.close()
 		return nil, m.startError(spec, cmd.argv[0], err)

@@ -155,8 +155,10 @@ const (
 	maxSignal = 64
 )
 
-// limits are the bounds that tests shorten.
+// limits are the bounds that tests change.
 type limits struct {
+	// busyPause pauses a start whose program is being written: [time.Sleep].
+	busyPause    func(time.Duration)
 	shortWait    time.Duration
 	drain        time.Duration
 	killGrace    time.Duration
@@ -172,6 +174,7 @@ type limits struct {
 
 func defaultLimits() limits {
 	return limits{
+		busyPause:    time.Sleep,
 		shortWait:    shortWait,
 		drain:        drainTime,
 		killGrace:    killGrace,

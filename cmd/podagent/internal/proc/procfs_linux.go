@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/eintr"
 )
 
 // member is one process of the sandbox as /proc shows it.
@@ -46,7 +48,7 @@ func (fs *procfs) refill() {
 	if fs.spare != 0 {
 		return
 	}
-	if fd, err := openProc("/proc"); err == nil {
+	if fd, err := eintr.Open("/proc"); err == nil {
 		fs.spare = fd
 	}
 }
@@ -63,7 +65,7 @@ func (fs *procfs) close() {
 
 // with opens a file for the time of read.
 func (fs *procfs) with(path string, read func(fd int) error) error {
-	fd, err := openProc(path)
+	fd, err := eintr.Open(path)
 	if starved(err) {
 		return fs.withSpare(path, read)
 	}
@@ -83,22 +85,13 @@ func (fs *procfs) withSpare(path string, read func(fd int) error) error {
 		unix.Close(fs.spare)
 		fs.spare = 0
 	}
-	fd, err := openProc(path)
+	fd, err := eintr.Open(path)
 	if err != nil {
 		fs.refill()
 		return err
 	}
 	fs.spare = fd
 	return read(fd)
-}
-
-func openProc(path string) (int, error) {
-	for {
-		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if !errors.Is(err, unix.EINTR) {
-			return fd, err
-		}
-	}
 }
 
 // starved reports whether an error is about the resources of the agent or the

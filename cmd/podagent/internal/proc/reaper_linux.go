@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/eintr"
 )
 
 // reaper knows the children that were started here, and reaps the others: the
@@ -147,10 +149,8 @@ func (r *reaper) awaitOwner() {
 
 // reapOrphan reaps a child of this thread.
 func (r *reaper) reapOrphan(pid int) {
-	for {
+	_ = eintr.Repeat(func() error { // it is reaped now, or it has not ended
 		_, err := unix.Wait4(pid, nil, unix.WNOHANG|unix.WNOTHREAD, nil)
-		if !errors.Is(err, unix.EINTR) {
-			return
-		}
-	}
+		return err
+	})
 }

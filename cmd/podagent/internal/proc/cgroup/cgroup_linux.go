@@ -8,7 +8,6 @@ package cgroup
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path"
 	"path/filepath"
@@ -18,6 +17,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/eintr"
 )
 
 // Groups are the control groups of memory and of processes that a process runs in.
@@ -200,7 +201,7 @@ type statFile struct {
 }
 
 func openStat(dir, name string) *statFile {
-	fd, err := openRetry(filepath.Join(dir, name))
+	fd, err := eintr.Open(filepath.Join(dir, name))
 	if err != nil {
 		return nil
 	}
@@ -211,15 +212,6 @@ func openStat(dir, name string) *statFile {
 		return nil
 	}
 	return &statFile{file: file, raw: raw}
-}
-
-func openRetry(path string) (int, error) {
-	for {
-		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if !errors.Is(err, unix.EINTR) {
-			return fd, err
-		}
-	}
 }
 
 func (s *statFile) close() {
@@ -236,9 +228,10 @@ func (s *statFile) read(size int) []byte {
 	}
 	buf, n := make([]byte, size), 0
 	s.raw.Control(func(fd uintptr) {
-		for err := error(unix.EINTR); errors.Is(err, unix.EINTR); {
+		_ = eintr.Repeat(func() (err error) { // n says enough
 			n, err = unix.Pread(int(fd), buf, 0)
-		}
+			return err
+		})
 	})
 	return buf[:max(n, 0)]
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/eintr"
 )
 
 // openUnlinked opens a new file in dir that has no name, so that it vanishes with
@@ -46,12 +48,9 @@ func canPunch(f *os.File) bool { return punch(f, 0, slotMin) == nil }
 
 // punch gives the room of n bytes at off back to the file system.
 func punch(f *os.File, off int64, n int) error {
-	for {
-		err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off, int64(n))
-		if !errors.Is(err, unix.EINTR) {
-			return os.NewSyscallError("fallocate", err)
-		}
-	}
+	return os.NewSyscallError("fallocate", eintr.Repeat(func() error {
+		return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off, int64(n))
+	}))
 }
 
 // probe writes and reads a byte, to notice at once that a directory can't be used.

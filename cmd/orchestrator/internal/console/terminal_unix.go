@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package console
 
 import (
 	"context"
@@ -25,6 +25,6 @@ func onResize(ctx context.Context, changed func()) {
 	}
 }
 
-// rawOutput has a terminal take output as it is; restore ends this. Raw mode
-// does that here.
+// rawOutput lets a terminal take output unchanged, until restore. Here raw mode has done
+// so.
 func rawOutput(*os.File) (restore func()) { return func() {} }

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"bytes"
@@ -15,10 +15,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
 )
 
-// maxConfig bounds the configuration file in bytes: far more than all settings
-// take, and little enough for a slip of the path.
+// maxConfig bounds the configuration file, in bytes: far more than all settings take,
+// and little enough to read if the path is that of another file.
 const maxConfig = 1 << 20
 
 // configFile is what a configuration file says.
@@ -32,14 +34,23 @@ type entry struct {
 	value *yaml.Node
 }
 
+// configFlag is the flag that names the file.
+const configFlag = "config"
+
+// DefineConfig defines the flag --config, which names the configuration file.
+func DefineConfig(flags *pflag.FlagSet) {
+	flags.String(configFlag, "", "the `FILE` with settings that neither a flag nor a variable of the environment gives (default podagent/config.yaml in the configuration directory, if it is there)")
+}
+
 // readConfig reads the file that --config or its variable names, or the default
 // one if it is there.
-func (a *app) readConfig(cmd *cobra.Command) (*configFile, error) {
-	path, by := a.config, "--config"
-	if flag := cmd.Flags().Lookup("config"); flag.Changed && path == "" {
+func readConfig(cmd *cobra.Command) (*configFile, error) {
+	flag := cmd.Flags().Lookup(configFlag)
+	path, by := flag.Value.String(), "--"+configFlag
+	if flag.Changed && path == "" {
 		return nil, errors.New("--config must not be blank")
 	} else if !flag.Changed {
-		by = variable("config")
+		by = variable(configFlag)
 		path = os.Getenv(by)
 	}
 	named := path != ""
@@ -53,11 +64,11 @@ func (a *app) readConfig(cmd *cobra.Command) (*configFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the configuration file (%s): %w", by, err)
 	}
-	return parseConfig(path, data, settingsOf(cmd.Root()))
+	return parseConfig(path, data, Of(cmd.Root()))
 }
 
-// defaultConfig returns the path of the default file, empty if there is no place
-// for one.
+// defaultConfig returns the path of the default file, or "" if there is no
+// configuration directory.
 func defaultConfig() string {
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -79,7 +90,7 @@ func readConfigFile(path string) ([]byte, error) {
 	return data, err
 }
 
-// parseConfig takes a file apart, whose keys must be names of these settings.
+// parseConfig parses a file. Its keys must be names of these settings.
 func parseConfig(path string, data []byte, settings *pflag.FlagSet) (*configFile, error) {
 	c := &configFile{path: path, entries: map[string]entry{}}
 	var document, second yaml.Node
@@ -111,9 +122,9 @@ func (c *configFile) add(key, value *yaml.Node, settings *pflag.FlagSet) error {
 	_, twice := c.entries[key.Value]
 	switch {
 	case settings.Lookup(key.Value) == nil:
-		return fmt.Errorf("%s is no setting: \"orchestrator settings\" lists all", quote(key.Value))
+		return fmt.Errorf("%q is no setting: \"orchestrator settings\" lists all", key.Value)
 	case twice:
-		return fmt.Errorf("%s is there twice", key.Value)
+		return fmt.Errorf("%q is there twice", key.Value)
 	}
 	c.entries[key.Value] = entry{key.Line, resolve(value)}
 	return nil
@@ -140,22 +151,22 @@ func resolve(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// pairFlag matches what the help calls the value of a flag that takes pairs.
+// pairFlag matches the help's name for the value of a flag that takes pairs.
 var pairFlag = regexp.MustCompile(`^[A-Z]+=`)
 
-// flagValues returns the arguments of the flag that a value in the file stands
-// for. Scalars are taken as they are written: YAML's idea of "off" or of 010 is
-// not the flag's.
+// flagValues returns the arguments of the flag that a value in the file stands for.
+// It takes scalars as they are written, because "off" and 010 mean other things in
+// YAML than for a flag.
 func flagValues(f *pflag.Flag, n *yaml.Node) ([]string, error) {
 	name, _ := pflag.UnquoteUsage(f)
-	_, isCommand := f.Value.(*words)
+	_, isCommand := f.Value.(*flagvalue.Words)
 	pairs := pairFlag.MatchString(name)
 	switch {
 	case n.Kind == yaml.ScalarNode:
 		return scalars(n)
 	case n.Kind == yaml.MappingNode && pairs:
 		return mapped(n)
-	case n.Kind == yaml.SequenceNode && (isRepeated(f) || pairs):
+	case n.Kind == yaml.SequenceNode && (mayBeRepeated(f) || pairs):
 		return scalars(n.Content...)
 	case n.Kind == yaml.SequenceNode && isCommand:
 		command, err := scalars(n.Content...)
@@ -165,9 +176,9 @@ func flagValues(f *pflag.Flag, n *yaml.Node) ([]string, error) {
 		text, err := json.Marshal(command)
 		return []string{string(text)}, err
 	case n.Kind == yaml.SequenceNode:
-		return nil, errors.New("it is a list, and --" + f.Name + " takes one value")
+		return nil, fmt.Errorf("it is a list, and --%s takes one value", f.Name)
 	}
-	return nil, errors.New("it is a map, and --" + f.Name + " takes none")
+	return nil, fmt.Errorf("it is a map, and --%s takes none", f.Name)
 }
 
 func scalars(nodes ...*yaml.Node) ([]string, error) {
@@ -184,14 +195,14 @@ func scalars(nodes ...*yaml.Node) ([]string, error) {
 	return values, nil
 }
 
-// mapped returns the pairs of a map. A value may be empty, but not left out,
-// which may have been a slip.
+// mapped returns the pairs of a map. A value may be empty, but it must be there: a
+// missing one may be a slip.
 func mapped(n *yaml.Node) ([]string, error) {
 	var values []string
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := resolve(n.Content[i]), resolve(n.Content[i+1])
 		if value.Kind != yaml.ScalarNode || value.Tag == "!!null" {
-			return nil, fmt.Errorf("%s has no single value: write \"\" for an empty one", quote(key.Value))
+			return nil, fmt.Errorf("%q has no single value: write \"\" for an empty one", key.Value)
 		}
 		values = append(values, key.Value+"="+value.Value)
 	}

@@ -1,4 +1,4 @@
-package main
+package flagvalue
 
 import (
 	"encoding/json"
@@ -14,12 +14,12 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// volumes is a flag that mounts a claim.
-type volumes []launcher.Volume
+// Volumes is a flag that adds the mount of a claim.
+type Volumes []launcher.Volume
 
-func (v *volumes) Type() string { return "CLAIM[/SUBPATH]:DIR[:ro]" }
+func (v *Volumes) Type() string { return "CLAIM[/SUBPATH]:DIR[:ro]" }
 
-func (v *volumes) String() string {
+func (v *Volumes) String() string {
 	var texts []string
 	for _, m := range *v {
 		text := m.Claim
@@ -35,7 +35,7 @@ func (v *volumes) String() string {
 	return strings.Join(texts, " ")
 }
 
-func (v *volumes) Set(s string) error {
+func (v *Volumes) Set(s string) error {
 	text, readOnly := strings.CutSuffix(s, ":ro")
 	from, dir, ok := strings.Cut(text, ":")
 	claim, subPath, below := strings.Cut(from, "/")
@@ -46,24 +46,24 @@ func (v *volumes) Set(s string) error {
 	return nil
 }
 
-// names is a flag that adds a name.
-type names []string
+// Names is a flag that adds a name.
+type Names []string
 
-func (n *names) Type() string   { return "NAME" }
-func (n *names) String() string { return strings.Join(*n, ",") }
+func (n *Names) Type() string   { return "NAME" }
+func (n *Names) String() string { return strings.Join(*n, ",") }
 
-func (n *names) Set(s string) error {
+func (n *Names) Set(s string) error {
 	*n = append(*n, s)
 	return nil
 }
 
-// words is a flag for a command.
-type words []string
+// Words is a flag for a command: words between spaces, or a JSON array of them.
+type Words []string
 
-func (w *words) Type() string   { return "COMMAND" }
-func (w *words) String() string { return strings.Join(*w, " ") }
+func (w *Words) Type() string   { return "COMMAND" }
+func (w *Words) String() string { return strings.Join(*w, " ") }
 
-func (w *words) Set(s string) error {
+func (w *Words) Set(s string) error {
 	*w = strings.Fields(s)
 	if strings.HasPrefix(strings.TrimSpace(s), "[") {
 		*w = nil
@@ -74,12 +74,13 @@ func (w *words) Set(s string) error {
 	return nil
 }
 
-// size is a flag for an amount of bytes.
-type size resource.Quantity
+// Size is a flag for an amount of bytes above zero. Zero stands for the library's
+// default.
+type Size resource.Quantity
 
-func (z *size) Type() string { return "SIZE" }
+func (z *Size) Type() string { return "SIZE" }
 
-func (z *size) String() string {
+func (z *Size) String() string {
 	q := (*resource.Quantity)(z)
 	if q.IsZero() {
 		return ""
@@ -87,21 +88,21 @@ func (z *size) String() string {
 	return q.String()
 }
 
-func (z *size) Set(s string) error {
+func (z *Size) Set(s string) error {
 	q, err := resource.ParseQuantity(s)
 	if err != nil || q.Sign() <= 0 {
 		return errors.New("it is not a size such as 10Gi")
 	}
-	*z = size(q)
+	*z = Size(q)
 	return nil
 }
 
-// tolerations is a flag that adds a toleration, written as "kubectl taint" does.
-type tolerations []corev1.Toleration
+// Tolerations is a flag that adds a toleration, written as "kubectl taint" does.
+type Tolerations []corev1.Toleration
 
-func (t *tolerations) Type() string { return "KEY[=VALUE][:EFFECT]" }
+func (t *Tolerations) Type() string { return "KEY[=VALUE][:EFFECT]" }
 
-func (t *tolerations) String() string {
+func (t *Tolerations) String() string {
 	var texts []string
 	for _, one := range *t {
 		text := one.Key
@@ -116,7 +117,7 @@ func (t *tolerations) String() string {
 	return strings.Join(texts, " ")
 }
 
-func (t *tolerations) Set(s string) error {
+func (t *Tolerations) Set(s string) error {
 	taint, effect, hasEffect := strings.Cut(s, ":")
 	key, value, equal := strings.Cut(taint, "=")
 	if key == "" || hasEffect && effect == "" {
@@ -130,17 +131,18 @@ func (t *tolerations) Set(s string) error {
 	return nil
 }
 
-// maxPatchFile bounds what is read of a patch: more than the library takes, so
-// that it says so.
+// maxPatchFile bounds how much of a patch is read: more than the library takes, whose
+// error says its limit.
 const maxPatchFile = 1 << 20
 
-// patchFile is a flag for the path of a file with a part of a pod.
-type patchFile []byte
+// PatchFile is a flag for the path of a file with a part of a pod, or - for standard
+// input. It holds the content.
+type PatchFile []byte
 
-func (p *patchFile) Type() string   { return "FILE" }
-func (p *patchFile) String() string { return string(*p) }
+func (p *PatchFile) Type() string   { return "FILE" }
+func (p *PatchFile) String() string { return string(*p) }
 
-func (p *patchFile) Set(path string) error {
+func (p *PatchFile) Set(path string) error {
 	var in io.Reader = os.Stdin
 	if path != "-" {
 		file, err := os.Open(path)

@@ -1,4 +1,4 @@
-package main
+package flagvalue
 
 import (
 	"errors"
@@ -14,12 +14,12 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// pairs is a flag that adds a label or an annotation.
-type pairs map[string]string
+// Pairs is a flag that adds a label or an annotation.
+type Pairs map[string]string
 
-func (p *pairs) Type() string { return "KEY=VALUE" }
+func (p *Pairs) Type() string { return "KEY=VALUE" }
 
-func (p *pairs) String() string {
+func (p *Pairs) String() string {
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(*p)) {
 		texts = append(texts, name+"="+(*p)[name])
@@ -27,36 +27,36 @@ func (p *pairs) String() string {
 	return strings.Join(texts, ",")
 }
 
-func (p *pairs) Set(s string) error {
+func (p *Pairs) Set(s string) error {
 	name, value, ok := strings.Cut(s, "=")
 	if !ok || name == "" {
 		return fmt.Errorf("it is not KEY=VALUE")
 	}
 	if *p == nil {
-		*p = pairs{}
+		*p = Pairs{}
 	}
 	(*p)[name] = value
 	return nil
 }
 
-// patterns is a flag that adds a glob.
-type patterns []string
+// Patterns is a flag that adds a glob.
+type Patterns []string
 
-func (p *patterns) Type() string   { return "GLOB" }
-func (p *patterns) String() string { return strings.Join(*p, " ") }
+func (p *Patterns) Type() string   { return "GLOB" }
+func (p *Patterns) String() string { return strings.Join(*p, " ") }
 
-func (p *patterns) Set(s string) error {
+func (p *Patterns) Set(s string) error {
 	*p = append(*p, s)
 	return nil
 }
 
-// readOnlyDirs is a flag that adds a directory, which has no colons, and where
-// its content comes from.
-type readOnlyDirs []launcher.ReadOnlyDir
+// ReadOnlyDirs is a flag that adds a directory, whose path has no colons, and the
+// directory of the image that its content comes from.
+type ReadOnlyDirs []launcher.ReadOnlyDir
 
-func (r *readOnlyDirs) Type() string { return "[FROM:]DIR" }
+func (r *ReadOnlyDirs) Type() string { return "[FROM:]DIR" }
 
-func (r *readOnlyDirs) String() string {
+func (r *ReadOnlyDirs) String() string {
 	var texts []string
 	for _, d := range *r {
 		if d.From != "" {
@@ -67,7 +67,7 @@ func (r *readOnlyDirs) String() string {
 	return strings.Join(texts, " ")
 }
 
-func (r *readOnlyDirs) Set(s string) error {
+func (r *ReadOnlyDirs) Set(s string) error {
 	colon := strings.LastIndexByte(s, ':')
 	d := launcher.ReadOnlyDir{Path: s[colon+1:]}
 	if colon >= 0 {
@@ -79,12 +79,13 @@ func (r *readOnlyDirs) Set(s string) error {
 	return nil
 }
 
-// quantities is a flag for amounts of resources.
-type quantities corev1.ResourceList
+// Quantities is a flag for amounts of resources, separated by commas. Given again, it
+// adds to them.
+type Quantities corev1.ResourceList
 
-func (q *quantities) Type() string { return "NAME=QUANTITY,..." }
+func (q *Quantities) Type() string { return "NAME=QUANTITY,..." }
 
-func (q *quantities) String() string {
+func (q *Quantities) String() string {
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(*q)) {
 		amount := (*q)[name]
@@ -93,7 +94,7 @@ func (q *quantities) String() string {
 	return strings.Join(texts, ",")
 }
 
-func (q *quantities) Set(s string) error {
+func (q *Quantities) Set(s string) error {
 	for part := range strings.SplitSeq(s, ",") {
 		name, text, ok := strings.Cut(part, "=")
 		if !ok || name == "" {
@@ -104,55 +105,55 @@ func (q *quantities) Set(s string) error {
 			return fmt.Errorf("%q is not a quantity, such as 500m or 1Gi", text)
 		}
 		if *q == nil {
-			*q = quantities{}
+			*q = Quantities{}
 		}
 		(*q)[corev1.ResourceName(name)] = amount
 	}
 	return nil
 }
 
-// period is a flag for a time that is not none.
-type period time.Duration
+// Period is a flag for a time above zero. Zero stands for the library's default.
+type Period time.Duration
 
-func (p *period) Type() string { return "DURATION" }
+func (p *Period) Type() string { return "DURATION" }
 
-func (p *period) String() string {
+func (p *Period) String() string {
 	if *p == 0 {
-		return "" // the library's default
+		return ""
 	}
 	return time.Duration(*p).String()
 }
 
-func (p *period) Set(s string) error {
+func (p *Period) Set(s string) error {
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 {
 		return fmt.Errorf("it is not a time such as 90s or 8h")
 	}
-	*p = period(d)
+	*p = Period(d)
 	return nil
 }
 
-// heartbeat is a flag for a time, or off.
-type heartbeat time.Duration
+// Heartbeat is a flag for a time above zero, or off, which is [launcher.HeartbeatOff].
+type Heartbeat time.Duration
 
-func (h *heartbeat) Type() string { return "DURATION|off" }
+func (h *Heartbeat) Type() string { return "DURATION|off" }
 
-func (h *heartbeat) String() string {
+func (h *Heartbeat) String() string {
 	if time.Duration(*h) == launcher.HeartbeatOff {
 		return "off"
 	}
 	return time.Duration(*h).String()
 }
 
-func (h *heartbeat) Set(s string) error {
+func (h *Heartbeat) Set(s string) error {
 	if s == "off" {
-		*h = heartbeat(launcher.HeartbeatOff)
+		*h = Heartbeat(launcher.HeartbeatOff)
 		return nil
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 {
 		return errors.New("it is neither a time such as 1m nor off")
 	}
-	*h = heartbeat(d)
+	*h = Heartbeat(d)
 	return nil
 }

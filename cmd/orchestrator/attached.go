@@ -4,18 +4,17 @@ import (
 	"context"
 	"errors"
 
+	"github.com/podagent/podagent/cmd/orchestrator/internal/console"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// stay runs the command, which is new or attached to, with the program's own
-// streams, or on the console if that is not nil: until the command ends, or it
-// is left running.
-func (a *app) stay(ctx context.Context, sandbox *launcher.Sandbox, c *podapi.Cmd, t *console) error {
+// runAttached runs the command, or attaches to it, with the program's own streams, or on
+// the console if there is one. It returns when the command has ended, or was left
+// running.
+func (a *app) runAttached(ctx context.Context, sandbox *launcher.Sandbox, c *podapi.Cmd, t *console.Console) error {
 	finish := a.connect(c)
-	if t != nil {
-		t.connect(c)
-	}
+	t.Connect(c)
 	if err := c.Start(); err != nil {
 		if ctx.Err() == nil && c.ID != "" && errors.Is(err, podapi.ErrUnavailable) {
 			a.sayWayBack(sandbox, c, false)
@@ -25,7 +24,7 @@ func (a *app) stay(ctx context.Context, sandbox *launcher.Sandbox, c *podapi.Cmd
 	if attached := len(c.Args) == 0; attached && c.Stdin != nil && !c.HasStdin() {
 		a.note("exec %s takes no input: what is passed to it is lost", short(c.ID))
 	}
-	err := finish(a.attend(ctx, c, t))
+	err := finish(t.Wait(ctx, c))
 	detached := errors.Is(err, podapi.ErrDetached)
 	if detached || err != nil && c.Status() == nil {
 		a.sayWayBack(sandbox, c, detached)
@@ -36,28 +35,13 @@ func (a *app) stay(ctx context.Context, sandbox *launcher.Sandbox, c *podapi.Cmd
 	return unclear(err)
 }
 
-// sayWayBack says how to go on with a command that runs on, or may do so.
+// sayWayBack says how to go back to a command that runs on, or may do so.
 func (a *app) sayWayBack(sandbox *launcher.Sandbox, c *podapi.Cmd, detached bool) {
 	state := "may still run"
 	if detached {
 		state = "runs on"
 	}
 	a.note(`exec %s %s: "orchestrator attach %s %[1]s" goes back to it`, short(c.ID), state, quote(sandbox.ID))
-}
-
-// attend waits for the command's end, while it has the console.
-func (a *app) attend(ctx context.Context, c *podapi.Cmd, t *console) error {
-	if t == nil {
-		return c.Wait()
-	}
-	takeBack, err := t.lend(ctx, c)
-	if err != nil {
-		return errors.Join(err, c.Detach())
-	}
-	defer takeBack()
-	err = c.Wait()
-	t.settle(c.Status())
-	return err
 }
 
 // unclear marks an error that is not the end of a command.
@@ -68,8 +52,8 @@ func unclear(err error) error {
 	return &unclearError{err}
 }
 
-// connect gives the command its writers. The function that is returned
-// finishes the output, with what Wait said.
+// connect gives the command its writers. finish takes the error of Wait, prints how the
+// command ended, and returns the error of both.
 func (a *app) connect(c *podapi.Cmd) (finish func(error) error) {
 	if !a.json() {
 		c.Stdout, c.Stderr = a.out, a.err
@@ -88,7 +72,7 @@ func (a *app) connect(c *podapi.Cmd) (finish func(error) error) {
 		} else if errors.Is(err, podapi.ErrDetached) {
 			flushed = errors.Join(flushed, lines.detached(c.ID, c.Omitted()))
 		}
-		if flushed != nil { // an output that is not whole is no success
+		if flushed != nil { // output that is not whole is no success
 			return flushed
 		}
 		return err

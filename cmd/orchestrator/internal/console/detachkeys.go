@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"bytes"
@@ -7,21 +7,23 @@ import (
 	"strings"
 )
 
-// defaultDetachKeys are docker's.
-const defaultDetachKeys = "ctrl-p,ctrl-q"
-
-// detachKeys is a flag: the keys that leave a command running, as docker has
-// them, separated by commas. Each is a character or ctrl- and one of a to z and
-// @[\]^_. Without any there is no such way.
-type detachKeys struct {
+// DetachKeys is a flag for the keys that leave a command running, separated by commas
+// as docker has them. Each is a character, or ctrl- and one of a to z and @[\]^_.
+// Without keys there is no such way.
+type DetachKeys struct {
 	text  string
 	bytes []byte // what a terminal sends for them
 }
 
-func (k *detachKeys) String() string { return k.text }
-func (k *detachKeys) Type() string   { return "KEYS" }
+// DefaultDetachKeys returns the keys ctrl-p ctrl-q, which are docker's.
+func DefaultDetachKeys() DetachKeys {
+	return DetachKeys{"ctrl-p,ctrl-q", []byte{'p' & 0x1f, 'q' & 0x1f}}
+}
 
-func (k *detachKeys) Set(s string) error {
+func (k *DetachKeys) String() string { return k.text }
+func (k *DetachKeys) Type() string   { return "KEYS" }
+
+func (k *DetachKeys) Set(s string) error {
 	var sent []byte
 	if s != "" {
 		for key := range strings.SplitSeq(s, ",") {
@@ -48,19 +50,19 @@ func keyBytes(key string) ([]byte, error) {
 	return nil, fmt.Errorf(`%q is neither a character nor ctrl- and one of a to z and @[\]^_`, key)
 }
 
-// A keyReader reads what is typed, until the detach keys are.
+// A keyReader reads what is typed, up to the detach keys.
 type keyReader struct {
 	from  io.Reader
 	keys  []byte // at least one
 	leave func() // is called when they were typed
 
-	typed []byte // what is passed on
-	held  []byte // after it, what may be the beginning of keys
+	typed []byte // to be passed on
+	held  []byte // follows it, and may be the beginning of keys
 	err   error  // the end of from
 }
 
-// Read passes on what is typed as soon as it is clear that it does not belong
-// to the keys. After these it is at its end.
+// Read passes on what is typed as soon as it cannot be a part of the keys any more. The
+// keys are its end.
 func (r *keyReader) Read(p []byte) (int, error) {
 	for len(r.typed) == 0 {
 		if bytes.Equal(r.held, r.keys) {
@@ -72,7 +74,7 @@ func (r *keyReader) Read(p []byte) (int, error) {
 		}
 		var n int
 		n, r.err = r.from.Read(p)
-		r.take(p[:n])
+		r.match(p[:n])
 		if r.err != nil && !bytes.Equal(r.held, r.keys) {
 			r.typed, r.held = append(r.typed, r.held...), nil
 		}
@@ -82,9 +84,9 @@ func (r *keyReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// take looks for the keys in what comes next. They may come in several pieces;
-// what follows them is not read.
-func (r *keyReader) take(p []byte) {
+// match looks for the keys in the next piece of input. They may come in several pieces.
+// It drops what follows them.
+func (r *keyReader) match(p []byte) {
 	for _, b := range p {
 		if bytes.Equal(r.held, r.keys) {
 			return

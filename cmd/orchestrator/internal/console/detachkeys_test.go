@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"bytes"
@@ -14,13 +14,13 @@ func TestDetachKeysAreWhatATerminalSends(t *testing.T) {
 		"ctrl-p,ctrl-q": "\x10\x11", "": "", "a": "a", "ctrl-a,d": "\x01d", "ctrl-@": "\x00",
 		`ctrl-[,ctrl-\,ctrl-],ctrl-^,ctrl-_`: "\x1b\x1c\x1d\x1e\x1f", "~,.": "~.", "é": "é",
 	} {
-		var k detachKeys
+		var k DetachKeys
 		if err := k.Set(text); err != nil || string(k.bytes) != want {
 			t.Errorf("%q is %q, %v, want %q", text, k.bytes, err, want)
 		}
 	}
 	for _, text := range []string{",", "ab", "ctrl-", "ctrl-P", "ctrl-1", "ctrl-é", "a,", "alt-a"} {
-		k := detachKeys{"before", []byte("b")}
+		k := DetachKeys{"before", []byte("b")}
 		if err := k.Set(text); err == nil || k.text != "before" {
 			t.Errorf("%q was taken as %q", text, k.bytes)
 		}

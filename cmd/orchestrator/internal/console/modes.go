@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"bytes"
@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// A modeWriter passes a program's output on to the terminal, unchanged, and
-// notes how it has changed the terminal's modes. A program that is left running
-// does not undo this, and the shell that comes back would have no cursor, or
-// get each movement of the mouse as input.
+// A modeWriter passes a program's output on to the terminal, unchanged, and notes which
+// of the terminal's modes it changes. A program that is left running does not undo these
+// changes. The shell would then have no cursor, or get each movement of the mouse as
+// input.
 type modeWriter struct {
 	to     io.Writer
 	state  modeState
@@ -31,13 +31,13 @@ const (
 	inSequence
 )
 
-// maxParams bounds the parameters of a sequence that is noted: longer ones set
-// colors, or are no sequences.
+// maxParams bounds the parameters of a sequence that is noted, in bytes: longer ones
+// set colors, or are no sequences.
 const maxParams = 64
 
-// privateModes are those DEC private modes, which ESC [ ? number h sets and l
-// resets, that programs set for themselves, as xterm's ctlseqs.ms lists them.
-// The screens come last, because the others count for the one that is shown.
+// privateModes are the DEC private modes that programs set for themselves, as xterm's
+// ctlseqs.ms lists them: ESC [ ? number h sets one, and l resets it. The screens come
+// last, because the others count for the screen that is shown.
 var privateModes = []int{
 	1, 5, 6, wraps, showsCursor, // cursor keys, reverse video, origin
 	9, 1000, 1001, 1002, 1003, 1004, 1005, 1006, 1015, 1016, // the mouse, and focus
@@ -45,7 +45,7 @@ var privateModes = []int{
 	47, 1047, 1049, // the alternate screen
 }
 
-// These are set normally, and all others are not.
+// These modes are normally set. All others are not.
 const (
 	wraps       = 7
 	showsCursor = 25
@@ -59,7 +59,7 @@ func newModeWriter(to io.Writer) *modeWriter {
 
 func (w *modeWriter) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; rest = rest[1:] {
-		if w.state == inText { // most of which changes nothing
+		if w.state == inText { // most text changes nothing
 			at := bytes.IndexByte(rest, escape)
 			if at < 0 {
 				break
@@ -124,7 +124,7 @@ func (w *modeWriter) sequence(params string, final byte) {
 	}
 }
 
-// reset sets the terminal as it was before, as far as is known.
+// reset undoes the changes that were noted.
 func (w *modeWriter) reset() error {
 	var out strings.Builder
 	out.WriteString("\x1b[m\x1b7\x1b[r\x1b8") // the colors, and the margins without moving the cursor

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// resizePoll is how often a console is asked for its size, which has no signal:
-// as often as docker's client does.
+// resizePoll is how often a console is asked for its size, because no signal tells of a
+// change: as often as docker's client asks.
 const resizePoll = 250 * time.Millisecond
 
 // onResize calls changed now, and when the terminal's size may have changed,
@@ -27,7 +27,7 @@ func onResize(ctx context.Context, changed func()) {
 	}
 }
 
-// rawOutput has a console understand escape sequences; restore ends this.
+// rawOutput lets a console understand escape sequences, until restore.
 func rawOutput(out *os.File) (restore func()) {
 	handle := windows.Handle(out.Fd())
 	var mode uint32

@@ -1,15 +1,14 @@
-package main
+package settings
 
 import (
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
-// onlyInEnvironment is what is no setting: secrets, which would be seen in flags
-// and kept in files, and what other programs have named.
+// onlyInEnvironment are variables that are no settings: secrets, which flags would show
+// and files would keep, and variables that other programs have named.
 var onlyInEnvironment = [][2]string{
 	{"PODAGENT_GIT_USERNAME", "who logs in for --git"},
 	{"PODAGENT_GIT_PASSWORD", "the password or token for --git"},
@@ -20,8 +19,8 @@ var onlyInEnvironment = [][2]string{
 	{"XDG_STATE_HOME", "where the local backend keeps its sandboxes (default .local/state in HOME)"},
 }
 
-// environmentHelp returns it as a part of the help.
-func environmentHelp() string {
+// EnvironmentHelp returns lines of help for the variables that are no settings.
+func EnvironmentHelp() string {
 	var text strings.Builder
 	for _, v := range onlyInEnvironment {
 		fmt.Fprintf(&text, "  %-21s  %s\n", v[0], v[1])
@@ -66,18 +65,20 @@ volume:
 
 `
 
-// settingsPage returns the page of all settings.
-func settingsPage(root *cobra.Command) string {
+// Page returns the page of all settings, in Markdown.
+func Page(root *cobra.Command) string {
 	var page strings.Builder
 	page.WriteString(pageHead)
 	page.WriteString("| flag | variable | key | default | meaning |\n|---|---|---|---|---|\n")
-	row := func(s setting) {
+	row := func(s Setting) {
 		fmt.Fprintf(&page, "| %s | `%s` | %s | %s | %s |\n", code(strings.TrimSpace(s.Flag+" "+s.Takes)), s.Variable, code(s.Key), cell(s.Default), cell(s.Meaning))
 	}
-	config := newSetting(root.PersistentFlags().Lookup("config"))
+	config := newSetting(root.PersistentFlags().Lookup(configFlag))
 	config.Key = ""
 	row(config)
-	settingsOf(root).VisitAll(func(f *pflag.Flag) { row(newSetting(f)) })
+	for _, s := range describe(Of(root)) {
+		row(s)
+	}
 	page.WriteString("\nIn the environment alone are:\n\n| variable | meaning |\n|---|---|\n")
 	for _, v := range onlyInEnvironment {
 		fmt.Fprintf(&page, "| `%s` | %s |\n", v[0], cell(v[1]))

@@ -1,0 +1,175 @@
+// Package console shows the terminal of a command in a sandbox in the terminal that this
+// program runs in: a [Console]. While the command has it, what is typed goes there
+// unchanged, the size is followed, and the detach keys leave the command running.
+// Afterwards the terminal is as it was before, however the command ended.
+//
+// Signals belong here because a terminal sends them: [UntilSignal] makes one the end of a
+// context.
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/term"
+
+	"github.com/podagent/podagent/cmd/internal/render"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// defaultSize is the size of a terminal that nobody looks at yet, or that does
+// not know its own.
+var defaultSize = podapi.TerminalSize{Rows: 24, Columns: 80}
+
+// A Console is the terminal that this program runs in, while it shows that of a
+// command in a sandbox. [Console.Connect] gives a command its streams before it starts,
+// and [Console.Wait] waits for it. One that is nil is none: it has the default size, and
+// its methods leave the command's streams as they are.
+type Console struct {
+	in    *os.File    // the terminal
+	sized *os.File    // the terminal whose size counts
+	modes *modeWriter // follows the output; nil if that is no terminal
+	keys  []byte      // leave the command running
+	// lent is closed once the command has the console. Before, nothing is read or
+	// shown.
+	lent chan struct{}
+}
+
+// New returns the terminal that in is, nil if it is none. The command's output goes to
+// out, which need not be one. The keys leave the command running.
+func New(in io.Reader, out io.Writer, keys DetachKeys) *Console {
+	file, ok := in.(*os.File)
+	if !ok || !bool(render.IsTerminal(file)) {
+		return nil
+	}
+	c := &Console{in: file, sized: file, keys: keys.bytes, lent: make(chan struct{})}
+	if render.IsTerminal(out) {
+		c.sized = out.(*os.File)
+		c.modes = newModeWriter(out)
+	}
+	return c
+}
+
+// Size returns the present size.
+func (c *Console) Size() podapi.TerminalSize {
+	if c == nil {
+		return defaultSize
+	}
+	columns, rows, err := term.GetSize(int(c.sized.Fd()))
+	if err != nil || columns == 0 || rows == 0 {
+		return defaultSize
+	}
+	return podapi.TerminalSize{Rows: rows, Columns: columns}
+}
+
+// Connect gives the command its streams. Standard output is where the command's Stdout
+// goes, unless the console shows it.
+func (c *Console) Connect(cmd *podapi.Cmd) {
+	if c == nil {
+		return
+	}
+	var in io.Reader = c.in
+	if len(c.keys) > 0 {
+		in = &keyReader{from: c.in, keys: c.keys, leave: func() {
+			_ = cmd.Detach() // if the command has ended, Wait says so
+		}}
+	}
+	if c.modes != nil {
+		cmd.Stdout = c.modes
+	}
+	cmd.Stdin, cmd.Stdout = &lentReader{c, in}, &lentWriter{c, cmd.Stdout}
+}
+
+// Wait waits for the end of the command, which has started and now gets the console. If
+// the terminal cannot be lent, the command is left running.
+func (c *Console) Wait(ctx context.Context, cmd *podapi.Cmd) error {
+	if c == nil {
+		return cmd.Wait()
+	}
+	takeBack, err := c.lend(ctx, cmd)
+	if err != nil {
+		return errors.Join(err, cmd.Detach())
+	}
+	defer takeBack()
+	err = cmd.Wait()
+	c.restore(cmd.Status())
+	return err
+}
+
+// A lentReader and a lentWriter wait until the console is lent.
+type (
+	lentReader struct {
+		console *Console
+		from    io.Reader
+	}
+	lentWriter struct {
+		console *Console
+		to      io.Writer
+	}
+)
+
+func (r *lentReader) Read(p []byte) (int, error) {
+	<-r.console.lent
+	return r.from.Read(p)
+}
+
+func (w *lentWriter) Write(p []byte) (int, error) {
+	<-w.console.lent
+	return w.to.Write(p)
+}
+
+// lend hands the console over to the command: what is typed goes there unchanged, and
+// the command's terminal follows the size. takeBack ends this, and so does the end of
+// ctx. Until then no second signal ends the program.
+func (c *Console) lend(ctx context.Context, cmd *podapi.Cmd) (takeBack func(), err error) {
+	defer close(c.lent)
+	release := delaySecond()
+	state, err := term.MakeRaw(int(c.in.Fd()))
+	if err != nil {
+		release()
+		return nil, fmt.Errorf("cannot set the terminal to raw mode: %w", err)
+	}
+	restoreOutput := func() {}
+	if c.modes != nil {
+		restoreOutput = rawOutput(c.sized)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var tasks sync.WaitGroup
+	tasks.Go(func() {
+		<-ctx.Done()
+		_ = term.Restore(int(c.in.Fd()), state) // it may have been closed
+		restoreOutput()
+		release()
+	})
+	tasks.Go(func() { c.follow(ctx, cmd) })
+	return func() { cancel(); tasks.Wait() }, nil
+}
+
+// follow gives the command's terminal each new size, until ctx ends.
+func (c *Console) follow(ctx context.Context, cmd *podapi.Cmd) {
+	last := podapi.TerminalSize{}
+	onResize(ctx, func() {
+		if size := c.Size(); size != last {
+			last = size
+			_ = cmd.Resize(size) // it fails only if the command has ended
+		}
+	})
+}
+
+// restore undoes the changes to the terminal's modes by a command that did not exit by
+// itself, and begins a new line.
+func (c *Console) restore(status *podapi.ExitStatus) {
+	if c.modes == nil || status != nil && status.Reason == podapi.Exited {
+		return
+	}
+	_ = errors.Join(c.modes.reset(), newLine(c.modes.to)) // there is nowhere else to say it
+}
+
+func newLine(w io.Writer) error {
+	_, err := io.WriteString(w, "\r\n")
+	return err
+}

@@ -1,0 +1,62 @@
+package console
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// A SignalError is a signal as the cause of a context's end.
+type SignalError struct{ Signal syscall.Signal }
+
+func (e *SignalError) Error() string { return e.Signal.String() }
+
+// ExitStatus returns the exit status of a program that this signal ended, as shells
+// have it.
+func ExitStatus(s syscall.Signal) int { return 128 + int(s) }
+
+// catch returns a channel of the signals that ask the program to end. They do not end
+// it any more. The channel holds this many that nobody has received.
+func catch(held int) chan os.Signal {
+	signals := make(chan os.Signal, held)
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		// A signal stays ignored that nohup ignores, or a shell for background jobs.
+		if !signal.Ignored(s) {
+			signal.Notify(signals, s)
+		}
+	}
+	return signals
+}
+
+// delaySecond keeps a second signal from ending the program. release allows it again,
+// and ends the program if there was one.
+func delaySecond() (release func()) {
+	signals := catch(2)
+	return func() {
+		signal.Stop(signals)
+		if len(signals) == 2 {
+			os.Exit(ExitStatus((<-signals).(syscall.Signal)))
+		}
+	}
+}
+
+// UntilSignal returns a context that ends when a signal asks the program to end: SIGINT,
+// SIGTERM, SIGHUP or SIGQUIT. Its cause then is a [*SignalError]. A second signal ends
+// the program at once, or as soon as no [Console] is lent.
+func UntilSignal(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := catch(1)
+	// If SIGPIPE is handled, writing to a closed pipe is an error, after which the
+	// command in the sandbox is ended. Child processes would inherit it ignored.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	go func() {
+		select {
+		case s := <-signals:
+			signal.Stop(signals)
+			cancel(&SignalError{s.(syscall.Signal)})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(context.Canceled) }
+}
