@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,16 +30,16 @@ const podagentPort = 7463
 // forwards are the ways to a port of a pod that are compared, this package first.
 var forwards = []struct {
 	name string
-	dial func(ctx context.Context, b *testing.B, d *portforward.Dialer, namespace, pod string, port int) (net.Conn, error)
+	dial func(ctx context.Context, d *portforward.Dialer, namespace, pod string, port int) (net.Conn, error)
 }{
-	{"own", func(ctx context.Context, _ *testing.B, d *portforward.Dialer, namespace, pod string, port int) (net.Conn, error) {
+	{"own", func(ctx context.Context, d *portforward.Dialer, namespace, pod string, port int) (net.Conn, error) {
 		return d.Dial(ctx, namespace, pod, port)
 	}},
-	{"stock-whole", func(ctx context.Context, b *testing.B, d *portforward.Dialer, namespace, pod string, port int) (net.Conn, error) {
-		return portforward.DialStock(ctx, b, d, true, namespace, pod, port)
+	{"stock-whole", func(ctx context.Context, d *portforward.Dialer, namespace, pod string, port int) (net.Conn, error) {
+		return portforward.DialStock(ctx, d, true, namespace, pod, port)
 	}},
-	{"stock", func(ctx context.Context, b *testing.B, d *portforward.Dialer, namespace, pod string, port int) (net.Conn, error) {
-		return portforward.DialStock(ctx, b, d, false, namespace, pod, port)
+	{"stock", func(ctx context.Context, d *portforward.Dialer, namespace, pod string, port int) (net.Conn, error) {
+		return portforward.DialStock(ctx, d, false, namespace, pod, port)
 	}},
 }
 
@@ -62,57 +61,6 @@ func BenchmarkCluster(b *testing.B) {
 	b.Run("read64MiB", func(b *testing.B) {
 		p.compare(b, p.each(b, func(conn net.Conn) error { return receive(conn, 64<<20) }))
 	})
-}
-
-// BenchmarkClusterHeld says what connections hold that are idle, new or after use:
-// heap and stacks in KiB, and goroutines, each per connection.
-func BenchmarkClusterHeld(b *testing.B) {
-	const conns = 100
-	p := newPod(b)
-	for i, forward := range forwards {
-		b.Run(forward.name, func(b *testing.B) {
-			for b.Loop() {
-				before := held()
-				opened := make([]net.Conn, conns)
-				for j := range opened {
-					opened[j] = p.dial(b, i, p.echoPort)
-				}
-				report(b, "new", held(), before, conns)
-				for _, conn := range opened {
-					if err := send(conn, 1<<20); err != nil {
-						b.Fatal(err)
-					}
-					if err := receive(conn, 1<<20); err != nil {
-						b.Fatal(err)
-					}
-				}
-				report(b, "used", held(), before, conns)
-				for _, conn := range opened {
-					_ = conn.Close()
-				}
-			}
-		})
-	}
-}
-
-type holding struct{ heap, stacks, goroutines float64 }
-
-// held returns what is held once the collector has been by, twice for what it frees
-// only then.
-func held() holding {
-	for range 3 {
-		time.Sleep(100 * time.Millisecond) // for goroutines that are ending
-		runtime.GC()
-	}
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return holding{float64(m.HeapAlloc) / 1024, float64(m.StackInuse) / 1024, float64(runtime.NumGoroutine())}
-}
-
-func report(b *testing.B, when string, now, before holding, conns float64) {
-	b.ReportMetric((now.heap-before.heap)/conns, "KiB-heap-"+when)
-	b.ReportMetric((now.stacks-before.stacks)/conns, "KiB-stacks-"+when)
-	b.ReportMetric((now.goroutines-before.goroutines)/conns, "goroutines-"+when)
 }
 
 // pod is a sandbox in a pod that runs testdata/echo.
@@ -176,7 +124,7 @@ func (p *pod) startEcho(b *testing.B) int {
 
 func (p *pod) dial(b *testing.B, forward, port int) net.Conn {
 	b.Helper()
-	conn, err := forwards[forward].dial(b.Context(), b, p.dialer, p.cluster.Namespace, p.PodName(), port)
+	conn, err := forwards[forward].dial(b.Context(), p.dialer, p.cluster.Namespace, p.PodName(), port)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,38 +1,25 @@
 package portforward
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
 	"net"
-	"net/http"
-	"strconv"
 	"sync"
 	"time"
-
-	"github.com/moby/spdystream/spdy"
-	corev1 "k8s.io/api/core/v1"
-)
-
-// The streams, of which a client's have odd numbers.
-const (
-	errorStream = 1
-	dataStream  = 3
 )
 
 // conn is the data stream as a net.Conn. Two goroutines serve it: one reads
 // the link and hands what comes to the readers, one writes what the writers
 // left in the outbox. Both end with the link.
 type conn struct {
-	link   *link
-	remote addr
-	in     *inbox
-	out    *outbox
+	link    *link
+	remote  addr
+	buffers *bufferPool
+	in      *inbox
+	out     *outbox
 
-	r       *bufio.Reader // of the link
-	framer  *spdy.Framer  // of control frames
-	replied bool          // to the opening of the data stream
+	replied bool // to the opening of the data stream
 	end     *verdict
 
 	opened   chan struct{} // the node has taken the data stream
@@ -44,14 +31,13 @@ type conn struct {
 }
 
 // open opens the two streams on l, which it closes if that fails.
-func open(ctx context.Context, l *link, t target) (*conn, error) {
-	c, err := newConn(l, t.addr)
+func open(ctx context.Context, l *link, t target, buffers *bufferPool) (*conn, error) {
+	opening, err := openingFrames(t.port)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	c.out.sendControl(
-		synStream(errorStream, corev1.StreamTypeError, t.port),
-		synStream(dataStream, corev1.StreamTypeData, t.port))
+	c := newConn(l, t.addr, buffers)
+	c.out.sendControl(opening)
 	go c.serve()
 	go c.send()
 	if err := c.accepted(ctx); err != nil {
@@ -60,34 +46,19 @@ func open(ctx context.Context, l *link, t target) (*conn, error) {
 		<-c.sent
 		return nil, err
 	}
-	// Nothing is ever sent on the error stream.
-	c.out.sendControl(&spdy.DataFrame{StreamId: errorStream, Flags: spdy.DataFlagFin})
-	go c.ping()
+	c.out.sendControl(lastFrame(errorStream)) // nothing is ever sent on it
+	c.out.keepAlive(1)
 	return c, nil
 }
 
-// newConn prepares the connection. The framer is for control frames alone,
-// since it would allocate and copy each data frame.
-func newConn(l *link, remote addr) (*conn, error) {
+func newConn(l *link, remote addr, buffers *bufferPool) *conn {
 	c := &conn{
-		link: l, remote: remote, in: newInbox(), out: newOutbox(), r: bufio.NewReaderSize(l, readBuffer),
+		link: l, remote: remote, buffers: buffers, in: newInbox(), out: newOutbox(buffers),
 		opened: make(chan struct{}), over: make(chan struct{}),
 		served: make(chan struct{}), sent: make(chan struct{}),
 	}
 	c.end = &verdict{deliver: c.conclude}
-	framer, err := spdy.NewFramerWithOptions(&c.out.control, c.r,
-		spdy.WithMaxControlFramePayloadSize(maxControlFrame),
-		spdy.WithMaxHeaderFieldSize(maxHeaderField), spdy.WithMaxHeaderCount(maxHeaders))
-	c.framer, c.out.framer = framer, framer
-	return c, err
-}
-
-func synStream(id spdy.StreamId, kind string, port int) *spdy.SynStreamFrame {
-	headers := http.Header{}
-	headers.Set(corev1.StreamType, kind)
-	headers.Set(corev1.PortHeader, strconv.Itoa(port))
-	headers.Set(corev1.PortForwardRequestIDHeader, "0") // what tells that they are a pair
-	return &spdy.SynStreamFrame{StreamId: id, Headers: headers}
+	return c
 }
 
 // accepted waits for the node to take the data stream. The other stream's
@@ -142,7 +113,7 @@ func (c *conn) conclude(err error) {
 // err.
 func (c *conn) shut(err error) {
 	c.shutOnce.Do(func() {
-		c.out.finish(err, &spdy.GoAwayFrame{})
+		c.out.finish(err, goAwayFrame())
 		close(c.over)
 		go c.linger()
 	})
@@ -168,20 +139,6 @@ func wait(done <-chan struct{}, limit time.Duration) bool {
 	}
 }
 
-// ping keeps the link alive.
-func (c *conn) ping() {
-	ticker := time.NewTicker(pingPeriod)
-	defer ticker.Stop()
-	for id := uint32(1); ; id += 2 { // a client's pings have odd numbers
-		select {
-		case <-c.over:
-			return
-		case <-ticker.C:
-			c.out.sendControl(&spdy.PingFrame{Id: id})
-		}
-	}
-}
-
 // Read reads what the pod sent. The error is io.EOF after the pod's clean
 // close, a *RemoteError if the node sent a text, or that the link was lost.
 func (c *conn) Read(p []byte) (int, error) {
@@ -203,7 +160,7 @@ func (c *conn) Close() error {
 	c.hangUp.Do(func() {
 		c.in.close()
 		c.out.close()
-		c.out.sendControl(&spdy.DataFrame{StreamId: dataStream, Flags: spdy.DataFlagFin})
+		c.out.sendControl(lastFrame(dataStream))
 		go func() {
 			wait(c.over, closeLinger)
 			c.shut(net.ErrClosed)

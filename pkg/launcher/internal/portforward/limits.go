@@ -31,17 +31,21 @@ const (
 	// messageHeader is the length of the header of a WebSocket message of up to
 	// 64 KiB from a client: two bytes, two of the length, and four of the mask.
 	messageHeader = 8
-	// readBuffer holds two records of TLS, so that the small headers of frames
-	// need no read of their own.
-	readBuffer = 32 << 10
+	// bufferSize is the length of a buffer: it holds a data frame of that size, so
+	// two records of TLS, in whose parts frames come.
+	bufferSize = 32 << 10
+	// smallBuffer is for what a WebSocket reads of itself, the headers of messages:
+	// more is read past it.
+	smallBuffer = 1 << 10
 	// maxControl bounds the control frames that wait to be sent, mostly
 	// answers to pings; more are dropped, since the link is stuck then.
 	maxControl = 4 << 10
-	// maxControlFrame and the next two bound a control frame that the server
-	// sends, in bytes and headers: real ones have three short headers.
+	// numberSize is the length of the number that a control frame's payload begins
+	// with.
+	numberSize = 4
+	// maxControlFrame bounds what follows it, in bytes, in one that the server sends:
+	// real ones have three short headers.
 	maxControlFrame = 64 << 10
-	maxHeaderField  = 16 << 10
-	maxHeaders      = 64
 	// maxRemoteText bounds the text of a RemoteError in bytes: nodes send a
 	// line or two.
 	maxRemoteText = 16 << 10

@@ -13,8 +13,6 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/portforward"
 	"k8s.io/client-go/rest"
-	tunnel "k8s.io/client-go/tools/portforward"
-	"k8s.io/client-go/transport/websocket"
 	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/podagent/podagent/pkg/launcher/internal/upgrade"
@@ -30,32 +28,6 @@ type link struct {
 	// socket is at the bottom. Closing it ends whatever blocks above, which a
 	// TLS connection's own Close may wait for.
 	socket net.Conn
-}
-
-// websocket upgrades to a WebSocket that carries SPDY.
-func (d *Dialer) websocket(ctx context.Context, u *url.URL) (*link, error) {
-	transport, holder, err := websocket.RoundTripperFor(d.config)
-	if err != nil {
-		return nil, fmt.Errorf("cannot prepare a WebSocket: %w", err)
-	}
-	// The handshake looks at the context's deadline, but not at its end. Before
-	// it, a proxy that hangs keeps this goroutine until the deadline.
-	var release func() bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
-		release = context.AfterFunc(ctx, func() { _ = upgrade.Bottom(got.Conn).Close() })
-	}})
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	ws, err := websocket.Negotiate(transport, holder, req, portforward.WebsocketsSPDYTunnelingPortForwardV1)
-	if release != nil && !release() {
-		return nil, errors.Join(ctx.Err(), err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &link{tunnel.NewTunnelingConnection("podagent", ws), upgrade.Bottom(ws.NetConn())}, nil
 }
 
 // spdy upgrades to SPDY. The standard transport does it, because it knows of
@@ -93,18 +65,21 @@ func (d *Dialer) transport() (*http.Transport, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the TLS settings: %w", err)
 	}
-	proxy := d.config.Proxy
-	if proxy == nil {
-		proxy = utilnet.NewProxierWithNoProxyCIDR(http.ProxyFromEnvironment)
-	}
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	return &http.Transport{
-		Proxy:              proxy,
+		Proxy:              d.proxy(),
 		TLSClientConfig:    tlsConfig,
 		Protocols:          &protocols,
 		DisableCompression: true,
 	}, nil
+}
+
+func (d *Dialer) proxy() func(*http.Request) (*url.URL, error) {
+	if d.config.Proxy != nil {
+		return d.config.Proxy
+	}
+	return utilnet.NewProxierWithNoProxyCIDR(http.ProxyFromEnvironment)
 }
 
 // upgraded takes the connection out of the answer to an upgrade request.

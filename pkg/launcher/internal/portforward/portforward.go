@@ -40,6 +40,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -58,6 +59,9 @@ type Dialer struct {
 	// spdyUntil is the Unix time in nanoseconds until which only SPDY is
 	// tried, since the server refused WebSocket and took SPDY.
 	spdyUntil atomic.Int64
+
+	buffers  bufferPool
+	messages sync.Pool // gorilla's buffers, for messages that are being sent
 }
 
 // New returns a dialer for the cluster of config, whose credentials, proxy and
@@ -159,7 +163,7 @@ func (d *Dialer) connect(ctx context.Context, t target) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return open(ctx, l, t)
+	return open(ctx, l, t, &d.buffers)
 }
 
 // upgrade makes the link, by WebSocket first, and decides as kubectl does when

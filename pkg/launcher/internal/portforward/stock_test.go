@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,8 +18,7 @@ import (
 // this package's. It does what a connection of gRPC needs and no more: deadlines
 // have no effect, and every end is io.EOF. With whole, each frame leaves in one
 // write; otherwise in three, as the stock client has it.
-func DialStock(ctx context.Context, tb testing.TB, d *Dialer, whole bool, namespace, pod string, port int) (net.Conn, error) {
-	tb.Helper()
+func DialStock(ctx context.Context, d *Dialer, whole bool, namespace, pod string, port int) (net.Conn, error) {
 	t, err := d.target(namespace, pod, port)
 	if err != nil {
 		return nil, err

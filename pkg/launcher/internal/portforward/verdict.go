@@ -4,8 +4,6 @@ import (
 	"io"
 	"sync"
 	"time"
-
-	"github.com/moby/spdystream/spdy"
 )
 
 // verdict gathers how the two streams end, and delivers what it means, once.
@@ -29,7 +27,7 @@ func (v *verdict) addText(p []byte) {
 }
 
 // finished says that the node has sent all of a stream.
-func (v *verdict) finished(id spdy.StreamId) {
+func (v *verdict) finished(id uint32) {
 	v.update(func() {
 		v.textEnded = v.textEnded || id == errorStream
 		v.dataEnded = v.dataEnded || id == dataStream
@@ -37,7 +35,7 @@ func (v *verdict) finished(id spdy.StreamId) {
 }
 
 // reset says that the node broke off a stream.
-func (v *verdict) reset(id spdy.StreamId) {
+func (v *verdict) reset(id uint32) {
 	v.update(func() {
 		v.textEnded = v.textEnded || id == errorStream
 		v.dataReset = v.dataReset || id == dataStream
