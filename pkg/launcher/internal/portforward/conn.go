@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// conn is the data stream as a net.Conn. Two goroutines serve it: one reads
-// the link and hands what comes to the readers, one writes what the writers
-// left in the outbox. Both end with the link.
+// conn is the data stream as a net.Conn. Two goroutines serve it: one reads the link
+// and hands the data to the readers, the other sends what the writers left in the
+// outbox. Both end with the link.
 type conn struct {
 	link    *link
 	remote  addr
@@ -19,7 +19,7 @@ type conn struct {
 	in      *inbox
 	out     *outbox
 
-	replied bool // to the opening of the data stream
+	replied bool // the node has answered the opening of the data stream
 	end     *verdict
 
 	opened   chan struct{} // the node has taken the data stream
@@ -41,12 +41,12 @@ func open(ctx context.Context, l *link, t target, buffers *bufferPool) (*conn, e
 	go c.serve()
 	go c.send()
 	if err := c.accepted(ctx); err != nil {
-		c.in.close() // what may have come is not read
+		c.in.close() // nobody reads what may have come
 		c.shut(err)
 		<-c.sent
 		return nil, err
 	}
-	c.out.sendControl(lastFrame(errorStream)) // nothing is ever sent on it
+	c.out.sendControl(lastFrame(errorStream)) // only the node sends on it
 	c.out.keepAlive(1)
 	return c, nil
 }
@@ -61,8 +61,8 @@ func newConn(l *link, remote addr, buffers *bufferPool) *conn {
 	return c
 }
 
-// accepted waits for the node to take the data stream. The other stream's
-// answer may come behind data, which nobody reads yet.
+// accepted waits until the node has taken the data stream. It does not wait for the
+// error stream: that answer may come behind data, which nobody reads yet.
 func (c *conn) accepted(ctx context.Context) error {
 	select {
 	case <-c.opened:
@@ -72,7 +72,7 @@ func (c *conn) accepted(ctx context.Context) error {
 	case <-c.over:
 	}
 	select {
-	case <-c.opened: // and closed at once, which the first Read says
+	case <-c.opened: // and was closed at once, as the first Read will say
 		return nil
 	default:
 		return c.out.reason()
@@ -83,7 +83,7 @@ func (c *conn) accepted(ctx context.Context) error {
 func (c *conn) serve() {
 	defer close(c.served)
 	err := lost(c.readFrames())
-	c.end.stop() // what the node said before goes first
+	c.end.stop() // what the node said before comes first
 	c.shut(err)
 	c.in.fail(err)
 }
@@ -94,12 +94,12 @@ func (c *conn) send() {
 	defer func() { _ = c.link.Close() }()
 	if err := c.out.run(c.link); err != nil {
 		c.shut(lost(err))
-		<-c.served // the reason may be among what is still to be read
+		<-c.served // what is still to be read may have the reason
 	}
 }
 
-// conclude ends both directions after what the node said of the streams: first
-// the writes, so that none succeeds after a read has failed.
+// conclude ends both directions as the node said of the streams. It ends the writes
+// first, so that none succeeds after a read has failed.
 func (c *conn) conclude(err error) {
 	if err == io.EOF {
 		c.shut(errPeerClosed)
@@ -109,8 +109,8 @@ func (c *conn) conclude(err error) {
 	c.in.fail(err)
 }
 
-// shut lets what was written leave, and then closes the link. Writes end with
-// err.
+// shut closes the link once the bytes that were written have left. New writes fail
+// with err.
 func (c *conn) shut(err error) {
 	c.shutOnce.Do(func() {
 		c.out.finish(err, goAwayFrame())
@@ -119,8 +119,8 @@ func (c *conn) shut(err error) {
 	})
 }
 
-// linger closes the socket, which ends both goroutines, if they do not end by
-// themselves in time.
+// linger closes the socket if the goroutines do not end by themselves in time, which
+// ends them.
 func (c *conn) linger() {
 	if !wait(c.sent, closeLinger) {
 		_ = c.link.socket.Close()
@@ -152,10 +152,10 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, c.failed("write", err)
 }
 
-// Close ends all reads and writes, and returns when what was written has left,
-// or could not within two seconds. The connection to the API server is closed
-// when the pod has closed its side, but within another second: at the end of
-// the link the node drops what it has not handed to the pod.
+// Close ends all reads and writes. It returns when the bytes that were written have
+// left, or after two seconds if they could not. The connection to the API server
+// stays open until the pod has closed its side, but no longer than another second:
+// when it ends, the node drops what it has not handed to the pod.
 func (c *conn) Close() error {
 	c.hangUp.Do(func() {
 		c.in.close()
@@ -185,7 +185,7 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return c.failed("set", c.out.setDeadline(t))
 }
 
-// failed says of an error what failed, to which pod.
+// failed adds to an error what failed, and to which pod.
 func (c *conn) failed(op string, err error) error {
 	if err == nil || err == io.EOF {
 		return err

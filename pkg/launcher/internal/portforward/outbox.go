@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// outbox gathers what is to be sent while the link is busy with what came before,
-// and sends it as one data frame in one write.
+// outbox gathers what is written while the link is busy, and sends it as one data
+// frame in one write.
 type outbox struct {
 	half
 	// writing is held by one Write at a time, so that large ones do not mix.
 	writing sync.Mutex
 	buffers *bufferPool
 
-	data    []byte      // room for a header, and the next frame's payload; nil if there is none
-	control []byte      // control frames, which leave behind the data
+	data    []byte      // a blank header and the payload of the next frame, or nil
+	control []byte      // control frames, which leave after the data
 	pinger  *time.Timer // sends the next ping
 	closing bool        // send what there is, and end
 	idle    bool        // nothing is being sent
@@ -28,8 +28,8 @@ func newOutbox(buffers *bufferPool) *outbox {
 	return b
 }
 
-// write copies p as room comes. It returns how much it copied, which leaves
-// whatever the error.
+// write copies p as there is room. It returns how much it copied; that much is sent
+// even if there is an error.
 func (b *outbox) write(p []byte) (n int, err error) {
 	b.writing.Lock()
 	defer b.writing.Unlock()
@@ -58,7 +58,7 @@ func (b *outbox) room() int {
 	return headerSize + maxFrame - len(b.data)
 }
 
-// add copies what there is room for.
+// add copies as much of p as there is room for.
 func (b *outbox) add(p []byte) int {
 	n := min(len(p), b.room())
 	if b.data == nil {
@@ -69,8 +69,8 @@ func (b *outbox) add(p []byte) int {
 	return n
 }
 
-// sendControl queues control frames. It never waits: a link that is stuck loses
-// them.
+// sendControl queues control frames. It never waits: if the link is stuck, they are
+// lost.
 func (b *outbox) sendControl(frames []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -97,8 +97,8 @@ func (b *outbox) keepAlive(id uint32) {
 	})
 }
 
-// finish lets nothing more in but the last frame, after which run returns. Writes
-// end with err.
+// finish takes the last frame and nothing more, and has run return when all is sent.
+// Writes fail with err.
 func (b *outbox) finish(err error, last []byte) {
 	b.sendControl(last)
 	b.mu.Lock()
@@ -110,7 +110,7 @@ func (b *outbox) finish(err error, last []byte) {
 	b.fail(err)
 }
 
-// flush waits until all that was written is sent, or can no longer be.
+// flush waits until all that was written is sent, or cannot be sent any more.
 func (b *outbox) flush() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -119,7 +119,7 @@ func (b *outbox) flush() {
 	}
 }
 
-// rest says that nothing is sent any more.
+// rest notes that nothing is sent any more.
 func (b *outbox) rest() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

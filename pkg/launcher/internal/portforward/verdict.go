@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// verdict gathers how the two streams end, and delivers what it means, once.
-// The data stream's end counts only together with the error stream's, which
-// may say that it was not a good one; neither waits long for the other.
+// verdict notes how the two streams end, and delivers what that means, once. The
+// data stream's end counts only together with the error stream's, which may say that
+// it was not a clean one. Neither waits long for the other.
 type verdict struct {
 	deliver func(error)
 
@@ -21,12 +21,12 @@ type verdict struct {
 	timer     *time.Timer
 }
 
-// addText adds to the node's error text, of which it keeps the beginning.
+// addText adds to the node's error text. It keeps the beginning.
 func (v *verdict) addText(p []byte) {
 	v.update(func() { v.text = append(v.text, p[:min(len(p), maxRemoteText-len(v.text))]...) })
 }
 
-// finished says that the node has sent all of a stream.
+// finished notes that the node has sent all of a stream.
 func (v *verdict) finished(id uint32) {
 	v.update(func() {
 		v.textEnded = v.textEnded || id == errorStream
@@ -34,7 +34,7 @@ func (v *verdict) finished(id uint32) {
 	})
 }
 
-// reset says that the node broke off a stream.
+// reset notes that the node broke off a stream.
 func (v *verdict) reset(id uint32) {
 	v.update(func() {
 		v.textEnded = v.textEnded || id == errorStream
@@ -42,8 +42,8 @@ func (v *verdict) reset(id uint32) {
 	})
 }
 
-// update changes the state, and delivers if nothing more is to come. A reset
-// is final because the text comes before it.
+// update changes the state, and delivers the verdict if nothing more can come. A
+// reset is final, because the text comes before it.
 func (v *verdict) update(change func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -76,7 +76,7 @@ func (v *verdict) conclude() {
 	}
 }
 
-// stop ends the wait when the link has ended: what is known then is delivered.
+// stop ends the wait, since the link has ended, and delivers what is known.
 func (v *verdict) stop() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

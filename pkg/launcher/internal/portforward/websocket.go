@@ -28,7 +28,7 @@ func (d *Dialer) websocket(ctx context.Context, u *url.URL) (*link, error) {
 		Proxy:           d.proxy(),
 		TLSClientConfig: tlsConfig,
 		Subprotocols:    []string{portforward.WebsocketsSPDYTunnelingPortForwardV1},
-		ReadBufferSize:  smallBuffer,
+		ReadBufferSize:  headersBuffer,
 		WriteBufferSize: bufferSize,
 		WriteBufferPool: &d.messages,
 	}}
@@ -43,17 +43,17 @@ func (d *Dialer) websocket(ctx context.Context, u *url.URL) (*link, error) {
 	return &link{tunnel.NewTunnelingConnection("podagent", ws), upgrade.Bottom(ws.NetConn())}, nil
 }
 
-// webSocketUpgrader is the stock client's transport of the same kind, but for its
-// buffers: those hold 66 KiB for as long as the connection.
+// webSocketUpgrader is a transport for one request. The stock client has one, too,
+// whose connections keep 66 KiB of buffers for as long as they live.
 type webSocketUpgrader struct {
 	dialer websocket.Dialer
-	conn   *websocket.Conn // once it is there
+	conn   *websocket.Conn // set by RoundTrip
 }
 
-// upgrade sends the request by wrapped, which ends in RoundTrip.
+// upgrade sends the request through wrapped, which calls RoundTrip.
 func (w *webSocketUpgrader) upgrade(ctx context.Context, wrapped http.RoundTripper, u *url.URL) error {
-	// The handshake looks at the context's deadline, but not at its end. Before
-	// it, a proxy that hangs keeps this goroutine until the deadline.
+	// The handshake heeds the context's deadline, but not its end. A proxy that hangs
+	// before the handshake keeps this goroutine until the deadline.
 	var release func() bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
 		release = context.AfterFunc(ctx, func() { _ = upgrade.Bottom(got.Conn).Close() })
@@ -64,7 +64,7 @@ func (w *webSocketUpgrader) upgrade(ctx context.Context, wrapped http.RoundTripp
 	}
 	resp, err := wrapped.RoundTrip(req)
 	if err == nil {
-		_ = resp.Body.Close() // which has nothing
+		_ = resp.Body.Close() // it is empty
 	}
 	if release != nil && !release() {
 		return errors.Join(ctx.Err(), err)
@@ -72,7 +72,7 @@ func (w *webSocketUpgrader) upgrade(ctx context.Context, wrapped http.RoundTripp
 	return err
 }
 
-// RoundTrip is that of an [http.RoundTripper].
+// RoundTrip implements [http.RoundTripper].
 func (w *webSocketUpgrader) RoundTrip(req *http.Request) (*http.Response, error) {
 	u := *req.URL
 	u.Scheme = strings.Replace(u.Scheme, "http", "ws", 1)
