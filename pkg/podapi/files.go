@@ -8,6 +8,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // Stat describes the file of that name, following symbolic links.
@@ -42,7 +43,7 @@ func (c *Client) List(ctx context.Context, name string, opts fsops.ListOptions) 
 			if r.GetEnd() != nil {
 				return
 			}
-			if e := r.GetUnreadable(); e != nil && !yield(fsops.Attr{}, &fsops.SkippedError{Err: DecodeError(e)}) {
+			if e := r.GetUnreadable(); e != nil && !yield(fsops.Attr{}, &fsops.SkippedError{Err: wire.DecodeError(e)}) {
 				return
 			}
 			for _, a := range r.GetBatch().GetAttrs() {

@@ -20,6 +20,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
@@ -30,9 +31,9 @@ type impostor struct {
 	told  atomic.Int64 // how many bytes it was sent
 }
 
-func newImpostor(t *testing.T, podUID string, key podapi.AuthorizedKey) *impostor {
+func newImpostor(t *testing.T, podUID string, key wire.AuthorizedKey) *impostor {
 	t.Helper()
-	config, err := podapi.AgentTLS(podUID, []podapi.AuthorizedKey{key})
+	config, err := wire.AgentTLS(podUID, []wire.AuthorizedKey{key})
 	if err != nil {
 		t.Fatal(err)
 	}

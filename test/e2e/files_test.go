@@ -19,7 +19,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
-	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
@@ -43,7 +43,7 @@ func upload(t *testing.T, s *launcher.Sandbox, name string, size int64, seed uin
 
 func TestRoundTripOfEverySize(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		for _, size := range []int64{0, 1, podapi.ChunkSize - 1, podapi.ChunkSize, podapi.ChunkSize + 1, 10 << 20} {
+		for _, size := range []int64{0, 1, wire.ChunkSize - 1, wire.ChunkSize, wire.ChunkSize + 1, 10 << 20} {
 			upload(t, s, "file", size, uint64(size))
 			harness.Download(t, s, "file", size, uint64(size))
 		}

@@ -29,7 +29,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/podagent/podagent/pkg/launcher"
-	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 	"github.com/podagent/podagent/pkg/tools"
 )
 
@@ -38,7 +38,7 @@ import (
 // first call ([launcher.Lazy]) is launched for who needs it. Both stay the
 // caller's, who closes them.
 func New(sandbox *launcher.Sandbox, session *tools.Session) *mcp.Server {
-	server := mcp.NewServer(&mcp.Implementation{Name: "podagent", Title: "A sandbox", Version: podapi.Version()}, &mcp.ServerOptions{
+	server := mcp.NewServer(&mcp.Implementation{Name: "podagent", Title: "A sandbox", Version: wire.Version()}, &mcp.ServerOptions{
 		// Neither do the tools change, nor is there a log for clients.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // writeStream sends messages of Write and returns how the call ended.
@@ -60,7 +61,7 @@ func TestWriteThatIsNotWholeLeavesTheOldContent(t *testing.T) {
 		"that begins with data":    {[]*pb.WriteRequest{writeData("new"), writeEnd(right)}, syscall.EINVAL},
 		"with a second header":     {[]*pb.WriteRequest{writeHeader("file"), writeHeader("file")}, syscall.EINVAL},
 		"with an empty message":    {[]*pb.WriteRequest{writeHeader("file"), {}}, syscall.EINVAL},
-		"with a message too large": {[]*pb.WriteRequest{writeHeader("file"), writeData(strings.Repeat("x", podapi.MaxMessage+1))}, podapi.ErrTooLarge},
+		"with a message too large": {[]*pb.WriteRequest{writeHeader("file"), writeData(strings.Repeat("x", wire.MaxMessage+1))}, podapi.ErrTooLarge},
 	} {
 		if err := os.WriteFile(filepath.Join(workdir, "file"), []byte("old"), 0o644); err != nil {
 			t.Fatal(err)
