@@ -16,7 +16,6 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -148,7 +147,7 @@ func TestKeyAtAnAddressIsLearnedByTheAPIServer(t *testing.T) {
 	}
 	c.KillAgent(t, podUID(t, s))
 	harness.Await(t, "the agent's next start", func() bool {
-		_, err := s.WriteFile(t.Context(), "file", nil, fsops.WriteOptions{})
+		err := s.WriteFile(t.Context(), "file", nil, 0o666)
 		return err == nil
 	})
 	if forwards.Load() == opened {

@@ -143,7 +143,7 @@ func TestFileCallsRefuseBadInput(t *testing.T) {
 		return nil
 	}
 	edit := func(edits ...fsops.Edit) error { _, err := c.Edit(ctx, "f", edits, fsops.EditOptions{}); return err }
-	if _, err := c.WriteFile(ctx, "f", []byte("content"), fsops.WriteOptions{}); err != nil {
+	if err := c.WriteFile(ctx, "f", []byte("content"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	for what, got := range map[string]error{
@@ -166,11 +166,11 @@ func TestFileCallsRefuseBadInput(t *testing.T) {
 		for op, err := range map[string]error{
 			"stat":    second(c.Stat(ctx, name)),
 			"read":    second(c.ReadFile(ctx, name)),
-			"write":   second(c.WriteFile(ctx, name, nil, fsops.WriteOptions{})),
+			"write":   c.WriteFile(ctx, name, nil, 0o666),
 			"edit":    second(c.Edit(ctx, name, []fsops.Edit{{Old: []byte("a"), New: []byte("b")}}, fsops.EditOptions{})),
-			"mkdir":   c.Mkdir(ctx, name, fsops.MkdirOptions{}),
-			"remove":  c.Remove(ctx, name, fsops.RemoveOptions{}),
-			"rename":  c.Rename(ctx, name, "x", fsops.RenameOptions{}),
+			"mkdir":   c.Mkdir(ctx, name, 0o777),
+			"remove":  c.Remove(ctx, name),
+			"rename":  c.Rename(ctx, name, "x"),
 			"copy":    c.Copy(ctx, name, "x", fsops.CopyOptions{}),
 			"chmod":   c.Chmod(ctx, name, 0o600),
 			"symlink": c.Symlink(ctx, "x", name),

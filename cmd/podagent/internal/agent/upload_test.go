@@ -214,7 +214,7 @@ func TestSmallFileCostsNoAcks(t *testing.T) {
 	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
 	for size, requests := range map[int]int{0: 2, 4 << 10: 3, 100 << 10: 3} {
 		d.uploads = nil
-		if _, err := c.WriteFile(t.Context(), "file", make([]byte, size), fsops.WriteOptions{}); err != nil {
+		if err := c.WriteFile(t.Context(), "file", make([]byte, size), 0o666); err != nil {
 			t.Fatal(err)
 		}
 		for _, u := range d.over(t) {
