@@ -13,7 +13,7 @@ TAGS := grpcnotrace
 # With vector instructions, of which Go makes an experiment, a search takes less
 # of the processor. Without it, and on others than amd64, it finds the same.
 EXPERIMENT := simd
-LDFLAGS := -s -w -X github.com/podagent/podagent/pkg/podapi.version=$(VERSION)
+LDFLAGS := -s -w -X github.com/podagent/podagent/pkg/podapi/wire.version=$(VERSION)
 # What the tests need and podagent does not.
 MODULES := test/cluster test/bench
 BUILD   := GOEXPERIMENT=$(EXPERIMENT) $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/

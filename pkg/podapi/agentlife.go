@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // agentLife is one start of an agent, as a client knows it.
@@ -28,7 +30,7 @@ func (c *Client) speaks(ctx context.Context, minor int) (*agentLife, error) {
 	}
 	if life.minor < minor {
 		return nil, fmt.Errorf("%w: the agent speaks protocol %d.%d, which cannot do this: update the agent's image",
-			ErrVersion, ProtocolMajor, life.minor)
+			ErrVersion, wire.ProtocolMajor, life.minor)
 	}
 	return life, nil
 }

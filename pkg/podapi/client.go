@@ -21,6 +21,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/tunnel"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // Client calls one agent. Its methods may be called concurrently; calls share
@@ -87,14 +88,14 @@ func Dial(opts DialOptions) (*Client, error) {
 		grpc.WithContextDialer(t.dial),
 		grpc.WithUnaryInterceptor(t.unary),
 		grpc.WithStreamInterceptor(t.stream),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: redial, MinConnectTimeout: DialTimeout}),
-		grpc.WithWriteBufferSize(WriteBuffer),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: redial, MinConnectTimeout: wire.DialTimeout}),
+		grpc.WithWriteBufferSize(wire.ClientWriteBuffer),
 		grpc.WithReadBufferSize(readBuffer(opts.Identity)),
-		experimental.WithBufferPool(BufferPool()),
-		grpc.WithInitialWindowSize(ClientWindow),
-		grpc.WithInitialConnWindowSize(ClientWindow),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: KeepaliveTime, Timeout: KeepaliveTimeout}),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(Codec()), grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
+		experimental.WithBufferPool(wire.BufferPool()),
+		grpc.WithInitialWindowSize(wire.ClientWindow),
+		grpc.WithInitialConnWindowSize(wire.ClientWindow),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: wire.KeepaliveTime, Timeout: wire.KeepaliveTimeout}),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(wire.Codec()), grpc.MaxCallRecvMsgSize(wire.MaxMessage), grpc.MaxCallSendMsgSize(wire.MaxMessage)),
 	)
 	if err != nil {
 		return nil, err
@@ -108,7 +109,7 @@ func readBuffer(identity *Identity) int {
 	if identity != nil {
 		return 0
 	}
-	return ReadBuffer
+	return wire.ReadBuffer
 }
 
 func newClient(conn connection, lost func(context.Context) error) *Client {
@@ -178,7 +179,7 @@ func (c *Client) Close() error {
 func (c *Client) Healthy(ctx context.Context) error {
 	r, err := healthpb.NewHealthClient(c.conn).Check(ctx, &healthpb.HealthCheckRequest{})
 	if err != nil {
-		return FromStatus(err)
+		return wire.FromStatus(err)
 	}
 	if r.Status != healthpb.HealthCheckResponse_SERVING {
 		return fmt.Errorf("%w: health is %s", ErrUnavailable, r.Status)
@@ -189,7 +190,7 @@ func (c *Client) Healthy(ctx context.Context) error {
 // pathError returns the error of a call about a path: what the agent said, or
 // what the transport said with the operation and path added.
 func pathError(op, path string, err error) error {
-	if err = FromStatus(err); err == nil {
+	if err = wire.FromStatus(err); err == nil {
 		return nil
 	}
 	var pathErr *fs.PathError

@@ -1,6 +1,7 @@
 package podapi
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"io/fs"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // Stat describes the file of that name, following symbolic links.
@@ -42,7 +44,7 @@ func (c *Client) List(ctx context.Context, name string, opts fsops.ListOptions) 
 			if r.GetEnd() != nil {
 				return
 			}
-			if e := r.GetUnreadable(); e != nil && !yield(fsops.Attr{}, &fsops.SkippedError{Err: DecodeError(e)}) {
+			if e := r.GetUnreadable(); e != nil && !yield(fsops.Attr{}, &fsops.SkippedError{Err: wire.DecodeError(e)}) {
 				return
 			}
 			for _, a := range r.GetBatch().GetAttrs() {
@@ -131,14 +133,23 @@ func (c *Client) read(ctx context.Context, request *pb.ReadRequest, take func(*p
 	return nil, pathError("read", name, ErrCut)
 }
 
-// WriteFile creates or replaces a file atomically with this content.
-func (c *Client) WriteFile(ctx context.Context, name string, data []byte, opts fsops.WriteOptions) (fsops.WriteResult, error) {
+// WriteFile makes a file with this content, or replaces that of an existing one,
+// which keeps its mode: at once and whole. perm is the mode of a new file before the
+// umask; 0 means 0o666.
+func (c *Client) WriteFile(ctx context.Context, name string, data []byte, perm fs.FileMode) error {
+	_, err := c.Write(ctx, name, bytes.NewReader(data), fsops.WriteOptions{Perm: perm})
+	return err
+}
+
+// Write makes or replaces a file with all of r, as [Client.WriteFile] does and as
+// opts says. When it fails, an error of r among the reasons, the file is as it was.
+func (c *Client) Write(ctx context.Context, name string, r io.Reader, opts fsops.WriteOptions) (fsops.WriteResult, error) {
 	w, err := c.Create(ctx, name, opts)
 	if err != nil {
 		return fsops.WriteResult{}, err
 	}
 	defer w.Close()
-	if _, err := w.Write(data); err != nil {
+	if _, err := io.Copy(w, r); err != nil { // without a buffer where r has its content in memory
 		return fsops.WriteResult{}, err
 	}
 	return w.Commit()
@@ -166,38 +177,72 @@ func writeResultFromProto(r *pb.WriteResponse) fsops.WriteResult {
 	return fsops.WriteResult{Attr: attrFromProto(r.GetAttr()), Created: r.GetCreated(), InPlace: r.GetInPlace()}
 }
 
-// Mkdir makes a directory.
-func (c *Client) Mkdir(ctx context.Context, name string, opts fsops.MkdirOptions) error {
-	_, err := c.files.Mkdir(ctx, &pb.MkdirRequest{Path: []byte(name), Perm: uint32(opts.Perm), Parents: opts.Parents})
-	return pathError("mkdir", name, err)
+// Mkdir makes a directory. perm is its mode before the umask; 0 means 0o777.
+func (c *Client) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
+	return c.mkdir(ctx, &pb.MkdirRequest{Path: []byte(name), Perm: uint32(perm)})
 }
 
-// Remove removes a file or a directory. Symbolic links are not followed.
-func (c *Client) Remove(ctx context.Context, name string, opts fsops.RemoveOptions) error {
-	_, err := c.files.Remove(ctx, &pb.RemoveRequest{Path: []byte(name), Recursive: opts.Recursive, Force: opts.Force})
-	return pathError("remove", name, err)
+// MkdirAll makes a directory as [Client.Mkdir] does, and its missing parents with
+// mode 0o777 before the umask. A directory that is there already is no error.
+func (c *Client) MkdirAll(ctx context.Context, name string, perm fs.FileMode) error {
+	return c.mkdir(ctx, &pb.MkdirRequest{Path: []byte(name), Perm: uint32(perm), Parents: true})
 }
 
-// Rename renames a file or a directory within its file system.
-func (c *Client) Rename(ctx context.Context, oldName, newName string, opts fsops.RenameOptions) error {
-	_, err := c.files.Rename(ctx, &pb.RenameRequest{OldPath: []byte(oldName), NewPath: []byte(newName), NoReplace: opts.NoReplace})
-	return pathError("rename", oldName, err)
+func (c *Client) mkdir(ctx context.Context, request *pb.MkdirRequest) error {
+	_, err := c.files.Mkdir(ctx, request)
+	return pathError("mkdir", string(request.Path), err)
 }
 
-// Copy copies a file or a tree inside the sandbox.
+// Remove removes a file, a symbolic link or an empty directory (syscall.ENOTEMPTY
+// if it is not).
+func (c *Client) Remove(ctx context.Context, name string) error {
+	return c.remove(ctx, &pb.RemoveRequest{Path: []byte(name)})
+}
+
+// RemoveAll removes a file, or a directory with all that is in it; it does not
+// follow symbolic links. That there is nothing is no error. When something cannot be
+// removed, the rest is, and the error names the first.
+func (c *Client) RemoveAll(ctx context.Context, name string) error {
+	return c.remove(ctx, &pb.RemoveRequest{Path: []byte(name), Recursive: true, Force: true})
+}
+
+func (c *Client) remove(ctx context.Context, request *pb.RemoveRequest) error {
+	_, err := c.files.Remove(ctx, request)
+	return pathError("remove", string(request.Path), err)
+}
+
+// Rename renames a file or a directory within its file system (syscall.EXDEV
+// otherwise), in place of a file that has the new name.
+func (c *Client) Rename(ctx context.Context, oldName, newName string) error {
+	return c.rename(ctx, &pb.RenameRequest{OldPath: []byte(oldName), NewPath: []byte(newName)})
+}
+
+// RenameNoReplace is Rename, but fails with fs.ErrExist where there is something of
+// the new name. It is atomic: of two callers with one new name, one succeeds.
+func (c *Client) RenameNoReplace(ctx context.Context, oldName, newName string) error {
+	return c.rename(ctx, &pb.RenameRequest{OldPath: []byte(oldName), NewPath: []byte(newName), NoReplace: true})
+}
+
+func (c *Client) rename(ctx context.Context, request *pb.RenameRequest) error {
+	_, err := c.files.Rename(ctx, request)
+	return pathError("rename", string(request.OldPath), err)
+}
+
+// Copy copies a file, or with opts.Recursive a tree, inside the sandbox.
 func (c *Client) Copy(ctx context.Context, source, target string, opts fsops.CopyOptions) error {
 	_, err := c.files.Copy(ctx, &pb.CopyRequest{Source: []byte(source), Target: []byte(target), Recursive: opts.Recursive, NoReplace: opts.NoReplace})
 	return pathError("copy", source, err)
 }
 
-// Chmod sets the permission bits of a file, following symbolic links.
+// Symlink makes newName a symbolic link that says oldName, which need not exist.
+func (c *Client) Symlink(ctx context.Context, oldName, newName string) error {
+	_, err := c.files.Symlink(ctx, &pb.SymlinkRequest{Target: []byte(oldName), Path: []byte(newName)})
+	return pathError("symlink", newName, err)
+}
+
+// Chmod sets the permission, set-id and sticky bits of a file, following symbolic
+// links. The umask does not apply.
 func (c *Client) Chmod(ctx context.Context, name string, mode fs.FileMode) error {
 	_, err := c.files.Chmod(ctx, &pb.ChmodRequest{Path: []byte(name), Mode: uint32(mode)})
 	return pathError("chmod", name, err)
-}
-
-// Symlink makes name a symbolic link that says target.
-func (c *Client) Symlink(ctx context.Context, target, name string) error {
-	_, err := c.files.Symlink(ctx, &pb.SymlinkRequest{Target: []byte(target), Path: []byte(name)})
-	return pathError("symlink", name, err)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // Info describes an agent.
@@ -77,7 +78,7 @@ type Limits struct {
 func (c *Client) Info(ctx context.Context) (Info, error) {
 	r, err := c.agent.Info(ctx, &pb.InfoRequest{})
 	if err != nil {
-		return Info{}, FromStatus(err)
+		return Info{}, wire.FromStatus(err)
 	}
 	info := Info{
 		Version:       r.Version,
@@ -112,13 +113,13 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 func checkVersion(major, minor int) error {
 	older := "the agent's image"
 	switch {
-	case major > ProtocolMajor || major == ProtocolMajor && minor > ProtocolMinor+1:
+	case major > wire.ProtocolMajor || major == wire.ProtocolMajor && minor > wire.ProtocolMinor+1:
 		older = "this client"
-	case major == ProtocolMajor && minor >= ProtocolMinor-1:
+	case major == wire.ProtocolMajor && minor >= wire.ProtocolMinor-1:
 		return nil
 	}
 	return fmt.Errorf("%w: agent speaks protocol %d.%d, client %d.%d: update %s",
-		ErrVersion, major, minor, ProtocolMajor, ProtocolMinor, older)
+		ErrVersion, major, minor, wire.ProtocolMajor, wire.ProtocolMinor, older)
 }
 
 // Config is what [Client.Configure] sets on a running agent.
@@ -151,7 +152,7 @@ func (c *Client) Configure(ctx context.Context, config Config) error {
 		r.Expires = config.Expires.UnixNano()
 	}
 	_, err := c.agent.Configure(ctx, r)
-	return FromStatus(err)
+	return wire.FromStatus(err)
 }
 
 // timeFromProto returns a time of the contract, in which 0 is none.

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // outputs bring a command's output to its writers: each writer is written to
@@ -117,7 +118,7 @@ func (p *pump) run(w io.Writer, failed func(error)) {
 			return
 		}
 		_, err := w.Write(data)
-		recycle(data)
+		wire.Recycle(data)
 		if err != nil {
 			failed(err)
 			p.mu.Lock()
@@ -158,7 +159,7 @@ func (p *pump) put(data []byte) {
 		p.change.Wait()
 	}
 	if p.broken || len(data) == 0 {
-		recycle(data)
+		wire.Recycle(data)
 		return
 	}
 	p.queue = append(p.queue, data)

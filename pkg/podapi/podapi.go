@@ -36,10 +36,3 @@
 // of the standard library, of fsops and of its own. The exception is podapiv1
 // itself, for gateways and other languages' tests.
 package podapi
-
-// The version of the contract. Client and agent work together when the majors
-// are equal and the minors differ by one at most.
-const (
-	ProtocolMajor = 1
-	ProtocolMinor = 1
-)

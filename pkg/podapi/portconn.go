@@ -13,6 +13,7 @@ import (
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/tunnel"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // PortConn is a connection to a port of a sandbox ([Client.Dial]): a net.Conn as
@@ -76,7 +77,7 @@ func (c *PortConn) receive() {
 
 // cutOff returns what the error of a call means for its connection.
 func cutOff(err error) error {
-	switch err = FromStatus(cutError(err)); {
+	switch err = wire.FromStatus(cutError(err)); {
 	case errors.Is(err, context.Canceled):
 		return errClosed // by its own Close the connection says something else
 	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrCut):

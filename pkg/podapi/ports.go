@@ -10,6 +10,7 @@ import (
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/tunnel"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // Dial connects to a TCP port of the sandbox, as net.Dial does to one of this
@@ -53,7 +54,7 @@ func (c *Client) dialPort(ctx context.Context, port int) (*PortConn, error) {
 func (c *Client) openPort(life context.Context, port int) (*PortConn, error) {
 	call, err := c.ports.Dial(life)
 	if err != nil {
-		return nil, FromStatus(err)
+		return nil, wire.FromStatus(err)
 	}
 	stream := &tunnel.ClientStream{BidiStreamingClient: call}
 	t := tunnel.New(stream, &c.budget)
@@ -61,7 +62,7 @@ func (c *Client) openPort(life context.Context, port int) (*PortConn, error) {
 	_ = call.Send(&pb.DialRequest{Kind: &pb.DialRequest_Open{Open: &pb.DialOpen{Port: uint32(port), Limit: t.Limit()}}})
 	r, err := call.Recv()
 	if err != nil {
-		return nil, FromStatus(cutError(err))
+		return nil, wire.FromStatus(cutError(err))
 	}
 	opened := r.GetOpened()
 	if opened == nil {

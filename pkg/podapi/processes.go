@@ -6,6 +6,7 @@ import (
 	"time"
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // ProcessInfo describes a process that the agent knows.
@@ -35,7 +36,7 @@ func (c *Client) Processes(ctx context.Context) ([]ProcessInfo, error) {
 	var list []ProcessInfo
 	for r, err := range receive(ctx, &pb.ListProcessesRequest{}, c.processes.List) {
 		if err != nil {
-			return nil, FromStatus(err)
+			return nil, wire.FromStatus(err)
 		}
 		if r.GetEnd() != nil {
 			return list, nil
@@ -67,11 +68,11 @@ func processFromProto(p *pb.ProcessInfo) ProcessInfo {
 // process with this exec id.
 func (c *Client) Signal(ctx context.Context, id string, sig syscall.Signal) error {
 	_, err := c.processes.Signal(ctx, &pb.SignalRequest{ExecId: id, Signal: uint32(sig)})
-	return FromStatus(err)
+	return wire.FromStatus(err)
 }
 
 // Forget drops what the agent keeps of an ended process.
 func (c *Client) Forget(ctx context.Context, id string) error {
 	_, err := c.processes.Forget(ctx, &pb.ForgetRequest{ExecId: id})
-	return FromStatus(err)
+	return wire.FromStatus(err)
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // The policy of a run whose connection is cut:
@@ -33,11 +34,11 @@ func (c *Cmd) open() (*execStream, error) {
 	for try := 1; ; try++ {
 		life, first, err := c.first()
 		if err != nil {
-			return nil, FromStatus(err)
+			return nil, wire.FromStatus(err)
 		}
 		s, err := c.dial(c.ctx)
 		if err != nil {
-			return nil, FromStatus(err)
+			return nil, wire.FromStatus(err)
 		}
 		c.watch()
 		err = c.greet(c.life, s, first)
@@ -46,7 +47,7 @@ func (c *Cmd) open() (*execStream, error) {
 			return s, nil
 		case c.attach == nil && try < startTries && isAgentLost(err): // nothing ran: the agent says so
 			c.client.forgetLife(life)
-		case mayPass(err) && detailOf(err) == nil && c.patience() > 0:
+		case mayPass(err) && wire.Detail(err) == nil && c.patience() > 0:
 			return c.reopen(err)
 		default:
 			return nil, c.verdict(err)
@@ -101,7 +102,7 @@ func (c *Cmd) follow(s *execStream) {
 // resume returns the stream that follows one which ended by err, or why there
 // is none.
 func (c *Cmd) resume(err error) (*execStream, error) {
-	if errors.Is(FromStatus(err), ErrStalled) {
+	if errors.Is(wire.FromStatus(err), ErrStalled) {
 		c.output.drain(c.calm) // a new stream would only stall again
 	}
 	switch {
@@ -114,7 +115,7 @@ func (c *Cmd) resume(err error) (*execStream, error) {
 	case !mayPass(err):
 		return nil, c.verdict(err)
 	case c.patience() <= 0:
-		return nil, FromStatus(cutError(err))
+		return nil, wire.FromStatus(cutError(err))
 	}
 	return c.reopen(err)
 }
@@ -201,7 +202,7 @@ func mayPass(err error) bool {
 	if err == io.EOF {
 		return true
 	}
-	if e := detailOf(err); e != nil {
+	if e := wire.Detail(err); e != nil {
 		switch e.Class {
 		case pb.Class_CLASS_STALLED, pb.Class_CLASS_UNAVAILABLE, pb.Class_CLASS_CANCELLED:
 			return true
@@ -212,12 +213,12 @@ func mayPass(err error) bool {
 	return ok && (st.Code() == codes.Unavailable || st.Code() == codes.Canceled)
 }
 
-func isAgentLost(err error) bool { return detailOf(err).GetClass() == pb.Class_CLASS_AGENT_LOST }
+func isAgentLost(err error) bool { return wire.Detail(err).GetClass() == pb.Class_CLASS_AGENT_LOST }
 
 // verdict returns what a final error means.
 func (c *Cmd) verdict(err error) error {
 	noWay, given := errors.AsType[*noWayError](err)
-	switch decoded := FromStatus(cutError(err)); {
+	switch decoded := wire.FromStatus(cutError(err)); {
 	case isAgentLost(err):
 		return &lostError{c.client.whyLost(c.life)}
 	case given:
@@ -244,7 +245,7 @@ func (c *Cmd) noWay(err error) error {
 // unreachable returns the error of a run that found no connection in time, of
 // which err is why the last try failed.
 func (c *Cmd) unreachable(err error) error {
-	err = fmt.Errorf("%w (for %v)", FromStatus(cutError(err)), c.patience())
+	err = fmt.Errorf("%w (for %v)", wire.FromStatus(cutError(err)), c.patience())
 	if why := c.client.whyLost(c.life); why != nil {
 		err = fmt.Errorf("%w: %w", err, why)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // Glob returns the files whose names match pattern, as [fsops.FS.Glob] does.
@@ -30,7 +31,7 @@ func (c *Client) Glob(ctx context.Context, pattern string, opts fsops.GlobOption
 				}
 				return
 			}
-			if e := r.GetUnreadable(); e != nil && !yield(fsops.GlobMatch{}, &fsops.SkippedError{Err: DecodeError(e)}) {
+			if e := r.GetUnreadable(); e != nil && !yield(fsops.GlobMatch{}, &fsops.SkippedError{Err: wire.DecodeError(e)}) {
 				return
 			}
 			for _, m := range r.GetBatch().GetMatches() {
@@ -85,7 +86,7 @@ func grepResultFromProto(r *pb.GrepResult) fsops.GrepResult {
 		out.Spans = append(out.Spans, fsops.Span{Start: int(r.Spans[i]), End: int(r.Spans[i+1])})
 	}
 	if r.Error != nil {
-		out.Err = DecodeError(r.Error)
+		out.Err = wire.DecodeError(r.Error)
 	}
 	return out
 }

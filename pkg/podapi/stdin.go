@@ -6,6 +6,7 @@ import (
 	"time"
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // stdinSender reads standard input, and keeps of it what the process has not
@@ -52,7 +53,7 @@ func (s *stdinSender) read(next int64) {
 func (s *stdinSender) keep(data []byte, end int64, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for !s.closed && end-s.acked > StdinWindow {
+	for !s.closed && end-s.acked > wire.StdinWindow {
 		s.change.Wait()
 	}
 	data = data[max(0, int64(len(data))-max(0, end-s.acked)):]
@@ -147,7 +148,7 @@ func (s *stdinSender) acknowledge(offset int64, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if offset > s.acked {
-		s.head = min(len(s.kept), s.head+int(min(offset-s.acked, StdinWindow)))
+		s.head = min(len(s.kept), s.head+int(min(offset-s.acked, wire.StdinWindow)))
 		s.acked = offset
 		s.sent = max(s.sent, offset)
 	}

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // transport opens the connections of a client, and remembers why the last one
@@ -130,7 +132,7 @@ func (t *transport) configure(ctx context.Context, conn net.Conn) error {
 // before the agent has looked at its key; so it waits for the agent's first
 // byte, which HTTP/2 has it send unasked, or for its refusal.
 func (t *transport) secure(ctx context.Context, conn net.Conn) (*begunConn, error) {
-	secured, state, err := clientConn(ctx, conn, t.tls)
+	secured, state, err := wire.ClientConn(ctx, conn, t.tls)
 	if err != nil {
 		conn.Close()
 		return nil, err

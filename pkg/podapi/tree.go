@@ -7,6 +7,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // TransferOptions says how [Client.Push] and [Client.Pull] move a tree.
@@ -136,7 +137,7 @@ func sendTar(send func(m *pb.PushRequest, content int) error, r io.Reader, heade
 		return err
 	}
 	var sum fsops.Sum
-	buffer := make([]byte, ChunkSize)
+	buffer := make([]byte, wire.ChunkSize)
 	for {
 		n, err := io.ReadFull(r, buffer)
 		if n > 0 {

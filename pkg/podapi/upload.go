@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc"
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // upload is a call that carries content to the agent, no more of it than the
@@ -22,7 +23,7 @@ type upload struct {
 type uploadReply interface{ GetAck() *pb.UploadAck }
 
 func newUpload(stream grpc.ClientStream, reply uploadReply) *upload {
-	return &upload{stream: stream, reply: reply, limit: UploadWindow}
+	return &upload{stream: stream, reply: reply, limit: wire.UploadWindow}
 }
 
 // send sends a message with so many bytes of content, at most ChunkSize, when

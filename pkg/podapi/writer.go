@@ -7,6 +7,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // Writer writes a file of the sandbox. Nothing of it is seen there before
@@ -62,7 +63,7 @@ func (w *Writer) Write(data []byte) (int, error) {
 		if w.err != nil {
 			return n, w.err
 		}
-		chunk := data[n:min(n+ChunkSize, len(data))]
+		chunk := data[n:min(n+wire.ChunkSize, len(data))]
 		w.sum.Add(chunk)
 		if err := w.send(&pb.WriteRequest{Kind: &pb.WriteRequest_Data{Data: chunk}}, len(chunk)); err != nil {
 			return n, err
@@ -74,7 +75,7 @@ func (w *Writer) Write(data []byte) (int, error) {
 
 // ReadFrom sends all of r in chunks of [ChunkSize].
 func (w *Writer) ReadFrom(r io.Reader) (int64, error) {
-	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, make([]byte, ChunkSize))
+	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, make([]byte, wire.ChunkSize))
 }
 
 // Commit ends the content and has the agent put it in its place.

@@ -52,7 +52,7 @@ func (k *keptOutputs) name(ctx context.Context) (string, error) {
 	defer k.mu.Unlock()
 	if k.dir == "" {
 		dir := path.Join(k.parent, "podagent-"+strings.ToLower(rand.Text()[:12]))
-		if err := k.sandbox.Mkdir(ctx, dir, fsops.MkdirOptions{Perm: 0o700}); err != nil {
+		if err := k.sandbox.Mkdir(ctx, dir, 0o700); err != nil {
 			return "", err
 		}
 		k.dir = dir
@@ -68,7 +68,7 @@ func (k *keptOutputs) add(ctx context.Context, file string) {
 	k.files = append(k.files, file)
 	for len(k.files) > keptFiles {
 		// If this fails, the file is removed with the directory.
-		_ = k.sandbox.Remove(ctx, k.files[0], fsops.RemoveOptions{Force: true})
+		_ = k.sandbox.Remove(ctx, k.files[0])
 		k.files = k.files[1:]
 	}
 }
@@ -80,7 +80,7 @@ func (k *keptOutputs) remove(ctx context.Context) error {
 	if k.dir == "" {
 		return nil
 	}
-	err := k.sandbox.Remove(ctx, k.dir, fsops.RemoveOptions{Recursive: true, Force: true})
+	err := k.sandbox.RemoveAll(ctx, k.dir)
 	if err == nil {
 		k.dir, k.files = "", nil
 	}

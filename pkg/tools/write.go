@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/podagent/podagent/pkg/fsops"
 )
@@ -46,7 +47,7 @@ func (Write) Call(ctx context.Context, env *Env, input json.RawMessage) (Result,
 	if problem != nil {
 		return *problem, nil
 	}
-	written, err := env.Sandbox.WriteFile(ctx, env.Path(in.Path), []byte(in.Content), fsops.WriteOptions{Parents: true})
+	written, err := env.Sandbox.Write(ctx, env.Path(in.Path), strings.NewReader(in.Content), fsops.WriteOptions{Parents: true})
 	if err != nil {
 		return failed(ctx, env, "write", in.Path, err)
 	}

@@ -86,10 +86,10 @@ func checkEveryFileCall(t *testing.T, s *launcher.Sandbox) {
 	must("edit", err)
 	_, err = s.Stat(ctx, "d/file")
 	must("stat", err)
-	must("mkdir", s.Mkdir(ctx, "e", fsops.MkdirOptions{}))
+	must("mkdir", s.Mkdir(ctx, "e", 0o777))
 	must("symlink", s.Symlink(ctx, "d/file", "link"))
 	must("copy", s.Copy(ctx, "d", "copy", fsops.CopyOptions{Recursive: true}))
-	must("rename", s.Rename(ctx, "copy", "moved", fsops.RenameOptions{}))
+	must("rename", s.Rename(ctx, "copy", "moved"))
 	must("chmod", s.Chmod(ctx, "moved/file", 0o600))
 	if got := harness.Names(t, s, "."); strings.Join(got, " ") != "d e link moved" {
 		t.Errorf("the workdir has %q", got)
@@ -106,7 +106,7 @@ func checkEveryFileCall(t *testing.T, s *launcher.Sandbox) {
 	if found < 4 {
 		t.Errorf("grep and glob found %d", found)
 	}
-	must("remove", s.Remove(ctx, "moved", fsops.RemoveOptions{Recursive: true}))
+	must("remove", s.RemoveAll(ctx, "moved"))
 	lines, err := s.ReadLines(ctx, "d/file", fsops.LineOptions{First: 1, Max: 1})
 	if err != nil || string(lines.Text) != "one three\n" {
 		t.Errorf("its first line is %q, %v", lines.Text, err)

@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -145,7 +144,7 @@ func testFiftyCallsAcrossACutShareOneNewConnection(t *testing.T, c *launchertest
 	var calls [50]func() error
 	for i := range calls {
 		calls[i] = func() error {
-			_, err := s.WriteFile(t.Context(), fmt.Sprint(i), []byte("content"), fsops.WriteOptions{})
+			err := s.WriteFile(t.Context(), fmt.Sprint(i), []byte("content"), 0o666)
 			return err
 		}
 	}

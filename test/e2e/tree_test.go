@@ -122,7 +122,7 @@ func TestArchiveThatEscapesIsRefused(t *testing.T) {
 			"a hard link upwards": {{Name: "h", Typeflag: tar.TypeLink, Linkname: "../outside", Mode: 0o644}},
 		} {
 			harness.Put(t, s, "outside", "untouched")
-			if err := s.Remove(t.Context(), "target", fsops.RemoveOptions{Recursive: true, Force: true}); err != nil {
+			if err := s.RemoveAll(t.Context(), "target"); err != nil {
 				t.Fatal(err)
 			}
 			var archive bytes.Buffer

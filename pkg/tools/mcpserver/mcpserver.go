@@ -28,7 +28,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/podagent/podagent/pkg/launcher"
-	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 	"github.com/podagent/podagent/pkg/tools"
 )
 
@@ -36,7 +36,7 @@ import (
 // them only when a client does, so a lazy sandbox ([launcher.Lazy]) is launched
 // only if needed. The caller keeps both, and closes them.
 func New(sandbox *launcher.Sandbox, session *tools.Session) *mcp.Server {
-	server := mcp.NewServer(&mcp.Implementation{Name: "podagent", Title: "A sandbox", Version: podapi.Version()}, &mcp.ServerOptions{
+	server := mcp.NewServer(&mcp.Implementation{Name: "podagent", Title: "A sandbox", Version: wire.Version()}, &mcp.ServerOptions{
 		// The tools never change, and there is no log for clients.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
 	})

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/proc"
-	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // processesService is the service Processes.
@@ -101,7 +101,7 @@ func (s *processesService) open(ctx context.Context, first *pb.ExecRequest) (p *
 // sameBoot refuses a call that was meant for an earlier life of the agent.
 func (a *Agent) sameBoot(bootID string) error {
 	if bootID != "" && bootID != a.bootID {
-		return podapi.ErrAgentLost
+		return wire.ErrAgentLost
 	}
 	return nil
 }

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/podagent/podagent/pkg/fsops"
-	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // The handlers of this file stream results: many small ones, in batches.
@@ -24,7 +24,7 @@ func (s *filesService) List(r *pb.ListRequest, stream grpc.ServerStreamingServer
 	var count int64
 	for attr, err := range s.fs.List(stream.Context(), string(r.Path), fsops.ListOptions{Recursive: r.Recursive}) {
 		if skipped, ok := errors.AsType[*fsops.SkippedError](err); ok {
-			unreadable := &pb.ListResponse{Kind: &pb.ListResponse_Unreadable{Unreadable: podapi.EncodeError(skipped)}}
+			unreadable := &pb.ListResponse{Kind: &pb.ListResponse_Unreadable{Unreadable: wire.EncodeError(skipped)}}
 			err = batch.between(func() error { return stream.Send(unreadable) })
 		} else if err == nil {
 			count++
@@ -51,7 +51,7 @@ func (s *filesService) Glob(r *pb.GlobRequest, stream grpc.ServerStreamingServer
 	end := &pb.GlobEnd{}
 	for match, err := range s.fs.Glob(stream.Context(), string(r.Pattern), opts) {
 		if skipped, ok := errors.AsType[*fsops.SkippedError](err); ok {
-			unreadable := &pb.GlobResponse{Kind: &pb.GlobResponse_Unreadable{Unreadable: podapi.EncodeError(skipped)}}
+			unreadable := &pb.GlobResponse{Kind: &pb.GlobResponse_Unreadable{Unreadable: wire.EncodeError(skipped)}}
 			err = batch.between(func() error { return stream.Send(unreadable) })
 		} else if match.Truncated {
 			end.Truncated = true
@@ -150,7 +150,7 @@ func (a *Agent) untilStop(ctx context.Context) (context.Context, context.CancelF
 	go func() {
 		select {
 		case <-a.stopping:
-			cancel(podapi.ErrUnavailable)
+			cancel(wire.ErrUnavailable)
 		case <-ctx.Done():
 		}
 	}()

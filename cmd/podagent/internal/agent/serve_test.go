@@ -14,6 +14,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 func TestOnlyHoldersOfTheKeyMayCall(t *testing.T) {
@@ -26,7 +27,7 @@ func TestOnlyHoldersOfTheKeyMayCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, socket := serveTest(t, func(c *Config) {
-		c.AuthorizedKeys = []podapi.AuthorizedKey{known.AuthorizedKey()}
+		c.AuthorizedKeys = []wire.AuthorizedKey{known.AuthorizedKey()}
 		c.PodUID = "uid-1"
 	})
 	ctx := t.Context()

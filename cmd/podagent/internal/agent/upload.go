@@ -5,8 +5,8 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // uploads divides uploadMemory among the uploads under way. gRPC can do it
@@ -14,7 +14,7 @@ import (
 // stream, and it gives back the connection's as soon as bytes arrive.
 //
 // What the uploads hold never exceeds uploadMemory by more than the
-// podapi.UploadWindow that each of them has without asking.
+// wire.UploadWindow that each of them has without asking.
 type uploads struct {
 	mu     sync.Mutex
 	active int
@@ -35,8 +35,8 @@ func (u *uploads) begin(ack func(*pb.UploadAck) error) *credit {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.active++
-	u.held += podapi.UploadWindow
-	return &credit{uploads: u, ack: ack, limit: podapi.UploadWindow, held: podapi.UploadWindow}
+	u.held += wire.UploadWindow
+	return &credit{uploads: u, ack: ack, limit: wire.UploadWindow, held: wire.UploadWindow}
 }
 
 // end gives back what the upload held.
@@ -58,7 +58,7 @@ func (c *credit) check(received int64) error {
 // take notes that the first bytes of the content, in all so many, are no longer
 // held, and tells the caller when it may send a good deal more.
 func (c *credit) take(taken int64) error {
-	if taken < podapi.UploadWindow/4 || !c.extend(taken) {
+	if taken < wire.UploadWindow/4 || !c.extend(taken) {
 		return nil // most files are small, and cost no ack
 	}
 	return c.ack(&pb.UploadAck{Limit: c.limit})
@@ -72,13 +72,13 @@ func (c *credit) extend(taken int64) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	others := u.held - c.held
-	share := min(podapi.AgentWindow, uploadMemory/int64(u.active), uploadMemory-others)
-	share = max(podapi.UploadWindow, share)
+	share := min(wire.AgentWindow, uploadMemory/int64(u.active), uploadMemory-others)
+	share = max(wire.UploadWindow, share)
 	extended := taken+share-c.limit >= share/4
 	if extended {
 		c.limit = taken + share
 	}
-	c.held = max(podapi.UploadWindow, c.limit-taken)
+	c.held = max(wire.UploadWindow, c.limit-taken)
 	u.held = others + c.held
 	return extended
 }

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/internal/portforward"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
@@ -100,7 +99,7 @@ func (p *pod) startEcho(b *testing.B) int {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if _, err := p.WriteFile(b.Context(), "echo", data, fsops.WriteOptions{Perm: 0o755}); err != nil {
+	if err := p.WriteFile(b.Context(), "echo", data, 0o755); err != nil {
 		b.Fatal(err)
 	}
 	cmd := p.Command(b.Context(), "./echo")

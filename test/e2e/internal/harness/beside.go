@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 
@@ -54,7 +55,7 @@ func Beside(t *testing.T, s *launcher.Sandbox, happen func(ctx context.Context))
 // until done is closed.
 func keepCalling(ctx context.Context, t *testing.T, s *launcher.Sandbox, done <-chan struct{}) {
 	for rounds := 1; ; rounds++ {
-		_, writeErr := s.WriteFile(ctx, "calls/file", []byte("content"), fsops.WriteOptions{Parents: true})
+		_, writeErr := s.Write(ctx, "calls/file", strings.NewReader("content"), fsops.WriteOptions{Parents: true})
 		_, statErr := s.Stat(ctx, "calls")
 		data, readErr := s.ReadFile(ctx, "calls/file")
 		list, listErr := s.Processes(ctx)

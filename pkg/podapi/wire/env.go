@@ -1,4 +1,4 @@
-package podapi
+package wire
 
 import (
 	"encoding/base64"
@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// FormatEnv returns an environment, of texts NAME=VALUE, as one text that is
-// safe wherever an agent may be started from: base64 of the texts, each of
-// which a NUL ends. It is for PODAGENT_PROCESS_ENV.
+// FormatEnv returns an environment, of texts NAME=VALUE, as the one text that
+// PODAGENT_PROCESS_ENV takes: the base64 of the texts, each ended by a NUL. Nothing
+// that may start an agent changes such a text.
 func FormatEnv(env []string) string {
 	var b strings.Builder
 	for _, v := range env {
@@ -18,7 +18,7 @@ func FormatEnv(env []string) string {
 	return base64.StdEncoding.EncodeToString([]byte(b.String()))
 }
 
-// ParseEnv parses what [FormatEnv] returns.
+// ParseEnv parses what [FormatEnv] returns. Anything else is an error.
 func ParseEnv(s string) ([]string, error) {
 	data, err := base64.StdEncoding.DecodeString(s)
 	if err != nil {

@@ -1,4 +1,4 @@
-package podapi
+package wire
 
 import (
 	"context"
@@ -18,8 +18,10 @@ type recordConn struct {
 	writing  sync.Mutex
 }
 
-// clientConn makes conn a connection by TLS, as its client.
-func clientConn(ctx context.Context, conn net.Conn, config *tls.Config) (*recordConn, tls.ConnectionState, error) {
+// ClientConn returns conn with TLS on it, as its client, once the handshake is
+// done. What one Write writes leaves as one write to conn. After an error conn is
+// still the caller's to close.
+func ClientConn(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, tls.ConnectionState, error) {
 	below := &heldConn{Conn: conn}
 	secured := tls.Client(below, config)
 	err := secured.HandshakeContext(ctx)
@@ -27,7 +29,7 @@ func clientConn(ctx context.Context, conn net.Conn, config *tls.Config) (*record
 }
 
 // AgentCredentials returns the credentials of a gRPC server that serves by
-// config, such as [AgentTLS] returns.
+// config, such as [AgentTLS] returns. It writes as [ClientConn] does.
 func AgentCredentials(config *tls.Config) credentials.TransportCredentials {
 	return agentCredentials{credentials.NewTLS(config)}
 }

@@ -1,4 +1,4 @@
-package podapi
+package wire
 
 import (
 	"encoding/base64"

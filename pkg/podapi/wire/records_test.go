@@ -1,6 +1,7 @@
-package podapi
+package wire
 
 import (
+	"crypto/ed25519"
 	"crypto/tls"
 	"io"
 	"net"
@@ -20,15 +21,15 @@ func (c *writeSizes) Write(p []byte) (int, error) {
 
 // A port-forward has its costs by the write.
 func TestRecordsOfOneWriteLeaveTogether(t *testing.T) {
-	identity, err := NewIdentity()
+	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := AgentTLS("", []AuthorizedKey{identity.AuthorizedKey()})
+	agent, err := AgentTLS("", []AuthorizedKey{NewAuthorizedKey(public)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := identity.ClientTLS("")
+	config, err := ClientTLS(private, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,13 +37,13 @@ func TestRecordsOfOneWriteLeaveTogether(t *testing.T) {
 	defer ours.Close()
 	go io.Copy(io.Discard, tls.Server(theirs, agent))
 	sizes := &writeSizes{Conn: ours}
-	conn, _, err := clientConn(t.Context(), sizes, config)
+	conn, _, err := ClientConn(t.Context(), sizes, config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sizes.sizes = nil
 	for range 8 { // the first records of a connection are small
-		if _, err := conn.Write(make([]byte, WriteBuffer)); err != nil {
+		if _, err := conn.Write(make([]byte, ClientWriteBuffer)); err != nil {
 			t.Fatal(err)
 		}
 	}

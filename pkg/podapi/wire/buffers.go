@@ -1,4 +1,4 @@
-package podapi
+package wire
 
 import (
 	"sync"
@@ -6,11 +6,10 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// BufferPool returns the buffers of both sides' frames of HTTP/2, and of their
-// messages of content. gRPC's own pool clears each buffer whenever it hands one
-// out, which costs as much as another copy of all that passes; here a buffer has
-// what it had before, and whoever gets it writes all of it first, as gRPC and
-// [Codec] do.
+// BufferPool returns the buffers of both ends, for frames of HTTP/2 and messages of
+// content. gRPC's own pool clears each buffer that it hands out, which costs as
+// much as another copy of all that passes. Here a buffer has what it had before:
+// its user writes all of it first, as gRPC and [Codec] do.
 func BufferPool() mem.BufferPool { return buffers }
 
 // buffers has the sizes that are asked for: of small contents, of a frame, of a

@@ -1,4 +1,4 @@
-package podapi
+package wire
 
 import (
 	"google.golang.org/grpc/encoding"
@@ -9,12 +9,12 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-// Codec returns the codec of both sides. On the wire it is protobuf; messages
-// that are chunks of content it codes with one copy and no allocation: gRPC's
-// own codec makes two copies, the first into a buffer four times as large.
+// Codec returns the codec of both ends. On the wire it is protobuf. It codes
+// chunks of content with one copy and no allocation, where gRPC's own codec makes
+// two copies, the first into a buffer four times as large.
 //
-// A chunk that was received is valid until the message that it was received
-// into is used again.
+// A received chunk is valid until its message receives another one. The data of
+// a process's output are the receiver's; see [Recycle].
 func Codec() encoding.CodecV2 {
 	return codec{CodecV2: encoding.GetCodecV2(proto.Name), pool: buffers}
 }

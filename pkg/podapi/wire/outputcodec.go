@@ -1,4 +1,4 @@
-package podapi
+package wire
 
 import (
 	"sync"
@@ -9,9 +9,9 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-// The output of processes is coded with one copy on each side, as contents are
-// (see [Codec]). Here the copy that the client makes is lent to it: it gives
-// back what it is done with by recycle.
+// The output of processes is coded with one copy at each end, as contents are
+// (see [Codec]). The client's copy is lent to the receiver, who gives it back by
+// [Recycle].
 
 // The fields of ExecResponse and OutputChunk that output is made of.
 const (
@@ -22,8 +22,8 @@ const (
 const (
 	// outputHeader is room for all that is not data in a message of output.
 	outputHeader = 64
-	// outputChunk is the size of the buffers that output is received in: of a
-	// message that fits the smaller buffers of the codec.
+	// outputChunk is the size of the buffers that output is received in: enough
+	// for a message that fits the codec's smaller buffers.
 	outputChunk = ChunkSize / 4
 	// minOutput is the message from which on they are worth it.
 	minOutput = 4 << 10
@@ -32,8 +32,9 @@ const (
 // outputChunks are buffers that output was received in.
 var outputChunks sync.Pool
 
-// recycle takes a buffer back that output was received in.
-func recycle(data []byte) {
+// Recycle takes back the data of a message of output that its receiver is done
+// with, for messages to come. A receiver may also keep them.
+func Recycle(data []byte) {
 	if cap(data) == outputChunk {
 		outputChunks.Put((*[outputChunk]byte)(data[:outputChunk]))
 	}
@@ -51,8 +52,8 @@ func chunkOf(r *pb.ExecResponse) (*pb.OutputChunk, protowire.Number) {
 	return nil, 0
 }
 
-// marshalOutput puts the data last, so that who reads knows the rest when the
-// data begins.
+// marshalOutput puts the data last, so that a reader knows the rest when the data
+// begin.
 func (c codec) marshalOutput(o *pb.OutputChunk, field protowire.Number) mem.BufferSlice {
 	head := make([]byte, 0, outputHeader)
 	head = appendVarint(head, offsetField, o.Offset)

@@ -1,13 +1,12 @@
-package podapi
+package wire
 
 import "runtime/debug"
 
 // version is set by the linker (see the Makefile).
 var version string
 
-// Version returns the version of the program that this package is linked
-// into: what the linker was told, or what Go knows of the module; "devel" if
-// neither knows.
+// Version returns the version of the program: what the linker was told, else
+// what Go knows of the module, else "devel".
 func Version() string {
 	if version != "" {
 		return version

@@ -1,4 +1,4 @@
-package podapi
+package wire
 
 import (
 	"context"
@@ -190,24 +190,4 @@ func FuzzErrorSurvivesTheWire(f *testing.F) {
 			t.Errorf("%#v does not name %q %q", got, op, path)
 		}
 	})
-}
-
-func TestVersionsAMinorApartWorkTogetherAndOthersSayWhomToUpdate(t *testing.T) {
-	for _, test := range []struct {
-		major, minor int
-		want         string // in the error; empty if they work together
-	}{
-		{ProtocolMajor, ProtocolMinor, ""},
-		{ProtocolMajor, ProtocolMinor + 1, ""},
-		{ProtocolMajor, ProtocolMinor - 1, ""},
-		{ProtocolMajor, ProtocolMinor + 2, "update this client"},
-		{ProtocolMajor, ProtocolMinor - 2, "update the agent's image"},
-		{ProtocolMajor + 1, 0, "update this client"},
-		{ProtocolMajor - 1, 9, "update the agent's image"},
-	} {
-		err := checkVersion(test.major, test.minor)
-		if test.want == "" && err != nil || test.want != "" && (!errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), test.want)) {
-			t.Errorf("protocol %d.%d: %v, want %q", test.major, test.minor, err, test.want)
-		}
-	}
 }

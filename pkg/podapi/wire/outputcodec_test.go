@@ -1,4 +1,4 @@
-package podapi
+package wire
 
 import (
 	"bytes"
@@ -60,7 +60,7 @@ func TestCodecUsesTheBuffersOfOutputAgain(t *testing.T) {
 			if err := Codec().Unmarshal(wire, m); err != nil {
 				b.Fatal(err)
 			}
-			recycle(m.GetStdout().Data)
+			Recycle(m.GetStdout().Data)
 		}
 	}).AllocedBytesPerOp()
 	// The collector empties the pool now and then, and the race detector has it
