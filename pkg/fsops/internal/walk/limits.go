@@ -1,6 +1,7 @@
 package walk
 
-// The bounds of a walk, each with its reason.
+// The bounds of a walk, each with its reason. The first two say how many descriptors
+// and how much memory a walk takes.
 const (
 	// maxOpenDirs is about how many directories a walk has open: more than nearly
 	// all trees need, and many walks at once stay under the usual limit
