@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -51,14 +52,17 @@ func (a *app) logs(ctx context.Context, sandbox *launcher.Sandbox, name string, 
 	switch { // what is not wanted need not travel
 	case opts.stdout == opts.stderr:
 	case opts.stdout:
-		at.Stderr = info.Stderr
+		at.StderrOffset = info.Stderr
 	case opts.stderr:
-		at.Stdout = info.Stdout
+		at.StdoutOffset = info.Stdout
 	}
-	c := sandbox.Attach(ctx, info.ID, at)
-	finish := a.connect(c)
-	a.choose(c, opts)
-	err = finish(c.Run())
+	own, finish := a.connect()
+	at.Stdout, at.Stderr = a.choose(own, opts)
+	p, err := sandbox.Attach(ctx, info.ID, at)
+	if err == nil {
+		err = p.Wait()
+	}
+	err = finish(p, err)
 	switch {
 	case errors.Is(err, podapi.ErrDetached):
 		return context.Cause(ctx)
@@ -68,15 +72,16 @@ func (a *app) logs(ctx context.Context, sandbox *launcher.Sandbox, name string, 
 	return unclear(err)
 }
 
-// choose has the command's other output discarded, if only one is wanted.
-func (a *app) choose(c *podapi.Cmd, opts logsOptions) {
+// choose returns the writers of the command's outputs: nil for the other one, if only
+// one is wanted.
+func (a *app) choose(own streams, opts logsOptions) (stdout, stderr io.Writer) {
 	switch {
 	case opts.stdout == opts.stderr:
+		return own.out, own.err
 	case opts.stdout:
-		c.Stderr = nil
+		return own.out, nil
 	case a.json():
-		c.Stdout = nil
-	default:
-		c.Stdout, c.Stderr = nil, a.out
+		return nil, own.err
 	}
+	return nil, a.out
 }

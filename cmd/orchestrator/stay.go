@@ -3,32 +3,36 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// stay runs the command, which is new or attached to, with the program's own
-// streams, or on the console if that is not nil: until the command ends, or it
-// is left running.
-func (a *app) stay(ctx context.Context, sandbox *launcher.Sandbox, c *podapi.Cmd, t *console) error {
-	finish := a.connect(c)
+// A starter starts a command that has these streams, or attaches to one. The id is
+// empty where there is no command yet.
+type starter func(streams) (id string, p *podapi.Process, err error)
+
+// stay runs what start starts with the program's own streams, or on the console if
+// that is not nil: until the command ends, or it is left running. The command reads
+// from in, if that is not nil.
+func (a *app) stay(ctx context.Context, sandbox *launcher.Sandbox, in io.Reader, t *console, start starter) error {
+	own, finish := a.connect()
+	own.in = in
 	if t != nil {
-		t.connect(c)
+		own = t.connect(own)
 	}
-	if err := c.Start(); err != nil {
-		if ctx.Err() == nil && c.ID != "" && errors.Is(err, podapi.ErrUnavailable) {
-			a.sayWayBack(sandbox, c, false)
+	id, p, err := start(own)
+	if err != nil {
+		if ctx.Err() == nil && id != "" && errors.Is(err, podapi.ErrUnavailable) {
+			a.sayWayBack(sandbox, id, false)
 		}
 		return err
 	}
-	if attached := len(c.Args) == 0; attached && c.Stdin != nil && !c.HasStdin() {
-		a.note("exec %s takes no input: what is passed to it is lost", short(c.ID))
-	}
-	err := finish(a.attend(ctx, c, t))
+	err = finish(p, a.attend(ctx, p, t))
 	detached := errors.Is(err, podapi.ErrDetached)
-	if detached || err != nil && c.Status() == nil {
-		a.sayWayBack(sandbox, c, detached)
+	if detached || err != nil && p.Status() == nil {
+		a.sayWayBack(sandbox, id, detached)
 	}
 	if detached {
 		return context.Cause(ctx)
@@ -37,26 +41,26 @@ func (a *app) stay(ctx context.Context, sandbox *launcher.Sandbox, c *podapi.Cmd
 }
 
 // sayWayBack says how to go on with a command that runs on, or may do so.
-func (a *app) sayWayBack(sandbox *launcher.Sandbox, c *podapi.Cmd, detached bool) {
+func (a *app) sayWayBack(sandbox *launcher.Sandbox, id string, detached bool) {
 	state := "may still run"
 	if detached {
 		state = "runs on"
 	}
-	a.note(`exec %s %s: "orchestrator attach %s %[1]s" goes back to it`, short(c.ID), state, quote(sandbox.ID))
+	a.note(`exec %s %s: "orchestrator attach %s %[1]s" goes back to it`, short(id), state, quote(sandbox.ID))
 }
 
 // attend waits for the command's end, while it has the console.
-func (a *app) attend(ctx context.Context, c *podapi.Cmd, t *console) error {
+func (a *app) attend(ctx context.Context, p *podapi.Process, t *console) error {
 	if t == nil {
-		return c.Wait()
+		return p.Wait()
 	}
-	takeBack, err := t.lend(ctx, c)
+	takeBack, err := t.lend(ctx, p)
 	if err != nil {
-		return errors.Join(err, c.Detach())
+		return errors.Join(err, p.Detach())
 	}
 	defer takeBack()
-	err = c.Wait()
-	t.settle(c.Status())
+	err = p.Wait()
+	t.settle(p.Status())
 	return err
 }
 
@@ -68,25 +72,23 @@ func unclear(err error) error {
 	return &unclearError{err}
 }
 
-// connect gives the command its writers. The function that is returned
-// finishes the output, with what Wait said.
-func (a *app) connect(c *podapi.Cmd) (finish func(error) error) {
+// connect returns the writers of a command. finish finishes the output, with what Wait
+// said, or the error of a command that was not started: then p is nil.
+func (a *app) connect() (own streams, finish func(p *podapi.Process, err error) error) {
 	if !a.json() {
-		c.Stdout, c.Stderr = a.out, a.err
-		return func(err error) error {
-			a.sayLimits(c)
+		return streams{out: a.out, err: a.err}, func(p *podapi.Process, err error) error {
+			a.sayLimits(p)
 			return err
 		}
 	}
 	lines := &execLines{out: a.out}
 	outLines, errLines := lines.stream("stdout"), lines.stream("stderr")
-	c.Stdout, c.Stderr = outLines, errLines
-	return func(err error) error {
+	return streams{out: outLines, err: errLines}, func(p *podapi.Process, err error) error {
 		flushed := errors.Join(outLines.Flush(), errLines.Flush())
-		if status := c.Status(); status != nil {
+		if status := p.Status(); status != nil {
 			flushed = errors.Join(flushed, lines.exit(*status))
 		} else if errors.Is(err, podapi.ErrDetached) {
-			flushed = errors.Join(flushed, lines.detached(c.ID, c.Omitted()))
+			flushed = errors.Join(flushed, lines.detached(p.ID(), p.Omitted()))
 		}
 		if flushed != nil { // an output that is not whole is no success
 			return flushed
@@ -96,11 +98,11 @@ func (a *app) connect(c *podapi.Cmd) (finish func(error) error) {
 }
 
 // sayLimits says which limits the command has met.
-func (a *app) sayLimits(c *podapi.Cmd) {
-	if n := c.Omitted(); n > 0 {
+func (a *app) sayLimits(p *podapi.Process) {
+	if n := p.Omitted(); n > 0 {
 		a.note("%d bytes of the command's output are missing: the sandbox keeps only the last of it", n)
 	}
-	if status := c.Status(); status != nil && status.ProcessLimit {
+	if status := p.Status(); status != nil && status.ProcessLimit {
 		a.note("the sandbox was at its limit of processes: some could not be started")
 	}
 }

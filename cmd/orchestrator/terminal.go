@@ -25,6 +25,8 @@ type console struct {
 	sized *os.File    // whose size counts
 	modes *modeWriter // what the command did to the output; nil if that is no terminal
 	keys  []byte      // by which the command is left running
+	// process is the command, once the console is lent.
+	process *podapi.Process
 	// lent is closed once the console is the command's: before, nothing is read
 	// or shown.
 	lent chan struct{}
@@ -56,18 +58,18 @@ func (t *console) size() podapi.TerminalSize {
 	return podapi.TerminalSize{Rows: rows, Columns: columns}
 }
 
-// connect gives the command its streams, before it starts.
-func (t *console) connect(c *podapi.Cmd) {
+// connect returns the streams of a command that starts later, whose own would be these.
+func (t *console) connect(own streams) streams {
 	var in io.Reader = t.in
 	if len(t.keys) > 0 {
 		in = &keyReader{from: t.in, keys: t.keys, leave: func() {
-			_ = c.Detach() // that it has ended already is what Wait says
+			_ = t.process.Detach() // that it has ended already is what Wait says
 		}}
 	}
 	if t.modes != nil {
-		c.Stdout = t.modes
+		own.out = t.modes
 	}
-	c.Stdin, c.Stdout = &lentReader{t, in}, &lentWriter{t, c.Stdout}
+	return streams{in: &lentReader{t, in}, out: &lentWriter{t, own.out}, err: own.err}
 }
 
 // A lentReader and a lentWriter wait until the console is lent.
@@ -96,7 +98,8 @@ func (w *lentWriter) Write(p []byte) (int, error) {
 // goes there unchanged, and its terminal follows the size. The function that is
 // returned takes it back. So does the end of ctx, and no second signal ends the
 // program before that.
-func (t *console) lend(ctx context.Context, c *podapi.Cmd) (takeBack func(), err error) {
+func (t *console) lend(ctx context.Context, p *podapi.Process) (takeBack func(), err error) {
+	t.process = p
 	defer close(t.lent)
 	release := delaySecond()
 	state, err := term.MakeRaw(int(t.in.Fd()))
@@ -116,17 +119,17 @@ func (t *console) lend(ctx context.Context, c *podapi.Cmd) (takeBack func(), err
 		restoreOutput()
 		release()
 	})
-	tasks.Go(func() { t.follow(ctx, c) })
+	tasks.Go(func() { t.follow(ctx, p) })
 	return func() { cancel(); tasks.Wait() }, nil
 }
 
 // follow gives the command's terminal each new size, until ctx ends.
-func (t *console) follow(ctx context.Context, c *podapi.Cmd) {
+func (t *console) follow(ctx context.Context, p *podapi.Process) {
 	last := podapi.TerminalSize{}
 	onResize(ctx, func() {
 		if size := t.size(); size != last {
 			last = size
-			_ = c.Resize(size) // it has ended, and nobody looks
+			_ = p.Resize(size) // it has ended, and nobody looks
 		}
 	})
 }

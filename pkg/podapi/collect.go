@@ -29,8 +29,8 @@ func (c *Cmd) Output() ([]byte, error) {
 
 // whole makes output that is not whole an error, where err is none.
 func (c *Cmd) whole(err error) error {
-	if err == nil && c.status.Omitted > 0 {
-		err = fmt.Errorf("%d bytes of the output of %s are missing: %w", c.status.Omitted, c.name(), ErrCut)
+	if missing := c.Process.Omitted(); err == nil && missing > 0 {
+		err = fmt.Errorf("%d bytes of the output of %s are missing: %w", missing, c.name(), ErrCut)
 	}
 	return err
 }
@@ -49,7 +49,7 @@ func (c *Cmd) CombinedOutput() ([]byte, error) {
 
 // StdinPipe returns a pipe into standard input. Close it to end the input.
 func (c *Cmd) StdinPipe() (io.WriteCloser, error) {
-	if c.Stdin != nil || c.done != nil {
+	if c.Stdin != nil || c.started {
 		return nil, errors.New("podapi: StdinPipe after Stdin was set or the command started")
 	}
 	r, w := io.Pipe()
@@ -68,7 +68,7 @@ func (c *Cmd) StdoutPipe() (io.ReadCloser, error) { return c.outputPipe(&c.Stdou
 func (c *Cmd) StderrPipe() (io.ReadCloser, error) { return c.outputPipe(&c.Stderr) }
 
 func (c *Cmd) outputPipe(to *io.Writer) (io.ReadCloser, error) {
-	if *to != nil || c.done != nil {
+	if *to != nil || c.started {
 		return nil, errors.New("podapi: pipe after the output was set or the command started")
 	}
 	r, w := io.Pipe()

@@ -58,10 +58,13 @@ const (
 	// writer that is slow, before it stops taking more: several times what a
 	// pipe holds, so that programs which rely on that work here, too.
 	outputBuffer = 256 << 10
-	// KillGrace is how long Wait waits for the end of a process that it had
-	// to kill, because its context ended, before it gives the stream up; and
-	// Detach for the agent's answer.
+	// KillGrace is how long a run goes on, at the most, after the caller has detached,
+	// or after its context has ended and the process is to be killed: longer than an
+	// agent on a busy node takes to answer.
 	KillGrace = 5 * time.Second
+	// killLinger is for how long the client tries to have a process killed that nobody
+	// wants any more: most cuts are over in less, and nobody waits for it.
+	killLinger = time.Minute
 	// DefaultResumeTimeout is how long after a cut a command's connection is
 	// sought, unless it is said otherwise: an API server that restarts takes
 	// half a minute, a node's network may be away for longer, and nobody waits

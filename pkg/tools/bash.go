@@ -100,6 +100,6 @@ func startInBackground(ctx context.Context, env *Env, cmd *podapi.Cmd, cwd strin
 		return notStarted(ctx, env, cmd, cwd, err)
 	}
 	// That it has ended already is no error: its output and its end are kept.
-	_ = cmd.Detach()
+	_ = cmd.Process.Detach()
 	return Text(fmt.Sprintf("Started in the background. Its id is %s: use it with BashOutput to read what it prints, and with BashKill to end it.", cmd.ID)), nil
 }
