@@ -13,10 +13,9 @@ var ErrDetached = errors.New("detached from the process, which runs on")
 
 // AttachOptions says what [Client.Attach] reads and writes, and for how long.
 type AttachOptions struct {
-	// Stdin, Stdout, Stderr and ResumeTimeout are as in [Cmd], but that an error of a
-	// writer leaves the process running. Stdin goes on behind what the process was sent
-	// before. Standard input has one writer at a time: when two write at once, bytes of
-	// both are lost.
+	// Stdin, Stdout, Stderr and ResumeTimeout are as in [Cmd], but an error of a writer
+	// leaves the process running. Stdin follows what the process was sent before. If two
+	// callers send input at once, bytes of both are lost.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	ResumeTimeout  time.Duration
@@ -53,11 +52,10 @@ func (c *Client) Attach(ctx context.Context, id string, opts AttachOptions) (*Pr
 	return p, nil
 }
 
-// Detach leaves the process running, and ends the run: Wait returns
-// [ErrDetached]. Output that came before is still written. Input that was read from
-// Stdin may be lost if the process does not take it within a second. If the process has
-// ended, Detach returns os.ErrProcessDone, and Wait says how it ended. Detach takes
-// [KillGrace] and two seconds at most.
+// Detach ends the run and leaves the process running: Wait returns [ErrDetached].
+// Output that came before is still written; input that the process does not take within
+// a second may be lost. If the process has ended, Detach returns os.ErrProcessDone. It
+// takes [KillGrace] and two seconds at most.
 func (p *Process) Detach() error {
 	if p.isOver() {
 		return p.wasDetached()

@@ -58,10 +58,9 @@ func (c *Cmd) StdinPipe() (io.WriteCloser, error) {
 	return w, nil
 }
 
-// StdoutPipe returns a pipe out of standard output. Read it to its end before
-// Wait, which waits until all output has been read; but for a context that
-// ended, when the pipe is closed after [KillGrace]. Two pipes must be read at
-// once, as with package exec.
+// StdoutPipe returns a pipe out of standard output. Read it to its end before Wait,
+// and two pipes at once, as with package exec. When the context has ended, the pipe is
+// closed after [KillGrace].
 func (c *Cmd) StdoutPipe() (io.ReadCloser, error) { return c.outputPipe(&c.Stdout) }
 
 // StderrPipe is StdoutPipe for standard error.

@@ -11,15 +11,11 @@ import (
 )
 
 // Cmd is a command to run in the sandbox. Use it as exec.Cmd: set the fields, then
-// call Run, Output, or Start and Wait; once.
-//
-// The client replaces a connection that is cut while the command runs, and the run
-// goes on where it was: each byte of output is written once, the process reads each
-// byte of standard input once, and Wait returns the true end. See ResumeTimeout.
+// call Run, Output, or Start and Wait; once. A connection that is cut meanwhile costs a
+// delay, but no byte of input or output, and Wait returns the true end.
 type Cmd struct {
-	// Args is the command and its arguments. A command without a slash is
-	// looked up in the PATH of its environment, in the sandbox. No shell
-	// sees them.
+	// Args is the command and its arguments, without a shell. A command without a
+	// slash is looked up in the PATH of its environment, in the sandbox.
 	Args []string
 	// Script, when Args is empty, is run by bash, or by sh where there is no
 	// bash.
@@ -32,9 +28,8 @@ type Cmd struct {
 	// ClearEnv leaves the default environment out. What remains are Env and
 	// the markers by which the agent finds its processes.
 	ClearEnv bool
-	// Stdin, if not nil, is read to its end into standard input. Otherwise
-	// standard input is /dev/null. The run does not wait for a Read that is under
-	// way when the process ends.
+	// Stdin, if not nil, is read to its end into standard input, which is /dev/null
+	// otherwise. The run does not wait for a Read when the process has ended.
 	Stdin io.Reader
 	// Stdout and Stderr get the output, each from one goroutine: the same
 	// one where they are the same writer. Nil discards. An error of a Write kills
@@ -45,19 +40,16 @@ type Cmd struct {
 	// later. The output so far is kept, and the reason is [TimedOut]. 0 means never.
 	Timeout time.Duration
 	// Terminal, if not nil, gives the process a terminal of this size. All its
-	// output is standard output then. The caller sets its own terminal, if it has
-	// one, to raw mode.
+	// output is standard output then. The caller sets its own terminal to raw mode.
 	Terminal *TerminalSize
-	// Rlimits are the process's resource limits, which what it starts
-	// inherits.
+	// Rlimits are the resource limits of the process and of what it starts.
 	Rlimits []Rlimit
-	// ResumeTimeout is for how long after each cut the client tries to connect
-	// before it gives the run up. Then Wait returns [ErrUnavailable], and the process
-	// runs on. 0 means [DefaultResumeTimeout]; less than 0 gives up at once.
+	// ResumeTimeout is how long the client tries to connect after a cut. Then Wait
+	// returns [ErrUnavailable], and the process runs on. 0 means
+	// [DefaultResumeTimeout], less than 0 that a cut ends the run at once.
 	ResumeTimeout time.Duration
 	// ID is the exec id, a UUIDv7. Start chooses one when it is empty.
 	ID string
-
 	// Process is the run, once Start has succeeded.
 	Process *Process
 
@@ -82,11 +74,10 @@ func (c *Client) Shell(ctx context.Context, script string) *Cmd {
 }
 
 // Start starts the process. If the command does not exist (fs.ErrNotExist) or cannot
-// be executed, the error is an *fs.PathError with Op "exec".
-//
-// If the connection is cut before the agent has answered, Start repeats the start. The
-// command still runs once, because the agent knows the id. If the agent has restarted
-// meanwhile, Start fails with [ErrAgentLost], and the command ran once or not at all.
+// be executed, the error is an *fs.PathError with Op "exec". If the connection is cut
+// before the agent has answered, Start tries again, and the command still runs once. If
+// the agent has restarted meanwhile, the error is [ErrAgentLost], and the command ran
+// once or not at all.
 func (c *Cmd) Start() error {
 	s, err := c.start()
 	if err == nil {

@@ -17,15 +17,15 @@ import (
 // Process is a process in the sandbox, as one caller follows it: that of a [Cmd], or
 // one that [Client.Attach] has found. Its methods may be called concurrently.
 type Process struct {
-	// Each run has one follower. This goroutine opens the streams and takes their
-	// messages: first the caller's, in Start, Run or Attach, then one of the run's own,
-	// but in Run. The pumps (output.go) write the output, a reader and a feeder for each
-	// stream (stdin.go) move the input, and a killer (kill.go) may have the process
-	// killed. They share the fields as follows.
+	// A run has one follower, the goroutine that opens its streams and receives their
+	// messages. The caller's goroutine begins as the follower; after Start and Attach
+	// one of the run's own takes over. Beside it, pumps write the output (output.go),
+	// one goroutine reads the input and one for each stream sends it (stdin.go), and a
+	// killer may have the process killed (kill.go). They share the fields as follows.
 
-	// What the caller asked for: nobody changes it.
+	// What the caller asked for. Nobody changes it.
 	client             *Client
-	ctx                context.Context // ends the run: see part
+	ctx                context.Context // the end of which ends the run: see part
 	op, name           string          // what errors call the run
 	command            func() (*pb.ExecStart, error)
 	limited            bool           // the command has resource limits
@@ -35,20 +35,19 @@ type Process struct {
 	pipes              []io.Closer
 	resumeTimeout      time.Duration
 
-	// How the run is ended: anybody may. The end of life, by giveUp, ends all streams
-	// and leaves the process. The end of calm, by hurry, says that there is nothing to
-	// wait for any more.
+	// The means to end the run, for all goroutines. giveUp ends life, and so all
+	// streams, and leaves the process as it is. hurry ends calm, and so what waits for
+	// a slow writer. The killer closes killed when it has ended.
 	life    context.Context
 	giveUp  context.CancelFunc
 	calm    context.Context
 	hurry   context.CancelFunc
-	unwatch func() bool // ends the watch over ctx
-	control control     // what the caller wants of the process; has a lock
 	killed  chan struct{}
+	unwatch func() bool // ends the watch over ctx; the follower's
+	control control     // what the caller wants of the process; has a lock
 
-	// The follower's. When anybody else sees them, the first stream has been opened,
-	// and they do not change any more, but for boot and tries, which only the follower
-	// uses. The killer uses the id, which is set before something is sent.
+	// The follower's. boot and tries are its own. The others are set when the first
+	// stream is open, and the id before that; then they stay, and all may read them.
 	id      string
 	reader  string // tells the agent that the streams are of one reader
 	boot    string // the agent that has the process
@@ -57,12 +56,12 @@ type Process struct {
 	output  *outputs
 	tries   int // to connect, since something last arrived
 
-	// Why the output could not be delivered: set by a pump, and read by the follower
+	// Why the output could not be delivered. A pump sets it, and the follower reads it
 	// once the pumps have ended.
 	failing sync.Once
 	failed  error
 
-	// The end: set by the follower, and read by all once done is closed.
+	// The end. The follower sets it before it closes done, and all may read it after.
 	done     chan struct{}
 	status   *ExitStatus
 	omitted  int64
@@ -86,33 +85,27 @@ func (p *Process) ID() string { return p.id }
 // PID returns the process's id in the sandbox.
 func (p *Process) PID() int { return int(p.started.GetPid()) }
 
-// HasStdin reports whether standard input was open when the run began, so that what
-// is written to it arrives.
+// HasStdin reports whether standard input was open when the run began.
 func (p *Process) HasStdin() bool { return p.started.GetStdinOpen() }
 
 // HasTerminal reports whether the process has a terminal.
 func (p *Process) HasTerminal() bool { return p.started.GetTerminal() }
 
 // Wait waits for the end of the process and of its output. It returns nil for
-// exit code 0, and an *[ExitError] for any other end. Another error says that the end
-// is not known, or that the run was not whole:
-//
-//   - a Write of the output or a Read of the input failed, with its error;
+// exit code 0, an *[ExitError] for any other end, and another error where the end is
+// not known or the run was not whole:
+//   - the error of a Write of output or a Read of input;
 //   - [ErrUnavailable]: there was no connection for ResumeTimeout;
-//   - [ErrAgentLost]: the agent has restarted, and the process is gone; with the
-//     platform's reason if it has one;
+//   - [ErrAgentLost]: the agent restarted, with the platform's reason if there is one;
 //   - [ErrExecExpired]: the agent was told to forget the process;
 //   - [ErrDetached]: the caller has detached.
-//
-// It may be called again, and returns the same.
 func (p *Process) Wait() error {
 	<-p.done
 	return p.err
 }
 
 // Status returns how the process ended; nil while it runs, when the end is not known,
-// and of a nil Process. If the process was lost with its agent, the Reason is
-// [AgentLost], the Code -1, and Stdout and Stderr count what arrived.
+// and of a nil Process. After [ErrAgentLost] it counts the output that arrived.
 func (p *Process) Status() *ExitStatus {
 	if p == nil || !p.isOver() {
 		return nil
@@ -120,8 +113,8 @@ func (p *Process) Status() *ExitStatus {
 	return p.status
 }
 
-// Omitted returns how many bytes of the output the agent no longer had when
-// they were to be read, also where there is no Status; 0 before the end of the run.
+// Omitted returns how many bytes of the output the agent no longer had when they were
+// to be read; 0 before the end of the run.
 func (p *Process) Omitted() int64 {
 	if p == nil || !p.isOver() {
 		return 0
@@ -139,9 +132,9 @@ func (p *Process) isOver() bool {
 	}
 }
 
-// Signal sends a signal, by its number on Linux, to the process's whole tree, and
-// returns when it was sent. When the process has ended it returns os.ErrProcessDone. A
-// signal whose answer is cut off is sent again, so that the process may get it twice.
+// Signal sends a signal, by its number on Linux, to the process's whole tree: again, if
+// the connection is cut before the answer. If the process has ended, it returns
+// os.ErrProcessDone.
 func (p *Process) Signal(sig syscall.Signal) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), max(p.patience(), KillGrace))
 	defer cancel()

@@ -16,17 +16,17 @@ import (
 
 // The policy of a run whose connection is cut:
 //
-//   - What may pass (the connection broke, the agent shuts down, the reader was
-//     detached because its writer was slow, or replaced by an earlier call of its
-//     own that came in late) is tried again, by attaching at the offsets that are
-//     here, until there was no connection for ResumeTimeout.
-//   - A start names the agent's boot id from its first try on. As long as
-//     nothing was sent, that is the one which the client knows, and if it turns
-//     out to be outdated, the present one takes its place. From the first
-//     message on it stays, so that no second agent ever runs the command.
-//   - A start that was not sent fails as any call does: the way to the agent may
-//     never have been there, and waiting is the transport's affair.
-//   - Everything else is final.
+//   - Some causes may pass: the connection broke, the agent shuts down, the agent
+//     detached the reader because its writer was slow, or an earlier call of the run
+//     came in late and replaced it. The run then attaches again, at the offsets that it
+//     has reached, until there was no connection for ResumeTimeout.
+//   - A start names the agent's boot id from its first try on. Until something was
+//     sent, this is the boot id that the client knows; if it is outdated, the present
+//     one replaces it. After that it stays, so that no second agent runs the command.
+//   - A start that was not sent fails as any call does: there may never have been a way
+//     to the agent, and the transport does the waiting.
+//   - A start whose process is to be killed is not sent again.
+//   - Every other cause is final.
 
 // open opens the first stream of the run. If it fails, the run is over.
 func (p *Process) open() (*execStream, error) {

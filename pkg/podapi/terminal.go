@@ -22,9 +22,8 @@ func (s TerminalSize) proto() *pb.TerminalSize {
 	return &pb.TerminalSize{Rows: uint32(s.Rows), Columns: uint32(s.Columns)}
 }
 
-// Resize changes the size of the process's terminal. While there is no
-// connection it is noted, and said as soon as there is one. It is
-// syscall.EINVAL for a process without a terminal.
+// Resize changes the size of the process's terminal, as soon as there is a connection.
+// It is syscall.EINVAL for a process without a terminal.
 func (p *Process) Resize(size TerminalSize) error {
 	if err := size.check(); err != nil {
 		return err
