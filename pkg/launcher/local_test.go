@@ -230,7 +230,7 @@ func TestLocalTerminateEndsProcessesAndRemovesReadOnlyTrees(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("left is %v, %v", left, err)
 	}
-	if syscall.Kill(cmd.PID(), 0) == nil {
+	if syscall.Kill(cmd.Process.PID(), 0) == nil {
 		t.Error("the process survived")
 	}
 }
@@ -263,7 +263,7 @@ func TestLocalTerminateEndsWhatADeadAgentLeft(t *testing.T) {
 	if err := l.Terminate(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	for _, pid := range []int{plain.PID(), setsid} {
+	for _, pid := range []int{plain.Process.PID(), setsid} {
 		if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)); err == nil && !strings.Contains(string(state), "State:\tZ") {
 			t.Errorf("process %d survived", pid)
 		}

@@ -64,7 +64,7 @@ type DialOptions struct {
 	Config *Config
 	// Lost, if not nil, is asked what has become of the agent when one that had
 	// a process was lost, or could not be reached in time. Its error becomes
-	// part of what [Cmd.Wait] returns: that the container was killed because
+	// part of what [Process.Wait] returns: that the container was killed because
 	// it was out of memory, say, or that the pod was evicted. When Retry has
 	// given up, the error also says that the agent, and so the process, is
 	// gone. Nil means that nothing is known. Its ctx ends after some seconds.

@@ -18,9 +18,10 @@ var (
 	ErrAgentLost = wire.ErrAgentLost
 	// ErrConflict says that an exec id is taken by another command.
 	ErrConflict = wire.ErrConflict
-	// ErrExecExpired says that the agent does not remember an exec id: it is
-	// older than the agent's memory, so that the agent cannot tell whether the
-	// command already ran; or the process was forgotten while it was read.
+	// ErrExecExpired says that nothing can be started by an exec id: it is older
+	// than the agent's memory, so that the agent cannot tell whether the command
+	// already ran, or it was killed before the start. Or it says that the process
+	// was forgotten while its output was read.
 	ErrExecExpired = wire.ErrExecExpired
 	// ErrStdinClosed says that a process takes no more standard input.
 	ErrStdinClosed = wire.ErrStdinClosed

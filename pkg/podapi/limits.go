@@ -8,10 +8,13 @@ const (
 	// cut, unless it says otherwise. An API server that restarts takes half a
 	// minute, and a node's network may be away for longer.
 	DefaultResumeTimeout = 2 * time.Minute
-	// KillGrace is how long a command waits for the end of a process that it had
-	// to kill because its context ended, and for the agent's answer to a detach.
-	// Then it gives up the connection.
+	// KillGrace is how long a run goes on, at the most, after its caller has
+	// detached, or after its context has ended and the process is to be killed:
+	// longer than an agent on a busy node takes to answer.
 	KillGrace = 5 * time.Second
+	// killLinger is for how long the client tries to have a process killed that
+	// nobody wants any more: most cuts are over in less, and nobody waits for it.
+	killLinger = time.Minute
 	// MaxExitStderr is how many bytes of standard error an [ExitError] keeps when
 	// the caller did not ask for it: head and tail, as in os/exec.
 	MaxExitStderr = 64 << 10

@@ -65,7 +65,8 @@ func processFromProto(p *pb.ProcessInfo) ProcessInfo {
 }
 
 // Signal sends a signal, by its number on Linux, to the whole tree of the
-// process with this exec id.
+// process with this exec id. If the agent does not know the id, it is fs.ErrNotExist;
+// after syscall.SIGKILL the agent starts no process with this id any more.
 func (c *Client) Signal(ctx context.Context, id string, sig syscall.Signal) error {
 	_, err := c.processes.Signal(ctx, &pb.SignalRequest{ExecId: id, Signal: uint32(sig)})
 	return wire.FromStatus(err)

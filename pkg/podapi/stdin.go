@@ -13,6 +13,7 @@ import (
 // taken: at most StdinWindow, which every new stream is sent again.
 type stdinSender struct {
 	from   io.Reader
+	start  int64 // the offset at which the input begins
 	mu     sync.Mutex
 	change sync.Cond
 	kept   []byte // kept[head:] begins at the offset acked
@@ -28,16 +29,15 @@ type stdinSender struct {
 
 // newStdinSender returns a sender whose input begins at this offset.
 func newStdinSender(from io.Reader, offset int64) *stdinSender {
-	s := &stdinSender{from: from, acked: offset, sent: offset}
+	s := &stdinSender{from: from, start: offset, acked: offset, sent: offset}
 	s.change.L = &s.mu
 	return s
 }
 
 // read keeps what it reads until the input ends or nobody takes it. An input
 // that fails looks to the process like one that is over, but Wait reports it.
-// The input begins at the offset next.
-func (s *stdinSender) read(next int64) {
-	buffer := make([]byte, stdinChunk)
+func (s *stdinSender) read() {
+	buffer, next := make([]byte, stdinChunk), s.start
 	for {
 		n, err := s.from.Read(buffer)
 		next += int64(n)
@@ -95,7 +95,7 @@ func (s *stdinSender) next(stream *execStream, buffer []byte) *pb.StdinChunk {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.busy = false
-	s.change.Broadcast() // for settle
+	s.change.Broadcast() // for flush
 	for !s.closed && s.stream == stream && s.unsent() == 0 && !s.eof {
 		s.change.Wait()
 	}
@@ -110,9 +110,9 @@ func (s *stdinSender) next(stream *execStream, buffer []byte) *pb.StdinChunk {
 	return chunk
 }
 
-// settle waits until what was read has been sent, but no longer than limit, and
+// flush waits until what was read has been sent, but no longer than limit, and
 // not for another stream.
-func (s *stdinSender) settle(limit time.Duration) {
+func (s *stdinSender) flush(limit time.Duration) {
 	late := false
 	timer := time.AfterFunc(limit, func() {
 		s.mu.Lock()

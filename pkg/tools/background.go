@@ -57,11 +57,14 @@ func (b *background) forget(id string) {
 // read reads the output that exists so far, from the offsets on.
 func (f *followed) read(ctx context.Context, env *Env, id string) (Result, error) {
 	out, held := newOutput(ctx, env), f.held()
-	cmd := env.Sandbox.Attach(ctx, id, podapi.AttachOptions{Stdout: f.offset[0], Stderr: f.offset[1], NoFollow: true})
 	stdout, stderr := f.writer(0, env, out), f.writer(1, env, out)
-	cmd.Stdout, cmd.Stderr = stdout, stderr
-	err := cmd.Run()
-	status := cmd.Status()
+	process, err := env.Sandbox.Attach(ctx, id, podapi.AttachOptions{
+		Stdout: stdout, Stderr: stderr, StdoutOffset: f.offset[0], StderrOffset: f.offset[1], NoFollow: true,
+	})
+	if err == nil {
+		err = process.Wait()
+	}
+	status := process.Status()
 	if ctx.Err() != nil || status == nil && !errors.Is(err, podapi.ErrDetached) || isLost(err) {
 		out.discard()
 		f.rewind(held)
@@ -70,7 +73,7 @@ func (f *followed) read(ctx context.Context, env *Env, id string) (Result, error
 		}
 		return unknown(ctx, env, id, err)
 	}
-	f.offset[0] += stdout.n + cmd.Omitted() // Bash merges all output into stdout
+	f.offset[0] += stdout.n + process.Omitted() // Bash merges all output into stdout
 	f.offset[1] += stderr.n
 	state, remark := "running", ""
 	if status != nil {
@@ -78,7 +81,7 @@ func (f *followed) read(ctx context.Context, env *Env, id string) (Result, error
 		_, _ = f.stream[0].Close(), f.stream[1].Close() // out never fails
 		state, remark = "ended, "+status.String(), remarks(*status, "end it with kill in Bash")
 	}
-	text := endLine(report(out.end(ctx), "", cmd.Omitted())) + remark
+	text := endLine(report(out.end(ctx), "", process.Omitted())) + remark
 	return Text(text + fmt.Sprintf("(%s; the output continues at offset %d)", state, f.shown())), nil
 }
 

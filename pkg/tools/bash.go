@@ -100,6 +100,6 @@ func startInBackground(ctx context.Context, env *Env, cmd *podapi.Cmd, cwd strin
 		return notStarted(ctx, env, cmd, cwd, err)
 	}
 	// It may have ended already. That is fine: the agent keeps its output and status.
-	_ = cmd.Detach()
+	_ = cmd.Process.Detach()
 	return Text(fmt.Sprintf("Started in the background. Its id is %s: use it with BashOutput to read the output, and with BashKill to end it.", cmd.ID)), nil
 }

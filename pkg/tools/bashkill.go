@@ -65,16 +65,27 @@ func end(ctx context.Context, env *Env, id string) error {
 		if err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return err
 		}
-		wait, cancel := context.WithTimeout(ctx, step.wait)
-		attached := env.Sandbox.Attach(wait, id, podapi.AttachOptions{NoOutput: true})
-		err = attached.Run()
-		cancel()
-		if attached.Status() != nil || ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if wait.Err() == nil {
+		if ended, err := awaitEnd(ctx, env, id, step.wait); ended || err != nil {
 			return err
 		}
 	}
 	return nil // it survives even KILL: its state will say that it is running
+}
+
+// awaitEnd waits for the end of a process, for a while, and reports whether it has
+// ended.
+func awaitEnd(ctx context.Context, env *Env, id string, limit time.Duration) (ended bool, err error) {
+	wait, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	attached, err := env.Sandbox.Attach(wait, id, podapi.AttachOptions{NoOutput: true})
+	if err == nil {
+		err = attached.Wait()
+	}
+	switch {
+	case attached.Status() != nil || ctx.Err() != nil:
+		return true, ctx.Err()
+	case wait.Err() != nil:
+		return false, nil
+	}
+	return false, err
 }

@@ -29,7 +29,7 @@ func run(ctx context.Context, env *Env, cmd *podapi.Cmd, cwd, slow string) (Resu
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err := cmd.Run()
 	_, _ = stdout.Close(), stderr.Close() // out never fails
-	status := cmd.Status()
+	status := cmd.Process.Status()
 	switch {
 	case ctx.Err() != nil:
 		out.discard()
@@ -41,7 +41,7 @@ func run(ctx context.Context, env *Env, cmd *podapi.Cmd, cwd, slow string) (Resu
 		out.discard()
 		return Result{}, err
 	}
-	result := Text(report(out.end(ctx), ending(*status, cmd.Timeout, slow), cmd.Omitted()))
+	result := Text(report(out.end(ctx), ending(*status, cmd.Timeout, slow), cmd.Process.Omitted()))
 	result.IsError = status.Reason != podapi.Exited && status.Reason != podapi.Signalled
 	return result, nil
 }

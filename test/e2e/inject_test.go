@@ -155,7 +155,11 @@ func checkExec(t *testing.T, s *launcher.Sandbox, cat, exit7 []string) {
 	if exit, ok := seven.Run().(*podapi.ExitError); !ok || exit.Code != 7 {
 		t.Errorf("%q: %v", exit7, exit)
 	}
-	if exit, ok := s.Attach(t.Context(), seven.ID, podapi.AttachOptions{}).Run().(*podapi.ExitError); !ok || exit.Code != 7 {
+	attached, err := s.Attach(t.Context(), seven.ID, podapi.AttachOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if exit, ok := attached.Wait().(*podapi.ExitError); !ok || exit.Code != 7 {
 		t.Errorf("%q, when it was attached to: %v", exit7, exit)
 	}
 	if err := s.Forget(t.Context(), seven.ID); err != nil {
@@ -169,7 +173,10 @@ func checkExec(t *testing.T, s *launcher.Sandbox, cat, exit7 []string) {
 	open, end := io.Pipe()
 	defer end.Close()
 	waiting.Stdin = open
-	if err := errors.Join(waiting.Start(), waiting.Signal(syscall.SIGTERM)); err != nil {
+	if err := waiting.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := waiting.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Errorf("signal: %v", err)
 	}
 	if exit, ok := waiting.Wait().(*podapi.ExitError); !ok || exit.Signal != int(syscall.SIGTERM) {
@@ -271,7 +278,7 @@ func testCutsWithoutTemporaryFiles(t *testing.T, c *launchertest.Cluster) {
 		t.Errorf("after the last cut come %d bytes, %v", n, err)
 	}
 	want, _ := harness.SHA(t, harness.Pattern(size, 1))
-	if err := cmd.Wait(); err != nil || cmd.Status().Omitted != 0 || hex.EncodeToString(sum.Sum(nil)) != want {
-		t.Errorf("it ended with %v, %+v", err, cmd.Status())
+	if err := cmd.Wait(); err != nil || cmd.Process.Status().Omitted != 0 || hex.EncodeToString(sum.Sum(nil)) != want {
+		t.Errorf("it ended with %v, %+v", err, cmd.Process.Status())
 	}
 }

@@ -59,13 +59,13 @@ func TestProcessWhoseAgentIsKilledIsLostAndNoResult(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer syscall.Kill(cmd.PID(), syscall.SIGKILL) // nobody else ends it now
+	defer syscall.Kill(cmd.Process.PID(), syscall.SIGKILL) // nobody else ends it now
 	killAgent(t, pid)
 	err := cmd.Wait()
 	if exit := (*podapi.ExitError)(nil); !errors.Is(err, podapi.ErrAgentLost) || errors.As(err, &exit) {
 		t.Errorf("Wait: %v", err)
 	}
-	if status := cmd.Status(); status == nil || status.Reason != podapi.AgentLost || status.Success() {
+	if status := cmd.Process.Status(); status == nil || status.Reason != podapi.AgentLost || status.Success() {
 		t.Errorf("status %+v", status)
 	}
 }

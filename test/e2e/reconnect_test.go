@@ -62,7 +62,7 @@ func testCallWaitsForAServerThatIsAway(t *testing.T, c *launchertest.Cluster) {
 		t.Errorf("got %q, %v", r.data, r.err)
 	}
 	harness.Put(t, s, "go", "")
-	if err := cmd.Wait(); cmd.Status() == nil || cmd.Status().Code != 7 {
+	if err := cmd.Wait(); cmd.Process.Status() == nil || cmd.Process.Status().Code != 7 {
 		t.Errorf("the command that was under way: %v", err)
 	}
 }
@@ -88,11 +88,11 @@ func testProcessRunsOnAcrossACut(t *testing.T, c *launchertest.Cluster) {
 	if _, err := io.ReadAll(stdout); err != nil {
 		t.Error(err)
 	}
-	if err := cmd.Wait(); !harness.IsCut(err) || cmd.Status() != nil {
-		t.Errorf("Wait: %v, status %v", err, cmd.Status())
+	if err := cmd.Wait(); !harness.IsCut(err) || cmd.Process.Status() != nil {
+		t.Errorf("Wait: %v, status %v", err, cmd.Process.Status())
 	}
 	p := process(t, s, cmd.ID)
-	if p.Status != nil || p.PID != cmd.PID() {
+	if p.Status != nil || p.PID != cmd.Process.PID() {
 		t.Errorf("it did not run on: %+v", p)
 	}
 	if err := s.Signal(t.Context(), cmd.ID, syscall.SIGUSR1); err != nil {

@@ -289,11 +289,7 @@ func (s *processesService) List(_ *pb.ListProcessesRequest, stream grpc.ServerSt
 }
 
 func (s *processesService) Signal(ctx context.Context, r *pb.SignalRequest) (*pb.SignalResponse, error) {
-	p, err := s.processes.Get(ctx, r.ExecId)
-	if err != nil {
-		return nil, err
-	}
-	return &pb.SignalResponse{}, p.Signal(syscall.Signal(r.Signal))
+	return &pb.SignalResponse{}, s.processes.Signal(ctx, r.ExecId, syscall.Signal(r.Signal))
 }
 
 func (s *processesService) Forget(_ context.Context, r *pb.ForgetRequest) (*pb.ForgetResponse, error) {

@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -252,6 +254,47 @@ func TestLongCallsLeaveRoomForOthers(t *testing.T) {
 		if err := cmd.Wait(); !errors.Is(err, context.Canceled) {
 			t.Errorf("a call that was cancelled: %v", err)
 		}
+	}
+}
+
+// The fork begins while its caller is there, and ends when the caller has given up and
+// closed its connection.
+func TestCommandWhoseCallerGivesUpDuringTheForkIsKilled(t *testing.T) {
+	_, socket := serveTest(t, nil)
+	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	syscall.ForkLock.RLock() // which every fork waits for
+	ended := make(chan error, 1)
+	go func() { ended <- c.Command(ctx, "sleep", "infinity").Run() }()
+	awaitCall(t, "syscall.forkExec")
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("Run: %v", err)
+	}
+	c.Close()
+	syscall.ForkLock.RUnlock()
+	other := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+	for deadline := time.Now().Add(hung); ; time.Sleep(time.Millisecond) {
+		list, err := other.Processes(t.Context())
+		if err == nil && len(list) == 1 && list[0].Status != nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("it runs on: %+v, %v", list, err)
+		}
+	}
+}
+
+// awaitCall waits until a goroutine of this program is in a function.
+func awaitCall(t *testing.T, function string) {
+	t.Helper()
+	stacks := make([]byte, 1<<20)
+	for deadline := time.Now().Add(hung); !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte(function)); {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v for a call of %s", hung, function)
+		}
+		time.Sleep(time.Millisecond)
 	}
 }
 

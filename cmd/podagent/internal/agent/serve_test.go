@@ -154,7 +154,7 @@ func TestShutdownEndsProcessesAndWatches(t *testing.T) {
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.Reason != podapi.Signalled {
 		t.Errorf("the process ended with %v", err)
 	}
-	if err := syscall.Kill(cmd.PID(), 0); err == nil {
+	if err := syscall.Kill(cmd.Process.PID(), 0); err == nil {
 		t.Error("the process survived the agent")
 	}
 }

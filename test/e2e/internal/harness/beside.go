@@ -43,8 +43,8 @@ func Beside(t *testing.T, s *launcher.Sandbox, happen func(ctx context.Context))
 	close(done)
 	both.Wait()
 	stdin.Close()
-	if err := other.Wait(); other.Status() == nil || other.Status().Code != 7 {
-		t.Errorf("the other command ended with %v, %+v", err, other.Status())
+	if err := other.Wait(); other.Process.Status() == nil || other.Process.Status().Code != 7 {
+		t.Errorf("the other command ended with %v, %+v", err, other.Process.Status())
 	}
 	if BootOf(t, s) != boot {
 		t.Error("the agent has restarted")

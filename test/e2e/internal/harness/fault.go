@@ -197,7 +197,7 @@ func execFaulty(ctx context.Context, s *launcher.Sandbox, c *faultyCall) error {
 	cmd := s.Command(ctx, "cat", "read/file")
 	cmd.Stdout = c
 	err := cmd.Run()
-	if status := cmd.Status(); status != nil {
+	if status := cmd.Process.Status(); status != nil {
 		c.omitted = status.Omitted
 	}
 	return err
