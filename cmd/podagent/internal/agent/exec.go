@@ -46,17 +46,17 @@ func (s *processesService) Exec(stream execStream) error {
 		return err
 	}
 	if !existing && p.Ended() {
-		return call.output(stream.Context(), attach) // what the caller may still send concerns nobody
+		return call.output(stream.Context(), attach) // nobody needs what the caller may still send
 	}
 	return call.converse(attach, started.Stdin)
 }
 
-// converse sends the output while requests come in, of which standard input goes
-// on at this offset.
+// converse sends the output while requests come in. Standard input goes on at this
+// offset.
 func (c *execCall) converse(attach *pb.ExecAttach, stdin int64) error {
 	ctx, cancel := context.WithCancelCause(c.stream.Context())
 	c.stdin, c.detached = newStdinQueue(), make(chan struct{})
-	// What acknowledges must have ended before the handler returns: it sends.
+	// feedStdin sends, and so must have ended before the handler returns.
 	var senders sync.WaitGroup
 	defer senders.Wait()
 	defer c.stdin.close()
@@ -128,8 +128,8 @@ func (s *processesService) spec(r *pb.ExecStart) (proc.Spec, error) {
 	}, nil
 }
 
-// digest identifies what a caller asked for, whatever the defaults are that it
-// is merged with: a start is repeated with the same.
+// digest identifies what a caller asked for, without the defaults that are merged into
+// it: a repeated start has the same digest.
 func digest(r *pb.ExecStart) [sha256.Size]byte {
 	// Cleared for the moment: a copy would cost more than the digest itself.
 	id, boot, reader := r.ExecId, r.BootId, r.Reader
@@ -148,8 +148,8 @@ type execCall struct {
 	stream  execStream
 	process *proc.Process
 	sendMu  sync.Mutex
-	// These are nil until converse: stdin is what waits to be written, and detached
-	// is closed, by receive alone, when the caller wants to leave.
+	// Both are nil until converse. stdin is the input that waits to be written, and
+	// receive closes detached when the caller wants to leave.
 	stdin    *stdinQueue
 	detached chan struct{}
 }
@@ -176,7 +176,7 @@ func (c *execCall) output(ctx context.Context, attach *pb.ExecAttach) error {
 	return nil
 }
 
-// orCause prefers the reason for which ctx was cancelled to the fact.
+// orCause returns the cause for which ctx was cancelled, or err if it was not.
 func orCause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -198,9 +198,8 @@ func eventToProto(e proc.Event) *pb.ExecResponse {
 	return &pb.ExecResponse{Kind: &pb.ExecResponse_Stdout{Stdout: chunk}}
 }
 
-// receive takes the caller's messages until there are no more, or one that
-// detaches. Its error ends the call: that of a bad message, or of a broken
-// stream.
+// receive handles the caller's messages until there are no more, or one
+// detaches. A bad message or a broken stream is an error, which ends the call.
 func (c *execCall) receive() error {
 	for {
 		r, err := c.stream.Recv()
@@ -211,17 +210,18 @@ func (c *execCall) receive() error {
 			return err
 		}
 		if r.GetDetach() != nil {
-			c.stdin.settle(detachDrain)
+			c.stdin.flush(detachDrain)
 			close(c.detached)
 			return nil
 		}
-		if err := c.take(r); err != nil {
+		if err := c.handle(r); err != nil {
 			return err
 		}
 	}
 }
 
-func (c *execCall) take(r *pb.ExecRequest) error {
+// handle does what one message asks for.
+func (c *execCall) handle(r *pb.ExecRequest) error {
 	switch kind := r.Kind.(type) {
 	case *pb.ExecRequest_Stdin:
 		return c.stdin.push(kind.Stdin)
@@ -258,7 +258,7 @@ func (c *execCall) redraw(screen *pb.TerminalSize) {
 // feedStdin writes what is queued to the process, and acknowledges it.
 func (c *execCall) feedStdin(ctx context.Context) {
 	for {
-		offset, data, eof, ok := c.stdin.take()
+		offset, data, eof, ok := c.stdin.next()
 		if !ok {
 			return
 		}

@@ -19,7 +19,7 @@ type stdinQueue struct {
 	data   []byte
 	offset int64 // of data's first byte in standard input
 	eof    bool
-	busy   bool // what was taken is being written
+	busy   bool // what next returned last is being written
 	closed bool
 }
 
@@ -56,14 +56,14 @@ func (q *stdinQueue) push(chunk *pb.StdinChunk) error {
 	return nil
 }
 
-// take waits for data or the end of input, and returns all that is there with
+// next waits for data or the end of input, and returns all that is there with
 // its offset; or false once the queue is closed.
-func (q *stdinQueue) take() (offset int64, data []byte, eof, ok bool) {
+func (q *stdinQueue) next() (offset int64, data []byte, eof, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.busy = false
 	for len(q.data) == 0 && !q.eof && !q.closed {
-		q.change.Broadcast() // for settle
+		q.change.Broadcast() // for flush
 		q.change.Wait()
 	}
 	q.busy = true
@@ -73,9 +73,9 @@ func (q *stdinQueue) take() (offset int64, data []byte, eof, ok bool) {
 	return offset, data, eof, !q.closed
 }
 
-// accepted skips what the process has got up to an offset, be it from another
-// call: that of the same caller whose connection was cut may still be writing.
-// Who was told of an offset goes on from there.
+// accepted skips what the process has got up to an offset. It may have got some from
+// another call, by which the same caller was connected before. A caller that was told
+// of an offset goes on from there.
 func (q *stdinQueue) accepted(next int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -85,7 +85,7 @@ func (q *stdinQueue) accepted(next int64) {
 	}
 }
 
-// close lets take return.
+// close lets next return.
 func (q *stdinQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -93,9 +93,9 @@ func (q *stdinQueue) close() {
 	q.change.Broadcast()
 }
 
-// settle waits until what was pushed has been written, but no longer than
+// flush waits until what was pushed has been written, but no longer than
 // limit.
-func (q *stdinQueue) settle(limit time.Duration) {
+func (q *stdinQueue) flush(limit time.Duration) {
 	over := false
 	timer := time.AfterFunc(limit, func() {
 		q.mu.Lock()

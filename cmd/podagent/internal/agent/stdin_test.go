@@ -16,17 +16,17 @@ func TestInputGoesOnAfterWhatAnotherCallGotIn(t *testing.T) {
 		}
 	}
 	push(10, "0123456789")
-	if offset, data, _, _ := q.take(); offset != 10 || len(data) != 10 {
+	if offset, data, _, _ := q.next(); offset != 10 || len(data) != 10 {
 		t.Fatalf("took %q at %d", data, offset)
 	}
 	push(20, "abc")
 	q.accepted(22) // the other call wrote two bytes more than this one took
-	if offset, data, _, _ := q.take(); offset != 22 || string(data) != "c" {
+	if offset, data, _, _ := q.next(); offset != 22 || string(data) != "c" {
 		t.Errorf("took %q at %d", data, offset)
 	}
 	q.accepted(30) // and then more than came here at all
 	push(30, "xyz")
-	if offset, data, _, _ := q.take(); offset != 30 || string(data) != "xyz" {
+	if offset, data, _, _ := q.next(); offset != 30 || string(data) != "xyz" {
 		t.Errorf("took %q at %d", data, offset)
 	}
 	q.accepted(31) // what is older changes nothing
