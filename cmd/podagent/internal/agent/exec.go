@@ -211,7 +211,7 @@ func (c *execCall) receive() error {
 			return err
 		}
 		if r.GetDetach() != nil {
-			c.stdin.drain(detachDrain)
+			c.stdin.flush(detachDrain)
 			close(c.detached)
 			return nil
 		}

@@ -63,7 +63,7 @@ func (q *stdinQueue) next() (offset int64, data []byte, eof, ok bool) {
 	defer q.mu.Unlock()
 	q.busy = false
 	for len(q.data) == 0 && !q.eof && !q.closed {
-		q.change.Broadcast() // for drain
+		q.change.Broadcast() // for flush
 		q.change.Wait()
 	}
 	q.busy = true
@@ -85,7 +85,7 @@ func (q *stdinQueue) accepted(next int64) {
 	}
 }
 
-// close lets next and drain return.
+// close lets next and flush return.
 func (q *stdinQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -93,9 +93,9 @@ func (q *stdinQueue) close() {
 	q.change.Broadcast()
 }
 
-// drain waits until the process has got everything that was pushed, but no longer
+// flush waits until the process has got everything that was pushed, but no longer
 // than limit.
-func (q *stdinQueue) drain(limit time.Duration) {
+func (q *stdinQueue) flush(limit time.Duration) {
 	over := false
 	timer := time.AfterFunc(limit, func() {
 		q.mu.Lock()
