@@ -65,7 +65,7 @@ func (p *pieces) edit(content []byte, e Edit) {
 		before, rest = split(rest, i)
 		p.list = append(p.list, before...)
 		if _, rest = split(rest, len(e.Old)); len(rest) == 0 && p.partial {
-			return // this one may reach beyond what is known
+			return // this occurrence may reach beyond the known beginning
 		}
 		if text != "" {
 			p.list = append(p.list, piece{text: text})

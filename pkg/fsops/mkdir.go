@@ -78,7 +78,7 @@ func (f *FS) makeParents(path string) error {
 	}
 	err = f.makeDir(path, fs.ModePerm)
 	if info, statErr := os.Lstat(path); err != nil && statErr == nil && info.IsDir() {
-		return nil // by somebody else
+		return nil // another process made it
 	}
 	return err
 }

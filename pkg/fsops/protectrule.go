@@ -134,7 +134,7 @@ func traceLinks(workdir, path string) (real string, links []string, err error) {
 		}
 		info, err := os.Lstat(next)
 		if err != nil || info.Mode().Type() != fs.ModeSymlink {
-			real = next // also of what is not there, or cannot be looked at
+			real = next // even if it is not there, or cannot be looked at
 			continue
 		}
 		if links = append(links, next); len(links) > maxSymlinks {

@@ -17,9 +17,9 @@ type WatchOptions struct {
 	// later.
 	Recursive bool
 	// Ignore leaves out what .gitignore files and their like exclude, as
-	// [GlobOptions] does, and .git itself. When such a file in the tree
-	// changes, what it excludes from then on is not reported any more, and
-	// what it does not exclude any more comes as a WatchCreate.
+	// [GlobOptions] does, and .git itself. When such a file in the tree changes,
+	// files that it newly excludes are not reported any more, and files that it no
+	// longer excludes come as a WatchCreate.
 	Ignore bool
 	// Ready, if not nil, is called once, when everything is watched: what
 	// happens from then on is reported. The goroutine that iterates calls it,
@@ -32,17 +32,17 @@ type WatchOp int
 
 // The kinds of watch events.
 const (
-	// WatchCreate is a new file, be it made there or moved there from
-	// elsewhere; it may have taken the place of another file. By the time of
-	// the event it may have been written, too.
+	// WatchCreate is a new file: it was made there, or moved there from elsewhere.
+	// It may have replaced another file, and may have been written by the time of
+	// the event.
 	WatchCreate WatchOp = iota + 1
 	// WatchWrite is a file whose content was changed.
 	WatchWrite
-	// WatchRemove is a file that is gone, be it removed or moved to where
-	// nothing is watched. With a directory goes all that was in it.
+	// WatchRemove is a file that is gone: it was removed, or moved to where nothing
+	// is watched. For a directory, that includes all that was in it.
 	WatchRemove
-	// WatchRename is a file that was From, and is Path now, with all that is in
-	// it if it is a directory. It may have taken the place of another file.
+	// WatchRename is a file that was From, and is Path now, with all that is in it
+	// if it is a directory. It may have replaced another file.
 	WatchRename
 	// WatchChmod is a file whose mode, owner or times were changed.
 	WatchChmod
@@ -61,11 +61,11 @@ type WatchEvent struct {
 	Time time.Time
 }
 
-// Watch reports what happens to a directory's files, with opts.Recursive to
-// all below it, until ctx ends, which is its last error. opts.Ready says from when
-// on. A directory that is made later is watched from then on, and what it holds by
-// then is reported as created, so that nothing in it is missed. Symbolic links are
-// not followed, unless name itself is one. Directories that may not be read are not
+// Watch reports what happens to a directory's files, with opts.Recursive to all
+// below it, from when it calls opts.Ready until ctx ends, which is its last error.
+// A directory that is made later is watched, too, and what it holds by then is
+// reported as created, so that nothing in it is missed. Symbolic links are not
+// followed, unless name itself is one. Directories that may not be read are not
 // watched.
 //
 // Events are held back for 5 ms, and those of one path joined, so that many
@@ -75,20 +75,19 @@ type WatchEvent struct {
 // and goes is created and removed.
 //
 // The old and the new name of a renamed file are one event if both are watched.
-// What is in a renamed directory is not reported, but for files that changed
-// during the renaming or some 100 ms before: these get a WatchWrite.
-// A file that is moved elsewhere is reported 20 ms late, because its new name
-// could still come.
+// Files in a renamed directory are not reported, except those that changed during
+// the renaming or some 100 ms before: these get a WatchWrite. A file that is moved
+// elsewhere is reported 20 ms late, because its new name could still come.
 //
-// When the caller takes the events too slowly, the system drops some, and
-// [WatchOverflow] says so. So does the renaming of a directory in a tree of
-// more than 128 Ki files, because what happens to it meanwhile is then unknown.
+// When the caller takes the events too slowly, the system drops some, and a
+// [WatchOverflow] follows. The renaming of a directory in a tree of more than 128
+// Ki files may give one, too, because changes during the renaming are then unknown.
 // When the directory itself is removed or renamed, its WatchRemove is the last
 // event, and the iteration ends without an error.
 //
-// Of a file in place of a directory, changes are reported also when it is
-// replaced by another, as editors do it: as [WatchCreate]. It ends once there
-// is no file of that name any more.
+// If name is a file, Watch reports its changes. If another file replaces it, as
+// editors do it, that is a [WatchCreate]. The iteration ends once there is no file
+// of that name any more.
 //
 // An error that matches syscall.ENOSPC says that the system's limit of watches
 // is reached, and how to raise it.

@@ -10,18 +10,18 @@ import (
 // A Matcher tells which paths match a pattern, and which directories a
 // match can lie in. It may be used concurrently.
 //
-// doublestar's Match has the last word on every path, but for plain patterns.
-// The matcher only follows the pattern from part to part: so no directory without
+// doublestar's Match decides about every path, except for plain patterns. The
+// matcher only follows the pattern from part to part: so no directory without
 // matches is read, and the part of the pattern that took a name is known.
 type Matcher struct {
 	pattern  string // as doublestar gets it
 	noHidden bool
 	parts    []part
-	// plain says that following the parts is all that it takes.
+	// plain says that following the parts is enough to match.
 	plain bool
 }
 
-// A part is what takes one name of a path.
+// A part of a pattern takes one name of a path.
 type part struct {
 	kind partKind
 	// glob is the part's own pattern (matchPart).
@@ -70,7 +70,7 @@ func Parts(pattern string) []string {
 	for i := 0; i < len(pattern); i++ {
 		switch pattern[i] {
 		case '\\':
-			if i++; pattern[i] == '/' { // an escaped slash is one all the same
+			if i++; pattern[i] == '/' { // an escaped slash is a slash, too
 				parts = append(parts, pattern[start:i-1])
 				start = i + 1
 			}
@@ -84,9 +84,9 @@ func Parts(pattern string) []string {
 	return append(parts, pattern[start:])
 }
 
-// addPart adds the parts for what is between two slashes. It is more than one
-// where a character class can take a slash too, as doublestar has it for
-// "[!a]": then names are taken unseen.
+// addPart adds the parts for the text between two slashes. It adds more than one if
+// a character class can match a slash, as doublestar's "[!a]" does: these parts
+// take any name.
 func (m *Matcher) addPart(glob string) {
 	if glob == "**" {
 		// "a*/**" matches ab, but not a: only a double asterisk in front is plain.
@@ -106,9 +106,9 @@ func (m *Matcher) addPart(glob string) {
 	m.parts = append(m.parts, part{kind: matchPart, glob: newNameGlob(single), dot: dot})
 }
 
-// singleStars makes one of several asterisks in a row, which mean the same
-// within a part: doublestar does not let three of them match nothing at the
-// end of a name, but does so in front of a slash.
+// singleStars makes one asterisk of several in a row, which mean the same within a
+// part. doublestar does not let three of them match nothing at the end of a name,
+// though it does in front of a slash.
 func singleStars(glob string) string {
 	var b strings.Builder
 	for i := 0; i < len(glob); i++ {

@@ -11,9 +11,10 @@ import (
 // nothing. It may be used concurrently.
 type Set []glob
 
-// A glob is one of them, as a .gitignore file would have it: one without a slash
-// is matched against base names, others against whole relative paths, as is one that
-// begins with a slash. One that ends with a slash matches directories alone.
+// A glob selects files as a line of a .gitignore file does. One without a slash is
+// matched against base names. Others are matched against whole relative paths, and
+// so is one that begins with a slash. One that ends with a slash matches directories
+// alone.
 type glob struct {
 	pattern    string
 	whole, dir bool
@@ -56,8 +57,8 @@ func Below(globs []string) []string {
 // Empty reports whether there is no glob in the set.
 func (s Set) Empty() bool { return len(s) == 0 }
 
-// Match reports whether one of the globs matches the relative path of a file, or of a
-// directory.
+// Match reports whether one of the globs matches the relative path of a file, or,
+// with dir, of a directory.
 func (s Set) Match(rel string, dir bool) bool {
 	if s.Empty() {
 		return false

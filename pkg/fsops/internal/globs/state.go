@@ -15,12 +15,12 @@ type State struct {
 	parts []int
 	// ends says that the path may match, descends that a longer one may.
 	ends, descends bool
-	// moves are the moves from here that were made already: few of them lead
-	// all names of a tree, and looking one up is much faster than making it.
+	// moves are the moves from here that were made already: a tree's names need few
+	// different ones, and looking one up is much faster than making it.
 	moves atomic.Pointer[[]move]
 }
 
-// A move is where names lead that the same parts take.
+// A move says where names lead that the same parts take.
 type move struct {
 	// taken has a bit for each of parts; a state with more of them than bits
 	// remembers no moves.
@@ -149,11 +149,12 @@ func (m *Matcher) AcceptsNothing() bool {
 	return m.Start().ends && doublestar.MatchUnvalidated("x/"+m.pattern, "x")
 }
 
-// A nameGlob matches one name. The usual kinds of patterns take a comparison.
+// A nameGlob matches one name. For the usual kinds of patterns a comparison is
+// enough.
 type nameGlob struct {
 	pattern string // as doublestar gets it
-	// star says that there is one asterisk between a literal prefix and a
-	// literal suffix; literal that there is the prefix alone.
+	// literal says that the pattern is the prefix alone; star, that it is the
+	// prefix, one asterisk, and the suffix.
 	literal, star  bool
 	prefix, suffix string
 }

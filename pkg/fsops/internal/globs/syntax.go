@@ -65,8 +65,8 @@ func Check(pattern string) error {
 // countAlternatives returns how many patterns without braces a valid pattern
 // stands for, or maxPatterns+1 if they are more than maxPatterns.
 func countAlternatives(pattern string) int {
-	// What the braces around a place have: alternatives that are complete, and
-	// the patterns that the present one stands for.
+	// For each brace around a place: the patterns of its complete alternatives, and
+	// of the present one.
 	type brace struct{ complete, present int }
 	braces := []brace{{present: 1}}
 	for i := 0; i < len(pattern); i++ {
@@ -120,8 +120,8 @@ func fault(pattern string) (offset int, msg string) {
 	return -1, "syntax error"
 }
 
-// classEnd returns where the pattern goes on after the class that begins at
-// i, -1 if it has no end or is empty.
+// classEnd returns the end of the class that begins at i, -1 if it has no end or is
+// empty.
 func classEnd(pattern string, i int) int {
 	i++
 	if i < len(pattern) && (pattern[i] == '^' || pattern[i] == '!') {
@@ -146,10 +146,10 @@ func Match(pattern, path string) bool {
 	return doublestar.MatchUnvalidated(oneRunePerByte(pattern), oneRunePerByte(path))
 }
 
-// Split divides a valid pattern into the directory that it begins with,
-// unescaped, and the rest, which has no literal parts in front. A pattern
-// without any wildcard is all directory. The directory of an absolute pattern
-// begins with a slash; that of a relative one may be empty.
+// Split divides a valid pattern into the directory that it begins with, unescaped,
+// and the rest, which begins with a part that has a wildcard. A pattern without any
+// wildcard is all directory. The directory of an absolute pattern begins with a
+// slash; that of a relative one may be empty.
 func Split(pattern string) (dir, rest string) {
 	var literal strings.Builder
 	start := 0 // of the part that is being read
@@ -208,8 +208,8 @@ func expand(pattern string) []string {
 	return all
 }
 
-// splitAlternatives returns what is between the commas of the brace at open,
-// and where the pattern goes on after it.
+// splitAlternatives returns the alternatives of the brace at open, and where it
+// ends.
 func splitAlternatives(pattern string, open int) (alternatives []string, end int) {
 	depth, start := 0, open+1
 	for i := open + 1; i < len(pattern); i++ {

@@ -1,13 +1,13 @@
 // Package watch reports what happens to the files of a directory, or of a tree,
 // by way of the system's notifications.
 //
-// These alone tell neither what is in a new or renamed directory, nor which events
-// belong together, and the system drops them if nobody takes them in time. This
-// package keeps the names of the tree: it looks into directories that are new,
+// Notifications alone do not tell what is in a new or renamed directory, or which
+// events belong together, and the system drops them if they are not taken in time.
+// This package keeps the names of the tree: it looks into directories that are new,
 // pairs the two names of a renamed file, joins the events of one path within a few
-// milliseconds, and after a loss begins anew and says so. Whoever applies the
-// events to a list of the files has the tree as it is, soon after each change;
-// [Overflow] says when the list must be read again.
+// milliseconds, and after a loss begins anew and says so. A caller that applies the
+// events to a list of the files has the tree as it is, soon after each change; an
+// [Overflow] says that the list must be read again.
 package watch
 
 import (
