@@ -4,16 +4,14 @@ import "time"
 
 // The bounds that callers notice.
 const (
-	// DefaultResumeTimeout is how long a command seeks another connection after a
-	// cut, unless it says otherwise. An API server that restarts takes half a
-	// minute, and a node's network may be away for longer.
+	// DefaultResumeTimeout is how long a command seeks a connection after a cut: an
+	// API server restarts in half a minute, a node's network may take longer.
 	DefaultResumeTimeout = 2 * time.Minute
-	// KillGrace is how long a command waits for the end of a process that it had
-	// to kill because its context ended, and for the agent's answer to a detach.
-	// Then it gives up the connection.
+	// KillGrace is how long a command waits for the end of a process that it killed
+	// because its context ended, or for the answer to a detach.
 	KillGrace = 5 * time.Second
-	// MaxExitStderr is how many bytes of standard error an [ExitError] keeps when
-	// the caller did not ask for it: head and tail, as in os/exec.
+	// MaxExitStderr is how many bytes of standard error an [ExitError] keeps: head
+	// and tail, as in os/exec.
 	MaxExitStderr = 64 << 10
 )
 
@@ -47,7 +45,7 @@ const (
 	// detachDrain is how long a detach waits until the standard input that the
 	// caller has given is sent: what a person typed before.
 	detachDrain = time.Second
-	// closeWait is how long [PortConn.Close] waits until the server's side has
+	// closeWait is how long the Close of a connection to a port waits until the server's side has
 	// what was written: a round trip, if the server reads.
 	closeWait = 2 * time.Second
 	// closeLinger is how long the client goes on with it after that, while it is
