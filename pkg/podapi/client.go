@@ -169,8 +169,8 @@ func (c *Client) Close() error {
 	return c.conn.Close()
 }
 
-// Healthy returns nil if the agent says that it serves (grpc.health.v1), and else
-// [ErrUnavailable]. For the agent it is no activity.
+// Healthy returns nil if the agent says that it serves (grpc.health.v1). For the
+// agent's [Info].Idle it is no work.
 func (c *Client) Healthy(ctx context.Context) error {
 	r, err := healthpb.NewHealthClient(c.conn).Check(ctx, &healthpb.HealthCheckRequest{})
 	if err != nil {

@@ -79,11 +79,11 @@ func (c *Client) join(ctx context.Context, conn net.Conn, port int) error {
 	return nil
 }
 
-// pass carries one direction, and its end. When it fails both connections are
-// reset, so that neither takes it for an end.
+// pass carries one direction, and its end. If it fails it resets both connections,
+// so that neither side takes the failure for an end.
 func pass(to, from halfCloser) error {
-	// Hidden are the methods by which TCP's connections copy: errors of either side
-	// would be theirs.
+	// TCP's connections have methods of their own to copy, which would report the
+	// errors of both sides as theirs. The structs hide these methods.
 	_, err := io.Copy(struct{ io.Writer }{to}, struct{ io.Reader }{from})
 	if err == nil {
 		err = to.CloseWrite()

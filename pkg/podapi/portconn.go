@@ -76,7 +76,7 @@ func (c *portConn) receive() {
 func cutOff(err error) error {
 	switch err = wire.FromStatus(cutError(err)); {
 	case errors.Is(err, context.Canceled):
-		return errClosed // by its own Close the connection says something else
+		return errClosed // after the connection's own Close reason says so
 	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrCut):
 		return fmt.Errorf("the connection was cut, and cannot go on by another: %w", err)
 	}
@@ -148,8 +148,8 @@ func (c *portConn) SetLinger(sec int) error {
 }
 
 // Close ends all reads and writes, and returns when the server's side has what was
-// written, or after two seconds; then that goes on for another minute, as long as the
-// client is open.
+// written, or after two seconds. Then it goes on in the background for a minute, as
+// long as the client is open.
 func (c *portConn) Close() error {
 	c.closeOnce.Do(func() {
 		close(c.closing)
@@ -232,7 +232,7 @@ func (c *portConn) reason(op string) error {
 	}
 	<-c.over // pipes end after it
 	if c.err == nil {
-		return ErrCut // the agent says that the caller has closed, who has not
+		return ErrCut // the agent says that the caller has closed, but it has not
 	}
 	return c.err
 }

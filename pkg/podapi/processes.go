@@ -27,8 +27,8 @@ type ProcessInfo struct {
 	Terminal               bool // it has a terminal
 }
 
-// Processes lists the processes that the agent knows, oldest first: those that
-// run, and those that have ended and not been forgotten.
+// Processes lists the processes that the agent knows, oldest first: those that run,
+// and those that have ended and that it still keeps.
 func (c *Client) Processes(ctx context.Context) ([]ProcessInfo, error) {
 	var list []ProcessInfo
 	for r, err := range receive(ctx, &pb.ListProcessesRequest{}, c.processes.List) {

@@ -147,7 +147,7 @@ func (f *File) reset() {
 	f.next, f.stop, f.rest, f.err = nil, nil, nil, nil
 }
 
-// Close ends what Read had under way.
+// Close ends the stream of Read.
 func (f *File) Close() error {
 	if errors.Is(f.err, fs.ErrClosed) {
 		return &fs.PathError{Op: "close", Path: f.attr.Path, Err: fs.ErrClosed}

@@ -68,7 +68,7 @@ func transfer(ctx context.Context,
 		defer close(done)
 		var err error
 		if sent, err = send(ctx, w); err != nil {
-			cancel(err) // the first of both sides is the cause
+			cancel(err) // the first cause stays
 		}
 		w.CloseWithError(err)
 	}()

@@ -38,7 +38,7 @@ func (u *upload) send(message any, content int) error {
 	if err != io.EOF {
 		return err
 	}
-	for err = nil; err == nil; { // the reason is behind acks
+	for err = nil; err == nil; { // acks come before the reason
 		err = u.receive()
 	}
 	return err
