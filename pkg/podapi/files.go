@@ -12,12 +12,12 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// Stat describes the file of that name, following symbolic links.
+// Stat describes a file, following symbolic links.
 func (c *Client) Stat(ctx context.Context, name string) (fsops.Attr, error) {
 	return c.stat(ctx, "stat", &pb.StatRequest{Path: []byte(name)})
 }
 
-// Lstat describes the file of that name, or the symbolic link that it is.
+// Lstat describes a file, or the symbolic link that it is.
 func (c *Client) Lstat(ctx context.Context, name string) (fsops.Attr, error) {
 	return c.stat(ctx, "lstat", &pb.StatRequest{Path: []byte(name), Nofollow: true})
 }
@@ -75,8 +75,7 @@ func (c *Client) ReadFile(ctx context.Context, name string) ([]byte, error) {
 	return data, nil
 }
 
-// Read writes a range of a file to w as it arrives. When it fails, w may have
-// got a part of it.
+// Read writes a range of a file to w as it arrives, also a part when it fails.
 func (c *Client) Read(ctx context.Context, name string, opts fsops.ReadOptions, w io.Writer) (fsops.ReadResult, error) {
 	request := &pb.ReadRequest{Path: []byte(name), Offset: opts.Offset, Length: opts.Length}
 	var result fsops.ReadResult
@@ -94,7 +93,7 @@ func (c *Client) Read(ctx context.Context, name string, opts fsops.ReadOptions, 
 	return result, err
 }
 
-// ReadLines returns a window of a file's lines; only that travels.
+// ReadLines returns a window of a file's lines. Only the window travels.
 func (c *Client) ReadLines(ctx context.Context, name string, opts fsops.LineOptions) (fsops.Lines, error) {
 	request := &pb.ReadRequest{Path: []byte(name), Lines: &pb.LineWindow{First: opts.First, Max: opts.Max, MaxBytes: opts.MaxBytes}}
 	var lines fsops.Lines
@@ -133,16 +132,15 @@ func (c *Client) read(ctx context.Context, request *pb.ReadRequest, take func(*p
 	return nil, pathError("read", name, ErrCut)
 }
 
-// WriteFile makes a file with this content, or replaces that of an existing one,
-// which keeps its mode: at once and whole. perm is the mode of a new file before the
-// umask; 0 means 0o666.
+// WriteFile makes or replaces a file, atomically. perm is the mode of a new file
+// before the umask (0 means 0o666); an existing one keeps its mode.
 func (c *Client) WriteFile(ctx context.Context, name string, data []byte, perm fs.FileMode) error {
 	_, err := c.Write(ctx, name, bytes.NewReader(data), fsops.WriteOptions{Perm: perm})
 	return err
 }
 
-// Write makes or replaces a file with all of r, as [Client.WriteFile] does and as
-// opts says. When it fails, an error of r among the reasons, the file is as it was.
+// Write is WriteFile for all that r reads, with options, and a result that says how
+// it went. When r fails, the file stays as it was.
 func (c *Client) Write(ctx context.Context, name string, r io.Reader, opts fsops.WriteOptions) (fsops.WriteResult, error) {
 	w, err := c.Create(ctx, name, opts)
 	if err != nil {
@@ -155,8 +153,8 @@ func (c *Client) Write(ctx context.Context, name string, r io.Reader, opts fsops
 	return w.Commit()
 }
 
-// Edit replaces texts in a file as one atomic step. A text that does not
-// occur exactly once, where it must, is an *[fsops.EditError].
+// Edit replaces texts in a file as one atomic step. A text that must occur once,
+// and does not, is an *[fsops.EditError].
 func (c *Client) Edit(ctx context.Context, name string, edits []fsops.Edit, opts fsops.EditOptions) (fsops.EditResult, error) {
 	request := &pb.EditRequest{Path: []byte(name), IfMatch: opts.IfMatch}
 	for _, e := range edits {
@@ -182,8 +180,8 @@ func (c *Client) Mkdir(ctx context.Context, name string, perm fs.FileMode) error
 	return c.mkdir(ctx, &pb.MkdirRequest{Path: []byte(name), Perm: uint32(perm)})
 }
 
-// MkdirAll makes a directory as [Client.Mkdir] does, and its missing parents with
-// mode 0o777 before the umask. A directory that is there already is no error.
+// MkdirAll is Mkdir, but makes missing parents, too, with mode 0o777 before the
+// umask. A directory that exists is no error.
 func (c *Client) MkdirAll(ctx context.Context, name string, perm fs.FileMode) error {
 	return c.mkdir(ctx, &pb.MkdirRequest{Path: []byte(name), Perm: uint32(perm), Parents: true})
 }
@@ -193,15 +191,15 @@ func (c *Client) mkdir(ctx context.Context, request *pb.MkdirRequest) error {
 	return pathError("mkdir", string(request.Path), err)
 }
 
-// Remove removes a file, a symbolic link or an empty directory (syscall.ENOTEMPTY
-// if it is not).
+// Remove removes a file, a symbolic link or an empty directory; another directory is
+// syscall.ENOTEMPTY.
 func (c *Client) Remove(ctx context.Context, name string) error {
 	return c.remove(ctx, &pb.RemoveRequest{Path: []byte(name)})
 }
 
-// RemoveAll removes a file, or a directory with all that is in it; it does not
-// follow symbolic links. That there is nothing is no error. When something cannot be
-// removed, the rest is, and the error names the first.
+// RemoveAll removes a file, or a directory with all that is in it, and no targets of
+// symbolic links. It removes what it can; the error names the first entry that it
+// cannot. A name that does not exist is no error.
 func (c *Client) RemoveAll(ctx context.Context, name string) error {
 	return c.remove(ctx, &pb.RemoveRequest{Path: []byte(name), Recursive: true, Force: true})
 }
@@ -211,14 +209,14 @@ func (c *Client) remove(ctx context.Context, request *pb.RemoveRequest) error {
 	return pathError("remove", string(request.Path), err)
 }
 
-// Rename renames a file or a directory within its file system (syscall.EXDEV
-// otherwise), in place of a file that has the new name.
+// Rename renames a file or a directory within its file system (else syscall.EXDEV).
+// It replaces a file of the new name, but no directory.
 func (c *Client) Rename(ctx context.Context, oldName, newName string) error {
 	return c.rename(ctx, &pb.RenameRequest{OldPath: []byte(oldName), NewPath: []byte(newName)})
 }
 
-// RenameNoReplace is Rename, but fails with fs.ErrExist where there is something of
-// the new name. It is atomic: of two callers with one new name, one succeeds.
+// RenameNoReplace is Rename, but fails with fs.ErrExist if the new name exists, also
+// when another call makes it at the same time.
 func (c *Client) RenameNoReplace(ctx context.Context, oldName, newName string) error {
 	return c.rename(ctx, &pb.RenameRequest{OldPath: []byte(oldName), NewPath: []byte(newName), NoReplace: true})
 }
@@ -228,13 +226,13 @@ func (c *Client) rename(ctx context.Context, request *pb.RenameRequest) error {
 	return pathError("rename", string(request.OldPath), err)
 }
 
-// Copy copies a file, or with opts.Recursive a tree, inside the sandbox.
+// Copy copies a file, or with opts.Recursive a tree, within the sandbox.
 func (c *Client) Copy(ctx context.Context, source, target string, opts fsops.CopyOptions) error {
 	_, err := c.files.Copy(ctx, &pb.CopyRequest{Source: []byte(source), Target: []byte(target), Recursive: opts.Recursive, NoReplace: opts.NoReplace})
 	return pathError("copy", source, err)
 }
 
-// Symlink makes newName a symbolic link that says oldName, which need not exist.
+// Symlink makes newName a symbolic link to oldName, which need not exist.
 func (c *Client) Symlink(ctx context.Context, oldName, newName string) error {
 	_, err := c.files.Symlink(ctx, &pb.SymlinkRequest{Target: []byte(oldName), Path: []byte(newName)})
 	return pathError("symlink", newName, err)

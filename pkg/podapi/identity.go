@@ -12,8 +12,8 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// Identity is the secret by which a caller proves that it may call. It stays
-// with the caller; sandboxes get its [Identity.AuthorizedKey] only.
+// Identity is the secret by which a caller proves that it may call. It stays with
+// the caller; sandboxes get its [Identity.AuthorizedKey] only.
 type Identity struct{ key ed25519.PrivateKey }
 
 // NewIdentity makes an identity from the system's randomness.
@@ -22,8 +22,8 @@ func NewIdentity() (Identity, error) {
 	return Identity{key}, err
 }
 
-// ParseIdentity parses a PKCS#8 private key in PEM, as MarshalPEM returns it
-// and as `openssl genpkey -algorithm ed25519` makes it.
+// ParseIdentity parses a PKCS#8 private key in PEM, as of MarshalPEM or of
+// `openssl genpkey -algorithm ed25519`.
 func ParseIdentity(data []byte) (Identity, error) {
 	block, _ := pem.Decode(data)
 	if block == nil {
@@ -49,14 +49,14 @@ func (id Identity) MarshalPEM() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// AuthorizedKey returns the public half.
+// AuthorizedKey returns the public half, whose String is what an agent takes.
 func (id Identity) AuthorizedKey() wire.AuthorizedKey {
 	return wire.NewAuthorizedKey(id.key.Public().(ed25519.PublicKey))
 }
 
-// ClientTLS returns the configuration with which the holder of id calls the
-// agent of the pod with this UID: TLS 1.3, and [ErrWrongPod] in the handshake when
-// another pod answers. An empty podUID, outside of Kubernetes, accepts any.
+// ClientTLS returns the configuration of TLS 1.3 for calls by id to the agent of the
+// pod with this UID. Another pod is [ErrWrongPod] in the handshake; an empty podUID
+// accepts any.
 func (id Identity) ClientTLS(podUID string) (*tls.Config, error) {
 	return wire.ClientTLS(id.key, podUID)
 }

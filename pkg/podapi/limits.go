@@ -4,19 +4,14 @@ import "time"
 
 // The bounds that callers notice.
 const (
-	// DefaultResumeTimeout is how long a command seeks another connection after a
-	// cut, unless it says otherwise. An API server that restarts takes half a
-	// minute, and a node's network may be away for longer.
+	// DefaultResumeTimeout is how long a command seeks a connection after a cut: an
+	// API server restarts in half a minute, a node's network may take longer.
 	DefaultResumeTimeout = 2 * time.Minute
-	// KillGrace is how long a run goes on, at the most, after its caller has
-	// detached, or after its context has ended and the process is to be killed:
-	// longer than an agent on a busy node takes to answer.
+	// KillGrace is how long a command waits for the end of a process that it killed
+	// because its context ended, or for the answer to a detach.
 	KillGrace = 5 * time.Second
-	// killLinger is for how long the client tries to have a process killed that
-	// nobody wants any more: most cuts are over in less, and nobody waits for it.
-	killLinger = time.Minute
-	// MaxExitStderr is how many bytes of standard error an [ExitError] keeps when
-	// the caller did not ask for it: head and tail, as in os/exec.
+	// MaxExitStderr is how many bytes of standard error an [ExitError] keeps: head
+	// and tail, as in os/exec.
 	MaxExitStderr = 64 << 10
 )
 
@@ -36,6 +31,9 @@ const (
 
 // The bounds on tries and waits.
 const (
+	// killLinger is how long the client tries to have a process killed that nobody
+	// wants any more: most cuts are over in less, and nobody waits for it.
+	killLinger = time.Minute
 	// resumeFirst and resumeLast bound the time between tries to go on after a
 	// cut. It doubles: a connection that broke is back after a round trip, and a
 	// try costs little. The first try does not wait.
@@ -50,7 +48,7 @@ const (
 	// detachDrain is how long a detach waits until the standard input that the
 	// caller has given is sent: what a person typed before.
 	detachDrain = time.Second
-	// closeWait is how long [PortConn.Close] waits until the server's side has
+	// closeWait is how long the Close of a connection to a port waits until the server's side has
 	// what was written: a round trip, if the server reads.
 	closeWait = 2 * time.Second
 	// closeLinger is how long the client goes on with it after that, while it is

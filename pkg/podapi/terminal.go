@@ -37,14 +37,11 @@ func (p *Process) Resize(size TerminalSize) error {
 
 // Rlimit is one resource limit of a process, as in setrlimit(2).
 type Rlimit struct {
-	// Resource is the limit's name in lower case without its prefix: "nofile",
-	// "fsize", "cpu", "as".
-	Resource string
-	// Soft and Hard are in the resource's own unit, or [Unlimited].
-	Soft, Hard uint64
+	Resource   string // in lower case without its prefix: "nofile", "fsize", "cpu", "as"
+	Soft, Hard uint64 // in the resource's own unit, or [Unlimited]
 }
 
-// Unlimited is the value of a resource limit that limits nothing.
+// Unlimited is the value of an [Rlimit] that limits nothing.
 const Unlimited uint64 = math.MaxUint64
 
 func rlimitsToProto(limits []Rlimit) []*pb.Rlimit {

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// ClientTLS returns the configuration with which the holder of key calls the
-// agent of the pod with this UID: TLS 1.3, and [ErrWrongPod] in the handshake when
-// another pod answers. An empty podUID accepts any.
+// ClientTLS returns the configuration of TLS 1.3 for calls by the holder of key to
+// the agent of the pod with this UID. Another pod is [ErrWrongPod] in the handshake;
+// an empty podUID accepts any.
 func ClientTLS(key ed25519.PrivateKey, podUID string) (*tls.Config, error) {
 	cert, err := selfSigned(key, "podagent client")
 	if err != nil {
@@ -26,9 +26,9 @@ func ClientTLS(key ed25519.PrivateKey, podUID string) (*tls.Config, error) {
 		NextProtos:   []string{"h2"}, // gRPC insists
 		// Small records at first are for browsers, which show a part of a page.
 		DynamicRecordSizingDisabled: true,
-		// No authority vouches for an agent: its certificate names the pod, against
-		// mix-ups, and is the agent's for whoever has seen it where nobody else
-		// could be.
+		// No authority vouches for an agent. Its certificate names the pod, which
+		// guards against mix-ups. A caller that saw it on a way where nobody else
+		// answers knows the agent by it.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
 			got := state.PeerCertificates[0].Subject.CommonName
@@ -40,8 +40,9 @@ func ClientTLS(key ed25519.PrivateKey, podUID string) (*tls.Config, error) {
 	}, nil
 }
 
-// AgentTLS returns the configuration with which the agent of the pod with
-// this UID serves the holders of keys, and nobody else.
+// AgentTLS returns the configuration of TLS 1.3 by which the agent of the pod with
+// this UID serves the holders of keys, and nobody else. Each call makes another
+// certificate.
 func AgentTLS(podUID string, keys []AuthorizedKey) (*tls.Config, error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -55,8 +56,8 @@ func AgentTLS(podUID string, keys []AuthorizedKey) (*tls.Config, error) {
 		MinVersion:   tls.VersionTLS13,
 		Certificates: []tls.Certificate{cert},
 		ClientAuth:   tls.RequireAnyClientCert,
-		// A session that is resumed shows no key. Whoever could read the keys of
-		// tickets would make one.
+		// A resumed session shows no key. A thief of the agent's ticket keys could
+		// make one up.
 		SessionTicketsDisabled:      true,
 		DynamicRecordSizingDisabled: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
