@@ -13,22 +13,13 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// An exec id is a UUIDv7, which begins with its time: the ids of a minute's
-// commands look alike in front. People get its last group, which is random, and
-// may write as much of the beginning of either as is unique.
-const (
-	shortExecID = 12 // the digits of the last group
-	// leastExecID is the shortest that is taken for an exec id: shorter ones
-	// are more likely a mistake, such as a pid.
-	leastExecID = 4
-	// mostNamed bounds how many candidates an error names.
-	mostNamed = 5
-)
-
+// execIDHelp explains exec ids to users. An exec id is a UUIDv7: it begins with its time,
+// so that the ids of a minute's commands begin alike. People therefore see its last
+// group, which is random. They may shorten either the id or this group.
 const execIDHelp = `
-EXEC is an exec id, as exec -d and ps -o json print it, or the short form that ps
-prints, its last 12 characters; or as much of the beginning of either as is
-unique, 4 characters at least.`
+EXEC is an exec id, as exec -d and ps -o json print it, or its last 12 characters,
+as ps prints them. You can leave out the end of either, as long as the rest is
+unique and has 4 characters or more.`
 
 // short returns the short form of an exec id.
 func short(id string) string { return id[max(len(id)-shortExecID, 0):] }

@@ -15,14 +15,6 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// lookPeriod is how often forward looks whether the sandbox is still there, and
-// lookTimeout how long it waits for an answer: a person who looks at a page that
-// does not load wants to know why within seconds.
-const (
-	lookPeriod  = 2 * time.Second
-	lookTimeout = 10 * time.Second
-)
-
 func forwardCommand(a *app) *cobra.Command {
 	var address string
 	cmd := &cobra.Command{

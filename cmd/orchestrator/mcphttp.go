@@ -7,27 +7,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/tools/mcpserver"
-)
-
-// The bounds of the server, each with its reason.
-const (
-	// mcpHeaders bounds the time and the bytes of a request's header: who has
-	// not shown the token yet gets little of either.
-	mcpHeaderTime, mcpHeaderBytes = 10 * time.Second, 64 << 10
-	// mcpKeepAlive is how long a connection without a request stays open: some
-	// thought of a model.
-	mcpKeepAlive = 5 * time.Minute
-	// mcpEnd bounds the end: a pod's grace, and the API server's answers.
-	mcpEnd = 45 * time.Second
-	// mcpSessionEnd bounds what is removed from a shared sandbox when a session
-	// ends.
-	mcpSessionEnd = 10 * time.Second
 )
 
 // openSession begins a client's session.

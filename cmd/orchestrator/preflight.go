@@ -4,15 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/podagent/podagent/pkg/launcher"
 )
-
-// preflightTimeout bounds the checks of a server's start, which take a call of
-// the API server each. Clients wait for half a minute for a server's first answer,
-// and more than one call that hangs has been found out by then.
-const preflightTimeout = 20 * time.Second
 
 // A preflightError is a check that has failed when a server started, with what to
 // do about it.

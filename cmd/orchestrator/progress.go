@@ -10,10 +10,6 @@ import (
 	"github.com/podagent/podagent/cmd/internal/render"
 )
 
-// redraw is how often a progress bar is drawn: as often as an eye can follow
-// figures, and not at all for what takes less.
-const redraw = 100 * time.Millisecond
-
 // A progress counts what is written to it, and shows it on a terminal.
 type progress struct {
 	to    io.Writer // nil shows nothing

@@ -15,10 +15,6 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// commandWidth is how many characters of a command a table and a list of
-// candidates have room for.
-const commandWidth = 60
-
 func psCommand(a *app) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{

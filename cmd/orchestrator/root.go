@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/spf13/cobra"
@@ -97,9 +96,6 @@ func takes(min, max int) cobra.PositionalArgs {
 		return usagef("%s got %d arguments: the usage is %q", cmd.Name(), len(args), cmd.UseLine())
 	}
 }
-
-// completeTimeout bounds how long a shell waits for the ids of sandboxes.
-const completeTimeout = 2 * time.Second
 
 // completeIDs completes the first argument, or with every all of them, by the
 // ids of the sandboxes that there are.

@@ -15,10 +15,6 @@ import (
 	"github.com/podagent/podagent/pkg/tools"
 )
 
-// maxToolInput bounds the input of a tool that is read from standard input: a
-// model's message is far smaller.
-const maxToolInput = 16 << 20
-
 func toolCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tool",
