@@ -22,7 +22,7 @@ func (a *app) runAttached(ctx context.Context, sandbox *launcher.Sandbox, c *pod
 		return err
 	}
 	if attached := len(c.Args) == 0; attached && c.Stdin != nil && !c.HasStdin() {
-		a.note("exec %s takes no input: what is passed to it is lost", short(c.ID))
+		a.note("exec %s takes no input: standard input is lost", short(c.ID))
 	}
 	err := finish(t.Wait(ctx, c))
 	detached := errors.Is(err, podapi.ErrDetached)
@@ -82,9 +82,9 @@ func (a *app) connect(c *podapi.Cmd) (finish func(error) error) {
 // sayLimits says which limits the command has met.
 func (a *app) sayLimits(c *podapi.Cmd) {
 	if n := c.Omitted(); n > 0 {
-		a.note("%d bytes of the command's output are missing: the sandbox keeps only the last of it", n)
+		a.note("%d bytes of the command's output are missing: the sandbox keeps only the last part", n)
 	}
 	if status := c.Status(); status != nil && status.ProcessLimit {
-		a.note("the sandbox was at its limit of processes: some could not be started")
+		a.note("the sandbox reached its limit of processes: some could not start")
 	}
 }

@@ -55,17 +55,17 @@ func (a *app) inSandbox(sandbox *launcher.Sandbox, opts *mcpOptions) openSession
 	}
 }
 
-// noteOf says what went wrong in a sandbox while others go on.
+// noteOf prints an error of one sandbox, while others go on.
 func (a *app) noteOf(sandbox *launcher.Sandbox, err error) {
 	if err != nil {
 		a.note("sandbox %s: %s", quote(sandbox.ID), explain(&sandboxError{id: sandbox.ID, launching: true, err: a.withFlags(err)}))
 	}
 }
 
-// mcpPath is where the protocol is served, by custom.
+// mcpPath is the path at which servers usually serve the protocol.
 const mcpPath = "/mcp"
 
-// listenMCP serves clients whose sessions open begins.
+// listenMCP serves clients. open begins their sessions.
 func (a *app) listenMCP(ctx context.Context, opts *mcpOptions, open openSession) error {
 	options, err := opts.http.handler(ctx, a)
 	if err != nil {

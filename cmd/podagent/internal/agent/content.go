@@ -84,7 +84,7 @@ func (r *contentReader) receive() error {
 	if r.err != nil {
 		return r.err
 	}
-	if r.err = r.credit.take(r.size); r.err != nil { // all that was received is written
+	if r.err = r.credit.written(r.size); r.err != nil { // all that was received is written
 		return r.err
 	}
 	data, end, err := r.next()

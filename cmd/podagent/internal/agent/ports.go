@@ -31,8 +31,8 @@ type ports struct {
 	open int
 }
 
-// begin notes a connection, unless there are too many.
-func (p *ports) begin() error {
+// admit counts a connection in, unless there are too many.
+func (p *ports) admit() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.open >= maxConnections {
@@ -42,7 +42,8 @@ func (p *ports) begin() error {
 	return nil
 }
 
-func (p *ports) end() {
+// leave counts a connection out.
+func (p *ports) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.open--
@@ -60,10 +61,10 @@ func (s *portsService) Dial(stream dialStream) error {
 	if open == nil {
 		return errFirstMessage("open")
 	}
-	if err := s.ports.begin(); err != nil {
+	if err := s.ports.admit(); err != nil {
 		return err
 	}
-	defer s.ports.end()
+	defer s.ports.leave()
 	socket, err := dialOwn(stream.Context(), open.Port)
 	if err != nil {
 		return err
