@@ -16,8 +16,8 @@ import (
 	"github.com/podagent/podagent/pkg/tools/secret"
 )
 
-// mcpTokenEnv has the token of clients, if it is not in a file: arguments can be
-// read by everybody on a host.
+// mcpTokenEnv has the token of clients, if no file has it. Everybody on a host can read
+// arguments.
 const mcpTokenEnv = "PODAGENT_MCP_TOKEN"
 
 // httpFlags say how to serve over HTTP.

@@ -105,7 +105,7 @@ func (p *podFlags) add(cmd *cobra.Command, choices map[string]*flagvalue.Choice)
 	}
 }
 
-// build returns what the flags say; the local backend has nothing of it.
+// build returns the pod of the flags. With the local backend it is empty.
 func (p *podFlags) build(a *app) (launcher.Pod, error) {
 	if err := a.needsPods(p.flags); err != nil || a.backend.Value == onThisHost {
 		return launcher.Pod{}, err
@@ -119,8 +119,8 @@ func (p *podFlags) build(a *app) (launcher.Pod, error) {
 	return pod, nil
 }
 
-// notBlank refuses flags that were given without a value: a variable of a script
-// was not set, perhaps, and the default is not what was meant.
+// notBlank refuses flags with a blank value. A variable of a script may not have been set,
+// and the user did not mean the default.
 func notBlank(flags *pflag.FlagSet) (err error) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if settings.Given(f) && strings.TrimSpace(f.Value.String()) == "" {
@@ -145,8 +145,8 @@ func (g *gitFlags) define(flags *pflag.FlagSet) {
 	flags.AddFlagSet(g.flags)
 }
 
-// build returns what the flags say, nil if they say nothing. The credentials
-// are in the environment only: arguments can be read by everybody on a host.
+// build returns the source of the flags, nil if they name none. The credentials are in the
+// environment only, because everybody on a host can read arguments.
 func (g *gitFlags) build() (*launcher.Git, error) {
 	if !settings.Given(g.flags.Lookup("git")) {
 		var err error

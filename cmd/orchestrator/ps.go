@@ -67,7 +67,7 @@ func (a *app) psText(list []podapi.ProcessInfo) error {
 	return table.Flush()
 }
 
-// statusText says what has become of a process.
+// statusText returns the state of a process.
 func statusText(p podapi.ProcessInfo) string {
 	switch {
 	case p.Status == nil:

@@ -50,7 +50,7 @@ func toolListCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// tool prints what a tool is, as the Model Context Protocol calls it.
+// tool prints the description of a tool, in the words of the Model Context Protocol.
 func (a *app) tool(spec tools.Spec) error {
 	summary, _, _ := strings.Cut(spec.Description, "\n")
 	return a.print(struct {

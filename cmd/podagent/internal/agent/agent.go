@@ -21,7 +21,7 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-// Agent is what the four services share.
+// Agent is the state that the four services share.
 type Agent struct {
 	config    Config
 	fs        *fsops.FS
