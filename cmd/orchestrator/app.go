@@ -12,7 +12,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// app is what every verb works with: the streams and the persistent flags.
+// app is what all verbs share: the streams and the persistent flags.
 type app struct {
 	streams
 	terminal render.Terminal // whether out is one
@@ -35,7 +35,7 @@ func (a *app) print(v any, text string) error {
 	return err
 }
 
-// note says something on standard error that is no failure.
+// note prints a remark on standard error that is no failure.
 func (a *app) note(format string, args ...any) {
 	text := fmt.Appendf(nil, "orchestrator: "+format+"\n", args...)
 	_, _ = a.err.Write(render.IsTerminal(a.err).Text(text)) // there is nowhere else to say it
@@ -62,7 +62,7 @@ func (a *app) launch(ctx context.Context, spec launcher.Spec, work func(*launche
 	}
 	a.isolatesNothing(sandbox)
 	for _, drift := range sandbox.Drift {
-		a.note("sandbox %s existed already, and was made otherwise: %s", quote(sandbox.ID), drift)
+		a.note("sandbox %s exists already, and differs from the flags: %s", quote(sandbox.ID), drift)
 	}
 	return within(sandbox, work)
 }
@@ -81,7 +81,7 @@ func (a *app) open(ctx context.Context, id string, work func(*launcher.Sandbox) 
 	return within(sandbox, work)
 }
 
-// within does the work and closes the sandbox, whose id its errors get.
+// within does the work and closes the sandbox. It adds the sandbox's id to errors.
 func within(sandbox *launcher.Sandbox, work func(*launcher.Sandbox) error) error {
 	err := work(sandbox)
 	if err != nil {

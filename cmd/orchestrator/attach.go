@@ -23,12 +23,12 @@ func attachCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "attach ID EXEC",
 		Short: "Attach to a command in a sandbox",
-		Long: `Attach prints the output of a command that runs in a sandbox, or has ended there,
-from its start on, and exits with its status. Any number of attachments have the
-same output. When attach is interrupted or terminated, the command runs on.
+		Long: `Attach prints the output of a command in a sandbox from the start, and exits with
+the command's status. The command may run or have ended. Any number of attachments
+get the same output. When you interrupt or terminate attach, the command runs on.
 
-A command that runs in a terminal is shown in this one: first what is on its
-screen, and what is typed goes to it. ctrl-p ctrl-q leaves it running.
+If the command runs in a terminal, this terminal shows it, beginning with its
+present screen, and passes your keys on. ctrl-p ctrl-q leaves it running.
 ` + execIDHelp + "\n\n" + exitHelp,
 		Example: `  orchestrator attach job-1 6d1f9a04c2be
   echo yes | orchestrator attach job-1 6d1f -i`,
@@ -41,7 +41,7 @@ screen, and what is typed goes to it. ctrl-p ctrl-q leaves it running.
 		},
 	}
 	cmd.Flags().BoolVarP(&opts.interactive, "interactive", "i", false, "pass standard input to the command, if it was started with -i")
-	cmd.Flags().BoolVar(&opts.fromNow, "from-now", false, "leave out the output that there was so far")
+	cmd.Flags().BoolVar(&opts.fromNow, "from-now", false, "print only the output that follows from now on")
 	keysFlag(cmd, &opts.keys)
 	return cmd
 }
@@ -70,7 +70,7 @@ func (a *app) attach(ctx context.Context, sandbox *launcher.Sandbox, name string
 		at.Stdin, at.Stdout, at.Stderr = own.In, own.Out, own.Err
 		p, err := sandbox.Attach(ctx, info.ID, at)
 		if err == nil && at.Stdin != nil && !p.HasStdin() {
-			a.note("exec %s takes no input: what is passed to it is lost", short(info.ID))
+			a.note("exec %s takes no input: standard input is lost", short(info.ID))
 		}
 		return info.ID, p, err
 	}))

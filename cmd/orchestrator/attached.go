@@ -84,9 +84,9 @@ func (a *app) connect() (own console.Streams, finish func(p *podapi.Process, err
 // sayLimits says which limits the command has met.
 func (a *app) sayLimits(p *podapi.Process) {
 	if n := p.Omitted(); n > 0 {
-		a.note("%d bytes of the command's output are missing: the sandbox keeps only the last of it", n)
+		a.note("%d bytes of the command's output are missing: the sandbox keeps only the last part", n)
 	}
 	if status := p.Status(); status != nil && status.ProcessLimit {
-		a.note("the sandbox was at its limit of processes: some could not be started")
+		a.note("the sandbox reached its limit of processes: some could not start")
 	}
 }

@@ -14,8 +14,8 @@ const (
 	onThisHost   = "local"
 )
 
-// clusterFlags say in which cluster and namespace sandboxes are, and by which
-// identity their agents are called.
+// clusterFlags say in which cluster and namespace sandboxes are, and with which
+// identity to call their agents.
 type clusterFlags struct {
 	kubeconfig, context string
 	inCluster           bool
@@ -27,16 +27,16 @@ type clusterFlags struct {
 
 func (c *clusterFlags) define() *pflag.FlagSet {
 	flags := pflag.NewFlagSet("cluster", pflag.ContinueOnError)
-	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "the kubeconfig `FILE` (default as kubectl has it)")
+	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "the kubeconfig `FILE` (default kubectl's)")
 	flags.StringVar(&c.context, "context", "", "the `NAME` of a context in the kubeconfig (default the current one)")
-	flags.BoolVar(&c.inCluster, "in-cluster", false, "use the service account of the pod that this runs in")
-	flags.StringVarP(&c.namespace, "namespace", "n", "", "the `NAMESPACE` of the sandboxes (default that of the context, or of the pod that this runs in)")
-	flags.StringVar(&c.identity, "identity", "", "the `FILE` of the key that agents let in (default podagent/identity.pem in the configuration directory, made on first use)")
-	flags.StringVar(&c.secret, "identity-secret", "", "the `NAME` of the Secret that holds this key, made on first use (default podagent-identity for the service account of a pod, without --identity)")
+	flags.BoolVar(&c.inCluster, "in-cluster", false, "use the service account of the pod that runs this program")
+	flags.StringVarP(&c.namespace, "namespace", "n", "", "the `NAMESPACE` of the sandboxes (default that of the context, or of the pod that runs this program)")
+	flags.StringVar(&c.identity, "identity", "", "the `FILE` with the key that opens the agents (default podagent/identity.pem in the configuration directory, made on first use)")
+	flags.StringVar(&c.secret, "identity-secret", "", "the `NAME` of the Secret with this key, made on first use (default podagent-identity for the service account of a pod, without --identity)")
 	for _, way := range launcher.Connections() {
 		c.connection.Words = append(c.connection.Words, string(way))
 	}
-	flags.Var(&c.connection, "connection", "the way to the agents of pods (default port-forward; exec if the RuntimeClass is gVisor's or Kata's)")
+	flags.Var(&c.connection, "connection", "how to reach the agents of pods (default port-forward; exec if the RuntimeClass is gVisor's or Kata's)")
 	settings.MarkFor(inKubernetes, flags)
 	settings.Exclude(flags, "in-cluster", "kubeconfig", "context")
 	settings.Exclude(flags, "identity", "identity-secret")
@@ -88,7 +88,7 @@ func (a *app) needsPods(flags *pflag.FlagSet) error {
 	return err
 }
 
-// isolatesNothing says so of a new sandbox that does not.
+// isolatesNothing warns of a new sandbox that isolates nothing.
 func (a *app) isolatesNothing(sandbox *launcher.Sandbox) {
 	if sandbox.Created && a.backend.Value == onThisHost {
 		a.note("the local backend isolates nothing: what runs in sandbox %s can do what you can", quote(sandbox.ID))

@@ -11,8 +11,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// pushFile copies a local file. What is no regular file, such as a pipe, is
-// read to its end.
+// pushFile copies a local file. It reads a pipe or the like to its end.
 func (a *app) pushFile(ctx context.Context, sandbox *launcher.Sandbox, source string, info fs.FileInfo, target string) (fsops.TreeStats, error) {
 	file, err := os.Open(source)
 	if err != nil {
@@ -20,7 +19,7 @@ func (a *app) pushFile(ctx context.Context, sandbox *launcher.Sandbox, source st
 	}
 	defer file.Close()
 	bar := a.progress(source, info.Size())
-	defer bar.end()
+	defer bar.clear()
 	result, err := upload(ctx, sandbox, target, io.TeeReader(file, bar), fsops.WriteOptions{Perm: info.Mode().Perm()})
 	if err != nil {
 		return fsops.TreeStats{}, err
@@ -31,7 +30,7 @@ func (a *app) pushFile(ctx context.Context, sandbox *launcher.Sandbox, source st
 	return fsops.TreeStats{Entries: 1, Bytes: result.Attr.Size}, err
 }
 
-// pullFile copies a file of the sandbox, which appears here when it is whole.
+// pullFile copies a file of the sandbox. The copy appears once it is whole.
 func (a *app) pullFile(ctx context.Context, sandbox *launcher.Sandbox, attr fsops.Attr, target string) (fsops.TreeStats, error) {
 	perm := attr.Mode.Perm()
 	w, err := fsops.New(filepath.Dir(target)).Create(target, fsops.WriteOptions{Perm: perm})
@@ -40,7 +39,7 @@ func (a *app) pullFile(ctx context.Context, sandbox *launcher.Sandbox, attr fsop
 	}
 	defer w.Close()
 	bar := a.progress(attr.Path, attr.Size)
-	defer bar.end()
+	defer bar.clear()
 	read, err := sandbox.Read(ctx, attr.Path, fsops.ReadOptions{}, io.MultiWriter(w, bar))
 	if err != nil {
 		return fsops.TreeStats{}, err

@@ -21,13 +21,12 @@ func cpCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cp SOURCE TARGET",
 		Short: "Copy files and trees into or out of a sandbox",
-		Long: `Cp copies between this machine and a sandbox. Either SOURCE or TARGET is ID:PATH.
-Write a local path that contains a colon with a slash before the colon (./a:b).
-If the id contains a slash or a colon, give it by --id and write the path as
-:PATH.
+		Long: `Cp copies files and directories between this machine and a sandbox. Either SOURCE or
+TARGET is ID:PATH. In a local path with a colon, put a slash before the colon
+(./a:b). If the id contains a slash or a colon, give it by --id and write :PATH.
 
-A file, or a directory with everything in it, is copied into TARGET if that is a
-directory, and becomes TARGET otherwise. Modes are kept.`,
+If TARGET is a directory, cp copies SOURCE into it. Otherwise the copy gets the name
+TARGET. Directories are copied with everything in them. Modes are kept.`,
 		Example: `  orchestrator cp ./src job-1:
   orchestrator cp job-1:report.txt .
   orchestrator cp --id team/job-1 :out ./out`,
@@ -42,9 +41,9 @@ directory, and becomes TARGET otherwise. Modes are kept.`,
 		},
 	}
 	cmd.Flags().StringVar(&id, "id", "", "the `ID` of the sandbox whose paths begin with a colon")
-	cmd.Flags().BoolVar(&opts.Ignore, "ignore", false, "leave out what .gitignore files in the tree exclude")
-	cmd.Flags().StringArrayVar(&opts.Exclude, "exclude", nil, "leave out what matches `GLOB` in the tree; may be repeated")
-	cmd.Flags().BoolVar(&opts.OutsideLinks, "outside-links", false, "also copy symbolic links that lead out of the tree; nothing is written through them")
+	cmd.Flags().BoolVar(&opts.Ignore, "ignore", false, "leave out files that .gitignore files in the tree exclude")
+	cmd.Flags().StringArrayVar(&opts.Exclude, "exclude", nil, "leave out files in the tree that match `GLOB`; may be repeated")
+	cmd.Flags().BoolVar(&opts.OutsideLinks, "outside-links", false, "also copy symbolic links that lead out of the tree; cp writes nothing through them")
 	return cmd
 }
 
@@ -89,7 +88,7 @@ func (a *app) copyIn(ctx context.Context, sandbox *launcher.Sandbox, source, tar
 	}
 	if info.IsDir() {
 		bar := a.progress(source, -1)
-		defer bar.end()
+		defer bar.clear()
 		opts.Progress = bar.moved
 		stats, err := sandbox.Push(ctx, source, target, opts)
 		return a.copied(target, stats, err)
@@ -117,7 +116,7 @@ func (a *app) copyOut(ctx context.Context, sandbox *launcher.Sandbox, source, ta
 	}
 	if attr.IsDir() {
 		bar := a.progress(source, -1)
-		defer bar.end()
+		defer bar.clear()
 		opts.Progress = bar.moved
 		stats, err := sandbox.Pull(ctx, source, target, opts)
 		return a.copied(target, stats, err)
@@ -126,13 +125,13 @@ func (a *app) copyOut(ctx context.Context, sandbox *launcher.Sandbox, source, ta
 	return a.copied(target, stats, err)
 }
 
-// copied says what was copied, and what was not.
+// copied prints what was copied, and what was left out.
 func (a *app) copied(target string, stats fsops.TreeStats, err error) error {
 	if err != nil {
 		return err
 	}
 	if stats.Skipped > 0 {
-		a.note("devices, FIFOs and sockets that were left out: %d", stats.Skipped)
+		a.note("left out devices, FIFOs and sockets: %d", stats.Skipped)
 	}
 	return a.print(struct {
 		Target  render.Text `json:"target"`

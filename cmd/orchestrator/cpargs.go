@@ -49,14 +49,14 @@ func parseEnd(s, id string) end {
 	return end{inSandbox: true, id: id, path: inside}
 }
 
-// A place is what is known of the target of a copy.
+// A place describes the target of a copy.
 type place struct {
 	path       string
 	there, dir bool
 }
 
-// landing returns the path that the source gets, as cp -r has it: its own name
-// in a directory that exists, otherwise the target's.
+// landing returns the path that the source gets, as with cp -r: its own name in an
+// existing directory, otherwise the target's.
 func (p place) landing(source string, sourceIsDir bool) (string, error) {
 	switch {
 	case p.there && p.dir:
@@ -69,8 +69,8 @@ func (p place) landing(source string, sourceIsDir bool) (string, error) {
 	return p.path, nil
 }
 
-// nameIn returns the path that source has in dir. A source that has no name of
-// its own, such as "." or "src/..", is the directory's content.
+// nameIn returns the path of the source's copy in dir. A source without a name of its
+// own, such as "." or "src/..", stands for its content.
 func nameIn(dir, source string) string {
 	switch name := path.Base(source); name {
 	case ".", "..", "/":

@@ -15,9 +15,9 @@ func describeCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "describe ID",
 		Short: "Describe a sandbox: its pod, agent, processes and events",
-		Long: `Describe prints what can be learned of a sandbox, in whatever state it is: its
-pod, its agent and the processes there, and the cluster's events about the pod.
-That is no heartbeat of the sandbox.`,
+		Long: `Describe prints everything about a sandbox, in whatever state it is: its pod, its
+agent, its processes, and the cluster's events about the pod. It does not count as a
+heartbeat.`,
 		Args:              takes(1, 1),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -17,7 +17,7 @@ type description struct {
 	Processes []process `json:"processes"`
 }
 
-// pod is what there is to say of a sandbox in a pod.
+// pod describes the pod of a sandbox.
 type pod struct {
 	Namespace  string              `json:"namespace"`
 	Node       string              `json:"node,omitempty"`

@@ -16,11 +16,11 @@ func doctorCommand(a *app) *cobra.Command {
 	var flags podFlags
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check all that sandboxes need",
-		Long: `Doctor checks, one after the other, the kubeconfig, the API server, the namespace,
-each permission that is needed, and the identity; then it makes a sandbox as the
-flags say, runs a command in it, and removes it again. It says what to do about
-what fails. With the local backend, it makes a sandbox on this machine.
+		Short: "Check everything that sandboxes need",
+		Long: `Doctor checks the kubeconfig, the API server, the namespace, each permission that
+sandboxes need, and the identity. Then it makes a sandbox as the flags say, runs a
+command in it, and removes it again. For each check that fails, it says what to do.
+With the local backend, it makes a sandbox on this machine.
 
 The exit status is 1 if a check failed.`,
 		Example: "  orchestrator doctor --namespace sandboxes --image registry.example.com/runtime:1",

@@ -11,8 +11,8 @@ func downCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "down ID...",
 		Short: "End sandboxes and remove them with their files",
-		Long: `Down ends everything that runs in these sandboxes, and removes them with their
-files. It is not an error if a sandbox does not exist.`,
+		Long: `Down ends everything that runs in these sandboxes and removes them with their
+files. It is no error if a sandbox does not exist.`,
 		Args:              takes(1, -1),
 		ValidArgsFunction: a.completeIDs(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -21,7 +21,7 @@ files. It is not an error if a sandbox does not exist.`,
 	}
 }
 
-// down takes down what it can: one sandbox that resists does not save others.
+// down takes down every sandbox that it can: an error of one does not spare the others.
 func (a *app) down(ctx context.Context, ids []string) error {
 	l, err := a.launcher()
 	if err != nil {

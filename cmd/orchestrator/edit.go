@@ -16,9 +16,9 @@ func editCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "edit ID PATH --old TEXT --new TEXT",
 		Short: "Replace text in a file and print the diff",
-		Long: `Edit replaces text that occurs exactly once in a file, or with --all every
-occurrence of it. If the text is not found, or without --all is found more than
-once, the file stays as it is.`,
+		Long: `Edit replaces text that occurs exactly once in a file, or every occurrence with
+--all. Otherwise it fails and leaves the file as it is: if the text does not occur,
+or occurs more than once without --all.`,
 		Example:           "  orchestrator edit job-1 main.go --old 'Printl(' --new 'Println('",
 		Args:              takes(2, 2),
 		ValidArgsFunction: a.completeIDs(false),
@@ -54,7 +54,7 @@ func (a *app) edit(ctx context.Context, sandbox *launcher.Sandbox, path string, 
 		}{render.Text(path), result.Occurrences[0], result.Write.InPlace, result.Write.Attr.ETag, result.Diff, result.DiffTruncated})
 	}
 	if result.DiffTruncated {
-		a.note("the diff is too long: only its beginning follows")
+		a.note("the diff is too long: this is its beginning")
 	}
 	if _, err := a.out.Write(a.terminal.Text(result.Diff)); err != nil {
 		return err

@@ -31,25 +31,24 @@ type execOptions struct {
 	detach      bool
 }
 
-const execHelp = `Exec runs a command in a sandbox and exits with its status. The command is not
-passed to a shell: run one where you need it (sh -c '...'). Flags of exec come
-before the command. When exec is interrupted or terminated, the command and
-everything that it started is killed. When exec itself is killed, or the
-connection is lost for good, the command runs on: see "orchestrator ps".
+const execHelp = `Exec runs a command in a sandbox and exits with its status. No shell sees the
+command: run one if you need it (sh -c '...'). Put the flags of exec in front of
+the command. When you interrupt or terminate exec, it kills the command and
+everything that the command started. When exec itself is killed, or loses its
+connection for good, the command runs on: see "orchestrator ps".
 
-With --detach the command runs on its own: exec prints its exec id, and exits
-once it has started. "orchestrator logs", attach, wait and kill take it from
-there. A command that is given --exec-id runs once in the life of the agent,
-however often exec is repeated: each time its output comes from the start, or from
-what is kept of it (64 MiB). That is so for a day after its end, of the last 1000.
+With --detach, exec starts the command, prints its exec id and exits. The command
+runs on: use "orchestrator logs", attach, wait and kill. With --exec-id, a command
+runs only once in the life of the agent, however often you repeat exec. Each
+repetition prints the output from its start, or the last 64 MiB of it. The agent
+remembers this for a day after the command's end, and for the last 1000 commands.
 
-With -t the command runs in a terminal of its own, which is shown in this one. It
-gets all keys, but for ctrl-p ctrl-q: they leave it running, and "orchestrator
-attach" goes back to it.
+With -t, the command runs in a terminal of its own, and this terminal shows it. It
+gets all keys but ctrl-p ctrl-q: these leave it running, and "orchestrator attach"
+goes back to it.
 
-With -o json the output is printed as lines such as
-{"type":"stdout","data":{"text":"..."}}, and the last line says how the command
-ended.
+With -o json, exec prints the output as lines such as
+{"type":"stdout","data":{"text":"..."}}. The last line says how the command ended.
 
 ` + exitHelp
 
@@ -85,7 +84,7 @@ func execCommand(a *app) *cobra.Command {
 	flags.SetInterspersed(false)
 	inFlags(cmd, &opts)
 	execFlags(cmd, &opts)
-	flags.BoolVarP(&opts.detach, "detach", "d", false, "let the command run on its own, and print its exec id; with -i its standard input stays open, for attach")
+	flags.BoolVarP(&opts.detach, "detach", "d", false, "start the command, print its exec id and exit; with -i, standard input stays open for attach")
 	flags.StringVar(&opts.id, "exec-id", "", "give the command the exec id `UUID`, of version 7 (default a new one)")
 	return cmd
 }
@@ -112,9 +111,9 @@ func (a *app) newConsole(keys console.DetachKeys) *console.Console {
 func (a *app) needsConsole(keys console.DetachKeys, what string) error {
 	switch {
 	case a.json():
-		return usagef("%s shows a terminal, which is no JSON: leave out --output json", what)
+		return usagef("%s shows a terminal, and cannot print JSON: leave out --output json", what)
 	case a.newConsole(keys) == nil:
-		return usagef("%s needs a terminal, and standard input is none", what)
+		return usagef("%s needs a terminal, but standard input is none", what)
 	}
 	return nil
 }
@@ -128,7 +127,7 @@ func inFlags(cmd *cobra.Command, opts *execOptions) {
 // execFlags are the flags that exec and run share.
 func execFlags(cmd *cobra.Command, opts *execOptions) {
 	cmd.Flags().BoolVarP(&opts.interactive, "interactive", "i", false, "pass standard input to the command")
-	cmd.Flags().BoolVarP(&opts.terminal, "tty", "t", false, "run the command in a terminal, which is shown in this one (includes -i)")
+	cmd.Flags().BoolVarP(&opts.terminal, "tty", "t", false, "run the command in a terminal of its own, shown in this one (includes -i)")
 	cmd.Flags().DurationVar(&opts.timeout, "timeout", 0, "end the command after `DURATION`, such as 90s (default never)")
 	cmd.Flags().Var(&opts.limits, "ulimit", "limit a resource of the command, such as nofile=1024; may be repeated")
 	keysFlag(cmd, &opts.keys)
@@ -137,7 +136,7 @@ func execFlags(cmd *cobra.Command, opts *execOptions) {
 // keysFlag is the flag of the verbs that show a command's terminal.
 func keysFlag(cmd *cobra.Command, keys *console.DetachKeys) {
 	*keys = console.DefaultDetachKeys()
-	cmd.Flags().Var(keys, "detach-keys", "the keys that leave a command in a terminal running; as a flag, none if empty")
+	cmd.Flags().Var(keys, "detach-keys", "the keys that leave a command in a terminal running; an empty flag means none")
 	settings.Mark(cmd.Flags(), "detach-keys")
 }
 
@@ -162,8 +161,8 @@ func (a *app) commandAfterID(cmd *cobra.Command, args []string) (id string, comm
 // all flags.
 func loadedLater(*cobra.Command, []string) error { return nil }
 
-// exec runs the command in the sandbox, with the program's own streams. When
-// nobody reads them any more, or ctx ends, the command is killed.
+// exec runs the command in the sandbox, with the program's own streams. It kills the
+// command when nobody reads the output any more, or when ctx ends.
 func (a *app) exec(ctx context.Context, sandbox *launcher.Sandbox, command []string, opts execOptions) error {
 	var t *console.Console
 	var in io.Reader
@@ -192,7 +191,7 @@ func startOf(c *podapi.Cmd) starter {
 	}
 }
 
-// terminalEnv is what a command in a terminal learns of this one.
+// terminalEnv tells a command in a terminal which kind of terminal shows it.
 func terminalEnv() []string {
 	if name := os.Getenv("TERM"); name != "" {
 		return []string{"TERM=" + name}
@@ -211,13 +210,13 @@ func (a *app) execDetached(ctx context.Context, c *podapi.Cmd, input bool) error
 	if err := c.Start(); err != nil {
 		return err
 	}
-	// A repeated start may find that the command has ended. In any case it has
-	// started, which is all that this is about.
+	// A repeated start may find a command that has ended: Detach then fails, but the
+	// command has started.
 	_ = c.Process.Detach()
 	err := a.print(struct {
 		ID  string `json:"id"`
 		PID int    `json:"pid"`
 	}{c.ID, c.Process.PID()}, c.ID+"\n")
-	// An interrupt until here ends the command, as without --detach.
+	// An interrupt before this point ends the command, as without --detach.
 	return cmp.Or(err, context.Cause(ctx))
 }

@@ -13,22 +13,13 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// An exec id is a UUIDv7, which begins with its time: the ids of a minute's
-// commands look alike in front. People get its last group, which is random, and
-// may write as much of the beginning of either as is unique.
-const (
-	shortExecID = 12 // the digits of the last group
-	// leastExecID is the shortest that is taken for an exec id: shorter ones
-	// are more likely a mistake, such as a pid.
-	leastExecID = 4
-	// mostNamed bounds how many candidates an error names.
-	mostNamed = 5
-)
-
+// execIDHelp explains exec ids to users. An exec id is a UUIDv7: it begins with its time,
+// so that the ids of a minute's commands begin alike. People therefore see its last
+// group, which is random. They may shorten either the id or this group.
 const execIDHelp = `
-EXEC is an exec id, as exec -d and ps -o json print it, or the short form that ps
-prints, its last 12 characters; or as much of the beginning of either as is
-unique, 4 characters at least.`
+EXEC is an exec id, as exec -d and ps -o json print it, or its last 12 characters,
+as ps prints them. You can leave out the end of either, as long as the rest is
+unique and has 4 characters or more.`
 
 // short returns the short form of an exec id.
 func short(id string) string { return id[max(len(id)-shortExecID, 0):] }
@@ -50,9 +41,9 @@ func findExec(ctx context.Context, sandbox *launcher.Sandbox, name string) (poda
 	case len(found) == 1:
 		return found[0], nil
 	case len(name) < leastExecID:
-		err = usagef("the exec id %q is too short: give %d characters at least", name, leastExecID)
+		err = usagef("the exec id %q is too short: give at least %d characters", name, leastExecID)
 	case len(found) == 0:
-		err = usagef(`sandbox %s has no exec %q: "orchestrator ps %[1]s -a" lists those that it has`, quote(sandbox.ID), name)
+		err = usagef(`sandbox %s has no exec %q: "orchestrator ps %[1]s -a" lists all`, quote(sandbox.ID), name)
 	default:
 		err = usagef("exec %q is ambiguous: it is %s", name, candidates(found))
 	}
@@ -75,7 +66,7 @@ func matchExec(list []podapi.ProcessInfo, name string) []podapi.ProcessInfo {
 	return found
 }
 
-// candidates names what an exec id can mean.
+// candidates names the processes that an exec id can mean.
 func candidates(found []podapi.ProcessInfo) string {
 	var names []string
 	for _, p := range found[:min(len(found), mostNamed)] {
@@ -87,8 +78,8 @@ func candidates(found []podapi.ProcessInfo) string {
 	return flagvalue.Alternatives(names)
 }
 
-// completeExecs completes the first argument by the ids of sandboxes, and the
-// second, or with every all that follow, by those of its processes.
+// completeExecs completes the first argument to the ids of sandboxes, and the second to
+// those of its processes, or all that follow if every is set.
 func (a *app) completeExecs(every bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		switch {
@@ -101,7 +92,8 @@ func (a *app) completeExecs(every bool) cobra.CompletionFunc {
 	}
 }
 
-// execIDs returns the processes of a sandbox as a shell completes to them.
+// execIDs returns the exec ids of a sandbox, with their commands, for a shell's
+// completion.
 func (a *app) execIDs(ctx context.Context, id string) []string {
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	defer cancel()

@@ -14,8 +14,8 @@ func extendCommand(a *app) *cobra.Command {
 		Use:   "extend ID DURATION",
 		Short: "Let a sandbox with a lifetime live on",
 		Long: `Extend lets a sandbox that was launched with --lifetime live for at least DURATION
-from now, such as 2h, and prints when it ends. It never ends sooner by that. The
-pod's active deadline cannot be extended.`,
+from now, such as 2h, and prints when it will end. It never shortens a lifetime. It
+cannot extend the pod's active deadline.`,
 		Args:              takes(2, 2),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -15,29 +15,21 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// lookPeriod is how often forward looks whether the sandbox is still there, and
-// lookTimeout how long it waits for an answer: a person who looks at a page that
-// does not load wants to know why within seconds.
-const (
-	lookPeriod  = 2 * time.Second
-	lookTimeout = 10 * time.Second
-)
-
 func forwardCommand(a *app) *cobra.Command {
 	var address string
 	cmd := &cobra.Command{
 		Use:   "forward ID [LOCAL:]PORT...",
 		Short: "Make servers in a sandbox reachable at ports of this machine",
-		Long: `Forward listens at ports of this machine, and joins each connection with one to a
-port of the sandbox, where the server may as well listen on the loopback alone. It
-prints a line for each port once all are open, and goes on until it is interrupted
-or the sandbox is gone.
+		Long: `Forward listens at ports of this machine and joins each connection with one to a
+port of the sandbox. The server there may listen on the loopback only. Forward prints
+a line for each port once all are open. It runs until you interrupt it or the sandbox
+is gone.
 
-LOCAL is the same as PORT unless it is given; when it is empty, a free port is
-chosen. A connection that fails ends alone, and standard error says why. When the
-way to the sandbox is cut, open connections end, and new ones work as soon as there
-is a way again. Only ports of the sandbox can be reached, no other hosts. The local
-backend's are those of this machine.`,
+Without LOCAL, the local port is PORT; an empty LOCAL chooses a free port. If a
+connection fails, only this one ends, and standard error says why. When the
+connection to the sandbox breaks, the open connections end, and new ones work as soon
+as the sandbox can be reached again. Forward reaches only ports of the sandbox, not
+other hosts. With the local backend, these are ports of this machine.`,
 		Example: `  orchestrator forward job-1 8080              # http://127.0.0.1:8080
   orchestrator forward job-1 3000:80 :5432 -o json`,
 		Args:              takes(2, -1),
@@ -52,7 +44,7 @@ backend's are those of this machine.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&address, "address", "127.0.0.1", "the `ADDRESS` of this machine to listen at; any but the loopback lets others in")
+	cmd.Flags().StringVar(&address, "address", "127.0.0.1", "listen at this `ADDRESS` of this machine; any but the loopback lets other machines in")
 	return cmd
 }
 
@@ -118,7 +110,7 @@ func (a *app) forward(ctx context.Context, sandbox *launcher.Sandbox, address st
 	return context.Cause(ctx)
 }
 
-// forwarded prints what is forwarded where.
+// forwarded prints which port is forwarded where.
 func (a *app) forwarded(addr net.Addr, port int) error {
 	return a.print(struct {
 		Address string `json:"address"`
@@ -126,7 +118,7 @@ func (a *app) forwarded(addr net.Addr, port int) error {
 	}{addr.String(), port}, fmt.Sprintf("%s -> %d\n", addr, port))
 }
 
-// awaitGone returns when the sandbox is gone, and why. Until then it says when the
+// awaitGone waits until the sandbox is gone, and returns why. Meanwhile it says when the
 // sandbox cannot be reached, and when it can be again.
 func (a *app) awaitGone(ctx context.Context, sandbox *launcher.Sandbox) error {
 	ticker := time.NewTicker(lookPeriod)
@@ -145,7 +137,7 @@ func (a *app) awaitGone(ctx context.Context, sandbox *launcher.Sandbox) error {
 		case isGone(err):
 			return err
 		case err != nil && !away:
-			a.note("sandbox %s cannot be reached, and is tried again: %s", quote(sandbox.ID), message(err))
+			a.note("sandbox %s cannot be reached; trying again: %s", quote(sandbox.ID), message(err))
 		case err == nil && away:
 			a.note("sandbox %s can be reached again", quote(sandbox.ID))
 		}

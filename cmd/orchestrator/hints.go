@@ -18,7 +18,7 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// A hint says what to do about an error.
+// A hint tells the user what to do about an error.
 type hint struct {
 	// is reports whether the hint is for this error.
 	is func(error) bool
@@ -29,11 +29,11 @@ type hint struct {
 	instead string
 }
 
-// hints are tried in their order: the first that fits is given.
+// hints are tried in this order. The first that fits is printed.
 var hints = []hint{
 	{is: isErr(launcher.ErrNotFound), instead: `no sandbox %q`, say: `create it with "orchestrator up %s"`},
 	{is: isErr(launcher.ErrNoAgent)},
-	{is: func(err error) bool { return opOf(err) == "fork/exec" }, say: "set PODAGENT_BIN to the podagent binary"},
+	{is: func(err error) bool { return opOf(err) == "fork/exec" }, say: "set PODAGENT_BIN to the path of the podagent binary"},
 	{is: isNoCluster, say: "give --kubeconfig FILE, or use --backend local"},
 	{is: isErr(launcher.ErrImage), say: "choose another --image, or make this one available to the nodes"},
 	{is: isErr(launcher.ErrUnschedulable), say: "ask for less by --requests, or add a node that can hold the pod"},
@@ -55,7 +55,7 @@ var hints = []hint{
 	{is: isErr(launcher.ErrDrift), say: `leave out --on-drift error to use it as it is, or remove it by "orchestrator down %s"`},
 	{is: isErr(launcher.ErrOwned), say: "wait until its owner has closed it, or leave out --exclusive"},
 	{is: isErr(launcher.ErrGone), say: `"orchestrator up %s" makes another; the files are lost, unless the workspace was kept`},
-	{is: isGit, say: "see --git and --git-ref; who logs in is in PODAGENT_GIT_USERNAME and PODAGENT_GIT_PASSWORD"},
+	{is: isGit, say: "check --git and --git-ref, and the login in PODAGENT_GIT_USERNAME and PODAGENT_GIT_PASSWORD"},
 	{is: isNoServer, say: `"orchestrator doctor" checks the way to the API server`},
 	{is: isErr(podapi.ErrVersion)},
 	{is: isErr(podapi.ErrUnauthenticated), say: "give the identity that the sandbox was launched with, by --identity or --identity-secret"},
@@ -108,8 +108,8 @@ func explain(err error) string {
 	return text
 }
 
-// message returns the text of err; that of a command's end is a sentence, and
-// that of a wrong Spec names the flag.
+// message returns the text of err. For a command's end it is a sentence, and for a wrong
+// Spec it names the flag.
 func message(err error) string {
 	if spec, ok := errors.AsType[*launcher.SpecError](err); ok {
 		return specText(spec, err)

@@ -43,13 +43,13 @@ func TestFailures(t *testing.T) {
 
 		{noWayTo(fmt.Errorf("opening sandbox: %w", launcher.ErrNotFound)), 125, `no sandbox "a b": create it with "orchestrator up 'a b'"`},
 		{noWayTo(launcher.ErrNoAgent), 125, launcher.ErrNoAgent.Error()},
-		{noWayTo(&fs.PathError{Op: "fork/exec", Path: "/x", Err: syscall.ENOENT}), 125, "fork/exec /x: no such file or directory: set PODAGENT_BIN to the podagent binary"},
+		{noWayTo(&fs.PathError{Op: "fork/exec", Path: "/x", Err: syscall.ENOENT}), 125, "fork/exec /x: no such file or directory: set PODAGENT_BIN to the path of the podagent binary"},
 		{noWayTo(errors.New("no luck")), 125, "no luck"},
 		{noWayTo(&launcher.SpecError{Field: "Pod.Image", Msg: "is bad"}), 125, "--image is bad"},
 		{noWayTo(&launcher.SpecError{Field: "New", Msg: "is bad"}), 125, "invalid sandbox spec: New is bad"},
 		{noWayTo(fmt.Errorf("x: %w", clientcmd.ErrEmptyConfig)), 125, "there is no kubeconfig, and this does not run in a cluster: give --kubeconfig FILE, or use --backend local"},
 		{noWayTo(&url.Error{Op: "Get", URL: "u", Err: syscall.ECONNREFUSED}), 125, `Get "u": connection refused: "orchestrator doctor" checks the way to the API server`},
-		{noWayTo(&launcher.GitError{URL: "u", Msg: "no"}), 125, "checking out u: no: see --git and --git-ref; who logs in is in PODAGENT_GIT_USERNAME and PODAGENT_GIT_PASSWORD"},
+		{noWayTo(&launcher.GitError{URL: "u", Msg: "no"}), 125, "checking out u: no: check --git and --git-ref, and the login in PODAGENT_GIT_USERNAME and PODAGENT_GIT_PASSWORD"},
 		{in(podapi.ErrUnauthenticated), 125, podapi.ErrUnauthenticated.Error() + ": give the identity that the sandbox was launched with, by --identity or --identity-secret"},
 
 		{in(pathErr("read", podapi.ErrUnavailable)), 125, `read p: agent unavailable: "orchestrator list" says whether the agent still runs, "orchestrator up 'a b'" starts it again`},

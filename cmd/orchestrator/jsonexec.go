@@ -43,8 +43,8 @@ func (l *execLines) exit(s podapi.ExitStatus) error {
 	})
 }
 
-// detached prints that the command with this exec id runs on, and how much of
-// the output there was is missing.
+// detached prints that the command with this exec id runs on, and how much of its output
+// so far is missing.
 func (l *execLines) detached(id string, omitted int64) error {
 	return l.print(struct {
 		Type    string `json:"type"`
@@ -77,7 +77,8 @@ func (s *execStream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush prints what was held back, and will not become a rune any more.
+// Flush prints the beginning of a rune that Write held back and that will not be
+// completed any more.
 func (s *execStream) Flush() error {
 	held := s.held
 	s.held = nil

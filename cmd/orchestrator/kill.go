@@ -19,7 +19,7 @@ func killCommand(a *app) *cobra.Command {
 		Use:   "kill ID EXEC...",
 		Short: "Send a signal to commands in a sandbox",
 		Long: `Kill sends a signal to commands in a sandbox, and to everything that they started.
-That a command has ended already is an error.
+It is an error if a command has ended already.
 ` + execIDHelp,
 		Example: `  orchestrator kill job-1 6d1f9a04c2be
   orchestrator kill job-1 6d1f 93b0 -s KILL`,
@@ -29,12 +29,11 @@ That a command has ended already is an error.
 			return a.kill(cmd.Context(), args[0], args[1:], syscall.Signal(sig.Number))
 		},
 	}
-	cmd.Flags().VarP(&sig, "signal", "s", "send `SIGNAL`: a name, with or without SIG, or a number of Linux")
+	cmd.Flags().VarP(&sig, "signal", "s", "send `SIGNAL`: its name, with or without SIG, or its number in Linux")
 	return cmd
 }
 
-// kill signals what it can: one command that cannot be signalled does not save
-// others.
+// kill signals every command that it can: an error of one does not spare the others.
 func (a *app) kill(ctx context.Context, id string, names []string, sig syscall.Signal) error {
 	var failed []error
 	err := a.open(ctx, id, func(sandbox *launcher.Sandbox) error {

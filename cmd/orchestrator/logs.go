@@ -23,12 +23,12 @@ func logsCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs ID EXEC",
 		Short: "Print the output of a command in a sandbox",
-		Long: `Logs prints the output of a command that runs in a sandbox, or has ended there, as
-far as it is kept: the last 64 MiB of a command. It says how much is missing, and
-exits with 0 whatever the status of the command.
+		Long: `Logs prints the output of a command in a sandbox. The command may run or have
+ended. The sandbox keeps the last 64 MiB of each command; logs says how much is
+missing. It exits with 0, whatever the status of the command.
 
-Both streams are printed, each where the command wrote it. With --stdout or
---stderr it is that one, on standard output.
+Logs prints both streams of the command, each to the same stream here. With --stdout
+or --stderr it prints only that one, to standard output.
 ` + execIDHelp,
 		Args:              takes(2, 2),
 		ValidArgsFunction: a.completeExecs(false),
@@ -38,7 +38,7 @@ Both streams are printed, each where the command wrote it. With --stdout or
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&opts.follow, "follow", "f", false, "go on until the command ends")
+	cmd.Flags().BoolVarP(&opts.follow, "follow", "f", false, "continue until the command ends")
 	cmd.Flags().BoolVar(&opts.stdout, "stdout", false, "print only standard output")
 	cmd.Flags().BoolVar(&opts.stderr, "stderr", false, "print only standard error")
 	return cmd
@@ -50,7 +50,7 @@ func (a *app) logs(ctx context.Context, sandbox *launcher.Sandbox, name string, 
 		return err
 	}
 	at := podapi.AttachOptions{NoFollow: !opts.follow}
-	switch { // what is not wanted need not travel
+	switch { // unwanted output need not travel
 	case opts.stdout == opts.stderr:
 	case opts.stdout:
 		at.StderrOffset = info.Stderr

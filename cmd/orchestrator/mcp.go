@@ -12,35 +12,35 @@ import (
 	"github.com/podagent/podagent/pkg/tools/mcpserver"
 )
 
-const mcpHelp = `Mcp serves the tools that "orchestrator tool list" lists, and the files of a
-sandbox as resources, by the Model Context Protocol. The sandbox is launched by
-the first call that needs it, and is deleted at the end unless --id names one,
-which is adopted if it is there, and stays.
+const mcpHelp = `Mcp serves a sandbox by the Model Context Protocol: the tools that "orchestrator tool
+list" lists, and its files as resources. The first call that needs the sandbox
+launches it. At the end mcp deletes it, unless --id names a sandbox: mcp adopts that
+one if it exists, and leaves it there.
 
-With the kubernetes backend it first checks, as "orchestrator doctor" does but
-without making a pod, what sandboxes need. What is missing ends it, with what to
-do; what they can do without is a warning on standard error.
+With the kubernetes backend, mcp first checks what sandboxes need, as "orchestrator
+doctor" does but without making a pod. If something necessary is missing, mcp says
+what to do and exits. Anything else is a warning on standard error.
 
-Without --http there is one client, over standard input and output, until the
-input ends. The client's configuration has this program as the command of a
-server, with "mcp" as its argument:
+Without --http, mcp serves one client over standard input and output, until the input
+ends. In the client's configuration, name this program as the command of a server,
+with "mcp" as its argument:
 
   {"mcpServers": {"sandbox": {"command": "orchestrator", "args": ["mcp"]}}}
 
-With --http there are many, over streamable HTTP, at the URL that is printed.
-Each has a sandbox of its own, or all have that of --id. A client's sandbox is
-deleted when the client ends its session, is silent for --idle-timeout, or this
-program ends. Clients show a token, as "Authorization: Bearer TOKEN": that of
---token-file, or of PODAGENT_MCP_TOKEN in the environment, or else one that is
-made up and printed to standard error.
+With --http, mcp serves many clients over streamable HTTP, at the URL that it prints.
+Each client has a sandbox of its own, or all share that of --id. Mcp deletes a
+client's sandbox when the client ends its session or is silent for --idle-timeout,
+and when mcp itself ends. Clients must send a token as "Authorization: Bearer TOKEN".
+It is that of --token-file, or of PODAGENT_MCP_TOKEN in the environment; without
+either, mcp makes one up and prints it to standard error.
 
   {"mcpServers": {"sandbox": {"type": "http", "url": "http://127.0.0.1:8931/mcp",
     "headers": {"Authorization": "Bearer ..."}}}}
 
-It speaks no TLS, and so listens on the loopback only, unless --allow-remote is
-given: the token and all that is said can be read on the way, if nothing in
-front of it speaks TLS. Requests that pages of browsers make are refused, but
-for those of --allow-origin.`
+Mcp speaks no TLS. It therefore listens on the loopback only, unless you give
+--allow-remote: put a server with TLS in front of it, or others on the way can read
+the token and everything else. Mcp refuses requests from web pages, except those of
+--allow-origin.`
 
 // mcpOptions say how to serve.
 type mcpOptions struct {
@@ -107,14 +107,14 @@ func (a *app) mcp(ctx context.Context, opts *mcpOptions) error {
 	})
 }
 
-// serversIsolateNothing says so of sandboxes that are launched later, by others.
+// serversIsolateNothing warns that sandboxes which clients launch later isolate nothing.
 func (a *app) serversIsolateNothing() {
 	if a.backend.Value == onThisHost {
 		a.note("the local backend isolates nothing: what runs in its sandboxes can do what you can")
 	}
 }
 
-// keepOpen is standard output, which the program still has a use for.
+// keepOpen is standard output, which the program still needs after the server's end.
 type keepOpen struct{ io.Writer }
 
 func (keepOpen) Close() error { return nil }

@@ -7,27 +7,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/tools/mcpserver"
-)
-
-// The bounds of the server, each with its reason.
-const (
-	// mcpHeaders bounds the time and the bytes of a request's header: who has
-	// not shown the token yet gets little of either.
-	mcpHeaderTime, mcpHeaderBytes = 10 * time.Second, 64 << 10
-	// mcpKeepAlive is how long a connection without a request stays open: some
-	// thought of a model.
-	mcpKeepAlive = 5 * time.Minute
-	// mcpEnd bounds the end: a pod's grace, and the API server's answers.
-	mcpEnd = 45 * time.Second
-	// mcpSessionEnd bounds what is removed from a shared sandbox when a session
-	// ends.
-	mcpSessionEnd = 10 * time.Second
 )
 
 // openSession begins a client's session.
@@ -71,17 +55,17 @@ func (a *app) inSandbox(sandbox *launcher.Sandbox, opts *mcpOptions) openSession
 	}
 }
 
-// noteOf says what went wrong in a sandbox while others go on.
+// noteOf prints an error of one sandbox, while others go on.
 func (a *app) noteOf(sandbox *launcher.Sandbox, err error) {
 	if err != nil {
 		a.note("sandbox %s: %s", quote(sandbox.ID), explain(&sandboxError{id: sandbox.ID, launching: true, err: a.withFlags(err)}))
 	}
 }
 
-// mcpPath is where the protocol is served, by custom.
+// mcpPath is the path at which servers usually serve the protocol.
 const mcpPath = "/mcp"
 
-// listenMCP serves clients whose sessions open begins.
+// listenMCP serves clients. open begins their sessions.
 func (a *app) listenMCP(ctx context.Context, opts *mcpOptions, open openSession) error {
 	options, err := opts.http.handler(ctx, a)
 	if err != nil {

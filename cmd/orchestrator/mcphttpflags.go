@@ -16,8 +16,8 @@ import (
 	"github.com/podagent/podagent/pkg/tools/secret"
 )
 
-// mcpTokenEnv has the token of clients, if it is not in a file: arguments can be
-// read by everybody on a host.
+// mcpTokenEnv has the token of clients, if no file has it. Everybody on a host can read
+// arguments.
 const mcpTokenEnv = "PODAGENT_MCP_TOKEN"
 
 // httpFlags say how to serve over HTTP.
@@ -35,11 +35,11 @@ type httpFlags struct {
 func (h *httpFlags) define(cmd *cobra.Command) {
 	flags := pflag.NewFlagSet("http", pflag.ContinueOnError)
 	h.flags, h.idleTimeout = flags, mcpserver.DefaultIdleTimeout
-	flags.StringVar(&h.address, "http", "", "serve over HTTP at this `[HOST]:PORT`; without a host on the loopback, with port 0 at a free one")
-	flags.BoolVar(&h.allowRemote, "allow-remote", false, "listen where other machines can reach it, without TLS")
-	flags.StringVar(&h.tokenFile, "token-file", "", "the `FILE` with the token of clients, of 16 bytes or more (default PODAGENT_MCP_TOKEN, or one that is made up)")
+	flags.StringVar(&h.address, "http", "", "serve over HTTP at `[HOST]:PORT`; without HOST on the loopback, with port 0 at a free port")
+	flags.BoolVar(&h.allowRemote, "allow-remote", false, "listen at an address that other machines can reach, without TLS")
+	flags.StringVar(&h.tokenFile, "token-file", "", "the `FILE` with the token of clients, 16 bytes or more (default PODAGENT_MCP_TOKEN, or a new token)")
 	flags.StringArrayVar(&h.origins, "allow-origin", nil, "let in requests with this `ORIGIN`, such as https://example.com; may be repeated")
-	flags.IntVar(&h.maxSessions, "max-sessions", mcpserver.DefaultMaxSessions, "how many `CLIENTS` there are at once")
+	flags.IntVar(&h.maxSessions, "max-sessions", mcpserver.DefaultMaxSessions, "serve at most this many `CLIENTS` at once")
 	flags.Var((*flagvalue.Period)(&h.idleTimeout), "idle-timeout", "how long a client may be silent before its session ends")
 	settings.Mark(flags)
 	cmd.Flags().AddFlagSet(flags)
@@ -75,7 +75,7 @@ func (h *httpFlags) resolve() error {
 		addr.IP = net.IPv4(127, 0, 0, 1)
 	}
 	if !addr.IP.IsLoopback() && !h.allowRemote {
-		return usagef("other machines can reach %s, and what is said can be read on the way: use 127.0.0.1, or give --allow-remote", addr)
+		return usagef("other machines can reach %s, and nothing is encrypted on the way: use 127.0.0.1, or give --allow-remote", addr)
 	}
 	h.listen = addr
 	return nil

@@ -12,7 +12,7 @@ func mvCommand(a *app) *cobra.Command {
 		Use:   "mv ID OLD NEW",
 		Short: "Rename a file or a directory",
 		Long: `Mv renames a file or a directory within its file system. NEW is always the full
-new name: nothing is moved into a directory of that name.`,
+new name: mv moves nothing into a directory of that name.`,
 		Args:              takes(3, 3),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -13,10 +13,11 @@ func pauseCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "pause ID...",
 		Short: "Remove the pods of sandboxes, and keep their files",
-		Long: `Pause ends everything that runs in these sandboxes, and removes their pods. The
-files in their workdirs stay, in claims of their own; sandboxes that were not
-launched with --keep-workspace have none, and are left as they are. "orchestrator
-resume" goes on with one, "orchestrator down" removes it with its files.`,
+		Long: `Pause ends everything that runs in these sandboxes and removes their pods. The files
+in their workdirs stay, in claims of their own. A sandbox that was launched without
+--keep-workspace has no such claim: pause leaves it as it is and fails.
+"orchestrator resume" goes on with a paused sandbox, and "orchestrator down" removes
+it with its files.`,
 		Example: `  orchestrator up job-1 --keep-workspace
   orchestrator pause job-1
   orchestrator resume job-1`,
@@ -44,9 +45,9 @@ func resumeCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "resume ID",
 		Short: "Go on with a sandbox that was paused",
-		Long: `Resume makes the pod of a paused sandbox anew, as it was made the last time, with
-the files in its workdir, and prints the id once its agent answers. It does so for
-a sandbox with a claim of its own whose pod has ended, too: at its deadline, by
+		Long: `Resume makes a new pod for a paused sandbox, as it was made the last time and with
+the files in its workdir. It prints the id once the agent answers. Resume also works
+if the pod of a sandbox with a claim of its own has ended: at its deadline, by
 eviction, or by itself.`,
 		Args:              takes(1, 1),
 		ValidArgsFunction: a.completeIDs(false),
@@ -79,7 +80,7 @@ func (a *app) pods(verb string) (*launcher.Kubernetes, error) {
 	}
 	k, ok := l.(*launcher.Kubernetes)
 	if !ok {
-		return nil, usagef("%s is for sandboxes in pods: the local backend has none", verb)
+		return nil, usagef("%s is for sandboxes in pods, and the local backend has none", verb)
 	}
 	return k, nil
 }

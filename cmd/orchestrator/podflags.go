@@ -23,8 +23,8 @@ type sandboxFlags struct {
 func specFlags(cmd *cobra.Command) *sandboxFlags {
 	f := &sandboxFlags{}
 	flags := cmd.Flags()
-	flags.VarP((*flagvalue.Env)(&f.spec.Env), "env", "e", "add to the environment of the sandbox's commands, in place of any set before; may be repeated")
-	flags.Var((*flagvalue.Patterns)(&f.spec.Protected), "protect", "keep what the glob matches, and all below it, from being changed by the verbs for files and by tools, though not by commands, in place of what was set before; may be repeated")
+	flags.VarP((*flagvalue.Env)(&f.spec.Env), "env", "e", "set a variable for the sandbox's commands; all given ones replace those set before; may be repeated")
+	flags.Var((*flagvalue.Patterns)(&f.spec.Protected), "protect", "protect the paths that the glob matches, and all below them, from the verbs for files and from tools, though not from commands; all given ones replace those set before; may be repeated")
 	flags.StringVarP(&f.spec.Workdir, "workdir", "w", "", "the absolute `DIR` where relative paths start in a new sandbox (default a directory of its own)")
 	settings.Mark(flags, "env", "protect", "workdir")
 	f.pod.define(cmd)
@@ -58,25 +58,25 @@ func (p *podFlags) define(cmd *cobra.Command) {
 	p.profile = flagvalue.NewChoice(launcher.Restricted, launcher.Baseline)
 	pod.ActiveDeadline, pod.ReadyTimeout = launcher.DefaultActiveDeadline, launcher.DefaultReadyTimeout
 	flags.StringVar(&pod.Image, "image", launcher.DefaultImage, "the container `IMAGE`, with podagent in its PATH")
-	flags.StringVar(&pod.AgentImage, "agent-image", "", "an `IMAGE` with podagent, to install it from where --image has none")
+	flags.StringVar(&pod.AgentImage, "agent-image", "", "an `IMAGE` with podagent, from which to install it if --image has none")
 	flags.Var((*flagvalue.Words)(&pod.Main), "main", "a command that runs beside the agent: words, or a JSON array of them")
 	flags.Var((*flagvalue.Volumes)(&pod.Volumes), "volume", "mount the claim, or a directory of it, in a new pod; may be repeated")
-	flags.BoolVar(&pod.Workspace.Keep, "keep-workspace", false, "give a new sandbox a claim of its own for its workdir, whose files outlive its pod: see pause and resume")
-	flags.Var((*flagvalue.Size)(&pod.Workspace.Size), "workspace-size", "how much a new pod's workdir holds, such as 10Gi (default no bound; of a claim "+launcher.DefaultClaimSize+")")
+	flags.BoolVar(&pod.Workspace.Keep, "keep-workspace", false, "give a new sandbox a claim of its own for its workdir, so that its files outlive its pod: see pause and resume")
+	flags.Var((*flagvalue.Size)(&pod.Workspace.Size), "workspace-size", "how much a new pod's workdir can hold, such as 10Gi (default no bound; of a claim "+launcher.DefaultClaimSize+")")
 	flags.StringVar(&pod.Workspace.StorageClass, "storage-class", "", "the `NAME` of the storage class of claims (default the cluster's)")
 	flags.StringVar(&pod.RuntimeClass, "runtime-class", "", "the `NAME` of the RuntimeClass of a new pod")
 	flags.StringVar(&pod.PriorityClass, "priority-class", "", "the `NAME` of the PriorityClass of a new pod")
-	flags.Var((*flagvalue.Names)(&pod.PullSecrets), "pull-secret", "a Secret with which a new pod's images are pulled; may be repeated")
+	flags.Var((*flagvalue.Names)(&pod.PullSecrets), "pull-secret", "a Secret for pulling a new pod's images; may be repeated")
 	flags.Var((*flagvalue.Pairs)(&pod.NodeSelector), "node-selector", "a label of the nodes that a new pod may run on; may be repeated")
 	flags.Var((*flagvalue.Tolerations)(&pod.Tolerations), "toleration", "a taint of nodes that a new pod tolerates; may be repeated")
-	flags.VarP((*flagvalue.PatchFile)(&pod.Patch), "file", "f", "a part of a pod, in YAML or JSON, that is merged into a new pod at the end; - is standard input")
-	flags.Var((*flagvalue.Period)(&pod.Lifetime), "lifetime", "when a new sandbox ends itself, unless it is extended (default never)")
-	flags.Var((*flagvalue.Period)(&pod.IdleTimeout), "max-idle", "how long a new sandbox may be idle before it ends itself (default for ever)")
+	flags.VarP((*flagvalue.PatchFile)(&pod.Patch), "file", "f", "merge this part of a pod, in YAML or JSON, into a new pod at the end; - is standard input")
+	flags.Var((*flagvalue.Period)(&pod.Lifetime), "lifetime", "when a new sandbox ends itself, unless you extend it (default never)")
+	flags.Var((*flagvalue.Period)(&pod.IdleTimeout), "max-idle", "how long a new sandbox may be idle before it ends itself (default forever)")
 	flags.Var((*flagvalue.Pairs)(&pod.Labels), "label", "add a label to a new pod; may be repeated")
 	flags.Var((*flagvalue.Pairs)(&pod.Annotations), "annotation", "add an annotation to a new pod; may be repeated")
 	flags.Var((*flagvalue.Quantities)(&pod.Resources.Requests), "requests", "the resources that a new pod requests, such as cpu=500m,memory=1Gi")
 	flags.Var((*flagvalue.Quantities)(&pod.Resources.Limits), "limits", "the resources that a new pod gets at most, such as cpu=2,memory=4Gi")
-	flags.StringVar(&pod.ServiceAccount, "service-account", "", "the `NAME` of the account that a new pod runs as (default the namespace's, without its token)")
+	flags.StringVar(&pod.ServiceAccount, "service-account", "", "the `NAME` of the service account of a new pod (default the namespace's, without its token)")
 	flags.Var((*flagvalue.ReadOnlyDirs)(&pod.ReadOnly), "read-only", "a directory of a new pod that commands cannot change either: empty, or with the content of the image's directory FROM; may be repeated")
 	flags.Var(&p.profile, "profile", "the Pod Security Standard of a new pod; baseline runs as root")
 	flags.Var((*flagvalue.Period)(&pod.ActiveDeadline), "active-deadline", "when the cluster ends a new pod in any case")
@@ -89,9 +89,9 @@ func (p *podFlags) defineLaunch(cmd *cobra.Command) {
 	p.onStale = flagvalue.NewChoice(launcher.StaleError, launcher.StaleRecreate)
 	p.onDrift = flagvalue.NewChoice(launcher.DriftSay, launcher.DriftError)
 	p.pod.Heartbeat = launcher.DefaultHeartbeat
-	p.flags.Var((*flagvalue.Heartbeat)(&p.pod.Heartbeat), "heartbeat", "how often the open sandbox says in its pod that it is needed; or off")
-	p.flags.Var(&p.onStale, "on-stale", "what to do about a pod that has ended, whose files are lost unless they were kept")
-	p.flags.Var(&p.onDrift, "on-drift", "what to do about a pod that was made otherwise than these flags say")
+	p.flags.Var((*flagvalue.Heartbeat)(&p.pod.Heartbeat), "heartbeat", "how often this program marks the pod of its open sandbox as needed; or off")
+	p.flags.Var(&p.onStale, "on-stale", "what to do about a pod that has ended; its files are lost unless they were kept")
+	p.flags.Var(&p.onDrift, "on-drift", "what to do about a pod that differs from these flags")
 	p.flags.BoolVar(&p.pod.Exclusive, "exclusive", false, "fail if another exclusive owner has the sandbox open, and keep others out while this runs")
 	p.add(cmd, map[string]*flagvalue.Choice{"on-stale": &p.onStale, "on-drift": &p.onDrift})
 }
@@ -105,7 +105,7 @@ func (p *podFlags) add(cmd *cobra.Command, choices map[string]*flagvalue.Choice)
 	}
 }
 
-// build returns what the flags say; the local backend has nothing of it.
+// build returns the pod of the flags. With the local backend it is empty.
 func (p *podFlags) build(a *app) (launcher.Pod, error) {
 	if err := a.needsPods(p.flags); err != nil || a.backend.Value == onThisHost {
 		return launcher.Pod{}, err
@@ -119,8 +119,8 @@ func (p *podFlags) build(a *app) (launcher.Pod, error) {
 	return pod, nil
 }
 
-// notBlank refuses flags that were given without a value: a variable of a script
-// was not set, perhaps, and the default is not what was meant.
+// notBlank refuses flags with a blank value. A variable of a script may not have been set,
+// and the user did not mean the default.
 func notBlank(flags *pflag.FlagSet) (err error) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if settings.Given(f) && strings.TrimSpace(f.Value.String()) == "" {
@@ -145,8 +145,8 @@ func (g *gitFlags) define(flags *pflag.FlagSet) {
 	flags.AddFlagSet(g.flags)
 }
 
-// build returns what the flags say, nil if they say nothing. The credentials
-// are in the environment only: arguments can be read by everybody on a host.
+// build returns the source of the flags, nil if they name none. The credentials are in the
+// environment only, because everybody on a host can read arguments.
 func (g *gitFlags) build() (*launcher.Git, error) {
 	if !settings.Given(g.flags.Lookup("git")) {
 		var err error

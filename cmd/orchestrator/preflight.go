@@ -4,18 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// preflightTimeout bounds the checks of a server's start, which take a call of
-// the API server each. Clients wait for half a minute for a server's first answer,
-// and more than one call that hangs has been found out by then.
-const preflightTimeout = 20 * time.Second
-
-// A preflightError is a check that has failed when a server started, with what to
-// do about it.
+// A preflightError is a check that failed when a server started, and says what to do.
 type preflightError struct{ finding launcher.Finding }
 
 func (e *preflightError) Error() string {
@@ -27,8 +20,8 @@ func findingLine(f launcher.Finding) string {
 	return oneLine(fmt.Sprintf("%s: %s: %s", f.Name, message(f.Err), f.Advice))
 }
 
-// preflight checks what sandboxes in pods need, as far as it can without making
-// one. What they can do without is a warning.
+// preflight checks what sandboxes in pods need, as far as it can without making one. It
+// only warns of things that sandboxes can do without.
 func (a *app) preflight(ctx context.Context, l launcher.Launcher, spec launcher.Spec) error {
 	k, ok := l.(*launcher.Kubernetes)
 	if !ok {
@@ -50,7 +43,7 @@ func (a *app) preflight(ctx context.Context, l launcher.Launcher, spec launcher.
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case checks.Err() != nil && failed == nil:
-		a.note("warning: what sandboxes need was not all checked within %v: \"orchestrator doctor\" does it", preflightTimeout)
+		a.note("warning: not everything that sandboxes need could be checked within %v: \"orchestrator doctor\" checks all of it", preflightTimeout)
 	}
 	return errors.Join(failed...)
 }

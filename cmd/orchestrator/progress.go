@@ -10,11 +10,7 @@ import (
 	"github.com/podagent/podagent/cmd/internal/render"
 )
 
-// redraw is how often a progress bar is drawn: as often as an eye can follow
-// figures, and not at all for what takes less.
-const redraw = 100 * time.Millisecond
-
-// A progress counts what is written to it, and shows it on a terminal.
+// A progress counts the bytes that are written to it, and shows them on a terminal.
 type progress struct {
 	to    io.Writer // nil shows nothing
 	name  string
@@ -27,8 +23,8 @@ type progress struct {
 	shown bool
 }
 
-// progress begins to show the progress of what has this name, if standard
-// error is a terminal.
+// progress begins to show the progress of a copy with this name, if standard error is a
+// terminal.
 func (a *app) progress(name string, total int64) *progress {
 	now := time.Now()
 	p := &progress{name: render.Terminal(true).Name(name), total: total, begin: now, drawn: now}
@@ -60,8 +56,8 @@ func (p *progress) draw(n int64) {
 	}
 }
 
-// end clears what was shown.
-func (p *progress) end() {
+// clear removes the bar from the terminal. No more is shown.
+func (p *progress) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.shown {

@@ -15,20 +15,17 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// commandWidth is how many characters of a command a table and a list of
-// candidates have room for.
-const commandWidth = 60
-
 func psCommand(a *app) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "ps ID",
 		Short: "List the commands that run in a sandbox",
 		Long: `Ps lists the commands that run in a sandbox, the oldest first, whoever started
-them; with --all also those that have ended and are still kept: the last 1000, for
-a day. The sandboxes themselves are listed by "orchestrator list".
+them. With --all it also lists commands that have ended: the last 1000, for a day
+after their end. "orchestrator list" lists the sandboxes themselves.
 
-EXEC is the short form of the exec id, OUTPUT how much was written so far.`,
+EXEC is the short form of the exec id. OUTPUT is how much the command has written so
+far, to both streams.`,
 		Args:              takes(1, 1),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -37,7 +34,7 @@ EXEC is the short form of the exec id, OUTPUT how much was written so far.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "also list those that have ended")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "also list commands that have ended")
 	return cmd
 }
 
@@ -70,7 +67,7 @@ func (a *app) psText(list []podapi.ProcessInfo) error {
 	return table.Flush()
 }
 
-// statusText says what has become of a process.
+// statusText returns the state of a process.
 func statusText(p podapi.ProcessInfo) string {
 	switch {
 	case p.Status == nil:
@@ -81,7 +78,7 @@ func statusText(p podapi.ProcessInfo) string {
 	return p.Status.String()
 }
 
-// commandText returns the command of a process as one would type it.
+// commandText returns the command of a process as a user would type it.
 func commandText(p podapi.ProcessInfo) string {
 	text := plainCommand(p)
 	if p.CommandCut > 0 {
@@ -90,8 +87,7 @@ func commandText(p podapi.ProcessInfo) string {
 	return text
 }
 
-// briefCommand returns the command of a process as it fits on a line with
-// something else.
+// briefCommand returns the command of a process, short enough for a part of a line.
 func briefCommand(p podapi.ProcessInfo) string {
 	text := []rune(render.Terminal(true).Name(plainCommand(p)))
 	if len(text) > commandWidth || p.CommandCut > 0 {

@@ -20,8 +20,8 @@ func putCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "put ID PATH",
 		Short: "Write a file from standard input",
-		Long: `Put writes a file in the sandbox, from standard input or from a local file. The
-file is created or replaced in one step, once all of its content has arrived.`,
+		Long: `Put writes a file in the sandbox from standard input or from a local file. It creates
+or replaces the file in one step, once all content has arrived.`,
 		Example:           "  echo hello | orchestrator put job-1 notes/hello.txt --parents",
 		Args:              takes(2, 2),
 		ValidArgsFunction: a.completeIDs(false),
@@ -77,7 +77,7 @@ func (a *app) written(path string, result fsops.WriteResult) error {
 		}{render.NewAttr(result.Attr), result.Created, result.InPlace})
 	}
 	if result.InPlace {
-		a.note("%s could not be replaced in one step, and was overwritten in place", quote(path))
+		a.note("%s could not be replaced in one step and was overwritten in place", quote(path))
 	}
 	return nil
 }

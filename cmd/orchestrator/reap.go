@@ -17,19 +17,19 @@ func reapCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reap",
 		Short: "Delete the sandboxes that nobody needs any more",
-		Long: `Reap deletes the pods whose last heartbeat is older than --stale-after, and whose
-agent has not worked for as long or cannot be reached. It prints the ids of those
-that it deleted, a line each, also when others could not be.`,
+		Long: `Reap deletes each pod whose last heartbeat is older than --stale-after, if its agent
+has done no work for as long or cannot be reached. It prints the id of each sandbox
+that it deleted, a line each, even if it failed to delete others.`,
 		Args:              takes(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.reap(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().Var((*flagvalue.Period)(&opts.StaleAfter), "stale-after", "how old the last heartbeat is")
+	cmd.Flags().Var((*flagvalue.Period)(&opts.StaleAfter), "stale-after", "how old the last heartbeat must be")
 	settings.Mark(cmd.Flags(), "stale-after")
-	cmd.Flags().BoolVar(&opts.HeartbeatOnly, "heartbeat-only", false, "go by the heartbeat alone: also delete those whose agent is at work")
-	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "delete nothing, and print what would be")
+	cmd.Flags().BoolVar(&opts.HeartbeatOnly, "heartbeat-only", false, "look at the heartbeat only: also delete pods whose agent is at work")
+	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "delete nothing, and print what reap would delete")
 	return cmd
 }
 
@@ -40,7 +40,7 @@ func (a *app) reap(ctx context.Context, opts launcher.ReapOptions) error {
 	}
 	reaper, ok := l.(*launcher.Kubernetes)
 	if !ok {
-		return usagef("reap is not for the local backend, whose sandboxes have no heartbeat: take them down with \"orchestrator down\"")
+		return usagef("reap is not for the local backend, because its sandboxes have no heartbeat: take them down with \"orchestrator down\"")
 	}
 	reaped, err := reaper.Reap(ctx, opts)
 	return errors.Join(a.printReaped(reaped), failures(err))

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/spf13/cobra"
@@ -14,17 +13,18 @@ import (
 
 // rootHelp returns what the program is, for its help.
 func rootHelp() string {
-	return `Orchestrator makes sandboxes for untrusted work, and reads, writes, searches and
-runs commands in them. You choose the id of a sandbox. Every process that uses
-this id gets the same sandbox with the same files, until it is taken down.
+	return `Orchestrator makes sandboxes for untrusted work. It runs commands in them, and
+reads, writes and searches their files. You choose the id of a sandbox. Every
+process that uses this id gets the same sandbox with the same files, until you
+take it down.
 
-A sandbox is a pod in Kubernetes: "orchestrator doctor" checks all that this
+A sandbox is a pod in Kubernetes: "orchestrator doctor" checks everything that it
 needs. The local backend runs the agent on this machine and isolates nothing.
 
-Flags that say where and how sandboxes run are settings, which the environment
-(PODAGENT_IMAGE for --image) and a configuration file (--config) can have, too:
-"orchestrator settings" lists them, and where their values come from. In the
-environment alone are:
+Flags that say where and how sandboxes run are settings: you can also give them in
+the environment (PODAGENT_IMAGE for --image) or in a configuration file (--config).
+"orchestrator settings" lists them, and where their values come from. These can
+only be in the environment:
 ` + settings.EnvironmentHelp() + "\n" + exitHelp
 }
 
@@ -68,7 +68,7 @@ func persistentFlags(a *app, root *cobra.Command) {
 	flags.Var(&a.backend, "backend", "where sandboxes run")
 	flags.VarP(&a.output, "output", "o", "print text, or JSON lines")
 	flags.AddFlagSet(a.cluster.define())
-	flags.Var(&a.logLevel, "log-level", "log messages of this level and above to standard error")
+	flags.Var(&a.logLevel, "log-level", "write log messages of this level and above to standard error")
 	settings.Mark(flags, "backend", "output", "log-level")
 	settings.DefineConfig(flags)
 	for name, c := range map[string]*flagvalue.Choice{"backend": &a.backend, "output": &a.output, "log-level": &a.logLevel, "connection": &a.cluster.connection} {
@@ -87,8 +87,8 @@ func noSuchVerb(cmd *cobra.Command, args []string) error {
 	return usagef(`unknown verb %q: see "orchestrator --help"`, args[0])
 }
 
-// takes returns the check that a verb gets at least min arguments, and at most
-// max if that is not negative. The synopsis says what was wanted.
+// takes checks that a verb gets at least min arguments, and at most max unless that is
+// negative. Its error gives the synopsis.
 func takes(min, max int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) >= min && (max < 0 || len(args) <= max) {
@@ -98,11 +98,8 @@ func takes(min, max int) cobra.PositionalArgs {
 	}
 }
 
-// completeTimeout bounds how long a shell waits for the ids of sandboxes.
-const completeTimeout = 2 * time.Second
-
-// completeIDs completes the first argument, or with every all of them, by the
-// ids of the sandboxes that there are.
+// completeIDs completes the first argument to the ids of existing sandboxes, or all
+// arguments if every is set.
 func (a *app) completeIDs(every bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 && !every {
@@ -112,7 +109,7 @@ func (a *app) completeIDs(every bool) cobra.CompletionFunc {
 	}
 }
 
-// ids returns the ids of the sandboxes that a shell can take for a word.
+// ids returns the ids of sandboxes, as far as a shell can take them for words.
 func (a *app) ids(ctx context.Context) []string {
 	l, err := a.launcher()
 	if err != nil {

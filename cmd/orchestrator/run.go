@@ -18,9 +18,9 @@ func runCommand(a *app) *cobra.Command {
 		Use:   "run [flags] [--] COMMAND [ARG]...",
 		Short: "Run a command in a new sandbox",
 		Long: `Run launches a sandbox, or adopts the one that --id names, and runs a command in
-it as exec does. The sandbox stays unless --rm is given, which removes it only if
-this run launched it. With --rm there are no detach keys: the command would end
-with its sandbox.
+it as exec does. The sandbox stays, unless you give --rm. Even then, run removes
+only a sandbox that it launched itself. With --rm there are no detach keys, because
+the command would end with its sandbox.
 
 ` + exitHelp,
 		Example: "  orchestrator run --rm -- sh -c 'echo hello'",
@@ -47,7 +47,7 @@ with its sandbox.
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false)
-	flags.BoolVar(&remove, "rm", false, "remove the sandbox afterwards")
+	flags.BoolVar(&remove, "rm", false, "remove the sandbox afterwards, if this run launched it")
 	flags.StringVar(&id, "id", "", "the `ID` of the sandbox (default a new id)")
 	from = specFlags(cmd)
 	execFlags(cmd, &opts)
@@ -55,8 +55,8 @@ with its sandbox.
 }
 
 func (a *app) run(ctx context.Context, spec launcher.Spec, command []string, opts execOptions) error {
-	// An adopted sandbox keeps its workdir: this command gets the one that was
-	// asked for in either case.
+	// An adopted sandbox keeps its workdir. This command runs in the requested one
+	// in either case.
 	opts.dir = spec.Workdir
 	return a.launch(ctx, spec, func(sandbox *launcher.Sandbox) error {
 		if spec.OnClose == launcher.CloseKeep {

@@ -14,12 +14,12 @@ func settingsCommand(a *app) *cobra.Command {
 	var markdown bool
 	cmd := &cobra.Command{
 		Use:   "settings",
-		Short: "List the settings, their values, and where these come from",
-		Long: `Settings lists the flags, of all verbs, that the environment and the configuration
-file can have, too, with the values that they have now, and where these come from:
-the first of the command line, the environment and the file that has one. The
-file is that of --config, or of PODAGENT_CONFIG, or podagent/config.yaml in the
-configuration directory:
+		Short: "List the settings, their values and where these come from",
+		Long: `A setting is a flag that you can also give in the environment or in a configuration
+file. Settings lists those of all verbs with their present values, and where each
+value comes from: the command line, else the environment, else the file. The file is
+that of --config, or of PODAGENT_CONFIG, or podagent/config.yaml in the configuration
+directory:
 
   image: registry.example.com/runtime:1
   heartbeat: 30s
@@ -31,13 +31,13 @@ configuration directory:
     - data/org-1:/memory
     - skills:/skills:ro
 
-A value is what the flag takes: a relative path begins in the current directory. A
-flag that may be repeated takes a list, and in the environment a line for each
-value. Together they take the place of what a later source has, as one does. Pairs
-can be a map. A variable that is empty is none.
+Write a value as the flag takes it. A relative path begins in the current directory.
+A flag that may be repeated takes a list in the file, and a line for each value in
+the environment. Lists are not joined: the first source that has one counts. Pairs can
+be a map in the file. An empty variable counts as none.
 
-A setting is for the verbs that have its flag, and those of pods for the
-kubernetes backend: others ignore it.`,
+Verbs ignore settings whose flags they do not have. The local backend ignores the
+settings of pods and clusters.`,
 		Example: `  orchestrator settings
   orchestrator settings -o json --config deploy/config.yaml`,
 		Args:              takes(0, 0),

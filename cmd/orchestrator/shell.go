@@ -10,8 +10,8 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// findShell prints where the user's shell is. One that lets nobody in is what
-// accounts of services have.
+// findShell prints the path of the user's shell. Accounts of services have a shell that
+// lets nobody in: it does not count.
 const findShell = `case $SHELL in */nologin | */false) SHELL= ;; esac
 command -v "${SHELL:-bash}" || command -v bash || command -v sh`
 
@@ -20,13 +20,12 @@ func shellCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shell ID [flags] [--] [COMMAND [ARG]...]",
 		Short: "Open a shell in a sandbox",
-		Long: `Shell opens a terminal in a sandbox, which is shown in this one: with a shell in
-the workdir, or with COMMAND. The shell is the sandbox's $SHELL, or bash, or sh. It
-has the environment that exec gives, and exit status and interruption are as
-with exec -t.
+		Long: `Shell opens a terminal in a sandbox and shows it in this one. It runs COMMAND, or
+else a shell in the workdir: the sandbox's $SHELL, or bash, or sh. Environment, exit
+status and interruption are those of exec -t.
 
-When the connection is lost, the terminal goes on once it is back. ctrl-p ctrl-q
-leaves the shell running, and "orchestrator attach" goes back to it.
+When the connection breaks, the terminal continues once there is a new one. ctrl-p
+ctrl-q leaves the shell running, and "orchestrator attach" goes back to it.
 
 ` + exitHelp,
 		Example: `  orchestrator shell job-1
@@ -66,13 +65,12 @@ func (a *app) shell(ctx context.Context, sandbox *launcher.Sandbox, command []st
 	return a.exec(ctx, sandbox, command, opts)
 }
 
-// shellPath asks the sandbox where its shell is, so that this is the command
-// that ps lists.
+// shellPath asks the sandbox for the path of its shell, so that ps lists this command.
 func shellPath(ctx context.Context, sandbox *launcher.Sandbox, env []string) (string, error) {
 	c := sandbox.Shell(ctx, findShell)
 	c.Env = env
 	path, err := c.Output()
-	_ = sandbox.Forget(ctx, c.ID) // it is of no interest to who lists what ran
+	_ = sandbox.Forget(ctx, c.ID) // nobody wants to see it in ps --all
 	if err != nil {
 		return "", &unclearError{fmt.Errorf("cannot find a shell in the sandbox: %w", err)}
 	}

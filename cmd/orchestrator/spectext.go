@@ -11,7 +11,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// specNames are what the fields of a Spec are called on the command line.
+// specNames are the names of a Spec's fields on the command line.
 var specNames = map[string]string{
 	"ID":                 "the id",
 	"Workdir":            "--workdir",

@@ -14,8 +14,8 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// The exit statuses that are not a command's own. Those of exec and its like are
-// docker's and timeout(1)'s, so that scripts know them.
+// The exit statuses that are not a command's own. Those about commands are docker's and
+// timeout(1)'s, so that scripts know them.
 const (
 	exitFailed        = 1   // an operation failed, or a search found nothing
 	exitTimedOut      = 124 // a command ran into its timeout
@@ -25,16 +25,16 @@ const (
 )
 
 const exitHelp = `Exit status:
-  exec, run, shell, attach and wait exit as the command does, with 128 and the
-  signal's number if a signal ended it. Otherwise:
-    0    the operation succeeded; a command was left running by the detach keys
+  exec, run, shell, attach and wait exit with the status of the command, or with
+  128 plus the number of the signal that ended it. Otherwise:
+    0    the operation succeeded, or the detach keys left the command running
     1    the operation failed, or the search found nothing
-    2    the search failed, if only for some files
+    2    the search failed, for some files or all
     124  the command ran into its timeout
     125  the command line was wrong, or podagent or the connection to it failed
     126  the command cannot be executed
     127  the command does not exist
-    130  interrupted (143: terminated); exec, run and shell killed the command
+    130  interrupted (143: terminated); exec, run and shell have killed the command
 `
 
 // A usageError is a mistake on the command line.
@@ -46,11 +46,11 @@ func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
 
-// A sandboxError is an error about a sandbox, or in it.
+// A sandboxError is an error about a sandbox, or of an operation in it.
 type sandboxError struct {
 	id string
-	// launching says that there is no connection to the sandbox: the launcher
-	// failed.
+	// launching says that the launcher failed, so that there is no connection to the
+	// sandbox.
 	launching bool
 	err       error
 }
@@ -58,8 +58,8 @@ type sandboxError struct {
 func (e *sandboxError) Error() string { return e.err.Error() }
 func (e *sandboxError) Unwrap() error { return e.err }
 
-// An unclearError says that it is not known how a command ended, or that its
-// output could not be written.
+// An unclearError says that nobody knows how a command ended, or that its output could
+// not be written.
 type unclearError struct{ error }
 
 func (e *unclearError) Unwrap() error { return e.error }
@@ -98,7 +98,7 @@ func exitStatus(ctx context.Context, err error) int {
 	return exitFailed
 }
 
-// interruption returns the signal that is the reason for err, 0 if none is.
+// interruption returns the signal that caused err, 0 if none did.
 func interruption(ctx context.Context, err error) syscall.Signal {
 	cause, ok := errors.AsType[*console.SignalError](context.Cause(ctx))
 	switch {
@@ -126,8 +126,8 @@ func isStart(err error) bool {
 	return ok && e.Op == "exec" && !isTrouble(err)
 }
 
-// notExecutable are the errors that are due to the file of the command. Others,
-// such as that of a sandbox without room for another process, are not.
+// notExecutable are the errors that the command's file causes. Other errors have other
+// causes, such as a sandbox without room for another process.
 var notExecutable = []error{fs.ErrPermission, syscall.ENOEXEC, syscall.EISDIR, syscall.ENOTDIR, syscall.ELOOP}
 
 func startStatus(err error) int {
@@ -142,7 +142,7 @@ func startStatus(err error) int {
 	return exitTrouble
 }
 
-// troubles are the errors that are no answer of the sandbox to what was asked.
+// troubles are the errors that are not the sandbox's answer to a request.
 var troubles = []error{
 	podapi.ErrUnavailable, podapi.ErrCut, podapi.ErrAgentLost, podapi.ErrConflict,
 	podapi.ErrExecExpired, podapi.ErrStalled, podapi.ErrUnauthenticated,
@@ -166,8 +166,8 @@ func isTrouble(err error) bool {
 	return errors.As(err, new(*launcher.PodError)) || errors.As(err, new(*preflightError)) || errors.As(err, new(usageError)) || errors.As(err, new(*unclearError))
 }
 
-// report says on stderr what went wrong, each failure on a line, unless the exit
-// status of a command says it.
+// report prints each failure as a line on stderr, unless the exit status of a command
+// says it.
 func report(ctx context.Context, stderr io.Writer, err error) {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, err := range several.Unwrap() {

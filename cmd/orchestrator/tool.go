@@ -15,16 +15,12 @@ import (
 	"github.com/podagent/podagent/pkg/tools"
 )
 
-// maxToolInput bounds the input of a tool that is read from standard input: a
-// model's message is far smaller.
-const maxToolInput = 16 << 20
-
 func toolCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tool",
-		Short: "Call the tools that a model is given",
-		Long: `Tool calls what an agent host gives to a model: Read, Write, Edit, Bash, Glob and
-Grep, with answers as a model sees them. Each takes a JSON object.`,
+		Short: "Call the tools that an agent host gives to a model",
+		Long: `Tool calls the tools that an agent host gives to a model: Read, Write, Edit, Bash,
+Glob and Grep. Each takes a JSON object and answers as a model sees it.`,
 		Args: noSuchVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -36,7 +32,7 @@ func toolListCommand(a *app) *cobra.Command {
 	var with toolFlags
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the tools, with -o json their schemas, too",
+		Short: "List the tools; with -o json also their schemas",
 		Args:  takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := with.check(cmd.Context()); err != nil {
@@ -54,7 +50,7 @@ func toolListCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// tool prints what a tool is, as the Model Context Protocol calls it.
+// tool prints the description of a tool, in the words of the Model Context Protocol.
 func (a *app) tool(spec tools.Spec) error {
 	summary, _, _ := strings.Cut(spec.Description, "\n")
 	return a.print(struct {
@@ -69,9 +65,8 @@ func toolCallCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "call ID TOOL [INPUT]",
 		Short: "Call a tool in a sandbox",
-		Long: `Call calls a tool with a JSON object, which comes from standard input if it is "-"
-or left out. The exit status is 1 if the tool says that it could not do what was
-asked for.`,
+		Long: `Call calls a tool with a JSON object. If the object is "-" or left out, call reads it
+from standard input. The exit status is 1 if the tool says that it failed.`,
 		Example: `  orchestrator tool call job-1 Read '{"path": "go.mod", "limit": 5}'
   orchestrator tool call job-1 Bash '{"command": "go test ./..."}'
   orchestrator tool call job-1 gh '{"args": ["pr", "list"]}' --command gh=/usr/bin/gh --secret GH_TOKEN=env:GH_TOKEN`,
@@ -117,8 +112,8 @@ func (a *app) toolInput(args []string) (json.RawMessage, error) {
 	return data, err
 }
 
-// callTool prints the result of a call. What a long output left out stays in
-// the sandbox, for Read.
+// callTool prints the result of a call. The sandbox keeps the part that a long output
+// leaves out, for Read.
 func (a *app) callTool(ctx context.Context, session *tools.Session, name string, input json.RawMessage) error {
 	result, err := session.Call(ctx, name, input)
 	if err != nil {
@@ -134,7 +129,7 @@ func (a *app) callTool(ctx context.Context, session *tools.Session, name string,
 }
 
 // errToolFailed is the end of a call whose result says why.
-var errToolFailed = errors.New("the tool did not do what was asked for")
+var errToolFailed = errors.New("the tool failed: its result says why")
 
 func (a *app) toolResult(result tools.Result) error {
 	if !a.json() {

@@ -26,11 +26,11 @@ type toolFlags struct {
 	flag     *pflag.Flag // --secret
 }
 
-const secretHelp = "put the secret NAME into the environment of commands, and keep it out of what they print: from this program's own `NAME=env:VARIABLE|file:FILE`; may be repeated"
+const secretHelp = "give commands the secret NAME in their environment, and remove it from their output: `NAME=env:VARIABLE|file:FILE` reads it here; may be repeated"
 
 // define defines the flags that list needs, and with secrets those of calls.
 func (f *toolFlags) define(cmd *cobra.Command, secrets bool) {
-	cmd.Flags().Var(&f.commands, "command", "add a tool that runs one executable of the sandbox, without a shell; may be repeated")
+	cmd.Flags().Var(&f.commands, "command", "add a tool that runs this executable of the sandbox, without a shell; may be repeated")
 	if secrets {
 		cmd.Flags().StringArrayVar(&f.given, "secret", nil, secretHelp)
 		f.flag = cmd.Flags().Lookup("secret")
@@ -38,8 +38,7 @@ func (f *toolFlags) define(cmd *cobra.Command, secrets bool) {
 	settings.Mark(cmd.Flags(), "command", "secret")
 }
 
-// check returns what is wrong with the flags, and finds out whether the secrets
-// can be had.
+// check returns what is wrong with the flags, and tries to get the secrets.
 func (f *toolFlags) check(ctx context.Context) error {
 	f.secrets = map[string]secret.Provider{}
 	for _, text := range f.given {
@@ -58,7 +57,7 @@ func (f *toolFlags) check(ctx context.Context) error {
 	return nil
 }
 
-// parseSecret takes a flag apart. Its errors do not repeat it: somebody may have
+// parseSecret parses a flag. Its errors do not repeat the flag's value: somebody may have
 // given the secret itself.
 func parseSecret(text string) (name string, from secret.Provider, err error) {
 	name, source, _ := strings.Cut(text, "=")
@@ -73,7 +72,7 @@ func parseSecret(text string) (name string, from secret.Provider, err error) {
 	case kind == "file":
 		return name, secret.File(where), nil
 	}
-	return "", nil, errors.New("it is NAME=env:VARIABLE or NAME=file:FILE; the secret itself never is in a flag, which others can see")
+	return "", nil, errors.New("it is not NAME=env:VARIABLE or NAME=file:FILE; never put the secret itself into a flag, because others can see it")
 }
 
 // tools returns all tools.

@@ -13,18 +13,17 @@ func upCommand(a *app) *cobra.Command {
 	var flags *sandboxFlags
 	cmd := &cobra.Command{
 		Use:   "up ID",
-		Short: "Launch a sandbox, or adopt the one that has this id",
-		Long: `Up launches a sandbox with this id, and prints the id once its agent answers. A
-sandbox that exists is adopted with its files; what --env and --protect say
-replaces what it had, and what else it has otherwise than the flags say is said.
-The sandbox stays until "orchestrator down", a pod until its active deadline at
-the latest.
+		Short: "Launch a sandbox, or adopt the one with this id",
+		Long: `Up launches a sandbox with this id, and prints the id once its agent answers. If
+the sandbox exists, up adopts it with its files: --env and --protect replace its
+values, and up names every other difference from the flags. The sandbox stays until
+"orchestrator down". A pod ends at its active deadline at the latest.
 
-With --git it gets a repository in its workdir; a work tree that is there is
-brought up to date, but for local changes.
+With --git, the workdir gets a work tree of a repository. Up brings an existing work
+tree up to date and keeps local changes.
 
-What --protect matches is refused by the verbs for files, and by tools; commands
-can change it. Directories given by --read-only are mounted so in a pod, and
+The verbs for files and the tools do not change paths that --protect matches, but
+commands can. The directories of --read-only are mounted read-only in a pod, so that
 commands cannot change them either.`,
 		Example: `  orchestrator up job-1 --env LANG=C.UTF-8
   orchestrator up job-1 --requests cpu=500m,memory=1Gi --limits memory=4Gi
@@ -51,7 +50,7 @@ func (a *app) up(ctx context.Context, spec launcher.Spec) error {
 	}
 	return a.launch(ctx, spec, func(sandbox *launcher.Sandbox) error {
 		if spec.Workdir != "" && sandbox.Workdir != spec.Workdir {
-			a.note("sandbox %s existed already and keeps its workdir %s", quote(sandbox.ID), quote(sandbox.Workdir))
+			a.note("sandbox %s exists already and keeps its workdir %s", quote(sandbox.ID), quote(sandbox.Workdir))
 		}
 		return a.print(struct {
 			ID      string         `json:"id"`

@@ -13,7 +13,7 @@ import (
 func versionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:               "version [ID]",
-		Short:             "Print the version, and with ID that of the sandbox's agent",
+		Short:             "Print the version; with ID also that of the sandbox's agent",
 		Args:              takes(0, 1),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -14,9 +14,9 @@ func waitCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "wait ID EXEC",
 		Short: "Wait for the end of a command in a sandbox",
-		Long: `Wait waits for the end of a command in a sandbox, and exits with its status, also
-when it has ended before. It prints nothing, but with -o json a line that says
-how the command ended. When wait is interrupted, the command runs on.
+		Long: `Wait waits until a command in a sandbox has ended, and exits with the command's
+status. It prints nothing; with -o json, it prints a line that says how the command
+ended. When you interrupt wait, the command runs on.
 ` + execIDHelp + "\n\n" + exitHelp,
 		Args:              takes(2, 2),
 		ValidArgsFunction: a.completeExecs(false),

@@ -14,12 +14,12 @@ import (
 	"github.com/podagent/podagent/cmd/podagent/internal/checkout"
 )
 
-// maxCredentials bounds what is read from standard input, in bytes: tokens
-// have some hundreds, signed ones some thousands.
+// maxCredentials bounds the credentials on standard input, in bytes: tokens have some
+// hundreds, signed ones some thousands.
 const maxCredentials = 64 << 10
 
-// credentials come as JSON from standard input, so that they are in no
-// argument and no environment, which other processes can read.
+// credentials come as JSON from standard input, because other processes can read
+// arguments and the environment.
 type credentials struct {
 	Username string `json:"username"`
 	Password string `json:"password"`
@@ -27,7 +27,7 @@ type credentials struct {
 
 // checkOut puts a git repository into a directory.
 func checkOut(ctx context.Context, args []string, stdout io.Writer) error {
-	// Nor are they in memory that other processes can read.
+	// Other processes must not read them from memory, either.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("prctl: %w", err)
 	}
@@ -37,8 +37,8 @@ func checkOut(ctx context.Context, args []string, stdout io.Writer) error {
 	flags.StringVar(&o.URL, "url", "", "the `URL` of the repository")
 	flags.StringVar(&o.Ref, "ref", "", "the `REF` to check out: a branch, a tag or a commit (default the remote's HEAD)")
 	synopsis := "checkout --url URL [flags]\n\n" +
-		"Credentials are read from standard input, if there are any, as\n" +
-		`{"username": "...", "password": "..."}. The result is a line of JSON.`
+		"Checkout reads credentials from standard input, if there are any, as\n" +
+		`{"username": "...", "password": "..."}. It prints the result as a line of JSON.`
 	if err := parse(flags, args, synopsis, stdout); err != nil {
 		return err
 	}

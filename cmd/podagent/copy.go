@@ -10,8 +10,8 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
-// copyDirs fills directories before a sandbox begins, in images that may have
-// neither a shell nor cp.
+// copyDirs fills directories before a sandbox starts, in images that may have neither a
+// shell nor cp.
 func copyDirs(ctx context.Context, args []string, stdout io.Writer) error {
 	var dirs []string
 	flags := flag.NewFlagSet("copy", flag.ContinueOnError)
@@ -20,8 +20,8 @@ func copyDirs(ctx context.Context, args []string, stdout io.Writer) error {
 		return nil
 	})
 	synopsis := "copy [--dir DIR]... [FROM TO]...\n\n" +
-		"Copy adds the content of each directory FROM to the directory TO, which is\n" +
-		"made if it is missing: files with their modes and times, links as they are."
+		"Copy adds the content of each directory FROM to the directory TO: files with their\n" +
+		"modes and times, and links as they are. It makes TO if it is missing."
 	if err := parse(flags, args, synopsis, stdout); err != nil {
 		return err
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
-// install puts this program into a directory, from which containers run it whose
-// image lacks it.
+// install copies this program to a directory, where containers run it whose image lacks
+// it.
 func install(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("install", flag.ContinueOnError)
-	synopsis := "install DIR\n\nInstall copies this program into DIR, as podagent. DIR is made if it is missing."
+	synopsis := "install DIR\n\nInstall copies this program to DIR/podagent. It makes DIR if it is missing."
 	if err := parse(flags, args, synopsis, stdout); err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func install(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := files.Mkdir(dir, fsops.MkdirOptions{Parents: true}); err != nil {
 		return err
 	}
-	// What is there is replaced, and not followed if it is a link.
+	// An existing file is replaced. If it is a link, its target stays.
 	installed := filepath.Join(dir, "podagent")
 	if err := files.Remove(ctx, installed, fsops.RemoveOptions{Force: true}); err != nil {
 		return err

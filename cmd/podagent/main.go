@@ -25,11 +25,11 @@ Usage:
   podagent serve [flags] [-- COMMAND]   serve until TERM or INT, beside COMMAND
   podagent health [--health ADDRESS]    exit with 0 if the agent is serving
   podagent connect [--listen ADDRESS]   join standard input and output to the agent
-  podagent grep [flags] PATTERN [PATH]  search the local files
+  podagent grep [flags] PATTERN [PATH]  search local files
   podagent glob [flags] PATTERN         find local files by name
-  podagent checkout --url URL [flags]   put a git repository into a directory
-  podagent copy [--dir DIR] [FROM TO]   copy directories' contents, with no shell
-  podagent install DIR                  put this program into DIR, for other images
+  podagent checkout --url URL [flags]   check out a git repository in a directory
+  podagent copy [--dir DIR] [FROM TO]   copy directories' contents, without a shell
+  podagent install DIR                  copy this program to DIR, for other images
   podagent version                      print the version
 
 "podagent VERB --help" lists the flags of a verb.
@@ -50,8 +50,8 @@ var verbs = map[string]verb{
 	"version":  printVersion,
 }
 
-// The exit statuses: 1 also says that a search found nothing. A search that
-// failed has ripgrep's.
+// The exit statuses. 1 also says that a search found nothing. A search that fails has
+// ripgrep's status.
 const (
 	exitFailed = 1
 	exitUsage  = 2
@@ -60,9 +60,9 @@ const (
 // usageError is a mistake on the command line.
 type usageError struct{ error }
 
-// Serve reaps orphans on the main thread, which only an init function can have.
-// A goroutine with a thread of its own costs the others that it talks to: a
-// search takes a third longer.
+// Serve reaps orphans on the main thread, and only an init function can keep that. A
+// goroutine with a thread of its own slows the goroutines that it talks to: a search
+// would take a third longer.
 func init() {
 	if len(os.Args) > 1 && os.Args[1] == "serve" {
 		runtime.LockOSThread()

@@ -12,13 +12,13 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
-// What the commands are, and do.
+// The synopses and descriptions of the verbs.
 const (
 	grepUsage = `grep [flags] PATTERN [PATH...]
 
-Prints the lines that match a regular expression (RE2 syntax), of files that are
-neither hidden, binary nor excluded by .gitignore files and their like. The exit
-status is 0 if a line matches, 1 if none does, and 2 if anything could not be searched.`
+Prints the lines that match a regular expression (RE2 syntax). It skips hidden files,
+binary files, and files that .gitignore files and the like exclude. The exit status is
+0 if a line matches, 1 if none does, and 2 if anything could not be searched.`
 	globUsage = `glob [flags] PATTERN
 
 Prints the paths that match a pattern such as '**/*.{go,mod}'. The exit status is 0 if
@@ -70,15 +70,15 @@ func glob(ctx context.Context, args []string, stdout io.Writer) error {
 	return printer.All(files.Glob(ctx, args[0], options.Options()))
 }
 
-// searchOnce has the runtime collect garbage seldom: a search is over before
-// that pays, and a collection takes as long as it searches hundreds of files.
-// The limit keeps a large one from growing on.
+// searchOnce makes the runtime collect garbage seldom: a search is over before a
+// collection pays, which takes as long as searching hundreds of files. The limit keeps
+// the memory of a large search from growing on.
 func searchOnce() {
 	debug.SetGCPercent(400)
 	debug.SetMemoryLimit(searchMemory)
 }
 
-// searchMemory is half of what a search takes at most in the worst case.
+// searchMemory is half of the memory, in bytes, that a search takes at worst.
 const searchMemory = 64 << 20
 
 // here returns the local files, as seen from the current directory.

@@ -28,8 +28,8 @@ func (f searchFlags) Value(v render.Value, name, short, usage string) {
 	}
 }
 
-// outputFlag defines -o, as the orchestrator has it, and --json for -o json. It
-// returns whether JSON lines are wanted.
+// outputFlag defines -o, as in the orchestrator, and --json for -o json. It returns
+// whether to print JSON lines.
 func outputFlag(flags *flag.FlagSet) *bool {
 	json := flags.Bool("json", false, "--output json")
 	set := func(s string) error {
@@ -55,7 +55,7 @@ func parseMixed(flags *flag.FlagSet, args []string, synopsis string, stdout io.W
 			args = slices.Concat(args[:i], parts, args[i+1:])
 			i += len(parts) - 1
 			if open {
-				i++ // whatever it looks like
+				i++ // it is a value, even if it looks like a flag
 			}
 		}
 		if err := parse(flags, args, synopsis, stdout); err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// envPrefix begins the names of the environment variables that stand for
-// flags. Processes in the sandbox do not get them.
+// envPrefix begins the names of the environment variables that stand for flags.
+// Processes in the sandbox do not get these variables.
 const envPrefix = "PODAGENT_"
 
 // defaultListen is where the agent serves unless it is told otherwise.
@@ -32,14 +32,14 @@ const defaultListen = "tcp:127.0.0.1:7463"
 // container that ends.
 const terminationLog = "/dev/termination-log"
 
-// memoryLimit is where the garbage collector begins to work harder, unless
-// GOMEMLIMIT says otherwise: an agent is to leave a small sandbox's memory to
-// the work in it.
+// memoryLimit is the size in bytes at which the garbage collector begins to work harder,
+// unless GOMEMLIMIT says otherwise. The agent leaves a small sandbox's memory to the
+// work in it.
 const memoryLimit = 64 << 20
 
 // gcPercent is by how many percent the heap may grow until it is collected, unless
-// GOGC says otherwise. An agent's is small, so that Go's 100 would collect several
-// times within a search of some thousand files, which took it a fifth longer.
+// GOGC says otherwise. An agent's heap is small: with Go's 100 it would be collected
+// several times during a search of some thousand files, which then took a fifth longer.
 const gcPercent = 300
 
 func serve(ctx context.Context, args []string, stdout io.Writer) error {
@@ -53,8 +53,8 @@ func serve(ctx context.Context, args []string, stdout io.Writer) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	// What processes of the same user could read and write of the agent's
-	// memory, the authorized keys among it, would let them call it.
+	// Processes of the same user must not read or write the agent's memory: it holds
+	// the authorized keys, and they could then call the agent.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot hide the agent's memory: %w", err)
 	}
@@ -64,17 +64,17 @@ func serve(ctx context.Context, args []string, stdout io.Writer) error {
 	return agent.Serve(ctx, config)
 }
 
-// outliveSignals keeps what runs in the sandbox from ending it by a signal that
-// the Go runtime dies of. The kernel would keep those from PID 1, which handles
-// none of them, but the runtime handles all. Faults of the agent itself still
-// end it. TERM and INT stay: nodes end pods by them.
+// outliveSignals keeps processes in the sandbox from ending the agent by a signal that
+// kills a Go program. The kernel keeps signals that PID 1 does not handle from it, but
+// the Go runtime handles all. Faults of the agent itself still end it, and so do TERM
+// and INT, by which nodes end pods.
 func outliveSignals() {
-	nobody := make(chan os.Signal, 1) // reads it; what does not fit is dropped
-	signal.Notify(nobody, unix.SIGHUP, unix.SIGQUIT, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT,
+	unread := make(chan os.Signal, 1) // nobody reads it, and signals that do not fit are dropped
+	signal.Notify(unread, unix.SIGHUP, unix.SIGQUIT, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT,
 		unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS)
 }
 
-// serveConfig reads the flags. Those that are not given are the environment's.
+// serveConfig reads the flags, and the environment for those that are not given.
 func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
 	config := agent.Config{Version: wire.Version(), Env: processEnv(os.Environ()), Alone: true}
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
@@ -87,29 +87,29 @@ func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
 	flags.StringVar(&config.Workdir, "workdir", "", "relative paths start in `DIR` (default the current directory)")
 	journalFlag(flags, &config)
 	flags.StringVar(&config.PodUID, "pod-uid", "", "the `UID` of the pod that the agent runs in")
-	flags.BoolVar(&config.Insecure, "insecure", false, "serve on the loopback without a key: anybody who can connect may call")
+	flags.BoolVar(&config.Insecure, "insecure", false, "serve on the loopback without a key: everybody who can connect may call")
 	flags.Func("authorized-key", "accept calls from the holder of `KEY` (ed25519:BASE64); may be repeated", func(s string) error {
 		return addKeys(&config, s)
 	})
-	flags.Func("process-env", "add to the environment of processes: base64 of `NAME=VALUE` texts, each of which a NUL ends", func(s string) (err error) {
+	flags.Func("process-env", "add variables to the environment of processes: base64 of `NAME=VALUE` texts that each end with a NUL", func(s string) (err error) {
 		config.ProcessEnv, err = wire.ParseEnv(s)
 		return err
 	})
-	flags.Func("protect", "keep what the glob `PATTERN` matches, and all below it, from being changed by calls, though not by commands; may be repeated", func(s string) error {
+	flags.Func("protect", "protect the paths that the glob `PATTERN` matches, and all below them, from changes by calls, though not by commands; may be repeated", func(s string) error {
 		config.Protected = append(config.Protected, s)
 		return fsops.CheckProtected(config.Protected)
 	})
-	flags.Func("read-only", "the absolute path `DIR` is mounted read-only: say so to callers, and end if it is not; may be repeated", func(s string) error {
+	flags.Func("read-only", "tell callers that the absolute path `DIR` is mounted read-only, and end if it is not; may be repeated", func(s string) error {
 		config.ReadOnly = append(config.ReadOnly, s)
 		return nil
 	})
-	flags.DurationVar(&config.IdleTimeout, "idle-timeout", 0, "end with 0 when there was no call and no process for `DURATION`; TERM and INT end with 1 then")
-	flags.Func("expires", "end with 0 at `TIME`, as RFC 3339 has it; TERM and INT end with 1 then", func(s string) (err error) {
+	flags.DurationVar(&config.IdleTimeout, "idle-timeout", 0, "exit with 0 when there was no call and no process for `DURATION`; with this flag, exit with 1 on TERM and INT")
+	flags.Func("expires", "exit with 0 at `TIME`, in the format of RFC 3339; with this flag, exit with 1 on TERM and INT", func(s string) (err error) {
 		config.Expires, err = time.Parse(time.RFC3339Nano, s)
 		return err
 	})
 	flags.TextVar(&level, "log-level", slog.LevelInfo, "log messages of `LEVEL` and above: DEBUG, INFO, WARN or ERROR")
-	if err := parse(flags, args, "serve [flags] [-- COMMAND...]\n\nCOMMAND runs beside the agent, whose output has its own, and whose end and exit\nstatus are its own. A flag that is not given is read from the environment: --log-level from "+envPrefix+"LOG_LEVEL.", stdout); err != nil {
+	if err := parse(flags, args, "serve [flags] [-- COMMAND...]\n\nCOMMAND runs beside the agent. Its output goes to the agent's, and when it ends, the\nagent exits with its status. The environment can give every flag: --log-level by "+envPrefix+"LOG_LEVEL.", stdout); err != nil {
 		return config, err
 	}
 	if err := fromEnvironment(flags); err != nil {
@@ -138,7 +138,7 @@ func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
 // files.
 func journalFlag(flags *flag.FlagSet, config *agent.Config) {
 	config.JournalDirs = []string{os.TempDir(), os.Getenv("HOME")}
-	usage := "keep the output of processes in `DIR`, in a file without a name; empty keeps less of it, in memory (default " + os.TempDir() + ", or else the home directory)"
+	usage := "keep the output of processes in `DIR`, in a file without a name; if empty, keep less of it, in memory (default " + os.TempDir() + ", or else the home directory)"
 	flags.Func("journal-dir", usage, func(dir string) error {
 		config.JournalDirs = nil
 		if dir != "" {
@@ -148,8 +148,8 @@ func journalFlag(flags *flag.FlagSet, config *agent.Config) {
 	})
 }
 
-// addresses returns the addresses in s, between which there are commas. Paths of
-// sockets may have some, too.
+// addresses returns the addresses in s, separated by commas. Paths of sockets may contain
+// commas, too.
 func addresses(s string) []string {
 	var list []string
 	for part := range strings.SplitSeq(s, ",") {

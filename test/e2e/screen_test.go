@@ -13,6 +13,11 @@ import (
 // screen is what a person sees of the output of a terminal: as much of an
 // xterm as full-screen programs use, without its colours. Characters are one
 // cell wide.
+//
+// A kept emulator, charmbracelet/x/vt, shows the same after each byte of vim, less and
+// tmux. But these tests are in the module that hosts import: it would list sixteen more
+// modules. One of them, ultraviolet, has no release yet, and a host with a terminal
+// interface of its own (bubbletea) would have to take the version that the tests need.
 type screen struct {
 	mu         sync.Mutex
 	rows, cols int
@@ -30,7 +35,7 @@ func newScreen(rows, cols int) *screen {
 	return s
 }
 
-// resize empties the screen, which programs then draw anew.
+// resize empties the screen. Programs then draw it anew.
 func (s *screen) resize(rows, cols int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,8 +51,8 @@ func blank(rows, cols int) [][]rune {
 	return lines
 }
 
-// text returns the lines, without what is blank at their ends, and whether they
-// are those of the alternate screen.
+// text returns the lines without the blanks at their ends, and whether they are those of
+// the alternate screen.
 func (s *screen) text() (lines []string, alternate bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,16 +77,17 @@ func (s *screen) Write(p []byte) (int, error) {
 	defer s.mu.Unlock()
 	s.rest = append(s.rest, p...)
 	for {
-		n := s.take(s.rest)
-		if n == 0 { // the rest of a sequence has to come
+		n := s.next(s.rest)
+		if n == 0 {
 			return len(p), nil
 		}
 		s.rest = s.rest[n:]
 	}
 }
 
-// take takes one character or sequence, and returns its length.
-func (s *screen) take(b []byte) int {
+// next shows one character or does one sequence, and returns its length. It is 0 if the
+// rest has yet to come.
+func (s *screen) next(b []byte) int {
 	if !bytes.HasPrefix(b, []byte("\x1b")) {
 		if !utf8.FullRune(b) {
 			return 0
@@ -165,7 +171,7 @@ func (s *screen) scroll(from, n int) {
 	copy(part, lines)
 }
 
-// control does what a control sequence says: see "XTerm Control Sequences".
+// control obeys a control sequence: see "XTerm Control Sequences".
 func (s *screen) control(mark string, list []int, name byte) {
 	n := max(1, list[0])
 	switch {

@@ -10,11 +10,11 @@ import (
 // onlyInEnvironment are variables that are no settings: secrets, which flags would show
 // and files would keep, and variables that other programs have named.
 var onlyInEnvironment = [][2]string{
-	{"PODAGENT_GIT_USERNAME", "who logs in for --git"},
+	{"PODAGENT_GIT_USERNAME", "the user name for --git"},
 	{"PODAGENT_GIT_PASSWORD", "the password or token for --git"},
 	{"PODAGENT_MCP_TOKEN", "the token of clients of mcp --http"},
 	{"PODAGENT_BIN", "the local backend's podagent binary (default beside this program, or in PATH)"},
-	{"KUBECONFIG", "the kubeconfig where --kubeconfig has none, as kubectl has it"},
+	{"KUBECONFIG", "the kubeconfig without --kubeconfig, as for kubectl"},
 	{"XDG_CONFIG_HOME", "the configuration directory (default .config in HOME)"},
 	{"XDG_STATE_HOME", "where the local backend keeps its sandboxes (default .local/state in HOME)"},
 }
@@ -32,10 +32,10 @@ const pageHead = `<!-- Made by "make generate" from the flags: edit these. -->
 
 # Settings of the orchestrator
 
-A setting can be given by its flag, by a variable of the environment, and by its
-key in the configuration file, in YAML: the first of them that has a value is
-taken, else the default. The file is that of ` + "`--config`" + `, or of PODAGENT_CONFIG, or
-` + "`podagent/config.yaml`" + ` in the configuration directory, if that is there.
+You can give a setting by its flag, by a variable of the environment, or by its key in
+the configuration file, which is YAML. The first of these that has a value counts,
+else the default. The file is that of ` + "`--config`" + `, or of PODAGENT_CONFIG, or
+` + "`podagent/config.yaml`" + ` in the configuration directory, if it is there.
 
 ` + "```yaml" + `
 image: registry.example.com/runtime:1
@@ -49,19 +49,19 @@ volume:
   - skills:/skills:ro
 ` + "```" + `
 
-- A value is what the flag takes. A relative path begins in the current directory.
-- A flag that may be repeated takes a list in the file, and in the environment a
-  line for each value. They take the place of what a later source has: lists are
-  not joined.
-- What consists of pairs (KEY=VALUE and its like) can be a map in the file.
-- A variable that is empty is none. A key that is blank, is there twice or is no
-  setting is an error, and so is a value that the flag does not take: the error
-  names the variable, or the file, the line and the key.
-- A setting is for the verbs that have its flag (--env and --workdir are those of new
-  sandboxes, and not of commands by exec). The local backend ignores those of
-  pods and clusters; their flags are an error there. Of two that exclude each other,
-  a source sets aside what later ones say of the other.
-- ` + "`orchestrator settings`" + ` lists them with their values, and where these come from.
+- Write a value as the flag takes it. A relative path begins in the current directory.
+- A flag that may be repeated takes a list in the file, and a line for each value in
+  the environment. Lists are not joined: the first source that has one counts.
+- Pairs (KEY=VALUE and the like) can be a map in the file.
+- An empty variable counts as none. A blank or repeated key is an error, and so are a
+  key that is no setting and a value that the flag does not take. The error names the
+  variable, or the file, the line and the key.
+- Verbs ignore settings whose flags they do not have. (--env and --workdir are those of
+  new sandboxes, not of exec.) The local backend ignores the settings of pods and
+  clusters; their flags are errors there. If two settings exclude each other, the
+  first source that gives one of them sets the other aside.
+- ` + "`orchestrator settings`" + ` lists all settings with their values, and where these come
+  from.
 
 `
 
@@ -79,7 +79,7 @@ func Page(root *cobra.Command) string {
 	for _, s := range describe(Of(root)) {
 		row(s)
 	}
-	page.WriteString("\nIn the environment alone are:\n\n| variable | meaning |\n|---|---|\n")
+	page.WriteString("\nThese can only be in the environment:\n\n| variable | meaning |\n|---|---|\n")
 	for _, v := range onlyInEnvironment {
 		fmt.Fprintf(&page, "| `%s` | %s |\n", v[0], cell(v[1]))
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// Agent is what the four services share.
+// Agent is the state that the four services share.
 type Agent struct {
 	config    Config
 	fs        *fsops.FS

@@ -22,20 +22,20 @@ type batcher[T any] struct {
 	err   error
 }
 
-// add takes a result of about so many bytes. Its error is that of an earlier
-// send, if one failed.
+// add adds a result of about so many bytes. Its error is that of an earlier send, if one
+// failed.
 func (b *batcher[T]) add(item T, bytes int) error {
-	first, err := b.take(item, bytes)
+	first, err := b.append(item, bytes)
 	if first {
-		// What sends it needs a processor, and those that search leave none to it
-		// before they are made to.
+		// The sender needs a processor, and the searching goroutines leave it none
+		// until one yields.
 		runtime.Gosched()
 	}
 	return err
 }
 
-// take also reports whether the result was the first.
-func (b *batcher[T]) take(item T, bytes int) (first bool, err error) {
+// append adds a result and also reports whether the result was the first.
+func (b *batcher[T]) append(item T, bytes int) (first bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	first = !b.begun

@@ -11,17 +11,17 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// errFirstMessage is what a stream that opens with the wrong message gets.
+// errFirstMessage is the error of a stream that opens with the wrong message.
 func errFirstMessage(want string) error {
 	return fmt.Errorf("the first message of the stream is not %s: %w", want, syscall.EINVAL)
 }
 
-// errMessage is what a message that is out of place gets.
+// errMessage is the error of a message that is out of place.
 func errMessage(got any) error {
 	return fmt.Errorf("unexpected message %T in the stream: %w", got, syscall.EINVAL)
 }
 
-// cut returns what the end of a stream before its final message means.
+// cut translates the end of a stream that comes before its final message.
 func cut(err error) error {
 	if err == io.EOF {
 		return wire.ErrCut
@@ -37,16 +37,16 @@ func orEmpty(sum *pb.Sum) *pb.Sum {
 	return sum
 }
 
-// contentReader reads the content that a caller's stream carries. io.EOF comes
-// only after the stream's final message; a stream that ends before is cut. Whoever
-// takes the content compares its sum with the announced one.
+// contentReader reads the content that a caller's stream carries. It returns io.EOF only
+// after the stream's final message; a stream that ends before that is cut. The user of
+// the content compares its sum with the announced one.
 type contentReader struct {
 	credit *credit
 	// next returns the next message's data, or the sum of the final message.
 	next func() (data []byte, end *pb.Sum, err error)
 	rest []byte
-	size int64 // of what was received
-	// announced is what the final message said.
+	size int64 // of the content so far
+	// announced is the sum in the final message.
 	announced *pb.Sum
 	err       error
 }
@@ -84,7 +84,7 @@ func (r *contentReader) receive() error {
 	if r.err != nil {
 		return r.err
 	}
-	if r.err = r.credit.take(r.size); r.err != nil { // all that was received is written
+	if r.err = r.credit.written(r.size); r.err != nil { // all that was received is written
 		return r.err
 	}
 	data, end, err := r.next()
@@ -104,8 +104,7 @@ func (r *contentReader) receive() error {
 	return r.err
 }
 
-// finish reads what is left to the final message, and compares what it says with
-// the sum of all.
+// finish reads on to the final message, and compares its sum with that of all content.
 func (r *contentReader) finish(sum *fsops.Sum) error {
 	if _, err := r.WriteTo(io.Discard); err != nil {
 		return err
@@ -113,7 +112,7 @@ func (r *contentReader) finish(sum *fsops.Sum) error {
 	return sum.Check(sumFromProto(r.announced))
 }
 
-// chunkWriter sends what is written to it in chunks.
+// chunkWriter sends everything that is written to it in chunks.
 type chunkWriter func(chunk []byte) error
 
 func (send chunkWriter) Write(p []byte) (int, error) {

@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// environment returns what a process gets: the agent's own environment, what
-// Configure set, and what the request adds; or only the last. A sandbox's own
-// TERM=dumb is for those without a terminal. It is shared: nobody may change it.
+// environment returns the environment of a process: the agent's own, the variables of
+// Configure, and those of the request; with clear only the last. A sandbox's own TERM=dumb
+// is for processes without a terminal. The result is shared: nobody may change it.
 func (a *Agent) environment(add []string, clear, terminal bool) ([]string, error) {
 	if err := checkEnv(add); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (a *Agent) markers() []string {
 	return nil
 }
 
-// checkEnv refuses what is not NAME=VALUE.
+// checkEnv refuses an entry that is not NAME=VALUE.
 func checkEnv(env []string) error {
 	for _, v := range env {
 		if i := strings.IndexByte(v, '='); i <= 0 || strings.IndexByte(v, 0) >= 0 {

@@ -256,7 +256,7 @@ func (c *execCall) redraw(screen *pb.TerminalSize) {
 	}
 }
 
-// feedStdin writes what is queued to the process, and acknowledges it.
+// feedStdin writes the queued input to the process, and acknowledges it.
 func (c *execCall) feedStdin(ctx context.Context) {
 	for {
 		offset, data, eof, ok := c.stdin.next()

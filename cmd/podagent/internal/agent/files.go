@@ -112,10 +112,10 @@ func (s *filesService) Write(stream grpc.BidiStreamingServer[pb.WriteRequest, pb
 		return err
 	}
 	defer w.Close()
-	credit := s.uploads.begin(func(ack *pb.UploadAck) error {
+	credit := s.uploads.open(func(ack *pb.UploadAck) error {
 		return stream.Send(&pb.WriteReply{Kind: &pb.WriteReply_Ack{Ack: ack}})
 	})
-	defer credit.end()
+	defer credit.release()
 	content := &contentReader{credit: credit, next: func() ([]byte, *pb.Sum, error) { return nextWrite(stream, message) }}
 	if _, err := io.Copy(w, content); err != nil {
 		return err

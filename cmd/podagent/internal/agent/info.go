@@ -99,8 +99,8 @@ func (s *agentService) Configure(_ context.Context, r *pb.ConfigureRequest) (*pb
 	return &pb.ConfigureResponse{}, nil
 }
 
-// checkWorkdir refuses what is no absolute path of a directory. An empty one is
-// none, which is fine.
+// checkWorkdir refuses a path that is not an absolute path of a directory. An empty path
+// stands for no workdir and is fine.
 func checkWorkdir(dir string) error {
 	if dir == "" {
 		return nil

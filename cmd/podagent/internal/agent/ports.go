@@ -23,7 +23,7 @@ type portsService struct {
 	*Agent
 }
 
-// ports is what the connections share.
+// ports is the state that the connections share.
 type ports struct {
 	budget tunnel.Budget
 
@@ -31,8 +31,8 @@ type ports struct {
 	open int
 }
 
-// begin notes a connection, unless there are too many.
-func (p *ports) begin() error {
+// admit counts a connection in, unless there are too many.
+func (p *ports) admit() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.open >= maxConnections {
@@ -42,7 +42,8 @@ func (p *ports) begin() error {
 	return nil
 }
 
-func (p *ports) end() {
+// leave counts a connection out.
+func (p *ports) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.open--
@@ -60,10 +61,10 @@ func (s *portsService) Dial(stream dialStream) error {
 	if open == nil {
 		return errFirstMessage("open")
 	}
-	if err := s.ports.begin(); err != nil {
+	if err := s.ports.admit(); err != nil {
 		return err
 	}
-	defer s.ports.end()
+	defer s.ports.leave()
 	socket, err := dialOwn(stream.Context(), open.Port)
 	if err != nil {
 		return err
@@ -182,8 +183,8 @@ func (s *portsService) awaitEnd(ctx context.Context, t *tunnel.Tunnel, received,
 	}
 }
 
-// lastWords lets through what a server had said that takes no more, whose error is
-// err, if anybody still listens.
+// lastWords passes on what a server has sent already, although it reads no more and so
+// ends the connection with err, if the caller still listens.
 func (s *portsService) lastWords(ctx context.Context, t *tunnel.Tunnel, err error, received, sent <-chan error) error {
 	t.Drop()
 	if sent == nil || received == nil {
@@ -198,9 +199,9 @@ func (s *portsService) lastWords(ctx context.Context, t *tunnel.Tunnel, err erro
 	return err
 }
 
-// sendSocket sends what the server says, and its end. When the caller has closed
-// nobody wants it any more, but a server that speaks before it listens is not to
-// be stuck, and never come to what the caller has sent.
+// sendSocket sends the server's bytes and its end. When the caller has closed, it discards
+// them: a server that writes before it reads must not get stuck, or it would never read
+// the bytes that the caller has sent.
 func sendSocket(t *tunnel.Tunnel, socket *net.TCPConn) error {
 	raw, err := socket.SyscallConn()
 	if err != nil {
@@ -216,7 +217,7 @@ func sendSocket(t *tunnel.Tunnel, socket *net.TCPConn) error {
 	return err
 }
 
-// readSocket reads what there is, into a buffer that it has only then: many
+// readSocket reads the bytes that are there. It gets a buffer only then, because many
 // connections wait for a long time.
 func readSocket(raw syscall.RawConn, most int) ([]byte, error) {
 	var data []byte

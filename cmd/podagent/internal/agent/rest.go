@@ -14,7 +14,7 @@ func (a *Agent) rest() {
 	last, idle := a.activity.idleSince()
 	if idle && last != a.rested && time.Since(last) >= restDelay {
 		a.rested = last
-		runtime.GC() // what is in pools outlives one collection
+		runtime.GC() // pooled objects outlive one collection
 		debug.FreeOSMemory()
 	}
 }

@@ -61,7 +61,7 @@ type Config struct {
 	TerminationLog string
 	// Version is the program's.
 	Version string
-	// Log gets what the agent has to say.
+	// Log gets the agent's messages.
 	Log *slog.Logger
 }
 

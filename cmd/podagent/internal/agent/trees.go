@@ -19,10 +19,10 @@ func (s *filesService) Push(stream grpc.BidiStreamingServer[pb.PushRequest, pb.P
 	if h == nil {
 		return errFirstMessage("a header")
 	}
-	credit := s.uploads.begin(func(ack *pb.UploadAck) error {
+	credit := s.uploads.open(func(ack *pb.UploadAck) error {
 		return stream.Send(&pb.PushReply{Kind: &pb.PushReply_Ack{Ack: ack}})
 	})
-	defer credit.end()
+	defer credit.release()
 	var sum fsops.Sum
 	content := &contentReader{credit: credit, next: func() ([]byte, *pb.Sum, error) {
 		data, end, err := nextPush(stream, message)

@@ -9,12 +9,12 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// uploads divides uploadMemory among the uploads under way. gRPC can do it
-// neither for one stream nor for all: its windows are the same for every
-// stream, and it gives back the connection's as soon as bytes arrive.
+// uploads divides uploadMemory among the uploads under way. gRPC cannot do so: its
+// windows are the same for all streams, and it gives back the connection's window as
+// soon as bytes arrive.
 //
-// What the uploads hold never exceeds uploadMemory by more than the
-// wire.UploadWindow that each of them has without asking.
+// The uploads never hold more than uploadMemory and the wire.UploadWindow that each of
+// them has without asking.
 type uploads struct {
 	mu     sync.Mutex
 	active int
@@ -25,13 +25,14 @@ type uploads struct {
 type credit struct {
 	uploads *uploads
 	ack     func(*pb.UploadAck) error
-	limit   int64 // what the caller was told
-	// held is what the upload may make the agent hold, until more is taken.
+	limit   int64 // the caller was told so
+	// held is how much the upload may make the agent hold until more is written.
 	held int64
 }
 
-// begin notes an upload, whose caller ack tells more. Its credit must be ended.
-func (u *uploads) begin(ack func(*pb.UploadAck) error) *credit {
+// open counts an upload in. ack tells its caller of more credit. The credit must be
+// released.
+func (u *uploads) open(ack func(*pb.UploadAck) error) *credit {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.active++
@@ -39,8 +40,8 @@ func (u *uploads) begin(ack func(*pb.UploadAck) error) *credit {
 	return &credit{uploads: u, ack: ack, limit: wire.UploadWindow, held: wire.UploadWindow}
 }
 
-// end gives back what the upload held.
-func (c *credit) end() {
+// release gives back what the upload held, and counts it out.
+func (c *credit) release() {
 	c.uploads.mu.Lock()
 	defer c.uploads.mu.Unlock()
 	c.uploads.active--
@@ -55,18 +56,18 @@ func (c *credit) check(received int64) error {
 	return nil
 }
 
-// take notes that the first bytes of the content, in all so many, are no longer
-// held, and tells the caller when it may send a good deal more.
-func (c *credit) take(taken int64) error {
+// written notes that the agent has written so many bytes of the content in all, and no
+// longer holds them. It tells the caller when it may send a good deal more.
+func (c *credit) written(taken int64) error {
 	if taken < wire.UploadWindow/4 || !c.extend(taken) {
-		return nil // most files are small, and cost no ack
+		return nil // most files are small, and need no ack
 	}
 	return c.ack(&pb.UploadAck{Limit: c.limit})
 }
 
-// extend raises the limit by what is free of the upload's share, if that is a
-// quarter of it or more. When others have come its share is less, and so its
-// limit stays until it holds no more than that.
+// extend raises the limit by the free part of the upload's share, if that is a quarter of
+// the share or more. When other uploads have come the share is smaller, and the limit
+// stays until the upload holds no more than its share.
 func (c *credit) extend(taken int64) bool {
 	u := c.uploads
 	u.mu.Lock()

@@ -186,7 +186,7 @@ func TestContentOverTheLimitIsInvalid(t *testing.T) {
 		t.Errorf("the whole window at first: %v", err)
 	}
 	for range 63 {
-		defer a.uploads.begin(nil).end()
+		defer a.uploads.open(nil).release()
 	}
 	if err := writeStream(t, conn, writeHeader("file"), chunk(wire.UploadWindow), chunk(uploadMemory/64+1)); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("more than was acknowledged: %v", err)
@@ -231,18 +231,18 @@ func TestUploadsHoldNoMoreThanTheirMemory(t *testing.T) {
 	credits := map[*credit]int64{} // and what each has taken
 	for range 100_000 {
 		if len(credits) == 0 || len(credits) < 200 && r.IntN(20) == 0 {
-			credits[all.begin(func(*pb.UploadAck) error { return nil })] = 0
+			credits[all.open(func(*pb.UploadAck) error { return nil })] = 0
 		}
 		for c, taken := range credits { // any one
 			if r.IntN(30) == 0 {
-				c.end()
+				c.release()
 				delete(credits, c)
 				break
 			}
 			before := c.limit
 			taken += min(r.Int64N(wire.ChunkSize)+1, c.limit-taken)
 			credits[c] = taken
-			if err := c.take(taken); err != nil {
+			if err := c.written(taken); err != nil {
 				t.Fatal(err)
 			}
 			if c.limit < before {
@@ -262,7 +262,7 @@ func TestUploadsHoldNoMoreThanTheirMemory(t *testing.T) {
 		}
 	}
 	for c := range credits {
-		c.end()
+		c.release()
 	}
 	if all.held != 0 || all.active != 0 {
 		t.Errorf("%d uploads still hold %d bytes", all.active, all.held)

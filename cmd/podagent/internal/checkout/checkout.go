@@ -1,20 +1,19 @@
-// Package checkout puts a git repository into a directory, and brings it to
-// another commit later, without ever touching what was changed there.
+// Package checkout checks out a git repository in a directory, and later moves it to
+// another commit. It never touches local changes.
 //
-// An empty directory gets a full clone, which appears in it only when it is
-// complete: until then everything is in a directory named .podagent-clone. A
-// clone that was killed is begun anew, or finished if only moving was left. In
-// a work tree the ref alone is fetched, and checked out if nothing would be
-// lost; otherwise everything stays and [Result] says why. Submodules and Git
+// An empty directory gets a full clone. The clone appears there only when it is
+// complete: until then everything is in a directory named .podagent-clone. After a kill,
+// the next checkout starts again, or only moves the files if the clone was complete. In
+// an existing work tree, checkout fetches only the ref, and checks it out if nothing
+// would be lost. Otherwise everything stays, and [Result] says why. Submodules and Git
 // LFS are not touched.
 //
-// Between two checkouts the work tree belongs to code that nobody trusts, and
-// its configuration and hooks with it. So credentials never come near it: what
-// talks to the server is a repository of its own, made for the occasion, and
-// even git does not get the credentials there. They stay in this process, which
-// relays git's requests for this one repository to its server and adds them.
-// Objects then go into the work tree from one local repository to the other. No
-// program but git is needed, and none of its recent features.
+// Between two checkouts the work tree belongs to code that nobody trusts, with its
+// configuration and hooks. So credentials never come near it. A temporary repository
+// talks to the server, and even its git does not get the credentials. They stay in this
+// process, which relays git's requests for this one repository to its server and adds
+// them. Then the objects go from this repository to the work tree, both local. Checkout
+// needs no program but git, and none of its recent features.
 package checkout
 
 import (
@@ -45,20 +44,20 @@ type Options struct {
 	// Ref is a branch, a tag, a commit or a name that begins with refs/. Empty
 	// means the branch that the remote's HEAD names.
 	Ref string
-	// Username and Password are for http and https. If only one of them is
-	// empty, that is what the server gets.
+	// Username and Password are for http and https. If only one of them is empty, the
+	// server gets an empty one.
 	Username, Password string
 }
 
-// Result is what there is after a checkout.
+// Result says what a checkout has done.
 type Result struct {
-	// Commit is what HEAD names.
+	// Commit is the commit of HEAD.
 	Commit string `json:"commit"`
-	// Ref is the full name of what was asked for; empty for a commit.
+	// Ref is the full name of the requested ref; empty for a commit.
 	Ref string `json:"ref,omitempty"`
-	// Changed says that this checkout put Commit there.
+	// Changed says that this checkout moved HEAD to Commit.
 	Changed bool `json:"changed"`
-	// Kept is why everything was left as it was; empty if it was not.
+	// Kept says why everything was left as it was; empty if it was not.
 	Kept string `json:"kept,omitempty"`
 }
 
@@ -104,8 +103,8 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	return result, r.explain(err)
 }
 
-// checkout clones into what is empty, finishes a clone that was all but
-// finished, and updates a work tree.
+// checkout clones into an empty directory, moves a complete clone into its place, and
+// updates a work tree.
 func (r *run) checkout(ctx context.Context) (Result, error) {
 	names, err := listDir(r.Dir)
 	if err != nil {
@@ -130,7 +129,7 @@ func (r *run) checkout(ctx context.Context) (Result, error) {
 	return r.clone(ctx)
 }
 
-// checkRef refuses what git could take for something else than a name.
+// checkRef refuses a ref that git could take for something other than a name.
 func (r *run) checkRef(ctx context.Context) error {
 	if r.Ref == "" {
 		return nil
@@ -142,8 +141,8 @@ func (r *run) checkRef(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// listDir returns the sorted names in a directory, but for what is there in an
-// empty one: a staged clone, and what mkfs puts into a new file system.
+// listDir returns the sorted names in a directory. It leaves out entries that do not count:
+// a staged clone, and the directory that mkfs puts into a new file system.
 func listDir(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	var names []string
@@ -155,9 +154,8 @@ func listDir(dir string) ([]string, error) {
 	return names, err
 }
 
-// lock locks a directory among all checkouts. There is no file for it, so that
-// nothing is left in the work tree. It polls, because flock(2) cannot be
-// interrupted by a context.
+// lock locks a directory against other checkouts. It needs no file, and so leaves nothing
+// in the work tree. It polls, because a context cannot interrupt flock(2).
 func lock(ctx context.Context, dir string) (unlock func(), err error) {
 	file, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {

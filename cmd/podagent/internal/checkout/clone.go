@@ -11,10 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A clone is made in a directory inside of its place, from where it moves by
-// renames alone: first the files, the .git last. So there is never a half file
-// in the place, and what is found there beside a staged clone is either a
-// file of the clone's or somebody's, but never in between.
+// A clone is made in a directory inside of its place. From there it moves by renames
+// alone: first the files, the .git last. So the place never has half a file: an entry
+// beside a staged clone is a whole file of the clone, or somebody else's.
 const (
 	stagingName = ".podagent-clone"
 	treeName    = "tree"  // the work tree, with its .git
@@ -91,7 +90,7 @@ func (r *run) initialize(ctx context.Context, tree string, remote refs) error {
 	return nil
 }
 
-// fetchClone fetches everything, and t where it is not among that.
+// fetchClone fetches everything, and also t if that is not included.
 func (r *run) fetchClone(ctx context.Context, tree string, t target) (string, error) {
 	if err := r.fetch(ctx, tree, everything...); err != nil {
 		return "", err
@@ -104,7 +103,7 @@ func (r *run) fetchClone(ctx context.Context, tree string, t target) (string, er
 	}
 	id, err := r.fetchTarget(ctx, tree, t)
 	if err == nil {
-		// Nobody else is to see the name; HEAD keeps the commit from here on.
+		// Nobody else should see the name; HEAD keeps the commit from here on.
 		_, err = r.git.run(ctx, tree, "update-ref", "-d", fetched)
 	}
 	return id, err
@@ -128,16 +127,16 @@ func (r *run) unstage(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot finish the clone: %w", err)
 	}
-	// The renames changed what the index knows of the files. That they are the
-	// same is found out now, and not by each command that cannot write it down.
+	// The renames changed the files' attributes that the index holds. Refresh it now, so
+	// that commands which cannot write the index need not compare all files each time.
 	if _, err := r.git.ok(ctx, r.Dir, "update-index", "--quiet", "--refresh"); err != nil {
 		return err
 	}
 	return os.RemoveAll(r.staging())
 }
 
-// moveTo moves the entry name of a directory into another, where there must be
-// none of that name. That it is gone means that an earlier run moved it.
+// moveTo moves the entry name of a directory into another, which must have no entry with
+// this name. If the entry is gone, an earlier run has moved it.
 func moveTo(to, from, name string) error {
 	source, dest := filepath.Join(from, name), filepath.Join(to, name)
 	err := unix.Renameat2(unix.AT_FDCWD, source, unix.AT_FDCWD, dest, unix.RENAME_NOREPLACE)

@@ -14,10 +14,9 @@ import (
 	"syscall"
 )
 
-// git runs the git program, deaf to whatever the system, the user and the
-// repository have set up to be run by it or to change what it does. Settings
-// are arguments and files, since git 2.30 and before ignores those in
-// GIT_CONFIG_COUNT.
+// git runs the git program. It ignores everything in the configuration of the system, the
+// user and the repository that makes git run programs or behave differently. Settings are
+// arguments and files, because git up to 2.30 ignores GIT_CONFIG_COUNT.
 type git struct {
 	program string
 	scratch string // has the global configuration
@@ -29,7 +28,7 @@ type gitError struct{ msg string }
 
 func (e *gitError) Error() string { return e.msg }
 
-// settings win over those of a repository.
+// settings override those of a repository.
 var settings = []string{
 	"core.hooksPath=/dev/null",
 	"core.fsmonitor=false",
@@ -66,7 +65,7 @@ func newGit(program, scratch, ceiling string) *git {
 	}
 	g.env = append(
 		g.env,
-		// Messages are looked at, and users search for them.
+		// This package looks at messages, and users search for them.
 		"LC_ALL=C",
 		// Before git 2.32 the global configuration is found by HOME alone.
 		"HOME="+scratch, "XDG_CONFIG_HOME="+scratch, "GIT_CONFIG_GLOBAL="+g.globalConfig(),
@@ -82,8 +81,8 @@ func newGit(program, scratch, ceiling string) *git {
 
 func (g *git) globalConfig() string { return filepath.Join(g.scratch, ".gitconfig") }
 
-// run runs git in dir, or in the scratch directory, and returns its standard
-// output without white space at the end. That it failed is a *gitError.
+// run runs git in dir, or in the scratch directory, and returns its standard output
+// without white space at the end. If git fails, the error is a *gitError.
 func (g *git) run(ctx context.Context, dir string, args ...string) (string, error) {
 	var all []string
 	for _, s := range settings {
@@ -114,7 +113,7 @@ func (g *git) run(ctx context.Context, dir string, args ...string) (string, erro
 	return "", &gitError{msg}
 }
 
-// subcommand returns what errors call a git command.
+// subcommand returns the name of a git command for errors.
 func subcommand(args []string) string {
 	for len(args) > 2 && args[0] == "-c" {
 		args = args[2:]
@@ -122,8 +121,8 @@ func subcommand(args []string) string {
 	return args[0]
 }
 
-// ok reports whether a git command succeeds. Its failure is an answer; the end
-// of ctx is not.
+// ok reports whether a git command succeeds. A failure is an answer, but the end of ctx is
+// an error.
 func (g *git) ok(ctx context.Context, dir string, args ...string) (bool, error) {
 	_, err := g.run(ctx, dir, args...)
 	if errors.As(err, new(*gitError)) {
@@ -132,8 +131,8 @@ func (g *git) ok(ctx context.Context, dir string, args ...string) (bool, error) 
 	return err == nil, err
 }
 
-// makeScratch makes the directory for everything that is temporary, and removes
-// those that killed checkouts in dir have left: the lock is held.
+// makeScratch makes the directory for temporary files, and removes those that killed
+// checkouts in dir have left. The caller holds the lock.
 func makeScratch(dir string) (string, error) {
 	prefix := fmt.Sprintf("podagent-checkout-%x-", sha256.Sum256([]byte(dir)))[:30]
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
@@ -149,7 +148,7 @@ func makeScratch(dir string) (string, error) {
 	return scratch, os.WriteFile(filepath.Join(scratch, ".gitconfig"), []byte(config), 0o600)
 }
 
-// limited refuses to be written more than its limit.
+// limited is a buffer that refuses more bytes than its limit.
 type limited struct {
 	*bytes.Buffer
 	limit int
@@ -162,7 +161,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes that are written to it.
 type tail struct {
 	limit int
 	data  []byte

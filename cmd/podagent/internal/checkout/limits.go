@@ -7,17 +7,17 @@ const (
 	// maxOutput bounds what git may print to standard output, in bytes: the
 	// list of a million refs.
 	maxOutput = 64 << 20
-	// maxMessage bounds what is kept of git's messages, in bytes: their end,
-	// which says why it failed.
+	// maxMessage is how many of the last bytes of git's messages are kept: they say why
+	// it failed.
 	maxMessage = 4 << 10
 	// maxRecord bounds the record of the last checkout, in bytes.
 	maxRecord = 4 << 10
 	// lockPoll is how often the lock of the directory is tried while another
 	// checkout holds it.
 	lockPoll = 20 * time.Millisecond
-	// endDelay is what git has to end after its context did: less than the
-	// second that the agent leaves a command before it kills it, so that the
-	// temporary files can still be removed.
+	// endDelay is how long git may take to end after its context: less than the second
+	// after which the agent kills a command, so that checkout can still remove its
+	// temporary files.
 	endDelay = 300 * time.Millisecond
 	// maxRedirects is how many redirects the relay follows: net/http's own
 	// default.

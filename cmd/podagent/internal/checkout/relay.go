@@ -17,11 +17,10 @@ import (
 	"sync"
 )
 
-// relay takes git's requests on the loopback and passes them on to the server,
-// with the credentials. So these are in no environment, argument or file, which
-// other processes of the user could read; a redirect cannot take them to
-// another host; and who finds the relay can do no more than fetch the one
-// repository that is being fetched.
+// relay takes git's requests on the loopback and passes them on to the server with the
+// credentials. So the credentials are in no environment, argument or file that other
+// processes of the user could read, and a redirect cannot take them to another host. A
+// process that finds the relay can only fetch this one repository.
 type relay struct {
 	url    string // what git is told
 	token  string // what git must show
@@ -33,7 +32,7 @@ type relay struct {
 	err    error    // why a request failed, better than git knows
 }
 
-// tokenHeader has the token, which keeps other users of the machine out.
+// tokenHeader has the token that keeps other users of the machine out.
 const tokenHeader = "Podagent-Relay"
 
 // startRelay starts the relay, if there are credentials, until stop.
@@ -82,7 +81,7 @@ func newRelay(o Options) (*relay, error) {
 	return relay, nil
 }
 
-// tlsConfig trusts whom git would trust in this environment.
+// tlsConfig trusts the authorities that git would trust in this environment.
 func tlsConfig() (*tls.Config, error) {
 	file := os.Getenv("GIT_SSL_CAINFO")
 	if file == "" {
@@ -97,8 +96,8 @@ func tlsConfig() (*tls.Config, error) {
 	return &tls.Config{RootCAs: pool}, nil
 }
 
-// checkRedirect follows where the same server leads, which forges do for a
-// repository that was renamed.
+// checkRedirect follows redirects within the same server. Forges send them for renamed
+// repositories.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	switch {
@@ -179,8 +178,8 @@ func (y *relay) request(req *http.Request, path string) (*http.Request, error) {
 	return out, nil
 }
 
-// follow remembers where a redirect led to, as git does: what comes next does
-// not work at the old place.
+// follow remembers the target of a redirect, as git does: later requests do not work at
+// the old place.
 func (y *relay) follow(resp *http.Response, path string) {
 	at := resp.Request.URL
 	if resp.StatusCode != http.StatusOK || !strings.HasSuffix(at.Path, path) {
@@ -208,8 +207,8 @@ func (y *relay) failed() bool {
 	return y.err != nil
 }
 
-// explain says what the relay knows of an error of git's, which names the
-// relay instead of the server.
+// explain replaces an error of git's, which names the relay and not the server, by what
+// the relay knows of it.
 func (r *run) explain(err error) error {
 	failed, ok := errors.AsType[*gitError](err)
 	if r.relay == nil || !ok {
@@ -231,7 +230,7 @@ func unwrapURL(err error) error {
 	return err
 }
 
-// flusher sends each part on at once: it may be progress.
+// flusher sends each part on at once, because it may be a message of progress.
 type flusher struct{ http.ResponseWriter }
 
 func (f flusher) Write(p []byte) (int, error) {

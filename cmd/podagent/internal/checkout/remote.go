@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// fetched is the name that what was fetched has for a while.
+// fetched is the temporary name of a fetched commit.
 const fetched = "refs/podagent/fetched"
 
 // isCommitID reports whether ref is a commit id, which may be abbreviated to the
@@ -17,11 +17,11 @@ func isCommitID(ref string) bool {
 	return len(ref) >= 4 && len(ref) <= 64 && strings.Trim(ref, "0123456789abcdefABCDEF") == ""
 }
 
-// target is what is to be checked out.
+// target is the ref or the commit to check out.
 type target struct {
 	ref    string // the full name; empty for a commit
 	branch string // the branch's short name; empty if it is none
-	id     string // the commit id as it was given, where ref is empty
+	id     string // the given commit id, if ref is empty
 }
 
 // full reports whether the id is not abbreviated.

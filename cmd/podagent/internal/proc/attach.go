@@ -76,8 +76,8 @@ func (p *Process) readOptions(opts AttachOptions) journal.ReadOptions {
 	return r
 }
 
-// event is what a reader of the process gets for what one of the journal does: instead of
-// that all is read, how the process ended.
+// event translates an event of the journal for a reader of the process. The end of the
+// output becomes the end of the process.
 func (p *Process) event(ev journal.Event, err error) (Event, error) {
 	switch {
 	case err != nil:

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// command is what is executed for a spec.
+// command is the program that a spec executes, with its arguments.
 type command struct {
 	file string
 	argv []string
@@ -80,10 +80,10 @@ func scriptFile(script string) (*os.File, error) {
 	return f, nil
 }
 
-// touch opens the directory and the program of a start, and closes them again. A file
-// system whose server is away then keeps the start waiting here, and not in the fork.
-// The runtime cannot stop a thread that waits there for the exec, and so could not
-// collect garbage, and the whole agent would stop. Errors are left to the fork.
+// touch opens the directory and the program of a start, and closes them again. If the
+// server of their file system does not answer, the start waits here and not in the fork.
+// There the runtime could not stop the waiting thread, and so could not collect garbage:
+// the whole agent would stop. The fork reports errors.
 func (s *Spec) touch(c *command) {
 	if dir, err := unix.Open(s.Dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
 		unix.Close(dir)

@@ -16,19 +16,19 @@ import (
 // Without it the kernel would choose: under version 2 of control groups it may
 // kill the whole container, with the agent (memory.oom.group).
 //
-// It looks so often that guardRate cannot use up the memory between two looks, and
-// acts earlier where the memory shrinks faster. What takes memory faster than that
-// is ended by the kernel.
+// It looks so often that guardRate cannot use up the memory between two looks, and acts
+// earlier if the memory shrinks faster. If a process takes memory faster than that, the
+// kernel kills it.
 type guard struct {
 	log       *slog.Logger
 	fs        *procfs
 	groups    []*cgroup.Memory
 	processes func() []*Process
-	// forgotten reports whether an exec was this agent's, and is known no more.
+	// forgotten reports whether an exec was this agent's and has been forgotten.
 	forgotten func(id string) bool
 	stop      chan struct{}
 	stopped   sync.WaitGroup
-	// seen is what was left at the last look.
+	// seen is how much memory was left at the last look.
 	seen map[*cgroup.Memory]seenMemory
 	// helpless says that the log has been told that nothing can be ended.
 	helpless bool
@@ -107,8 +107,9 @@ func reserve(limit int64) int64 {
 	return min(max(limit/guardShare, guardMinimum), guardMaximum)
 }
 
-// relieve ends the largest exec. If all together are smaller than need, the memory is
-// somewhere else, in files of a tmpfs or in the agent, and to end them would not help.
+// relieve ends the largest exec. If all execs together hold less than need, something else
+// holds the memory, such as files of a tmpfs or the agent. Then ending them would not
+// help.
 func (g *guard) relieve(need int64) {
 	trees, err := g.trees()
 	if err != nil {
@@ -134,8 +135,7 @@ func (g *guard) relieve(need int64) {
 	g.killTree(largest)
 }
 
-// killTree kills a tree at once: its members as they were seen, and then whatever
-// else belongs to it.
+// killTree kills a tree at once: first the members that were seen, then all others.
 func (g *guard) killTree(t *execTree) {
 	p := t.process
 	g.log.Warn("memory is nearly used up: ending the largest exec", "exec", t.id, "bytes", t.size)
@@ -219,8 +219,8 @@ func byExec(all []member, leaders map[int]string) map[string][]member {
 	return trees
 }
 
-// memory is how many bytes a process holds that can't be reclaimed, so without the
-// files that it has mapped. Shared pages count for each process that shares them.
+// memory is how many bytes a process holds that can't be reclaimed. Mapped files are
+// therefore left out. Shared pages count for each process that shares them.
 func (fs *procfs) memory(pid int) (size int64) {
 	fs.with(procPath(pid, "status"), func(fd int) error {
 		text, err := readAll(fd)

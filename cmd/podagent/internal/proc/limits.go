@@ -6,70 +6,75 @@ import (
 	"github.com/podagent/podagent/cmd/podagent/internal/proc/journal"
 )
 
-// Every bound in time and size of this package.
+// Every bound in time and size of this package. Those of the first group are what
+// callers notice, and proc.go promises them; the others say how it is done. What becomes
+// of output is bounded in package journal.
 const (
 	// drainTime is how long output may still come after a process has ended,
-	// while a descendant holds it open. It covers the last writes of a pipeline
-	// and is not noticed by a person.
+	// while a descendant holds it open. It covers the last writes of a pipeline,
+	// and a person does not notice it.
 	drainTime = 250 * time.Millisecond
-	// drainBytes is how much output, beyond what was in the pipe when the
-	// process ended, is taken after drainTime from a descendant that keeps
-	// writing to a slow reader: as much as a pipe of pipeSize holds.
-	drainBytes = pipeSize
-
 	// killGrace is the time between SIGTERM and SIGKILL at a timeout and at
 	// the shutdown: enough to remove a lock file, and far below the 30 s that
 	// Kubernetes gives a pod.
 	killGrace = time.Second
+	// retention is how long an ended process is kept, unless there are more than
+	// keptProcesses. Its caller may be replaced meanwhile, and the next one comes
+	// back the day after. An exec id is refused when it is older than this, less
+	// clockSkew.
+	retention = 24 * time.Hour
+	// keptProcesses is how many ended processes are kept: more than a model
+	// starts in hours, at a few kilobytes each.
+	keptProcesses = 1000
+	// shortWait is how long a start without input waits for the end of the process. A
+	// program that does little takes a millisecond, and nobody notices two.
+	shortWait = 2 * time.Millisecond
+
+	// drainBytes is how much output a descendant may add after drainTime if it keeps
+	// writing to a slow reader, beyond what was in the pipe when the process ended:
+	// as much as a pipe of pipeSize holds.
+	drainBytes = pipeSize
+	// pipeSize is the size of a pipe once it was full; reading from it then costs
+	// half as many switches. 1 MiB is what the kernel allows an unprivileged user
+	// by default.
+	pipeSize = 1 << 20
+
 	// killScans bounds the scans of /proc that one kill makes, so that a
 	// descendant which cannot die (in an uninterruptible system call) does not
 	// hold the call. A tree that behaves needs four.
 	killScans = 64
-	// endPoll is the pause between two looks of a shutdown whether all have
-	// ended: several looks before a person notices.
+	// endPoll is the pause between two looks of a shutdown for processes that still
+	// run: several looks before a person notices.
 	endPoll = 10 * time.Millisecond
 	// scanPasses bounds how often one scan lists /proc again for processes that
 	// started meanwhile. A quiet machine needs two.
 	scanPasses = 16
-	// killWait is how long one scan waits for those that it killed before the
+	// killWait is how long one scan waits for the processes that it killed before the
 	// next one looks again: a process without much memory is gone in less.
 	killWait = 50 * time.Millisecond
 
-	// retention is how long an ended process is kept, unless there are too many
-	// since: whoever started it may be replaced meanwhile, and the next one
-	// comes back the day after. An exec id is refused when it is older than
-	// this, less clockSkew.
-	retention = 24 * time.Hour
 	// clockSkew is by how much the clock of a client may differ from the
 	// agent's. Clusters keep theirs within a second.
 	clockSkew = 30 * time.Second
-	// keptProcesses is how many ended processes are kept: more than a model
-	// starts in hours, at a few kilobytes each.
-	keptProcesses = 1000
-	// keptCommands is how much the commands of ended processes hold together:
-	// a thousand scripts of 16 KiB.
+	// freshAge is how old an id may be on its first arrival: as much as clocks
+	// differ, and some seconds on the way.
+	freshAge = clockSkew + 10*time.Second
+	// keptCommands is how much the commands of ended processes hold together, in
+	// bytes: a thousand scripts of 16 KiB.
 	keptCommands = 16 << 20
 	// keptTombstones is how many ids of forgotten processes are remembered, at
 	// about 15 bytes each, so that they never run twice: more than one a second
 	// over retention. Beyond that only ids younger than freshAge are remembered,
 	// and older ones are refused.
 	keptTombstones = 1 << 17
-	// freshAge is how old an id may be on its first arrival: as much as clocks
-	// differ, and some seconds on the way.
-	freshAge = clockSkew + 10*time.Second
 	// maxTombstones bounds the ids that are remembered in any case: more than
-	// processes can be started in freshAge, ids of clocks that are ahead
-	// included.
+	// processes can be started in freshAge, including ids from clocks that are
+	// ahead.
 	maxTombstones = 1 << 20
 	// graveSpan is the time whose ids are forgotten together.
 	graveSpan = 10 * time.Second
 
-	// pipeSize is the size that a pipe gets once it was full; reading from it
-	// then costs half as many switches. 1 MiB is what the kernel allows an
-	// unprivileged user by default.
-	pipeSize = 1 << 20
-
-	// inlineScript is the longest script that is passed as an argument. The
+	// inlineScript is the longest script that is passed as an argument, in bytes. The
 	// kernel takes at most 128 KiB in one (MAX_ARG_STRLEN).
 	inlineScript = 100 << 10
 	// busyRetries and busyPause bound the repeats of an exec that fails
@@ -77,37 +82,32 @@ const (
 	// the file open for writing: 1, 2, 4, 8 and 16 ms.
 	busyRetries = 5
 	busyPause   = time.Millisecond
-
-	// forksAtOnce is how many processes are being started. More do not start sooner,
-	// since each fork waits for the exec of the one before (syscall.ForkLock); but
-	// with a thousand at once everything else the agent does would wait behind
+	// forksAtOnce is how many processes are started at once. More do not start sooner,
+	// because each fork waits for the exec of the one before (syscall.ForkLock). With
+	// a thousand at once everything else that the agent does would wait behind
 	// them: other calls for a third of a second, and orphans until they are as many
 	// as there may be processes.
 	forksAtOnce = 4
-
-	// shortWait is how long a start waits for the end where nobody sends input. A
-	// program that does little takes a millisecond, and nobody notices two.
-	shortWait = 2 * time.Millisecond
 	// shortWaiters is how many starts wait in a system call of their own, which takes
 	// a thread each: as many as a sandbox usually has processors. The others wait
 	// in goroutines, which wake together.
 	shortWaiters = 4
 
-	// direntSize is how much of /proc's listing is read at once: a thousand
+	// direntSize is how much of /proc's listing is read at once, in bytes: a thousand
 	// names.
 	direntSize = 32 << 10
 	// statSize holds any /proc/PID/stat: 52 numbers and a short name.
 	statSize = 4 << 10
-	// redrawPause is how long a terminal has another size, so that programs
-	// which ask for the size only when they come to it see that it changed.
+	// redrawPause is how long a terminal has another size, so that programs which ask
+	// for the size only now and then see that it changed.
 	redrawPause = 100 * time.Millisecond
 
 	// replayScreen is how far before the end of a terminal's output its screen
-	// is looked for: full-screen programs draw one in a few KiB.
+	// is looked for, in bytes: full-screen programs draw one in a few KiB.
 	replayScreen = 64 << 10
 	// screenBlock is how many bytes share one remembered start of a line.
 	screenBlock = 1 << 10
-	// maxSequence is the longest escape sequence that is understood: one that
+	// maxSequence is the longest escape sequence that is understood, in bytes: one that
 	// changes a dozen modes.
 	maxSequence = 64
 
@@ -122,9 +122,9 @@ const (
 	childOOMScore = 500
 	// maxOOMScore is the kernel's maximum.
 	maxOOMScore = 1000
-	// guardShare is the part of the memory that the guard keeps free by ending the
-	// largest exec, at least guardMinimum and at most guardMaximum: as much as
-	// processes take between two looks and while one dies.
+	// guardShare is the part of the memory, one in so many, that the guard keeps free by
+	// ending the largest exec, at least guardMinimum and at most guardMaximum bytes: as
+	// much as processes take between two looks and while one dies.
 	guardShare   = 16
 	guardMinimum = 8 << 20
 	guardMaximum = 64 << 20
@@ -132,12 +132,12 @@ const (
 	// second: twice what one core can, page by page, so that one core takes no
 	// more than half of the memory left between two looks.
 	guardRate = 4 << 30
-	// guardReaction is how long it takes on a busy machine to look, to find the
-	// largest exec and to end it. The guard reckons with what is taken meanwhile,
-	// up to as much again as guardShare says.
+	// guardReaction is how long the guard takes on a busy machine to look, to find the
+	// largest exec and to end it. It expects processes to take memory meanwhile, up to
+	// as much again as guardShare says.
 	guardReaction = 30 * time.Millisecond
 	// guardOften and guardRarely bound the time between two looks. A look costs
-	// 10 µs, near the limit 100 µs; with 512 MiB left it comes 8 times a second.
+	// 10 µs, near the limit 100 µs; with 512 MiB left the guard looks 8 times a second.
 	guardOften  = 2 * time.Millisecond
 	guardRarely = time.Second
 	// guardPause is how long memory may take to be free after its exec was ended.
@@ -147,8 +147,8 @@ const (
 	// as file operations on a slow disk, of 32 callers. An unused one takes
 	// some 20 KiB.
 	spareThreads = 32
-	// threadShare is the part of a limit of processes that the reserve of
-	// threads may take.
+	// threadShare is the part of a limit of processes, one in so many, that the reserve
+	// of threads may take.
 	threadShare = 8
 
 	// maxSignal is the last real-time signal.

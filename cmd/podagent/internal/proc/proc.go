@@ -10,9 +10,9 @@
 // environment (PODAGENT_EXEC_ID), by which [Process.Signal] and timeouts also
 // find descendants that left its process group.
 //
-// An output is what arrives until the process has ended and its drain (drainTime)
-// is over. A descendant that outlives the process may go on writing: its output is
-// read, so that it does not get SIGPIPE, and discarded.
+// The output ends when the process has ended and its drain (drainTime) is over. A
+// descendant that outlives the process may write on: the agent reads its output, so that
+// it does not get SIGPIPE, and discards it.
 //
 // Package journal keeps the output, and package cgroup reads the limits of the
 // sandbox. Neither knows processes.
@@ -33,15 +33,14 @@ import (
 const markerEnv = "PODAGENT_EXEC_ID"
 
 var (
-	// ErrConflict says that the exec id is taken by a process with another
-	// spec.
+	// ErrConflict says that a process with another spec has the exec id.
 	ErrConflict = errors.New("exec id is in use by another command")
 	// ErrStdinClosed says that standard input was closed, or never open.
 	ErrStdinClosed = errors.New("standard input is closed")
 	// ErrStalled says that a reader was detached because it took nothing for
 	// too long and held up the process. It can attach again, by offset.
 	ErrStalled = journal.ErrStalled
-	// ErrReplaced says that a reader was detached because another one of its
+	// ErrReplaced says that a reader was detached because another one with its
 	// name attached.
 	ErrReplaced = journal.ErrReplaced
 	// ErrTooOld says that an exec id cannot be started, because its process
@@ -59,8 +58,8 @@ type Spec struct {
 	// Argv is the command and its arguments. A command without a slash is
 	// looked up in the PATH of Env. Argv and Script exclude each other.
 	Argv []string
-	// Script is run by bash, or by sh where there is no bash. Its length is
-	// not limited by the kernel's limit for one argument.
+	// Script is run by bash, or by sh where there is no bash. It may be longer than
+	// the kernel's limit for one argument.
 	Script string
 	// Dir is the working directory, absolute.
 	Dir string
@@ -73,9 +72,8 @@ type Spec struct {
 	// controls its session. All output is Stdout then. TERM is set to
 	// xterm-256color where Env has none.
 	Terminal *TerminalSize
-	// Rlimits are the resource limits of the process and of what it starts. All
-	// others are those that the agent itself was started with. They hold before
-	// the first instruction. With them, a command that is itself set-user-ID does
+	// Rlimits are the resource limits of the process and its descendants. All other
+	// limits are those of the agent. They hold before the first instruction. With them, a command that is itself set-user-ID does
 	// not change its user, unless the agent may trace it (CAP_SYS_PTRACE).
 	Rlimits []Rlimit
 	// Timeout ends the process after so long; 0 means never.
@@ -83,10 +81,9 @@ type Spec struct {
 	// Aside says that nobody waits for the work of the process. It counts neither
 	// for [Manager.Running] nor for [Manager.LastActive].
 	Aside bool
-	// Digest identifies what the caller asked for, before defaults that may
-	// change between a start and its repetition (the environment, the
-	// directory) were filled in. It decides whether two specs are equal. Zero
-	// means that the spec itself does.
+	// Digest identifies the caller's request, without defaults that may change
+	// between a start and its repetition (the environment, the directory). It decides
+	// whether two specs are equal. If it is zero, the spec itself decides.
 	Digest [sha256.Size]byte
 }
 
@@ -107,8 +104,8 @@ type Rlimit struct {
 // Reason says why a process ended.
 type Reason int
 
-// The reasons are a closed set. The zero Reason comes only with an error: it
-// is not known how the process ended.
+// The reasons are a closed set. The zero Reason comes only with an error, which says why
+// nobody knows how the process ended.
 const (
 	// Exited: the process ended by itself, with Code.
 	Exited Reason = iota + 1
@@ -131,15 +128,14 @@ type Status struct {
 	Code int
 	// Signal is the number of the signal that ended the process, 0 if none.
 	Signal int
-	// OutputOpen says that output was still held open, by a descendant, when
-	// the drain after the process's end was over.
+	// OutputOpen says that a descendant still held output open when the drain after
+	// the process's end was over.
 	OutputOpen bool
 	// Stdout and Stderr are the total numbers of bytes written to each until
 	// the end.
 	Stdout, Stderr int64
-	// Wall, User and System are the times that the process took, MaxRSS its
-	// peak resident memory in bytes, which the kernel never counts as less
-	// than the agent's own.
+	// Wall, User and System are the times that the process took. MaxRSS is its peak
+	// resident memory in bytes; the kernel never counts less than the agent's own.
 	Wall, User, System time.Duration
 	MaxRSS             int64
 	// ProcessLimit says that the limit of processes prevented a start in the

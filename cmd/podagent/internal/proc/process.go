@@ -34,11 +34,11 @@ type Process struct {
 	// nil without a terminal.
 	screen *screen
 	cgroup *cgroup.Groups
-	// before is what had happened in the cgroup before the start.
+	// before counts the events of the cgroup before the start.
 	before cgroup.Events
 
-	// waiters limits how many callers wait in a system call for what they started.
-	// It is nil where the caller does not wait.
+	// waiters limits how many callers wait in a system call for the process that they
+	// started. It is nil if the caller does not wait.
 	waiters chan struct{}
 
 	// gone is closed when the process has ended, done when its output is
@@ -47,7 +47,7 @@ type Process struct {
 	done <-chan struct{}
 	// result is valid once done is closed.
 	result outcome
-	// told says that somebody was told the result.
+	// told says that a reader got the result.
 	told atomic.Bool
 
 	mu     sync.Mutex
@@ -57,12 +57,12 @@ type Process struct {
 	// killed says that the agent sent SIGKILL.
 	killed bool
 	timer  *time.Timer
-	// pins are held by those who rely on the pid: the process is reaped only
-	// when there are none. There are no new ones once exited is set.
+	// Callers that rely on the pid hold pins: the process is reaped only when nobody
+	// holds one. Nobody gets one once exited is set.
 	pins   sync.WaitGroup
 	pinned int // how many there are
 
-	// commandWeight is what the command weighs once the process has ended. The
+	// commandWeight is how many bytes the command of the ended process holds. The
 	// Manager guards it.
 	commandWeight int
 }

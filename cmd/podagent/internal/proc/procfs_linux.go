@@ -128,9 +128,9 @@ type snapshot struct {
 	alive  []member
 }
 
-// extend lists /proc and reads the processes that were not listed before. It
-// reports whether there were any, as each may have started another meanwhile.
-// After an error there may be more than it saw.
+// extend lists /proc and reads the processes that were not listed before. It reports
+// whether there were any, because each may have started another meanwhile. After an
+// error it may have missed some.
 func (s *snapshot) extend() (fresh bool, err error) {
 	pids, err := s.fs.pids()
 	if err != nil {
@@ -163,7 +163,7 @@ func (fs *procfs) lookAt(pid int) (member, error) {
 	if starved(err) {
 		return m, err
 	}
-	return m, nil // a process that hides its environment is one without a marker
+	return m, nil // a process that hides its environment counts as one without a marker
 }
 
 // member returns a process, without its marker.
@@ -187,9 +187,9 @@ func procPath(pid int, file string) string {
 	return "/proc/" + strconv.Itoa(pid) + "/" + file
 }
 
-// parseStat reads the fields of /proc/PID/stat (proc_pid_stat(5)). The second,
-// the name, is in parentheses and may itself contain any byte, so that the
-// fields are counted from its last one.
+// parseStat reads the fields of /proc/PID/stat (proc_pid_stat(5)). The second field, the
+// name, is in parentheses and may contain any byte. So the fields are counted from the
+// last parenthesis.
 func parseStat(pid int, stat []byte) (member, bool) {
 	_, rest, ok := bytes.Cut(stat[max(0, bytes.LastIndexByte(stat, ')')):], []byte(") "))
 	fields := bytes.Fields(rest)

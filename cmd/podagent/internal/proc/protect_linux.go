@@ -21,9 +21,9 @@ func (m *Manager) protect() {
 	m.guard.watch()
 }
 
-// expose has the kernel choose a process, and what that starts, before the agent when
-// memory runs out. In some 100 µs before, the process ranks with the agent, and so
-// does for good what it starts in that time.
+// expose makes the kernel kill a process and its descendants before the agent when memory
+// runs out. For some 100 µs before this call the process ranks with the agent, and a
+// descendant that it starts in that time does so for good.
 func (m *Manager) expose(pid int) {
 	if m.oomScore == "" {
 		return

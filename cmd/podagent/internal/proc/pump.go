@@ -11,8 +11,8 @@ import (
 	"github.com/podagent/podagent/cmd/podagent/internal/proc/journal"
 )
 
-// pump moves one output of a process from its pipe to the journal, in a goroutine of its
-// own, after [Process.waitShort] has moved what came at once.
+// pump moves one output of a process from its pipe to the journal. It has a goroutine of
+// its own, once [Process.waitShort] has moved the first output.
 type pump struct {
 	source  *source // nil where there is no such output
 	journal *journal.Stream
@@ -33,7 +33,7 @@ type pump struct {
 }
 
 // run fills the journal until the output ends, or the process has ended and its drain is
-// over. What comes later is read and discarded, so that a descendant which still writes
+// over. It reads and discards everything later, so that a descendant which still writes
 // does not get SIGPIPE, for as long as it lives.
 func (p *pump) run() {
 	if p.source == nil {
@@ -58,7 +58,7 @@ func (p *pump) run() {
 	}
 }
 
-// watch has the runtime's poller wait for the output.
+// watch makes the runtime's poller wait for the output.
 func (p *pump) watch() {
 	if p.source != nil {
 		p.source.watch()
@@ -85,8 +85,8 @@ func (p *pump) append(b []byte) {
 	}
 }
 
-// readAvailable moves what the pipe has, until it is empty or at its end: then there is
-// no more. It waits for no reader, and so stops where the journal has no room.
+// readAvailable moves the bytes that wait in the pipe. more is false at the pipe's end. It
+// waits for no reader: room is false if the journal has none left.
 func (p *pump) readAvailable() (more, room bool) {
 	room, err := p.journal.Fill(func(b []byte) (int, error) { return readRetry(p.source.fd, b) })
 	return !room || errors.Is(err, unix.EAGAIN), room
@@ -123,8 +123,8 @@ func (p *pump) wasOpen() bool {
 	return p.open
 }
 
-// drained reports whether the process has ended and its drain is over. While the drain
-// goes on, it has the next read wait only for the rest of it.
+// drained reports whether the process has ended and its drain is over. During the drain
+// it lets the next read wait only for the rest of it.
 func (p *pump) drained() bool {
 	exited := p.exitedAt()
 	if exited.IsZero() {
@@ -166,7 +166,7 @@ func (d *drain) pause(exited, begun, now time.Time) {
 // left is how long the drain still runs.
 func (d *drain) left(exited time.Time, end int64, limit time.Duration, pending func() int64) (time.Duration, bool) {
 	if !d.counted {
-		// The pump calls this between two reads, so that no byte is on its way.
+		// The pump calls this between two reads, so that it holds no byte itself.
 		d.counted = true
 		d.owned = end + pending()
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// screen follows the output of a terminal, to know where a replay has to begin that
-// draws what the terminal shows.
+// screen follows the output of a terminal. It knows where a replay must begin in order to
+// draw the terminal's present screen.
 //
 // The replay begins at the last full clear: a clear of the screen (ED 2 or 3, or ED 0
 // right after the cursor went home), a reset (RIS), or the switch to the alternate
@@ -19,10 +19,10 @@ import (
 //
 // Programs set some modes once at their start, which the replay may lack: the
 // alternate screen, the form of keys, the mouse, bracketed paste, the hidden cursor.
-// These come in a prelude. Colours, character sets, margins, and key protocols that
-// are no private mode are not restored: a program sets them itself when it draws
-// again, which a change of size has it do. Sequences by 8-bit controls are not seen,
-// because they are not valid in UTF-8.
+// A prelude sets these. It does not restore colours, character sets, margins, and key
+// protocols that are no private mode: a program sets them itself when it draws again, as
+// after a change of size. Sequences by 8-bit controls are not seen, because they are not
+// valid in UTF-8.
 type screen struct {
 	// modes are the private modes that differ from a new terminal's, in the
 	// order in which they were changed.
@@ -213,7 +213,7 @@ func (s *screen) from(first int64) int64 {
 	return first
 }
 
-// prelude restores what a replay from the offset lacks.
+// prelude restores the modes that a replay from the offset lacks.
 func (s *screen) prelude(offset int64) []byte {
 	var b []byte
 	if s.entered >= 0 && s.entered < offset {

@@ -54,13 +54,13 @@ func (m *Manager) close(ctx context.Context) []*Process {
 	m.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, m.lim.killGrace)
 	defer cancel()
-	settled := make(chan struct{})
+	over := make(chan struct{})
 	go func() {
 		m.starts.Wait()
-		close(settled)
+		close(over)
 	}()
 	select {
-	case <-settled:
+	case <-over:
 	case <-ctx.Done():
 		m.log.Error("cannot wait any longer for processes that are being started")
 	}

@@ -26,7 +26,7 @@ type terminal struct {
 	// the terminal open nowhere for a moment would end the output; -1
 	// afterwards.
 	slave int
-	// size is what was asked for last.
+	// size is the size that was requested last.
 	size TerminalSize
 	// redraws are the changes of size under way that restore it.
 	redraws int

@@ -29,12 +29,12 @@ type tree struct {
 	// seen are the members of earlier scans by their start: they belong to the
 	// tree though the parent that showed it is gone.
 	seen map[int]uint64
-	// everything says that all processes belong to it, children that the agent's
-	// children do, with their descendants.
+	// everything says that all processes belong to the tree. children says that the
+	// agent's children do, with their descendants.
 	everything, children bool
 	// visited says that a scan has seen a process that came into the name space
-	// from outside, as with "kubectl exec". It has no parent there, and does not
-	// belong to the tree: through it, callers may hear how the others ended.
+	// from outside, as with "kubectl exec". It has no parent there and does not
+	// belong to the tree: its caller may learn through it how the others ended.
 	visited bool
 	fs      *procfs
 	log     *slog.Logger
@@ -44,14 +44,12 @@ func newTree(fs *procfs, log *slog.Logger) *tree {
 	return &tree{leaders: map[int]bool{}, ids: map[string]bool{}, seen: map[int]uint64{}, fs: fs, log: log}
 }
 
-// addAll adds everything else below an agent that is alone: the orphans that it
-// adopted, and if it is PID 1 all of its name space, which ends with it anyway, but no
-// visitors.
+// addAll adds everything else below an agent that is alone: the orphans that it adopted,
+// and as PID 1 its whole name space, which ends with it anyway. It adds no visitors.
 func (t *tree) addAll() { t.everything, t.children = os.Getpid() == 1, true }
 
-// members scans /proc. It calls found for each member as soon as it sees one,
-// and looks again for those that were started meanwhile. After an error there
-// may be more than it returns.
+// members scans /proc. It calls found for each member as soon as it sees one, and looks
+// again for processes that started meanwhile. After an error it may have missed some.
 func (t *tree) members(found func(member)) ([]member, error) {
 	t.fs.replenish()
 	snap := snapshot{fs: t.fs, listed: map[int]bool{}}
@@ -112,8 +110,8 @@ func (t *tree) signalGroups(sig syscall.Signal) error {
 }
 
 // signal sends sig to the groups of the leaders, and then to those that left them. It
-// looks for these first: once the signal has ended their parents, nothing shows any
-// more whose they are. A failed scan is an error.
+// looks for these first: once the signal has ended their parents, nothing shows any more
+// which tree they belong to. A failed scan is an error.
 func (t *tree) signal(sig syscall.Signal) error {
 	members, failed := t.members(func(member) {})
 	first := t.signalGroups(sig)
@@ -170,7 +168,7 @@ type killing struct {
 	left error
 }
 
-// scans kills what it finds until it finds nothing.
+// scans kills the members that it finds until it finds none.
 func (k *killing) scans() error {
 	var failed error
 	for empty, scan := 0, 0; empty < 2; scan++ {

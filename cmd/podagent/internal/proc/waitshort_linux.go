@@ -22,10 +22,10 @@ func (m *Manager) waitersFor(spec *Spec) chan struct{} {
 	return m.waiters
 }
 
-// waitShort moves what a process prints into the journal, and reports whether it ended in
-// time, can be reaped, and has all of its output there. Otherwise [Process.run] goes on
-// from there: the process runs longer, prints more than the head of a journal, leaves
-// its output to a descendant, or has a tracer that has not seen its end yet.
+// waitShort moves the output of a process into the journal. It reports whether the process
+// ended in time, can be reaped, and has all of its output there. Otherwise [Process.run]
+// takes over: the process runs longer, prints more than the head of a journal, leaves its
+// output to a descendant, or has a tracer that has not seen its end yet.
 func (p *Process) waitShort(until time.Time) bool {
 	if p.child.pidfd < 0 {
 		return false
@@ -80,8 +80,8 @@ func (p *Process) awaitResult(until time.Time) {
 	}
 }
 
-// moveOutputs moves what the outputs have. It reports whether one of them is still
-// open, and whether there was room for all.
+// moveOutputs moves the bytes that wait in the outputs. It reports whether an output is
+// still open, and whether the journals had room for all.
 func (p *Process) moveOutputs(files []unix.PollFd) (open, room bool) {
 	for i, pump := range p.out.pumps {
 		file := &files[i]

@@ -9,14 +9,14 @@ import (
 // Memory is a control group with a limit of memory.
 type Memory struct {
 	limit, usage, stat *statFile
-	// unreclaimable are the numbers in stat of what the kernel cannot get back by
-	// dropping what it can read again.
+	// unreclaimable are the names in stat of the memory that the kernel cannot get back
+	// by dropping pages that it can read again.
 	unreclaimable []string
 	swap          swap
 }
 
-// Version 2 tells which part of the kernel's own memory can't be reclaimed, and that
-// part counts. Version 1 does not tell, so that none of it counts there.
+// Version 2 tells which part of the kernel's own memory can't be reclaimed, and this part
+// counts. Version 1 does not tell, so that none of it counts.
 var (
 	unreclaimableV1 = []string{"total_rss", "total_shmem"}
 	unreclaimableV2 = []string{
@@ -53,9 +53,9 @@ func (g *Memory) max() (int64, bool) {
 	return parseLimit(g.limit.read(eventsSize))
 }
 
-// Left is how many bytes may still be used before the kernel has to kill something, and
-// the limit that they are part of. A rough answer costs less and may be too low: it
-// takes as used what the kernel could reclaim. Without a limit both are 2^62.
+// Left is how many bytes may still be used before the kernel must kill something, and the
+// limit that they are part of. A rough answer costs less and may be too low: it counts
+// memory that the kernel could reclaim as used. Without a limit both are 2^62.
 func (g *Memory) Left(rough bool) (left, limit int64) {
 	limit, ok := g.max()
 	if !ok {
@@ -73,7 +73,7 @@ func (g *Memory) Left(rough bool) (left, limit int64) {
 	return left, limit
 }
 
-// swap is what a group may still put out to swap space.
+// swap is how much a group may still move to swap space.
 type swap struct {
 	limit, usage *statFile
 	free         *statFile
@@ -100,7 +100,7 @@ func (s swap) close() {
 	}
 }
 
-// left is what both the group and the machine have left.
+// left is how many bytes both the group and the machine have left.
 func (s swap) left() int64 {
 	if s.free == nil {
 		return 0

@@ -167,8 +167,8 @@ func (b *Budget) runningNow() []*Output {
 	return slices.Collect(maps.Keys(b.running))
 }
 
-// short is how much room must be given up before n bytes can be had. It does not ask for
-// what the store only has to trim.
+// short is how many bytes must be given up to make room for n. It leaves out the bytes that
+// the store has freed and only has to trim.
 func (b *Budget) short(m medium, n int) int {
 	short := b.accounts[m].short(n)
 	if m == onDisk {
@@ -178,9 +178,9 @@ func (b *Budget) short(m medium, n int) int {
 }
 
 // reclaim makes room for n bytes, if it can. It drops the sealed journals that nobody
-// reads, the oldest first. A journal with a reader must not lose anything: for that one,
-// the running journals without a reader give up their oldest bytes, and then those whose
-// readers took everything give up what they keep behind them.
+// reads, the oldest first. For a journal with a reader, which must not lose anything, the
+// running journals without a reader give up their oldest bytes. Then those whose readers
+// took everything give up the bytes that they keep for replay.
 func (b *Budget) reclaim(w want, n int) {
 	b.reclaiming.Lock()
 	defer b.reclaiming.Unlock()

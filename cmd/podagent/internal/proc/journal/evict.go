@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// How much room an output takes, and what it gives up when room is short.
+// This file counts how much room an output takes, and gives bytes up when room is short.
 
 // segment returns a new segment, or nil if all outputs together leave no room for it.
 func (o *Output) segment(m medium, size int) *segment {
@@ -31,7 +31,7 @@ func (o *Output) forceSegment(size int) *segment {
 	return o.count(&segment{size: size, memory: o.budget.chunks.segment(size)})
 }
 
-// count adds a segment to what the output takes.
+// count adds a segment to those of the output.
 func (o *Output) count(g *segment) *segment {
 	if !o.counted {
 		o.counted = true

@@ -95,7 +95,7 @@ func (s *Stream) readMemory(b []byte, at int64) int64 {
 	return int64(n)
 }
 
-// lose gives up what the disk does not give back, up to an offset.
+// lose gives up bytes that cannot be read from the disk, up to an offset.
 func (s *Stream) lose(end int64, err error) {
 	s.out.budget.store.log.Error("output of a process was lost", "bytes", end-s.journal.start, "error", err)
 	s.journal.skipTo(end)

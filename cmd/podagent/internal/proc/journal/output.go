@@ -8,7 +8,7 @@ import (
 // Output is both streams of one process, and their readers.
 //
 // The pace: while there is a reader, the writer of a stream gets no more room when the
-// journal is full of what the slowest reader has not taken yet. Whoever prints then
+// journal is full of bytes that the slowest reader has not taken yet. The process then
 // waits, as for a full pipe.
 //
 // # The lock
@@ -90,8 +90,8 @@ func (b *Budget) NewOutput(observe func(offset int64, b []byte)) *Output {
 // Stream returns a stream: 0 is standard output, 1 standard error.
 func (o *Output) Stream(i int) *Stream { return o.streams[i] }
 
-// Seal says that nothing is added any more. What the journals take is the first to go
-// from now on, where others need room.
+// Seal says that nothing is added any more. From now on these journals are the first to
+// lose bytes if others need room.
 func (o *Output) Seal() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

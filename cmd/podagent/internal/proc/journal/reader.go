@@ -33,14 +33,14 @@ type ReadOptions struct {
 	// of as many bytes before the offset. Replay is called with the lock of the
 	// output, and so must not wait.
 	Replay func(kept, end int64) (offset int64, prelude []byte)
-	// NoFollow ends the events, detached, where the output ended at the start.
+	// NoFollow ends the events, detached, at the offset where the output ended when the
+	// reader attached.
 	NoFollow bool
-	// Detach, when it is closed, ends the events, detached. Nobody is expected to
-	// come back.
+	// Closing Detach ends the events, detached. The reader is not expected back.
 	Detach <-chan struct{}
 }
 
-// Event is what a reader gets: bytes of a stream, or that there are no more.
+// Event is bytes of a stream, or the end of the events.
 type Event struct {
 	// Stream is the number of the stream that Data belongs to.
 	Stream int
@@ -68,10 +68,10 @@ type Reader struct {
 
 	// name is the caller's, empty if it has none.
 	name string
-	// at are the offsets of what it takes next, and until those where it ends
+	// at are the offsets that it takes next, and until the offsets where it ends
 	// if the output is not finished.
 	at, until [2]int64
-	// prelude is what it gets first, instead of as many bytes before at[0].
+	// prelude comes first, in place of as many bytes before at[0].
 	prelude []byte
 	// news wakes it when there is something to take.
 	news chan struct{}

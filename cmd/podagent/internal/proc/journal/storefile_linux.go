@@ -30,8 +30,8 @@ func openUnlinked(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// fileSystemSize is the size of the file system that f is on. One in memory is an error:
-// what is written there takes the sandbox's memory.
+// fileSystemSize is the size in bytes of the file system that f is on. A file system in
+// memory is an error, because its files take the sandbox's memory.
 func fileSystemSize(f *os.File) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
