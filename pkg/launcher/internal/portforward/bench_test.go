@@ -7,18 +7,20 @@ import (
 	"testing"
 )
 
-// clients are this package and the stock client, as it is and with each frame in one
-// write, so that one run has what the ratios need.
+// clients are this package and the stock client, whose frames leave as they are, whole
+// or gathered, so that one run has what the ratios need.
 var clients = []struct {
 	name, protocol string
 	dial           dialFunc
 }{
 	{"own", "WebSocket", dialOwn},
-	{"stock", "WebSocket", dialStock},
-	{"stock-whole", "WebSocket", dialStockWhole},
+	{"stock", "WebSocket", stock(AsItIs)},
+	{"stock-whole", "WebSocket", stock(Whole)},
+	{"stock-gathered", "WebSocket", stock(Gathered)},
 	{"own", "SPDY", dialOwn},
-	{"stock", "SPDY", dialStock},
-	{"stock-whole", "SPDY", dialStockWhole},
+	{"stock", "SPDY", stock(AsItIs)},
+	{"stock-whole", "SPDY", stock(Whole)},
+	{"stock-gathered", "SPDY", stock(Gathered)},
 }
 
 func dialOwn(tb testing.TB, d *Dialer) net.Conn {
@@ -31,17 +33,16 @@ func dialOwn(tb testing.TB, d *Dialer) net.Conn {
 	return conn
 }
 
-func dialStock(tb testing.TB, d *Dialer) net.Conn      { return dialStockAs(tb, d, false) }
-func dialStockWhole(tb testing.TB, d *Dialer) net.Conn { return dialStockAs(tb, d, true) }
-
-func dialStockAs(tb testing.TB, d *Dialer, whole bool) net.Conn {
-	tb.Helper()
-	conn, err := DialStock(context.Background(), d, whole, "ns", "pod", 8080)
-	if err != nil {
-		tb.Fatal(err)
+func stock(under Under) dialFunc {
+	return func(tb testing.TB, d *Dialer) net.Conn {
+		tb.Helper()
+		conn, err := DialStock(context.Background(), d, under, "ns", "pod", 8080)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() { _ = conn.Close() })
+		return conn
 	}
-	tb.Cleanup(func() { _ = conn.Close() })
-	return conn
 }
 
 func eachClient(b *testing.B, serve func(net.Conn), bench func(*testing.B, io.ReadWriter)) {

@@ -29,22 +29,29 @@ const podagentPort = 7463
 // forwards are the ways to a port of a pod that are compared, this package first.
 var forwards = []struct {
 	name string
-	dial func(ctx context.Context, d *portforward.Dialer, namespace, pod string, port int) (net.Conn, error)
+	dial dialFunc
 }{
-	{"own", func(ctx context.Context, d *portforward.Dialer, namespace, pod string, port int) (net.Conn, error) {
-		return d.Dial(ctx, namespace, pod, port)
-	}},
-	{"stock-whole", func(ctx context.Context, d *portforward.Dialer, namespace, pod string, port int) (net.Conn, error) {
-		return portforward.DialStock(ctx, d, true, namespace, pod, port)
-	}},
-	{"stock", func(ctx context.Context, d *portforward.Dialer, namespace, pod string, port int) (net.Conn, error) {
-		return portforward.DialStock(ctx, d, false, namespace, pod, port)
-	}},
+	{"own", (*portforward.Dialer).Dial},
+	{"stock", stock(portforward.AsItIs)},
+	{"stock-whole", stock(portforward.Whole)},
+	{"stock-gathered", stock(portforward.Gathered)},
 }
 
-// BenchmarkCluster compares the forwards in a real cluster. They take turns, so that
-// all meet alike what else the machine does; a ratio is the median of those of each
-// round, with its 95 % interval. "-benchtime=2000x" is so many rounds.
+type dialFunc func(d *portforward.Dialer, ctx context.Context, namespace, pod string, port int) (net.Conn, error)
+
+func stock(under portforward.Under) dialFunc {
+	return func(d *portforward.Dialer, ctx context.Context, namespace, pod string, port int) (net.Conn, error) {
+		return portforward.DialStock(ctx, d, under, namespace, pod, port)
+	}
+}
+
+// BenchmarkCluster compares the forwards in the cluster of "make sandboxes", or in the
+// one that [launchertest.KubeconfigEnv] names. They take turns, so that whatever else
+// the machine does meets all alike. A ratio is the median of the rounds' ratios, with
+// its 95 % interval.
+//
+//	go test -run '^$' -bench 'Cluster/(stat|echo64)' -benchtime 2000x ./pkg/launcher/internal/portforward
+//	go test -run '^$' -bench 'Cluster/.*MiB' -benchtime 20x ./pkg/launcher/internal/portforward
 func BenchmarkCluster(b *testing.B) {
 	p := newPod(b)
 	b.Run("stat", func(b *testing.B) {
@@ -123,7 +130,7 @@ func (p *pod) startEcho(b *testing.B) int {
 
 func (p *pod) dial(b *testing.B, forward, port int) net.Conn {
 	b.Helper()
-	conn, err := forwards[forward].dial(b.Context(), p.dialer, p.cluster.Namespace, p.PodName(), port)
+	conn, err := forwards[forward].dial(p.dialer, b.Context(), p.cluster.Namespace, p.PodName(), port)
 	if err != nil {
 		b.Fatal(err)
 	}

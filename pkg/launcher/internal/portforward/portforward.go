@@ -29,6 +29,24 @@
 //
 // Like TCP, the protocol does not say whether the pod has read what was written. To
 // know that, have the pod's program answer.
+//
+// An idle connection holds two goroutines and no buffers: those are the dialer's, and
+// go round.
+//
+// # Beside the stock client
+//
+// client-go speaks the same protocol, and writes each frame in three parts. If these
+// are joined and gathered beneath it, it is as fast. In a real cluster, in 2,000
+// rounds in which both took turns, a stat by this package took 1.00 of its time
+// (0.98 to 1.02, at 95 %) and a round trip of 64 bytes 0.98 (0.96 to 1.00). In 20
+// rounds 64 MiB took 1.02 (0.77 to 1.12) to write and 0.99 (0.84 to 1.31) to read. As
+// it is, a stat took 0.87 of its time, a round trip 0.82 and a write 0.64.
+//
+// This package is here for what a connection holds: 14 KiB of heap when it is new,
+// and 51 KiB after use, of which most is TLS's. The stock client's holds 861 KiB and
+// 1.2 MiB or more, and 15 goroutines: it keeps a compressor for headers, which only
+// the opening of streams has. Nor does it tell the ends of the data apart.
+// BenchmarkCluster and BenchmarkHeld measure this again.
 package portforward
 
 import (

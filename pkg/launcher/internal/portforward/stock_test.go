@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,11 +15,28 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
+// Under returns what the stock client writes its frames to, over a connection to the
+// API server.
+type Under func(net.Conn) net.Conn
+
+// AsItIs has each frame leave in the three writes that the stock client makes of it.
+func AsItIs(conn net.Conn) net.Conn { return conn }
+
+// Whole has each frame leave in one write.
+func Whole(conn net.Conn) net.Conn { return &wholeFrames{Conn: conn} }
+
+// Gathered has what is written while a write is under way leave in the next one.
+func Gathered(conn net.Conn) net.Conn {
+	g := &gatheredFrames{Conn: conn}
+	g.cond.L = &g.mu
+	go g.run()
+	return Whole(g)
+}
+
 // DialStock connects as [Dialer.Dial] does, by the stock client's SPDY in place of
 // this package's. It does what a connection of gRPC needs and no more: deadlines
-// have no effect, and every end is io.EOF. With whole, each frame leaves in one
-// write; otherwise in three, as the stock client has it.
-func DialStock(ctx context.Context, d *Dialer, whole bool, namespace, pod string, port int) (net.Conn, error) {
+// have no effect, and every end is io.EOF.
+func DialStock(ctx context.Context, d *Dialer, under Under, namespace, pod string, port int) (net.Conn, error) {
 	t, err := d.target(namespace, pod, port)
 	if err != nil {
 		return nil, err
@@ -27,15 +45,12 @@ func DialStock(ctx context.Context, d *Dialer, whole bool, namespace, pod string
 	if err != nil {
 		return nil, err
 	}
-	var under net.Conn = &linkConn{link: l, remote: t.addr}
-	if whole {
-		under = &wholeFrames{Conn: under}
-	}
-	conn, err := spdy.NewClientConnectionWithPings(under, pingPeriod)
+	frames := under(&linkConn{link: l, remote: t.addr})
+	conn, err := spdy.NewClientConnectionWithPings(frames, pingPeriod)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	c, err := openStock(conn, under, t.port)
+	c, err := openStock(conn, frames, t.port)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -98,6 +113,57 @@ func (c *wholeFrames) Write(p []byte) (int, error) {
 	_, err := c.Conn.Write(c.frame)
 	c.frame = c.frame[:0]
 	return len(p), err
+}
+
+// gatheredFrames writes in a goroutine of its own.
+type gatheredFrames struct {
+	net.Conn
+	mu             sync.Mutex
+	cond           sync.Cond
+	frames, leaves []byte
+	err            error
+}
+
+func (c *gatheredFrames) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.frames) >= maxFrame && c.err == nil {
+		c.cond.Wait()
+	}
+	c.frames = append(c.frames, p...)
+	c.cond.Broadcast()
+	return len(p), c.err
+}
+
+func (c *gatheredFrames) run() {
+	for c.next() {
+		if _, err := c.Conn.Write(c.leaves); err != nil {
+			c.fail(err)
+		}
+	}
+}
+
+func (c *gatheredFrames) next() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.frames) == 0 && c.err == nil {
+		c.cond.Wait()
+	}
+	c.frames, c.leaves = c.leaves[:0], c.frames
+	c.cond.Broadcast()
+	return c.err == nil
+}
+
+func (c *gatheredFrames) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err
+	c.cond.Broadcast()
+}
+
+func (c *gatheredFrames) Close() error {
+	c.fail(net.ErrClosed)
+	return c.Conn.Close()
 }
 
 // linkConn is a link as a net.Conn.

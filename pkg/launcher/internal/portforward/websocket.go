@@ -85,7 +85,8 @@ func (w *webSocketUpgrader) RoundTrip(req *http.Request) (*http.Response, error)
 	case conn.Subprotocol() != w.dialer.Subprotocols[0]:
 		_ = conn.Close()
 		return nil, &httpstream.UpgradeFailureError{
-			Cause: fmt.Errorf("the API server speaks %q by WebSocket, in place of %q", conn.Subprotocol(), w.dialer.Subprotocols[0])}
+			Cause: fmt.Errorf("the API server speaks %q by WebSocket, in place of %q", conn.Subprotocol(), w.dialer.Subprotocols[0]),
+		}
 	}
 	w.conn = conn
 	return resp, nil
