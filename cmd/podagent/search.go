@@ -17,12 +17,14 @@ const (
 	grepUsage = `grep [flags] PATTERN [PATH...]
 
 Prints the lines that match a regular expression (RE2 syntax), of files that are
-neither hidden, binary nor excluded by .gitignore files and their like. The exit
-status is 0 if a line matches, 1 if none does, and 2 if anything could not be searched.`
+neither hidden, binary nor excluded by .gitignore files and their like. What could not
+be searched is said at the end. The exit status is 0 if a line matches, 1 if none does,
+and 2 if anything could not be searched; a binary file is no reason for that.`
 	globUsage = `glob [flags] PATTERN
 
-Prints the paths that match a pattern such as '**/*.{go,mod}'. The exit status is 0 if
-a path matches, 1 if none does, and 2 if anything could not be searched.`
+Prints the paths that match a pattern such as '**/*.{go,mod}'. Directories that could
+not be searched are said at the end. The exit status is 0 if a path matches, 1 if none
+does, and 2 if a directory could not be searched.`
 )
 
 // grep searches the local files as the agent would for a caller.
@@ -66,8 +68,9 @@ func glob(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	searchOnce()
-	printer := options.Printer(stdout, os.Stderr, *json)
-	return printer.All(files.Glob(ctx, args[0], options.Options()))
+	opts := options.Options()
+	printer := options.Printer(stdout, os.Stderr, *json, &opts)
+	return printer.All(files.Glob(ctx, args[0], opts))
 }
 
 // searchOnce has the runtime collect garbage seldom: a search is over before

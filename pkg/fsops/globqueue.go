@@ -36,11 +36,9 @@ type globBatch struct {
 func (b *globBatch) size() int { return len(b.items) + len(b.errs) }
 
 // each passes on what is in the batch, until that fails or ctx ends.
-func (b *globBatch) each(ctx context.Context, take func(globItem) error, report func(error) error) error {
+func (b *globBatch) each(ctx context.Context, take func(globItem) error, skip func(error)) error {
 	for _, err := range b.errs {
-		if err := report(err); err != nil {
-			return err
-		}
+		skip(err)
 	}
 	for _, item := range b.items {
 		if ctx.Err() != nil {

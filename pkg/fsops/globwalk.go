@@ -19,10 +19,11 @@ type globber struct {
 	ctx      context.Context
 	pattern  string
 	opts     GlobOptions
-	yield    func(GlobMatch, error) bool
+	yield    func(GlobMatch) bool
 	m        *globMatcher
 	dirsOnly bool
-	found    int
+	stats    GlobStats
+	skipped  SkippedError
 }
 
 // A globDir is a directory that a search starts in.
@@ -54,16 +55,19 @@ func (g *globber) check() error {
 
 // emit yields a match, or ends the search because there are too many.
 func (g *globber) emit(name string, typ fs.FileMode) error {
-	if g.opts.Limit > 0 && g.found == g.opts.Limit {
-		g.yield(GlobMatch{Truncated: true}, nil)
-		return errStop
+	if g.full() {
+		g.stats.Truncated = true
+		return errGlobLimit
 	}
-	g.found++
-	if !g.yield(GlobMatch{Path: name, Type: typ}, nil) {
+	g.stats.Matches++
+	if !g.yield(GlobMatch{Path: name, Type: typ}) {
 		return errStop
 	}
 	return nil
 }
+
+// full reports whether there are as many matches as are wanted.
+func (g *globber) full() bool { return g.opts.Limit > 0 && g.stats.Matches == int64(g.opts.Limit) }
 
 // top searches the directory in front of the wildcards, which itself matches
 // where a double asterisk may stand for nothing.
@@ -111,7 +115,7 @@ type globSearch struct {
 
 // unsorted yields what is found as it comes.
 func (s *globSearch) unsorted() error {
-	return s.walk(func(item globItem) error { return s.emit(item.path, item.typ) }, s.report)
+	return s.walk(func(item globItem) error { return s.emit(item.path, item.typ) }, s.skipped.Add)
 }
 
 // sorted yields what is found in order. What does not fit into memory it finds
@@ -122,9 +126,9 @@ func (s *globSearch) sorted() error {
 		sorter.add(item)
 		return nil
 	}
-	for report := s.report; ; report = func(error) error { return nil } { // each error once
-		sorter.begin(s.opts.Limit - s.found)
-		if err := s.walk(add, report); err != nil {
+	for skip := s.skipped.Add; ; skip = func(error) {} { // each error once
+		sorter.begin(s.opts.Limit - int(s.stats.Matches))
+		if err := s.walk(add, skip); err != nil {
 			return err
 		}
 		for _, item := range sorter.end() {
@@ -135,15 +139,15 @@ func (s *globSearch) sorted() error {
 		if !sorter.more {
 			return nil
 		}
-		if s.opts.Limit > 0 && s.found == s.opts.Limit {
+		if s.full() {
 			return s.emit("", 0) // says that there is more
 		}
 	}
 }
 
-// walk calls take for each match that the walk finds, and report for each error,
-// one after the other.
-func (s *globSearch) walk(take func(globItem) error, report func(error) error) error {
+// walk calls take for each match that the walk finds, and skip for what it could
+// not read, one after the other.
+func (s *globSearch) walk(take func(globItem) error, skip func(error)) error {
 	if s.self != nil {
 		if err := take(*s.self); err != nil {
 			return err
@@ -164,7 +168,7 @@ func (s *globSearch) walk(take func(globItem) error, report func(error) error) e
 	var failure error
 	err := queue.takeAll(func(batch globBatch) {
 		if failure == nil && ctx.Err() == nil {
-			if failure = batch.each(ctx, take, report); failure != nil {
+			if failure = batch.each(ctx, take, skip); failure != nil {
 				cancel()
 			}
 		}

@@ -12,6 +12,8 @@ type grepEmitter struct {
 	batch  []GrepResult
 	size   int    // bytes that the batch holds
 	texts  []byte // where the next texts go
+	// aside is where all but results is noted.
+	aside *grepAside
 }
 
 // grepBatches are batches that were taken, to be filled again: the results

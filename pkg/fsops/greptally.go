@@ -10,11 +10,12 @@ var errGrepLimit = errors.New("limit reached")
 
 // A grepTally passes results to the caller, and counts them.
 type grepTally struct {
-	ctx   context.Context
-	opts  *GrepOptions
-	yield func(GrepResult) bool
-	spare *grepBatches
-	stats GrepStats
+	ctx     context.Context
+	opts    *GrepOptions
+	yield   func([]GrepResult) bool
+	spare   *grepBatches
+	stats   GrepStats
+	skipped SkippedError
 	// taken is what Limit limits; more says that it is reached, and what
 	// remains is to find out whether there is more.
 	taken int
@@ -25,45 +26,43 @@ type grepTally struct {
 	after int
 }
 
-// takeAll passes the results of a file, or of several, on.
-func (t *grepTally) takeAll(results []GrepResult) error {
-	for i := range results {
-		if err := t.ctx.Err(); err != nil {
-			return err
-		}
-		if err := t.take(&results[i]); err != nil {
-			return err
-		}
+// takeAll passes on a batch, which is not looked at again.
+func (t *grepTally) takeAll(batch []GrepResult) error {
+	if err := t.ctx.Err(); err != nil {
+		return err
 	}
-	t.spare.put(results)
-	return nil
-}
-
-// take passes a result on, unless it is beyond the limit.
-func (t *grepTally) take(r *GrepResult) error {
-	switch r.Kind {
-	case GrepMatch, GrepFile:
-		if t.more {
-			return errGrepLimit
-		}
-		t.count(r)
-	case GrepContext:
-		// After the limit's last match, only those are given that belong to
-		// it: the others stand before a match beyond the limit.
-		t.after++
-		if t.more && (r.Path != t.last || t.after > t.opts.After) {
-			return nil
-		}
-	case GrepFileError:
-	default:
-		if t.more && r.Path != t.last {
-			return nil
-		}
-	}
-	if !t.yield(*r) {
+	wanted, ended := t.limit(batch)
+	if len(wanted) > 0 && !t.yield(wanted) {
 		return errStop
 	}
-	return nil
+	t.spare.put(batch)
+	return ended
+}
+
+// limit counts the results, and returns those that are within the limit. Its error
+// says that there was a match beyond it.
+func (t *grepTally) limit(batch []GrepResult) ([]GrepResult, error) {
+	wanted := batch[:0]
+	for i := range batch {
+		switch r := &batch[i]; {
+		case r.Kind == GrepContext:
+			// After the limit's last match, only those are given that belong to
+			// it: the others stand before a match beyond the limit.
+			t.after++
+			if t.more && (r.Path != t.last || t.after > t.opts.After) {
+				continue
+			}
+		case t.more:
+			return wanted, errGrepLimit
+		default:
+			t.count(r)
+		}
+		if len(wanted) < i {
+			batch[len(wanted)] = batch[i]
+		}
+		wanted = batch[:len(wanted)+1]
+	}
+	return wanted, nil
 }
 
 func (t *grepTally) count(r *GrepResult) {
@@ -71,4 +70,20 @@ func (t *grepTally) count(r *GrepResult) {
 	t.last, t.after = r.Path, 0
 	t.taken++
 	t.more = t.taken == t.opts.Limit
+}
+
+// takeAside adds what was noted beside results.
+func (t *grepTally) takeAside(a *grepAside) {
+	t.stats.Files += a.files
+	t.stats.Binary += a.binary
+	t.stats.Shortened += a.shortened
+	t.skipped.add(&a.skipped)
+}
+
+// A grepAside is what is noted of files beside their results, for the search's end.
+type grepAside struct {
+	// files is how many were searched.
+	files             int64
+	binary, shortened int64
+	skipped           SkippedError
 }

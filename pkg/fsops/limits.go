@@ -10,6 +10,9 @@ const (
 	// MaxEditSize bounds the size of a file that [FS.Edit] edits, since it is
 	// held in memory together with its new content.
 	MaxEditSize = 16 << 20
+	// MaxSkipped bounds the reasons that a [SkippedError] has: more than anybody
+	// reads, and little enough for a gRPC message.
+	MaxSkipped = 100
 )
 
 // The bounds of the file operations that are nobody's business but their own.
@@ -102,6 +105,8 @@ const (
 	// that were taken, each with a batch: it bounds the memory, and keeps the
 	// workers busy while one of them has a large file.
 	grepQueue = 32
+	// shownSkipped is how many reasons the text of a SkippedError has.
+	shownSkipped = 3
 	// maxFaultSearch bounds the search for the place of a syntax error, which
 	// parses the pattern once for each of its bytes.
 	maxFaultSearch = 4 << 10

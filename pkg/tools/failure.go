@@ -107,9 +107,6 @@ func reason(err error) string {
 // cause returns err without the operation and path that it names, which the
 // model knows.
 func cause(err error) error {
-	if skipped, ok := err.(*fsops.SkippedError); ok {
-		err = skipped.Err
-	}
 	switch e := err.(type) {
 	case *fs.PathError:
 		return e.Err

@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"syscall"
 
@@ -45,12 +47,9 @@ func treeStatsToProto(s fsops.TreeStats) *pb.TreeStats {
 // The kinds by their names on the wire, whatever numbers they have here.
 var (
 	grepKinds = map[fsops.GrepKind]pb.GrepKind{
-		fsops.GrepMatch:         pb.GrepKind_GREP_KIND_MATCH,
-		fsops.GrepContext:       pb.GrepKind_GREP_KIND_CONTEXT,
-		fsops.GrepFileError:     pb.GrepKind_GREP_KIND_FILE_ERROR,
-		fsops.GrepBinary:        pb.GrepKind_GREP_KIND_BINARY,
-		fsops.GrepFileTruncated: pb.GrepKind_GREP_KIND_FILE_TRUNCATED,
-		fsops.GrepFile:          pb.GrepKind_GREP_KIND_FILE,
+		fsops.GrepMatch:   pb.GrepKind_GREP_KIND_MATCH,
+		fsops.GrepContext: pb.GrepKind_GREP_KIND_CONTEXT,
+		fsops.GrepFile:    pb.GrepKind_GREP_KIND_FILE,
 	}
 	grepReports = map[pb.GrepReport]fsops.GrepReport{
 		pb.GrepReport_GREP_REPORT_UNSPECIFIED: fsops.GrepLines,
@@ -87,10 +86,25 @@ func grepResultToProto(r fsops.GrepResult) *pb.GrepResult {
 	for _, s := range r.Spans {
 		out.Spans = append(out.Spans, int64(s.Start), int64(s.End))
 	}
-	if r.Err != nil {
-		out.Error = podapi.EncodeError(r.Err)
+	return out
+}
+
+// skippedToProto returns the result that says why a file was not searched.
+func skippedToProto(err error) *pb.GrepResult {
+	out := &pb.GrepResult{Kind: pb.GrepKind_GREP_KIND_FILE_ERROR, Error: podapi.EncodeError(err)}
+	if of, ok := errors.AsType[*fs.PathError](err); ok {
+		out.Path = []byte(of.Path)
+	}
+	if binary, ok := errors.AsType[*fsops.BinaryError](err); ok {
+		out.Kind, out.Offset = pb.GrepKind_GREP_KIND_BINARY, binary.Offset
 	}
 	return out
+}
+
+func grepStatsToProto(s fsops.GrepStats) *pb.GrepEnd {
+	return &pb.GrepEnd{
+		Files: s.Files, Matches: s.Matches, Truncated: s.Truncated, Binary: s.Binary, Shortened: s.Shortened,
+	}
 }
 
 func watchEventToProto(e fsops.WatchEvent) *pb.WatchEvent {

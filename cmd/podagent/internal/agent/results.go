@@ -20,22 +20,38 @@ func (s *filesService) List(r *pb.ListRequest, stream grpc.ServerStreamingServer
 		return stream.Send(&pb.ListResponse{Kind: &pb.ListResponse_Batch{Batch: &pb.AttrBatch{Attrs: attrs}}})
 	}}
 	defer batch.stop()
-	var count int64
+	end := &pb.ListEnd{}
+	var skipped []error
 	for attr, err := range s.fs.List(stream.Context(), string(r.Path), fsops.ListOptions{Recursive: r.Recursive}) {
-		if skipped, ok := errors.AsType[*fsops.SkippedError](err); ok {
-			unreadable := &pb.ListResponse{Kind: &pb.ListResponse_Unreadable{Unreadable: podapi.EncodeError(skipped)}}
-			err = batch.between(func() error { return stream.Send(unreadable) })
-		} else if err == nil {
-			count++
+		if err == nil {
+			end.Count++
 			err = batch.add(attrToProto(attr), len(attr.Path)+len(attr.Target)+attrBytes)
+		} else {
+			skipped, end.Skipped, err = skippedBy(err)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return batch.between(func() error {
-		return stream.Send(&pb.ListResponse{Kind: &pb.ListResponse_End{End: &pb.ListEnd{Count: count}}})
+		for _, err := range skipped {
+			unreadable := &pb.ListResponse{Kind: &pb.ListResponse_Unreadable{Unreadable: podapi.EncodeError(err)}}
+			if err := stream.Send(unreadable); err != nil {
+				return err
+			}
+		}
+		return stream.Send(&pb.ListResponse{Kind: &pb.ListResponse_End{End: end}})
 	})
+}
+
+// skippedBy returns the errors that the last error of a loop over results joins, if it
+// says what was skipped, and how much that is in all; or else the error itself.
+func skippedBy(err error) (errs []error, total int64, other error) {
+	skipped, ok := errors.AsType[*fsops.SkippedError](err)
+	if !ok {
+		return nil, 0, err
+	}
+	return skipped.Errs, skipped.Total(), nil
 }
 
 func (s *filesService) Glob(r *pb.GlobRequest, stream grpc.ServerStreamingServer[pb.GlobResponse]) error {
@@ -48,21 +64,26 @@ func (s *filesService) Glob(r *pb.GlobRequest, stream grpc.ServerStreamingServer
 		return err
 	}
 	end := &pb.GlobEnd{}
+	opts.Stats = &fsops.GlobStats{}
+	var skipped []error
 	for match, err := range s.fs.Glob(stream.Context(), string(r.Pattern), opts) {
-		if skipped, ok := errors.AsType[*fsops.SkippedError](err); ok {
-			unreadable := &pb.GlobResponse{Kind: &pb.GlobResponse_Unreadable{Unreadable: podapi.EncodeError(skipped)}}
-			err = batch.between(func() error { return stream.Send(unreadable) })
-		} else if match.Truncated {
-			end.Truncated = true
-		} else if err == nil {
-			end.Count++
+		if err == nil {
 			err = batch.add(&pb.GlobMatch{Path: []byte(match.Path), Type: uint32(match.Type)}, len(match.Path))
+		} else {
+			skipped, end.Skipped, err = skippedBy(err)
 		}
 		if err != nil {
 			return err
 		}
 	}
+	end.Count, end.Truncated = opts.Stats.Matches, opts.Stats.Truncated
 	return batch.between(func() error {
+		for _, err := range skipped {
+			unreadable := &pb.GlobResponse{Kind: &pb.GlobResponse_Unreadable{Unreadable: podapi.EncodeError(err)}}
+			if err := stream.Send(unreadable); err != nil {
+				return err
+			}
+		}
 		return stream.Send(&pb.GlobResponse{Kind: &pb.GlobResponse_End{End: end}})
 	})
 }
@@ -86,17 +107,27 @@ func (s *filesService) Grep(r *pb.GrepRequest, stream grpc.ServerStreamingServer
 	if err != nil {
 		return err
 	}
-	end := &pb.GrepEnd{}
+	opts.Stats = &fsops.GrepStats{}
+	var skipped []error
+	var total int64
 	for result, err := range s.fs.Grep(stream.Context(), string(r.Pattern), opts) {
+		if err == nil {
+			err = batch.add(grepResultToProto(result), len(result.Path)+len(result.Text))
+		} else {
+			skipped, total, err = skippedBy(err)
+		}
 		if err != nil {
 			return err
 		}
-		if result.Kind == fsops.GrepDone {
-			end.Files, end.Matches, end.Truncated = result.Stats.Files, result.Stats.Matches, result.Stats.Truncated
-		} else if err := batch.add(grepResultToProto(result), len(result.Path)+len(result.Text)); err != nil {
+	}
+	for _, err := range skipped {
+		result := skippedToProto(err)
+		if err := batch.add(result, len(result.Path)); err != nil {
 			return err
 		}
 	}
+	end := grepStatsToProto(*opts.Stats)
+	end.Skipped = total
 	return batch.between(func() error {
 		return stream.Send(&pb.GrepResponse{Kind: &pb.GrepResponse_End{End: end}})
 	})
