@@ -35,7 +35,8 @@ type GlobOptions struct {
 
 // GlobStats says what a search did.
 type GlobStats struct {
-	// Matches is how many matches there were until the loop ended.
+	// Matches is how many matches there were. If the loop ended early, some of them
+	// may not have been given.
 	Matches int64
 	// Truncated says that Limit ended the search while there was more.
 	Truncated bool
@@ -92,8 +93,15 @@ type GlobMatch struct {
 // braces stand for more than 65,536 others, a negative limit (EINVAL), a missing
 // opts.Dir, and the end of ctx.
 func (f *FS) Glob(ctx context.Context, pattern string, opts GlobOptions) iter.Seq2[GlobMatch, error] {
-	return func(yield func(GlobMatch, error) bool) {
-		g := &globber{ctx: ctx, pattern: pattern, opts: opts, yield: func(m GlobMatch) bool { return yield(m, nil) }}
+	return oneByOne(ctx, f.GlobBatches(ctx, pattern, opts))
+}
+
+// GlobBatches is Glob for a caller that hands on many matches at once. They come in
+// slices of at least one match, and of about 64 KiB at most, each of which is valid
+// until the loop goes on.
+func (f *FS) GlobBatches(ctx context.Context, pattern string, opts GlobOptions) iter.Seq2[[]GlobMatch, error] {
+	return func(yield func([]GlobMatch, error) bool) {
+		g := &globber{ctx: ctx, pattern: pattern, opts: opts, yield: func(batch []GlobMatch) bool { return yield(batch, nil) }}
 		err := f.glob(g)
 		if opts.Stats != nil {
 			*opts.Stats = g.stats
@@ -101,8 +109,11 @@ func (f *FS) Glob(ctx context.Context, pattern string, opts GlobOptions) iter.Se
 		if err == nil || errors.Is(err, errGlobLimit) {
 			err = g.skipped.asError()
 		}
+		if ctx.Err() != nil && !errors.Is(err, errStop) {
+			err = pathError("glob", pattern, ctx.Err())
+		}
 		if err != nil && !errors.Is(err, errStop) {
-			yield(GlobMatch{}, err)
+			yield(nil, err)
 		}
 	}
 }
@@ -219,7 +230,7 @@ func (g *globber) literal(file globDir) error {
 	if err != nil || item == nil {
 		return err
 	}
-	return g.emit(item.path, item.typ)
+	return g.emit([]globItem{*item})
 }
 
 // named returns the file that the literal beginning of a pattern names, nil if

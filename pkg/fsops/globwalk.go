@@ -19,7 +19,8 @@ type globber struct {
 	ctx      context.Context
 	pattern  string
 	opts     GlobOptions
-	yield    func(GlobMatch) bool
+	yield    func([]GlobMatch) bool
+	batch    []GlobMatch
 	m        *globMatcher
 	dirsOnly bool
 	stats    GlobStats
@@ -53,16 +54,36 @@ func (g *globber) check() error {
 	return checkGlob(g.pattern)
 }
 
-// emit yields a match, or ends the search because there are too many.
-func (g *globber) emit(name string, typ fs.FileMode) error {
-	if g.full() {
-		g.stats.Truncated = true
-		return errGlobLimit
+// emit yields matches, or ends the search because there are too many.
+func (g *globber) emit(items []globItem) error {
+	size := 0
+	for i := range items {
+		if g.full() {
+			g.stats.Truncated = true
+			return cmp.Or(g.pass(), errGlobLimit)
+		}
+		g.stats.Matches++
+		g.batch = append(g.batch, GlobMatch{Path: items[i].path, Type: items[i].typ})
+		if size += len(items[i].path); len(g.batch) >= globTogether || size >= globTogetherSize {
+			if err := g.pass(); err != nil {
+				return err
+			}
+			size = 0
+		}
 	}
-	g.stats.Matches++
-	if !g.yield(GlobMatch{Path: name, Type: typ}) {
+	return g.pass()
+}
+
+// pass yields what emit has gathered.
+func (g *globber) pass() error {
+	if err := g.ctx.Err(); err != nil {
+		return pathError("glob", g.pattern, err)
+	}
+	if len(g.batch) > 0 && !g.yield(g.batch) {
 		return errStop
 	}
+	clear(g.batch) // holds on to nothing
+	g.batch = g.batch[:0]
 	return nil
 }
 
@@ -115,15 +136,17 @@ type globSearch struct {
 
 // unsorted yields what is found as it comes.
 func (s *globSearch) unsorted() error {
-	return s.walk(func(item globItem) error { return s.emit(item.path, item.typ) }, s.skipped.Add)
+	return s.walk(s.emit, s.skipped.Add)
 }
 
 // sorted yields what is found in order. What does not fit into memory it finds
 // once more, in as many walks as that takes.
 func (s *globSearch) sorted() error {
 	sorter := newGlobSorter(s.opts.Sort)
-	add := func(item globItem) error {
-		sorter.add(item)
+	add := func(items []globItem) error {
+		for _, item := range items {
+			sorter.add(item)
+		}
 		return nil
 	}
 	for skip := s.skipped.Add; ; skip = func(error) {} { // each error once
@@ -131,25 +154,23 @@ func (s *globSearch) sorted() error {
 		if err := s.walk(add, skip); err != nil {
 			return err
 		}
-		for _, item := range sorter.end() {
-			if err := s.emit(item.path, item.typ); err != nil {
-				return err
-			}
+		if err := s.emit(sorter.end()); err != nil {
+			return err
 		}
 		if !sorter.more {
 			return nil
 		}
 		if s.full() {
-			return s.emit("", 0) // says that there is more
+			return s.emit([]globItem{{}}) // says that there is more
 		}
 	}
 }
 
-// walk calls take for each match that the walk finds, and skip for what it could
-// not read, one after the other.
-func (s *globSearch) walk(take func(globItem) error, skip func(error)) error {
+// walk calls take for the matches that the walk finds, and skip for each error of
+// what it could not read, one after the other.
+func (s *globSearch) walk(take func([]globItem) error, skip func(error)) error {
 	if s.self != nil {
-		if err := take(*s.self); err != nil {
+		if err := take([]globItem{*s.self}); err != nil {
 			return err
 		}
 	}
@@ -168,7 +189,10 @@ func (s *globSearch) walk(take func(globItem) error, skip func(error)) error {
 	var failure error
 	err := queue.takeAll(func(batch globBatch) {
 		if failure == nil && ctx.Err() == nil {
-			if failure = batch.each(ctx, take, skip); failure != nil {
+			for _, err := range batch.errs {
+				skip(err)
+			}
+			if failure = take(batch.items); failure != nil {
 				cancel()
 			}
 		}

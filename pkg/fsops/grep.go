@@ -1,6 +1,7 @@
 package fsops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/podagent/podagent/pkg/fsops/internal/linere"
 )
@@ -41,8 +43,8 @@ import (
 // [*SkippedError].
 //
 // The results of one file come together, the files in no order unless opts.Sort
-// asks for one. The first match arrives at once; later ones may be held back
-// while the caller is busy, to arrive together.
+// asks for one. The first match arrives at once; later ones may be held back for
+// some milliseconds, to arrive together.
 //
 // Every error is the loop's last value. An invalid pattern or glob ([*PatternError]), a number that is negative or too
 // large (EINVAL), and the end of ctx end the search with an error that names the
@@ -66,27 +68,13 @@ import (
 //     or hidden.
 //   - The offsets in a file with UTF-8's byte order mark count that mark.
 func (f *FS) Grep(ctx context.Context, pattern string, opts GrepOptions) iter.Seq2[GrepResult, error] {
-	return func(yield func(GrepResult, error) bool) {
-		for batch, err := range f.GrepBatches(ctx, pattern, opts) {
-			if err != nil {
-				yield(GrepResult{}, err)
-				return
-			}
-			for i := range batch {
-				if ctx.Err() != nil {
-					break // which the next batch is an error for
-				}
-				if !yield(batch[i], nil) {
-					return
-				}
-			}
-		}
-	}
+	return oneByOne(ctx, f.GrepBatches(ctx, pattern, opts))
 }
 
-// GrepBatches is Grep for who hands on many results at once. They come in slices of
-// one and more, each of which is valid until the loop goes on; what its results
-// refer to may be kept.
+// GrepBatches is Grep for a caller that hands on many results at once. They come in
+// slices of at least one result, and of about 128 KiB at most unless a single result
+// is larger. A slice is valid until the loop goes on; what its results refer to may
+// be kept.
 func (f *FS) GrepBatches(ctx context.Context, pattern string, opts GrepOptions) iter.Seq2[[]GrepResult, error] {
 	return func(yield func([]GrepResult, error) bool) {
 		g, err := f.newGrep(pattern, opts)
@@ -173,7 +161,8 @@ func (o GrepOptions) check() error {
 // run searches all files, and passes their results on.
 func (g *grep) run(ctx context.Context, yield func([]GrepResult) bool) error {
 	inner, cancel := context.WithCancel(ctx)
-	tally := &grepTally{opts: &g.opts, yield: yield, ctx: ctx, spare: &g.spare}
+	tally := &grepTally{opts: &g.opts, yield: yield, ctx: ctx, spare: &g.spare, pause: time.NewTimer(0)}
+	defer tally.pause.Stop()
 	var err error
 	if g.opts.Sort {
 		err = g.runSorted(inner, cancel, tally)
@@ -181,6 +170,9 @@ func (g *grep) run(ctx context.Context, yield func([]GrepResult) bool) error {
 		err = g.runUnsorted(inner, cancel, tally)
 	}
 	tally.stats.Truncated = errors.Is(err, errGrepLimit)
+	if (err == nil || tally.stats.Truncated) && ctx.Err() == nil {
+		err = cmp.Or(tally.flush(), err)
+	}
 	if g.opts.Stats != nil {
 		*g.opts.Stats = tally.stats
 	}

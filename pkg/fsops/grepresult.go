@@ -114,7 +114,8 @@ type GrepResult struct {
 type Span struct{ Start, End int }
 
 // GrepStats says what a search did. Of one that ended early, be it by Limit or
-// because its loop did, the numbers are of what was done until then.
+// because its loop did, the numbers are of what was done until then, which may be
+// more than the loop was given.
 type GrepStats struct {
 	// Files is how many files were searched, Matches how many lines matched
 	// (with GrepFiles, how many files did).

@@ -104,16 +104,17 @@ func (g *grep) runSorted(ctx context.Context, cancel context.CancelFunc, tally *
 // takeJobs takes what the jobs have, up to an error, which leaves a last job of
 // which the aside was not taken.
 func (t *grepTally) takeJobs(order <-chan *grepJob) (last *grepJob, err error) {
-	for job := range order {
+	for {
+		job, ok, err := next(t, order)
+		if err != nil || !ok {
+			return nil, err
+		}
 		close(job.turn)
-		for batch := range job.batches {
-			if err := t.takeAll(batch); err != nil {
-				return job, err
-			}
+		if err := t.takeBatches(job.batches); err != nil {
+			return job, err
 		}
 		t.takeAside(&job.aside)
 	}
-	return nil, nil
 }
 
 // makeJobs makes the jobs.

@@ -3,6 +3,7 @@ package fsops
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // errGrepLimit says that Limit ended the search.
@@ -16,6 +17,12 @@ type grepTally struct {
 	spare   *grepBatches
 	stats   GrepStats
 	skipped SkippedError
+	// After the first results, which somebody waits for, others gather until there
+	// are many, or the pause is over that began with the first of them.
+	begun   bool
+	pending []GrepResult
+	size    int // bytes that they hold
+	pause   *time.Timer
 	// taken is what Limit limits; more says that it is reached, and what
 	// remains is to find out whether there is more.
 	taken int
@@ -26,17 +33,85 @@ type grepTally struct {
 	after int
 }
 
-// takeAll passes on a batch, which is not looked at again.
+// takeAll takes a batch, which is used again.
 func (t *grepTally) takeAll(batch []GrepResult) error {
 	if err := t.ctx.Err(); err != nil {
 		return err
 	}
 	wanted, ended := t.limit(batch)
-	if len(wanted) > 0 && !t.yield(wanted) {
-		return errStop
+	if err := t.gather(wanted); err != nil {
+		return err
 	}
 	t.spare.put(batch)
 	return ended
+}
+
+// gather passes results on, now or later.
+func (t *grepTally) gather(results []GrepResult) error {
+	if !t.begun || len(t.pending) == 0 && len(results) >= grepBatch {
+		return t.pass(results)
+	}
+	if len(t.pending) == 0 && len(results) > 0 {
+		t.pause.Reset(grepPause)
+	}
+	t.pending = append(t.pending, results...)
+	for i := range results {
+		t.size += results[i].size()
+	}
+	if len(t.pending) >= grepBatch || t.size >= grepBatchSize {
+		return t.flush()
+	}
+	return nil
+}
+
+// flush passes on what has gathered.
+func (t *grepTally) flush() error {
+	err := t.pass(t.pending)
+	clear(t.pending) // holds on to nothing
+	t.pending, t.size = t.pending[:0], 0
+	return err
+}
+
+func (t *grepTally) pass(results []GrepResult) error {
+	if len(results) == 0 {
+		return nil
+	}
+	t.begun = true
+	if !t.yield(results) {
+		return errStop
+	}
+	return nil
+}
+
+// next receives from a channel of a search. While it waits, the pause may end.
+func next[T any](t *grepTally, from <-chan T) (value T, ok bool, err error) {
+	for {
+		var over <-chan time.Time
+		if len(t.pending) > 0 {
+			over = t.pause.C
+		}
+		select {
+		case value, ok = <-from:
+			return value, ok, nil
+		case <-over:
+			if err := t.flush(); err != nil {
+				return value, false, err
+			}
+		}
+	}
+}
+
+// takeBatches takes all batches of a channel.
+func (t *grepTally) takeBatches(batches <-chan []GrepResult) error {
+	for {
+		batch, ok, err := next(t, batches)
+		if err != nil || !ok {
+			return err
+		}
+		if err := t.takeAll(batch); err != nil {
+			return err
+		}
+	}
 }
 
 // limit counts the results, and returns those that are within the limit. Its error

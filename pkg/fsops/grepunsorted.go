@@ -107,7 +107,7 @@ func (o *sharedOutlet) admit(memory *budget) (func(), error) {
 
 // runUnsorted searches the files where the walk finds them. The caller's own
 // goroutine takes the results.
-func (g *grep) runUnsorted(ctx context.Context, cancel context.CancelFunc, tally *grepTally) (err error) {
+func (g *grep) runUnsorted(ctx context.Context, cancel context.CancelFunc, tally *grepTally) error {
 	shared := &grepShared{ctx: ctx, batches: make(chan []GrepResult, grepAhead)}
 	workers := make([]*grepWorker, g.workers)
 	for i := range workers {
@@ -119,11 +119,7 @@ func (g *grep) runUnsorted(ctx context.Context, cancel context.CancelFunc, tally
 		defer close(shared.batches)
 		g.searchRoots(ctx, shared, workers)
 	})
-	for batch := range shared.batches {
-		if err = tally.takeAll(batch); err != nil {
-			break
-		}
-	}
+	err := tally.takeBatches(shared.batches)
 	cancel()
 	search.Wait()
 	for _, w := range workers {

@@ -64,6 +64,9 @@ const (
 	// globPause is how long matches gather before they are given, after the
 	// first: nothing that a person would notice.
 	globPause = time.Millisecond
+	// globTogether is how many matches are given together at most, and
+	// globTogetherSize from how many bytes on: much more than handing over costs.
+	globTogether, globTogetherSize = 1024, 64 << 10
 	// maxGlobSorted bounds the memory of what is to be sorted, in bytes: the
 	// garbage collector may take as much again, and the list while it grows.
 	maxGlobSorted = 24 << 20
@@ -95,9 +98,13 @@ const (
 	// grepAhead is how many batches may wait to be taken, so that neither those
 	// who search nor the one who takes waits for the other each time.
 	grepAhead = 16
+	// grepPause is how long results wait for others, after the first ones: nothing
+	// that a person would notice.
+	grepPause = 5 * time.Millisecond
 	// grepYields is how often a worker leaves its processor to those who hand on the
 	// first results. Each time lets those run who are ready by then: who takes them,
-	// who sends them on, and whom that wakes; one more is for another's work.
+	// who sends them on, and whom that wakes; one more is for another's work. Without
+	// this, the first match of an agent on two busy processors takes three times as long.
 	grepYields = 4
 	// grepTexts is how large the pieces are that texts of results share.
 	grepTexts = 8 << 10

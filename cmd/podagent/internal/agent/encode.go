@@ -78,27 +78,48 @@ var (
 	}
 )
 
-func grepResultToProto(r fsops.GrepResult) *pb.GrepResult {
-	out := &pb.GrepResult{
-		Kind: grepKinds[r.Kind], Path: []byte(r.Path),
-		Line: r.Line, Offset: r.Offset, Text: r.Text, Cut: r.Cut, Count: r.Count,
+func globBatchToProto(matches []fsops.GlobMatch) *pb.GlobBatch {
+	list, out := make([]pb.GlobMatch, len(matches)), make([]*pb.GlobMatch, len(matches))
+	for i, m := range matches {
+		out[i] = &list[i]
+		out[i].Path, out[i].Type = []byte(m.Path), uint32(m.Type)
 	}
-	for _, s := range r.Spans {
-		out.Spans = append(out.Spans, int64(s.Start), int64(s.End))
-	}
-	return out
+	return &pb.GlobBatch{Matches: out}
 }
 
-// skippedToProto returns the result that says why a file was not searched.
-func skippedToProto(err error) *pb.GrepResult {
-	out := &pb.GrepResult{Kind: pb.GrepKind_GREP_KIND_FILE_ERROR, Error: podapi.EncodeError(err)}
-	if of, ok := errors.AsType[*fs.PathError](err); ok {
-		out.Path = []byte(of.Path)
+func grepBatchToProto(results []fsops.GrepResult) *pb.GrepBatch {
+	list, out := make([]pb.GrepResult, len(results)), make([]*pb.GrepResult, len(results))
+	var last string // results of one file come together, and share their path
+	var path []byte
+	for i := range results {
+		r := &results[i]
+		if r.Path != last {
+			last, path = r.Path, []byte(r.Path)
+		}
+		out[i] = &list[i]
+		out[i].Kind, out[i].Path = grepKinds[r.Kind], path
+		out[i].Line, out[i].Offset, out[i].Text, out[i].Cut, out[i].Count = r.Line, r.Offset, r.Text, r.Cut, r.Count
+		for _, s := range r.Spans {
+			out[i].Spans = append(out[i].Spans, int64(s.Start), int64(s.End))
+		}
 	}
-	if binary, ok := errors.AsType[*fsops.BinaryError](err); ok {
-		out.Kind, out.Offset = pb.GrepKind_GREP_KIND_BINARY, binary.Offset
+	return &pb.GrepBatch{Results: out}
+}
+
+// skippedToProto returns the results that say why files were not searched.
+func skippedToProto(skipped []error) *pb.GrepBatch {
+	batch := &pb.GrepBatch{}
+	for _, err := range skipped {
+		r := &pb.GrepResult{Kind: pb.GrepKind_GREP_KIND_FILE_ERROR, Error: podapi.EncodeError(err)}
+		if of, ok := errors.AsType[*fs.PathError](err); ok {
+			r.Path = []byte(of.Path)
+		}
+		if binary, ok := errors.AsType[*fsops.BinaryError](err); ok {
+			r.Kind, r.Offset = pb.GrepKind_GREP_KIND_BINARY, binary.Offset
+		}
+		batch.Results = append(batch.Results, r)
 	}
-	return out
+	return batch
 }
 
 func grepStatsToProto(s fsops.GrepStats) *pb.GrepEnd {

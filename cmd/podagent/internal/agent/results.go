@@ -13,7 +13,8 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-// The handlers of this file stream results: many small ones, in batches.
+// The handlers of this file stream results: many small ones, in batches. Searches have
+// them in batches already, which come when they are to be sent.
 
 func (s *filesService) List(r *pb.ListRequest, stream grpc.ServerStreamingServer[pb.ListResponse]) error {
 	batch := batcher[*pb.Attr]{send: func(attrs []*pb.Attr) error {
@@ -55,20 +56,16 @@ func skippedBy(err error) (errs []error, total int64, other error) {
 }
 
 func (s *filesService) Glob(r *pb.GlobRequest, stream grpc.ServerStreamingServer[pb.GlobResponse]) error {
-	batch := batcher[*pb.GlobMatch]{send: func(matches []*pb.GlobMatch) error {
-		return stream.Send(&pb.GlobResponse{Kind: &pb.GlobResponse_Batch{Batch: &pb.GlobBatch{Matches: matches}}})
-	}}
-	defer batch.stop()
 	opts, err := globOptions(r)
 	if err != nil {
 		return err
 	}
-	end := &pb.GlobEnd{}
 	opts.Stats = &fsops.GlobStats{}
+	end := &pb.GlobEnd{}
 	var skipped []error
-	for match, err := range s.fs.Glob(stream.Context(), string(r.Pattern), opts) {
+	for matches, err := range s.fs.GlobBatches(stream.Context(), string(r.Pattern), opts) {
 		if err == nil {
-			err = batch.add(&pb.GlobMatch{Path: []byte(match.Path), Type: uint32(match.Type)}, len(match.Path))
+			err = stream.Send(&pb.GlobResponse{Kind: &pb.GlobResponse_Batch{Batch: globBatchToProto(matches)}})
 		} else {
 			skipped, end.Skipped, err = skippedBy(err)
 		}
@@ -76,16 +73,13 @@ func (s *filesService) Glob(r *pb.GlobRequest, stream grpc.ServerStreamingServer
 			return err
 		}
 	}
-	end.Count, end.Truncated = opts.Stats.Matches, opts.Stats.Truncated
-	return batch.between(func() error {
-		for _, err := range skipped {
-			unreadable := &pb.GlobResponse{Kind: &pb.GlobResponse_Unreadable{Unreadable: podapi.EncodeError(err)}}
-			if err := stream.Send(unreadable); err != nil {
-				return err
-			}
+	for _, err := range skipped {
+		if err := stream.Send(&pb.GlobResponse{Kind: &pb.GlobResponse_Unreadable{Unreadable: podapi.EncodeError(err)}}); err != nil {
+			return err
 		}
-		return stream.Send(&pb.GlobResponse{Kind: &pb.GlobResponse_End{End: end}})
-	})
+	}
+	end.Count, end.Truncated = opts.Stats.Matches, opts.Stats.Truncated
+	return stream.Send(&pb.GlobResponse{Kind: &pb.GlobResponse_End{End: end}})
 }
 
 func globOptions(r *pb.GlobRequest) (fsops.GlobOptions, error) {
@@ -99,38 +93,31 @@ func globOptions(r *pb.GlobRequest) (fsops.GlobOptions, error) {
 }
 
 func (s *filesService) Grep(r *pb.GrepRequest, stream grpc.ServerStreamingServer[pb.GrepResponse]) error {
-	batch := batcher[*pb.GrepResult]{send: func(results []*pb.GrepResult) error {
-		return stream.Send(&pb.GrepResponse{Kind: &pb.GrepResponse_Batch{Batch: &pb.GrepBatch{Results: results}}})
-	}}
-	defer batch.stop()
 	opts, err := grepOptions(r)
 	if err != nil {
 		return err
 	}
 	opts.Stats = &fsops.GrepStats{}
-	var skipped []error
+	send := func(batch *pb.GrepBatch) error {
+		return stream.Send(&pb.GrepResponse{Kind: &pb.GrepResponse_Batch{Batch: batch}})
+	}
 	var total int64
-	for result, err := range s.fs.Grep(stream.Context(), string(r.Pattern), opts) {
+	for results, err := range s.fs.GrepBatches(stream.Context(), string(r.Pattern), opts) {
 		if err == nil {
-			err = batch.add(grepResultToProto(result), len(result.Path)+len(result.Text))
+			err = send(grepBatchToProto(results))
 		} else {
-			skipped, total, err = skippedBy(err)
+			var skipped []error
+			if skipped, total, err = skippedBy(err); err == nil {
+				err = send(skippedToProto(skipped))
+			}
 		}
 		if err != nil {
 			return err
 		}
 	}
-	for _, err := range skipped {
-		result := skippedToProto(err)
-		if err := batch.add(result, len(result.Path)); err != nil {
-			return err
-		}
-	}
 	end := grepStatsToProto(*opts.Stats)
 	end.Skipped = total
-	return batch.between(func() error {
-		return stream.Send(&pb.GrepResponse{Kind: &pb.GrepResponse_End{End: end}})
-	})
+	return stream.Send(&pb.GrepResponse{Kind: &pb.GrepResponse_End{End: end}})
 }
 
 func grepOptions(r *pb.GrepRequest) (fsops.GrepOptions, error) {
