@@ -17,8 +17,9 @@ func grepCommand(a *app) *cobra.Command {
 it skips hidden files, binary files and whatever .gitignore files exclude, gives
 files in no certain order, and prints colors and headings on a terminal alone;
 -n is the namespace, since the numbers of lines are there anyway.
-The exit status is 0 if a line matches, 1 if none does, and 2 if anything could
-not be searched.`,
+What could not be searched is said at the end. The exit status is 0 if a line
+matches, 1 if none does, and 2 if anything could not be searched; a binary file is
+no reason for that.`,
 		Args:              takes(1, -1),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -24,7 +24,8 @@ func lsCommand(a *app) *cobra.Command {
 		Use:   "ls ID [PATH]",
 		Short: "List a directory",
 		Long: `Ls lists a directory, hidden files included; without PATH, the workdir. On a
-terminal, a name with characters that cannot be printed is shown in quotes.`,
+terminal, a name with characters that cannot be printed is shown in quotes. What
+could not be listed is said at the end, and the exit status is 1 then.`,
 		Args:              takes(1, 2),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,10 +47,10 @@ func (a *app) ls(ctx context.Context, sandbox *launcher.Sandbox, dir string, lon
 	out := bufio.NewWriter(a.streams.out)
 	failed := false
 	for attr, err := range sandbox.List(ctx, dir, opts) {
-		var skipped *fsops.SkippedError
+		skipped, ok := errors.AsType[*fsops.SkippedError](err)
 		switch {
-		case errors.As(err, &skipped):
-			a.note("%v", skipped)
+		case ok:
+			a.noteSkipped(skipped)
 			failed = true
 			continue
 		case errors.Is(err, syscall.ENOTDIR):
@@ -67,6 +68,16 @@ func (a *app) ls(ctx context.Context, sandbox *launcher.Sandbox, dir string, lon
 		return err
 	}
 	return render.ErrNothing // what failed was said
+}
+
+// noteSkipped says what could not be listed.
+func (a *app) noteSkipped(skipped *fsops.SkippedError) {
+	for _, err := range skipped.Errs {
+		a.note("%v", err)
+	}
+	if skipped.More > 0 {
+		a.note("and %d more were skipped", skipped.More)
+	}
 }
 
 // entry prints what is listed of one file.

@@ -17,12 +17,14 @@ const (
 	grepUsage = `grep [flags] PATTERN [PATH...]
 
 Prints the lines that match a regular expression (RE2 syntax). It skips hidden files,
-binary files, and files that .gitignore files and the like exclude. The exit status is
-0 if a line matches, 1 if none does, and 2 if anything could not be searched.`
+binary files, and files that .gitignore files and the like exclude. At the end it lists
+what it could not search. The exit status is 0 if a line matches, 1 if none does, and 2 if
+anything but a binary file could not be searched.`
 	globUsage = `glob [flags] PATTERN
 
-Prints the paths that match a pattern such as '**/*.{go,mod}'. The exit status is 0 if
-a path matches, 1 if none does, and 2 if anything could not be searched.`
+Prints the paths that match a pattern such as '**/*.{go,mod}'. At the end it lists the
+directories that it could not search. The exit status is 0 if a path matches, 1 if none
+does, and 2 if there were such directories.`
 )
 
 // grep searches the local files as the agent would for a caller.
@@ -66,8 +68,9 @@ func glob(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	searchOnce()
-	printer := options.Printer(stdout, os.Stderr, *json)
-	return printer.All(files.Glob(ctx, args[0], options.Options()))
+	opts := options.Options()
+	printer := options.Printer(stdout, os.Stderr, *json, &opts)
+	return printer.All(files.Glob(ctx, args[0], opts))
 }
 
 // searchOnce makes the runtime collect garbage seldom: a search is over before a

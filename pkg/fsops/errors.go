@@ -23,6 +23,9 @@ var (
 	// ErrBadArchive says that a tar stream is damaged, was cut off, or has an
 	// entry of a kind that is not supported.
 	ErrBadArchive = errors.New("not a valid archive")
+	// ErrBinary says that a file, or a part of it, was not searched because it
+	// is binary.
+	ErrBinary = errors.New("file is binary")
 )
 
 // A PatternError describes a pattern that cannot be compiled. It matches
@@ -71,11 +74,20 @@ func (e *EditError) Error() string {
 	return msg
 }
 
-// A SkippedError is a part of a tree that could not be read. It is the one
-// error after which an iteration over results goes on.
-type SkippedError struct{ Err error }
+// A BinaryError says from where on a file was not searched because it is binary.
+// It matches [ErrBinary].
+type BinaryError struct {
+	// Offset is where the line with the first NUL byte begins, in bytes; 0 says
+	// that nothing of the file was searched.
+	Offset int64
+}
 
-func (e *SkippedError) Error() string { return e.Err.Error() }
+func (e *BinaryError) Error() string {
+	if e.Offset == 0 {
+		return "file is binary, and was not searched"
+	}
+	return fmt.Sprintf("file is binary from byte %d on, which was not searched", e.Offset)
+}
 
-// Unwrap returns the reason, an *fs.PathError.
-func (e *SkippedError) Unwrap() error { return e.Err }
+// Is makes a BinaryError an ErrBinary for errors.Is.
+func (e *BinaryError) Is(target error) bool { return target == ErrBinary }

@@ -11,7 +11,9 @@
 //   - An error is a [*fs.PathError] (or [*os.LinkError] where two paths are
 //     involved) that names the operation and the path, or the pattern, as the
 //     caller gave it, so that errors.Is(err, fs.ErrNotExist) and the like hold.
-//     A [*SkippedError] holds such a one.
+//   - A loop over results has results only. An error ends it; what had to be
+//     skipped on the way is one [*SkippedError] at its end, which holds such
+//     errors.
 //   - Nothing is interpreted by a shell.
 //   - A limit that was reached is said in the result, never silent.
 //   - Operations that may take long end soon after their context does.

@@ -20,8 +20,7 @@ import (
 type GlobOptions struct {
 	// Dir is where a relative pattern starts; empty means the workdir.
 	Dir string
-	// Limit ends the search after so many matches; 0 means no limit. The
-	// result that says so has Truncated set.
+	// Limit ends the search after so many matches; 0 means no limit.
 	Limit int
 	// NoHidden leaves out names that begin with a dot, unless the pattern
 	// names the dot itself.
@@ -31,6 +30,17 @@ type GlobOptions struct {
 	Ignore bool
 	// Sort is the order of the matches.
 	Sort GlobSort
+	// Stats, unless nil, is set by the time the loop ends, however it ends.
+	Stats *GlobStats
+}
+
+// GlobStats says what a search did.
+type GlobStats struct {
+	// Matches is how many matches there were. If the loop ended early, some of them
+	// may not have been given.
+	Matches int64
+	// Truncated says that Limit ended the search while there was more.
+	Truncated bool
 }
 
 // GlobSort is the order in which [FS.Glob] gives its matches.
@@ -55,9 +65,6 @@ type GlobMatch struct {
 	Path string
 	// Type holds the type bits of the file's mode.
 	Type fs.FileMode
-	// Truncated, with an empty Path, says that Limit ended the search while
-	// there was more.
-	Truncated bool
 }
 
 // Glob returns the files whose paths match the pattern, which has the syntax
@@ -81,21 +88,43 @@ type GlobMatch struct {
 // of the parent directories do so up to the repository's root, or else to the
 // workdir, .ignore and .rgignore files up to the file system's root.
 //
-// A directory or file of rules that can't be read is a *[SkippedError] that
-// names it, and the search goes on. An invalid pattern ([*PatternError]), which
-// is also one of more than 64 KiB, or whose braces stand for more than 65,536
-// others, a negative limit (EINVAL), a missing opts.Dir, and the end of ctx end it.
+// A directory or file of rules that can't be read is skipped, and all of that said
+// at the end, by one [*SkippedError]. Every error is the loop's last value: an
+// invalid pattern ([*PatternError]), which is also one of more than 64 KiB, or whose
+// braces stand for more than 65,536 others, a negative limit (EINVAL), a missing
+// opts.Dir, and the end of ctx.
 func (f *FS) Glob(ctx context.Context, pattern string, opts GlobOptions) iter.Seq2[GlobMatch, error] {
-	return func(yield func(GlobMatch, error) bool) {
-		g := &globber{ctx: ctx, pattern: pattern, opts: opts, yield: yield}
-		if err := f.glob(g); err != nil && !errors.Is(err, errStop) {
-			yield(GlobMatch{}, err)
+	return oneByOne(ctx, f.GlobBatches(ctx, pattern, opts))
+}
+
+// GlobBatches is Glob for a caller that hands on many matches at once. They come in
+// slices of at least one match, and of about 64 KiB at most, each of which is valid
+// until the loop goes on.
+func (f *FS) GlobBatches(ctx context.Context, pattern string, opts GlobOptions) iter.Seq2[[]GlobMatch, error] {
+	return func(yield func([]GlobMatch, error) bool) {
+		g := &globber{ctx: ctx, pattern: pattern, opts: opts, yield: func(batch []GlobMatch) bool { return yield(batch, nil) }}
+		err := f.glob(g)
+		if opts.Stats != nil {
+			*opts.Stats = g.stats
+		}
+		if err == nil || errors.Is(err, errGlobLimit) {
+			err = g.skipped.asError()
+		}
+		if ctx.Err() != nil && !errors.Is(err, errStop) {
+			err = pathError("glob", pattern, ctx.Err())
+		}
+		if err != nil && !errors.Is(err, errStop) {
+			yield(nil, err)
 		}
 	}
 }
 
-// errStop ends a search from within, where no error is to be reported.
-var errStop = errors.New("search ended")
+var (
+	// errStop ends a search from within, where no error is to be reported.
+	errStop = errors.New("search ended")
+	// errGlobLimit says that Limit ended the search.
+	errGlobLimit = errors.New("limit reached")
+)
 
 func (f *FS) glob(g *globber) error {
 	if err := g.check(); err != nil {
@@ -133,9 +162,9 @@ func (f *FS) globIn(g *globber, root, base, rest string) error {
 	if clean := path.Clean(base); clean != "." || rest == "" {
 		dir.name = clean
 	}
-	rules, ignored, err := f.globRules(g, root, base)
-	if err != nil || ignored {
-		return err
+	rules, ignored := f.globRules(g, root, base)
+	if ignored {
+		return nil
 	}
 	dir.rules = rules
 	g.dirsOnly = dirsOnly
@@ -161,9 +190,9 @@ func cutSlash(pattern string) (string, bool) {
 
 // globRules returns the rules that hold in the directory that a search starts
 // in, if they matter, and whether they leave out that directory.
-func (f *FS) globRules(g *globber, root, base string) (rules *ignore.Dir, ignored bool, err error) {
+func (f *FS) globRules(g *globber, root, base string) (rules *ignore.Dir, ignored bool) {
 	if !g.opts.Ignore {
-		return nil, false, nil
+		return nil, false
 	}
 	clean := path.Clean(base)
 	at := globDir{path: root}
@@ -171,38 +200,29 @@ func (f *FS) globRules(g *globber, root, base string) (rules *ignore.Dir, ignore
 		at = globDir{path: filepath.Join(root, base), name: clean}
 		clean = "."
 	}
-	rules, err = ignore.Open(at.path, f.Workdir())
-	if err := g.reportRules(at, err); err != nil || clean == "." {
-		return rules, false, err
+	rules, err := ignore.Open(at.path, f.Workdir())
+	g.skipRules(at, err)
+	if clean == "." {
+		return rules, false
 	}
 	for name := range strings.SplitSeq(clean, "/") {
 		at = globDir{path: filepath.Join(at.path, name), name: joinName(at.name, name)}
 		info, err := os.Lstat(at.path)
 		if err != nil || name == ignore.GitDir || rules.Ignored(name, info.IsDir()) {
-			return nil, true, nil
+			return nil, true
 		}
 		rules, err = rules.Child(name)
-		if err := g.reportRules(at, err); err != nil {
-			return nil, false, err
-		}
+		g.skipRules(at, err)
 	}
-	return rules, false, nil
+	return rules, false
 }
 
-// report yields an error, if there is one, after which the search goes on.
-func (g *globber) report(err error) error {
-	if err != nil && !g.yield(GlobMatch{}, &SkippedError{err}) {
-		return errStop
+// skipRules notes that rules of what to ignore could not be read in dir, if err
+// says so.
+func (g *globber) skipRules(dir globDir, err error) {
+	if err != nil {
+		g.skipped.Add(pathError("glob", joinName(dir.name, ignore.ErrorFile(dir.path, err)), err))
 	}
-	return nil
-}
-
-// reportRules reports that rules of what to ignore could not be read in dir.
-func (g *globber) reportRules(dir globDir, err error) error {
-	if err == nil {
-		return nil
-	}
-	return g.report(pathError("glob", joinName(dir.name, ignore.ErrorFile(dir.path, err)), err))
 }
 
 // literal yields the file that a pattern without wildcards names.
@@ -211,7 +231,7 @@ func (g *globber) literal(file globDir) error {
 	if err != nil || item == nil {
 		return err
 	}
-	return g.emit(item.path, item.typ)
+	return g.emit([]globItem{*item})
 }
 
 // named returns the file that the literal beginning of a pattern names, nil if

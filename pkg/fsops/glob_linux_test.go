@@ -1,7 +1,6 @@
 package fsops
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -17,24 +16,13 @@ func TestGlobUnreadableDirectoryDoesNotEndTheSearch(t *testing.T) {
 	if f == nil {
 		return
 	}
-	var got []string
-	var errs []error
-	after := 0 // matches after the error
-	for m, err := range f.Glob(t.Context(), "*/x", GlobOptions{Sort: GlobByName}) {
-		if err != nil {
-			errs = append(errs, err)
-			continue
+	for _, order := range []GlobSort{GlobUnsorted, GlobByName} {
+		var stats GlobStats
+		matches, skipped := collected(t, f.Glob(t.Context(), "*/x", GlobOptions{Sort: order, Stats: &stats}))
+		if len(matches) != 2 || len(skipped) != 1 || stats.Matches != 2 {
+			t.Fatalf("found %v, skipped %v, stats %+v", matches, skipped, stats)
 		}
-		got = append(got, m.Path)
-		after += len(errs)
-	}
-	if slices.Sort(got); !slices.Equal(got, []string{"a/x", "c/x"}) || len(errs) != 1 || after == 0 {
-		t.Fatalf("found %q, of them %d after the errors %v", got, after, errs)
-	}
-	wantPathError(t, errs[0], "glob", "b", fs.ErrPermission)
-	var skipped *SkippedError
-	if !errors.As(errs[0], &skipped) {
-		t.Errorf("error is a %T, want a *SkippedError", errs[0])
+		wantPathError(t, skipped[0], "glob", "b", fs.ErrPermission)
 	}
 }
 
@@ -47,22 +35,14 @@ func TestGlobOfDirectoriesGoesOnAfterLinkIntoUnreadableOne(t *testing.T) {
 		return
 	}
 	var got []string
-	skipped := 0
-	for m, err := range f.Glob(t.Context(), "*/", GlobOptions{Sort: GlobByName}) {
-		var skip *SkippedError
-		switch {
-		case errors.As(err, &skip):
-			wantPathError(t, err, "glob", "b", fs.ErrPermission)
-			skipped++
-		case err != nil:
-			t.Fatal(err)
-		default:
-			got = append(got, m.Path)
-		}
+	matches, skipped := collected(t, f.Glob(t.Context(), "*/", GlobOptions{Sort: GlobByName}))
+	for _, m := range matches {
+		got = append(got, m.Path)
 	}
-	if !slices.Equal(got, []string{"a", "closed", "d"}) || skipped != 1 {
-		t.Errorf("found %q, skipped %d", got, skipped)
+	if !slices.Equal(got, []string{"a", "closed", "d"}) || len(skipped) != 1 {
+		t.Fatalf("found %q, skipped %v", got, skipped)
 	}
+	wantPathError(t, skipped[0], "glob", "b", fs.ErrPermission)
 }
 
 func TestGlobReadsOnlyDirectoriesThatCanMatch(t *testing.T) {
@@ -76,17 +56,8 @@ func TestGlobReadsOnlyDirectoriesThatCanMatch(t *testing.T) {
 		return
 	}
 	for _, pattern := range []string{"a/x*/*.go", "a/{x,y}/c.go", "[a]/x/c.*", "*/x/c.go", "**/x/c.go"} {
-		found, skipped := 0, 0
-		for _, err := range f.Glob(t.Context(), pattern, GlobOptions{}) {
-			switch {
-			case errors.As(err, new(*SkippedError)):
-				skipped++
-			case err != nil:
-				t.Fatal(err)
-			default:
-				found++
-			}
-		}
+		matches, errs := collected(t, f.Glob(t.Context(), pattern, GlobOptions{}))
+		found, skipped := len(matches), len(errs)
 		want := map[string]int{"*/x/c.go": 1, "**/x/c.go": 4}[pattern] // the directories that it can match
 		if found != 1 || skipped != want {
 			t.Errorf("%s: found %d, could not read %d directories, want 1 and %d", pattern, found, skipped, want)

@@ -20,21 +20,19 @@ import (
 // globbed returns the sorted paths that match, and whether there were more.
 func globbed(t testing.TB, f *FS, pattern string, opts GlobOptions) (paths []string, truncated bool) {
 	t.Helper()
+	var stats GlobStats
+	opts.Stats = &stats
 	for m, err := range f.Glob(t.Context(), pattern, opts) {
 		if err != nil {
 			t.Fatalf("glob %q: %v", pattern, err)
 		}
-		if truncated {
-			t.Errorf("glob %q: a result after the truncation", pattern)
-		}
-		if m.Truncated {
-			truncated = true
-			continue
-		}
 		paths = append(paths, m.Path)
 	}
+	if stats.Matches != int64(len(paths)) {
+		t.Errorf("glob %q: %d matches, and %d by the stats", pattern, len(paths), stats.Matches)
+	}
 	slices.Sort(paths)
-	return paths, truncated
+	return paths, stats.Truncated
 }
 
 func wantGlob(t testing.TB, f *FS, pattern string, opts GlobOptions, want ...string) {

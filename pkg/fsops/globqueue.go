@@ -1,7 +1,6 @@
 package fsops
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,24 +33,6 @@ type globBatch struct {
 }
 
 func (b *globBatch) size() int { return len(b.items) + len(b.errs) }
-
-// each passes on what is in the batch, until that fails or ctx ends.
-func (b *globBatch) each(ctx context.Context, take func(globItem) error, report func(error) error) error {
-	for _, err := range b.errs {
-		if err := report(err); err != nil {
-			return err
-		}
-	}
-	for _, item := range b.items {
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err := take(item); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 func newGlobQueue(workers int) *globQueue {
 	q := &globQueue{finders: make([]globFinder, workers), over: make(chan struct{})}

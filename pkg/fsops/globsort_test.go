@@ -16,12 +16,14 @@ import (
 // last is "..." if the limit cut off some.
 func inOrder(t testing.TB, f *FS, pattern string, opts GlobOptions) (paths []string) {
 	t.Helper()
+	var stats GlobStats
+	opts.Stats = &stats
 	for m, err := range f.Glob(t.Context(), pattern, opts) {
 		must(t, err)
-		if m.Truncated {
-			m.Path = "..."
-		}
 		paths = append(paths, m.Path)
+	}
+	if stats.Truncated {
+		paths = append(paths, "...")
 	}
 	return paths
 }

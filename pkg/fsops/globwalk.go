@@ -20,10 +20,12 @@ type globber struct {
 	ctx      context.Context
 	pattern  string
 	opts     GlobOptions
-	yield    func(GlobMatch, error) bool
+	yield    func([]GlobMatch) bool
+	batch    []GlobMatch
 	m        *globs.Matcher
 	dirsOnly bool
-	found    int
+	stats    GlobStats
+	skipped  SkippedError
 }
 
 // A globDir is a directory that a search starts in.
@@ -53,18 +55,41 @@ func (g *globber) check() error {
 	return checkGlob(g.pattern)
 }
 
-// emit yields a match, or ends the search because there are too many.
-func (g *globber) emit(name string, typ fs.FileMode) error {
-	if g.opts.Limit > 0 && g.found == g.opts.Limit {
-		g.yield(GlobMatch{Truncated: true}, nil)
+// emit yields matches, or ends the search because there are too many.
+func (g *globber) emit(items []globItem) error {
+	size := 0
+	for i := range items {
+		if g.full() {
+			g.stats.Truncated = true
+			return cmp.Or(g.pass(), errGlobLimit)
+		}
+		g.stats.Matches++
+		g.batch = append(g.batch, GlobMatch{Path: items[i].path, Type: items[i].typ})
+		if size += len(items[i].path); len(g.batch) >= globTogether || size >= globTogetherSize {
+			if err := g.pass(); err != nil {
+				return err
+			}
+			size = 0
+		}
+	}
+	return g.pass()
+}
+
+// pass yields what emit has gathered.
+func (g *globber) pass() error {
+	if err := g.ctx.Err(); err != nil {
+		return pathError("glob", g.pattern, err)
+	}
+	if len(g.batch) > 0 && !g.yield(g.batch) {
 		return errStop
 	}
-	g.found++
-	if !g.yield(GlobMatch{Path: name, Type: typ}, nil) {
-		return errStop
-	}
+	clear(g.batch) // holds on to nothing
+	g.batch = g.batch[:0]
 	return nil
 }
+
+// full reports whether there are as many matches as are wanted.
+func (g *globber) full() bool { return g.opts.Limit > 0 && g.stats.Matches == int64(g.opts.Limit) }
 
 // top searches the directory in front of the wildcards, which itself matches
 // where a double asterisk may stand for nothing.
@@ -112,41 +137,41 @@ type globSearch struct {
 
 // unsorted yields what is found as it comes.
 func (s *globSearch) unsorted() error {
-	return s.walk(func(item globItem) error { return s.emit(item.path, item.typ) }, s.report)
+	return s.walk(s.emit, s.skipped.Add)
 }
 
 // sorted yields what is found in order. What does not fit into memory it finds
 // once more, in as many walks as that takes.
 func (s *globSearch) sorted() error {
 	sorter := newGlobSorter(s.opts.Sort)
-	add := func(item globItem) error {
-		sorter.add(item)
+	add := func(items []globItem) error {
+		for _, item := range items {
+			sorter.add(item)
+		}
 		return nil
 	}
-	for report := s.report; ; report = func(error) error { return nil } { // each error once
-		sorter.begin(s.opts.Limit - s.found)
-		if err := s.walk(add, report); err != nil {
+	for skip := s.skipped.Add; ; skip = func(error) {} { // each error once
+		sorter.begin(s.opts.Limit - int(s.stats.Matches))
+		if err := s.walk(add, skip); err != nil {
 			return err
 		}
-		for _, item := range sorter.end() {
-			if err := s.emit(item.path, item.typ); err != nil {
-				return err
-			}
+		if err := s.emit(sorter.end()); err != nil {
+			return err
 		}
 		if !sorter.more {
 			return nil
 		}
-		if s.opts.Limit > 0 && s.found == s.opts.Limit {
-			return s.emit("", 0) // says that there is more
+		if s.full() {
+			return s.emit([]globItem{{}}) // says that there is more
 		}
 	}
 }
 
-// walk calls take for each match that the walk finds, and report for each error,
-// one after the other.
-func (s *globSearch) walk(take func(globItem) error, report func(error) error) error {
+// walk calls take for the matches that the walk finds, and skip for each error of
+// what it could not read, one after the other.
+func (s *globSearch) walk(take func([]globItem) error, skip func(error)) error {
 	if s.self != nil {
-		if err := take(*s.self); err != nil {
+		if err := take([]globItem{*s.self}); err != nil {
 			return err
 		}
 	}
@@ -165,7 +190,10 @@ func (s *globSearch) walk(take func(globItem) error, report func(error) error) e
 	var failure error
 	err := queue.takeAll(func(batch globBatch) {
 		if failure == nil && ctx.Err() == nil {
-			if failure = batch.each(ctx, take, report); failure != nil {
+			for _, err := range batch.errs {
+				skip(err)
+			}
+			if failure = take(batch.items); failure != nil {
 				cancel()
 			}
 		}

@@ -1,6 +1,7 @@
 package fsops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 	"github.com/podagent/podagent/pkg/fsops/internal/linere"
@@ -30,22 +32,25 @@ import (
 //
 // A text that begins with the byte order mark of UTF-16 is searched as UTF-8;
 // that of UTF-8 is no part of the text. A file with a NUL byte in its first
-// 256 KiB is left out; at a later one its search ends with the line before.
-// Both are said ([GrepBinary]). Of a line of more than 16 MiB the beginning is
-// searched, and a [GrepFileError] says so. A file under /proc that would have
-// its reader wait ends there, unless opts.Paths names it.
-// With Sort, files are opened by their paths, so that one beyond the system's
-// limit of a path is a GrepFileError, and one that has its reader wait is waited
-// for until ctx ends.
+// 256 KiB is left out, and counted by opts.Stats; if opts.Paths names it, it is
+// skipped ([ErrBinary]). At a later NUL byte the search of a file ends with the
+// line before, and the rest is skipped (ErrBinary), as is what a line has beyond
+// 16 MiB. A file under /proc that would have its reader wait ends there, unless
+// opts.Paths names it. With Sort, files are opened by their paths, so that one
+// beyond the system's limit of a path is skipped, and one that has its reader wait
+// is waited for until ctx ends.
+//
+// What cannot be searched is skipped, and all of it said at the end, by one
+// [*SkippedError].
 //
 // The results of one file come together, the files in no order unless opts.Sort
-// asks for one. The first match arrives at once; later ones may be held back
-// while the caller is busy, to arrive together.
+// asks for one. The first match arrives at once; later ones may be held back for
+// some milliseconds, to arrive together.
 //
-// An invalid pattern or glob ([*PatternError]), a number that is negative or too
+// Every error is the loop's last value. An invalid pattern or glob ([*PatternError]), a number that is negative or too
 // large (EINVAL), and the end of ctx end the search with an error that names the
-// pattern. So does a path that does not exist, if it is the only one; else it is
-// a GrepFileError. Up to four files are searched at once; those with lines over
+// pattern. A path that does not exist ends it too, if it is the only one; else it is
+// skipped. Up to four files are searched at once; those with lines over
 // a megabyte one by one, and of those only a few in all searches of the FS, so
 // that one may wait for the others. When the loop over the results ends, so has
 // all work; when ctx ends, the loop does within some ten milliseconds.
@@ -64,13 +69,21 @@ import (
 //     or hidden.
 //   - The offsets in a file with UTF-8's byte order mark count that mark.
 func (f *FS) Grep(ctx context.Context, pattern string, opts GrepOptions) iter.Seq2[GrepResult, error] {
-	return func(yield func(GrepResult, error) bool) {
+	return oneByOne(ctx, f.GrepBatches(ctx, pattern, opts))
+}
+
+// GrepBatches is Grep for a caller that hands on many results at once. They come in
+// slices of at least one result, and of about 128 KiB at most unless a single result
+// is larger. A slice is valid until the loop goes on; what its results refer to may
+// be kept.
+func (f *FS) GrepBatches(ctx context.Context, pattern string, opts GrepOptions) iter.Seq2[[]GrepResult, error] {
+	return func(yield func([]GrepResult, error) bool) {
 		g, err := f.newGrep(pattern, opts)
 		if err == nil {
-			err = g.run(ctx, func(r GrepResult) bool { return yield(r, nil) })
+			err = g.run(ctx, func(batch []GrepResult) bool { return yield(batch, nil) })
 		}
 		if err != nil && !errors.Is(err, errStop) {
-			yield(GrepResult{}, err)
+			yield(nil, err)
 		}
 	}
 }
@@ -92,6 +105,9 @@ type grep struct {
 
 // newGrep checks everything that the caller gave.
 func (f *FS) newGrep(pattern string, opts GrepOptions) (*grep, error) {
+	if opts.Stats != nil {
+		*opts.Stats = GrepStats{}
+	}
 	g := &grep{pattern: pattern, opts: opts, longLines: f.longLines, blocks: &f.blocks}
 	// One more than can run at once: when one waits for the system, or for
 	// another, there is one to go on.
@@ -144,24 +160,30 @@ func (o GrepOptions) check() error {
 }
 
 // run searches all files, and passes their results on.
-func (g *grep) run(ctx context.Context, yield func(GrepResult) bool) error {
+func (g *grep) run(ctx context.Context, yield func([]GrepResult) bool) error {
 	inner, cancel := context.WithCancel(ctx)
-	tally := &grepTally{opts: &g.opts, yield: yield, ctx: ctx, spare: &g.spare}
-	var files int64
+	tally := &grepTally{opts: &g.opts, yield: yield, ctx: ctx, spare: &g.spare, pause: time.NewTimer(0)}
+	defer tally.pause.Stop()
 	var err error
 	if g.opts.Sort {
-		files, err = g.runSorted(inner, cancel, tally)
+		err = g.runSorted(inner, cancel, tally)
 	} else {
-		files, err = g.runUnsorted(inner, cancel, tally)
-	}
-	tally.stats.Files = files
-	if ended := ctx.Err(); ended != nil && !errors.Is(err, errStop) {
-		return pathError("grep", g.pattern, ended)
+		err = g.runUnsorted(inner, cancel, tally)
 	}
 	tally.stats.Truncated = errors.Is(err, errGrepLimit)
-	if err == nil || tally.stats.Truncated {
-		yield(GrepResult{Kind: GrepDone, Stats: tally.stats})
-		return nil
+	if (err == nil || tally.stats.Truncated) && ctx.Err() == nil {
+		err = cmp.Or(tally.flush(), err)
+	}
+	if g.opts.Stats != nil {
+		*g.opts.Stats = tally.stats
+	}
+	switch {
+	case errors.Is(err, errStop):
+		return err
+	case ctx.Err() != nil:
+		return pathError("grep", g.pattern, ctx.Err())
+	case err == nil || tally.stats.Truncated:
+		return tally.skipped.asError()
 	}
 	return err
 }

@@ -16,8 +16,9 @@ import (
 )
 
 // grepped returns the results as text, one per line: path:line:text for a
-// match, path-line-text for context, and the kind for others; and the stats.
-// They are sorted by their files, as are those of an unsorted search then.
+// match, path-line-text for context, and path count for others; then what was
+// skipped, as error or binary with its path; and the stats. They are sorted by their
+// files, as are those of an unsorted search then.
 func grepped(t testing.TB, f *FS, pattern string, opts GrepOptions) ([]string, GrepStats) {
 	t.Helper()
 	opts.Sort = true
@@ -37,31 +38,20 @@ func grepped(t testing.TB, f *FS, pattern string, opts GrepOptions) ([]string, G
 func greppedOnce(t testing.TB, f *FS, pattern string, opts GrepOptions) ([]string, GrepStats) {
 	t.Helper()
 	var lines []string
-	var last GrepResult
-	for r, err := range f.Grep(t.Context(), pattern, opts) {
-		if err != nil {
-			t.Fatalf("grep %q: %v", pattern, err)
-		}
-		last = r
+	var stats GrepStats
+	opts.Stats = &stats
+	results, skipped := collected(t, f.Grep(t.Context(), pattern, opts))
+	for _, r := range results {
 		switch r.Kind {
 		case GrepMatch:
 			lines = append(lines, fmt.Sprintf("%s:%d:%s", r.Path, r.Line, r.Text))
 		case GrepContext:
 			lines = append(lines, fmt.Sprintf("%s-%d-%s", r.Path, r.Line, r.Text))
-		case GrepFileError:
-			lines = append(lines, "error "+r.Path)
-		case GrepBinary:
-			lines = append(lines, "binary "+r.Path)
-		case GrepFileTruncated:
-			lines = append(lines, "truncated "+r.Path)
 		case GrepFile:
 			lines = append(lines, fmt.Sprintf("%s %d", r.Path, r.Count))
 		}
 	}
-	if last.Kind != GrepDone {
-		t.Errorf("grep %q: the last result is of kind %v", pattern, last.Kind)
-	}
-	return lines, last.Stats
+	return append(lines, namesOf(skipped)...), stats
 }
 
 func wantGrep(t testing.TB, f *FS, pattern string, opts GrepOptions, want ...string) GrepStats {
@@ -107,7 +97,6 @@ func TestGrepPositionsAndSpans(t *testing.T) {
 	}
 	want := []GrepResult{
 		{Kind: GrepMatch, Path: "x", Line: 2, Offset: 4, Text: []byte("two one two"), Spans: []Span{{0, 3}, {8, 11}}},
-		{Kind: GrepDone, Stats: GrepStats{Files: 1, Matches: 1}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -250,7 +239,7 @@ func TestGrepMissingPath(t *testing.T) {
 	if n != 1 {
 		t.Errorf("%d results, want the error alone", n)
 	}
-	wantGrep(t, f, "x", GrepOptions{Paths: []string{"x", "missing"}}, "error missing", "x:1:x")
+	wantGrep(t, f, "x", GrepOptions{Paths: []string{"x", "missing"}}, "x:1:x", "error missing")
 }
 
 func TestGrepContextGivesEachLineOnce(t *testing.T) {
@@ -298,7 +287,7 @@ func TestGrepContextAcrossBlocks(t *testing.T) {
 	wantGrep(t, f, "match", GrepOptions{Before: 2, After: 1}, want...)
 	for r, err := range f.Grep(t.Context(), "match", GrepOptions{Before: 2, After: 1}) {
 		must(t, err)
-		if r.Kind != GrepDone && !bytes.HasPrefix(content.Bytes()[r.Offset:], append(r.Text, '\n')) {
+		if !bytes.HasPrefix(content.Bytes()[r.Offset:], append(r.Text, '\n')) {
 			t.Fatalf("line %d is not at offset %d", r.Line, r.Offset)
 		}
 	}
@@ -310,9 +299,15 @@ func TestGrepLimitsSayOnlyWhatIsTrue(t *testing.T) {
 	put(t, f, "b", "A\n")
 	put(t, f, "c", "-\n")
 	wantGrep(t, f, "A", GrepOptions{MaxPerFile: 3}, "a:1:A", "a:3:A", "a:5:A", "b:1:A")
-	wantGrep(t, f, "A", GrepOptions{MaxPerFile: 2}, "a:1:A", "a:3:A", "truncated a", "b:1:A")
-	wantGrep(t, f, "A", GrepOptions{MaxPerFile: 1, After: 1, Before: 1}, "a:1:A", "a-2--", "truncated a", "b:1:A")
-	wantGrep(t, f, "A", GrepOptions{MaxPerFile: 1, After: 3}, "a:1:A", "a-2--", "a:3:A", "a-4--", "truncated a", "b:1:A")
+	for _, stats := range []GrepStats{
+		wantGrep(t, f, "A", GrepOptions{MaxPerFile: 2}, "a:1:A", "a:3:A", "b:1:A"),
+		wantGrep(t, f, "A", GrepOptions{MaxPerFile: 1, After: 1, Before: 1}, "a:1:A", "a-2--", "b:1:A"),
+		wantGrep(t, f, "A", GrepOptions{MaxPerFile: 1, After: 3}, "a:1:A", "a-2--", "a:3:A", "a-4--", "b:1:A"),
+	} {
+		if stats.Shortened != 1 || stats.Truncated {
+			t.Errorf("with matches left out of one file: %+v", stats)
+		}
+	}
 	for limit, truncated := range map[int]bool{1: true, 3: true, 4: false, 5: false} {
 		_, stats := grepped(t, f, "A", GrepOptions{Limit: limit})
 		if stats.Truncated != truncated || stats.Matches != int64(min(limit, 4)) {
@@ -329,17 +324,20 @@ func TestGrepBinaryFiles(t *testing.T) {
 	late := "match\n" + strings.Repeat("filler\n", blockSize/7+1) + "match\nmatch \x00\nmatch\n"
 	put(t, f, "late", late)
 	put(t, f, "text", "match\n")
-	stats := wantGrep(t, f, "match", GrepOptions{}, "binary early", "late:1:match", fmt.Sprintf("late:%d:match", blockSize/7+3), "binary late", "text:1:match")
-	if stats.Files != 2 {
-		t.Errorf("%d files were searched, want 2", stats.Files)
+	lines := []string{"late:1:match", fmt.Sprintf("late:%d:match", blockSize/7+3), "text:1:match"}
+	stats := wantGrep(t, f, "match", GrepOptions{}, append(lines, "binary late")...)
+	if stats.Files != 2 || stats.Binary != 1 {
+		t.Errorf("%+v, want 2 files searched and 1 left out", stats)
+	}
+	stats = wantGrep(t, f, "match", GrepOptions{Paths: []string{"early", "late", "text"}}, append(lines, "binary early", "binary late")...)
+	if stats.Files != 2 || stats.Binary != 0 {
+		t.Errorf("%+v, want 2 files searched, and none left out that was not named", stats)
 	}
 	for _, sorted := range []bool{false, true} {
-		for r, err := range f.Grep(t.Context(), "match", GrepOptions{Sort: sorted}) {
-			must(t, err)
-			want := map[string]int64{"late": int64(strings.Index(late, "match \x00"))}[r.Path]
-			if r.Kind == GrepBinary && r.Offset != want {
-				t.Errorf("%s is binary from %d on, want %d", r.Path, r.Offset, want)
-			}
+		_, skipped := collected(t, f.Grep(t.Context(), "match", GrepOptions{Sort: sorted}))
+		want := fmt.Sprintf("grep late: file is binary from byte %d on, which was not searched", strings.Index(late, "match \x00"))
+		if len(skipped) != 1 || skipped[0].Error() != want {
+			t.Errorf("skipped %v, want %q", skipped, want)
 		}
 	}
 }
@@ -361,7 +359,7 @@ func TestGrepLongLines(t *testing.T) {
 		must(t, err)
 		got = append(got, r)
 	}
-	if len(got) != 3 || len(got[0].Text) != maxGrepLine || got[0].Cut != 8105-maxGrepLine || len(got[0].Spans) != 0 {
+	if len(got) != 2 || len(got[0].Text) != maxGrepLine || got[0].Cut != 8105-maxGrepLine || len(got[0].Spans) != 0 {
 		t.Fatalf("results %+v", got)
 	}
 	if got[1].Line != 3 || got[1].Offset != 6+8105+1 {
@@ -380,16 +378,16 @@ func TestGrepMemoryIsBoundedForEndlessLines(t *testing.T) {
 	f := newTestFS(t)
 	long := strings.Repeat("0123456789abcdef", (maxGrepSearchLine+3*blockSize)/16)
 	put(t, f, "x", "match\n"+long+"match\nmatch\n")
-	wantGrep(t, f, "match", GrepOptions{}, "x:1:match", "error x", "x:3:match")
+	wantGrep(t, f, "match", GrepOptions{}, "x:1:match", "x:3:match", "error x")
 	for _, pattern := range []string{"match", "0123456789abcdef"} {
-		for r, err := range f.Grep(t.Context(), pattern, GrepOptions{}) {
-			must(t, err)
-			switch {
-			case r.Line == 2 && r.Kind == GrepMatch && r.Cut != int64(len(long)+5-maxGrepLine),
-				r.Line == 3 && r.Offset != int64(6+len(long)+6),
-				r.Kind == GrepFileError && !errors.Is(r.Err, errGrepLine):
-				t.Errorf("result %v, line %d at %d, cut %d, error %v", r.Kind, r.Line, r.Offset, r.Cut, r.Err)
+		results, skipped := collected(t, f.Grep(t.Context(), pattern, GrepOptions{}))
+		for _, r := range results {
+			if r.Line == 2 && r.Cut != int64(len(long)+5-maxGrepLine) || r.Line == 3 && r.Offset != int64(6+len(long)+6) {
+				t.Errorf("result %v, line %d at %d, cut %d", r.Kind, r.Line, r.Offset, r.Cut)
 			}
+		}
+		if len(skipped) != 1 || skipped[0].Error() != "grep x: line 2: "+errGrepLine.Error() {
+			t.Errorf("skipped %v, want the end of line 2", skipped)
 		}
 	}
 }
@@ -454,9 +452,7 @@ func FuzzGrep(f *testing.F) {
 		}
 		for r, err := range fsys.Grep(context.Background(), pattern, GrepOptions{IgnoreCase: ignoreCase, Spans: true, Paths: []string{"file"}}) {
 			must(t, err)
-			if r.Kind != GrepDone {
-				got = append(got, r)
-			}
+			got = append(got, r)
 		}
 		if diff := cmp.Diff(want, got, cmp.Transformer("text", func(b []byte) string { return string(b) })); diff != "" {
 			t.Errorf("pattern %q, content %q: lines alone (-) and Grep (+) disagree:\n%s", pattern, content, diff)

@@ -175,8 +175,7 @@ func TestGrepOfTheSameFSAtOnce(t *testing.T) {
 	for i := range 8 {
 		go func() {
 			var stats GrepStats
-			for r := range f.Grep(t.Context(), "match", GrepOptions{Sort: i%2 == 0}) {
-				stats = r.Stats
+			for range f.Grep(t.Context(), "match", GrepOptions{Sort: i%2 == 0, Stats: &stats}) {
 			}
 			done <- stats
 		}()

@@ -12,6 +12,8 @@ type grepEmitter struct {
 	batch  []GrepResult
 	size   int    // bytes that the batch holds
 	texts  []byte // where the next texts go
+	// aside is where all but results is noted.
+	aside *grepAside
 }
 
 // grepBatches are batches that were taken, to be filled again: the results
@@ -52,13 +54,18 @@ func (e *grepEmitter) emit(r GrepResult) error {
 		e.batch = e.spare.get()
 	}
 	e.batch = append(e.batch, r)
-	e.size += len(r.Text) + len(r.Path) + len(r.Spans)*int(unsafe.Sizeof(Span{}))
+	e.size += r.size()
 	if len(e.batch) < grepBatch && e.size < grepBatchSize {
 		return nil
 	}
 	err := e.outlet.send(e.batch)
 	e.clear()
 	return err
+}
+
+// size is about how many bytes a result takes that others do not share with it.
+func (r *GrepResult) size() int {
+	return len(r.Text) + len(r.Path) + len(r.Spans)*int(unsafe.Sizeof(Span{}))
 }
 
 // offer hands over what there is in the midst of a file, if nothing is in the

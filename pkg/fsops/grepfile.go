@@ -54,9 +54,10 @@ func (f *grepFile) run(ctx context.Context, lines *lineBuffer) error {
 		}
 		block, err := lines.next()
 		if lines.binary && f.offset == 0 {
-			return cmp.Or(f.emit(GrepBinary), errGrepBinary)
+			return errGrepBinary
 		} else if lines.binary { // in the rest of a line that is too long
-			return cmp.Or(f.finish(), f.sayBinary(f.offset))
+			f.skip(&BinaryError{Offset: f.offset})
+			return f.finish()
 		}
 		f.missing = lines.skipped
 		f.offset += lines.mark
@@ -65,12 +66,11 @@ func (f *grepFile) run(ctx context.Context, lines *lineBuffer) error {
 			return err
 		}
 		if binary {
-			return cmp.Or(f.finish(), f.sayBinary(f.offset+int64(len(text))))
+			f.skip(&BinaryError{Offset: f.offset + int64(len(text))})
+			return f.finish()
 		}
 		if lines.skipped > 0 {
-			if err := f.sayLongLine(); err != nil {
-				return err
-			}
+			f.skipLineEnd()
 		}
 		switch {
 		case errors.Is(err, io.EOF):
@@ -139,7 +139,8 @@ func (f *grepFile) match(from, start, end int) error {
 		if f.after > 0 {
 			return f.giveInContext(start, end)
 		}
-		return cmp.Or(f.finish(), f.emit(GrepFileTruncated), errStop)
+		f.out.aside.shortened++
+		return cmp.Or(f.finish(), errStop)
 	}
 	f.matches++
 	if f.opts.Report == GrepLines {
@@ -160,20 +161,14 @@ func (f *grepFile) finish() error {
 	return f.out.emit(r)
 }
 
-func (f *grepFile) emit(kind GrepKind) error {
-	return f.out.emit(GrepResult{Kind: kind, Path: f.name.String()})
+// skip notes why a part of the file is not searched.
+func (f *grepFile) skip(err error) {
+	f.out.aside.skipped.Add(pathError("grep", f.name.String(), err))
 }
 
-// sayBinary reports that a file is binary from this offset on.
-func (f *grepFile) sayBinary(offset int64) error {
-	return f.out.emit(GrepResult{Kind: GrepBinary, Path: f.name.String(), Offset: offset})
-}
-
-// sayLongLine reports the end of a line that did not fit into the buffer.
-func (f *grepFile) sayLongLine() error {
-	name, line := f.name.String(), f.line
+// skipLineEnd goes over the end of a line that did not fit into the buffer.
+func (f *grepFile) skipLineEnd() {
+	f.skip(fmt.Errorf("line %d: %w", f.line, errGrepLine))
 	f.line++
 	f.offset += f.missing + 1
-	err := pathError("grep", name, fmt.Errorf("line %d: %w", line, errGrepLine))
-	return f.out.emit(GrepResult{Kind: GrepFileError, Path: name, Line: line, Err: err})
 }

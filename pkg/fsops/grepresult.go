@@ -14,7 +14,7 @@ type GrepOptions struct {
 	Word bool
 	// Multiline lets a match span lines: \n in the pattern is a newline, and
 	// [^a] and \s match it, while . does so with (?s) alone. Such a file is
-	// searched whole, up to 16 MiB; a larger one is a GrepFileError.
+	// searched whole, up to 16 MiB; a larger one is skipped.
 	Multiline bool
 	// Report is what is wanted of each file.
 	Report GrepReport
@@ -47,11 +47,13 @@ type GrepOptions struct {
 	// .git, too.
 	NoIgnore bool
 	// Follow searches what symbolic links name; a directory that holds the
-	// link itself is a [GrepFileError].
+	// link itself is skipped.
 	Follow bool
 	// Sort gives the files in the order of their paths' bytes; otherwise they
 	// come as they are found, which is faster.
 	Sort bool
+	// Stats, unless nil, is set by the time the loop ends, however it ends.
+	Stats *GrepStats
 }
 
 // GrepReport is what [FS.Grep] reports of a file that matches.
@@ -80,19 +82,8 @@ const (
 	GrepMatch GrepKind = iota + 1
 	// GrepContext is a line beside one that matches.
 	GrepContext
-	// GrepFileError is a file or directory that could not be searched (Err);
-	// the search goes on.
-	GrepFileError
-	// GrepBinary is a file that was left out because there is a NUL byte in its
-	// beginning, or whose search ended before the line with a later one, at Offset.
-	GrepBinary
-	// GrepFileTruncated is a file whose further matches MaxPerFile left out.
-	GrepFileTruncated
 	// GrepFile is a file that matches (GrepFiles, GrepCounts).
 	GrepFile
-	// GrepDone is the last result of every search that was not cancelled; it
-	// carries Stats.
-	GrepDone
 )
 
 // GrepResult is one result of [FS.Grep]. Results come file by file, lines in
@@ -117,21 +108,24 @@ type GrepResult struct {
 	Spans []Span
 	// Count is how many lines of the file match (GrepFile with GrepCounts).
 	Count int64
-	// Err says why a file could not be searched (GrepFileError).
-	Err error
-	// Stats says what the search did (GrepDone).
-	Stats GrepStats
 }
 
 // Span is a range of bytes, End excluded.
 type Span struct{ Start, End int }
 
-// GrepStats says what a search did.
+// GrepStats says what a search did. Of one that ended early, be it by Limit or
+// because its loop did, the numbers are of what was done until then, which may be
+// more than the loop was given.
 type GrepStats struct {
 	// Files is how many files were searched, Matches how many lines matched
-	// (with GrepFiles, how many files did). Of a search that Limit or MaxPerFile
-	// ended they count what was done up to then.
+	// (with GrepFiles, how many files did).
 	Files, Matches int64
+	// Binary is how many files were left out because they are binary. One that
+	// Paths names, or that becomes binary later than in its beginning, is skipped
+	// instead ([SkippedError]).
+	Binary int64
+	// Shortened is how many files have further matches that MaxPerFile left out.
+	Shortened int64
 	// Truncated says that Limit ended the search while there was more.
 	Truncated bool
 }

@@ -158,7 +158,7 @@ func (g *grep) rootEntries(root *grepRoot) iter.Seq[grepEntry] {
 			}
 		}
 		if root.file && g.selects(filepath.Base(root.path)) {
-			yield(grepEntry{name: root.name, path: root.path})
+			yield(grepEntry{name: root.name, path: root.path, named: true})
 		}
 		if root.dir {
 			g.dirEntries(root, yield)

@@ -11,7 +11,9 @@ import (
 type grepEntry struct {
 	name string // as it is reported
 	path string // where it is
-	err  error
+	// named says that the caller named it.
+	named bool
+	err   error
 }
 
 // A grepJob is an entry for some worker. The jobs' results are taken in the
@@ -19,6 +21,8 @@ type grepEntry struct {
 type grepJob struct {
 	entry   grepEntry
 	batches chan []GrepResult
+	// aside is complete when batches is closed.
+	aside grepAside
 	// turn is closed when the results are being taken.
 	turn chan struct{}
 }
@@ -68,7 +72,7 @@ func (o *jobOutlet) admit(memory *budget) (func(), error) {
 // runSorted searches the files in order. One goroutine walks, some search, and
 // the caller's own takes the results; the earliest unfinished job always has a
 // worker, since these take the jobs in order too.
-func (g *grep) runSorted(ctx context.Context, cancel context.CancelFunc, tally *grepTally) (files int64, err error) {
+func (g *grep) runSorted(ctx context.Context, cancel context.CancelFunc, tally *grepTally) error {
 	var group sync.WaitGroup
 	jobs := make(chan *grepJob)
 	order := make(chan *grepJob, grepQueue)
@@ -85,26 +89,32 @@ func (g *grep) runSorted(ctx context.Context, cancel context.CancelFunc, tally *
 			}
 		})
 	}
-	err = tally.takeJobs(order)
+	last, err := tally.takeJobs(order)
 	cancel()
 	group.Wait()
+	if last != nil {
+		tally.takeAside(&last.aside)
+	}
 	for _, w := range workers {
-		files += w.files
 		w.lines.close()
 	}
-	return files, err
+	return err
 }
 
-func (t *grepTally) takeJobs(order <-chan *grepJob) error {
-	for job := range order {
-		close(job.turn)
-		for batch := range job.batches {
-			if err := t.takeAll(batch); err != nil {
-				return err
-			}
+// takeJobs takes what the jobs have, up to an error, which leaves a last job of
+// which the aside was not taken.
+func (t *grepTally) takeJobs(order <-chan *grepJob) (last *grepJob, err error) {
+	for {
+		job, ok, err := next(t, order)
+		if err != nil || !ok {
+			return nil, err
 		}
+		close(job.turn)
+		if err := t.takeBatches(job.batches); err != nil {
+			return job, err
+		}
+		t.takeAside(&job.aside)
 	}
-	return nil
 }
 
 // makeJobs makes the jobs.
@@ -129,10 +139,11 @@ func (g *grep) makeJobs(ctx context.Context, jobs, order chan<- *grepJob) {
 // work does one job. Whether it could is of no interest to the next one.
 func (w *grepWorker) work(ctx context.Context, job *grepJob) {
 	defer close(job.batches)
+	w.out.aside = &job.aside
 	if e := job.entry; e.err != nil {
-		_ = w.report(e.name, e.err)
+		_ = w.skip(e.name, e.err)
 	} else {
-		_ = w.searchPath(ctx, e.name, e.path)
+		_ = w.searchPath(ctx, grepName{name: e.name, named: e.named}, e.path)
 	}
 	w.out.clear() // left over where the search was cancelled
 }

@@ -3,6 +3,7 @@ package fsops
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // errGrepLimit says that Limit ended the search.
@@ -10,11 +11,18 @@ var errGrepLimit = errors.New("limit reached")
 
 // A grepTally passes results to the caller, and counts them.
 type grepTally struct {
-	ctx   context.Context
-	opts  *GrepOptions
-	yield func(GrepResult) bool
-	spare *grepBatches
-	stats GrepStats
+	ctx     context.Context
+	opts    *GrepOptions
+	yield   func([]GrepResult) bool
+	spare   *grepBatches
+	stats   GrepStats
+	skipped SkippedError
+	// After the first results, which somebody waits for, others gather until there
+	// are many, or the pause is over that began with the first of them.
+	begun   bool
+	pending []GrepResult
+	size    int // bytes that they hold
+	pause   *time.Timer
 	// taken is what Limit limits; more says that it is reached, and what
 	// remains is to find out whether there is more.
 	taken int
@@ -25,45 +33,111 @@ type grepTally struct {
 	after int
 }
 
-// takeAll passes the results of a file, or of several, on.
-func (t *grepTally) takeAll(results []GrepResult) error {
-	for i := range results {
-		if err := t.ctx.Err(); err != nil {
-			return err
-		}
-		if err := t.take(&results[i]); err != nil {
-			return err
-		}
+// takeAll takes a batch, which is used again.
+func (t *grepTally) takeAll(batch []GrepResult) error {
+	if err := t.ctx.Err(); err != nil {
+		return err
 	}
-	t.spare.put(results)
+	wanted, ended := t.limit(batch)
+	if err := t.gather(wanted); err != nil {
+		return err
+	}
+	t.spare.put(batch)
+	return ended
+}
+
+// gather passes results on, now or later.
+func (t *grepTally) gather(results []GrepResult) error {
+	if !t.begun || len(t.pending) == 0 && len(results) >= grepBatch {
+		return t.pass(results)
+	}
+	if len(t.pending) == 0 && len(results) > 0 {
+		t.pause.Reset(grepPause)
+	}
+	t.pending = append(t.pending, results...)
+	for i := range results {
+		t.size += results[i].size()
+	}
+	if len(t.pending) >= grepBatch || t.size >= grepBatchSize {
+		return t.flush()
+	}
 	return nil
 }
 
-// take passes a result on, unless it is beyond the limit.
-func (t *grepTally) take(r *GrepResult) error {
-	switch r.Kind {
-	case GrepMatch, GrepFile:
-		if t.more {
-			return errGrepLimit
-		}
-		t.count(r)
-	case GrepContext:
-		// After the limit's last match, only those are given that belong to
-		// it: the others stand before a match beyond the limit.
-		t.after++
-		if t.more && (r.Path != t.last || t.after > t.opts.After) {
-			return nil
-		}
-	case GrepFileError:
-	default:
-		if t.more && r.Path != t.last {
-			return nil
-		}
+// flush passes on what has gathered.
+func (t *grepTally) flush() error {
+	err := t.pass(t.pending)
+	clear(t.pending) // holds on to nothing
+	t.pending, t.size = t.pending[:0], 0
+	return err
+}
+
+func (t *grepTally) pass(results []GrepResult) error {
+	if len(results) == 0 {
+		return nil
 	}
-	if !t.yield(*r) {
+	t.begun = true
+	if !t.yield(results) {
 		return errStop
 	}
 	return nil
+}
+
+// next receives from a channel of a search. While it waits, the pause may end.
+func next[T any](t *grepTally, from <-chan T) (value T, ok bool, err error) {
+	for {
+		var over <-chan time.Time
+		if len(t.pending) > 0 {
+			over = t.pause.C
+		}
+		select {
+		case value, ok = <-from:
+			return value, ok, nil
+		case <-over:
+			if err := t.flush(); err != nil {
+				return value, false, err
+			}
+		}
+	}
+}
+
+// takeBatches takes all batches of a channel.
+func (t *grepTally) takeBatches(batches <-chan []GrepResult) error {
+	for {
+		batch, ok, err := next(t, batches)
+		if err != nil || !ok {
+			return err
+		}
+		if err := t.takeAll(batch); err != nil {
+			return err
+		}
+	}
+}
+
+// limit counts the results, and returns those that are within the limit. Its error
+// says that there was a match beyond it.
+func (t *grepTally) limit(batch []GrepResult) ([]GrepResult, error) {
+	wanted := batch[:0]
+	for i := range batch {
+		switch r := &batch[i]; {
+		case r.Kind == GrepContext:
+			// After the limit's last match, only those are given that belong to
+			// it: the others stand before a match beyond the limit.
+			t.after++
+			if t.more && (r.Path != t.last || t.after > t.opts.After) {
+				continue
+			}
+		case t.more:
+			return wanted, errGrepLimit
+		default:
+			t.count(r)
+		}
+		if len(wanted) < i {
+			batch[len(wanted)] = batch[i]
+		}
+		wanted = batch[:len(wanted)+1]
+	}
+	return wanted, nil
 }
 
 func (t *grepTally) count(r *GrepResult) {
@@ -71,4 +145,20 @@ func (t *grepTally) count(r *GrepResult) {
 	t.last, t.after = r.Path, 0
 	t.taken++
 	t.more = t.taken == t.opts.Limit
+}
+
+// takeAside adds what was noted beside results.
+func (t *grepTally) takeAside(a *grepAside) {
+	t.stats.Files += a.files
+	t.stats.Binary += a.binary
+	t.stats.Shortened += a.shortened
+	t.skipped.add(&a.skipped)
+}
+
+// A grepAside is what is noted of files beside their results, for the search's end.
+type grepAside struct {
+	// files is how many were searched.
+	files             int64
+	binary, shortened int64
+	skipped           SkippedError
 }

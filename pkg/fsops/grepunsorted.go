@@ -107,29 +107,26 @@ func (o *sharedOutlet) admit(memory *budget) (func(), error) {
 
 // runUnsorted searches the files where the walk finds them. The caller's own
 // goroutine takes the results.
-func (g *grep) runUnsorted(ctx context.Context, cancel context.CancelFunc, tally *grepTally) (files int64, err error) {
+func (g *grep) runUnsorted(ctx context.Context, cancel context.CancelFunc, tally *grepTally) error {
 	shared := &grepShared{ctx: ctx, batches: make(chan []GrepResult, grepAhead)}
 	workers := make([]*grepWorker, g.workers)
 	for i := range workers {
 		workers[i] = newGrepWorker(ctx, g, &sharedOutlet{grepShared: shared})
+		workers[i].out.aside = &grepAside{}
 	}
 	var search sync.WaitGroup
 	search.Go(func() {
 		defer close(shared.batches)
 		g.searchRoots(ctx, shared, workers)
 	})
-	for batch := range shared.batches {
-		if err = tally.takeAll(batch); err != nil {
-			break
-		}
-	}
+	err := tally.takeBatches(shared.batches)
 	cancel()
 	search.Wait()
 	for _, w := range workers {
-		files += w.files
+		tally.takeAside(w.out.aside)
 		w.lines.close()
 	}
-	return files, err
+	return err
 }
 
 // searchRoots searches all that is to be searched. It ends early when ctx does.
@@ -147,8 +144,8 @@ func (g *grep) searchRoots(ctx context.Context, shared *grepShared, workers []*g
 	}
 }
 
-// searchNamed searches the files that the caller named, and reports what is
-// wrong with other paths.
+// searchNamed searches the files that the caller named, and notes what is wrong
+// with other paths.
 func (g *grep) searchNamed(ctx context.Context, workers []*grepWorker) {
 	var next atomic.Int64
 	var group sync.WaitGroup
@@ -166,12 +163,12 @@ func (g *grep) searchNamed(ctx context.Context, workers []*grepWorker) {
 
 func (g *grep) searchRoot(ctx context.Context, root *grepRoot, w *grepWorker) error {
 	for _, fault := range root.faults {
-		if err := w.report(fault.name, fault.err); err != nil {
+		if err := w.skip(fault.name, fault.err); err != nil {
 			return err
 		}
 	}
 	if root.file && g.selects(filepath.Base(root.path)) {
-		return w.searchPath(ctx, root.name, root.path)
+		return w.searchPath(ctx, grepName{name: root.name, named: true}, root.path)
 	}
 	return nil
 }

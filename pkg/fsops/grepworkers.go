@@ -19,8 +19,6 @@ type grepWorker struct {
 	// opened is the file at work; it is here because it would otherwise be
 	// allocated for each.
 	opened walk.File
-	// files is how many were searched.
-	files int64
 }
 
 func newGrepWorker(ctx context.Context, g *grep, outlet grepOutlet) *grepWorker {
@@ -34,7 +32,9 @@ func newGrepWorker(ctx context.Context, g *grep, outlet grepOutlet) *grepWorker 
 // A grepName is the name that a file is reported by. Most files have nothing
 // to report, so that it is made only when it is asked for.
 type grepName struct {
-	name  string
+	name string
+	// named says that the caller named the file.
+	named bool
 	root  *grepRoot
 	entry *walk.Entry
 }
@@ -50,7 +50,7 @@ func (n *grepName) String() string {
 func (w *grepWorker) visit(ctx context.Context, root *grepRoot, e *walk.Entry) error {
 	name := grepName{root: root, entry: e}
 	if e.Err != nil {
-		return w.report(name.String(), e.Err)
+		return w.skip(name.String(), e.Err)
 	}
 	if !e.Type.IsRegular() || !w.g.include.Empty() && !w.g.include.Match(e.Rel(), false) {
 		return nil
@@ -64,15 +64,15 @@ func (w *grepWorker) visit(ctx context.Context, root *grepRoot, e *walk.Entry) e
 }
 
 // searchPath searches a file by its path.
-func (w *grepWorker) searchPath(ctx context.Context, name, path string) error {
+func (w *grepWorker) searchPath(ctx context.Context, name grepName, path string) error {
 	file, info, err := openRegular(path)
 	if err == nil {
 		stop := abandonReads(ctx, file)
-		err = w.search(ctx, grepName{name: name}, file, info.Size())
+		err = w.search(ctx, name, file, info.Size())
 		stop()
 		file.Close()
 	}
-	return w.ended(ctx, grepName{name: name}, err)
+	return w.ended(ctx, name, err)
 }
 
 // search searches what was opened.
@@ -90,23 +90,24 @@ func (w *grepWorker) ended(ctx context.Context, name grepName, err error) error 
 		_ = w.out.end()
 		return ctx.Err()
 	case err == nil || errors.Is(err, errStop):
-		w.files++
+		w.out.aside.files++
+	case errors.Is(err, errGrepBinary) && name.named:
+		return w.skip(name.String(), &BinaryError{})
 	case errors.Is(err, errGrepBinary):
+		w.out.aside.binary++
 	case errors.Is(err, fs.ErrNotExist):
 		// It was removed since its directory was read.
 	default:
-		return w.report(name.String(), err)
+		return w.skip(name.String(), err)
 	}
 	return w.out.end()
 }
 
-// report says what could not be searched.
-func (w *grepWorker) report(name string, err error) error {
+// skip notes what could not be searched, and ends its results.
+func (w *grepWorker) skip(name string, err error) error {
 	if errors.Is(err, walk.ErrNotRegular) {
 		err = ErrNotRegular
 	}
-	if err := w.out.emit(GrepResult{Kind: GrepFileError, Path: name, Err: pathError("grep", name, err)}); err != nil {
-		return err
-	}
+	w.out.aside.skipped.Add(pathError("grep", name, err))
 	return w.out.end()
 }

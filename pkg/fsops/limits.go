@@ -11,6 +11,9 @@ const (
 	// MaxEditSize bounds the size of a file that [FS.Edit] edits, since it is
 	// held in memory together with its new content.
 	MaxEditSize = 16 << 20
+	// MaxSkipped bounds the reasons that a [SkippedError] has: more than anybody
+	// reads, and little enough for a gRPC message.
+	MaxSkipped = 100
 )
 
 const (
@@ -91,6 +94,9 @@ const (
 	// globPause is how long matches gather before they are given, after the
 	// first: nothing that a person would notice.
 	globPause = time.Millisecond
+	// globTogether is how many matches are given together at most, and
+	// globTogetherSize from how many bytes on: much more than handing over costs.
+	globTogether, globTogetherSize = 1024, 64 << 10
 	// maxGrepKeep is up to which size each worker of a search may have a
 	// buffer of its own. A power-of-two multiple of blockSize.
 	maxGrepKeep = 1 << 20
@@ -110,9 +116,13 @@ const (
 	// grepAhead is how many batches may wait to be taken, so that neither those
 	// who search nor the one who takes waits for the other each time.
 	grepAhead = 16
+	// grepPause is how long results wait for others, after the first ones: nothing
+	// that a person would notice.
+	grepPause = 5 * time.Millisecond
 	// grepYields is how often a worker leaves its processor to those who hand on the
 	// first results. Each time lets those run who are ready by then: who takes them,
-	// who sends them on, and whom that wakes; one more is for another's work.
+	// who sends them on, and whom that wakes; one more is for another's work. Without
+	// this, the first match of an agent on two busy processors takes three times as long.
 	grepYields = 4
 	// grepTexts is how large the pieces are that texts of results share.
 	grepTexts = 8 << 10
@@ -120,6 +130,8 @@ const (
 	// that were taken, each with a batch: it bounds the memory, and keeps the
 	// workers busy while one of them has a large file.
 	grepQueue = 32
+	// shownSkipped is how many reasons the text of a SkippedError has.
+	shownSkipped = 3
 	// maxFaultSearch bounds the search for the place of a syntax error, which
 	// parses the pattern once for each of its bytes.
 	maxFaultSearch = 4 << 10

@@ -23,8 +23,9 @@ type ListOptions struct {
 // before its content. The Attr's Path is name joined to the entry's own path.
 //
 // An entry that vanished while the list was made is left out. What cannot be
-// read within the directory is a *[SkippedError], with its Path, and the list
-// goes on; an error of the directory itself, or the end of ctx, ends it.
+// read within the directory is skipped, and all of that said at the end, by one
+// [*SkippedError]. Every error is the loop's last value: also one of the directory
+// itself, and the end of ctx.
 func (f *FS) List(ctx context.Context, name string, opts ListOptions) iter.Seq2[Attr, error] {
 	return func(yield func(Attr, error) bool) {
 		path, err := f.resolve("readdir", name)
@@ -38,7 +39,12 @@ func (f *FS) List(ctx context.Context, name string, opts ListOptions) iter.Seq2[
 			return
 		}
 		l := lister{ctx: ctx, root: name, recursive: opts.Recursive, yield: yield}
-		l.entries(path, name, names)
+		if !l.entries(path, name, names) {
+			return
+		}
+		if err := l.skipped.asError(); err != nil {
+			yield(Attr{}, err)
+		}
 	}
 }
 
@@ -48,6 +54,7 @@ type lister struct {
 	root      string
 	recursive bool
 	yield     func(Attr, error) bool
+	skipped   SkippedError
 }
 
 // entries lists the files called names in the directory at path, which the
@@ -68,7 +75,7 @@ func (l *lister) entries(path, name string, names []string) bool {
 func (l *lister) entry(path, name string) bool {
 	attr, err := lstat(path, name)
 	if err != nil {
-		return l.fail(name, err)
+		return l.skip(name, err)
 	}
 	if !l.yield(attr, nil) {
 		return false
@@ -78,12 +85,13 @@ func (l *lister) entry(path, name string) bool {
 	}
 	names, err := readNames(l.ctx, path)
 	if err != nil {
-		return l.fail(name, err)
+		return l.skip(name, err)
 	}
 	return l.entries(path, name, names)
 }
 
-func (l *lister) fail(name string, err error) bool {
+// skip notes what could not be read, unless it is gone.
+func (l *lister) skip(name string, err error) bool {
 	if isGone(err) {
 		return true
 	}
@@ -91,7 +99,8 @@ func (l *lister) fail(name string, err error) bool {
 		l.yield(Attr{}, pathError("readdir", l.root, ctxErr))
 		return false
 	}
-	return l.yield(Attr{Path: name}, &SkippedError{pathError("readdir", name, err)})
+	l.skipped.Add(pathError("readdir", name, err))
+	return true
 }
 
 // readNames returns the names of the directory's entries, sorted.

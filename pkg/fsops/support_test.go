@@ -101,6 +101,42 @@ func onlyError[T any](t testing.TB, results iter.Seq2[T, error]) error {
 	return errs[0]
 }
 
+// collected returns the results of a search, and what it skipped, sorted by its text. It
+// checks that no error but the last value says so, and that nothing is left out of it.
+func collected[T any](t testing.TB, results iter.Seq2[T, error]) (all []T, skipped []error) {
+	t.Helper()
+	for r, err := range results {
+		if skipped != nil {
+			t.Fatalf("a value comes after the error: %+v, %v", r, err)
+		}
+		if err == nil {
+			all = append(all, r)
+			continue
+		}
+		e, ok := errors.AsType[*SkippedError](err)
+		if !ok || e.More > 0 || len(e.Errs) == 0 {
+			t.Fatal(err)
+		}
+		skipped = slices.SortedFunc(slices.Values(e.Errs), func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	}
+	return all, skipped
+}
+
+// namesOf returns a line for each error: binary or error, and the path.
+func namesOf(skipped []error) (lines []string) {
+	for _, err := range skipped {
+		kind, path := "error ", ""
+		if errors.Is(err, ErrBinary) {
+			kind = "binary "
+		}
+		if of, ok := errors.AsType[*fs.PathError](err); ok {
+			path = of.Path
+		}
+		lines = append(lines, kind+path)
+	}
+	return lines
+}
+
 // wantPathError checks the error's class, and that it names the operation
 // and the path as the caller gave it.
 func wantPathError(t testing.TB, err error, op, path string, class error) {

@@ -37,7 +37,7 @@ func begun(t *testing.T, cmd *podapi.Cmd) io.Reader {
 
 func TestDetachLeavesTheProcessRunningForAnotherClient(t *testing.T) {
 	leakCheck(t)
-	w := newWire(t)
+	w := newCable(t)
 	cmd := w.client(t).Shell(t.Context(), "echo begun; cat; exit 3")
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -90,7 +90,7 @@ func second[A any](_ A, err error) error { return err }
 
 func TestDetachDuringACutLeavesTheProcessRunning(t *testing.T) {
 	leakCheck(t)
-	w := newWire(t)
+	w := newCable(t)
 	cmd := w.client(t).Shell(t.Context(), "echo begun; exec sleep 300")
 	go io.Copy(io.Discard, begun(t, cmd))
 	w.setAway(true)
@@ -241,7 +241,7 @@ func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
 func TestReadersAcrossCutsGetAllEachAtItsOwnPace(t *testing.T) {
 	leakCheck(t)
-	w := newWire(t)
+	w := newCable(t)
 	const lines = 2_000_000
 	cmd := w.client(t).Shell(t.Context(), fmt.Sprintf("seq %d; exit 2", lines))
 	want := int64(len("1\n"))*9 + 3*90 + 4*900 + 5*9000 + 6*90_000 + 7*900_000 + 8*(lines-999_999)
@@ -272,7 +272,7 @@ func TestReadersAcrossCutsGetAllEachAtItsOwnPace(t *testing.T) {
 }
 
 func TestDeferredClientResumes(t *testing.T) {
-	w := newWire(t)
+	w := newCable(t)
 	client := w.client(t)
 	c := podapi.Deferred(func(context.Context) (*podapi.Client, error) { return client, nil }, client.Close)
 	w.cutOften(5, 1<<20)

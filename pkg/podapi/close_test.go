@@ -11,7 +11,7 @@ import (
 
 func TestClosedClientEndsItsCommandsAndNotTheProcesses(t *testing.T) {
 	leakCheck(t)
-	w := newWire(t)
+	w := newCable(t)
 	c, other := w.client(t), w.client(t)
 	cmd := c.Command(t.Context(), "sleep", "300")
 	cmd.ResumeTimeout = 10 * hung
@@ -54,7 +54,7 @@ func (r *lastWords) Read(p []byte) (int, error) {
 
 func TestInputBeforeADetachArrives(t *testing.T) {
 	leakCheck(t)
-	c := newWire(t).client(t)
+	c := newCable(t).client(t)
 	cmd := c.Shell(t.Context(), "read -r line; echo $line > got; sleep 300")
 	cmd.Stdin = &lastWords{"hello\n", func() error { return cmd.Process.Detach() }}
 	if err := cmd.Run(); !errors.Is(err, podapi.ErrDetached) {

@@ -156,9 +156,7 @@ func ExampleClient_Grep() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		if r.Kind == fsops.GrepMatch {
-			fmt.Printf("%s:%d: %s\n", r.Path, r.Line, r.Text)
-		}
+		fmt.Printf("%s:%d: %s\n", r.Path, r.Line, r.Text)
 	}
 	// Output: src/a.go:3: func Alpha() {}
 }

@@ -30,29 +30,28 @@ func (c *Client) stat(ctx context.Context, op string, request *pb.StatRequest) (
 	return attrFromProto(r.Attr), nil
 }
 
-// List returns the entries of a directory, sorted by name. With
-// opts.Recursive a directory below it that cannot be read is an
-// *[fsops.SkippedError], after which the loop goes on.
+// List returns the entries of a directory, sorted by name, as [fsops.FS.List] does:
+// an error is the last value, also the *[fsops.SkippedError] that says which
+// directories below it could not be read.
 func (c *Client) List(ctx context.Context, name string, opts fsops.ListOptions) iter.Seq2[fsops.Attr, error] {
 	request := &pb.ListRequest{Path: []byte(name), Recursive: opts.Recursive}
 	return func(yield func(fsops.Attr, error) bool) {
-		for r, err := range receive(ctx, request, c.files.List) {
-			if err != nil {
-				yield(fsops.Attr{}, pathError("readdir", name, err))
-				return
+		var skipped fsops.SkippedError
+		err := eachMessage(receive(ctx, request, c.files.List), func(r *pb.ListResponse) error {
+			if end := r.GetEnd(); end != nil {
+				return allSkipped(&skipped, end.Skipped)
 			}
-			if r.GetEnd() != nil {
-				return
-			}
-			if e := r.GetUnreadable(); e != nil && !yield(fsops.Attr{}, &fsops.SkippedError{Err: wire.DecodeError(e)}) {
-				return
+			if e := r.GetUnreadable(); e != nil {
+				skipped.Add(wire.DecodeError(e))
 			}
 			for _, a := range r.GetBatch().GetAttrs() {
 				if !yield(attrFromProto(a), nil) {
-					return
+					return errLoopLeft
 				}
 			}
-		}
+			return nil
+		})
+		endResults(yield, pathError("readdir", name, err))
 	}
 }
 

@@ -11,7 +11,8 @@
 //   - [Client.Dial] is net.Dial to a server in the sandbox; [Client.Forward] joins
 //     connections to a port of this machine with it;
 //   - [Client.Glob], [Client.Grep], [Client.Watch] and [Client.List] are
-//     iterators: leaving the loop ends the work on the other side.
+//     iterators: leaving the loop ends the work on the other side. An error is
+//     the last value; what was skipped is one, too (*[fsops.SkippedError]).
 //
 // It promises:
 //

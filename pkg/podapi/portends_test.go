@@ -21,7 +21,7 @@ func TestHalfCloseOfTheClient(t *testing.T) {
 		request, err := io.ReadAll(conn)
 		fmt.Fprintf(conn, "got %q, %v", request, err)
 	})
-	conn := dialPort(t, newWire(t).client(t), port)
+	conn := dialPort(t, newCable(t).client(t), port)
 	if _, err := io.WriteString(conn, "request"); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestHalfCloseOfTheServer(t *testing.T) {
 		rest, err := io.ReadAll(conn)
 		got <- fmt.Sprintf("got %q, %v", rest, err)
 	})
-	conn := dialPort(t, newWire(t).client(t), port)
+	conn := dialPort(t, newCable(t).client(t), port)
 	if hello, err := io.ReadAll(conn); err != nil || string(hello) != "hello" {
 		t.Errorf("the server said %q, %v", hello, err)
 	}
@@ -72,7 +72,7 @@ func TestResetOfTheServerIsNoEnd(t *testing.T) {
 		_, _ = io.ReadFull(conn, make([]byte, 1)) // what was sent before a reset may be lost
 		_ = conn.SetLinger(0)
 	})
-	conn := dialPort(t, newWire(t).client(t), port)
+	conn := dialPort(t, newCable(t).client(t), port)
 	got := make([]byte, 11)
 	if _, err := io.ReadFull(conn, got); err != nil || string(got) != "half an ans" {
 		t.Fatalf("got %q, %v", got, err)
@@ -94,7 +94,7 @@ func TestAnswerOfAServerThatTakesNoMoreArrives(t *testing.T) {
 		_, _ = io.CopyN(io.Discard, conn, 1<<20)
 		// Closing with bytes that nobody has read is a reset.
 	})
-	c := newWire(t).client(t)
+	c := newCable(t).client(t)
 	for range 20 {
 		conn := dialPort(t, c, port)
 		written := make(chan error, 1)
@@ -123,7 +123,7 @@ func TestServerSeesHowTheClientEnds(t *testing.T) {
 		_, err := io.Copy(io.Discard, conn)
 		ends <- err
 	})
-	w := newWire(t)
+	w := newCable(t)
 	for what, test := range map[string]struct {
 		end  func(halfCloser)
 		want error
@@ -146,7 +146,7 @@ func TestServerSeesHowTheClientEnds(t *testing.T) {
 
 func TestConnectionThatIsCutFailsAndTheNextWorks(t *testing.T) {
 	leakCheck(t)
-	w := newWire(t)
+	w := newCable(t)
 	c, port := w.client(t), serveEach(t, echo)
 	for what, strike := range map[string]func(){
 		"a cut":                  w.cut,
@@ -181,7 +181,7 @@ func TestConnectionThatIsCutFailsAndTheNextWorks(t *testing.T) {
 
 func TestConnectionEndsWithItsClient(t *testing.T) {
 	leakCheck(t)
-	c := newWire(t).client(t)
+	c := newCable(t).client(t)
 	conn := dialPort(t, c, serveEach(t, echo))
 	pingPong(t, conn)
 	c.Close()
@@ -200,7 +200,7 @@ func TestClosedConnectionIsNotStuckInAServerThatSpeaksFirst(t *testing.T) {
 		said <- err
 		_, _ = io.Copy(io.Discard, conn)
 	})
-	conn := dialPort(t, newWire(t).client(t), port)
+	conn := dialPort(t, newCable(t).client(t), port)
 	if err := conn.SetWriteDeadline(time.Now().Add(500 * time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func TestSlowSideHoldsUpNobody(t *testing.T) {
 		go func() { _, _ = io.Copy(conn, zeros{}) }()
 		_, _ = io.CopyN(io.Discard, conn, size)
 	})
-	c := newWire(t).client(t)
+	c := newCable(t).client(t)
 	for range 8 {
 		dialPort(t, c, fill) // and nobody reads
 		conn := dialPort(t, c, stuck)
@@ -46,7 +46,7 @@ func TestSlowSideHoldsUpNobody(t *testing.T) {
 
 func Test64ConnectionsAtOnceLeaveNothing(t *testing.T) {
 	leakCheck(t)
-	w := newWire(t)
+	w := newCable(t)
 	c, port := w.client(t), serveEach(t, echo)
 	descriptors := agentDescriptors(t, c)
 	before := descriptors()
@@ -101,7 +101,7 @@ func agentDescriptors(t *testing.T, c *podapi.Client) func() int {
 }
 
 func TestConnectionsAreLimited(t *testing.T) {
-	w := newWire(t)
+	w := newCable(t)
 	c, port := w.client(t), serveEach(t, echo)
 	var conns []net.Conn
 	defer func() {
@@ -129,7 +129,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 }
 
 func TestBytesOfAConnectionAreActivityAndAnIdleOneIsNot(t *testing.T) {
-	c := newWire(t).client(t)
+	c := newCable(t).client(t)
 	conn := dialPort(t, c, serveEach(t, echo))
 	idle := func() time.Duration {
 		info, err := c.Info(t.Context())

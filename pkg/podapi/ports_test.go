@@ -89,7 +89,7 @@ func pingPong(t *testing.T, conn net.Conn) {
 func TestConnectionToAPortKeepsTheContractOfNetConn(t *testing.T) {
 	leakCheck(t)
 	l, port := listen(t, "127.0.0.1:0")
-	c := newWire(t).client(t)
+	c := newCable(t).client(t)
 	nettest.TestConn(t, func() (net.Conn, net.Conn, func(), error) {
 		conn := dialPort(t, c, port)
 		server, err := l.Accept()
@@ -99,7 +99,7 @@ func TestConnectionToAPortKeepsTheContractOfNetConn(t *testing.T) {
 
 func TestConnectionToAPortHasAddresses(t *testing.T) {
 	port := serveEach(t, echo)
-	conn := dialPort(t, newWire(t).client(t), port)
+	conn := dialPort(t, newCable(t).client(t), port)
 	if got := conn.RemoteAddr(); got.String() != fmt.Sprint("127.0.0.1:", port) || got.Network() != "tcp" {
 		t.Errorf("the server is %v", got)
 	}
@@ -109,7 +109,7 @@ func TestConnectionToAPortHasAddresses(t *testing.T) {
 }
 
 func TestDialReachesWhatListensAtAnyAddressOfTheSandbox(t *testing.T) {
-	c := newWire(t).client(t)
+	c := newCable(t).client(t)
 	addresses := []string{"127.0.0.1:0", "[::1]:0", ":0"}
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -134,7 +134,7 @@ func TestDialReachesWhatListensAtAnyAddressOfTheSandbox(t *testing.T) {
 }
 
 func TestDialOfWhatCannotBe(t *testing.T) {
-	c := newWire(t).client(t)
+	c := newCable(t).client(t)
 	l, free := listen(t, "127.0.0.1:0")
 	l.Close()
 	cancelled, cancel := context.WithCancel(t.Context())
@@ -199,7 +199,7 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, port := newWire(t).client(t), name.(*syscall.SockaddrInet4).Port
+	c, port := newCable(t).client(t), name.(*syscall.SockaddrInet4).Port
 	full := false
 	for range 10 {
 		conn, err := dialUntilStuck(t, c, port)
@@ -255,7 +255,7 @@ func isUnanswered(t *testing.T, port int) bool {
 func TestConnectionOutlivesTheContextOfItsDial(t *testing.T) {
 	port := serveEach(t, echo)
 	ctx, cancel := context.WithCancel(t.Context())
-	conn, err := newWire(t).client(t).Dial(ctx, port)
+	conn, err := newCable(t).client(t).Dial(ctx, port)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 
 func TestOutputAcrossTwentyCutsIsWhole(t *testing.T) {
 	leakCheck(t)
-	w := newWire(t)
+	w := newCable(t)
 	const lines = 5_000_000 // 39 MB
 	want := sha256.New()
 	local := exec.Command("seq", fmt.Sprint(lines))
@@ -48,7 +48,7 @@ func TestOutputAcrossTwentyCutsIsWhole(t *testing.T) {
 
 func TestInputAcrossTwentyCutsIsWhole(t *testing.T) {
 	leakCheck(t)
-	w := newWire(t)
+	w := newCable(t)
 	want, got := sha256.New(), sha256.New()
 	const size = 40 << 20
 	c := w.client(t)
@@ -79,7 +79,7 @@ func random(seed uint64) io.Reader {
 
 func TestProcessWhoseAgentRestartedIsLost(t *testing.T) {
 	leakCheck(t)
-	w := newWire(t)
+	w := newCable(t)
 	why := errors.New("the cat pulled the plug")
 	c := dialed(t, podapi.DialOptions{Dialer: w.dial, Lost: func(context.Context) error { return why }})
 	cmd := c.Shell(t.Context(), "echo output; exec sleep 300")
@@ -105,7 +105,7 @@ func TestProcessWhoseAgentRestartedIsLost(t *testing.T) {
 }
 
 func TestProcessOfALocalAgentThatDiedIsLostAtOnce(t *testing.T) {
-	w := newWire(t)
+	w := newCable(t)
 	w.kill(t)
 	s, err := w.Open(t.Context(), w.id) // starts it
 	if err != nil {
@@ -136,7 +136,7 @@ func TestProcessOfALocalAgentThatDiedIsLostAtOnce(t *testing.T) {
 
 func TestRunWithoutAConnectionIsGivenUpInTime(t *testing.T) {
 	leakCheck(t)
-	w := newWire(t)
+	w := newCable(t)
 	c := w.client(t)
 	for _, timeout := range []time.Duration{100 * time.Millisecond, -1} {
 		w.setAway(false)
@@ -159,7 +159,7 @@ func TestRunWithoutAConnectionIsGivenUpInTime(t *testing.T) {
 
 func TestContextEndDuringACutKillsTheProcessOnceThereIsAConnection(t *testing.T) {
 	leakCheck(t)
-	w := newWire(t)
+	w := newCable(t)
 	c := w.client(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := c.Command(ctx, "sleep", "300")
@@ -179,7 +179,7 @@ func TestContextEndDuringACutKillsTheProcessOnceThereIsAConnection(t *testing.T)
 }
 
 func TestCallThatComesInLateDoesNotEndTheRun(t *testing.T) {
-	w := newWire(t)
+	w := newCable(t)
 	c := w.client(t)
 	cmd := c.Command(t.Context(), "cat")
 	in, out := startPiped(t, cmd)
@@ -229,7 +229,7 @@ func TestCallThatComesInLateDoesNotEndTheRun(t *testing.T) {
 
 func TestContextEndWithoutAConnectionEndsTheRun(t *testing.T) {
 	leakCheck(t)
-	w := newWire(t)
+	w := newCable(t)
 	c := w.client(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := c.Command(ctx, "sleep", "300")
@@ -251,7 +251,7 @@ func TestContextEndWithoutAConnectionEndsTheRun(t *testing.T) {
 }
 
 func TestForgottenProcessIsAnErrorOfItsOwn(t *testing.T) {
-	w := newWire(t)
+	w := newCable(t)
 	c := w.client(t)
 	cmd := c.Command(t.Context(), "cat")
 	in, err := cmd.StdinPipe()
@@ -276,7 +276,7 @@ func TestForgottenProcessIsAnErrorOfItsOwn(t *testing.T) {
 }
 
 func TestSignalAcrossACutArrives(t *testing.T) {
-	w := newWire(t)
+	w := newCable(t)
 	c := w.client(t)
 	cmd := c.Shell(t.Context(), `trap "exit 3" USR1; echo ready; while :; do sleep 0.05; done`)
 	out, err := cmd.StdoutPipe()
@@ -309,7 +309,7 @@ func TestSignalAcrossACutArrives(t *testing.T) {
 // agent waits for a reader, while another reads all.
 func TestReaderThatStallsGoesOn(t *testing.T) {
 	t.Parallel()
-	w := newWire(t)
+	w := newCable(t)
 	const size = 160 << 20 // more than a journal and the windows hold
 	slow := &gate{open: make(chan struct{})}
 	cmd := w.client(t).Shell(t.Context(), fmt.Sprintf("head -c %d /dev/zero; exit 4", size))
@@ -335,7 +335,7 @@ func TestReaderThatStallsGoesOn(t *testing.T) {
 
 func TestContextEndOfAStalledReaderKillsTheProcess(t *testing.T) {
 	t.Parallel()
-	w := newWire(t)
+	w := newCable(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := w.client(t).Command(ctx, "yes")
 	slow := &gate{open: make(chan struct{})}

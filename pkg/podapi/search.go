@@ -1,6 +1,7 @@
 package podapi
 
 import (
+	"cmp"
 	"context"
 	"io/fs"
 	"iter"
@@ -11,40 +12,41 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// Glob returns the files whose names match pattern, as [fsops.FS.Glob] does.
-// A directory that could not be read is an *[fsops.SkippedError], after which
-// the loop goes on; any other error is the last value.
+// Glob returns the files whose names match pattern, as [fsops.FS.Glob] does: an
+// error is the last value, also the *[fsops.SkippedError] that says which directories
+// could not be read.
 func (c *Client) Glob(ctx context.Context, pattern string, opts fsops.GlobOptions) iter.Seq2[fsops.GlobMatch, error] {
 	request := &pb.GlobRequest{
 		Pattern: []byte(pattern), Dir: []byte(opts.Dir), Limit: int64(opts.Limit),
 		NoHidden: opts.NoHidden, Ignore: opts.Ignore, Sort: pb.GlobSort(opts.Sort), // of the same numbers
 	}
 	return func(yield func(fsops.GlobMatch, error) bool) {
-		for r, err := range receive(ctx, request, c.files.Glob) {
-			if err != nil {
-				yield(fsops.GlobMatch{}, pathError("glob", pattern, err))
-				return
-			}
+		stats := cmp.Or(opts.Stats, &fsops.GlobStats{})
+		*stats = fsops.GlobStats{}
+		var skipped fsops.SkippedError
+		err := eachMessage(receive(ctx, request, c.files.Glob), func(r *pb.GlobResponse) error {
 			if end := r.GetEnd(); end != nil {
-				if end.Truncated {
-					yield(fsops.GlobMatch{Truncated: true}, nil)
-				}
-				return
+				*stats = fsops.GlobStats{Matches: end.Count, Truncated: end.Truncated}
+				return allSkipped(&skipped, end.Skipped)
 			}
-			if e := r.GetUnreadable(); e != nil && !yield(fsops.GlobMatch{}, &fsops.SkippedError{Err: wire.DecodeError(e)}) {
-				return
+			if e := r.GetUnreadable(); e != nil {
+				skipped.Add(wire.DecodeError(e))
 			}
 			for _, m := range r.GetBatch().GetMatches() {
+				stats.Matches++
 				if !yield(fsops.GlobMatch{Path: string(m.Path), Type: fs.FileMode(m.Type)}, nil) {
-					return
+					return errLoopLeft
 				}
 			}
-		}
+			return nil
+		})
+		endResults(yield, pathError("glob", pattern, err))
 	}
 }
 
-// Grep returns the lines that match pattern, as [fsops.FS.Grep] does. A file
-// that could not be searched is a result; an error is the last value.
+// Grep returns the lines that match pattern, as [fsops.FS.Grep] does: an error is the
+// last value, also the *[fsops.SkippedError] that says which files could not be
+// searched. If the loop ends early, opts.Stats has the number of matches alone.
 func (c *Client) Grep(ctx context.Context, pattern string, opts fsops.GrepOptions) iter.Seq2[fsops.GrepResult, error] {
 	request := &pb.GrepRequest{
 		Pattern: []byte(pattern), Paths: toBytes(opts.Paths),
@@ -58,37 +60,11 @@ func (c *Client) Grep(ctx context.Context, pattern string, opts fsops.GrepOption
 		Hidden: opts.Hidden, NoIgnore: opts.NoIgnore, Follow: opts.Follow, Sort: opts.Sort,
 	}
 	return func(yield func(fsops.GrepResult, error) bool) {
-		for r, err := range receive(ctx, request, c.files.Grep) {
-			if err != nil {
-				yield(fsops.GrepResult{}, pathError("grep", pattern, err))
-				return
-			}
-			if end := r.GetEnd(); end != nil {
-				stats := fsops.GrepStats{Files: end.Files, Matches: end.Matches, Truncated: end.Truncated}
-				yield(fsops.GrepResult{Kind: fsops.GrepDone, Stats: stats}, nil)
-				return
-			}
-			for _, result := range r.GetBatch().GetResults() {
-				if _, known := grepKinds[result.Kind]; known && !yield(grepResultFromProto(result), nil) {
-					return
-				}
-			}
-		}
+		g := grepResults{opts: &opts, stats: cmp.Or(opts.Stats, &fsops.GrepStats{}), yield: yield}
+		*g.stats = fsops.GrepStats{}
+		err := eachMessage(receive(ctx, request, c.files.Grep), g.take)
+		endResults(yield, pathError("grep", pattern, err))
 	}
-}
-
-func grepResultFromProto(r *pb.GrepResult) fsops.GrepResult {
-	out := fsops.GrepResult{
-		Kind: grepKinds[r.Kind], Path: string(r.Path),
-		Line: r.Line, Offset: r.Offset, Text: r.Text, Cut: r.Cut, Count: r.Count,
-	}
-	for i := 0; i+1 < len(r.Spans); i += 2 {
-		out.Spans = append(out.Spans, fsops.Span{Start: int(r.Spans[i]), End: int(r.Spans[i+1])})
-	}
-	if r.Error != nil {
-		out.Err = wire.DecodeError(r.Error)
-	}
-	return out
 }
 
 // Watch reports what happens to the file or directory of that name, until the
@@ -121,17 +97,8 @@ func watchEventFromProto(e *pb.WatchEvent) fsops.WatchEvent {
 	return fsops.WatchEvent{Op: watchOps[e.Op], Path: string(e.Path), From: string(e.From), Time: time.Unix(0, e.Time)}
 }
 
-// grepKinds and watchOps are those that this client knows. What a later agent
-// may add is left out, as the contract says.
-var grepKinds = map[pb.GrepKind]fsops.GrepKind{
-	pb.GrepKind_GREP_KIND_MATCH:          fsops.GrepMatch,
-	pb.GrepKind_GREP_KIND_CONTEXT:        fsops.GrepContext,
-	pb.GrepKind_GREP_KIND_FILE_ERROR:     fsops.GrepFileError,
-	pb.GrepKind_GREP_KIND_BINARY:         fsops.GrepBinary,
-	pb.GrepKind_GREP_KIND_FILE_TRUNCATED: fsops.GrepFileTruncated,
-	pb.GrepKind_GREP_KIND_FILE:           fsops.GrepFile,
-}
-
+// watchOps are those that this client knows. What a later agent may add is left out,
+// as the contract says.
 var watchOps = map[pb.WatchOp]fsops.WatchOp{
 	pb.WatchOp_WATCH_OP_CREATE:   fsops.WatchCreate,
 	pb.WatchOp_WATCH_OP_WRITE:    fsops.WatchWrite,

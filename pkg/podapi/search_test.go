@@ -38,6 +38,8 @@ func searchSandbox(t *testing.T) *launcher.Sandbox {
 func grepText(t *testing.T, s *launcher.Sandbox, pattern string, opts fsops.GrepOptions) string {
 	t.Helper()
 	var out strings.Builder
+	var stats fsops.GrepStats
+	opts.Stats = &stats
 	for r, err := range s.Grep(t.Context(), pattern, opts) {
 		if err != nil {
 			t.Fatal(err)
@@ -54,13 +56,13 @@ func grepText(t *testing.T, s *launcher.Sandbox, pattern string, opts fsops.Grep
 			out.WriteByte('\n')
 		case fsops.GrepFile:
 			fmt.Fprintf(&out, "%s counts %d\n", r.Path, r.Count)
-		case fsops.GrepFileTruncated:
-			fmt.Fprintf(&out, "%s truncated\n", r.Path)
-		case fsops.GrepDone:
-			if r.Stats.Truncated {
-				out.WriteString("truncated\n")
-			}
 		}
+	}
+	if stats.Shortened > 0 {
+		fmt.Fprintf(&out, "%d shortened\n", stats.Shortened)
+	}
+	if stats.Truncated {
+		out.WriteString("truncated\n")
 	}
 	return out.String()
 }
@@ -87,7 +89,7 @@ func TestGrepOptionsTravel(t *testing.T) {
 		{"Exclude", "foo", fsops.GrepOptions{Exclude: []string{"a.*"}}, "sub/b.txt:1:foo\n"},
 		{"Before", "foobar", fsops.GrepOptions{Before: 1}, "a.txt:2:bar foo\na.txt:3:foobar\n"},
 		{"After", "foobar", fsops.GrepOptions{After: 1}, "a.txt:3:foobar\na.txt:4:f.o\n"},
-		{"MaxPerFile", "foo", fsops.GrepOptions{MaxPerFile: 1, Sort: true}, "a.txt:2:bar foo\na.txt truncated\nsub/b.txt:1:foo\n"},
+		{"MaxPerFile", "foo", fsops.GrepOptions{MaxPerFile: 1, Sort: true}, "a.txt:2:bar foo\nsub/b.txt:1:foo\n1 shortened\n"},
 		{"Limit", "foo", fsops.GrepOptions{Limit: 1, Sort: true}, "a.txt:2:bar foo\ntruncated\n"},
 		{"Hidden", "foo", fsops.GrepOptions{Hidden: true, Include: []string{".*"}}, ".hidden:1:foo\n"},
 		{"NoIgnore", "foo", fsops.GrepOptions{NoIgnore: true, Include: []string{"ignored"}}, "ignored:1:foo\n"},
@@ -111,19 +113,22 @@ func TestGlobOptionsTravel(t *testing.T) {
 		{"Sort by name", "**/*.txt", fsops.GlobOptions{Sort: fsops.GlobByName}, []string{"a.txt", "sub/b.txt"}},
 		{"Sort by time", "{*,*/*}{.txt,file}", fsops.GlobOptions{Sort: fsops.GlobByTime}, []string{"out/file", "sub/b.txt", "a.txt"}},
 		{"Dir", "*", fsops.GlobOptions{Dir: "sub"}, []string{"b.txt"}},
-		{"Limit", "*.txt", fsops.GlobOptions{Limit: 1}, []string{"a.txt"}},
+		{"Limit", "**/*.txt", fsops.GlobOptions{Limit: 1, Sort: fsops.GlobByName}, []string{"a.txt"}},
 		{"NoHidden", "*d*", fsops.GlobOptions{NoHidden: true, Sort: fsops.GlobByName}, []string{"ignored"}},
 		{"Ignore", "{ignored,a.txt}", fsops.GlobOptions{Ignore: true}, []string{"a.txt"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []string
+			var stats fsops.GlobStats
+			tt.opts.Stats = &stats
 			for m, err := range s.Glob(t.Context(), tt.pattern, tt.opts) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if !m.Truncated {
-					got = append(got, m.Path)
-				}
+				got = append(got, m.Path)
+			}
+			if want := (fsops.GlobStats{Matches: int64(len(tt.want)), Truncated: tt.name == "Limit"}); stats != want {
+				t.Errorf("stats %+v, want %+v", stats, want)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

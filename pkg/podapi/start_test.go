@@ -23,7 +23,7 @@ import (
 
 func TestManyCommandsAcrossCutsRunOnce(t *testing.T) {
 	leakCheck(t)
-	w := newWire(t)
+	w := newCable(t)
 	c := w.client(t)
 	if _, err := c.Info(t.Context()); err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestManyCommandsAcrossCutsRunOnce(t *testing.T) {
 }
 
 func TestStartWhoseAnswerIsCutOffRunsOnce(t *testing.T) {
-	w := newWire(t)
+	w := newCable(t)
 	c := w.client(t)
 	if _, err := c.Info(t.Context()); err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestStartWhoseAnswerIsCutOffRunsOnce(t *testing.T) {
 }
 
 // awaitFile waits until a file of the sandbox has this content.
-func (w *wire) awaitFile(t *testing.T, name, want string) {
+func (w *cable) awaitFile(t *testing.T, name, want string) {
 	t.Helper()
 	path := filepath.Join(w.workdir(t), name)
 	var got []byte
@@ -96,7 +96,7 @@ func (w *wire) awaitFile(t *testing.T, name, want string) {
 	}
 }
 
-func (w *wire) workdir(t *testing.T) string {
+func (w *cable) workdir(t *testing.T) string {
 	t.Helper()
 	list, err := w.List(t.Context())
 	if err != nil || len(list) != 1 {
@@ -107,7 +107,7 @@ func (w *wire) workdir(t *testing.T) string {
 
 func TestAgentRestartedWhileAStartIsRetriedIsLostAndRanOnce(t *testing.T) {
 	leakCheck(t)
-	w := newWire(t)
+	w := newCable(t)
 	c := w.client(t)
 	if _, err := c.Info(t.Context()); err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestAgentRestartedWhileAStartIsRetriedIsLostAndRanOnce(t *testing.T) {
 }
 
 func TestStartThatMayHaveArrivedIsNotMadeAtAnotherAgent(t *testing.T) {
-	w := newWire(t)
+	w := newCable(t)
 	c := w.client(t)
 	if _, err := c.Info(t.Context()); err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestStartThatMayHaveArrivedIsNotMadeAtAnotherAgent(t *testing.T) {
 }
 
 func TestStartAfterTheAgentRestartedUnnoticedRuns(t *testing.T) {
-	w := newWire(t)
+	w := newCable(t)
 	c := w.client(t)
 	for i := range 3 {
 		if out, err := c.Shell(t.Context(), "echo x >> ran; wc -l < ran").Output(); strings.TrimSpace(string(out)) != fmt.Sprint(i+1) || err != nil {
@@ -172,7 +172,7 @@ func TestStartAfterTheAgentRestartedUnnoticedRuns(t *testing.T) {
 // the caller was told that nothing runs.
 func TestStartThatComesInAfterItsContextEndedDoesNotRun(t *testing.T) {
 	leakCheck(t)
-	w := newWire(t)
+	w := newCable(t)
 	c := w.client(t)
 	if _, err := c.Info(t.Context()); err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestStartThatComesInAfterItsContextEndedDoesNotRun(t *testing.T) {
 
 // deliverLate has what did not arrive come in, by a connection of its own, and returns
 // when the agent has answered it.
-func (w *wire) deliverLate(t *testing.T) {
+func (w *cable) deliverLate(t *testing.T) {
 	t.Helper()
 	conn, err := w.dialDirect(t.Context())
 	if err != nil {

@@ -26,7 +26,7 @@ func untilText(t *testing.T, r io.Reader, text string) string {
 
 func TestTerminalTakesInputAndIsResizedAlsoDuringACut(t *testing.T) {
 	leakCheck(t)
-	w := newWire(t)
+	w := newCable(t)
 	cmd := w.client(t).Shell(t.Context(), `
 		stty -echo; last=$(stty size); echo $last; echo to stderr >&2
 		while :; do
@@ -88,7 +88,7 @@ func TestResizeOfWhatCannotBe(t *testing.T) {
 
 func TestAttachToAScreenBeginsAtItsLastClear(t *testing.T) {
 	leakCheck(t)
-	w := newWire(t)
+	w := newCable(t)
 	c := w.client(t)
 	cmd := c.Shell(t.Context(), `stty -echo; trap 'stty size' WINCH
 		seq 1000; printf '\033[2Jdrawn\n'; while :; do read -r -t 0.1 line && echo "got $line"; done`)

@@ -104,9 +104,6 @@ func reason(err error) string {
 
 // cause returns err without its operation and path, which the model knows.
 func cause(err error) error {
-	if skipped, ok := err.(*fsops.SkippedError); ok {
-		err = skipped.Err
-	}
 	switch e := err.(type) {
 	case *fs.PathError:
 		return e.Err

@@ -77,19 +77,22 @@ func (in globInput) directory(err error) string {
 }
 
 func (in globInput) find(ctx context.Context, env *Env, ignore bool, found *listing) error {
-	opts := fsops.GlobOptions{Dir: env.Path(in.Cwd), Limit: in.Limit, Ignore: ignore, Sort: fsops.GlobByName}
+	var stats fsops.GlobStats
+	opts := fsops.GlobOptions{Dir: env.Path(in.Cwd), Limit: in.Limit, Ignore: ignore, Sort: fsops.GlobByName, Stats: &stats}
 	for m, err := range env.Sandbox.Glob(ctx, in.Pattern, opts) {
-		skipped, ok := err.(*fsops.SkippedError)
-		switch {
-		case ok:
-			found.skip(skippedName(skipped), reason(skipped))
-		case err != nil:
+		if skipped, ok := errors.AsType[*fsops.SkippedError](err); ok {
+			found.skipAll(skipped)
+			break
+		}
+		if err != nil {
 			return err
-		case m.Truncated:
-			found.note("these are the first %d: there are more. Make the pattern narrower, or raise limit", in.Limit)
-		case !found.add(m.Path + slashOf(m.Type)):
+		}
+		if !found.add(m.Path + slashOf(m.Type)) {
 			return nil
 		}
+	}
+	if stats.Truncated {
+		found.note("these are the first %d: there are more. Make the pattern narrower, or raise limit", in.Limit)
 	}
 	return nil
 }
@@ -100,11 +103,4 @@ func slashOf(kind fs.FileMode) string {
 		return "/"
 	}
 	return ""
-}
-
-func skippedName(skipped *fsops.SkippedError) string {
-	if of, ok := errors.AsType[*fs.PathError](skipped.Err); ok {
-		return of.Path
-	}
-	return "a part of the tree"
 }

@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/podagent/podagent/pkg/fsops"
@@ -56,12 +57,18 @@ func (Grep) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, 
 		in.Limit = DefaultGrepLimit
 	}
 	found := &grepListing{env: env, context: in.Context, limit: in.Limit}
-	for r, err := range env.Sandbox.Grep(ctx, in.Pattern, in.options(env)) {
+	opts := in.options(env)
+	opts.Stats = &found.stats
+	for r, err := range env.Sandbox.Grep(ctx, in.Pattern, opts) {
 		if err == nil {
-			if found.take(r); found.full {
+			if found.show(r); found.full {
 				break
 			}
 			continue
+		}
+		if skipped, ok := errors.AsType[*fsops.SkippedError](err); ok {
+			found.skipAll(skipped)
+			break
 		}
 		if bad := badPattern(env, err, "It is RE2's syntax for pattern, a glob for glob; a backslash makes a special character stand for itself."); bad != nil {
 			return *bad, nil
@@ -93,27 +100,8 @@ type grepListing struct {
 	context, limit int
 	path           string // of the last line
 	line           int64
-	binary         int
+	stats          fsops.GrepStats
 	cut            bool // a line was too long
-}
-
-func (g *grepListing) take(r fsops.GrepResult) {
-	switch r.Kind {
-	case fsops.GrepMatch, fsops.GrepContext:
-		g.show(r)
-	case fsops.GrepFileError:
-		g.skip(r.Path, reason(r.Err))
-	case fsops.GrepBinary:
-		if r.Offset > 0 {
-			g.skip(r.Path, fmt.Sprintf("it is binary from byte %d on, which was not searched", r.Offset))
-		} else {
-			g.binary++
-		}
-	case fsops.GrepDone:
-		if r.Stats.Truncated {
-			g.note("these are the first %s: there are more. Make the pattern narrower, or raise limit", count(g.limit, "match"))
-		}
-	}
 }
 
 // show adds a line. If lines are missing before it, it adds hyphens first.
@@ -138,8 +126,11 @@ func (g *grepListing) end() Result {
 	if g.cut {
 		g.note("of a long line you see the first %d bytes, and a match may come after them: use Bash with grep -o for that", maxGrepText)
 	}
-	if g.binary > 0 {
-		g.note("%s left out", count(g.binary, "binary file"))
+	if g.stats.Truncated {
+		g.note("these are the first %s: there are more. Make the pattern narrower, or raise limit", count(g.limit, "match"))
+	}
+	if g.stats.Binary > 0 {
+		g.note("%s left out", count(int(g.stats.Binary), "binary file"))
 	}
 	return g.result("no lines match")
 }

@@ -166,7 +166,7 @@ type skills struct {
 // their files.
 func readSkills(ctx context.Context, env *Env) (skills, error) {
 	var names []string
-	var heads map[string]skillHead
+	var heads skillHeads
 	var more bool
 	var findErr, readErr error
 	var all sync.WaitGroup
@@ -183,9 +183,10 @@ func readSkills(ctx context.Context, env *Env) (skills, error) {
 	}
 	var s skills
 	for _, name := range names {
-		skill, note := parseSkill(name, heads[name].lines)
-		if heads[name].unread != "" {
-			note = heads[name].unread
+		head := heads.of(name)
+		skill, note := parseSkill(name, head.lines)
+		if head.unread != "" {
+			note = head.unread
 		}
 		s.list = append(s.list, skill)
 		if note != "" {
@@ -200,54 +201,51 @@ func readSkills(ctx context.Context, env *Env) (skills, error) {
 
 // findSkills returns the names of the skills' directories, sorted.
 func findSkills(ctx context.Context, env *Env) (names []string, more bool, err error) {
-	opts := fsops.GlobOptions{Dir: env.Workdir, Limit: MaxSkills, Sort: fsops.GlobByName}
+	var stats fsops.GlobStats
+	opts := fsops.GlobOptions{Dir: env.Workdir, Limit: MaxSkills, Sort: fsops.GlobByName, Stats: &stats}
 	for m, err := range env.Sandbox.Glob(ctx, path.Join(skillsDir, "*", skillFile), opts) {
-		var skipped *fsops.SkippedError
 		switch {
-		case errors.As(err, &skipped), m.Type.IsDir():
+		case isSkipped(err), m.Type.IsDir():
 		case isAbsent(err):
 			return nil, false, nil
 		case err != nil:
 			return nil, false, err
-		case m.Truncated:
-			more = true
 		default:
 			names = append(names, path.Base(path.Dir(m.Path)))
 		}
 	}
-	return names, more, nil
+	return names, stats.Truncated, nil
 }
 
-// skillHead has the first lines of a skill's file, or why they cannot be read.
-type skillHead struct {
-	lines  []string
-	unread string
+// isSkipped reports whether err says that parts of a tree were skipped, for whatever
+// reasons.
+func isSkipped(err error) bool {
+	_, ok := errors.AsType[*fsops.SkippedError](err)
+	return ok
 }
 
-// readHeads returns the heads of the skills' files, by directory name.
-func readHeads(ctx context.Context, env *Env) (map[string]skillHead, error) {
-	heads := map[string]skillHead{}
+// readHeads returns the heads of the skills' files.
+func readHeads(ctx context.Context, env *Env) (skillHeads, error) {
+	var stats fsops.GrepStats
+	heads := skillHeads{}
 	opts := fsops.GrepOptions{
 		Paths: []string{env.Path(skillsDir)}, Include: []string{"*/" + skillFile},
 		Hidden: true, NoIgnore: true, Follow: true, Sort: true,
-		MaxPerFile: maxFrontMatter, Limit: maxFrontMatter * MaxSkills,
+		MaxPerFile: maxFrontMatter, Limit: maxFrontMatter * MaxSkills, Stats: &stats,
 	}
 	for r, err := range env.Sandbox.Grep(ctx, "^", opts) {
-		name := path.Base(path.Dir(r.Path))
-		head := heads[name]
-		switch {
-		case isAbsent(err):
-			return nil, nil
-		case err != nil:
-			return nil, err
-		case r.Kind == fsops.GrepMatch:
-			head.lines = append(head.lines, string(r.Text))
-		case r.Kind == fsops.GrepFileError:
-			head.unread = "it could not be read: " + reason(r.Err)
-		case r.Kind == fsops.GrepBinary:
-			head.unread = "it could not be read: it is binary"
+		if skipped, ok := errors.AsType[*fsops.SkippedError](err); ok {
+			heads.addSkipped(skipped)
+			break
 		}
-		heads[name] = head
+		if isAbsent(err) {
+			return skillHeads{}, nil
+		}
+		if err != nil {
+			return skillHeads{}, err
+		}
+		heads.at(r.Path).lines = append(heads.at(r.Path).lines, string(r.Text))
 	}
+	heads.binary = stats.Binary > 0
 	return heads, nil
 }

@@ -121,7 +121,7 @@ func TestInstructionsSayWhatCouldNotBeRead(t *testing.T) {
 	want := []string{
 		"AGENTS.md could not be read: it is a directory.",
 		"CLAUDE.md is longer than 64 KiB: this is its beginning; the rest of this line is left out, and what follows it",
-		".agents/skills/binary/SKILL.md: it could not be read: it is binary",
+		".agents/skills/binary/SKILL.md: it is empty or binary",
 		".agents/skills/dangling/SKILL.md: it could not be read: no such file or directory.",
 		".agents/skills/loop/SKILL.md: it could not be read: there are too many symbolic links on the way to it.",
 	}

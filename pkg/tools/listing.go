@@ -1,8 +1,12 @@
 package tools
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
+
+	"github.com/podagent/podagent/pkg/fsops"
 )
 
 // listing is a text of lines, up to MaxText, with notes at its end about what is
@@ -31,6 +35,22 @@ func (l *listing) skip(name, why string) {
 	if l.unread++; l.unread <= maxSaid {
 		l.skipped = append(l.skipped, fmt.Sprintf("%s: %s", name, strings.TrimSuffix(why, ".")))
 	}
+}
+
+// skipAll notes all that was skipped.
+func (l *listing) skipAll(skipped *fsops.SkippedError) {
+	for _, err := range skipped.Errs {
+		l.skip(skippedName(err), reason(err))
+	}
+	l.unread += int(skipped.More)
+}
+
+// skippedName returns what a reason to skip something is about.
+func skippedName(err error) string {
+	if of, ok := errors.AsType[*fs.PathError](err); ok {
+		return of.Path
+	}
+	return "a part of the tree"
 }
 
 func (l *listing) note(format string, args ...any) {

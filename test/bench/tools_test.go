@@ -77,8 +77,7 @@ func toolOperations(ctx context.Context, s *launcher.Sandbox, source []byte) []t
 	}
 }
 
-// some takes all results, of which there must be some: the last one says no more
-// than that there are no others.
+// some takes all results, of which there must be some.
 func some[T any](results iter.Seq2[T, error]) error {
 	n := 0
 	for _, err := range results {
@@ -87,7 +86,7 @@ func some[T any](results iter.Seq2[T, error]) error {
 		}
 		n++
 	}
-	if n < 2 {
+	if n == 0 {
 		return errors.New("nothing was found")
 	}
 	return nil

@@ -16,21 +16,21 @@ type Glob struct {
 	JSON bool
 	// Null ends each name with a NUL byte instead of a newline.
 	Null bool
+	// Stats is what the search's options refer to.
+	Stats fsops.GlobStats
 }
 
-// All prints the results up to the first error, but for directories that
-// cannot be read, which are only said and make it [ErrIncomplete]. It returns
-// [ErrNothing] if no name was found.
+// All prints the results up to the first error. Directories that cannot be read are
+// only said and make it [ErrIncomplete]. It returns [ErrNothing] if no name was found.
 func (g *Glob) All(results iter.Seq2[fsops.GlobMatch, error]) error {
 	terminal := IsTerminal(g.Out)
 	p := globPrinter{Glob: g, out: writer{out: g.Out, atOnce: bool(terminal)}, terminal: terminal}
 	defer p.out.end()
-	found, complete := false, true
+	found, incomplete := false, false
 	for match, err := range results {
-		if errors.As(err, new(*fsops.SkippedError)) {
-			say(g.Err, err.Error())
-			complete = false
-			continue
+		if skipped, ok := errors.AsType[*fsops.SkippedError](err); ok {
+			incomplete = saySkipped(g.Err, skipped)
+			break
 		}
 		if err != nil {
 			return &SearchError{err}
@@ -38,12 +38,15 @@ func (g *Glob) All(results iter.Seq2[fsops.GlobMatch, error]) error {
 		if err := p.print(match); err != nil {
 			return err
 		}
-		found = found || !match.Truncated
+		found = true
+	}
+	if err := p.sayTruncated(); err != nil {
+		return err
 	}
 	if err := p.out.end(); err != nil {
 		return err
 	}
-	return ended(found, complete)
+	return ended(found, !incomplete)
 }
 
 // A globPrinter prints single results.
@@ -54,17 +57,11 @@ type globPrinter struct {
 }
 
 func (p *globPrinter) print(m fsops.GlobMatch) error {
-	switch {
-	case p.JSON && m.Truncated:
-		return p.out.json(map[string]bool{"truncated": true})
-	case p.JSON:
+	if p.JSON {
 		return p.out.json(struct {
 			Path Text   `json:"path"`
 			Type string `json:"type"`
 		}{Text(m.Path), TypeName(m.Type)})
-	case m.Truncated:
-		say(p.Err, "the limit was reached: more names were left out")
-		return nil
 	}
 	end := byte('\n')
 	if p.Null {
@@ -73,4 +70,16 @@ func (p *globPrinter) print(m fsops.GlobMatch) error {
 	return p.out.print(func(text []byte) []byte {
 		return append(append(text, p.terminal.Name(m.Path)...), end)
 	})
+}
+
+// sayTruncated says that there are more names, if so.
+func (p *globPrinter) sayTruncated() error {
+	switch {
+	case !p.Stats.Truncated:
+	case p.JSON:
+		return p.out.json(map[string]bool{"truncated": true})
+	default:
+		say(p.Err, "the limit was reached: more names were left out")
+	}
+	return nil
 }

@@ -34,7 +34,10 @@ func (f *GlobFlags) Options() fsops.GlobOptions {
 	return opts
 }
 
-// Printer returns the printer that they ask for.
-func (f *GlobFlags) Printer(out, err io.Writer, asJSON bool) *Glob {
-	return &Glob{Out: out, Err: err, JSON: asJSON, Null: f.null}
+// Printer returns the printer that they ask for, and has the search's options refer to
+// its Stats.
+func (f *GlobFlags) Printer(out, err io.Writer, asJSON bool, opts *fsops.GlobOptions) *Glob {
+	g := &Glob{Out: out, Err: err, JSON: asJSON, Null: f.null}
+	opts.Stats = &g.Stats
+	return g
 }

@@ -1,10 +1,9 @@
 package render
 
 import (
-	"fmt"
+	"errors"
 	"io"
 	"iter"
-	"slices"
 
 	"github.com/podagent/podagent/pkg/fsops"
 )
@@ -28,37 +27,41 @@ type Grep struct {
 	Heading bool
 	// Color paints paths, numbers and matches.
 	Color bool
-	// Named are the paths that were named to be searched: if one is binary from its
-	// beginning, that is said.
-	Named []string
+	// Stats is what the search's options refer to.
+	Stats fsops.GrepStats
 }
 
 // All prints the results up to the first error. Files that cannot be searched
-// are only said and make it [ErrIncomplete]. It returns [ErrNothing] if no line
-// matched.
+// are only said and make it [ErrIncomplete], unless they are binary. It returns
+// [ErrNothing] if no line matched.
 func (g *Grep) All(results iter.Seq2[fsops.GrepResult, error]) error {
 	terminal := IsTerminal(g.Out)
 	p := grepPrinter{Grep: g, out: writer{out: g.Out, atOnce: bool(terminal)}, terminal: terminal}
 	defer p.out.end()
-	found, complete := false, true
+	found, incomplete := false, false
 	for result, err := range results {
+		if skipped, ok := errors.AsType[*fsops.SkippedError](err); ok {
+			incomplete = saySkipped(g.Err, skipped)
+			if err := p.skipped(skipped); err != nil {
+				return err
+			}
+			break
+		}
 		if err != nil {
 			return &SearchError{err}
 		}
 		if err := p.print(result); err != nil {
 			return err
 		}
-		switch result.Kind {
-		case fsops.GrepMatch, fsops.GrepFile:
-			found = true
-		case fsops.GrepFileError:
-			complete = false
-		}
+		found = found || result.Kind != fsops.GrepContext
+	}
+	if err := p.summary(); err != nil {
+		return err
 	}
 	if err := p.out.end(); err != nil {
 		return err
 	}
-	return ended(found, complete)
+	return ended(found, !incomplete)
 }
 
 // A grepPrinter prints single results, and knows the last line that it
@@ -73,78 +76,35 @@ type grepPrinter struct {
 }
 
 func (p *grepPrinter) print(r fsops.GrepResult) error {
-	if r.Kind == fsops.GrepFileError {
-		say(p.Err, r.Err.Error())
-	}
-	if p.JSON {
+	switch {
+	case p.JSON:
 		return p.out.json(grepJSON(r, p.Counts))
-	}
-	switch r.Kind {
-	case fsops.GrepMatch, fsops.GrepContext:
-		return p.out.print(func(text []byte) []byte { return p.lines(text, r) })
-	case fsops.GrepFile:
+	case r.Kind == fsops.GrepFile:
 		return p.out.print(func(text []byte) []byte { return p.file(text, r) })
-	case fsops.GrepBinary:
-		if r.Offset > 0 {
-			say(p.Err, fmt.Sprintf("%s: binary from byte %d on, which was not searched", r.Path, r.Offset))
-		} else if slices.Contains(p.Named, r.Path) {
-			say(p.Err, r.Path+": binary file was not searched")
+	}
+	return p.out.print(func(text []byte) []byte { return p.lines(text, r) })
+}
+
+// skipped prints as JSON what was skipped.
+func (p *grepPrinter) skipped(skipped *fsops.SkippedError) error {
+	for _, err := range skipped.Errs {
+		if !p.JSON {
+			break
 		}
-	case fsops.GrepDone:
-		if r.Stats.Truncated {
-			say(p.Err, "the limit was reached: more matches were left out")
+		if err := p.out.json(skippedJSON(err)); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// jsonResult is a result of grep as JSON.
-type jsonResult struct {
-	Type   string   `json:"type"`
-	Path   Text     `json:"path,omitempty"`
-	Line   int64    `json:"line_number,omitempty"`
-	Offset *int64   `json:"absolute_offset,omitempty"`
-	Lines  *Text    `json:"lines,omitempty"`
-	Cut    int64    `json:"cut,omitempty"`
-	Spans  [][2]int `json:"submatches,omitempty"`
-	Count  *int64   `json:"count,omitempty"`
-	Error  string   `json:"error,omitempty"`
-
-	Files     *int64 `json:"files,omitempty"`
-	Matches   *int64 `json:"matches,omitempty"`
-	Truncated bool   `json:"truncated,omitempty"`
-}
-
-// grepTypes are the kinds of results as JSON names them.
-var grepTypes = map[fsops.GrepKind]string{
-	fsops.GrepMatch:         "match",
-	fsops.GrepContext:       "context",
-	fsops.GrepFileError:     "error",
-	fsops.GrepBinary:        "binary",
-	fsops.GrepFileTruncated: "file_truncated",
-	fsops.GrepFile:          "file",
-	fsops.GrepDone:          "summary",
-}
-
-func grepJSON(r fsops.GrepResult, counts bool) jsonResult {
-	out := jsonResult{Type: grepTypes[r.Kind], Path: Text(r.Path), Cut: r.Cut}
-	switch r.Kind {
-	case fsops.GrepMatch, fsops.GrepContext:
-		text := Text(r.Text)
-		out.Line, out.Offset, out.Lines = r.Line, &r.Offset, &text
-	case fsops.GrepBinary:
-		out.Offset = &r.Offset
-	case fsops.GrepFile:
-		if counts {
-			out.Count = &r.Count
-		}
-	case fsops.GrepFileError:
-		out.Error = r.Err.Error()
-	case fsops.GrepDone:
-		out.Files, out.Matches, out.Truncated = &r.Stats.Files, &r.Stats.Matches, r.Stats.Truncated
+// summary prints as JSON what the search did, and otherwise says that there is more.
+func (p *grepPrinter) summary() error {
+	switch {
+	case p.JSON:
+		return p.out.json(jsonSummary{"summary", p.Stats.Files, p.Stats.Matches, p.Stats.Binary, p.Stats.Shortened, p.Stats.Truncated})
+	case p.Stats.Truncated:
+		say(p.Err, "the limit was reached: more matches were left out")
 	}
-	for _, s := range r.Spans {
-		out.Spans = append(out.Spans, [2]int{s.Start, s.End})
-	}
-	return out
+	return nil
 }

@@ -2,6 +2,7 @@ package render
 
 import (
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -60,15 +61,44 @@ func TestGrepPrintsLines(t *testing.T) {
 	}
 }
 
-func TestGrepSaysThatABinaryFileWasNamed(t *testing.T) {
-	var errs strings.Builder
-	g := &Grep{Out: io.Discard, Err: &errs, Named: []string{"a"}}
-	results := grepResults(fsops.GrepResult{Kind: fsops.GrepBinary, Path: "a"}, fsops.GrepResult{Kind: fsops.GrepBinary, Path: "d/b"})
-	if err := g.All(sequence(results...)); err != ErrNothing {
-		t.Errorf("error %v, want %v", err, ErrNothing)
-	}
-	if diff := cmp.Diff("a: binary file was not searched\n", errs.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+func TestGrepSaysWhatWasSkipped(t *testing.T) {
+	pathError := func(path string, err error) error { return &fs.PathError{Op: "grep", Path: path, Err: err} }
+	binary, unreadable := pathError("a", &fsops.BinaryError{Offset: 7}), pathError("b", fs.ErrPermission)
+	for _, tt := range []struct {
+		name    string
+		grep    Grep
+		skipped fsops.SkippedError
+		err     error
+		out     string
+		errs    string
+	}{
+		{
+			"binary files are no failure", Grep{}, fsops.SkippedError{Errs: []error{binary}}, ErrNothing, "",
+			"grep a: file is binary from byte 7 on, which was not searched\n",
+		},
+		{
+			"others are", Grep{}, fsops.SkippedError{Errs: []error{binary, unreadable}, More: 3}, ErrIncomplete, "",
+			"grep a: file is binary from byte 7 on, which was not searched\ngrep b: permission denied\nand 3 more were skipped\n",
+		},
+		{
+			"as JSON", Grep{JSON: true, Stats: fsops.GrepStats{Files: 5, Binary: 2}}, fsops.SkippedError{Errs: []error{binary, unreadable}}, ErrIncomplete,
+			`{"type":"binary","path":{"text":"a"},"absolute_offset":7,"error":"grep a: file is binary from byte 7 on, which was not searched"}
+{"type":"error","path":{"text":"b"},"error":"grep b: permission denied"}
+{"type":"summary","files":5,"matches":0,"binary":2,"shortened":0}
+`,
+			"grep a: file is binary from byte 7 on, which was not searched\ngrep b: permission denied\n",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var out, errs strings.Builder
+			tt.grep.Out, tt.grep.Err = &out, &errs
+			if err := tt.grep.All(sequence(outcome[fsops.GrepResult]{err: &tt.skipped})); err != tt.err {
+				t.Errorf("error %v, want %v", err, tt.err)
+			}
+			if diff := cmp.Diff([]string{tt.out, tt.errs}, []string{out.String(), errs.String()}); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

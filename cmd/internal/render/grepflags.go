@@ -135,8 +135,9 @@ func (f *GrepFlags) Printer(out, err io.Writer, asJSON bool, opts *fsops.GrepOpt
 	g := &Grep{
 		Out: out, Err: err, JSON: asJSON, Context: opts.Before+opts.After > 0, Counts: f.counts,
 		NoNumbers: f.noNumbers, Column: f.column, Offset: f.offset,
-		Heading: bool(IsTerminal(out)), Color: colored(out, f.color.value), Named: opts.Paths,
+		Heading: bool(IsTerminal(out)), Color: colored(out, f.color.value),
 	}
 	opts.Spans = asJSON || g.Column || g.Color
+	opts.Stats = &g.Stats
 	return g
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/podagent/podagent/pkg/fsops"
 )
 
 // ExitSearchFailed is the exit status of a search that failed in any way,
@@ -42,6 +44,19 @@ func ended(found, complete bool) error {
 		return ErrNothing
 	}
 	return nil
+}
+
+// saySkipped says what a search skipped, and reports whether any of it makes the search
+// incomplete: all but binary files does, of which ripgrep does not mind either.
+func saySkipped(w io.Writer, skipped *fsops.SkippedError) (incomplete bool) {
+	for _, err := range skipped.Errs {
+		say(w, err.Error())
+		incomplete = incomplete || !errors.Is(err, fsops.ErrBinary)
+	}
+	if skipped.More > 0 {
+		say(w, fmt.Sprintf("and %d more were skipped", skipped.More))
+	}
+	return incomplete
 }
 
 // say says something besides the results, which does not depend on whether it

@@ -30,13 +30,12 @@ func sequence[T any](outcomes ...outcome[T]) iter.Seq2[T, error] {
 	}
 }
 
-func TestGlobGoesOnAfterWhatCannotBeRead(t *testing.T) {
+func TestGlobSaysWhatCannotBeRead(t *testing.T) {
 	var out, errs strings.Builder
-	g := &Glob{Out: &out, Err: &errs}
+	g := &Glob{Out: &out, Err: &errs, Stats: fsops.GlobStats{Truncated: true}}
 	err := g.All(sequence(
-		outcome[fsops.GlobMatch]{err: &fsops.SkippedError{Err: &fs.PathError{Op: "list", Path: "d", Err: fs.ErrPermission}}},
 		outcome[fsops.GlobMatch]{result: fsops.GlobMatch{Path: "a"}},
-		outcome[fsops.GlobMatch]{result: fsops.GlobMatch{Truncated: true}},
+		outcome[fsops.GlobMatch]{err: &fsops.SkippedError{Errs: []error{&fs.PathError{Op: "glob", Path: "d", Err: fs.ErrPermission}}, More: 1}},
 	))
 	if !errors.Is(err, ErrIncomplete) {
 		t.Errorf("error %v, want %v", err, ErrIncomplete)
@@ -44,25 +43,22 @@ func TestGlobGoesOnAfterWhatCannotBeRead(t *testing.T) {
 	if diff := cmp.Diff("a\n", out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff("list d: permission denied\nthe limit was reached: more names were left out\n", errs.String()); diff != "" {
+	if diff := cmp.Diff("glob d: permission denied\nand 1 more were skipped\nthe limit was reached: more names were left out\n", errs.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 func TestATruncationIsNoNameFound(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
-		g := &Glob{Out: io.Discard, Err: io.Discard, JSON: asJSON}
-		err := g.All(sequence(outcome[fsops.GlobMatch]{result: fsops.GlobMatch{Truncated: true}}))
-		if !errors.Is(err, ErrNothing) {
+		g := &Glob{Out: io.Discard, Err: io.Discard, JSON: asJSON, Stats: fsops.GlobStats{Truncated: true}}
+		if err := g.All(sequence[fsops.GlobMatch]()); !errors.Is(err, ErrNothing) {
 			t.Errorf("JSON %v: got error %v, want %v", asJSON, err, ErrNothing)
 		}
 	}
 }
 
 func TestGrepFindsOnlyMatches(t *testing.T) {
-	done := outcome[fsops.GrepResult]{result: fsops.GrepResult{Kind: fsops.GrepDone}}
 	match := outcome[fsops.GrepResult]{result: fsops.GrepResult{Kind: fsops.GrepMatch, Path: "a", Line: 1, Text: []byte("x")}}
-	binary := outcome[fsops.GrepResult]{result: fsops.GrepResult{Kind: fsops.GrepBinary, Path: "b"}}
 	broken := outcome[fsops.GrepResult]{err: fs.ErrClosed}
 	for _, tt := range []struct {
 		name    string
@@ -70,8 +66,8 @@ func TestGrepFindsOnlyMatches(t *testing.T) {
 		out     string
 		err     error
 	}{
-		{"a match", sequence(match, done), "a:1:x\n", nil},
-		{"none", sequence(binary, done), "", ErrNothing},
+		{"a match", sequence(match), "a:1:x\n", nil},
+		{"none", sequence[fsops.GrepResult](), "", ErrNothing},
 		{"broken off", sequence(match, broken), "a:1:x\n", fs.ErrClosed},
 	} {
 		var out strings.Builder

@@ -119,6 +119,8 @@ const (
 	Class_CLASS_CONNECTION_REFUSED Class = 39
 	// The other end of the connection reset it.
 	Class_CLASS_CONNECTION_RESET Class = 40
+	// The file, or a part of it, was not searched because it is binary.
+	Class_CLASS_BINARY Class = 41
 )
 
 // Enum value maps for Class.
@@ -165,6 +167,7 @@ var (
 		38: "CLASS_PROTECTED",
 		39: "CLASS_CONNECTION_REFUSED",
 		40: "CLASS_CONNECTION_RESET",
+		41: "CLASS_BINARY",
 	}
 	Class_value = map[string]int32{
 		"CLASS_UNSPECIFIED":        0,
@@ -208,6 +211,7 @@ var (
 		"CLASS_PROTECTED":          38,
 		"CLASS_CONNECTION_REFUSED": 39,
 		"CLASS_CONNECTION_RESET":   40,
+		"CLASS_BINARY":             41,
 	}
 )
 
@@ -404,12 +408,15 @@ const (
 	GrepKind_GREP_KIND_MATCH GrepKind = 1
 	// A line beside one that matches.
 	GrepKind_GREP_KIND_CONTEXT GrepKind = 2
-	// A file that could not be searched: error says why.
+	// A file that was skipped, in whole or in part: error says why. It may come
+	// among the file's results or after all results.
 	GrepKind_GREP_KIND_FILE_ERROR GrepKind = 3
-	// A file that was left out because it is binary, or whose search ended where it
-	// becomes so, at offset.
+	// A file that was skipped because it is binary from offset on; it may come where
+	// a file error may. One without error comes of an agent that counts no files in
+	// GrepEnd.binary, and may be of a file that paths do not name.
 	GrepKind_GREP_KIND_BINARY GrepKind = 4
-	// A file whose further matches max_per_file left out.
+	// A file whose further matches max_per_file left out. It comes of agents that
+	// count no files in GrepEnd.shortened.
 	GrepKind_GREP_KIND_FILE_TRUNCATED GrepKind = 5
 	// A file that matches (GREP_REPORT_FILES, GREP_REPORT_COUNTS).
 	GrepKind_GREP_KIND_FILE GrepKind = 6
@@ -1706,7 +1713,8 @@ type ListResponse_Batch struct {
 }
 
 type ListResponse_Unreadable struct {
-	// unreadable is a directory below the listed one that could not be read.
+	// unreadable is a directory below the listed one that could not be read. It
+	// may come between batches or after them.
 	Unreadable *Error `protobuf:"bytes,2,opt,name=unreadable,proto3,oneof"`
 }
 
@@ -1766,8 +1774,11 @@ func (x *AttrBatch) GetAttrs() []*Attr {
 }
 
 type ListEnd struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Count         int64                  `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Count int64                  `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	// skipped is how many entries could not be read. At least the first 100 came
+	// as unreadable.
+	Skipped       int64 `protobuf:"varint,2,opt,name=skipped,proto3" json:"skipped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1805,6 +1816,13 @@ func (*ListEnd) Descriptor() ([]byte, []int) {
 func (x *ListEnd) GetCount() int64 {
 	if x != nil {
 		return x.Count
+	}
+	return 0
+}
+
+func (x *ListEnd) GetSkipped() int64 {
+	if x != nil {
+		return x.Skipped
 	}
 	return 0
 }
@@ -3594,7 +3612,8 @@ type GlobResponse_Batch struct {
 }
 
 type GlobResponse_Unreadable struct {
-	// unreadable is a directory that could not be searched.
+	// unreadable is a directory that could not be searched. It may come between
+	// batches or after them.
 	Unreadable *Error `protobuf:"bytes,2,opt,name=unreadable,proto3,oneof"`
 }
 
@@ -3710,7 +3729,10 @@ type GlobEnd struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Count int64                  `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
 	// truncated says that limit ended the search while there was more.
-	Truncated     bool `protobuf:"varint,2,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	Truncated bool `protobuf:"varint,2,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// skipped is how many directories could not be searched. At least the first 100
+	// came as unreadable.
+	Skipped       int64 `protobuf:"varint,3,opt,name=skipped,proto3" json:"skipped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3757,6 +3779,13 @@ func (x *GlobEnd) GetTruncated() bool {
 		return x.Truncated
 	}
 	return false
+}
+
+func (x *GlobEnd) GetSkipped() int64 {
+	if x != nil {
+		return x.Skipped
+	}
+	return 0
 }
 
 type GrepRequest struct {
@@ -4217,7 +4246,15 @@ type GrepEnd struct {
 	Files   int64                  `protobuf:"varint,1,opt,name=files,proto3" json:"files,omitempty"`
 	Matches int64                  `protobuf:"varint,2,opt,name=matches,proto3" json:"matches,omitempty"`
 	// truncated says that limit ended the search while there was more.
-	Truncated     bool `protobuf:"varint,3,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	Truncated bool `protobuf:"varint,3,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// skipped is how many files and directories were skipped. At least the first 100
+	// came as results.
+	Skipped int64 `protobuf:"varint,4,opt,name=skipped,proto3" json:"skipped,omitempty"`
+	// binary is how many files were left out because they are binary, but for those
+	// that were skipped.
+	Binary int64 `protobuf:"varint,5,opt,name=binary,proto3" json:"binary,omitempty"`
+	// shortened is how many files have further matches that max_per_file left out.
+	Shortened     int64 `protobuf:"varint,6,opt,name=shortened,proto3" json:"shortened,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4271,6 +4308,27 @@ func (x *GrepEnd) GetTruncated() bool {
 		return x.Truncated
 	}
 	return false
+}
+
+func (x *GrepEnd) GetSkipped() int64 {
+	if x != nil {
+		return x.Skipped
+	}
+	return 0
+}
+
+func (x *GrepEnd) GetBinary() int64 {
+	if x != nil {
+		return x.Binary
+	}
+	return 0
+}
+
+func (x *GrepEnd) GetShortened() int64 {
+	if x != nil {
+		return x.Shortened
+	}
+	return 0
 }
 
 type WatchRequest struct {
@@ -7428,9 +7486,10 @@ const file_podapi_proto_rawDesc = "" +
 	"\x03end\x18\x03 \x01(\v2\x12.podapi.v1.ListEndH\x00R\x03endB\x06\n" +
 	"\x04kind\"2\n" +
 	"\tAttrBatch\x12%\n" +
-	"\x05attrs\x18\x01 \x03(\v2\x0f.podapi.v1.AttrR\x05attrs\"\x1f\n" +
+	"\x05attrs\x18\x01 \x03(\v2\x0f.podapi.v1.AttrR\x05attrs\"9\n" +
 	"\aListEnd\x12\x14\n" +
-	"\x05count\x18\x01 \x01(\x03R\x05count\"~\n" +
+	"\x05count\x18\x01 \x01(\x03R\x05count\x12\x18\n" +
+	"\askipped\x18\x02 \x01(\x03R\askipped\"~\n" +
 	"\vReadRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x16\n" +
@@ -7546,10 +7605,11 @@ const file_podapi_proto_rawDesc = "" +
 	"\amatches\x18\x01 \x03(\v2\x14.podapi.v1.GlobMatchR\amatches\"3\n" +
 	"\tGlobMatch\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12\x12\n" +
-	"\x04type\x18\x02 \x01(\rR\x04type\"=\n" +
+	"\x04type\x18\x02 \x01(\rR\x04type\"W\n" +
 	"\aGlobEnd\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x03R\x05count\x12\x1c\n" +
-	"\ttruncated\x18\x02 \x01(\bR\ttruncated\"\xa0\x04\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\x12\x18\n" +
+	"\askipped\x18\x03 \x01(\x03R\askipped\"\xa0\x04\n" +
 	"\vGrepRequest\x12\x18\n" +
 	"\apattern\x18\x01 \x01(\fR\apattern\x12\x14\n" +
 	"\x05paths\x18\x02 \x03(\fR\x05paths\x12\x1f\n" +
@@ -7591,11 +7651,14 @@ const file_podapi_proto_rawDesc = "" +
 	"\x03cut\x18\x06 \x01(\x03R\x03cut\x12\x14\n" +
 	"\x05spans\x18\a \x03(\x03R\x05spans\x12&\n" +
 	"\x05error\x18\b \x01(\v2\x10.podapi.v1.ErrorR\x05error\x12\x14\n" +
-	"\x05count\x18\t \x01(\x03R\x05count\"W\n" +
+	"\x05count\x18\t \x01(\x03R\x05count\"\xa7\x01\n" +
 	"\aGrepEnd\x12\x14\n" +
 	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x18\n" +
 	"\amatches\x18\x02 \x01(\x03R\amatches\x12\x1c\n" +
-	"\ttruncated\x18\x03 \x01(\bR\ttruncated\"X\n" +
+	"\ttruncated\x18\x03 \x01(\bR\ttruncated\x12\x18\n" +
+	"\askipped\x18\x04 \x01(\x03R\askipped\x12\x16\n" +
+	"\x06binary\x18\x05 \x01(\x03R\x06binary\x12\x1c\n" +
+	"\tshortened\x18\x06 \x01(\x03R\tshortened\"X\n" +
 	"\fWatchRequest\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12\x1c\n" +
 	"\trecursive\x18\x02 \x01(\bR\trecursive\x12\x16\n" +
@@ -7790,7 +7853,7 @@ const file_podapi_proto_rawDesc = "" +
 	"\aDialEnd\"\v\n" +
 	"\tDialClose\"\f\n" +
 	"\n" +
-	"DialClosed*\xf3\x06\n" +
+	"DialClosed*\x85\a\n" +
 	"\x05Class\x12\x15\n" +
 	"\x11CLASS_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fCLASS_NOT_EXIST\x10\x01\x12\x0f\n" +
@@ -7836,7 +7899,8 @@ const file_podapi_proto_rawDesc = "" +
 	"\rCLASS_ARCHIVE\x10%\x12\x13\n" +
 	"\x0fCLASS_PROTECTED\x10&\x12\x1c\n" +
 	"\x18CLASS_CONNECTION_REFUSED\x10'\x12\x1a\n" +
-	"\x16CLASS_CONNECTION_RESET\x10(*X\n" +
+	"\x16CLASS_CONNECTION_RESET\x10(\x12\x10\n" +
+	"\fCLASS_BINARY\x10)*X\n" +
 	"\vEnforcement\x12\x1b\n" +
 	"\x17ENFORCEMENT_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11ENFORCEMENT_AGENT\x10\x01\x12\x15\n" +

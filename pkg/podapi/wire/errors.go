@@ -46,6 +46,7 @@ var classes = []class{
 	{pb.Class_CLASS_NOT_REGULAR, codes.FailedPrecondition, fsops.ErrNotRegular},
 	{pb.Class_CLASS_UNSAFE_ARCHIVE, codes.InvalidArgument, fsops.ErrUnsafeArchive},
 	{pb.Class_CLASS_ARCHIVE, codes.InvalidArgument, fsops.ErrBadArchive},
+	{pb.Class_CLASS_BINARY, codes.FailedPrecondition, fsops.ErrBinary},
 	{pb.Class_CLASS_PROTECTED, codes.PermissionDenied, fsops.ErrProtected},
 	{pb.Class_CLASS_CUT, codes.DataLoss, ErrCut},
 	{pb.Class_CLASS_CONFLICT, codes.AlreadyExists, ErrConflict},

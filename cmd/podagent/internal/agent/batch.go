@@ -2,7 +2,6 @@ package agent
 
 import (
 	"cmp"
-	"runtime"
 	"sync"
 	"time"
 )
@@ -25,33 +24,19 @@ type batcher[T any] struct {
 // add adds a result of about so many bytes. Its error is that of an earlier send, if one
 // failed.
 func (b *batcher[T]) add(item T, bytes int) error {
-	first, err := b.append(item, bytes)
-	if first {
-		// The sender needs a processor, and the searching goroutines leave it none
-		// until one yields.
-		runtime.Gosched()
-	}
-	return err
-}
-
-// append adds a result and also reports whether the result was the first.
-func (b *batcher[T]) append(item T, bytes int) (first bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	first = !b.begun
 	b.items = append(b.items, item)
 	b.bytes += bytes
 	switch {
-	case first:
-		b.flushLocked()
-	case len(b.items) >= batchItems || b.bytes >= batchBytes:
+	case !b.begun, len(b.items) >= batchItems, b.bytes >= batchBytes:
 		b.flushLocked()
 	case b.timer == nil:
 		b.timer = time.AfterFunc(b.wait(), func() { _ = b.between(func() error { return nil }) })
 	case len(b.items) == 1:
 		b.timer.Reset(b.wait())
 	}
-	return first, b.err
+	return b.err
 }
 
 func (b *batcher[T]) wait() time.Duration { return cmp.Or(b.delay, batchDelay) }

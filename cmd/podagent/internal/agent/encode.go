@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"syscall"
 
@@ -45,12 +47,9 @@ func treeStatsToProto(s fsops.TreeStats) *pb.TreeStats {
 // The kinds by their names on the wire, whatever numbers they have here.
 var (
 	grepKinds = map[fsops.GrepKind]pb.GrepKind{
-		fsops.GrepMatch:         pb.GrepKind_GREP_KIND_MATCH,
-		fsops.GrepContext:       pb.GrepKind_GREP_KIND_CONTEXT,
-		fsops.GrepFileError:     pb.GrepKind_GREP_KIND_FILE_ERROR,
-		fsops.GrepBinary:        pb.GrepKind_GREP_KIND_BINARY,
-		fsops.GrepFileTruncated: pb.GrepKind_GREP_KIND_FILE_TRUNCATED,
-		fsops.GrepFile:          pb.GrepKind_GREP_KIND_FILE,
+		fsops.GrepMatch:   pb.GrepKind_GREP_KIND_MATCH,
+		fsops.GrepContext: pb.GrepKind_GREP_KIND_CONTEXT,
+		fsops.GrepFile:    pb.GrepKind_GREP_KIND_FILE,
 	}
 	grepReports = map[pb.GrepReport]fsops.GrepReport{
 		pb.GrepReport_GREP_REPORT_UNSPECIFIED: fsops.GrepLines,
@@ -78,18 +77,54 @@ var (
 	}
 )
 
-func grepResultToProto(r fsops.GrepResult) *pb.GrepResult {
-	out := &pb.GrepResult{
-		Kind: grepKinds[r.Kind], Path: []byte(r.Path),
-		Line: r.Line, Offset: r.Offset, Text: r.Text, Cut: r.Cut, Count: r.Count,
+func globBatchToProto(matches []fsops.GlobMatch) *pb.GlobBatch {
+	list, out := make([]pb.GlobMatch, len(matches)), make([]*pb.GlobMatch, len(matches))
+	for i, m := range matches {
+		out[i] = &list[i]
+		out[i].Path, out[i].Type = []byte(m.Path), uint32(m.Type)
 	}
-	for _, s := range r.Spans {
-		out.Spans = append(out.Spans, int64(s.Start), int64(s.End))
+	return &pb.GlobBatch{Matches: out}
+}
+
+func grepBatchToProto(results []fsops.GrepResult) *pb.GrepBatch {
+	list, out := make([]pb.GrepResult, len(results)), make([]*pb.GrepResult, len(results))
+	var last string // results of one file come together, and share their path
+	var path []byte
+	for i := range results {
+		r := &results[i]
+		if r.Path != last {
+			last, path = r.Path, []byte(r.Path)
+		}
+		out[i] = &list[i]
+		out[i].Kind, out[i].Path = grepKinds[r.Kind], path
+		out[i].Line, out[i].Offset, out[i].Text, out[i].Cut, out[i].Count = r.Line, r.Offset, r.Text, r.Cut, r.Count
+		for _, s := range r.Spans {
+			out[i].Spans = append(out[i].Spans, int64(s.Start), int64(s.End))
+		}
 	}
-	if r.Err != nil {
-		out.Error = wire.EncodeError(r.Err)
+	return &pb.GrepBatch{Results: out}
+}
+
+// skippedToProto returns the results that say why files were not searched.
+func skippedToProto(skipped []error) *pb.GrepBatch {
+	batch := &pb.GrepBatch{}
+	for _, err := range skipped {
+		r := &pb.GrepResult{Kind: pb.GrepKind_GREP_KIND_FILE_ERROR, Error: wire.EncodeError(err)}
+		if of, ok := errors.AsType[*fs.PathError](err); ok {
+			r.Path = []byte(of.Path)
+		}
+		if binary, ok := errors.AsType[*fsops.BinaryError](err); ok {
+			r.Kind, r.Offset = pb.GrepKind_GREP_KIND_BINARY, binary.Offset
+		}
+		batch.Results = append(batch.Results, r)
 	}
-	return out
+	return batch
+}
+
+func grepStatsToProto(s fsops.GrepStats) *pb.GrepEnd {
+	return &pb.GrepEnd{
+		Files: s.Files, Matches: s.Matches, Truncated: s.Truncated, Binary: s.Binary, Shortened: s.Shortened,
+	}
 }
 
 func watchEventToProto(e fsops.WatchEvent) *pb.WatchEvent {

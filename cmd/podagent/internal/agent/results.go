@@ -14,58 +14,73 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// The handlers of this file stream results: many small ones, in batches.
+// The handlers of this file stream results: many small ones, in batches. Searches have
+// them in batches already, which come when they are to be sent.
 
 func (s *filesService) List(r *pb.ListRequest, stream grpc.ServerStreamingServer[pb.ListResponse]) error {
 	batch := batcher[*pb.Attr]{send: func(attrs []*pb.Attr) error {
 		return stream.Send(&pb.ListResponse{Kind: &pb.ListResponse_Batch{Batch: &pb.AttrBatch{Attrs: attrs}}})
 	}}
 	defer batch.stop()
-	var count int64
+	end := &pb.ListEnd{}
+	var skipped []error
 	for attr, err := range s.fs.List(stream.Context(), string(r.Path), fsops.ListOptions{Recursive: r.Recursive}) {
-		if skipped, ok := errors.AsType[*fsops.SkippedError](err); ok {
-			unreadable := &pb.ListResponse{Kind: &pb.ListResponse_Unreadable{Unreadable: wire.EncodeError(skipped)}}
-			err = batch.between(func() error { return stream.Send(unreadable) })
-		} else if err == nil {
-			count++
+		if err == nil {
+			end.Count++
 			err = batch.add(attrToProto(attr), len(attr.Path)+len(attr.Target)+attrBytes)
+		} else {
+			skipped, end.Skipped, err = skippedBy(err)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return batch.between(func() error {
-		return stream.Send(&pb.ListResponse{Kind: &pb.ListResponse_End{End: &pb.ListEnd{Count: count}}})
+		for _, err := range skipped {
+			unreadable := &pb.ListResponse{Kind: &pb.ListResponse_Unreadable{Unreadable: wire.EncodeError(err)}}
+			if err := stream.Send(unreadable); err != nil {
+				return err
+			}
+		}
+		return stream.Send(&pb.ListResponse{Kind: &pb.ListResponse_End{End: end}})
 	})
 }
 
+// skippedBy returns the errors that the last error of a loop over results joins, if it
+// says what was skipped, and how much that is in all; or else the error itself.
+func skippedBy(err error) (errs []error, total int64, other error) {
+	skipped, ok := errors.AsType[*fsops.SkippedError](err)
+	if !ok {
+		return nil, 0, err
+	}
+	return skipped.Errs, skipped.Total(), nil
+}
+
 func (s *filesService) Glob(r *pb.GlobRequest, stream grpc.ServerStreamingServer[pb.GlobResponse]) error {
-	batch := batcher[*pb.GlobMatch]{send: func(matches []*pb.GlobMatch) error {
-		return stream.Send(&pb.GlobResponse{Kind: &pb.GlobResponse_Batch{Batch: &pb.GlobBatch{Matches: matches}}})
-	}}
-	defer batch.stop()
 	opts, err := globOptions(r)
 	if err != nil {
 		return err
 	}
+	opts.Stats = &fsops.GlobStats{}
 	end := &pb.GlobEnd{}
-	for match, err := range s.fs.Glob(stream.Context(), string(r.Pattern), opts) {
-		if skipped, ok := errors.AsType[*fsops.SkippedError](err); ok {
-			unreadable := &pb.GlobResponse{Kind: &pb.GlobResponse_Unreadable{Unreadable: wire.EncodeError(skipped)}}
-			err = batch.between(func() error { return stream.Send(unreadable) })
-		} else if match.Truncated {
-			end.Truncated = true
-		} else if err == nil {
-			end.Count++
-			err = batch.add(&pb.GlobMatch{Path: []byte(match.Path), Type: uint32(match.Type)}, len(match.Path))
+	var skipped []error
+	for matches, err := range s.fs.GlobBatches(stream.Context(), string(r.Pattern), opts) {
+		if err == nil {
+			err = stream.Send(&pb.GlobResponse{Kind: &pb.GlobResponse_Batch{Batch: globBatchToProto(matches)}})
+		} else {
+			skipped, end.Skipped, err = skippedBy(err)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return batch.between(func() error {
-		return stream.Send(&pb.GlobResponse{Kind: &pb.GlobResponse_End{End: end}})
-	})
+	for _, err := range skipped {
+		if err := stream.Send(&pb.GlobResponse{Kind: &pb.GlobResponse_Unreadable{Unreadable: wire.EncodeError(err)}}); err != nil {
+			return err
+		}
+	}
+	end.Count, end.Truncated = opts.Stats.Matches, opts.Stats.Truncated
+	return stream.Send(&pb.GlobResponse{Kind: &pb.GlobResponse_End{End: end}})
 }
 
 func globOptions(r *pb.GlobRequest) (fsops.GlobOptions, error) {
@@ -79,28 +94,31 @@ func globOptions(r *pb.GlobRequest) (fsops.GlobOptions, error) {
 }
 
 func (s *filesService) Grep(r *pb.GrepRequest, stream grpc.ServerStreamingServer[pb.GrepResponse]) error {
-	batch := batcher[*pb.GrepResult]{send: func(results []*pb.GrepResult) error {
-		return stream.Send(&pb.GrepResponse{Kind: &pb.GrepResponse_Batch{Batch: &pb.GrepBatch{Results: results}}})
-	}}
-	defer batch.stop()
 	opts, err := grepOptions(r)
 	if err != nil {
 		return err
 	}
-	end := &pb.GrepEnd{}
-	for result, err := range s.fs.Grep(stream.Context(), string(r.Pattern), opts) {
+	opts.Stats = &fsops.GrepStats{}
+	send := func(batch *pb.GrepBatch) error {
+		return stream.Send(&pb.GrepResponse{Kind: &pb.GrepResponse_Batch{Batch: batch}})
+	}
+	var total int64
+	for results, err := range s.fs.GrepBatches(stream.Context(), string(r.Pattern), opts) {
+		if err == nil {
+			err = send(grepBatchToProto(results))
+		} else {
+			var skipped []error
+			if skipped, total, err = skippedBy(err); err == nil {
+				err = send(skippedToProto(skipped))
+			}
+		}
 		if err != nil {
 			return err
 		}
-		if result.Kind == fsops.GrepDone {
-			end.Files, end.Matches, end.Truncated = result.Stats.Files, result.Stats.Matches, result.Stats.Truncated
-		} else if err := batch.add(grepResultToProto(result), len(result.Path)+len(result.Text)); err != nil {
-			return err
-		}
 	}
-	return batch.between(func() error {
-		return stream.Send(&pb.GrepResponse{Kind: &pb.GrepResponse_End{End: end}})
-	})
+	end := grepStatsToProto(*opts.Stats)
+	end.Skipped = total
+	return stream.Send(&pb.GrepResponse{Kind: &pb.GrepResponse_End{End: end}})
 }
 
 func grepOptions(r *pb.GrepRequest) (fsops.GrepOptions, error) {

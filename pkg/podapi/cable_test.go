@@ -24,14 +24,14 @@ import (
 // hung bounds what a test waits for.
 const hung = 2 * time.Minute
 
-// A wire is the way to the agent of a sandbox of the test's own, which the test
+// A cable is the way to the agent of a sandbox of the test's own, which the test
 // can cut.
-type wire struct {
+type cable struct {
 	*launcher.Local
 	id, socket string
 
 	mu      sync.Mutex
-	conns   map[*wireConn]struct{}
+	conns   map[*cableConn]struct{}
 	away    bool   // who connects is refused
 	mute    bool   // what the agent says is not delivered
 	deaf    bool   // what is sent to the agent does not arrive
@@ -43,8 +43,8 @@ type wire struct {
 	changed sync.Cond
 }
 
-// newWire makes a sandbox and the way to it.
-func newWire(t *testing.T) *wire {
+// newCable makes a sandbox and the way to it.
+func newCable(t *testing.T) *cable {
 	t.Helper()
 	l := launchertest.Local(t)
 	s, err := l.Launch(t.Context(), launcher.Spec{ID: t.Name()})
@@ -52,7 +52,7 @@ func newWire(t *testing.T) *wire {
 		t.Fatal(err)
 	}
 	s.Close()
-	w := &wire{Local: l, id: t.Name(), conns: map[*wireConn]struct{}{}}
+	w := &cable{Local: l, id: t.Name(), conns: map[*cableConn]struct{}{}}
 	w.changed.L = &w.mu
 	sockets, err := filepath.Glob(filepath.Join(l.StateDir, "*", "agent.sock"))
 	if err != nil || len(sockets) != 1 {
@@ -74,14 +74,14 @@ func newWire(t *testing.T) *wire {
 	return w
 }
 
-// client returns a client by the wire.
-func (w *wire) client(t *testing.T) *podapi.Client {
+// client returns a client by the cable.
+func (w *cable) client(t *testing.T) *podapi.Client {
 	t.Helper()
 	return dialed(t, podapi.DialOptions{Dialer: w.dial})
 }
 
-// direct returns a client that the wire's cuts do not concern.
-func (w *wire) direct(t *testing.T) *podapi.Client {
+// direct returns a client that the cable's cuts do not concern.
+func (w *cable) direct(t *testing.T) *podapi.Client {
 	t.Helper()
 	return dialed(t, podapi.DialOptions{Dialer: w.dialDirect})
 }
@@ -96,11 +96,11 @@ func dialed(t *testing.T, opts podapi.DialOptions) *podapi.Client {
 	return client
 }
 
-func (w *wire) dialDirect(ctx context.Context) (net.Conn, error) {
+func (w *cable) dialDirect(ctx context.Context) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "unix", w.socket)
 }
 
-func (w *wire) dial(ctx context.Context) (net.Conn, error) {
+func (w *cable) dial(ctx context.Context) (net.Conn, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.away {
@@ -110,19 +110,19 @@ func (w *wire) dial(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &wireConn{Conn: conn, wire: w}
+	c := &cableConn{Conn: conn, cable: w}
 	w.conns[c] = struct{}{}
 	return c, nil
 }
 
 // cut breaks the connections that there are.
-func (w *wire) cut() {
+func (w *cable) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.breakAll()
 }
 
-func (w *wire) breakAll() {
+func (w *cable) breakAll() {
 	for c := range w.conns {
 		c.broken = true
 		c.Conn.Close()
@@ -133,7 +133,7 @@ func (w *wire) breakAll() {
 }
 
 // cutOften has so many cuts come, each after a random number of bytes.
-func (w *wire) cutOften(cuts int, mean int64) {
+func (w *cable) cutOften(cuts int, mean int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.cuts, w.mean = cuts, mean
@@ -142,7 +142,7 @@ func (w *wire) cutOften(cuts int, mean int64) {
 
 // pass returns how many of n bytes may pass before the next cut, which comes
 // when there are none left.
-func (w *wire) pass(c *wireConn, n int) int {
+func (w *cable) pass(c *cableConn, n int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -161,27 +161,27 @@ func (w *wire) pass(c *wireConn, n int) int {
 	return n
 }
 
-func (w *wire) setAway(away bool) {
+func (w *cable) setAway(away bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.away = away
 }
 
-func (w *wire) setMute(mute bool) {
+func (w *cable) setMute(mute bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mute = mute
 	w.changed.Broadcast()
 }
 
-func (w *wire) setDeaf(deaf bool) {
+func (w *cable) setDeaf(deaf bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.deaf = deaf
 }
 
 // sink reports whether what is sent does not arrive.
-func (w *wire) sink(c *wireConn, p []byte) bool {
+func (w *cable) sink(c *cableConn, p []byte) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.deaf || c.broken {
@@ -192,7 +192,7 @@ func (w *wire) sink(c *wireConn, p []byte) bool {
 }
 
 // sunk returns what was sent and did not arrive.
-func (w *wire) sunk() []byte {
+func (w *cable) sunk() []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return bytes.Clone(w.lost)
@@ -200,7 +200,7 @@ func (w *wire) sunk() []byte {
 
 // brokenBy returns what a reader has of a cut: of every other one an end like that
 // of a connection that was closed.
-func (w *wire) brokenBy() error {
+func (w *cable) brokenBy() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.made%2 == 0 {
@@ -210,7 +210,7 @@ func (w *wire) brokenBy() error {
 }
 
 // awaitVoice waits until what the agent says may be delivered.
-func (w *wire) awaitVoice(c *wireConn) {
+func (w *cable) awaitVoice(c *cableConn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.mute && !c.broken {
@@ -218,35 +218,35 @@ func (w *wire) awaitVoice(c *wireConn) {
 	}
 }
 
-// wireConn is a connection by a wire.
-type wireConn struct {
+// cableConn is a connection by a cable.
+type cableConn struct {
 	net.Conn
-	wire   *wire
+	cable  *cable
 	broken bool
 }
 
-func (c *wireConn) Read(p []byte) (int, error) {
+func (c *cableConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	c.wire.awaitVoice(c)
+	c.cable.awaitVoice(c)
 	if n > 0 {
-		if n = c.wire.pass(c, n); n == 0 {
-			return 0, c.wire.brokenBy()
+		if n = c.cable.pass(c, n); n == 0 {
+			return 0, c.cable.brokenBy()
 		}
 	}
 	return n, err // the rest of what was read is lost with the next cut
 }
 
-func (c *wireConn) Write(p []byte) (int, error) {
-	if c.wire.sink(c, p) {
+func (c *cableConn) Write(p []byte) (int, error) {
+	if c.cable.sink(c, p) {
 		return len(p), nil
 	}
-	n := c.wire.pass(c, len(p))
+	n := c.cable.pass(c, len(p))
 	if n == 0 {
 		return 0, syscall.EPIPE
 	}
 	n, err := c.Conn.Write(p[:n])
 	if n < len(p) && err == nil {
-		c.wire.pass(c, 1) // which cuts
+		c.cable.pass(c, 1) // which cuts
 		err = syscall.EPIPE
 	}
 	return n, err
@@ -270,7 +270,7 @@ func startPiped(t *testing.T, cmd *podapi.Cmd) (io.WriteCloser, io.Reader) {
 }
 
 // restart kills the agent and starts another.
-func (w *wire) restart(t *testing.T) {
+func (w *cable) restart(t *testing.T) {
 	t.Helper()
 	w.kill(t)
 	s, err := w.Open(t.Context(), w.id)
@@ -281,7 +281,7 @@ func (w *wire) restart(t *testing.T) {
 }
 
 // kill kills the agent and returns when it has ended.
-func (w *wire) kill(t *testing.T) {
+func (w *cable) kill(t *testing.T) {
 	t.Helper()
 	killAgent(t, w.direct(t))
 	eventually(t, "the agent's end", func() bool {
