@@ -13,7 +13,7 @@ TAGS := grpcnotrace
 # With vector instructions, of which Go makes an experiment, a search takes less
 # of the processor. Without it, and on others than amd64, it finds the same.
 EXPERIMENT := simd
-LDFLAGS := -s -w -X github.com/podagent/podagent/pkg/podapi.version=$(VERSION)
+LDFLAGS := -s -w -X github.com/podagent/podagent/pkg/podapi/wire.version=$(VERSION)
 # What the tests need and podagent does not.
 MODULES := test/cluster test/bench
 BUILD   := GOEXPERIMENT=$(EXPERIMENT) $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/
@@ -147,8 +147,8 @@ verify: ## fail if the generated code or go.mod is not as it should be
 	done
 	for m in . $(MODULES); do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
 
-bench: needs sandboxes ## measure podagent beside its peers (GROUP=Calls, Streams, Search, Start, Many, Cost or Tools for one; PUBLISH=1 for the README's table)
-	cd test/bench && GOEXPERIMENT=$(EXPERIMENT) $(GO) test -run '^$$' -bench '$(or $(GROUP),.)' -timeout 2h . -args $(BENCH) $(if $(PUBLISH),-results . -page ../../README.md)
+bench: needs sandboxes ## measure podagent beside its peers (GROUP=Calls, Streams, Search, Start, Many, Cost or Tools for one; PUBLISH=1 for the published tables)
+	cd test/bench && GOEXPERIMENT=$(EXPERIMENT) $(GO) test -run '^$$' -bench '$(or $(GROUP),.)' -timeout 2h . -args $(BENCH) $(if $(PUBLISH),-publish)
 	$(if $(GROUP),,cd test/cluster && $(GO) test -run '^$$' -bench . -benchtime 3x .)
 
 bench-check: ## measure, and fail if podagent is slower than it is to be

@@ -17,9 +17,9 @@ const module = "github.com/podagent/podagent/"
 // mayImport is the one way in which imports go. A package that is not here may
 // import nothing of ours.
 var mayImport = map[string][]string{
-	"cmd/podagent":                   {"cmd/podagent/internal/agent", "cmd/podagent/internal/checkout", "cmd/internal/render", "pkg/podapi", "pkg/fsops"},
+	"cmd/podagent":                   {"cmd/podagent/internal/agent", "cmd/podagent/internal/checkout", "cmd/internal/render", "pkg/podapi/wire", "pkg/fsops"},
 	"cmd/podagent/internal/checkout": {},
-	"cmd/podagent/internal/agent":    {"cmd/podagent/internal/proc", "pkg/podapi", "pkg/podapi/podapiv1", "pkg/podapi/tunnel", "pkg/fsops"},
+	"cmd/podagent/internal/agent":    {"cmd/podagent/internal/proc", "pkg/podapi/wire", "pkg/podapi/podapiv1", "pkg/podapi/tunnel", "pkg/fsops"},
 
 	"cmd/podagent/internal/proc":         {"cmd/podagent/internal/proc/journal", "cmd/podagent/internal/proc/cgroup", "cmd/podagent/internal/proc/eintr"},
 	"cmd/podagent/internal/proc/journal": {"cmd/podagent/internal/proc/eintr"},
@@ -27,13 +27,13 @@ var mayImport = map[string][]string{
 	"cmd/podagent/internal/proc/eintr":   {},
 
 	"cmd/internal/render": {"pkg/fsops"},
-	"cmd/orchestrator":    {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/launcher", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/fsops"},
+	"cmd/orchestrator":    {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/launcher", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops"},
 
 	"cmd/orchestrator/internal/settings":  {"cmd/orchestrator/internal/flagvalue"},
 	"cmd/orchestrator/internal/console":   {"cmd/internal/render", "pkg/podapi"},
 	"cmd/orchestrator/internal/flagvalue": {"pkg/launcher", "pkg/podapi", "pkg/tools"},
 
-	"pkg/launcher":                      {"pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/fsops"},
+	"pkg/launcher":                      {"pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops"},
 	"pkg/launcher/internal/portforward": {"pkg/launcher/internal/upgrade"},
 	"pkg/launcher/internal/execstream":  {"pkg/launcher/internal/upgrade"},
 	"pkg/launcher/internal/upgrade":     {},
@@ -41,16 +41,19 @@ var mayImport = map[string][]string{
 	"pkg/launcher/examples/demo":        {"pkg/launcher", "pkg/podapi", "pkg/fsops"},
 	"pkg/tools":                         {"pkg/launcher", "pkg/podapi", "pkg/fsops", "pkg/tools/secret"},
 	"pkg/tools/secret":                  {},
-	"pkg/tools/mcpserver":               {"pkg/tools", "pkg/launcher", "pkg/podapi", "pkg/fsops"},
+	"pkg/tools/mcpserver":               {"pkg/tools", "pkg/launcher", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops"},
 	"pkg/tools/sessionstore":            {"pkg/fsops"},
 	"pkg/tools/examples/host":           {"pkg/tools", "pkg/tools/secret", "pkg/tools/sessionstore", "pkg/launcher", "pkg/podapi"},
-	"pkg/podapi":                        {"pkg/podapi/podapiv1", "pkg/podapi/tunnel", "pkg/fsops"},
+	"pkg/podapi":                        {"pkg/podapi/podapiv1", "pkg/podapi/wire", "pkg/podapi/tunnel", "pkg/fsops"},
+	"pkg/podapi/wire":                   {"pkg/podapi/podapiv1", "pkg/fsops"},
 	"pkg/podapi/tunnel":                 {"pkg/podapi/podapiv1"},
 	"pkg/podapi/podapiv1":               {},
-	"pkg/fsops":                         {"pkg/fsops/internal/ignore", "pkg/fsops/internal/linere", "pkg/fsops/internal/walk"},
+	"pkg/fsops":                         {"pkg/fsops/internal/globs", "pkg/fsops/internal/ignore", "pkg/fsops/internal/linere", "pkg/fsops/internal/walk", "pkg/fsops/internal/watch"},
+	"pkg/fsops/internal/globs":          {},
 	"pkg/fsops/internal/linere":         {},
 	"pkg/fsops/internal/walk":           {"pkg/fsops/internal/ignore"},
 	"pkg/fsops/internal/ignore":         {},
+	"pkg/fsops/internal/watch":          {"pkg/fsops/internal/ignore"},
 	"test/e2e/internal/harness":         {"pkg/launcher", "pkg/launcher/launchertest", "pkg/podapi", "pkg/fsops"},
 }
 

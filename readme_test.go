@@ -120,7 +120,7 @@ func runReadmeShell(t *testing.T, script string, env []string) {
 // build builds a program as the Makefile does.
 func build(t *testing.T, program, path string, env ...string) {
 	t.Helper()
-	cmd := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w -X "+module+"pkg/podapi.version=v1.2.3-test", "-o", path, "./cmd/"+program)
+	cmd := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w -X "+module+"pkg/podapi/wire.version=v1.2.3-test", "-o", path, "./cmd/"+program)
 	cmd.Env = append(append(cmd.Environ(), "CGO_ENABLED=0", "GOEXPERIMENT=simd"), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", cmd, err, out)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -57,13 +58,20 @@ func (a *app) attach(ctx context.Context, sandbox *launcher.Sandbox, name string
 	}
 	switch {
 	case opts.fromNow:
-		at.Stdout, at.Stderr = info.Stdout, info.Stderr
+		at.StdoutOffset, at.StderrOffset = info.Stdout, info.Stderr
 	case t != nil:
 		at.Screen = new(t.Size())
 	}
-	c := sandbox.Attach(ctx, info.ID, at)
+	var in io.Reader
 	if opts.interactive {
-		c.Stdin = a.in
+		in = a.in
 	}
-	return unclear(a.runAttached(ctx, sandbox, c, t))
+	return unclear(a.runAttached(ctx, sandbox, in, t, func(own console.Streams) (string, *podapi.Process, error) {
+		at.Stdin, at.Stdout, at.Stderr = own.In, own.Out, own.Err
+		p, err := sandbox.Attach(ctx, info.ID, at)
+		if err == nil && at.Stdin != nil && !p.HasStdin() {
+			a.note("exec %s takes no input: standard input is lost", short(info.ID))
+		}
+		return info.ID, p, err
+	}))
 }

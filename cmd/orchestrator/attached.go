@@ -3,31 +3,34 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 
 	"github.com/podagent/podagent/cmd/orchestrator/internal/console"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// runAttached runs the command, or attaches to it, with the program's own streams, or on
-// the console if there is one. It returns when the command has ended, or was left
-// running.
-func (a *app) runAttached(ctx context.Context, sandbox *launcher.Sandbox, c *podapi.Cmd, t *console.Console) error {
-	finish := a.connect(c)
-	t.Connect(c)
-	if err := c.Start(); err != nil {
-		if ctx.Err() == nil && c.ID != "" && errors.Is(err, podapi.ErrUnavailable) {
-			a.sayWayBack(sandbox, c, false)
+// A starter starts a command with these streams, or attaches to one. The id is empty if
+// there is no command yet.
+type starter func(console.Streams) (id string, p *podapi.Process, err error)
+
+// runAttached runs the command that start starts, with the program's own streams, or on
+// the console if there is one. The command reads from in, if that is not nil. It returns
+// when the command has ended, or was left running.
+func (a *app) runAttached(ctx context.Context, sandbox *launcher.Sandbox, in io.Reader, t *console.Console, start starter) error {
+	own, finish := a.connect()
+	own.In = in
+	id, p, err := start(t.Connect(own))
+	if err != nil {
+		if ctx.Err() == nil && id != "" && errors.Is(err, podapi.ErrUnavailable) {
+			a.sayWayBack(sandbox, id, false)
 		}
 		return err
 	}
-	if attached := len(c.Args) == 0; attached && c.Stdin != nil && !c.HasStdin() {
-		a.note("exec %s takes no input: standard input is lost", short(c.ID))
-	}
-	err := finish(t.Wait(ctx, c))
+	err = finish(p, t.Wait(ctx, p))
 	detached := errors.Is(err, podapi.ErrDetached)
-	if detached || err != nil && c.Status() == nil {
-		a.sayWayBack(sandbox, c, detached)
+	if detached || err != nil && p.Status() == nil {
+		a.sayWayBack(sandbox, id, detached)
 	}
 	if detached {
 		return context.Cause(ctx)
@@ -36,12 +39,12 @@ func (a *app) runAttached(ctx context.Context, sandbox *launcher.Sandbox, c *pod
 }
 
 // sayWayBack says how to go back to a command that runs on, or may do so.
-func (a *app) sayWayBack(sandbox *launcher.Sandbox, c *podapi.Cmd, detached bool) {
+func (a *app) sayWayBack(sandbox *launcher.Sandbox, id string, detached bool) {
 	state := "may still run"
 	if detached {
 		state = "runs on"
 	}
-	a.note(`exec %s %s: "orchestrator attach %s %[1]s" goes back to it`, short(c.ID), state, quote(sandbox.ID))
+	a.note(`exec %s %s: "orchestrator attach %s %[1]s" goes back to it`, short(id), state, quote(sandbox.ID))
 }
 
 // unclear marks an error that is not the end of a command.
@@ -52,25 +55,24 @@ func unclear(err error) error {
 	return &unclearError{err}
 }
 
-// connect gives the command its writers. finish takes the error of Wait, prints how the
-// command ended, and returns the error of both.
-func (a *app) connect(c *podapi.Cmd) (finish func(error) error) {
+// connect returns the writers of a command. finish takes the error of Wait, prints how
+// the command ended, and returns the error of both. For a command that did not start, p
+// is nil.
+func (a *app) connect() (own console.Streams, finish func(p *podapi.Process, err error) error) {
 	if !a.json() {
-		c.Stdout, c.Stderr = a.out, a.err
-		return func(err error) error {
-			a.sayLimits(c)
+		return console.Streams{Out: a.out, Err: a.err}, func(p *podapi.Process, err error) error {
+			a.sayLimits(p)
 			return err
 		}
 	}
 	lines := &execLines{out: a.out}
 	outLines, errLines := lines.stream("stdout"), lines.stream("stderr")
-	c.Stdout, c.Stderr = outLines, errLines
-	return func(err error) error {
+	return console.Streams{Out: outLines, Err: errLines}, func(p *podapi.Process, err error) error {
 		flushed := errors.Join(outLines.Flush(), errLines.Flush())
-		if status := c.Status(); status != nil {
+		if status := p.Status(); status != nil {
 			flushed = errors.Join(flushed, lines.exit(*status))
 		} else if errors.Is(err, podapi.ErrDetached) {
-			flushed = errors.Join(flushed, lines.detached(c.ID, c.Omitted()))
+			flushed = errors.Join(flushed, lines.detached(p.ID(), p.Omitted()))
 		}
 		if flushed != nil { // output that is not whole is no success
 			return flushed
@@ -80,11 +82,11 @@ func (a *app) connect(c *podapi.Cmd) (finish func(error) error) {
 }
 
 // sayLimits says which limits the command has met.
-func (a *app) sayLimits(c *podapi.Cmd) {
-	if n := c.Omitted(); n > 0 {
+func (a *app) sayLimits(p *podapi.Process) {
+	if n := p.Omitted(); n > 0 {
 		a.note("%d bytes of the command's output are missing: the sandbox keeps only the last part", n)
 	}
-	if status := c.Status(); status != nil && status.ProcessLimit {
+	if status := p.Status(); status != nil && status.ProcessLimit {
 		a.note("the sandbox reached its limit of processes: some could not start")
 	}
 }

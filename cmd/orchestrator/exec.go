@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"io"
 	"os"
 	"slices"
 	"time"
@@ -164,6 +165,7 @@ func loadedLater(*cobra.Command, []string) error { return nil }
 // command when nobody reads the output any more, or when ctx ends.
 func (a *app) exec(ctx context.Context, sandbox *launcher.Sandbox, command []string, opts execOptions) error {
 	var t *console.Console
+	var in io.Reader
 	c := sandbox.Command(ctx, command[0], command[1:]...)
 	c.ID, c.Dir, c.Env, c.Timeout, c.Rlimits = opts.id, opts.dir, opts.env, opts.timeout, opts.limits
 	if opts.terminal {
@@ -175,9 +177,18 @@ func (a *app) exec(ctx context.Context, sandbox *launcher.Sandbox, command []str
 	case opts.detach:
 		return a.execDetached(ctx, c, opts.interactive || opts.terminal)
 	case opts.interactive:
-		c.Stdin = a.in
+		in = a.in
 	}
-	return a.runAttached(ctx, sandbox, c, t)
+	return a.runAttached(ctx, sandbox, in, t, startOf(c))
+}
+
+// startOf starts a command.
+func startOf(c *podapi.Cmd) starter {
+	return func(own console.Streams) (string, *podapi.Process, error) {
+		c.Stdin, c.Stdout, c.Stderr = own.In, own.Out, own.Err
+		err := c.Start()
+		return c.ID, c.Process, err
+	}
 }
 
 // terminalEnv tells a command in a terminal which kind of terminal shows it.
@@ -201,11 +212,11 @@ func (a *app) execDetached(ctx context.Context, c *podapi.Cmd, input bool) error
 	}
 	// A repeated start may find a command that has ended: Detach then fails, but the
 	// command has started.
-	_ = c.Detach()
+	_ = c.Process.Detach()
 	err := a.print(struct {
 		ID  string `json:"id"`
 		PID int    `json:"pid"`
-	}{c.ID, c.PID()}, c.ID+"\n")
+	}{c.ID, c.Process.PID()}, c.ID+"\n")
 	// An interrupt before this point ends the command, as without --detach.
 	return cmp.Or(err, context.Cause(ctx))
 }

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/cmd/orchestrator/internal/console"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -51,14 +53,17 @@ func (a *app) logs(ctx context.Context, sandbox *launcher.Sandbox, name string, 
 	switch { // unwanted output need not travel
 	case opts.stdout == opts.stderr:
 	case opts.stdout:
-		at.Stderr = info.Stderr
+		at.StderrOffset = info.Stderr
 	case opts.stderr:
-		at.Stdout = info.Stdout
+		at.StdoutOffset = info.Stdout
 	}
-	c := sandbox.Attach(ctx, info.ID, at)
-	finish := a.connect(c)
-	a.choose(c, opts)
-	err = finish(c.Run())
+	own, finish := a.connect()
+	at.Stdout, at.Stderr = a.choose(own, opts)
+	p, err := sandbox.Attach(ctx, info.ID, at)
+	if err == nil {
+		err = p.Wait()
+	}
+	err = finish(p, err)
 	switch {
 	case errors.Is(err, podapi.ErrDetached):
 		return context.Cause(ctx)
@@ -68,15 +73,16 @@ func (a *app) logs(ctx context.Context, sandbox *launcher.Sandbox, name string, 
 	return unclear(err)
 }
 
-// choose has the command's other output discarded, if only one is wanted.
-func (a *app) choose(c *podapi.Cmd, opts logsOptions) {
+// choose returns the writers of the command's outputs: nil for the other one, if only
+// one is wanted.
+func (a *app) choose(own console.Streams, opts logsOptions) (stdout, stderr io.Writer) {
 	switch {
 	case opts.stdout == opts.stderr:
+		return own.Out, own.Err
 	case opts.stdout:
-		c.Stderr = nil
+		return own.Out, nil
 	case a.json():
-		c.Stdout = nil
-	default:
-		c.Stdout, c.Stderr = nil, a.out
+		return nil, own.Err
 	}
+	return nil, a.out
 }

@@ -5,21 +5,23 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
 func mkdirCommand(a *app) *cobra.Command {
-	var opts fsops.MkdirOptions
+	var parents bool
 	cmd := &cobra.Command{
 		Use:               "mkdir ID PATH...",
 		Short:             "Make directories",
 		Args:              takes(2, -1),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: a.eachPath(func(ctx context.Context, sandbox *launcher.Sandbox, path string) error {
-			return sandbox.Mkdir(ctx, path, opts)
+			if parents {
+				return sandbox.MkdirAll(ctx, path, 0o777)
+			}
+			return sandbox.Mkdir(ctx, path, 0o777)
 		}),
 	}
-	cmd.Flags().BoolVarP(&opts.Parents, "parents", "p", false, "make missing parents; no error if the directory exists")
+	cmd.Flags().BoolVarP(&parents, "parents", "p", false, "make missing parents; no error if the directory exists")
 	return cmd
 }

@@ -3,12 +3,11 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
 func mvCommand(a *app) *cobra.Command {
-	var opts fsops.RenameOptions
+	var noClobber bool
 	cmd := &cobra.Command{
 		Use:   "mv ID OLD NEW",
 		Short: "Rename a file or a directory",
@@ -18,10 +17,13 @@ new name: mv moves nothing into a directory of that name.`,
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.open(cmd.Context(), args[0], func(sandbox *launcher.Sandbox) error {
-				return sandbox.Rename(cmd.Context(), args[1], args[2], opts)
+				if noClobber {
+					return sandbox.RenameNoReplace(cmd.Context(), args[1], args[2])
+				}
+				return sandbox.Rename(cmd.Context(), args[1], args[2])
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&opts.NoReplace, "no-clobber", false, "fail if the new name exists")
+	cmd.Flags().BoolVar(&noClobber, "no-clobber", false, "fail if the new name exists")
 	return cmd
 }

@@ -91,7 +91,7 @@ func upload(ctx context.Context, sandbox *launcher.Sandbox, path string, source 
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		result, err := write(ctx, sandbox, path, source, opts)
+		result, err := sandbox.Write(ctx, path, source, opts)
 		done <- outcome{result, err}
 	}()
 	select {
@@ -100,16 +100,4 @@ func upload(ctx context.Context, sandbox *launcher.Sandbox, path string, source 
 	case <-ctx.Done():
 		return fsops.WriteResult{}, context.Cause(ctx)
 	}
-}
-
-func write(ctx context.Context, sandbox *launcher.Sandbox, path string, source io.Reader, opts fsops.WriteOptions) (fsops.WriteResult, error) {
-	w, err := sandbox.Create(ctx, path, opts)
-	if err != nil {
-		return fsops.WriteResult{}, err
-	}
-	defer w.Close()
-	if _, err := w.ReadFrom(source); err != nil {
-		return fsops.WriteResult{}, err
-	}
-	return w.Commit()
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/podagent/podagent/pkg/launcher"
-	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 func versionCommand(a *app) *cobra.Command {
@@ -17,7 +17,7 @@ func versionCommand(a *app) *cobra.Command {
 		Args:              takes(0, 1),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := a.printVersion("orchestrator", podapi.Version(), podapi.ProtocolMajor, podapi.ProtocolMinor)
+			err := a.printVersion("orchestrator", wire.Version(), wire.ProtocolMajor, wire.ProtocolMinor)
 			if err != nil || len(args) == 0 {
 				return err
 			}

@@ -33,9 +33,12 @@ func (a *app) wait(ctx context.Context, sandbox *launcher.Sandbox, name string) 
 	if err != nil {
 		return err
 	}
-	c := sandbox.Attach(ctx, info.ID, podapi.AttachOptions{NoOutput: true})
-	finish := a.connect(c)
-	err = finish(c.Run())
+	_, finish := a.connect()
+	p, err := sandbox.Attach(ctx, info.ID, podapi.AttachOptions{NoOutput: true})
+	if err == nil {
+		err = p.Wait()
+	}
+	err = finish(p, err)
 	if errors.Is(err, podapi.ErrDetached) {
 		return context.Cause(ctx)
 	}

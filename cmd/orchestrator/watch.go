@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -39,33 +40,42 @@ be read again.`,
 }
 
 func (a *app) watch(ctx context.Context, sandbox *launcher.Sandbox, path string, opts fsops.WatchOptions) error {
+	var failed error // to print that the watch is ready
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	opts.Ready = func() {
+		failed = a.watched("ready", fsops.WatchEvent{Path: path, Time: time.Now()})
+		if failed != nil {
+			stop()
+		}
+	}
 	for event, err := range sandbox.Watch(ctx, path, opts) {
 		if err != nil {
-			return err
+			return cmp.Or(failed, err)
 		}
-		if err := a.event(event); err != nil {
+		if err := a.watched(watchOps[event.Op], event); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a *app) event(event fsops.WatchEvent) error {
+// watched prints a line about a watch, or an object.
+func (a *app) watched(what string, event fsops.WatchEvent) error {
 	out := struct {
 		Event string      `json:"event"`
 		Path  render.Text `json:"path"`
 		From  render.Text `json:"from,omitempty"`
 		Time  time.Time   `json:"time"`
-	}{watchOps[event.Op], render.Text(event.Path), render.Text(event.From), event.Time}
-	what := a.terminal.Name(event.Path)
+	}{what, render.Text(event.Path), render.Text(event.From), event.Time}
+	name := a.terminal.Name(event.Path)
 	if event.From != "" {
-		what = a.terminal.Name(event.From) + " -> " + what
+		name = a.terminal.Name(event.From) + " -> " + name
 	}
-	return a.print(out, fmt.Sprintf("%-8s %s\n", out.Event, what))
+	return a.print(out, fmt.Sprintf("%-8s %s\n", what, name))
 }
 
 var watchOps = map[fsops.WatchOp]string{
-	fsops.WatchReady:    "ready",
 	fsops.WatchCreate:   "create",
 	fsops.WatchWrite:    "write",
 	fsops.WatchRemove:   "remove",

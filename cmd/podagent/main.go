@@ -16,7 +16,7 @@ import (
 
 	"github.com/podagent/podagent/cmd/internal/render"
 	"github.com/podagent/podagent/cmd/podagent/internal/agent"
-	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 const usage = `podagent serves a sandbox's files, search and processes over gRPC.
@@ -135,6 +135,6 @@ func printVersion(_ context.Context, args []string, stdout io.Writer) error {
 	if err := parse(flags, args, "version", stdout); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(stdout, "podagent %s (protocol %d.%d)\n", podapi.Version(), podapi.ProtocolMajor, podapi.ProtocolMinor)
+	_, err := fmt.Fprintf(stdout, "podagent %s (protocol %d.%d)\n", wire.Version(), wire.ProtocolMajor, wire.ProtocolMinor)
 	return err
 }

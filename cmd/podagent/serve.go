@@ -18,7 +18,7 @@ import (
 
 	"github.com/podagent/podagent/cmd/podagent/internal/agent"
 	"github.com/podagent/podagent/pkg/fsops"
-	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // envPrefix begins the names of the environment variables that stand for flags.
@@ -76,7 +76,7 @@ func outliveSignals() {
 
 // serveConfig reads the flags, and the environment for those that are not given.
 func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
-	config := agent.Config{Version: podapi.Version(), Env: processEnv(os.Environ()), Alone: true}
+	config := agent.Config{Version: wire.Version(), Env: processEnv(os.Environ()), Alone: true}
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	level := slog.LevelInfo
 	flags.Func("listen", "serve on `ADDRESS`: unix:PATH or tcp:HOST:PORT, or several with commas between them; may be repeated (default "+defaultListen+")", func(s string) error {
@@ -92,7 +92,7 @@ func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
 		return addKeys(&config, s)
 	})
 	flags.Func("process-env", "add variables to the environment of processes: base64 of `NAME=VALUE` texts that each end with a NUL", func(s string) (err error) {
-		config.ProcessEnv, err = podapi.ParseEnv(s)
+		config.ProcessEnv, err = wire.ParseEnv(s)
 		return err
 	})
 	flags.Func("protect", "protect the paths that the glob `PATTERN` matches, and all below them, from changes by calls, though not by commands; may be repeated", func(s string) error {
@@ -166,7 +166,7 @@ func addresses(s string) []string {
 // addKeys adds the keys in s, which white space or commas separate.
 func addKeys(config *agent.Config, s string) error {
 	for _, field := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(", \n\t", r) }) {
-		key, err := podapi.ParseAuthorizedKey(field)
+		key, err := wire.ParseAuthorizedKey(field)
 		if err != nil {
 			return err
 		}

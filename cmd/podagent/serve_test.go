@@ -7,10 +7,11 @@ import (
 	"testing"
 
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 func TestKeysOnTheCommandLineReplaceTheEnvironments(t *testing.T) {
-	var keys []podapi.AuthorizedKey
+	var keys []wire.AuthorizedKey
 	for range 3 {
 		identity, err := podapi.NewIdentity()
 		if err != nil {
@@ -21,7 +22,7 @@ func TestKeysOnTheCommandLineReplaceTheEnvironments(t *testing.T) {
 	t.Setenv("PODAGENT_AUTHORIZED_KEY", keys[0].String())
 	for _, tt := range []struct {
 		args []string
-		want []podapi.AuthorizedKey
+		want []wire.AuthorizedKey
 	}{
 		{nil, keys[:1]},
 		{[]string{"--authorized-key", keys[1].String(), "--authorized-key", keys[2].String()}, keys[1:]},

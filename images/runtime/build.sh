@@ -111,7 +111,7 @@ make_base() {
 make_context() {
 	[ -z "${CONTEXT:-}" ] || cp -a "$CONTEXT/." "$1"
 	(cd "$root" && CGO_ENABLED=0 GOOS=linux GOEXPERIMENT=simd go build -trimpath -tags grpcnotrace -o "$1/podagent" \
-		-ldflags "-s -w -X github.com/podagent/podagent/pkg/podapi.version=$VERSION" ./cmd/podagent)
+		-ldflags "-s -w -X github.com/podagent/podagent/pkg/podapi/wire.version=$VERSION" ./cmd/podagent)
 	chmod 0755 "$1/podagent"
 }
 

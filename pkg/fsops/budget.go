@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// A budget bounds what several calls hold at once. Who does not fit waits, and
-// is served in the order of arrival, so that nobody waits for ever behind
-// smaller ones.
+// A budget bounds what several calls hold at once. A call that does not fit waits.
+// Calls are served in the order of arrival, so that a large one does not wait for
+// ever behind smaller ones.
 type budget struct {
 	mu    sync.Mutex
 	limit int64
@@ -18,7 +18,7 @@ type budget struct {
 
 type budgetWait struct {
 	n int64
-	// ready is closed when n was taken for who waits.
+	// ready is closed when n was taken for the waiting call.
 	ready chan struct{}
 }
 
@@ -47,7 +47,7 @@ func (b *budget) enter(n int64) *budgetWait {
 	return w
 }
 
-// leave gives up waiting, or what was taken at the same moment.
+// leave gives up waiting. It gives back what was taken for it at the same moment.
 func (b *budget) leave(w *budgetWait) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,7 +66,7 @@ func (b *budget) give(n int64) {
 	b.serve()
 }
 
-// serve lets those through who fit.
+// serve lets the first waiting calls through, as far as they fit.
 func (b *budget) serve() {
 	for len(b.queue) > 0 && b.taken+b.queue[0].n <= b.limit {
 		b.taken += b.queue[0].n

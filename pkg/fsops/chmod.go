@@ -12,7 +12,7 @@ func (f *FS) Chmod(name string, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	at, err := f.placeOf(path)
+	at, err := f.guardFile(path)
 	if err != nil {
 		return pathError("chmod", name, err)
 	}

@@ -17,17 +17,17 @@ type CopyOptions struct {
 	NoReplace bool
 }
 
-// Copy copies the file src to the name dst, atomically as [FS.Create] does,
-// with its mode and modification time; an existing file keeps its owner, and
-// set-id bits are not copied. With opts.Recursive src may be a directory,
-// which becomes the directory dst with all that is in it: symbolic links in
-// it are copied as they are, and a directory that exists already is added to
-// and keeps its mode. A src that is a symbolic link is followed.
+// Copy copies the file src to the name dst, atomically as [FS.Create] does, with
+// its mode and modification time; an existing file keeps its owner, and set-id bits
+// are not copied. With opts.Recursive src may be a directory, which becomes the
+// directory dst with all that is in it: symbolic links in it are copied as they
+// are. A directory that exists already keeps its mode, and gets what is copied into
+// it. A src that is a symbolic link is followed.
 //
-// Every error is an [*os.LinkError] that names the pair of files it is about:
-// a directory without opts.Recursive is EISDIR, a file copied to itself or a
-// directory into itself EINVAL, a device, FIFO or socket [ErrNotRegular]. The
-// copy of a tree stops at its first error, and leaves what it copied.
+// Every error is an [*os.LinkError] that names the pair of files it is about: a
+// directory without opts.Recursive is EISDIR, a file copied to itself or a
+// directory into itself EINVAL, a device, FIFO or socket [ErrNotRegular]. The copy
+// of a tree stops at its first error, and leaves behind what it copied.
 func (f *FS) Copy(ctx context.Context, src, dst string, opts CopyOptions) error {
 	srcPath, dstPath, err := f.resolveTwo("copy", src, dst)
 	if err != nil {
@@ -139,7 +139,7 @@ func (c *copier) dir(p copyPair, info fs.FileInfo) error {
 
 // stampDir gives a directory that was made the mode and time of its original.
 func (c *copier) stampDir(path string, info fs.FileInfo) error {
-	at, err := c.fsys.placeOf(path)
+	at, err := c.fsys.guardFile(path)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (c *copier) symlink(p copyPair) error {
 	if err != nil {
 		return err
 	}
-	at, err := c.fsys.place(p.dst)
+	at, err := c.fsys.guard(p.dst)
 	if err != nil {
 		return err
 	}

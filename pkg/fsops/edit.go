@@ -15,7 +15,7 @@ type Edit struct {
 	// Old is found exactly, byte for byte. It must not be empty, and must
 	// differ from New.
 	Old, New []byte
-	// All replaces every occurrence; otherwise there must be exactly one.
+	// All replaces every occurrence. Without it there must be exactly one.
 	All bool
 }
 
@@ -32,8 +32,8 @@ type EditResult struct {
 	// Diff is the whole change as a unified diff with three lines of context,
 	// empty if the edits undid each other.
 	Diff []byte
-	// DiffTruncated says that Diff is only the beginning of the change, since
-	// the whole would be over 1 MiB or has too many places.
+	// DiffTruncated says that Diff is only the beginning of the change, since the
+	// whole would be over 1 MiB or have too many hunks.
 	DiffTruncated bool
 	// Write says how the file was written.
 	Write WriteResult
@@ -43,12 +43,12 @@ type EditResult struct {
 // one before, and replaces the file atomically as [FS.Create] does. If one
 // does not apply, the error is an [*EditError] and the file is as before.
 //
-// Edits of one file through this FS wait for each other. If something else
-// changes the file meanwhile, the edits are applied anew to what it is then,
-// unless opts.IfMatch forbids it ([ErrChanged]). A file, or a result, over
-// [MaxEditSize] is an error of class EFBIG; no edits at all, an empty old
-// text, or one that equals the new text, are EINVAL. Edits of many large files
-// at once wait for each other, since they are held in memory.
+// Edits of one file through this FS wait for each other. If something else changes
+// the file meanwhile, the edits are applied again, to the new content, unless
+// opts.IfMatch forbids it ([ErrChanged]). A file, or a result, over [MaxEditSize]
+// is an error of class EFBIG; no edits at all, an empty old text, or one that
+// equals the new text, are EINVAL. Edits of many large files at once wait for each
+// other, since they are held in memory.
 func (f *FS) Edit(ctx context.Context, name string, edits []Edit, opts EditOptions) (EditResult, error) {
 	path, err := f.resolve("edit", name)
 	if err != nil {
@@ -92,24 +92,24 @@ func checkEdits(edits []Edit) error {
 // tryEdit edits the file once, and fails with ErrChanged if it changed while
 // that was done.
 func (f *FS) tryEdit(ctx context.Context, path, name string, edits []Edit, opts EditOptions) (EditResult, error) {
-	target, err := f.followTo(path, false)
+	dest, err := f.followTo(path, false)
 	if err == nil {
-		err = f.mayChange(target)
+		err = f.mayChange(dest)
 	}
 	if err != nil {
 		return EditResult{}, err
 	}
-	unlock, err := f.locks.lock(ctx, target)
+	unlock, err := f.locks.lock(ctx, dest)
 	if err != nil {
 		return EditResult{}, err
 	}
 	defer unlock()
-	done, err := f.admitEdit(ctx, target, edits)
+	done, err := f.admitEdit(ctx, dest, edits)
 	if err != nil {
 		return EditResult{}, err
 	}
 	defer done()
-	before, tag, err := f.readWhole(ctx, target)
+	before, tag, err := f.readWhole(ctx, dest)
 	if err != nil {
 		return EditResult{}, err
 	}
@@ -121,7 +121,7 @@ func (f *FS) tryEdit(ctx context.Context, path, name string, edits []Edit, opts 
 		return EditResult{}, err
 	}
 	res := EditResult{Occurrences: after.counts}
-	if res.Write, err = f.rewrite(ctx, target, name, after.content, tag); err != nil {
+	if res.Write, err = f.rewrite(ctx, dest, name, after.content, tag); err != nil {
 		return EditResult{}, err
 	}
 	res.Diff, res.DiffTruncated = unifiedDiff(name, before, after.pieces)
@@ -129,7 +129,7 @@ func (f *FS) tryEdit(ctx context.Context, path, name string, edits []Edit, opts 
 }
 
 // admitEdit waits until there is memory for the edits of the file at path. The
-// caller calls done when it let go of the file's content.
+// caller calls done when it no longer holds the content.
 func (f *FS) admitEdit(ctx context.Context, path string, edits []Edit) (done func(), err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -138,7 +138,7 @@ func (f *FS) admitEdit(ctx context.Context, path string, edits []Edit) (done fun
 	return f.edits.take(ctx, editedSize(info.Size(), edits))
 }
 
-// editedSize returns how large a content of that size may at most become.
+// editedSize returns the largest size that a content of this size may get.
 func editedSize(size int64, edits []Edit) int64 {
 	for _, e := range edits {
 		grows := int64(len(e.New) - len(e.Old))
@@ -165,7 +165,7 @@ func (f *FS) readWhole(ctx context.Context, path string) ([]byte, string, error)
 	}
 	var content bytes.Buffer
 	content.Grow(int(info.Size()) + bytes.MinRead)
-	// One byte more tells a file that grew beyond the limit.
+	// One byte more shows that the file grew beyond the limit.
 	n, err := content.ReadFrom(io.LimitReader(file, MaxEditSize+1))
 	if err == nil && n > MaxEditSize {
 		err = syscall.EFBIG
@@ -185,15 +185,15 @@ func unchanged(file *os.File, tag string) error {
 	return err
 }
 
-// rewrite makes content what is in the file at target, which must still have
-// the etag. The caller holds its lock.
-func (f *FS) rewrite(ctx context.Context, target, name string, content []byte, tag string) (WriteResult, error) {
+// rewrite gives the file at dest the content. The file must still have the etag,
+// and the caller holds its lock.
+func (f *FS) rewrite(ctx context.Context, dest, name string, content []byte, tag string) (WriteResult, error) {
 	w := &Writer{fsys: f, op: "edit", name: name, opts: WriteOptions{IfMatch: tag}}
 	defer w.Close()
-	if err := w.open(target); err != nil {
+	if err := w.open(dest); err != nil {
 		return WriteResult{}, err
 	}
-	if w.target != target {
+	if w.dest != dest {
 		return WriteResult{}, ErrChanged // it became a symbolic link
 	}
 	if _, err := w.Write(content); err != nil {

@@ -9,13 +9,12 @@ import (
 	udiff "github.com/aymanbagabas/go-udiff"
 )
 
-// diffPlaces returns how many places a diff of a file of that size shows.
-func diffPlaces(size int) int { return min(maxDiffPlaces, diffWork/max(1, size)) }
+// diffHunks returns how many changes a diff of a file of that size shows.
+func diffHunks(size int) int { return min(maxDiffHunks, diffWork/max(1, size)) }
 
-// unifiedDiff returns the change that the pieces describe as a unified diff,
-// and whether that had to be cut. The places are known from the edits, so
-// that only what is around them is looked at, and not the whole of a large
-// file.
+// unifiedDiff returns the change that the pieces describe as a unified diff, and
+// whether that had to be cut. The pieces say where the changes are, so that only
+// their surroundings are read, and not the whole of a large file.
 func unifiedDiff(name string, before []byte, p *pieces) (diff []byte, truncated bool) {
 	changes, truncated := shownChanges(before, p)
 	if len(changes) == 0 {
@@ -37,18 +36,18 @@ func unifiedDiff(name string, before []byte, p *pieces) (diff []byte, truncated 
 // shownChanges returns the changes that a diff shows, and whether there are
 // more.
 func shownChanges(before []byte, p *pieces) (changes []udiff.Edit, more bool) {
-	places := diffPlaces(len(before))
+	hunks := diffHunks(len(before))
 	for _, c := range p.changes() {
 		changes = append(changes, refine(string(before[c.Start:c.End]), c)...)
-		if len(changes) > places {
-			return changes[:places], true
+		if len(changes) > hunks {
+			return changes[:hunks], true
 		}
 	}
 	return changes, p.partial
 }
 
-// refine leaves out of a change the lines of old that it does not change:
-// callers name some of them to say which place they mean.
+// refine removes from a change the lines that it leaves as they are: callers often
+// give some of them to make the old text unique.
 func refine(old string, c udiff.Edit) []udiff.Edit {
 	if old == c.New {
 		return nil

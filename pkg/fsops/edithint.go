@@ -15,8 +15,8 @@ func editError(content []byte, index int, e Edit, count int) *EditError {
 	return err
 }
 
-// nearMiss says where in content there is something like old, which does not
-// occur in it; it is empty if there is nothing.
+// nearMiss says where content has something similar to old, which it does not
+// contain. It is empty if there is nothing similar.
 func nearMiss(content, old []byte) string {
 	if crlf := bytes.ReplaceAll(old, []byte("\n"), []byte("\r\n")); bytes.Contains(content, crlf) {
 		return "the file's lines end in CRLF"
@@ -46,8 +46,8 @@ func withoutSpace(text []byte) []byte {
 	return bare
 }
 
-// lineOfNonSpace returns the number of the line on which the n-th byte of
-// text, from 0, that is no white space is.
+// lineOfNonSpace returns the number of the line with the n-th byte of text, from 0,
+// that is not white space.
 func lineOfNonSpace(text []byte, n int) int {
 	line := 1
 	for _, b := range text {
@@ -64,7 +64,8 @@ func lineOfNonSpace(text []byte, n int) int {
 	return line
 }
 
-// isSpace knows ASCII only: others are no accident of an editor or a model.
+// isSpace knows ASCII only: editors and models do not add other white space by
+// accident.
 func isSpace(b byte) bool {
 	return b == ' ' || '\t' <= b && b <= '\r'
 }

@@ -9,19 +9,19 @@ import (
 	udiff "github.com/aymanbagabas/go-udiff"
 )
 
-// hunks renders changes from the beginning of a content to its end, each with
-// no more than the lines around it: rendering the whole at once takes memory
-// for every line of a file.
+// hunks renders changes from the beginning of a content to its end. It gives the
+// diff package only the lines around each change, since that needs memory for every
+// line it gets.
 type hunks struct {
 	before []byte
-	// pos is up to where the lines are counted, line how many there are.
+	// Up to pos the lines are counted; line is their number.
 	pos, line int
-	// grown is how many lines the changes added that were rendered.
+	// grown is how many lines the rendered changes have added.
 	grown int
 }
 
-// near returns how many of the changes are so close to each other, from the
-// first on, that they may share a hunk. The others surely do not.
+// near returns how many changes, from the first on, are close enough to each other
+// to share a hunk. Those after them never do.
 func (h *hunks) near(changes []udiff.Edit) int {
 	const apart = 2*diffContext + 4 // a line more at each end, as in render
 	n := 1
@@ -51,8 +51,8 @@ func (h *hunks) render(changes []udiff.Edit) []byte {
 	return h.renumber(strings.TrimPrefix(text, "--- \n+++ \n"))
 }
 
-// renumber returns the hunks with the numbers that their lines have in the
-// whole. All lines but their headers begin with another character.
+// renumber returns the hunks with the line numbers of the whole file. Only the
+// headers of hunks begin with an at sign.
 func (h *hunks) renumber(text string) []byte {
 	out := make([]byte, 0, len(text)+len(text)/16)
 	for line := range strings.Lines(text) {
@@ -64,9 +64,9 @@ func (h *hunks) renumber(text string) []byte {
 	return out
 }
 
-// header returns the header of a hunk whose ranges of lines, such as "5,7",
-// are these. Where the new one begins follows from the hunks before: the diff
-// package does not count the lines between changes that share a hunk.
+// header returns the header of a hunk whose ranges of lines, such as "5,7", are
+// these. The new range begins where the hunks before it say: the diff package does
+// not count the lines between changes that share a hunk.
 func (h *hunks) header(from, to string) string {
 	first, fromLines := lineRange(from)
 	_, toLines := lineRange(to)

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// An edited is a content to which edits were applied.
+// An edited is a content after some edits.
 type edited struct {
 	content []byte
 	// counts is how many places each edit replaced.
@@ -17,7 +17,7 @@ type edited struct {
 
 // applyEdits applies the edits to content in their order.
 func applyEdits(ctx context.Context, content []byte, edits []Edit) (edited, error) {
-	res := edited{content: content, pieces: newPieces(len(content), diffPlaces(len(content)))}
+	res := edited{content: content, pieces: newPieces(len(content), diffHunks(len(content)))}
 	for i, e := range edits {
 		if err := ctx.Err(); err != nil {
 			return edited{}, err
@@ -37,9 +37,9 @@ func applyEdits(ctx context.Context, content []byte, edits []Edit) (edited, erro
 	return res, nil
 }
 
-// occurrences returns how often the edit's old text occurs: not counting
-// overlaps if all are replaced, but counting them if there may be only one,
-// since then it matters which one is meant.
+// occurrences returns how often the edit's old text occurs. If all are replaced, it
+// does not count overlaps. If there must be only one, it counts them, since the
+// edit must be unambiguous.
 func occurrences(content []byte, e Edit) int {
 	if e.All {
 		return bytes.Count(content, e.Old)

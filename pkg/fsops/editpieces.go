@@ -6,9 +6,9 @@ import (
 	udiff "github.com/aymanbagabas/go-udiff"
 )
 
-// pieces says how a content came from an original by replacements: what it
-// consists of, one after the other. It stays small however often it is
-// edited, by knowing only the beginning of the content if need be.
+// pieces is a list of what an edited content consists of: parts of the original,
+// and replacements. To stay small after many edits, it may describe only the
+// beginning of the content.
 type pieces struct {
 	list []piece
 	// size is the original's.
@@ -48,8 +48,7 @@ func newPieces(size, limit int) *pieces {
 	return p
 }
 
-// edit takes into account that in content, which the pieces make up, e is
-// applied wherever it occurs.
+// edit applies e wherever it occurs in content, which is what the pieces describe.
 func (p *pieces) edit(content []byte, e Edit) {
 	rest, text := p.list, string(e.New)
 	p.list = nil
@@ -66,7 +65,7 @@ func (p *pieces) edit(content []byte, e Edit) {
 		before, rest = split(rest, i)
 		p.list = append(p.list, before...)
 		if _, rest = split(rest, len(e.Old)); len(rest) == 0 && p.partial {
-			return // this one may reach beyond what is known
+			return // this occurrence may reach beyond the known beginning
 		}
 		if text != "" {
 			p.list = append(p.list, piece{text: text})

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// isGone reports that err says there is no such file, or that what should
-// have been a directory on the way to it is none.
+// isGone reports that err says that there is no such file, or that a directory on
+// the way to it is none any more.
 func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

@@ -39,9 +39,9 @@ type FS struct {
 	longLines *budget
 	// protection is what must not be changed; nil for nothing.
 	protection atomic.Pointer[protection]
-	// renaming is held by who renames something while something is protected,
-	// and shared by all that make or replace something: see place.change.
-	// changes counts what they do.
+	// While something is protected, a renaming holds this lock, and operations that
+	// make or replace something share it: see guardedPath.change. changes counts
+	// those operations.
 	renaming sync.RWMutex
 	changes  atomic.Uint64
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
 )
 
@@ -107,7 +108,7 @@ func (f *FS) glob(g *globber) error {
 	if err != nil {
 		return err
 	}
-	base, rest := splitGlob(g.pattern)
+	base, rest := globs.Split(g.pattern)
 	if filepath.IsAbs(base) {
 		return f.globIn(g, "", base, rest)
 	}
@@ -141,7 +142,7 @@ func (f *FS) globIn(g *globber, root, base, rest string) error {
 	if rest == "" {
 		return g.literal(dir)
 	}
-	g.m = newGlobMatcher(rest, g.opts.NoHidden)
+	g.m = globs.NewMatcher(rest, g.opts.NoHidden)
 	return g.top(dir)
 }
 

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 	"github.com/podagent/podagent/pkg/fsops/internal/walk"
 )
 
@@ -14,7 +15,7 @@ import (
 // once. It holds what these look at, and nothing that ever changes, so that
 // there is no false sharing of the processors' caches.
 type globVisitor struct {
-	m        *globMatcher
+	m        *globs.Matcher
 	dirsOnly bool
 	byTime   bool
 	dir      string // the tree's root as it is reported; empty for the directory searched from
@@ -27,7 +28,7 @@ func (v *globVisitor) visit(worker int, e *walk.Entry) error {
 	if e.Err != nil {
 		return v.unreadable(e)
 	}
-	next, linked := v.m.step(e.Value().(*globState), e.Name)
+	next, linked := v.m.Step(e.Value().(*globs.State), e.Name)
 	if next == nil {
 		e.Skip()
 		return nil
@@ -38,19 +39,19 @@ func (v *globVisitor) visit(worker int, e *walk.Entry) error {
 	case fs.ModeSymlink:
 		enter(e, linked)
 	}
-	if !next.ends {
+	if !next.Ends() {
 		return nil
 	}
 	rel := e.Rel()
-	if !v.m.accepts(next, rel) {
+	if !v.m.Accepts(next, rel) {
 		return nil
 	}
 	return v.match(worker, e, joinName(v.dir, rel))
 }
 
 // enter has the walk go on in a directory if matches can lie in it.
-func enter(e *walk.Entry, inner *globState) {
-	if inner != nil && inner.descends {
+func enter(e *walk.Entry, inner *globs.State) {
+	if inner != nil && inner.Descends() {
 		e.Enter(inner)
 	} else {
 		e.Skip()

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
 	"github.com/podagent/podagent/pkg/fsops/internal/walk"
 )
@@ -20,7 +21,7 @@ type globber struct {
 	pattern  string
 	opts     GlobOptions
 	yield    func(GlobMatch, error) bool
-	m        *globMatcher
+	m        *globs.Matcher
 	dirsOnly bool
 	found    int
 }
@@ -76,7 +77,7 @@ func (g *globber) top(dir globDir) error {
 		return nil
 	}
 	search := &globSearch{globber: g, dir: dir}
-	if dir.name != "" && g.m.acceptsNothing() {
+	if dir.name != "" && g.m.AcceptsNothing() {
 		if search.self, err = g.named(dir); err != nil {
 			return err
 		}
@@ -155,7 +156,7 @@ func (s *globSearch) walk(take func(globItem) error, report func(error) error) e
 		Workers: min(runtime.GOMAXPROCS(0), maxGlobWorkers),
 		NoGit:   s.opts.Ignore,
 		Ignore:  s.dir.rules,
-		Value:   s.m.start(),
+		Value:   s.m.Start(),
 	}
 	queue := newGlobQueue(opts.Workers)
 	defer context.AfterFunc(ctx, queue.end)()

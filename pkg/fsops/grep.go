@@ -9,6 +9,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 	"github.com/podagent/podagent/pkg/fsops/internal/linere"
 )
 
@@ -79,8 +80,8 @@ type grep struct {
 	pattern string
 	opts    GrepOptions
 	re      *linere.Regexp
-	include globSet
-	exclude globSet
+	include globs.Set
+	exclude globs.Set
 	roots   []*grepRoot
 	workers int
 	// longLines and blocks are shared by all searches of the FS.
@@ -116,7 +117,7 @@ func (g *grep) compile() error {
 	if g.re, err = compileGrep(g.pattern, g.opts); err != nil {
 		return err
 	}
-	if g.include, err = newGlobSet(below(g.opts.Include)); err != nil {
+	if g.include, err = newGlobSet(globs.Below(g.opts.Include)); err != nil {
 		return fmt.Errorf("cannot include files: %w", err)
 	}
 	if g.exclude, err = newGlobSet(g.opts.Exclude); err != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
+	"github.com/podagent/podagent/pkg/fsops/internal/walk"
 )
 
 // A grepRoot is a path to be searched.
@@ -122,18 +123,18 @@ func (r *grepRoot) leaveOut(path string) {
 // pruner returns what says which entries below a directory are left out, nil
 // if none are.
 func (g *grep) pruner(root *grepRoot) func(rel string, typ fs.FileMode) bool {
-	if len(root.inner) == 0 && g.exclude.empty() {
+	if len(root.inner) == 0 && g.exclude.Empty() {
 		return nil
 	}
 	return func(rel string, typ fs.FileMode) bool {
-		return root.inner[rel] || g.exclude.match(rel, typ == fs.ModeDir)
+		return root.inner[rel] || g.exclude.Match(rel, typ == fs.ModeDir)
 	}
 }
 
 // selects reports whether the options want the file with that path below the
 // directory that is searched.
 func (g *grep) selects(rel string) bool {
-	return (g.include.empty() || g.include.match(rel, false)) && !g.exclude.match(rel, false)
+	return (g.include.Empty() || g.include.Match(rel, false)) && !g.exclude.Match(rel, false)
 }
 
 // join returns the name that a file below the root is reported by.
@@ -166,15 +167,15 @@ func (g *grep) rootEntries(root *grepRoot) iter.Seq[grepEntry] {
 }
 
 func (g *grep) dirEntries(root *grepRoot, yield func(grepEntry) bool) {
-	w := newWalker(root.path, walkOptions{
-		noHidden: !g.opts.Hidden, noGit: !g.opts.NoIgnore, follow: g.opts.Follow,
-		ignore: root.rules, exclude: g.exclude, except: root.inner,
-	})
-	for e, ok := w.Next(); ok; e, ok = w.Next() {
-		if e.err == nil && (!e.typ.IsRegular() || !g.include.empty() && !g.include.match(e.rel, false)) {
+	opts := walk.Options{
+		NoHidden: !g.opts.Hidden, NoGit: !g.opts.NoIgnore, Follow: g.opts.Follow,
+		Ignore: root.rules, Prune: g.pruner(root),
+	}
+	for e := range walk.Sorted(root.path, opts) {
+		if e.Err == nil && (!e.Type.IsRegular() || !g.include.Empty() && !g.include.Match(e.Rel, false)) {
 			continue
 		}
-		if !yield(grepEntry{name: root.join(e.rel), path: e.path, err: e.err}) {
+		if !yield(grepEntry{name: root.join(e.Rel), path: e.Path, err: e.Err}) {
 			return
 		}
 	}

@@ -52,7 +52,7 @@ func (w *grepWorker) visit(ctx context.Context, root *grepRoot, e *walk.Entry) e
 	if e.Err != nil {
 		return w.report(name.String(), e.Err)
 	}
-	if !e.Type.IsRegular() || !w.g.include.empty() && !w.g.include.match(e.Rel(), false) {
+	if !e.Type.IsRegular() || !w.g.include.Empty() && !w.g.include.Match(e.Rel(), false) {
 		return nil
 	}
 	var err error

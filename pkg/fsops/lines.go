@@ -14,9 +14,9 @@ type LineOptions struct {
 	First int64
 	// Max is how many lines are read at most; 0 means no limit but MaxBytes.
 	Max int64
-	// MaxBytes limits the text in bytes; 0 means [DefaultLineBytes]. Whole
-	// lines are returned, but for a first line that alone is over the limit:
-	// that is cut, never inside a UTF-8 sequence.
+	// MaxBytes limits the text in bytes; 0 means [DefaultLineBytes]. Only whole
+	// lines are returned, with one exception: a first line that alone is over the
+	// limit is cut, never inside a UTF-8 sequence.
 	MaxBytes int64
 }
 
@@ -28,8 +28,8 @@ type Lines struct {
 	First int64
 	// Count is how many lines Text has.
 	Count int64
-	// Total is how many lines the file has, -1 if more than 64 MiB follow the
-	// window, which are not counted. A last line without a terminator counts.
+	// Total is how many lines the file has. It is -1 if more than 64 MiB follow the
+	// window: these are not counted. A last line without a terminator counts.
 	Total int64
 	// Truncated says that MaxBytes ended the window before its last line.
 	Truncated bool
@@ -39,11 +39,10 @@ type Lines struct {
 	Attr Attr
 }
 
-// ReadLines returns the window of the file's lines that opts selects, and how
-// many lines the file has. A line ends with a line feed, which belongs to it;
-// what follows the last one is a line too. It holds no more of the file than
-// the window in memory. Negative options are EINVAL; the other errors are those
-// of [FS.Read].
+// ReadLines returns the window of the file's lines that opts selects, and how many
+// lines the file has. A line ends with a line feed, which belongs to it; what
+// follows the last one is a line too. It holds only the window in memory. Negative
+// options are EINVAL; the other errors are those of [FS.Read].
 func (f *FS) ReadLines(ctx context.Context, name string, opts LineOptions) (Lines, error) {
 	path, err := f.resolve("read", name)
 	if err != nil {
@@ -77,7 +76,7 @@ type lineWindow struct {
 	// ended is how many lines ended so far; open says that another began.
 	ended int64
 	open  bool
-	// lineStart is where in the text the line begins that is being read.
+	// lineStart is where the line that is being read begins in the text.
 	lineStart int
 	// full says that the window is complete: from now on lines are counted.
 	full bool

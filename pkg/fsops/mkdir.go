@@ -17,8 +17,8 @@ type MkdirOptions struct {
 	Parents bool
 }
 
-// Mkdir makes the directory called name. Where something else has that name
-// the error is fs.ErrExist, also with opts.Parents.
+// Mkdir makes the directory called name. If something else has that name, the error
+// is fs.ErrExist, with opts.Parents too.
 func (f *FS) Mkdir(name string, opts MkdirOptions) error {
 	path, err := f.resolve("mkdir", name)
 	if err != nil {
@@ -35,8 +35,7 @@ func (f *FS) mkdir(path string, opts MkdirOptions) error {
 	if !opts.Parents {
 		return f.makeDir(path, perm)
 	}
-	// The parents do not get opts.Perm, which may lack what it takes to make
-	// something in them.
+	// The parents do not get opts.Perm, which may not allow to make files in them.
 	if err := f.makeParents(filepath.Dir(path)); err != nil {
 		return err
 	}
@@ -51,7 +50,7 @@ func (f *FS) mkdir(path string, opts MkdirOptions) error {
 
 // makeDir makes one directory.
 func (f *FS) makeDir(path string, perm fs.FileMode) error {
-	at, err := f.place(path)
+	at, err := f.guard(path)
 	if err != nil {
 		return err
 	}
@@ -60,7 +59,7 @@ func (f *FS) makeDir(path string, perm fs.FileMode) error {
 }
 
 // makeParents makes the directory at path and those that it lies in, unless
-// they exist. Where something is protected, each is a place of its own.
+// they exist. If something is protected, each is guarded by itself.
 func (f *FS) makeParents(path string) error {
 	if f.protection.Load() == nil {
 		return os.MkdirAll(path, fs.ModePerm)
@@ -79,7 +78,7 @@ func (f *FS) makeParents(path string) error {
 	}
 	err = f.makeDir(path, fs.ModePerm)
 	if info, statErr := os.Lstat(path); err != nil && statErr == nil && info.IsDir() {
-		return nil // by somebody else
+		return nil // another process made it
 	}
 	return err
 }

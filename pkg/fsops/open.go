@@ -43,8 +43,8 @@ func mustBeRegular(info fs.FileInfo) error {
 	return nil
 }
 
-// abandonReads has reads of file fail once ctx ends. Only the few files under
-// /proc that are streams, such as kmsg, know a deadline; the others do not
+// abandonReads makes reads of file fail once ctx ends. Only the few files under
+// /proc that are streams, such as kmsg, know a deadline; reads of others do not
 // wait. The caller calls stop when it has read enough.
 func abandonReads(ctx context.Context, file *os.File) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Unix(1, 0)) })

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// ErrProtected says that a path, or what lies below it, is protected: see
-// [FS.Protect]. It is an fs.ErrPermission, too.
+// ErrProtected says that a path, or something below it, is protected: see
+// [FS.Protect]. It matches fs.ErrPermission, too.
 var ErrProtected error = protectedError{}
 
 type protectedError struct{}
@@ -15,36 +15,36 @@ type protectedError struct{}
 func (protectedError) Error() string { return "path is protected" }
 func (protectedError) Unwrap() error { return fs.ErrPermission }
 
-// Protect has every operation that changes files refuse, with [ErrProtected],
-// what the patterns match and all that is below it. They replace those that
-// were set before; none at all protect nothing, and cost nothing.
+// Protect protects what the patterns match, and all that is below it: operations
+// that would change it fail with [ErrProtected]. The patterns replace those that
+// were set before. Without patterns nothing is protected, and nothing costs time.
 //
-// A pattern has doublestar's syntax. A relative one starts in the present
-// workdir; a slash at its end means nothing. Symbolic links in the part in
-// front of the first wildcard are followed now, and are protected themselves:
-// neither they nor what they lead to can be replaced. Everything else is
-// compared with real paths. A pattern that is invalid, or can match nothing
-// since a part behind a wildcard is empty, "." or "..", is a [*PatternError];
-// more than 1024 of them, alternatives in braces counted each, are E2BIG.
+// A pattern has doublestar's syntax. A relative one starts in the present workdir.
+// A slash at its end means nothing. Symbolic links in front of the first wildcard
+// are followed now, and are protected themselves: neither a link nor the file that
+// it leads to can be replaced. Everything else is compared with real paths. An
+// invalid pattern is a [*PatternError]; so is one that can match nothing, since a
+// part behind a wildcard is empty, "." or "..". More than 1024 patterns, each
+// alternative in braces counted, are E2BIG.
 //
-// Writing, editing, making, removing, changing modes, and being either end of a
-// renaming or the target of a copy or an extraction is refused, as are
+// Writing, editing, making and removing a protected file are refused. So are
+// changing its mode, renaming it, renaming, copying or extracting to it, and:
 //
-//   - the removal and the renaming of a directory with something protected in
-//     it, for which the directory is searched where the patterns have wildcards;
-//     what of it cannot be read keeps it from being renamed;
-//   - the renaming of a directory whose content would be protected then;
+//   - the removal and the renaming of a directory that holds something protected.
+//     If patterns have wildcards, the directory is searched first; one that cannot
+//     be read whole is not renamed;
+//   - the renaming of a directory whose content would be protected afterwards;
 //   - a symbolic link through which a protected path would lead elsewhere.
 //
-// On Linux links and directories that others change meanwhile lead no operation
-// astray: it holds the directory that it changes, asks the kernel for its path,
-// and reaches what it changes through the descriptor. On other platforms there
-// is a moment between the two.
+// On Linux, other processes cannot lead an operation astray by changing links and
+// directories meanwhile: the operation holds the directory, asks the kernel for its
+// path, and changes the file through the descriptor. On other platforms there is a
+// moment between the check and the change.
 //
-// It is no protection from processes, the sandbox's own commands among them,
-// and not of a file that has another name, as a hard link or in a second mount,
-// by which it can be overwritten. An operation that has begun is finished as it
-// began, but a Writer's content is checked again when it is committed.
+// Processes, such as the sandbox's own commands, are not held back. A file that has
+// another name, by a hard link or a second mount, can be overwritten by that name.
+// An operation that has begun goes on under the former patterns, but a Writer is
+// checked again when it commits.
 func (f *FS) Protect(patterns []string) error {
 	p, err := newProtection(f.Workdir(), patterns)
 	if err != nil {
@@ -62,8 +62,8 @@ func (f *FS) Protected() []string {
 	return nil
 }
 
-// CheckProtected returns the error that [FS.Protect] would have for patterns
-// that are not valid, on whatever machine it is.
+// CheckProtected returns the error that [FS.Protect] has for invalid patterns. It
+// does not look at the file system.
 func CheckProtected(patterns []string) error {
 	rules := 0
 	for _, pattern := range patterns {
@@ -84,7 +84,8 @@ type protection struct {
 	rules []protectRule
 }
 
-// newProtection returns the protection by the patterns, nil for none.
+// newProtection returns the protection that the patterns give, nil without
+// patterns.
 func newProtection(workdir string, patterns []string) (*protection, error) {
 	if err := CheckProtected(patterns); err != nil || len(patterns) == 0 {
 		return nil, err
@@ -106,18 +107,18 @@ func newProtection(workdir string, patterns []string) (*protection, error) {
 
 // add adds the rules for one alternative of a pattern.
 func (p *protection) add(workdir, pattern string, a protectedGlob) error {
-	dir, links, err := settle(workdir, a.dir)
+	dir, links, err := traceLinks(workdir, a.dir)
 	if err != nil {
 		return err
 	}
 	for _, link := range links {
 		p.rules = append(p.rules, protectRule{pattern: pattern, dir: link, link: true})
 	}
-	p.rules = append(p.rules, protectRule{pattern: pattern, dir: dir, glob: oneRunePerByte(a.glob)})
+	p.rules = append(p.rules, protectRule{pattern: pattern, dir: dir, glob: a.glob})
 	return nil
 }
 
-// refuse returns why nothing may change at the real path; nil if it may.
+// refuse returns nil if the file at the real path may be changed.
 func (p *protection) refuse(path string) error {
 	for _, r := range p.rules {
 		if r.matches(path) {
@@ -127,8 +128,8 @@ func (p *protection) refuse(path string) error {
 	return nil
 }
 
-// refuseAs is refuse for what is made there: a symbolic link must not lead paths
-// that are protected elsewhere.
+// refuseAs is refuse for a file of this type that is made there: a symbolic link
+// must not lead protected paths elsewhere.
 func (p *protection) refuseAs(path string, typ fs.FileMode) error {
 	for _, r := range p.rules {
 		if typ == fs.ModeSymlink && r.leadsThrough(path) {

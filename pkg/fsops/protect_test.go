@@ -337,8 +337,8 @@ func TestPatternsOfProtectedPathsMatchBytes(t *testing.T) {
 // Holding a directory that does not exist would be an error.
 func TestNothingIsHeldWhereNothingIsProtected(t *testing.T) {
 	f := newTestFS(t)
-	for _, hold := range []func(string) (place, error){f.place, f.placeOf} {
-		if got, err := hold("/no/such/dir"); err != nil || got != (place{path: "/no/such/dir"}) {
+	for _, hold := range []func(string) (guardedPath, error){f.guard, f.guardFile} {
+		if got, err := hold("/no/such/dir"); err != nil || got != (guardedPath{path: "/no/such/dir"}) {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}

@@ -1,7 +1,6 @@
 package fsops
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,18 +8,18 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/bmatcuk/doublestar/v4"
+	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 )
 
-// A protectRule is one alternative of a pattern, or a symbolic link that leads
-// to what that protects.
+// A protectRule is one alternative of a pattern, or a symbolic link on the way to a
+// file that the pattern protects.
 type protectRule struct {
-	// pattern is the whole, as it was given.
+	// pattern is the whole pattern, as the caller gave it.
 	pattern string
 	// dir is the part without wildcards, as a real path; all of it if glob is
 	// empty.
 	dir string
-	// glob is the rest, as doublestar gets it.
+	// glob is the rest.
 	glob string
 	// link says that dir is a symbolic link, with nothing below it.
 	link bool
@@ -37,12 +36,11 @@ func (r *protectRule) matches(path string) bool {
 	case r.glob == "":
 		return true
 	case rest == "":
-		// "a/**" matches a, too. Of other patterns doublestar would say so of "a/".
-		return !slices.ContainsFunc(splitParts(r.glob), func(part string) bool { return part != "**" })
+		// "a/**" matches a, too. Of other patterns doublestar would match "a/".
+		return !slices.ContainsFunc(globs.Parts(r.glob), func(part string) bool { return part != "**" })
 	}
-	rest = oneRunePerByte(rest)
 	for i := range len(rest) + 1 {
-		if (i == len(rest) || rest[i] == '/') && doublestar.MatchUnvalidated(r.glob, rest[:i]) {
+		if (i == len(rest) || rest[i] == '/') && globs.Match(r.glob, rest[:i]) {
 			return true
 		}
 	}
@@ -86,11 +84,11 @@ func splitProtected(pattern string) ([]protectedGlob, error) {
 	if err := checkGlob(pattern); err != nil {
 		return nil, err
 	}
-	alternatives := expandBraces(pattern)
-	if alternatives == nil {
-		return nil, &PatternError{Pattern: pattern, Offset: -1, Msg: fmt.Sprintf("braces stand for more than %d patterns", maxGlobAlternatives)}
+	alternatives, err := globs.Expand(pattern)
+	if err != nil {
+		return nil, globError(err)
 	}
-	var globs []protectedGlob
+	var all []protectedGlob
 	for _, a := range alternatives {
 		trimmed, _ := cutSlash(a)
 		if trimmed == "" && a != "" {
@@ -99,19 +97,18 @@ func splitProtected(pattern string) ([]protectedGlob, error) {
 		if trimmed == "" {
 			return nil, &PatternError{Pattern: pattern, Offset: -1, Msg: "an alternative is empty"}
 		}
-		dir, glob := splitGlob(trimmed)
+		dir, glob := globs.Split(trimmed)
 		if glob != "" && !canMatch(glob) {
 			return nil, &PatternError{Pattern: pattern, Offset: -1, Msg: `a part behind a wildcard is empty, "." or "..", so that it would protect nothing`}
 		}
-		globs = append(globs, protectedGlob{dir, glob})
+		all = append(all, protectedGlob{dir, glob})
 	}
-	return globs, nil
+	return all, nil
 }
 
-// canMatch reports whether the parts of a pattern without braces can be those
-// of a real path.
+// canMatch reports whether a pattern without braces can match a real path.
 func canMatch(glob string) bool {
-	for _, part := range splitParts(glob) {
+	for _, part := range globs.Parts(glob) {
 		switch strings.ReplaceAll(part, `\`, "") {
 		case "", ".", "..":
 			return false
@@ -120,9 +117,9 @@ func canMatch(glob string) bool {
 	return true
 }
 
-// settle returns the path without symbolic links, as far as it exists, and the
-// links on its way. A relative path starts in workdir.
-func settle(workdir, path string) (real string, links []string, err error) {
+// traceLinks returns the path without symbolic links, as far as it exists, and the
+// links that it leads through. A relative path starts in workdir.
+func traceLinks(workdir, path string) (real string, links []string, err error) {
 	if !filepath.IsAbs(path) {
 		path = workdir + string(filepath.Separator) + path
 	}
@@ -137,7 +134,7 @@ func settle(workdir, path string) (real string, links []string, err error) {
 		}
 		info, err := os.Lstat(next)
 		if err != nil || info.Mode().Type() != fs.ModeSymlink {
-			real = next // also of what is not there, or cannot be looked at
+			real = next // even if it is not there, or cannot be looked at
 			continue
 		}
 		if links = append(links, next); len(links) > maxSymlinks {

@@ -9,17 +9,17 @@ import (
 	"path/filepath"
 )
 
-// A protectSearch looks for what is protected in a directory that is to be
-// removed or renamed.
+// A protectSearch looks for protected files in a directory that is to be removed or
+// renamed.
 type protectSearch struct {
 	*protection
 	ctx context.Context
-	// patient says that directories that cannot be read are passed over.
+	// patient says to pass over directories that cannot be read.
 	patient bool
 }
 
-// searchedDir is a directory: where it is, its real path, and the one that it
-// is to have, if any.
+// searchedDir is a directory: where it is, its real path, and the real path that it
+// is to have, empty if it is to be removed.
 type searchedDir struct{ path, real, as string }
 
 func (d searchedDir) join(base string) searchedDir {
@@ -31,7 +31,7 @@ func (d searchedDir) join(base string) searchedDir {
 }
 
 // dir returns an error if something in the directory is protected, or would be
-// by the name that it is to have. It reads only where that can be.
+// under its new name. It reads only directories in which that can be so.
 func (s *protectSearch) dir(d searchedDir) error {
 	if !s.reaches(d.real) && (d.as == "" || !s.reaches(d.as)) {
 		return nil
@@ -66,9 +66,9 @@ func (s *protectSearch) entry(e searchedDir, typ fs.FileMode) error {
 	return nil
 }
 
-// checkTree returns an error if something in the directory at the place is
-// protected, as far as can be seen.
-func (p *place) checkTree(ctx context.Context) error {
+// checkTree returns an error if something in the directory p is protected, as far as
+// can be seen.
+func (p *guardedPath) checkTree(ctx context.Context) error {
 	protection, real, err := p.protected()
 	if protection == nil || err != nil {
 		return err
@@ -77,18 +77,18 @@ func (p *place) checkTree(ctx context.Context) error {
 	return s.dir(searchedDir{path: p.path, real: real})
 }
 
-// renameGuarded is rename where something is protected. What is renamed takes
-// what is in it along: nothing may be made there, nor be renamed to its name,
-// between the search and the renaming. A search may take long, and all that
-// changes files would wait for it: so it is made before, and again with all
-// others held up only where something keeps being changed meanwhile.
+// renameGuarded is rename where something is protected. Renaming a directory moves
+// its content along, so between the search and the renaming nothing may be made in
+// the directory or renamed into it. A search may take long, and other changes must
+// not wait for it: so it runs before, without holding them up. Only if files keep
+// changing meanwhile, it runs once more and holds up all other changes.
 func (f *FS) renameGuarded(ctx context.Context, oldPath, newPath string, opts RenameOptions) error {
-	from, err := f.place(oldPath)
+	from, err := f.guard(oldPath)
 	if err != nil {
 		return err
 	}
 	defer from.close()
-	to, err := f.place(newPath)
+	to, err := f.guard(newPath)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (f *FS) renameGuarded(ctx context.Context, oldPath, newPath string, opts Re
 	return renameAt(from.path, to.path, opts)
 }
 
-// renameUnchanged renames unless somebody who uses this FS has changed something
+// renameUnchanged renames, unless an operation of this FS has changed something
 // since seen.
 func (f *FS) renameUnchanged(seen uint64, oldPath, newPath string, opts RenameOptions) (done bool, err error) {
 	f.renaming.Lock()
@@ -123,8 +123,8 @@ func (f *FS) renameUnchanged(seen uint64, oldPath, newPath string, opts RenameOp
 	return true, renameAt(oldPath, newPath, opts)
 }
 
-// mayRename returns why what is at one place may not be renamed to the other.
-func mayRename(ctx context.Context, from, to *place) error {
+// mayRename returns nil if from may be renamed to to.
+func mayRename(ctx context.Context, from, to *guardedPath) error {
 	info, err := os.Lstat(from.path)
 	if err != nil {
 		return err

@@ -30,9 +30,9 @@ type ReadResult struct {
 // returns how many there were and their checksum. A file without a known
 // size, as /proc has them, is read to its end.
 //
-// It reads regular files only, and never waits for another: a directory is
-// an error of class EISDIR, a FIFO, socket or device [ErrNotRegular]. A
-// negative offset or length is EINVAL. An error of w comes back as it is.
+// It reads regular files only, and never waits for another process: a directory is
+// an error of class EISDIR, a FIFO, socket or device [ErrNotRegular]. A negative
+// offset or length is EINVAL. An error of w comes back as it is.
 func (f *FS) Read(ctx context.Context, name string, opts ReadOptions, w io.Writer) (ReadResult, error) {
 	path, err := f.resolve("read", name)
 	if err != nil {
@@ -78,12 +78,12 @@ func (f *FS) copyRange(ctx context.Context, file *os.File, opts ReadOptions, w i
 	})
 }
 
-// writerError marks an error that the caller's writer returned, and that is
-// not the file's.
+// writerError is an error that the caller's writer returned. It is not one of the
+// file.
 type writerError struct{ error }
 
-// readError reports err for the file that the caller named, unless it is not
-// the file's. A read that was abandoned because ctx ended says so.
+// readError reports err for the file that the caller named; a writerError comes
+// back as it was. If the read was abandoned because ctx ended, the error says so.
 func readError(ctx context.Context, name string, err error) error {
 	if w, ok := err.(writerError); ok {
 		return w.error

@@ -13,23 +13,23 @@ import (
 type RemoveOptions struct {
 	// Recursive removes a directory with all that is in it.
 	Recursive bool
-	// Force does not mind if there is nothing to remove.
+	// Force makes it no error if there is nothing to remove.
 	Force bool
 }
 
-// Remove removes the file, symbolic link or directory called name; it never
-// follows a link. A directory that is not empty is an error of class
-// ENOTEMPTY unless opts.Recursive is set. Then what can be removed is, and
-// the first error names the entry that cannot.
+// Remove removes the file, symbolic link or directory called name; it never follows
+// a link. A directory that is not empty is an error of class ENOTEMPTY unless
+// opts.Recursive is set. With it everything that can be removed is removed, and the
+// error names the first entry that cannot.
 //
-// The root directory is refused with EINVAL, and the workdir and what it lies
-// in with EBUSY.
+// The root directory is refused with EINVAL, and the workdir and the directories
+// that it lies in with EBUSY.
 func (f *FS) Remove(ctx context.Context, name string, opts RemoveOptions) error {
 	path, err := f.resolve("remove", name)
 	if err != nil {
 		return err
 	}
-	at, err := f.place(path)
+	at, err := f.guard(path)
 	var info fs.FileInfo
 	if err == nil {
 		defer at.close()
@@ -50,8 +50,8 @@ func (f *FS) Remove(ctx context.Context, name string, opts RemoveOptions) error 
 	return removeTree(ctx, &at, name)
 }
 
-// mayRemove returns why what is at the place, which info describes, must stay.
-func (f *FS) mayRemove(ctx context.Context, at *place, info fs.FileInfo, recursive bool) error {
+// mayRemove returns nil if the file at may be removed; info describes it.
+func (f *FS) mayRemove(ctx context.Context, at *guardedPath, info fs.FileInfo, recursive bool) error {
 	if err := at.check(0); err != nil || !info.IsDir() {
 		return err
 	}
@@ -61,8 +61,8 @@ func (f *FS) mayRemove(ctx context.Context, at *place, info fs.FileInfo, recursi
 	return at.checkTree(ctx)
 }
 
-// mayRemoveDir refuses the directories without which nothing works. It
-// compares files, not paths, since a directory can have many.
+// mayRemoveDir refuses the directories without which nothing works. It compares
+// files, since a directory can have many paths.
 func (f *FS) mayRemoveDir(info fs.FileInfo) error {
 	if root, err := os.Lstat(string(filepath.Separator)); err == nil && os.SameFile(root, info) {
 		return syscall.EINVAL
@@ -77,8 +77,8 @@ func (f *FS) mayRemoveDir(info fs.FileInfo) error {
 	return nil
 }
 
-// liesIn reports whether path is the directory that info describes, or lies
-// in it. Path must exist.
+// liesIn reports whether path is the directory that info describes, or lies in it.
+// The path must exist.
 func liesIn(path string, info fs.FileInfo) (bool, error) {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {

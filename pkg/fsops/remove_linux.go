@@ -10,11 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeTree removes the directory at the place, which the caller knows as
-// name, with all that is in it but for what is protected. It goes from one
-// directory descriptor to the next, so that nobody who swaps a directory for a
-// link can lead it astray.
-func removeTree(ctx context.Context, at *place, name string) error {
+// removeTree removes the directory at, which the caller knows as name, with all
+// that is in it except what is protected. It goes from one directory descriptor to
+// the next, so that a directory that is swapped for a link cannot lead it astray.
+func removeTree(ctx context.Context, at *guardedPath, name string) error {
 	r := treeRemover{ctx: ctx}
 	var err error
 	if r.protection, r.real, err = at.protected(); err != nil {
@@ -27,8 +26,8 @@ func removeTree(ctx context.Context, at *place, name string) error {
 // treeRemover is the state of one removal. Its methods report success.
 type treeRemover struct {
 	ctx context.Context
-	// protection is what must stay, nil for nothing, and real the real path of
-	// the top.
+	// protection is what must stay, nil for nothing; real is the real path of the
+	// top directory.
 	protection *protection
 	real       string
 	// stack are the directories from the top to the present one.
@@ -37,7 +36,7 @@ type treeRemover struct {
 	err error
 }
 
-// entry removes what is called base in the directory parent.
+// entry removes the file called base in the directory parent.
 func (r *treeRemover) entry(parent *removeDir, base, name string) bool {
 	if err := r.ctx.Err(); err != nil {
 		return r.fail(name, err)
@@ -50,8 +49,8 @@ func (r *treeRemover) entry(parent *removeDir, base, name string) bool {
 	if err == nil || err == unix.ENOENT {
 		return true
 	}
-	// A directory is EISDIR, unless something else is wrong with it too; then
-	// what is in it may still be removed.
+	// A directory is EISDIR, unless it has another fault, too. Then its content may
+	// still be removed.
 	if !isAny(err, unix.EISDIR, unix.EPERM, unix.EACCES) {
 		return r.fail(name, err)
 	}
@@ -68,10 +67,10 @@ func (r *treeRemover) entry(parent *removeDir, base, name string) bool {
 	return r.directory(parent.fd(), base, name)
 }
 
-// mayRemove returns the real path of what is called base in the directory
-// parent, empty where nothing is protected, and why it must stay if it must. A
-// directory keeps its path here though somebody may move it: those who use the
-// same FS can move nothing to where it would be protected.
+// mayRemove returns the real path of the file called base in the directory parent,
+// empty if nothing is protected, and an error if the file must stay. The path of a
+// directory is not read again, though others may move it: operations of the same FS
+// move no file to where it would be protected.
 func (r *treeRemover) mayRemove(parent *removeDir, base string) (string, error) {
 	if r.protection == nil {
 		return "", nil
@@ -97,8 +96,8 @@ func openDirAt(parent int, base, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// directory removes a directory that is empty by now, or that is found out
-// to be empty by this, if it could not be read.
+// directory removes a directory that is empty by now. One that could not be read
+// may turn out to be empty.
 func (r *treeRemover) directory(parent int, base, name string) bool {
 	err := uninterrupted(func() error { return unix.Unlinkat(parent, base, unix.AT_REMOVEDIR) })
 	if err == nil || err == unix.ENOENT {
@@ -117,9 +116,8 @@ func (r *treeRemover) content(parent *removeDir, file *os.File, real, name strin
 	return cleared
 }
 
-// clear removes what is in the directory. It reads names in batches, and after
-// each from the beginning, since reading on in a directory that loses entries
-// skips some.
+// clear removes what is in the directory. It reads names in batches, each from the
+// beginning, since reading on in a directory that loses entries skips some.
 func (r *treeRemover) clear(dir *removeDir, name string) bool {
 	for {
 		names, err := dir.file.Readdirnames(dirBatch)

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// removeTree removes the directory at the place, which the caller knows as
+// removeTree removes the directory at, which the caller knows as
 // name, with all that is in it.
-func removeTree(ctx context.Context, at *place, name string) error {
+func removeTree(ctx context.Context, at *guardedPath, name string) error {
 	path := at.path
 	names, err := readNames(ctx, path)
 	if err != nil {

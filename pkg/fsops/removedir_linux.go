@@ -6,18 +6,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A removeDir is a directory of a tree that is being removed. Of those that
-// lead to the present one only the innermost are open, so that a tree may be
-// deeper than descriptors are many.
+// A removeDir is a directory of a tree that is being removed. Of the directories
+// that lead to the present one, only the innermost are open: the tree may be deeper
+// than the limit of descriptors.
 type removeDir struct {
 	file *os.File // nil while the directory is closed
 	real string   // its path, where something is protected
-	// state tells a closed directory from another one.
+	// state identifies the directory while it is closed.
 	state unix.Stat_t
 }
 
-// fd returns the descriptor; that of the directory above the tree means that
-// of the process, since the tree's own path is absolute.
+// fd returns the descriptor. For the directory above the tree it is AT_FDCWD, since
+// the tree's own path is absolute.
 func (d *removeDir) fd() int {
 	if d == nil {
 		return unix.AT_FDCWD
@@ -55,8 +55,8 @@ func (d *removeDir) suspend() {
 	}
 }
 
-// resume opens the directory again, as the parent of child. Somebody may have
-// moved child elsewhere, where nothing is to be removed.
+// resume opens the directory again, as the parent of child. Another process may
+// have moved child elsewhere, where nothing is to be removed.
 func (d *removeDir) resume(child *removeDir) error {
 	file, err := openDirAt(child.fd(), "..", child.file.Name()+"/..")
 	if err != nil {

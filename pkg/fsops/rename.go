@@ -14,11 +14,11 @@ type RenameOptions struct {
 	NoReplace bool
 }
 
-// Rename gives the file or directory called oldName the name newName, in
-// place of a file that has it, as [os.Rename] does: a directory is not
-// replaced. It does not copy between file systems: that is an error of class
-// EXDEV. Every error is an [*os.LinkError]. The context ends the search for
-// protected paths in a directory (see [FS.Protect]).
+// Rename gives the file or directory called oldName the name newName. It replaces a
+// file of that name, but no directory, as [os.Rename] does. It does not copy
+// between file systems: that is an error of class EXDEV. Every error is an
+// [*os.LinkError]. The context ends the search for protected paths in a directory
+// (see [FS.Protect]).
 func (f *FS) Rename(ctx context.Context, oldName, newName string, opts RenameOptions) error {
 	err := f.rename(ctx, oldName, newName, opts)
 	if err == nil {
@@ -60,9 +60,9 @@ func linkError(op, oldName, newName string, err error) error {
 	return &os.LinkError{Op: op, Old: oldName, New: newName, Err: cause(err)}
 }
 
-// renameByClaim is renameNoReplace for file systems that cannot do it in one
-// step. It never replaces anything: either the new name is made as a hard
-// link, or it is claimed with a placeholder, which only one caller can make.
+// renameByClaim is renameNoReplace for file systems that cannot do it in one step.
+// It never replaces anything: it makes the new name as a hard link, or claims it
+// with a placeholder, which only one caller can make.
 func renameByClaim(oldPath, newPath string) error {
 	info, err := os.Lstat(oldPath)
 	if err != nil {

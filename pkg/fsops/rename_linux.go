@@ -8,8 +8,8 @@ func renameNoReplace(oldPath, newPath string) error {
 	err := uninterrupted(func() error {
 		return unix.Renameat2(unix.AT_FDCWD, oldPath, unix.AT_FDCWD, newPath, unix.RENAME_NOREPLACE)
 	})
-	// EINVAL is what a file system says that does not know the flag, but also
-	// that a directory would move into itself: the other way says that again.
+	// A file system that does not know the flag says EINVAL. A directory that would
+	// move into itself is EINVAL, too: renameByClaim says that again.
 	if isAny(err, unix.ENOSYS, unix.EINVAL, unix.EOPNOTSUPP) {
 		return renameByClaim(oldPath, newPath)
 	}

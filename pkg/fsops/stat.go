@@ -42,7 +42,8 @@ func lstat(path, name string) (Attr, error) {
 	return attr, err
 }
 
-// attrOf describes the file that info is about, without the target of a link.
+// attrOf returns what info says of the file called name, which lacks the target of
+// a link.
 func attrOf(name string, info fs.FileInfo) Attr {
 	uid, gid := owner(info)
 	return Attr{
@@ -56,7 +57,7 @@ func attrOf(name string, info fs.FileInfo) Attr {
 	}
 }
 
-// stateOf returns what os.Lstat says about path, and nil if there is nothing.
+// stateOf returns what os.Lstat says about path, nil if there is no such file.
 func stateOf(path string) (fs.FileInfo, error) {
 	info, err := os.Lstat(path)
 	if isGone(err) {

@@ -2,13 +2,13 @@ package fsops
 
 import "hash/crc32"
 
-// castagnoli is the polynomial of every checksum in this package and on the
-// wire (CRC32C), for which processors have an instruction. Its table is made
-// when it is first needed, as many programs that import the package do not.
+// castagnoli is the polynomial of every checksum in this package and on the wire
+// (CRC32C): processors have an instruction for it. Its table is made when it is
+// first needed, since many programs that import the package never need it.
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-// Sum is the size and checksum of a content, by which its receiver knows that
-// it is whole.
+// Sum is the size and checksum of a content. By it the receiver knows that the
+// content is whole.
 type Sum struct {
 	// Size in bytes.
 	Size int64

@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// Symlink makes a symbolic link called name that names target, which is
-// stored as it is: a relative one means the link's own directory, and it need
-// not exist. Every error is an [*os.LinkError].
+// Symlink makes a symbolic link called name that names target. The target is stored
+// as it is; it need not exist, and a relative one starts in the link's own
+// directory. Every error is an [*os.LinkError].
 func (f *FS) Symlink(target, name string) error {
 	path, err := f.resolve("symlink", name)
 	if err == nil && strings.IndexByte(target, 0) >= 0 {
@@ -25,7 +25,7 @@ func (f *FS) Symlink(target, name string) error {
 }
 
 func (f *FS) symlink(target, path string) error {
-	at, err := f.place(path)
+	at, err := f.guard(path)
 	if err != nil {
 		return err
 	}

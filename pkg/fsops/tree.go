@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 
 	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
+	"github.com/podagent/podagent/pkg/fsops/internal/walk"
 )
 
 // TreeStats counts what a tree transfer moved.
@@ -30,13 +32,13 @@ type TreeStats struct {
 
 // ArchiveOptions says what [FS.Archive] leaves out.
 type ArchiveOptions struct {
-	// Ignore leaves out what .gitignore files exclude. It keeps .git, with
-	// all that is in it: a work tree without its history is not one.
+	// Ignore leaves out what .gitignore files exclude. It keeps .git, with all that
+	// is in it: a work tree needs its history.
 	Ignore bool
-	// Exclude leaves out what matches one of these globs in doublestar's
-	// syntax, directories with all that is in them. One without a slash is
-	// matched against the base name, others against the path in the archive, for
-	// which one may begin with a slash. One that ends with a slash is of directories.
+	// Exclude leaves out what matches one of these globs in doublestar's syntax,
+	// directories with all that is in them. A glob without a slash is matched
+	// against the base name, others against the path in the archive; these may begin
+	// with a slash. A glob that ends with a slash matches directories alone.
 	Exclude []string
 }
 
@@ -47,10 +49,10 @@ type ArchiveOptions struct {
 // makes an archive of one entry, its base name. What is removed while the
 // archive is made may or may not be in it.
 //
-// An error, be it of a file that can't be read, of one whose size changes
-// while it is read ([ErrChanged]), or of w, names the file and leaves the
-// stream without its end, so that [FS.Extract] does not take it for whole. The
-// end of ctx names the tree, as does an invalid glob ([*PatternError]).
+// An error names the file, whether it can't be read, its size changes while it is
+// read ([ErrChanged]), or w fails. It leaves the stream without its end, so that
+// [FS.Extract] does not take it for whole. If ctx ends, or a glob is not valid
+// ([*PatternError]), the error names the tree.
 func (f *FS) Archive(ctx context.Context, name string, w io.Writer, opts ArchiveOptions) (TreeStats, error) {
 	a := &archiver{ctx: ctx, name: name, tar: tar.NewWriter(archiveWriter{w}), buf: make([]byte, blockSize)}
 	err := f.archive(a, opts)
@@ -74,15 +76,15 @@ func (f *FS) archive(a *archiver, opts ArchiveOptions) error {
 	case err != nil:
 		return pathError("archive", a.name, err)
 	case !info.IsDir():
-		return a.fail(a.name, a.regular(walkEntry{rel: filepath.Base(path), path: path}))
+		return a.fail(a.name, a.regular(walk.SortedEntry{Rel: filepath.Base(path), Path: path}))
 	}
-	walk := walkOptions{exclude: exclude}
+	which := walk.Options{Prune: func(rel string, typ fs.FileMode) bool { return exclude.Match(rel, typ == fs.ModeDir) }}
 	if opts.Ignore {
-		if walk.ignore, err = ignore.Open(path, f.Workdir()); err != nil {
+		if which.Ignore, err = ignore.Open(path, f.Workdir()); err != nil {
 			return pathError("archive", joinName(a.name, ignore.ErrorFile(path, err)), err)
 		}
 	}
-	return a.dir(newWalker(path, walk))
+	return a.entries(walk.Sorted(path, which))
 }
 
 // An archiver writes one archive.
@@ -94,12 +96,13 @@ type archiver struct {
 	stats TreeStats
 }
 
-func (a *archiver) dir(w *walker) error {
-	for e, ok := w.Next(); ok; e, ok = w.Next() {
+// entries writes the entries of a tree.
+func (a *archiver) entries(all iter.Seq[walk.SortedEntry]) error {
+	for e := range all {
 		if a.ctx.Err() != nil {
 			break
 		}
-		err := e.err
+		err := e.Err
 		if err == nil {
 			err = a.entry(e)
 		}
@@ -107,7 +110,7 @@ func (a *archiver) dir(w *walker) error {
 			continue // removed since its directory was read
 		}
 		if err != nil {
-			return a.fail(joinName(a.name, e.rel), err)
+			return a.fail(joinName(a.name, e.Rel), err)
 		}
 	}
 	return a.fail(a.name, a.ctx.Err())
@@ -127,8 +130,7 @@ func (a *archiver) fail(name string, err error) error {
 	return pathError("archive", name, err)
 }
 
-// An archiveWriter marks the errors of what the caller has the archive
-// written to.
+// An archiveWriter returns the errors of the caller's writer as a writerError.
 type archiveWriter struct{ w io.Writer }
 
 func (w archiveWriter) Write(p []byte) (int, error) {
@@ -139,26 +141,26 @@ func (w archiveWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (a *archiver) entry(e walkEntry) error {
-	switch e.typ {
+func (a *archiver) entry(e walk.SortedEntry) error {
+	switch e.Type {
 	case 0:
 		return a.regular(e)
 	case fs.ModeDir:
-		info, err := os.Lstat(e.path)
+		info, err := os.Lstat(e.Path)
 		if err != nil {
 			return err
 		}
-		return a.header(e.rel+"/", tar.TypeDir, "", info)
+		return a.header(e.Rel+"/", tar.TypeDir, "", info)
 	case fs.ModeSymlink:
-		info, err := os.Lstat(e.path)
+		info, err := os.Lstat(e.Path)
 		if err != nil {
 			return err
 		}
-		target, err := os.Readlink(e.path)
+		target, err := os.Readlink(e.Path)
 		if err != nil {
 			return err
 		}
-		return a.header(e.rel, tar.TypeSymlink, target, info)
+		return a.header(e.Rel, tar.TypeSymlink, target, info)
 	}
 	a.stats.Skipped++
 	return nil
@@ -192,14 +194,14 @@ func (a *archiver) header(name string, typ byte, target string, info fs.FileInfo
 const tarSticky = 0o1000
 
 // regular writes a regular file, exactly as many bytes as the header says.
-func (a *archiver) regular(e walkEntry) error {
-	file, info, err := openRegular(e.path)
+func (a *archiver) regular(e walk.SortedEntry) error {
+	file, info, err := openRegular(e.Path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
 	defer abandonReads(a.ctx, file)()
-	if err := a.header(e.rel, tar.TypeReg, "", info); err != nil {
+	if err := a.header(e.Rel, tar.TypeReg, "", info); err != nil {
 		return err
 	}
 	for rest := info.Size(); rest > 0; {
@@ -224,5 +226,5 @@ func (a *archiver) regular(e walkEntry) error {
 	return nil
 }
 
-// errResized says why an archive was given up.
+// errResized ends an archive, since its header would be wrong.
 var errResized = fmt.Errorf("size changed while it was archived: %w", ErrChanged)

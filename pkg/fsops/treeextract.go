@@ -20,31 +20,32 @@ import (
 
 // ExtractOptions says how [FS.Extract] treats an archive.
 type ExtractOptions struct {
-	// OutsideLinks allows symbolic links whose target is absolute or leads out
-	// of the directory, as the one to the interpreter in a Python environment
-	// is and does. Nothing is ever written through them.
+	// OutsideLinks allows symbolic links whose target is absolute or leads out of
+	// the directory, such as the link to the interpreter in a Python environment.
+	// Nothing is ever written through them.
 	OutsideLinks bool
 }
 
-// Extract unpacks a tar stream, of [FS.Archive] or of another program, into
-// the directory dir, which is made if it is missing. It reads r to its end,
-// also beyond the end of the archive, where there may be nothing but zeros.
+// Extract unpacks a tar stream, of [FS.Archive] or of another program, into the
+// directory dir, which is made if it is missing. It reads r to its end. Only zeros
+// may follow the end of the archive.
 //
-// Directories are merged with those that exist; other files replace what has
-// their name, each at once, but for directories, which are an error. Modes
-// (without the set-id bits; the umask does not apply) and modification times
-// are set, those of symbolic links excepted. The owner is the process.
+// Directories are merged with those that exist. Another file replaces a file of its
+// name atomically; if a directory has that name, that is an error. Modes (without
+// the set-id bits; the umask does not apply) and modification times are set, except
+// those of symbolic links. The files belong to this process's user.
 //
-// Nothing is written outside of dir, whatever the archive holds and whoever
-// changes the tree meanwhile. An entry whose name is absolute or has a ".."
-// in it, that would be written through a symbolic link that leads out, or that
-// is itself such a link, ends the extraction with [ErrUnsafeArchive]; a device
-// or FIFO does with [ErrNotRegular]. What is no tar stream, or has sparse files
-// or entries of unknown types, is [ErrBadArchive]; one that ends before the
-// archive does is an [io.ErrUnexpectedEOF] as well. An error names the entry
-// that it is about, or dir. After it, what was unpacked before is there, as
-// the archive has it; nor is there a part of a file, also if this process is
-// killed, where the platform has unnamed files.
+// Nothing is written outside of dir, whatever the archive holds, and even if others
+// change the tree meanwhile. These entries end the extraction with
+// [ErrUnsafeArchive]: one whose name is absolute or has a ".." in it, one that
+// would be written through a symbolic link that leads out, and, without
+// opts.OutsideLinks, a link that leads out itself. A device or FIFO ends it with
+// [ErrNotRegular]. A stream that is no tar stream, or has sparse files or entries
+// of unknown types, is [ErrBadArchive]; one that ends before the archive does is an
+// [io.ErrUnexpectedEOF] as well. An error names its entry, or dir. After an error
+// the entries before it are there as the archive has them, and there is no part of
+// a file. That holds even if this process is killed, where the platform has unnamed
+// files.
 func (f *FS) Extract(ctx context.Context, dir string, r io.Reader, opts ExtractOptions) (TreeStats, error) {
 	path, err := f.resolve("extract", dir)
 	if err != nil {
@@ -73,23 +74,23 @@ func (f *FS) Extract(ctx context.Context, dir string, r io.Reader, opts ExtractO
 type extractor struct {
 	ctx   context.Context
 	fsys  *FS
-	name  string // as the caller named the target
+	name  string // as the caller named the tree
 	root  *os.Root
 	opts  ExtractOptions
 	in    *archiveReader
 	buf   []byte
 	stats TreeStats
 
-	// parent is the directory of the latest entry, which the next one is
-	// likely to be in too; parentName is its path in root.
+	// parent is the directory of the latest entry; the next entry is likely to be in
+	// it, too. parentName is its path in root.
 	parent     *os.Root
 	parentName string
 	// parentFile is the same directory, held for linkUnnamedIn and for its
 	// path; nil until one of them needs it.
 	parentFile *os.File
-	// dirs are the directories, by name, whose modes and times are set at the
-	// end, because both would not outlast the unpacking of what is in them. A
-	// directory that an archive repeats takes no more memory.
+	// dirs are the directories, by name, whose modes and times are set at the end:
+	// unpacking files in them needs other modes, and changes the times. A directory
+	// that an archive repeats takes no more memory.
 	dirs map[string]dirMeta
 }
 
@@ -100,7 +101,7 @@ type dirMeta struct {
 
 func (x *extractor) run() error {
 	err := x.unpack()
-	// Also what is there after an error is as the archive has it.
+	// Even after an error, what is there is as the archive has it.
 	if finishErr := x.finishDirs(); err == nil {
 		err = finishErr
 	}
@@ -130,11 +131,11 @@ func (x *extractor) unpack() error {
 	}
 }
 
-// end checks that the archive has its end, two blocks of zeros, which the tar
-// package does not insist on: then a stream that was cut between two entries
-// would look whole. What was read since the last entry's content is, besides
-// the end, at most padding, of less than a block, or the extended header of an
-// entry that is missing, which is no zeros.
+// end checks that the archive has its end, two blocks of zeros. The tar package
+// does not insist on them, and a stream that was cut between two entries would look
+// whole. Before the end, at most two things follow the last entry's content:
+// padding of less than a block, or the extended header of a missing entry, which is
+// not zeros.
 func (x *extractor) end() error {
 	const endSize = 2 * 512
 	if x.in.zeros < endSize {
@@ -154,8 +155,8 @@ func (x *extractor) end() error {
 	}
 }
 
-// readError tells the faults of the archive from the errors of its source,
-// unless that says itself that it was cut off.
+// readError tells faults of the archive from errors of its source. A source that
+// says that it was cut off is a fault of the archive.
 func (x *extractor) readError(err error) error {
 	if x.in.failed == nil || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: %w", ErrBadArchive, err)
@@ -163,8 +164,8 @@ func (x *extractor) readError(err error) error {
 	return fmt.Errorf("cannot read the archive: %w", x.in.failed)
 }
 
-// archiveReader counts the zeros that it ended with, and ends with its
-// context.
+// archiveReader counts the zeros at the end of what was read, and fails when ctx
+// ends.
 type archiveReader struct {
 	ctx   context.Context
 	r     io.Reader
@@ -190,8 +191,8 @@ func (a *archiveReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fail names the entry that an error is about, or the target if ctx ended, and
-// tells an escape from other errors.
+// fail names the entry that an error is about, or the tree if ctx ended, and makes
+// an escape an [ErrUnsafeArchive].
 func (x *extractor) fail(name string, err error) error {
 	switch ended := x.ctx.Err(); {
 	case x.escapes(err):
@@ -202,8 +203,8 @@ func (x *extractor) fail(name string, err error) error {
 	return pathError("extract", name, err)
 }
 
-// escapes reports whether err is the one by which an [os.Root] refuses to be
-// left. The error has no name, so it is compared with one that is provoked.
+// escapes reports whether err says that a path leads out of an [os.Root]. Package
+// os does not export that error, so it is compared with one that is provoked.
 func (x *extractor) escapes(err error) bool {
 	_, escape := x.root.Lstat("..")
 	return errors.Is(err, cause(escape))
@@ -219,7 +220,7 @@ func (x *extractor) entry(h *tar.Header, content io.Reader) error {
 		if h.Typeflag != tar.TypeDir {
 			return syscall.EISDIR
 		}
-		return nil // the target itself stays as it is
+		return nil // the tree's root stays as it is
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:
@@ -241,7 +242,8 @@ func (x *extractor) entry(h *tar.Header, content io.Reader) error {
 	return err
 }
 
-// localName returns the cleaned name of an entry, unless it leads elsewhere.
+// localName returns the cleaned name of an entry, and an error if it leads out of
+// the tree.
 func localName(name string) (string, error) {
 	if strings.IndexByte(name, 0) >= 0 || name == "" {
 		return "", fmt.Errorf("%w: name is empty or holds a NUL byte", ErrBadArchive)
@@ -252,8 +254,8 @@ func localName(name string) (string, error) {
 	return path.Clean(name), nil
 }
 
-// finishDirs sets the modes and times of directories, each after those that
-// are in it. An error, of which it returns the first, does not end it.
+// finishDirs sets the modes and times of directories, each after those that are in
+// it. It goes on after an error, and returns the first.
 func (x *extractor) finishDirs() error {
 	var first error
 	for _, name := range slices.Backward(slices.Sorted(maps.Keys(x.dirs))) {

@@ -12,9 +12,9 @@ import (
 	"syscall"
 )
 
-// enter opens the directory that the entry is in, with what is missing of it,
-// and returns the entry's base name. What is done with that name in the
-// directory stays in the target, since the root refuses links that lead out.
+// enter opens the directory that the entry is in, after making what is missing of
+// it, and returns the entry's base name. An operation on that name in the directory
+// stays in the tree, since the root refuses links that lead out.
 func (x *extractor) enter(name string) (*os.Root, string, error) {
 	dir, base := path.Split(name)
 	dir = path.Clean(dir)
@@ -50,8 +50,8 @@ func (x *extractor) leave() {
 	x.parent, x.parentFile = nil, nil
 }
 
-// dir makes a directory, or takes the one that is there. A link to a directory
-// in the target is taken for one.
+// dir makes a directory, or takes the one that is there. A link to a directory in
+// the tree counts as one.
 func (x *extractor) dir(name string, h *tar.Header) error {
 	parent, base, err := x.enter(name)
 	if err != nil {
@@ -87,8 +87,8 @@ func (x *extractor) existingDir(parent *os.Root, name, base string) error {
 	return parent.Mkdir(base, 0o700)
 }
 
-// modeOf returns the mode that a file gets: what an archive says must not
-// make a program run as somebody else.
+// modeOf returns the mode that a file gets, without the set-id bits: an archive
+// must not make a program run as another user.
 func modeOf(h *tar.Header) fs.FileMode {
 	mode := fs.FileMode(h.Mode).Perm()
 	if h.Mode&tarSticky != 0 && h.Typeflag == tar.TypeDir {
@@ -113,9 +113,9 @@ func (x *extractor) symlink(name, target string) error {
 	})
 }
 
-// checkLink refuses a link that leads out of the tree. Its target is looked at
-// as text, which tells the truth only if the link's directory is not itself
-// reached by a link, and if no ".." comes after a name that may be one.
+// checkLink refuses a link that leads out of the tree. It looks at the target as
+// text. That is right only if no link leads to the link's directory, and if no ".."
+// comes after a name that may be a link.
 func (x *extractor) checkLink(name, target string) error {
 	up := 0 // how often the target may go up
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
@@ -141,8 +141,8 @@ func (x *extractor) checkLink(name, target string) error {
 	return nil
 }
 
-// hardLink makes a second name for a file that is in the tree. A link to a
-// symbolic link could move that to where it leads out.
+// hardLink makes a second name for a file that is in the tree. It refuses a link to
+// a symbolic link, which might lead out from its new directory.
 func (x *extractor) hardLink(name, target string) error {
 	source, err := localName(target)
 	if err != nil {
@@ -175,7 +175,7 @@ func (x *extractor) hardLink(name, target string) error {
 	if err != nil || made == base {
 		return err
 	}
-	// Where both names already were the same file, the rename did nothing.
+	// If both names already were the same file, the rename did nothing.
 	if err := parent.Remove(made); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

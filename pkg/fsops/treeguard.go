@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// What the extractor does where something is protected: an [os.Root] keeps it
-// in the target, and says nothing of where in the file system that is.
+// This file has what the extractor does if paths are protected. An [os.Root] keeps
+// it in the tree, but does not know where in the file system the tree is.
 
-// change is place.change for a name in the directory that was entered.
+// change is [guardedPath.change] for a name in the directory that was entered.
 func (x *extractor) change(base string, typ fs.FileMode, op func() error) error {
 	if x.fsys.protection.Load() == nil {
 		return op()
@@ -26,7 +26,7 @@ func (x *extractor) change(base string, typ fs.FileMode, op func() error) error 
 	return op()
 }
 
-// check is place.check for such a name.
+// check is [guardedPath.check] for such a name.
 func (x *extractor) check(base string, typ fs.FileMode) error {
 	protection := x.fsys.protection.Load()
 	if protection == nil {
@@ -54,8 +54,8 @@ func (x *extractor) holdParent() error {
 	return err
 }
 
-// makeParents makes the directory called dir in the target, and those that it
-// lies in.
+// makeParents makes the directory called dir in the tree, and those that it lies
+// in.
 func (x *extractor) makeParents(dir string) error {
 	if x.fsys.protection.Load() == nil {
 		return x.root.MkdirAll(dir, 0o777)
@@ -72,8 +72,7 @@ func (x *extractor) makeParents(dir string) error {
 	return err
 }
 
-// chmod and chtimes change a directory in the target, which name may reach by a
-// link.
+// chmod and chtimes change a directory in the tree, which name may reach by a link.
 func (x *extractor) chmod(name string, mode fs.FileMode) error {
 	return x.onDir(name,
 		func() error { return x.root.Chmod(name, mode) },
@@ -86,8 +85,7 @@ func (x *extractor) chtimes(name string, t time.Time) error {
 		func(path string) error { return os.Chtimes(path, time.Time{}, t) })
 }
 
-// onDir has one of the two change a directory: byPath where something is
-// protected.
+// onDir calls one of the two for a directory: byPath if paths are protected.
 func (x *extractor) onDir(name string, byName func() error, byPath func(path string) error) error {
 	if x.fsys.protection.Load() == nil {
 		return byName()
@@ -96,7 +94,7 @@ func (x *extractor) onDir(name string, byName func() error, byPath func(path str
 	if err != nil {
 		return err
 	}
-	at := place{fsys: x.fsys, path: descriptorPath(dir), open: dir}
+	at := guardedPath{fsys: x.fsys, path: descriptorPath(dir), open: dir}
 	defer at.close()
 	if err := at.check(fs.ModeDir); err != nil {
 		return err
@@ -104,8 +102,8 @@ func (x *extractor) onDir(name string, byName func() error, byPath func(path str
 	return byPath(at.path)
 }
 
-// link gives the file called source in the target a second name, unless it is
-// protected: by that it could be changed.
+// link gives the file called source in the tree a second name, unless it is
+// protected: it could be changed by that name.
 func (x *extractor) link(source, name string) error {
 	if x.fsys.protection.Load() == nil {
 		return x.root.Link(source, name)
@@ -114,7 +112,7 @@ func (x *extractor) link(source, name string) error {
 	if err != nil {
 		return err
 	}
-	at := place{fsys: x.fsys, open: file}
+	at := guardedPath{fsys: x.fsys, open: file}
 	defer at.close()
 	if err := at.check(0); err != nil {
 		return err

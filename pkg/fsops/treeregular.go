@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// regular writes a file, and has it take its place once it is complete.
+// regular writes a file, which replaces another of its name once it is complete.
 func (x *extractor) regular(name string, h *tar.Header, content io.Reader) error {
 	for key := range h.PAXRecords {
 		if strings.HasPrefix(key, "GNU.sparse.") { // a few bytes would fill the disk
@@ -28,8 +28,8 @@ func (x *extractor) regular(name string, h *tar.Header, content io.Reader) error
 	}
 	file, err := x.openUnnamed()
 	if err != nil {
-		// Whatever is wrong with the directory itself is also wrong for a
-		// named file, and reported by it (see newSpool).
+		// A fault of the directory itself fails the named file, too, which reports it
+		// (see newSpool).
 		return x.named(base, h, content)
 	}
 	err = x.unnamed(file, base, h, content)
@@ -39,8 +39,8 @@ func (x *extractor) regular(name string, h *tar.Header, content io.Reader) error
 	return err
 }
 
-// openUnnamed opens a file without a name in the directory that was entered,
-// of which nothing is left if this process is killed before it is complete.
+// openUnnamed opens a file without a name in the directory that was entered. If
+// this process is killed before it is complete, nothing of it is left.
 func (x *extractor) openUnnamed() (*os.File, error) {
 	if err := x.holdParent(); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (x *extractor) unnamed(file *os.File, base string, h *tar.Header, content i
 	})
 }
 
-// named writes a file under a temporary name, where there are none without.
+// named writes a file under a temporary name, where there are no unnamed files.
 func (x *extractor) named(base string, h *tar.Header, content io.Reader) error {
 	temp, err := atFreeName("", func(temp string) error {
 		file, err := x.parent.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -109,8 +109,8 @@ func (x *extractor) fill(file *os.File, h *tar.Header, content io.Reader) error 
 	}
 }
 
-// putIn has create make a file called base, in place of one that exists.
-// Where there is none, no other name is ever seen.
+// putIn calls create for a file called base, and replaces one that exists. If none
+// exists, the file never has another name.
 func putIn(parent *os.Root, base string, create func(name string) error) error {
 	if err := create(base); !errors.Is(err, fs.ErrExist) {
 		return err
@@ -125,7 +125,7 @@ func putIn(parent *os.Root, base string, create func(name string) error) error {
 	return err
 }
 
-// renameIn renames a file, in place of one that exists.
+// renameIn renames a file, and replaces one that exists.
 func renameIn(parent *os.Root, name, base string) error {
 	err := parent.Rename(name, base)
 	if err == nil {

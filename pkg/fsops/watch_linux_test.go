@@ -10,9 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/fsnotify/fsnotify"
-	"github.com/google/go-cmp/cmp"
 )
 
 // A watching is a running watch, whose events a goroutine collects.
@@ -29,6 +26,8 @@ func watchFor(t *testing.T, f *FS, name string, opts WatchOptions) *watching {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &watching{t: t, events: make(chan WatchEvent), ended: make(chan error, 1), stop: cancel}
+	ready := make(chan struct{})
+	opts.Ready = func() { close(ready) } // which panics if it is called twice
 	go func() {
 		var last error
 		for e, err := range f.Watch(ctx, name, opts) {
@@ -43,8 +42,14 @@ func watchFor(t *testing.T, f *FS, name string, opts WatchOptions) *watching {
 		w.ended <- last
 	}()
 	t.Cleanup(func() { cancel() })
-	if e := w.next(); e.Op != WatchReady || e.Path != name || e.Time.IsZero() {
-		t.Fatalf("the first event is %+v", e)
+	select {
+	case <-ready:
+	case e := <-w.events:
+		t.Fatalf("%q came before the watch was ready", eventText(e))
+	case err := <-w.ended:
+		t.Fatalf("the watch ended (%v) before it was ready", err)
+	case <-time.After(hung):
+		t.Fatal("the watch is not ready")
 	}
 	return w
 }
@@ -65,7 +70,7 @@ func (w *watching) next() WatchEvent {
 
 // eventText is "create a", or "rename a -> b".
 func eventText(e WatchEvent) string {
-	op := [...]string{"?", "ready", "create", "write", "remove", "rename", "chmod", "overflow"}[e.Op]
+	op := [...]string{"?", "create", "write", "remove", "rename", "chmod", "overflow"}[e.Op]
 	if e.From != "" {
 		op += " " + e.From + " ->"
 	}
@@ -272,32 +277,6 @@ func TestWatchMissingPath(t *testing.T) {
 	f := newTestFS(t)
 	err := onlyError(t, f.Watch(t.Context(), "missing", WatchOptions{}))
 	wantPathError(t, err, "watch", "missing", fs.ErrNotExist)
-}
-
-// When events were lost, whatever they were, everything is watched again
-// before the caller is told.
-func TestWatchOverflowWatchesEverythingAgain(t *testing.T) {
-	f := newTestFS(t)
-	makeTree(t, f, "dir/a/")
-	var events []string
-	w := &watch{ctx: t.Context(), name: "dir", root: at(f, "dir"), recursive: true, yield: func(e WatchEvent, _ error) bool {
-		events = append(events, eventText(e))
-		return true
-	}}
-	must(t, w.open())
-	defer func() { w.notify.Close() }()
-	makeTree(t, f, "dir/a/new/deep/")
-	must(t, w.failure(fsnotify.ErrEventOverflow))
-	if diff := cmp.Diff([]string{"overflow dir"}, events); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if n := len(w.notify.WatchList()); n != 4 {
-		t.Errorf("%d directories are watched, want 4", n)
-	}
-	must(t, os.RemoveAll(at(f, "dir")))
-	if err := w.failure(fsnotify.ErrEventOverflow); !errors.Is(err, errWatchEnded) || events[1] != "remove dir" {
-		t.Errorf("without a root: error %v, events %q", err, events)
-	}
 }
 
 // The real thing: nobody takes events until the kernel's queue is full.

@@ -21,8 +21,8 @@ type WriteOptions struct {
 	// Parents makes the missing parent directories, with mode 0o777 less the
 	// umask.
 	Parents bool
-	// Sync has the content and its directory entry reach the disk (fsync)
-	// before the write succeeds.
+	// Sync makes the write wait until the content and its directory entry are on the
+	// disk (fsync).
 	Sync bool
 }
 
@@ -32,33 +32,33 @@ type WriteResult struct {
 	Attr Attr
 	// Created says that there was no such file.
 	Created bool
-	// InPlace says that the file could not be replaced atomically (a mount
-	// point, an owner that can't be kept, a directory that can't be written)
-	// and was overwritten where it is.
+	// InPlace says that the file could not be replaced atomically (a mount point, an
+	// owner that can't be kept, a directory that can't be written) and was
+	// overwritten instead.
 	InPlace bool
 }
 
 // A Writer receives the new content of a file. The file stays as it is until
-// [Writer.Commit] succeeds; a Writer that is closed before leaves no trace,
-// nor does one whose process dies, where the platform has unnamed files.
-// It is not for concurrent use.
+// [Writer.Commit] succeeds. A Writer that is closed before leaves no trace; where
+// the platform has unnamed files, nor does one whose process dies. It is not for
+// concurrent use.
 type Writer struct {
 	fsys *FS
 	// op and name are what errors report.
 	op, name string
 	opts     WriteOptions
-	// target is the file that name led to when the Writer was made, and at is
-	// where it is reached.
-	target string
-	at     place
-	// former is what the target was then; nil if it did not exist.
+	// dest is the destination: the file that name led to when the Writer was
+	// made. Through at it is reached.
+	dest string
+	at   guardedPath
+	// former describes the destination at that time; nil if it did not exist.
 	former fs.FileInfo
 	// stamp, if not nil, is what the file gets instead of its former mode.
 	stamp *stamp
 	spool *spool
 	sum   Sum
-	// whole says that the file must not be overwritten where it is.
-	whole bool
+	// atomic says that the file must not be overwritten in place.
+	atomic bool
 	// flushed is up to where the content is on its way to the disk.
 	flushed int64
 	// failed is the first error of Write, after which nothing is committed.
@@ -71,14 +71,14 @@ type stamp struct {
 	modTime time.Time
 }
 
-// Create begins to write the file called name, which need not exist; symbolic
-// links are followed to the file that they name. What opts demands, and that
-// the file may be written at all, is checked at once, to spare the caller the
-// transfer, and again by [Writer.Commit].
+// Create begins to write the file called name, which need not exist; symbolic links
+// are followed to the file that they name. Create checks what opts demands, and
+// that the file may be written at all, to spare the caller the transfer;
+// [Writer.Commit] checks both again.
 //
-// A directory is an error of class EISDIR, what is neither a directory nor a
-// regular file [ErrNotRegular], a file that the caller could not open for
-// writing EACCES. The caller must Close the Writer.
+// A directory is an error of class EISDIR, a device, FIFO or socket
+// [ErrNotRegular], and a file that this process could not open for writing EACCES.
+// The caller must Close the Writer.
 func (f *FS) Create(name string, opts WriteOptions) (*Writer, error) {
 	return f.create("write", name, opts)
 }
@@ -98,11 +98,11 @@ func (f *FS) create(op, name string, opts WriteOptions) (*Writer, error) {
 
 func (w *Writer) open(path string) error {
 	var err error
-	// A file that must have an etag has a directory.
-	if w.target, err = w.fsys.followTo(path, w.opts.Parents && w.opts.IfMatch == ""); err != nil {
+	// A file that must have an etag exists, and so does its directory.
+	if w.dest, err = w.fsys.followTo(path, w.opts.Parents && w.opts.IfMatch == ""); err != nil {
 		return err
 	}
-	if w.at, err = w.fsys.place(w.target); err != nil {
+	if w.at, err = w.fsys.guard(w.dest); err != nil {
 		return err
 	}
 	if err := w.at.check(0); err != nil {
@@ -116,8 +116,8 @@ func (w *Writer) open(path string) error {
 	}
 	perm := w.opts.perm()
 	if w.former != nil {
-		// A spool that has a name must not show what its target hides. It
-		// gets the target's mode at the end.
+		// A spool that has a name must not show what the destination hides. It
+		// gets the destination's mode at the end.
 		perm = 0o600
 	}
 	w.spool, err = openSpool(filepath.Dir(w.at.path), perm, w.former != nil)
@@ -131,8 +131,8 @@ func (o WriteOptions) perm() fs.FileMode {
 	return o.Perm
 }
 
-// checkPreconditions returns nil if the file at path, which is as info says, may be made
-// or replaced.
+// checkPreconditions returns nil if the file at path may be made or replaced; info
+// describes it.
 func (o WriteOptions) checkPreconditions(path string, info fs.FileInfo) error {
 	if info == nil {
 		if o.IfMatch != "" {
@@ -167,9 +167,9 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return n, w.failed
 }
 
-// flush has the disk begin with what was written meanwhile, where the end
-// would have to wait for it: for fsync, or because file systems such as ext4
-// send a new content off before it replaces another (auto_da_alloc).
+// flush starts to send what was written to the disk, if the end of the write would
+// have to wait for that: because of fsync, or because file systems such as ext4
+// write a new content out before it replaces another (auto_da_alloc).
 func (w *Writer) flush() {
 	behind := w.sum.Size - w.flushed
 	if behind >= flushStep && (w.former != nil || w.opts.Sync) {
@@ -182,15 +182,15 @@ func (w *Writer) flush() {
 // and checksum of sum; if not, the error is [ErrChecksum]. Unless the result
 // says InPlace, a reader sees the former content or the new one, never a part.
 //
-// Whatever the error, the file is as before; the one exception is an error of
-// the device in the middle of a write in place. The end of ctx is heeded
-// until the file is about to change. Commit closes the Writer.
+// After an error the file is as before, with one exception: an error of the device
+// in the middle of a write in place. The end of ctx counts until the file is about
+// to change. Commit closes the Writer.
 func (w *Writer) Commit(ctx context.Context, sum Sum) (WriteResult, error) {
 	defer w.Close()
 	if err := w.complete(sum); err != nil {
 		return WriteResult{}, err
 	}
-	unlock, err := w.fsys.locks.lock(ctx, w.target)
+	unlock, err := w.fsys.locks.lock(ctx, w.dest)
 	if err != nil {
 		return WriteResult{}, pathError(w.op, w.name, err)
 	}
@@ -198,11 +198,12 @@ func (w *Writer) Commit(ctx context.Context, sum Sum) (WriteResult, error) {
 	return w.commit(ctx)
 }
 
-// CommitWhole is [Writer.Commit] for a file that must be whole also if this
-// process is killed: where the file could only be overwritten in place, it fails
-// with the reason, such as fs.ErrPermission, and the file is as before.
-func (w *Writer) CommitWhole(ctx context.Context, sum Sum) (WriteResult, error) {
-	w.whole = true
+// CommitAtomic is [Writer.Commit] without writing in place: even if this process is
+// killed, the file has its former content or the new one. If the file cannot be
+// replaced, it fails with the reason, such as fs.ErrPermission, and the file is as
+// before.
+func (w *Writer) CommitAtomic(ctx context.Context, sum Sum) (WriteResult, error) {
+	w.atomic = true
 	return w.Commit(ctx, sum)
 }
 
@@ -219,11 +220,11 @@ func (w *Writer) complete(sum Sum) error {
 	return nil
 }
 
-// commit publishes the content. The caller holds the target's lock.
+// commit publishes the content. The caller holds the destination's lock.
 func (w *Writer) commit(ctx context.Context) (WriteResult, error) {
 	err := ctx.Err()
 	if err == nil && w.at.open == nil { // something may be protected by now
-		w.at, err = w.fsys.place(w.target)
+		w.at, err = w.fsys.guard(w.dest)
 	}
 	var res WriteResult
 	if err == nil {

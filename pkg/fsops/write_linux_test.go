@@ -84,7 +84,7 @@ func wantOnlyInPlace(t *testing.T, f *FS, name string, reason error) {
 	defer w.Close()
 	_, err = w.Write([]byte("whole"))
 	must(t, err)
-	_, err = w.CommitWhole(t.Context(), sumOf("whole"))
+	_, err = w.CommitAtomic(t.Context(), sumOf("whole"))
 	wantPathError(t, err, "write", name, reason)
 }
 

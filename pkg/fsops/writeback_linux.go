@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startWriteback has the kernel send n bytes from off on to the disk, without
-// waiting for them. It is for speed alone, so that nobody minds a failure.
+// startWriteback makes the kernel send n bytes from off on to the disk, and does
+// not wait for them. It is for speed alone: a failure does no harm.
 func startWriteback(f *os.File, off, n int64) {
 	_ = unix.SyncFileRange(int(f.Fd()), off, n, unix.SYNC_FILE_RANGE_WRITE)
 }

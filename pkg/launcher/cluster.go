@@ -22,6 +22,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/internal/execstream"
 	"github.com/podagent/podagent/pkg/launcher/internal/portforward"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // namespaceFile is where a pod finds the namespace that it is in.
@@ -163,7 +164,7 @@ func (k *Kubernetes) config() (*rest.Config, string, error) {
 		}
 	}
 	config = rest.CopyConfig(config)
-	config.UserAgent = cmp.Or(config.UserAgent, "podagent/"+podapi.Version())
+	config.UserAgent = cmp.Or(config.UserAgent, "podagent/"+wire.Version())
 	// The client's own limit is made for controllers. An orchestrator that
 	// launches fifty sandboxes at once would wait for itself; the API server
 	// has its own fairness.

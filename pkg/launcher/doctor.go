@@ -144,5 +144,5 @@ func runCommand(ctx context.Context, s *Sandbox, name string, args ...string) Fi
 	if err := c.Run(); err != nil {
 		return failed(fmt.Errorf("%s: %w", c, err), `Look at what the agent says: "kubectl logs" for that of a pod.`)
 	}
-	return passed("%s ended with %v", c, c.Status())
+	return passed("%s ended with %v", c, c.Process.Status())
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
@@ -26,7 +25,7 @@ func ExampleLauncher() {
 			log.Fatal(err)
 		}
 		if s.Created {
-			if _, err := s.WriteFile(ctx, "progress", []byte("half"), fsops.WriteOptions{}); err != nil {
+			if err := s.WriteFile(ctx, "progress", []byte("half"), 0o644); err != nil {
 				log.Fatal(err)
 			}
 		}

@@ -215,7 +215,7 @@ func runGently(ctx context.Context, cmd *podapi.Cmd, kill func()) (stdout, stder
 	if err == nil {
 		ended := context.AfterFunc(ctx, func() {
 			time.AfterFunc(checkoutGrace, kill)
-			_ = cmd.Signal(syscall.SIGTERM) // if it does not arrive, kill ends the wait
+			_ = cmd.Process.Signal(syscall.SIGTERM) // if it does not arrive, kill ends the wait
 		})
 		err = cmd.Wait()
 		ended()

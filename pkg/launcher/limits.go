@@ -15,7 +15,7 @@ const (
 	startPoll = 2 * time.Millisecond
 	// answerTimeout bounds the first answer of an agent that listens, which
 	// takes a millisecond: one that takes so long is stopped, or starved. It is
-	// under podapi.DialTimeout, so that no second attempt begins.
+	// under wire.DialTimeout, so that no second attempt begins.
 	answerTimeout = 10 * time.Second
 	// connectTries is how often a connection is begun anew when the agent
 	// ends just then: once would do, if not for the one that follows it.

@@ -15,7 +15,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
@@ -87,7 +86,7 @@ func TestLocalLaunchesAndTerminationsAtOnceLeaveNothingHalf(t *testing.T) {
 	}
 	all.Wait()
 	s := launch(t, l, launcher.Spec{ID: "x"})
-	if _, err := s.WriteFile(t.Context(), "file", nil, fsops.WriteOptions{}); err != nil {
+	if err := s.WriteFile(t.Context(), "file", nil, 0o666); err != nil {
 		t.Error(err)
 	}
 }
@@ -187,7 +186,7 @@ func TestLocalStateDirMayHaveALongPath(t *testing.T) {
 func TestLocalAgentThatDiedIsStartedAgainWithTheSameFiles(t *testing.T) {
 	l := launchertest.Local(t)
 	s := launch(t, l, launcher.Spec{ID: "a", Env: []string{"GIVEN=yes"}})
-	if _, err := s.WriteFile(t.Context(), "file", []byte("kept"), fsops.WriteOptions{}); err != nil {
+	if err := s.WriteFile(t.Context(), "file", []byte("kept"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	out, err := s.Shell(t.Context(), "echo $PPID").Output()
@@ -231,7 +230,7 @@ func TestLocalTerminateEndsProcessesAndRemovesReadOnlyTrees(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("left is %v, %v", left, err)
 	}
-	if syscall.Kill(cmd.PID(), 0) == nil {
+	if syscall.Kill(cmd.Process.PID(), 0) == nil {
 		t.Error("the process survived")
 	}
 }
@@ -264,7 +263,7 @@ func TestLocalTerminateEndsWhatADeadAgentLeft(t *testing.T) {
 	if err := l.Terminate(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	for _, pid := range []int{plain.PID(), setsid} {
+	for _, pid := range []int{plain.Process.PID(), setsid} {
 		if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)); err == nil && !strings.Contains(string(state), "State:\tZ") {
 			t.Errorf("process %d survived", pid)
 		}

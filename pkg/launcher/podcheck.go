@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // validatePod checks what a Spec says of a pod, and what a pod can take of the
@@ -150,7 +150,7 @@ func (p *Pod) checkMeta() *SpecError {
 // checkNotes checks that what is noted of the Spec fits into the annotations of the
 // pod, and the pod, where it is noted too, into those of its claim.
 func (s *Spec) checkNotes() *SpecError {
-	pod, problem := patched(manifest(s, "", podapi.AuthorizedKey{}, time.Time{}), s.Pod.Patch)
+	pod, problem := patched(manifest(s, "", wire.AuthorizedKey{}, time.Time{}), s.Pod.Patch)
 	if problem != nil {
 		return problem
 	}

@@ -21,7 +21,7 @@ import (
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // patchField is the field that errors of a patch are about.
@@ -127,7 +127,7 @@ func (s *Spec) checkPatch() *SpecError {
 	if len(s.Pod.Patch) == 0 {
 		return nil
 	}
-	before := manifest(s, "", podapi.AuthorizedKey{}, time.Time{})
+	before := manifest(s, "", wire.AuthorizedKey{}, time.Time{})
 	listenOnAddress(before) // which it may have to
 	after, err := patched(before, s.Pod.Patch)
 	if err != nil {

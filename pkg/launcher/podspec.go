@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // What the agent is given in a pod.
@@ -28,7 +28,7 @@ const (
 )
 
 // manifest returns the pod of a sandbox.
-func manifest(spec *Spec, namespace string, key podapi.AuthorizedKey, now time.Time) *corev1.Pod {
+func manifest(spec *Spec, namespace string, key wire.AuthorizedKey, now time.Time) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        nameOf(spec.ID),
@@ -50,7 +50,7 @@ func podLabels(spec *Spec) map[string]string {
 	return labels
 }
 
-func podAnnotations(spec *Spec, key podapi.AuthorizedKey, now time.Time) map[string]string {
+func podAnnotations(spec *Spec, key wire.AuthorizedKey, now time.Time) map[string]string {
 	annotations := map[string]string{}
 	maps.Copy(annotations, spec.Pod.Annotations)
 	annotations[AnnotationID] = spec.ID
@@ -64,7 +64,7 @@ func podAnnotations(spec *Spec, key podapi.AuthorizedKey, now time.Time) map[str
 	return annotations
 }
 
-func podSpec(spec *Spec, key podapi.AuthorizedKey) corev1.PodSpec {
+func podSpec(spec *Spec, key wire.AuthorizedKey) corev1.PodSpec {
 	pod := corev1.PodSpec{
 		RestartPolicy:                 corev1.RestartPolicyAlways,
 		ActiveDeadlineSeconds:         new(int64(cmp.Or(spec.Pod.ActiveDeadline, DefaultActiveDeadline) / time.Second)),
@@ -93,7 +93,7 @@ func podSpec(spec *Spec, key podapi.AuthorizedKey) corev1.PodSpec {
 	return pod
 }
 
-func container(spec *Spec, key podapi.AuthorizedKey) corev1.Container {
+func container(spec *Spec, key wire.AuthorizedKey) corev1.Container {
 	workdir := spec.workdir()
 	return corev1.Container{
 		Name:           containerName,
@@ -151,13 +151,13 @@ var plain = []corev1.EnvVar{
 // too. The environment of commands is one of them: the agent itself is not to
 // run with it, its bytes need not be UTF-8, and Kubernetes expands nothing in
 // it.
-func agentEnv(spec *Spec, key podapi.AuthorizedKey, workdir string) []corev1.EnvVar {
+func agentEnv(spec *Spec, key wire.AuthorizedKey, workdir string) []corev1.EnvVar {
 	return []corev1.EnvVar{
 		{Name: listenVariable, Value: "tcp:127.0.0.1:" + strconv.Itoa(agentPort)},
 		{Name: "PODAGENT_HEALTH", Value: healthSocket},
 		{Name: "PODAGENT_WORKDIR", Value: literal(workdir)},
 		{Name: "PODAGENT_AUTHORIZED_KEY", Value: key.String()},
-		{Name: "PODAGENT_PROCESS_ENV", Value: podapi.FormatEnv(spec.Env)},
+		{Name: "PODAGENT_PROCESS_ENV", Value: wire.FormatEnv(spec.Env)},
 		{Name: "PODAGENT_POD_UID", ValueFrom: &corev1.EnvVarSource{
 			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"},
 		}},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // agentLife is one start of an agent, as a client knows it.
@@ -12,8 +14,8 @@ type agentLife struct {
 	minor  int
 }
 
-// speaks returns the agent's present start, as far as is known without asking
-// each time, if it speaks at least this minor version of the protocol.
+// speaks returns the agent's present start, if that speaks at least this minor
+// version of the protocol. It asks the agent only the first time.
 func (c *Client) speaks(ctx context.Context, minor int) (*agentLife, error) {
 	life := c.life.Load()
 	if life == nil {
@@ -28,7 +30,7 @@ func (c *Client) speaks(ctx context.Context, minor int) (*agentLife, error) {
 	}
 	if life.minor < minor {
 		return nil, fmt.Errorf("%w: the agent speaks protocol %d.%d, which cannot do this: update the agent's image",
-			ErrVersion, ProtocolMajor, life.minor)
+			ErrVersion, wire.ProtocolMajor, life.minor)
 	}
 	return life, nil
 }
@@ -43,8 +45,7 @@ func (c *Client) meet(info Info) *agentLife {
 // forgetLife says that the agent has restarted since.
 func (c *Client) forgetLife(life *agentLife) { c.life.CompareAndSwap(life, nil) }
 
-// whyLost asks the platform what has become of the agent; nil if it does not
-// know.
+// whyLost asks the platform what became of the agent; nil if it does not know.
 func (c *Client) whyLost(ctx context.Context) error {
 	if c.lost == nil {
 		return nil

@@ -51,28 +51,39 @@ func TestDetachLeavesTheProcessRunningForAnotherClient(t *testing.T) {
 		t.Errorf("it said %q", line)
 	}
 	go io.Copy(io.Discard, out)
-	if err := cmd.Detach(); err != nil {
+	if err := cmd.Process.Detach(); err != nil {
 		t.Errorf("Detach: %v", err)
 	}
-	if err := cmd.Wait(); err != podapi.ErrDetached || cmd.Status() != nil {
-		t.Errorf("Wait: %v, %v", err, cmd.Status())
+	if err := cmd.Wait(); err != podapi.ErrDetached || cmd.Process.Status() != nil {
+		t.Errorf("Wait: %v, %v", err, cmd.Process.Status())
 	}
-	if err := cmd.Detach(); err != nil {
+	if err := cmd.Process.Detach(); err != nil {
 		t.Errorf("Detach once more: %v", err)
 	}
 
-	again := w.direct(t).Attach(t.Context(), cmd.ID, podapi.AttachOptions{})
-	again.Stdin = strings.NewReader("second\n")
-	all, err := again.Output()
-	if exit, ok := errors.AsType[*podapi.ExitError](err); !ok || exit.Code != 3 || string(all) != "begun\nfirst\nsecond\n" {
+	again, all, err := attachedOutput(t, w.direct(t), cmd.ID, podapi.AttachOptions{Stdin: strings.NewReader("second\n")})
+	if exit, ok := errors.AsType[*podapi.ExitError](err); !ok || exit.Code != 3 || all != "begun\nfirst\nsecond\n" {
 		t.Errorf("%v, output %q", err, all)
 	}
-	if again.PID() != cmd.PID() {
-		t.Errorf("pid %d is not %d", again.PID(), cmd.PID())
+	if again.PID() != cmd.Process.PID() || again.ID() != cmd.ID {
+		t.Errorf("%s with pid %d is not %s with %d", again.ID(), again.PID(), cmd.ID, cmd.Process.PID())
 	}
 	if err := again.Detach(); !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("Detach after the end: %v", err)
 	}
+}
+
+// attachedOutput attaches to a process, and returns what it prints and how the run ends.
+func attachedOutput(t *testing.T, c *podapi.Client, id string, opts podapi.AttachOptions) (*podapi.Process, string, error) {
+	t.Helper()
+	var out strings.Builder
+	opts.Stdout = &out
+	p, err := c.Attach(t.Context(), id, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = p.Wait()
+	return p, out.String(), err
 }
 
 func second[A any](_ A, err error) error { return err }
@@ -84,7 +95,7 @@ func TestDetachDuringACutLeavesTheProcessRunning(t *testing.T) {
 	go io.Copy(io.Discard, begun(t, cmd))
 	w.setAway(true)
 	w.cut()
-	if err := cmd.Detach(); err != nil {
+	if err := cmd.Process.Detach(); err != nil {
 		t.Errorf("Detach: %v", err)
 	}
 	if err := cmd.Wait(); err != podapi.ErrDetached {
@@ -109,7 +120,7 @@ func TestDetachFromAnOutputThatNobodyReads(t *testing.T) {
 		list, err := s.Processes(t.Context())
 		return err == nil && list[0].Stdout > 1<<20
 	})
-	if err := cmd.Detach(); err != nil {
+	if err := cmd.Process.Detach(); err != nil {
 		t.Errorf("Detach: %v", err)
 	}
 	if err := cmd.Wait(); err != podapi.ErrDetached {
@@ -126,20 +137,19 @@ func TestAttachFromAnOffsetGetsTheRest(t *testing.T) {
 	if err := cmd.Run(); err == nil {
 		t.Fatal("it succeeded")
 	}
-	again := s.Attach(t.Context(), cmd.ID, podapi.AttachOptions{Stdout: 4, Stderr: 6})
-	out, err := again.Output()
-	exit, ok := errors.AsType[*podapi.ExitError](err)
-	if !ok || exit.Code != 7 || string(out) != "456789" || len(exit.Stderr) != 0 {
-		t.Errorf("%v, %q, %q", err, out, exit.Stderr)
+	var stderr strings.Builder
+	_, out, err := attachedOutput(t, s.Client, cmd.ID, podapi.AttachOptions{Stderr: &stderr, StdoutOffset: 4, StderrOffset: 6})
+	if exit, ok := errors.AsType[*podapi.ExitError](err); !ok || exit.Code != 7 || out != "456789" || stderr.Len() != 0 {
+		t.Errorf("%v, %q, %q", err, out, &stderr)
 	}
-	if err := s.Attach(t.Context(), cmd.ID, podapi.AttachOptions{Stdout: 11}).Run(); !errors.Is(err, syscall.EINVAL) {
+	if _, _, err := attachedOutput(t, s.Client, cmd.ID, podapi.AttachOptions{StdoutOffset: 11}); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("after the end of the output: %v", err)
 	}
 }
 
 func TestAttachToNothingIsNotExist(t *testing.T) {
 	s := launchertest.Sandbox(t)
-	err := s.Attach(t.Context(), "0198c0de-0000-7000-8000-000000000000", podapi.AttachOptions{}).Start()
+	_, err := s.Attach(t.Context(), "0198c0de-0000-7000-8000-000000000000", podapi.AttachOptions{})
 	pathErr, ok := errors.AsType[*fs.PathError](err)
 	if !ok || pathErr.Op != "attach" || !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
@@ -154,10 +164,11 @@ func TestAttachWithoutFollowing(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := begun(t, cmd)
-	look := func() ([]byte, error) {
-		return s.Attach(t.Context(), cmd.ID, podapi.AttachOptions{NoFollow: true}).Output()
+	look := func() (string, error) {
+		_, out, err := attachedOutput(t, s.Client, cmd.ID, podapi.AttachOptions{NoFollow: true})
+		return out, err
 	}
-	if got, err := look(); err != podapi.ErrDetached || string(got) != "begun\n" {
+	if got, err := look(); err != podapi.ErrDetached || got != "begun\n" {
 		t.Errorf("while it runs: %q, %v", got, err)
 	}
 	in.Close()
@@ -167,7 +178,7 @@ func TestAttachWithoutFollowing(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	if got, err := look(); err != nil || string(got) != "begun\n" {
+	if got, err := look(); err != nil || got != "begun\n" {
 		t.Errorf("after its end: %q, %v", got, err)
 	}
 }
@@ -176,10 +187,9 @@ func TestAttachWithoutOutputWaitsAndHoldsNobodyUp(t *testing.T) {
 	s := launchertest.Sandbox(t)
 	cmd := s.Shell(t.Context(), "echo begun; head -c 100M /dev/zero; exit 9")
 	out := begun(t, cmd)
-	quiet := s.Attach(t.Context(), cmd.ID, podapi.AttachOptions{NoOutput: true})
 	var none bytes.Buffer
-	quiet.Stdout = &none
-	if err := quiet.Start(); err != nil {
+	quiet, err := s.Attach(t.Context(), cmd.ID, podapi.AttachOptions{Stdout: &none, NoOutput: true})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if n, err := io.Copy(io.Discard, out); n != 100<<20 || err != nil {
@@ -201,8 +211,8 @@ func TestAttachedContextsEndLeavesTheProcessRunning(t *testing.T) {
 	cmd := s.Shell(t.Context(), "echo begun; exec sleep 300")
 	go io.Copy(io.Discard, begun(t, cmd))
 	ctx, cancel := context.WithCancel(t.Context())
-	other := s.Attach(ctx, cmd.ID, podapi.AttachOptions{})
-	if err := other.Start(); err != nil {
+	other, err := s.Attach(ctx, cmd.ID, podapi.AttachOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	cancel()
@@ -211,12 +221,13 @@ func TestAttachedContextsEndLeavesTheProcessRunning(t *testing.T) {
 	}
 	// Nor does an error of its writer end it.
 	full := errors.New("the caller's disk is full")
-	other = s.Attach(t.Context(), cmd.ID, podapi.AttachOptions{})
-	other.Stdout = failing{full}
-	if err := other.Run(); !errors.Is(err, full) {
-		t.Errorf("Run: %v", err)
+	if other, err = s.Attach(t.Context(), cmd.ID, podapi.AttachOptions{Stdout: failing{full}}); err != nil {
+		t.Fatal(err)
 	}
-	if err := cmd.Signal(syscall.SIGKILL); err != nil {
+	if err := other.Wait(); !errors.Is(err, full) {
+		t.Errorf("Wait: %v", err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Errorf("the process does not run on: %v", err)
 	}
 	if exit, ok := errors.AsType[*podapi.ExitError](cmd.Wait()); !ok || exit.Signal != 9 {
@@ -244,9 +255,10 @@ func TestReadersAcrossCutsGetAllEachAtItsOwnPace(t *testing.T) {
 			var n counter
 			err := podapi.ErrUnavailable
 			for c := w.client(t); errors.Is(err, podapi.ErrUnavailable); { // while the connection breaks as it is made
-				reader := c.Attach(t.Context(), cmd.ID, podapi.AttachOptions{})
-				reader.Stdout = &n
-				err = reader.Run()
+				var reader *podapi.Process
+				if reader, err = c.Attach(t.Context(), cmd.ID, podapi.AttachOptions{Stdout: &n}); err == nil {
+					err = reader.Wait()
+				}
 			}
 			if exit, ok := errors.AsType[*podapi.ExitError](err); !ok || exit.Code != 2 || int64(n) != want {
 				t.Errorf("a reader got %d bytes of %d: %v", n, want, err)

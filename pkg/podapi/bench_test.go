@@ -47,7 +47,7 @@ func BenchmarkWrite256MiB(b *testing.B) {
 	data := make([]byte, streamed)
 	b.SetBytes(streamed)
 	for b.Loop() {
-		if _, err := s.WriteFile(b.Context(), "file", data, fsops.WriteOptions{}); err != nil {
+		if err := s.WriteFile(b.Context(), "file", data, 0o666); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -57,7 +57,7 @@ func BenchmarkWrite4KiB(b *testing.B) {
 	s := launchertest.Sandbox(b)
 	data := make([]byte, 4<<10)
 	for b.Loop() {
-		if _, err := s.WriteFile(b.Context(), "file", data, fsops.WriteOptions{}); err != nil {
+		if err := s.WriteFile(b.Context(), "file", data, 0o666); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -65,7 +65,7 @@ func BenchmarkWrite4KiB(b *testing.B) {
 
 func BenchmarkRead256MiB(b *testing.B) {
 	s := launchertest.Sandbox(b)
-	if _, err := s.WriteFile(b.Context(), "file", make([]byte, streamed), fsops.WriteOptions{}); err != nil {
+	if err := s.WriteFile(b.Context(), "file", make([]byte, streamed), 0o666); err != nil {
 		b.Fatal(err)
 	}
 	b.SetBytes(streamed)

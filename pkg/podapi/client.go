@@ -21,10 +21,11 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/tunnel"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// Client calls one agent. Its methods may be called concurrently; calls share
-// one connection, which is made again by itself when it breaks.
+// Client calls one agent. Its methods may be called concurrently. They share one
+// connection, which the client makes anew when it breaks.
 type Client struct {
 	conn      connection
 	agent     pb.AgentClient
@@ -39,44 +40,40 @@ type Client struct {
 
 // DialOptions says how [Dial] reaches an agent.
 type DialOptions struct {
-	// Dialer opens the connection's transport, each time that it is needed.
-	Dialer func(ctx context.Context) (net.Conn, error)
-	// Retry, if not nil, is asked when a connection could not be made, TLS
-	// included, and err says why; [ErrWrongPod] is one of the reasons, a key that
-	// the agent does not accept is not. It waits for as long as is right and returns
-	// nil for another try, or returns the error that the waiting calls get as
-	// it is. Its ctx ends when the attempt has taken DialTimeout. Without it
-	// there is one try, and the calls fail with [ErrUnavailable].
+	Dialer func(ctx context.Context) (net.Conn, error) // opens the transport of each connection
+	// Retry, if not nil, is asked after a try that failed by err, in TLS too; by
+	// [ErrWrongPod], but not by [ErrUnauthenticated]. It waits, and returns nil for
+	// another try, or the error that the waiting calls get. All tries together, and
+	// ctx, end after 20 s. Without Retry there is one, and calls then fail with
+	// [ErrUnavailable].
 	Retry func(ctx context.Context, try int, err error) error
-	// Identity, if not nil, authenticates the caller by TLS. Without one the
-	// connection is as safe as the transport: a unix socket.
+	// Identity authenticates the caller by TLS. With nil the connection is as safe
+	// as its transport, such as a unix socket.
 	Identity *Identity
-	// PodUID is the pod that the agent must belong to; empty accepts any.
-	PodUID string
-	// Vouch, if not nil, is shown the agent's certificate (DER) on each connection
-	// before anything is called, and its error ends the try. An agent makes
-	// another certificate each time that it starts. It needs an Identity.
+	PodUID   string // of the pod that the agent must belong to; empty accepts any
+	// Vouch, if not nil, sees the agent's certificate (DER) before any call on a
+	// connection. Its error ends the try. An agent makes a new certificate each time
+	// that it starts. It needs an Identity.
 	Vouch func(ctx context.Context, certificate []byte) error
 	// Config, if not nil, is set on the agent before the first call, and again
-	// when it has restarted since. It needs an Identity, by whose connections
-	// one start of an agent is told from the next.
+	// after each restart of the agent. It needs an Identity, since the certificate
+	// tells one start from the next.
 	Config *Config
-	// Lost, if not nil, is asked what has become of the agent when one that had
-	// a process was lost, or could not be reached in time. Its error becomes
-	// part of what [Cmd.Wait] returns: that the container was killed because
-	// it was out of memory, say, or that the pod was evicted. When Retry has
-	// given up, the error also says that the agent, and so the process, is
-	// gone. Nil means that nothing is known. Its ctx ends after some seconds.
+	// Lost, if not nil, is asked what became of an agent that had a process, when it
+	// was lost or not reached in time. Its error becomes part of that of [Process.Wait]:
+	// say that the pod was evicted. When Retry has given up, the error also means
+	// that the agent is gone, and the process with it. Nil means that nothing is
+	// known. Its ctx ends after 10 s.
 	Lost func(ctx context.Context) error
 }
 
-// redial is how a connection is made again: soon, because a sandbox that
-// restarts is back within a second, and many may wait for it.
+// redial is how soon a connection is made anew: a sandbox that restarts is back
+// within a second, and many may wait for it.
 var redial = backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second}
 
-// Dial returns a client of the agent that opts.Dialer reaches. It does not
-// wait for the connection; the first call does. A key that the agent does not
-// accept is [ErrUnauthenticated], an agent of another pod [ErrWrongPod].
+// Dial returns a client of the agent that opts.Dialer reaches. It does not wait for
+// the connection; the first call does, and fails with [ErrUnauthenticated] if the
+// agent does not accept the key, and with [ErrWrongPod] if it is another pod's.
 func Dial(opts DialOptions) (*Client, error) {
 	t, err := newTransport(opts)
 	if err != nil {
@@ -87,14 +84,14 @@ func Dial(opts DialOptions) (*Client, error) {
 		grpc.WithContextDialer(t.dial),
 		grpc.WithUnaryInterceptor(t.unary),
 		grpc.WithStreamInterceptor(t.stream),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: redial, MinConnectTimeout: DialTimeout}),
-		grpc.WithWriteBufferSize(WriteBuffer),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: redial, MinConnectTimeout: wire.DialTimeout}),
+		grpc.WithWriteBufferSize(wire.ClientWriteBuffer),
 		grpc.WithReadBufferSize(readBuffer(opts.Identity)),
-		experimental.WithBufferPool(BufferPool()),
-		grpc.WithInitialWindowSize(ClientWindow),
-		grpc.WithInitialConnWindowSize(ClientWindow),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: KeepaliveTime, Timeout: KeepaliveTimeout}),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(Codec()), grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
+		experimental.WithBufferPool(wire.BufferPool()),
+		grpc.WithInitialWindowSize(wire.ClientWindow),
+		grpc.WithInitialConnWindowSize(wire.ClientWindow),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: wire.KeepaliveTime, Timeout: wire.KeepaliveTimeout}),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(wire.Codec()), grpc.MaxCallRecvMsgSize(wire.MaxMessage), grpc.MaxCallSendMsgSize(wire.MaxMessage)),
 	)
 	if err != nil {
 		return nil, err
@@ -102,13 +99,13 @@ func Dial(opts DialOptions) (*Client, error) {
 	return newClient(conn, opts.Lost), nil
 }
 
-// readBuffer returns how many bytes of HTTP/2 are read at once: none more than are
-// asked for from TLS, which has a buffer of its own for what it decrypted.
+// readBuffer returns how many bytes of HTTP/2 the client reads at once. With TLS it
+// needs no buffer: TLS has one of its own for what it decrypted.
 func readBuffer(identity *Identity) int {
 	if identity != nil {
 		return 0
 	}
-	return ReadBuffer
+	return wire.ReadBuffer
 }
 
 func newClient(conn connection, lost func(context.Context) error) *Client {
@@ -128,9 +125,8 @@ type connection interface {
 	Close() error
 }
 
-// Deferred returns a client of an agent that need not be there yet: each call
-// asks open for the client that makes it, and fails with open's error. Close is
-// handed to shut.
+// Deferred returns a client of an agent that need not be there yet. Each call asks
+// open for the client that makes it, or fails with open's error. Close calls shut.
 func Deferred(open func(context.Context) (*Client, error), shut func() error) *Client {
 	d := &deferred{open, shut}
 	return newClient(d, d.lost)
@@ -173,12 +169,12 @@ func (c *Client) Close() error {
 	return c.conn.Close()
 }
 
-// Healthy returns nil if the agent says that it serves (grpc.health.v1). It
-// works on the agent's health socket, too.
+// Healthy returns nil if the agent says that it serves (grpc.health.v1). For the
+// agent's [Info].Idle it is no work.
 func (c *Client) Healthy(ctx context.Context) error {
 	r, err := healthpb.NewHealthClient(c.conn).Check(ctx, &healthpb.HealthCheckRequest{})
 	if err != nil {
-		return FromStatus(err)
+		return wire.FromStatus(err)
 	}
 	if r.Status != healthpb.HealthCheckResponse_SERVING {
 		return fmt.Errorf("%w: health is %s", ErrUnavailable, r.Status)
@@ -186,10 +182,10 @@ func (c *Client) Healthy(ctx context.Context) error {
 	return nil
 }
 
-// pathError returns the error of a call about a path: what the agent said, or
-// what the transport said with the operation and path added.
+// pathError returns the error of a call about a path: the agent's, or the
+// transport's with the operation and the path.
 func pathError(op, path string, err error) error {
-	if err = FromStatus(err); err == nil {
+	if err = wire.FromStatus(err); err == nil {
 		return nil
 	}
 	var pathErr *fs.PathError
@@ -200,8 +196,8 @@ func pathError(op, path string, err error) error {
 	return &fs.PathError{Op: op, Path: path, Err: err}
 }
 
-// cutError returns what the end of a stream before its final message means:
-// ErrCut for a clean end, the status's error for any other.
+// cutError returns the error of a stream that ended by err before its final
+// message: ErrCut for a clean end, err for any other.
 func cutError(err error) error {
 	if err == io.EOF {
 		return ErrCut

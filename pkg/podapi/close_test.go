@@ -56,7 +56,7 @@ func TestInputBeforeADetachArrives(t *testing.T) {
 	leakCheck(t)
 	c := newWire(t).client(t)
 	cmd := c.Shell(t.Context(), "read -r line; echo $line > got; sleep 300")
-	cmd.Stdin = &lastWords{"hello\n", cmd.Detach}
+	cmd.Stdin = &lastWords{"hello\n", func() error { return cmd.Process.Detach() }}
 	if err := cmd.Run(); !errors.Is(err, podapi.ErrDetached) {
 		t.Fatalf("Run: %v", err)
 	}

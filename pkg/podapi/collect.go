@@ -29,8 +29,8 @@ func (c *Cmd) Output() ([]byte, error) {
 
 // whole makes output that is not whole an error, where err is none.
 func (c *Cmd) whole(err error) error {
-	if err == nil && c.status.Omitted > 0 {
-		err = fmt.Errorf("%d bytes of the output of %s are missing: %w", c.status.Omitted, c.name(), ErrCut)
+	if missing := c.Process.Omitted(); err == nil && missing > 0 {
+		err = fmt.Errorf("%d bytes of the output of %s are missing: %w", missing, c.name(), ErrCut)
 	}
 	return err
 }
@@ -49,7 +49,7 @@ func (c *Cmd) CombinedOutput() ([]byte, error) {
 
 // StdinPipe returns a pipe into standard input. Close it to end the input.
 func (c *Cmd) StdinPipe() (io.WriteCloser, error) {
-	if c.Stdin != nil || c.done != nil {
+	if c.Stdin != nil || c.started {
 		return nil, errors.New("podapi: StdinPipe after Stdin was set or the command started")
 	}
 	r, w := io.Pipe()
@@ -58,17 +58,16 @@ func (c *Cmd) StdinPipe() (io.WriteCloser, error) {
 	return w, nil
 }
 
-// StdoutPipe returns a pipe out of standard output. Read it to its end before
-// Wait, which waits until all output has been read; but for a context that
-// ended, when the pipe is closed after [KillGrace]. Two pipes must be read at
-// once, as with package exec.
+// StdoutPipe returns a pipe out of standard output. Read it to its end before Wait,
+// and two pipes at once, as with package exec. When the context has ended, the pipe is
+// closed after [KillGrace].
 func (c *Cmd) StdoutPipe() (io.ReadCloser, error) { return c.outputPipe(&c.Stdout) }
 
 // StderrPipe is StdoutPipe for standard error.
 func (c *Cmd) StderrPipe() (io.ReadCloser, error) { return c.outputPipe(&c.Stderr) }
 
 func (c *Cmd) outputPipe(to *io.Writer) (io.ReadCloser, error) {
-	if *to != nil || c.done != nil {
+	if *to != nil || c.started {
 		return nil, errors.New("podapi: pipe after the output was set or the command started")
 	}
 	r, w := io.Pipe()

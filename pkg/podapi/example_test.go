@@ -39,7 +39,7 @@ func Example() {
 	s := sandbox(ctx) // a *launcher.Sandbox embeds the client
 	defer s.Close()
 
-	if _, err := s.WriteFile(ctx, "greeting", []byte("hello"), fsops.WriteOptions{}); err != nil {
+	if err := s.WriteFile(ctx, "greeting", []byte("hello"), 0o644); err != nil {
 		log.Fatal(err)
 	}
 	out, err := s.Command(ctx, "cat", "greeting").Output()
@@ -125,7 +125,7 @@ func ExampleClient_Edit() {
 	s := sandbox(ctx)
 	defer s.Close()
 
-	if _, err := s.WriteFile(ctx, "f", []byte("one\ntwo\none\n"), fsops.WriteOptions{}); err != nil {
+	if err := s.WriteFile(ctx, "f", []byte("one\ntwo\none\n"), 0o644); err != nil {
 		log.Fatal(err)
 	}
 	_, err := s.Edit(ctx, "f", []fsops.Edit{{Old: []byte("one"), New: []byte("1")}}, fsops.EditOptions{})
@@ -149,7 +149,7 @@ func ExampleClient_Grep() {
 	s := sandbox(ctx)
 	defer s.Close()
 
-	if _, err := s.WriteFile(ctx, "src/a.go", []byte("package a\n\nfunc Alpha() {}\n"), fsops.WriteOptions{Parents: true}); err != nil {
+	if _, err := s.Write(ctx, "src/a.go", strings.NewReader("package a\n\nfunc Alpha() {}\n"), fsops.WriteOptions{Parents: true}); err != nil {
 		log.Fatal(err)
 	}
 	for r, err := range s.Grep(ctx, `func \w+`, fsops.GrepOptions{Include: []string{"*.go"}}) {
@@ -179,7 +179,7 @@ func ExampleClient_FS() {
 	s := sandbox(ctx)
 	defer s.Close()
 
-	if _, err := s.WriteFile(ctx, "docs/readme.md", []byte("# Title\n"), fsops.WriteOptions{Parents: true}); err != nil {
+	if _, err := s.Write(ctx, "docs/readme.md", strings.NewReader("# Title\n"), fsops.WriteOptions{Parents: true}); err != nil {
 		log.Fatal(err)
 	}
 	names, err := fs.Glob(s.FS(ctx, "docs"), "*.md")

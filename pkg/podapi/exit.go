@@ -7,10 +7,9 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-// Reason says why a process ended. The reasons are a closed set.
+// Reason says why a process ended. There are no other reasons than these.
 type Reason string
 
-// The reasons for which a process ends.
 const (
 	Exited      Reason = "exited"
 	Signalled   Reason = "signalled"
@@ -30,28 +29,22 @@ var reasons = map[pb.ExitReason]Reason{
 // ExitStatus is how a process ended.
 type ExitStatus struct {
 	Reason Reason
-	// Code is the exit code; 128 plus the signal's number if a signal ended
-	// the process, as shells have it; -1 if the Reason is AgentLost.
-	Code int
-	// Signal is the Linux number of the signal that ended the process; 0 if
-	// none did.
-	Signal int
-	// OutputOpen says that a descendant still held the output when the
-	// process had ended and the drain was over: what it wrote later is not
-	// part of the output.
+	// Code is the exit code; as in shells 128 plus Signal if a signal ended the
+	// process; -1 if the Reason is AgentLost.
+	Code   int
+	Signal int // the Linux number of the signal that ended the process, if one did
+	// OutputOpen says that a descendant held the output open after the end of the
+	// process and the drain. What it wrote later is not part of the output.
 	OutputOpen bool
-	// Stdout and Stderr are how many bytes the process wrote to each.
-	Stdout, Stderr int64
-	// Omitted is how many of those bytes the agent no longer had when they
-	// were read.
-	Omitted int64
-	// Wall, User and System are the times that the process took.
-	Wall, User, System time.Duration
-	// MaxRSS is its peak resident memory in bytes. Linux counts from the fork
-	// on, so it is never less than what the agent had at that time.
+	// Stdout and Stderr are how many bytes the process wrote to each, and Omitted
+	// how many of them the agent no longer had when they were read.
+	Stdout, Stderr, Omitted int64
+	Wall, User, System      time.Duration // that the process took
+	// MaxRSS is its peak resident memory in bytes. Linux counts from the fork on, so
+	// that the agent's own at that time is the least.
 	MaxRSS int64
-	// ProcessLimit says that while it ran the sandbox was at its limit of
-	// processes, so that some could not be started.
+	// ProcessLimit says that the sandbox reached its limit of processes meanwhile,
+	// so that some could not start.
 	ProcessLimit bool
 }
 
@@ -78,15 +71,14 @@ func exitStatusFromProto(e *pb.ExecExit) ExitStatus {
 	}
 }
 
-// ExitError says that a process ended otherwise than by exiting with code 0.
-// It is a result, and no fault of the agent or of the way to it.
+// ExitError says that a process ended otherwise than with exit code 0. It is a
+// result, and no fault of the agent or of the way to it.
 type ExitError struct {
 	ExitStatus
 	// Stderr is the head and tail of standard error, where [Cmd.Output]
 	// collected it and the caller did not.
 	Stderr []byte
-	// cause is the context's error, when its end is why the process was
-	// killed.
+	// cause is the context's error if the process was killed because it ended.
 	cause error
 }
 
@@ -97,6 +89,5 @@ func (e *ExitError) Error() string {
 	return e.ExitStatus.String()
 }
 
-// Unwrap returns the context's error, when its end is why the process was
-// killed.
+// Unwrap returns the context's error if the process was killed because it ended.
 func (e *ExitError) Unwrap() error { return e.cause }

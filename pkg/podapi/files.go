@@ -1,6 +1,7 @@
 package podapi
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"io/fs"
@@ -8,14 +9,15 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// Stat describes the file of that name, following symbolic links.
+// Stat describes a file, following symbolic links.
 func (c *Client) Stat(ctx context.Context, name string) (fsops.Attr, error) {
 	return c.stat(ctx, "stat", &pb.StatRequest{Path: []byte(name)})
 }
 
-// Lstat describes the file of that name, or the symbolic link that it is.
+// Lstat describes a file, or the symbolic link that it is.
 func (c *Client) Lstat(ctx context.Context, name string) (fsops.Attr, error) {
 	return c.stat(ctx, "lstat", &pb.StatRequest{Path: []byte(name), Nofollow: true})
 }
@@ -42,7 +44,7 @@ func (c *Client) List(ctx context.Context, name string, opts fsops.ListOptions) 
 			if r.GetEnd() != nil {
 				return
 			}
-			if e := r.GetUnreadable(); e != nil && !yield(fsops.Attr{}, &fsops.SkippedError{Err: DecodeError(e)}) {
+			if e := r.GetUnreadable(); e != nil && !yield(fsops.Attr{}, &fsops.SkippedError{Err: wire.DecodeError(e)}) {
 				return
 			}
 			for _, a := range r.GetBatch().GetAttrs() {
@@ -73,8 +75,7 @@ func (c *Client) ReadFile(ctx context.Context, name string) ([]byte, error) {
 	return data, nil
 }
 
-// Read writes a range of a file to w as it arrives. When it fails, w may have
-// got a part of it.
+// Read writes a range of a file to w as it arrives, also a part when it fails.
 func (c *Client) Read(ctx context.Context, name string, opts fsops.ReadOptions, w io.Writer) (fsops.ReadResult, error) {
 	request := &pb.ReadRequest{Path: []byte(name), Offset: opts.Offset, Length: opts.Length}
 	var result fsops.ReadResult
@@ -92,7 +93,7 @@ func (c *Client) Read(ctx context.Context, name string, opts fsops.ReadOptions, 
 	return result, err
 }
 
-// ReadLines returns a window of a file's lines; only that travels.
+// ReadLines returns a window of a file's lines. Only the window travels.
 func (c *Client) ReadLines(ctx context.Context, name string, opts fsops.LineOptions) (fsops.Lines, error) {
 	request := &pb.ReadRequest{Path: []byte(name), Lines: &pb.LineWindow{First: opts.First, Max: opts.Max, MaxBytes: opts.MaxBytes}}
 	var lines fsops.Lines
@@ -131,21 +132,29 @@ func (c *Client) read(ctx context.Context, request *pb.ReadRequest, take func(*p
 	return nil, pathError("read", name, ErrCut)
 }
 
-// WriteFile creates or replaces a file atomically with this content.
-func (c *Client) WriteFile(ctx context.Context, name string, data []byte, opts fsops.WriteOptions) (fsops.WriteResult, error) {
+// WriteFile makes or replaces a file, atomically. perm is the mode of a new file
+// before the umask (0 means 0o666); an existing one keeps its mode.
+func (c *Client) WriteFile(ctx context.Context, name string, data []byte, perm fs.FileMode) error {
+	_, err := c.Write(ctx, name, bytes.NewReader(data), fsops.WriteOptions{Perm: perm})
+	return err
+}
+
+// Write is WriteFile for all that r reads, with options, and a result that says how
+// it went. When r fails, the file stays as it was.
+func (c *Client) Write(ctx context.Context, name string, r io.Reader, opts fsops.WriteOptions) (fsops.WriteResult, error) {
 	w, err := c.Create(ctx, name, opts)
 	if err != nil {
 		return fsops.WriteResult{}, err
 	}
 	defer w.Close()
-	if _, err := w.Write(data); err != nil {
+	if _, err := io.Copy(w, r); err != nil { // without a buffer where r has its content in memory
 		return fsops.WriteResult{}, err
 	}
 	return w.Commit()
 }
 
-// Edit replaces texts in a file as one atomic step. A text that does not
-// occur exactly once, where it must, is an *[fsops.EditError].
+// Edit replaces texts in a file as one atomic step. A text that must occur once,
+// and does not, is an *[fsops.EditError].
 func (c *Client) Edit(ctx context.Context, name string, edits []fsops.Edit, opts fsops.EditOptions) (fsops.EditResult, error) {
 	request := &pb.EditRequest{Path: []byte(name), IfMatch: opts.IfMatch}
 	for _, e := range edits {
@@ -166,38 +175,72 @@ func writeResultFromProto(r *pb.WriteResponse) fsops.WriteResult {
 	return fsops.WriteResult{Attr: attrFromProto(r.GetAttr()), Created: r.GetCreated(), InPlace: r.GetInPlace()}
 }
 
-// Mkdir makes a directory.
-func (c *Client) Mkdir(ctx context.Context, name string, opts fsops.MkdirOptions) error {
-	_, err := c.files.Mkdir(ctx, &pb.MkdirRequest{Path: []byte(name), Perm: uint32(opts.Perm), Parents: opts.Parents})
-	return pathError("mkdir", name, err)
+// Mkdir makes a directory. perm is its mode before the umask; 0 means 0o777.
+func (c *Client) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
+	return c.mkdir(ctx, &pb.MkdirRequest{Path: []byte(name), Perm: uint32(perm)})
 }
 
-// Remove removes a file or a directory. Symbolic links are not followed.
-func (c *Client) Remove(ctx context.Context, name string, opts fsops.RemoveOptions) error {
-	_, err := c.files.Remove(ctx, &pb.RemoveRequest{Path: []byte(name), Recursive: opts.Recursive, Force: opts.Force})
-	return pathError("remove", name, err)
+// MkdirAll is Mkdir, but makes missing parents, too, with mode 0o777 before the
+// umask. A directory that exists is no error.
+func (c *Client) MkdirAll(ctx context.Context, name string, perm fs.FileMode) error {
+	return c.mkdir(ctx, &pb.MkdirRequest{Path: []byte(name), Perm: uint32(perm), Parents: true})
 }
 
-// Rename renames a file or a directory within its file system.
-func (c *Client) Rename(ctx context.Context, oldName, newName string, opts fsops.RenameOptions) error {
-	_, err := c.files.Rename(ctx, &pb.RenameRequest{OldPath: []byte(oldName), NewPath: []byte(newName), NoReplace: opts.NoReplace})
-	return pathError("rename", oldName, err)
+func (c *Client) mkdir(ctx context.Context, request *pb.MkdirRequest) error {
+	_, err := c.files.Mkdir(ctx, request)
+	return pathError("mkdir", string(request.Path), err)
 }
 
-// Copy copies a file or a tree inside the sandbox.
+// Remove removes a file, a symbolic link or an empty directory; another directory is
+// syscall.ENOTEMPTY.
+func (c *Client) Remove(ctx context.Context, name string) error {
+	return c.remove(ctx, &pb.RemoveRequest{Path: []byte(name)})
+}
+
+// RemoveAll removes a file, or a directory with all that is in it, and no targets of
+// symbolic links. It removes what it can; the error names the first entry that it
+// cannot. A name that does not exist is no error.
+func (c *Client) RemoveAll(ctx context.Context, name string) error {
+	return c.remove(ctx, &pb.RemoveRequest{Path: []byte(name), Recursive: true, Force: true})
+}
+
+func (c *Client) remove(ctx context.Context, request *pb.RemoveRequest) error {
+	_, err := c.files.Remove(ctx, request)
+	return pathError("remove", string(request.Path), err)
+}
+
+// Rename renames a file or a directory within its file system (else syscall.EXDEV).
+// It replaces a file of the new name, but no directory.
+func (c *Client) Rename(ctx context.Context, oldName, newName string) error {
+	return c.rename(ctx, &pb.RenameRequest{OldPath: []byte(oldName), NewPath: []byte(newName)})
+}
+
+// RenameNoReplace is Rename, but fails with fs.ErrExist if the new name exists, also
+// when another call makes it at the same time.
+func (c *Client) RenameNoReplace(ctx context.Context, oldName, newName string) error {
+	return c.rename(ctx, &pb.RenameRequest{OldPath: []byte(oldName), NewPath: []byte(newName), NoReplace: true})
+}
+
+func (c *Client) rename(ctx context.Context, request *pb.RenameRequest) error {
+	_, err := c.files.Rename(ctx, request)
+	return pathError("rename", string(request.OldPath), err)
+}
+
+// Copy copies a file, or with opts.Recursive a tree, within the sandbox.
 func (c *Client) Copy(ctx context.Context, source, target string, opts fsops.CopyOptions) error {
 	_, err := c.files.Copy(ctx, &pb.CopyRequest{Source: []byte(source), Target: []byte(target), Recursive: opts.Recursive, NoReplace: opts.NoReplace})
 	return pathError("copy", source, err)
 }
 
-// Chmod sets the permission bits of a file, following symbolic links.
+// Symlink makes newName a symbolic link to oldName, which need not exist.
+func (c *Client) Symlink(ctx context.Context, oldName, newName string) error {
+	_, err := c.files.Symlink(ctx, &pb.SymlinkRequest{Target: []byte(oldName), Path: []byte(newName)})
+	return pathError("symlink", newName, err)
+}
+
+// Chmod sets the permission, set-id and sticky bits of a file, following symbolic
+// links. The umask does not apply.
 func (c *Client) Chmod(ctx context.Context, name string, mode fs.FileMode) error {
 	_, err := c.files.Chmod(ctx, &pb.ChmodRequest{Path: []byte(name), Mode: uint32(mode)})
 	return pathError("chmod", name, err)
-}
-
-// Symlink makes name a symbolic link that says target.
-func (c *Client) Symlink(ctx context.Context, target, name string) error {
-	_, err := c.files.Symlink(ctx, &pb.SymlinkRequest{Target: []byte(target), Path: []byte(name)})
-	return pathError("symlink", name, err)
 }

@@ -10,11 +10,10 @@ import (
 	"syscall"
 )
 
-// Forward joins each connection that l accepts with one of its own to a port of
-// the sandbox, both with their ends and resets, until ctx ends or l fails. Then it
-// closes l, resets the connections, and returns why. A connection that fails ends
-// alone: report is called with its error, by any goroutine, if that is not what
-// who connected did.
+// Forward joins each connection that l accepts with one to a port of the sandbox,
+// ends and resets included, until ctx ends or l fails. Then it closes l, resets the
+// connections, and returns why. A connection fails alone: any goroutine calls report
+// with its error, unless the local side caused it.
 func (c *Client) Forward(ctx context.Context, l net.Listener, port int, report func(error)) error {
 	var conns sync.WaitGroup
 	defer conns.Wait()
@@ -48,7 +47,7 @@ type halfCloser interface {
 	CloseWrite() error
 }
 
-// join carries a connection to a port, and closes it. The error is that of the
+// join carries a connection to a port, and closes it. It returns the error of the
 // port's side.
 func (c *Client) join(ctx context.Context, conn net.Conn, port int) error {
 	local, ok := conn.(halfCloser)
@@ -80,11 +79,11 @@ func (c *Client) join(ctx context.Context, conn net.Conn, port int) error {
 	return nil
 }
 
-// pass carries one direction, and its end. When it fails both connections are
-// reset, so that neither takes it for an end.
+// pass carries one direction, and its end. If it fails it resets both connections,
+// so that neither side takes the failure for an end.
 func pass(to, from halfCloser) error {
-	// Without the methods by which TCP's connections copy, whose errors would be
-	// theirs.
+	// TCP's connections have methods of their own to copy, which would report the
+	// errors of both sides as theirs. The structs hide these methods.
 	_, err := io.Copy(struct{ io.Writer }{to}, struct{ io.Reader }{from})
 	if err == nil {
 		err = to.CloseWrite()

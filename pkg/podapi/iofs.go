@@ -10,10 +10,9 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
-// FS returns the tree below dir as an fs.FS, which is also an fs.StatFS,
-// fs.ReadDirFS, fs.ReadFileFS and fs.ReadLinkFS. ctx covers all its calls,
-// because package fs has no contexts. Symbolic links are followed as
-// os.DirFS follows them: also out of dir.
+// FS returns the tree below dir as an fs.FS that is also an fs.StatFS,
+// fs.ReadDirFS, fs.ReadFileFS and fs.ReadLinkFS. ctx is for all its calls. Symbolic
+// links are followed as by os.DirFS, also out of dir.
 func (c *Client) FS(ctx context.Context, dir string) fs.FS {
 	return &tree{client: c, ctx: ctx, dir: dir}
 }
@@ -39,7 +38,7 @@ func (t *tree) in(op, name string) (string, error) {
 	return path.Join(t.dir, name), nil
 }
 
-// out gives the path of an error the name that the tree has for it.
+// out returns an error with the path by the name that the tree has for it.
 func out(name string, err error) error {
 	if pathErr, ok := err.(*fs.PathError); ok {
 		return &fs.PathError{Op: pathErr.Op, Path: name, Err: pathErr.Err}

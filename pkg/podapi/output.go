@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // outputs bring a command's output to its writers: each writer is written to
@@ -41,13 +42,13 @@ func sameWriter(a, b io.Writer) (same bool) {
 
 // from sets where the output begins.
 func (o *outputs) from(opts *AttachOptions) {
-	o.next = [2]int64{opts.Stdout, opts.Stderr}
+	o.next = [2]int64{opts.StdoutOffset, opts.StderrOffset}
 	o.floating, o.none = opts.Screen != nil, opts.NoOutput
 }
 
-// take takes the next chunk of stream 0 or 1. One that does not follow the one
+// add passes on the next chunk of stream 0 or 1. One that does not follow the one
 // before is ErrCut.
-func (o *outputs) take(stream int, chunk *pb.OutputChunk) error {
+func (o *outputs) add(stream int, chunk *pb.OutputChunk) error {
 	if o.floating && stream == 0 {
 		o.floating = false
 		o.next[0] = chunk.Offset - chunk.Omitted
@@ -65,7 +66,7 @@ func (o *outputs) take(stream int, chunk *pb.OutputChunk) error {
 // came is ErrCut.
 func (o *outputs) finish(exit *pb.ExecExit) error {
 	for _, p := range o.pumps {
-		p.end()
+		p.close()
 	}
 	for _, p := range o.pumps {
 		<-p.done
@@ -90,7 +91,7 @@ type pump struct {
 	queue  [][]byte
 	size   int
 	busy   bool          // the writer has something in hand
-	ended  bool          // nothing more is put
+	closed bool          // nothing more is put
 	broken bool          // nothing more is written
 	done   chan struct{} // closed when all is written
 }
@@ -117,7 +118,7 @@ func (p *pump) run(w io.Writer, failed func(error)) {
 			return
 		}
 		_, err := w.Write(data)
-		recycle(data)
+		wire.Recycle(data)
 		if err != nil {
 			failed(err)
 			p.mu.Lock()
@@ -134,7 +135,7 @@ func (p *pump) get() ([]byte, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.busy = false
-	for len(p.queue) == 0 && !p.ended {
+	for len(p.queue) == 0 && !p.closed {
 		p.change.Broadcast()
 		p.change.Wait()
 	}
@@ -158,7 +159,7 @@ func (p *pump) put(data []byte) {
 		p.change.Wait()
 	}
 	if p.broken || len(data) == 0 {
-		recycle(data)
+		wire.Recycle(data)
 		return
 	}
 	p.queue = append(p.queue, data)
@@ -180,10 +181,10 @@ func (p *pump) drain(ctx context.Context) {
 	}
 }
 
-// end says that nothing more is put.
-func (p *pump) end() {
+// close says that nothing more is put.
+func (p *pump) close() {
 	p.mu.Lock()
-	p.ended = true
+	p.closed = true
 	p.mu.Unlock()
 	p.change.Broadcast()
 }

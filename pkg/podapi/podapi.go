@@ -1,45 +1,32 @@
-// Package podapi is the contract between podagent and its callers: the
-// protocol (podapi.proto, generated into podapiv1), the mapping of errors to
-// the wire and back, the keys by which the two sides know each other, and the
-// Go client.
-//
-// [Dial] connects a [Client] to an agent; usually a launcher does that. The
-// client mirrors the standard library:
+// Package podapi is the contract between podagent and its callers, and its Go
+// client: [Dial] connects a [Client] to an agent, which a launcher usually does.
+// The client mirrors the standard library:
 //
 //   - [Client.ReadFile], [Client.WriteFile], [Client.Stat], [Client.Mkdir] and
 //     so on are package os with a context; [Client.FS] is an fs.FS;
-//   - [Client.Open] and [Client.Create] stream: what they return is an
-//     io.ReaderAt and io.Seeker, and an io.Writer whose Commit puts the file in its
-//     place, whole, and whose Close without it leaves the old one;
+//   - [Client.Open] and [Client.Create] stream: a [File] is an io.ReaderAt and
+//     io.Seeker, a [Writer] an io.Writer that replaces the file by its Commit, whole;
 //   - [Client.Command] is os/exec, with the process in the sandbox, where it
 //     outlives connections and callers; [Client.Attach] comes back to it;
-//   - [Client.Dial] is net.Dial, to a server in the sandbox; [Client.Forward] joins
+//   - [Client.Dial] is net.Dial to a server in the sandbox; [Client.Forward] joins
 //     connections to a port of this machine with it;
 //   - [Client.Glob], [Client.Grep], [Client.Watch] and [Client.List] are
 //     iterators: leaving the loop ends the work on the other side.
 //
-// What it promises:
+// It promises:
 //
-//   - Errors are those that the same call would give locally:
-//     errors.Is(err, fs.ErrNotExist), *fs.PathError, syscall.ENOSPC. Beside
-//     them there are the errors of this package and of fsops.
+//   - Errors are those of the same call made locally: errors.Is(err,
+//     fs.ErrNotExist), *fs.PathError, syscall.ENOSPC; or those of this package and
+//     of fsops.
 //   - Content is checked against size and checksum. A stream that was cut is
-//     an error ([ErrCut]), never a short success.
-//   - A connection that breaks costs a command a delay, and no byte: the client
-//     goes on by itself. Where it cannot, that is an error ([ErrUnavailable],
-//     [ErrAgentLost]), while a non-zero exit is a result (*[ExitError] with its
-//     [ExitStatus]).
-//   - A context's end ends the call and its work; for a process the client
-//     turns it into a signal.
+//     [ErrCut], never a short success.
+//   - A broken connection costs a command a delay, and no byte: the client goes on
+//     by another. Where it cannot, that is an error ([ErrUnavailable],
+//     [ErrAgentLost]). A non-zero exit is a result (*[ExitError]).
+//   - The end of a context ends the call and its work. The client turns it into a
+//     signal for a process.
 //
-// Generated types stay behind this package: its methods take and return types
-// of the standard library, of fsops and of its own. The exception is podapiv1
-// itself, for gateways and other languages' tests.
+// The protocol is podapi.proto, whose generated code, podapiv1, stays behind this
+// package; it is there for gateways and for other languages' tests. Package wire is
+// what the client shares with the agent.
 package podapi
-
-// The version of the contract. Client and agent work together when the majors
-// are equal and the minors differ by one at most.
-const (
-	ProtocolMajor = 1
-	ProtocolMinor = 1
-)

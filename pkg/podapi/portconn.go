@@ -13,22 +13,20 @@ import (
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/tunnel"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// PortConn is a connection to a port of a sandbox ([Client.Dial]): a net.Conn as
-// TCP's are, with both directions independent, and each with its own end. Its
-// addresses are those of the agent's socket.
-//
-// When the way to the agent is cut, the connection fails with [ErrUnavailable] or
-// [ErrCut], since nobody can tell how to go on with a foreign protocol, and the
-// server sees a reset. New ones can be dialed as soon as there is a way again.
-type PortConn struct {
+// portConn is a connection to a port of a sandbox ([Client.Dial]): a net.Conn like
+// TCP's, whose directions are independent, each with its own end. Its addresses are
+// those of the agent's socket. It does not survive a cut, since nobody can tell how
+// to go on with a foreign protocol.
+type portConn struct {
 	tunnel        *tunnel.Tunnel
 	hangUp        context.CancelFunc // ends the call
 	local, remote net.Addr
 
-	// Each direction is a pipe, of which the caller has one end. They have no
-	// buffer, and know of deadlines.
+	// Each direction is a pipe, of which the caller has one end. Pipes have no
+	// buffer, and they know deadlines.
 	read, fed      net.Conn
 	write, drained net.Conn
 
@@ -41,17 +39,17 @@ type PortConn struct {
 	err       error         // how, if it did not end as it should; set before over
 }
 
-var _ net.Conn = (*PortConn)(nil)
+var _ net.Conn = (*portConn)(nil)
 
-func newPortConn(t *tunnel.Tunnel, local, remote net.Addr) *PortConn {
-	c := &PortConn{tunnel: t, local: local, remote: remote, closing: make(chan struct{}), over: make(chan struct{})}
+func newPortConn(t *tunnel.Tunnel, local, remote net.Addr) *portConn {
+	c := &portConn{tunnel: t, local: local, remote: remote, closing: make(chan struct{}), over: make(chan struct{})}
 	c.read, c.fed = net.Pipe()
 	c.write, c.drained = net.Pipe()
 	return c
 }
 
 // start begins to carry bytes.
-func (c *PortConn) start() {
+func (c *portConn) start() {
 	go c.receive()
 	go c.send()
 	go func() {
@@ -63,7 +61,7 @@ func (c *PortConn) start() {
 }
 
 // receive takes what the agent sends until the call ends.
-func (c *PortConn) receive() {
+func (c *portConn) receive() {
 	if err := c.tunnel.Receive(); err != nil {
 		c.err = cutOff(err)
 	}
@@ -74,11 +72,11 @@ func (c *PortConn) receive() {
 	c.tunnel.Fail(io.EOF) // after what has come
 }
 
-// cutOff returns what the error of a call means for its connection.
+// cutOff returns the error of a connection whose call ended by err.
 func cutOff(err error) error {
-	switch err = FromStatus(cutError(err)); {
+	switch err = wire.FromStatus(cutError(err)); {
 	case errors.Is(err, context.Canceled):
-		return errClosed // by its own Close the connection says something else
+		return errClosed // after the connection's own Close reason says so
 	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrCut):
 		return fmt.Errorf("the connection was cut, and cannot go on by another: %w", err)
 	}
@@ -87,7 +85,7 @@ func cutOff(err error) error {
 
 // send sends what the caller writes, the end of it, and that the connection is
 // closed. If that fails, receive says why.
-func (c *PortConn) send() {
+func (c *portConn) send() {
 	err := c.tunnel.Send(func(most int) ([]byte, error) {
 		buffer := pb.NewDialBuffer()
 		n, err := c.drained.Read(buffer[:most])
@@ -107,7 +105,7 @@ func (c *PortConn) send() {
 }
 
 // feed hands what was received to a caller who reads.
-type feed struct{ *PortConn }
+type feed struct{ *portConn }
 
 func (f feed) Write(p []byte) (int, error) { return f.fed.Write(p) }
 
@@ -117,9 +115,9 @@ func (f feed) CloseWrite() error {
 	return f.fed.Close()
 }
 
-// Read reads what the server sent. The error is io.EOF only at the end that the
-// server has said.
-func (c *PortConn) Read(p []byte) (int, error) {
+// Read reads what the server sent. The error is io.EOF only where the server ended
+// its direction.
+func (c *portConn) Read(p []byte) (int, error) {
 	n, err := c.read.Read(p)
 	if err == io.EOF && !c.ended.Load() {
 		err = io.ErrClosedPipe
@@ -127,14 +125,14 @@ func (c *PortConn) Read(p []byte) (int, error) {
 	return n, c.failed("read", err)
 }
 
-// Write writes to the server: it waits while the server is far behind.
-func (c *PortConn) Write(p []byte) (int, error) {
+// Write writes to the server. It waits while the server is far behind.
+func (c *portConn) Write(p []byte) (int, error) {
 	n, err := c.write.Write(p)
 	return n, c.failed("write", err)
 }
 
-// CloseWrite ends what is written, and leaves what is read.
-func (c *PortConn) CloseWrite() error {
+// CloseWrite ends the direction to the server, and leaves the other.
+func (c *portConn) CloseWrite() error {
 	if c.isClosed() {
 		return c.failed("close", io.ErrClosedPipe)
 	}
@@ -142,17 +140,17 @@ func (c *PortConn) CloseWrite() error {
 	return c.write.Close()
 }
 
-// SetLinger sets what Close does, as that of a [net.TCPConn]: with 0 it discards
-// what the server does not have yet, and resets the connection.
-func (c *PortConn) SetLinger(sec int) error {
+// SetLinger sets what Close does, as that of a [net.TCPConn] does: with 0, Close
+// discards what the server does not have yet, and resets the connection.
+func (c *portConn) SetLinger(sec int) error {
 	c.reset.Store(sec == 0)
 	return nil
 }
 
 // Close ends all reads and writes, and returns when the server's side has what was
-// written. If that takes more than two seconds, it goes on for another minute, as
+// written, or after two seconds. Then it goes on in the background for a minute, as
 // long as the client is open.
-func (c *PortConn) Close() error {
+func (c *portConn) Close() error {
 	c.closeOnce.Do(func() {
 		close(c.closing)
 		if c.reset.Load() {
@@ -174,7 +172,7 @@ func (c *PortConn) Close() error {
 	return nil
 }
 
-func (c *PortConn) isClosed() bool {
+func (c *portConn) isClosed() bool {
 	select {
 	case <-c.closing:
 		return true
@@ -185,37 +183,36 @@ func (c *PortConn) isClosed() bool {
 
 // LocalAddr is the address of the agent's end, and RemoteAddr that of the server,
 // in the sandbox.
-func (c *PortConn) LocalAddr() net.Addr  { return c.local }
-func (c *PortConn) RemoteAddr() net.Addr { return c.remote }
+func (c *portConn) LocalAddr() net.Addr  { return c.local }
+func (c *portConn) RemoteAddr() net.Addr { return c.remote }
 
 // SetDeadline sets both deadlines.
-func (c *PortConn) SetDeadline(t time.Time) error {
+func (c *portConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
 // SetReadDeadline has reads fail from t on.
-func (c *PortConn) SetReadDeadline(t time.Time) error {
+func (c *portConn) SetReadDeadline(t time.Time) error {
 	return c.set(c.read.SetReadDeadline(t))
 }
 
-// SetWriteDeadline has writes fail from t on. What a write that failed so has
-// counted is on its way.
-func (c *PortConn) SetWriteDeadline(t time.Time) error {
+// SetWriteDeadline has writes fail from t on. The bytes that a failed write counts
+// are on their way.
+func (c *portConn) SetWriteDeadline(t time.Time) error {
 	return c.set(c.write.SetWriteDeadline(t))
 }
 
-// set returns the error of setting a deadline: a direction that has ended has no
-// use for one.
-func (c *PortConn) set(err error) error {
+// set returns the error of setting a deadline: none for a direction that has ended.
+func (c *portConn) set(err error) error {
 	if err == io.ErrClosedPipe && !c.isClosed() {
 		return nil
 	}
 	return c.failed("set", err)
 }
 
-// failed says of an error what failed, at which server, and why if it is that a
-// pipe is closed.
-func (c *PortConn) failed(op string, err error) error {
+// failed returns an error that says what failed, and at which server. Where err is
+// that a pipe is closed, it says why.
+func (c *portConn) failed(op string, err error) error {
 	if err == nil || err == io.EOF {
 		return err
 	}
@@ -226,7 +223,7 @@ func (c *PortConn) failed(op string, err error) error {
 }
 
 // reason returns why a direction has ended.
-func (c *PortConn) reason(op string) error {
+func (c *portConn) reason(op string) error {
 	switch {
 	case c.isClosed():
 		return net.ErrClosed
@@ -235,7 +232,7 @@ func (c *PortConn) reason(op string) error {
 	}
 	<-c.over // pipes end after it
 	if c.err == nil {
-		return ErrCut // the agent says that the caller has closed, who has not
+		return ErrCut // the agent says that the caller has closed, but it has not
 	}
 	return c.err
 }

@@ -129,7 +129,7 @@ func TestServerSeesHowTheClientEnds(t *testing.T) {
 		want error
 	}{
 		"Close":              {func(c halfCloser) { c.Close() }, nil},
-		"Close with linger":  {func(c halfCloser) { _ = c.(*podapi.PortConn).SetLinger(0); c.Close() }, syscall.ECONNRESET},
+		"Close with linger":  {func(c halfCloser) { _ = c.SetLinger(0); c.Close() }, syscall.ECONNRESET},
 		"a cut on the way":   {func(halfCloser) { w.cut() }, syscall.ECONNRESET},
 		"CloseWrite at last": {func(c halfCloser) { _ = c.CloseWrite() }, nil},
 	} {

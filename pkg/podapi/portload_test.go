@@ -76,7 +76,7 @@ func Test64ConnectionsAtOnceLeaveNothing(t *testing.T) {
 	}
 	for i, conn := range idle[1:] {
 		if i%2 == 0 {
-			_ = conn.(*podapi.PortConn).SetLinger(0)
+			_ = conn.(halfCloser).SetLinger(0)
 		}
 		conn.Close()
 	}

@@ -10,15 +10,18 @@ import (
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/tunnel"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // Dial connects to a TCP port of the sandbox, as net.Dial does to one of this
-// machine: a server may as well listen on the sandbox's loopback alone. The
-// connection is a *[PortConn]. Other hosts cannot be reached by it, since it
-// would be a way into their network.
+// machine, also where the server listens on the loopback alone. It reaches no other
+// hosts. ctx is for the dialing alone. Errors are *[net.OpError]:
+// syscall.ECONNREFUSED if nothing listens, [ErrVersion] if the agent is too old.
 //
-// ctx is for the dialing alone. Errors are *[net.OpError]; that nothing listens is
-// syscall.ECONNREFUSED, and an agent that is too old for it [ErrVersion].
+// The connection has CloseWrite and SetLinger as a *[net.TCPConn] has. Close waits
+// up to two seconds until the server's side has what was written; after that the
+// client goes on for a minute. If the way to the agent is cut, the connection fails
+// with [ErrUnavailable] or [ErrCut], and the server sees a reset.
 func (c *Client) Dial(ctx context.Context, port int) (net.Conn, error) {
 	conn, err := c.dialPort(ctx, port)
 	if err != nil {
@@ -27,7 +30,7 @@ func (c *Client) Dial(ctx context.Context, port int) (net.Conn, error) {
 	return conn, nil
 }
 
-func (c *Client) dialPort(ctx context.Context, port int) (*PortConn, error) {
+func (c *Client) dialPort(ctx context.Context, port int) (*portConn, error) {
 	if port < 1 || port > 65535 {
 		return nil, fmt.Errorf("%d is no port: ports are 1 to 65535: %w", port, syscall.EINVAL)
 	}
@@ -50,10 +53,10 @@ func (c *Client) dialPort(ctx context.Context, port int) (*PortConn, error) {
 }
 
 // openPort opens a connection that is served until life ends.
-func (c *Client) openPort(life context.Context, port int) (*PortConn, error) {
+func (c *Client) openPort(life context.Context, port int) (*portConn, error) {
 	call, err := c.ports.Dial(life)
 	if err != nil {
-		return nil, FromStatus(err)
+		return nil, wire.FromStatus(err)
 	}
 	stream := &tunnel.ClientStream{BidiStreamingClient: call}
 	t := tunnel.New(stream, &c.budget)
@@ -61,7 +64,7 @@ func (c *Client) openPort(life context.Context, port int) (*PortConn, error) {
 	_ = call.Send(&pb.DialRequest{Kind: &pb.DialRequest_Open{Open: &pb.DialOpen{Port: uint32(port), Limit: t.Limit()}}})
 	r, err := call.Recv()
 	if err != nil {
-		return nil, FromStatus(cutError(err))
+		return nil, wire.FromStatus(cutError(err))
 	}
 	opened := r.GetOpened()
 	if opened == nil {

@@ -59,6 +59,7 @@ func echo(conn *net.TCPConn) { _, _ = io.Copy(conn, conn) }
 type halfCloser interface {
 	net.Conn
 	CloseWrite() error
+	SetLinger(sec int) error
 }
 
 func dialPort(t *testing.T, c *podapi.Client, port int) halfCloser {
@@ -70,7 +71,7 @@ func dialPort(t *testing.T, c *podapi.Client, port int) halfCloser {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return conn.(*podapi.PortConn)
+	return conn.(halfCloser)
 }
 
 // pingPong checks that a connection to an echo works.

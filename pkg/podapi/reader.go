@@ -12,11 +12,9 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-// File is a file of the sandbox, open for reading. Read streams from the
-// current position to the end; ReadAt is a call of its own for its range. It
-// holds nothing open in the sandbox, so the file may change between calls.
-//
-// ReadAt may be called concurrently, the other methods not.
+// File is a file of the sandbox, open for reading. Read streams from the current
+// position to the end; ReadAt is a call of its own. Nothing is open in the sandbox,
+// so that the file may change between calls. Only ReadAt may be called concurrently.
 type File struct {
 	client *Client
 	ctx    context.Context
@@ -31,7 +29,7 @@ type File struct {
 	err  error // what ended the stream
 }
 
-// Open opens a file for reading. ctx covers all that is read from it.
+// Open opens a file for reading. ctx is for all reads of it, too.
 func (c *Client) Open(ctx context.Context, name string) (*File, error) {
 	attr, err := c.stat(ctx, "open", &pb.StatRequest{Path: []byte(name)})
 	if err != nil {
@@ -49,8 +47,8 @@ func (f *File) Attr() fsops.Attr { return f.attr }
 // Stat returns what Attr does, as an fs.FileInfo.
 func (f *File) Stat() (fs.FileInfo, error) { return f.attr.FileInfo(), nil }
 
-// Read reads on from the current position. The content up to the end of the
-// file is checked against its checksum before io.EOF is returned.
+// Read reads on from the current position. Before it returns io.EOF it compares
+// what it read since the last Seek with the checksum.
 func (f *File) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -95,7 +93,7 @@ func (f *File) receive() error {
 	return f.err
 }
 
-// ReadAt reads the range at off, as io.ReaderAt says.
+// ReadAt implements io.ReaderAt.
 func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, &fs.PathError{Op: "read", Path: f.attr.Path, Err: syscall.EINVAL}
@@ -124,8 +122,7 @@ func (w *sliceWriter) Write(data []byte) (int, error) {
 	return n, nil
 }
 
-// Seek sets the position of the next Read, as io.Seeker says. The end is that
-// of the time when the file was opened.
+// Seek implements io.Seeker. The end is that of when the file was opened.
 func (f *File) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:
@@ -150,7 +147,7 @@ func (f *File) reset() {
 	f.next, f.stop, f.rest, f.err = nil, nil, nil, nil
 }
 
-// Close ends what Read had under way.
+// Close ends the stream of Read.
 func (f *File) Close() error {
 	if errors.Is(f.err, fs.ErrClosed) {
 		return &fs.PathError{Op: "close", Path: f.attr.Path, Err: fs.ErrClosed}

@@ -12,111 +12,121 @@ import (
 	"google.golang.org/grpc/status"
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // The policy of a run whose connection is cut:
 //
-//   - What may pass (the connection broke, the agent shuts down, the reader was
-//     detached because its writer was slow, or replaced by an earlier call of its
-//     own that came in late) is tried again, by attaching at the offsets that are
-//     here, until there was no connection for ResumeTimeout.
-//   - A start names the agent's boot id from its first try on. As long as
-//     nothing was sent, that is the one which the client knows, and if it turns
-//     out to be outdated, the present one takes its place. From the first
-//     message on it stays, so that no second agent ever runs the command.
-//   - A start that was not sent fails as any call does: the way to the agent may
-//     never have been there, and waiting is the transport's affair.
-//   - Everything else is final.
+//   - Some causes may pass: the connection broke, the agent shuts down, the agent
+//     detached the reader because its writer was slow, or an earlier call of the run
+//     came in late and replaced it. The run then attaches again, at the offsets that it
+//     has reached, until there was no connection for ResumeTimeout.
+//   - A start names the agent's boot id from its first try on. Until something was
+//     sent, this is the boot id that the client knows; if it is outdated, the present
+//     one replaces it. After that it stays, so that no second agent runs the command.
+//   - A start that was not sent fails as any call does: there may never have been a way
+//     to the agent, and the transport does the waiting.
+//   - A start whose process is to be killed is not sent again.
+//   - Every other cause is final.
 
-// open opens the first stream of the run.
-func (c *Cmd) open() (*execStream, error) {
+// open opens the first stream of the run. If it fails, the run is over.
+func (p *Process) open() (*execStream, error) {
+	p.unwatch = context.AfterFunc(p.ctx, p.part)
+	s, err := p.openFirst()
+	if err == nil {
+		return s, nil
+	}
+	p.finish()
+	if ctxErr := p.ctx.Err(); ctxErr != nil {
+		err = ctxErr
+	}
+	return nil, p.wrap(err)
+}
+
+func (p *Process) openFirst() (*execStream, error) {
 	for try := 1; ; try++ {
-		life, first, err := c.first()
+		life, first, err := p.first()
 		if err != nil {
-			return nil, FromStatus(err)
+			return nil, wire.FromStatus(err)
 		}
-		s, err := c.dial(c.ctx)
+		s, err := p.dial(p.ctx)
 		if err != nil {
-			return nil, FromStatus(err)
+			return nil, wire.FromStatus(err)
 		}
-		c.watch()
-		err = c.greet(c.life, s, first)
+		err = p.greet(p.life, s, first)
 		switch {
 		case err == nil:
 			return s, nil
-		case c.attach == nil && try < startTries && isAgentLost(err): // nothing ran: the agent says so
-			c.client.forgetLife(life)
-		case mayPass(err) && detailOf(err) == nil && c.patience() > 0:
-			return c.reopen(err)
+		case p.attach == nil && try < startTries && isAgentLost(err): // nothing ran: the agent says so
+			p.client.forgetLife(life)
+		case mayPass(err) && wire.Detail(err) == nil && p.patience() > 0:
+			return p.reopen(err)
 		default:
-			return nil, c.verdict(err)
+			return nil, p.verdict(err)
 		}
 	}
 }
 
 // first returns the first message of the run, and for which agent it is.
-func (c *Cmd) first() (*agentLife, *pb.ExecRequest, error) {
-	if c.attach != nil {
-		if c.attach.asksMore() {
-			if _, err := c.client.speaks(c.ctx, 1); err != nil {
+func (p *Process) first() (*agentLife, *pb.ExecRequest, error) {
+	if p.attach != nil {
+		if p.attach.asksMore() {
+			if _, err := p.client.speaks(p.ctx, 1); err != nil {
 				return nil, nil, err
 			}
 		}
-		return nil, c.attachRequest(), nil
+		return nil, p.attachRequest(), nil
 	}
 	minor := 0
-	if len(c.Rlimits) > 0 {
+	if p.limited {
 		minor = 1
 	}
-	life, err := c.client.speaks(c.ctx, minor)
+	life, err := p.client.speaks(p.ctx, minor)
 	if err != nil {
 		return nil, nil, err
 	}
-	c.boot = life.bootID
-	request, err := c.startRequest(c.boot)
+	p.boot = life.bootID
+	request, err := p.startRequest(p.boot)
 	return life, request, err
 }
 
-// watch turns the end of the context into that of the run, from now on.
-func (c *Cmd) watch() {
-	c.unwatch()
-	c.unwatch = context.AfterFunc(c.ctx, c.part)
-}
-
 // follow takes the messages of one stream after the other, until the end.
-func (c *Cmd) follow(s *execStream) {
+func (p *Process) follow(s *execStream) {
+	if p.stdin != nil {
+		go p.stdin.read()
+	}
 	var final *pb.ExecResponse
 	var err error
 	for err == nil && final == nil {
-		final, err = c.receive(s)
-		c.leave(s)
+		final, err = p.receive(s)
+		p.leave(s)
 		if err != nil {
-			s, err = c.resume(err)
+			s, err = p.resume(err)
 		}
 	}
-	c.conclude(final, err)
-	c.finish()
+	p.conclude(final, err)
+	p.finish()
 }
 
 // resume returns the stream that follows one which ended by err, or why there
 // is none.
-func (c *Cmd) resume(err error) (*execStream, error) {
-	if errors.Is(FromStatus(err), ErrStalled) {
-		c.output.drain(c.calm) // a new stream would only stall again
+func (p *Process) resume(err error) (*execStream, error) {
+	if errors.Is(wire.FromStatus(err), ErrStalled) {
+		p.output.drain(p.calm) // a new stream would only stall again
 	}
 	switch {
 	case isAgentLost(err):
-		return nil, c.verdict(err)
-	case c.control.detaching():
+		return nil, p.verdict(err)
+	case p.control.detaching():
 		return nil, ErrDetached
-	case c.client.closed.Load():
+	case p.client.closed.Load():
 		return nil, errClosed
 	case !mayPass(err):
-		return nil, c.verdict(err)
-	case c.patience() <= 0:
-		return nil, FromStatus(cutError(err))
+		return nil, p.verdict(err)
+	case p.patience() <= 0:
+		return nil, wire.FromStatus(cutError(err))
 	}
-	return c.reopen(err)
+	return p.reopen(err)
 }
 
 // errClosed says that the caller closed the client under a command.
@@ -124,53 +134,43 @@ var errClosed = fmt.Errorf("%w: the client was closed", ErrUnavailable)
 
 // reopen makes another stream, after one that ended by err. At first it does
 // not wait; then the transport may, where it does not know of a connection.
-func (c *Cmd) reopen(err error) (*execStream, error) {
-	ctx, cancel := context.WithTimeout(c.life, c.patience())
+func (p *Process) reopen(err error) (*execStream, error) {
+	ctx, cancel := context.WithTimeout(p.life, p.patience())
 	defer cancel()
 	for {
-		pause(ctx, resumeDelay(c.tries))
-		c.tries++
-		s, next := c.try(ctx)
+		pause(ctx, resumeDelay(p.tries))
+		p.tries++
+		s, next := p.try(ctx)
 		switch {
 		case next == nil:
 			return s, nil
-		case c.life.Err() != nil:
+		case p.life.Err() != nil:
 			return nil, next
-		case c.client.closed.Load():
+		case p.client.closed.Load():
 			return nil, errClosed
 		case ctx.Err() != nil:
-			return nil, c.unreachable(err)
+			return nil, p.unreachable(err)
 		case !mayPass(next):
-			return nil, c.verdict(next)
+			return nil, p.verdict(next)
 		}
 		err = next
 	}
 }
 
 // try makes one try to go on.
-func (c *Cmd) try(ctx context.Context) (*execStream, error) {
-	first := c.attachRequest()
-	// A start that may not have arrived is not sent any more once the command is
-	// to be killed.
-	if c.started == nil && c.attach == nil && !c.control.killing() {
+func (p *Process) try(ctx context.Context) (*execStream, error) {
+	first := p.attachRequest()
+	if p.started == nil && p.attach == nil {
 		var err error
-		if first, err = c.startRequest(c.boot); err != nil {
+		if first, err = p.startRequest(p.boot); err != nil {
 			return nil, err
 		}
 	}
-	s, err := c.dial(ctx)
+	s, err := p.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s, c.greet(ctx, s, first)
-}
-
-// patience is how long a connection is sought; nothing or less for not at all.
-func (c *Cmd) patience() time.Duration {
-	if c.ResumeTimeout == 0 {
-		return DefaultResumeTimeout
-	}
-	return c.ResumeTimeout
+	return s, p.greet(ctx, s, first)
 }
 
 // resumeDelay returns how long to wait before a try, of which so many were in
@@ -201,7 +201,7 @@ func mayPass(err error) bool {
 	if err == io.EOF {
 		return true
 	}
-	if e := detailOf(err); e != nil {
+	if e := wire.Detail(err); e != nil {
 		switch e.Class {
 		case pb.Class_CLASS_STALLED, pb.Class_CLASS_UNAVAILABLE, pb.Class_CLASS_CANCELLED:
 			return true
@@ -212,17 +212,17 @@ func mayPass(err error) bool {
 	return ok && (st.Code() == codes.Unavailable || st.Code() == codes.Canceled)
 }
 
-func isAgentLost(err error) bool { return detailOf(err).GetClass() == pb.Class_CLASS_AGENT_LOST }
+func isAgentLost(err error) bool { return wire.Detail(err).GetClass() == pb.Class_CLASS_AGENT_LOST }
 
 // verdict returns what a final error means.
-func (c *Cmd) verdict(err error) error {
+func (p *Process) verdict(err error) error {
 	noWay, given := errors.AsType[*noWayError](err)
-	switch decoded := FromStatus(cutError(err)); {
+	switch decoded := wire.FromStatus(cutError(err)); {
 	case isAgentLost(err):
-		return &lostError{c.client.whyLost(c.life)}
+		return &lostError{p.client.whyLost(p.life)}
 	case given:
-		return c.noWay(noWay.error)
-	case c.started != nil && errors.Is(decoded, fs.ErrNotExist):
+		return p.noWay(noWay.error)
+	case p.started != nil && errors.Is(decoded, fs.ErrNotExist):
 		return fmt.Errorf("%w: the agent does not know the process any more", ErrExecExpired)
 	default:
 		return decoded
@@ -231,11 +231,11 @@ func (c *Cmd) verdict(err error) error {
 
 // noWay returns what it means for the run that the transport has given up, for
 // the reason err.
-func (c *Cmd) noWay(err error) error {
-	if c.boot == "" || errors.Is(err, ErrUnauthenticated) || errors.Is(err, ErrWrongPod) {
+func (p *Process) noWay(err error) error {
+	if p.boot == "" || errors.Is(err, ErrUnauthenticated) || errors.Is(err, ErrWrongPod) {
 		return err // of the process nothing is known
 	}
-	if why := c.client.whyLost(c.life); why != nil {
+	if why := p.client.whyLost(p.life); why != nil {
 		return &lostError{why}
 	}
 	return err
@@ -243,9 +243,9 @@ func (c *Cmd) noWay(err error) error {
 
 // unreachable returns the error of a run that found no connection in time, of
 // which err is why the last try failed.
-func (c *Cmd) unreachable(err error) error {
-	err = fmt.Errorf("%w (for %v)", FromStatus(cutError(err)), c.patience())
-	if why := c.client.whyLost(c.life); why != nil {
+func (p *Process) unreachable(err error) error {
+	err = fmt.Errorf("%w (for %v)", wire.FromStatus(cutError(err)), p.patience())
+	if why := p.client.whyLost(p.life); why != nil {
 		err = fmt.Errorf("%w: %w", err, why)
 	}
 	return err

@@ -42,7 +42,7 @@ func TestOutputAcrossTwentyCutsIsWhole(t *testing.T) {
 		t.Errorf("there were %d cuts", w.made)
 	}
 	if !bytes.Equal(got.Sum(nil), want.Sum(nil)) || stderr.String() != "over\n" {
-		t.Errorf("the output differs: %d bytes of stdout, stderr %q", cmd.Status().Stdout, &stderr)
+		t.Errorf("the output differs: %d bytes of stdout, stderr %q", cmd.Process.Status().Stdout, &stderr)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestInputAcrossTwentyCutsIsWhole(t *testing.T) {
 		t.Errorf("the process read %q, want %q", &sum, text)
 	}
 	if !bytes.Equal(got.Sum(nil), want.Sum(nil)) {
-		t.Errorf("what came back differs: %d bytes", cmd.Status().Stderr)
+		t.Errorf("what came back differs: %d bytes", cmd.Process.Status().Stderr)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestProcessWhoseAgentRestartedIsLost(t *testing.T) {
 	if !errors.Is(err, podapi.ErrAgentLost) || !errors.Is(err, why) || isExit || err.Error() != "exec script: agent lost: the cat pulled the plug" {
 		t.Errorf("Wait: %v", err)
 	}
-	if s := cmd.Status(); s == nil || s.Reason != podapi.AgentLost || s.Success() || s.Stdout != 7 || s.Code != -1 {
+	if s := cmd.Process.Status(); s == nil || s.Reason != podapi.AgentLost || s.Success() || s.Stdout != 7 || s.Code != -1 {
 		t.Errorf("the status is %+v", s)
 	}
 }
@@ -148,8 +148,8 @@ func TestRunWithoutAConnectionIsGivenUpInTime(t *testing.T) {
 		}
 		w.setAway(true)
 		w.cut()
-		if err := cmd.Wait(); !errors.Is(err, podapi.ErrUnavailable) || cmd.Status() != nil {
-			t.Errorf("Wait: %v, status %v", err, cmd.Status())
+		if err := cmd.Wait(); !errors.Is(err, podapi.ErrUnavailable) || cmd.Process.Status() != nil {
+			t.Errorf("Wait: %v, status %v", err, cmd.Process.Status())
 		}
 		if err := w.direct(t).Signal(t.Context(), cmd.ID, syscall.SIGKILL); err != nil {
 			t.Errorf("the process does not run on: %v", err)
@@ -173,7 +173,7 @@ func TestContextEndDuringACutKillsTheProcessOnceThereIsAConnection(t *testing.T)
 	if err := cmd.Wait(); !errors.Is(err, context.Canceled) {
 		t.Errorf("Wait: %v", err)
 	}
-	if s := cmd.Status(); s == nil || s.Signal != 9 {
+	if s := cmd.Process.Status(); s == nil || s.Signal != 9 {
 		t.Errorf("it ended with %+v", s)
 	}
 }
@@ -242,8 +242,8 @@ func TestContextEndWithoutAConnectionEndsTheRun(t *testing.T) {
 	w.setAway(true)
 	w.cut()
 	cancel()
-	if err := cmd.Wait(); !errors.Is(err, context.Canceled) || cmd.Status() != nil {
-		t.Errorf("Wait: %v, %v", err, cmd.Status())
+	if err := cmd.Wait(); !errors.Is(err, context.Canceled) || cmd.Process.Status() != nil {
+		t.Errorf("Wait: %v, %v", err, cmd.Process.Status())
 	}
 	if err := w.direct(t).Signal(t.Context(), cmd.ID, syscall.SIGKILL); err != nil {
 		t.Error(err)
@@ -292,7 +292,7 @@ func TestSignalAcrossACutArrives(t *testing.T) {
 	w.setAway(true)
 	w.cut()
 	signalled := make(chan error, 1)
-	go func() { signalled <- cmd.Signal(syscall.SIGUSR1) }()
+	go func() { signalled <- cmd.Process.Signal(syscall.SIGUSR1) }()
 	w.setAway(false)
 	if err := <-signalled; err != nil {
 		t.Errorf("Signal: %v", err)
@@ -317,10 +317,11 @@ func TestReaderThatStallsGoesOn(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	other := w.direct(t).Attach(t.Context(), cmd.ID, podapi.AttachOptions{})
 	var all counter
-	other.Stdout = &all
-	err := other.Run()
+	other, err := w.direct(t).Attach(t.Context(), cmd.ID, podapi.AttachOptions{Stdout: &all})
+	if err == nil {
+		err = other.Wait()
+	}
 	if exit, ok := errors.AsType[*podapi.ExitError](err); !ok || exit.Code != 4 || int64(all) != size {
 		t.Errorf("the other reader got %d bytes: %v", all, err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // Glob returns the files whose names match pattern, as [fsops.FS.Glob] does.
@@ -30,7 +31,7 @@ func (c *Client) Glob(ctx context.Context, pattern string, opts fsops.GlobOption
 				}
 				return
 			}
-			if e := r.GetUnreadable(); e != nil && !yield(fsops.GlobMatch{}, &fsops.SkippedError{Err: DecodeError(e)}) {
+			if e := r.GetUnreadable(); e != nil && !yield(fsops.GlobMatch{}, &fsops.SkippedError{Err: wire.DecodeError(e)}) {
 				return
 			}
 			for _, m := range r.GetBatch().GetMatches() {
@@ -85,13 +86,14 @@ func grepResultFromProto(r *pb.GrepResult) fsops.GrepResult {
 		out.Spans = append(out.Spans, fsops.Span{Start: int(r.Spans[i]), End: int(r.Spans[i+1])})
 	}
 	if r.Error != nil {
-		out.Err = DecodeError(r.Error)
+		out.Err = wire.DecodeError(r.Error)
 	}
 	return out
 }
 
 // Watch reports what happens to the file or directory of that name, until the
-// loop ends or the name is gone. The first event is WatchReady.
+// loop ends or the name is gone. opts.Ready is called when the agent says that
+// everything is watched.
 func (c *Client) Watch(ctx context.Context, name string, opts fsops.WatchOptions) iter.Seq2[fsops.WatchEvent, error] {
 	request := &pb.WatchRequest{Path: []byte(name), Recursive: opts.Recursive, Ignore: opts.Ignore}
 	return func(yield func(fsops.WatchEvent, error) bool) {
@@ -104,6 +106,9 @@ func (c *Client) Watch(ctx context.Context, name string, opts fsops.WatchOptions
 				return
 			}
 			for _, e := range r.GetBatch().GetEvents() {
+				if e.Op == pb.WatchOp_WATCH_OP_READY && opts.Ready != nil {
+					opts.Ready()
+				}
 				if _, known := watchOps[e.Op]; known && !yield(watchEventFromProto(e), nil) {
 					return
 				}
@@ -128,7 +133,6 @@ var grepKinds = map[pb.GrepKind]fsops.GrepKind{
 }
 
 var watchOps = map[pb.WatchOp]fsops.WatchOp{
-	pb.WatchOp_WATCH_OP_READY:    fsops.WatchReady,
 	pb.WatchOp_WATCH_OP_CREATE:   fsops.WatchCreate,
 	pb.WatchOp_WATCH_OP_WRITE:    fsops.WatchWrite,
 	pb.WatchOp_WATCH_OP_REMOVE:   fsops.WatchRemove,

@@ -174,21 +174,20 @@ func TestGrepSendsTheFirstMatchAtOnce(t *testing.T) {
 func TestWatchOptionsTravel(t *testing.T) {
 	s := searchSandbox(t)
 	began := time.Now()
-	for e, err := range s.Watch(t.Context(), ".", fsops.WatchOptions{Recursive: true, Ignore: true}) {
+	ready := func() {
+		out, err := s.Shell(t.Context(), `echo more >>ignored; echo more >>.git/x; mv a.txt sub/c.txt`).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	for e, err := range s.Watch(t.Context(), ".", fsops.WatchOptions{Recursive: true, Ignore: true, Ready: ready}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		switch {
-		case e.Op == fsops.WatchReady:
-			out, err := s.Shell(t.Context(), `echo more >>ignored; echo more >>.git/x; mv a.txt sub/c.txt`).CombinedOutput()
-			if err != nil {
-				t.Fatalf("%v: %s", err, out)
-			}
-		case e.Op == fsops.WatchRename && e.From == "./a.txt" && e.Path == "./sub/c.txt" && e.Time.After(began.Add(-time.Minute)):
+		if e.Op == fsops.WatchRename && e.From == "./a.txt" && e.Path == "./sub/c.txt" && e.Time.After(began.Add(-time.Minute)) {
 			return
-		default:
-			t.Fatalf("the event is %+v", e)
 		}
+		t.Fatalf("the event is %+v", e)
 	}
 }
 
@@ -201,15 +200,14 @@ func TestWatchOfThousandsOfFiles(t *testing.T) {
 		left[fmt.Sprintf("./%d", i)] = true
 	}
 	made := make(chan error, 1)
-	for e, err := range s.Watch(t.Context(), ".", fsops.WatchOptions{Recursive: true}) {
+	ready := func() {
+		go func() {
+			made <- s.Shell(t.Context(), fmt.Sprintf("for ((i = 0; i < %d; i++)); do echo x >$i; done", files)).Run()
+		}()
+	}
+	for e, err := range s.Watch(t.Context(), ".", fsops.WatchOptions{Recursive: true, Ready: ready}) {
 		if err != nil {
 			t.Fatal(err)
-		}
-		if e.Op == fsops.WatchReady {
-			go func() {
-				made <- s.Shell(t.Context(), fmt.Sprintf("for ((i = 0; i < %d; i++)); do echo x >$i; done", files)).Run()
-			}()
-			continue
 		}
 		if e.Op == fsops.WatchCreate && !left[e.Path] {
 			t.Errorf("%s was made twice", e.Path)

@@ -1,13 +1,19 @@
 package podapi_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
 
 	"github.com/podagent/podagent/pkg/podapi"
 )
@@ -159,5 +165,65 @@ func TestStartAfterTheAgentRestartedUnnoticedRuns(t *testing.T) {
 			t.Errorf("start %d: %q, %v", i, out, err)
 		}
 		w.restart(t)
+	}
+}
+
+// A start that is still on its way when its caller has given it up must not begin after
+// the caller was told that nothing runs.
+func TestStartThatComesInAfterItsContextEndedDoesNotRun(t *testing.T) {
+	leakCheck(t)
+	w := newWire(t)
+	c := w.client(t)
+	if _, err := c.Info(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.setAway(true)
+	w.cut()
+	w.setDeaf(true) // as if it came in late
+	w.setAway(false)
+	ctx, cancel := context.WithCancel(t.Context())
+	cmd := c.Shell(ctx, "echo late >> ran")
+	started := make(chan error, 1)
+	go func() { started <- cmd.Start() }()
+	eventually(t, "the start to be sent", func() bool { return bytes.Contains(w.sunk(), []byte("echo late")) })
+	w.setAway(true)
+	w.cut()
+	w.setDeaf(false)
+	cancel()
+	w.setAway(false)
+	if err := <-started; !errors.Is(err, context.Canceled) {
+		t.Errorf("Start: %v", err)
+	}
+	w.deliverLate(t)
+	list, err := w.direct(t).Processes(t.Context())
+	if len(list) > 0 || err != nil {
+		t.Errorf("there are %+v, %v", list, err)
+	}
+	if _, err := os.Stat(filepath.Join(w.workdir(t), "ran")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the command ran: %v", err)
+	}
+}
+
+// deliverLate has what did not arrive come in, by a connection of its own, and returns
+// when the agent has answered it.
+func (w *wire) deliverLate(t *testing.T) {
+	t.Helper()
+	conn, err := w.dialDirect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(hung))
+	if _, err := conn.Write(w.sunk()); err != nil {
+		t.Fatal(err)
+	}
+	for answers := http2.NewFramer(io.Discard, conn); ; {
+		frame, err := answers.ReadFrame()
+		if err != nil {
+			t.Fatalf("the agent has not answered what came in late: %v", err)
+		}
+		if end, ok := frame.(*http2.HeadersFrame); ok && end.StreamEnded() {
+			return
+		}
 	}
 }

@@ -6,12 +6,14 @@ import (
 	"time"
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // stdinSender reads standard input, and keeps of it what the process has not
 // taken: at most StdinWindow, which every new stream is sent again.
 type stdinSender struct {
 	from   io.Reader
+	start  int64 // the offset at which the input begins
 	mu     sync.Mutex
 	change sync.Cond
 	kept   []byte // kept[head:] begins at the offset acked
@@ -27,16 +29,15 @@ type stdinSender struct {
 
 // newStdinSender returns a sender whose input begins at this offset.
 func newStdinSender(from io.Reader, offset int64) *stdinSender {
-	s := &stdinSender{from: from, acked: offset, sent: offset}
+	s := &stdinSender{from: from, start: offset, acked: offset, sent: offset}
 	s.change.L = &s.mu
 	return s
 }
 
 // read keeps what it reads until the input ends or nobody takes it. An input
 // that fails looks to the process like one that is over, but Wait reports it.
-// The input begins at the offset next.
-func (s *stdinSender) read(next int64) {
-	buffer := make([]byte, stdinChunk)
+func (s *stdinSender) read() {
+	buffer, next := make([]byte, stdinChunk), s.start
 	for {
 		n, err := s.from.Read(buffer)
 		next += int64(n)
@@ -52,7 +53,7 @@ func (s *stdinSender) read(next int64) {
 func (s *stdinSender) keep(data []byte, end int64, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for !s.closed && end-s.acked > StdinWindow {
+	for !s.closed && end-s.acked > wire.StdinWindow {
 		s.change.Wait()
 	}
 	data = data[max(0, int64(len(data))-max(0, end-s.acked)):]
@@ -94,7 +95,7 @@ func (s *stdinSender) next(stream *execStream, buffer []byte) *pb.StdinChunk {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.busy = false
-	s.change.Broadcast() // for settle
+	s.change.Broadcast() // for flush
 	for !s.closed && s.stream == stream && s.unsent() == 0 && !s.eof {
 		s.change.Wait()
 	}
@@ -109,9 +110,9 @@ func (s *stdinSender) next(stream *execStream, buffer []byte) *pb.StdinChunk {
 	return chunk
 }
 
-// settle waits until what was read has been sent, but no longer than limit, and
+// flush waits until what was read has been sent, but no longer than limit, and
 // not for another stream.
-func (s *stdinSender) settle(limit time.Duration) {
+func (s *stdinSender) flush(limit time.Duration) {
 	late := false
 	timer := time.AfterFunc(limit, func() {
 		s.mu.Lock()
@@ -147,7 +148,7 @@ func (s *stdinSender) acknowledge(offset int64, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if offset > s.acked {
-		s.head = min(len(s.kept), s.head+int(min(offset-s.acked, StdinWindow)))
+		s.head = min(len(s.kept), s.head+int(min(offset-s.acked, wire.StdinWindow)))
 		s.acked = offset
 		s.sent = max(s.sent, offset)
 	}

@@ -1,7 +1,6 @@
 package podapi
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"syscall"
@@ -23,40 +22,26 @@ func (s TerminalSize) proto() *pb.TerminalSize {
 	return &pb.TerminalSize{Rows: uint32(s.Rows), Columns: uint32(s.Columns)}
 }
 
-// HasTerminal reports whether the process has a terminal; false before Start.
-func (c *Cmd) HasTerminal() bool { return c.started.GetTerminal() }
-
-// HasStdin reports whether the process's standard input was open at Start, so
-// that what is written to it arrives; false before.
-func (c *Cmd) HasStdin() bool { return c.started.GetStdinOpen() }
-
-// Resize changes the size of the process's terminal. While there is no
-// connection it is noted, and said as soon as there is one. It is
-// syscall.EINVAL for a process without a terminal.
-func (c *Cmd) Resize(size TerminalSize) error {
+// Resize changes the size of the process's terminal, as soon as there is a connection.
+// It is syscall.EINVAL for a process without a terminal.
+func (p *Process) Resize(size TerminalSize) error {
 	if err := size.check(); err != nil {
 		return err
 	}
-	switch {
-	case c.started == nil:
-		return errors.New("podapi: command not started")
-	case !c.HasTerminal():
-		return fmt.Errorf("%s has no terminal: %w", c.name(), syscall.EINVAL)
+	if !p.HasTerminal() {
+		return fmt.Errorf("%s has no terminal: %w", p.name, syscall.EINVAL)
 	}
-	c.control.want(func(wanted *control) { wanted.size = &size })
+	p.control.want(func(wanted *control) { wanted.size = &size })
 	return nil
 }
 
 // Rlimit is one resource limit of a process, as in setrlimit(2).
 type Rlimit struct {
-	// Resource is the limit's name in lower case without its prefix: "nofile",
-	// "fsize", "cpu", "as".
-	Resource string
-	// Soft and Hard are in the resource's own unit, or [Unlimited].
-	Soft, Hard uint64
+	Resource   string // in lower case without its prefix: "nofile", "fsize", "cpu", "as"
+	Soft, Hard uint64 // in the resource's own unit, or [Unlimited]
 }
 
-// Unlimited is the value of a resource limit that limits nothing.
+// Unlimited is the value of an [Rlimit] that limits nothing.
 const Unlimited uint64 = math.MaxUint64
 
 func rlimitsToProto(limits []Rlimit) []*pb.Rlimit {

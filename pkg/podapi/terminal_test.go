@@ -35,17 +35,17 @@ func TestTerminalTakesInputAndIsResizedAlsoDuringACut(t *testing.T) {
 		done`)
 	cmd.Terminal = &podapi.TerminalSize{Rows: 24, Columns: 80}
 	in, out := startPiped(t, cmd)
-	if !cmd.HasTerminal() {
+	if !cmd.Process.HasTerminal() {
 		t.Error("it has no terminal")
 	}
 	untilText(t, out, "24 80\r\nto stderr\r\n")
-	if err := cmd.Resize(podapi.TerminalSize{Rows: 30, Columns: 100}); err != nil {
+	if err := cmd.Process.Resize(podapi.TerminalSize{Rows: 30, Columns: 100}); err != nil {
 		t.Error(err)
 	}
 	untilText(t, out, "30 100\r\n")
 	w.setAway(true)
 	w.cut()
-	if err := cmd.Resize(podapi.TerminalSize{Rows: 31, Columns: 101}); err != nil {
+	if err := cmd.Process.Resize(podapi.TerminalSize{Rows: 31, Columns: 101}); err != nil {
 		t.Error(err)
 	}
 	w.setAway(false)
@@ -65,18 +65,15 @@ func TestTerminalTakesInputAndIsResizedAlsoDuringACut(t *testing.T) {
 func TestResizeOfWhatCannotBe(t *testing.T) {
 	s := launchertest.Sandbox(t)
 	cmd := s.Command(t.Context(), "sleep", "300")
-	if err := cmd.Resize(podapi.TerminalSize{Rows: 24, Columns: 80}); err == nil {
-		t.Error("a command that was not started was resized")
-	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	for _, size := range []podapi.TerminalSize{{Rows: 24, Columns: 80}, {Rows: -1}, {Columns: 1 << 16}} {
-		if err := cmd.Resize(size); !errors.Is(err, syscall.EINVAL) {
+		if err := cmd.Process.Resize(size); !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("%v: %v", size, err)
 		}
 	}
-	if err := cmd.Signal(syscall.SIGKILL); err != nil { // it was not disturbed
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil { // it was not disturbed
 		t.Error(err)
 	}
 	if exit, ok := errors.AsType[*podapi.ExitError](cmd.Wait()); !ok || exit.Signal != 9 {
@@ -109,19 +106,23 @@ func TestAttachToAScreenBeginsAtItsLastClear(t *testing.T) {
 	}
 	untilText(t, out, "drawn\r\n")
 	go io.Copy(io.Discard, out)
-	if err := cmd.Detach(); err != nil {
+	if err := cmd.Process.Detach(); err != nil {
 		t.Fatal(err)
 	}
 	in.Close()
-	again := c.Attach(t.Context(), cmd.ID, podapi.AttachOptions{Screen: &podapi.TerminalSize{Rows: 25, Columns: 81}})
 	input, typing := io.Pipe()
-	again.Stdin = input
-	if out, err = again.StdoutPipe(); err != nil {
+	out, output := io.Pipe()
+	again, err := c.Attach(t.Context(), cmd.ID, podapi.AttachOptions{
+		Stdin: input, Stdout: output, Screen: &podapi.TerminalSize{Rows: 25, Columns: 81},
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := again.Start(); err != nil {
-		t.Fatal(err)
-	}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- again.Wait()
+		output.Close()
+	}()
 	if got := untilText(t, out, "drawn\r\n"); strings.Contains(got, "1000") {
 		t.Errorf("it began before the clear: %q", got)
 	}
@@ -139,7 +140,7 @@ func TestAttachToAScreenBeginsAtItsLastClear(t *testing.T) {
 	if _, err := io.ReadAll(out); err != nil {
 		t.Error(err)
 	}
-	if exit, ok := errors.AsType[*podapi.ExitError](again.Wait()); !ok || exit.Signal != 9 {
+	if exit, ok := errors.AsType[*podapi.ExitError](<-ended); !ok || exit.Signal != 9 {
 		t.Errorf("it ended with %v", exit)
 	}
 	input.Close()

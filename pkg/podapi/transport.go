@@ -12,10 +12,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // transport opens the connections of a client, and remembers why the last one
-// failed: gRPC keeps the words of it, but neither type nor class.
+// failed: gRPC keeps the words of the reason, but neither its type nor its class.
 type transport struct {
 	DialOptions
 	tls    *tls.Config // nil without an identity
@@ -62,8 +64,8 @@ func (t *transport) dial(ctx context.Context, _ string) (net.Conn, error) {
 	}
 }
 
-// isFinal reports whether trying again cannot mend err. What another pod's agent
-// means, Retry knows: the pod may have gone, or its container have started again.
+// isFinal reports whether another try cannot mend err. Retry knows what another
+// pod's agent means: the pod may be gone, or its container have restarted.
 func (t *transport) isFinal(err error) bool {
 	return errors.Is(err, ErrUnauthenticated) || errors.Is(err, ErrWrongPod) && t.Retry == nil || errors.As(err, new(*configError))
 }
@@ -73,7 +75,7 @@ type configError struct{ error }
 
 func (e *configError) Unwrap() error { return e.error }
 
-// connect opens a connection to an agent that has its configuration.
+// connect opens a connection to the agent, and has the agent configured.
 func (t *transport) connect(ctx context.Context) (net.Conn, error) {
 	conn, err := t.Dialer(ctx)
 	if err != nil || t.tls == nil {
@@ -92,9 +94,9 @@ func (t *transport) connect(ctx context.Context) (net.Conn, error) {
 	if t.Config == nil || bytes.Equal(secured.cert, t.configured) {
 		return secured, nil
 	}
-	// An agent makes a certificate whenever it starts, so that another one
-	// means another start, which knows nothing of the configuration. The
-	// connection that sets it cannot become that of a second HTTP/2 client.
+	// An agent makes a certificate whenever it starts. Another one means another
+	// start, which has not been configured. The connection that configures it cannot
+	// become that of a second HTTP/2 client.
 	if err := t.configure(ctx, secured); err != nil {
 		return nil, err
 	}
@@ -126,11 +128,11 @@ func (t *transport) configure(ctx context.Context, conn net.Conn) error {
 	return &configError{fmt.Errorf("configuring the agent: %w", err)}
 }
 
-// secure makes conn a TLS connection. In TLS 1.3 the client's handshake ends
-// before the agent has looked at its key; so it waits for the agent's first
-// byte, which HTTP/2 has it send unasked, or for its refusal.
+// secure makes conn a TLS connection. In TLS 1.3 the client's handshake ends before
+// the agent has looked at the key. So secure waits for the agent's first byte, which
+// an HTTP/2 server sends unasked, or for its refusal.
 func (t *transport) secure(ctx context.Context, conn net.Conn) (*begunConn, error) {
-	secured, state, err := clientConn(ctx, conn, t.tls)
+	secured, state, err := wire.ClientConn(ctx, conn, t.tls)
 	if err != nil {
 		conn.Close()
 		return nil, err
@@ -139,7 +141,7 @@ func (t *transport) secure(ctx context.Context, conn net.Conn) (*begunConn, erro
 	first := make([]byte, 1)
 	if _, err := secured.Read(first); err != nil {
 		conn.Close()
-		// So crypto/tls reports an alert of the other side.
+		// This is how crypto/tls reports an alert of the other side.
 		if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" {
 			err = fmt.Errorf("%w: %w", ErrUnauthenticated, alert)
 		}
@@ -152,7 +154,7 @@ func (t *transport) secure(ctx context.Context, conn net.Conn) (*begunConn, erro
 type begunConn struct {
 	net.Conn
 	first []byte
-	cert  []byte // the agent's, which is that of one start of it
+	cert  []byte // of the agent, for one start of it
 }
 
 func (c *begunConn) Read(p []byte) (int, error) {
@@ -164,8 +166,8 @@ func (c *begunConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// explain gives the error of a call that found no connection its reason, where
-// that is one that trying again does not mend.
+// explain returns the reason of a call's error, where the call found no connection
+// and another try would not mend that.
 func (t *transport) explain(err error) error {
 	if failed := t.failed.Load(); failed != nil && status.Code(err) == codes.Unavailable {
 		return *failed

@@ -7,22 +7,21 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // TransferOptions says how [Client.Push] and [Client.Pull] move a tree.
 type TransferOptions struct {
-	// What the sending side leaves out.
-	fsops.ArchiveOptions
-	// What the receiving side takes.
-	fsops.ExtractOptions
-	// Progress, if not nil, is called with how many bytes of the tar stream
-	// have moved so far, a few times for each megabyte.
+	fsops.ArchiveOptions // what the sending side leaves out
+	fsops.ExtractOptions // what the receiving side takes
+	// Progress, if not nil, is called with the bytes of the tar stream so far, a few
+	// times for each megabyte.
 	Progress func(bytes int64)
 }
 
-// Push copies a local file, or what is in a local directory, into the
-// directory target of the sandbox, which is made if it is missing. What is
-// there already is replaced name by name; nothing else is removed.
+// Push copies a local file, or the entries of a local directory, into the directory
+// target of the sandbox, which it makes if need be. It replaces entries of the same
+// names, and removes no others.
 func (c *Client) Push(ctx context.Context, source, target string, opts TransferOptions) (fsops.TreeStats, error) {
 	source, err := filepath.Abs(source)
 	if err != nil {
@@ -37,9 +36,8 @@ func (c *Client) Push(ctx context.Context, source, target string, opts TransferO
 		})
 }
 
-// Pull copies a file, or what is in a directory, of the sandbox into the local
-// directory target, which is made if it is missing. Entries that would leave
-// target are refused ([fsops.ErrUnsafeArchive]): the sandbox is not trusted.
+// Pull is Push from the sandbox into the local directory target. The sandbox is not
+// trusted: entries that would leave target are [fsops.ErrUnsafeArchive].
 func (c *Client) Pull(ctx context.Context, source, target string, opts TransferOptions) (fsops.TreeStats, error) {
 	target, err := filepath.Abs(target)
 	if err != nil {
@@ -54,9 +52,9 @@ func (c *Client) Pull(ctx context.Context, source, target string, opts TransferO
 		})
 }
 
-// transfer runs both sides of a transfer at once, joined by a pipe. It returns
-// what was received, with what the sender skipped. When one side fails the
-// other ends, and the error is that of the first.
+// transfer runs both sides of a transfer at once, joined by a pipe. It returns what
+// was received, and adds what the sender skipped. When one side fails the other
+// ends, and the error is that of the first.
 func transfer(ctx context.Context,
 	send func(context.Context, io.Writer) (fsops.TreeStats, error),
 	receive func(context.Context, io.Reader) (fsops.TreeStats, error),
@@ -70,7 +68,7 @@ func transfer(ctx context.Context,
 		defer close(done)
 		var err error
 		if sent, err = send(ctx, w); err != nil {
-			cancel(err) // the first of both sides is the cause
+			cancel(err) // the first cause stays
 		}
 		w.CloseWithError(err)
 	}()
@@ -136,7 +134,7 @@ func sendTar(send func(m *pb.PushRequest, content int) error, r io.Reader, heade
 		return err
 	}
 	var sum fsops.Sum
-	buffer := make([]byte, ChunkSize)
+	buffer := make([]byte, wire.ChunkSize)
 	for {
 		n, err := io.ReadFull(r, buffer)
 		if n > 0 {
@@ -154,8 +152,8 @@ func sendTar(send func(m *pb.PushRequest, content int) error, r io.Reader, heade
 	}
 }
 
-// PullTar writes a file or a directory of the sandbox to w as a tar stream.
-// When it fails, w may have got a part of it.
+// PullTar writes a file or a directory of the sandbox to w as a tar stream, also a
+// part when it fails.
 func (c *Client) PullTar(ctx context.Context, source string, w io.Writer, opts fsops.ArchiveOptions) (fsops.TreeStats, error) {
 	request := &pb.PullRequest{Path: []byte(source), Ignore: opts.Ignore, Exclude: toBytes(opts.Exclude)}
 	var sum fsops.Sum

@@ -7,22 +7,22 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// Writer writes a file of the sandbox. Nothing of it is seen there before
-// Commit has succeeded; not for concurrent use.
+// Writer writes a file of the sandbox, which is as it was until Commit succeeds. It
+// is not for concurrent use.
 type Writer struct {
 	name   string
 	upload *upload
-	reply  *pb.WriteReply // what upload received last
+	reply  *pb.WriteReply // upload's last
 	cancel context.CancelFunc
 	sum    fsops.Sum
 	err    error // what ended the write, if anything did
 }
 
-// Create begins to write a file. The write ends with Commit, or leaves
-// everything as it was: by Close, or by the end of ctx. The caller must Close
-// the Writer.
+// Create begins to write a file. Commit puts it in its place; Close without Commit,
+// and the end of ctx, leave everything as it was. The caller must Close the Writer.
 func (c *Client) Create(ctx context.Context, name string, opts fsops.WriteOptions) (*Writer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stream, err := c.files.Write(ctx)
@@ -53,16 +53,15 @@ func (w *Writer) send(m *pb.WriteRequest, content int) error {
 	return w.err
 }
 
-// Write sends data. It waits while the agent holds as much of the content as
-// it may, because its disk is slower. An error of the agent, such as a full
-// disk, may come with a later Write or with Commit.
+// Write sends data. It waits while the agent's disk is far behind. An error of the
+// agent, such as a full disk, may come with a later Write or with Commit.
 func (w *Writer) Write(data []byte) (int, error) {
 	n := 0
 	for n < len(data) {
 		if w.err != nil {
 			return n, w.err
 		}
-		chunk := data[n:min(n+ChunkSize, len(data))]
+		chunk := data[n:min(n+wire.ChunkSize, len(data))]
 		w.sum.Add(chunk)
 		if err := w.send(&pb.WriteRequest{Kind: &pb.WriteRequest_Data{Data: chunk}}, len(chunk)); err != nil {
 			return n, err
@@ -72,12 +71,12 @@ func (w *Writer) Write(data []byte) (int, error) {
 	return n, w.err
 }
 
-// ReadFrom sends all of r in chunks of [ChunkSize].
+// ReadFrom sends all of r, in chunks of 256 KiB.
 func (w *Writer) ReadFrom(r io.Reader) (int64, error) {
-	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, make([]byte, ChunkSize))
+	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, make([]byte, wire.ChunkSize))
 }
 
-// Commit ends the content and has the agent put it in its place.
+// Commit ends the content, and the agent puts it in its place.
 func (w *Writer) Commit() (fsops.WriteResult, error) {
 	if w.err != nil {
 		return fsops.WriteResult{}, w.err
@@ -95,8 +94,8 @@ func (w *Writer) Commit() (fsops.WriteResult, error) {
 	return writeResultFromProto(w.reply.GetEnd()), nil
 }
 
-// Close gives the write up, unless Commit has succeeded: the file stays as it
-// was. It may be called more than once, and after Commit.
+// Close gives the write up, unless Commit has succeeded. It may be called more than
+// once.
 func (w *Writer) Close() error {
 	w.cancel()
 	if w.err == nil {

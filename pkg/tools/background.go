@@ -13,23 +13,22 @@ import (
 	"github.com/podagent/podagent/pkg/tools/secret"
 )
 
-// background knows how far a session has read the commands that run in the
-// background. The commands themselves are the sandbox's: their ids hold also
-// for a session that did not start them.
+// background records how far a session has read the output of background
+// commands. The commands belong to the sandbox: any session can use their ids.
 type background struct {
 	mu       sync.Mutex
 	followed map[string]*followed
 }
 
-// followed is how far a command was read. The writers have what they held back
-// when it was read last, lest a secret that came in two parts be shown.
+// followed records how far a command's output was read. Between reads, the
+// writers hold back an end that may be the first part of a secret.
 type followed struct {
 	mu     sync.Mutex
 	offset [2]int64 // of standard output and standard error
 	stream [2]*secret.Writer
 }
 
-// follow returns how far the command with this id was read.
+// follow returns the record of the command with this id, a new one if needed.
 func (b *background) follow(id string) *followed {
 	if b == nil {
 		return &followed{}
@@ -45,7 +44,7 @@ func (b *background) follow(id string) *followed {
 	return b.followed[id]
 }
 
-// forget drops what is known of a command that there is not.
+// forget drops the record of a command that does not exist.
 func (b *background) forget(id string) {
 	if b == nil {
 		return
@@ -55,36 +54,39 @@ func (b *background) forget(id string) {
 	delete(b.followed, id)
 }
 
-// read reads what there is from the offsets on.
+// read reads the output that exists so far, from the offsets on.
 func (f *followed) read(ctx context.Context, env *Env, id string) (Result, error) {
 	out, held := newOutput(ctx, env), f.held()
-	cmd := env.Sandbox.Attach(ctx, id, podapi.AttachOptions{Stdout: f.offset[0], Stderr: f.offset[1], NoFollow: true})
 	stdout, stderr := f.writer(0, env, out), f.writer(1, env, out)
-	cmd.Stdout, cmd.Stderr = stdout, stderr
-	err := cmd.Run()
-	status := cmd.Status()
+	process, err := env.Sandbox.Attach(ctx, id, podapi.AttachOptions{
+		Stdout: stdout, Stderr: stderr, StdoutOffset: f.offset[0], StderrOffset: f.offset[1], NoFollow: true,
+	})
+	if err == nil {
+		err = process.Wait()
+	}
+	status := process.Status()
 	if ctx.Err() != nil || status == nil && !errors.Is(err, podapi.ErrDetached) || isLost(err) {
 		out.discard()
 		f.rewind(held)
 		if errors.Is(err, syscall.EINVAL) && f.offset[0] > 0 {
-			return Errorf("offset %d is beyond the end of the output of %s. Leave it out to read what is new.", f.offset[0], env.quote(id)), nil
+			return Errorf("offset %d is beyond the end of the output of %s. Leave it out to read new output.", f.offset[0], env.quote(id)), nil
 		}
 		return unknown(ctx, env, id, err)
 	}
-	f.offset[0] += stdout.n + cmd.Omitted() // Bash's commands have all their output there
+	f.offset[0] += stdout.n + process.Omitted() // Bash merges all output into stdout
 	f.offset[1] += stderr.n
 	state, remark := "running", ""
 	if status != nil {
 		f.offset = [2]int64{status.Stdout, status.Stderr}
 		_, _ = f.stream[0].Close(), f.stream[1].Close() // out never fails
-		state, remark = "ended, "+status.String(), remarks(*status, "end it by kill in Bash")
+		state, remark = "ended, "+status.String(), remarks(*status, "end it with kill in Bash")
 	}
-	text := endLine(report(out.end(ctx), "", cmd.Omitted())) + remark
-	return Text(text + fmt.Sprintf("(%s; the output goes on at offset %d)", state, f.shown())), nil
+	text := endLine(report(out.end(ctx), "", process.Omitted())) + remark
+	return Text(text + fmt.Sprintf("(%s; the output continues at offset %d)", state, f.shown())), nil
 }
 
-// writer returns the writer of one of the outputs, which goes on with what was
-// held back of it.
+// writer returns the writer of stdout (0) or stderr (1). It continues with the
+// bytes held back by the last read.
 func (f *followed) writer(stream int, env *Env, out *output) *counter {
 	if f.stream[stream] == nil {
 		f.stream[stream] = env.redactor.Writer(out)
@@ -96,11 +98,11 @@ func (f *followed) writer(stream int, env *Env, out *output) *counter {
 	return &counter{w: f.stream[stream]}
 }
 
-// shown returns up to where the output was shown: what is held back was read, but
-// a session that does not have it must read it again.
+// shown returns the offset up to which the output was shown. Held-back bytes do
+// not count: another session would have to read them again.
 func (f *followed) shown() int64 { return f.offset[0] - f.held()[0] }
 
-// held returns how many bytes were read and not shown yet.
+// held returns how many bytes were read but not shown yet.
 func (f *followed) held() (held [2]int64) {
 	for i, w := range f.stream {
 		if w != nil {
@@ -110,7 +112,7 @@ func (f *followed) held() (held [2]int64) {
 	return held
 }
 
-// rewind has the next read begin where the last one that succeeded had shown all.
+// rewind makes the next read start at the end of the output shown so far.
 func (f *followed) rewind(held [2]int64) {
 	for i := range f.stream {
 		f.offset[i] -= held[i]
@@ -129,17 +131,17 @@ func (c *counter) Write(p []byte) (int, error) {
 	return c.w.Write(p)
 }
 
-// unknown returns what becomes of an error of a call by an id.
+// unknown turns an error of a call by id into a result or an error for the host.
 func unknown(ctx context.Context, env *Env, id string, err error) (Result, error) {
 	switch {
 	case ctx.Err() != nil:
 		return Result{}, ctx.Err()
 	case errors.Is(err, podapi.ErrAgentLost) && !isLost(err):
-		return Errorf("the sandbox's agent was restarted, and all commands have ended, also %s", env.quote(id)), nil
+		return Errorf("the sandbox's agent was restarted, and all commands have ended, including %s", env.quote(id)), nil
 	case isOneOf(err, ofSandbox) || !isOneOf(err, []error{fs.ErrNotExist, syscall.EINVAL, podapi.ErrExecExpired}):
 		return Result{}, err
 	}
-	// If the sandbox does not answer, then it is that which the error says.
+	// If the sandbox does not answer, return that error instead.
 	all, err := env.Sandbox.Processes(ctx)
 	if err != nil {
 		return Result{}, err
@@ -148,10 +150,10 @@ func unknown(ctx context.Context, env *Env, id string, err error) (Result, error
 	return Errorf("there is no command with the id %s. %s", env.quote(id), known(env, all)), nil
 }
 
-// known names the commands that can be meant.
+// known lists commands that the model may have meant.
 func known(env *Env, all []podapi.ProcessInfo) string {
 	if len(all) == 0 {
-		return "There is none at all: they end when the sandbox is restarted."
+		return "There are no commands at all: they end when the sandbox is restarted."
 	}
 	if len(all) > maxSaid {
 		all = all[len(all)-maxSaid:]

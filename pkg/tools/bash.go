@@ -9,8 +9,8 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// Bash runs a shell command: by bash, or by sh where there is no bash. Secrets
-// are in its environment.
+// Bash runs a shell command with bash, or with sh if the sandbox has no bash.
+// The command has the secrets in its environment.
 type Bash struct {
 	// MaxTimeout is the longest time that the model may ask for; 0 means
 	// DefaultMaxTimeout.
@@ -21,9 +21,9 @@ const bashSchema = `{
 	"type": "object",
 	"properties": {
 		"command": {"type": "string", "minLength": 1, "description": "The command, as for bash -c."},
-		"cwd": {"type": "string", "description": "Directory to run it in; the working directory by default."},
-		"timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": %v, "default": %v, "description": "Seconds after which it is ended. In the background there is no limit unless you set one."},
-		"run_in_background": {"type": "boolean", "default": false, "description": "Start it and return at once, for servers and for what takes long."}
+		"cwd": {"type": "string", "description": "Directory to run the command in; the working directory by default."},
+		"timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": %v, "default": %v, "description": "Seconds after which the command is ended. In the background there is no limit unless you set one."},
+		"run_in_background": {"type": "boolean", "default": false, "description": "Start the command and return at once, for servers and long tasks."}
 	},
 	"required": ["command"],
 	"additionalProperties": false
@@ -35,15 +35,15 @@ func (b Bash) Spec() Spec {
 	return Spec{
 		Name: "Bash", Title: "Run a shell command",
 		Description: "Runs a shell command in the sandbox, and returns what it prints to standard output and standard error, and its exit code if that is not 0. " +
-			"Each command has a shell of its own: use cwd, or cd and && in one command. Nobody can answer questions or press keys. " +
-			"Of more than 2000 lines or 50 KiB you get the beginning and the end, and the path of a file with all of it. " +
-			"For what shall run on, set run_in_background, and use BashOutput and BashKill.",
+			"Each command gets a new shell: use cwd, or cd and && in one command. Nobody can answer questions or press keys. " +
+			"If the output has more than 2000 lines or 50 KiB, you get its beginning, its end, and the path of a file with all of it. " +
+			"To keep a command running, set run_in_background, and use BashOutput and BashKill.",
 		InputSchema: fmt.Appendf(nil, bashSchema, most.Seconds(), min(DefaultTimeout, most).Seconds()),
 		Destructive: true, OpenWorld: true,
 	}
 }
 
-// maxTimeout returns the longest time that a model may ask for.
+// maxTimeout returns the longest timeout that a model may ask for.
 func maxTimeout(set time.Duration) time.Duration {
 	if set > 0 {
 		return set
@@ -51,9 +51,9 @@ func maxTimeout(set time.Duration) time.Duration {
 	return DefaultMaxTimeout
 }
 
-// merged has a script print to one pipe only, so that the order of what it
-// prints is the true one, and its offsets are of one stream. It is on the line of
-// the script's beginning, so that the numbers of lines in messages are right.
+// merged sends a script's stderr to its stdout, so that the order of the output
+// is right and one offset is enough. It stands on the script's first line, to
+// keep the line numbers in messages right.
 const merged = "exec 2>&1; "
 
 type bashInput struct {
@@ -83,7 +83,7 @@ func (b Bash) Call(ctx context.Context, env *Env, input json.RawMessage) (Result
 	return run(ctx, env, cmd, in.Cwd, slow)
 }
 
-// seconds returns a timeout that a model gave; 0, which is none, only for 0.
+// seconds converts a timeout from a model. Only 0 gives 0, which means no timeout.
 func seconds(n float64) time.Duration {
 	if n == 0 {
 		return 0
@@ -99,7 +99,7 @@ func startInBackground(ctx context.Context, env *Env, cmd *podapi.Cmd, cwd strin
 		}
 		return notStarted(ctx, env, cmd, cwd, err)
 	}
-	// That it has ended already is no error: its output and its end are kept.
-	_ = cmd.Detach()
-	return Text(fmt.Sprintf("Started in the background. Its id is %s: use it with BashOutput to read what it prints, and with BashKill to end it.", cmd.ID)), nil
+	// It may have ended already. That is fine: the agent keeps its output and status.
+	_ = cmd.Process.Detach()
+	return Text(fmt.Sprintf("Started in the background. Its id is %s: use it with BashOutput to read the output, and with BashKill to end it.", cmd.ID)), nil
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// BashKill ends a command in the background, with all that it started. What a
-// command left behind when it ended by itself runs on.
+// BashKill ends a background command and all processes that it started. If the
+// command had already ended by itself, processes that it left behind run on.
 type BashKill struct{}
 
 const bashKillSchema = `{
 	"type": "object",
 	"properties": {
-		"id": {"type": "string", "minLength": 1, "description": "The id that Bash gave."}
+		"id": {"type": "string", "minLength": 1, "description": "The id that Bash returned."}
 	},
 	"required": ["id"],
 	"additionalProperties": false
@@ -28,7 +28,7 @@ const bashKillSchema = `{
 func (BashKill) Spec() Spec {
 	return Spec{
 		Name: "BashKill", Title: "End a background command",
-		Description: "Ends a command in the background, with all that it started, and returns what it printed since it was last read.",
+		Description: "Ends a background command and all processes that it started, and returns its output since the last read.",
 		InputSchema: json.RawMessage(bashKillSchema), Destructive: true, Idempotent: true,
 	}
 }
@@ -52,29 +52,40 @@ func (BashKill) Call(ctx context.Context, env *Env, input json.RawMessage) (Resu
 	return f.read(ctx, env, in.ID)
 }
 
-// kills are the steps by which a command is ended.
+// kills are the steps to end a command.
 var kills = []struct {
 	signal syscall.Signal
 	wait   time.Duration
 }{{syscall.SIGTERM, killGrace}, {syscall.SIGKILL, killWait}}
 
-// end ends a process: TERM, then KILL. That it has ended is no error.
+// end ends a process with TERM, then KILL. It is no error if it has ended before.
 func end(ctx context.Context, env *Env, id string) error {
 	for _, step := range kills {
 		err := env.Sandbox.Signal(ctx, id, step.signal)
 		if err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return err
 		}
-		wait, cancel := context.WithTimeout(ctx, step.wait)
-		attached := env.Sandbox.Attach(wait, id, podapi.AttachOptions{NoOutput: true})
-		err = attached.Run()
-		cancel()
-		if attached.Status() != nil || ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if wait.Err() == nil {
+		if ended, err := awaitEnd(ctx, env, id, step.wait); ended || err != nil {
 			return err
 		}
 	}
-	return nil // it cannot die: its state says that it runs
+	return nil // it survives even KILL: its state will say that it is running
+}
+
+// awaitEnd waits for the end of a process, for a while, and reports whether it has
+// ended.
+func awaitEnd(ctx context.Context, env *Env, id string, limit time.Duration) (ended bool, err error) {
+	wait, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	attached, err := env.Sandbox.Attach(wait, id, podapi.AttachOptions{NoOutput: true})
+	if err == nil {
+		err = attached.Wait()
+	}
+	switch {
+	case attached.Status() != nil || ctx.Err() != nil:
+		return true, ctx.Err()
+	case wait.Err() != nil:
+		return false, nil
+	}
+	return false, err
 }

@@ -5,14 +5,14 @@ import (
 	"encoding/json"
 )
 
-// BashOutput reads what a command in the background has printed.
+// BashOutput reads the output of a background command.
 type BashOutput struct{}
 
 const bashOutputSchema = `{
 	"type": "object",
 	"properties": {
-		"id": {"type": "string", "minLength": 1, "description": "The id that Bash gave."},
-		"offset": {"type": "integer", "minimum": 0, "description": "Byte of the output to begin with; by default, what was not read before."}
+		"id": {"type": "string", "minLength": 1, "description": "The id that Bash returned."},
+		"offset": {"type": "integer", "minimum": 0, "description": "Byte offset in the output to start at; by default, where the last read ended."}
 	},
 	"required": ["id"],
 	"additionalProperties": false
@@ -22,7 +22,7 @@ const bashOutputSchema = `{
 func (BashOutput) Spec() Spec {
 	return Spec{
 		Name: "BashOutput", Title: "Read a background command's output",
-		Description: "Returns what a command in the background has printed since it was last read, and whether it still runs. It does not wait.",
+		Description: "Returns the output of a background command since the last read, and whether it is still running. It does not wait.",
 		InputSchema: json.RawMessage(bashOutputSchema), ReadOnly: true,
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/podagent/podagent/pkg/tools/secret"
 )
 
-// bound is a tool with what a session knows of it.
+// bound is a tool with its spec and the checker of its input.
 type bound struct {
 	tool  Tool
 	spec  Spec
 	input *inputs
 }
 
-// validName is what models' providers take as the name of a tool.
+// validName matches the tool names that model providers accept.
 var validName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 func bind(tool Tool) (*bound, error) {
@@ -33,7 +33,7 @@ func bind(tool Tool) (*bound, error) {
 	}
 	spec := tool.Spec()
 	if !validName.MatchString(spec.Name) {
-		return nil, fmt.Errorf("%q is no name for a tool: it has 1 to 64 letters, digits, underscores and hyphens", spec.Name)
+		return nil, fmt.Errorf("%q is not a valid tool name: it must be 1 to 64 letters, digits, underscores and hyphens", spec.Name)
 	}
 	input, err := newInputs(spec)
 	if err != nil {
@@ -42,14 +42,14 @@ func bind(tool Tool) (*bound, error) {
 	return &bound{tool, spec, input}, nil
 }
 
-// check returns the input as the tool gets it, or what is wrong with it.
+// check returns the input for the tool, or what is wrong with it.
 func (b *bound) check(raw json.RawMessage, redactor *secret.Redactor) (input json.RawMessage, problem string) {
 	input, problem = b.input.normalize(raw)
 	if problem == "" || !redactor.Finds(raw) {
 		return input, problem
 	}
-	// What is repeated of a wrong value is cut, and the cut must not go through
-	// a secret.
+	// The message quotes a part of a wrong value, so redact first: a secret cut
+	// in two would not be found later.
 	_, problem = b.input.normalize(json.RawMessage(redactor.Redact(string(raw))))
 	if problem == "" {
 		problem = fmt.Sprintf("the input of %s does not fit its schema", b.spec.Name)
@@ -57,8 +57,8 @@ func (b *bound) check(raw json.RawMessage, redactor *secret.Redactor) (input jso
 	return nil, problem
 }
 
-// call calls the tool, whatever it does: panic, end its goroutine, or go on when
-// its context has ended.
+// call calls the tool. It returns even if the tool panics, ends its goroutine, or
+// goes on after its context has ended.
 func (b *bound) call(ctx context.Context, env *Env, input json.RawMessage) (Result, error) {
 	type outcome struct {
 		result Result
@@ -85,14 +85,14 @@ func (b *bound) call(ctx context.Context, env *Env, input json.RawMessage) (Resu
 	case o := <-returned:
 		return o.result, o.err
 	case <-time.After(AbandonAfter):
-		return Result{}, fmt.Errorf("tool %s was left behind, since it does not end: %w", b.spec.Name, ctx.Err())
+		return Result{}, fmt.Errorf("tool %s was abandoned, because it does not end: %w", b.spec.Name, ctx.Err())
 	}
 }
 
 // PanicError is the error of a call whose tool panicked.
 type PanicError struct {
 	Tool string
-	// Value is what the tool panicked with, and Stack where, for a log.
+	// Value is the value of the panic, and Stack its stack trace, for a log.
 	Value any
 	Stack []byte
 }

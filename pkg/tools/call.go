@@ -12,44 +12,45 @@ import (
 
 // Call is a call of a tool by a model.
 type Call struct {
-	// Name is the tool's.
+	// Name is the name of the tool.
 	Name string
-	// Input is a JSON object; empty stands for one without members.
+	// Input is a JSON object. Empty means {}.
 	Input json.RawMessage
-	// Output, if not nil, gets what a command prints while it runs, redacted,
-	// from one goroutine at a time, and nothing more once the call has returned.
-	// Its errors are ignored, and it must not block for long.
+	// Output, if not nil, gets the redacted output of a command while it runs,
+	// from one goroutine at a time, and nothing after the call has returned. Its
+	// errors are ignored, and it must not block for long.
 	Output io.Writer
 	// ExecID, if not empty, is the exec id of the command that Bash or a Command
-	// runs: a UUIDv7. A call that is made again with the same id and input, also
-	// by another host after a crash, does not run the command again, but has its
-	// output and its end, for as long as the agent lives and keeps them.
+	// runs: a UUIDv7. Repeating a call with the same id and input does not run
+	// the command again. It returns the command's output and exit status, for as
+	// long as the agent lives and keeps them. Another host may repeat a call, for
+	// example after a crash.
 	ExecID string
 }
 
-// Call calls one tool. What it changes of the state is there when it returns.
+// Call calls one tool. Its changes to the state are visible when it returns.
 func (s *Session) Call(ctx context.Context, name string, input json.RawMessage) (Result, error) {
 	return s.Do(ctx, Call{Name: name, Input: input})
 }
 
-// Do is Call with all that can be said of a call.
+// Do is [Session.Call] with all options of a call.
 //
-// A tool that panics is a [PanicError]. One that does not return within
-// [AbandonAfter] of the context's end is left behind, and the error is the
-// context's.
+// If the tool panics, the error is a [PanicError]. If the tool does not return
+// within [AbandonAfter] after the context ended, Do returns the context's error
+// without waiting for the tool.
 func (s *Session) Do(ctx context.Context, call Call) (Result, error) {
 	result, err := s.do(ctx, call, s.State())
 	s.merge(result)
 	return result, err
 }
 
-// Batch makes the calls of one message of a model at once, [MaxConcurrent] at
-// most. Each sees the state as it was at the beginning; what they change of it
-// is merged when the last has ended, in the order of the calls, so that of two
-// changes of one key the later call's stays.
+// Batch makes the calls of one message of a model, at most [MaxConcurrent] at
+// once. Each call sees the state as it was at the beginning. When the last has
+// ended, their changes are merged in the order of the calls: if two change the
+// same key, the later call wins.
 //
-// There is a result for each call. Where a call had an error, its result is one
-// that says so, and the errors of all are joined in the one that is returned.
+// Batch returns a result for each call. If a call had an error, its result says
+// so. The returned error joins the errors of all calls.
 func (s *Session) Batch(ctx context.Context, calls []Call) ([]Result, error) {
 	state := s.State()
 	results := make([]Result, len(calls))
@@ -89,7 +90,7 @@ func (s *Session) merge(results ...Result) {
 	s.state = s.state.with(changes...)
 }
 
-// do makes a call with the state that it is to see.
+// do makes a call that sees this state.
 func (s *Session) do(ctx context.Context, call Call, state State) (Result, error) {
 	if s.err != nil {
 		return Result{}, s.err

@@ -10,8 +10,8 @@ import (
 	"github.com/podagent/podagent/pkg/tools/secret"
 )
 
-// Clean returns a result as the session's own calls return theirs, without the
-// secrets: for what a host shows a model beside the tools.
+// Clean returns a result with the secrets redacted, as in the results of the
+// session's own calls. Use it for what a host itself shows to a model.
 func (s *Session) Clean(ctx context.Context, r Result) (Result, error) {
 	secrets, err := s.vault.open(ctx)
 	if err != nil {
@@ -20,7 +20,7 @@ func (s *Session) Clean(ctx context.Context, r Result) (Result, error) {
 	return clean(r, secrets.redactor), nil
 }
 
-// CleanError is Clean for an error.
+// CleanError is [Session.Clean] for an error.
 func (s *Session) CleanError(ctx context.Context, err error) error {
 	secrets, other := s.vault.open(ctx)
 	if other != nil {
@@ -29,12 +29,12 @@ func (s *Session) CleanError(ctx context.Context, err error) error {
 	return secrets.redactor.Error(err)
 }
 
-// clean returns a result as it may be shown.
+// clean returns a result without secrets and in valid UTF-8.
 func clean(r Result, redactor *secret.Redactor) Result {
-	r.Content = slices.Clone(r.Content) // the tool may keep its own
+	r.Content = slices.Clone(r.Content) // the tool may still use the slice
 	for i, c := range r.Content {
 		if redactor.Finds(c.Data) {
-			c = Content{Text: fmt.Sprintf("[%s, %d bytes: withheld, since there is a secret in it]", c.MediaType, len(c.Data))}
+			c = Content{Text: fmt.Sprintf("[%s, %d bytes: withheld, because it contains a secret]", c.MediaType, len(c.Data))}
 		}
 		c.Text = strings.ToValidUTF8(redactor.Redact(c.Text), "\uFFFD")
 		r.Content[i] = c
@@ -42,9 +42,8 @@ func clean(r Result, redactor *secret.Redactor) Result {
 	return r
 }
 
-// liveOutput hands on what comes during a call to who watches it, until the call
-// ends or the watcher fails. It never fails itself, and may be used
-// concurrently.
+// liveOutput passes output on to a watcher until the call ends or the watcher
+// fails. It never fails itself, and may be used concurrently.
 type liveOutput struct {
 	mu   sync.Mutex
 	to   *secret.Writer
@@ -61,12 +60,12 @@ func (l *liveOutput) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// end hands on what was held back, and nothing more from then on.
+// end passes on the bytes held back. Later writes are dropped.
 func (l *liveOutput) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.done {
-		_ = l.to.Close() // whether the watcher failed at last does not matter
+		_ = l.to.Close() // a watcher's error does not matter
 	}
 	l.done = true
 }

@@ -13,27 +13,27 @@ import (
 	"github.com/podagent/podagent/pkg/tools/secret"
 )
 
-// Command grants a model one executable of the sandbox, without a shell: the
-// model gives the arguments only. It is a safer tool than Bash, as far as the
-// executable itself starts nothing else. It is given to New as it is, or within
-// a tool that embeds it.
+// Command lets a model run one executable of the sandbox, without a shell: the
+// model gives only the arguments. It is safer than Bash, unless the executable
+// itself starts other programs. Pass it to New directly, or embed it in a tool.
 type Command struct {
-	// Name is the tool's; empty means the last part of Path.
+	// Name is the name of the tool; empty means the last part of Path.
 	Name string
 	// Description is for the model; empty means a sentence with the name.
 	Description string
-	// Path is the executable: a path in the sandbox, or a name that is looked
-	// up in its PATH.
+	// Path is the executable: a path in the sandbox, or a name to look up in its
+	// PATH.
 	Path string
-	// Args come before those of the model.
+	// Args precede the arguments of the model.
 	Args []string
-	// Env is more environment, as NAME=VALUE, that the model is not told of. It
-	// is not redacted if the executable prints it: for tokens there is Secrets.
+	// Env holds more environment variables, as NAME=VALUE. The model does not
+	// see them, but they are not redacted if the executable prints them: use
+	// Secrets for tokens.
 	Env []string
-	// Secrets are in the environment of this executable alone, on top of the
-	// session's, and are redacted as these are.
+	// Secrets are added to the session's secrets in the environment of this
+	// executable alone, and are redacted like them.
 	Secrets map[string]secret.Provider
-	// MaxTimeout is the longest time that the model may ask for; 0 means
+	// MaxTimeout is the longest timeout that the model may ask for; 0 means
 	// DefaultMaxTimeout.
 	MaxTimeout time.Duration
 	// ReadOnly and OpenWorld are hints for the Spec.
@@ -44,8 +44,8 @@ const commandSchema = `{
 	"type": "object",
 	"properties": {
 		"args": {"type": "array", "items": {"type": "string"}, "description": "The arguments, one by one. No shell sees them: no quoting, globs, pipes or variables."},
-		"cwd": {"type": "string", "description": "Directory to run it in; the working directory by default."},
-		"timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": %v, "default": %v, "description": "Seconds after which it is ended."}
+		"cwd": {"type": "string", "description": "Directory to run the program in; the working directory by default."},
+		"timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": %v, "default": %v, "description": "Seconds after which the program is ended."}
 	},
 	"additionalProperties": false
 }`
@@ -73,23 +73,23 @@ func (c Command) check() error {
 		return errors.New("a Command has no Path")
 	}
 	for i, variable := range c.Env {
-		if strings.IndexByte(variable, '=') <= 0 { // it is not shown: it may be a token
+		if strings.IndexByte(variable, '=') <= 0 { // not quoted, since it may be a token
 			return fmt.Errorf("entry %d of the Env of a Command for %s is not NAME=VALUE", i+1, c.Path)
 		}
 	}
 	return nil
 }
 
-// secrets are what the session has to resolve for the tool.
+// secrets returns the secrets that the session has to resolve for the tool.
 func (c Command) secrets() map[string]secret.Provider { return c.Secrets }
 
-// checkSecrets is there lest a Command within another tool runs without them,
-// and what it prints is not redacted.
+// checkSecrets fails if a Command inside another tool would run without its
+// secrets, and so without redaction.
 func (c Command) checkSecrets(env *Env) error {
 	resolved := env.Secrets.Names()
 	for name := range c.Secrets {
 		if !slices.Contains(resolved, name) {
-			return fmt.Errorf("secret %q of the Command for %s was not resolved: the session was given neither it nor a tool that embeds it", name, c.Path)
+			return fmt.Errorf("secret %q of the Command for %s was not resolved: give the session the Command or a tool that embeds it", name, c.Path)
 		}
 	}
 	return nil

@@ -16,8 +16,7 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// countLines returns how many lines a text has; a last one without its end is
-// one, too.
+// countLines returns how many lines a text has, with an incomplete last one.
 func countLines(text string) int {
 	n := strings.Count(text, "\n")
 	if text != "" && !strings.HasSuffix(text, "\n") {

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// wholeLines returns text without an incomplete line at its end, but for a very
-// long one, of which whole runes are kept.
+// wholeLines returns text without an incomplete line at its end. A line of more
+// than tearLine bytes stays, in whole runes.
 func wholeLines(text []byte) []byte {
 	if end := bytes.LastIndexByte(text, '\n') + 1; end > 0 && len(text)-end <= tearLine {
 		return text[:end]
@@ -14,8 +14,8 @@ func wholeLines(text []byte) []byte {
 	return wholeRunes(text)
 }
 
-// fromLine returns text without an incomplete line at its beginning, but for a
-// very long one, of which whole runes are kept.
+// fromLine returns text without an incomplete line at its beginning. A line of
+// more than tearLine bytes stays, in whole runes.
 func fromLine(text []byte) []byte {
 	if end := bytes.IndexByte(text, '\n') + 1; end > 0 && end <= tearLine && end < len(text) {
 		return text[end:]
@@ -28,7 +28,7 @@ func fromLine(text []byte) []byte {
 	return text
 }
 
-// nthLine returns where in text the first n lines end.
+// nthLine returns the index in text where the first n lines end.
 func nthLine(text []byte, n int) int {
 	at := 0
 	for range n {
@@ -41,8 +41,8 @@ func nthLine(text []byte, n int) int {
 	return at
 }
 
-// lastLines returns where in text the last n lines begin. A last one without
-// its end is one, too.
+// lastLines returns the index in text where the last n lines begin. An incomplete
+// last line counts.
 func lastLines(text []byte, n int) int {
 	at := len(bytes.TrimSuffix(text, []byte("\n")))
 	for range n {

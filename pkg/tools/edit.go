@@ -19,7 +19,7 @@ const editSchema = `{
 	"type": "object",
 	"properties": {
 		"path": {"type": "string", "minLength": 1, "description": "Path of the file, absolute or relative to the working directory."},
-		"old_text": {"type": "string", "minLength": 1, "description": "The text to replace, exactly as it is in the file, with its white space. It must occur once, unless replace_all is true."},
+		"old_text": {"type": "string", "minLength": 1, "description": "The text to replace, exactly as in the file, including white space. It must occur once, unless replace_all is true."},
 		"new_text": {"type": "string", "description": "The text to put in its place."},
 		"replace_all": {"type": "boolean", "default": false, "description": "Replace every occurrence."}
 	},
@@ -31,8 +31,8 @@ const editSchema = `{
 func (Edit) Spec() Spec {
 	return Spec{
 		Name: "Edit", Title: "Edit a file",
-		Description: "Replaces a text in a file by another, and shows what changed as a diff. " +
-			"old_text must occur exactly once: take as many lines around the change into it as make it unique, or set replace_all.",
+		Description: "Replaces a text in a file, and shows the change as a diff. " +
+			"old_text must occur exactly once: include enough lines around the change to make it unique, or set replace_all.",
 		InputSchema: json.RawMessage(editSchema), Destructive: true,
 	}
 }
@@ -71,7 +71,7 @@ func (Edit) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, 
 	return Text(text), nil
 }
 
-// shortDiff returns the diff as far as a result may have it.
+// shortDiff returns the diff, cut to the limits of a result.
 func shortDiff(env *Env, edited fsops.EditResult) string {
 	shown := edited.Diff
 	if len(shown) > MaxText {
@@ -81,16 +81,16 @@ func shortDiff(env *Env, edited fsops.EditResult) string {
 	if !edited.DiffTruncated && len(shown) == len(edited.Diff) {
 		return string(shown)
 	}
-	return endLine(env.redactor.RedactHead(string(shown))) + "(the diff is longer: this is its beginning)\n"
+	return endLine(env.redactor.RedactHead(string(shown))) + "(this is the beginning of the diff: it is longer)\n"
 }
 
 // refused says why the text was not replaced.
 func (in editInput) refused(ctx context.Context, env *Env, failure *fsops.EditError) Result {
 	if failure.Count == 0 {
-		hint := "Read the file, and take the text from it exactly, with its white space."
+		hint := "Read the file, and copy the text from it exactly, including white space."
 		switch {
 		case env.markerNote(in.OldText) != "":
-			hint = "It has a placeholder in it, for which the file has a secret: edit the text before or after that."
+			hint = "It contains a placeholder where the file has a secret: edit the text before or after that."
 		case failure.Hint != "":
 			hint = strings.ToUpper(failure.Hint[:1]) + failure.Hint[1:] + ". " + hint
 		}
@@ -105,12 +105,12 @@ func (in editInput) refused(ctx context.Context, env *Env, failure *fsops.EditEr
 		where = " (on lines " + strings.Join(lines, ", ") + ")"
 	}
 	return Errorf("cannot edit %s: old_text occurs %d times in it%s; nothing was changed. "+
-		"Take more of the text around the one that you mean into old_text, or set replace_all to change all of them.",
+		"Include more of the text around the one that you mean in old_text, or set replace_all to change all of them.",
 		env.name(in.Path), failure.Count, where)
 }
 
-// occurrences returns the numbers of the first lines on which the old text
-// begins, as far as they can be had.
+// occurrences returns the numbers of the first lines where the old text begins,
+// none if the file cannot be read.
 func occurrences(ctx context.Context, env *Env, in editInput) []string {
 	var content bytes.Buffer
 	if _, err := env.Sandbox.Read(ctx, env.Path(in.Path), fsops.ReadOptions{Length: occurrenceBytes}, &content); err != nil {

@@ -13,21 +13,21 @@ import (
 	"github.com/podagent/podagent/pkg/tools/secret"
 )
 
-// Env is what a call of a tool has around it.
+// Env is the environment of a call of a tool.
 type Env struct {
-	// Sandbox is where files are and commands run.
+	// Sandbox has the files and runs the commands.
 	Sandbox *launcher.Sandbox
-	// Workdir is where relative paths start; empty means the sandbox's own.
+	// Workdir is the directory of relative paths; empty means the sandbox's
+	// workdir.
 	Workdir string
-	// State is the session's, as it was when the call, or its batch, began.
+	// State is the session's state when the call, or its batch, began.
 	State State
-	// Secrets are for the environment of commands that the tool starts, and
-	// for what the tool reaches by itself.
+	// Secrets are for the environment of commands that the tool starts, and for
+	// services that the tool uses itself.
 	Secrets *secret.Set
-	// ExecID is that of the call, for the one command that the tool runs.
+	// ExecID is the call's exec id, for the one command that the tool runs.
 	ExecID string
-	// Output gets what may be shown while the call lasts, and is redacted; nil
-	// if nobody looks.
+	// Output shows text while the call lasts, redacted; nil if nobody watches.
 	Output io.Writer
 
 	redactor   *secret.Redactor
@@ -35,8 +35,8 @@ type Env struct {
 	background *background
 }
 
-// Path returns the path in the sandbox that a model means by name; the workdir
-// if it is empty.
+// Path returns the path in the sandbox for a name from a model. An empty name
+// means the workdir.
 func (e *Env) Path(name string) string {
 	if e.Workdir == "" || path.IsAbs(name) {
 		return name
@@ -44,11 +44,11 @@ func (e *Env) Path(name string) string {
 	return path.Join(e.Workdir, name)
 }
 
-// quote returns what a model said, as it stands in an error: without secrets
-// before it is cut.
+// quote returns a text from a model, quoted for an error. It redacts secrets
+// before it cuts the text.
 func (e *Env) quote(text string) string { return quote(e.redactor.Redact(text)) }
 
-// name returns the path that a model said, as it stands in an error.
+// name returns a path from a model, quoted for an error.
 func (e *Env) name(path string) string {
 	if path == "" {
 		path = e.Workdir
@@ -59,31 +59,29 @@ func (e *Env) name(path string) string {
 	return strconv.Quote(cut(e.redactor.Redact(path), maxPath))
 }
 
-// markerNote says that a text which was written has in it what stands for a
-// secret where a model reads one, and that the secret itself is not there;
-// empty if that is not so.
+// markerNote returns a note if a written text contains the placeholder that a
+// model sees in place of a secret: the file now has the placeholder.
 func (e *Env) markerNote(text string) string {
 	for _, name := range e.Secrets.Names() {
 		if marker := secret.Marker(name); strings.Contains(text, marker) {
-			return fmt.Sprintf("(it has %s literally now: that stands for a secret in what you read, and is not replaced by it in what you write. "+
+			return fmt.Sprintf("(it now contains %s literally: that is the placeholder of a secret in what you read, and is not replaced in what you write. "+
 				"Commands have the secret as $%s)", marker, name)
 		}
 	}
 	return ""
 }
 
-// environment is that of commands: so that programs print plain text and wait
-// for no key, then the tool's own, then the secrets.
+// environment returns the environment of commands: variables that make programs
+// print plain text without a pager, then the tool's own, then the secrets.
 func (e *Env) environment(own []string) []string {
 	env := append([]string{"TERM=dumb", "PAGER=cat", "GIT_PAGER=cat"}, own...)
 	return append(env, e.Secrets.Env()...)
 }
 
-// State is what the tools of a session tell each other, by keys of their own.
-// It does not change.
+// State holds values that the tools of a session share, by key. It is immutable.
 type State struct{ values map[string]any }
 
-// Get returns the value of a key, and whether there is one.
+// Get returns the value of a key, and whether the key has one.
 func (s State) Get(key string) (any, bool) {
 	value, ok := s.values[key]
 	return value, ok
@@ -92,7 +90,7 @@ func (s State) Get(key string) (any, bool) {
 // All returns the keys and their values, in no order.
 func (s State) All() iter.Seq2[string, any] { return maps.All(s.values) }
 
-// with returns the state with changes, of which the later win.
+// with returns the state with changes. Later changes win.
 func (s State) with(changes ...map[string]any) State {
 	values := maps.Clone(s.values)
 	if values == nil {

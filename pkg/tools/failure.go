@@ -15,25 +15,23 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// ofSandbox are the errors that say something of the sandbox, or of the way to
-// it, and nothing of what was asked for.
+// ofSandbox are the errors about the sandbox or the connection to it, not about
+// the request.
 var ofSandbox = []error{
 	podapi.ErrUnavailable, podapi.ErrCut, podapi.ErrAgentLost, podapi.ErrUnauthenticated, podapi.ErrWrongPod,
 	podapi.ErrVersion, context.Canceled, context.DeadlineExceeded,
 	launcher.ErrNotFound, launcher.ErrNoAgent, launcher.ErrGone, launcher.ErrContainerEnded, launcher.ErrNodeLost, launcher.ErrOwned,
 }
 
-// ofRequest are the errors, beside those of the system, that say something of
-// what was asked for.
+// ofRequest are the errors about the request, in addition to system errors.
 var ofRequest = []error{
 	fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, errors.ErrUnsupported,
 	fsops.ErrChanged, fsops.ErrChecksum, fsops.ErrNotRegular, podapi.ErrTooLarge, podapi.ErrConflict, podapi.ErrExecExpired,
 }
 
-// isAnswer reports whether err is what the agent answered about a path or a
-// pattern, so that a model can do something about it. What an operation of a
-// launch said may be deep within an error, which is why it matters what err
-// itself is.
+// isAnswer reports whether err is the agent's answer about a path or a pattern,
+// so that a model can do something about it. It looks at the type of err itself,
+// because an error of a launch may wrap such an answer deep inside.
 func isAnswer(err error) bool {
 	if isOneOf(err, ofSandbox) {
 		return false
@@ -56,8 +54,8 @@ func isOneOf(err error, these []error) bool {
 	return slices.ContainsFunc(these, func(e error) bool { return errors.Is(err, e) })
 }
 
-// failed returns what becomes of an error of an operation on the file that the
-// model called name: doing says what it was to do, such as "read".
+// failed turns an error of an operation on a file into a result or an error for
+// the host. name is the path from the model, doing the verb, such as "read".
 func failed(ctx context.Context, env *Env, doing, name string, err error) (Result, error) {
 	switch {
 	case ctx.Err() != nil:
@@ -65,33 +63,33 @@ func failed(ctx context.Context, env *Env, doing, name string, err error) (Resul
 	case !isAnswer(err):
 		return Result{}, err
 	case strings.IndexByte(name, 0) >= 0:
-		return Errorf("cannot %s %s: a path has no NUL byte.", doing, env.name(name)), nil
+		return Errorf("cannot %s %s: a path cannot contain a NUL byte.", doing, env.name(name)), nil
 	case errors.Is(err, fs.ErrNotExist):
 		return Errorf("cannot %s %s: there is no such file or directory. %s", doing, env.name(name), offer(ctx, env, name)), nil
 	}
 	return Errorf("cannot %s %s: %s", doing, env.name(name), reason(err)), nil
 }
 
-// reasons say what errors mean, and what to try.
+// reasons explain errors to a model, and say what to try.
 var reasons = []struct {
 	err  error
 	text string
 }{
-	{fsops.ErrProtected, "it is protected, and must not be changed, in no other way either. Leave it as it is."},
-	{syscall.EISDIR, "it is a directory. Use Glob with a pattern such as \"*\" and this cwd to see what is in it."},
+	{fsops.ErrProtected, "it is protected, and must not be changed in any way. Leave it as it is."},
+	{syscall.EISDIR, "it is a directory. Use Glob with a pattern such as \"*\" and this cwd to list it."},
 	{syscall.ENOTDIR, "a part of the path is a file, not a directory."},
 	{fsops.ErrNotRegular, "it is a device, a FIFO or a socket, not a file."},
-	{syscall.EROFS, "it is on a file system that can only be read."},
-	{syscall.ENOSPC, "there is no space left in the sandbox. Remove what is not needed."},
-	{syscall.EDQUOT, "the quota of the file system is used up. Remove what is not needed."},
+	{syscall.EROFS, "it is on a read-only file system."},
+	{syscall.ENOSPC, "there is no space left in the sandbox. Remove files that are not needed."},
+	{syscall.EDQUOT, "the quota of the file system is used up. Remove files that are not needed."},
 	{syscall.ENAMETOOLONG, "the name is too long."},
-	{syscall.ELOOP, "there are too many symbolic links on the way to it."},
-	{syscall.E2BIG, "the arguments and the environment are too long. Put what is long into a file."},
-	{syscall.EFBIG, "it is too large to be edited. Use Bash, with sed or the like."},
-	{podapi.ErrTooLarge, "that is too much for one call. Do it in smaller parts."},
+	{syscall.ELOOP, "the path has too many symbolic links."},
+	{syscall.E2BIG, "the arguments and the environment are too long. Put long values into a file."},
+	{syscall.EFBIG, "it is too large to edit. Use Bash with sed or a similar program."},
+	{podapi.ErrTooLarge, "it is too much for one call. Do it in smaller parts."},
 	{fsops.ErrChanged, "it changed at the same time. Read it again."},
-	{podapi.ErrConflict, "another command, or this one with another environment, was begun in its place. Look at what it did."},
-	{podapi.ErrExecExpired, "it may have run before, and its end is not known any more. Look at what it did."},
+	{podapi.ErrConflict, "another command, or this one with another environment, was started with the same id. Look at what it did."},
+	{podapi.ErrExecExpired, "it may have run before, and its result is no longer known. Look at what it did."},
 }
 
 // reason returns why an operation failed, as a sentence.
@@ -104,8 +102,7 @@ func reason(err error) string {
 	return cause(err).Error() + "."
 }
 
-// cause returns err without the operation and path that it names, which the
-// model knows.
+// cause returns err without its operation and path, which the model knows.
 func cause(err error) error {
 	if skipped, ok := err.(*fsops.SkippedError); ok {
 		err = skipped.Err
@@ -119,8 +116,8 @@ func cause(err error) error {
 	return err
 }
 
-// badPattern returns what is wrong with a pattern; nil if that is not what err
-// says.
+// badPattern returns a result that says what is wrong with a pattern, or nil if
+// err is about something else.
 func badPattern(env *Env, err error, help string) *Result {
 	bad, ok := errors.AsType[*fsops.PatternError](err)
 	if !ok {

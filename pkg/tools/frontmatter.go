@@ -8,8 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// parseSkill returns the skill in a directory of this name, by the first lines
-// of its file, with a note if they do not say what they should.
+// parseSkill returns the skill of the directory with this name from the first
+// lines of its file, with a note if they are not as they should be.
 func parseSkill(dir string, lines []string) (skill Skill, note string) {
 	skill = Skill{Name: dir, Path: skillsDir + "/" + dir + "/" + skillFile}
 	matter, note := frontMatter(lines)
@@ -20,7 +20,7 @@ func parseSkill(dir string, lines []string) (skill Skill, note string) {
 	if note == "" {
 		err := yaml.Unmarshal([]byte(matter), &said)
 		if _, ok := errors.AsType[*yaml.TypeError](err); ok {
-			err = errors.New("it is no mapping with texts for name and description")
+			err = errors.New("it is not a mapping with strings for name and description")
 		}
 		if err != nil {
 			note = fmt.Sprintf("its front matter is malformed: %s", oneLine(err.Error()))
@@ -42,8 +42,8 @@ func parseSkill(dir string, lines []string) (skill Skill, note string) {
 	return skill, note
 }
 
-// frontMatter returns what is between two lines of three hyphens at the
-// beginning; empty if there are none. The note says that the second is missing.
+// frontMatter returns the text between two lines of three hyphens at the
+// beginning, if any. The note says that the second line is missing.
 func frontMatter(lines []string) (matter, note string) {
 	const fence = "---"
 	if len(lines) == 0 || trimEnd(strings.TrimPrefix(lines[0], "\uFEFF")) != fence {
@@ -59,7 +59,7 @@ func frontMatter(lines []string) (matter, note string) {
 
 func trimEnd(line string) string { return strings.TrimRight(line, " \t\r") }
 
-// oneLine returns text with single blanks for its white space.
+// oneLine returns text in valid UTF-8, with all white space as single blanks.
 func oneLine(text string) string {
 	return strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " ")
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Func returns the tool that calls a function, whose input is the model's,
-// unmarshalled. Without an InputSchema in spec that of In is taken: a struct,
-// in which a field is required unless its json tag says omitempty or omitzero,
-// and a jsonschema tag has its description. That there can be no schema of In
-// is the error of the session's calls.
+// Func returns a tool that calls a function with the model's input, unmarshalled.
+// If spec has no InputSchema, the schema is made from In, a struct. A field is
+// required unless its json tag says omitempty or omitzero; its jsonschema tag is
+// its description. If no schema can be made from In, all calls of the session
+// fail.
 //
 //	weather := tools.Func(tools.Spec{Name: "weather", Description: "Tells the weather."},
 //		func(ctx context.Context, env *tools.Env, in struct {
@@ -63,11 +63,11 @@ func (f function[In]) Call(ctx context.Context, env *Env, input json.RawMessage)
 	return f.call(ctx, env, in)
 }
 
-// decode returns an input that fits the schema of a tool as a Go value, or the
-// result that says why it cannot.
+// decode unmarshals an input that fits the schema of a tool, or returns a result
+// that says why it cannot.
 func decode[In any](tool string, input json.RawMessage) (in In, problem *Result) {
 	if err := json.Unmarshal(input, &in); err != nil {
-		result := Errorf("the input of %s cannot be taken: %v", tool, err)
+		result := Errorf("cannot decode the input of %s: %v", tool, err)
 		return in, &result
 	}
 	return in, nil

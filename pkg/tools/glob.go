@@ -9,9 +9,9 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
-// Glob finds files by a pattern for their paths. They come sorted by name, so
-// that the same tree gives the same answer. What .gitignore files exclude is
-// left out, unless nothing else matches; so is .git.
+// Glob finds files by a pattern for their paths. It sorts them by name, so that
+// the same tree gives the same answer. It leaves out .git and the files that
+// .gitignore excludes, unless nothing else matches.
 type Glob struct{}
 
 const globSchema = `{
@@ -68,7 +68,7 @@ func (Glob) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, 
 	return found.result("no files match"), nil
 }
 
-// directory returns what an error is about, as the model called it.
+// directory returns the directory that an error is about, as the model named it.
 func (in globInput) directory(err error) string {
 	if of, ok := errors.AsType[*fs.PathError](err); ok && in.Cwd == "" {
 		return of.Path

@@ -9,8 +9,8 @@ import (
 )
 
 // Grep finds lines of files by a regular expression, in the order of the files'
-// paths. Names that begin with a dot count; .git, binary files and what
-// .gitignore files exclude do not.
+// paths. It searches files whose names begin with a dot. It leaves out .git,
+// binary files, and the files that .gitignore excludes.
 type Grep struct{}
 
 const grepSchema = `{
@@ -86,7 +86,7 @@ func (in grepInput) options(env *Env) fsops.GrepOptions {
 	return opts
 }
 
-// grepListing makes lines of the results of a search.
+// grepListing turns the results of a search into lines of text.
 type grepListing struct {
 	listing
 	env            *Env
@@ -116,7 +116,7 @@ func (g *grepListing) take(r fsops.GrepResult) {
 	}
 }
 
-// show adds a line, after one of hyphens where lines are missing in between.
+// show adds a line. If lines are missing before it, it adds hyphens first.
 func (g *grepListing) show(r fsops.GrepResult) {
 	if g.context > 0 && g.path != "" && (r.Path != g.path || r.Line != g.line+1) {
 		g.text.WriteString("--\n")

@@ -17,8 +17,8 @@ type inputs struct {
 	tool     string
 	schema   *jsonschema.Schema
 	resolved *jsonschema.Resolved
-	// simple says that the schema asks no more than what member looks at, so
-	// that the input need not be taken apart for it.
+	// simple says that member checks all that the schema asks for, so that the
+	// input need not be validated as a whole.
 	simple bool
 }
 
@@ -37,8 +37,8 @@ func newInputs(spec Spec) (*inputs, error) {
 	return &inputs{spec.Name, schema, resolved, isSimple(schema)}, nil
 }
 
-// isSimple reports whether a schema is an object of plain values, with no other
-// constraints than those that member looks at.
+// isSimple reports whether a schema is an object of plain values, with only
+// constraints that member checks.
 func isSimple(schema *jsonschema.Schema) bool {
 	for _, p := range schema.Properties {
 		if !isPlain(p) {
@@ -51,8 +51,8 @@ func isSimple(schema *jsonschema.Schema) bool {
 	return isEmpty(&rest)
 }
 
-// isPlain reports whether a schema is one of a single value, or of an array of
-// such, with no other constraints than those that member looks at.
+// isPlain reports whether a schema is a single value or an array of single
+// values, with only constraints that member checks.
 func isPlain(schema *jsonschema.Schema) bool {
 	if schema.Type == "object" || schema.Items != nil && (schema.Items.Type == "array" || !isPlain(schema.Items)) {
 		return false
@@ -68,8 +68,8 @@ func isEmpty(schema *jsonschema.Schema) bool {
 	return err == nil && (string(data) == "true" || string(data) == "{}")
 }
 
-// normalize returns the input as the tool gets it, or what is wrong with it, in
-// a sentence.
+// normalize returns the input for the tool, or a sentence that says what is wrong
+// with it.
 func (in *inputs) normalize(raw json.RawMessage) (input json.RawMessage, problem string) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
@@ -104,8 +104,8 @@ func (in *inputs) normalize(raw json.RawMessage) (input json.RawMessage, problem
 	return raw, in.validate(raw)
 }
 
-// member returns the value of a parameter as its schema wants it, nil if it
-// stands for none.
+// member returns the value of a parameter, converted to the type in its schema;
+// nil if the parameter is left out.
 func (in *inputs) member(name string, value json.RawMessage) (json.RawMessage, string) {
 	schema := in.schema.Properties[name]
 	if schema == nil {
@@ -135,15 +135,15 @@ func (in *inputs) member(name string, value json.RawMessage) (json.RawMessage, s
 	return as, ""
 }
 
-// items returns an array whose items are as their schema wants them, or says
-// what it must be that it is not.
+// items returns an array with its items converted to the type in their schema, or
+// says what the array must be.
 func (in *inputs) items(value json.RawMessage, schema *jsonschema.Schema) (json.RawMessage, string) {
 	if schema == nil || schema.Type == "" {
 		return value, ""
 	}
 	var items []json.RawMessage
 	if err := json.Unmarshal(value, &items); err != nil {
-		return nil, "be an array that can be taken apart"
+		return nil, "be a valid array"
 	}
 	for i, item := range items {
 		as, ok := convert(item, []string{schema.Type})
@@ -159,13 +159,13 @@ func (in *inputs) items(value json.RawMessage, schema *jsonschema.Schema) (json.
 	return value, ""
 }
 
-// isOpen reports whether there may be parameters that the schema does not name.
+// isOpen reports whether the schema allows parameters that it does not name.
 func (in *inputs) isOpen() bool {
 	more := in.schema.AdditionalProperties
 	return len(in.schema.PatternProperties) > 0 || more != nil && more.Not == nil
 }
 
-// validate checks what only the schema as a whole can say.
+// validate checks the input against the whole schema, unless member did.
 func (in *inputs) validate(raw json.RawMessage) string {
 	if in.simple {
 		return ""

@@ -15,27 +15,27 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// Project is what a project says to agents that work on it.
+// Project holds a project's texts for the agents that work on it.
 type Project struct {
-	// Instructions are those of AGENTS.md and CLAUDE.md.
+	// Instructions are the texts of AGENTS.md and CLAUDE.md.
 	Instructions string
-	// Skills are those of .agents/skills, sorted by their directories' names.
+	// Skills are the skills of .agents/skills, sorted by directory name.
 	Skills []Skill
-	// Notes say what was left out, or could not be read, in a sentence each.
+	// Notes say what was left out or could not be read, in a sentence each.
 	Notes []string
 }
 
-// Skill is a text for a kind of work that an agent reads when it has such.
+// Skill is a text about one kind of work. An agent reads it before such work.
 type Skill struct {
-	// Name is what its front matter says, or the name of its directory.
+	// Name is the name in the front matter, or the name of the directory.
 	Name string
-	// Description is in one line, and may be empty.
+	// Description is one line, and may be empty.
 	Description string
 	// Path is the file to read, below the project's directory.
 	Path string
 }
 
-// String returns the skill as it is listed for a model.
+// String returns the skill as listed for a model.
 func (s Skill) String() string {
 	text := fmt.Sprintf("%s (read %s before using it)", s.Name, s.Path)
 	if s.Description != "" {
@@ -64,18 +64,18 @@ func (p Project) String() string {
 	return strings.Join(parts, "\n\n")
 }
 
-// The files of instructions, in their order, and where skills are.
+// The files with instructions, in order, and the place of skills.
 var instructionFiles = []string{"AGENTS.md", "CLAUDE.md"}
 
 const skillsDir, skillFile = ".agents/skills", "SKILL.md"
 
-// Instructions reads what the project in dir of the sandbox says to agents, in
-// the time of one round trip: AGENTS.md, then CLAUDE.md, without white space
-// around them, without empty ones and repetitions, with a blank line between
-// them; and the names and descriptions of the skills, which are
-// .agents/skills/*/SKILL.md. An empty dir is the sandbox's workdir. That
-// something is not there is no error. What cannot be read, a front matter that
-// is malformed, and a limit that was hit is said in the Notes.
+// Instructions reads the texts for agents of the project in dir of the sandbox,
+// in the time of one round trip. An empty dir means the sandbox's workdir. The
+// instructions are AGENTS.md, then CLAUDE.md: trimmed, without empty texts and
+// repetitions, with a blank line between them. The skills are the names and
+// descriptions of .agents/skills/*/SKILL.md. Missing files are no error. The
+// Notes name files that cannot be read, malformed front matter, and limits that
+// were hit.
 func Instructions(ctx context.Context, sandbox *launcher.Sandbox, dir string) (Project, error) {
 	env := &Env{Sandbox: sandbox, Workdir: dir}
 	texts := make([]instruction, len(instructionFiles))
@@ -103,8 +103,8 @@ func Instructions(ctx context.Context, sandbox *launcher.Sandbox, dir string) (P
 	return p, nil
 }
 
-// Instructions is the function of that name for the session's sandbox and
-// workdir, with the session's secrets redacted.
+// Instructions calls the function [Instructions] for the session's sandbox and
+// workdir, and redacts the session's secrets.
 func (s *Session) Instructions(ctx context.Context) (Project, error) {
 	opened, err := s.vault.open(ctx)
 	if err != nil {
@@ -144,7 +144,7 @@ func readInstruction(ctx context.Context, env *Env, name string) (instruction, e
 	if lines.Truncated {
 		rest := fmt.Sprintf("read the rest from line %d on", lines.First+lines.Count)
 		if lines.CutLine {
-			rest = "the rest of this line is left out, and what follows it"
+			rest = "the rest of this line and all that follows are left out"
 		}
 		in.notes = append(in.notes, fmt.Sprintf("%s is longer than %d KiB: this is its beginning; %s", name, MaxInstructions>>10, rest))
 	}
@@ -156,14 +156,14 @@ func isAbsent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// skills are those that were found.
+// skills are the skills found, with notes.
 type skills struct {
 	list  []Skill
 	notes []string
 }
 
-// readSkills finds the skills, and at the same time the beginnings of their
-// files.
+// readSkills finds the skills and, at the same time, reads the beginnings of
+// their files.
 func readSkills(ctx context.Context, env *Env) (skills, error) {
 	var names []string
 	var heads map[string]skillHead
@@ -218,14 +218,13 @@ func findSkills(ctx context.Context, env *Env) (names []string, more bool, err e
 	return names, more, nil
 }
 
-// skillHead is the first lines of a skill's file, or why they could not be read.
+// skillHead has the first lines of a skill's file, or why they cannot be read.
 type skillHead struct {
 	lines  []string
 	unread string
 }
 
-// readHeads returns the heads of the skills' files, by the names of their
-// directories.
+// readHeads returns the heads of the skills' files, by directory name.
 func readHeads(ctx context.Context, env *Env) (map[string]skillHead, error) {
 	heads := map[string]skillHead{}
 	opts := fsops.GrepOptions{

@@ -14,14 +14,14 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// keptOutputs are the files with whole outputs, redacted, that a session has in
-// its sandbox: readable for the user alone, in a directory of its own.
+// keptOutputs are the files in which a session keeps whole outputs, redacted, in
+// its sandbox. They are in a directory of their own, readable only by the user.
 type keptOutputs struct {
 	sandbox *launcher.Sandbox
 	parent  string
 
 	mu    sync.Mutex
-	dir   string // empty until it is made
+	dir   string // empty until it is created
 	last  int    // the number of the last file
 	files []string
 }
@@ -33,7 +33,7 @@ func newKeptOutputs(sandbox *launcher.Sandbox, parent string) *keptOutputs {
 	return &keptOutputs{sandbox: sandbox, parent: parent}
 }
 
-// begin begins a file. That it cannot is said by its end.
+// begin begins a file. If that fails, its end says so.
 func (k *keptOutputs) begin(ctx context.Context) *keptOutput {
 	if k == nil {
 		return &keptOutput{err: errors.New("there is no session")}
@@ -46,14 +46,13 @@ func (k *keptOutputs) begin(ctx context.Context) *keptOutput {
 	return o
 }
 
-// name returns the path of the next file, in the directory that is made for the
-// first.
+// name returns the path of the next file. The first call creates the directory.
 func (k *keptOutputs) name(ctx context.Context) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.dir == "" {
 		dir := path.Join(k.parent, "podagent-"+strings.ToLower(rand.Text()[:12]))
-		if err := k.sandbox.Mkdir(ctx, dir, fsops.MkdirOptions{Perm: 0o700}); err != nil {
+		if err := k.sandbox.Mkdir(ctx, dir, 0o700); err != nil {
 			return "", err
 		}
 		k.dir = dir
@@ -62,33 +61,33 @@ func (k *keptOutputs) name(ctx context.Context) (string, error) {
 	return path.Join(k.dir, fmt.Sprintf("output-%d.txt", k.last)), nil
 }
 
-// add notes a file, and removes the oldest when there are too many.
+// add records a file, and removes the oldest when there are too many.
 func (k *keptOutputs) add(ctx context.Context, file string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.files = append(k.files, file)
 	for len(k.files) > keptFiles {
-		// If it cannot be removed now, it goes with the directory.
-		_ = k.sandbox.Remove(ctx, k.files[0], fsops.RemoveOptions{Force: true})
+		// If this fails, the file is removed with the directory.
+		_ = k.sandbox.Remove(ctx, k.files[0])
 		k.files = k.files[1:]
 	}
 }
 
-// remove removes the directory, if it was made.
+// remove removes the directory, if it was created.
 func (k *keptOutputs) remove(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.dir == "" {
 		return nil
 	}
-	err := k.sandbox.Remove(ctx, k.dir, fsops.RemoveOptions{Recursive: true, Force: true})
+	err := k.sandbox.RemoveAll(ctx, k.dir)
 	if err == nil {
 		k.dir, k.files = "", nil
 	}
 	return err
 }
 
-// keptOutput is one such file, while it is written.
+// keptOutput is one file while it is written.
 type keptOutput struct {
 	all  *keptOutputs
 	path string
@@ -110,14 +109,14 @@ func (o *keptOutput) write(p []byte) {
 	_, o.err = o.file.Write(p)
 }
 
-// discard leaves nothing of the file.
+// discard removes the unfinished file. It does nothing after a commit.
 func (o *keptOutput) discard() {
 	if o.file != nil {
-		_ = o.file.Close() // it only gives up
+		_ = o.file.Close() // it drops data that was not committed
 	}
 }
 
-// end puts the file in its place, and says where the whole is.
+// end commits the file, and says where the whole output is.
 func (o *keptOutput) end(ctx context.Context) string {
 	defer o.discard()
 	if o.err == nil {
@@ -128,7 +127,7 @@ func (o *keptOutput) end(ctx context.Context) string {
 	}
 	o.all.add(ctx, o.path)
 	if o.full {
-		return fmt.Sprintf("the first %d MiB of the output are in %s, which Read can page", MaxKept>>20, o.path)
+		return fmt.Sprintf("the first %d MiB of the output are in %s: read it in parts with Read", MaxKept>>20, o.path)
 	}
-	return fmt.Sprintf("the whole output is in %s, which Read can page", o.path)
+	return fmt.Sprintf("the whole output is in %s: read it in parts with Read", o.path)
 }

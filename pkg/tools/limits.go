@@ -2,39 +2,38 @@ package tools
 
 import "time"
 
-// The bounds that a model meets, each with its reason. Each that is met is said
-// in the result.
+// The limits for a model, each with its reason. A result that hits one says so.
 const (
-	// MaxText and MaxLines bound the text of a result: what a model reads at
-	// once without losing what else it knows, and what agents have made usual.
+	// MaxText, in bytes, and MaxLines bound the text of a result. A model can read
+	// that much at once without losing its context, and many agents use these
+	// limits.
 	MaxText  = 50 << 10
 	MaxLines = 2000
-	// MaxImage bounds an image in bytes: the largest that model providers take.
+	// MaxImage bounds an image in bytes: model providers accept no larger ones.
 	MaxImage = 5 << 20
-	// DefaultTimeout is how long a command may take unless the model says
-	// otherwise: most builds and tests of a package take less.
+	// DefaultTimeout is the timeout of a command unless the model sets one: most
+	// builds and tests of a package take less.
 	DefaultTimeout = 120 * time.Second
-	// DefaultMaxTimeout is the longest time that a model may ask for unless the
-	// host says otherwise. What takes longer belongs in the background, where
-	// it holds up no conversation.
+	// DefaultMaxTimeout is the longest timeout that a model may ask for unless
+	// the host sets another. Longer commands belong in the background, where they
+	// do not hold up the conversation.
 	DefaultMaxTimeout = 10 * time.Minute
-	// MaxKept bounds the file that keeps a whole output, in bytes: as much as
-	// the agent keeps of an output itself.
+	// MaxKept bounds the file that keeps a whole output, in bytes. The agent keeps
+	// as much of an output itself.
 	MaxKept = 64 << 20
 	// MaxConcurrent bounds the calls of a batch that run at once: a model
 	// rarely makes more in one message, and a sandbox has few processors.
 	MaxConcurrent = 8
-	// AbandonAfter is how long after its context's end a tool may go on before
-	// its call returns without it: those of this package take 5 s at most, for
-	// the end of a command that does not want to end.
+	// AbandonAfter is how long a call waits for its tool after the context ended.
+	// The tools of this package take 5 s at most, to kill a command that does not
+	// end by itself.
 	AbandonAfter = 10 * time.Second
-	// DefaultGlobLimit and DefaultGrepLimit are how many matches there are
-	// unless the model says otherwise.
+	// DefaultGlobLimit and DefaultGrepLimit are the most matches in a result,
+	// unless the model sets a limit.
 	DefaultGlobLimit = 1000
 	DefaultGrepLimit = 200
-	// MaxInstructions bounds each file of instructions for a model, in bytes,
-	// and MaxSkills how many skills are listed: they are part of every request
-	// to the model.
+	// MaxInstructions bounds each file of instructions in bytes, and MaxSkills the
+	// number of skills: they are part of every request to the model.
 	MaxInstructions = 64 << 10
 	MaxSkills       = 200
 	// MaxSkillText bounds the name and the description of a skill, in bytes
@@ -43,34 +42,36 @@ const (
 	MaxSkillText = 1024
 )
 
-// The bounds that are nobody's business but the package's own.
+// The internal limits.
 const (
-	// tearLine is how much of an incomplete line is left out where a text is
-	// cut, so that it ends with a whole line; a longer line is cut within.
+	// tearLine is the longest incomplete line, in bytes, that is dropped to make
+	// a cut text end with a whole line. A longer line is cut inside.
 	tearLine = 2 << 10
-	// maxGrepText is how many bytes of a matching line are shown.
+	// maxGrepText is the most bytes of a matching line in a result.
 	maxGrepText = 1000
-	// keptFiles is how many files with whole outputs a session has in its
-	// sandbox: the model reads them soon or not at all.
+	// keptFiles is how many whole outputs a session keeps in its sandbox: the
+	// model reads them soon or not at all.
 	keptFiles = 8
-	// maxSaid is how many of what could not be read are named one by one.
+	// maxSaid is how many unreadable files, or known commands, a result names.
 	maxSaid = 5
-	// maxOffers is how many existing names are offered for a wrong one, maxNames
-	// how many are looked at for it, and maxUp how many parent directories.
+	// maxOffers is how many existing names are suggested for a missing one.
+	// maxNames bounds the names that are compared with it, and maxUp the parent
+	// directories that are tried.
 	maxOffers, maxNames, maxUp = 5, 2000, 8
-	// maxQuote bounds what of a wrong value an error repeats, and maxPath what
-	// of a path: nearly all paths are shorter, and one that was cut names no file.
+	// maxQuote is how many bytes of a wrong value an error repeats. maxPath is the
+	// same for a path: it is larger than nearly all paths, because a cut path is
+	// useless.
 	maxQuote, maxPath = 60, 512
-	// maxOccurrences is how many lines are named on which a text that should
-	// be unique occurs, and occurrenceBytes how much of the file is looked at.
+	// maxOccurrences is how many places of a text that should be unique are
+	// listed, and occurrenceBytes how much of the file is searched for them.
 	maxOccurrences, occurrenceBytes = 10, 4 << 20
-	// killGrace is how long a background command has between TERM and KILL, and
-	// killWait how long its end is waited for after that.
+	// killGrace is the time between TERM and KILL for a background command, and
+	// killWait how long BashKill waits for its end after KILL.
 	killGrace, killWait = 2 * time.Second, 5 * time.Second
 	// maxFrontMatter is how many lines of a skill are read for its front matter:
-	// twice what a description of MaxSkillText takes with its other fields. All
-	// of them travel, so that there is one round trip.
+	// twice as many as a description of MaxSkillText and the other fields need.
+	// All of these lines are fetched at once, to save a round trip.
 	maxFrontMatter = 32
-	// temporaryDir is where sandboxes have temporary files.
+	// temporaryDir is the directory for temporary files in sandboxes.
 	temporaryDir = "/tmp"
 )

@@ -5,18 +5,17 @@ import (
 	"strings"
 )
 
-// listing is a text of lines, up to MaxText, with notes at its end that say what
-// is not in it.
+// listing is a text of lines, up to MaxText, with notes at its end about what is
+// missing.
 type listing struct {
 	text    strings.Builder
-	full    bool     // a line had no room
-	unread  int      // what could not be read
-	skipped []string // the first maxSaid of that
+	full    bool     // a line did not fit
+	unread  int      // number of things that could not be read
+	skipped []string // the first maxSaid of them, with reasons
 	notes   []string
 }
 
-// add adds a line, and reports whether there was room for it. If there was none,
-// the caller looks for no more.
+// add adds a line, and reports whether it fits. If not, the caller stops.
 func (l *listing) add(line string) bool {
 	if l.text.Len()+len(line)+1 > MaxText {
 		l.full = true
@@ -27,7 +26,7 @@ func (l *listing) add(line string) bool {
 	return true
 }
 
-// skip notes something that could not be read.
+// skip records something that could not be read.
 func (l *listing) skip(name, why string) {
 	if l.unread++; l.unread <= maxSaid {
 		l.skipped = append(l.skipped, fmt.Sprintf("%s: %s", name, strings.TrimSuffix(why, ".")))
@@ -38,7 +37,7 @@ func (l *listing) note(format string, args ...any) {
 	l.notes = append(l.notes, "("+fmt.Sprintf(format, args...)+")")
 }
 
-// result returns the lines and notes; none stands where there are no lines.
+// result returns the lines and notes. If there are no lines, it says none.
 func (l *listing) result(none string) Result {
 	if l.full {
 		l.note("truncated at %d KiB: there is more. Make the pattern narrower", MaxText>>10)

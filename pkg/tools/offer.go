@@ -11,9 +11,8 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
-// offer says what there is in place of the file that the model called name,
-// which does not exist: the names most like it in its directory, or the first
-// directory above it that exists.
+// offer returns a hint for a path from a model that does not exist: similar names
+// in its directory, or in the nearest parent directory that exists.
 func offer(ctx context.Context, env *Env, name string) string {
 	missing := strings.TrimRight(env.Path(name), "/")
 	for range maxUp {
@@ -29,8 +28,8 @@ func offer(ctx context.Context, env *Env, name string) string {
 	return "Use Glob to see what there is."
 }
 
-// entries returns names of a directory's entries, those of directories with a
-// slash.
+// entries returns the names of a directory's entries. Names of directories end
+// with a slash.
 func entries(ctx context.Context, env *Env, dir string) ([]string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -50,7 +49,7 @@ func entries(ctx context.Context, env *Env, dir string) ([]string, error) {
 	return names, nil
 }
 
-// offerFrom says which names of dir are like base.
+// offerFrom says which names in dir are similar to base.
 func offerFrom(dir, base string, names []string) string {
 	if dir == "." {
 		dir = "the working directory"
@@ -60,16 +59,16 @@ func offerFrom(dir, base string, names []string) string {
 	}
 	like := nearest(base, names)
 	if len(like) > 0 {
-		return fmt.Sprintf("In %s there is %s.", dir, strings.Join(like, ", "))
+		return fmt.Sprintf("Similar names in %s: %s.", dir, strings.Join(like, ", "))
 	}
 	some := ""
 	if len(names) > maxOffers {
 		names, some = names[:maxOffers], " and more"
 	}
-	return fmt.Sprintf("There is nothing like it in %s, which has %s%s.", dir, strings.Join(names, ", "), some)
+	return fmt.Sprintf("There is no similar name in %s, which has %s%s.", dir, strings.Join(names, ", "), some)
 }
 
-// nearest returns the names that are most like name, the best first.
+// nearest returns the names most similar to name, the best first.
 func nearest(name string, names []string) []string {
 	type scored struct {
 		name  string
@@ -100,7 +99,7 @@ func nearest(name string, names []string) []string {
 
 func stem(name string) string { return strings.TrimSuffix(name, path.Ext(name)) }
 
-// distance is that of Levenshtein, by bytes.
+// distance returns the Levenshtein distance, in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -8,25 +8,24 @@ import (
 	"sync"
 )
 
-// output takes what a command prints: its head and its tail are for the model,
-// and when that is not all, the whole goes to a file in the sandbox.
+// output takes the output of a command. The model gets its head and its tail. If
+// that is not all, the whole output goes to a file in the sandbox.
 type output struct {
 	begin func() *keptOutput // begins that file
 
-	mu           sync.Mutex // standard output and standard error may come at once
-	bytes, lines int        // newlines, that is
+	mu           sync.Mutex // stdout and stderr may write at the same time
+	bytes, lines int        // lines counts newlines
 	head, tail   []byte
 	headLines    int
 	headFull     bool
-	whole        *keptOutput // nil while all is in head and tail
+	whole        *keptOutput // nil while head and tail have all of it
 }
 
 func newOutput(ctx context.Context, env *Env) *output {
 	return &output{begin: func() *keptOutput { return env.kept.begin(ctx) }}
 }
 
-// Write never fails: a command is not ended because of what we do with its
-// output.
+// Write never fails: trouble with the output must not end the command.
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -44,10 +43,10 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// isLong reports whether there is more than a result may have.
+// isLong reports whether the output exceeds the limits of a result.
 func (o *output) isLong() bool { return o.bytes > MaxText || o.lines > MaxLines }
 
-// keep fills the head, and then moves the tail on.
+// keep fills the head, then keeps the latest bytes as the tail.
 func (o *output) keep(p []byte) {
 	if !o.headFull {
 		n := min(len(p), MaxText/2-len(o.head), nthLine(p, MaxLines/2-o.headLines))
@@ -61,12 +60,12 @@ func (o *output) keep(p []byte) {
 		o.tail, p = o.tail[:0], p[len(p)-room:]
 	}
 	o.tail = append(o.tail, p...)
-	if excess := len(o.tail) - room; excess > room { // not each time, since it copies
+	if excess := len(o.tail) - room; excess > room { // not on every write, since it copies
 		o.tail = append(o.tail[:0], o.tail[excess:]...)
 	}
 }
 
-// discard gives up what there is.
+// discard drops the output.
 func (o *output) discard() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -75,7 +74,8 @@ func (o *output) discard() {
 	}
 }
 
-// end returns the text for the model, once all has come, and keeps the whole.
+// end returns the text for the model once the output is complete. It keeps the
+// whole output in a file if the text is only a part.
 func (o *output) end(ctx context.Context) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -93,7 +93,7 @@ func (o *output) end(ctx context.Context) string {
 	return endLine(string(head)) + fmt.Sprintf("[%s left out; %s]\n", left, o.whole.end(ctx)) + string(tail)
 }
 
-// endLine returns text with a line's end at its end, unless it is empty.
+// endLine returns text with a newline at its end, unless it is empty.
 func endLine(text string) string {
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"

@@ -13,8 +13,8 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
-// Read reads a text by lines, or an image. Only what it shows comes from the
-// sandbox.
+// Read reads the lines of a text file, or an image. It transfers only what it
+// shows.
 type Read struct{}
 
 const readSchema = `{
@@ -33,8 +33,8 @@ func (Read) Spec() Spec {
 	return Spec{
 		Name: "Read", Title: "Read a file",
 		Description: "Reads a text file, or an image (.jpg, .jpeg, .png, .gif, .webp). " +
-			"Of a text you get at most 2000 lines or 50 KiB at once, whole lines, after a header that says which lines of how many they are. " +
-			"Go on with offset where it says that there is more. The lines are as they are in the file, without numbers.",
+			"You get at most 2000 lines or 50 KiB of a text at once, in whole lines, after a header that says which lines they are and how many there are. " +
+			"If the header says that there is more, continue with offset. The lines are exactly as in the file, without numbers.",
 		InputSchema: json.RawMessage(readSchema), ReadOnly: true, Idempotent: true,
 	}
 }
@@ -87,8 +87,8 @@ func (in readInput) show(env *Env, lines fsops.Lines) Result {
 	return Text(header(lines, ours) + peculiarities(lines) + text)
 }
 
-// header says which lines these are, and how to get more. ours says that it was
-// our limit of lines, and not the model's, that was hit.
+// header says which lines these are, and how to get more. ours says that our
+// limit of lines was hit, not the model's.
 func header(l fsops.Lines, ours bool) string {
 	last := l.First + l.Count - 1
 	of := "many"
@@ -99,11 +99,11 @@ func header(l fsops.Lines, ours bool) string {
 	more := last < l.Total || l.Total < 0
 	next := ""
 	if more {
-		next = fmt.Sprintf("; go on with offset %d", last+1)
+		next = fmt.Sprintf("; continue with offset %d", last+1)
 	}
 	switch {
 	case l.CutLine:
-		return fmt.Sprintf("(%s, cut: line %d is longer than %d KiB, of which you see the beginning; use Grep or Bash for its rest%s)\n", where, last, MaxText>>10, next)
+		return fmt.Sprintf("(%s, cut: line %d is longer than %d KiB, and only its beginning is shown; use Grep or Bash for its rest%s)\n", where, last, MaxText>>10, next)
 	case l.Truncated:
 		return fmt.Sprintf("(%s, truncated at %d KiB%s)\n", where, MaxText>>10, next)
 	case more && ours:
@@ -112,28 +112,28 @@ func header(l fsops.Lines, ours bool) string {
 	return "(" + where + ")\n"
 }
 
-// peculiarities says of lines what a model does not see, and has to know before
-// it edits them.
+// peculiarities describes what a model cannot see in the lines, but must know
+// before it edits them.
 func peculiarities(l fsops.Lines) string {
 	var text string
 	if ends := bytes.Count(l.Text, []byte("\n")); ends > 0 && ends == bytes.Count(l.Text, []byte("\r\n")) {
-		text += "(the lines end in \\r\\n, also for Edit)\n"
+		text += "(the lines end in \\r\\n: Edit needs that, too)\n"
 	}
 	if !utf8.Valid(l.Text) {
-		text += "(not all is UTF-8: other bytes are shown as \uFFFD; use Bash with iconv or sed for this file)\n"
+		text += "(some bytes are not UTF-8 and are shown as \uFFFD; use Bash with iconv or sed for this file)\n"
 	}
 	return text
 }
 
-// isBinary reports whether a part of a file is not text: text has no NUL.
+// isBinary reports whether a part of a file has a NUL byte, as text never does.
 func isBinary(text []byte) bool { return bytes.IndexByte(text, 0) >= 0 }
 
-// notText returns the refusal of a file that is neither text nor an image.
+// notText refuses a file that is neither text nor an image.
 func notText(name string, l fsops.Lines) Result {
 	kind, hint := http.DetectContentType(l.Text), "Use Bash to look into it, with file, strings or xxd."
 	switch {
 	case l.First == 1 && strings.Contains(kind, "charset=utf-16"):
-		kind, hint = "text in UTF-16", "Use Bash with iconv -f UTF-16 to read it, or Grep, which knows it."
+		kind, hint = "text in UTF-16", "Use Bash with iconv -f UTF-16 to read it, or Grep, which can decode it."
 	case l.First > 1 || kind == "application/octet-stream" || strings.HasPrefix(kind, "text/"):
 		kind = "of an unknown type"
 	}

@@ -14,22 +14,22 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// run runs a command in the foreground, and returns what it printed and how it
-// ended. The model called its directory cwd; slow is what to try when it takes
-// too long.
+// run runs a command in the foreground, and returns its output and how it ended.
+// cwd is its directory as the model named it. slow says what to try if the
+// command times out.
 func run(ctx context.Context, env *Env, cmd *podapi.Cmd, cwd, slow string) (Result, error) {
 	out := newOutput(ctx, env)
 	var all io.Writer = out
 	if env.Output != nil {
 		all = io.MultiWriter(out, env.Output)
 	}
-	// Each is redacted by itself, lest one comes between two parts of a secret
-	// in the other.
+	// Redact each stream by itself: in a merged one, a secret of one stream could
+	// be torn by output of the other.
 	stdout, stderr := env.redactor.Writer(all), env.redactor.Writer(all)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err := cmd.Run()
 	_, _ = stdout.Close(), stderr.Close() // out never fails
-	status := cmd.Status()
+	status := cmd.Process.Status()
 	switch {
 	case ctx.Err() != nil:
 		out.discard()
@@ -41,21 +41,22 @@ func run(ctx context.Context, env *Env, cmd *podapi.Cmd, cwd, slow string) (Resu
 		out.discard()
 		return Result{}, err
 	}
-	result := Text(report(out.end(ctx), ending(*status, cmd.Timeout, slow), cmd.Omitted()))
+	result := Text(report(out.end(ctx), ending(*status, cmd.Timeout, slow), cmd.Process.Omitted()))
 	result.IsError = status.Reason != podapi.Exited && status.Reason != podapi.Signalled
 	return result, nil
 }
 
-// isLost reports whether with a command its sandbox was lost. When it was its
-// container alone, which is started again, a model can go on.
+// isLost reports whether the sandbox was lost together with a command. A model can
+// go on if only the container was lost, since it is started again.
 func isLost(err error) bool {
 	return errors.Is(err, launcher.ErrGone) || errors.Is(err, launcher.ErrNodeLost) || errors.Is(err, podapi.ErrUnavailable)
 }
 
-// notStarted returns what becomes of an error without an end of the command.
+// notStarted turns the error of a command without an exit status into a result or
+// an error for the host.
 func notStarted(ctx context.Context, env *Env, cmd *podapi.Cmd, cwd string, err error) (Result, error) {
 	if errors.Is(err, podapi.ErrAgentLost) && !isLost(err) {
-		return Errorf("(lost: the sandbox's agent ended when this was to begin, so that it ran up to then or not at all; %s)", afterLoss), nil
+		return Errorf("(lost: the sandbox's agent ended while it was starting the command, which ran up to then or not at all; %s)", afterLoss), nil
 	}
 	failure, ok := err.(*fs.PathError)
 	if !ok || !isAnswer(err) {
@@ -73,18 +74,18 @@ func notStarted(ctx context.Context, env *Env, cmd *podapi.Cmd, cwd string, err 
 		}
 		return result, err
 	case failure.Op == "exec" && errors.Is(err, fs.ErrNotExist):
-		return Errorf("cannot run %s: there is no such executable in the sandbox", what), nil
+		return Errorf("cannot run %s: the sandbox has no such executable", what), nil
 	}
 	return Errorf("cannot run %s: %s", what, reason(err)), nil
 }
 
-// report returns output and ending as one text.
+// report joins the output and its ending.
 func report(output, ending string, omitted int64) string {
 	if !utf8.ValidString(output) {
-		ending = "(not all of the output is UTF-8: other bytes are shown as \uFFFD)\n" + ending
+		ending = "(some bytes of the output are not UTF-8 and are shown as \uFFFD)\n" + ending
 	}
 	if omitted > 0 {
-		ending = fmt.Sprintf("(%d bytes of the output are missing: more came than the sandbox keeps)\n", omitted) + ending
+		ending = fmt.Sprintf("(%d bytes of the output are missing: there was more than the sandbox keeps)\n", omitted) + ending
 	}
 	if ending == "" {
 		if output == "" {
@@ -95,10 +96,10 @@ func report(output, ending string, omitted int64) string {
 	return endLine(output) + strings.TrimSuffix(ending, "\n")
 }
 
-// afterLoss is what else there is to know when the agent was lost.
+// afterLoss is what else a model must know when the agent was lost.
 const afterLoss = "all commands have ended; files are as they were left"
 
-// ending says how a process ended, in lines in brackets; it is empty for exit
+// ending says how a process ended, in lines in brackets. It is empty for exit
 // code 0.
 func ending(status podapi.ExitStatus, timeout time.Duration, slow string) string {
 	var text strings.Builder
@@ -110,32 +111,32 @@ func ending(status podapi.ExitStatus, timeout time.Duration, slow string) string
 	case podapi.Signalled:
 		fmt.Fprintf(&text, "(exit code: %d, ended by %s)\n", status.Code, signalName(status.Signal))
 	case podapi.TimedOut:
-		fmt.Fprintf(&text, "(timed out after %v, and was ended; above is its output until then. %s)\n", timeout, slow)
+		fmt.Fprintf(&text, "(timed out after %v, and was killed; its output until then is above. %s)\n", timeout, slow)
 	case podapi.OutOfMemory:
-		text.WriteString("(out of memory: it was ended because the sandbox has no more; use less at once)\n")
+		text.WriteString("(out of memory: the command was killed because the sandbox has no more memory; use less at once)\n")
 	case podapi.AgentLost:
-		fmt.Fprintf(&text, "(lost: the sandbox's agent ended while it ran, perhaps because there was no more memory. What it did until then is done; %s)\n", afterLoss)
+		fmt.Fprintf(&text, "(lost: the sandbox's agent ended while the command ran, perhaps for lack of memory. What the command did until then is done; %s)\n", afterLoss)
 	default:
 		fmt.Fprintf(&text, "(%s)\n", status)
 	}
-	text.WriteString(remarks(status, "use run_in_background for such"))
+	text.WriteString(remarks(status, "use run_in_background for such commands"))
 	return text.String()
 }
 
-// remarks say what else there is to say of a process that has ended, in lines in
-// brackets. advice is for one that left others behind.
+// remarks returns further lines in brackets about a process that has ended. advice
+// is added if it left a process behind.
 func remarks(status podapi.ExitStatus, advice string) string {
 	var text string
 	if status.OutputOpen {
-		text += "(a process that it started runs on and holds the output: what that prints is not shown; " + advice + ")\n"
+		text += "(a process that it started is still running, and its output is not shown; " + advice + ")\n"
 	}
 	if status.ProcessLimit {
-		text += "(the sandbox was at its limit of processes, so that some could not be started)\n"
+		text += "(the sandbox reached its limit of processes, so some could not be started)\n"
 	}
 	return text
 }
 
-// signalNames are those of Linux on most machines.
+// signalNames are the names on Linux, on most machines.
 var signalNames = map[int]string{
 	1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
 	9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 24: "SIGXCPU", 25: "SIGXFSZ", 31: "SIGSYS",

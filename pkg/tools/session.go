@@ -10,24 +10,24 @@ import (
 	"github.com/podagent/podagent/pkg/tools/secret"
 )
 
-// Options say how a session is.
+// Options are the options of a session.
 type Options struct {
-	// Workdir is where relative paths start and commands run, as a path in the
-	// sandbox; a relative one starts at the sandbox's own workdir, which is what
-	// empty means.
+	// Workdir is the directory in the sandbox where relative paths start and
+	// commands run. A relative Workdir starts at the sandbox's workdir; empty
+	// means the sandbox's workdir.
 	Workdir string
-	// Secrets are what commands have in their environment, by the names of
-	// the variables. They are resolved once, by the first call: a value that is
-	// changed where it is kept is that of the next session.
+	// Secrets are added to the environment of commands, by variable name. The
+	// first call resolves them, once: later changes of a value apply to the next
+	// session.
 	Secrets map[string]secret.Provider
-	// State is what the session's state begins with.
+	// State is the initial state of the session.
 	State map[string]any
-	// TempDir is the directory of the sandbox in which the session makes one of
-	// its own when it has to keep a long output; empty means /tmp.
+	// TempDir is a directory of the sandbox. The session creates its own
+	// directory there when it has to keep a long output. Empty means /tmp.
 	TempDir string
 }
 
-// Session is the tools that one model uses in one sandbox. It may be used
+// Session is a set of tools that one model uses in one sandbox. It may be used
 // concurrently.
 type Session struct {
 	sandbox    *launcher.Sandbox
@@ -43,9 +43,10 @@ type Session struct {
 	state State
 }
 
-// New returns a session of these tools. It calls nothing; what is wrong with
-// the tools, as two of one name, is the error of [Session.Prepare] and of every
-// call. The sandbox stays the caller's, who closes it.
+// New returns a session with these tools. It does not touch the sandbox. If
+// something is wrong with the tools, such as two with one name,
+// [Session.Prepare] and every call return that error. The caller keeps the
+// sandbox, and closes it.
 func New(sandbox *launcher.Sandbox, opts Options, tools ...Tool) *Session {
 	s := &Session{
 		sandbox: sandbox, workdir: opts.Workdir, byName: map[string]*bound{},
@@ -57,7 +58,7 @@ func New(sandbox *launcher.Sandbox, opts Options, tools ...Tool) *Session {
 	for _, tool := range tools {
 		b, err := bind(tool)
 		if err == nil && s.byName[b.spec.Name] != nil {
-			err = fmt.Errorf("there are two tools of the name %q", b.spec.Name)
+			err = fmt.Errorf("there are two tools with the name %q", b.spec.Name)
 		}
 		if err != nil {
 			s.err = errors.Join(s.err, err)
@@ -69,7 +70,7 @@ func New(sandbox *launcher.Sandbox, opts Options, tools ...Tool) *Session {
 	return s
 }
 
-// Specs describe the tools, in the order in which they were given.
+// Specs returns the specs of the tools, in the order given to New.
 func (s *Session) Specs() []Spec {
 	var specs []Spec
 	for _, b := range s.tools {
@@ -78,15 +79,15 @@ func (s *Session) Specs() []Spec {
 	return specs
 }
 
-// State returns the session's state as it is now.
+// State returns the session's current state.
 func (s *Session) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
 }
 
-// Prepare does what the first call would do before it: it checks the tools, and
-// resolves the secrets. It does not touch the sandbox.
+// Prepare checks the tools and resolves the secrets, which the first call would do
+// otherwise. It does not touch the sandbox.
 func (s *Session) Prepare(ctx context.Context) error {
 	if s.err != nil {
 		return s.err
@@ -95,7 +96,7 @@ func (s *Session) Prepare(ctx context.Context) error {
 	return err
 }
 
-// Close removes what the session keeps in the sandbox: the whole outputs of
-// which results told a part. It closes neither the sandbox, nor does it end
-// background commands, which another session knows by their ids.
+// Close removes the whole outputs that the session keeps in the sandbox. It does
+// not close the sandbox. It does not end background commands either: another
+// session can use their ids.
 func (s *Session) Close(ctx context.Context) error { return s.kept.remove(ctx) }

@@ -50,7 +50,7 @@ func newHost(t testing.TB, opts tools.Options, all ...tools.Tool) *host {
 		Session: tools.New(s, opts, all...), t: t, sandbox: s, workdir: s.Workdir, temp: opts.TempDir,
 		put: func(name, content string) {
 			t.Helper()
-			if _, err := s.WriteFile(t.Context(), name, []byte(content), fsops.WriteOptions{Parents: true}); err != nil {
+			if _, err := s.Write(t.Context(), name, strings.NewReader(content), fsops.WriteOptions{Parents: true}); err != nil {
 				t.Fatal(err)
 			}
 		},

@@ -29,12 +29,11 @@ func kindOf(value json.RawMessage) string {
 	return "number"
 }
 
-// maxInteger is up to where every whole number is a float64, as which programs
-// of most languages take the numbers of JSON.
+// maxInteger bounds the whole numbers that a float64 can always represent. Most
+// languages read the numbers of JSON as float64.
 const maxInteger = 1 << 53
 
-// convert returns value as one of the types, and whether it is or stands for
-// one.
+// convert converts value to one of the types, and reports whether it can.
 func convert(value json.RawMessage, types []string) (json.RawMessage, bool) {
 	kind := kindOf(value)
 	if len(types) == 0 || slices.Contains(types, kind) {
@@ -61,14 +60,14 @@ func convert(value json.RawMessage, types []string) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// outOfRange says what a value must be that it is not.
+// outOfRange says what a value must be, if it violates the schema's limits.
 func outOfRange(value json.RawMessage, schema *jsonschema.Schema) string {
 	switch kindOf(value) {
 	case "number":
 		n, err := strconv.ParseFloat(string(value), 64)
 		switch {
 		case err != nil:
-			return "be a number that can be reckoned with"
+			return "be a number that fits a float64"
 		case schema.Minimum != nil && n < *schema.Minimum:
 			return fmt.Sprintf("be at least %v, not %s", *schema.Minimum, value)
 		case schema.ExclusiveMinimum != nil && n <= *schema.ExclusiveMinimum:
@@ -84,7 +83,7 @@ func outOfRange(value json.RawMessage, schema *jsonschema.Schema) string {
 	return ""
 }
 
-// article returns types as they stand in a sentence.
+// article returns types with articles, for a sentence.
 func article(types []string) string {
 	var words []string
 	for _, t := range types {
@@ -99,7 +98,7 @@ func article(types []string) string {
 	return strings.Join(words, " or ")
 }
 
-// describe returns a wrong value as it stands in a sentence.
+// describe describes a wrong value, for a sentence.
 func describe(value json.RawMessage) string {
 	switch kind := kindOf(value); kind {
 	case "object", "array":
@@ -120,8 +119,8 @@ func describe(value json.RawMessage) string {
 // quote returns text in quotes, cut if it is long.
 func quote(text string) string { return strconv.Quote(cut(text, maxQuote)) }
 
-// cut returns at most n bytes of text, in whole runes, and says if there were
-// more.
+// cut returns at most n bytes of text, in whole runes, with an ellipsis if there
+// were more.
 func cut(text string, n int) string {
 	if len(text) <= n {
 		return text

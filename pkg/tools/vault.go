@@ -14,18 +14,18 @@ import (
 type vault struct {
 	session map[string]secret.Provider
 	ofTool  map[string]map[string]secret.Provider
-	gate    chan struct{} // has a token while nobody resolves
+	gate    chan struct{} // holds a token, except while a call resolves
 	opened  atomic.Pointer[opened]
 }
 
-// opened are the secrets with their values.
+// opened has the secrets with their values.
 type opened struct {
 	session  *secret.Set
 	ofTool   map[string]*secret.Set
 	redactor *secret.Redactor
 }
 
-// of returns the secrets that a tool gets.
+// of returns the secrets for a tool.
 func (o *opened) of(tool string) *secret.Set {
 	if own := o.ofTool[tool]; own != nil {
 		return secret.Join(o.session, own)

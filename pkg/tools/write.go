@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
-// Write creates or replaces a file, atomically, with the directories above it.
+// Write creates or replaces a file atomically, and creates missing parent
+// directories.
 type Write struct{}
 
 const writeSchema = `{
@@ -25,8 +27,8 @@ const writeSchema = `{
 func (Write) Spec() Spec {
 	return Spec{
 		Name: "Write", Title: "Write a file",
-		Description: "Creates a file, or replaces the whole content of one, and makes the directories above it. " +
-			"To change a part of a file use Edit.",
+		Description: "Creates a file or replaces its whole content, and creates missing parent directories. " +
+			"Use Edit to change a part of a file.",
 		InputSchema: json.RawMessage(writeSchema), Destructive: true, Idempotent: true,
 	}
 }
@@ -37,7 +39,7 @@ type writeInput struct {
 }
 
 // inPlace says that a file was not written atomically.
-const inPlace = "(the file could not be replaced as one step, and was overwritten where it is)"
+const inPlace = "(the file could not be replaced atomically, and was overwritten in place)"
 
 // Call implements Tool.
 func (Write) Call(ctx context.Context, env *Env, input json.RawMessage) (Result, error) {
@@ -45,7 +47,7 @@ func (Write) Call(ctx context.Context, env *Env, input json.RawMessage) (Result,
 	if problem != nil {
 		return *problem, nil
 	}
-	written, err := env.Sandbox.WriteFile(ctx, env.Path(in.Path), []byte(in.Content), fsops.WriteOptions{Parents: true})
+	written, err := env.Sandbox.Write(ctx, env.Path(in.Path), strings.NewReader(in.Content), fsops.WriteOptions{Parents: true})
 	if err != nil {
 		return failed(ctx, env, "write", in.Path, err)
 	}

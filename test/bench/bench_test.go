@@ -17,9 +17,8 @@ import (
 )
 
 var (
-	dir   = flag.String("results", "", "write what was measured to results.json, results.svg and results.md in `DIR`")
-	check = flag.Bool("check", false, "fail if a target is missed")
-	pages = flag.String("page", "", "put the table into `FILE`, a page in Markdown that marks the place")
+	writeAll = flag.Bool("publish", false, "write results.json, results.svg and results.md, and the tables of README.md and docs/benchmarks.md")
+	check    = flag.Bool("check", false, "fail if a target is missed")
 )
 
 // results collects what the groups measure.
@@ -40,23 +39,14 @@ func TestMain(m *testing.M) {
 // finish prints what was measured, and publishes and checks it if all was.
 func finish(ok bool) error {
 	if len(results.Rows) == 0 {
-		if *check || *dir != "" || flag.Lookup("test.bench").Value.String() != "" {
+		if *check || *writeAll || flag.Lookup("test.bench").Value.String() != "" {
 			return errors.New("nothing was measured: there is no such group, or it failed")
 		}
 		return nil
 	}
 	err := results.writeTable(os.Stdout)
-	if groups := results.groups(); (*dir != "" || *pages != "") && (!ok || len(groups) != allGroups) {
-		return errors.Join(err, fmt.Errorf("nothing is published: of the %d groups there are %q, and all must have passed", allGroups, groups))
-	}
-	if *dir != "" {
-		err = errors.Join(err,
-			write("results.json", results.writeJSON),
-			write("results.svg", results.writePicture),
-			write("results.md", func(w io.Writer) error { _, err := io.WriteString(w, results.markdown(true)); return err }))
-	}
-	if *pages != "" {
-		err = errors.Join(err, replaceTable(*pages, results.markdown(false)))
+	if *writeAll {
+		err = errors.Join(err, results.publish(ok))
 	}
 	if missed := results.missed(); *check && len(missed) > 0 {
 		err = errors.Join(err, fmt.Errorf("%d targets were missed:\n%s", len(missed), strings.Join(missed, "\n")))
@@ -64,8 +54,22 @@ func finish(ok bool) error {
 	return err
 }
 
+// publish writes what was measured for readers, if all groups have passed.
+func (r *report) publish(ok bool) error {
+	if groups := r.groups(); !ok || len(groups) != allGroups {
+		return fmt.Errorf("nothing is published: of the %d groups there are %q, and all must have passed", allGroups, groups)
+	}
+	root := filepath.Join("..", "..")
+	return errors.Join(
+		write("results.json", r.writeJSON),
+		write("results.svg", r.writePicture),
+		write("results.md", func(w io.Writer) error { _, err := io.WriteString(w, r.markdown(everything)); return err }),
+		replaceTable(filepath.Join(root, "docs", "benchmarks.md"), r.markdown(targeted)),
+		replaceTable(filepath.Join(root, "README.md"), r.markdown(headline)))
+}
+
 func write(name string, to func(io.Writer) error) error {
-	file, err := os.Create(filepath.Join(*dir, name))
+	file, err := os.Create(name)
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func podagentAgent(b *testing.B) *agent {
 	}
 	data := random(4 << 20)
 	a.load = workers(func(i int) error {
-		_, err := client.WriteFile(b.Context(), fmt.Sprint("file", i), data, fsops.WriteOptions{Sync: true})
+		_, err := client.Write(b.Context(), fmt.Sprint("file", i), bytes.NewReader(data), fsops.WriteOptions{Sync: true})
 		return err
 	}, func(int) error { return client.Command(b.Context(), "true").Run() })
 	return a

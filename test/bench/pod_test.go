@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -65,8 +66,7 @@ func (p *pod) run(b *testing.B, command ...string) func() error {
 // write returns a call that writes a file.
 func (p *pod) write(b *testing.B, name string, data []byte) func() error {
 	return func() error {
-		_, err := p.WriteFile(b.Context(), name, data, fsops.WriteOptions{})
-		return err
+		return p.WriteFile(b.Context(), name, data, 0o666)
 	}
 }
 
@@ -74,7 +74,7 @@ func (p *pod) write(b *testing.B, name string, data []byte) func() error {
 // sandboxd does.
 func (p *pod) writeSynced(b *testing.B, name string, data []byte) func() error {
 	return func() error {
-		_, err := p.WriteFile(b.Context(), name, data, fsops.WriteOptions{Sync: true})
+		_, err := p.Write(b.Context(), name, bytes.NewReader(data), fsops.WriteOptions{Sync: true})
 		return err
 	}
 }
@@ -110,7 +110,7 @@ func (p *pod) put(b *testing.B, name, program string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if _, err := p.WriteFile(b.Context(), name, data, fsops.WriteOptions{Perm: 0o755}); err != nil {
+	if err := p.WriteFile(b.Context(), name, data, 0o755); err != nil {
 		b.Fatal(err)
 	}
 }

@@ -56,7 +56,7 @@ func TestTables(t *testing.T) {
 			t.Errorf("the table lacks %q:\n%s", want, &text)
 		}
 	}
-	if short, all := sample().markdown(false), sample().markdown(true); strings.Contains(short, "| other |") || !strings.Contains(all, "| other |") || !strings.Contains(short, "**0.60×**") {
+	if short, all := sample().markdown(targeted), sample().markdown(everything); strings.Contains(short, "| other |") || !strings.Contains(all, "| other |") || !strings.Contains(short, "**0.60×**") {
 		t.Errorf("the tables for a page are\n%s\n%s", short, all)
 	}
 }
@@ -104,13 +104,33 @@ func TestPublishedResultsAreOneRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		"results.svg":                          picture.String(),
-		"results.md":                           r.markdown(true),
-		filepath.Join("..", "..", "README.md"): tableBegin + "\n" + r.markdown(false) + "\n" + tableEnd,
+		"results.svg": picture.String(),
+		"results.md":  r.markdown(everything),
+		filepath.Join("..", "..", "docs", "benchmarks.md"): tableBegin + "\n" + r.markdown(targeted) + "\n" + tableEnd,
+		filepath.Join("..", "..", "README.md"):             tableBegin + "\n" + r.markdown(headline) + "\n" + tableEnd,
 	} {
 		if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s does not show results.json (%v): publish a whole run", path, err)
 		}
+	}
+}
+
+// TestHeadlinesAreMeasured checks that README.md shows as many rows as it names.
+func TestHeadlinesAreMeasured(t *testing.T) {
+	data, err := os.ReadFile("results.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r report
+	if err := json.Unmarshal(data, &r); err != nil {
+		t.Fatal(err)
+	}
+	want := 0
+	for _, peers := range headlines {
+		want += len(peers)
+	}
+	if got := strings.Count(r.markdown(headline), "\n| "); got != want {
+		t.Errorf("the table of headlines has %d rows, want %d:\n%s", got, want, r.markdown(headline))
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -50,7 +49,7 @@ func (p *pod) writeNew(b *testing.B, data []byte, write func(b *testing.B, name 
 }
 
 func (p *pod) removeNew(b *testing.B) func() error {
-	return func() error { return p.Remove(b.Context(), newFile, fsops.RemoveOptions{}) }
+	return func() error { return p.Remove(b.Context(), newFile) }
 }
 
 func streamByPortForward(b *testing.B, p *pod, d *sandboxd, data []byte) {

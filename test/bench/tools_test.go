@@ -60,7 +60,7 @@ func toolOperations(ctx context.Context, s *launcher.Sandbox, source []byte) []t
 			return err
 		}},
 		{"Write", `{"path": "written", "content": ` + string(content) + `}`, func() error {
-			_, err := s.WriteFile(ctx, "written", source, fsops.WriteOptions{Parents: true})
+			_, err := s.Write(ctx, "written", bytes.NewReader(source), fsops.WriteOptions{Parents: true})
 			return err
 		}},
 		{"Edit", `{"path": "edited", "old_text": "some", "new_text": "other", "replace_all": true}`, func() error {
@@ -103,7 +103,7 @@ func catFile(ctx context.Context, s *launcher.Sandbox) error {
 
 func (p *pod) writeText(b *testing.B, name, content string) {
 	b.Helper()
-	if _, err := p.WriteFile(b.Context(), name, []byte(content), fsops.WriteOptions{Parents: true}); err != nil {
+	if _, err := p.Write(b.Context(), name, strings.NewReader(content), fsops.WriteOptions{Parents: true}); err != nil {
 		b.Fatal(err)
 	}
 }

@@ -16,10 +16,10 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
@@ -30,9 +30,9 @@ type impostor struct {
 	told  atomic.Int64 // how many bytes it was sent
 }
 
-func newImpostor(t *testing.T, podUID string, key podapi.AuthorizedKey) *impostor {
+func newImpostor(t *testing.T, podUID string, key wire.AuthorizedKey) *impostor {
 	t.Helper()
-	config, err := podapi.AgentTLS(podUID, []podapi.AuthorizedKey{key})
+	config, err := wire.AgentTLS(podUID, []wire.AuthorizedKey{key})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestKeyAtAnAddressIsLearnedByTheAPIServer(t *testing.T) {
 	}
 	c.KillAgent(t, podUID(t, s))
 	harness.Await(t, "the agent's next start", func() bool {
-		_, err := s.WriteFile(t.Context(), "file", nil, fsops.WriteOptions{})
+		err := s.WriteFile(t.Context(), "file", nil, 0o666)
 		return err == nil
 	})
 	if forwards.Load() == opened {

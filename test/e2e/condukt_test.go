@@ -356,7 +356,7 @@ func TestFaultAReaderSeesAHalfWrittenFile(t *testing.T) {
 				if i%2 == 0 {
 					content = fresh
 				}
-				if _, err := s.WriteFile(t.Context(), "file", []byte(content), fsops.WriteOptions{}); err != nil {
+				if err := s.WriteFile(t.Context(), "file", []byte(content), 0o666); err != nil {
 					t.Error(err)
 				}
 			}

@@ -77,7 +77,7 @@ func TestExecOutputOf100MBIsCompleteAndInOrder(t *testing.T) {
 		if wantSum, wantN := harness.SHA(t, out); got != wantSum || n != wantN {
 			t.Errorf("%d bytes with SHA-256 %s, want %d with %s", n, got, wantN, wantSum)
 		}
-		if status := cmd.Status(); status.Stdout != n || status.Omitted != 0 {
+		if status := cmd.Process.Status(); status.Stdout != n || status.Omitted != 0 {
 			t.Errorf("the status says %+v of %d bytes", status, n)
 		}
 	})

@@ -84,7 +84,7 @@ func TestExecSignal(t *testing.T) {
 		if _, err := io.ReadFull(out, ready); err != nil {
 			t.Fatal(err)
 		}
-		if err := cmd.Signal(syscall.SIGUSR1); err != nil {
+		if err := cmd.Process.Signal(syscall.SIGUSR1); err != nil {
 			t.Fatal(err)
 		}
 		rest, _ := io.ReadAll(out)
@@ -92,7 +92,7 @@ func TestExecSignal(t *testing.T) {
 		if exit := (*podapi.ExitError)(nil); !errors.As(err, &exit) || exit.Code != 3 || string(rest) != "got it\n" {
 			t.Errorf("%v, output %q", err, rest)
 		}
-		if err := cmd.Signal(syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
+		if err := cmd.Process.Signal(syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
 			t.Errorf("a signal after the end: %v", err)
 		}
 	})
@@ -136,16 +136,11 @@ func TestExecEndsThoughItsStdinDoesNot(t *testing.T) {
 	})
 }
 
-// A few start at once: where a start takes longer than podapi.KillGrace, the caller
-// gives it up, and its process may run on.
 func TestExecContextEndDuringTheStartLeavesNoProcess(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		var all sync.WaitGroup
-		slots := make(chan struct{}, 4)
 		for i := range 100 {
-			slots <- struct{}{}
 			all.Go(func() {
-				defer func() { <-slots }()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
 				defer cancel()
 				if err := s.Command(ctx, "sleep", "infinity").Run(); !errors.Is(err, context.DeadlineExceeded) {
@@ -169,7 +164,7 @@ func TestExecWhoseOutputCannotBeWrittenIsKilled(t *testing.T) {
 		if err := cmd.Run(); !errors.Is(err, full) {
 			t.Errorf("Run: %v", err)
 		}
-		if status := cmd.Status(); status == nil || status.Reason != podapi.Signalled {
+		if status := cmd.Process.Status(); status == nil || status.Reason != podapi.Signalled {
 			t.Errorf("it ended with %+v", status)
 		}
 	})
@@ -204,7 +199,7 @@ func TestExecUnknownSignalLeavesTheProcess(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if err := cmd.Signal(99); !errors.Is(err, syscall.EINVAL) {
+		if err := cmd.Process.Signal(99); !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("Signal(99): %v", err)
 		}
 		in.Close()

@@ -19,7 +19,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
-	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
@@ -43,7 +43,7 @@ func upload(t *testing.T, s *launcher.Sandbox, name string, size int64, seed uin
 
 func TestRoundTripOfEverySize(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		for _, size := range []int64{0, 1, podapi.ChunkSize - 1, podapi.ChunkSize, podapi.ChunkSize + 1, 10 << 20} {
+		for _, size := range []int64{0, 1, wire.ChunkSize - 1, wire.ChunkSize, wire.ChunkSize + 1, 10 << 20} {
 			upload(t, s, "file", size, uint64(size))
 			harness.Download(t, s, "file", size, uint64(size))
 		}
@@ -72,7 +72,7 @@ func TestNamesAreBytes(t *testing.T) {
 			if !cmp.Equal(found, []string{"names/" + name}) {
 				t.Errorf("glob has %q, want %q", found, name)
 			}
-			if err := s.Rename(t.Context(), "names/"+name, "renamed", fsops.RenameOptions{}); err != nil {
+			if err := s.Rename(t.Context(), "names/"+name, "renamed"); err != nil {
 				t.Error(err)
 			}
 		}
@@ -103,7 +103,7 @@ func TestWriteMakesNestedParents(t *testing.T) {
 		if got := harness.Get(t, s, "a/b/c/d"); got != "x" {
 			t.Errorf("got %q", got)
 		}
-		_, err := s.WriteFile(t.Context(), "no/such/dir", nil, fsops.WriteOptions{})
+		err := s.WriteFile(t.Context(), "no/such/dir", nil, 0o666)
 		if !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("without Parents: %v", err)
 		}
@@ -196,7 +196,7 @@ func TestFSPassesTestFS(t *testing.T) {
 		harness.Put(t, s, "tree/file", "content")
 		harness.Put(t, s, "tree/empty", "")
 		harness.Put(t, s, "tree/dir/sub/deep", strings.Repeat("x", 5000))
-		if err := s.Mkdir(t.Context(), "tree/emptydir", fsops.MkdirOptions{}); err != nil {
+		if err := s.Mkdir(t.Context(), "tree/emptydir", 0o777); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Symlink(t.Context(), "file", "tree/link"); err != nil {
@@ -271,11 +271,11 @@ func TestFileOperationsFailWithTheirClass(t *testing.T) {
 			{"read through a file", read("file/x"), syscall.ENOTDIR},
 			{"read a loop", read("loop"), syscall.ELOOP},
 			{"read a long name", read(strings.Repeat("x", 300)), syscall.ENAMETOOLONG},
-			{"make what is there", s.Mkdir(ctx, "dir", fsops.MkdirOptions{}), fs.ErrExist},
-			{"remove a full directory", s.Remove(ctx, "dir", fsops.RemoveOptions{}), syscall.ENOTEMPTY},
-			{"remove what is not there", s.Remove(ctx, "none", fsops.RemoveOptions{}), fs.ErrNotExist},
+			{"make what is there", s.Mkdir(ctx, "dir", 0o777), fs.ErrExist},
+			{"remove a full directory", s.Remove(ctx, "dir"), syscall.ENOTEMPTY},
+			{"remove what is not there", s.Remove(ctx, "none"), fs.ErrNotExist},
 			{"link over a file", s.Symlink(ctx, "x", "file"), fs.ErrExist},
-			{"rename over a file", s.Rename(ctx, "dir/inner", "file", fsops.RenameOptions{NoReplace: true}), fs.ErrExist},
+			{"rename over a file", s.RenameNoReplace(ctx, "dir/inner", "file"), fs.ErrExist},
 			{"copy a directory as a file", s.Copy(ctx, "dir", "copy", fsops.CopyOptions{}), syscall.EISDIR},
 			{"chmod what is not there", s.Chmod(ctx, "none", 0o600), fs.ErrNotExist},
 		} {
@@ -295,15 +295,15 @@ func TestDirectoryOperations(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		ctx := t.Context()
 		steps := []error{
-			s.Mkdir(ctx, "a/b", fsops.MkdirOptions{Parents: true}),
-			s.Mkdir(ctx, "a/b", fsops.MkdirOptions{Parents: true}),
+			s.MkdirAll(ctx, "a/b", 0o777),
+			s.MkdirAll(ctx, "a/b", 0o777),
 			s.Symlink(ctx, "b/file", "a/link"),
 		}
 		harness.Put(t, s, "a/b/file", "x")
 		steps = append(steps,
 			s.Chmod(ctx, "a/b/file", 0o640),
 			s.Copy(ctx, "a", "copy", fsops.CopyOptions{Recursive: true}),
-			s.Rename(ctx, "copy", "moved", fsops.RenameOptions{}),
+			s.Rename(ctx, "copy", "moved"),
 		)
 		if err := errors.Join(steps...); err != nil {
 			t.Fatal(err)
@@ -326,7 +326,7 @@ func TestDirectoryOperations(t *testing.T) {
 		if want := []string{"moved/b", "moved/b/file", "moved/link"}; !slices.Equal(all, want) {
 			t.Errorf("list has %q, want %q", all, want)
 		}
-		if err := s.Remove(ctx, "moved", fsops.RemoveOptions{Recursive: true}); err != nil {
+		if err := s.RemoveAll(ctx, "moved"); err != nil {
 			t.Error(err)
 		}
 		if got := harness.Names(t, s, "."); !slices.Equal(got, []string{"a"}) {

@@ -129,17 +129,19 @@ func testKilledClient(t *testing.T, l launcher.Launcher, spec launcher.Spec, o c
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 	defer cancel()
-	next := s.Attach(ctx, o.ExecID, podapi.AttachOptions{})
-	out, err := next.StdoutPipe()
-	if err == nil {
-		err = next.Start()
-	}
+	out, writer := io.Pipe()
+	next, err := s.Attach(ctx, o.ExecID, podapi.AttachOptions{Stdout: writer})
 	if err != nil {
 		t.Fatal(err)
 	}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- next.Wait()
+		writer.Close()
+	}()
 	harness.Put(t, s, "go", "")
 	got, n := harness.SHA(t, out)
-	if err := next.Wait(); next.Status() == nil || next.Status().Code != 9 || next.Status().Omitted != 0 {
+	if err := <-ended; next.Status() == nil || next.Status().Code != 9 || next.Status().Omitted != 0 {
 		t.Errorf("the next client: %v, %+v", err, next.Status())
 	}
 	if want, _ := harness.SHA(t, harness.Pattern(size, 3)); n != size || got != want {
@@ -213,17 +215,19 @@ func TestReaderThatStopsForAMinuteHoldsUpNeitherTheProcessNorAnotherReader(t *te
 			t.Fatal("no output came")
 		}
 		since := time.Now()
-		second := other.Attach(ctx, first.ID, podapi.AttachOptions{})
 		var got bytes.Buffer
 		got.Grow(size)
-		second.Stdout = &got
-		if err := second.Run(); second.Status() == nil || second.Status().Code != 6 || !bytes.Equal(got.Bytes(), want) {
+		second, err := other.Attach(ctx, first.ID, podapi.AttachOptions{Stdout: &got})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := second.Wait(); second.Status() == nil || second.Status().Code != 6 || !bytes.Equal(got.Bytes(), want) {
 			t.Errorf("the second reader got %d bytes: %v, %+v", got.Len(), err, second.Status())
 		}
 		time.Sleep(time.Until(since.Add(stuckFor)))
 		close(stuck.free)
 		err = first.Wait()
-		status := first.Status()
+		status := first.Process.Status()
 		if status == nil || status.Code != 6 || status.Stdout != size || status.Omitted == 0 {
 			t.Fatalf("the first reader: %v, %+v", err, status)
 		}

@@ -86,10 +86,10 @@ func checkEveryFileCall(t *testing.T, s *launcher.Sandbox) {
 	must("edit", err)
 	_, err = s.Stat(ctx, "d/file")
 	must("stat", err)
-	must("mkdir", s.Mkdir(ctx, "e", fsops.MkdirOptions{}))
+	must("mkdir", s.Mkdir(ctx, "e", 0o777))
 	must("symlink", s.Symlink(ctx, "d/file", "link"))
 	must("copy", s.Copy(ctx, "d", "copy", fsops.CopyOptions{Recursive: true}))
-	must("rename", s.Rename(ctx, "copy", "moved", fsops.RenameOptions{}))
+	must("rename", s.Rename(ctx, "copy", "moved"))
 	must("chmod", s.Chmod(ctx, "moved/file", 0o600))
 	if got := harness.Names(t, s, "."); strings.Join(got, " ") != "d e link moved" {
 		t.Errorf("the workdir has %q", got)
@@ -106,7 +106,7 @@ func checkEveryFileCall(t *testing.T, s *launcher.Sandbox) {
 	if found < 4 {
 		t.Errorf("grep and glob found %d", found)
 	}
-	must("remove", s.Remove(ctx, "moved", fsops.RemoveOptions{Recursive: true}))
+	must("remove", s.RemoveAll(ctx, "moved"))
 	lines, err := s.ReadLines(ctx, "d/file", fsops.LineOptions{First: 1, Max: 1})
 	if err != nil || string(lines.Text) != "one three\n" {
 		t.Errorf("its first line is %q, %v", lines.Text, err)
@@ -127,13 +127,12 @@ func checkWatch(t *testing.T, s *launcher.Sandbox) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 	defer cancel()
-	for e, err := range s.Watch(ctx, ".", fsops.WatchOptions{}) {
+	ready := func() { harness.Put(t, s, "watched", "") }
+	for e, err := range s.Watch(ctx, ".", fsops.WatchOptions{Ready: ready}) {
 		switch {
 		case err != nil:
 			t.Errorf("watch: %v", err)
 			return
-		case e.Op == fsops.WatchReady:
-			harness.Put(t, s, "watched", "")
 		case strings.HasSuffix(e.Path, "watched"):
 			return
 		}
@@ -156,7 +155,11 @@ func checkExec(t *testing.T, s *launcher.Sandbox, cat, exit7 []string) {
 	if exit, ok := seven.Run().(*podapi.ExitError); !ok || exit.Code != 7 {
 		t.Errorf("%q: %v", exit7, exit)
 	}
-	if exit, ok := s.Attach(t.Context(), seven.ID, podapi.AttachOptions{}).Run().(*podapi.ExitError); !ok || exit.Code != 7 {
+	attached, err := s.Attach(t.Context(), seven.ID, podapi.AttachOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if exit, ok := attached.Wait().(*podapi.ExitError); !ok || exit.Code != 7 {
 		t.Errorf("%q, when it was attached to: %v", exit7, exit)
 	}
 	if err := s.Forget(t.Context(), seven.ID); err != nil {
@@ -170,7 +173,10 @@ func checkExec(t *testing.T, s *launcher.Sandbox, cat, exit7 []string) {
 	open, end := io.Pipe()
 	defer end.Close()
 	waiting.Stdin = open
-	if err := errors.Join(waiting.Start(), waiting.Signal(syscall.SIGTERM)); err != nil {
+	if err := waiting.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := waiting.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Errorf("signal: %v", err)
 	}
 	if exit, ok := waiting.Wait().(*podapi.ExitError); !ok || exit.Signal != int(syscall.SIGTERM) {
@@ -272,7 +278,7 @@ func testCutsWithoutTemporaryFiles(t *testing.T, c *launchertest.Cluster) {
 		t.Errorf("after the last cut come %d bytes, %v", n, err)
 	}
 	want, _ := harness.SHA(t, harness.Pattern(size, 1))
-	if err := cmd.Wait(); err != nil || cmd.Status().Omitted != 0 || hex.EncodeToString(sum.Sum(nil)) != want {
-		t.Errorf("it ended with %v, %+v", err, cmd.Status())
+	if err := cmd.Wait(); err != nil || cmd.Process.Status().Omitted != 0 || hex.EncodeToString(sum.Sum(nil)) != want {
+		t.Errorf("it ended with %v, %+v", err, cmd.Process.Status())
 	}
 }

@@ -24,7 +24,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -81,7 +80,7 @@ func TestFiftyLaunchesOfOneIDEndInOnePod(t *testing.T) {
 			if s.Created {
 				created.Add(1)
 			}
-			if _, err := s.WriteFile(t.Context(), fmt.Sprint("of-", i), nil, fsops.WriteOptions{}); err != nil {
+			if err := s.WriteFile(t.Context(), fmt.Sprint("of-", i), nil, 0o666); err != nil {
 				t.Error(err)
 			}
 		})

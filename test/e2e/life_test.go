@@ -70,7 +70,7 @@ func leaveRunning(t *testing.T, s *launcher.Sandbox) string {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(cmd.Detach(), s.Close()); err != nil {
+	if err := errors.Join(cmd.Process.Detach(), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return cmd.ID

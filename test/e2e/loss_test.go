@@ -59,13 +59,13 @@ func TestProcessWhoseAgentIsKilledIsLostAndNoResult(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer syscall.Kill(cmd.PID(), syscall.SIGKILL) // nobody else ends it now
+	defer syscall.Kill(cmd.Process.PID(), syscall.SIGKILL) // nobody else ends it now
 	killAgent(t, pid)
 	err := cmd.Wait()
 	if exit := (*podapi.ExitError)(nil); !errors.Is(err, podapi.ErrAgentLost) || errors.As(err, &exit) {
 		t.Errorf("Wait: %v", err)
 	}
-	if status := cmd.Status(); status == nil || status.Reason != podapi.AgentLost || status.Success() {
+	if status := cmd.Process.Status(); status == nil || status.Reason != podapi.AgentLost || status.Success() {
 		t.Errorf("status %+v", status)
 	}
 }
@@ -92,7 +92,7 @@ func TestWriteOnAFullDiskLeavesTheOldContentAndIsENOSPC(t *testing.T) {
 	smallDisk(t, filepath.Join(s.Workdir, "disk"))
 	harness.Put(t, s, "disk/file", "old")
 	large := bytes.Repeat([]byte("x"), 8<<20)
-	_, err := s.WriteFile(t.Context(), "disk/file", large, fsops.WriteOptions{})
+	err := s.WriteFile(t.Context(), "disk/file", large, 0o666)
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("the write ended with %v", err)
 	}

@@ -47,7 +47,7 @@ func Test64StreamsKeepTheAgentUnder128MiB(t *testing.T) {
 	for i := range streams {
 		all.Go(func() {
 			name := fmt.Sprint("stream", i)
-			if _, err := s.WriteFile(t.Context(), name, source, fsops.WriteOptions{}); err != nil {
+			if err := s.WriteFile(t.Context(), name, source, 0o666); err != nil {
 				t.Error(err)
 				return
 			}
@@ -58,7 +58,7 @@ func Test64StreamsKeepTheAgentUnder128MiB(t *testing.T) {
 			if sum.sum != want {
 				t.Errorf("%s came back different", name)
 			}
-			if err := s.Remove(t.Context(), name, fsops.RemoveOptions{}); err != nil {
+			if err := s.Remove(t.Context(), name); err != nil {
 				t.Error(err)
 			}
 		})

@@ -51,7 +51,7 @@ func Test10000OrphansBeside1000ExecsLeaveNoZombieAndNoWrongStatus(t *testing.T) 
 			beginOne(fmt.Sprintf("echo; i=0; while [ $i -lt %d ]; do (exit 99 & exit 98); i=$((i + 1)); done; exit 97", orphans/orphanMakers), 97)
 		}
 		begun.Wait() // the orphans are being made while the others end
-		if err := gate.cmd.Signal(syscall.SIGKILL); err != nil {
+		if err := gate.cmd.Process.Signal(syscall.SIGKILL); err != nil {
 			t.Error(err)
 		}
 		gate.check(t, 128+int(syscall.SIGKILL))
@@ -94,7 +94,7 @@ func (b begunCommand) check(t *testing.T, code int) {
 		return
 	}
 	err := b.cmd.Wait()
-	if status := b.cmd.Status(); status == nil || status.Code != code || b.stderr.Len() > 0 {
+	if status := b.cmd.Process.Status(); status == nil || status.Code != code || b.stderr.Len() > 0 {
 		t.Errorf("a script ended with %v, want exit status %d: %.200q", err, code, b.stderr)
 	}
 }

@@ -80,8 +80,8 @@ func TestExclusiveHasOneOwner(t *testing.T) {
 		return errors.Is(err, launcher.ErrOwned)
 	})
 	// What becomes of its command is the next owner's to know: it is not lost.
-	if err := running.Wait(); !errors.Is(err, launcher.ErrOwned) || errors.Is(err, podapi.ErrAgentLost) || running.Status() != nil {
-		t.Errorf("the command that runs ended with %v, %v", err, running.Status())
+	if err := running.Wait(); !errors.Is(err, launcher.ErrOwned) || errors.Is(err, podapi.ErrAgentLost) || running.Process.Status() != nil {
+		t.Errorf("the command that runs ended with %v, %v", err, running.Process.Status())
 	}
 	spec.Pod.Exclusive = false
 	if status := process(t, harness.Launch(t, c.Launcher(), spec), running.ID).Status; status != nil {

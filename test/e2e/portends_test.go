@@ -14,7 +14,6 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
-	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
@@ -151,7 +150,7 @@ func TestBytesOfAConnectionKeepASandboxAndAnOpenOneDoesNot(t *testing.T) {
 // dialIdle returns a connection to an echo in a sandbox which ends when it is
 // idle. A command that runs would keep it from that; so the server is a child that
 // one has left behind.
-func dialIdle(t *testing.T, c *launchertest.Cluster, id string) *podapi.PortConn {
+func dialIdle(t *testing.T, c *launchertest.Cluster, id string) harness.Conn {
 	t.Helper()
 	spec := c.Spec(id)
 	spec.Pod.IdleTimeout = 15 * time.Second

@@ -14,7 +14,6 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
-	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
@@ -82,7 +81,7 @@ func TestServerOnTheLoopbackOfIPv6IsReached(t *testing.T) {
 }
 
 // echoed sends something to an echo, and its end, and returns what comes back.
-func echoed(t *testing.T, conn *podapi.PortConn, what io.Reader) string {
+func echoed(t *testing.T, conn harness.Conn, what io.Reader) string {
 	t.Helper()
 	go func() {
 		_, _ = io.Copy(conn, what) // what is missing is seen
@@ -143,7 +142,7 @@ func TestWhatAConnectionCarriesEachWayIsIdentical(t *testing.T) {
 
 func Test200ConnectionsToAPortAtOnce(t *testing.T) {
 	overEachServer(t, func(t *testing.T, s *launcher.Sandbox, ports map[string]int) {
-		conns := make([]*podapi.PortConn, 200)
+		conns := make([]harness.Conn, 200)
 		var all sync.WaitGroup
 		for i := range conns {
 			all.Go(func() {
@@ -153,7 +152,7 @@ func Test200ConnectionsToAPortAtOnce(t *testing.T) {
 					return
 				}
 				t.Cleanup(func() { conn.Close() })
-				conns[i] = conn.(*podapi.PortConn)
+				conns[i] = conn.(harness.Conn)
 			})
 		}
 		all.Wait() // all are open

@@ -47,15 +47,15 @@ func changes(t *testing.T, s *launcher.Sandbox, file string) map[string]error {
 		t.Fatal(err)
 	}
 	harness.Put(t, s, "free", "x")
-	_, write := s.WriteFile(ctx, file, []byte("x"), fsops.WriteOptions{})
+	write := s.WriteFile(ctx, file, []byte("x"), 0o666)
 	_, edit := s.Edit(ctx, file, []fsops.Edit{{Old: []byte("o"), New: []byte("x"), All: true}}, fsops.EditOptions{})
 	_, push := s.Push(ctx, source, filepath.Dir(file), podapi.TransferOptions{})
 	return map[string]error{
 		"write": write, "edit": edit, "push": push,
-		"mkdir":  s.Mkdir(ctx, file+".d/x", fsops.MkdirOptions{Parents: true}),
-		"remove": s.Remove(ctx, filepath.Dir(file), fsops.RemoveOptions{Recursive: true}),
-		"rename": s.Rename(ctx, "free", file, fsops.RenameOptions{}),
-		"move":   s.Rename(ctx, file, "moved", fsops.RenameOptions{}),
+		"mkdir":  s.MkdirAll(ctx, file+".d/x", 0o777),
+		"remove": s.RemoveAll(ctx, filepath.Dir(file)),
+		"rename": s.Rename(ctx, "free", file),
+		"move":   s.Rename(ctx, file, "moved"),
 		"copy":   s.Copy(ctx, "free", file, fsops.CopyOptions{}),
 		"chmod":  s.Chmod(ctx, file, 0o777),
 		"link":   s.Symlink(ctx, "/", file+".link"),
@@ -79,7 +79,7 @@ func TestProtectedPathsAreNotChangedByCalls(t *testing.T) {
 			t.Errorf("it holds %q", got)
 		}
 		harness.Put(t, s, "src/go.mod", "x")
-		if _, err := s.WriteFile(t.Context(), "src/go.lock", nil, fsops.WriteOptions{}); !errors.Is(err, fsops.ErrProtected) {
+		if err := s.WriteFile(t.Context(), "src/go.lock", nil, 0o666); !errors.Is(err, fsops.ErrProtected) {
 			t.Errorf("another pattern: %v", err)
 		}
 		// What nothing keeps it from.
@@ -215,7 +215,7 @@ func TestWorkdirCanBeReadOnly(t *testing.T) {
 	if harness.Get(t, s, ".bashrc") == "" {
 		t.Error("the workdir was not filled")
 	}
-	if _, err := s.WriteFile(t.Context(), "x", nil, fsops.WriteOptions{}); !errors.Is(err, syscall.EROFS) {
+	if err := s.WriteFile(t.Context(), "x", nil, 0o666); !errors.Is(err, syscall.EROFS) {
 		t.Errorf("the workdir can be written: %v", err)
 	}
 }

@@ -43,7 +43,7 @@ func TestMemoryHogEndsOutOfMemoryAndNothingElseDoes(t *testing.T) {
 			harness.Beside(t, s, func(ctx context.Context) {
 				cmd := s.Command(ctx, args[0], args[1:]...)
 				err := cmd.Run()
-				if status := cmd.Status(); status == nil || status.Reason != podapi.OutOfMemory {
+				if status := cmd.Process.Status(); status == nil || status.Reason != podapi.OutOfMemory {
 					t.Errorf("the hog ended with %v, %+v", err, status)
 				}
 			})
@@ -62,18 +62,23 @@ func Test10GBThatNobodyReadsDoNotBlockTheProcessNorTakeThePodsMemory(t *testing.
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Detach(); err != nil {
+	if err := cmd.Process.Detach(); err != nil {
 		t.Fatal(err)
 	}
-	end := s.Attach(ctx, cmd.ID, podapi.AttachOptions{NoOutput: true})
-	if err := end.Run(); err != nil || end.Status().Stdout != size {
+	end, err := s.Attach(ctx, cmd.ID, podapi.AttachOptions{NoOutput: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := end.Wait(); err != nil || end.Status().Stdout != size {
 		t.Fatalf("it ended with %v, %+v", err, end.Status())
 	}
 	kept := process(t, s, cmd.ID).StdoutKept
 	var out counter
-	late := s.Attach(ctx, cmd.ID, podapi.AttachOptions{})
-	late.Stdout = &out
-	if err := late.Run(); err != nil || late.Status().Omitted != size-int64(out) || int64(out) != kept {
+	late, err := s.Attach(ctx, cmd.ID, podapi.AttachOptions{Stdout: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := late.Wait(); err != nil || late.Status().Omitted != size-int64(out) || int64(out) != kept {
 		t.Errorf("a late reader got %d bytes of %d that were kept: %v, %+v", out, kept, err, late.Status())
 	}
 	if kept == 0 || kept > 64<<20 {
@@ -139,7 +144,7 @@ func TestTermOfTheAgentEndsAllInAPodWithinItsGrace(t *testing.T) {
 	if end == nil || end.ExitCode == 128+int32(syscall.SIGKILL) {
 		t.Errorf("the container ended with %+v", end)
 	}
-	if err := obeys.cmd.Wait(); obeys.cmd.Status() == nil || obeys.cmd.Status().Code != 7 {
+	if err := obeys.cmd.Wait(); obeys.cmd.Process.Status() == nil || obeys.cmd.Process.Status().Code != 7 {
 		t.Errorf("who obeys ended with %v", err)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -63,7 +62,7 @@ func testCallWaitsForAServerThatIsAway(t *testing.T, c *launchertest.Cluster) {
 		t.Errorf("got %q, %v", r.data, r.err)
 	}
 	harness.Put(t, s, "go", "")
-	if err := cmd.Wait(); cmd.Status() == nil || cmd.Status().Code != 7 {
+	if err := cmd.Wait(); cmd.Process.Status() == nil || cmd.Process.Status().Code != 7 {
 		t.Errorf("the command that was under way: %v", err)
 	}
 }
@@ -89,11 +88,11 @@ func testProcessRunsOnAcrossACut(t *testing.T, c *launchertest.Cluster) {
 	if _, err := io.ReadAll(stdout); err != nil {
 		t.Error(err)
 	}
-	if err := cmd.Wait(); !harness.IsCut(err) || cmd.Status() != nil {
-		t.Errorf("Wait: %v, status %v", err, cmd.Status())
+	if err := cmd.Wait(); !harness.IsCut(err) || cmd.Process.Status() != nil {
+		t.Errorf("Wait: %v, status %v", err, cmd.Process.Status())
 	}
 	p := process(t, s, cmd.ID)
-	if p.Status != nil || p.PID != cmd.PID() {
+	if p.Status != nil || p.PID != cmd.Process.PID() {
 		t.Errorf("it did not run on: %+v", p)
 	}
 	if err := s.Signal(t.Context(), cmd.ID, syscall.SIGUSR1); err != nil {
@@ -145,7 +144,7 @@ func testFiftyCallsAcrossACutShareOneNewConnection(t *testing.T, c *launchertest
 	var calls [50]func() error
 	for i := range calls {
 		calls[i] = func() error {
-			_, err := s.WriteFile(t.Context(), fmt.Sprint(i), []byte("content"), fsops.WriteOptions{})
+			err := s.WriteFile(t.Context(), fmt.Sprint(i), []byte("content"), 0o666)
 			return err
 		}
 	}

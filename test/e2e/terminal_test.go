@@ -20,28 +20,42 @@ import (
 
 // terminal is a terminal as a person has it: a screen, and keys.
 type terminal struct {
-	cmd    *podapi.Cmd
-	screen *screen
-	keys   io.Writer
+	process *podapi.Process
+	screen  *screen
+	keys    io.Writer
 }
 
-// openTerminal starts a command, or attaches to one, at a screen of this size.
+// openTerminal starts a command at a screen of this size.
 func openTerminal(t *testing.T, cmd *podapi.Cmd, size podapi.TerminalSize) *terminal {
 	t.Helper()
-	x := &terminal{cmd: cmd, screen: newScreen(size.Rows, size.Columns)}
-	cmd.Stdout = x.screen
+	screen := newScreen(size.Rows, size.Columns)
+	cmd.Stdout = screen
 	keys, err := cmd.StdinPipe()
 	if err == nil {
-		x.keys = keys
 		err = cmd.Start()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !cmd.HasTerminal() {
+	if !cmd.Process.HasTerminal() {
 		t.Fatalf("%s has no terminal", cmd)
 	}
-	return x
+	return &terminal{cmd.Process, screen, keys}
+}
+
+// attachTerminal attaches to a process at a screen of this size.
+func attachTerminal(ctx context.Context, t *testing.T, s *launcher.Sandbox, id string, size podapi.TerminalSize) *terminal {
+	t.Helper()
+	screen := newScreen(size.Rows, size.Columns)
+	input, keys := io.Pipe()
+	process, err := s.Attach(ctx, id, podapi.AttachOptions{Stdin: input, Stdout: screen, Screen: &size})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !process.HasTerminal() {
+		t.Fatalf("%s has no terminal", id)
+	}
+	return &terminal{process, screen, keys}
 }
 
 func (x *terminal) press(t *testing.T, keys string) {
@@ -95,14 +109,14 @@ func launchTerminal(t *testing.T, c *launchertest.Cluster) (s, other *launcher.S
 func cutOff(ctx context.Context, t *testing.T, x *terminal, w *harness.Wire, other *launcher.Sandbox) *terminal {
 	t.Helper()
 	w.Reset()
-	if err := x.cmd.Wait(); !harness.IsCut(err) {
+	if err := x.process.Wait(); !harness.IsCut(err) {
 		t.Fatalf("the client that was cut off: %v", err)
 	}
-	if p := process(t, other, x.cmd.ID); p.Status != nil || !p.Terminal {
+	if p := process(t, other, x.process.ID()); p.Status != nil || !p.Terminal {
 		t.Fatalf("the program did not run on: %+v", p)
 	}
 	size := podapi.TerminalSize{Rows: x.screen.rows, Columns: x.screen.cols}
-	next := openTerminal(t, other.Attach(ctx, x.cmd.ID, podapi.AttachOptions{Screen: &size}), size)
+	next := attachTerminal(ctx, t, other, x.process.ID(), size)
 	want, alternate := x.screen.text()
 	if !alternate {
 		t.Error("the program has no screen of its own")
@@ -125,8 +139,8 @@ func cutOff(ctx context.Context, t *testing.T, x *terminal, w *harness.Wire, oth
 // end checks that the program ends by itself, and gives the screen back.
 func (x *terminal) end(t *testing.T) {
 	t.Helper()
-	if err := x.cmd.Wait(); err != nil {
-		t.Errorf("%s: %v", x.cmd, err)
+	if err := x.process.Wait(); err != nil {
+		t.Errorf("the program: %v", err)
 	}
 	if _, alternate := x.screen.text(); alternate {
 		t.Error("the program left its own screen on the terminal")
@@ -150,7 +164,7 @@ func testVim(t *testing.T, c *launchertest.Cluster) {
 	x.awaitRow(t, 2, "third")
 
 	x.screen.resize(40, 100)
-	if err := cmd.Resize(podapi.TerminalSize{Rows: 40, Columns: 100}); err != nil {
+	if err := cmd.Process.Resize(podapi.TerminalSize{Rows: 40, Columns: 100}); err != nil {
 		t.Fatal(err)
 	}
 	x.awaitRow(t, 38, "~")
@@ -218,7 +232,7 @@ read -r line
 echo "got $line" >&2
 exit 5`), size)
 		x.awaitRow(t, 0, "24 80")
-		if err := x.cmd.Resize(podapi.TerminalSize{Rows: 40, Columns: 100}); err != nil {
+		if err := x.process.Resize(podapi.TerminalSize{Rows: 40, Columns: 100}); err != nil {
 			t.Fatal(err)
 		}
 		x.awaitRow(t, 1, "changed")
@@ -226,7 +240,7 @@ exit 5`), size)
 		x.press(t, "hello\r")
 		x.awaitRow(t, 3, "hello")
 		x.awaitRow(t, 4, "got hello")
-		if err := x.cmd.Wait(); x.cmd.Status() == nil || x.cmd.Status().Code != 5 {
+		if err := x.process.Wait(); x.process.Status() == nil || x.process.Status().Code != 5 {
 			t.Errorf("it ended with %v", err)
 		}
 	})

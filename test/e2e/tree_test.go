@@ -122,7 +122,7 @@ func TestArchiveThatEscapesIsRefused(t *testing.T) {
 			"a hard link upwards": {{Name: "h", Typeflag: tar.TypeLink, Linkname: "../outside", Mode: 0o644}},
 		} {
 			harness.Put(t, s, "outside", "untouched")
-			if err := s.Remove(t.Context(), "target", fsops.RemoveOptions{Recursive: true, Force: true}); err != nil {
+			if err := s.RemoveAll(t.Context(), "target"); err != nil {
 				t.Fatal(err)
 			}
 			var archive bytes.Buffer
@@ -153,13 +153,10 @@ func TestArchiveThatEscapesIsRefused(t *testing.T) {
 func TestWatchSeesWhatHappens(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		seen := map[string]bool{}
-		for e, err := range s.Watch(t.Context(), ".", fsops.WatchOptions{Recursive: true}) {
+		ready := func() { harness.Put(t, s, "new/dir/file", "x") }
+		for e, err := range s.Watch(t.Context(), ".", fsops.WatchOptions{Recursive: true, Ready: ready}) {
 			if err != nil {
 				t.Fatal(err)
-			}
-			if e.Op == fsops.WatchReady {
-				harness.Put(t, s, "new/dir/file", "x")
-				continue
 			}
 			seen[filepath.Clean(e.Path)] = true
 			if seen["new"] && seen["new/dir"] && seen["new/dir/file"] {

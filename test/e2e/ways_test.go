@@ -14,7 +14,6 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
@@ -132,7 +131,7 @@ func TestExecLeavesNoProcessBehind(t *testing.T) {
 	}
 	w.Reset()
 	harness.Await(t, "another connection", func() bool { // a write that meets the reset is cut
-		_, err := s.WriteFile(t.Context(), "file", nil, fsops.WriteOptions{})
+		err := s.WriteFile(t.Context(), "file", nil, 0o666)
 		return err == nil
 	})
 	harness.Await(t, "the end of the first process", func() bool {

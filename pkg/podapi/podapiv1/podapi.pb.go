@@ -108,7 +108,8 @@ const (
 	Class_CLASS_STALLED Class = 34
 	// The caller's key is not accepted.
 	Class_CLASS_UNAUTHENTICATED Class = 35
-	// The exec id is older than the agent's memory of ended processes.
+	// The exec id is older than the agent's memory of ended processes, or was killed
+	// before the start.
 	Class_CLASS_EXEC_EXPIRED Class = 36
 	// What was pushed is no tar archive that can be unpacked.
 	Class_CLASS_ARCHIVE Class = 37
@@ -5279,7 +5280,9 @@ type ExecRequest_Stdin struct {
 }
 
 type ExecRequest_Signal struct {
-	// signal is sent to the process's whole tree.
+	// signal is sent to the process's whole tree. It is lost if the call ends
+	// before the agent comes to it, as it may while the process is being started:
+	// the call Signal is not.
 	Signal uint32 `protobuf:"varint,4,opt,name=signal,proto3,oneof"`
 }
 
@@ -5311,8 +5314,8 @@ type ExecStart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// exec_id is chosen by the caller: a UUIDv7. A start that is repeated with
 	// the same id and the same spec attaches from offset 0; with another spec it
-	// is CLASS_CONFLICT; with an id older than the agent's memory it is
-	// CLASS_EXEC_EXPIRED.
+	// is CLASS_CONFLICT; with an id older than the agent's memory, or killed before
+	// the start, it is CLASS_EXEC_EXPIRED.
 	ExecId string `protobuf:"bytes,1,opt,name=exec_id,json=execId,proto3" json:"exec_id,omitempty"`
 	// boot_id, when not empty, is the agent that this start first met. Another
 	// agent answers CLASS_AGENT_LOST instead of running the command again.

@@ -940,7 +940,13 @@ type ProcessesClient interface {
 	Exec(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecRequest, ExecResponse], error)
 	// List lists the processes that the agent knows, oldest first.
 	List(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListProcessesResponse], error)
-	// Signal sends a signal to a process's whole tree.
+	// Signal sends a signal to a process's whole tree. It waits for a process that
+	// is being started.
+	//
+	// SIGKILL is also for a process that does not run yet: it ends a start under way,
+	// even if the call breaks off, and a start that comes later is
+	// CLASS_EXEC_EXPIRED. CLASS_NOT_EXIST then says that nothing runs, and nothing
+	// will.
 	Signal(ctx context.Context, in *SignalRequest, opts ...grpc.CallOption) (*SignalResponse, error)
 	// Forget drops the output and the status of an ended process.
 	Forget(ctx context.Context, in *ForgetRequest, opts ...grpc.CallOption) (*ForgetResponse, error)
@@ -1022,7 +1028,13 @@ type ProcessesServer interface {
 	Exec(grpc.BidiStreamingServer[ExecRequest, ExecResponse]) error
 	// List lists the processes that the agent knows, oldest first.
 	List(*ListProcessesRequest, grpc.ServerStreamingServer[ListProcessesResponse]) error
-	// Signal sends a signal to a process's whole tree.
+	// Signal sends a signal to a process's whole tree. It waits for a process that
+	// is being started.
+	//
+	// SIGKILL is also for a process that does not run yet: it ends a start under way,
+	// even if the call breaks off, and a start that comes later is
+	// CLASS_EXEC_EXPIRED. CLASS_NOT_EXIST then says that nothing runs, and nothing
+	// will.
 	Signal(context.Context, *SignalRequest) (*SignalResponse, error)
 	// Forget drops the output and the status of an ended process.
 	Forget(context.Context, *ForgetRequest) (*ForgetResponse, error)

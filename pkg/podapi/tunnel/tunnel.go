@@ -3,10 +3,10 @@
 // with a net.Conn, do it by the same code.
 //
 // The directions are independent: neither a reader who is slow nor a writer who
-// waits holds up the other direction, or another connection. What is received is
-// held until it is delivered, in a window that a [Budget] lends; by acks the
-// other side knows how much it may send. The agent's side of a connection that is
-// idle holds no buffer, the client's one of [podapiv1.DialChunk].
+// waits holds up the other direction, or another connection. Each side holds what it
+// received until it delivers it, in a window that a [Budget] lends, and tells the
+// other side by acks how much it may send. While a connection is idle the agent's
+// side holds no buffer, and the client's side one of [podapiv1.DialChunk].
 package tunnel
 
 import (
@@ -36,8 +36,8 @@ type Stream interface {
 }
 
 // Tunnel is one side of a connection. Send, Receive and Deliver run at once, each
-// in a goroutine; Stop ends them but for who waits on the stream, the source or
-// the destination.
+// in a goroutine. Stop ends them, unless they wait on the stream, the source or the
+// destination.
 type Tunnel struct {
 	stream  Stream
 	sending sync.Mutex
@@ -56,7 +56,7 @@ var ErrEnded = errors.New("nothing is sent any more")
 // errAfterEnd is what a direction gets that goes on after its end.
 var errAfterEnd = fmt.Errorf("unexpected message after the end of a direction: %w", syscall.EINVAL)
 
-// New returns a tunnel. Its window is the budget's until [Tunnel.Stop].
+// New returns a tunnel. It borrows its window from the budget until [Tunnel.Stop].
 func New(stream Stream, budget *Budget) *Tunnel {
 	t := &Tunnel{stream: stream, window: newWindow(budget)}
 	t.allowed.changed.L = &t.allowed.mu
@@ -113,7 +113,7 @@ func (t *Tunnel) send(f Frame) error {
 }
 
 // Receive takes what the other side sends until it says close, when it returns
-// nil. It never waits for who takes the data.
+// nil. It never waits for the receiver of the data.
 func (t *Tunnel) Receive() error {
 	ended := false
 	for {
@@ -177,7 +177,7 @@ func (t *Tunnel) Deliver(to Writer) error {
 // Fail has Deliver return err when it has delivered what was received.
 func (t *Tunnel) Fail(err error) { t.queue.fail(err) }
 
-// Drop leaves out what was received and is not delivered, and what will be.
+// Drop discards what was received and not delivered, and what is to come.
 func (t *Tunnel) Drop() { t.queue.drop() }
 
 // Stop ends the tunnel, and gives back its memory.

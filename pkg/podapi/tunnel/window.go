@@ -34,7 +34,7 @@ func (b *Budget) count(size int64, sign int) {
 	}
 }
 
-// window is how far the other side may be ahead of whom its bytes are for.
+// window is how far the other side may be ahead of the receiver of its bytes.
 type window struct {
 	budget *Budget
 

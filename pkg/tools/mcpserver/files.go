@@ -20,7 +20,7 @@ import (
 	"github.com/podagent/podagent/pkg/tools"
 )
 
-// files are the files of a sandbox as resources.
+// files serves the files of a sandbox as resources.
 type files struct {
 	sandbox *launcher.Sandbox
 	session *tools.Session
@@ -39,7 +39,7 @@ func (f files) read(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadR
 	case err != nil:
 		return nil, f.session.CleanError(ctx, err)
 	case data.Len() > maxResource:
-		return nil, fmt.Errorf("%s is larger than %d MiB: the tool Read reads a part of it: %w", name, maxResource>>20, syscall.EFBIG)
+		return nil, fmt.Errorf("%s is larger than %d MiB: use the tool Read to read a part of it: %w", name, maxResource>>20, syscall.EFBIG)
 	}
 	content, err := f.content(ctx, name, data.Bytes())
 	if err != nil {
@@ -49,7 +49,7 @@ func (f files) read(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadR
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{content}}, nil
 }
 
-// content returns a file's content as it may be shown.
+// content returns a file's content, without secrets.
 func (f files) content(ctx context.Context, name string, data []byte) (*mcp.ResourceContents, error) {
 	content := tools.Content{Text: string(data)}
 	if !utf8.Valid(data) {
@@ -62,11 +62,11 @@ func (f files) content(ctx context.Context, name string, data []byte) (*mcp.Reso
 	clean := r.Content[0]
 	kind := cmp.Or(mime.TypeByExtension(path.Ext(name)), clean.MediaType)
 	if clean.MediaType != content.MediaType {
-		kind = "" // it is a text that says why the file is withheld
+		kind = "" // Clean replaced the data by a text that says why
 	}
 	out := &mcp.ResourceContents{MIMEType: kind, Text: clean.Text, Blob: clean.Data}
 	if out.Text == "" && out.Blob == nil {
-		out.Blob = []byte{} // an empty text would be left out, and the protocol wants one of them
+		out.Blob = []byte{} // the protocol requires one of them, and an empty text would be left out
 	}
 	return out, nil
 }
@@ -78,7 +78,7 @@ func pathOf(uri string) (string, error) {
 		return "", err
 	}
 	if u.Scheme != "file" || u.Host != "" || !path.IsAbs(u.Path) {
-		return "", fmt.Errorf("%q is not the URI of a file: file:///PATH is", uri)
+		return "", fmt.Errorf("%q is not the URI of a file: it must be file:///PATH", uri)
 	}
 	return u.Path, nil
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 	"github.com/podagent/podagent/pkg/tools"
 	"github.com/podagent/podagent/pkg/tools/secret"
@@ -22,7 +21,7 @@ func TestFilesAreResources(t *testing.T) {
 		"secret.txt": "it is s3cr3t-v4lue.", "secret.html": "\xffs3cr3t-v4lue",
 		"large": strings.Repeat("x", 8<<20), "too large": strings.Repeat("x", 8<<20+1),
 	} {
-		if _, err := sandbox.WriteFile(t.Context(), name, []byte(content), fsops.WriteOptions{}); err != nil {
+		if err := sandbox.WriteFile(t.Context(), name, []byte(content), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -15,35 +15,35 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// HandlerOptions say how a Handler serves.
+// HandlerOptions are the options of a Handler.
 type HandlerOptions struct {
-	// Token is what clients show, as "Authorization: Bearer TOKEN". It has
-	// MinToken bytes at least, and none that a header cannot have.
+	// Token is the secret that clients must send as "Authorization: Bearer
+	// TOKEN". It has at least MinToken bytes, all of them printable ASCII without
+	// spaces.
 	Token string
-	// Origins are the values of the Origin header that are let in. Programs
-	// send none; the page of a browser does, so that a page that somebody was
-	// led to is refused.
+	// Origins are the accepted values of the Origin header. Programs send no such
+	// header, but web pages in a browser do: pages of other origins are refused.
 	Origins []string
-	// MaxSessions is how many sessions there are at once; 0 means
-	// DefaultMaxSessions.
+	// MaxSessions bounds the sessions at one time; 0 means DefaultMaxSessions.
 	MaxSessions int
 	// IdleTimeout is how long a session lasts after its last request; 0 means
 	// DefaultIdleTimeout.
 	IdleTimeout time.Duration
-	// Log gets what goes on; nil means nobody.
+	// Log gets messages about the sessions; nil means no log.
 	Log *slog.Logger
 }
 
-// Handler serves the protocol over its streamable HTTP transport: each client
-// has a session of its own, until it ends it, is silent for too long, or the
-// Handler is shut down. A client whose connection was cut comes back to the
-// answers that it missed.
+// Handler serves the protocol over its streamable HTTP transport. Each client has
+// its own session, until the client ends it, the session is idle for too long, or
+// the Handler is shut down. A client whose connection was cut can reconnect and
+// gets the answers that it missed.
 //
-// It is for any path, and speaks no TLS. Requests without the token are refused
-// with status 401; those with an Origin that is not let in with 403, as those
-// are that came over the loopback for a host that is not it, since a page may
-// have had its own name resolved to this machine (DNS rebinding). It answers no
-// preflight requests of browsers: a host that wants those wraps it.
+// A Handler serves any path, and has no TLS. It refuses requests without the
+// token with status 401, and requests with an Origin that is not accepted with
+// 403. It also answers 403 to requests that come over the loopback with another
+// Host, because a web page may have resolved its own name to this machine (DNS
+// rebinding). It does not answer preflight requests of browsers: a host that
+// wants to must wrap it.
 type Handler struct {
 	opts     HandlerOptions
 	token    [sha256.Size]byte
@@ -51,16 +51,16 @@ type Handler struct {
 	sessions *sessions
 }
 
-// NewHandler returns a Handler. It calls open for each session, for a server
-// that serves this session alone, and for what to do once when it has ended.
-// Clients try things out: open is to be cheap, as with a sandbox that the first
-// call launches. Its error is the client's.
+// NewHandler returns a Handler. It calls open for each new session. open returns a
+// server for this session alone, and a function to call once when the session has
+// ended. Clients may open sessions without using them, so open should be cheap,
+// such as with a sandbox that its first call launches. The client gets its error.
 func NewHandler(open func() (server *mcp.Server, end func(), err error), opts HandlerOptions) (*Handler, error) {
 	if err := checkToken(opts.Token); err != nil {
 		return nil, err
 	}
 	if opts.MaxSessions < 0 || opts.IdleTimeout < 0 {
-		return nil, fmt.Errorf("a handler for %d sessions that last %v can serve nobody", opts.MaxSessions, opts.IdleTimeout)
+		return nil, fmt.Errorf("MaxSessions %d and IdleTimeout %v must not be negative", opts.MaxSessions, opts.IdleTimeout)
 	}
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
@@ -79,10 +79,10 @@ func NewHandler(open func() (server *mcp.Server, end func(), err error), opts Ha
 
 func checkToken(token string) error {
 	if len(token) < MinToken {
-		return fmt.Errorf("the token for clients has %d bytes, and needs %d at least", len(token), MinToken)
+		return fmt.Errorf("the token for clients has %d bytes, and needs at least %d", len(token), MinToken)
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return fmt.Errorf("the token for clients has characters that a header cannot have: ASCII without spaces can")
+		return fmt.Errorf("the token for clients must consist of printable ASCII without spaces")
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func checkToken(token string) error {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !h.isFromAllowedOrigin(r):
-		http.Error(w, "this origin is not let in", http.StatusForbidden)
+		http.Error(w, "this origin is not allowed", http.StatusForbidden)
 	case !h.hasToken(r):
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		http.Error(w, "the request needs the token: Authorization: Bearer TOKEN", http.StatusUnauthorized)
@@ -100,9 +100,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isFromAllowedOrigin is stricter than [http.CrossOriginProtection]: the
-// protocol wants all methods checked, and a page whose name was made to resolve
-// to this machine is of the same origin.
+// isFromAllowedOrigin is stricter than [http.CrossOriginProtection]: the protocol
+// requires the check for all methods, and a page that resolved its name to this
+// machine has the same origin.
 func (h *Handler) isFromAllowedOrigin(r *http.Request) bool {
 	for _, origin := range r.Header.Values("Origin") {
 		if !slices.Contains(h.opts.Origins, origin) {
@@ -114,7 +114,7 @@ func (h *Handler) isFromAllowedOrigin(r *http.Request) bool {
 
 func (h *Handler) hasToken(r *http.Request) bool {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	sum := sha256.Sum256([]byte(strings.TrimSpace(token))) // so that its length takes no time either
+	sum := sha256.Sum256([]byte(strings.TrimSpace(token))) // so that timing does not reveal the length
 	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], h.token[:]) == 1
 }
 
@@ -139,23 +139,23 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	defer h.sessions.settle(s)
+	defer h.sessions.watch(s)
 	h.inner.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), serverKey{}, s.server)))
 }
 
-// serverKey is the key of a new session's server among the values of the
-// request that begins it.
+// serverKey is the context key of a new session's server, in the request that
+// begins the session.
 type serverKey struct{}
 
-// serverOf returns the server of a new session, nil for other requests: the
-// SDK asks for all of them, and may do so more than once.
+// serverOf returns the server of a new session, nil for other requests. The SDK
+// calls it for every request, maybe more than once.
 func serverOf(r *http.Request) *mcp.Server {
 	server, _ := r.Context().Value(serverKey{}).(*mcp.Server)
 	return server
 }
 
-// Shutdown ends all sessions, and the calls that are under way, and waits for
-// what is done at their ends, or for ctx, whose error it returns then. Requests
-// that come later are refused. It is called before that of an [http.Server],
-// which waits for responses.
+// Shutdown ends all sessions with their running calls, and waits until the
+// sessions' end functions have returned. If ctx ends first, Shutdown returns its
+// error. Later requests are refused. Call it before Shutdown of the
+// [http.Server], which waits for responses.
 func (h *Handler) Shutdown(ctx context.Context) error { return h.sessions.shutdown(ctx) }

@@ -1,17 +1,16 @@
 // Package mcpserver serves the tools of a session to clients of the Model
-// Context Protocol, by its official SDK:
+// Context Protocol, with its official SDK:
 //
 //	server := mcpserver.New(sandbox, session)
 //	err := mcpserver.Run(ctx, server, &mcp.StdioTransport{})
 //
-// Each tool is one of the protocol, with the same name, schema and answers. What
-// a command prints while it runs comes as progress to clients that ask for it, a
-// cancelled request ends its command, and the files of the sandbox are resources:
-// file:///workspace/go.mod is /workspace/go.mod there. The session's secrets are
-// redacted in all of it.
+// Each tool becomes a tool of the protocol with the same name, schema and answers.
+// Clients that ask for progress get the output of a command while it runs.
+// Cancelling a request ends its command. The files of the sandbox are resources:
+// file:///workspace/go.mod is its /workspace/go.mod. The session's secrets are
+// redacted everywhere.
 //
-// A [Handler] serves any number of clients over HTTP, each with a server of its
-// own:
+// A [Handler] serves many clients over HTTP, each with its own server:
 //
 //	handler, err := mcpserver.NewHandler(func() (*mcp.Server, func(), error) {
 //		sandbox, err := launcher.Lazy(l, launcher.Spec{})
@@ -29,17 +28,16 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/podagent/podagent/pkg/launcher"
-	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 	"github.com/podagent/podagent/pkg/tools"
 )
 
-// New returns a server of the session's tools, which work in the sandbox. It
-// calls neither before a client does, so that a sandbox that is launched by its
-// first call ([launcher.Lazy]) is launched for who needs it. Both stay the
-// caller's, who closes them.
+// New returns a server for the session's tools and the sandbox's files. It uses
+// them only when a client does, so a lazy sandbox ([launcher.Lazy]) is launched
+// only if needed. The caller keeps both, and closes them.
 func New(sandbox *launcher.Sandbox, session *tools.Session) *mcp.Server {
-	server := mcp.NewServer(&mcp.Implementation{Name: "podagent", Title: "A sandbox", Version: podapi.Version()}, &mcp.ServerOptions{
-		// Neither do the tools change, nor is there a log for clients.
+	server := mcp.NewServer(&mcp.Implementation{Name: "podagent", Title: "A sandbox", Version: wire.Version()}, &mcp.ServerOptions{
+		// The tools never change, and there is no log for clients.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
 	})
 	for _, spec := range session.Specs() {
@@ -64,8 +62,8 @@ func toolOf(spec tools.Spec) *mcp.Tool {
 	}
 }
 
-// call makes a call of a tool. Its error is one of the protocol: the sandbox is
-// lost, or the request was cancelled.
+// call makes a call of a tool. An error, which is sent as an error of the
+// protocol, means that the sandbox is lost or the request was cancelled.
 func call(ctx context.Context, session *tools.Session, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	request := tools.Call{Name: r.Params.Name, Input: r.Params.Arguments}
 	if token := r.Params.GetProgressToken(); token != nil {

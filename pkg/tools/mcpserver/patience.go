@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// bounded bounds how long a request takes to come in, and how long the client
-// takes for each part of its response, which may come over hours: a server's
-// own timeouts count for all of them together. The writer that is returned is
-// for the response.
+// bounded bounds the time to receive the request, and the time in which the client
+// takes each part of the response. A response may go on for hours, so a server's
+// own timeouts, which count for the whole, will not do. The response must go to
+// the returned writer.
 func bounded(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
 	control := http.NewResponseController(w)
 	if r.Method == http.MethodPost && control.SetReadDeadline(time.Now().Add(requestTimeout)) == nil {
@@ -18,8 +18,8 @@ func bounded(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
 	return &patientWriter{w, control}
 }
 
-// patientBody lifts the deadline when the request has come in: a connection on
-// which reading failed counts as closed.
+// patientBody removes the deadline when the request is complete: if reading fails
+// later, the connection counts as closed.
 type patientBody struct {
 	io.ReadCloser
 	control *http.ResponseController
@@ -28,13 +28,13 @@ type patientBody struct {
 func (b *patientBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		_ = b.control.SetReadDeadline(time.Time{}) // it was set, so that it can be
+		_ = b.control.SetReadDeadline(time.Time{}) // cannot fail: it was set before
 	}
 	return n, err
 }
 
-// patientWriter sets the deadline of each write, and none between them: the next
-// request on the connection is to find none.
+// patientWriter sets a deadline for each write, and removes it afterwards: the
+// next request on the connection must not inherit it.
 type patientWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -45,7 +45,7 @@ func (w *patientWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// FlushError is for http.ResponseController, as Unwrap is.
+// FlushError is for http.ResponseController, like Unwrap.
 func (w *patientWriter) FlushError() error {
 	defer w.hurry()()
 	return w.control.Flush()
@@ -55,7 +55,7 @@ func (w *patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *patientWriter) hurry() (done func()) {
 	if w.control.SetWriteDeadline(time.Now().Add(responseTimeout)) != nil {
-		return func() {} // not every writer has one
+		return func() {} // not every writer has deadlines
 	}
 	return func() { _ = w.control.SetWriteDeadline(time.Time{}) }
 }

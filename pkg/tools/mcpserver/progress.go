@@ -9,9 +9,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// progress tells a client what a command prints while it runs. It never makes
-// the command wait: what comes faster than it can be told is left out, as the
-// result has all of it.
+// progress sends the output of a running command to a client. It never makes the
+// command wait: if output comes too fast, it leaves some out, since the result has
+// all of it.
 type progress struct {
 	ctx     context.Context
 	session *mcp.ServerSession
@@ -30,7 +30,7 @@ func newProgress(ctx context.Context, session *mcp.ServerSession, token any) *pr
 	return p
 }
 
-// Write takes what was printed. It has no errors.
+// Write takes output. It never fails.
 func (p *progress) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,7 +55,7 @@ func (p *progress) run() {
 	}
 }
 
-// tell sends what came since the last time, by how many bytes came in all.
+// tell sends the output since the last message, and the total number of bytes.
 func (p *progress) tell() {
 	p.mu.Lock()
 	text, total := strings.ToValidUTF8(string(p.text), "\ufffd"), p.total
@@ -63,11 +63,11 @@ func (p *progress) tell() {
 	p.mu.Unlock()
 	if text != "" {
 		params := &mcp.ProgressNotificationParams{ProgressToken: p.token, Message: text, Progress: float64(total)}
-		_ = p.session.NotifyProgress(p.ctx, params) // the result comes all the same
+		_ = p.session.NotifyProgress(p.ctx, params) // the result comes in any case
 	}
 }
 
-// end says no more: a client must not hear of the progress of what has ended.
+// end stops the messages: a client must not get progress of a call that has ended.
 func (p *progress) end() {
 	close(p.done)
 	p.ended.Wait()

@@ -6,9 +6,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Run serves one client over a transport until the client goes or ctx ends,
-// whose error is returned then. Either ends the calls that are under way, for
-// which the server's own Run would wait when ctx ends.
+// Run serves one client over a transport until the client leaves or ctx ends, and
+// then ends all running calls. If ctx ended, Run returns its error. In contrast,
+// the server's own Run waits for running calls when ctx ends.
 func Run(ctx context.Context, server *mcp.Server, transport mcp.Transport) error {
 	server.AddReceivingMiddleware(endingWith(ctx))
 	return server.Run(ctx, transport)

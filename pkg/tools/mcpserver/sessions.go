@@ -10,16 +10,16 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// session is what one client of a Handler has.
+// session is the session of one client of a Handler.
 type session struct {
 	server *mcp.Server
 	end    func()
-	// cancel ends the calls that are under way: the SDK waits for them when it
-	// closes a session.
+	// cancel ends the running calls: the SDK waits for them when it closes a
+	// session.
 	cancel context.CancelFunc
 }
 
-// close ends the session's calls, and it.
+// close ends the session and its calls.
 func (s *session) close() {
 	s.cancel()
 	for client := range s.server.Sessions() {
@@ -27,25 +27,25 @@ func (s *session) close() {
 	}
 }
 
-// sessions are those of a Handler.
+// sessions are the sessions of a Handler.
 type sessions struct {
 	make  func() (*mcp.Server, func(), error)
-	slots chan struct{} // has as many as there are sessions
+	slots chan struct{} // holds one element per session
 
 	mu     sync.Mutex
 	closed bool
 	all    map[*session]bool
 	ids    map[string]*session
-	ended  sync.WaitGroup // one for each of all
+	ended  sync.WaitGroup // counts all
 }
 
 func newSessions(open func() (*mcp.Server, func(), error), max int) *sessions {
 	return &sessions{make: open, slots: make(chan struct{}, max), all: map[*session]bool{}, ids: map[string]*session{}}
 }
 
-var errClosed = errors.New("the server ends")
+var errClosed = errors.New("the server is shutting down")
 
-// open makes a session. It is settled by the caller.
+// open makes a session. The caller must call watch for it.
 func (l *sessions) open(ctx context.Context) (*session, error) {
 	s := &session{}
 	if err := l.add(ctx, s); err != nil {
@@ -64,16 +64,16 @@ func (l *sessions) open(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// add counts a session that is about to be made. When there is no room it waits
-// a little: the first question of some clients, which protocol there is, is a
-// session of its own that ends just then.
+// add reserves a place for a new session. If there is none, it waits a little:
+// some clients first use a session of its own to ask for the protocol's version,
+// and that session is about to end.
 func (l *sessions) add(ctx context.Context, s *session) error {
 	ctx, cancel := context.WithTimeout(ctx, roomPatience)
 	defer cancel()
 	select {
 	case l.slots <- struct{}{}:
 	case <-ctx.Done():
-		return fmt.Errorf("there are %d sessions, and may not be more: end one, or wait until one that is not used ends", cap(l.slots))
+		return fmt.Errorf("all %d sessions are in use: end one, or wait until an idle one ends", cap(l.slots))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +99,7 @@ func (l *sessions) remove(s *session) {
 	l.ended.Done()
 }
 
-// learning learns a session's id before the client does.
+// learning records a session's id before the client gets it.
 func (l *sessions) learning(s *session) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
@@ -123,9 +123,10 @@ func (l *sessions) cancel(id string) {
 	}
 }
 
-// settle is called when the first request of a session was served: it has begun
-// then, or never will.
-func (l *sessions) settle(s *session) {
+// watch must be called after the first request of a session was served. It waits
+// in the background for the session's end, or removes the session at once if that
+// request did not begin it.
+func (l *sessions) watch(s *session) {
 	l.mu.Lock()
 	closed := l.closed
 	l.mu.Unlock()
@@ -135,10 +136,10 @@ func (l *sessions) settle(s *session) {
 		return
 	}
 	go func() {
-		if closed { // before this session had begun
+		if closed { // shutdown came before this session began, and missed it
 			s.close()
 		}
-		_ = begun[0].Wait() // a session has no outcome
+		_ = begun[0].Wait() // nobody needs the reason of the end
 		l.finish(s)
 	}()
 }

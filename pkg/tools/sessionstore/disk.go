@@ -129,7 +129,7 @@ func (d *Disk) replace(ctx context.Context, name string, line, data []byte) erro
 	if _, err := w.Write(content); err != nil {
 		return err
 	}
-	_, err = w.CommitWhole(ctx, fsops.SumOf(content))
+	_, err = w.CommitAtomic(ctx, fsops.SumOf(content))
 	return err
 }
 

@@ -71,7 +71,7 @@ func rageFor(ctx context.Context, t *testing.T, s *launcher.Sandbox, args []stri
 		}
 	}
 	err = <-ended
-	if status := bomb.Status(); status == nil || status.Reason != podapi.TimedOut || refused && !status.ProcessLimit {
+	if status := bomb.Process.Status(); status == nil || status.Reason != podapi.TimedOut || refused && !status.ProcessLimit {
 		t.Errorf("the bomb ended with %v, %+v", err, status)
 	}
 	return refused

@@ -34,6 +34,8 @@ type Console struct {
 	sized *os.File    // the terminal whose size counts
 	modes *modeWriter // follows the output; nil if that is no terminal
 	keys  []byte      // leave the command running
+	// process is the command, once it has the console.
+	process *podapi.Process
 	// lent is closed once the command has the console. Before, nothing is read or
 	// shown.
 	lent chan struct{}
@@ -66,37 +68,43 @@ func (c *Console) Size() podapi.TerminalSize {
 	return podapi.TerminalSize{Rows: rows, Columns: columns}
 }
 
-// Connect gives the command its streams. Standard output is where the command's Stdout
-// goes, unless the console shows it.
-func (c *Console) Connect(cmd *podapi.Cmd) {
+// Streams are those of a command. In may be nil.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// Connect returns the streams of a command that starts later and whose own are these. The
+// console shows standard output if it can.
+func (c *Console) Connect(own Streams) Streams {
 	if c == nil {
-		return
+		return own
 	}
 	var in io.Reader = c.in
 	if len(c.keys) > 0 {
 		in = &keyReader{from: c.in, keys: c.keys, leave: func() {
-			_ = cmd.Detach() // if the command has ended, Wait says so
+			_ = c.process.Detach() // if the command has ended, Wait says so
 		}}
 	}
 	if c.modes != nil {
-		cmd.Stdout = c.modes
+		own.Out = c.modes
 	}
-	cmd.Stdin, cmd.Stdout = &lentReader{c, in}, &lentWriter{c, cmd.Stdout}
+	return Streams{In: &lentReader{c, in}, Out: &lentWriter{c, own.Out}, Err: own.Err}
 }
 
 // Wait waits for the end of the command, which has started and now gets the console. If
 // the terminal cannot be lent, the command is left running.
-func (c *Console) Wait(ctx context.Context, cmd *podapi.Cmd) error {
+func (c *Console) Wait(ctx context.Context, p *podapi.Process) error {
 	if c == nil {
-		return cmd.Wait()
+		return p.Wait()
 	}
-	takeBack, err := c.lend(ctx, cmd)
+	takeBack, err := c.lend(ctx, p)
 	if err != nil {
-		return errors.Join(err, cmd.Detach())
+		return errors.Join(err, p.Detach())
 	}
 	defer takeBack()
-	err = cmd.Wait()
-	c.restore(cmd.Status())
+	err = p.Wait()
+	c.restore(p.Status())
 	return err
 }
 
@@ -125,7 +133,8 @@ func (w *lentWriter) Write(p []byte) (int, error) {
 // lend hands the console over to the command: what is typed goes there unchanged, and
 // the command's terminal follows the size. takeBack ends this, and so does the end of
 // ctx. Until then no second signal ends the program.
-func (c *Console) lend(ctx context.Context, cmd *podapi.Cmd) (takeBack func(), err error) {
+func (c *Console) lend(ctx context.Context, p *podapi.Process) (takeBack func(), err error) {
+	c.process = p
 	defer close(c.lent)
 	release := delaySecond()
 	state, err := term.MakeRaw(int(c.in.Fd()))
@@ -145,17 +154,17 @@ func (c *Console) lend(ctx context.Context, cmd *podapi.Cmd) (takeBack func(), e
 		restoreOutput()
 		release()
 	})
-	tasks.Go(func() { c.follow(ctx, cmd) })
+	tasks.Go(func() { c.follow(ctx, p) })
 	return func() { cancel(); tasks.Wait() }, nil
 }
 
 // follow gives the command's terminal each new size, until ctx ends.
-func (c *Console) follow(ctx context.Context, cmd *podapi.Cmd) {
+func (c *Console) follow(ctx context.Context, p *podapi.Process) {
 	last := podapi.TerminalSize{}
 	onResize(ctx, func() {
 		if size := c.Size(); size != last {
 			last = size
-			_ = cmd.Resize(size) // it fails only if the command has ended
+			_ = p.Resize(size) // it fails only if the command has ended
 		}
 	})
 }

@@ -17,8 +17,8 @@ import (
 
 	"github.com/podagent/podagent/cmd/podagent/internal/proc"
 	"github.com/podagent/podagent/pkg/fsops"
-	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // Agent is the state that the four services share.
@@ -60,15 +60,15 @@ func (a *Agent) newServer(opts ...grpc.ServerOption) *grpc.Server {
 	opts = append(opts,
 		grpc.ConnectionTimeout(connectTimeout),
 		grpc.NumStreamWorkers(callWorkers),
-		grpc.ForceServerCodecV2(podapi.Codec()),
-		grpc.MaxRecvMsgSize(podapi.MaxMessage),
-		grpc.MaxSendMsgSize(podapi.MaxMessage),
-		grpc.WriteBufferSize(podapi.AgentWriteBuffer),
-		experimental.BufferPool(podapi.BufferPool()),
-		grpc.InitialWindowSize(podapi.AgentWindow),
-		grpc.InitialConnWindowSize(podapi.ClientWindow),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: podapi.KeepaliveTime, Timeout: podapi.KeepaliveTimeout}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: podapi.KeepaliveTime / 2, PermitWithoutStream: true}),
+		grpc.ForceServerCodecV2(wire.Codec()),
+		grpc.MaxRecvMsgSize(wire.MaxMessage),
+		grpc.MaxSendMsgSize(wire.MaxMessage),
+		grpc.WriteBufferSize(wire.AgentWriteBuffer),
+		experimental.BufferPool(wire.BufferPool()),
+		grpc.InitialWindowSize(wire.AgentWindow),
+		grpc.InitialConnWindowSize(wire.ClientWindow),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: wire.KeepaliveTime, Timeout: wire.KeepaliveTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: wire.KeepaliveTime / 2, PermitWithoutStream: true}),
 		grpc.ChainUnaryInterceptor(a.unary),
 		grpc.ChainStreamInterceptor(a.stream),
 	)

@@ -7,8 +7,8 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // exchange sends messages of Exec, and returns all that comes after started,
@@ -73,7 +73,7 @@ func TestDetachFromAProcessThatReadsNothing(t *testing.T) {
 	_, socket := serveTest(t, nil)
 	conn := raw(t, socket)
 	sleeper := start(func(s *pb.ExecStart) { s.Stdin = true })
-	input := &pb.ExecRequest{Kind: &pb.ExecRequest_Stdin{Stdin: &pb.StdinChunk{Data: make([]byte, podapi.StdinWindow)}}}
+	input := &pb.ExecRequest{Kind: &pb.ExecRequest_Stdin{Stdin: &pb.StdinChunk{Data: make([]byte, wire.StdinWindow)}}}
 	if _, rest := exchange(t, conn, sleeper, input, detach); len(rest) != 1 || rest[0].GetDetached() == nil {
 		t.Errorf("it got %v", rest)
 	}

@@ -7,8 +7,8 @@ import (
 	"syscall"
 
 	"github.com/podagent/podagent/pkg/fsops"
-	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // errFirstMessage is the error of a stream that opens with the wrong message.
@@ -24,7 +24,7 @@ func errMessage(got any) error {
 // cut translates the end of a stream that comes before its final message.
 func cut(err error) error {
 	if err == io.EOF {
-		return podapi.ErrCut
+		return wire.ErrCut
 	}
 	return err
 }
@@ -117,7 +117,7 @@ type chunkWriter func(chunk []byte) error
 
 func (send chunkWriter) Write(p []byte) (int, error) {
 	n := 0
-	for chunk := range slices.Chunk(p, podapi.ChunkSize) {
+	for chunk := range slices.Chunk(p, wire.ChunkSize) {
 		if err := send(chunk); err != nil {
 			return n, err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // writeStream sends messages of Write and returns how the call ended.
@@ -60,7 +61,7 @@ func TestWriteThatIsNotWholeLeavesTheOldContent(t *testing.T) {
 		"that begins with data":    {[]*pb.WriteRequest{writeData("new"), writeEnd(right)}, syscall.EINVAL},
 		"with a second header":     {[]*pb.WriteRequest{writeHeader("file"), writeHeader("file")}, syscall.EINVAL},
 		"with an empty message":    {[]*pb.WriteRequest{writeHeader("file"), {}}, syscall.EINVAL},
-		"with a message too large": {[]*pb.WriteRequest{writeHeader("file"), writeData(strings.Repeat("x", podapi.MaxMessage+1))}, podapi.ErrTooLarge},
+		"with a message too large": {[]*pb.WriteRequest{writeHeader("file"), writeData(strings.Repeat("x", wire.MaxMessage+1))}, podapi.ErrTooLarge},
 	} {
 		if err := os.WriteFile(filepath.Join(workdir, "file"), []byte("old"), 0o644); err != nil {
 			t.Fatal(err)
@@ -142,7 +143,7 @@ func TestFileCallsRefuseBadInput(t *testing.T) {
 		return nil
 	}
 	edit := func(edits ...fsops.Edit) error { _, err := c.Edit(ctx, "f", edits, fsops.EditOptions{}); return err }
-	if _, err := c.WriteFile(ctx, "f", []byte("content"), fsops.WriteOptions{}); err != nil {
+	if err := c.WriteFile(ctx, "f", []byte("content"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	for what, got := range map[string]error{
@@ -165,11 +166,11 @@ func TestFileCallsRefuseBadInput(t *testing.T) {
 		for op, err := range map[string]error{
 			"stat":    second(c.Stat(ctx, name)),
 			"read":    second(c.ReadFile(ctx, name)),
-			"write":   second(c.WriteFile(ctx, name, nil, fsops.WriteOptions{})),
+			"write":   c.WriteFile(ctx, name, nil, 0o666),
 			"edit":    second(c.Edit(ctx, name, []fsops.Edit{{Old: []byte("a"), New: []byte("b")}}, fsops.EditOptions{})),
-			"mkdir":   c.Mkdir(ctx, name, fsops.MkdirOptions{}),
-			"remove":  c.Remove(ctx, name, fsops.RemoveOptions{}),
-			"rename":  c.Rename(ctx, name, "x", fsops.RenameOptions{}),
+			"mkdir":   c.Mkdir(ctx, name, 0o777),
+			"remove":  c.Remove(ctx, name),
+			"rename":  c.Rename(ctx, name, "x"),
 			"copy":    c.Copy(ctx, name, "x", fsops.CopyOptions{}),
 			"chmod":   c.Chmod(ctx, name, 0o600),
 			"symlink": c.Symlink(ctx, "x", name),

@@ -7,8 +7,8 @@ import (
 
 	"github.com/podagent/podagent/cmd/podagent/internal/proc"
 	"github.com/podagent/podagent/pkg/fsops"
-	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 func attrToProto(a fsops.Attr) *pb.Attr {
@@ -63,7 +63,6 @@ var (
 		pb.GlobSort_GLOB_SORT_TIME:        fsops.GlobByTime,
 	}
 	watchOps = map[fsops.WatchOp]pb.WatchOp{
-		fsops.WatchReady:    pb.WatchOp_WATCH_OP_READY,
 		fsops.WatchCreate:   pb.WatchOp_WATCH_OP_CREATE,
 		fsops.WatchWrite:    pb.WatchOp_WATCH_OP_WRITE,
 		fsops.WatchRemove:   pb.WatchOp_WATCH_OP_REMOVE,
@@ -88,7 +87,7 @@ func grepResultToProto(r fsops.GrepResult) *pb.GrepResult {
 		out.Spans = append(out.Spans, int64(s.Start), int64(s.End))
 	}
 	if r.Err != nil {
-		out.Error = podapi.EncodeError(r.Err)
+		out.Error = wire.EncodeError(r.Err)
 	}
 	return out
 }

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/proc"
-	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // processesService is the service Processes.
@@ -101,7 +101,7 @@ func (s *processesService) open(ctx context.Context, first *pb.ExecRequest) (p *
 // sameBoot refuses a call that was meant for an earlier life of the agent.
 func (a *Agent) sameBoot(bootID string) error {
 	if bootID != "" && bootID != a.bootID {
-		return podapi.ErrAgentLost
+		return wire.ErrAgentLost
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func (c *execCall) receive() error {
 			return err
 		}
 		if r.GetDetach() != nil {
-			c.stdin.drain(detachDrain)
+			c.stdin.flush(detachDrain)
 			close(c.detached)
 			return nil
 		}
@@ -289,11 +289,7 @@ func (s *processesService) List(_ *pb.ListProcessesRequest, stream grpc.ServerSt
 }
 
 func (s *processesService) Signal(ctx context.Context, r *pb.SignalRequest) (*pb.SignalResponse, error) {
-	p, err := s.processes.Get(ctx, r.ExecId)
-	if err != nil {
-		return nil, err
-	}
-	return &pb.SignalResponse{}, p.Signal(syscall.Signal(r.Signal))
+	return &pb.SignalResponse{}, s.processes.Signal(ctx, r.ExecId, syscall.Signal(r.Signal))
 }
 
 func (s *processesService) Forget(_ context.Context, r *pb.ForgetRequest) (*pb.ForgetResponse, error) {

@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // execStreamError sends messages of Exec and returns how the call ended.
@@ -33,7 +36,7 @@ func execStreamError(t *testing.T, conn *grpc.ClientConn, messages ...*pb.ExecRe
 	for {
 		r, err := stream.Recv()
 		if err != nil {
-			return podapi.FromStatus(err)
+			return wire.FromStatus(err)
 		}
 		if r.GetExit() != nil {
 			return nil
@@ -76,13 +79,13 @@ func TestExecRefusesBadMessages(t *testing.T) {
 		"met another boot":        {[]*pb.ExecRequest{start(func(s *pb.ExecStart) { s.BootId = "x" })}, podapi.ErrAgentLost},
 		"leaves a gap in stdin":   {[]*pb.ExecRequest{good(), stdin(5, "x")}, syscall.EINVAL},
 		"goes back before 0":      {[]*pb.ExecRequest{good(), stdin(-5, "x")}, syscall.EINVAL},
-		"is over the window":      {[]*pb.ExecRequest{good(), stdin(0, strings.Repeat("x", podapi.StdinWindow+1))}, syscall.EINVAL},
+		"is over the window":      {[]*pb.ExecRequest{good(), stdin(0, strings.Repeat("x", wire.StdinWindow+1))}, syscall.EINVAL},
 		"sends an unknown signal": {[]*pb.ExecRequest{good(), {Kind: &pb.ExecRequest_Signal{Signal: 99}}}, syscall.EINVAL},
 		"resizes no terminal":     {[]*pb.ExecRequest{good(), {Kind: &pb.ExecRequest_Resize{Resize: &pb.TerminalSize{}}}}, syscall.EINVAL},
 		"resizes to a huge one":   {[]*pb.ExecRequest{good(), {Kind: &pb.ExecRequest_Resize{Resize: &pb.TerminalSize{Columns: 1 << 16}}}}, syscall.EINVAL},
 		"shows a huge screen":     {[]*pb.ExecRequest{attach(newExecID(), func(a *pb.ExecAttach) { a.Screen = &pb.TerminalSize{Rows: 1 << 16} })}, syscall.EINVAL},
 		"attaches to nothing":     {[]*pb.ExecRequest{{Kind: &pb.ExecRequest_Attach{Attach: &pb.ExecAttach{ExecId: newExecID()}}}}, fs.ErrNotExist},
-		"is over the limit":       {[]*pb.ExecRequest{start(func(s *pb.ExecStart) { s.Argv[1] = make([]byte, podapi.MaxMessage) })}, podapi.ErrTooLarge},
+		"is over the limit":       {[]*pb.ExecRequest{start(func(s *pb.ExecStart) { s.Argv[1] = make([]byte, wire.MaxMessage) })}, podapi.ErrTooLarge},
 	} {
 		if err := execStreamError(t, conn, test.messages...); !errors.Is(err, test.want) {
 			t.Errorf("a stream that %s: %v, want %v", what, err, test.want)
@@ -161,7 +164,7 @@ func TestAttachDoesNotWaitForAnotherCallersStdin(t *testing.T) {
 		return stream
 	}
 	stuck := open(sleeper)
-	chunk := &pb.StdinChunk{Data: make([]byte, podapi.StdinWindow)}
+	chunk := &pb.StdinChunk{Data: make([]byte, wire.StdinWindow)}
 	if err := stuck.Send(&pb.ExecRequest{Kind: &pb.ExecRequest_Stdin{Stdin: chunk}}); err != nil {
 		t.Fatal(err)
 	}
@@ -251,6 +254,47 @@ func TestLongCallsLeaveRoomForOthers(t *testing.T) {
 		if err := cmd.Wait(); !errors.Is(err, context.Canceled) {
 			t.Errorf("a call that was cancelled: %v", err)
 		}
+	}
+}
+
+// The fork begins while its caller is there, and ends when the caller has given up and
+// closed its connection.
+func TestCommandWhoseCallerGivesUpDuringTheForkIsKilled(t *testing.T) {
+	_, socket := serveTest(t, nil)
+	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	syscall.ForkLock.RLock() // which every fork waits for
+	ended := make(chan error, 1)
+	go func() { ended <- c.Command(ctx, "sleep", "infinity").Run() }()
+	awaitCall(t, "syscall.forkExec")
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("Run: %v", err)
+	}
+	c.Close()
+	syscall.ForkLock.RUnlock()
+	other := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+	for deadline := time.Now().Add(hung); ; time.Sleep(time.Millisecond) {
+		list, err := other.Processes(t.Context())
+		if err == nil && len(list) == 1 && list[0].Status != nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("it runs on: %+v, %v", list, err)
+		}
+	}
+}
+
+// awaitCall waits until a goroutine of this program is in a function.
+func awaitCall(t *testing.T, function string) {
+	t.Helper()
+	stacks := make([]byte, 1<<20)
+	for deadline := time.Now().Add(hung); !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte(function)); {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v for a call of %s", hung, function)
+		}
+		time.Sleep(time.Millisecond)
 	}
 }
 

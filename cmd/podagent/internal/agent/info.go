@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/podagent/podagent/pkg/fsops"
-	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // agentService is the service Agent.
@@ -29,8 +29,8 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 	}
 	return &pb.InfoResponse{
 		Version:       s.config.Version,
-		ProtocolMajor: podapi.ProtocolMajor,
-		ProtocolMinor: podapi.ProtocolMinor,
+		ProtocolMajor: wire.ProtocolMajor,
+		ProtocolMinor: wire.ProtocolMinor,
 		BootId:        s.bootID,
 		PodUid:        s.config.PodUID,
 		Uid:           uint32(os.Getuid()),
@@ -45,12 +45,12 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 		IdleTimeout:   int64(s.config.IdleTimeout),
 		Expires:       s.expires(),
 		Limits: &pb.Limits{
-			MessageBytes: podapi.MaxMessage,
-			ChunkBytes:   podapi.ChunkSize,
+			MessageBytes: wire.MaxMessage,
+			ChunkBytes:   wire.ChunkSize,
 			EditBytes:    fsops.MaxEditSize,
 			JournalBytes: s.processes.JournalSize(),
 
-			StdinWindowBytes: podapi.StdinWindow,
+			StdinWindowBytes: wire.StdinWindow,
 		},
 	}, nil
 }

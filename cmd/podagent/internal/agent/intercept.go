@@ -10,21 +10,21 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/proc"
-	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // procErrors gives the errors of package proc, which knows no contract, the
 // names that they have there.
 var procErrors = []struct{ from, to error }{
-	{proc.ErrConflict, podapi.ErrConflict},
-	{proc.ErrStdinClosed, podapi.ErrStdinClosed},
-	{proc.ErrStalled, podapi.ErrStalled},
+	{proc.ErrConflict, wire.ErrConflict},
+	{proc.ErrStdinClosed, wire.ErrStdinClosed},
+	{proc.ErrStalled, wire.ErrStalled},
 	// An earlier call may come in after the one that took its place, whose caller
 	// attaches again.
-	{proc.ErrReplaced, podapi.ErrUnavailable},
-	{proc.ErrTooOld, podapi.ErrExecExpired},
-	{proc.ErrShutdown, podapi.ErrUnavailable},
+	{proc.ErrReplaced, wire.ErrUnavailable},
+	{proc.ErrTooOld, wire.ErrExecExpired},
+	{proc.ErrShutdown, wire.ErrUnavailable},
 }
 
 // status returns a handler's error as it goes onto the wire.
@@ -35,7 +35,7 @@ func status(err error) error {
 			break
 		}
 	}
-	return podapi.ToStatus(err)
+	return wire.ToStatus(err)
 }
 
 // A renamedError keeps its words, and is also another error.

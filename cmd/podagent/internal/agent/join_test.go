@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -27,7 +26,7 @@ func TestJoinCarriesCallsAndEndsWithThem(t *testing.T) {
 	}})
 	content := bytes.Repeat([]byte("x"), 8<<20)
 	name := filepath.Join(dir, "file")
-	if _, err := c.WriteFile(t.Context(), name, content, fsops.WriteOptions{}); err != nil {
+	if err := c.WriteFile(t.Context(), name, content, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := c.ReadFile(t.Context(), name); err != nil || !bytes.Equal(got, content) {

@@ -3,10 +3,10 @@ package agent
 import "time"
 
 // The bounds of the agent's calls, each with its reason. Those of the wire are
-// podapi's, those of files and processes fsops' and proc's.
+// podapi/wire's, those of files and processes fsops' and proc's.
 const (
 	// A batch of results is as large as makes the cost of a message small
-	// against theirs, well under podapi.MaxMessage, and waits no longer than a
+	// against theirs, well under wire.MaxMessage, and waits no longer than a
 	// person would notice.
 	batchItems = 256
 	batchBytes = 64 << 10

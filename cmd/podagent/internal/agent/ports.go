@@ -12,9 +12,9 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/tunnel"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // portsService is the service Ports.
@@ -162,7 +162,7 @@ func (s *portsService) awaitEnd(ctx context.Context, t *tunnel.Tunnel, received,
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-s.stopping:
-			return fmt.Errorf("the agent stops: %w", podapi.ErrUnavailable)
+			return fmt.Errorf("the agent stops: %w", wire.ErrUnavailable)
 		case err := <-received:
 			if err != nil {
 				return cut(err)

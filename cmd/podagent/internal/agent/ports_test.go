@@ -13,6 +13,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // acceptOne returns a port, and how the first connection to it ends.
@@ -108,7 +109,7 @@ func dialStreamOf(t *testing.T, conn *grpc.ClientConn, messages ...*pb.DialReque
 			return nil
 		}
 		if err != nil {
-			return podapi.FromStatus(err)
+			return wire.FromStatus(err)
 		}
 		closed = r.GetClosed() != nil
 	}

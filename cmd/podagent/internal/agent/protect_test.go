@@ -39,12 +39,12 @@ func TestProtectedPathsAreRefusedOverTheWire(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, err := range map[string]error{
-		"write":   second(c.WriteFile(ctx, "keep/file", []byte("x"), fsops.WriteOptions{})),
+		"write":   c.WriteFile(ctx, "keep/file", []byte("x"), 0o666),
 		"edit":    second(c.Edit(ctx, "keep/file", []fsops.Edit{{Old: []byte("o"), New: []byte("x"), All: true}}, fsops.EditOptions{})),
-		"mkdir":   c.Mkdir(ctx, "keep/d", fsops.MkdirOptions{}),
-		"remove":  c.Remove(ctx, "keep", fsops.RemoveOptions{Recursive: true}),
-		"rename":  c.Rename(ctx, "keep", "other", fsops.RenameOptions{}),
-		"replace": c.Rename(ctx, "free", "keep/file", fsops.RenameOptions{}),
+		"mkdir":   c.Mkdir(ctx, "keep/d", 0o777),
+		"remove":  c.RemoveAll(ctx, "keep"),
+		"rename":  c.Rename(ctx, "keep", "other"),
+		"replace": c.Rename(ctx, "free", "keep/file"),
 		"copy":    c.Copy(ctx, "free", "keep/file", fsops.CopyOptions{}),
 		"chmod":   c.Chmod(ctx, "keep/file", 0o777),
 		"symlink": c.Symlink(ctx, "/", "keep/link"),
@@ -100,7 +100,7 @@ func TestConfigureReplacesProtectedPaths(t *testing.T) {
 			t.Errorf("%+v (-want +got):\n%s", step.config, diff)
 		}
 	}
-	if _, err := c.WriteFile(ctx, "file", nil, fsops.WriteOptions{}); !errors.Is(err, fsops.ErrProtected) {
+	if err := c.WriteFile(ctx, "file", nil, 0o666); !errors.Is(err, fsops.ErrProtected) {
 		t.Errorf("a pattern did not start in the new workdir: %v", err)
 	}
 	var pattern *fsops.PatternError

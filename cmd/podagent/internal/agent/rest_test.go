@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
@@ -29,7 +28,7 @@ func TestIdleAgentGivesMemoryBack(t *testing.T) {
 	var uploads sync.WaitGroup
 	for i := range 32 {
 		uploads.Go(func() {
-			if _, err := s.WriteFile(t.Context(), fmt.Sprint(i), make([]byte, 4<<20), fsops.WriteOptions{}); err != nil {
+			if err := s.WriteFile(t.Context(), fmt.Sprint(i), make([]byte, 4<<20), 0o666); err != nil {
 				t.Error(err)
 			}
 		})

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/podagent/podagent/pkg/fsops"
-	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // The handlers of this file stream results: many small ones, in batches.
@@ -23,7 +24,7 @@ func (s *filesService) List(r *pb.ListRequest, stream grpc.ServerStreamingServer
 	var count int64
 	for attr, err := range s.fs.List(stream.Context(), string(r.Path), fsops.ListOptions{Recursive: r.Recursive}) {
 		if skipped, ok := errors.AsType[*fsops.SkippedError](err); ok {
-			unreadable := &pb.ListResponse{Kind: &pb.ListResponse_Unreadable{Unreadable: podapi.EncodeError(skipped)}}
+			unreadable := &pb.ListResponse{Kind: &pb.ListResponse_Unreadable{Unreadable: wire.EncodeError(skipped)}}
 			err = batch.between(func() error { return stream.Send(unreadable) })
 		} else if err == nil {
 			count++
@@ -50,7 +51,7 @@ func (s *filesService) Glob(r *pb.GlobRequest, stream grpc.ServerStreamingServer
 	end := &pb.GlobEnd{}
 	for match, err := range s.fs.Glob(stream.Context(), string(r.Pattern), opts) {
 		if skipped, ok := errors.AsType[*fsops.SkippedError](err); ok {
-			unreadable := &pb.GlobResponse{Kind: &pb.GlobResponse_Unreadable{Unreadable: podapi.EncodeError(skipped)}}
+			unreadable := &pb.GlobResponse{Kind: &pb.GlobResponse_Unreadable{Unreadable: wire.EncodeError(skipped)}}
 			err = batch.between(func() error { return stream.Send(unreadable) })
 		} else if match.Truncated {
 			end.Truncated = true
@@ -125,7 +126,10 @@ func (s *filesService) Watch(r *pb.WatchRequest, stream grpc.ServerStreamingServ
 		return stream.Send(&pb.WatchResponse{Kind: &pb.WatchResponse_Batch{Batch: &pb.WatchBatch{Events: events}}})
 	}}
 	defer batch.stop()
-	for event, err := range s.fs.Watch(ctx, string(r.Path), fsops.WatchOptions{Recursive: r.Recursive, Ignore: r.Ignore}) {
+	ready := func() { // the next add returns its error
+		_ = batch.add(&pb.WatchEvent{Op: pb.WatchOp_WATCH_OP_READY, Path: r.Path, Time: time.Now().UnixNano()}, len(r.Path))
+	}
+	for event, err := range s.fs.Watch(ctx, string(r.Path), fsops.WatchOptions{Recursive: r.Recursive, Ignore: r.Ignore, Ready: ready}) {
 		if err != nil {
 			_ = batch.between(func() error { return nil }) // what happened before it
 			return orCause(ctx, err)
@@ -146,7 +150,7 @@ func (a *Agent) untilStop(ctx context.Context) (context.Context, context.CancelF
 	go func() {
 		select {
 		case <-a.stopping:
-			cancel(podapi.ErrUnavailable)
+			cancel(wire.ErrUnavailable)
 		case <-ctx.Done():
 		}
 	}()

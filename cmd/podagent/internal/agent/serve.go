@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // Config says how an agent serves.
@@ -43,7 +44,7 @@ type Config struct {
 	Alone bool
 	// AuthorizedKeys are those whose holders may call. With none, the agent
 	// serves only its own user on a unix socket, or whoever Insecure lets in.
-	AuthorizedKeys []podapi.AuthorizedKey
+	AuthorizedKeys []wire.AuthorizedKey
 	// Insecure serves without keys on the loopback.
 	Insecure bool
 	// PodUID is the pod's, empty outside of Kubernetes.
@@ -150,14 +151,14 @@ func (c *Config) credentials() ([]grpc.ServerOption, error) {
 		}
 	}
 	if len(c.AuthorizedKeys) > 0 {
-		config, err := podapi.AgentTLS(c.PodUID, c.AuthorizedKeys)
+		config, err := wire.AgentTLS(c.PodUID, c.AuthorizedKeys)
 		if err != nil {
 			return nil, err
 		}
 		// TLS has a buffer of its own for what it decrypted.
-		return []grpc.ServerOption{grpc.Creds(podapi.AgentCredentials(config)), grpc.ReadBufferSize(0)}, nil
+		return []grpc.ServerOption{grpc.Creds(wire.AgentCredentials(config)), grpc.ReadBufferSize(0)}, nil
 	}
-	return []grpc.ServerOption{grpc.ReadBufferSize(podapi.ReadBuffer)}, nil
+	return []grpc.ServerOption{grpc.ReadBufferSize(wire.ReadBuffer)}, nil
 }
 
 // mayListen returns why the agent must not serve at address as it is.
@@ -196,12 +197,20 @@ func CheckHealth(ctx context.Context, address string) error {
 		return err
 	}
 	var d net.Dialer
-	client, err := podapi.Dial(podapi.DialOptions{Dialer: func(ctx context.Context) (net.Conn, error) {
-		return d.DialContext(ctx, network, addr)
-	}})
+	conn, err := grpc.NewClient("passthrough:///podagent",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return d.DialContext(ctx, network, addr) }),
+	)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	return client.Healthy(ctx)
+	defer conn.Close()
+	r, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
+	if err != nil {
+		return wire.FromStatus(err)
+	}
+	if r.Status != healthpb.HealthCheckResponse_SERVING {
+		return fmt.Errorf("%w: health is %s", wire.ErrUnavailable, r.Status)
+	}
+	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 func TestOnlyHoldersOfTheKeyMayCall(t *testing.T) {
@@ -26,7 +27,7 @@ func TestOnlyHoldersOfTheKeyMayCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, socket := serveTest(t, func(c *Config) {
-		c.AuthorizedKeys = []podapi.AuthorizedKey{known.AuthorizedKey()}
+		c.AuthorizedKeys = []wire.AuthorizedKey{known.AuthorizedKey()}
 		c.PodUID = "uid-1"
 	})
 	ctx := t.Context()
@@ -136,10 +137,8 @@ func TestShutdownEndsProcessesAndWatches(t *testing.T) {
 	ready := make(chan struct{})
 	go func() {
 		var last error
-		for e, err := range c.Watch(t.Context(), ".", fsops.WatchOptions{}) {
-			if last = err; err == nil && e.Op == fsops.WatchReady {
-				close(ready)
-			}
+		for _, err := range c.Watch(t.Context(), ".", fsops.WatchOptions{Ready: func() { close(ready) }}) {
+			last = err
 		}
 		watched <- last
 	}()
@@ -155,7 +154,7 @@ func TestShutdownEndsProcessesAndWatches(t *testing.T) {
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.Reason != podapi.Signalled {
 		t.Errorf("the process ended with %v", err)
 	}
-	if err := syscall.Kill(cmd.PID(), 0); err == nil {
+	if err := syscall.Kill(cmd.Process.PID(), 0); err == nil {
 		t.Error("the process survived the agent")
 	}
 }

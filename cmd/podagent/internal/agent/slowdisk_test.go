@@ -16,6 +16,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // slowDisk makes uploads slow where a slow disk would: the handler comes for
@@ -41,7 +42,7 @@ type slowUpload struct {
 }
 
 func (d *slowDisk) intercept(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	u := &slowUpload{ServerStream: stream, disk: d, limit: podapi.UploadWindow}
+	u := &slowUpload{ServerStream: stream, disk: d, limit: wire.UploadWindow}
 	d.mu.Lock()
 	d.uploads = append(d.uploads, u)
 	d.mu.Unlock()
@@ -189,7 +190,7 @@ func (u *upload) run(ctx context.Context, c *podapi.Client, name string, size in
 		return err
 	}
 	defer w.Close()
-	for chunk := make([]byte, podapi.ChunkSize); int(u.sent.Load()) < size; u.sent.Add(podapi.ChunkSize) {
+	for chunk := make([]byte, wire.ChunkSize); int(u.sent.Load()) < size; u.sent.Add(wire.ChunkSize) {
 		if _, err := w.Write(chunk); err != nil {
 			return err
 		}
@@ -206,7 +207,7 @@ func allSent(t *testing.T, d *slowDisk, uploads []*upload) int64 {
 		may, sent = 0, 0
 		d.mu.Lock()
 		for _, u := range d.uploads {
-			may += u.limit / podapi.ChunkSize * podapi.ChunkSize
+			may += u.limit / wire.ChunkSize * wire.ChunkSize
 		}
 		d.mu.Unlock()
 		for _, u := range uploads {

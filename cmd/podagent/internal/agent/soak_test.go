@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"runtime"
@@ -139,31 +140,41 @@ func (s *soak) exec(ctx context.Context, n int64) error {
 	case 3:
 		cmd.Script = fmt.Sprintf("head -c %d /dev/zero; %s", soakOutput, cmd.Script)
 		want = strings.Repeat("\x00", soakOutput) + want
-	case 5:
-		var err error
-		if cmd, err = s.leave(ctx, cmd); err != nil {
-			return fmt.Errorf("command %d was not left: %w", n, err)
-		}
+	}
+	run := runHere
+	if n%8 == 5 {
+		run = s.runLeft
 	}
 	var out bytes.Buffer
-	cmd.Stdout = &out
-	if err := cmd.Run(); cmd.Status() == nil || cmd.Status().Code != code || out.String() != want {
+	p, err := run(ctx, cmd, &out)
+	if p.Status() == nil || p.Status().Code != code || out.String() != want {
 		return fmt.Errorf("command %d said %.20q (%d bytes) and ended with %v", n, &out, out.Len(), err)
 	}
 	return nil
 }
 
-// leave starts a command and leaves it, and returns what waits for it in its place.
-func (s *soak) leave(ctx context.Context, c *podapi.Cmd) (*podapi.Cmd, error) {
-	err := c.Start()
-	if err == nil {
-		err = c.Detach()
+// runHere runs a command.
+func runHere(_ context.Context, c *podapi.Cmd, out io.Writer) (*podapi.Process, error) {
+	c.Stdout = out
+	err := c.Run()
+	return c.Process, err
+}
+
+// runLeft starts a command and leaves it, and attaches to it.
+func (s *soak) runLeft(ctx context.Context, c *podapi.Cmd, out io.Writer) (*podapi.Process, error) {
+	if err := c.Start(); err != nil {
+		return nil, err
 	}
-	if err != nil && !errors.Is(err, os.ErrProcessDone) { // it may be as quick
+	// It may have ended before.
+	if err := c.Process.Detach(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return nil, err
 	}
 	_ = c.Wait() // which says that it was left
-	return s.client.Attach(ctx, c.ID, podapi.AttachOptions{}), nil
+	p, err := s.client.Attach(ctx, c.ID, podapi.AttachOptions{Stdout: out})
+	if err != nil {
+		return nil, err
+	}
+	return p, p.Wait()
 }
 
 // usage is what a process that leaks has ever more of.

@@ -6,12 +6,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // stdinQueue holds the standard input that a caller has sent and the process has
-// not read: at most podapi.StdinWindow. So a process that does not read costs no more
+// not read: at most wire.StdinWindow. So a process that does not read costs no more
 // memory, and never delays the caller's signals.
 type stdinQueue struct {
 	mu     sync.Mutex
@@ -47,8 +47,8 @@ func (q *stdinQueue) push(chunk *pb.StdinChunk) error {
 	}
 	data := chunk.Data
 	data = data[min(end-chunk.Offset, int64(len(data))):]
-	if len(q.data)+len(data) > podapi.StdinWindow {
-		return fmt.Errorf("standard input is over the window of %d bytes: %w", podapi.StdinWindow, syscall.EINVAL)
+	if len(q.data)+len(data) > wire.StdinWindow {
+		return fmt.Errorf("standard input is over the window of %d bytes: %w", wire.StdinWindow, syscall.EINVAL)
 	}
 	q.data = append(q.data, data...)
 	q.eof = q.eof || chunk.Eof
@@ -63,7 +63,7 @@ func (q *stdinQueue) next() (offset int64, data []byte, eof, ok bool) {
 	defer q.mu.Unlock()
 	q.busy = false
 	for len(q.data) == 0 && !q.eof && !q.closed {
-		q.change.Broadcast() // for drain
+		q.change.Broadcast() // for flush
 		q.change.Wait()
 	}
 	q.busy = true
@@ -85,7 +85,7 @@ func (q *stdinQueue) accepted(next int64) {
 	}
 }
 
-// close lets next and drain return.
+// close lets next and flush return.
 func (q *stdinQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -93,9 +93,9 @@ func (q *stdinQueue) close() {
 	q.change.Broadcast()
 }
 
-// drain waits until the process has got everything that was pushed, but no longer
+// flush waits until the process has got everything that was pushed, but no longer
 // than limit.
-func (q *stdinQueue) drain(limit time.Duration) {
+func (q *stdinQueue) flush(limit time.Duration) {
 	over := false
 	timer := time.AfterFunc(limit, func() {
 		q.mu.Lock()

@@ -6,8 +6,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/podagent/podagent/pkg/fsops"
-	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 func (s *filesService) Push(stream grpc.BidiStreamingServer[pb.PushRequest, pb.PushReply]) error {
@@ -61,7 +61,7 @@ func (s *filesService) Pull(r *pb.PullRequest, stream grpc.ServerStreamingServer
 		return stream.Send(&pb.PullResponse{Kind: &pb.PullResponse_Data{Data: data}})
 	})
 	opts := fsops.ArchiveOptions{Ignore: r.Ignore, Exclude: toStrings(r.Exclude)}
-	buffered := bufio.NewWriterSize(w, podapi.ChunkSize)
+	buffered := bufio.NewWriterSize(w, wire.ChunkSize)
 	stats, err := s.fs.Archive(stream.Context(), string(r.Path), buffered, opts)
 	if err != nil {
 		return err

@@ -5,15 +5,15 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // uploads divides uploadMemory among the uploads under way. gRPC cannot do so: its
 // windows are the same for all streams, and it gives back the connection's window as
 // soon as bytes arrive.
 //
-// The uploads never hold more than uploadMemory and the podapi.UploadWindow that each of
+// The uploads never hold more than uploadMemory and the wire.UploadWindow that each of
 // them has without asking.
 type uploads struct {
 	mu     sync.Mutex
@@ -36,8 +36,8 @@ func (u *uploads) open(ack func(*pb.UploadAck) error) *credit {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.active++
-	u.held += podapi.UploadWindow
-	return &credit{uploads: u, ack: ack, limit: podapi.UploadWindow, held: podapi.UploadWindow}
+	u.held += wire.UploadWindow
+	return &credit{uploads: u, ack: ack, limit: wire.UploadWindow, held: wire.UploadWindow}
 }
 
 // release gives back what the upload held, and counts it out.
@@ -59,7 +59,7 @@ func (c *credit) check(received int64) error {
 // written notes that the agent has written so many bytes of the content in all, and no
 // longer holds them. It tells the caller when it may send a good deal more.
 func (c *credit) written(taken int64) error {
-	if taken < podapi.UploadWindow/4 || !c.extend(taken) {
+	if taken < wire.UploadWindow/4 || !c.extend(taken) {
 		return nil // most files are small, and need no ack
 	}
 	return c.ack(&pb.UploadAck{Limit: c.limit})
@@ -73,13 +73,13 @@ func (c *credit) extend(taken int64) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	others := u.held - c.held
-	share := min(podapi.AgentWindow, uploadMemory/int64(u.active), uploadMemory-others)
-	share = max(podapi.UploadWindow, share)
+	share := min(wire.AgentWindow, uploadMemory/int64(u.active), uploadMemory-others)
+	share = max(wire.UploadWindow, share)
 	extended := taken+share-c.limit >= share/4
 	if extended {
 		c.limit = taken + share
 	}
-	c.held = max(podapi.UploadWindow, c.limit-taken)
+	c.held = max(wire.UploadWindow, c.limit-taken)
 	u.held = others + c.held
 	return extended
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // lastReply receives to the end of an upload, and returns how it ended.
@@ -29,7 +30,7 @@ func lastReply(stream grpc.ClientStream, reply interface{ GetAck() *pb.UploadAck
 			return nil
 		}
 	}
-	return podapi.FromStatus(err)
+	return wire.FromStatus(err)
 }
 
 func sum(of []int64) int64 {
@@ -56,24 +57,24 @@ func TestUploadsOnASlowDiskShareTheirMemory(t *testing.T) {
 	begin(early)
 	held := d.stuck(t, early)
 	first := sum(held)
-	if first < uploadMemory || first >= uploadMemory+early*podapi.UploadWindow {
+	if first < uploadMemory || first >= uploadMemory+early*wire.UploadWindow {
 		t.Errorf("%d uploads hold %d bytes, want %d and a little more", early, first, uploadMemory)
 	}
 	// Those who come later find nothing left, and have what they may send at first.
 	begin(all - early)
 	held = d.stuck(t, all)
-	if got, want := sum(held), first+(all-early)*podapi.UploadWindow; got != want {
+	if got, want := sum(held), first+(all-early)*wire.UploadWindow; got != want {
 		t.Errorf("%d uploads hold %d bytes, want %d", all, got, want)
 	}
 	// They send whole chunks, and the shares of the early ones need not be any.
-	if got, want := allSent(t, d, uploads)-all*podapi.ChunkSize, sum(held); got > want || got < want-early*podapi.ChunkSize {
+	if got, want := allSent(t, d, uploads)-all*wire.ChunkSize, sum(held); got > want || got < want-early*wire.ChunkSize {
 		t.Errorf("%d bytes were sent and not taken, want %d", got, want)
 	}
 	// Going on, each holds no more than the share of so many.
-	d.take(1+1+(podapi.AgentWindow/podapi.ChunkSize), nil)
+	d.take(1+1+(wire.AgentWindow/wire.ChunkSize), nil)
 	held = d.stuck(t, all)
 	for _, n := range held {
-		if n < podapi.UploadWindow*3/4 || n > uploadMemory/all {
+		if n < wire.UploadWindow*3/4 || n > uploadMemory/all {
 			t.Errorf("one of %d uploads holds %d bytes", all, n)
 		}
 	}
@@ -99,10 +100,10 @@ func TestUploadAloneMayFillItsWindow(t *testing.T) {
 	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
 	d.take(1+1, nil)
 	u := startUpload(t.Context(), c, "file", 32<<20)
-	if held := d.stuck(t, 1); held[0] != podapi.AgentWindow {
+	if held := d.stuck(t, 1); held[0] != wire.AgentWindow {
 		t.Errorf("an upload may hold %d bytes", held[0])
 	}
-	if sent := allSent(t, d, []*upload{u}); sent != podapi.ChunkSize+podapi.AgentWindow {
+	if sent := allSent(t, d, []*upload{u}); sent != wire.ChunkSize+wire.AgentWindow {
 		t.Errorf("%d bytes were sent", sent)
 	}
 	d.take(everything, nil)
@@ -127,9 +128,9 @@ func TestPushOnASlowDiskIsHeldBack(t *testing.T) {
 	}()
 	held := d.stuck(t, 1)[0]
 	// All but what waits to be a chunk.
-	most := held + 2*podapi.ChunkSize
-	eventually(t, func() bool { return moved.Load() > most-podapi.ChunkSize })
-	if got := moved.Load(); got > most+podapi.ChunkSize {
+	most := held + 2*wire.ChunkSize
+	eventually(t, func() bool { return moved.Load() > most-wire.ChunkSize })
+	if got := moved.Load(); got > most+wire.ChunkSize {
 		t.Errorf("%d bytes were read, of which %d may be sent", got, most)
 	}
 	d.take(everything, nil)
@@ -177,17 +178,17 @@ func TestContentOverTheLimitIsInvalid(t *testing.T) {
 	d.take(everything, nil)
 	conn := raw(t, socket)
 	chunk := func(size int) *pb.WriteRequest { return writeData(strings.Repeat("x", size)) }
-	if err := writeStream(t, conn, writeHeader("file"), chunk(podapi.UploadWindow+1)); !errors.Is(err, syscall.EINVAL) {
+	if err := writeStream(t, conn, writeHeader("file"), chunk(wire.UploadWindow+1)); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("more than the window at first: %v", err)
 	}
-	exact := writeEnd(sumToProto(fsops.SumOf(bytes.Repeat([]byte("x"), podapi.UploadWindow))))
-	if err := writeStream(t, conn, writeHeader("file"), chunk(podapi.UploadWindow), exact); err != nil {
+	exact := writeEnd(sumToProto(fsops.SumOf(bytes.Repeat([]byte("x"), wire.UploadWindow))))
+	if err := writeStream(t, conn, writeHeader("file"), chunk(wire.UploadWindow), exact); err != nil {
 		t.Errorf("the whole window at first: %v", err)
 	}
 	for range 63 {
 		defer a.uploads.open(nil).release()
 	}
-	if err := writeStream(t, conn, writeHeader("file"), chunk(podapi.UploadWindow), chunk(uploadMemory/64+1)); !errors.Is(err, syscall.EINVAL) {
+	if err := writeStream(t, conn, writeHeader("file"), chunk(wire.UploadWindow), chunk(uploadMemory/64+1)); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("more than was acknowledged: %v", err)
 	}
 	push, err := pb.NewFilesClient(conn).Push(t.Context())
@@ -196,7 +197,7 @@ func TestContentOverTheLimitIsInvalid(t *testing.T) {
 	}
 	for _, m := range []*pb.PushRequest{
 		{Kind: &pb.PushRequest_Header{Header: &pb.PushHeader{Path: []byte("tree")}}},
-		{Kind: &pb.PushRequest_Data{Data: make([]byte, podapi.UploadWindow+1)}},
+		{Kind: &pb.PushRequest_Data{Data: make([]byte, wire.UploadWindow+1)}},
 	} {
 		if push.Send(m) != nil {
 			break // the answer says why
@@ -213,7 +214,7 @@ func TestSmallFileCostsNoAcks(t *testing.T) {
 	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
 	for size, requests := range map[int]int{0: 2, 4 << 10: 3, 100 << 10: 3} {
 		d.uploads = nil
-		if _, err := c.WriteFile(t.Context(), "file", make([]byte, size), fsops.WriteOptions{}); err != nil {
+		if err := c.WriteFile(t.Context(), "file", make([]byte, size), 0o666); err != nil {
 			t.Fatal(err)
 		}
 		for _, u := range d.over(t) {
@@ -239,7 +240,7 @@ func TestUploadsHoldNoMoreThanTheirMemory(t *testing.T) {
 				break
 			}
 			before := c.limit
-			taken += min(r.Int64N(podapi.ChunkSize)+1, c.limit-taken)
+			taken += min(r.Int64N(wire.ChunkSize)+1, c.limit-taken)
 			credits[c] = taken
 			if err := c.written(taken); err != nil {
 				t.Fatal(err)
@@ -247,7 +248,7 @@ func TestUploadsHoldNoMoreThanTheirMemory(t *testing.T) {
 			if c.limit < before {
 				t.Fatalf("the limit went from %d to %d", before, c.limit)
 			}
-			if c.limit-taken < podapi.ChunkSize {
+			if c.limit-taken < wire.ChunkSize {
 				t.Fatalf("with %d taken the limit is %d", taken, c.limit)
 			}
 			break
@@ -256,7 +257,7 @@ func TestUploadsHoldNoMoreThanTheirMemory(t *testing.T) {
 		for c, taken := range credits {
 			held += c.limit - taken
 		}
-		if most := int64(uploadMemory + len(credits)*podapi.UploadWindow); held > most {
+		if most := int64(uploadMemory + len(credits)*wire.UploadWindow); held > most {
 			t.Fatalf("%d uploads hold %d bytes, %d at most", len(credits), held, most)
 		}
 	}

@@ -44,8 +44,8 @@ var (
 	// name attached.
 	ErrReplaced = journal.ErrReplaced
 	// ErrTooOld says that an exec id cannot be started, because its process
-	// may have run and been forgotten.
-	ErrTooOld = errors.New("exec id is older than the memory of ended processes")
+	// may have run and been forgotten, or was killed before its start.
+	ErrTooOld = errors.New("exec id is older than the memory of ended processes, or was killed before its start")
 	// ErrShutdown says that the manager no longer starts processes.
 	ErrShutdown = errors.New("the agent is shutting down")
 )

@@ -21,6 +21,10 @@ type entry struct {
 	// withdrawn says that the caller left before its turn. Nothing was started,
 	// and another caller with the same id may start it.
 	withdrawn bool
+	// cancel ends the start, unless its turn has come. It may be called again.
+	cancel context.CancelFunc
+	// killed says that the process must not run on. See [Manager.Signal].
+	killed bool
 }
 
 // Start starts a process. If one with the same id and an equal spec was
@@ -40,8 +44,10 @@ func (m *Manager) Start(ctx context.Context, spec Spec) (p *Process, started boo
 	if err != nil {
 		return nil, false, err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	for {
-		e, mine, err := m.claim(spec.ID, id, spec.digest())
+		e, mine, err := m.claim(spec.ID, id, spec.digest(), cancel)
 		if err != nil {
 			return nil, false, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
 		}
@@ -62,10 +68,13 @@ func (m *Manager) Start(ctx context.Context, spec Spec) (p *Process, started boo
 func (m *Manager) startClaimed(ctx context.Context, spec *Spec, e *entry) (*Process, error) {
 	p, err := m.makeProcess(ctx, spec)
 	m.publish(spec.ID, e, p, err)
-	if err != nil {
-		return nil, err
+	if e.err != nil {
+		return nil, e.err
 	}
 	m.log.Debug("process started", "exec", p.id, "pid", p.pid)
+	if e.killed {
+		p.killUnseen()
+	}
 	p.run()
 	return p, nil
 }
@@ -81,8 +90,8 @@ func (e *entry) await(ctx context.Context) error {
 }
 
 // claim returns the entry of an id, and whether the caller made it and has to
-// publish it.
-func (m *Manager) claim(name string, id uuid.UUID, digest [sha256.Size]byte) (e *entry, mine bool, err error) {
+// publish it. cancel ends the caller's start.
+func (m *Manager) claim(name string, id uuid.UUID, digest [sha256.Size]byte, cancel context.CancelFunc) (e *entry, mine bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.sweep(time.Now())
@@ -98,7 +107,7 @@ func (m *Manager) claim(name string, id uuid.UUID, digest [sha256.Size]byte) (e 
 	if m.graves().refuses(id, time.Now()) {
 		return nil, false, ErrTooOld
 	}
-	e = &entry{uuid: id, digest: digest, ready: make(chan struct{})}
+	e = &entry{uuid: id, digest: digest, ready: make(chan struct{}), cancel: cancel}
 	m.entries[name] = e
 	m.starts.Add(1)
 	return e, true, nil
@@ -109,12 +118,24 @@ func (m *Manager) publish(name string, e *entry, p *Process, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e.process, e.err = p, err
-	e.withdrawn = errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	if err != nil {
-		delete(m.entries, name)
+		m.abandon(name, e)
 	} else if !p.aside {
 		m.running++
 	}
 	close(e.ready)
 	m.starts.Done()
+}
+
+// abandon removes an entry whose start has failed.
+func (m *Manager) abandon(name string, e *entry) {
+	delete(m.entries, name)
+	e.withdrawn = errors.Is(e.err, context.Canceled) || errors.Is(e.err, context.DeadlineExceeded)
+	if !e.killed {
+		return
+	}
+	m.graves().bury(e.uuid, time.Now())
+	if e.withdrawn {
+		e.withdrawn, e.err = false, fmt.Errorf("cannot start exec %s: %w", name, ErrTooOld)
+	}
 }

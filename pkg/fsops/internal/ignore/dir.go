@@ -33,11 +33,11 @@ type Dir struct {
 	sources *[kinds]*source
 }
 
-// origin is what all directories of a walk have in common.
+// origin has what all directories of a walk share.
 type origin struct {
 	// top is the file system's root.
 	top string
-	// files are those that are heeded at all.
+	// files are the kinds of rules that are read.
 	files Files
 	user  user
 }
@@ -52,14 +52,14 @@ type source struct {
 }
 
 // Open returns the Dir of an absolute path. The rules of its parents hold too:
-// git's up to the root of the git repository that it lies in, or outside of
-// any, up to the directory top if it lies in that.
+// git's up to the root of its git repository, or, outside of any, up to the
+// directory top if the path lies in it.
 //
 // If a file of rules could not be read, a [*fs.PathError] says so, and the Dir
-// is that without those rules.
+// lacks those rules.
 func Open(path, top string) (*Dir, error) { return open(path, top, AllFiles) }
 
-// open is Open that heeds some files only.
+// open is Open for some kinds of files.
 func open(path, top string, heeded Files) (*Dir, error) {
 	path = filepath.Clean(path)
 	var parents []string // the innermost first
@@ -94,7 +94,7 @@ func firstOf(err, next error) error {
 	return err
 }
 
-// begin has git's rules hold from d on, if d is where they begin.
+// begin makes git's rules hold from d on, if they begin there.
 func (d *Dir) begin(begins bool, heeded Files) error {
 	if !begins {
 		return nil
@@ -130,9 +130,9 @@ func (d *Dir) Child(name string) (*Dir, error) {
 	return d.Enter(name, "", AllFiles)
 }
 
-// Enter returns the directory of that name in d, of which the caller knows that
-// it has no other files of rules than those given. If its own path is too long
-// for the system, it is read by the path at. The error is as in [Open].
+// Enter returns the directory of that name in d, if the caller knows that it has no
+// other files of rules than those given. If its own path is too long for the
+// system, it is read by the path at. The error is as in [Open].
 func (d *Dir) Enter(name, at string, files Files) (*Dir, error) {
 	child := d.child(name)
 	if files &= d.files; files == 0 {
@@ -166,7 +166,7 @@ func (d *Dir) rel() string {
 	return strings.Join(names, "")
 }
 
-// path returns where the directory is.
+// path returns the directory's path.
 func (d *Dir) path() string { return filepath.Join(d.top, filepath.FromSlash(d.rel())) }
 
 // read adds the rules of the files in the directory, which is at path.
@@ -200,8 +200,8 @@ func (d *Dir) add(k kind, rules Rules) {
 // itself is not.
 func (d *Dir) Ignored(name string, isDir bool) bool { return d.Verdict(name, isDir) == Ignore }
 
-// Verdict says what the rules say of the file of that name in d. The rule of
-// the highest precedence that says something has it, be it to keep the file.
+// Verdict returns what the rules say of the file of that name in d. The rule of the
+// highest precedence that says something decides.
 func (d *Dir) Verdict(name string, isDir bool) Verdict {
 	dir := ""
 	for _, s := range d.sources {

@@ -45,7 +45,7 @@ var ruleFiles = [...]struct {
 	{".rgignore", hasRgignore, rgignoreKind, os.Stat},
 }
 
-// FileOf returns which of the files one of that name is, 0 if none.
+// FileOf returns which of the files has this name, 0 if none.
 func FileOf(name string) Files {
 	if name == "" || name[0] != '.' {
 		return 0
@@ -61,7 +61,7 @@ func FileOf(name string) Files {
 	return 0
 }
 
-// load reads a file of rules; what is no regular file has none.
+// load reads a file of rules. A file that is not regular has none.
 func load(path string, stat func(string) (fs.FileInfo, error)) (Rules, error) {
 	text, err := readFile(path, stat)
 	if err != nil || text == nil {
@@ -87,16 +87,16 @@ func readFile(path string, stat func(string) (fs.FileInfo, error)) ([]byte, erro
 	return text, err
 }
 
-// readRegular reads a file that was regular a moment ago, without ever waiting
-// and up to maxFile, whatever it is now.
+// readRegular reads up to maxFile of a file that was regular a moment ago. It never
+// waits, even if another file has taken its place.
 func readRegular(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	// What could wait knows a deadline: a FIFO, and of regular files the few
-	// under /proc that are streams.
+	// Reads that could wait know a deadline: those of a FIFO, and of the few regular
+	// files under /proc that are streams.
 	_ = file.SetReadDeadline(time.Unix(1, 0))
 	return io.ReadAll(io.LimitReader(file, maxFile))
 }

@@ -2,9 +2,9 @@ package ignore
 
 import "strings"
 
-// An index finds the rules that match a file without a look at all of them:
-// most are plain names, plain paths, or an asterisk with an extension, and of
-// the others most differ from the file in their first or last byte.
+// An index finds the rules that match a file without comparing all of them. Most
+// are plain names, plain paths, or an asterisk with an extension. Most others
+// differ from the file in their first or last byte.
 type index struct {
 	names, paths, extensions table
 	// rest are all other rules, in their order.
@@ -37,8 +37,8 @@ type table struct {
 // directories, and of those that hold for other files too. -1 is none.
 type latest struct{ dir, file int }
 
-// A candidate is a rule to be matched, unless the first byte, or the last one,
-// tells that it can't be.
+// A candidate is a rule to be matched, unless the first or the last byte rules that
+// out.
 type candidate struct {
 	rule          int
 	first, last   byte
@@ -127,7 +127,7 @@ func (r *Rules) last(s *subject, isDir bool) int {
 	return found
 }
 
-// possible reports false where a look at the ends of the path is enough.
+// possible reports false if the ends of the path rule out a match.
 func (c *candidate) possible(s *subject, isDir bool) bool {
 	if c.dirOnly && !isDir || c.ends && s.base[len(s.base)-1] != c.last {
 		return false

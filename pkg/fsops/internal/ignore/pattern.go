@@ -123,10 +123,10 @@ func starToken(glob string, i int) (token, int) {
 	return token{kind: star}, end
 }
 
-// match reports whether the pattern matches the whole of s. It backtracks to
-// the latest single asterisk, and from that to the latest double one, but to
-// none before: what an earlier one took can only be made longer, and that leaves
-// less for those after it.
+// match reports whether the pattern matches the whole of s. It backtracks to the
+// latest single asterisk, and from there to the latest double one, but to none
+// before: an earlier asterisk could only take more, which leaves less for the later
+// ones.
 func (p *pattern) match(s string) bool {
 	if p.plain {
 		return s == p.literal
@@ -147,7 +147,8 @@ type matcher struct {
 	dirs           bool // starStar is a dirs token
 }
 
-// retry is where an asterisk can take more: up to at, then on at the token t.
+// retry says how an asterisk can take more: up to at, and then the match goes on at
+// the token t.
 type retry struct{ at, t int }
 
 func (m *matcher) run() bool {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// repository makes d, which is at path, the root of a git repository, if it is
-// one. One within another is none of the outer one's business.
+// repository makes d, which is at path, the root of a git repository, if it is one.
+// The rules of an outer repository do not hold in it.
 func (d *Dir) repository(path string) error {
 	if _, err := os.Lstat(filepath.Join(path, GitDir)); err != nil {
 		return nil
@@ -24,9 +24,9 @@ func (d *Dir) repository(path string) error {
 	return firstOf(err, userErr)
 }
 
-// commonDir returns where the git repository with its root at path has what is
-// common to its work trees. In a linked work tree and in a submodule, .git is a
-// file that names another directory (gitrepository-layout(5)).
+// commonDir returns the directory that all work trees of the git repository at path
+// share. In a linked work tree and in a submodule, .git is a file that names
+// another directory (gitrepository-layout(5)).
 func commonDir(path string) string {
 	git := filepath.Join(path, GitDir)
 	if target, ok := pointer(git, "gitdir: "); ok {

@@ -2,21 +2,20 @@
 // .gitignore files and matches paths against them with the rules of
 // gitignore(5), and is tested to agree with "git check-ignore --no-index".
 //
-// A [Rules] is one such file; a [Dir] is a directory in a walk, with all the
-// rules that hold in it. They come, the first that says something of a file
-// having the last word, from
+// A [Rules] is one such file; a [Dir] is a directory in a walk, with all the rules
+// that hold in it. The first of these that says something of a file decides:
 //
 //   - .rgignore and then .ignore files, which are ripgrep's, in the directory
-//     and all of its parents, be there a repository or not;
+//     and all of its parents, in a repository or outside;
 //   - .gitignore files in the directory and its parents up to the root of the
 //     repository;
 //   - the repository's info/exclude file;
 //   - the user's file that git's setting core.excludesFile names, or else
 //     git/ignore in $XDG_CONFIG_HOME or ~/.config.
 //
-// All have the syntax of .gitignore. Of git's configuration what include.path
-// names is not read, nor are config.worktree and the variables
-// GIT_CONFIG_COUNT and GIT_CONFIG_PARAMETERS; ~ is expanded, ~user is not.
+// All have the syntax of .gitignore. Some of git's configuration is not read: files
+// that include.path names, config.worktree, and the variables GIT_CONFIG_COUNT and
+// GIT_CONFIG_PARAMETERS. A ~ is expanded, ~user is not.
 package ignore
 
 import (
@@ -51,8 +50,8 @@ type rule struct {
 // utf8BOM is what some editors put at a file's beginning, and git skips.
 const utf8BOM = "\xef\xbb\xbf"
 
-// Parse reads the text of a file of rules. There are no invalid files: a
-// pattern that makes no sense matches nothing.
+// Parse reads the text of a file of rules. No file is invalid: a pattern that makes
+// no sense matches nothing.
 func Parse(text []byte) Rules {
 	var rules Rules
 	text = bytes.TrimPrefix(text, []byte(utf8BOM))
@@ -109,10 +108,10 @@ func trimSpaces(s string) string {
 // Empty reports whether there are no rules.
 func (r Rules) Empty() bool { return len(r.rules) == 0 }
 
-// Match says what the last rule that matches path says. The path is relative
-// to the directory of the rules, with '/' between its parts; isDir says
-// whether it is a directory. Match looks at path alone: that everything in an
-// ignored directory is ignored is up to the caller, as [Dir] does it.
+// Match returns what the last rule that matches path says. The path is relative to
+// the directory of the rules, with '/' between its parts; isDir says whether it is
+// a directory. Match looks at path alone. The caller must ignore everything in an
+// ignored directory, as [Dir] does.
 func (r Rules) Match(path string, isDir bool) Verdict {
 	slash := strings.LastIndexByte(path, '/') + 1
 	return r.match(&subject{dir: path[:slash], base: path[slash:], path: path}, isDir)

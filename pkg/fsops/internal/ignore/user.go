@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// user is what the user of this process wants ignored everywhere.
+// user has the rules that the user of this process has for all directories.
 type user struct {
 	// file is where the rules are; empty for none.
 	file  string
@@ -36,8 +36,8 @@ func newUser() (user, error) {
 	return u, err
 }
 
-// rulesIn returns the rules for a repository with its root at path, whose own
-// configuration, in the directory git, has the last word.
+// rulesIn returns the rules for the repository at path. Its own configuration, in
+// the directory git, has precedence.
 func (u user) rulesIn(path, git string) (Rules, error) {
 	file, ok := excludesFile(filepath.Join(git, "config"))
 	if !ok {
@@ -52,8 +52,8 @@ func (u user) rulesIn(path, git string) (Rules, error) {
 	return loadUser(join(path, file))
 }
 
-// loadUser reads rules that may be another user's business: a process that has
-// changed its user keeps its HOME.
+// loadUser reads the user's rules. It is no error if they may not be read: a
+// process that has changed its user keeps the other user's HOME.
 func loadUser(path string) (Rules, error) {
 	rules, err := load(path, os.Stat)
 	if errors.Is(err, fs.ErrPermission) {

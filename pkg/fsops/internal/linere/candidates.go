@@ -1,8 +1,8 @@
 package linere
 
-// nextByCandidates is Next for a pattern with literals or a run: only lines that
-// have one are looked at. Where that is too many lines, the automaton takes
-// all of them for a while.
+// nextByCandidates is Next for a pattern with literals or a run: it looks only at
+// lines that have one. If these are too many lines, the automaton searches all
+// lines for a while.
 func (s *Searcher) nextByCandidates(text []byte, from int) (start, end int, ok bool) {
 	for from < len(text) {
 		if s.inVain > minInVain+s.searched/maxInVain {
@@ -31,7 +31,7 @@ func (s *Searcher) nextByCandidates(text []byte, from int) (start, end int, ok b
 	return 0, 0, false
 }
 
-// count counts bytes that were searched, and those in vain.
+// count counts the bytes that were searched, and those searched in vain.
 func (s *Searcher) count(searched, inVain int) {
 	s.searched += searched
 	s.inVain += inVain

@@ -6,7 +6,7 @@ import "strings"
 type chain struct {
 	// run are the texts that end the expressions so far.
 	run []literal
-	// broken says that something that is not known was before the run.
+	// broken says that something unknown is before the run.
 	broken        bool
 	prefix, inner []literal
 }
@@ -69,9 +69,8 @@ func product(a, b []literal) ([]literal, bool) {
 	return out, true
 }
 
-// joined returns the literal of two that follow one another. If one of them
-// is of either case, so is the whole, which then is found more often than the
-// two are.
+// joined returns the literal of two that follow one another. If one of them is of
+// either case, so is the whole; it may then be found where the two are not.
 func joined(x, y literal) literal {
 	l := literal{text: x.text + y.text, fold: x.fold || y.fold, exact: x.exact && y.exact}
 	if l.fold {
@@ -85,7 +84,7 @@ func hasLetter(s string) bool { return strings.IndexFunc(s, isLetter) >= 0 }
 
 func isLetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
 
-// lower changes the letters of ASCII alone to their lower case.
+// lower changes only letters of ASCII to their lower case.
 func lower(s string) string {
 	return strings.Map(func(r rune) rune {
 		if isLetter(r) {

@@ -10,10 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// The classes of a program are the sets of characters that it does not tell
-// apart. They are the alphabet of its automaton. Bytes of ASCII are looked up in
-// a table, where all others have the class wide: they begin a character that is
-// decoded first, so that invalid UTF-8 has Go's meaning to the byte.
+// The classes of a program are sets of characters: it treats all characters of a
+// set alike. They are the alphabet of its automaton. Bytes of ASCII are looked up
+// in a table. All other bytes have the class wide there: they begin a character
+// that is decoded first, so that each byte of invalid UTF-8 means what it means to
+// Go.
 type classes struct {
 	ascii [256]uint8
 	// wide is a class that no character has.
@@ -22,8 +23,8 @@ type classes struct {
 	n int
 	// chars has a character of each class.
 	chars []rune
-	// newline and cr are the classes of \n and \r; cr is -1 where \r is a
-	// character like others.
+	// newline and cr are the classes of \n and \r; cr is -1 if \r is a character
+	// like others.
 	newline, cr int
 	// from are the first characters of the ranges beyond ASCII, and of their
 	// classes.
@@ -37,9 +38,9 @@ type edge struct {
 	sig uint64
 }
 
-// newClasses finds the classes for the sets of characters that insts name. Each
-// set has a random number, and characters are of one class if the sum of those
-// of the sets that they are in is the same: wrong once in 2^64 pairs.
+// newClasses finds the classes for the sets of characters that insts name. Each set
+// has a random number, and a character has the sum of the numbers of its sets.
+// Characters of the same sum are of one class; that is wrong once in 2^64 pairs.
 func newClasses(insts []syntax.Inst, words, cr bool) *classes {
 	c := &classes{cr: -1}
 	var edges []edge

@@ -15,17 +15,16 @@ const (
 type cursor struct {
 	at, end int
 	row     uint32
-	// mark is up to where the bytes are counted in dfa.fed.
+	// Up to mark the bytes are counted in dfa.fed.
 	mark int
 }
 
-// search searches the lines from at on. The line of the place that it returns,
-// whose newline may be that place, is the first that matches, or the one where
-// it gave up.
+// search searches the lines from at on. It returns a place, which may be a newline.
+// The line with that place is the first that matches, or the one where it gave up.
 //
-// A step of the automaton waits for the table to tell the state before. Where
-// matches are far apart, two places of the text are searched in turns, which
-// takes little longer than one; lines do not depend on each other.
+// A step of the automaton has to wait until the table gives the state before it. If
+// matches are far apart, two places of the text are searched in turns, which takes
+// little longer than one. That is possible since lines do not depend on each other.
 func (d *dfa) search(text []byte, at int) (int, outcome) {
 	c := cursor{at: at, end: min(at+minBlock, len(text)), row: firstRow, mark: at}
 	out := d.run(text, &c)
@@ -77,8 +76,8 @@ func (d *dfa) run(text []byte, c *cursor) outcome {
 	return d.finish(text, c)
 }
 
-// special makes the transition next, which is none to a state, or none that is
-// known. That may take it beyond the end, but not beyond the line.
+// special makes the transition next if that leads to no state, or is not known yet.
+// It may go beyond the end, but not beyond the line.
 func (d *dfa) special(text []byte, c *cursor, next uint32) outcome {
 	class, size := int(d.prog.classes.ascii[text[c.at]]), 1
 	if next == wide {

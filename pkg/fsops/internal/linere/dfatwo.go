@@ -32,8 +32,7 @@ func (d *dfa) runTwo(text []byte, a, b *cursor) outcome {
 	}
 }
 
-// either goes to the end of the first part, where the outcome of the second is
-// known.
+// either goes to the end of the first part; the outcome of the second is known.
 func (d *dfa) either(text []byte, a, b *cursor, second outcome) outcome {
 	if out := d.run(text, a); out != none {
 		return out
@@ -48,8 +47,8 @@ func (d *dfa) goOn(a, b *cursor) {
 	*a = *b
 }
 
-// inTurns goes on in both parts until one is at its end, or has a transition
-// that is not one to a state.
+// inTurns goes on in both parts until one is at its end, or has a transition that
+// leads to no state.
 func (d *dfa) inTurns(text []byte, a, b *cursor) (nextA, nextB uint32) {
 	trans, table := d.trans, &d.prog.classes.ascii
 	rowA, rowB := a.row, b.row

@@ -23,7 +23,7 @@ var byteBits = [256]uint8{
 	125, 206, 199, 192, 199, 202, 197, 218, 198, 214, 214, 218, 204, 194, 199, 201,
 }
 
-// bits returns how much a literal tells.
+// bits returns how many bits of information a literal carries, in eighths.
 func (l literal) bits() int {
 	sum := 0
 	for i := range len(l.text) {
@@ -35,9 +35,9 @@ func (l literal) bits() int {
 	return sum
 }
 
-// worth returns how much a list tells: what the least telling literal does, less
-// literalCost for each literal, since each takes time. Beyond maxWorth a literal
-// is so rare that more tells hardly more.
+// worth returns the worth of a list of literals: the bits of its commonest literal,
+// less literalCost for each literal, since each takes time. Beyond maxWorth a
+// literal is so rare that more bits do not help.
 func worth(list []literal) int {
 	least := maxLiteral * len(byteBits)
 	for _, l := range list {

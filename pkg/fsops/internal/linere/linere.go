@@ -1,22 +1,21 @@
 // Package linere finds the lines of a text that match a regular expression.
 //
-// Syntax and meaning are those of Go's regexp (RE2): the text is UTF-8, a byte
-// that is not counts as U+FFFD, and \w, \d, \s and \b know ASCII alone. But each
-// line is matched by itself: ^, $, \A and \z are its ends, and nothing matches
-// its newline. A carriage return at the end of a line is no part of what is
-// matched, unless the pattern names it, so that $ matches before it.
+// Syntax and meaning are those of Go's regexp (RE2): the text is UTF-8, each
+// invalid byte counts as U+FFFD, and \w, \d, \s and \b know ASCII alone. But each
+// line is matched by itself: ^, $, \A and \z are its ends, and nothing matches its
+// newline. A carriage return at the end of a line is no part of what is matched,
+// unless the pattern names it, so that $ matches before it.
 //
-// Most of a text does not match, and the package is as fast as it can tell
-// this. It looks for a literal that every match contains, by the byte of it that
-// is the rarest in source code (see literal.go and probe.go), or else for a run
-// of bytes of a small set (see run.go). A program that is built with
-// GOEXPERIMENT=simd looks for literals with vector instructions instead, where
-// they are faster and the processor has them (see vector.go). The lines that have one, or all lines
-// where the pattern has no such thing, are decided by a deterministic automaton
-// that is built while it runs (see states.go). The standard library's regexp
-// finds the matches within a line, and steps in for an automaton that grows too
-// large. Time is linear in the text; memory is bounded by the constants in
-// limits.go.
+// Most of a text does not match, and the speed of the package is that of finding
+// this out. It looks for a literal that every match contains, by the byte of it
+// that is the rarest in source code (see literal.go and probe.go), or else for a
+// run of bytes of a small set (see run.go). A program that is built with
+// GOEXPERIMENT=simd looks for literals with vector instructions instead, where they
+// are faster and the processor has them (see vector.go). A deterministic automaton,
+// which is built while it runs, decides the lines that have one, or all lines if
+// the pattern has neither (see states.go). The standard library's regexp finds the
+// matches within a line, and steps in for an automaton that grows too large. Time
+// is linear in the text; memory is bounded by the constants in limits.go.
 package linere
 
 import (
@@ -31,18 +30,18 @@ import (
 type Options struct {
 	// IgnoreCase matches letters whatever their case, as (?i) does.
 	IgnoreCase bool
-	// SmartCase is IgnoreCase for a pattern that has a literal character, and
-	// none of the upper case. Escapes such as \S or \pL are no literals.
+	// SmartCase is IgnoreCase for a pattern that has a literal character, and none
+	// in upper case. Escapes such as \S or \pL are no literals.
 	SmartCase bool
 	// Fixed takes the pattern as text.
 	Fixed bool
 	// Word demands that there is no word character (\w) directly before a
 	// match, and none directly after it.
 	Word bool
-	// Multiline matches the text as a whole: ^ and $ are the ends of lines, \A
-	// and \z those of the text, and what names a newline matches it. A text that
-	// has none of the pattern's literals is passed over; the search of others is
-	// as slow as the standard library's.
+	// Multiline matches the text as a whole: ^ and $ are the ends of lines, \A and
+	// \z those of the text, and what names a newline matches it. A text without any
+	// of the pattern's literals is passed over; others are searched at the speed of
+	// the standard library.
 	Multiline bool
 }
 
@@ -61,12 +60,13 @@ type Regexp struct {
 	first *regexp.Regexp
 	more  func() (*regexp.Regexp, error)
 	group int
-	// needles find what a match has to have one of. Where there are none, run is
-	// what a match has, or nil. prefiltered says that there is one or the other.
+	// needles find the literals of which every match has one. If there are none, run
+	// is a run that every match has, or nil. prefiltered says that there are needles
+	// or a run.
 	needles     []needle
 	run         *run
 	prefiltered bool
-	// vector does what the needles do, where it can be.
+	// vector does the work of the needles, if the processor can.
 	vector vectorSearch
 	// prog matches a line; it is nil with multiline.
 	prog *program
@@ -76,10 +76,10 @@ type Regexp struct {
 	prefix []byte
 	// beginText says that the pattern names the beginning of the text.
 	beginText bool
-	// shortest is how long a match is at least.
+	// shortest is the least length of a match.
 	shortest int
-	// atOnce is how long a text is at most that the standard library searches
-	// without looking whether the search has ended.
+	// atOnce is the longest text that the standard library searches without checking
+	// whether the search has ended.
 	atOnce int
 }
 
@@ -150,6 +150,6 @@ func (re *Regexp) compileStandard(src source) (err error) {
 	return err
 }
 
-// Searcher returns a new searcher. It finds nothing any more once ctx has ended:
-// a search ends within milliseconds then, whatever the text and the pattern.
+// Searcher returns a new searcher. Once ctx has ended, it finds nothing more: a
+// search then ends within milliseconds, for every text and pattern.
 func (re *Regexp) Searcher(ctx context.Context) *Searcher { return &Searcher{re: re, ctx: ctx} }

@@ -18,8 +18,8 @@ type literal struct {
 	exact bool
 }
 
-// facts are what is known of the matches of an expression. A nil list means
-// that nothing is known; an empty one, that there is no match at all.
+// facts say what is known of the matches of an expression. A nil list means that
+// nothing is known; an empty one, that there is no match at all.
 type facts struct {
 	// exact are all texts that match; the other fields are the same then.
 	exact []literal
@@ -159,7 +159,7 @@ func factsOfAlternate(re *syntax.Regexp) facts {
 	return all
 }
 
-// union returns the literals of both lists, of which either may be the case.
+// union returns the literals of both lists: a match has one of either.
 func union(a, b []literal) []literal {
 	if a == nil || b == nil || len(a)+len(b) > maxAlternatives {
 		return nil

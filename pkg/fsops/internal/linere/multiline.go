@@ -1,6 +1,6 @@
 package linere
 
-// nextMultiline is Next where the text is matched as a whole.
+// nextMultiline is Next if the text is matched as a whole.
 func (s *Searcher) nextMultiline(text []byte, from int) (start, end int, ok bool) {
 	s.kept = s.kept[:0]
 	if s.re.prefiltered {

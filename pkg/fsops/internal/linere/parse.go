@@ -109,8 +109,8 @@ func contains(re *syntax.Regexp, f func(*syntax.Regexp) bool) bool {
 	return f(re) || slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return contains(sub, f) })
 }
 
-// namesCR reports whether the expression names a carriage return, by itself or
-// with the newline after it. A class of more, as \s, is about something else.
+// namesCR reports whether the expression names a carriage return, by itself or with
+// the newline after it. A larger class, such as \s, does not count.
 func namesCR(re *syntax.Regexp) bool {
 	return contains(re, func(re *syntax.Regexp) bool {
 		switch re.Op {
@@ -127,9 +127,9 @@ func hasBeginText(re *syntax.Regexp) bool {
 	return contains(re, func(re *syntax.Regexp) bool { return re.Op == syntax.OpBeginText })
 }
 
-// withinLines changes an expression so that it finds in a text of many lines
-// what it would find in each of them alone: the ends of the text are those of
-// a line, and nothing matches a newline.
+// withinLines changes an expression so that it finds the same in a text of many
+// lines as in each line alone: the ends of the text become those of a line, and
+// nothing matches a newline.
 func withinLines(re *syntax.Regexp) *syntax.Regexp {
 	switch re.Op {
 	case syntax.OpBeginText:

@@ -15,10 +15,10 @@ const (
 
 // A needle finds a literal by its two rarest bytes.
 //
-// Where the rarest one is rare indeed, [bytes.IndexByte] goes from one to the
-// next, with the processor's vector instructions. Otherwise both are compared
-// at eight places at once, in words of 64 bits, and what is left is compared
-// in full: that takes the same time whatever the text.
+// If the rarest one is rare enough, [bytes.IndexByte] goes from one to the next,
+// with the processor's vector instructions. Otherwise both are compared at eight
+// places at once, in words of 64 bits, and the places that remain are compared in
+// full: that takes the same time for every text.
 type needle struct {
 	literal
 	first, second anchor
@@ -35,8 +35,8 @@ type anchor struct {
 	word, mask uint64
 }
 
-// newNeedles returns what finds the literals. One whose rarest byte is a letter
-// of either case takes two needles.
+// newNeedles returns needles for the literals. One whose rarest byte is a letter of
+// either case takes two needles.
 func newNeedles(list []literal) []needle {
 	var needles []needle
 	for _, l := range list {
@@ -77,8 +77,8 @@ func (l literal) anchor(not int) anchor {
 	return a
 }
 
-// find returns where in text the literal begins first, of the places from lo up
-// to hi, which is not included; -1 if nowhere.
+// find returns the first place in text where the literal begins, from lo up to hi,
+// which is not included; -1 if there is none.
 func (n *needle) find(text []byte, lo, hi int) int {
 	hi = min(hi, len(text)-len(n.text)+1)
 	if lo >= hi {

@@ -64,15 +64,15 @@ func (p *program) wrapWord() {
 	p.start = end + 1
 }
 
-// A closure is a set of instructions that are reached at once, without a
-// character between them.
+// A closure is a set of instructions that are reached without a character between
+// them.
 type closure struct {
 	prog *program
 	set  sparse
-	// known are the assertions that hold, and open those of which it is not
-	// known yet: these stay in the set. All others fail.
+	// known are the assertions that hold. open are those that are not decided yet;
+	// they stay in the set. All others fail.
 	known, open syntax.EmptyOp
-	// before are the flags that say what is before the place.
+	// before are the flags of the character before the place.
 	before byte
 	// matched says that a match was reached.
 	matched bool
@@ -86,7 +86,7 @@ func (c *closure) reset() {
 	c.matched, c.pending = false, false
 }
 
-// add adds an instruction, and what it leads to.
+// add adds an instruction, and those that it leads to.
 func (c *closure) add(id uint32) {
 	c.stack = append(c.stack[:0], id)
 	for len(c.stack) > 0 {

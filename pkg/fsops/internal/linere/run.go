@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// A run is what matches have where no literal is: at least so many bytes of a
-// set, one after the other, as the 40 of [0-9a-f]{40}. Of a text it is enough to
-// look at every fortieth byte, and around those that are of the set.
+// A run stands in for a literal: at least so many bytes of a set, one after the
+// other, such as the 40 of [0-9a-f]{40}. Then it is enough to look at every
+// fortieth byte of a text, and around those that are of the set.
 type run struct {
 	set [utf8.RuneSelf]bool
 	min int
@@ -25,8 +25,8 @@ func requiredRun(re *syntax.Regexp) *run {
 	return best
 }
 
-// saves tells how many bytes a run lets the search skip at a time; 0 if it does
-// not pay.
+// saves returns how many bytes the search can skip at a time with a run; 0 if that
+// does not pay.
 func (r *run) saves() float64 {
 	if r == nil || r.min < minRun {
 		return 0
@@ -101,7 +101,7 @@ func (r *run) joined(other *run, length int) *run {
 	return out
 }
 
-// with adds ranges of characters, which have to be ASCII.
+// with adds ranges of characters, which must be ASCII.
 func (r *run) with(pairs []rune) *run {
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i+1] > unicode.MaxASCII {

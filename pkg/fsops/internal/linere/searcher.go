@@ -5,8 +5,8 @@ import (
 	"context"
 )
 
-// A Searcher searches texts, one after the other, for a single goroutine. What
-// it learns from one it uses for the next.
+// A Searcher searches texts, one after the other, for a single goroutine. It uses
+// what it learns from one text for the next.
 type Searcher struct {
 	re  *Regexp
 	ctx context.Context
@@ -43,7 +43,7 @@ func (s *Searcher) Next(text []byte, from int) (start, end int, ok bool) {
 	return s.nextByDFA(text, from)
 }
 
-// nextByDFA is Next for a pattern of which nothing else is known.
+// nextByDFA is Next for a pattern without literals or a run.
 func (s *Searcher) nextByDFA(text []byte, from int) (start, end int, ok bool) {
 	if s.giveUps >= maxGiveUps {
 		return s.nextByLine(text, from)

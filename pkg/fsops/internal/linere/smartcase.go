@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// isSmartFold reports whether a pattern, which is valid, is to be matched
-// whatever the case: it has a literal character, and none is of the upper
-// case. The syntax tree would not tell, as [A-Z] and \p{Lu} look alike there.
+// isSmartFold reports whether a valid pattern is to be matched in either case: it
+// has a literal character, and none in upper case. The syntax tree would not help,
+// since [A-Z] and \p{Lu} look alike there.
 func isSmartFold(pattern string) bool {
 	s := caseScanner{rest: pattern}
 	for s.rest != "" {
@@ -21,7 +21,7 @@ func isSmartFold(pattern string) bool {
 // A caseScanner goes through the literal characters of a pattern.
 type caseScanner struct {
 	rest string
-	// class says that what comes is inside of brackets.
+	// class says that the rest begins inside of brackets.
 	class bool
 	// literal says that there was a character, upper that one was of the
 	// upper case.

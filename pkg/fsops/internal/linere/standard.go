@@ -28,10 +28,10 @@ func (s *Searcher) matches(text []byte, from int, yield func(Span) bool) {
 	}
 }
 
-// find returns the leftmost match that begins at or after from. What goes
-// before from counts for ^, \b and their like. In a long line it finds the first
-// match alone if the pattern is nested as deep as is allowed, which leaves no
-// room for what goes before.
+// find returns the leftmost match that begins at or after from. The text before
+// from counts for ^, \b and their like. If the pattern is nested as deeply as is
+// allowed, only the first match of a long line is found: an expression that
+// includes the text before would be nested too deeply.
 func (s *Searcher) find(text []byte, from int) (Span, bool) {
 	skip := bytes.Index(text[from:], s.re.prefix)
 	if skip < 0 {

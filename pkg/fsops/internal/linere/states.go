@@ -27,9 +27,9 @@ const (
 	startFlags = 1 << 2
 )
 
-// A dfa is a deterministic automaton whose states are sets of instructions. It
-// is built as far as the texts lead into it (Thompson 1968; Cox, "Regular
-// Expression Matching in the Wild", 2010), and holds maxCache bytes at most.
+// A dfa is a deterministic automaton whose states are sets of instructions. Only
+// the states that texts lead to are built (Thompson 1968; Cox, "Regular Expression
+// Matching in the Wild", 2010). It holds maxCache bytes at most.
 type dfa struct {
 	ctx  context.Context
 	prog *program
@@ -72,7 +72,7 @@ func newDFA(ctx context.Context, p *program) *dfa {
 	return d
 }
 
-// flush empties the cache but for the first state.
+// flush empties the cache, except for the first state.
 func (d *dfa) flush() {
 	clear(d.rows)
 	d.flushes++
@@ -207,8 +207,7 @@ func (d *dfa) leap(ids []uint32, flags byte, class int) bool {
 	return d.to.matched
 }
 
-// begin empties a set, for what comes at a place of which flags say what is
-// before it.
+// begin empties a set, for a place; the flags are those of the character before it.
 func (d *dfa) begin(c *closure, flags byte) {
 	c.reset()
 	c.before = flags

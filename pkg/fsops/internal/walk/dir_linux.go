@@ -109,7 +109,7 @@ func retry(call func() error) error {
 // A lister reads directories.
 type lister struct{ buf []byte }
 
-// Where a directory's entries have what (getdents(2)).
+// The offsets of an entry's fields (getdents(2)).
 const (
 	direntLength = 16
 	direntType   = 18
@@ -134,9 +134,9 @@ func (l *lister) next(h handle, batch []dirent) ([]dirent, error) {
 	return parseDirents(l.buf[:n], batch), nil
 }
 
-// parseDirents appends what a system call read. The names share one string, for
-// which they move together at the beginning of buf: allocating each would take
-// longer than all else here.
+// parseDirents appends what a system call read. The names share one string, made of
+// the beginning of buf, to which they are moved: allocating each would take longer
+// than all else here.
 func parseDirents(buf []byte, batch []dirent) []dirent {
 	first, names := len(batch), 0
 	for at := 0; at+direntName <= len(buf); {

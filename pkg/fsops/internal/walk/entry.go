@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// An Entry is a file of the tree, or an error in place of one. It is valid
-// until visit returns; its strings are so for good.
+// An Entry is a file of the tree, or an error in place of one. It is valid until
+// visit returns; its strings stay valid.
 type Entry struct {
-	// Name is the last part of the path; empty for the root, which is visited
-	// only if there is an error. Of a file of rules that can't be read it is the
-	// path from the directory where the rules hold.
+	// Name is the last part of the path; empty for the root, which is visited only
+	// if there is an error. For a file of rules that can't be read, it is the path
+	// from the directory where the rules hold.
 	Name string
 	// Type holds the type bits of the file's mode.
 	Type fs.FileMode
@@ -41,9 +41,9 @@ func (e *Entry) Rel() string {
 	return string(append(appendPath(make([]byte, 0, 128), nil, e.in), e.Name...))
 }
 
-// appendPath appends the names from below the directory top, nil for the root,
-// down to d, each with a slash. It makes no use of recursion: the depth of a
-// tree has no bound.
+// appendPath appends the names from below the directory top, nil for the root, down
+// to d, each with a slash. It does not recurse, since the depth of a tree has no
+// bound.
 func appendPath(b []byte, top, d *dir) []byte {
 	n := 0
 	for at := d; at != top && at.parent != nil; at = at.parent {
@@ -65,27 +65,26 @@ func appendPath(b []byte, top, d *dir) []byte {
 // in.
 func (e *Entry) Value() any { return e.value }
 
-// Skip has the walk leave out what is in the entry, a directory.
+// Skip leaves out the content of the entry, a directory.
 func (e *Entry) Skip() { e.descend = false }
 
-// Enter has the walk go on in the entry, a directory, or in the directory that
-// it names, if it is a symbolic link to one. [Entry.Value] is value there.
-// Whoever enters symbolic links sees to it that this ends.
+// Enter makes the walk go on in the entry, a directory or a symbolic link to one.
+// [Entry.Value] is value there. A caller that enters symbolic links must make sure
+// that this ends.
 func (e *Entry) Enter(value any) {
 	e.descend, e.value = true, value
 	e.linked = e.linked || e.Type == fs.ModeSymlink
 }
 
-// OpenFile opens a regular file, of an entry without an Err. It does not wait
-// for anything else that took its place meanwhile, and fails with
-// [ErrNotRegular] for that, or with the system's error for a symbolic link. The
-// caller closes the file.
+// OpenFile opens a regular file, of an entry without an Err. If something else took
+// its place meanwhile, it does not wait for that, but fails with [ErrNotRegular],
+// or with the system's error for a symbolic link. The caller closes the file.
 func (e *Entry) OpenFile() (File, error) {
 	return e.in.handle.openFile(e.Name, e.linked)
 }
 
-// Stat returns the attributes of the file, or with follow of what it names if
-// it is a symbolic link. The entry is one without an Err.
+// Stat returns the attributes of the file, of an entry without an Err. With follow
+// it returns those of the file that a symbolic link names.
 func (e *Entry) Stat(follow bool) (Attr, error) {
 	return e.in.handle.stat(e.Name, follow || e.linked)
 }

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A File is a regular file that is open for reading. On Linux it is but the
+// A File is a regular file that is open for reading. On Linux it is only the
 // descriptor: an os.File costs more than reading a small file.
 type File struct {
 	fd   int

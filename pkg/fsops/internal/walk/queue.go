@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// A queue holds what is to be done, latest first: so that the walk goes deep
+// A queue holds the jobs that are to be done, latest first: the walk goes deep
 // before it goes wide, and few directories are open at a time.
 //
-// Workers go through its lock about once for a directory; more often, and the
+// Workers take its lock about once for a directory. If they took it more often, the
 // lock would take longer than the system does.
 type queue struct {
 	mu   sync.Mutex
@@ -16,8 +16,8 @@ type queue struct {
 	jobs []job
 	// busy and idle count workers.
 	busy, idle int
-	// open is how many directories are open for jobs; below evicted, there is
-	// no job for which an unpinned one is.
+	// open is how many directories are open for jobs. The jobs below evicted need no
+	// unpinned one.
 	open, evicted int
 	root          *dir
 	err           error
@@ -34,8 +34,8 @@ type queue struct {
 type job struct {
 	dir     *dir
 	entries []dirent // nil for a directory to read
-	// from is what the directory is to be opened from: the nearest one above
-	// that is open, and stays so until the job is done. Nil for the root.
+	// from is the nearest directory above that is open, and stays so until the job
+	// is done: the directory is opened from there. Nil for the root.
 	from *dir
 }
 
@@ -47,8 +47,7 @@ func (q *queue) init(root *dir) {
 }
 
 // next notes that a job is done, unless that is the zero job, and waits for
-// another. There is none any more when all is done, or when the walk has been
-// stopped.
+// another. It returns false when all is done, or the walk has been stopped.
 func (q *queue) next(last job) (job, bool) {
 	q.mu.Lock()
 	unused := [2]handle{noHandle, noHandle}
@@ -64,7 +63,7 @@ func (q *queue) next(last job) (job, bool) {
 	return j, ok
 }
 
-// await waits until there is a job, or none to come.
+// await waits until there is a job, or until none can come.
 func (q *queue) await() {
 	if len(q.jobs) > 0 {
 		return
@@ -96,8 +95,7 @@ func (q *queue) pop() (job, bool) {
 	return j, true
 }
 
-// above returns the nearest directory above d that is open, for d to be opened
-// from.
+// above returns the nearest open directory above d, from which d is opened.
 func (q *queue) above(d *dir) *dir {
 	d.parent.pending--
 	from := d.parent
@@ -197,8 +195,8 @@ func (q *queue) failure() error {
 	return q.err
 }
 
-// closeAll closes what is open yet when all workers are gone: the root, and
-// what the remaining jobs need.
+// closeAll closes what is still open when all workers are gone: the root, and what
+// the remaining jobs need.
 func (q *queue) closeAll() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

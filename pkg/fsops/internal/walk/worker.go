@@ -19,7 +19,7 @@ type dirent struct {
 	length int32 // of the name, where that is set later
 }
 
-// unknownType is the type of a file that the system did not say.
+// unknownType means that the system did not say the type of a file.
 const unknownType = ^fs.FileMode(0)
 
 // A worker is one goroutine of a walk.
@@ -33,7 +33,7 @@ type worker struct {
 	found []*dir
 }
 
-// work does what is to be done until there is nothing left.
+// work does jobs until none is left.
 func (t *tree) work(id int) {
 	w := &worker{tree: t, id: id}
 	for j, ok := t.queue.next(job{}); ok; j, ok = t.queue.next(j) {
@@ -110,8 +110,8 @@ func (w *worker) open(d, from *dir) error {
 	return nil
 }
 
-// openBelow opens d, which is below from, without following a link to d unless
-// that is wanted.
+// openBelow opens d, which is below from. It follows a link to d only if d is
+// linked.
 func openBelow(from, d *dir) (handle, error) {
 	if from == d.parent {
 		return from.handle.openDir(d.name, d.linked)
@@ -120,7 +120,7 @@ func openBelow(from, d *dir) (handle, error) {
 	return from.handle.openPath(path, d.linked)
 }
 
-// isCycle reports whether d, which a link led to, is one that it lies in.
+// isCycle reports whether a link led to d, and d lies in that directory itself.
 func (d *dir) isCycle() bool {
 	if !d.linked {
 		return false
@@ -144,7 +144,7 @@ func (w *worker) fail(d *dir, err error) error {
 	return w.visit(w.id, &Entry{Name: d.name, Type: fs.ModeDir, Err: err, in: d.parent, linked: d.linked, value: d.parent.value})
 }
 
-// enterRules finds the rules of a directory whose first entries are batch, or
+// enterRules finds the rules of a directory. The batch has its first entries, or
 // all if it is complete.
 func (w *worker) enterRules(d *dir, batch []dirent, complete bool) error {
 	if d.parent == nil {
@@ -179,7 +179,8 @@ func (w *worker) rulesFile(d *dir, err error) string {
 	return ignore.ErrorFile(at, err)
 }
 
-// entries visits entries of d, or has others do so.
+// entries visits entries of d, and shares them with workers that have nothing to
+// do.
 func (w *worker) entries(d *dir, batch []dirent) error {
 	for i := 0; i < len(batch); i++ {
 		if w.queue.stopped.Load() {
@@ -236,8 +237,8 @@ func (w *worker) visitEntry(d *dir, listed dirent) error {
 	return nil
 }
 
-// resolve finds out the type of an entry where that takes more than the
-// directory says. It reports false if the file is gone.
+// resolve finds out the type of an entry if the directory does not say it. It
+// reports false if the file is gone.
 func (w *worker) resolve(e *Entry) bool {
 	if e.Type == unknownType {
 		attr, err := e.Stat(false)
@@ -259,17 +260,7 @@ func (w *worker) resolve(e *Entry) bool {
 
 // leavesOut reports whether the options leave the entry out.
 func (w *worker) leavesOut(e *Entry) bool {
-	verdict := ignore.Unknown
-	switch {
-	case e.Name == ignore.GitDir:
-		if w.opts.NoGit {
-			return true
-		}
-		verdict = ignore.Keep
-	case e.in.rules != nil:
-		verdict = e.in.rules.Verdict(e.Name, e.Type == fs.ModeDir)
-	}
-	if verdict == ignore.Ignore || verdict == ignore.Unknown && w.opts.NoHidden && e.Name[0] == '.' {
+	if w.opts.hides(e.in.rules, e.Name, e.Type == fs.ModeDir) {
 		return true
 	}
 	return w.opts.Prune != nil && w.opts.Prune(e.Rel(), e.Type)

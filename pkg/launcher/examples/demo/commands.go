@@ -39,7 +39,7 @@ func (d *demo) timeOut(ctx context.Context) error {
 		if err := d.output(ctx, c); err != nil {
 			return err
 		}
-		if s := c.Status(); s.Reason != podapi.TimedOut {
+		if s := c.Process.Status(); s.Reason != podapi.TimedOut {
 			return fmt.Errorf("%s: it was to run into its timeout, and ended with %v", c, s)
 		}
 		d.result("[the command ran into its timeout]")
@@ -54,7 +54,7 @@ func (d *demo) exec(ctx context.Context, title string, c *podapi.Cmd, timeout ti
 		if err := d.output(ctx, c); err != nil {
 			return err
 		}
-		s := c.Status()
+		s := c.Process.Status()
 		d.result(fmt.Sprintf("[%v]", s))
 		switch {
 		case !s.Success():

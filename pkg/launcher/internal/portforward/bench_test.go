@@ -1,30 +1,47 @@
 package portforward
 
 import (
+	"context"
 	"io"
 	"net"
-	"net/http"
-	"net/url"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/portforward"
-	"k8s.io/client-go/rest"
-	tunnel "k8s.io/client-go/tools/portforward"
-	clientspdy "k8s.io/client-go/transport/spdy"
-	"k8s.io/streaming/pkg/httpstream"
 )
 
-// clients are this package and the stock client, by each protocol, so that one
-// run has what the ratios need.
+// clients are this package and the stock client, as it is and with each frame in one
+// write, so that one run has what the ratios need.
 var clients = []struct {
 	name, protocol string
-	dial           func(testing.TB, *cluster) io.ReadWriter
+	dial           dialFunc
 }{
 	{"own", "WebSocket", dialOwn},
-	{"stock", "WebSocket", dialStockWebSocket},
+	{"stock", "WebSocket", dialStock},
+	{"stock-whole", "WebSocket", dialStockWhole},
 	{"own", "SPDY", dialOwn},
-	{"stock", "SPDY", dialStockSPDY},
+	{"stock", "SPDY", dialStock},
+	{"stock-whole", "SPDY", dialStockWhole},
+}
+
+func dialOwn(tb testing.TB, d *Dialer) net.Conn {
+	tb.Helper()
+	conn, err := d.Dial(context.Background(), "ns", "pod", 8080)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func dialStock(tb testing.TB, d *Dialer) net.Conn      { return dialStockAs(tb, d, false) }
+func dialStockWhole(tb testing.TB, d *Dialer) net.Conn { return dialStockAs(tb, d, true) }
+
+func dialStockAs(tb testing.TB, d *Dialer, whole bool) net.Conn {
+	tb.Helper()
+	conn, err := DialStock(context.Background(), d, whole, "ns", "pod", 8080)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = conn.Close() })
+	return conn
 }
 
 func eachClient(b *testing.B, serve func(net.Conn), bench func(*testing.B, io.ReadWriter)) {
@@ -33,7 +50,7 @@ func eachClient(b *testing.B, serve func(net.Conn), bench func(*testing.B, io.Re
 		b.Run(client.protocol+"/"+client.name, func(b *testing.B) {
 			c := newCluster(b, listen(b, serve))
 			protocols(b)[client.protocol](c)
-			bench(b, client.dial(b, c))
+			bench(b, client.dial(b, newDialer(b, c)))
 		})
 	}
 }
@@ -82,56 +99,4 @@ func BenchmarkWrite(b *testing.B) {
 			}
 		}
 	})
-}
-
-func dialOwn(tb testing.TB, c *cluster) io.ReadWriter { return dial(tb, c) }
-
-func dialStockWebSocket(tb testing.TB, c *cluster) io.ReadWriter {
-	tb.Helper()
-	d := newDialer(tb, c)
-	dialer, err := tunnel.NewSPDYOverWebsocketDialerForStreaming(podURL(tb, d), c.config())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return stockStream(tb, dialer)
-}
-
-func dialStockSPDY(tb testing.TB, c *cluster) io.ReadWriter {
-	tb.Helper()
-	d := newDialer(tb, c)
-	transport, upgrader, err := clientspdy.RoundTripperFor(rest.CopyConfig(c.config()))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return stockStream(tb, clientspdy.NewDialerForStreaming(
-		upgrader, &http.Client{Transport: transport}, http.MethodPost, podURL(tb, d)))
-}
-
-func stockStream(tb testing.TB, dialer httpstream.Dialer) io.ReadWriter {
-	tb.Helper()
-	conn, _, err := dialer.Dial(portforward.PortForwardV1Name)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = conn.Close() })
-	var stream httpstream.Stream
-	for _, kind := range []string{corev1.StreamTypeError, corev1.StreamTypeData} {
-		headers := http.Header{}
-		headers.Set(corev1.StreamType, kind)
-		headers.Set(corev1.PortHeader, "1")
-		headers.Set(corev1.PortForwardRequestIDHeader, "0")
-		if stream, err = conn.CreateStream(headers); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	return stream
-}
-
-func podURL(tb testing.TB, d *Dialer) *url.URL {
-	tb.Helper()
-	t, err := d.target("ns", "pod", 1)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return t.url
 }

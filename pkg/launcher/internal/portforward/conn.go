@@ -1,38 +1,25 @@
 package portforward
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
 	"net"
-	"net/http"
-	"strconv"
 	"sync"
 	"time"
-
-	"github.com/moby/spdystream/spdy"
-	corev1 "k8s.io/api/core/v1"
 )
 
-// The streams, of which a client's have odd numbers.
-const (
-	errorStream = 1
-	dataStream  = 3
-)
-
-// conn is the data stream as a net.Conn. Two goroutines serve it: one reads
-// the link and hands what comes to the readers, one writes what the writers
-// left in the outbox. Both end with the link.
+// conn is the data stream as a net.Conn. Two goroutines serve it: one reads the link
+// and hands the data to the readers, the other sends what the writers left in the
+// outbox. Both end with the link.
 type conn struct {
-	link   *link
-	remote addr
-	in     *inbox
-	out    *outbox
+	link    *link
+	remote  addr
+	buffers *bufferPool
+	in      *inbox
+	out     *outbox
 
-	r       *bufio.Reader // of the link
-	framer  *spdy.Framer  // of control frames
-	replied bool          // to the opening of the data stream
+	replied bool // the node has answered the opening of the data stream
 	end     *verdict
 
 	opened   chan struct{} // the node has taken the data stream
@@ -44,54 +31,38 @@ type conn struct {
 }
 
 // open opens the two streams on l, which it closes if that fails.
-func open(ctx context.Context, l *link, t target) (*conn, error) {
-	c, err := newConn(l, t.addr)
+func open(ctx context.Context, l *link, t target, buffers *bufferPool) (*conn, error) {
+	opening, err := openingFrames(t.port)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	c.out.sendControl(
-		synStream(errorStream, corev1.StreamTypeError, t.port),
-		synStream(dataStream, corev1.StreamTypeData, t.port))
+	c := newConn(l, t.addr, buffers)
+	c.out.sendControl(opening)
 	go c.serve()
 	go c.send()
 	if err := c.accepted(ctx); err != nil {
-		c.in.close() // what may have come is not read
+		c.in.close() // nobody reads what may have come
 		c.shut(err)
 		<-c.sent
 		return nil, err
 	}
-	// Nothing is ever sent on the error stream.
-	c.out.sendControl(&spdy.DataFrame{StreamId: errorStream, Flags: spdy.DataFlagFin})
-	go c.ping()
+	c.out.sendControl(lastFrame(errorStream)) // only the node sends on it
+	c.out.keepAlive(1)
 	return c, nil
 }
 
-// newConn prepares the connection. The framer is for control frames alone,
-// since it would allocate and copy each data frame.
-func newConn(l *link, remote addr) (*conn, error) {
+func newConn(l *link, remote addr, buffers *bufferPool) *conn {
 	c := &conn{
-		link: l, remote: remote, in: newInbox(), out: newOutbox(), r: bufio.NewReaderSize(l, readBuffer),
+		link: l, remote: remote, buffers: buffers, in: newInbox(), out: newOutbox(buffers),
 		opened: make(chan struct{}), over: make(chan struct{}),
 		served: make(chan struct{}), sent: make(chan struct{}),
 	}
 	c.end = &verdict{deliver: c.conclude}
-	framer, err := spdy.NewFramerWithOptions(&c.out.control, c.r,
-		spdy.WithMaxControlFramePayloadSize(maxControlFrame),
-		spdy.WithMaxHeaderFieldSize(maxHeaderField), spdy.WithMaxHeaderCount(maxHeaders))
-	c.framer, c.out.framer = framer, framer
-	return c, err
+	return c
 }
 
-func synStream(id spdy.StreamId, kind string, port int) *spdy.SynStreamFrame {
-	headers := http.Header{}
-	headers.Set(corev1.StreamType, kind)
-	headers.Set(corev1.PortHeader, strconv.Itoa(port))
-	headers.Set(corev1.PortForwardRequestIDHeader, "0") // what tells that they are a pair
-	return &spdy.SynStreamFrame{StreamId: id, Headers: headers}
-}
-
-// accepted waits for the node to take the data stream. The other stream's
-// answer may come behind data, which nobody reads yet.
+// accepted waits until the node has taken the data stream. It does not wait for the
+// error stream: that answer may come behind data, which nobody reads yet.
 func (c *conn) accepted(ctx context.Context) error {
 	select {
 	case <-c.opened:
@@ -101,7 +72,7 @@ func (c *conn) accepted(ctx context.Context) error {
 	case <-c.over:
 	}
 	select {
-	case <-c.opened: // and closed at once, which the first Read says
+	case <-c.opened: // and was closed at once, as the first Read will say
 		return nil
 	default:
 		return c.out.reason()
@@ -112,7 +83,7 @@ func (c *conn) accepted(ctx context.Context) error {
 func (c *conn) serve() {
 	defer close(c.served)
 	err := lost(c.readFrames())
-	c.end.stop() // what the node said before goes first
+	c.end.stop() // what the node said before comes first
 	c.shut(err)
 	c.in.fail(err)
 }
@@ -123,12 +94,12 @@ func (c *conn) send() {
 	defer func() { _ = c.link.Close() }()
 	if err := c.out.run(c.link); err != nil {
 		c.shut(lost(err))
-		<-c.served // the reason may be among what is still to be read
+		<-c.served // what is still to be read may have the reason
 	}
 }
 
-// conclude ends both directions after what the node said of the streams: first
-// the writes, so that none succeeds after a read has failed.
+// conclude ends both directions as the node said of the streams. It ends the writes
+// first, so that none succeeds after a read has failed.
 func (c *conn) conclude(err error) {
 	if err == io.EOF {
 		c.shut(errPeerClosed)
@@ -138,18 +109,18 @@ func (c *conn) conclude(err error) {
 	c.in.fail(err)
 }
 
-// shut lets what was written leave, and then closes the link. Writes end with
-// err.
+// shut closes the link once the bytes that were written have left. New writes fail
+// with err.
 func (c *conn) shut(err error) {
 	c.shutOnce.Do(func() {
-		c.out.finish(err, &spdy.GoAwayFrame{})
+		c.out.finish(err, goAwayFrame())
 		close(c.over)
 		go c.linger()
 	})
 }
 
-// linger closes the socket, which ends both goroutines, if they do not end by
-// themselves in time.
+// linger closes the socket if the goroutines do not end by themselves in time, which
+// ends them.
 func (c *conn) linger() {
 	if !wait(c.sent, closeLinger) {
 		_ = c.link.socket.Close()
@@ -168,20 +139,6 @@ func wait(done <-chan struct{}, limit time.Duration) bool {
 	}
 }
 
-// ping keeps the link alive.
-func (c *conn) ping() {
-	ticker := time.NewTicker(pingPeriod)
-	defer ticker.Stop()
-	for id := uint32(1); ; id += 2 { // a client's pings have odd numbers
-		select {
-		case <-c.over:
-			return
-		case <-ticker.C:
-			c.out.sendControl(&spdy.PingFrame{Id: id})
-		}
-	}
-}
-
 // Read reads what the pod sent. The error is io.EOF after the pod's clean
 // close, a *RemoteError if the node sent a text, or that the link was lost.
 func (c *conn) Read(p []byte) (int, error) {
@@ -195,15 +152,15 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, c.failed("write", err)
 }
 
-// Close ends all reads and writes, and returns when what was written has left,
-// or could not within two seconds. The connection to the API server is closed
-// when the pod has closed its side, but within another second: at the end of
-// the link the node drops what it has not handed to the pod.
+// Close ends all reads and writes. It returns when the bytes that were written have
+// left, or after two seconds if they could not. The connection to the API server
+// stays open until the pod has closed its side, but no longer than another second:
+// when it ends, the node drops what it has not handed to the pod.
 func (c *conn) Close() error {
 	c.hangUp.Do(func() {
 		c.in.close()
 		c.out.close()
-		c.out.sendControl(&spdy.DataFrame{StreamId: dataStream, Flags: spdy.DataFlagFin})
+		c.out.sendControl(lastFrame(dataStream))
 		go func() {
 			wait(c.over, closeLinger)
 			c.shut(net.ErrClosed)
@@ -228,7 +185,7 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return c.failed("set", c.out.setDeadline(t))
 }
 
-// failed says of an error what failed, to which pod.
+// failed adds to an error what failed, and to which pod.
 func (c *conn) failed(op string, err error) error {
 	if err == nil || err == io.EOF {
 		return err

@@ -75,7 +75,7 @@ func TestSmallWriteIsOneRecord(t *testing.T) {
 // What is written while the link is busy leaves together.
 func TestWritesGather(t *testing.T) {
 	const writes = 1000
-	b := newOutbox()
+	b := newOutbox(new(bufferPool))
 	link := &slowWriter{first: make(chan struct{}), release: make(chan struct{})}
 	ended := make(chan error, 1)
 	go func() { ended <- b.run(link) }()
@@ -88,7 +88,7 @@ func TestWritesGather(t *testing.T) {
 	}
 	close(link.release)
 	b.flush()
-	b.finish(net.ErrClosed)
+	b.finish(net.ErrClosed, nil)
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}

@@ -1,100 +1,92 @@
 package portforward
 
 import (
+	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
+	"net/http"
+	"strconv"
 
 	"github.com/moby/spdystream/spdy"
+	corev1 "k8s.io/api/core/v1"
 )
 
-// errGoneAway is the server's announcement that it closes the link.
-var errGoneAway = errors.New("the node went away")
+// The streams, of which a client's have odd numbers.
+const (
+	errorStream = 1
+	dataStream  = 3
+)
 
-// readFrames does what the frames say until the link ends.
-func (c *conn) readFrames() error {
-	for {
-		header, err := c.r.Peek(headerSize)
-		if err != nil {
-			return err
-		}
-		word, rest := binary.BigEndian.Uint32(header), binary.BigEndian.Uint32(header[4:])
-		if word>>31 == 0 {
-			err = c.readData(spdy.StreamId(word), spdy.DataFlags(rest>>24), int(rest&0xffffff))
-		} else {
-			err = c.readControl()
-		}
-		if err != nil {
-			return err
-		}
-	}
+// headerSize is the length of a frame's header. That of a data frame has the stream
+// in four bytes, the flags in one, and the payload's length in three. That of a
+// control frame has the version and the kind in the first four.
+const headerSize = 8
+
+// controlBit is set in the first four bytes of a control frame.
+const controlBit = 1 << 31
+
+// header is the header of a frame that came.
+type header [headerSize]byte
+
+func (h *header) word() uint32    { return binary.BigEndian.Uint32(h[:]) }
+func (h *header) isControl() bool { return h.word()&controlBit != 0 }
+func (h *header) stream() uint32  { return h.word() }
+func (h *header) kind() spdy.ControlFrameType {
+	return spdy.ControlFrameType(h.word() & 0xffff)
+}
+func (h *header) isLast() bool { return h[4]&byte(spdy.DataFlagFin) != 0 } // of its stream
+func (h *header) length() int  { return int(binary.BigEndian.Uint32(h[4:]) & 0xffffff) }
+
+// putDataHeader makes frame a data frame, whose header is blank.
+func putDataHeader(frame []byte) {
+	binary.BigEndian.PutUint32(frame, dataStream)
+	binary.BigEndian.PutUint32(frame[4:], uint32(len(frame)-headerSize))
 }
 
-// readData reads a data frame of length bytes, part by part as they come.
-func (c *conn) readData(id spdy.StreamId, flags spdy.DataFlags, length int) error {
-	if _, err := c.r.Discard(headerSize); err != nil {
-		return err
-	}
-	for length > 0 {
-		if _, err := c.r.Peek(1); err != nil {
-			return unexpected(err)
-		}
-		part, err := c.r.Peek(min(length, c.r.Buffered()))
-		if err != nil {
-			return err
-		}
-		switch id {
-		case dataStream:
-			c.in.lend(part)
-		case errorStream:
-			c.end.addText(part)
-		}
-		if _, err := c.r.Discard(len(part)); err != nil {
-			return err
-		}
-		length -= len(part)
-	}
-	if flags&spdy.DataFlagFin != 0 {
-		c.end.finished(id)
-	}
-	return nil
+// lastFrame ends a stream in our direction, without data.
+func lastFrame(stream uint32) []byte {
+	frame := binary.BigEndian.AppendUint32(nil, stream)
+	return append(frame, byte(spdy.DataFlagFin), 0, 0, 0)
 }
 
-// unexpected is the error of an end in the middle of a frame.
-func unexpected(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
+// pingFrame is a ping, or the answer to one, which is the same.
+func pingFrame(id uint32) []byte { return controlFrame(spdy.TypePing, id) }
+
+// goAwayFrame says that we close the link, and that all is well.
+func goAwayFrame() []byte {
+	return controlFrame(spdy.TypeGoAway, 0, uint32(spdy.GoAwayOK))
 }
 
-// readControl reads a control frame. Those that are not used are windows and
-// settings, which port-forwarding does without.
-func (c *conn) readControl() error {
-	frame, err := c.framer.ReadFrame()
+// controlFrame is a control frame whose payload are numbers of four bytes.
+func controlFrame(kind spdy.ControlFrameType, payload ...uint32) []byte {
+	frame := binary.BigEndian.AppendUint32(nil, controlBit|spdy.Version<<16|uint32(kind))
+	frame = binary.BigEndian.AppendUint32(frame, uint32(4*len(payload)))
+	for _, number := range payload {
+		frame = binary.BigEndian.AppendUint32(frame, number)
+	}
+	return frame
+}
+
+// openingFrames open both streams. Their headers are compressed, by what takes some
+// 800 KiB of memory, and goes when this returns. Nothing that is sent later has
+// headers, and those that the node sends do not matter.
+func openingFrames(port int) ([]byte, error) {
+	var frames bytes.Buffer
+	framer, err := spdy.NewFramer(&frames, nil)
 	if err != nil {
-		return unexpected(err)
+		return nil, err
 	}
-	switch frame := frame.(type) {
-	case *spdy.SynReplyFrame:
-		if frame.StreamId == dataStream && !c.replied {
-			c.replied = true
-			close(c.opened)
+	for _, s := range []struct {
+		id   spdy.StreamId
+		kind string
+	}{{errorStream, corev1.StreamTypeError}, {dataStream, corev1.StreamTypeData}} {
+		headers := http.Header{}
+		headers.Set(corev1.StreamType, s.kind)
+		headers.Set(corev1.PortHeader, strconv.Itoa(port))
+		headers.Set(corev1.PortForwardRequestIDHeader, "0") // by which they are a pair
+		if err := framer.WriteFrame(&spdy.SynStreamFrame{StreamId: s.id, Headers: headers}); err != nil {
+			return nil, fmt.Errorf("cannot open stream %d: %w", s.id, err)
 		}
-		if frame.CFHeader.Flags&spdy.ControlFlagFin != 0 {
-			c.end.finished(frame.StreamId)
-		}
-	case *spdy.RstStreamFrame:
-		c.end.reset(frame.StreamId)
-	case *spdy.PingFrame:
-		if frame.Id%2 == 0 { // a server's; odd ones are answers
-			c.out.sendControl(frame)
-		}
-	case *spdy.GoAwayFrame:
-		return errGoneAway
-	case *spdy.SynStreamFrame:
-		return fmt.Errorf("the node opened stream %d, which no port-forward has", frame.StreamId)
 	}
-	return nil
+	return frames.Bytes(), nil
 }

@@ -28,10 +28,7 @@ func FuzzFrames(f *testing.F) {
 			io.Reader
 			io.WriteCloser
 		}{bytes.NewReader(input), client}, client}
-		c, err := newConn(l, "fuzz")
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := newConn(l, "fuzz", new(bufferPool))
 		go c.serve()
 		go c.send()
 		got, err := io.ReadAll(c)

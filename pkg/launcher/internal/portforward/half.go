@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// half is what the two directions of a connection have in common: a condition
-// that waits end on, which are data or room, an error, or a deadline.
+// half is the common part of a connection's two directions: a condition, on which
+// reads and writes wait for data or room, an error, or a deadline.
 type half struct {
 	mu   sync.Mutex
 	cond sync.Cond
-	err  error // why nothing comes any more; the first one stays
+	err  error // why the direction has ended; the first reason stays
 
 	expired bool // the deadline has passed
 	timer   *time.Timer
-	set     uint // counts the deadlines, so that a timer knows if it is outdated
+	set     uint // counts the deadlines, so that a timer can tell that it is outdated
 }
 
-// setDeadline lets waits fail from t on; the zero time means never.
+// setDeadline makes waits fail from t on; the zero time means never.
 func (h *half) setDeadline(t time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -47,7 +47,7 @@ func (h *half) expire(set uint) {
 	}
 }
 
-// fail ends the direction with err, unless it has ended before.
+// fail ends the direction with err, unless it has already ended.
 func (h *half) fail(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -57,7 +57,7 @@ func (h *half) fail(err error) {
 	h.cond.Broadcast()
 }
 
-// close ends the direction with net.ErrClosed, also if it has ended before.
+// close ends the direction with net.ErrClosed, even if it has already ended.
 func (h *half) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -5,9 +5,9 @@ import (
 	"os"
 )
 
-// inbox hands received bytes from the goroutine that reads the link to the
-// readers of the connection, without a buffer of its own: what is lent stays
-// where it was received until it is read.
+// inbox hands the data from the goroutine that reads the link to the readers of the
+// connection. It has no buffer of its own: the bytes stay where they were received
+// until a reader copies them.
 type inbox struct {
 	half
 	lent []byte
@@ -19,7 +19,7 @@ func newInbox() *inbox {
 	return b
 }
 
-// lend offers p and returns when it has been read, or when nobody will.
+// lend offers p, and returns when it has been read or nobody will read it.
 func (b *inbox) lend(p []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -31,8 +31,8 @@ func (b *inbox) lend(p []byte) {
 	b.lent = nil
 }
 
-// read waits for bytes and copies what there is. The bytes that came before an
-// error come before it.
+// read waits for bytes and copies what there is. An error comes after the bytes that
+// came before it.
 func (b *inbox) read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -4,44 +4,47 @@ import "time"
 
 // The bounds of a port-forward, each with its reason.
 const (
-	// dialTimeout bounds a Dial whose context has no earlier end: two upgrades
-	// and the opening of the streams take some 15 ms, and a machine that swaps
-	// or a slow credential plugin some seconds.
+	// dialTimeout bounds a Dial whose context has no earlier end. Two upgrades and
+	// the opening of the streams take some 15 ms, but some seconds on a machine that
+	// swaps, or with a slow credential plugin.
 	dialTimeout = 30 * time.Second
-	// websocketRetry is for how long a server that wanted SPDY is not asked
-	// for WebSocket again: it may have been updated since, and asking costs one
+	// websocketRetry is how long a dialer does not ask a server for WebSocket that
+	// wanted SPDY. Then the server may have been updated, and asking costs only one
 	// refused request.
 	websocketRetry = 10 * time.Minute
 	// pingPeriod is how often a ping keeps the link alive: several times
 	// within the minute after which proxies cut idle links.
 	pingPeriod = 10 * time.Second
-	// closeLinger bounds how long the pod may take to close its side after
-	// ours, and then how long the last bytes may take to leave. Nodes give the
-	// pod the same second.
+	// closeLinger is how long the pod may take to close its side after ours, and then
+	// how long the last bytes may take to leave. Nodes give the pod the same second.
 	closeLinger = time.Second
-	// verdictWait is how long the error stream may follow the end of the data
-	// stream, or the reverse. Nodes send both at once.
+	// verdictWait is how long the end of one stream waits for that of the other.
+	// Nodes send both at once.
 	verdictWait = time.Second
 
-	// maxFrame bounds the payload of a data frame, so that with its header and
-	// a message's it fills two records of TLS, with nothing left for a third.
-	// The node hands on only complete frames: larger ones delay the bytes,
-	// smaller ones cost more of them.
+	// maxFrame bounds the payload of a data frame in bytes: with its own header and a
+	// message's, it fills two records of TLS and leaves nothing for a third. The node
+	// hands on only complete frames, so that larger ones would delay the bytes;
+	// smaller ones cost more.
 	maxFrame = 32<<10 - headerSize - messageHeader
 	// messageHeader is the length of the header of a WebSocket message of up to
 	// 64 KiB from a client: two bytes, two of the length, and four of the mask.
 	messageHeader = 8
-	// readBuffer holds two records of TLS, so that the small headers of frames
-	// need no read of their own.
-	readBuffer = 32 << 10
-	// maxControl bounds the control frames that wait to be sent, mostly
-	// answers to pings; more are dropped, since the link is stuck then.
+	// bufferSize is the length of a buffer in bytes: that of the largest data frame
+	// that we send, and of two records of TLS.
+	bufferSize = 32 << 10
+	// headersBuffer is the length in bytes of the buffer from which a WebSocket reads
+	// the headers of messages. Larger reads do not go through it.
+	headersBuffer = 1 << 10
+	// maxControl bounds the control frames that wait to be sent, in bytes. They are
+	// mostly answers to pings. Beyond it the link is stuck, and frames are dropped.
 	maxControl = 4 << 10
-	// maxControlFrame and the next two bound a control frame that the server
-	// sends, in bytes and headers: real ones have three short headers.
+	// numberSize is the length of the number that a control frame's payload begins
+	// with.
+	numberSize = 4
+	// maxControlFrame bounds the rest of that payload, in bytes. Real ones have three
+	// short headers.
 	maxControlFrame = 64 << 10
-	maxHeaderField  = 16 << 10
-	maxHeaders      = 64
 	// maxRemoteText bounds the text of a RemoteError in bytes: nodes send a
 	// line or two.
 	maxRemoteText = 16 << 10

@@ -1,127 +1,27 @@
 package portforward
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/apimachinery/pkg/util/portforward"
-	"k8s.io/client-go/rest"
-	tunnel "k8s.io/client-go/tools/portforward"
-	"k8s.io/client-go/transport/websocket"
-	"k8s.io/streaming/pkg/httpstream"
-
-	"github.com/podagent/podagent/pkg/launcher/internal/upgrade"
 )
 
-// spdyProtocol is the value of the Upgrade header that asks for SPDY.
-const spdyProtocol = "SPDY/3.1"
-
-// link is an upgraded connection to the API server, which carries the frames.
-// Each Write is one message or TLS record, if it is small enough.
+// link is an upgraded connection to the API server, which carries the frames. A
+// Write that is small enough is one message or TLS record.
 type link struct {
 	io.ReadWriteCloser
-	// socket is at the bottom. Closing it ends whatever blocks above, which a
-	// TLS connection's own Close may wait for.
+	// socket is the connection at the bottom. Closing it ends whatever blocks in the
+	// layers above, for which a TLS connection's own Close may wait.
 	socket net.Conn
 }
 
-// websocket upgrades to a WebSocket that carries SPDY.
-func (d *Dialer) websocket(ctx context.Context, u *url.URL) (*link, error) {
-	transport, holder, err := websocket.RoundTripperFor(d.config)
-	if err != nil {
-		return nil, fmt.Errorf("cannot prepare a WebSocket: %w", err)
+// proxy returns what tells the proxy of a request to the API server.
+func (d *Dialer) proxy() func(*http.Request) (*url.URL, error) {
+	if d.config.Proxy != nil {
+		return d.config.Proxy
 	}
-	// The handshake looks at the context's deadline, but not at its end. Before
-	// it, a proxy that hangs keeps this goroutine until the deadline.
-	var release func() bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
-		release = context.AfterFunc(ctx, func() { _ = upgrade.Bottom(got.Conn).Close() })
-	}})
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	ws, err := websocket.Negotiate(transport, holder, req, portforward.WebsocketsSPDYTunnelingPortForwardV1)
-	if release != nil && !release() {
-		return nil, errors.Join(ctx.Err(), err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &link{tunnel.NewTunnelingConnection("podagent", ws), upgrade.Bottom(ws.NetConn())}, nil
-}
-
-// spdy upgrades to SPDY. The standard transport does it, because it knows of
-// every proxy, and heeds the context in each step.
-func (d *Dialer) spdy(ctx context.Context, u *url.URL) (*link, error) {
-	transport, err := d.transport()
-	if err != nil {
-		return nil, err
-	}
-	defer transport.CloseIdleConnections()
-	wrapped, err := rest.HTTPWrappersForConfig(d.config, transport)
-	if err != nil {
-		return nil, fmt.Errorf("cannot use the credentials: %w", err)
-	}
-	var socket net.Conn
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
-		socket = got.Conn
-	}})
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set(httpstream.HeaderConnection, httpstream.HeaderUpgrade)
-	req.Header.Set(httpstream.HeaderUpgrade, spdyProtocol)
-	req.Header.Set(httpstream.HeaderProtocolVersion, portforward.PortForwardV1Name)
-	resp, err := wrapped.RoundTrip(req)
-	if err != nil {
-		return nil, err
-	}
-	return upgraded(resp, socket)
-}
-
-func (d *Dialer) transport() (*http.Transport, error) {
-	tlsConfig, err := rest.TLSConfigFor(d.config)
-	if err != nil {
-		return nil, fmt.Errorf("cannot use the TLS settings: %w", err)
-	}
-	proxy := d.config.Proxy
-	if proxy == nil {
-		proxy = utilnet.NewProxierWithNoProxyCIDR(http.ProxyFromEnvironment)
-	}
-	var protocols http.Protocols
-	protocols.SetHTTP1(true)
-	return &http.Transport{
-		Proxy:              proxy,
-		TLSClientConfig:    tlsConfig,
-		Protocols:          &protocols,
-		DisableCompression: true,
-	}, nil
-}
-
-// upgraded takes the connection out of the answer to an upgrade request.
-func upgraded(resp *http.Response, socket net.Conn) (*link, error) {
-	if resp.StatusCode != http.StatusSwitchingProtocols {
-		defer func() { _ = resp.Body.Close() }()
-		return nil, upgrade.Refusal(resp, "pods/portforward")
-	}
-	body, ok := resp.Body.(io.ReadWriteCloser)
-	switch {
-	case !ok || socket == nil:
-		_ = resp.Body.Close()
-		return nil, errors.New("the configuration's transport wrapper hides the upgraded connection")
-	case resp.Header.Get(httpstream.HeaderUpgrade) != spdyProtocol:
-		_ = body.Close()
-		return nil, fmt.Errorf("the API server upgraded to %q in place of %q",
-			resp.Header.Get(httpstream.HeaderUpgrade), spdyProtocol)
-	}
-	return &link{body, upgrade.Bottom(socket)}, nil
+	return utilnet.NewProxierWithNoProxyCIDR(http.ProxyFromEnvironment)
 }

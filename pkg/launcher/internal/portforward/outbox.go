@@ -1,93 +1,116 @@
 package portforward
 
 import (
-	"bytes"
-	"encoding/binary"
 	"io"
 	"os"
 	"sync"
-
-	"github.com/moby/spdystream/spdy"
+	"time"
 )
 
-// headerSize is the length of a frame's header: the stream in four bytes, the
-// flags in one, and the payload's length in three.
-const headerSize = 8
-
-// outbox gathers what is to be sent while the link is busy with what came
-// before, and sends it as one data frame in one write.
+// outbox gathers what is written while the link is busy, and sends it as one data
+// frame in one write.
 type outbox struct {
 	half
 	// writing is held by one Write at a time, so that large ones do not mix.
 	writing sync.Mutex
+	buffers *bufferPool
 
-	data    []byte       // room for a header, and the payload of the next frame
-	spare   []byte       // what data becomes when it is sent
-	control bytes.Buffer // control frames, which leave behind the data
-	framer  *spdy.Framer // writes into control
-	closing bool         // send what there is, and end
-	idle    bool         // nothing is being sent
+	data    []byte      // a blank header and the payload of the next frame, or nil
+	control []byte      // control frames, which leave after the data
+	pinger  *time.Timer // sends the next ping
+	closing bool        // send what there is, and end
+	idle    bool        // nothing is being sent
 }
 
-func newOutbox() *outbox {
-	b := &outbox{data: make([]byte, headerSize), spare: make([]byte, headerSize)}
+func newOutbox(buffers *bufferPool) *outbox {
+	b := &outbox{buffers: buffers}
 	b.cond.L = &b.mu
 	return b
 }
 
-// write copies p as room comes. It returns how much it copied, which leaves
-// whatever the error.
+// write copies p as there is room. It returns how much it copied; that much is sent
+// even if there is an error.
 func (b *outbox) write(p []byte) (n int, err error) {
 	b.writing.Lock()
 	defer b.writing.Unlock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for {
-		switch room := headerSize + maxFrame - len(b.data); {
+		switch {
 		case b.err != nil:
 			return n, b.err
 		case b.expired:
 			return n, os.ErrDeadlineExceeded
 		case n == len(p):
 			return n, nil
-		case room > 0:
-			k := min(room, len(p)-n)
-			b.data = append(b.data, p[n:n+k]...)
-			n += k
-			b.cond.Broadcast()
+		case b.room() > 0:
+			n += b.add(p[n:])
 		default:
 			b.cond.Wait()
 		}
 	}
 }
 
-// sendControl queues control frames. It never waits: a link that is stuck
-// loses them.
-func (b *outbox) sendControl(frames ...spdy.Frame) {
+func (b *outbox) room() int {
+	if b.data == nil {
+		return maxFrame
+	}
+	return headerSize + maxFrame - len(b.data)
+}
+
+// add copies as much of p as there is room for.
+func (b *outbox) add(p []byte) int {
+	n := min(len(p), b.room())
+	if b.data == nil {
+		b.data = b.buffers.get()[:headerSize]
+	}
+	b.data = append(b.data, p[:n]...)
+	b.cond.Broadcast()
+	return n
+}
+
+// sendControl queues control frames. It never waits: if the link is stuck, they are
+// lost.
+func (b *outbox) sendControl(frames []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closing {
 		return
 	}
-	for _, frame := range frames {
-		if b.control.Len() < maxControl {
-			_ = b.framer.WriteFrame(frame) // into memory
-		}
+	if len(b.control) < maxControl {
+		b.control = append(b.control, frames...)
 	}
 	b.cond.Broadcast()
 }
 
-// finish lets nothing more in but the last frames, after which run returns.
-// Writes end with err.
-func (b *outbox) finish(err error, last ...spdy.Frame) {
-	b.sendControl(last...)
+// keepAlive sends pings from now on, the first one with this number. A client's are
+// odd.
+func (b *outbox) keepAlive(id uint32) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closing {
+		return
+	}
+	b.pinger = time.AfterFunc(pingPeriod, func() {
+		b.sendControl(pingFrame(id))
+		b.keepAlive(id + 2)
+	})
+}
+
+// finish takes the last frame and nothing more, and has run return when all is sent.
+// Writes fail with err.
+func (b *outbox) finish(err error, last []byte) {
+	b.sendControl(last)
 	b.mu.Lock()
 	b.closing = true
+	if b.pinger != nil {
+		b.pinger.Stop()
+	}
 	b.mu.Unlock()
 	b.fail(err)
 }
 
-// flush waits until all that was written is sent, or can no longer be.
+// flush waits until all that was written is sent, or cannot be sent any more.
 func (b *outbox) flush() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,7 +119,7 @@ func (b *outbox) flush() {
 	}
 }
 
-// rest says that nothing is sent any more.
+// rest notes that nothing is sent any more.
 func (b *outbox) rest() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,9 +127,7 @@ func (b *outbox) rest() {
 	b.cond.Broadcast()
 }
 
-func (b *outbox) pending() bool {
-	return len(b.data) > headerSize || b.control.Len() > 0
-}
+func (b *outbox) pending() bool { return len(b.data) > 0 || len(b.control) > 0 }
 
 // run sends until finish was called and all is sent, or a write fails.
 func (b *outbox) run(w io.Writer) error {
@@ -119,9 +140,7 @@ func (b *outbox) run(w io.Writer) error {
 		if _, err := w.Write(batch); err != nil {
 			return err
 		}
-		b.mu.Lock()
-		b.spare = batch
-		b.mu.Unlock()
+		b.buffers.put(batch)
 	}
 }
 
@@ -137,16 +156,11 @@ func (b *outbox) next() []byte {
 		b.cond.Wait()
 	}
 	b.idle = false
-	batch := b.data
-	b.data = b.spare[:headerSize]
-	if payload := len(batch) - headerSize; payload > 0 {
-		binary.BigEndian.PutUint32(batch, dataStream)
-		binary.BigEndian.PutUint32(batch[4:], uint32(payload))
-	} else {
-		batch = batch[:0]
+	if b.data != nil {
+		putDataHeader(b.data)
 	}
-	batch = append(batch, b.control.Bytes()...)
-	b.control.Reset()
+	batch := append(b.data, b.control...)
+	b.data, b.control = nil, nil
 	b.cond.Broadcast()
 	return batch
 }

@@ -8,29 +8,27 @@
 //
 // # What is on the wire
 //
-// The API server is asked to upgrade a request on the pod's portforward
-// subresource, and hands the bytes on to the node. They are frames of SPDY
-// version 3.1. Each connection opens two streams: one for the data, and one
-// for an error text, by which the node says that it could not reach the port,
-// or that it lost it. The frames travel in the messages of a WebSocket, or,
-// where the server or a proxy does not let one through, on the upgraded
-// connection itself.
+// The client asks the API server to upgrade a request on the pod's portforward
+// subresource. The server then hands the bytes on to the node. They are frames of
+// SPDY version 3.1. Each connection opens two streams: one for the data, and one for
+// an error text, by which the node says that it could not reach the port or lost it.
+// The frames travel in the messages of a WebSocket. If the server or a proxy does not
+// let one through, they travel on the upgraded connection itself.
 //
-// There is one pair of streams in each connection to the API server, because
-// the protocol has no flow control between streams: a stream that nobody reads
-// would hold up the others.
+// A connection to the API server has only this one pair of streams, because the
+// protocol has no flow control between streams: a stream that nobody reads would hold
+// up the others.
 //
 // # What a connection promises
 //
-// It keeps the contract of net.Conn, deadlines included. Writes are copied
-// once, into a bounded buffer, and what has gathered there while the link was
-// busy leaves as one frame in one write, so that it costs one TLS record or
-// message. The end of the data is told apart: [io.EOF] is only the pod's clean
-// close. A text of the node is a [*RemoteError], and a link that broke is
-// neither.
+// It keeps the contract of net.Conn, deadlines included. A write is copied once, into
+// a buffer of 32 KiB. What has gathered there while the link was busy leaves as one
+// frame in one write, which costs one TLS record or message. The ends of the data are
+// told apart: [io.EOF] means the pod's clean close and nothing else, a text of the
+// node is a [*RemoteError], and a link that broke is neither.
 //
-// Like TCP, the protocol does not say whether the pod has read what was
-// written: whoever must know has the pod's program answer.
+// Like TCP, the protocol does not say whether the pod has read what was written. To
+// know that, have the pod's program answer.
 package portforward
 
 import (
@@ -40,6 +38,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -55,14 +54,17 @@ type Dialer struct {
 	config *rest.Config
 	pods   *url.URL // of the namespaces
 
-	// spdyUntil is the Unix time in nanoseconds until which only SPDY is
-	// tried, since the server refused WebSocket and took SPDY.
+	// spdyUntil is the Unix time in nanoseconds until which the dialer tries only
+	// SPDY, because the server refused WebSocket and took SPDY.
 	spdyUntil atomic.Int64
+
+	buffers  bufferPool
+	messages sync.Pool // gorilla's buffers, for messages that are being sent
 }
 
-// New returns a dialer for the cluster of config, whose credentials, proxy and
-// TLS settings it uses; like kubectl's port-forward, it does not use config's
-// Dial and Transport. It makes no connection, and does not change config.
+// New returns a dialer for the cluster of config. It uses config's credentials, proxy
+// and TLS settings, and like kubectl's port-forward not its Dial and Transport. New
+// makes no connection, and does not change config.
 func New(config *rest.Config) (*Dialer, error) {
 	own := rest.CopyConfig(config)
 	own.APIPath, own.GroupVersion = "/api", &schema.GroupVersion{Version: "v1"}
@@ -80,16 +82,16 @@ func New(config *rest.Config) (*Dialer, error) {
 	return &Dialer{config: own, pods: base.JoinPath(path, "namespaces")}, nil
 }
 
-// Dial opens a connection to a port of a pod's loopback. It returns when the
-// node has taken the data stream, which is mostly before it reaches the port:
-// that nobody listens there is a [*RemoteError] of Dial, or else of the first
-// Read and of later Writes. Once Dial has returned, ctx has no further effect.
+// Dial opens a connection to a port of a pod's loopback, from 1 to 65535. It returns
+// when the node has taken the data stream, which is mostly before the node reaches the
+// port. If nobody listens there, the error is a [*RemoteError], of Dial or else of the
+// first Read and of later Writes. Dial takes at most 30 seconds, or until ctx ends;
+// once it has returned, ctx has no further effect.
 //
-// When the API server refuses, the error is a
-// [k8s.io/apimachinery/pkg/api/errors.StatusError], so that IsForbidden,
-// IsNotFound and their like of that package tell the reason. WebSocket needs
-// the verb "get" on pods/portforward and in newer servers "create", SPDY only
-// "create".
+// If the API server refuses, the error is a
+// [k8s.io/apimachinery/pkg/api/errors.StatusError]: IsForbidden, IsNotFound and the
+// like of that package tell the reason. WebSocket needs the verb "get" on
+// pods/portforward, and on newer servers also "create"; SPDY needs only "create".
 func (d *Dialer) Dial(ctx context.Context, namespace, pod string, port int) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -128,8 +130,8 @@ func (d *Dialer) target(namespace, pod string, port int) (target, error) {
 	}, nil
 }
 
-// dial connects, and returns when ctx ends also where something below does not
-// look at it, such as a credential plugin. What is connected later is closed.
+// dial connects. It returns when ctx ends even if something below ignores ctx, as a
+// credential plugin may; a connection that comes later is closed.
 func (d *Dialer) dial(ctx context.Context, t target) (*conn, error) {
 	type result struct {
 		conn *conn
@@ -159,11 +161,11 @@ func (d *Dialer) connect(ctx context.Context, t target) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return open(ctx, l, t)
+	return open(ctx, l, t, &d.buffers)
 }
 
-// upgrade makes the link, by WebSocket first, and decides as kubectl does when
-// to fall back. A server's wish for SPDY is remembered for some time.
+// upgrade makes the link. It tries WebSocket first, and falls back to SPDY when
+// kubectl does. It remembers for some time that a server wanted SPDY.
 func (d *Dialer) upgrade(ctx context.Context, u *url.URL) (*link, error) {
 	if time.Now().UnixNano() < d.spdyUntil.Load() {
 		l, err := d.spdy(ctx, u)

@@ -4,13 +4,11 @@ import (
 	"io"
 	"sync"
 	"time"
-
-	"github.com/moby/spdystream/spdy"
 )
 
-// verdict gathers how the two streams end, and delivers what it means, once.
-// The data stream's end counts only together with the error stream's, which
-// may say that it was not a good one; neither waits long for the other.
+// verdict notes how the two streams end, and delivers what that means, once. The
+// data stream's end counts only together with the error stream's, which may say that
+// it was not a clean one. Neither waits long for the other.
 type verdict struct {
 	deliver func(error)
 
@@ -23,29 +21,29 @@ type verdict struct {
 	timer     *time.Timer
 }
 
-// addText adds to the node's error text, of which it keeps the beginning.
+// addText adds to the node's error text. It keeps the beginning.
 func (v *verdict) addText(p []byte) {
 	v.update(func() { v.text = append(v.text, p[:min(len(p), maxRemoteText-len(v.text))]...) })
 }
 
-// finished says that the node has sent all of a stream.
-func (v *verdict) finished(id spdy.StreamId) {
+// finished notes that the node has sent all of a stream.
+func (v *verdict) finished(id uint32) {
 	v.update(func() {
 		v.textEnded = v.textEnded || id == errorStream
 		v.dataEnded = v.dataEnded || id == dataStream
 	})
 }
 
-// reset says that the node broke off a stream.
-func (v *verdict) reset(id spdy.StreamId) {
+// reset notes that the node broke off a stream.
+func (v *verdict) reset(id uint32) {
 	v.update(func() {
 		v.textEnded = v.textEnded || id == errorStream
 		v.dataReset = v.dataReset || id == dataStream
 	})
 }
 
-// update changes the state, and delivers if nothing more is to come. A reset
-// is final because the text comes before it.
+// update changes the state, and delivers the verdict if nothing more can come. A
+// reset is final, because the text comes before it.
 func (v *verdict) update(change func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -78,7 +76,7 @@ func (v *verdict) conclude() {
 	}
 }
 
-// stop ends the wait when the link has ended: what is known then is delivered.
+// stop ends the wait, since the link has ended, and delivers what is known.
 func (v *verdict) stop() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 
@@ -42,8 +43,8 @@ func Beside(t *testing.T, s *launcher.Sandbox, happen func(ctx context.Context))
 	close(done)
 	both.Wait()
 	stdin.Close()
-	if err := other.Wait(); other.Status() == nil || other.Status().Code != 7 {
-		t.Errorf("the other command ended with %v, %+v", err, other.Status())
+	if err := other.Wait(); other.Process.Status() == nil || other.Process.Status().Code != 7 {
+		t.Errorf("the other command ended with %v, %+v", err, other.Process.Status())
 	}
 	if BootOf(t, s) != boot {
 		t.Error("the agent has restarted")
@@ -54,7 +55,7 @@ func Beside(t *testing.T, s *launcher.Sandbox, happen func(ctx context.Context))
 // until done is closed.
 func keepCalling(ctx context.Context, t *testing.T, s *launcher.Sandbox, done <-chan struct{}) {
 	for rounds := 1; ; rounds++ {
-		_, writeErr := s.WriteFile(ctx, "calls/file", []byte("content"), fsops.WriteOptions{Parents: true})
+		_, writeErr := s.Write(ctx, "calls/file", strings.NewReader("content"), fsops.WriteOptions{Parents: true})
 		_, statErr := s.Stat(ctx, "calls")
 		data, readErr := s.ReadFile(ctx, "calls/file")
 		list, listErr := s.Processes(ctx)

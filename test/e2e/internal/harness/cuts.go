@@ -94,7 +94,7 @@ func TestOutputAcrossCuts(t *testing.T, s *launcher.Sandbox, w *Wire, harm func(
 	cmd.Stdout, cmd.Stderr = out, &stderr
 	err := cmd.Run()
 	if exit := (*podapi.ExitError)(nil); !errors.As(err, &exit) || exit.Code != 3 || exit.Omitted != 0 || stderr.String() != "end\n" {
-		t.Errorf("Run: %v, status %+v, stderr %q", err, cmd.Status(), &stderr)
+		t.Errorf("Run: %v, status %+v, stderr %q", err, cmd.Process.Status(), &stderr)
 	}
 	out.check(t, cutSize, strings.Fields(content)[0])
 }
@@ -109,7 +109,7 @@ func TestInputAcrossCuts(t *testing.T, s *launcher.Sandbox, w *Wire, harm func()
 	cmd.Stdin, cmd.Stdout = io.TeeReader(Pattern(cutSize, 1), in), &stdout
 	err := cmd.Run()
 	if exit := (*podapi.ExitError)(nil); !errors.As(err, &exit) || exit.Code != 4 {
-		t.Errorf("Run: %v, status %+v", err, cmd.Status())
+		t.Errorf("Run: %v, status %+v", err, cmd.Process.Status())
 	}
 	want, _ := SHA(t, Pattern(cutSize, 1))
 	in.check(t, cutSize, want)

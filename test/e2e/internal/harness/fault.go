@@ -197,7 +197,7 @@ func execFaulty(ctx context.Context, s *launcher.Sandbox, c *faultyCall) error {
 	cmd := s.Command(ctx, "cat", "read/file")
 	cmd.Stdout = c
 	err := cmd.Run()
-	if status := cmd.Status(); status != nil {
+	if status := cmd.Process.Status(); status != nil {
 		c.omitted = status.Omitted
 	}
 	return err
@@ -207,7 +207,7 @@ func execFaulty(ctx context.Context, s *launcher.Sandbox, c *faultyCall) error {
 func checkNextCall(t *testing.T, s *launcher.Sandbox) {
 	ctx, cancel := context.WithTimeout(t.Context(), Hung)
 	defer cancel()
-	if _, err := s.WriteFile(ctx, "next", []byte("content"), fsops.WriteOptions{}); err != nil {
+	if err := s.WriteFile(ctx, "next", []byte("content"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := s.Command(ctx, "cat", "next").Output(); string(out) != "content" || err != nil {
@@ -249,7 +249,7 @@ func writeSmallFiles(ctx context.Context, s *launcher.Sandbox) *smallWrites {
 			case <-time.After(smallPeriod):
 			}
 			name := fmt.Sprintf("%d", i)
-			_, w.results[name] = s.WriteFile(ctx, "small/"+name, smallContent, fsops.WriteOptions{Parents: true})
+			_, w.results[name] = s.Write(ctx, "small/"+name, bytes.NewReader(smallContent), fsops.WriteOptions{Parents: true})
 		}
 	})
 	return w

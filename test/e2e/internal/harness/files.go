@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/podagent/podagent/pkg/fsops"
@@ -16,7 +17,7 @@ import (
 // Put writes a file, and its parents.
 func Put(t *testing.T, s *launcher.Sandbox, name, content string) {
 	t.Helper()
-	if _, err := s.WriteFile(t.Context(), name, []byte(content), fsops.WriteOptions{Parents: true}); err != nil {
+	if _, err := s.Write(t.Context(), name, strings.NewReader(content), fsops.WriteOptions{Parents: true}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -60,7 +60,7 @@ func Run(t *testing.T, s *launcher.Sandbox, script string, change func(*podapi.C
 	if exit := (*podapi.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		t.Fatalf("%s: %v", script, err)
 	}
-	return out.String(), errOut.String(), *cmd.Status()
+	return out.String(), errOut.String(), *cmd.Process.Status()
 }
 
 // IsCut reports whether err is that of a call whose connection or agent was

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -20,7 +19,7 @@ var built struct {
 // PutProgram writes a program of test/e2e/testdata into a sandbox's workdir.
 func PutProgram(t *testing.T, s *launcher.Sandbox, name string) {
 	t.Helper()
-	if _, err := s.WriteFile(t.Context(), name, BuildProgram(t, "test/e2e/testdata/"+name), fsops.WriteOptions{Perm: 0o755}); err != nil {
+	if err := s.WriteFile(t.Context(), name, BuildProgram(t, "test/e2e/testdata/"+name), 0o755); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -5,10 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"testing"
 
 	"github.com/podagent/podagent/pkg/launcher"
-	"github.com/podagent/podagent/pkg/podapi"
 )
 
 // StartServer runs test/e2e/testdata/server in the sandbox, and returns its ports by their
@@ -46,8 +46,15 @@ func PortsOf(t *testing.T, out io.Reader) map[string]int {
 	return nil
 }
 
+// Conn is a connection to a port, with what it can do beside a net.Conn.
+type Conn interface {
+	net.Conn
+	CloseWrite() error
+	SetLinger(sec int) error
+}
+
 // Dial connects to a port of the sandbox until the test ends.
-func Dial(t *testing.T, s *launcher.Sandbox, port int) *podapi.PortConn {
+func Dial(t *testing.T, s *launcher.Sandbox, port int) Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Hung)
 	defer cancel()
@@ -56,5 +63,5 @@ func Dial(t *testing.T, s *launcher.Sandbox, port int) *podapi.PortConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return conn.(*podapi.PortConn)
+	return conn.(Conn)
 }

@@ -16,7 +16,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -89,8 +88,7 @@ func calls(ctx context.Context, client *podapi.Client) func(func(string, func() 
 			yield("configure", func() error { return client.Configure(ctx, podapi.Config{}) }) &&
 			yield("stat", func() error { _, err := client.Stat(ctx, "/"); return err }) &&
 			yield("write", func() error {
-				_, err := client.WriteFile(ctx, "intruded", nil, fsops.WriteOptions{})
-				return err
+				return client.WriteFile(ctx, "intruded", nil, 0o666)
 			}) &&
 			yield("processes", func() error { _, err := client.Processes(ctx); return err }) &&
 			yield("exec", func() error { return client.Command(ctx, "true").Run() }) &&

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/mem"
 
-	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 	// round trips.
 	small = 64
 	// chunk is that of each message of a stream.
-	chunk = podapi.ChunkSize
+	chunk = wire.ChunkSize
 	// workers is how many goroutines stay for calls, as in podagent.
 	workers = 16
 )
@@ -122,8 +122,8 @@ func receiveChunks(s stream) (bytes int64, err error) {
 // Serve answers on a listener.
 func Serve(l net.Listener) error {
 	server := grpc.NewServer(grpc.ForceServerCodecV2(codec{}), grpc.NumStreamWorkers(workers),
-		grpc.InitialWindowSize(podapi.AgentWindow), grpc.InitialConnWindowSize(podapi.ClientWindow),
-		grpc.WriteBufferSize(podapi.AgentWriteBuffer), grpc.ReadBufferSize(podapi.ReadBuffer), experimental.BufferPool(podapi.BufferPool()))
+		grpc.InitialWindowSize(wire.AgentWindow), grpc.InitialConnWindowSize(wire.ClientWindow),
+		grpc.WriteBufferSize(wire.AgentWriteBuffer), grpc.ReadBufferSize(wire.ReadBuffer), experimental.BufferPool(wire.BufferPool()))
 	server.RegisterService(&service, nil)
 	return server.Serve(l)
 }
@@ -137,8 +137,8 @@ func Dial(dial func(context.Context) (net.Conn, error)) (*Client, error) {
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // dial adds TLS where there is some
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{})),
-		grpc.WithInitialWindowSize(podapi.ClientWindow), grpc.WithInitialConnWindowSize(podapi.ClientWindow),
-		grpc.WithWriteBufferSize(podapi.WriteBuffer), grpc.WithReadBufferSize(podapi.ReadBuffer), experimental.WithBufferPool(podapi.BufferPool()))
+		grpc.WithInitialWindowSize(wire.ClientWindow), grpc.WithInitialConnWindowSize(wire.ClientWindow),
+		grpc.WithWriteBufferSize(wire.ClientWriteBuffer), grpc.WithReadBufferSize(wire.ReadBuffer), experimental.WithBufferPool(wire.BufferPool()))
 	return &Client{conn}, err
 }
 

@@ -1,0 +1,204 @@
+package walk
+
+import (
+	"errors"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
+)
+
+// A SortedEntry is a file of the tree that [Sorted] goes through, or an error in
+// place of one.
+type SortedEntry struct {
+	// Rel is the path below the root, with slashes between its parts; it is
+	// empty for the root.
+	Rel string
+	// Path is where the file is.
+	Path string
+	// Type holds the type bits of the file's mode.
+	Type fs.FileMode
+	// Err is as in [Entry].
+	Err error
+}
+
+// Sorted yields every entry below the directory root in the order of the paths'
+// bytes, directories before what is in them. It is for results that are wanted in
+// that order as they come; [Tree] is faster. It holds the names of one directory
+// per level in memory, and goes by paths.
+//
+// What it leaves out, and what it yields with an Err, is as in [Tree]; it uses no
+// Workers and no Value. The loop's end ends it.
+func Sorted(root string, opts Options) iter.Seq[SortedEntry] {
+	return func(yield func(SortedEntry) bool) {
+		w := &sortedWalk{opts: opts, next: &SortedEntry{Path: root, Type: fs.ModeDir}, rules: opts.Ignore}
+		for e, ok := w.step(); ok && yield(e); {
+			e, ok = w.step()
+		}
+	}
+}
+
+// A sortedWalk is one walk of [Sorted].
+type sortedWalk struct {
+	opts  Options
+	stack []*sortedDir
+	next  *SortedEntry // a directory that is yet to be entered
+	rules *ignore.Dir  // of the directory that next is in, or next itself
+}
+
+type sortedDir struct {
+	entry   SortedEntry
+	rules   *ignore.Dir
+	entries []fs.DirEntry
+}
+
+// step returns the next entry, and false at the end. A directory whose content
+// can't be read comes twice, the second time with an error.
+func (w *sortedWalk) step() (SortedEntry, bool) {
+	if w.next != nil {
+		dir := *w.next
+		w.next = nil
+		if err := w.enter(&dir); err != nil {
+			dir.Err = err
+			return dir, true
+		}
+	}
+	for len(w.stack) > 0 {
+		top := w.stack[len(w.stack)-1]
+		if len(top.entries) == 0 {
+			w.stack = w.stack[:len(w.stack)-1]
+			continue
+		}
+		d := top.entries[0]
+		top.entries = top.entries[1:]
+		if e, ok := w.visit(top, d); ok {
+			return e, true
+		}
+	}
+	return SortedEntry{}, false
+}
+
+// visit makes the entry for d, unless the options leave it out.
+func (w *sortedWalk) visit(dir *sortedDir, d fs.DirEntry) (SortedEntry, bool) {
+	name := d.Name()
+	e := SortedEntry{Rel: path.Join(dir.entry.Rel, name), Path: filepath.Join(dir.entry.Path, name), Type: d.Type()}
+	if w.opts.hides(dir.rules, name, d.IsDir()) || w.opts.Prune != nil && w.opts.Prune(e.Rel, e.Type) {
+		return e, false
+	}
+	if linked, ok := d.(linkedEntry); ok {
+		e.Err = w.check(linked)
+	}
+	if d.IsDir() && e.Err == nil {
+		w.next, w.rules = &e, nil
+		if name != ignore.GitDir { // which has no rules of its own
+			w.rules = dir.rules
+		}
+	}
+	return e, true
+}
+
+// enter reads a directory. Its error may concern a part of it alone: the
+// files that could be read are walked. If the error is about a file of rules,
+// e becomes that file.
+func (w *sortedWalk) enter(e *SortedEntry) error {
+	entries, err := os.ReadDir(e.Path)
+	if err != nil && e.Rel != "" && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) {
+		err = nil // removed since its name was read
+	}
+	if w.opts.Follow {
+		followLinks(e.Path, entries)
+	}
+	sortAsPaths(entries)
+	dir := &sortedDir{entry: *e, rules: w.rules, entries: entries}
+	w.stack = append(w.stack, dir)
+	if dir.rules == nil || e.Rel == "" {
+		return err
+	}
+	var rulesErr error
+	dir.rules, rulesErr = dir.rules.Enter(path.Base(e.Rel), "", rulesAmong(entries, err == nil))
+	if err == nil && rulesErr != nil {
+		e.Rel = path.Join(e.Rel, ignore.ErrorFile(e.Path, rulesErr))
+		return rulesErr
+	}
+	return err
+}
+
+// rulesAmong returns which files of rules there may be in a directory: those among
+// the entries, if they are all.
+func rulesAmong(entries []fs.DirEntry, all bool) ignore.Files {
+	if !all {
+		return ignore.AllFiles
+	}
+	var files ignore.Files
+	for _, entry := range entries {
+		files |= ignore.FileOf(entry.Name())
+	}
+	return files
+}
+
+// A linkedEntry is what a symbolic link names, or the link with an error.
+type linkedEntry struct {
+	fs.DirEntry
+	info fs.FileInfo
+	err  error
+}
+
+func (e linkedEntry) IsDir() bool { return e.err == nil && e.info.IsDir() }
+
+func (e linkedEntry) Type() fs.FileMode {
+	if e.err != nil {
+		return fs.ModeSymlink
+	}
+	return e.info.Mode().Type()
+}
+
+// followLinks puts what links name in their place.
+func followLinks(dir string, entries []fs.DirEntry) {
+	for i, e := range entries {
+		if e.Type()&fs.ModeSymlink != 0 {
+			info, err := os.Stat(filepath.Join(dir, e.Name()))
+			entries[i] = linkedEntry{DirEntry: e, info: info, err: err}
+		}
+	}
+}
+
+// check returns why a link is not to be followed.
+func (w *sortedWalk) check(link linkedEntry) error {
+	if !link.IsDir() {
+		return link.err
+	}
+	for _, d := range w.stack {
+		if above, err := os.Stat(d.entry.Path); err == nil && os.SameFile(above, link.info) {
+			return ErrCycle
+		}
+	}
+	return nil
+}
+
+// sortAsPaths sorts by the bytes of the paths that lie below: a directory as
+// if its name ended in a slash.
+func sortAsPaths(entries []fs.DirEntry) {
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int {
+		return comparePaths(a.Name(), a.IsDir(), b.Name(), b.IsDir())
+	})
+}
+
+func comparePaths(a string, aDir bool, b string, bDir bool) int {
+	n := min(len(a), len(b))
+	if c := strings.Compare(a[:n], b[:n]); c != 0 || len(a) == len(b) {
+		return c
+	}
+	if len(a) == n && aDir {
+		return int('/') - int(b[n])
+	}
+	if len(b) == n && bDir {
+		return int(a[n]) - int('/')
+	}
+	return len(a) - len(b)
+}

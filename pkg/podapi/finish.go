@@ -1,0 +1,120 @@
+package podapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+)
+
+// fail ends the run because its output cannot be delivered.
+func (p *Process) fail(err error) {
+	if p.life.Err() != nil {
+		return // it was given up, and its pipes closed
+	}
+	p.failing.Do(func() {
+		p.failed = err
+		p.part()
+	})
+}
+
+// part ends the run within KillGrace, because nobody wants it any more. A process that
+// was started for it is killed, unless the caller has detached; another one runs on.
+func (p *Process) part() {
+	switch {
+	case p.attach == nil && !p.control.detaching():
+		p.kill()
+	case p.control.isAnswered():
+		p.leaveRunning()
+	default:
+		p.giveUp()
+	}
+}
+
+// leaveRunning ends the run within KillGrace, and not the process. It reports whether
+// there is a connection.
+func (p *Process) leaveRunning() bool {
+	p.abandonLater()
+	defer p.hurry()
+	return p.control.want(func(wanted *control) { wanted.detach = true })
+}
+
+// abandonLater gives the run up if it has not ended in KillGrace.
+func (p *Process) abandonLater() {
+	timer := time.AfterFunc(KillGrace, func() {
+		p.giveUp()
+		p.closePipes() // a pipe that nobody reads holds the run up
+	})
+	context.AfterFunc(p.life, func() { timer.Stop() })
+}
+
+// conclude notes how the run has ended: by a final message, or by err.
+func (p *Process) conclude(final *pb.ExecResponse, err error) {
+	exit := final.GetExit()
+	if short := p.output.finish(exit); err == nil {
+		err = short
+	}
+	p.omitted = p.output.omitted
+	switch {
+	case exit != nil && err == nil:
+		status := exitStatusFromProto(exit)
+		status.Omitted = p.omitted
+		p.status = &status
+	case err == nil || p.control.detaching() && !errors.Is(err, ErrAgentLost):
+		p.detached, err = true, ErrDetached
+	case errors.Is(err, ErrAgentLost):
+		p.status = &ExitStatus{
+			Reason: AgentLost, Code: -1, Omitted: p.omitted,
+			Stdout: p.output.next[0], Stderr: p.output.next[1],
+		}
+	}
+	p.err = p.result(err)
+}
+
+// result returns what Wait says of a run that ended by err, or, where that is nil, with
+// a status.
+func (p *Process) result(err error) error {
+	ctxErr := p.ctx.Err()
+	switch {
+	case p.failed != nil && ctxErr == nil:
+		return fmt.Errorf("writing the output of %s: %w", p.name, p.failed)
+	case p.detached && ctxErr != nil:
+		return fmt.Errorf("%w: %w", ErrDetached, ctxErr)
+	case p.detached:
+		return ErrDetached
+	case err != nil && ctxErr != nil:
+		return &fs.PathError{Op: p.op, Path: p.name, Err: ctxErr}
+	case err != nil:
+		return p.wrap(err)
+	case !p.status.Success() && p.attach != nil: // nobody killed it for the context's sake
+		return &ExitError{ExitStatus: *p.status}
+	case !p.status.Success():
+		return &ExitError{ExitStatus: *p.status, cause: ctxErr}
+	case p.stdin != nil && p.stdin.failure() != nil:
+		return fmt.Errorf("reading standard input for %s: %w", p.name, p.stdin.failure())
+	}
+	return nil
+}
+
+// finish lets Wait return.
+func (p *Process) finish() {
+	if p.status == nil {
+		p.awaitKill()
+	}
+	p.unwatch()
+	p.giveUp()
+	if p.stdin != nil {
+		p.stdin.close()
+	}
+	p.closePipes()
+	close(p.done)
+}
+
+func (p *Process) closePipes() {
+	for _, pipe := range p.pipes {
+		pipe.Close()
+	}
+}

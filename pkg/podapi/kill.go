@@ -1,0 +1,60 @@
+package podapi
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"syscall"
+)
+
+// A run whose process is to be killed says so by a call of its own, and not by its
+// stream. While the agent starts the process it reads nothing from the stream, and what
+// is unread is lost when the run gives the stream up. The call reaches the agent at any
+// time: before the start has arrived, during the start, and later.
+
+// kill has the process killed, and ends the run within KillGrace.
+func (p *Process) kill() {
+	first, asked := p.control.wantKill()
+	switch {
+	case !first:
+	case !asked:
+		p.giveUp() // the agent knows nothing of it
+	default:
+		p.abandonLater()
+		p.hurry()
+		go p.insist()
+	}
+}
+
+// insist says that the process is to be killed until the agent has answered, or for
+// killLinger. The run may have ended meanwhile.
+func (p *Process) insist() {
+	defer close(p.killed)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), killLinger)
+	defer cancel()
+	err := p.client.Signal(ctx, p.id, syscall.SIGKILL)
+	for try := 1; errors.Is(err, ErrUnavailable) && p.mayRun(ctx); try++ {
+		pause(ctx, resumeDelay(try))
+		err = p.client.Signal(ctx, p.id, syscall.SIGKILL)
+	}
+	if errors.Is(err, fs.ErrNotExist) && !p.control.isAnswered() {
+		p.giveUp() // it does not run, and will not
+	}
+}
+
+// mayRun reports whether there is still a process to be killed, and a way to do so.
+func (p *Process) mayRun(ctx context.Context) bool {
+	return ctx.Err() == nil && !p.client.closed.Load() && p.Status() == nil
+}
+
+// awaitKill waits until the agent has killed the process, if it is to be killed, or the
+// run is given up.
+func (p *Process) awaitKill() {
+	if !p.control.killing() {
+		return
+	}
+	select {
+	case <-p.killed:
+	case <-p.life.Done():
+	}
+}
