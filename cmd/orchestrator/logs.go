@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/cmd/orchestrator/internal/console"
+	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
