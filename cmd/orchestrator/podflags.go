@@ -23,8 +23,8 @@ type sandboxFlags struct {
 func specFlags(cmd *cobra.Command) *sandboxFlags {
 	f := &sandboxFlags{}
 	flags := cmd.Flags()
-	flags.VarP((*flagvalue.Env)(&f.spec.Env), "env", "e", "set a variable for the sandbox's commands; all given ones replace those set before; may be repeated")
-	flags.Var((*flagvalue.Patterns)(&f.spec.Protected), "protect", "protect the paths that the glob matches, and all below them, from the verbs for files and from tools, though not from commands; all given ones replace those set before; may be repeated")
+	flags.VarP((*flagvalue.Env)(&f.spec.Env), "env", "e", "set a variable of the environment of the sandbox's commands; together these replace the variables set before; may be repeated")
+	flags.Var((*flagvalue.Patterns)(&f.spec.Protected), "protect", "protect the paths that the glob matches, and all below them, from the verbs for files and from tools, though not from commands; together these replace the globs set before; may be repeated")
 	flags.StringVarP(&f.spec.Workdir, "workdir", "w", "", "the absolute `DIR` where relative paths start in a new sandbox (default a directory of its own)")
 	settings.Mark(flags, "env", "protect", "workdir")
 	f.pod.define(cmd)
@@ -139,7 +139,7 @@ type gitFlags struct {
 func (g *gitFlags) define(flags *pflag.FlagSet) {
 	g.flags = pflag.NewFlagSet("git", pflag.ContinueOnError)
 	g.flags.StringVar(&g.git.URL, "git", "", "the `URL` of a repository to check out in the workdir")
-	g.flags.StringVar(&g.git.Ref, "git-ref", "", "the branch, tag or commit `REF` of it (default the remote's HEAD)")
+	g.flags.StringVar(&g.git.Ref, "git-ref", "", "check out the branch, tag or commit `REF` (default the remote's HEAD)")
 	g.flags.Var((*flagvalue.Period)(&g.git.Timeout), "git-timeout", "how long the checkout may take (default "+launcher.DefaultGitTimeout.String()+")")
 	settings.Mark(g.flags)
 	flags.AddFlagSet(g.flags)
