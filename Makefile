@@ -7,14 +7,14 @@ CLUSTER := $(CURDIR)/.cluster
 # Where test runs leave their results.
 RESULTS := $(CURDIR)/.test
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
-# Without x/net/trace, which nobody looks at, podagent is a sixth smaller, and
-# starts a millisecond earlier.
+# Without x/net/trace, which nobody uses, podagent is a sixth smaller and starts a
+# millisecond earlier.
 TAGS := grpcnotrace
-# With vector instructions, of which Go makes an experiment, a search takes less
-# of the processor. Without it, and on others than amd64, it finds the same.
+# With vector instructions, still an experiment of Go, a search takes less processor
+# time. The results are the same without it, and on processors other than amd64.
 EXPERIMENT := simd
 LDFLAGS := -s -w -X github.com/podagent/podagent/pkg/podapi/wire.version=$(VERSION)
-# What the tests need and podagent does not.
+# Modules for what only the tests need.
 MODULES := test/cluster test/bench
 BUILD   := GOEXPERIMENT=$(EXPERIMENT) $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/
 TOOL    := $(GO) tool -modfile=$(CURDIR)/tools.mod
@@ -42,16 +42,16 @@ image: ## build the runtime image IMAGE from BASE, with the Debian packages PACK
 cluster: ## start a one-node Kubernetes in .cluster, as root (kubeconfig: .cluster/kubeconfig)
 	cd test/cluster && $(GO) run . up --dir $(CLUSTER)
 
-cluster-down: ## stop it
+cluster-down: ## stop the cluster of "make cluster"
 	cd test/cluster && $(GO) run . down --dir $(CLUSTER)
 
-# A cluster that has the runtime image, which is all that the demo needs.
+# A cluster with the runtime image, for the demo.
 runtime:
 	@[ -n "$$PODAGENT_TEST_KUBECONFIG" ] || { $(MAKE) cluster image && \
 	cd test/cluster && $(GO) run . load --dir $(CLUSTER) $(CLUSTER)/images/runtime.tar; }
 
-# A cluster that has the images of the tests. Another cluster, which PODAGENT_TEST_KUBECONFIG
-# names, has them already.
+# A cluster with the images of the tests. A cluster named by PODAGENT_TEST_KUBECONFIG
+# must have them already.
 sandboxes:
 	@[ -n "$$PODAGENT_TEST_KUBECONFIG" ] || { $(MAKE) cluster && $(MAKE) image && \
 	OUT=$(CLUSTER)/images/embedded.tar images/runtime/testdata/busybox.sh && \
@@ -60,17 +60,17 @@ sandboxes:
 	OUT=$(CLUSTER)/images/orchestrator.tar images/runtime/testdata/orchestrator.sh && \
 	cd test/cluster && $(GO) run . load --dir $(CLUSTER) $(addprefix $(CLUSTER)/images/,runtime.tar busybox.tar scratch.tar embedded.tar terminal.tar orchestrator.tar); }
 
-# The phases of a test run, one after the other; targets of one phase run at once.
-# What restarts parts of the cluster comes last, and alone.
+# The phases of a test run, one after the other. The targets of a phase run at the same
+# time. Tests that restart parts of the cluster run last and alone.
 test: ## run everything that CI runs: lint, verify, the tests on a cluster, the race detector
 	@RESULTS=$(RESULTS) test/phases.sh needs "sandboxes checks" "e2e unit" race disrupt
 
-test-all: ## run everything at full size, and all of it under the race detector, too (hours)
+test-all: ## run everything at full size, and also under the race detector (hours)
 	@PODAGENT_TEST_FULL=1 RESULTS=$(RESULTS) test/phases.sh needs "sandboxes checks" "e2e unit" race race-e2e disrupt soak
 
 checks: lint verify
 
-# What the tests and the benchmarks use beside Go, as program=package of Debian.
+# The programs besides Go that the tests and benchmarks use, as program=package of Debian.
 NEEDS := git=git bash=bash setsid=util-linux mount=mount cc=gcc tar=tar rg=ripgrep fdfind=fd-find node=nodejs npm=npm curl=curl
 
 needs:
@@ -82,30 +82,30 @@ needs:
 		echo "missing:$$missing: install them, or run this as root on Debian" >&2; exit 1; \
 	fi
 
-# A run of tests, which says of each package how it ended, and of a failure all at once.
-# Its results go to the file of this name among RESULTS; the variables are for the tests.
+# $(call gotest,NAME,VARIABLES) runs tests with these variables. It prints the outcome of
+# each package, and failures at once. The results go to NAME.json in RESULTS.
 gotest = mkdir -p $(RESULTS) && $(2) $(TOOL) gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
 	--hide-summary skipped --jsonfile-timing-events $(RESULTS)/$(1).json -- -count=1 -timeout 2h
 
-# What runs without the race detector: what has tests that it can't run (of memory
-# and of other programs), and what starts programs that it does not see.
+# The packages to test without the race detector: they have tests that cannot run with it
+# (of memory and of other programs), or they start programs that it does not see.
 PLAIN = . ./images/... ./cmd/orchestrator/... $(addprefix ./,$(filter-out test/% .,$(sort $(patsubst %/,%,$(dir \
 	$(shell git grep -l '^//go:build.*!race' -- '*_test.go'))))))
-# What runs with it. Of the tests on sandboxes these are those of the client's
-# hardest parts: cuts, owners, lazy sandboxes, sessions.
+# The packages to test with it. Of the tests on sandboxes, these are only the tests of the
+# hardest parts of the client: cuts, owners, lazy sandboxes, sessions.
 RACED = $(shell $(GO) list ./... | grep -v -e /test/e2e -e /images/)
 RACED_E2E := ^Test(CutDuringCalls|200MB|Lazy|Exclusive|SessionStore)
 
-# As many tests at once as wait for their pods, on few processors.
-e2e: ## run the tests on sandboxes, but for those that disrupt the cluster (RUN=TestName for some)
+# Eight tests at once even on few processors, since they mostly wait for their pods.
+e2e: ## run the tests on sandboxes, except those that disrupt the cluster (RUN=TestName for some)
 	@$(call gotest,e2e) -parallel 8 -run '$(RUN)' ./test/e2e
 
-unit: ## run the other tests that need no race detector (PKG=./pkg/fsops for one package, any)
+unit: ## run the other tests, without the race detector (PKG=./pkg/fsops for any one package)
 	@$(call gotest,unit,GOEXPERIMENT=$(EXPERIMENT)) -p 1 $(or $(PKG),$(PLAIN))
 	@[ -n "$(PKG)" ] || { cd test/bench && $(call gotest,bench) ./...; }
 	@[ -n "$(PKG)$$PODAGENT_TEST_KUBECONFIG" ] || { cd test/cluster && $(call gotest,cluster,PODAGENT_CLUSTER_BIN=$(CLUSTER)/bin) ./...; }
 
-race: ## run the tests of what the race detector sees with it (PKG=./pkg/fsops for one package)
+race: ## run the tests that profit from the race detector with it (PKG=./pkg/fsops for one package)
 	@$(call gotest,race,CGO_ENABLED=1) -race -skip '^Test(Cluster)?Scripts$$' $(or $(PKG),$(RACED))
 	@[ -n "$(PKG)" ] || { $(call gotest,race-e2e,CGO_ENABLED=1) -race -parallel 8 -run '$(RACED_E2E)' -skip '/connection_stuck' ./test/e2e; }
 
@@ -115,10 +115,10 @@ race-e2e: ## run all tests on sandboxes with the race detector
 disrupt: ## run the tests that restart parts of the cluster
 	@$(call gotest,disrupt) ./test/e2e/disrupt
 
-soak: ## run a million commands (EXECS=n for another number) and see that nothing grows
+soak: ## run a million commands (EXECS=n for another number) and check that nothing grows
 	PODAGENT_SOAK_EXECS=$(or $(EXECS),1000000) $(GO) test -count=1 -timeout 4h -run TestSoak -v ./cmd/podagent/internal/agent
 
-fuzz: ## fuzz each parser for a while (FUZZTIME=30s) from the inputs that its test has
+fuzz: ## fuzz each parser for a while (FUZZTIME=30s), starting from the inputs of its test
 	@set -e; for dir in $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n 1 dirname | sort -u); do \
 		for f in $$(GOEXPERIMENT=$(EXPERIMENT) $(GO) test -list '^Fuzz' "./$$dir" | grep '^Fuzz'); do \
 			echo "$$dir $$f"; GOEXPERIMENT=$(EXPERIMENT) $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(or $(FUZZTIME),30s) "./$$dir"; \
@@ -133,11 +133,11 @@ lint: ## run go vet, staticcheck, gofumpt and helm lint
 	if [ -n "$$bad" ]; then echo "not formatted by gofumpt:" $$bad >&2; exit 1; fi
 	$(GO) tool -modfile=deploy/helm.mod helm lint --strict --quiet deploy/chart
 
-generate: ## generate the protobuf code, and the page of settings
+generate: ## generate the protobuf code and the page of settings
 	cd pkg/podapi && $(TOOL) buf generate
 	page=$$($(GO) run ./cmd/orchestrator settings --markdown --config /dev/null) && printf '%s\n' "$$page" > cmd/orchestrator/SETTINGS.md
 
-verify: ## fail if the generated code or go.mod is not as it should be
+verify: ## fail if the generated code or go.mod is out of date
 	cd pkg/podapi && $(TOOL) buf lint
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && \
 	(cd pkg/podapi && $(TOOL) buf generate -o "$$scratch") && \
@@ -151,8 +151,8 @@ bench: needs sandboxes ## measure podagent beside its peers (GROUP=Calls, Stream
 	cd test/bench && GOEXPERIMENT=$(EXPERIMENT) $(GO) test -run '^$$' -bench '$(or $(GROUP),.)' -timeout 2h . -args $(BENCH) $(if $(PUBLISH),-publish)
 	$(if $(GROUP),,cd test/cluster && $(GO) test -run '^$$' -bench . -benchtime 3x .)
 
-bench-check: ## measure, and fail if podagent is slower than it is to be
+bench-check: ## measure, and fail if podagent is slower than its targets
 	$(MAKE) bench BENCH=-check
 
-clean: ## remove what was built
+clean: ## remove bin/ and the test results
 	rm -rf bin $(RESULTS)

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Runs the phases of a test run, one after the other, and says at the end how long
-# each took and which tests took longest. Each argument is a phase: targets of the
-# Makefile, which run at once. The first phase that fails ends the run.
+# Runs the phases of a test run, one after the other. At the end it prints how long
+# each phase took, and the slowest tests. Each argument is a phase: a list of
+# targets of the Makefile, which run at the same time. The first phase that fails
+# ends the run.
 #
-# RESULTS names the directory in which the targets leave their results as the JSON
-# lines of "go test -json".
+# RESULTS is the directory where the targets write their results, as JSON lines of
+# "go test -json".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rm -rf "$RESULTS"
@@ -13,11 +14,11 @@ mkdir -p "$RESULTS"
 begin=$SECONDS
 took=() # a line for each phase
 
-say() { # seconds, what took them
+say() { # seconds, text
 	printf '%4d min %02d s  %s' $(($1 / 60)) $(($1 % 60)) "$2"
 }
 
-# The summary changes nothing about how the run ended, also where no test has run yet.
+# The summary must not change the exit status, even if no test has run yet.
 summary() {
 	printf '\nThe slowest tests:\n'
 	cat "$RESULTS"/*.json 2>/dev/null | go tool -modfile="$PWD/tools.mod" gotestsum tool slowest --num 10 || true
@@ -31,7 +32,7 @@ trap summary EXIT
 for phase in "$@"; do
 	printf '\n== %s\n' "$phase"
 	start=$SECONDS
-	# The targets of a phase are words.
+	# $phase is split into the names of targets.
 	# shellcheck disable=SC2086
 	if make --no-print-directory -j"$(wc -w <<<"$phase")" $phase; then
 		took+=("$(say $((SECONDS - start)) "$phase")")

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Builds an image with podagent in it and saves it as a docker-archive: the
-# runtime image, or what DOCKERFILE says. With nothing changed it does nothing.
-# README.md says what the variables mean.
+# Builds an image with podagent and saves it as a docker-archive: the runtime
+# image, or the image of DOCKERFILE. If nothing has changed, it does nothing.
+# README.md explains the variables.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 
-# default is the base that can be made here, by the name of made, where no
-# registry answers.
+# If no registry answers, this script can make the base named default itself,
+# under the name in made.
 default=debian:bookworm-slim
 made=localhost/podagent-base:bookworm
 
@@ -25,8 +25,7 @@ fail() {
 	exit 1
 }
 
-# need makes sure that programs are there, whose Debian packages have their
-# names.
+# need installs missing programs from the Debian packages with the same names.
 need() {
 	local missing=()
 	for program; do command -v "$program" >/dev/null || missing+=("$program"); done
@@ -49,8 +48,8 @@ pick_builder() {
 	fi
 }
 
-# engine runs the builder. buildah gets a storage of its own, of the kind that
-# works in any container, so that nothing outside of CACHE is touched.
+# engine runs the builder. buildah uses its own storage, with a driver that works
+# in any container, and changes nothing outside of CACHE.
 engine() {
 	case $BUILDER in
 	buildah) buildah --root "$CACHE/storage" --runroot "$CACHE/run" --storage-driver vfs "$@" ;;
@@ -58,12 +57,12 @@ engine() {
 	esac
 }
 
-# image_id prints the id of an image that the builder has, or nothing: that there
-# is none is an error to some builders. What else is wrong shows in the build.
+# image_id prints the id of a local image, or nothing. Some builders fail if there
+# is no image; other errors will show in the build.
 image_id() { engine images --quiet --no-trunc "$1" 2>/dev/null || true; }
 
-# build_image CONTEXT DOCKERFILE NAME [OPTION...] builds an image, with the
-# proxies of this machine if it has any.
+# build_image CONTEXT DOCKERFILE NAME [OPTION...] builds an image, with this
+# machine's proxies, if any.
 build_image() {
 	local context=$1 options=(--file "$2" --tag "$3" --pull=false "${@:4}") name
 	for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY; do
@@ -75,24 +74,24 @@ build_image() {
 	esac
 }
 
-# apt_options prints, a line each, what gives apt this machine's settings in the
-# steps of a build on the base made here: as mounts, so that none of them gets
-# into the image. docker has no such mounts, and gets the proxies only.
+# apt_options prints build options, one per line, which give apt this machine's
+# settings in builds on the base made here. They are mounts, so that the settings
+# do not get into the image. docker has no such mounts, and gets only the proxies.
 apt_options() {
 	[ "$BUILDER" != docker ] || return 0
 	printf '%s\n' --volume "$CACHE/base/apt.conf.d:/etc/apt/apt.conf.d:ro" \
 		--volume "$CACHE/base/sources.list.d:/etc/apt/sources.list.d:ro"
 }
 
-# find_base sets base to the name and base_id to the id of an image to build
-# on, and options to what such a build needs.
+# find_base sets base to the name and base_id to the id of the base image, and
+# options to the options for building on it.
 find_base() {
 	base=$BASE options=()
 	if [ "$BASE" = "$default" ] && [ -z "$(image_id "$BASE")" ] && [ -n "$(image_id "$made")" ]; then
 		base=$made
 	elif [ -z "$(image_id "$BASE")" ] && ! engine pull "$BASE" >&2; then
-		[ "$BASE" = "$default" ] || fail "cannot pull $BASE, which BASE names"
-		echo "cannot pull $BASE: making it by debootstrap" >&2
+		[ "$BASE" = "$default" ] || fail "cannot pull the image $BASE (set by BASE)"
+		echo "cannot pull $BASE: making it with debootstrap" >&2
 		make_base
 	fi
 	[ "$base" != "$made" ] || mapfile -t options < <(apt_options)
@@ -100,14 +99,14 @@ find_base() {
 }
 
 make_base() {
-	[ "$(id -u)" = 0 ] || fail "only root can make a base by debootstrap"
+	[ "$(id -u)" = 0 ] || fail "only root can make a base with debootstrap"
 	need debootstrap
 	[ -e "$CACHE/base/base.tar" ] || "$here/debootstrap.sh" "$CACHE/base" >&2
 	build_image "$CACHE/base" "$CACHE/base/Dockerfile" "$made" >&2
 	base=$made
 }
 
-# make_context fills a directory with podagent and the files of CONTEXT.
+# make_context fills a directory with podagent and the files in CONTEXT.
 make_context() {
 	[ -z "${CONTEXT:-}" ] || cp -a "$CONTEXT/." "$1"
 	(cd "$root" && CGO_ENABLED=0 GOOS=linux GOEXPERIMENT=simd go build -trimpath -tags grpcnotrace -o "$1/podagent" \
@@ -115,7 +114,7 @@ make_context() {
 	chmod 0755 "$1/podagent"
 }
 
-# save writes an image to OUT, which is never half an archive.
+# save writes an image to OUT atomically, so OUT is never half an archive.
 save() {
 	mkdir -p "$(dirname "$OUT")"
 	rm -f "$OUT.part"
@@ -128,7 +127,7 @@ save() {
 }
 
 : "${BUILDER:=$(pick_builder)}"
-command -v "$BUILDER" >/dev/null || fail "there is no $BUILDER, which BUILDER names"
+command -v "$BUILDER" >/dev/null || fail "cannot find the program $BUILDER (set by BUILDER)"
 mkdir -p "$CACHE"
 exec 9>"$CACHE/lock"
 flock 9 # one build at a time

@@ -1,41 +1,41 @@
 #!/usr/bin/env bash
-# debootstrap.sh DIR makes, for where no registry answers, what an image of
-# Debian 12 is made of: DIR/base.tar and a Dockerfile. DIR/apt.conf.d and
-# DIR/sources.list.d get this machine's settings of apt, to be mounted while the
-# image is built: nothing of them is in it.
+# debootstrap.sh DIR makes DIR/base.tar and DIR/Dockerfile, for an image of Debian
+# 12, if no registry answers. It writes this machine's settings of apt to
+# DIR/apt.conf.d and DIR/sources.list.d, to mount them while the image is built.
+# They do not get into the image.
 set -euo pipefail
 
 dir=$1
 system=$dir/system
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-# archive is Debian's own, as debootstrap names it.
+# archive is the URI of Debian's own archive, as in debootstrap.
 archive=$(sed -n 's/^DEF_MIRROR="\(.*\)"$/\1/p' "$(command -v debootstrap)")
 [ -n "$archive" ] || { echo "debootstrap.sh: cannot find the name of Debian's archive in debootstrap" >&2; exit 1; }
 
-# targets prints URI, suite and component of what this machine's apt knows of
-# Debian 12.
+# targets prints URI, suite and component of the Debian archives that this
+# machine's apt knows.
 targets() {
 	apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' 'Label: Debian' &&
 		apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' 'Label: Debian-Security'
 }
 
-# standard prints the same as Debian's own images have it.
+# standard prints the same lines as in Debian's own images.
 standard() {
 	printf '%s main\n' "$archive bookworm" "$archive bookworm-updates" "$archive-security bookworm-security"
 }
 
-# sources turns such lines into those of a sources.list.
+# sources turns such lines into lines of a sources.list.
 sources() { sed "s|^|deb [signed-by=$keyring] |"; }
 
-# populate makes the file system. The namespace takes debootstrap's mounts with
-# it, also when it is killed.
+# populate makes the file system. debootstrap's mounts vanish with their namespace,
+# even if it is killed.
 populate() {
 	eval "$(apt-config shell http_proxy Acquire::http::Proxy https_proxy Acquire::https::Proxy)"
 	export http_proxy https_proxy
 	unshare --mount debootstrap --variant=minbase --include=ca-certificates bookworm "$system" "$1"
 }
 
-# settings writes how apt is to work: in the image, and on this machine.
+# settings writes the settings of apt: for the image, and for this machine.
 settings() {
 	cat >"$system/etc/apt/apt.conf.d/image" <<-END
 		APT::Install-Recommends "false";
@@ -56,7 +56,7 @@ settings() {
 	sources <<<"$1" >"$dir/sources.list.d/debian.list"
 }
 
-# upgrade installs what has come since the release, with this machine's settings.
+# upgrade installs updates since the release, with this machine's settings.
 upgrade() {
 	cp "$dir/apt.conf.d/machine" "$system/etc/apt/apt.conf.d/"
 	cp "$dir/sources.list.d/debian.list" "$system/etc/apt/sources.list.d/"
@@ -65,7 +65,7 @@ upgrade() {
 	standard | sources >"$system/etc/apt/sources.list.d/debian.list"
 }
 
-# slim removes what Debian's images called slim leave out, and what came from
+# slim removes the files that Debian's slim images leave out, and all traces of
 # this machine.
 slim() {
 	find "$system/usr/share/doc" ! -type d ! -name copyright -delete

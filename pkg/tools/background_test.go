@@ -19,14 +19,14 @@ func TestBackground(t *testing.T) {
 	until(t, func() bool {
 		return strings.Contains(h.text("BashOutput", `{"id": "`+id+`", "offset": 0}`), "first\nerror\n")
 	})
-	if got := h.text("BashOutput", read); got != "(no output)\n(running; the output goes on at offset 12)" {
+	if got := h.text("BashOutput", read); got != "(no output)\n(running; the output continues at offset 12)" {
 		t.Errorf("read again: %q", got)
 	}
 	h.put("go", "")
 	until(t, func() bool { return strings.Contains(h.text("BashOutput", `{"id": "`+id+`", "offset": 0}`), "ended") })
-	want := "second\n(ended, exit status 5; the output goes on at offset 19)"
+	want := "second\n(ended, exit status 5; the output continues at offset 19)"
 	has(t, h.refused("BashOutput", `{"id": "`+id+`", "offset": 9999}`), "offset 9999 is beyond the end")
-	if got := h.text("BashOutput", read); got != "(no output)\n(ended, exit status 5; the output goes on at offset 19)" {
+	if got := h.text("BashOutput", read); got != "(no output)\n(ended, exit status 5; the output continues at offset 19)" {
 		t.Errorf("after a wrong offset: %q", got)
 	}
 	if got := h.text("BashOutput", `{"id": "`+id+`", "offset": 12}`); got != want {
@@ -40,13 +40,13 @@ func TestBackgroundCommandIsKnownToASessionThatDidNotStartIt(t *testing.T) {
 	id := execID.FindString(one.text("Bash", `{"command": "echo here; sleep 60", "run_in_background": true}`))
 	two := &host{Session: tools.New(s, tools.Options{}, tools.Coding()...), t: t}
 	until(t, func() bool { return strings.Contains(one.text("BashOutput", `{"id": "`+id+`", "offset": 0}`), "here") })
-	if got := two.text("BashOutput", `{"id": "`+id+`"}`); got != "here\n(running; the output goes on at offset 5)" {
+	if got := two.text("BashOutput", `{"id": "`+id+`"}`); got != "here\n(running; the output continues at offset 5)" {
 		t.Errorf("got %q", got)
 	}
-	if got := two.text("BashKill", `{"id": "`+id+`"}`); got != "(no output)\n(ended, signal 15; the output goes on at offset 5)" {
+	if got := two.text("BashKill", `{"id": "`+id+`"}`); got != "(no output)\n(ended, signal 15; the output continues at offset 5)" {
 		t.Errorf("BashKill: %q", got)
 	}
-	if got := one.text("BashKill", `{"id": "`+id+`"}`); got != "(no output)\n(ended, signal 15; the output goes on at offset 5)" {
+	if got := one.text("BashKill", `{"id": "`+id+`"}`); got != "(no output)\n(ended, signal 15; the output continues at offset 5)" {
 		t.Errorf("BashKill again: %q", got)
 	}
 }
@@ -59,7 +59,7 @@ func TestBackgroundCommandThatLeftAProcessBehindSaysIt(t *testing.T) {
 		text = h.text("BashOutput", `{"id": "`+id+`", "offset": 0}`)
 		return strings.Contains(text, "(ended")
 	})
-	has(t, text, "(a process that it started runs on and holds the output: what that prints is not shown; end it by kill in Bash)\n(ended, exit status 0;")
+	has(t, text, "(a process that it started is still running, and its output is not shown; end it with kill in Bash)\n(ended, exit status 0;")
 	h.text("Bash", `{"command": "kill `+strings.SplitN(text, "\n", 2)[0]+`"}`)
 }
 
@@ -74,7 +74,7 @@ func TestBackgroundIDsThatAreNone(t *testing.T) {
 	h := newHost(t, tools.Options{})
 	for _, tool := range []string{"BashOutput", "BashKill"} {
 		for _, id := range []string{"nonsense", "01890a5d-ac96-774b-bcce-b302099a8057"} {
-			has(t, h.refused(tool, `{"id": "`+id+`"}`), "there is no command with the id \""+id+"\". There is none at all")
+			has(t, h.refused(tool, `{"id": "`+id+`"}`), "there is no command with the id \""+id+"\". There are no commands at all")
 		}
 	}
 	id := execID.FindString(h.text("Bash", `{"command": "sleep 60", "run_in_background": true}`))

@@ -49,7 +49,7 @@ func TestNoPartOfASecretIsInADiffThatIsCut(t *testing.T) {
 	h := wideHost(t)
 	h.put("line", strings.Repeat("-", tools.MaxText-40)+wide+"\n")
 	text := h.text("Edit", `{"path": "line", "old_text": "`+wide[5:]+`", "new_text": "+"}`)
-	has(t, text, "(the diff is longer: this is its beginning)")
+	has(t, text, "(this is the beginning of the diff: it is longer)")
 	showsNoPart(t, "Edit", text)
 }
 
@@ -99,7 +99,7 @@ func TestOutputGoesOnBeforeWhatIsHeldBack(t *testing.T) {
 	h := wideHost(t)
 	id := execID.FindString(h.text("Bash", `{"command": "printf 'see %s' ${WIDE:0:20}; while [ ! -e go ]; do sleep 0.05; done; printf %s ${WIDE:20}", "run_in_background": true}`))
 	until(t, func() bool {
-		return h.text("BashOutput", `{"id": "`+id+`", "offset": 0}`) == "see \n(running; the output goes on at offset 4)"
+		return h.text("BashOutput", `{"id": "`+id+`", "offset": 0}`) == "see \n(running; the output continues at offset 4)"
 	})
 	h.put("go", "")
 	other := &host{Session: tools.New(h.sandbox, tools.Options{Secrets: map[string]secret.Provider{"WIDE": secret.Static(wide)}}, tools.Coding()...), t: t}

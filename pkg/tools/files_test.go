@@ -77,18 +77,18 @@ func TestReadSaysWhichLimitItHit(t *testing.T) {
 	h.put("long", "first\n"+strings.Repeat("é", 40<<10)+"\nthird\n")
 
 	text := h.text("Read", `{"path": "lines"}`)
-	has(t, text, "(lines 1-2000 of 5000, truncated at 2000 lines; go on with offset 2001)\n")
+	has(t, text, "(lines 1-2000 of 5000, truncated at 2000 lines; continue with offset 2001)\n")
 	if n := strings.Count(text, "x\n"); n != 2000 {
 		t.Errorf("%d lines", n)
 	}
 	text = h.text("Read", `{"path": "bytes"}`)
-	has(t, text, "(lines 1-512 of 2000, truncated at 50 KiB; go on with offset 513)\n")
+	has(t, text, "(lines 1-512 of 2000, truncated at 50 KiB; continue with offset 513)\n")
 	if len(text) > tools.MaxText+200 || !strings.HasSuffix(text, "y\n") {
 		t.Errorf("%d bytes, which end with %q", len(text), text[len(text)-10:])
 	}
-	has(t, h.text("Read", `{"path": "long"}`), "(lines 1-1 of 3, truncated at 50 KiB; go on with offset 2)\nfirst\n")
+	has(t, h.text("Read", `{"path": "long"}`), "(lines 1-1 of 3, truncated at 50 KiB; continue with offset 2)\nfirst\n")
 	text = h.text("Read", `{"path": "long", "offset": 2}`)
-	has(t, text, "(lines 2-2 of 3, cut: line 2 is longer than 50 KiB", "go on with offset 3)")
+	has(t, text, "(lines 2-2 of 3, cut: line 2 is longer than 50 KiB", "continue with offset 3)")
 	if !strings.HasSuffix(text, "é") || strings.Contains(text, "\uFFFD") {
 		t.Errorf("a rune was cut: %q", text[len(text)-10:])
 	}
@@ -121,10 +121,10 @@ func TestReadImages(t *testing.T) {
 	}
 	for name, data := range map[string]string{"cut.png": asPNG.String()[:asPNG.Len()-8], "cut.jpg": asJPEG.String()[:asJPEG.Len()-2], "cut.webp": webp[:len(webp)-1]} {
 		h.put(name, data)
-		has(t, h.refused("Read", `{"path": "`+name+`"}`), "has no end, as if it was cut short")
+		has(t, h.refused("Read", `{"path": "`+name+`"}`), "is incomplete: its end is missing")
 	}
 	h.put("large.png", asPNG.String()+strings.Repeat("\x00", tools.MaxImage))
-	has(t, h.refused("Read", `{"path": "large.png"}`), "5 MiB are the most", "Make it smaller")
+	has(t, h.refused("Read", `{"path": "large.png"}`), "more than 5 MiB", "Make it smaller")
 }
 
 func TestWrite(t *testing.T) {
@@ -170,8 +170,8 @@ func TestPlaceholdersOfSecretsAreNotTakenForThem(t *testing.T) {
 	h := newHost(t, tools.Options{Secrets: map[string]secret.Provider{"TOKEN": secret.Static(token)}})
 	h.put(".env", "TOKEN="+token+"\nPORT=80\n")
 	has(t, h.text("Read", `{"path": ".env"}`), "TOKEN=[REDACTED:TOKEN]\n")
-	has(t, h.refused("Edit", `{"path": ".env", "old_text": "[REDACTED:TOKEN]\nPORT=80", "new_text": "x"}`), "a placeholder in it, for which the file has a secret")
-	const literally = "(it has [REDACTED:TOKEN] literally now: "
+	has(t, h.refused("Edit", `{"path": ".env", "old_text": "[REDACTED:TOKEN]\nPORT=80", "new_text": "x"}`), "a placeholder where the file has a secret")
+	const literally = "(it now contains [REDACTED:TOKEN] literally: "
 	has(t, h.text("Edit", `{"path": ".env", "old_text": "PORT=80", "new_text": "[REDACTED:TOKEN]"}`), literally)
 	has(t, h.text("Write", `{"path": ".env", "content": "TOKEN=[REDACTED:TOKEN]"}`), literally)
 	if got := h.text("Write", `{"path": ".env", "content": "[REDACTED:OTHER]"}`); strings.Contains(got, "literally") {

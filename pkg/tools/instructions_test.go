@@ -82,7 +82,7 @@ func TestInstructionsSayTheirLimits(t *testing.T) {
 	}
 	want := []string{
 		"AGENTS.md is longer than 64 KiB: this is its beginning; read the rest from line 4097 on",
-		`CLAUDE.md could not be read: it is a directory. Use Glob with a pattern such as "*" and this cwd to see what is in it.`,
+		`CLAUDE.md could not be read: it is a directory. Use Glob with a pattern such as "*" and this cwd to list it.`,
 		"there are more than 200 skills: use Glob with .agents/skills/*/SKILL.md to see all",
 	}
 	if diff := cmp.Diff(want, p.Notes); diff != "" {
@@ -120,10 +120,10 @@ func TestInstructionsSayWhatCouldNotBeRead(t *testing.T) {
 	}
 	want := []string{
 		"AGENTS.md could not be read: it is a directory.",
-		"CLAUDE.md is longer than 64 KiB: this is its beginning; the rest of this line is left out, and what follows it",
+		"CLAUDE.md is longer than 64 KiB: this is its beginning; the rest of this line and all that follows are left out",
 		".agents/skills/binary/SKILL.md: it is empty or binary",
 		".agents/skills/dangling/SKILL.md: it could not be read: no such file or directory.",
-		".agents/skills/loop/SKILL.md: it could not be read: there are too many symbolic links on the way to it.",
+		".agents/skills/loop/SKILL.md: it could not be read: the path has too many symbolic links.",
 	}
 	if len(p.Notes) != len(want) {
 		t.Errorf("%d notes", len(p.Notes))
@@ -141,5 +141,5 @@ func TestInstructionsThatCannotBeReachedAreANote(t *testing.T) {
 	if err != nil || p.Instructions != "Use tabs." {
 		t.Errorf("%+v, %v", p, err)
 	}
-	has(t, p.String(), "(.agents/skills could not be read: there are too many symbolic links")
+	has(t, p.String(), "(.agents/skills could not be read: the path has too many symbolic links")
 }

@@ -127,7 +127,7 @@ func (o *keptOutput) end(ctx context.Context) string {
 	}
 	o.all.add(ctx, o.path)
 	if o.full {
-		return fmt.Sprintf("the first %d MiB of the output are in %s: read it in parts with Read", MaxKept>>20, o.path)
+		return fmt.Sprintf("the first %d MiB of the output are in %s, which you can read in parts with Read", MaxKept>>20, o.path)
 	}
-	return fmt.Sprintf("the whole output is in %s: read it in parts with Read", o.path)
+	return fmt.Sprintf("the whole output is in %s, which you can read in parts with Read", o.path)
 }

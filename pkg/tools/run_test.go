@@ -220,7 +220,7 @@ func TestCommand(t *testing.T) {
 		{"an unknown parameter", `{"command": "ls"}`},
 	})
 	missing := newHost(t, tools.Options{}, tools.Command{Path: "no-such-program"})
-	has(t, missing.refused("no-such-program", `{}`), `cannot run "no-such-program": there is no such executable in the sandbox`)
+	has(t, missing.refused("no-such-program", `{}`), `cannot run "no-such-program": the sandbox has no such executable`)
 	has(t, h.refused("Command", `{"args": ["`+strings.Repeat("x", 200_000)+`"]}`), `cannot run "sh": the arguments and the environment are too long`)
 }
 

@@ -116,8 +116,8 @@ func TestNestedInputsAreCheckedBySchema(t *testing.T) {
 
 func TestWrongToolsAreAnErrorOfEveryCall(t *testing.T) {
 	for want, all := range map[string][]tools.Tool{
-		`two tools of the name "Read"`:                             {tools.Read{}, tools.Read{}},
-		`"a b" is no name for a tool`:                              {tools.Command{Name: "a b", Path: "x"}},
+		`two tools with the name "Read"`:                           {tools.Read{}, tools.Read{}},
+		`"a b" is not a valid tool name`:                           {tools.Command{Name: "a b", Path: "x"}},
 		`a Command has no Path`:                                    {tools.Command{Name: "x"}},
 		`one of the tools is nil`:                                  {tools.Read{}, nil},
 		`entry 2 of the Env of a Command for gh is not NAME=VALUE`: {tools.Command{Path: "gh", Env: []string{"A=", "hunter22"}}},

@@ -239,7 +239,7 @@ func (h *exampleHost) transcript(t *testing.T) []string {
 // a host that was.
 const (
 	editDone    = "done"
-	editUnknown = `true "The host of this session was restarted while it made this call. It may have been done or not: look before you make it again."`
+	editUnknown = `true "The host of this session was restarted during this call. The call may have been done or not: check before you make it again."`
 )
 
 // isWhole compares the conversation with that of a job whose steps were done once
@@ -274,9 +274,9 @@ func (h *exampleHost) wasToldOfTheLoss(t *testing.T, commands int) {
 	t.Helper()
 	text := strings.Join(h.transcript(t), "\n")
 	for want, times := range map[string]int{
-		`Bash -> true "The sandbox was lost before this call`: commands,
-		"user: The sandbox was lost and is a new one":         1,
-		"cannot read: steps":                                  1,
+		`Bash -> true "The sandbox was lost before this call`:  commands,
+		"user: The sandbox was lost and replaced by a new one": 1,
+		"cannot read: steps": 1,
 	} {
 		if strings.Count(text, want) != times {
 			t.Errorf("%q is not there %d times:\n%s", want, times, text)

@@ -1,14 +1,14 @@
-{{/* What the objects are for, and why their rules are so, is said in the manifests
-of deploy/: a test holds these to them. They have the names that they have there, so
-that a namespace has one release: Helm refuses a second one. */}}
+{{/* The manifests of deploy/ say what the objects are for, and why their rules are as
+they are. A test checks that the objects here equal those there. They also have the same
+names, so a namespace can have only one release: Helm refuses a second one. */}}
 
 {{/* The namespace of the sandboxes. */}}
 {{- define "podagent.namespace" -}}
 {{- .Values.namespace.name | default .Release.Namespace -}}
 {{- end -}}
 
-{{/* Labels of every object. app.kubernetes.io/managed-by is never podagent: that
-is how the launcher and the policies know sandboxes. */}}
+{{/* Labels of every object. app.kubernetes.io/managed-by must not be podagent: with that
+value, the launcher and the policies recognize sandboxes. */}}
 {{- define "podagent.labels" -}}
 app.kubernetes.io/name: podagent
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -16,14 +16,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 
-{{/* Labels by which the MCP server's pod is found. */}}
+{{/* Labels that select the MCP server's pod. */}}
 {{- define "podagent.mcpSelector" -}}
 app.kubernetes.io/name: podagent
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: mcp
 {{- end -}}
 
-{{/* metadata takes the root and the name of an object about the sandboxes. */}}
+{{/* metadata: takes the root and the name of an object about the sandboxes. */}}
 {{- define "podagent.metadata" -}}
 {{- $root := index . 0 -}}
 metadata:
@@ -33,7 +33,7 @@ metadata:
     {{- include "podagent.labels" $root | nindent 4 }}
 {{- end -}}
 
-{{/* binding takes the root and the name of a Role, which the account gets. */}}
+{{/* binding gives a Role to the account. It takes the root and the name of the Role. */}}
 {{- define "podagent.binding" -}}
 {{- $root := index . 0 -}}
 apiVersion: rbac.authorization.k8s.io/v1
@@ -49,7 +49,7 @@ subjects:
     namespace: {{ $root.Release.Namespace }}
 {{- end -}}
 
-{{/* sandboxes is the podSelector of their policies. */}}
+{{/* sandboxes is the podSelector of policies for sandboxes. */}}
 {{- define "podagent.sandboxes" -}}
 podSelector:
   matchLabels:

@@ -1,5 +1,5 @@
-{{/* mcpFlags is the list of the server's flags: what the chart decides, and the
-settings, of which a list repeats its flag. */}}
+{{/* mcpFlags is the list of the server's flags: those that the chart sets, and the
+settings. A list repeats its flag. */}}
 {{- define "podagent.mcpFlags" -}}
 {{- $m := .Values.mcp -}}
 {{- $flags := list "--in-cluster" (printf "--namespace=%s" (include "podagent.namespace" .)) -}}

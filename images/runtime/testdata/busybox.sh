@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the example of README.md, as the page has it, on a base that has nothing
-# but busybox, and saves it to OUT (default .cluster/images/embedded.tar) under
-# the name IMAGE (default podagent.test/embedded:dev). The base itself is
-# podagent.test/busybox:dev, in busybox.tar beside it.
+# Builds the example of README.md, exactly as shown there, on a base with only
+# busybox. Saves it to OUT (default .cluster/images/embedded.tar) under the name
+# IMAGE (default podagent.test/embedded:dev). The base is
+# podagent.test/busybox:dev, in busybox.tar in the same directory.
 set -euo pipefail
 
 images=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -14,11 +14,11 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir "$scratch/context"
 
-# fetch downloads the package as who runs this: _apt has no way into the scratch
+# fetch downloads the package as the current user: _apt cannot access the scratch
 # directory.
 fetch() { apt-get -o APT::Sandbox::User=root download -qq busybox-static; }
 
-# download takes busybox out of its package, and installs nothing.
+# download extracts busybox from its package, without installing it.
 download() {
 	cd "$scratch"
 	fetch || { apt-get update -qq && fetch; }
@@ -26,7 +26,7 @@ download() {
 	cp package/bin/busybox context/busybox
 }
 
-# example prints the Dockerfile that the page shows.
+# example prints the Dockerfile of the page.
 example() {
 	awk '/^<!-- image_test.go builds this block. -->$/ { marked = 1 }
 		marked && /^```$/ { exit }

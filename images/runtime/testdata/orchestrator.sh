@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the image of an orchestrator, as deploy/README.md has it, and saves it to
+# Builds the image of an orchestrator as shown in deploy/README.md, and saves it to
 # OUT (default .cluster/images/orchestrator.tar) under the name IMAGE (default
 # podagent.test/orchestrator:dev).
 set -euo pipefail

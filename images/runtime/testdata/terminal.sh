@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the runtime image with programs that fill a terminal, and saves it to OUT
+# Builds the runtime image with full-screen programs, and saves it to OUT
 # (default .cluster/images/terminal.tar) under the name IMAGE (default
 # podagent.test/terminal:dev).
 set -euo pipefail

@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// awaitAccess waits until the API server heeds the Roles among objects, for who is
-// bound to one by a RoleBinding among them. It hears of both a moment after they
-// were created.
+// awaitAccess waits until the API server applies the Roles among objects to the
+// subjects of the RoleBindings among them. This takes a moment after they were
+// created.
 func (c *Cluster) awaitAccess(ctx context.Context, objects []*unstructured.Unstructured) error {
 	roles := map[string]*rbacv1.Role{}
 	for _, object := range objects {
@@ -48,8 +48,8 @@ func (c *Cluster) awaitAccess(ctx context.Context, objects []*unstructured.Unstr
 	return nil
 }
 
-// awaitBound waits until the subjects of a binding have what the role lets them do:
-// what its first rule says first, since all of it comes at once.
+// awaitBound waits until the subjects of a binding have the permissions of the role.
+// It checks only the first one, since all of them start at the same time.
 func (c *Cluster) awaitBound(ctx context.Context, role *rbacv1.Role, binding *rbacv1.RoleBinding) error {
 	client, err := kubernetes.NewForConfig(c.Admin)
 	if err != nil {
@@ -83,8 +83,8 @@ func (c *Cluster) awaitBound(ctx context.Context, role *rbacv1.Role, binding *rb
 	return nil
 }
 
-// LimitedAccount returns the configuration of a new service account that may do
-// this in the namespace and nothing else, once the API server heeds it.
+// LimitedAccount creates a service account with only these permissions in the
+// namespace. It returns its configuration once the API server applies them.
 func (c *Cluster) LimitedAccount(t testing.TB, name string, rules ...rbacv1.PolicyRule) *rest.Config {
 	t.Helper()
 	api, meta := c.API(t), metav1.ObjectMeta{Name: name}

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// buildAgent builds podagent, once for each test program. The binary stays in
-// the user's cache directory, where the next build replaces it.
+// buildAgent builds podagent, once per test program. The binary stays in the user's
+// cache directory, where the next build replaces it.
 var buildAgent = sync.OnceValues(func() (string, error) {
 	path, err := agentPath()
 	if err != nil {
@@ -32,12 +32,12 @@ var buildAgent = sync.OnceValues(func() (string, error) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building podagent: %w\n%s", err, out)
 	}
-	// Test programs that run at once replace it by one that is the same.
+	// Test programs that run at the same time replace it by an equal one.
 	return path, os.Rename(built, path)
 })
 
-// agentPath returns where the agent is kept. Its name differs for each module that
-// tests, since another may use other source, and for the race detector.
+// agentPath returns the path of the agent. It differs per testing module, because
+// another module may use other source, and for the race detector.
 func agentPath() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

@@ -33,43 +33,42 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// KubeconfigEnv names the kubeconfig of the cluster that tests use, with an
-// administrator's rights. Without it they use that of "make cluster".
+// KubeconfigEnv is the variable with the path of an administrator's kubeconfig for
+// the tests' cluster. Without it, tests use the cluster of "make cluster".
 const KubeconfigEnv = "PODAGENT_TEST_KUBECONFIG"
 
-// ImageEnv names the runtime image that the cluster has. Without it tests use
-// [launcher.DefaultImage].
+// ImageEnv is the variable with the name of the runtime image in the cluster. Without
+// it, tests use [launcher.DefaultImage].
 const ImageEnv = "PODAGENT_TEST_IMAGE"
 
-// TerminalImage is the runtime image with programs that fill a terminal: vim,
-// less and tmux. The cluster has it, too.
+// TerminalImage is the runtime image with full-screen programs: vim, less and tmux.
+// The cluster has it, too.
 const TerminalImage = "podagent.test/terminal:dev"
 
 // orchestratorAccount is the service account of deploy/rbac.yaml.
 const orchestratorAccount = "podagent-orchestrator"
 
-// Cluster is a namespace of a test's own in a real cluster, with what deploy/
-// has for it.
+// Cluster is a test's own namespace in a real cluster, with the objects of deploy/.
 type Cluster struct {
-	// Admin may do everything, Orchestrator what the Role of deploy/rbac.yaml
+	// Admin may do everything, Orchestrator only what the Role of deploy/rbac.yaml
 	// allows.
 	Admin, Orchestrator *rest.Config
-	// Kubeconfig is the file of Admin.
+	// Kubeconfig is the path of Admin's kubeconfig.
 	Kubeconfig string
-	// Namespace is the test's own; it ends with the test.
+	// Namespace is the test's namespace. It is deleted at the end of the test.
 	Namespace string
 	// Image is the runtime image.
 	Image string
-	// Identity is the test's own, too.
+	// Identity is the test's own identity.
 	Identity podapi.Identity
-	// Connection is how its launchers reach agents; empty is the default.
+	// Connection is how launchers reach agents; empty means the default.
 	Connection launcher.Connection
 
 	own, disrupted bool // see OwnCluster and DisruptedCluster
 }
 
-// NewCluster returns a namespace in the test's cluster, which enforces this
-// Pod Security Standard. It fails if there is no cluster.
+// NewCluster creates a namespace in the tests' cluster, which enforces this Pod
+// Security Standard. It fails the test if there is no cluster.
 func NewCluster(t testing.TB, profile launcher.Profile) *Cluster {
 	t.Helper()
 	c, err := newCluster(t.Context(), profile)
@@ -77,7 +76,7 @@ func NewCluster(t testing.TB, profile launcher.Profile) *Cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// It goes with everything in it, which the test does not wait for.
+		// This deletes everything in it, but the test does not wait for that.
 		err := c.API(t).CoreV1().Namespaces().Delete(context.Background(), c.Namespace, metav1.DeleteOptions{})
 		if err != nil {
 			t.Error(err)
@@ -86,8 +85,8 @@ func NewCluster(t testing.TB, profile launcher.Profile) *Cluster {
 	return c
 }
 
-// By returns the cluster for launchers that reach agents by this way, with the
-// rights that it needs.
+// By returns the cluster for launchers that reach agents in this way, with the
+// permissions for it.
 func (c *Cluster) By(t testing.TB, way launcher.Connection) *Cluster {
 	t.Helper()
 	if way == launcher.ByExec {
@@ -104,7 +103,7 @@ func (c *Cluster) By(t testing.TB, way launcher.Connection) *Cluster {
 	return &by
 }
 
-// Launcher returns a launcher with the rights of the Role.
+// Launcher returns a launcher with the permissions of the Role.
 func (c *Cluster) Launcher() *launcher.Kubernetes {
 	return &launcher.Kubernetes{Config: c.Orchestrator, Namespace: c.Namespace, Identity: &c.Identity, Connection: c.Connection}
 }
@@ -114,8 +113,8 @@ func (c *Cluster) Spec(id string) launcher.Spec {
 	return launcher.Spec{ID: id, Pod: launcher.Pod{Image: c.Image}}
 }
 
-// WriteKubeconfig writes a kubeconfig with the rights of the Role, whose context
-// names the namespace, and returns its path.
+// WriteKubeconfig writes a kubeconfig with the permissions of the Role, for the
+// namespace, and returns its path.
 func (c *Cluster) WriteKubeconfig(t testing.TB) string {
 	t.Helper()
 	config := api.NewConfig()
@@ -130,7 +129,7 @@ func (c *Cluster) WriteKubeconfig(t testing.TB) string {
 	return path
 }
 
-// API returns a client with an administrator's rights.
+// API returns a client with an administrator's permissions.
 func (c *Cluster) API(t testing.TB) kubernetes.Interface {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(c.Admin)
@@ -140,8 +139,8 @@ func (c *Cluster) API(t testing.TB) kubernetes.Interface {
 	return client
 }
 
-// EndPod brings a pod's active deadline, and so its end, within moments. A
-// deadline that short from the start may come before Launch has returned.
+// EndPod ends a pod within moments, by its active deadline. A pod with such a short
+// deadline from the start might end before Launch has returned.
 func (c *Cluster) EndPod(t testing.TB, name string) {
 	t.Helper()
 	patch := []byte(`{"spec":{"activeDeadlineSeconds":1}}`)
@@ -179,7 +178,7 @@ func newCluster(ctx context.Context, profile launcher.Profile) (*Cluster, error)
 	return c, err
 }
 
-// deploy makes the namespace and applies what every orchestrator needs.
+// deploy creates the namespace and the objects that every orchestrator needs.
 func (c *Cluster) deploy(ctx context.Context, dir string, profile launcher.Profile) error {
 	client, err := kubernetes.NewForConfig(c.Admin)
 	if err != nil {
@@ -194,7 +193,7 @@ func (c *Cluster) deploy(ctx context.Context, dir string, profile launcher.Profi
 	if err := c.Apply(ctx, filepath.Join(dir, "rbac.yaml")); err != nil {
 		return err
 	}
-	// Pods are not admitted before the controller has made their account.
+	// Pods are not admitted before the controller has created their account.
 	for {
 		_, err := client.CoreV1().ServiceAccounts(c.Namespace).Get(ctx, "default", metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
@@ -223,8 +222,8 @@ func (c *Cluster) Account(ctx context.Context, name string) (*rest.Config, error
 	return config, nil
 }
 
-// Apply creates what is in a file of deploy/, in the test's namespace, and waits until
-// the API server heeds the Roles among it.
+// Apply creates the objects of a file of deploy/ in the test's namespace, and waits
+// until the API server applies the Roles among them.
 func (c *Cluster) Apply(ctx context.Context, path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -249,8 +248,7 @@ func (c *Cluster) Apply(ctx context.Context, path string) error {
 	}
 }
 
-// create creates an object, strictly: a field that the API does not know is an
-// error.
+// create creates an object. A field that the API does not know is an error.
 func (c *Cluster) create(ctx context.Context, client dynamic.Interface, object *unstructured.Unstructured) error {
 	object.SetNamespace(c.Namespace)
 	if subjects, ok, _ := unstructured.NestedSlice(object.Object, "subjects"); ok {
@@ -271,8 +269,7 @@ func (c *Cluster) create(ctx context.Context, client dynamic.Interface, object *
 	return err
 }
 
-// kubeconfigPath returns the path of the kubeconfig of the cluster that tests
-// use.
+// kubeconfigPath returns the path of the kubeconfig of the tests' cluster.
 func kubeconfigPath() (string, error) {
 	if path := os.Getenv(KubeconfigEnv); path != "" {
 		return filepath.Abs(path)
@@ -281,7 +278,7 @@ func kubeconfigPath() (string, error) {
 	return filepath.Join(root, ".cluster", "kubeconfig"), err
 }
 
-// module is podagent's, of which modules that test it may have another version.
+// module is the module of podagent. A testing module may use another version of it.
 const module = "github.com/podagent/podagent"
 
 // moduleRoot returns the directory of podagent's module.

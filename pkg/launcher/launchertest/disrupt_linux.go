@@ -18,22 +18,21 @@ import (
 // disruptTimeout bounds the restart of a component of the cluster.
 const disruptTimeout = 2 * time.Minute
 
-// OwnCluster returns a namespace in the cluster of "make cluster", whose node is
-// this machine: the test may harm the agents of its own pods from the node, which
-// nobody else notices. With another cluster the test is skipped, for nobody may
-// do that there.
+// OwnCluster returns a namespace in the cluster of "make cluster", whose node is this
+// machine. From the node, the test may harm the agents of its own pods, which
+// disturbs no other test. On another cluster the test is skipped.
 func OwnCluster(t testing.TB, profile launcher.Profile) *Cluster {
 	t.Helper()
 	if os.Getenv(KubeconfigEnv) != "" {
-		t.Skipf("%s names a cluster that is not the tests' own", KubeconfigEnv)
+		t.Skipf("%s names a cluster that tests must not harm", KubeconfigEnv)
 	}
 	c := NewCluster(t, profile)
 	c.own = true
 	return c
 }
 
-// DisruptedCluster is [OwnCluster] for tests that restart parts of the cluster.
-// They disturb everybody on it, so they run while nothing else does.
+// DisruptedCluster is [OwnCluster] for tests that restart parts of the cluster. They
+// disturb all other tests, so they must run alone.
 func DisruptedCluster(t testing.TB, profile launcher.Profile) *Cluster {
 	t.Helper()
 	c := OwnCluster(t, profile)
@@ -41,12 +40,12 @@ func DisruptedCluster(t testing.TB, profile launcher.Profile) *Cluster {
 	return c
 }
 
-// Restart restarts a component of a [DisruptedCluster]: "apiserver" or "kubelet".
-// It returns when it is back.
+// Restart restarts a component of a [DisruptedCluster], "apiserver" or "kubelet", and
+// waits until it is ready again.
 func (c *Cluster) Restart(t testing.TB, component string) {
 	t.Helper()
 	if !c.disrupted {
-		t.Fatal("only a DisruptedCluster is restarted")
+		t.Fatal("only parts of a DisruptedCluster may be restarted")
 	}
 	root, err := moduleRoot()
 	if err != nil {
@@ -61,23 +60,23 @@ func (c *Cluster) Restart(t testing.TB, component string) {
 	}
 }
 
-// KillAgent ends the agent of a pod of an [OwnCluster] with KILL, from the node,
-// and so its container.
+// KillAgent kills the agent of a pod of an [OwnCluster] from the node, which ends its
+// container.
 func (c *Cluster) KillAgent(t testing.TB, podUID string) {
 	t.Helper()
 	c.signalAgent(t, podUID, syscall.SIGKILL)
 }
 
-// FreezeAgent stops the agent of a pod of an [OwnCluster], from the node: it does
-// not answer any more.
+// FreezeAgent stops the agent of a pod of an [OwnCluster] from the node, so that it no
+// longer answers.
 func (c *Cluster) FreezeAgent(t testing.TB, podUID string) {
 	t.Helper()
 	c.signalAgent(t, podUID, syscall.SIGSTOP)
 }
 
-// DoomAgent freezes the agent of a pod of an [OwnCluster], so that its guard does
-// nothing when the pod's memory runs out, and then gives it an oom_score_adj of
-// 1000, with which the kernel kills it as readily as its commands.
+// DoomAgent makes the kernel kill the agent of a pod of an [OwnCluster] as readily as
+// its commands when the pod runs out of memory. It freezes the agent, so that its
+// guard does nothing then, and sets its oom_score_adj to 1000.
 func (c *Cluster) DoomAgent(t testing.TB, podUID string) {
 	t.Helper()
 	c.FreezeAgent(t, podUID)
@@ -93,7 +92,7 @@ func (c *Cluster) DoomAgent(t testing.TB, podUID string) {
 func (c *Cluster) signalAgent(t testing.TB, podUID string, sig syscall.Signal) {
 	t.Helper()
 	if !c.own {
-		t.Fatal("only the agents of an OwnCluster are harmed")
+		t.Fatal("only the agents of an OwnCluster may be harmed")
 	}
 	pid, err := agentOf(podUID)
 	if err == nil {
@@ -104,14 +103,14 @@ func (c *Cluster) signalAgent(t testing.TB, podUID string, sig syscall.Signal) {
 	}
 }
 
-// agentOf returns the process id, on this machine, of a pod's agent.
+// agentOf returns the process id of a pod's agent on this machine.
 func agentOf(podUID string) (int, error) {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return 0, err
 	}
 	for _, dir := range dirs {
-		// What cannot be read has just ended.
+		// If they cannot be read, the process has just ended.
 		command, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
 		env, _ := os.ReadFile(filepath.Join(dir, "environ"))
 		if bytes.HasPrefix(command, []byte("podagent\x00serve\x00")) && bytes.Contains(env, []byte("PODAGENT_POD_UID="+podUID+"\x00")) {

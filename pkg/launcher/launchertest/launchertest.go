@@ -1,7 +1,6 @@
-// Package launchertest makes sandboxes for tests: real ones, by the local
-// launcher, with a podagent that is built from the source of this module, and
-// with the race detector when the test is. The go command must be there. Linux
-// only.
+// Package launchertest makes real sandboxes for tests, with the local launcher or in
+// a cluster. It builds podagent from the source of this module, with the race detector
+// if the test uses it. It needs the go command, and runs only on Linux.
 package launchertest
 
 import (
@@ -15,9 +14,9 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// Local returns a launcher with a state directory of the test's own. When the
-// test ends, all its sandboxes are terminated; under the race detector the test
-// fails if an agent saw a data race.
+// Local returns a launcher with its own state directory. When the test ends, all its
+// sandboxes are terminated. Under the race detector, the test fails if an agent had a
+// data race.
 func Local(t testing.TB) *launcher.Local {
 	t.Helper()
 	logs := t.TempDir()
@@ -39,9 +38,9 @@ func Local(t testing.TB) *launcher.Local {
 	return l
 }
 
-// Main runs a program's tests and examples, in which the zero [launcher.Local]
-// works: with podagent, and with a state directory of the program's own. It is
-// for TestMain, and returns the exit code.
+// Main runs the tests and examples of a program, for TestMain, and returns the exit
+// code. In them, the zero [launcher.Local] works: it finds podagent, and has its own
+// state directory.
 func Main(m *testing.M) int {
 	code, err := runWithAgent(m)
 	if err != nil {
@@ -75,7 +74,7 @@ func terminateAll(l *launcher.Local) error {
 	return err
 }
 
-// Sandbox returns a sandbox of the test's own, which ends with the test.
+// Sandbox returns a new sandbox, which ends with the test.
 func Sandbox(t testing.TB) *launcher.Sandbox {
 	t.Helper()
 	sandbox, err := Local(t).Launch(t.Context(), launcher.Spec{ID: t.Name()})

@@ -8,16 +8,16 @@ import (
 	"sync"
 )
 
-// startWatched is a program that starts the agent, and links the agent's log, which
-// is its standard error, into the directory of the link that it was started by: so
-// the log outlives its sandbox.
+// startWatched is a program that starts the agent. First it links the agent's log,
+// its standard error, into the directory from which it was started, so that the log
+// outlives the sandbox.
 const startWatched = `#!/bin/sh
 ln -L "/proc/$$/fd/2" "${0%%/*}/$$.log"
 exec '%s' "$@"
 `
 
-// watched writes startWatched once, for all tests of a program: while a program is
-// being written nobody can start it.
+// watched writes startWatched once for all tests of a program, because a file that is
+// being written cannot be started.
 var watched = sync.OnceValues(func() (string, error) {
 	agent, err := buildAgent()
 	if err != nil {
@@ -31,8 +31,8 @@ var watched = sync.OnceValues(func() (string, error) {
 	return path, os.Rename(scratch, path)
 })
 
-// agentThatLogs returns a program that starts the agent. Under the race detector its
-// logs are in this directory, too, for [raceIn].
+// agentThatLogs returns a program that starts the agent. Under the race detector it
+// also links the agent's logs into dir, for [raceIn].
 func agentThatLogs(dir string) (string, error) {
 	if !raced {
 		return buildAgent()
@@ -45,7 +45,7 @@ func agentThatLogs(dir string) (string, error) {
 	return link, os.Symlink(program, link)
 }
 
-// raceIn returns the first data race that a log in dir tells of, as an error.
+// raceIn returns the first data race in the logs in dir, as an error.
 func raceIn(dir string) error {
 	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
 	if err != nil {

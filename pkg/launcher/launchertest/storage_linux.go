@@ -19,13 +19,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// volumeSize is what the test's volumes say that they hold.
+// volumeSize is the stated capacity of the test's volumes.
 const volumeSize = "1Gi"
 
-// Storage returns the name of a StorageClass with volumes for n claims of 1 GiB,
-// and lets the cluster's launchers have claims. In the cluster of "make cluster"
-// these are local volumes, directories of this machine that are removed at the
-// test's end; another cluster has a default class, whose name is empty.
+// Storage returns the name of a StorageClass with volumes for n claims of 1 GiB, and
+// lets the cluster's launchers create claims. In the cluster of "make cluster", these
+// are directories of this machine, which are removed at the end of the test. For
+// another cluster, Storage returns "", the default class.
 func (c *Cluster) Storage(t testing.TB, n int) string {
 	t.Helper()
 	root, err := moduleRoot()
@@ -43,7 +43,7 @@ func (c *Cluster) Storage(t testing.TB, n int) string {
 		t.Fatal(err)
 	}
 	client := c.API(t)
-	class := c.Namespace + "-" + strings.ToLower(rand.Text()[:6]) // classes are in no namespace
+	class := c.Namespace + "-" + strings.ToLower(rand.Text()[:6]) // classes have no namespace
 	t.Cleanup(func() {
 		if err := removeStorage(context.Background(), client, class, n); err != nil {
 			t.Error(err)
@@ -82,8 +82,8 @@ func makeStorage(ctx context.Context, client kubernetes.Interface, class, dir st
 	return awaitStorage(ctx, client, class, n)
 }
 
-// awaitStorage returns when the controller knows of the volumes: claims that are
-// made before wait for its next look, which is every 15 s.
+// awaitStorage waits until the controller knows the volumes. Claims created earlier
+// would wait for its next check, which is every 15 s.
 func awaitStorage(ctx context.Context, client kubernetes.Interface, class string, n int) error {
 	for i := range n {
 		for {
@@ -132,7 +132,7 @@ func removeStorage(ctx context.Context, client kubernetes.Interface, class strin
 	return client.StorageV1().StorageClasses().Delete(ctx, class, metav1.DeleteOptions{})
 }
 
-// Claim makes a claim in the namespace, for 1 GiB of this class.
+// Claim creates a claim for 1 GiB of this class in the namespace.
 func (c *Cluster) Claim(t testing.TB, class, name string) {
 	t.Helper()
 	claim := &corev1.PersistentVolumeClaim{

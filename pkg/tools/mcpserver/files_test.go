@@ -31,7 +31,7 @@ func TestFilesAreResources(t *testing.T) {
 		"page.html":   {MIMEType: "text/html; charset=utf-8", Text: "<p>"},
 		"empty":       {Blob: []byte{}},
 		"secret.txt":  {MIMEType: "text/plain; charset=utf-8", Text: "it is [REDACTED:KEY]."},
-		"secret.html": {Text: "[application/octet-stream, 13 bytes: withheld, since there is a secret in it]"},
+		"secret.html": {Text: "[application/octet-stream, 13 bytes: withheld, because it contains a secret]"},
 		"large":       {Text: strings.Repeat("x", 8<<20)},
 	} {
 		want.URI = "file://" + sandbox.Workdir + "/" + name
@@ -46,7 +46,7 @@ func TestFilesAreResources(t *testing.T) {
 	}
 	for uri, want := range map[string]string{
 		"file://" + sandbox.Workdir + "/none":        "Resource not found",
-		"file://" + sandbox.Workdir + "/too%20large": "the tool Read reads a part of it",
+		"file://" + sandbox.Workdir + "/too%20large": "use the tool Read to read a part of it",
 		"file://" + sandbox.Workdir:                  "is a directory",
 		"file://elsewhere/etc/passwd":                "is not the URI of a file",
 	} {

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// minLine is from how many bytes on a line of a secret with several lines is
-// one by itself. Shorter lines are those that many such secrets have, like a
-// bracket, or the key of a field.
+// minLine is the least length in bytes at which a line of a multi-line secret is
+// redacted by itself. Many secrets share shorter lines, such as a bracket or the
+// name of a field.
 const minLine = 16
 
-// forms returns the texts by which a value is recognized.
+// forms returns all texts under which a value may appear.
 func forms(value string) []string {
 	all := written(value)
 	for _, text := range []string{strings.TrimSpace(value), strings.Join(strings.Fields(value), " ")} {
@@ -28,13 +28,13 @@ func forms(value string) []string {
 	return all
 }
 
-// isArmor reports whether a line is the first or last one of every key of its
-// kind (RFC 7468), so that programs have it in their text.
+// isArmor reports whether a line is the first or last line of a PEM block (RFC
+// 7468). All keys of a kind share it, and it also appears in programs.
 func isArmor(line string) bool {
 	return strings.HasPrefix(line, "-----BEGIN ") || strings.HasPrefix(line, "-----END ")
 }
 
-// written returns a text as it is, and as programs write it within quotes.
+// written returns a text unchanged, and escaped as programs write it in quotes.
 func written(text string) []string {
 	all := []string{text, inJSON(text, false), inJSON(text, true), inQuotes(strconv.Quote(text))}
 	if valid := strings.ToValidUTF8(text, "\uFFFD"); len(valid) >= MinValue {
@@ -43,14 +43,14 @@ func written(text string) []string {
 	return all
 }
 
-// inJSON returns a text as it stands in a string of JSON, with or without
-// escapes for what HTML would take for its own.
+// inJSON returns a text escaped as in a JSON string, with or without escapes for
+// the special characters of HTML.
 func inJSON(text string, html bool) string {
 	var escaped bytes.Buffer
 	encoder := json.NewEncoder(&escaped)
 	encoder.SetEscapeHTML(html)
 	if encoder.Encode(text) != nil {
-		return text // which never happens to a string
+		return text // a string can always be encoded
 	}
 	return inQuotes(strings.TrimSpace(escaped.String()))
 }

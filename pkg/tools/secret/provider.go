@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// Provider gets a secret from where it is kept.
+// Provider fetches a secret from the place where it is kept.
 type Provider interface {
-	// Secret returns the value. It ends when ctx does. Its error does not have
-	// the value in it. It may be called concurrently.
+	// Secret returns the value. It must return when ctx ends, and its error must
+	// not contain the value. It may be called concurrently.
 	Secret(ctx context.Context) (string, error)
 }
 
@@ -26,7 +26,7 @@ type Func func(ctx context.Context) (string, error)
 // Secret calls f.
 func (f Func) Secret(ctx context.Context) (string, error) { return f(ctx) }
 
-// Env returns the provider of a variable of this program's environment.
+// Env returns a provider that reads an environment variable of this program.
 func Env(name string) Provider { return envVar(name) }
 
 type envVar string
@@ -41,8 +41,8 @@ func (v envVar) Secret(context.Context) (string, error) {
 	return value, nil
 }
 
-// File returns the provider of a file's content, of the machine that this runs
-// on. One line's end at its end is no part of the secret.
+// File returns a provider that reads a file on this program's machine. It removes
+// one newline at the end.
 func File(path string) Provider { return file(path) }
 
 type file string
@@ -62,10 +62,9 @@ func (f file) Secret(context.Context) (string, error) {
 	return trimLine(content), err
 }
 
-// Exec returns the provider of what a command prints, on the machine that this
-// runs on, such as a password manager's: Exec("op", "read",
-// "op://Engineering/GitHub/token"). A line's end at its end is no part of the
-// secret.
+// Exec returns a provider that runs a command on this program's machine, such as a
+// password manager: Exec("op", "read", "op://Engineering/GitHub/token"). The
+// secret is the command's standard output, without one newline at the end.
 func Exec(name string, args ...string) Provider {
 	return command(append([]string{name}, args...))
 }
@@ -75,17 +74,17 @@ type command []string
 func (c command) source() string { return "command " + c[0] }
 
 const (
-	// maxRead is how much is read of what should be a secret: one byte more
-	// than the longest that is followed by a line's end.
+	// maxRead bounds the bytes read for a secret: one more than the longest value
+	// with a newline.
 	maxRead = MaxValue + len("\r\n") + 1
-	// maxStderr is how much of what a failed command says an error has.
+	// maxStderr bounds the bytes of a failed command's stderr in an error.
 	maxStderr = 256
-	// execDelay is how long after a command's end something that it started may
-	// hold its output open.
+	// execDelay is how long a process that the command started may hold its output
+	// open after the command's end.
 	execDelay = time.Second
 )
 
-var errHeldOpen = errors.New("something that it started holds its output open")
+var errHeldOpen = errors.New("a process that it started holds its output open")
 
 func (c command) Secret(ctx context.Context) (string, error) {
 	running, kill := context.WithCancel(ctx)
@@ -100,19 +99,19 @@ func (c command) Secret(ctx context.Context) (string, error) {
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	case len(stdout.kept) == maxRead:
-		return string(stdout.kept), nil // which is too long for a secret, however it ended
+		return string(stdout.kept), nil // resolve will refuse it as too long
 	case err == nil:
 		return trimLine(stdout.kept), nil
 	case errors.Is(err, exec.ErrWaitDelay):
 		err = errHeldOpen
-	case len(stdout.kept) == 0 && said != "": // or it may repeat a part of the value
+	case len(stdout.kept) == 0 && said != "": // with a value on stdout, stderr may repeat a part of it
 		err = fmt.Errorf("%w: %s", err, said)
 	}
 	return "", fmt.Errorf("%s: %w", c[0], err)
 }
 
-// limitedBuffer keeps the first bytes that are written to it, and calls full
-// when there is no more room.
+// limitedBuffer keeps the first limit bytes written to it, and calls full when it
+// has them.
 type limitedBuffer struct {
 	kept  []byte
 	limit int
@@ -127,15 +126,15 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// trimLine returns content without one line's end at its end.
+// trimLine returns content without one newline at its end.
 func trimLine(content []byte) string {
 	return strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
 }
 
-// Static returns the provider of a value that the program has.
+// Static returns a provider of a value that the program already has.
 func Static(value string) Provider { return static(func() string { return value }) }
 
-// static is a function, which package fmt does not look into.
+// static is a function, because package fmt cannot print its value.
 type static func() string
 
 func (s static) Secret(context.Context) (string, error) { return s(), nil }

@@ -7,31 +7,31 @@ import (
 	"slices"
 )
 
-// Redactor replaces secrets in texts by [REDACTED:NAME], the longest that there
-// is at each place. Where secrets overlap nothing of them is left: the names of
-// all stand there. A nil Redactor replaces nothing. It may be used concurrently.
+// Redactor replaces secrets in texts by [REDACTED:NAME], at each place the longest
+// that matches. If secrets overlap, all of them are replaced, and the names of all
+// appear. A nil Redactor replaces nothing. It may be used concurrently.
 type Redactor struct {
-	// table is behind a function, so that package fmt does not find it.
+	// table is a function, so that package fmt cannot print it.
 	table func() *table
 }
 
-// table has what is replaced.
+// table has the patterns to replace.
 type table struct {
 	patterns []pattern  // the longest first
 	first    [256][]int // by first byte, indexes of patterns, the longest first
-	// pairs has a bit for each two bytes that a pattern begins with: most places
-	// of a text are passed over by a look at it.
+	// pairs has a bit for the first two bytes of each pattern, to skip most places
+	// of a text fast.
 	pairs   [1 << 16 / 64]uint64
-	longest int // the length of the longest
+	longest int // the length of the longest pattern
 }
 
-// pattern is a text that is replaced by the marker.
+// pattern is a text to replace by a marker.
 type pattern struct{ text, marker string }
 
-// Marker returns what stands in a text for the secret of this name.
+// Marker returns the placeholder of the secret with this name.
 func Marker(name string) string { return "[REDACTED:" + name + "]" }
 
-// NewRedactor returns the redactor of the secrets of all sets; nil if there are
+// NewRedactor returns a redactor for the secrets of all sets, nil if there are
 // none.
 func NewRedactor(sets ...*Set) *Redactor {
 	t := &table{}
@@ -67,8 +67,9 @@ func (r *Redactor) Redact(text string) string {
 	return string(s.next(make([]byte, 0, len(text)), []byte(text), true))
 }
 
-// RedactHead is Redact for the beginning of a longer text, in which what the cut
-// left of a secret at the end is replaced, too, from [MinPart] bytes on.
+// RedactHead is [Redactor.Redact] for the beginning of a longer text. It also
+// replaces the part of a secret that was cut at the end, if it has at least
+// [MinPart] bytes.
 func (r *Redactor) RedactHead(text string) string {
 	if r == nil {
 		return text
@@ -81,7 +82,7 @@ func (r *Redactor) RedactHead(text string) string {
 	return string(s.mark(out, *s.table.longer(s.held)))
 }
 
-// Finds reports whether there is a secret in data.
+// Finds reports whether data contains a secret.
 func (r *Redactor) Finds(data []byte) bool {
 	if r == nil {
 		return false
@@ -94,9 +95,9 @@ func (r *Redactor) Finds(data []byte) bool {
 	return false
 }
 
-// Error returns err as it is if there is no secret in its text, else an error
-// with the text redacted, which errors.Is takes for err, and in which
-// errors.As finds nothing.
+// Error returns err itself if its text contains no secret. Otherwise it returns an
+// error with the text redacted: errors.Is works as for err, but errors.As finds
+// nothing in it.
 func (r *Redactor) Error(err error) error {
 	if err == nil || r == nil {
 		return err
@@ -109,8 +110,8 @@ func (r *Redactor) Error(err error) error {
 	return &redactedError{redacted, func(target error) bool { return errors.Is(err, target) }}
 }
 
-// redactedError has the error that it stands for in a function, so that package
-// fmt does not find it.
+// redactedError keeps the original error in a function, so that package fmt cannot
+// print it.
 type redactedError struct {
 	text string
 	is   func(error) bool
@@ -119,7 +120,8 @@ type redactedError struct {
 func (e *redactedError) Error() string        { return e.text }
 func (e *redactedError) Is(target error) bool { return e.is(target) }
 
-// plain returns at how many bytes of text no pattern is, nor begins.
+// plain returns the number of bytes before the first place in text where a pattern
+// may begin.
 func (t *table) plain(text []byte) int {
 	for i := 1; i < len(text); i++ {
 		if pair := uint16(text[i-1])<<8 | uint16(text[i]); t.pairs[pair/64]&(1<<(pair%64)) != 0 {
@@ -132,8 +134,7 @@ func (t *table) plain(text []byte) int {
 	return len(text)
 }
 
-// match returns the pattern that text begins with, the longest; nil if there
-// is none.
+// match returns the longest pattern at the beginning of text, nil if none.
 func (t *table) match(text []byte) *pattern {
 	for _, i := range t.first[text[0]] {
 		if p := &t.patterns[i]; len(p.text) <= len(text) && string(text[:len(p.text)]) == p.text {
@@ -143,8 +144,8 @@ func (t *table) match(text []byte) *pattern {
 	return nil
 }
 
-// longer returns the longest pattern that text is the beginning of, and not all;
-// nil if there is none.
+// longer returns the longest pattern that begins with text and is longer than it,
+// nil if none.
 func (t *table) longer(text []byte) *pattern {
 	if len(text) == 0 || len(text) >= t.longest {
 		return nil
@@ -161,8 +162,8 @@ func (t *table) longer(text []byte) *pattern {
 	return nil
 }
 
-// tail returns the longest end of a pattern that text begins with; if text ends
-// before, as far as it goes. It is not sure where more text may show another.
+// tail returns the longest end of a pattern at the beginning of text, or the part
+// of it that text has. It is not sure if more text may show a different one.
 func (t *table) tail(text []byte) (tail pattern, sure bool) {
 	sure = true
 	for _, p := range t.patterns {

@@ -1,21 +1,21 @@
-// Package secret gets secrets from where they are kept, and keeps them out of
-// what a model reads.
+// Package secret fetches secrets from the places where they are kept, and keeps
+// them out of the texts that a model reads.
 //
-// [Resolve] asks the providers, all at once, and returns a [Set], whose Env is
-// the environment of processes. A [Redactor] replaces the values of sets in
-// texts and streams by [REDACTED:NAME].
+// [Resolve] asks all providers at once and returns a [Set]. Its Env method returns
+// variables for the environment of processes. A [Redactor] replaces the values of
+// sets in texts and streams by [REDACTED:NAME].
 //
-// What is replaced is a value as its bytes are, also without the white space
-// around it, and with single blanks for that within it, as a shell prints it
-// without quotes; each of these as JSON and as Go escape it within a string; and
-// of a value with several lines each line of 16 bytes and more, since searches
-// and windows of files show single lines. Where a text was cut within a value,
-// [Redactor.RedactHead] and [Writer.FromMiddle] replace the part that is left.
+// A Redactor finds these forms of a value: its exact bytes; the value without the
+// white space around it; the value with single blanks for its white space, as a
+// shell prints it without quotes; each of these escaped as in a string of JSON or
+// Go; and each line of 16 bytes and more of a multi-line value, because searches
+// and parts of files show single lines. If a text was cut inside a value,
+// [Redactor.RedactHead] and [Writer.FromMiddle] replace the remaining part.
 //
-// A value that is encoded otherwise (base64, hex, percent signs), or of which a
-// program itself shows but a part, is not found: redaction keeps secrets out of
-// a conversation by accident, and is no wall around code that has them and wants
-// to tell them.
+// A Redactor does not find other encodings (base64, hex, percent-encoding), or a
+// part of a value that a program shows by itself. Redaction keeps secrets from
+// slipping into a conversation by accident. It cannot stop code that has them and
+// wants to reveal them.
 package secret
 
 import (
@@ -32,28 +32,27 @@ import (
 	"time"
 )
 
-// The bounds of secrets, each with its reason.
+// The limits of secrets, each with its reason.
 const (
-	// MinValue is how many bytes a value has at least. Shorter ones occur in
-	// any text by chance, so they are refused, not left as they are.
+	// MinValue is the least length of a value in bytes. Shorter values occur in any
+	// text by chance and cannot be redacted, so Resolve refuses them.
 	MinValue = 4
-	// MinPart is from how many bytes on the part of a value is replaced that a
-	// cut left: less tells little of it, and stands in any text by chance.
+	// MinPart is the least length in bytes at which a part of a value, left by a
+	// cut, is replaced. Less reveals little, and occurs in any text by chance.
 	MinPart = 4
-	// MaxValue is how many bytes a value has at most: Linux takes no variable
-	// of an environment over 128 KiB (MAX_ARG_STRLEN), its name included.
+	// MaxValue is the greatest length of a value in bytes: Linux accepts no
+	// environment variable over 128 KiB (MAX_ARG_STRLEN), its name included.
 	MaxValue = 96 << 10
-	// ResolveTimeout bounds the time that all providers of a set have: a
-	// command that asks its user for a fingerprint takes some seconds.
+	// ResolveTimeout bounds the time of all providers of a set together: a command
+	// that asks its user for a fingerprint takes some seconds.
 	ResolveTimeout = 30 * time.Second
 )
 
-// Set is a number of secrets with their values. It does not show them when it
-// is printed or logged, nor does what holds it. A nil Set is empty. A Set never
-// changes.
+// Set is a set of secrets with their values. Printing or logging it, or a value
+// that contains it, does not reveal them. A nil Set is empty. A Set never changes.
 type Set struct {
-	// entries are sorted by name. Package fmt takes apart whatever it gets, but
-	// functions.
+	// entries returns the secrets sorted by name. It is a function, because package
+	// fmt prints everything else.
 	entries func() []entry
 }
 
@@ -61,15 +60,14 @@ func newSet(entries []entry) *Set { return &Set{func() []entry { return entries 
 
 type entry struct{ name, value string }
 
-// validName is what names of secrets look like: that of variables of an environment
-// that every shell takes.
+// validName matches the names of secrets: every shell accepts such variables.
 var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// Resolve asks all providers at once, each for the secret of its name in the
-// map, within [ResolveTimeout]. A name is that of a variable of an environment.
-// A value has from [MinValue] to [MaxValue] bytes and no NUL. The error joins
-// those of all secrets that could not be had; it names them and where they were
-// sought, and no value, as far as the providers keep to that.
+// Resolve asks all providers at once, within [ResolveTimeout]. The map's keys are
+// the names of environment variables: letters, digits and "_", not beginning with
+// a digit. A value must have [MinValue] to [MaxValue] bytes and no NUL. The error
+// joins the errors of all secrets that failed. It names them and their sources. It
+// contains no values, provided that the errors of the providers do not.
 func Resolve(ctx context.Context, providers map[string]Provider) (*Set, error) {
 	ctx, cancel := context.WithTimeout(ctx, ResolveTimeout)
 	defer cancel()
@@ -92,8 +90,8 @@ func Resolve(ctx context.Context, providers map[string]Provider) (*Set, error) {
 	return newSet(entries), nil
 }
 
-// failure joins the errors, in which nothing is left of the values that could be
-// had: what one provider says may be what another one knows.
+// failure joins the errors and redacts the values that were resolved: the error of
+// one provider may contain the value of another.
 func failure(entries []entry, errs []error) error {
 	known := slices.DeleteFunc(slices.Clone(entries), func(e entry) bool { return e.value == "" })
 	redactor := NewRedactor(newSet(known))
@@ -105,7 +103,7 @@ func failure(entries []entry, errs []error) error {
 
 func resolve(ctx context.Context, of string, p Provider) (string, error) {
 	if !validName.MatchString(of) {
-		return "", errors.New("its name is not one of a variable of an environment")
+		return "", errors.New("its name is not valid for an environment variable")
 	}
 	if p == nil {
 		return "", errors.New("it has no provider")
@@ -115,7 +113,7 @@ func resolve(ctx context.Context, of string, p Provider) (string, error) {
 	case err != nil:
 		return "", err
 	case len(value) < MinValue:
-		return "", fmt.Errorf("its value%s is shorter than %d bytes, too short to be kept out of texts", source(p), MinValue)
+		return "", fmt.Errorf("its value%s is shorter than %d bytes, too short to be redacted", source(p), MinValue)
 	case len(value) > MaxValue:
 		return "", fmt.Errorf("its value%s is longer than %d KiB", source(p), MaxValue>>10)
 	case strings.IndexByte(value, 0) >= 0:
@@ -124,7 +122,7 @@ func resolve(ctx context.Context, of string, p Provider) (string, error) {
 	return value, nil
 }
 
-// source says in brackets where a provider of this package has the secret from.
+// source names in brackets the source of a provider of this package.
 func source(p Provider) string {
 	if of, ok := p.(interface{ source() string }); ok {
 		return " (" + of.source() + ")"
@@ -132,7 +130,8 @@ func source(p Provider) string {
 	return ""
 }
 
-// ask asks a provider until ctx ends. One that does not end then is left behind.
+// ask asks a provider until ctx ends. It abandons a provider that does not return
+// then.
 func ask(ctx context.Context, p Provider) (string, error) {
 	type answer struct {
 		value string
@@ -140,7 +139,7 @@ func ask(ctx context.Context, p Provider) (string, error) {
 	}
 	got := make(chan answer, 1)
 	go func() {
-		// What is sent unless Secret returns. The text of a panic may have the value in it.
+		// Sent unless Secret returns. It leaves out the text of a panic, which may contain the value.
 		a := answer{err: errors.New("its provider panicked")}
 		defer func() {
 			_ = recover()
@@ -157,8 +156,7 @@ func ask(ctx context.Context, p Provider) (string, error) {
 	}
 }
 
-// Join returns the secrets of all sets. Of secrets of one name the later set's
-// is taken.
+// Join returns the secrets of all sets. If sets share a name, the later one wins.
 func Join(sets ...*Set) *Set {
 	values := map[string]string{}
 	for _, s := range sets {
@@ -198,13 +196,13 @@ func (s *Set) Env() []string {
 	return env
 }
 
-// String names the secrets.
+// String returns the names of the secrets.
 func (s *Set) String() string { return "secrets" + fmt.Sprint(s.Names()) }
 
 // Format prints what String returns, whatever the verb is.
 func (s *Set) Format(f fmt.State, _ rune) { io.WriteString(f, s.String()) }
 
-// LogValue is what String returns.
+// LogValue returns what String does.
 func (s *Set) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // MarshalText returns what String does, so that no encoding shows more.

@@ -63,12 +63,12 @@ func TestErrorsNameTheSecretAndNoValue(t *testing.T) {
 		"PANICS": secret.Func(func(context.Context) (string, error) { panic("hunter22") }), "NO_PROGRAM": secret.Exec("no-such-program", "hunter22"),
 		"HELD": secret.Exec("sh", "-c", "echo hunter22; sleep 30 &"),
 	})
-	want := `cannot resolve secret "BLANK": its value (environment variable BLANK_OF_THE_HOST) is shorter than 4 bytes, too short to be kept out of texts
-cannot resolve secret "BRIEF": its value (command echo) is shorter than 4 bytes, too short to be kept out of texts
+	want := `cannot resolve secret "BLANK": its value (environment variable BLANK_OF_THE_HOST) is shorter than 4 bytes, too short to be redacted
+cannot resolve secret "BRIEF": its value (command echo) is shorter than 4 bytes, too short to be redacted
 cannot resolve secret "DIR": read /: is a directory
-cannot resolve secret "EMPTY": its value is shorter than 4 bytes, too short to be kept out of texts
+cannot resolve secret "EMPTY": its value is shorter than 4 bytes, too short to be redacted
 cannot resolve secret "FAILS": sh: exit status 3
-cannot resolve secret "HELD": sh: something that it started holds its output open
+cannot resolve secret "HELD": sh: a process that it started holds its output open
 cannot resolve secret "LONG": its value is longer than 96 KiB
 cannot resolve secret "MISSING": open /no/such/file: no such file or directory
 cannot resolve secret "NONE": it has no provider
@@ -77,10 +77,10 @@ cannot resolve secret "NUL": its value has a NUL byte
 cannot resolve secret "OTHER": sh: exit status 1: the token [REDACTED:KNOWN] is wrong
 cannot resolve secret "PANICS": its provider panicked
 cannot resolve secret "SAYS": sh: exit status 1: not signed in
-cannot resolve secret "SHORT": its value is shorter than 4 bytes, too short to be kept out of texts
+cannot resolve secret "SHORT": its value is shorter than 4 bytes, too short to be redacted
 cannot resolve secret "UNSET": the environment variable SURELY_NOT_SET is not set
-cannot resolve secret "VOID": its value (file /dev/null) is shorter than 4 bytes, too short to be kept out of texts
-cannot resolve secret "no-name": its name is not one of a variable of an environment`
+cannot resolve secret "VOID": its value (file /dev/null) is shorter than 4 bytes, too short to be redacted
+cannot resolve secret "no-name": its name is not valid for an environment variable`
 	if err == nil || err.Error() != want {
 		t.Errorf("got:\n%v\nwant:\n%s", err, want)
 	}

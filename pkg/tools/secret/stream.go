@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// Writer redacts what is written to it, and hands it on. It holds back only
-// what may be the beginning of a secret: less bytes than the longest has. It
-// must be closed, so that these come, too. It is not for concurrent use.
+// Writer redacts a stream and passes it on. It holds back only bytes that may be
+// the beginning of a secret: fewer than the longest secret has. Close passes these
+// on. A Writer is not for concurrent use.
 type Writer struct {
 	to   io.Writer
 	scan scan
 	out  []byte
 }
 
-// Writer returns a writer that hands on to w.
+// Writer returns a Writer that passes on to w.
 func (r *Redactor) Writer(w io.Writer) *Writer {
 	if r == nil {
 		return &Writer{to: w}
@@ -23,21 +23,21 @@ func (r *Redactor) Writer(w io.Writer) *Writer {
 	return &Writer{to: w, scan: scan{table: r.table()}}
 }
 
-// Format prints nothing of what was written.
+// Format prints only the name of the type, no held-back bytes.
 func (w *Writer) Format(f fmt.State, _ rune) { io.WriteString(f, "secret.Writer") }
 
 // Held returns how many bytes are held back.
 func (w *Writer) Held() int { return len(w.scan.held) }
 
-// FromMiddle says that the text is cut at its beginning, so that what is written
-// first may be the end of a secret. From [MinPart] bytes on it is replaced, too.
+// FromMiddle says that the text is cut at its beginning, so that it may begin with
+// the end of a secret. That end is replaced if it has at least [MinPart] bytes.
 func (w *Writer) FromMiddle() { w.scan.middle = w.scan.table != nil }
 
-// Redirect has what is handed on from now on go to w.
+// Redirect makes the Writer pass on to another writer from now on.
 func (w *Writer) Redirect(to io.Writer) { w.to = to }
 
-// Write hands on the part of p, and of what was held back, that can be no
-// beginning of a secret. An error is one of the writer below.
+// Write passes on the bytes held back and p, except for an end that may be the
+// beginning of a secret. Its errors are those of the underlying writer.
 func (w *Writer) Write(p []byte) (int, error) {
 	if w.scan.table == nil {
 		return w.to.Write(p)
@@ -45,7 +45,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), w.hand(p, false)
 }
 
-// Close hands on what was held back. It does not close the writer below.
+// Close passes on the bytes held back. It does not close the underlying writer.
 func (w *Writer) Close() error {
 	if w.scan.table == nil {
 		return nil
@@ -65,20 +65,19 @@ func (w *Writer) hand(p []byte, last bool) error {
 // scan finds the secrets in a text that comes in pieces.
 type scan struct {
 	table *table
-	// held is the end of the text so far, which may be the beginning of a
-	// secret. Its first bytes, so many as covered says, belong to secrets that
-	// were found before.
+	// held is the end of the text so far, which may be the beginning of a secret.
+	// Its first covered bytes belong to secrets found before.
 	held    []byte
 	covered int
-	// markers are those that stand for the secrets which cover the present
-	// place: each stands there once.
+	// markers are the markers already written for the secrets that cover the
+	// current place. Each is written once.
 	markers []string
 	// middle says that the text may begin within a secret.
 	middle bool
 }
 
-// next appends to dst what is known of the text with the next piece of it, or
-// with last the rest.
+// next takes the next piece of the text and appends to dst the redacted text that
+// is certain by then; with last, all the rest.
 func (s *scan) next(dst, piece []byte, last bool) []byte {
 	text := piece
 	if len(s.held) > 0 {
@@ -113,8 +112,8 @@ func (s *scan) next(dst, piece []byte, last bool) []byte {
 	return dst
 }
 
-// enter covers what a text begins with of a secret whose beginning is missing,
-// once there is enough of it to be sure.
+// enter redacts the end of a secret at the beginning of a text, once there is
+// enough text to be sure.
 func (s *scan) enter(dst, text []byte, last bool) []byte {
 	tail, sure := s.table.tail(text)
 	s.middle = !sure && !last
@@ -124,7 +123,7 @@ func (s *scan) enter(dst, text []byte, last bool) []byte {
 	return s.mark(dst, tail)
 }
 
-// mark begins or extends a place that secrets cover.
+// mark begins or extends a place covered by secrets.
 func (s *scan) mark(dst []byte, p pattern) []byte {
 	if s.covered == 0 {
 		s.markers = s.markers[:0]

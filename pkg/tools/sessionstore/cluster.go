@@ -14,20 +14,20 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// Cluster keeps snapshots as Secrets of a namespace, for all hosts that may
-// get, list, create, update and delete Secrets there. A session has one Secret,
-// its head, whose resourceVersion is the snapshot's version. A snapshot of more
-// than 900 KiB has further ones, its parts, which are made before the head names
-// them, and deleted when it names others. Parts of a host that was killed on the
-// way are deleted by a later Save or Delete of the session.
+// Cluster keeps snapshots as Secrets in a namespace. Hosts need the permissions to
+// get, list, create, update and delete Secrets there. Each session has one Secret,
+// its head. The head's resourceVersion is the snapshot's version. A snapshot of
+// more than 900 KiB has further Secrets, its parts. They are created before the
+// head names them, and deleted when it names others. If a host is killed in
+// between, a later Save or Delete of the session deletes its leftover parts.
 //
-// The clocks of hosts and API server must not be five minutes apart.
+// The clocks of the hosts and the API server must differ by less than five minutes.
 type Cluster struct {
-	// Client is one of an API server. The fake of client-go will not do: its
-	// objects have no versions, and it panics where metadata alone is asked for.
-	// A test of a host without a cluster can use a [Disk].
+	// Client is the client of a real API server. The fake of client-go does not
+	// work: its objects have no versions, and it panics on requests for metadata
+	// only. To test a host without a cluster, use a [Disk].
 	Client kubernetes.Interface
-	// Namespace is that of the Secrets.
+	// Namespace is the namespace of the Secrets.
 	Namespace string
 }
 
@@ -38,14 +38,14 @@ const (
 	LabelSession = "podagent.dev/session"
 	// AnnotationSession is the id, on the head of a session.
 	AnnotationSession = "podagent.dev/session-id"
-	// AnnotationReplaces is, on a part, the version of the snapshot whose
-	// successor it is made for; there is none on those of a first snapshot.
+	// AnnotationReplaces, on a part, is the version that the part's snapshot
+	// replaces. Parts of a session's first snapshot do not have it.
 	AnnotationReplaces = "podagent.dev/session-replaces"
 
-	// managedBy and manager are the well-known label, and its value.
+	// managedBy and manager are the well-known label and its value.
 	managedBy, manager = "app.kubernetes.io/managed-by", "podagent"
-	// dataKey is where a Secret has its part of a snapshot, indexKey where the
-	// head has what it consists of.
+	// dataKey is the key of the data in a Secret, indexKey the key of the index in
+	// the head.
 	dataKey, indexKey = "data", "index"
 )
 
@@ -72,11 +72,11 @@ func (c *Cluster) load(ctx context.Context, id string) (Snapshot, error) {
 		case !apierrors.IsNotFound(err):
 			return Snapshot{}, err
 		case missing == h.ResourceVersion:
-			return Snapshot{}, fmt.Errorf("a part of it is missing, so that it can only be deleted: %v", err)
+			return Snapshot{}, fmt.Errorf("a part of it is missing, so it can only be deleted: %v", err)
 		}
-		missing = h.ResourceVersion // or it was replaced while it was read
+		missing = h.ResourceVersion // maybe it was replaced meanwhile: try again
 	}
-	return Snapshot{}, fmt.Errorf("others have saved it %d times while it was read", loadAttempts)
+	return Snapshot{}, fmt.Errorf("other hosts saved it %d times while it was read", loadAttempts)
 }
 
 // Save implements [Store].
@@ -91,7 +91,7 @@ func (c *Cluster) save(ctx context.Context, id string, data []byte, version stri
 	}
 	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
-	before, err := c.foresee(ctx, id, version)
+	before, err := c.current(ctx, id, version)
 	if err != nil {
 		return "", err
 	}
@@ -108,16 +108,16 @@ func (c *Cluster) save(ctx context.Context, id string, data []byte, version stri
 		return "", err
 	}
 	if len(before.Parts)+len(parts) > 0 {
-		// What this leaves, the next time finds.
+		// The next save deletes what this leaves behind.
 		_ = c.deleteAll(ctx, before.Parts)
 		_ = c.tidy(ctx, id, saved.index)
 	}
 	return saved.ResourceVersion, nil
 }
 
-// foresee returns what the snapshot consists of that is to be replaced. That it
-// is another one is clear before the parts of the next are made.
-func (c *Cluster) foresee(ctx context.Context, id, version string) (index, error) {
+// current returns the index of the snapshot to replace. It finds a conflict before
+// any part is created.
+func (c *Cluster) current(ctx context.Context, id, version string) (index, error) {
 	h, err := c.head(ctx, id)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && version == "":
@@ -130,7 +130,7 @@ func (c *Cluster) foresee(ctx context.Context, id, version string) (index, error
 	return h.index, nil
 }
 
-// swap puts a head in the place of the version that it names.
+// swap replaces the version that the new head names by the new head.
 func (c *Cluster) swap(ctx context.Context, next *head) (*head, error) {
 	if next.ResourceVersion == "" {
 		saved, err := c.secrets().Create(ctx, next.Secret, metav1.CreateOptions{})
@@ -140,13 +140,13 @@ func (c *Cluster) swap(ctx context.Context, next *head) (*head, error) {
 	return &head{saved, next.index}, err
 }
 
-// conclude returns what has become of a save after the server has answered that
-// it did not take the head. It may have taken it all the same: its client
-// repeats a request whose answer was that the time was over. So the parts are
-// deleted only if the head that there is now is another one.
+// conclude finds out the result of a save whose swap failed. The server may have
+// accepted the head in spite of a refusal: the client repeats a request that timed
+// out, and then gets the answer to the second one. So conclude deletes the parts
+// only if the current head is another one.
 func (c *Cluster) conclude(ctx context.Context, id string, next *head, parts []*corev1.Secret, err error) (*head, error) {
 	if !isRefusal(err) {
-		return nil, err // it may still be taken
+		return nil, err // the server may still accept the head
 	}
 	calm, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
@@ -164,8 +164,7 @@ func (c *Cluster) conclude(ctx context.Context, id string, next *head, parts []*
 	return nil, err
 }
 
-// isRefusal reports whether the server has answered that it did not do what it
-// was asked.
+// isRefusal reports whether err is the server's answer that it refused a request.
 func isRefusal(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) ||
 		apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
@@ -188,7 +187,7 @@ func (c *Cluster) delete(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		// This very head, so that it is its parts that nobody needs any more.
+		// Delete exactly this head: only then its parts are no longer needed.
 		err = c.secrets().Delete(ctx, secret.Name, metav1.DeleteOptions{
 			Preconditions: &metav1.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion},
 		})
@@ -198,17 +197,17 @@ func (c *Cluster) delete(ctx context.Context, id string) error {
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
-		in, _ := indexOf(secret) // what is no snapshot names nothing
+		in, _ := indexOf(secret) // without a valid index there are no parts
 		return errors.Join(c.deleteAll(ctx, in.Parts), c.tidy(ctx, id, in))
 	}
-	return fmt.Errorf("others have saved it %d times meanwhile", deleteAttempts)
+	return fmt.Errorf("other hosts saved it %d times meanwhile", deleteAttempts)
 }
 
-// explain adds to an error of the API what can be done about it.
+// explain adds a remedy to an error of the API.
 func explain(err error) error {
-	// Quotas are Forbidden, too, and say of themselves which they are.
+	// An exceeded quota is Forbidden, too, and its error says so.
 	if apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "exceeded quota") {
-		return fmt.Errorf("%w: deploy/session-rbac.yaml has the permissions that it takes", err)
+		return fmt.Errorf("%w: deploy/session-rbac.yaml grants the needed permissions", err)
 	}
 	return err
 }

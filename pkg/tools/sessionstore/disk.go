@@ -17,19 +17,19 @@ import (
 )
 
 // Disk keeps snapshots as files in a directory, for the hosts of one user on one
-// machine: a file each, which nobody else can read, beside a lock file that all
-// hosts share. A file is replaced at once, and is on the disk when Save returns;
-// so is its removal when Delete does. Where a file could only be overwritten, such
-// as in a directory that takes no new files, Save fails. A host that is killed
-// leaves nothing behind (where the platform has no unnamed files: a temporary
-// file).
+// machine. Each session has a file that only this user can read. All hosts share
+// one lock file. Save replaces a file atomically, and syncs it to the disk before
+// it returns; so does Delete with the removal. Save fails if it could only
+// overwrite the file in place, such as in a directory that takes no new files. A
+// host that is killed leaves nothing behind, or a temporary file on platforms
+// without unnamed files.
 //
-// Snapshots should be on a disk of the machine's own: the lock holds between
-// machines only if their common file system has such locks.
+// Use a local disk: between machines the lock works only if their shared file
+// system supports locks.
 type Disk struct {
-	// Dir is made by the first Save, for its owner alone. One that there is must
-	// not be writable by others. It is needed: without it, all methods fail with
-	// fs.ErrInvalid.
+	// Dir is the directory. The first Save creates it, for its owner only. An
+	// existing one must not be writable by others. Without a Dir, all methods fail
+	// with fs.ErrInvalid.
 	Dir string
 }
 
@@ -39,7 +39,7 @@ var _ Store = (*Disk)(nil)
 type header struct {
 	Session string `json:"session"`
 	Version string `json:"version"`
-	// SHA256 is that of the snapshot.
+	// SHA256 is the checksum of the snapshot.
 	SHA256 string `json:"sha256"`
 }
 
@@ -49,7 +49,7 @@ func (d *Disk) Load(ctx context.Context, id string) (Snapshot, error) {
 	return s, wrap("load", id, err)
 }
 
-// check returns why a call can do nothing.
+// check returns why a call cannot work.
 func (d *Disk) check(ctx context.Context, id string, data []byte) error {
 	if d.Dir == "" {
 		return fmt.Errorf("a store on disk needs a directory: %w", fs.ErrInvalid)
@@ -68,10 +68,10 @@ func (d *Disk) load(ctx context.Context, id string) (Snapshot, error) {
 	line, data, ok := bytes.Cut(content, []byte("\n"))
 	var h header
 	if !ok || len(line) > maxHeader || json.Unmarshal(line, &h) != nil || h.Session != id || h.Version == "" {
-		return Snapshot{}, fmt.Errorf("%s is not its snapshot", d.file(id))
+		return Snapshot{}, fmt.Errorf("%s is not a snapshot of this session", d.file(id))
 	}
 	if h.SHA256 != sumOf(data) {
-		return Snapshot{}, fmt.Errorf("%s is damaged: it does not have the checksum that it says", d.file(id))
+		return Snapshot{}, fmt.Errorf("%s is damaged: its checksum does not match", d.file(id))
 	}
 	return Snapshot{Data: data, Version: h.Version}, nil
 }
@@ -114,7 +114,7 @@ func (d *Disk) save(ctx context.Context, id string, data []byte, version string)
 	return next, nil
 }
 
-// replace writes a file anew, whole or not at all.
+// replace replaces a file atomically.
 func (d *Disk) replace(ctx context.Context, name string, line, data []byte) error {
 	name, err := filepath.Abs(name)
 	if err != nil {
@@ -143,7 +143,7 @@ func (d *Disk) delete(ctx context.Context, id string) error {
 		return err
 	}
 	if _, err := os.Stat(d.Dir); errors.Is(err, fs.ErrNotExist) {
-		return nil // and is not made for that
+		return nil // do not create it
 	}
 	unlock, err := d.lock(ctx)
 	if err != nil {

@@ -245,8 +245,8 @@ func TestDiskTellsADamagedSnapshot(t *testing.T) {
 	}{
 		{"cut", "damaged", whole[:len(whole)-1]},
 		{"changed", "damaged", bytes.Replace(whole, []byte("111"), []byte("121"), 1)},
-		{"empty", "not its snapshot", nil},
-		{"another's", "not its snapshot", bytes.Replace(whole, []byte(`"a"`), []byte(`"b"`), 1)},
+		{"empty", "is not a snapshot of this session", nil},
+		{"another's", "is not a snapshot of this session", bytes.Replace(whole, []byte(`"a"`), []byte(`"b"`), 1)},
 	} {
 		if err := os.WriteFile(files[0], c.content, 0o600); err != nil {
 			t.Fatal(err)

@@ -16,32 +16,32 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 )
 
-// head is the Secret that a session has, with its index.
+// head is the main Secret of a session, with its index.
 type head struct {
 	*corev1.Secret
 	index index
 }
 
-// index says what a snapshot consists of.
+// index describes a snapshot.
 type index struct {
-	// Save tells the save that made it from every other one, and so also has
-	// the resourceVersion change if nothing else does.
+	// Save is the unique name of the save that made it. It makes the
+	// resourceVersion change even if nothing else does.
 	Save string `json:"save"`
-	// First is the save that made the first of the session's snapshots.
+	// First is the name of the session's first save.
 	First string `json:"first"`
-	// Size and SHA256 are those of the whole.
+	// Size, in bytes, and SHA256 are those of the whole snapshot.
 	Size   int    `json:"size"`
 	SHA256 string `json:"sha256"`
-	// Parts are the Secrets that go on where the head ends, in order.
+	// Parts are the names of the Secrets with the rest of the data, in order.
 	Parts []string `json:"parts,omitempty"`
 }
 
 func headName(id string) string { return "podagent-session-" + nameOf(id) }
 
-// partPrefix is how the names of the parts of a save begin.
+// partPrefix returns the prefix of the names of a save's parts.
 func partPrefix(id, save string) string { return headName(id) + "-" + save + "-" }
 
-// head returns that of the session, or fs.ErrNotExist.
+// head returns the session's head, or fs.ErrNotExist.
 func (c *Cluster) head(ctx context.Context, id string) (*head, error) {
 	secret, err := c.get(ctx, id)
 	if err != nil {
@@ -49,12 +49,12 @@ func (c *Cluster) head(ctx context.Context, id string) (*head, error) {
 	}
 	in, ok := indexOf(secret)
 	if !ok {
-		return nil, fmt.Errorf("the Secret %s/%s is no snapshot", c.Namespace, secret.Name)
+		return nil, fmt.Errorf("the Secret %s/%s is not a snapshot", c.Namespace, secret.Name)
 	}
 	return &head{secret, in}, nil
 }
 
-// get returns the session's head, whatever is in it, or fs.ErrNotExist.
+// get returns the Secret of the session's head, unchecked, or fs.ErrNotExist.
 func (c *Cluster) get(ctx context.Context, id string) (*corev1.Secret, error) {
 	secret, err := c.secrets().Get(ctx, headName(id), metav1.GetOptions{})
 	switch {
@@ -63,7 +63,7 @@ func (c *Cluster) get(ctx context.Context, id string) (*corev1.Secret, error) {
 	case err != nil:
 		return nil, err
 	case secret.Annotations[AnnotationSession] != id:
-		return nil, fmt.Errorf("the Secret %s/%s is that of session %q", c.Namespace, secret.Name, secret.Annotations[AnnotationSession])
+		return nil, fmt.Errorf("the Secret %s/%s belongs to session %q", c.Namespace, secret.Name, secret.Annotations[AnnotationSession])
 	}
 	return secret, nil
 }
@@ -74,9 +74,9 @@ func indexOf(secret *corev1.Secret) (in index, ok bool) {
 	return in, err == nil && in.Size >= 0 && in.Size <= MaxSnapshot
 }
 
-// divide makes the head that is to follow a version, and the parts of a large
-// snapshot. Parts never change; the next snapshot has others. first is the
-// session's first save, empty if this is it.
+// divide makes the head that replaces a version, and the parts of a large snapshot.
+// Parts never change: the next snapshot has new ones. first is the session's first
+// save, or empty if this is the first.
 func divide(id string, data []byte, version, first string) (next *head, parts []*corev1.Secret) {
 	sum := sha256.Sum256(data)
 	in := index{Save: rand.String(saveLength), Size: len(data), SHA256: hex.EncodeToString(sum[:])}
@@ -97,7 +97,7 @@ func divide(id string, data []byte, version, first string) (next *head, parts []
 	secret := newSecret(id, headName(id), chunks[0])
 	secret.ResourceVersion = version
 	secret.Annotations = map[string]string{AnnotationSession: id}
-	secret.Data[indexKey], _ = json.Marshal(in) // of strings and a number
+	secret.Data[indexKey], _ = json.Marshal(in) // strings and a number cannot fail
 	return &head{secret, in}, parts
 }
 
@@ -108,7 +108,7 @@ func newSecret(id, name string, data []byte) *corev1.Secret {
 	}
 }
 
-// content puts together the snapshot that a head stands for.
+// content loads the parts of a head's snapshot and joins the data.
 func (c *Cluster) content(ctx context.Context, h *head) ([]byte, error) {
 	chunks := make([][]byte, 1+len(h.index.Parts))
 	chunks[0] = h.Data[dataKey]
@@ -124,7 +124,7 @@ func (c *Cluster) content(ctx context.Context, h *head) ([]byte, error) {
 	}
 	data := slices.Concat(chunks...)
 	if sum := sha256.Sum256(data); len(data) != h.index.Size || hex.EncodeToString(sum[:]) != h.index.SHA256 {
-		return nil, fmt.Errorf("the Secret %s/%s does not have the content that it says", c.Namespace, h.Name)
+		return nil, fmt.Errorf("the content of the Secret %s/%s does not match its size and checksum", c.Namespace, h.Name)
 	}
 	return data, nil
 }

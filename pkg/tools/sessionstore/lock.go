@@ -12,12 +12,12 @@ import (
 	"github.com/rogpeppe/go-internal/lockedfile"
 )
 
-// lockFile is beside the snapshots. It is never removed, since who waits for it
-// has it open.
+// lockFile is in the directory of the snapshots. It is never removed, since
+// waiting hosts have it open.
 const lockFile = ".lock"
 
-// lock keeps all others from changing a snapshot, for the moment that it takes.
-// It makes the directory. The end of ctx ends the wait.
+// lock keeps other hosts from changing snapshots until unlock is called. It creates
+// the directory if needed. It stops waiting when ctx ends.
 func (d *Disk) lock(ctx context.Context) (unlock func(), err error) {
 	if err := d.makeDir(); err != nil {
 		return nil, err
@@ -46,8 +46,8 @@ func (d *Disk) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// makeDir makes the directory, or checks that others cannot change what is in
-// it. A directory that is made is on the disk, as its snapshots are.
+// makeDir creates the directory and syncs it to the disk. If it exists, makeDir
+// checks that others cannot change its content.
 func (d *Disk) makeDir() error {
 	info, err := os.Stat(d.Dir)
 	switch {
@@ -58,12 +58,12 @@ func (d *Disk) makeDir() error {
 	case !info.IsDir():
 		return fmt.Errorf("%s is not a directory", d.Dir)
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0: // Windows has no such modes
-		return fmt.Errorf("the directory %s has mode %v, so that others could change the snapshots: give one with 0700", d.Dir, info.Mode().Perm())
+		return fmt.Errorf("the directory %s has mode %v, so others could change the snapshots: use a directory with mode 0700", d.Dir, info.Mode().Perm())
 	}
 	return nil
 }
 
-// mkdir makes a directory and its parents.
+// mkdir creates a directory and its parents, synced to the disk.
 func mkdir(dir string) error {
 	parent := filepath.Dir(dir)
 	if _, err := os.Stat(parent); errors.Is(err, fs.ErrNotExist) && parent != dir {

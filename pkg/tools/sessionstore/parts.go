@@ -24,8 +24,8 @@ func namesOf(secrets []*corev1.Secret) []string {
 	return names
 }
 
-// createAll makes parts. That one is there is the answer to a request that was
-// repeated: nobody else has its name.
+// createAll creates parts. "Already exists" answers a repeated request of our own,
+// since nobody else uses these names.
 func (c *Cluster) createAll(ctx context.Context, parts []*corev1.Secret) error {
 	return each(ctx, parts, func(ctx context.Context, _ int, part *corev1.Secret) error {
 		_, err := c.secrets().Create(ctx, part, metav1.CreateOptions{})
@@ -46,19 +46,19 @@ func (c *Cluster) deleteAll(ctx context.Context, names []string) error {
 	})
 }
 
-// discard deletes the parts of a save that failed, also if that was because ctx
-// has ended. What it cannot delete are strays.
+// discard deletes the parts of a failed save, even if ctx has ended. Parts that it
+// cannot delete become strays.
 func (c *Cluster) discard(ctx context.Context, parts []*corev1.Secret) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	_ = c.deleteAll(ctx, namesOf(parts))
 }
 
-// tidy deletes the strays of a session: parts of hosts that were killed. known is
-// the snapshot that the caller has just saved or deleted, whose parts are his.
+// tidy deletes the strays of a session: parts left by killed hosts. It leaves the
+// parts of known, the snapshot that the caller has just saved or deleted.
 //
-// The head is read after the list, so that what the list has and the head does
-// not name is named no more, or not yet.
+// It reads the head after the list. So if the head does not name a listed part, it
+// names the part no longer, or not yet.
 func (c *Cluster) tidy(ctx context.Context, id string, known index) error {
 	all, err := c.list(ctx, id)
 	if err != nil {
@@ -84,12 +84,12 @@ func (c *Cluster) tidy(ctx context.Context, id string, known index) error {
 	return c.deleteAll(ctx, strays)
 }
 
-// isStray reports whether a part that the head of this version does not name
-// will never be named. Versions do not come again: what was made to replace an
-// earlier one never will be, nor what belonged to the session's first snapshot,
-// whose parts have names that begin with first. What is to follow this version
-// may be on its way, and so may be what belongs to another first snapshot: for
-// no longer than a save may take.
+// isStray reports whether no head will ever name a part. The current head, of this
+// version, does not name it. Versions never come back, so a part that was made to
+// replace an earlier version is a stray. So is a part of the session's first
+// snapshot, whose name begins with first. A part that replaces this version, or
+// belongs to another first snapshot, may be in the middle of a save. It is a stray
+// when it is older than a save can last.
 func isStray(part *metav1.PartialObjectMetadata, version, first string) bool {
 	if replaces := part.Annotations[AnnotationReplaces]; replaces != "" && replaces != version {
 		return true
@@ -97,7 +97,7 @@ func isStray(part *metav1.PartialObjectMetadata, version, first string) bool {
 	return strings.HasPrefix(part.Name, first) || time.Since(part.CreationTimestamp.Time) >= strayAge
 }
 
-// list returns all parts of the session, without their content.
+// list returns the metadata of all parts of the session.
 func (c *Cluster) list(ctx context.Context, id string) ([]metav1.PartialObjectMetadata, error) {
 	raw, err := c.Client.CoreV1().RESTClient().Get().Namespace(c.Namespace).Resource("secrets").
 		VersionedParams(&metav1.ListOptions{LabelSelector: LabelSession + "=" + nameOf(id)}, scheme.ParameterCodec).
@@ -113,9 +113,9 @@ func (c *Cluster) list(ctx context.Context, id string) ([]metav1.PartialObjectMe
 	return slices.DeleteFunc(list.Items, func(s metav1.PartialObjectMetadata) bool { return s.Name == headName(id) }), nil
 }
 
-// each calls do for all of them, a few at a time, until one fails. It returns
-// that error. What is under way then ends as it does: a request that was given up
-// may be served later, and make what its caller has deleted by then.
+// each calls do for all values, maxParallel at a time, until one call fails, and
+// returns that error. It does not cancel the running calls: a canceled request may
+// still be served later, and create a part after the caller has deleted it.
 func each[T any](ctx context.Context, all []T, do func(ctx context.Context, i int, v T) error) error {
 	going, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -1,15 +1,14 @@
-// Package sessionstore keeps what an agent host must not lose between two
-// tries of a session: a snapshot, which may be anything, such as the messages
-// so far, under the id that also names the session's sandbox. A host that was
-// killed is tried again with the same id, and finds the pod, the workspace and
-// the conversation.
+// Package sessionstore keeps the data that an agent host must not lose between two
+// tries of a session: a snapshot, such as the messages so far. It is kept under
+// the id that also names the session's sandbox. If a host is killed, the next try
+// with the same id finds the pod, the workspace and the conversation.
 //
-// [Disk] keeps snapshots for the hosts of one machine, [Cluster] for those of
-// all. Each saves a snapshot whole or not at all, and only in the place of the
-// version that the caller knows: when two hosts have the same session, one of
-// them learns of it by [ErrConflict], and no message is lost unseen.
+// [Disk] keeps snapshots for the hosts of one machine, [Cluster] for hosts on any
+// machine. Both save a snapshot as a whole or not at all, and replace only the
+// version that the caller knows. So if two hosts have the same session, one of
+// them gets [ErrConflict], and no message is lost unnoticed.
 //
-// Snapshots are kept as they are. What they hold is as secret as the store.
+// Snapshots are not encrypted: they are as secret as the store is.
 package sessionstore
 
 import (
@@ -23,43 +22,41 @@ import (
 	"unicode/utf8"
 )
 
-// ErrConflict says that the snapshot is another one than the caller knows:
-// load it, and decide anew.
-var ErrConflict = errors.New("the session was saved by somebody else")
+// ErrConflict says that the snapshot has another version than the caller knows:
+// load it, and decide again.
+var ErrConflict = errors.New("another host has saved the session")
 
-// Store keeps snapshots by the ids of their sessions. An id is 1 byte to 4 KiB of
-// UTF-8, as that of a sandbox is; ids of different spelling are different
-// sessions. Methods may be called concurrently, also by several hosts. Their
-// errors are *[Error].
+// Store keeps snapshots by session id. An id is 1 byte to 4 KiB of UTF-8, like that
+// of a sandbox; ids are compared byte by byte. Methods may be called concurrently,
+// also by several hosts. Their errors are *[Error].
 type Store interface {
 	// Load returns the snapshot, or fs.ErrNotExist.
 	Load(ctx context.Context, id string) (Snapshot, error)
-	// Save keeps data as the snapshot that follows version, and returns its
-	// own: version is that of the Snapshot that was loaded, what the last Save
-	// returned, or empty for a session that has none. It fails with
-	// [ErrConflict] if there is another one, or none any more, and with
-	// syscall.EFBIG if data is larger than [MaxSnapshot].
+	// Save replaces the snapshot of this version by data, and returns the new
+	// version. version is the one that Load or the last Save returned, or empty for
+	// a session without a snapshot. Save fails with [ErrConflict] if the snapshot
+	// has another version or was deleted, and with syscall.EFBIG if data is larger
+	// than [MaxSnapshot].
 	//
-	// When it fails otherwise, the snapshot may be saved or not: Load tells.
+	// After any other error, the snapshot may have been saved or not: Load tells.
 	Save(ctx context.Context, id string, data []byte, version string) (string, error)
-	// Delete forgets the snapshot, whatever its version. That there is none is
+	// Delete deletes the snapshot, whatever its version. If there is none, that is
 	// no error.
 	Delete(ctx context.Context, id string) error
 }
 
-// Snapshot is what a store has of a session.
+// Snapshot is the saved data of a session.
 type Snapshot struct {
 	Data []byte
-	// Version tells this snapshot from every other one of the session, also
-	// from one with the same data.
+	// Version is unique among the session's snapshots, even those with equal data.
 	Version string
 }
 
-// Error is what a [Store] returns.
+// Error is an error of a [Store].
 type Error struct {
 	// Op is "load", "save" or "delete".
 	Op string
-	// ID is the session's.
+	// ID is the id of the session.
 	ID  string
 	Err error
 }
@@ -77,23 +74,23 @@ func wrap(op, id string, err error) error {
 	return &Error{Op: op, ID: id, Err: err}
 }
 
-// check returns what is wrong with what a caller gave.
+// check returns what is wrong with the id or the size of the data.
 func check(id string, data []byte) error {
 	switch {
 	case id == "":
 		return fmt.Errorf("a session needs an id: %w", fs.ErrInvalid)
 	case len(id) > maxID:
-		return fmt.Errorf("the id has %d bytes, with %d at most: %w", len(id), maxID, fs.ErrInvalid)
+		return fmt.Errorf("the id has %d bytes, more than %d: %w", len(id), maxID, fs.ErrInvalid)
 	case !utf8.ValidString(id):
 		return fmt.Errorf("the id is not UTF-8: %w", fs.ErrInvalid)
 	case len(data) > MaxSnapshot:
-		return fmt.Errorf("a snapshot of %d bytes, with %d at most: %w", len(data), MaxSnapshot, syscall.EFBIG)
+		return fmt.Errorf("the snapshot has %d bytes, more than %d: %w", len(data), MaxSnapshot, syscall.EFBIG)
 	}
 	return nil
 }
 
-// nameOf returns a name for the session that any file system and any cluster
-// takes, and that no other session has.
+// nameOf returns a unique name for the session that is valid in any file system
+// and any cluster.
 func nameOf(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:16])

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// syncDir has the names in a directory reach the disk.
+// syncDir syncs the names in a directory to the disk.
 func syncDir(name string) error {
 	dir, err := os.Open(name)
 	if err != nil {
@@ -17,7 +17,7 @@ func syncDir(name string) error {
 	defer dir.Close()
 	err = dir.Sync()
 	if errors.Is(err, syscall.EINVAL) {
-		return nil // a file system that has nothing to do for a directory
+		return nil // this file system does not sync directories
 	}
 	return err
 }

@@ -10,11 +10,12 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// testTimeout bounds the tests: long enough for a first build, and short enough
-// for somebody who watches.
+// testTimeout bounds the tests: long enough for a first build, short enough for a
+// person who watches.
 const testTimeout = 5 * time.Minute
 
-// runTests runs the tests of a Go package, or a command that every sandbox has.
+// runTests runs the tests of a Go package, or, without one, a command that every
+// sandbox has.
 func (d *demo) runTests(ctx context.Context) error {
 	pkg := "./" + path.Clean(d.test)
 	if d.test == "" {
@@ -31,7 +32,7 @@ func (d *demo) runTests(ctx context.Context) error {
 	return d.exec(ctx, "Run tests, without the network", c, testTimeout)
 }
 
-// timeOut shows that a command which takes too long is ended.
+// timeOut shows that a command with a timeout is ended.
 func (d *demo) timeOut(ctx context.Context) error {
 	c := d.sandbox.Shell(ctx, "echo working on it; sleep 60")
 	c.Timeout = 500 * time.Millisecond
@@ -40,9 +41,9 @@ func (d *demo) timeOut(ctx context.Context) error {
 			return err
 		}
 		if s := c.Process.Status(); s.Reason != podapi.TimedOut {
-			return fmt.Errorf("%s: it was to run into its timeout, and ended with %v", c, s)
+			return fmt.Errorf("%s: it should have timed out, but ended with %v", c, s)
 		}
-		d.result("[the command ran into its timeout]")
+		d.result("[the command timed out]")
 		return nil
 	})
 }
@@ -66,8 +67,8 @@ func (d *demo) exec(ctx context.Context, title string, c *podapi.Cmd, timeout ti
 	})
 }
 
-// output runs a command and prints its output as it comes. How the command ended is
-// no error here.
+// output runs a command and prints its output as it comes. A failure of the command
+// is no error here.
 func (d *demo) output(ctx context.Context, c *podapi.Cmd) error {
 	c.Stdout, c.Stderr = d, d
 	err := c.Run()
@@ -78,7 +79,7 @@ func (d *demo) output(ctx context.Context, c *podapi.Cmd) error {
 		return err
 	}
 	d.endResult()
-	d.lines = 0 // that it ended is always shown
+	d.lines = 0 // so that the status is always shown
 	return nil
 }
 

@@ -18,20 +18,20 @@ type demo struct {
 	*printer
 	place
 	sandbox *launcher.Sandbox
-	dir     string // the tree here
-	test    string // the package to test, empty for one of the demo's choice
-	temp    string // where the result is copied to
+	dir     string // the local tree
+	test    string // the package to test; empty: the demo chooses one
+	temp    string // the directory for the result
 
-	// What the steps learn for those that follow.
-	paths []string   // the files that were found
-	file  string     // the one that is edited
-	line  int64      // where in it
-	mark  string     // what the edit adds
+	// Set by steps for later steps.
+	paths []string   // the files found
+	file  string     // the file to edit
+	line  int64      // the line to edit
+	mark  string     // the text that the edit adds
 	made  fsops.Edit // the edit
 }
 
-// run does the steps in a sandbox and a temporary directory, which it removes
-// however it ends.
+// run does the steps in a sandbox and a temporary directory, and always removes
+// both.
 func (d *demo) run(ctx context.Context) (err error) {
 	d.temp, err = os.MkdirTemp("", "podagent-demo-")
 	if err != nil {
@@ -51,10 +51,10 @@ func (d *demo) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	return d.printf("\n%d steps in %s, and each did what it shows\n", d.steps, took(time.Since(begin)))
+	return d.printf("\n%d steps in %s, all successful\n", d.steps, took(time.Since(begin)))
 }
 
-// up launches the sandbox; closing it removes it.
+// up launches the sandbox. Closing the sandbox removes it.
 func (d *demo) up(ctx context.Context) error {
 	spec := launcher.Spec{ID: "demo-" + strings.ToLower(rand.Text()[:6]), OnClose: launcher.CloseDelete, Pod: d.pod}
 	command := []string{"orchestrator", "up", spec.ID}
@@ -67,7 +67,7 @@ func (d *demo) up(ctx context.Context) error {
 			return err
 		}
 		if !d.sandbox.Created {
-			return errors.New("there was a sandbox of this id before")
+			return errors.New("a sandbox with this id already existed")
 		}
 		served := "an agent serves " + d.sandbox.Workdir
 		if pod := d.sandbox.PodName(); pod != "" {

@@ -32,8 +32,7 @@ func (d *demo) push(ctx context.Context) error {
 	})
 }
 
-// instructionFiles are where a project tells agents, or people, how to work on
-// it.
+// instructionFiles tell agents, or people, how to work on a project.
 var instructionFiles = []string{"AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md", "README.md"}
 
 func (d *demo) instructions(ctx context.Context) error {
@@ -74,7 +73,7 @@ func (d *demo) read(ctx context.Context) error {
 			return err
 		}
 		if lines.First != first || lines.Count <= d.line-first {
-			return fmt.Errorf("got %d lines from %d on, and not line %d", lines.Count, lines.First, d.line)
+			return fmt.Errorf("got %d lines from line %d on, without line %d", lines.Count, lines.First, d.line)
 		}
 		d.result(string(lines.Text))
 		return nil
@@ -96,16 +95,16 @@ func (d *demo) edit(ctx context.Context) error {
 			return err
 		}
 		if !bytes.Contains(result.Diff, []byte("\n+"+d.mark+"\n")) {
-			return fmt.Errorf("the diff lacks the line that was added: %q", result.Diff)
+			return fmt.Errorf("the diff lacks the added line: %q", result.Diff)
 		}
 		d.result(string(result.Diff))
 		return nil
 	})
 }
 
-// uniqueText returns a line of content that occurs only once in it, the first
-// from the line with this number on, or else from the beginning; if there is
-// none, the whole content.
+// uniqueText returns the first line from this line number on that occurs only once
+// in content. If there is none, it searches from the beginning; if there is still
+// none, it returns the whole content.
 func uniqueText(content []byte, line int64) []byte {
 	lines := bytes.Split(content, []byte("\n"))
 	start := min(max(int(line)-1, 0), len(lines))
@@ -141,8 +140,8 @@ func (d *demo) pull(ctx context.Context) error {
 	})
 }
 
-// compare finds out whether the copy has every file as the original is, but for
-// the edit, which the original must not have.
+// compare checks that every file of the copy equals the original, except for the
+// edit, which the original must not have.
 func (d *demo) compare() error {
 	others := slices.DeleteFunc(slices.Clone(d.paths), func(name string) bool { return name == d.file })
 	for _, name := range append(others, d.file) {
@@ -152,7 +151,7 @@ func (d *demo) compare() error {
 		}
 		copied, err := os.ReadFile(filepath.Join(d.temp, name))
 		if err != nil {
-			return fmt.Errorf("the copy is not whole: %w", err)
+			return fmt.Errorf("the copy is incomplete: %w", err)
 		}
 		want := original
 		if name == d.file {
@@ -163,11 +162,11 @@ func (d *demo) compare() error {
 			return fmt.Errorf("the copy of %s is not the original with the edit", name)
 		}
 	}
-	d.result(fmt.Sprintf("[%d other files are as they were]", len(others)))
+	d.result(fmt.Sprintf("[%d other files are unchanged]", len(others)))
 	return nil
 }
 
-// showEdit prints where the edited file differs.
+// showEdit prints the difference between the two versions of the edited file.
 func (d *demo) showEdit(original, edited []byte) {
 	d.result(d.file)
 	d.result(fmt.Sprintf("  original  sha256 %.9x…", sha256.Sum256(original)))

@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// noNetwork keeps the go command from downloading what the sandbox lacks.
+// noNetwork keeps the go command from downloading modules that the sandbox lacks.
 const noNetwork = "GOPROXY=off"
 
-// listPackages has the go command print a line for each package of the tree and all
-// that they and their tests import: "tested" for one of the tree that has code and
-// tests, "foreign" for one of another module, or that is missing, and "test" for the
-// test program of a package, with all that it is built from.
+// listPackages makes the go command print a line for each package of the tree and
+// everything that they and their tests import: "tested" for a package of the tree
+// with code and tests, "foreign" for a package of another module or a missing one,
+// and "test" for the test program of a package, with its dependencies.
 const listPackages = `{{if or .Standard .ForTest}}
 {{- else if not (and .Module .Module.Main)}}foreign {{.ImportPath}}
 {{- else if .Incomplete}}
 {{- else if or .TestGoFiles .XTestGoFiles}}{{if .GoFiles}}tested {{.ImportPath}}{{end}}
 {{- else if eq .Name "main"}}test {{.ImportPath}} {{join .Deps " "}}{{end}}`
 
-// testPackage returns the Go package whose tests are run: of those that need nothing
-// but the standard library and the tree itself, which hence need no network, the one
-// with the least to build. It returns none if there is none, or the tree is no Go
-// module, or the sandbox has no go command.
+// testPackage returns the Go package whose tests to run. Its tests need only the
+// standard library and the tree itself, and so no network. Of such packages, it is
+// the one with the least to build. testPackage returns "" if there is none, if the
+// tree is not a Go module, or if the sandbox has no go command.
 func (d *demo) testPackage(ctx context.Context) (string, error) {
 	c := d.sandbox.Command(ctx, "go", "list", "-e", "-test", "-deps", "-f", listPackages, "./...")
 	c.Env, c.Timeout = []string{noNetwork}, testTimeout

@@ -1,15 +1,15 @@
-// Demo does what an agent does with a source tree, step by step, in a sandbox of
-// its own: it copies the tree there, reads, searches, edits, runs tests, copies
-// the result to a temporary directory, and removes both. The tree itself is not
-// changed.
+// Demo does what an agent does with a source tree, step by step, in its own sandbox:
+// it copies the tree there, reads, searches, edits, runs tests, copies the result to
+// a temporary directory, and removes the sandbox and this directory. The tree itself
+// is not changed.
 //
 //	demo -backend local
 //	demo -backend kubernetes -image registry.example.com/runtime:1 -dir src
 //
-// It is an example of the libraries launcher, podapi and fsops, to be read and
-// copied. With each step it prints the command line by which the orchestrator does
-// the same. Each step looks at what it has brought about: the first one that did not
-// do what it says ends the demo with status 1. Wrong flags end it with status 2.
+// It is an example of the libraries launcher, podapi and fsops, to read and to copy.
+// With each step it prints the orchestrator's command line for the same action. Each
+// step checks its effect. If one failed, the demo ends with status 1. Wrong flags end
+// it with status 2.
 package main
 
 import (
@@ -30,8 +30,8 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// Handled, a closed pipe is an error of the write, after which the sandbox is
-	// removed.
+	// With SIGPIPE handled, a write to a closed pipe returns an error, and the demo
+	// removes the sandbox.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	if err == nil || errors.Is(err, flag.ErrHelp) {
@@ -49,7 +49,7 @@ type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
-// run runs the demo that the arguments ask for.
+// run parses the arguments and runs the demo.
 func run(ctx context.Context, args []string, out, help io.Writer) error {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.SetOutput(help)
@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string, out, help io.Writer) error {
 		return &usageError{err}
 	}
 	if flags.NArg() > 0 {
-		return usagef("%s: nothing but flags is taken", quote(flags.Arg(0)))
+		return usagef("%s: only flags are allowed", quote(flags.Arg(0)))
 	}
 	place, err := placeOf(*backend, *image)
 	if err != nil {
@@ -81,8 +81,8 @@ func run(ctx context.Context, args []string, out, help io.Writer) error {
 type place struct {
 	launcher launcher.Launcher
 	pod      launcher.Pod
-	// title is that of the first step, and settings is what tells the orchestrator
-	// to use the same place.
+	// title is the title of the first step. settings makes the orchestrator use the
+	// same place.
 	title, settings string
 }
 
@@ -90,7 +90,7 @@ type place struct {
 func placeOf(backend, image string) (place, error) {
 	switch {
 	case backend == "local" && image != "":
-		return place{}, usagef("-image %s: the local backend makes no pods", quote(image))
+		return place{}, usagef("-image %s: the local backend has no pods", quote(image))
 	case backend == "local":
 		return place{
 			launcher: new(launcher.Local),
@@ -103,7 +103,7 @@ func placeOf(backend, image string) (place, error) {
 		}
 		return p, nil
 	}
-	return place{}, usagef("-backend %s: it is local or kubernetes", quote(backend))
+	return place{}, usagef("-backend %s: it must be local or kubernetes", quote(backend))
 }
 
 // treeDir returns the tree for the demo: dir, or the git work tree that the
@@ -125,7 +125,7 @@ func treeDir(dir string) (string, error) {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", usagef("there is no git work tree around %s: name a tree by -dir DIR", quote(here))
+			return "", usagef("there is no git work tree around %s: name a tree with -dir DIR", quote(here))
 		}
 	}
 	return "", err

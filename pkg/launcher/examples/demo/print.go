@@ -10,22 +10,21 @@ import (
 )
 
 const (
-	// columns is the width of a line: that of the smallest terminal.
+	// columns is the width of a line: it fits the smallest terminal.
 	columns = 79
-	// shownLines is how many lines of a result are shown: what keeps the whole
-	// demo readable.
+	// shownLines bounds the lines shown of a result, to keep the demo readable.
 	shownLines = 10
-	// indent is before each line but titles.
+	// indent comes before each line except titles.
 	indent = "   "
 )
 
 // A printer prints steps: a title, the command, the result, the time.
 type printer struct {
 	out    io.Writer
-	bold   string // begins what is emphasized on a terminal
+	bold   string // begins bold text on a terminal
 	normal string // ends it
 	steps  int
-	lines  int // of the result under way
+	lines  int // of the current result
 	rest   []byte
 	failed error // the first error of out
 }
@@ -38,8 +37,8 @@ func newPrinter(out io.Writer) *printer {
 	return p
 }
 
-// isTerminal reports whether f is a terminal, or another device that takes no
-// offence at emphasis.
+// isTerminal reports whether f is a terminal, or another device where bold text does
+// no harm.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
@@ -62,7 +61,7 @@ type stepError struct {
 func (e *stepError) Error() string { return fmt.Sprintf("step %d, %q: %v", e.number, e.title, e.err) }
 func (e *stepError) Unwrap() error { return e.err }
 
-// step does the work of a step, between its title and its time.
+// step prints the title, does the work of a step, and prints its time.
 func (p *printer) step(title string, command []string, work func() error) error {
 	p.steps++
 	p.lines = 0
@@ -89,7 +88,7 @@ func (p *printer) result(text string) {
 	_, _ = p.Write([]byte(strings.TrimSuffix(text, "\n") + "\n")) // step returns the error
 }
 
-// Write prints the result as it comes, up to shownLines lines of it.
+// Write prints the first shownLines lines of the result as it comes.
 func (p *printer) Write(b []byte) (int, error) {
 	data := append(p.rest, b...)
 	for {
@@ -110,7 +109,7 @@ func (p *printer) line(s string) {
 	}
 }
 
-// endResult ends a last line that has no end, and says what was left out.
+// endResult ends an incomplete last line, and says how many lines were left out.
 func (p *printer) endResult() {
 	if len(p.rest) > 0 {
 		p.line(string(p.rest))

@@ -11,7 +11,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
-// glob finds the Go files, or whatever there is where there are none.
+// glob finds the Go files, or all files if there are none.
 func (d *demo) glob(ctx context.Context) error {
 	pattern := "**/*.go"
 	if has, err := d.has(ctx, pattern); err != nil {
@@ -46,11 +46,11 @@ func (d *demo) glob(ctx context.Context) error {
 	})
 }
 
-// areHere finds out whether the files that were found are those of the tree.
+// areHere checks that the local tree has the files found in the sandbox.
 func (d *demo) areHere() error {
 	for _, name := range d.paths {
 		if _, err := os.Lstat(filepath.Join(d.dir, name)); err != nil {
-			return fmt.Errorf("%s was found, and is not in the tree: %w", name, err)
+			return fmt.Errorf("%s was found, but is not in the tree: %w", name, err)
 		}
 	}
 	return nil
@@ -75,7 +75,7 @@ func isSkipped(err error) bool {
 	return ok
 }
 
-// searches are tried in their order, until one finds something.
+// searches are tried in order until one finds something.
 var searches = []struct {
 	pattern string
 	include []string
@@ -113,7 +113,7 @@ func (d *demo) matches(ctx context.Context, pattern string, opts fsops.GrepOptio
 	return matches, nil
 }
 
-// search shows matches, and keeps where the first is.
+// search shows matches, and remembers the place of the first.
 func (d *demo) search(ctx context.Context, pattern string, include []string) error {
 	const some = 5
 	command := d.command("grep", quote(pattern))

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// wrapWords returns the words of a command line as lines of so many columns,
-// joined as a shell does.
+// wrapWords wraps the words of a command line into lines of this many columns,
+// which a shell would join again.
 func wrapWords(words []string, columns int) []string {
 	lines := []string{""}
 	for _, word := range words {
@@ -28,8 +28,8 @@ func wrapWords(words []string, columns int) []string {
 	return lines
 }
 
-// trimLine returns s as it fits into so many columns, without what would move
-// the cursor.
+// trimLine cuts s to this many columns, and removes characters that would move the
+// cursor.
 func trimLine(s string, columns int) string {
 	s = strings.ReplaceAll(s, "\t", "    ")
 	s = strings.Map(func(r rune) rune {
@@ -65,7 +65,7 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
-// took returns a time with three digits at most.
+// took formats a time, with at most one decimal.
 func took(d time.Duration) string {
 	switch {
 	case d < 10*time.Millisecond:

@@ -11,18 +11,18 @@ import (
 // caller makes the calls of one try.
 type caller struct {
 	session *tools.Session
-	// boot is the start of the agent that is there now.
+	// boot is the boot id of the current agent.
 	boot string
-	// again is the call that an earlier try had begun, nil if there is none.
+	// again is the call that an earlier try had begun, nil if none.
 	again *call
 }
 
-// begin notes of a call that it is about to be made; of none if it is nil.
+// begin marks a call as about to be made. A nil call is ignored.
 func (t *caller) begin(c *call) error {
 	if c == nil || c.Begun != nil {
 		return nil
 	}
-	// The id has its time in it, by which agents know how old it is.
+	// The id contains its time, from which agents know its age.
 	id, err := uuid.NewV7()
 	if err != nil {
 		return err
@@ -31,23 +31,23 @@ func (t *caller) begin(c *call) error {
 	return nil
 }
 
-// call makes a call that is begun, unless that might do twice what must be done
-// once.
+// call makes a call that is begun, unless it might do something twice that must be
+// done once.
 func (t *caller) call(ctx context.Context, c *call) (tools.Result, error) {
 	if c == t.again && !t.mayRepeat(c) {
-		return tools.Errorf("The host of this session was restarted while it made this call. It may have been done or not: look before you make it again."), nil
+		return tools.Errorf("The host of this session was restarted during this call. The call may have been done or not: check before you make it again."), nil
 	}
 	return t.session.Do(ctx, tools.Call{Name: c.Name, Input: c.Input, ExecID: c.Begun.Exec})
 }
 
-// mayRepeat reports whether a call that may have been made can be made again: by
-// what the tool says of itself, and because of one exec id an agent makes one
-// command only.
+// mayRepeat reports whether a call that may have been made can be made again. It
+// can if its tool is read-only or idempotent. A Bash call can, too, as long as the
+// agent is the same: an agent runs only one command per exec id.
 func (t *caller) mayRepeat(c *call) bool {
 	for _, spec := range t.session.Specs() {
 		if spec.Name == c.Name {
 			return spec.ReadOnly || spec.Idempotent || c.Name == "Bash" && c.Begun.Boot == t.boot
 		}
 	}
-	return true // there is no such tool, which is what the model is told
+	return true // the tool does not exist, and the model will be told so
 }

@@ -6,19 +6,19 @@ import (
 	"github.com/podagent/podagent/pkg/tools"
 )
 
-// conversation is what a job has come to: all that a retry has to know. It is
-// kept as JSON. What the tools of this host share as session state
-// (tools.Session.State) would belong here as well; none of them has any.
+// conversation is the progress of a job: all that a retry has to know. It is kept
+// as JSON. Session state (tools.Session.State) would belong here, too, but the
+// tools of this host have none.
 type conversation struct {
-	// System is what the model is told first: the project's instructions, as
-	// they were when the job began.
+	// System is the first text for the model: the project's instructions as they
+	// were when the job began.
 	System   string    `json:"system,omitempty"`
 	Messages []message `json:"messages,omitempty"`
-	// Workspace is that of the sandbox in which the calls were made.
+	// Workspace identifies the sandbox in which the calls were made.
 	Workspace string `json:"workspace,omitempty"`
 }
 
-// Who says a message.
+// The roles of messages.
 const (
 	roleUser  = "user"
 	roleModel = "model"
@@ -30,31 +30,32 @@ type message struct {
 	Calls []call `json:"calls,omitempty"`
 }
 
-// call is a call of a tool: wanted, then begun, then answered.
+// call is a call of a tool. The model asks for it; then it is begun; then it is
+// answered.
 type call struct {
 	Name  string          `json:"name"`
 	Input json.RawMessage `json:"input"`
-	// Begun is there from before the call is made.
+	// Begun is set before the call is made.
 	Begun *begun `json:"begun,omitempty"`
-	// Answer is what came back.
+	// Answer is set when the call has returned.
 	Answer *answer `json:"answer,omitempty"`
 }
 
-// begun is what makes one call of all tries.
+// begun identifies a call across all tries.
 type begun struct {
 	// Exec is the exec id of the command that the call runs, if it runs one.
 	Exec string `json:"exec"`
-	// Boot is the start of the agent that was there. Commands end with it.
+	// Boot is the boot id of the agent at that time. Commands end with the agent.
 	Boot string `json:"boot"`
 }
 
-// answer is a tools.Result without what is no business of the model.
+// answer is the part of a tools.Result that the model sees.
 type answer struct {
 	Content []tools.Content `json:"content"`
 	IsError bool            `json:"is_error,omitempty"`
 }
 
-// pending returns the first call that has no answer, nil if there is none.
+// pending returns the first call without an answer, nil if none.
 func (c *conversation) pending() *call {
 	if len(c.Messages) == 0 {
 		return nil
@@ -68,21 +69,21 @@ func (c *conversation) pending() *call {
 	return nil
 }
 
-// lose tells the model that the sandbox is a new one. What it still wanted done is
-// answered by that, since it was meant for what the old one had.
+// lose tells the model that the sandbox is a new one. It answers all pending calls
+// with an error, since they were meant for the old sandbox.
 func (c *conversation) lose() {
-	lost := tools.Errorf("The sandbox was lost before this call had come back, and is a new one: nothing of what the call may have done is left.")
+	lost := tools.Errorf("The sandbox was lost before this call had returned, and was replaced by a new one: all that the call may have done is lost.")
 	for call := c.pending(); call != nil; call = c.pending() {
 		call.Answer = &answer{lost.Content, lost.IsError}
 	}
-	c.say("The sandbox was lost and is a new one: of what you have changed, nothing is left.")
+	c.say("The sandbox was lost and replaced by a new one: all your changes are lost.")
 }
 
 func (c *conversation) say(text string) {
 	c.Messages = append(c.Messages, message{Role: roleUser, Text: text})
 }
 
-// done returns the answer of a job that is done.
+// done returns the final answer, and whether the job is done.
 func (c *conversation) done() (answer string, ok bool) {
 	if len(c.Messages) == 0 {
 		return "", false

@@ -27,10 +27,10 @@ type host struct {
 	log                  *slog.Logger
 
 	conversation conversation
-	version      string // of the conversation in the store
+	version      string // version of the conversation in the store
 }
 
-// run does the job, or what is left of it, and returns the answer.
+// run does the rest of the job, and returns the answer.
 func (h *host) run(ctx context.Context) (string, error) {
 	if err := h.load(ctx); err != nil {
 		return "", err
@@ -40,7 +40,7 @@ func (h *host) run(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	// Whoever was killed before this did it, is followed by one who does.
+	// If this host is killed before this step, a retry does it.
 	h.log.Info("removing the sandbox")
 	if err := h.place.Terminate(ctx, h.job); err != nil {
 		return "", err
@@ -56,7 +56,7 @@ func (h *host) work(ctx context.Context) error {
 		return err
 	}
 	defer sandbox.Close()
-	// Again, since who had the sandbox until now may have gone on.
+	// Load again, since the previous owner of the sandbox may have gone on.
 	if err := h.load(ctx); err != nil {
 		return err
 	}
@@ -68,14 +68,14 @@ func (h *host) work(ctx context.Context) error {
 		return err
 	}
 	h.log.Info("launched", "created", sandbox.Created, "pod", sandbox.PodName())
-	// This takes the conversation, by its version: whoever else has the job must
-	// stop, and a host that is behind another one learns of it here, before it
-	// repeats anything over what the other has done since.
+	// Saving claims the conversation by its version. Any other host of the job will
+	// fail to save, and stop. If this host is the outdated one, it fails here, before
+	// it repeats a call that the other host has already gone past.
 	if err := h.save(ctx); err != nil {
 		return err
 	}
-	// The session is not closed: what it keeps in the sandbox may be needed by
-	// the next try, and goes with the sandbox.
+	// The session is not closed: the next try may need the files that it keeps in
+	// the sandbox. They are removed with the sandbox.
 	session := tools.New(sandbox, tools.Options{Secrets: h.secrets}, tools.Coding()...)
 	workspace, err := h.place.workspace(ctx, h.job, info.PodUID)
 	if err != nil {
@@ -87,7 +87,7 @@ func (h *host) work(ctx context.Context) error {
 	return h.loop(ctx, &caller{session, info.BootID, h.conversation.pending()})
 }
 
-// launch returns the job's sandbox: a new one, or the one that there is.
+// launch returns the job's sandbox, new or existing.
 func (h *host) launch(ctx context.Context) (*launcher.Sandbox, error) {
 	h.log.Info("launching", "job", h.job)
 	for deadline := time.Now().Add(h.wait); ; time.Sleep(ownedRetry) {
@@ -99,9 +99,9 @@ func (h *host) launch(ctx context.Context) (*launcher.Sandbox, error) {
 	}
 }
 
-// prepare begins the conversation of a new job, and the workspace of a new
-// sandbox. The project's instructions are read once: what becomes of them later
-// is the model's affair.
+// prepare begins the conversation of a new job, and fills the workspace of a new
+// sandbox. It reads the project's instructions once: the model itself may change
+// them later.
 func (h *host) prepare(ctx context.Context, sandbox *launcher.Sandbox, session *tools.Session, workspace string) error {
 	c := &h.conversation
 	isNew := len(c.Messages) == 0
@@ -127,9 +127,9 @@ func (h *host) prepare(ctx context.Context, sandbox *launcher.Sandbox, session *
 	return nil
 }
 
-// loop goes on with the conversation until the model has nothing more to do. Each
-// turn makes one call or asks the model, and then saves what came of it together
-// with what is about to be done.
+// loop continues the conversation until the job is done. Each turn makes one call
+// or asks the model. Then it saves the outcome together with the next call, marked
+// as begun.
 func (h *host) loop(ctx context.Context, calls *caller) error {
 	c := &h.conversation
 	for {
@@ -148,7 +148,7 @@ func (h *host) loop(ctx context.Context, calls *caller) error {
 	}
 }
 
-// next makes the pending call, which is begun, or asks the model if there is none.
+// next makes the pending call, or asks the model if there is none.
 func (h *host) next(ctx context.Context, calls *caller) error {
 	if pending := h.conversation.pending(); pending != nil {
 		return h.call(ctx, calls, pending)
@@ -156,7 +156,7 @@ func (h *host) next(ctx context.Context, calls *caller) error {
 	return h.ask(ctx, calls.session.Specs())
 }
 
-// ask adds what the model says next.
+// ask adds the model's next message.
 func (h *host) ask(ctx context.Context, specs []tools.Spec) error {
 	c := &h.conversation
 	next, err := h.model.Next(ctx, c, specs)
@@ -178,7 +178,7 @@ func (h *host) call(ctx context.Context, calls *caller, c *call) error {
 	return nil
 }
 
-// load gets the conversation, an empty one for a new job.
+// load loads the conversation. It leaves it empty for a new job.
 func (h *host) load(ctx context.Context) error {
 	snapshot, err := h.store.Load(ctx, h.job)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -191,8 +191,8 @@ func (h *host) load(ctx context.Context) error {
 	return json.Unmarshal(snapshot.Data, &h.conversation)
 }
 
-// save keeps the conversation, unless another host has gone on with it: then
-// this one has lost the job, and must do nothing more.
+// save saves the conversation. It fails if another host has continued it: then this
+// host has lost the job, and must stop.
 func (h *host) save(ctx context.Context) error {
 	data, err := json.Marshal(h.conversation)
 	if err != nil {

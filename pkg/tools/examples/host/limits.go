@@ -3,11 +3,11 @@ package main
 import "time"
 
 const (
-	// ownedRetry is the time between tries to get a sandbox that another host
-	// has: short against the 30 s after which one that was killed has it no more.
+	// ownedRetry is the time between tries to get a sandbox that another host owns.
+	// It is short compared to the 30 s for which a killed host still owns it.
 	ownedRetry = time.Second
-	// apiRate and apiBurst are requests a second to the API server: a call of a
-	// tool takes two, for the save after it.
+	// apiRate and apiBurst limit the requests per second to the API server. A call
+	// of a tool takes two, for the save after it.
 	apiRate, apiBurst = 50, 100
 	// exitTryLater is EX_TEMPFAIL of sysexits(3).
 	exitTryLater = 75

@@ -1,52 +1,53 @@
-// Host is a complete agent host, to be read and copied: it does one job, which a
-// queue gives it and gives it again when it was killed. Three things have the
-// job's id, so that a retry finds all of them: the sandbox with its workspace,
-// the commands that run there, and the conversation.
+// Host is a complete agent host, to read and to copy. It does one job from a queue.
+// If it is killed, the queue tries the job again. The sandbox with its workspace,
+// the commands that run there, and the conversation all belong to the job's id, so
+// a retry finds them.
 //
 //	host -job job-17 -prompt 'Release the project.' -script script.json
 //
-// The model is a script, so that it needs no network: what stands for a real one
-// is the interface Model, of two methods.
+// The model is a script, so that the host needs no network. To use a real one,
+// implement the interface Model, with two methods.
 //
 // # What may be done twice
 //
-// The host may be killed at any moment, by KILL, and be tried again with the
-// same id, also on another machine if the conversation is kept in the cluster.
-// Before each call of a tool, the conversation says that the call is about to
-// be made, and by which exec id a command will run; after it, what came back.
-// So a retry knows which one call it may have been in the midst of:
+// The host may be killed at any moment, even by KILL, and tried again with the same
+// id. If the conversation is kept in the cluster, the retry may run on another
+// machine. Before each call of a tool, the host saves in the conversation that it
+// is about to make the call, and the exec id of its command; after the call, it
+// saves the answer. So a retry knows which one call may have been interrupted:
 //
-//   - A command of Bash is never run twice, and goes on while there is no host:
-//     the sandbox's agent knows it by the exec id, and the retry gets its whole
-//     output and its end.
-//   - Read, Glob, Grep and BashOutput are made again. They change nothing;
-//     BashOutput shows again what it has shown.
-//   - Write and BashKill are made again. What they do twice is the same.
-//   - Edit, and any tool of one's own that does not say of itself that it is
-//     idempotent, is not made again: the model is told that it may have been
-//     done, and has to look. So is a command whose agent was restarted
-//     meanwhile, since commands end with it, or that ended a day ago.
-//   - What the model said is asked for again if the host was killed before it
-//     was saved. Nothing of it was done then.
+//   - A Bash command never runs twice, and continues while there is no host. The
+//     sandbox's agent knows it by its exec id, and the retry gets its whole output
+//     and its exit status.
+//   - Read, Glob, Grep and BashOutput are repeated. They change nothing, but
+//     BashOutput shows the same output again.
+//   - Write and BashKill are repeated. Doing them twice changes nothing more.
+//   - Edit, and any tool of your own that does not declare itself idempotent, is
+//     not repeated. The model is told that the call may have been done, and has to
+//     check. The same holds for a command whose agent was restarted meanwhile,
+//     since commands end with their agent, and for one that ended a day ago.
+//   - If the host was killed before it saved a message of the model, it asks the
+//     model again. None of that message's calls had been made.
 //
-// A sandbox that was lost, such as with its node, is followed by a new one with
-// the project in it. No call is made there before the model knows: those that it
-// waits for are answered by an error that says so.
+// If the sandbox is lost, for example with its node, the host launches a new one and
+// copies the project there. Before it makes any call in the new sandbox, it tells
+// the model: it answers the pending calls with an error.
 //
-// A job that has ended is told by its conversation: a retry says the answer
-// again, and makes sure that the sandbox is gone. With -forget the conversation
-// is removed at last, too: then a job that is tried after that begins anew.
+// The conversation also says whether the job has ended. Then a retry prints the
+// answer again, and makes sure that the sandbox is gone. With -forget, the host
+// finally removes the conversation, too: a later try of the job starts from the
+// beginning.
 //
-// Of two hosts that have one job at the same time, the second gives up. In the
-// cluster it cannot have the sandbox, and says who has it. Everywhere it cannot
-// save the conversation, which comes before all else that it does, also before a
-// call that is made again: so nothing that it has not announced is ever done. If
-// it can save, it is the first that gives up, after the call that it is in. It
-// exits with 75 (EX_TEMPFAIL): try again later. A host that was killed has its
-// sandbox for 30 s more; -wait waits for that.
+// If two hosts have the same job, one of them gives up. In the cluster, the second
+// cannot get the sandbox, and says which host owns it. On every backend, a host
+// saves the conversation before it does anything else, even before it repeats a
+// call. If the second host cannot save, it gives up, and has done nothing. If it
+// can, the first host gives up after its current call. A host that gives up exits
+// with status 75 (EX_TEMPFAIL): try again later. A killed host owns its sandbox for
+// another 30 s; -wait waits for that.
 //
-// There is no handler of signals, since one more way to end would have to be
-// right: TERM is as good as KILL.
+// The host does not handle signals, because that would be one more way to end to get
+// right: TERM works like KILL.
 package main
 
 import (
@@ -77,17 +78,17 @@ func main() {
 
 func run(ctx context.Context, log *slog.Logger) error {
 	job := flag.String("job", "", "the `ID` of the job, the same for each try (required)")
-	prompt := flag.String("prompt", "", "what is to be done")
-	script := flag.String("script", "", "a `FILE` with what the model says, a JSON array of messages (required)")
-	project := flag.String("project", "", "a `DIR` whose content the workspace of a new job gets")
-	token := flag.String("secret", "", "the `NAME` of an environment variable that commands get, and that the model never sees")
-	wait := flag.Duration("wait", 0, "for how long to wait for another host that has the job, or was killed with it")
-	forget := flag.Bool("forget", false, "remove the conversation, too, when the job is done")
+	prompt := flag.String("prompt", "", "the task for the model")
+	script := flag.String("script", "", "a `FILE` with the model's messages, as a JSON array (required)")
+	project := flag.String("project", "", "a `DIR` to copy into the workspace of a new job")
+	token := flag.String("secret", "", "the `NAME` of an environment variable that commands get but the model never sees")
+	wait := flag.Duration("wait", 0, "how long to wait for another host that owns the job, or was killed with it")
+	forget := flag.Bool("forget", false, "also remove the conversation when the job is done")
 	place := placeFlags(flag.CommandLine)
 	flag.Parse()
 	if *job == "" || *script == "" || flag.NArg() > 0 {
 		flag.Usage()
-		return errors.New("-job and -script are needed, and nothing but flags")
+		return errors.New("-job and -script are required, and there are no other arguments")
 	}
 	model, err := readScript(*script)
 	if err != nil {

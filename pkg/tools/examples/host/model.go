@@ -12,16 +12,16 @@ import (
 
 // Model is what a host needs of a large language model.
 type Model interface {
-	// Name tells models apart, in logs.
+	// Name is the model's name, for logs.
 	Name() string
-	// Next returns what the model says to a conversation: a text, and calls of
-	// these tools; without calls the text is the answer, and the job is done.
-	// It may be called again with the same conversation, after a crash.
+	// Next returns the model's next message in a conversation: a text, and calls of
+	// these tools. A message without calls is the answer, and ends the job. After a
+	// crash, Next may be called again with the same conversation.
 	Next(ctx context.Context, c *conversation, specs []tools.Spec) (message, error)
 }
 
-// script is a model that says what is written: one message after the other,
-// whatever the tools say. What comes next it knows by the conversation alone.
+// script is a model with fixed messages, whatever the tools answer. It finds the
+// next message from the conversation alone.
 type script []message
 
 // readScript reads a JSON array of messages, such as
@@ -51,7 +51,7 @@ func (s script) Next(_ context.Context, c *conversation, _ []tools.Spec) (messag
 		}
 	}
 	if said == len(s) {
-		return message{}, fmt.Errorf("the script ends after %d messages, and the last one has calls", said)
+		return message{}, fmt.Errorf("the script ends after %d messages, but the last one has calls", said)
 	}
 	return message{Role: roleModel, Text: s[said].Text, Calls: slices.Clone(s[said].Calls)}, nil
 }

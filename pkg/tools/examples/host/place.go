@@ -17,16 +17,15 @@ import (
 	"github.com/podagent/podagent/pkg/tools/sessionstore"
 )
 
-// place is where sandboxes are made, and how: the launcher, and what it needs to
-// be in each Spec.
+// place is where sandboxes run: the launcher, and the Pod for each Spec.
 type place struct {
 	launcher.Launcher
 	pod launcher.Pod
 }
 
-// workspace tells the sandbox of a job, which there is, from one that had the id
-// before it: by its pod, or, where sandboxes are no pods, by when it was made, to
-// the second.
+// workspace identifies the current sandbox of a job, to tell it from an earlier
+// one with the same id: by its pod, or without pods by its time of creation, to the
+// second.
 func (p place) workspace(ctx context.Context, job, pod string) (string, error) {
 	if pod != "" {
 		return pod, nil
@@ -47,13 +46,13 @@ type placeOptions struct {
 
 func placeFlags(flags *flag.FlagSet) *placeOptions {
 	o := new(placeOptions)
-	flags.StringVar(&o.backend, "backend", "kubernetes", "where the sandbox is: kubernetes, or local, which isolates nothing")
+	flags.StringVar(&o.backend, "backend", "kubernetes", "where the sandbox runs: kubernetes, or local, which isolates nothing")
 	flags.StringVar(&o.image, "image", launcher.DefaultImage, "the pod's `IMAGE`")
-	flags.StringVar(&o.sessions, "sessions", "", "a `DIR` for the conversations (default: the cluster; on the local backend, below the user's state)")
+	flags.StringVar(&o.sessions, "sessions", "", "a `DIR` for the conversations (default: the cluster; with the local backend, ~/.local/state/agent-host/sessions)")
 	return o
 }
 
-// open returns the place and the store. Neither is touched.
+// open returns the place and the store, without using them.
 func (o *placeOptions) open(log *slog.Logger) (place, sessionstore.Store, error) {
 	switch o.backend {
 	case "local":
@@ -62,7 +61,7 @@ func (o *placeOptions) open(log *slog.Logger) (place, sessionstore.Store, error)
 	case "kubernetes":
 		return o.cluster(log)
 	}
-	return place{}, nil, fmt.Errorf("unknown backend %q: it is kubernetes or local", o.backend)
+	return place{}, nil, fmt.Errorf("unknown backend %q: it must be kubernetes or local", o.backend)
 }
 
 func (o *placeOptions) localSessions() (string, error) {
@@ -73,10 +72,9 @@ func (o *placeOptions) localSessions() (string, error) {
 	return filepath.Join(home, ".local", "state", "agent-host", "sessions"), err
 }
 
-// cluster returns the cluster of the kubeconfig, or the one that this runs in.
-// All that a retry on another machine needs is there, the key to the pods
-// included. What it takes is granted by deploy/rbac.yaml and
-// deploy/session-rbac.yaml.
+// cluster returns the cluster of the kubeconfig, or the one that this host runs in.
+// The cluster keeps all that a retry on another machine needs, including the key to
+// the pods. deploy/rbac.yaml and deploy/session-rbac.yaml grant the permissions.
 func (o *placeOptions) cluster(log *slog.Logger) (place, sessionstore.Store, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{})
 	config, err := loader.ClientConfig()
@@ -94,7 +92,7 @@ func (o *placeOptions) cluster(log *slog.Logger) (place, sessionstore.Store, err
 	}
 	where := place{
 		Launcher: &launcher.Kubernetes{Config: config, Namespace: namespace, IdentitySecret: launcher.DefaultIdentitySecret, Log: log},
-		// A pod that has ended is of no use any more; the model is told.
+		// Replace a pod that has ended; the model is told.
 		pod: launcher.Pod{Image: o.image, Exclusive: true, OnStale: launcher.StaleRecreate},
 	}
 	if o.sessions != "" {
