@@ -30,8 +30,8 @@
 // Like TCP, the protocol does not say whether the pod has read what was written. To
 // know that, have the pod's program answer.
 //
-// An idle connection holds two goroutines and no buffers: those are the dialer's, and
-// go round.
+// An idle connection has two goroutines and no buffer of its own: it takes buffers from
+// its dialer as bytes pass, and gives them back.
 //
 // # Beside the stock client
 //
