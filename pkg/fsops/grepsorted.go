@@ -105,7 +105,7 @@ func (g *grep) runSorted(ctx context.Context, cancel context.CancelFunc, tally *
 // which the aside was not taken.
 func (t *grepTally) takeJobs(order <-chan *grepJob) (last *grepJob, err error) {
 	for {
-		job, ok, err := next(t, order)
+		job, ok, err := takeNext(t, order)
 		if err != nil || !ok {
 			return nil, err
 		}

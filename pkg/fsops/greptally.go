@@ -83,8 +83,8 @@ func (t *grepTally) pass(results []GrepResult) error {
 	return nil
 }
 
-// next receives from a channel of a search. While it waits, the pause may end.
-func next[T any](t *grepTally, from <-chan T) (value T, ok bool, err error) {
+// takeNext receives from a channel of a search. While it waits, the pause may end.
+func takeNext[T any](t *grepTally, from <-chan T) (value T, ok bool, err error) {
 	for {
 		var over <-chan time.Time
 		if len(t.pending) > 0 {
@@ -104,7 +104,7 @@ func next[T any](t *grepTally, from <-chan T) (value T, ok bool, err error) {
 // takeBatches takes all batches of a channel.
 func (t *grepTally) takeBatches(batches <-chan []GrepResult) error {
 	for {
-		batch, ok, err := next(t, batches)
+		batch, ok, err := takeNext(t, batches)
 		if err != nil || !ok {
 			return err
 		}

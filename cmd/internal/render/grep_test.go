@@ -73,15 +73,24 @@ func TestGrepSaysWhatWasSkipped(t *testing.T) {
 		errs    string
 	}{
 		{
-			"binary files are no failure", Grep{}, fsops.SkippedError{Errs: []error{binary}}, ErrNothing, "",
+			"binary files are no failure",
+			Grep{},
+			fsops.SkippedError{Errs: []error{binary}},
+			ErrNothing, "",
 			"grep a: file is binary from byte 7 on, which was not searched\n",
 		},
 		{
-			"others are", Grep{}, fsops.SkippedError{Errs: []error{binary, unreadable}, More: 3}, ErrIncomplete, "",
+			"others are",
+			Grep{},
+			fsops.SkippedError{Errs: []error{binary, unreadable}, More: 3},
+			ErrIncomplete, "",
 			"grep a: file is binary from byte 7 on, which was not searched\ngrep b: permission denied\nand 3 more were skipped\n",
 		},
 		{
-			"as JSON", Grep{JSON: true, Stats: fsops.GrepStats{Files: 5, Binary: 2}}, fsops.SkippedError{Errs: []error{binary, unreadable}}, ErrIncomplete,
+			"as JSON",
+			Grep{JSON: true, Stats: fsops.GrepStats{Files: 5, Binary: 2}},
+			fsops.SkippedError{Errs: []error{binary, unreadable}},
+			ErrIncomplete,
 			`{"type":"binary","path":{"text":"a"},"absolute_offset":7,"error":"grep a: file is binary from byte 7 on, which was not searched"}
 {"type":"error","path":{"text":"b"},"error":"grep b: permission denied"}
 {"type":"summary","files":5,"matches":0,"binary":2,"shortened":0}
