@@ -35,16 +35,17 @@ func specFlags(cmd *cobra.Command) *sandboxFlags {
 func (f *sandboxFlags) build(a *app) (launcher.Spec, error) {
 	spec := f.spec
 	var err error
-	if spec.Pod, err = f.pod.build(a); err != nil {
+	if spec.Pod, spec.Take, err = f.pod.build(a); err != nil {
 		return spec, err
 	}
 	spec.Git, err = f.git.build()
 	return spec, err
 }
 
-// podFlags say what pod is made.
+// podFlags say what pod is made, and how it is taken.
 type podFlags struct {
 	pod                       launcher.Pod
+	take                      launcher.Take
 	profile, onStale, onDrift choice
 	flags                     *pflag.FlagSet // these flags
 }
@@ -54,7 +55,7 @@ func (p *podFlags) define(cmd *cobra.Command) {
 	pod, flags := &p.pod, pflag.NewFlagSet("pod", pflag.ContinueOnError)
 	p.flags = flags
 	p.profile = choice{string(launcher.Restricted), []string{string(launcher.Restricted), string(launcher.Baseline)}}
-	pod.ActiveDeadline, pod.ReadyTimeout = launcher.DefaultActiveDeadline, launcher.DefaultReadyTimeout
+	pod.ActiveDeadline, p.take.ReadyTimeout = launcher.DefaultActiveDeadline, launcher.DefaultReadyTimeout
 	flags.StringVar(&pod.Image, "image", launcher.DefaultImage, "the container `IMAGE`, with podagent in its PATH")
 	flags.StringVar(&pod.AgentImage, "agent-image", "", "an `IMAGE` with podagent, to install it from where --image has none")
 	flags.Var((*words)(&pod.Main), "main", "a command that runs beside the agent: words, or a JSON array of them")
@@ -78,7 +79,7 @@ func (p *podFlags) define(cmd *cobra.Command) {
 	flags.Var((*readOnlyDirs)(&pod.ReadOnly), "read-only", "a directory of a new pod that commands cannot change either: empty, or with the content of the image's directory FROM; may be repeated")
 	flags.Var(&p.profile, "profile", "the Pod Security Standard of a new pod; baseline runs as root")
 	flags.Var((*period)(&pod.ActiveDeadline), "active-deadline", "when the cluster ends a new pod in any case")
-	flags.Var((*period)(&pod.ReadyTimeout), "ready-timeout", "how long the pod may take until its agent answers")
+	flags.Var((*period)(&p.take.ReadyTimeout), "ready-timeout", "how long the pod may take until its agent answers")
 	p.add(cmd, map[string]*choice{"profile": &p.profile})
 }
 
@@ -86,11 +87,11 @@ func (p *podFlags) define(cmd *cobra.Command) {
 func (p *podFlags) defineLaunch(cmd *cobra.Command) {
 	p.onStale = choice{string(launcher.StaleError), []string{string(launcher.StaleError), string(launcher.StaleRecreate)}}
 	p.onDrift = choice{string(launcher.DriftSay), []string{string(launcher.DriftSay), string(launcher.DriftError)}}
-	p.pod.Heartbeat = launcher.DefaultHeartbeat
-	p.flags.Var((*heartbeat)(&p.pod.Heartbeat), "heartbeat", "how often the open sandbox says in its pod that it is needed; or off")
+	p.take.Heartbeat = launcher.DefaultHeartbeat
+	p.flags.Var((*heartbeat)(&p.take.Heartbeat), "heartbeat", "how often the open sandbox says in its pod that it is needed; or off")
 	p.flags.Var(&p.onStale, "on-stale", "what to do about a pod that has ended, whose files are lost unless they were kept")
 	p.flags.Var(&p.onDrift, "on-drift", "what to do about a pod that was made otherwise than these flags say")
-	p.flags.BoolVar(&p.pod.Exclusive, "exclusive", false, "fail if another exclusive owner has the sandbox open, and keep others out while this runs")
+	p.flags.BoolVar(&p.take.Exclusive, "exclusive", false, "fail if another exclusive owner has the sandbox open, and keep others out while this runs")
 	p.add(cmd, map[string]*choice{"on-stale": &p.onStale, "on-drift": &p.onDrift})
 }
 
@@ -104,17 +105,17 @@ func (p *podFlags) add(cmd *cobra.Command, choices map[string]*choice) {
 }
 
 // build returns what the flags say; the local backend has nothing of it.
-func (p *podFlags) build(a *app) (launcher.Pod, error) {
+func (p *podFlags) build(a *app) (pod launcher.Pod, take launcher.Take, err error) {
 	if err := a.needsPods(p.flags); err != nil || a.backend.value == onThisHost {
-		return launcher.Pod{}, err
+		return pod, take, err
 	}
 	if err := notBlank(p.flags); err != nil {
-		return launcher.Pod{}, err
+		return pod, take, err
 	}
-	pod := p.pod
+	pod, take = p.pod, p.take
 	pod.Profile = launcher.Profile(p.profile.value)
-	pod.OnStale, pod.OnDrift = launcher.OnStale(p.onStale.value), launcher.OnDrift(p.onDrift.value)
-	return pod, nil
+	take.OnStale, take.OnDrift = launcher.OnStale(p.onStale.value), launcher.OnDrift(p.onDrift.value)
+	return pod, take, nil
 }
 
 // notBlank refuses flags that were given without a value: a variable of a script

@@ -48,7 +48,7 @@ func (c *cluster) create(ctx context.Context, spec *Spec) (*corev1.Pod, error) {
 			return nil, cmp.Or(err, ErrPaused) // its files are not to be missing without a word
 		}
 	}
-	return c.make(ctx, pod, &spec.Pod)
+	return c.make(ctx, pod, spec)
 }
 
 // podFor returns the pod that is made from the Spec.
@@ -65,11 +65,11 @@ func (c *cluster) podFor(spec *Spec) (*corev1.Pod, error) {
 }
 
 // make makes the pod, and its workspace before if the Spec has that kept.
-func (c *cluster) make(ctx context.Context, pod *corev1.Pod, spec *Pod) (*corev1.Pod, error) {
+func (c *cluster) make(ctx context.Context, pod *corev1.Pod, spec *Spec) (*corev1.Pod, error) {
 	// It is known what has become of the requests, also if ctx ends meanwhile.
 	lasting, cancel := outlive(ctx, createGrace)
 	defer cancel()
-	if spec.Workspace.Keep {
+	if spec.Pod.Workspace.Keep {
 		if err := c.keepWorkspace(lasting, spec, pod); err != nil {
 			return nil, err
 		}
@@ -109,7 +109,7 @@ func (c *cluster) adopt(ctx context.Context, pod *corev1.Pod, spec *Spec) (bool,
 		return false, err
 	}
 	if ended(pod) {
-		if spec.Pod.OnStale != StaleRecreate {
+		if spec.Take.OnStale != StaleRecreate {
 			return false, c.stale(ctx, pod)
 		}
 		return false, c.remove(ctx, pod)
@@ -118,12 +118,12 @@ func (c *cluster) adopt(ctx context.Context, pod *corev1.Pod, spec *Spec) (bool,
 		return false, err
 	}
 	if drift := c.drift(ctx, pod, spec, false); len(drift) > 0 {
-		if spec.Pod.OnDrift == DriftError {
+		if spec.Take.OnDrift == DriftError {
 			return false, c.podError(pod, ErrDrift, "", joined(drift))
 		}
 		c.log.Warn("pod was made otherwise", "sandbox", spec.ID, "pod", pod.Name, "drift", drift)
 	}
-	if !spec.Pod.Exclusive { // which may not be for us: see attachOwning
+	if !spec.Take.Exclusive { // which may not be for us: see attachOwning
 		err := c.mark(ctx, pod)
 		if errors.Is(err, ErrGone) {
 			return false, nil

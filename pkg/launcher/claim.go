@@ -44,8 +44,8 @@ func claimOf(w Workspace, pod *corev1.Pod) (*corev1.PersistentVolumeClaim, error
 
 // keepWorkspace makes the claim for the workspace of a pod that is about to be
 // made, or takes the one that there is, which the pod then says.
-func (c *cluster) keepWorkspace(ctx context.Context, spec *Pod, pod *corev1.Pod) error {
-	claim, err := claimOf(spec.Workspace, pod)
+func (c *cluster) keepWorkspace(ctx context.Context, spec *Spec, pod *corev1.Pod) error {
+	claim, err := claimOf(spec.Pod.Workspace, pod)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (c *cluster) keepWorkspace(ctx context.Context, spec *Pod, pod *corev1.Pod)
 		case lacksStorage(there) && c.checkOurs(there, pod.Annotations[AnnotationID]) == nil: // another launch removes it, or was killed before that
 			return c.noStorageClass(there)
 		default:
-			if drift := spec.Workspace.driftOf(there); len(drift) > 0 && spec.OnDrift == DriftError {
+			if drift := spec.Pod.Workspace.driftOf(there); len(drift) > 0 && spec.Take.OnDrift == DriftError {
 				return c.podError(pod, ErrDrift, "", joined(drift))
 			}
 			err := c.takeClaim(ctx, there, pod.Annotations[AnnotationID])

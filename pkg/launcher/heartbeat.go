@@ -77,7 +77,7 @@ func (c *cluster) annotate(ctx context.Context, pod *corev1.Pod, names ...string
 // attachBeating is attach, with the heartbeat from its beginning: a pod that waits
 // for its image or its node for long is needed, too.
 func (t *target) attachBeating(ctx context.Context, spec *Spec, created bool) (*Sandbox, error) {
-	interval := cmp.Or(spec.Pod.Heartbeat, DefaultHeartbeat)
+	interval := cmp.Or(spec.Take.Heartbeat, DefaultHeartbeat)
 	if interval == HeartbeatOff {
 		return t.attach(ctx, spec, created)
 	}

@@ -83,7 +83,7 @@ var _ Launcher = (*Kubernetes)(nil)
 
 // Launch implements Launcher. It creates the pod, or adopts the one that there
 // is: if its agent answers to the identity, it is not being deleted, and it
-// has not ended (see Pod.OnStale). What the pod cannot start for is a
+// has not ended (see Take.OnStale). What the pod cannot start for is a
 // [*PodError].
 func (k *Kubernetes) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
 	if err := spec.validatePod(); err != nil {

@@ -14,7 +14,7 @@ import (
 // launch makes the sandbox of spec or adopts it. What it made and nobody else
 // has adopted, it removes if it fails.
 func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox, error) {
-	timeout := cmp.Or(spec.Pod.ReadyTimeout, DefaultReadyTimeout)
+	timeout := cmp.Or(spec.Take.ReadyTimeout, DefaultReadyTimeout)
 	ready, cancel := context.WithTimeoutCause(ctx, timeout, errNotReady)
 	defer cancel()
 	pod, sandbox, err := c.reach(ready, &spec)
@@ -80,7 +80,7 @@ func (c *cluster) reach(ctx context.Context, spec *Spec) (*corev1.Pod, *Sandbox,
 // is to be exclusive: whoever is not must change nothing in it.
 func (c *cluster) enter(ctx context.Context, pod *corev1.Pod, spec *Spec, created bool) (*Sandbox, error) {
 	attach := c.target(pod).attachBeating
-	if spec.Pod.Exclusive {
+	if spec.Take.Exclusive {
 		attach = c.target(pod).attachOwning
 	}
 	sandbox, err := attach(ctx, spec, created)

@@ -92,8 +92,10 @@ type Spec struct {
 	// Git, if not nil, is a repository that every Launch puts into the
 	// workdir, or brings up to date there without touching local edits.
 	Git *Git
-	// Pod says what pod is made. It is for [Kubernetes] only.
-	Pod Pod
+	// Pod says what pod is made, and Take how it is taken. They are for
+	// [Kubernetes] only.
+	Pod  Pod
+	Take Take
 }
 
 // OnClose is what becomes of a sandbox when it is closed.

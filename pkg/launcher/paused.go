@@ -120,5 +120,5 @@ func (c *cluster) remake(ctx context.Context, id string) (*corev1.Pod, error) {
 	if c.connection == ByAddress && !listensOnAddress(pod) {
 		listenOnAddress(pod)
 	}
-	return c.make(ctx, pod, &Pod{}) // the claim is there
+	return c.make(ctx, pod, &Spec{}) // the claim is there
 }

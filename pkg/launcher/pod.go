@@ -6,10 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Pod says what pod [Kubernetes] makes of a sandbox. Each field but OnStale,
-// OnDrift, Exclusive, Heartbeat and ReadyTimeout counts for a new pod only;
-// what of it differs from the pod that there is, is the sandbox's Drift, but
-// for Annotations.
+// Pod says what pod [Kubernetes] makes for a new sandbox. Sandbox.Drift lists in
+// what a pod that exists differs from it, Annotations aside.
 type Pod struct {
 	// Image is the container image, which has podagent in its PATH unless
 	// AgentImage is set. Empty means DefaultImage.
@@ -72,28 +70,8 @@ type Pod struct {
 	// the list of processes, and without a command. What a command left behind
 	// when it ended does not count. Then it ends itself. 0 means for ever;
 	// otherwise it is 5 s or more. A pod that ended itself has succeeded; see
-	// OnStale.
+	// Take.OnStale.
 	IdleTimeout time.Duration
-	// ReadyTimeout bounds the time until the agent answers, an image pull
-	// included. 0 means DefaultReadyTimeout. Open and Resume wait as long as who
-	// made the pod did.
-	ReadyTimeout time.Duration
-	// Heartbeat is how often the open sandbox says in the pod's annotation
-	// podagent.dev/heartbeat-at that somebody needs it; see
-	// [Kubernetes.Reap]: 1 s or more. 0 means DefaultHeartbeat, HeartbeatOff never.
-	// A sandbox that Open or Resume returns has DefaultHeartbeat.
-	Heartbeat time.Duration
-	// OnStale is what Launch does about a pod that has ended, as one does by
-	// itself, at its deadline, or when it is evicted.
-	OnStale OnStale
-	// OnDrift is what Launch does about a pod that was made otherwise than
-	// this Spec says.
-	OnDrift OnDrift
-	// Exclusive makes sure, by a Lease of the pod's name, that no other
-	// exclusive owner has the sandbox open: that is [ErrOwned]. It is
-	// released by Close, and 30 s after its owner died. Orchestrators' clocks
-	// must not be 10 s apart.
-	Exclusive bool
 }
 
 // Defaults of a [Pod].
@@ -106,12 +84,6 @@ const (
 	// DefaultActiveDeadline is a working day: the cluster's own insurance
 	// against sandboxes that everybody forgot.
 	DefaultActiveDeadline = 8 * time.Hour
-	// DefaultReadyTimeout leaves time to pull an image of a gigabyte.
-	DefaultReadyTimeout = 2 * time.Minute
-	// DefaultHeartbeat is often enough for a reaper that counts in minutes.
-	DefaultHeartbeat = time.Minute
-	// HeartbeatOff leaves the heartbeat to the caller: [Kubernetes.Heartbeat].
-	HeartbeatOff time.Duration = -1
 )
 
 // Profile is a Pod Security Standard.
@@ -126,29 +98,6 @@ const (
 	// Baseline runs as root with the capabilities that containers get by
 	// default, so that packages can be installed.
 	Baseline Profile = "baseline"
-)
-
-// OnStale is what becomes of a pod that has ended.
-type OnStale string
-
-// What can become of a pod that has ended.
-const (
-	// StaleError, the default, makes it an error: [ErrStale].
-	StaleError OnStale = "error"
-	// StaleRecreate deletes the pod, whose workspace is lost unless it was kept,
-	// and makes another.
-	StaleRecreate OnStale = "recreate"
-)
-
-// OnDrift is what Launch does about a pod that was made otherwise.
-type OnDrift string
-
-// What can be done about drift.
-const (
-	// DriftSay, the default, adopts the pod and says it in Sandbox.Drift.
-	DriftSay OnDrift = "say"
-	// DriftError makes it an error: [ErrDrift].
-	DriftError OnDrift = "error"
 )
 
 // The labels and annotations of a sandbox's pod.

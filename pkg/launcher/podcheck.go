@@ -26,7 +26,7 @@ func (s *Spec) validatePod() error {
 	}
 	for _, check := range []func() *SpecError{
 		s.checkWorkdir, s.checkEnv, s.checkProtected, s.checkVolumes, s.checkWorkspace, s.checkReadOnly, s.Pod.checkImage, s.Pod.checkMeta,
-		s.Pod.checkResources, s.Pod.checkChoices, s.Pod.checkTimes, s.Pod.checkPlacement, s.Pod.checkLife, s.Pod.checkMain, s.checkPatch, s.checkNotes,
+		s.Pod.checkResources, s.checkChoices, s.Pod.checkDeadline, s.Take.checkTimes, s.Pod.checkPlacement, s.Pod.checkLife, s.Pod.checkMain, s.checkPatch, s.checkNotes,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -198,14 +198,14 @@ func (p *Pod) checkResources() *SpecError {
 	return nil
 }
 
-func (p *Pod) checkChoices() *SpecError {
+func (s *Spec) checkChoices() *SpecError {
 	for _, c := range []struct {
 		field, value string
 		words        []string
 	}{
-		{"Pod.Profile", string(p.Profile), []string{string(Restricted), string(Baseline)}},
-		{"Pod.OnStale", string(p.OnStale), []string{string(StaleError), string(StaleRecreate)}},
-		{"Pod.OnDrift", string(p.OnDrift), []string{string(DriftSay), string(DriftError)}},
+		{"Pod.Profile", string(s.Pod.Profile), []string{string(Restricted), string(Baseline)}},
+		{"Take.OnStale", string(s.Take.OnStale), []string{string(StaleError), string(StaleRecreate)}},
+		{"Take.OnDrift", string(s.Take.OnDrift), []string{string(DriftSay), string(DriftError)}},
 	} {
 		if c.value != "" && !slices.Contains(c.words, c.value) {
 			return &SpecError{c.field, fmt.Sprintf("is %q: it is %s", c.value, strings.Join(c.words, " or "))}
@@ -214,24 +214,21 @@ func (p *Pod) checkChoices() *SpecError {
 	return nil
 }
 
-func (p *Pod) checkTimes() *SpecError {
-	switch d := p.ActiveDeadline; {
-	case d < 0, d > 0 && d < time.Second, d > maxActiveDeadline:
+func (p *Pod) checkDeadline() *SpecError {
+	if d := p.ActiveDeadline; d < 0 || d > 0 && d < time.Second || d > maxActiveDeadline {
 		return &SpecError{"Pod.ActiveDeadline", fmt.Sprintf("is %v: it is between 1s and %v", d, maxActiveDeadline)}
-	case p.ReadyTimeout < 0:
-		return &SpecError{"Pod.ReadyTimeout", fmt.Sprintf("is %v: it must not be negative", p.ReadyTimeout)}
-	case p.Heartbeat != HeartbeatOff && (p.Heartbeat < 0 || p.Heartbeat > 0 && p.Heartbeat < minHeartbeat):
-		return &SpecError{"Pod.Heartbeat", fmt.Sprintf("is %v: it is at least %v, or HeartbeatOff", p.Heartbeat, minHeartbeat)}
 	}
 	return nil
 }
 
 // checkNoPod reports whether a Spec asks for what only a pod has.
 func (s *Spec) checkNoPod() error {
-	pod := reflect.ValueOf(s.Pod)
-	for i := range pod.NumField() {
-		if !pod.Field(i).IsZero() {
-			return &SpecError{"Pod." + pod.Type().Field(i).Name, "is set, but the local launcher makes no pods"}
+	for _, part := range []any{s.Pod, s.Take} {
+		v := reflect.ValueOf(part)
+		for i := range v.NumField() {
+			if !v.Field(i).IsZero() {
+				return &SpecError{v.Type().Name() + "." + v.Type().Field(i).Name, "is set, but the local launcher makes no pods"}
+			}
 		}
 	}
 	return nil

@@ -58,8 +58,8 @@ func podAnnotations(spec *Spec, key podapi.AuthorizedKey, now time.Time) map[str
 	annotations[AnnotationHeartbeat] = timeText(now)
 	annotations[AnnotationKey] = key.Fingerprint()
 	annotations[AnnotationSpec] = string(traitsOf(spec).json())
-	if spec.Pod.ReadyTimeout != 0 {
-		annotations[AnnotationReadyTimeout] = spec.Pod.ReadyTimeout.String()
+	if spec.Take.ReadyTimeout != 0 {
+		annotations[AnnotationReadyTimeout] = spec.Take.ReadyTimeout.String()
 	}
 	return annotations
 }

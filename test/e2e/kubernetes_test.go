@@ -259,7 +259,7 @@ func TestStalePodIsAnErrorOrRecreated(t *testing.T) {
 	if list, err := k.List(t.Context()); err != nil || len(list) != 1 || list[0].State != launcher.Ended {
 		t.Errorf("List: %v, %v", list, err)
 	}
-	spec.Pod.OnStale = launcher.StaleRecreate
+	spec.Take.OnStale = launcher.StaleRecreate
 	if s := harness.Launch(t, k, spec); !s.Created {
 		t.Error("the pod that had ended was adopted")
 	}
@@ -282,7 +282,7 @@ func TestDriftIsSaidOrAnError(t *testing.T) {
 	if s := harness.Launch(t, c.Launcher(), spec); !cmp.Equal(s.Drift, want) {
 		t.Errorf("drift: %s", cmp.Diff(want, s.Drift))
 	}
-	spec.Pod.OnDrift = launcher.DriftError
+	spec.Take.OnDrift = launcher.DriftError
 	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.Is(err, launcher.ErrDrift) || !strings.Contains(err.Error(), want[1]) {
 		t.Errorf("Launch: %v", err)
 	}
@@ -293,7 +293,7 @@ func TestHeartbeatIsRefreshedUntilClose(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
 	spec := c.Spec("a")
-	spec.Pod.Heartbeat = time.Second
+	spec.Take.Heartbeat = time.Second
 	s := harness.Launch(t, k, spec)
 	beat := func() string { return podOf(t, c, "a").Annotations[launcher.AnnotationHeartbeat] }
 	first := beat()
@@ -306,7 +306,7 @@ func TestHeartbeatIsRefreshedUntilClose(t *testing.T) {
 		t.Errorf("Heartbeat changed nothing: %v", err)
 	}
 	last = beat()
-	spec.Pod.Heartbeat = launcher.HeartbeatOff
+	spec.Take.Heartbeat = launcher.HeartbeatOff
 	harness.Launch(t, k, spec)
 	if beat() == last {
 		t.Error("an adoption is no heartbeat")
@@ -344,10 +344,10 @@ func TestBadOptionOfAPodFailsBeforeAnyAPICall(t *testing.T) {
 		"Pod.ServiceAccount": func(s *launcher.Spec) { s.Pod.ServiceAccount = "A" },
 		"Pod.Profile":        func(s *launcher.Spec) { s.Pod.Profile = "privileged" },
 		"Pod.ActiveDeadline": func(s *launcher.Spec) { s.Pod.ActiveDeadline = time.Millisecond },
-		"Pod.ReadyTimeout":   func(s *launcher.Spec) { s.Pod.ReadyTimeout = -1 },
-		"Pod.Heartbeat":      func(s *launcher.Spec) { s.Pod.Heartbeat = time.Microsecond },
-		"Pod.OnStale":        func(s *launcher.Spec) { s.Pod.OnStale = "ignore" },
-		"Pod.OnDrift":        func(s *launcher.Spec) { s.Pod.OnDrift = "ignore" },
+		"Take.ReadyTimeout":  func(s *launcher.Spec) { s.Take.ReadyTimeout = -1 },
+		"Take.Heartbeat":     func(s *launcher.Spec) { s.Take.Heartbeat = time.Microsecond },
+		"Take.OnStale":       func(s *launcher.Spec) { s.Take.OnStale = "ignore" },
+		"Take.OnDrift":       func(s *launcher.Spec) { s.Take.OnDrift = "ignore" },
 		"Pod": func(s *launcher.Spec) {
 			s.Pod.Annotations = map[string]string{"a": strings.Repeat("a", 127<<10)}
 			s.Pod.Patch = []byte("metadata: {annotations: {b: " + strings.Repeat("b", 63<<10) + "}}")
@@ -362,7 +362,7 @@ func TestBadOptionOfAPodFailsBeforeAnyAPICall(t *testing.T) {
 			s.Pod.Resources.Requests = corev1.ResourceList{"memory": resource.MustParse("-1")}
 		},
 	} {
-		spec := launcher.Spec{ID: "a"}
+		spec := launcher.Spec{ID: "a", Pod: launcher.Pod{Image: "image"}}
 		change(&spec)
 		_, err := k.Launch(t.Context(), spec)
 		if bad, ok := errors.AsType[*launcher.SpecError](err); !ok || bad.Field != field {

@@ -71,7 +71,7 @@ func badSpecs() []badPod {
 		{
 			name: "a ready timeout that is too short", class: launcher.ErrNotReady, says: "after 1ms",
 			set: func(_ *testing.T, _ *launchertest.Cluster, _ *launcher.Kubernetes, spec *launcher.Spec) {
-				spec.Pod.ReadyTimeout = time.Millisecond
+				spec.Take.ReadyTimeout = time.Millisecond
 			},
 		},
 	}
@@ -145,7 +145,7 @@ func TestPodThatCannotBeASandboxIsAnErrorOfItsOwn(t *testing.T) {
 			t.Parallel()
 			c := launchertest.NewCluster(t, launcher.Restricted)
 			k, spec := c.Launcher(), c.Spec("a")
-			spec.Pod.ReadyTimeout = 2 * harness.Hung
+			spec.Take.ReadyTimeout = 2 * harness.Hung
 			tt.set(t, c, k, &spec)
 			ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 			defer cancel()
@@ -197,7 +197,7 @@ func TestPodDeletedUnderAnOpenSandboxIsAnErrorOfItsOwn(t *testing.T) {
 func TestPodThatIsReplacedUnderAnOpenSandboxIsGone(t *testing.T) {
 	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
 		spec := c.Spec("a")
-		spec.Pod.Heartbeat = launcher.HeartbeatOff
+		spec.Take.Heartbeat = launcher.HeartbeatOff
 		s := harness.Launch(t, c.Launcher(), spec)
 		cmd := s.Command(t.Context(), "true")
 		if err := cmd.Run(); err != nil {

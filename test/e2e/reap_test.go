@@ -154,7 +154,7 @@ func TestLaunchThatWaitsHasAHeartbeat(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
-	spec.Pod.Heartbeat = time.Second
+	spec.Take.Heartbeat = time.Second
 	spec.Pod.Patch = []byte("spec: {schedulingGates: [{name: example.com/wait}]}")
 	launched := make(chan error, 1)
 	go func() {
@@ -196,7 +196,7 @@ func TestReapTakesAnAgentThatDoesNotAnswerForIdle(t *testing.T) {
 	k := c.Launcher()
 	for _, id := range []string{"stale", "fresh"} {
 		spec := c.Spec(id)
-		spec.Pod.Heartbeat = launcher.HeartbeatOff
+		spec.Take.Heartbeat = launcher.HeartbeatOff
 		s := harness.Launch(t, k, spec)
 		if err := s.Command(t.Context(), "sleep", "600").Start(); err != nil {
 			t.Fatal(err)
@@ -230,7 +230,7 @@ func testReapAsksTheAgent(t *testing.T, c *launchertest.Cluster) {
 	const long = 2 * time.Second
 	spec := func(id string) launcher.Spec {
 		s := c.Spec(id)
-		s.Pod.Heartbeat = launcher.HeartbeatOff
+		s.Take.Heartbeat = launcher.HeartbeatOff
 		return s
 	}
 	idle, busy := harness.Launch(t, k, spec("idle")), harness.Launch(t, k, spec("busy"))

@@ -21,7 +21,8 @@ import (
 // be in each Spec.
 type place struct {
 	launcher.Launcher
-	pod launcher.Pod
+	pod  launcher.Pod
+	take launcher.Take
 }
 
 // workspace tells the sandbox of a job, which there is, from one that had the id
@@ -95,7 +96,8 @@ func (o *placeOptions) cluster(log *slog.Logger) (place, sessionstore.Store, err
 	where := place{
 		Launcher: &launcher.Kubernetes{Config: config, Namespace: namespace, IdentitySecret: launcher.DefaultIdentitySecret, Log: log},
 		// A pod that has ended is of no use any more; the model is told.
-		pod: launcher.Pod{Image: o.image, Exclusive: true, OnStale: launcher.StaleRecreate},
+		pod:  launcher.Pod{Image: o.image},
+		take: launcher.Take{Exclusive: true, OnStale: launcher.StaleRecreate},
 	}
 	if o.sessions != "" {
 		return where, &sessionstore.Disk{Dir: o.sessions}, nil
