@@ -68,8 +68,8 @@ func main() {
 	if err := example(ctx); err != nil {
 		panic(err)
 	}
-	if err := new(launcher.Kubernetes).Terminate(ctx, "job-17"); err != nil {
-		panic(err)
+	if list, err := new(launcher.Kubernetes).List(ctx); err != nil || len(list) > 0 {
+		panic(fmt.Sprint(list, err))
 	}
 }
 

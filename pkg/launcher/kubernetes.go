@@ -98,7 +98,10 @@ func (k *Kubernetes) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
 		return nil, wrap("launching", spec.ID, err)
 	}
 	sandbox, err := c.launch(ctx, spec, deletes)
-	return sandbox, wrap("launching", spec.ID, err)
+	if err != nil {
+		return nil, wrap("launching", spec.ID, err)
+	}
+	return sandbox.endsBy(k), nil
 }
 
 // Open implements Launcher. It connects to a pod that runs; it does not start
@@ -110,7 +113,10 @@ func (k *Kubernetes) Open(ctx context.Context, id string) (*Sandbox, error) {
 		return nil, wrap("opening", id, err)
 	}
 	sandbox, err := c.open(ctx, id)
-	return sandbox, wrap("opening", id, err)
+	if err != nil {
+		return nil, wrap("opening", id, err)
+	}
+	return sandbox.endsBy(k), nil
 }
 
 // List implements Launcher.

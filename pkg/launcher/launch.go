@@ -30,7 +30,9 @@ func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox
 		return nil, err
 	}
 	if sandbox.Created && deletes {
-		sandbox.atClose(func(ctx context.Context) error { return sandbox.undo(ctx, pod) })
+		sandbox.undo = func() error {
+			return sandbox.cleanUp(func(ctx context.Context) error { return sandbox.discardMade(ctx, pod) })
+		}
 	}
 	return sandbox, nil
 }

@@ -26,7 +26,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/podagent/podagent/pkg/fsops"
-	"github.com/podagent/podagent/pkg/podapi"
 )
 
 // ErrNotFound says that there is no sandbox with the id.
@@ -154,38 +153,6 @@ func (s *Spec) Validate() error {
 // deletes reports whether closing the sandbox that spec created removes it.
 func (s *Spec) deletes() bool {
 	return s.OnClose == CloseDelete || s.OnClose == CloseDefault && s.ID == ""
-}
-
-// Sandbox is a place for untrusted work, with the client of its agent: files,
-// search, commands, and connections to servers.
-type Sandbox struct {
-	*podapi.Client
-	// ID names the sandbox.
-	ID string
-	// Workdir is where relative paths start, as a path in the sandbox.
-	Workdir string
-	// Created says that the Launch that returned this made the sandbox.
-	Created bool
-	// Drift says in what a sandbox that there was, or the claim of its workspace,
-	// differs from the Spec that it was launched with, in a sentence each.
-	Drift []string
-
-	// target is its pod, nil if it has none.
-	target *target
-	// lease is held by an exclusive owner; otherwise it is nil.
-	lease *lease
-	// onClose is what is left to do when the connection has ended.
-	onClose func() error
-}
-
-// Close ends the connection. The sandbox and its processes stay, unless its
-// Spec says otherwise.
-func (s *Sandbox) Close() error {
-	err := s.Client.Close()
-	if s.onClose != nil {
-		err = errors.Join(s.onClose(), err)
-	}
-	return err
 }
 
 // State is the state of a sandbox.

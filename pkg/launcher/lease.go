@@ -144,15 +144,15 @@ func (l *lease) keep(ctx context.Context) context.Context {
 // own has the lease released when the sandbox is closed.
 func (s *Sandbox) own(l *lease) {
 	s.lease = l
-	s.atClose(func(ctx context.Context) error {
+	s.closes(func(ctx context.Context) error {
 		l.stop()
 		return l.release(ctx)
 	})
 }
 
-// undo removes what the launch of the sandbox has made, unless it has had another
-// exclusive owner since then.
-func (s *Sandbox) undo(ctx context.Context, pod *corev1.Pod) error {
+// discardMade removes what the launch of the sandbox has made, unless it has had
+// another exclusive owner since then.
+func (s *Sandbox) discardMade(ctx context.Context, pod *corev1.Pod) error {
 	for s.lease != nil {
 		err := s.lease.renewOnce(ctx)
 		switch {

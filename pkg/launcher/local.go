@@ -54,11 +54,11 @@ func (l *Local) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
 		return nil, wrap("launching", spec.ID, err)
 	}
 	if deletes && sandbox.Created {
-		sandbox.onClose = func() error {
+		sandbox.undo = func() error {
 			return l.Terminate(context.WithoutCancel(ctx), spec.ID)
 		}
 	}
-	return sandbox, nil
+	return sandbox.endsBy(l), nil
 }
 
 // checkout gets the sandbox its source. One that was made for it and cannot
@@ -78,7 +78,10 @@ func (l *Local) checkout(ctx context.Context, sandbox *Sandbox, git *Git) error 
 // Open implements Launcher.
 func (l *Local) Open(ctx context.Context, id string) (*Sandbox, error) {
 	sandbox, err := l.open(ctx, id)
-	return sandbox, wrap("opening", id, err)
+	if err != nil {
+		return nil, wrap("opening", id, err)
+	}
+	return sandbox.endsBy(l), nil
 }
 
 // List implements Launcher.

@@ -49,7 +49,10 @@ func (k *Kubernetes) Resume(ctx context.Context, id string) (*Sandbox, error) {
 		return nil, wrap("resuming", id, err)
 	}
 	sandbox, err := c.resume(ctx, id)
-	return sandbox, wrap("resuming", id, err)
+	if err != nil {
+		return nil, wrap("resuming", id, err)
+	}
+	return sandbox.endsBy(k), nil
 }
 
 func (c *cluster) resume(ctx context.Context, id string) (*Sandbox, error) {
