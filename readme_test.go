@@ -117,10 +117,13 @@ func runReadmeShell(t *testing.T, script string, env []string) {
 	}
 }
 
+// builtInImage is the default image of the programs that build builds.
+const builtInImage = "registry.example/runtime:1"
+
 // build builds a program as the Makefile does.
 func build(t *testing.T, program, path string, env ...string) {
 	t.Helper()
-	cmd := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w -X "+module+"pkg/podapi.version=v1.2.3-test", "-o", path, "./cmd/"+program)
+	cmd := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w -X "+module+"pkg/podapi.version=v1.2.3-test -X "+module+"pkg/launcher.defaultImage="+builtInImage, "-o", path, "./cmd/"+program)
 	cmd.Env = append(append(cmd.Environ(), "CGO_ENABLED=0", "GOEXPERIMENT=simd"), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", cmd, err, out)

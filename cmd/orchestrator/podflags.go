@@ -56,7 +56,7 @@ func (p *podFlags) define(cmd *cobra.Command) {
 	p.flags = flags
 	p.profile = choice{string(launcher.Restricted), []string{string(launcher.Restricted), string(launcher.Baseline)}}
 	pod.ActiveDeadline, p.take.ReadyTimeout = launcher.DefaultActiveDeadline, launcher.DefaultReadyTimeout
-	flags.StringVar(&pod.Image, "image", launcher.DefaultImage, "the container `IMAGE`, with podagent in its PATH")
+	flags.StringVar(&pod.Image, "image", launcher.DefaultImage(), "the container `IMAGE`, with podagent in its PATH")
 	flags.StringVar(&pod.AgentImage, "agent-image", "", "an `IMAGE` with podagent, to install it from where --image has none")
 	flags.Var((*words)(&pod.Main), "main", "a command that runs beside the agent: words, or a JSON array of them")
 	flags.Var((*volumes)(&pod.Volumes), "volume", "mount the claim, or a directory of it, in a new pod; may be repeated")

@@ -79,8 +79,8 @@ func TestValuesInTheFileAreThoseOfTheFlags(t *testing.T) {
 		{"main", "main: [npm, run, a b]", "npm run a b"},
 		{"volume", "volume: [data/x:/a, data/y:/b:ro]", "data/x:/a data/y:/b:ro"},
 		{"limits", "requests: &r {cpu: 1}\nlimits: *r", "cpu=1"},
-		{"image", "# nothing\n", "podagent/runtime:dev"},
-		{"image", "---\n", "podagent/runtime:dev"},
+		{"image", "# nothing\n", ""},
+		{"image", "---\n", ""},
 	} {
 		t.Run(tt.config, func(t *testing.T) {
 			flags, err := settledFlags(t, "up", "", tt.config, nil)
@@ -288,6 +288,7 @@ func TestFlagsThatMayBeRepeatedSaySo(t *testing.T) {
 }
 
 func TestSettingsPageIsThatOfTheFlags(t *testing.T) {
+	t.Setenv("PODAGENT_IMAGE", "") // which would be the default of --image
 	page, err := os.ReadFile("SETTINGS.md")
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ import (
 // the identity, which is made on first use. It ends early when ctx does.
 func (k *Kubernetes) Check(ctx context.Context, spec Spec) iter.Seq[Finding] {
 	spec.ID = "doctor-" + newID()
-	p := &clusterPatient{launcher: k, spec: spec}
+	p := &clusterPatient{launcher: k, spec: spec.withImage()}
 	return examine(ctx, p, p.checks())
 }
 

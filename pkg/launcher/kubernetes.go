@@ -86,6 +86,7 @@ var _ Launcher = (*Kubernetes)(nil)
 // has not ended (see Take.OnStale). What the pod cannot start for is a
 // [*PodError].
 func (k *Kubernetes) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
+	spec = spec.withImage()
 	if err := spec.validatePod(); err != nil {
 		return nil, err
 	}

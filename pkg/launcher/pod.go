@@ -10,7 +10,8 @@ import (
 // what a pod that exists differs from it, Annotations aside.
 type Pod struct {
 	// Image is the container image, which has podagent in its PATH unless
-	// AgentImage is set. Empty means DefaultImage.
+	// AgentImage is set. Empty means [DefaultImage]; without one, a launch is a
+	// *[SpecError].
 	Image string
 	// AgentImage is an image with podagent in its PATH, from which the agent is
 	// installed in a pod whose Image has none: any image, also without a shell.
@@ -76,8 +77,6 @@ type Pod struct {
 
 // Defaults of a [Pod].
 const (
-	// DefaultImage is what "make image" builds.
-	DefaultImage = "podagent/runtime:dev"
 	// DefaultMemory is requested for a sandbox, so that nodes are not filled
 	// without end: about what a small build needs.
 	DefaultMemory = "128Mi"

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,8 +24,8 @@ func (s *Spec) validatePod() error {
 		return err
 	}
 	for _, check := range []func() *SpecError{
-		s.checkWorkdir, s.checkEnv, s.checkProtected, s.checkVolumes, s.checkWorkspace, s.checkReadOnly, s.Pod.checkImage, s.Pod.checkMeta,
-		s.Pod.checkResources, s.checkChoices, s.Pod.checkDeadline, s.Take.checkTimes, s.Pod.checkPlacement, s.Pod.checkLife, s.Pod.checkMain, s.checkPatch, s.checkNotes,
+		s.checkWorkdir, s.checkEnv, s.checkProtected, s.checkVolumes, s.checkWorkspace, s.checkReadOnly, s.Pod.checkAccount, s.Pod.checkMeta,
+		s.Pod.checkResources, s.checkChoices, s.Pod.checkDeadline, s.Take.checkTimes, s.Pod.checkPlacement, s.Pod.checkLife, s.Pod.checkMain, s.checkPatch, s.checkNotes, s.Pod.checkImages,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -94,13 +93,7 @@ func (s *Spec) checkEnv() *SpecError {
 	return nil
 }
 
-func (p *Pod) checkImage() *SpecError {
-	if strings.IndexFunc(p.Image, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) >= 0 {
-		return &SpecError{"Pod.Image", fmt.Sprintf("%q has white space in it", p.Image)}
-	}
-	if strings.IndexFunc(p.AgentImage, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) >= 0 {
-		return &SpecError{"Pod.AgentImage", fmt.Sprintf("%q has white space in it", p.AgentImage)}
-	}
+func (p *Pod) checkAccount() *SpecError {
 	if p.ServiceAccount != "" {
 		if problems := validation.IsDNS1123Subdomain(p.ServiceAccount); len(problems) > 0 {
 			return &SpecError{"Pod.ServiceAccount", fmt.Sprintf("%q: %s", p.ServiceAccount, problems[0])}

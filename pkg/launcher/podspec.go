@@ -97,7 +97,7 @@ func container(spec *Spec, key podapi.AuthorizedKey) corev1.Container {
 	workdir := spec.workdir()
 	return corev1.Container{
 		Name:           containerName,
-		Image:          cmp.Or(spec.Pod.Image, DefaultImage),
+		Image:          spec.Pod.Image,
 		Command:        serveCommand(spec),
 		WorkingDir:     workdir,
 		Env:            slices.Concat(plain, agentEnv(spec, key, workdir)),
@@ -247,7 +247,7 @@ type traits struct {
 
 func traitsOf(spec *Spec) traits {
 	return traits{
-		Image:          cmp.Or(spec.Pod.Image, DefaultImage),
+		Image:          spec.Pod.Image,
 		AgentImage:     spec.Pod.AgentImage,
 		Main:           spec.Pod.Main,
 		Lifetime:       periodText(spec.Pod.Lifetime),

@@ -20,7 +20,7 @@ import (
 // command that helps. Warned is what spec can do without. It ends early when ctx
 // does.
 func (k *Kubernetes) Preflight(ctx context.Context, spec Spec) iter.Seq[Finding] {
-	p := &clusterPatient{launcher: k, spec: spec, preflight: true}
+	p := &clusterPatient{launcher: k, spec: spec.withImage(), preflight: true}
 	checks := slices.Concat(
 		[]check[*clusterPatient]{{checkSpec, nil, (*clusterPatient).checkSpec}},
 		p.access(),

@@ -37,9 +37,12 @@ import (
 // administrator's rights. Without it they use that of "make cluster".
 const KubeconfigEnv = "PODAGENT_TEST_KUBECONFIG"
 
-// ImageEnv names the runtime image that the cluster has. Without it tests use
-// [launcher.DefaultImage].
+// ImageEnv names the runtime image that the cluster has. Without it tests use the
+// one that "make image" builds.
 const ImageEnv = "PODAGENT_TEST_IMAGE"
+
+// builtImage is what "make image" builds.
+const builtImage = "podagent/runtime:dev"
 
 // TerminalImage is the runtime image with programs that fill a terminal: vim,
 // less and tmux. The cluster has it, too.
@@ -162,7 +165,7 @@ func newCluster(ctx context.Context, profile launcher.Profile) (*Cluster, error)
 	c := &Cluster{
 		Kubeconfig: kubeconfig,
 		Namespace:  "test-" + strings.ToLower(rand.Text()[:10]),
-		Image:      cmp.Or(os.Getenv(ImageEnv), launcher.DefaultImage),
+		Image:      cmp.Or(os.Getenv(ImageEnv), builtImage),
 	}
 	if c.Identity, err = podapi.NewIdentity(); err != nil {
 		return nil, err

@@ -49,7 +49,7 @@ type placeOptions struct {
 func placeFlags(flags *flag.FlagSet) *placeOptions {
 	o := new(placeOptions)
 	flags.StringVar(&o.backend, "backend", "kubernetes", "where the sandbox is: kubernetes, or local, which isolates nothing")
-	flags.StringVar(&o.image, "image", launcher.DefaultImage, "the pod's `IMAGE`")
+	flags.StringVar(&o.image, "image", launcher.DefaultImage(), "the pod's `IMAGE`")
 	flags.StringVar(&o.sessions, "sessions", "", "a `DIR` for the conversations (default: the cluster; on the local backend, below the user's state)")
 	return o
 }
