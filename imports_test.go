@@ -27,7 +27,8 @@ var mayImport = map[string][]string{
 
 	"cmd/internal/render":               {"pkg/fsops"},
 	"cmd/orchestrator":                  {"cmd/internal/render", "pkg/launcher", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/fsops"},
-	"pkg/launcher":                      {"pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/fsops"},
+	"pkg/launcher":                      {"pkg/launcher/podmeta", "pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/fsops"},
+	"pkg/launcher/podmeta":              {},
 	"pkg/launcher/internal/portforward": {"pkg/launcher/internal/upgrade"},
 	"pkg/launcher/internal/execstream":  {"pkg/launcher/internal/upgrade"},
 	"pkg/launcher/internal/upgrade":     {},

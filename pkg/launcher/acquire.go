@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
 // acquire returns the pod of spec, ours and not ending, and whether this call
@@ -82,7 +84,7 @@ func (c *cluster) make(ctx context.Context, pod *corev1.Pod, spec *Spec) (*corev
 	if err != nil {
 		return nil, errors.Join(c.createError(pod.Name, err), c.dropUnused(lasting, pod))
 	}
-	c.log.Info("created pod", "sandbox", pod.Annotations[AnnotationID], "pod", made.Name, "uid", made.UID)
+	c.log.Info("created pod", "sandbox", pod.Annotations[podmeta.AnnotationID], "pod", made.Name, "uid", made.UID)
 	return made, nil
 }
 
@@ -138,10 +140,10 @@ func (c *cluster) adopt(ctx context.Context, pod *corev1.Pod, spec *Spec) (bool,
 
 // checkOurs returns an error unless the pod, or claim, is that of the sandbox.
 func (c *cluster) checkOurs(pod metav1.Object, id string) error {
-	if pod.GetLabels()[LabelManagedBy] != ManagedBy {
-		return c.podError(pod, ErrNotOurs, "", fmt.Sprintf("it has no label %s=%s", LabelManagedBy, ManagedBy))
+	if pod.GetLabels()[podmeta.LabelManagedBy] != podmeta.ManagedBy {
+		return c.podError(pod, ErrNotOurs, "", fmt.Sprintf("it has no label %s=%s", podmeta.LabelManagedBy, podmeta.ManagedBy))
 	}
-	if got := pod.GetAnnotations()[AnnotationID]; got != id {
+	if got := pod.GetAnnotations()[podmeta.AnnotationID]; got != id {
 		return c.podError(pod, ErrNotOurs, "", fmt.Sprintf("it is that of sandbox %q", got))
 	}
 	return nil
@@ -150,7 +152,7 @@ func (c *cluster) checkOurs(pod metav1.Object, id string) error {
 // checkKey returns an error unless the agent lets in our identity.
 func (c *cluster) checkKey(pod *corev1.Pod) error {
 	ours := c.identity.AuthorizedKey().Fingerprint()
-	if theirs := pod.Annotations[AnnotationKey]; theirs != ours {
+	if theirs := pod.Annotations[podmeta.AnnotationKey]; theirs != ours {
 		return c.podError(pod, ErrOtherKey, "", fmt.Sprintf("it accepts %s, ours is %s", cmp.Or(theirs, "an unknown key"), ours))
 	}
 	return nil
@@ -180,11 +182,11 @@ func (c *cluster) abandon(ctx context.Context, created *corev1.Pod) error {
 	for {
 		pod, err := c.get(ctx, created.Name)
 		// Its time of creation, to the nanosecond, is that of this launch.
-		if apierrors.IsNotFound(err) || err == nil && pod.Annotations[AnnotationCreated] != created.Annotations[AnnotationCreated] {
+		if apierrors.IsNotFound(err) || err == nil && pod.Annotations[podmeta.AnnotationCreated] != created.Annotations[podmeta.AnnotationCreated] {
 			return c.dropUnused(ctx, created)
 		}
 		if err == nil {
-			if _, adopted := pod.Annotations[AnnotationAdopted]; adopted {
+			if _, adopted := pod.Annotations[podmeta.AnnotationAdopted]; adopted {
 				return nil
 			}
 			err = c.delete(ctx, pod, pod.ResourceVersion)

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -28,7 +29,7 @@ func (t *target) attach(ctx context.Context, spec *Spec, created bool) (*Sandbox
 		client.Close()
 		return nil, err
 	}
-	return &Sandbox{Client: client, ID: t.pod.Annotations[AnnotationID], Workdir: info.Workdir, Created: created && t.pod.Annotations[AnnotationResumed] == "", target: t}, nil
+	return &Sandbox{Client: client, ID: t.pod.Annotations[podmeta.AnnotationID], Workdir: info.Workdir, Created: created && t.pod.Annotations[podmeta.AnnotationResumed] == "", target: t}, nil
 }
 
 // awaitAgent returns the agent's first answer, or why there can be none.

@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
 // ownClaim reports whether the pod's workspace is a claim of the sandbox's own.
@@ -34,9 +36,9 @@ func claimOf(w Workspace, pod *corev1.Pod) (*corev1.PersistentVolumeClaim, error
 	}
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels, Annotations: map[string]string{
-			AnnotationID:      pod.Annotations[AnnotationID],
-			AnnotationCreated: pod.Annotations[AnnotationCreated],
-			AnnotationPod:     string(data),
+			podmeta.AnnotationID:      pod.Annotations[podmeta.AnnotationID],
+			podmeta.AnnotationCreated: pod.Annotations[podmeta.AnnotationCreated],
+			podmeta.AnnotationPod:     string(data),
 		}},
 		Spec: w.claimSpec(),
 	}, nil
@@ -62,15 +64,15 @@ func (c *cluster) keepWorkspace(ctx context.Context, spec *Spec, pod *corev1.Pod
 			if err := c.awaitNoClaim(ctx, there); err != nil {
 				return err
 			}
-		case lacksStorage(there) && c.checkOurs(there, pod.Annotations[AnnotationID]) == nil: // another launch removes it, or was killed before that
+		case lacksStorage(there) && c.checkOurs(there, pod.Annotations[podmeta.AnnotationID]) == nil: // another launch removes it, or was killed before that
 			return c.noStorageClass(there)
 		default:
 			if drift := spec.Pod.Workspace.driftOf(there); len(drift) > 0 && spec.Take.OnDrift == DriftError {
 				return c.podError(pod, ErrDrift, "", joined(drift))
 			}
-			err := c.takeClaim(ctx, there, pod.Annotations[AnnotationID])
+			err := c.takeClaim(ctx, there, pod.Annotations[podmeta.AnnotationID])
 			if err == nil {
-				pod.Annotations[AnnotationResumed] = timeText(time.Now())
+				pod.Annotations[podmeta.AnnotationResumed] = timeText(time.Now())
 			}
 			if !endedSince(err) {
 				return err
@@ -96,12 +98,12 @@ func (c *cluster) takeClaim(ctx context.Context, claim *corev1.PersistentVolumeC
 			return err
 		}
 	}
-	return c.markClaim(ctx, claim.Name, claim.UID, AnnotationAdopted, AnnotationResumed)
+	return c.markClaim(ctx, claim.Name, claim.UID, podmeta.AnnotationAdopted, podmeta.AnnotationResumed)
 }
 
 // markClaim says in annotations of the claim that somebody uses it who did not make
-// it: AnnotationAdopted keeps it from being deleted by who made it, should their
-// launch fail after all, and AnnotationResumed, with which a new pod gets it, by who
+// it: podmeta.AnnotationAdopted keeps it from being deleted by who made it, should their
+// launch fail after all, and podmeta.AnnotationResumed, with which a new pod gets it, by who
 // ends an older one.
 func (c *cluster) markClaim(ctx context.Context, name string, uid types.UID, annotations ...string) error {
 	values, now := map[string]string{}, timeText(time.Now())
@@ -120,7 +122,7 @@ func (c *cluster) markClaim(ctx context.Context, name string, uid types.UID, ann
 func (c *cluster) recordPod(ctx context.Context, pod *corev1.Pod) error {
 	data, err := json.Marshal(pod)
 	if err == nil {
-		_, err = c.annotateClaim(ctx, pod.Name, "", map[string]string{AnnotationPod: string(data)})
+		_, err = c.annotateClaim(ctx, pod.Name, "", map[string]string{podmeta.AnnotationPod: string(data)})
 	}
 	return err
 }
@@ -170,7 +172,7 @@ func (c *cluster) removeClaim(ctx context.Context, seen *corev1.PersistentVolume
 		}
 		claim, err = c.claim(ctx, seen.Name) // controllers change it, too
 		switch {
-		case apierrors.IsNotFound(err), err == nil && (claim.UID != seen.UID || claim.Annotations[AnnotationResumed] != seen.Annotations[AnnotationResumed]):
+		case apierrors.IsNotFound(err), err == nil && (claim.UID != seen.UID || claim.Annotations[podmeta.AnnotationResumed] != seen.Annotations[podmeta.AnnotationResumed]):
 			return nil
 		case err != nil:
 			return err
@@ -181,7 +183,7 @@ func (c *cluster) removeClaim(ctx context.Context, seen *corev1.PersistentVolume
 func (c *cluster) deleteClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, only metav1.Preconditions) error {
 	err := c.api.CoreV1().PersistentVolumeClaims(c.namespace).Delete(ctx, claim.Name, metav1.DeleteOptions{Preconditions: &only})
 	if err == nil {
-		c.log.Info("deleted claim", "sandbox", claim.Annotations[AnnotationID], "claim", claim.Name, "uid", claim.UID)
+		c.log.Info("deleted claim", "sandbox", claim.Annotations[podmeta.AnnotationID], "claim", claim.Name, "uid", claim.UID)
 	}
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -209,8 +211,8 @@ func (c *cluster) awaitNoClaim(ctx context.Context, claim *corev1.PersistentVolu
 }
 
 // dropClaim deletes the claim that was made for a pod which is given up, unless it
-// was there before or has an annotation: AnnotationAdopted where anybody's use counts,
-// AnnotationResumed where only a new pod does. It returns the claim that it deleted,
+// was there before or has an annotation: podmeta.AnnotationAdopted where anybody's use counts,
+// podmeta.AnnotationResumed where only a new pod does. It returns the claim that it deleted,
 // if there is one.
 func (c *cluster) dropClaim(ctx context.Context, pod *corev1.Pod, unless string) (*corev1.PersistentVolumeClaim, error) {
 	if !ownClaim(pod) {
@@ -225,7 +227,7 @@ func (c *cluster) dropClaim(ctx context.Context, pod *corev1.Pod, unless string)
 			return nil, err
 		}
 		_, taken := claim.Annotations[unless]
-		if taken || claim.Annotations[AnnotationCreated] != pod.Annotations[AnnotationCreated] {
+		if taken || claim.Annotations[podmeta.AnnotationCreated] != pod.Annotations[podmeta.AnnotationCreated] {
 			return nil, nil
 		}
 		err = c.deleteClaim(ctx, claim, metav1.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
@@ -237,7 +239,7 @@ func (c *cluster) dropClaim(ctx context.Context, pod *corev1.Pod, unless string)
 
 // dropUnused is dropClaim for a launch that failed.
 func (c *cluster) dropUnused(ctx context.Context, pod *corev1.Pod) error {
-	_, err := c.dropClaim(ctx, pod, AnnotationAdopted)
+	_, err := c.dropClaim(ctx, pod, podmeta.AnnotationAdopted)
 	return err
 }
 
@@ -257,18 +259,18 @@ func (c *cluster) claims(ctx context.Context) ([]corev1.PersistentVolumeClaim, e
 // podOf returns the pod that is made when the sandbox of this claim is resumed.
 func podOf(claim *corev1.PersistentVolumeClaim) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
-	if err := json.Unmarshal([]byte(claim.Annotations[AnnotationPod]), pod); err != nil {
-		return nil, fmt.Errorf("annotation %s of claim %s does not say how the pod was made: %w", AnnotationPod, claim.Name, err)
+	if err := json.Unmarshal([]byte(claim.Annotations[podmeta.AnnotationPod]), pod); err != nil {
+		return nil, fmt.Errorf("annotation %s of claim %s does not say how the pod was made: %w", podmeta.AnnotationPod, claim.Name, err)
 	}
 	if pod.Name != claim.Name || agentContainer(pod) == nil {
-		return nil, fmt.Errorf("annotation %s of claim %s has another pod, %q", AnnotationPod, claim.Name, pod.Name)
+		return nil, fmt.Errorf("annotation %s of claim %s has another pod, %q", podmeta.AnnotationPod, claim.Name, pod.Name)
 	}
 	return pod, nil
 }
 
 // summaryOfClaim describes a sandbox that has no pod.
 func summaryOfClaim(claim *corev1.PersistentVolumeClaim) Summary {
-	s := Summary{ID: claim.Annotations[AnnotationID], State: Paused, Created: claim.CreationTimestamp.UTC()}
+	s := Summary{ID: claim.Annotations[podmeta.AnnotationID], State: Paused, Created: claim.CreationTimestamp.UTC()}
 	if claim.DeletionTimestamp != nil {
 		s.State = Terminating
 	}
@@ -283,8 +285,8 @@ func summaryOfClaim(claim *corev1.PersistentVolumeClaim) Summary {
 func again(pod *corev1.Pod, now time.Time) *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.Annotations = maps.Clone(pod.Annotations)
-	delete(pod.Annotations, AnnotationAdopted)
-	for _, name := range []string{AnnotationCreated, AnnotationHeartbeat, AnnotationResumed} {
+	delete(pod.Annotations, podmeta.AnnotationAdopted)
+	for _, name := range []string{podmeta.AnnotationCreated, podmeta.AnnotationHeartbeat, podmeta.AnnotationResumed} {
 		pod.Annotations[name] = timeText(now)
 	}
 	renewLife(pod, now)

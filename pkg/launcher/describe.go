@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -132,7 +133,7 @@ func (c *cluster) describePod(pod *corev1.Pod) Description {
 		Connection: c.connectionTo(pod),
 		Phase:      string(pod.Status.Phase),
 		Labels:     pod.Labels,
-		Key:        pod.Annotations[AnnotationKey],
+		Key:        pod.Annotations[podmeta.AnnotationKey],
 		KeyIsOurs:  c.checkKey(pod) == nil,
 	}
 	if agent := agentContainer(pod); agent != nil {

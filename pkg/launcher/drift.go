@@ -8,13 +8,15 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
 // driftOf says in what the pod differs from what spec asks for.
 func driftOf(pod *corev1.Pod, spec *Spec) []string {
 	var is map[string]any
-	if err := json.Unmarshal([]byte(pod.Annotations[AnnotationSpec]), &is); err != nil {
-		return []string{fmt.Sprintf("it is not known what the pod was made from: annotation %s: %v", AnnotationSpec, err)}
+	if err := json.Unmarshal([]byte(pod.Annotations[podmeta.AnnotationSpec]), &is); err != nil {
+		return []string{fmt.Sprintf("it is not known what the pod was made from: annotation %s: %v", podmeta.AnnotationSpec, err)}
 	}
 	// By JSON, in which equal quantities are equal, and a newer launcher's
 	// traits are seen.
@@ -39,7 +41,7 @@ func (c *cluster) drift(ctx context.Context, pod *corev1.Pod, spec *Spec, create
 		drift = driftOf(pod, spec)
 	}
 	w := spec.Pod.Workspace
-	if !ownClaim(pod) || w.Size.IsZero() && w.StorageClass == "" || created && pod.Annotations[AnnotationResumed] == "" {
+	if !ownClaim(pod) || w.Size.IsZero() && w.StorageClass == "" || created && pod.Annotations[podmeta.AnnotationResumed] == "" {
 		return drift
 	}
 	claim, err := c.claim(ctx, pod.Name)

@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
 // Heartbeat says once, in the pod's annotation, that the sandbox is needed.
@@ -35,7 +37,7 @@ func timeText(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // beat says in the pod's annotation that it is needed.
 func (c *cluster) beat(ctx context.Context, pod *corev1.Pod) error {
-	return c.annotate(ctx, pod, AnnotationHeartbeat)
+	return c.annotate(ctx, pod, podmeta.AnnotationHeartbeat)
 }
 
 // mark says that somebody uses the pod who did not create it, which its creator
@@ -44,11 +46,11 @@ func (c *cluster) beat(ctx context.Context, pod *corev1.Pod) error {
 func (c *cluster) mark(ctx context.Context, pod *corev1.Pod) error {
 	var going error // the claim
 	if ownClaim(pod) {
-		if going = c.markClaim(ctx, pod.Name, "", AnnotationAdopted); going != nil && !endedSince(going) {
+		if going = c.markClaim(ctx, pod.Name, "", podmeta.AnnotationAdopted); going != nil && !endedSince(going) {
 			return going
 		}
 	}
-	return cmp.Or(c.annotate(ctx, pod, AnnotationHeartbeat, AnnotationAdopted), going)
+	return cmp.Or(c.annotate(ctx, pod, podmeta.AnnotationHeartbeat, podmeta.AnnotationAdopted), going)
 }
 
 // annotate writes the time into annotations of the pod. Another pod of its name
@@ -112,7 +114,7 @@ func (t *target) beats(ctx context.Context, interval time.Duration) {
 			t.kill(err)
 			return
 		case err != nil: // the API server may come back
-			t.log.Warn("cannot refresh the heartbeat", "sandbox", t.pod.Annotations[AnnotationID], "pod", t.pod.Name, "error", err)
+			t.log.Warn("cannot refresh the heartbeat", "sandbox", t.pod.Annotations[podmeta.AnnotationID], "pod", t.pod.Name, "error", err)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -150,7 +151,7 @@ func newIdentitySecret(name string) (*corev1.Secret, error) {
 	}
 	data, err := id.MarshalPEM()
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{LabelManagedBy: ManagedBy}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{podmeta.LabelManagedBy: podmeta.ManagedBy}},
 		Data:       map[string][]byte{identityKey: data},
 		Immutable:  new(true),
 	}, err

@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typed "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
 // lease is this orchestrator's claim to be the only exclusive owner of a pod.
@@ -63,7 +65,7 @@ func (l *lease) new() *coordinationv1.Lease {
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:   l.pod.Name,
-			Labels: map[string]string{LabelManagedBy: ManagedBy},
+			Labels: map[string]string{podmeta.LabelManagedBy: podmeta.ManagedBy},
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: "v1", Kind: "Pod", Name: l.pod.Name, UID: l.pod.UID,
 			}},

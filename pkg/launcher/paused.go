@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
 // Pause ends the sandbox's processes and removes its pod, and keeps its files:
@@ -32,7 +34,7 @@ func (c *cluster) pause(ctx context.Context, id string) error {
 	case !ownClaim(pod):
 		return c.podError(pod, ErrNotKept, "", "its workspace is no claim of its own")
 	}
-	if err := c.markClaim(ctx, pod.Name, "", AnnotationAdopted); err != nil {
+	if err := c.markClaim(ctx, pod.Name, "", podmeta.AnnotationAdopted); err != nil {
 		return err
 	}
 	return c.remove(ctx, pod)

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -168,7 +169,7 @@ func checkKey(field, name string) *SpecError {
 	if problems := validation.IsQualifiedName(name); len(problems) > 0 {
 		return &SpecError{field, fmt.Sprintf("has the name %q: %s", name, problems[0])}
 	}
-	if strings.HasPrefix(name, domain) || name == LabelManagedBy {
+	if strings.HasPrefix(name, podmeta.Prefix) || name == podmeta.LabelManagedBy {
 		return &SpecError{field, fmt.Sprintf("has %s, which is the launcher's", name)}
 	}
 	return nil

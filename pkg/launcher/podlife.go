@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -64,7 +65,7 @@ func (c *cluster) putOff(ctx context.Context, pod *corev1.Pod, expires time.Time
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pod.UID, "resourceVersion": pod.ResourceVersion, // preconditions
-		"annotations": map[string]string{AnnotationExpires: timeText(expires)},
+		"annotations": map[string]string{podmeta.AnnotationExpires: timeText(expires)},
 	}})
 	if err != nil {
 		return now, err
@@ -75,7 +76,7 @@ func (c *cluster) putOff(ctx context.Context, pod *corev1.Pod, expires time.Time
 
 // expiry returns when the pod's agent ends by itself; zero for never.
 func expiry(pod *corev1.Pod) time.Time {
-	t, _ := time.Parse(time.RFC3339Nano, pod.Annotations[AnnotationExpires])
+	t, _ := time.Parse(time.RFC3339Nano, pod.Annotations[podmeta.AnnotationExpires])
 	return t
 }
 
@@ -100,9 +101,9 @@ func lifeOf(pod *corev1.Pod, spec *Spec, now time.Time) {
 		c.Env = append(c.Env, corev1.EnvVar{Name: "PODAGENT_IDLE_TIMEOUT", Value: p.IdleTimeout.String()})
 	}
 	if p.Lifetime > 0 {
-		pod.Annotations[AnnotationExpires] = timeText(now.Add(p.Lifetime))
+		pod.Annotations[podmeta.AnnotationExpires] = timeText(now.Add(p.Lifetime))
 		c.Env = append(c.Env, corev1.EnvVar{Name: "PODAGENT_EXPIRES", ValueFrom: &corev1.EnvVarSource{
-			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + AnnotationExpires + "']"},
+			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + podmeta.AnnotationExpires + "']"},
 		}})
 	}
 }
@@ -110,11 +111,11 @@ func lifeOf(pod *corev1.Pod, spec *Spec, now time.Time) {
 // renewLife gives a pod that is made again the time that its Spec gave it.
 func renewLife(pod *corev1.Pod, now time.Time) {
 	var made traits
-	if json.Unmarshal([]byte(pod.Annotations[AnnotationSpec]), &made) != nil || made.Lifetime == "" {
+	if json.Unmarshal([]byte(pod.Annotations[podmeta.AnnotationSpec]), &made) != nil || made.Lifetime == "" {
 		return
 	}
 	if d, err := time.ParseDuration(made.Lifetime); err == nil {
-		pod.Annotations[AnnotationExpires] = timeText(now.Add(d))
+		pod.Annotations[podmeta.AnnotationExpires] = timeText(now.Add(d))
 	}
 }
 

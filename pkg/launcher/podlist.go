@@ -15,10 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
+
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
 // ours selects the pods of sandboxes.
-var ours = labels.Set{LabelManagedBy: ManagedBy}.String()
+var ours = labels.Set{podmeta.LabelManagedBy: podmeta.ManagedBy}.String()
 
 // lookup returns the pod of the sandbox, in whatever state it is.
 func (c *cluster) lookup(ctx context.Context, id string) (*corev1.Pod, error) {
@@ -59,7 +61,7 @@ func (c *cluster) take(ctx context.Context, id string) (*corev1.Pod, error) {
 // enterAgain connects to the agent of a pod by what its annotations have of the
 // Spec that it was made from.
 func (c *cluster) enterAgain(ctx context.Context, pod *corev1.Pod, created bool) (*Sandbox, error) {
-	timeout, err := time.ParseDuration(pod.Annotations[AnnotationReadyTimeout])
+	timeout, err := time.ParseDuration(pod.Annotations[podmeta.AnnotationReadyTimeout])
 	if err != nil {
 		timeout = DefaultReadyTimeout
 	}
@@ -166,7 +168,7 @@ func (c *cluster) discardMade(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	claim, err := c.dropClaim(ctx, pod, AnnotationResumed)
+	claim, err := c.dropClaim(ctx, pod, podmeta.AnnotationResumed)
 	if err != nil || claim == nil {
 		return err
 	}
@@ -212,7 +214,7 @@ func (c *cluster) list(ctx context.Context) ([]Summary, error) {
 
 func summaryOf(pod *corev1.Pod) Summary {
 	s := Summary{
-		ID:        pod.Annotations[AnnotationID],
+		ID:        pod.Annotations[podmeta.AnnotationID],
 		State:     stateOf(pod),
 		Created:   pod.CreationTimestamp.UTC(),
 		Pod:       pod.Name,
@@ -256,6 +258,6 @@ func isRunning(pod *corev1.Pod) bool {
 // heartbeatOf returns the pod's last heartbeat: its creation, if it has none
 // that can be read.
 func heartbeatOf(pod *corev1.Pod) time.Time {
-	t, _ := time.Parse(time.RFC3339Nano, pod.Annotations[AnnotationHeartbeat])
+	t, _ := time.Parse(time.RFC3339Nano, pod.Annotations[podmeta.AnnotationHeartbeat])
 	return cmp.Or(t, pod.CreationTimestamp.UTC())
 }

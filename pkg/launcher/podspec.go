@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -45,21 +46,21 @@ func manifest(spec *Spec, namespace string, key podapi.AuthorizedKey, now time.T
 func podLabels(spec *Spec) map[string]string {
 	labels := map[string]string{}
 	maps.Copy(labels, spec.Pod.Labels)
-	labels[LabelManagedBy] = ManagedBy
-	labels[LabelID] = labelOf(spec.ID)
+	labels[podmeta.LabelManagedBy] = podmeta.ManagedBy
+	labels[podmeta.LabelID] = labelOf(spec.ID)
 	return labels
 }
 
 func podAnnotations(spec *Spec, key podapi.AuthorizedKey, now time.Time) map[string]string {
 	annotations := map[string]string{}
 	maps.Copy(annotations, spec.Pod.Annotations)
-	annotations[AnnotationID] = spec.ID
-	annotations[AnnotationCreated] = timeText(now)
-	annotations[AnnotationHeartbeat] = timeText(now)
-	annotations[AnnotationKey] = key.Fingerprint()
-	annotations[AnnotationSpec] = string(traitsOf(spec).json())
+	annotations[podmeta.AnnotationID] = spec.ID
+	annotations[podmeta.AnnotationCreated] = timeText(now)
+	annotations[podmeta.AnnotationHeartbeat] = timeText(now)
+	annotations[podmeta.AnnotationKey] = key.Fingerprint()
+	annotations[podmeta.AnnotationSpec] = string(traitsOf(spec).json())
 	if spec.Take.ReadyTimeout != 0 {
-		annotations[AnnotationReadyTimeout] = spec.Take.ReadyTimeout.String()
+		annotations[podmeta.AnnotationReadyTimeout] = spec.Take.ReadyTimeout.String()
 	}
 	return annotations
 }

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -77,7 +78,7 @@ func (c *cluster) reapAll(ctx context.Context, pods []corev1.Pod, opts ReapOptio
 				reaped = append(reaped, summaryOf(&pods[i]))
 			}
 			if err != nil {
-				failed = append(failed, wrap("reaping", pods[i].Annotations[AnnotationID], err))
+				failed = append(failed, wrap("reaping", pods[i].Annotations[podmeta.AnnotationID], err))
 			}
 		})
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
@@ -34,7 +35,7 @@ import (
 // podOf returns the only pod with the label of this id.
 func podOf(t *testing.T, c *launchertest.Cluster, id string) *corev1.Pod {
 	t.Helper()
-	list, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: launcher.LabelID + "=" + id})
+	list, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: podmeta.LabelID + "=" + id})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,19 +184,19 @@ func TestOptionsReachThePod(t *testing.T) {
 		t.Errorf("commands run in %q, Workdir is %q", out, s.Workdir)
 	}
 	// As people look for it.
-	list, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "example.com/user=alice," + launcher.LabelManagedBy + "=podagent"})
+	list, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "example.com/user=alice," + podmeta.LabelManagedBy + "=podagent"})
 	if err != nil || len(list.Items) != 1 {
 		t.Fatalf("%d pods have the label: %v", len(list.Items), err)
 	}
 	pod := list.Items[0]
-	if got := pod.Labels[launcher.LabelID]; got != "Team-nit-7" {
+	if got := pod.Labels[podmeta.LabelID]; got != "Team-nit-7" {
 		t.Errorf("the label of the id is %q", got)
 	}
-	if pod.Annotations[launcher.AnnotationID] != spec.ID || pod.Annotations["example.com/why"] != "a test" {
+	if pod.Annotations[podmeta.AnnotationID] != spec.ID || pod.Annotations["example.com/why"] != "a test" {
 		t.Errorf("the annotations are %q", pod.Annotations)
 	}
-	if pod.Annotations[launcher.AnnotationKey] != c.Identity.AuthorizedKey().Fingerprint() {
-		t.Errorf("the key's annotation is %q", pod.Annotations[launcher.AnnotationKey])
+	if pod.Annotations[podmeta.AnnotationKey] != c.Identity.AuthorizedKey().Fingerprint() {
+		t.Errorf("the key's annotation is %q", pod.Annotations[podmeta.AnnotationKey])
 	}
 	if got := *pod.Spec.ActiveDeadlineSeconds; got != 3600 {
 		t.Errorf("the deadline is %d s", got)
@@ -295,7 +296,7 @@ func TestHeartbeatIsRefreshedUntilClose(t *testing.T) {
 	spec := c.Spec("a")
 	spec.Take.Heartbeat = time.Second
 	s := harness.Launch(t, k, spec)
-	beat := func() string { return podOf(t, c, "a").Annotations[launcher.AnnotationHeartbeat] }
+	beat := func() string { return podOf(t, c, "a").Annotations[podmeta.AnnotationHeartbeat] }
 	first := beat()
 	harness.Await(t, "a heartbeat", func() bool { return beat() != first })
 	if err := s.Close(); err != nil {
@@ -340,7 +341,7 @@ func TestBadOptionOfAPodFailsBeforeAnyAPICall(t *testing.T) {
 		"Git.Timeout":        func(s *launcher.Spec) { s.Git = &launcher.Git{URL: "https://example.com/a", Timeout: -1} },
 		"Pod.Image":          func(s *launcher.Spec) { s.Pod.Image = "a b" },
 		"Pod.Labels":         func(s *launcher.Spec) { s.Pod.Labels = map[string]string{"a": "b/c"} },
-		"Pod.Annotations":    func(s *launcher.Spec) { s.Pod.Annotations = map[string]string{launcher.AnnotationKey: "x"} },
+		"Pod.Annotations":    func(s *launcher.Spec) { s.Pod.Annotations = map[string]string{podmeta.AnnotationKey: "x"} },
 		"Pod.ServiceAccount": func(s *launcher.Spec) { s.Pod.ServiceAccount = "A" },
 		"Pod.Profile":        func(s *launcher.Spec) { s.Pod.Profile = "privileged" },
 		"Pod.ActiveDeadline": func(s *launcher.Spec) { s.Pod.ActiveDeadline = time.Millisecond },

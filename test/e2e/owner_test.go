@@ -21,6 +21,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
@@ -161,7 +162,7 @@ func TestExclusiveOwnerThatWaitsForItsPodStaysTheOwner(t *testing.T) {
 	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.Is(err, launcher.ErrOwned) {
 		t.Errorf("the second launch: %v", err)
 	}
-	if marks := podOf(t, c, "a").Annotations; marks[launcher.AnnotationAdopted] != "" {
+	if marks := podOf(t, c, "a").Annotations; marks[podmeta.AnnotationAdopted] != "" {
 		t.Errorf("who was refused has marked the pod: %v", marks)
 	}
 	// Who loses it meanwhile is told.

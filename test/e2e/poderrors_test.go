@@ -22,6 +22,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
@@ -112,11 +113,11 @@ func badClusters() []badPod {
 			},
 		},
 		{
-			name: "a pod of that name that is not ours", class: launcher.ErrNotOurs, says: launcher.LabelManagedBy,
+			name: "a pod of that name that is not ours", class: launcher.ErrNotOurs, says: podmeta.LabelManagedBy,
 			set: func(t *testing.T, c *launchertest.Cluster, k *launcher.Kubernetes, spec *launcher.Spec) {
 				harness.Launch(t, k, *spec)
 				pod := podOf(t, c, spec.ID)
-				patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, launcher.LabelManagedBy)
+				patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, podmeta.LabelManagedBy)
 				if _, err := c.API(t).CoreV1().Pods(c.Namespace).Patch(t.Context(), pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 					t.Fatal(err)
 				}
