@@ -62,7 +62,7 @@ func (a *app) launch(ctx context.Context, spec launcher.Spec, work func(*launche
 	}
 	a.isolatesNothing(sandbox)
 	for _, drift := range sandbox.Drift {
-		a.note("sandbox %s existed already, and was made otherwise: %s", quote(sandbox.ID), drift)
+		a.note("sandbox %s existed already, and differs: %s", quote(sandbox.ID), drift)
 	}
 	return within(sandbox, work)
 }

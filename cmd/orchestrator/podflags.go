@@ -90,7 +90,7 @@ func (p *podFlags) defineLaunch(cmd *cobra.Command) {
 	p.take.Heartbeat = launcher.DefaultHeartbeat
 	p.flags.Var((*heartbeat)(&p.take.Heartbeat), "heartbeat", "how often the open sandbox says in its pod that it is needed; or off")
 	p.flags.Var(&p.onStale, "on-stale", "what to do about a pod that has ended, whose files are lost unless they were kept")
-	p.flags.Var(&p.onDrift, "on-drift", "what to do about a pod that was made otherwise than these flags say")
+	p.flags.Var(&p.onDrift, "on-drift", "what to do about a pod that differs from what these flags say")
 	p.flags.BoolVar(&p.take.Exclusive, "exclusive", false, "fail if another exclusive owner has the sandbox open, and keep others out while this runs")
 	p.add(cmd, map[string]*choice{"on-stale": &p.onStale, "on-drift": &p.onDrift})
 }

@@ -92,7 +92,7 @@ func (c *cluster) make(ctx context.Context, pod *corev1.Pod, spec *Spec) (*corev
 func outlive(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		pause(lasting, grace)
+		sleep(lasting, grace)
 		cancel()
 	})
 	return lasting, func() { stop(); cancel() }
@@ -123,7 +123,7 @@ func (c *cluster) adopt(ctx context.Context, pod *corev1.Pod, spec *Spec) (bool,
 		if spec.Take.OnDrift == DriftError {
 			return false, c.podError(pod, ErrDrift, "", joined(drift))
 		}
-		c.log.Warn("pod was made otherwise", "sandbox", spec.ID, "pod", pod.Name, "drift", drift)
+		c.log.Warn("the pod's spec differs", "sandbox", spec.ID, "pod", pod.Name, "drift", drift)
 	}
 	if !spec.Take.Exclusive { // which may not be for us: see attachOwning
 		err := c.mark(ctx, pod)
@@ -197,7 +197,7 @@ func (c *cluster) abandon(ctx context.Context, created *corev1.Pod) error {
 		case errors.As(err, new(*PodError)), ctx.Err() != nil:
 			return err
 		case !apierrors.IsConflict(err): // the API server is away; else the pod has changed meanwhile
-			pause(ctx, apiRetry)
+			sleep(ctx, apiRetry)
 		}
 	}
 }

@@ -203,7 +203,7 @@ func (c *cluster) awaitNoClaim(ctx context.Context, claim *corev1.PersistentVolu
 		if err != nil {
 			return err
 		}
-		pause(ctx, claimPoll)
+		sleep(ctx, claimPoll)
 		if ctx.Err() != nil {
 			return fmt.Errorf("claim %s/%s is still being deleted, as long as a pod uses it or it has finalizers: %w", c.namespace, claim.Name, context.Cause(ctx))
 		}

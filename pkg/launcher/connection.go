@@ -84,7 +84,7 @@ func (t *target) connect(ctx context.Context, way Connection) (conn net.Conn, er
 		conn, err = t.forward.Dial(ctx, t.namespace, t.pod.Name, agentPort)
 	}
 	if err == nil {
-		t.allow()
+		t.access.grant()
 	}
 	return conn, err
 }

@@ -102,7 +102,7 @@ func (t *target) attachBeating(ctx context.Context, spec *Spec, created bool) (*
 // gone. The first heartbeat is the launch itself.
 func (t *target) beats(ctx context.Context, interval time.Duration) {
 	for {
-		pause(ctx, interval)
+		sleep(ctx, interval)
 		if ctx.Err() != nil {
 			return
 		}

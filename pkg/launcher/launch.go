@@ -20,7 +20,7 @@ func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox
 	pod, sandbox, err := c.reach(ready, &spec)
 	if err != nil {
 		err = c.timedOut(ready, nameOf(spec.ID), timeout, err)
-	} else if err = c.furnish(ctx, &spec, pod, sandbox); err != nil {
+	} else if err = c.finishLaunch(ctx, &spec, pod, sandbox); err != nil {
 		err = errors.Join(err, sandbox.Close())
 	}
 	if err != nil {
@@ -37,9 +37,9 @@ func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox
 	return sandbox, nil
 }
 
-// furnish does what a launch does once it has reached the agent, in a pod that it
+// finishLaunch does what a launch does once it has reached the agent, in a pod that it
 // created if that is not nil.
-func (c *cluster) furnish(ctx context.Context, spec *Spec, created *corev1.Pod, s *Sandbox) error {
+func (c *cluster) finishLaunch(ctx context.Context, spec *Spec, created *corev1.Pod, s *Sandbox) error {
 	if spec.Git != nil { // which has a timeout of its own
 		if err := spec.Git.checkout(ctx, s, c.log); err != nil {
 			return err
@@ -107,7 +107,7 @@ func (e *lateError) Unwrap() error { return e.cause }
 // gives up a little before either, when its limiter would have it wait longer.
 func (c *cluster) timedOut(ctx context.Context, name string, timeout time.Duration, err error) error {
 	if strings.Contains(err.Error(), "would exceed context deadline") { // rate.Limiter's, without a type
-		soon, cancel := context.WithTimeout(ctx, askTimeout) // unless that was another's deadline
+		soon, cancel := context.WithTimeout(ctx, queryTimeout) // unless that was another's deadline
 		defer cancel()
 		<-soon.Done()
 	}
@@ -115,7 +115,7 @@ func (c *cluster) timedOut(ctx context.Context, name string, timeout time.Durati
 	case errors.As(err, new(*PodError)):
 		return err
 	case errors.Is(context.Cause(ctx), errNotReady):
-		e, _ := c.notReady(ctx, name, fmt.Sprintf("after %v", timeout), askTimeout)
+		e, _ := c.notReady(ctx, name, fmt.Sprintf("after %v", timeout), queryTimeout)
 		if late, ok := errors.AsType[*lateError](err); ok {
 			e.Message += fmt.Sprintf(": %v", late.last)
 		}
@@ -124,7 +124,7 @@ func (c *cluster) timedOut(ctx context.Context, name string, timeout time.Durati
 		if !errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 		}
-		if e, known := c.notReady(ctx, name, "at the deadline", lateAsk); known {
+		if e, known := c.notReady(ctx, name, "at the deadline", lateQuery); known {
 			err = fmt.Errorf("%w: %w", err, e)
 		}
 	}

@@ -29,7 +29,7 @@ type lease struct {
 	object *coordinationv1.Lease
 }
 
-func (l *lease) api() typed.LeaseInterface {
+func (l *lease) leases() typed.LeaseInterface {
 	return l.target.api.CoordinationV1().Leases(l.namespace)
 }
 
@@ -38,17 +38,17 @@ func (t *target) acquireLease(ctx context.Context) (*lease, error) {
 	l := &lease{target: t, holder: t.owner + "/" + strings.ToLower(rand.Text()[:8])}
 	for {
 		l.renewed = time.Now()
-		object, err := l.api().Get(ctx, t.pod.Name, metav1.GetOptions{})
+		object, err := l.leases().Get(ctx, t.pod.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			object, err = l.api().Create(ctx, l.new(), metav1.CreateOptions{})
+			object, err = l.leases().Create(ctx, l.new(), metav1.CreateOptions{})
 		case err != nil:
 		case l.isHeld(object):
 			return nil, t.podError(t.pod, ErrOwned, "", holderOf(object))
 		default:
 			ours := l.new()
 			object.OwnerReferences, object.Spec = ours.OwnerReferences, ours.Spec
-			object, err = l.api().Update(ctx, object, metav1.UpdateOptions{}) // fails if another was first
+			object, err = l.leases().Update(ctx, object, metav1.UpdateOptions{}) // fails if another was first
 		}
 		if ctx.Err() == nil && (apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err)) {
 			continue
@@ -167,7 +167,7 @@ func (s *Sandbox) discardMade(ctx context.Context, pod *corev1.Pod) error {
 		case ctx.Err() != nil:
 			return s.lease.apiError(pod.Name, err)
 		}
-		pause(ctx, leaseRetry)
+		sleep(ctx, leaseRetry)
 	}
 	return s.target.discardMade(ctx, pod)
 }
@@ -181,7 +181,7 @@ func (t *target) isThere(ctx context.Context) bool {
 // renew renews the lease until ctx ends. It returns why the lease is lost.
 func (l *lease) renew(ctx context.Context) error {
 	for wait := leasePeriod; ; {
-		pause(ctx, wait)
+		sleep(ctx, wait)
 		began := time.Now()
 		err := l.renewOnce(ctx)
 		switch {
@@ -210,7 +210,7 @@ func (l *lease) renewOnce(ctx context.Context) error {
 	defer cancel()
 	for {
 		l.object.Spec.RenewTime = new(metav1.NowMicro())
-		object, err := l.api().Update(ctx, l.object, metav1.UpdateOptions{})
+		object, err := l.leases().Update(ctx, l.object, metav1.UpdateOptions{})
 		if err == nil {
 			l.object = object
 			return nil
@@ -218,7 +218,7 @@ func (l *lease) renewOnce(ctx context.Context) error {
 		if !apierrors.IsConflict(err) {
 			return err
 		}
-		now, getErr := l.api().Get(ctx, l.object.Name, metav1.GetOptions{})
+		now, getErr := l.leases().Get(ctx, l.object.Name, metav1.GetOptions{})
 		if getErr != nil {
 			return getErr
 		}
@@ -231,9 +231,9 @@ func (l *lease) renewOnce(ctx context.Context) error {
 
 // release lets go of the lease, if this claim still holds it.
 func (l *lease) release(ctx context.Context) error {
-	object, err := l.api().Get(ctx, l.pod.Name, metav1.GetOptions{})
+	object, err := l.leases().Get(ctx, l.pod.Name, metav1.GetOptions{})
 	if err == nil && l.isOurs(object) {
-		err = l.api().Delete(ctx, object.Name, metav1.DeleteOptions{
+		err = l.leases().Delete(ctx, object.Name, metav1.DeleteOptions{
 			Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion},
 		})
 	}

@@ -132,15 +132,15 @@ const (
 	// leaseRetry is the time between tries to renew it while the API server is
 	// away.
 	leaseRetry = 2 * time.Second
-	// reapAtOnce bounds how many agents are asked at once, askTimeout how long
-	// each may take, and askTries how often it is tried: one connection may be
+	// reapAtOnce bounds how many agents are asked at once, queryTimeout how long
+	// each may take, and queryTries how often it is tried: one connection may be
 	// lost by accident.
-	reapAtOnce = 16
-	askTimeout = 5 * time.Second
-	askTries   = 3
-	// lateAsk is how long after the caller's deadline it is asked what a pod waits
+	reapAtOnce   = 16
+	queryTimeout = 5 * time.Second
+	queryTries   = 3
+	// lateQuery is how long after the caller's deadline it is asked what a pod waits
 	// for.
-	lateAsk = time.Second
+	lateQuery = time.Second
 	// reapTries is how often a pod is to be deleted whose status changes meanwhile:
 	// a node reports seldom.
 	reapTries = 5

@@ -19,7 +19,7 @@ const reasonOOMKilled = "OOMKilled"
 // node may need a while to say so. It is nil if nothing is known when ctx ends,
 // the cluster does not let us ask, or the agent is another owner's by now.
 func (t *target) whyLost(ctx context.Context) error {
-	for ; ctx.Err() == nil; pause(ctx, apiRetry) {
+	for ; ctx.Err() == nil; sleep(ctx, apiRetry) {
 		if err := t.isDead(); errors.Is(err, ErrOwned) {
 			return nil
 		} else if err != nil {
@@ -29,7 +29,7 @@ func (t *target) whyLost(ctx context.Context) error {
 		switch {
 		case apierrors.IsNotFound(err):
 			return t.podError(t.pod, ErrGone, "", "it was deleted")
-		case t.isRefused() || isRefusal(err):
+		case t.access.isRefused() || isRefusal(err):
 			return nil
 		case err != nil: // the API server is away, and may come back
 			continue
@@ -42,14 +42,6 @@ func (t *target) whyLost(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// isRefused reports whether a permission is missing for the connection, so that
-// the pod may be well.
-func (t *target) isRefused() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return !t.refused.IsZero()
 }
 
 // mishap returns what has befallen a pod that is still there, nil if nothing

@@ -39,7 +39,7 @@ var (
 	// ErrStale says that the pod has ended.
 	ErrStale = errors.New("the pod has ended")
 	// ErrDrift says that the pod was made from another Spec.
-	ErrDrift = errors.New("the pod was made otherwise")
+	ErrDrift = errors.New("the pod's spec differs")
 	// ErrNoListener is the [ErrDrift] of a pod that is to be reached by its
 	// address, but whose agent does not listen there.
 	ErrNoListener = fmt.Errorf("%w: its agent does not listen on the pod's address", ErrDrift)

@@ -45,7 +45,7 @@ func (c *cluster) extend(ctx context.Context, id string, d time.Duration) (time.
 			return expires, err
 		}
 		// Also if somebody else has put it off for longer, whose call may be lost.
-		return expires, c.target(pod).ask(ctx, func(ctx context.Context, client *podapi.Client) error {
+		return expires, c.target(pod).query(ctx, func(ctx context.Context, client *podapi.Client) error {
 			return client.Configure(ctx, podapi.Config{Expires: expires})
 		})
 	}

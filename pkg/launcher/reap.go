@@ -144,7 +144,7 @@ func (c *cluster) isIdle(ctx context.Context, pod *corev1.Pod, atLeast time.Dura
 		return false, err
 	}
 	t := c.target(pod)
-	err = t.ask(ctx, func(ctx context.Context, client *podapi.Client) error {
+	err = t.query(ctx, func(ctx context.Context, client *podapi.Client) error {
 		info, err := client.Info(ctx)
 		if errors.Is(err, podapi.ErrVersion) { // whose idle time is known all the same
 			err = nil
@@ -153,9 +153,9 @@ func (c *cluster) isIdle(ctx context.Context, pod *corev1.Pod, atLeast time.Dura
 		return err
 	})
 	switch {
-	case errors.Is(err, podapi.ErrWrongPod) && errors.Is(t.end(ctx), ErrGone): // it was replaced meanwhile
+	case errors.Is(err, podapi.ErrWrongPod) && errors.Is(t.whyEnded(ctx), ErrGone): // it was replaced meanwhile
 		return false, nil
-	case t.isUnvouched(): // it is there, and may be at work
+	case t.addr.isUnvouched(): // it is there, and may be at work
 		return false, err
 	case errors.Is(err, podapi.ErrUnavailable), errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return true, nil
