@@ -15,42 +15,56 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// acquire returns the pod of spec, ours and not ending, and whether this call
-// created it.
-func (c *cluster) acquire(ctx context.Context, spec *Spec) (*corev1.Pod, bool, error) {
+// acquired is a pod for a launch: ours, and not ending.
+type acquired struct {
+	pod *corev1.Pod
+	// manifest is what the launch made the pod from; nil for a pod that existed.
+	manifest *corev1.Pod
+	// drift lists in what the pod, and its claim, differ from the Spec.
+	drift []string
+}
+
+func (a *acquired) created() bool { return a.manifest != nil }
+
+// acquire returns the pod of spec, which it creates or adopts.
+func (c *cluster) acquire(ctx context.Context, spec *Spec) (*acquired, error) {
 	for {
 		pod, err := c.get(ctx, nameOf(spec.ID))
 		switch {
 		case apierrors.IsNotFound(err):
-			pod, err = c.create(ctx, spec)
+			a, err := c.create(ctx, spec)
 			if !apierrors.IsAlreadyExists(err) {
-				return pod, err == nil, err
+				return a, err
 			}
 		case err != nil:
-			return nil, false, err
+			return nil, err
 		default:
-			adopted, err := c.adopt(ctx, pod, spec)
-			if adopted || err != nil {
-				return pod, false, err
+			a, err := c.adopt(ctx, pod, spec)
+			if a != nil || err != nil {
+				return a, err
 			}
 		}
 		if err := ctx.Err(); err != nil {
-			return nil, false, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 	}
 }
 
-func (c *cluster) create(ctx context.Context, spec *Spec) (*corev1.Pod, error) {
-	pod, err := c.podFor(spec)
+func (c *cluster) create(ctx context.Context, spec *Spec) (*acquired, error) {
+	manifest, err := c.podFor(spec)
 	if err != nil {
 		return nil, err
 	}
 	if !spec.Pod.Workspace.Keep {
 		if _, err := c.pausedClaim(ctx, spec.ID); !errors.Is(err, ErrNotFound) {
-			return nil, cmp.Or(err, ErrPaused) // its files are not to be missing without a word
+			return nil, cmp.Or(err, ErrPaused) // a sandbox without its files would be a surprise
 		}
 	}
-	return c.make(ctx, pod, spec)
+	pod, err := c.make(ctx, manifest, spec)
+	if err != nil {
+		return nil, err
+	}
+	return &acquired{pod: pod, manifest: manifest, drift: c.createdDrift(ctx, pod, spec)}, nil
 }
 
 // podFor returns the pod that is made from the Spec.
@@ -98,44 +112,45 @@ func outlive(ctx context.Context, grace time.Duration) (context.Context, context
 	return lasting, func() { stop(); cancel() }
 }
 
-// adopt makes sure that the pod can be used, and says in its heartbeat that it
-// is. It returns false when the pod is gone, and another look is due.
-func (c *cluster) adopt(ctx context.Context, pod *corev1.Pod, spec *Spec) (bool, error) {
+// adopt makes sure that the pod can be used, and says in its heartbeat that it is
+// used. It returns nil when the pod is gone: the caller looks again.
+func (c *cluster) adopt(ctx context.Context, pod *corev1.Pod, spec *Spec) (*acquired, error) {
 	if err := c.checkOurs(pod, spec.ID); err != nil {
-		return false, err
+		return nil, err
 	}
 	if pod.DeletionTimestamp != nil {
-		return false, c.awaitGone(ctx, pod)
+		return nil, c.awaitGone(ctx, pod)
 	}
 	if err := c.checkKey(pod); err != nil {
-		return false, err
+		return nil, err
 	}
 	if ended(pod) {
 		if spec.Take.OnStale != StaleRecreate {
-			return false, c.stale(ctx, pod)
+			return nil, c.stale(ctx, pod)
 		}
-		return false, c.remove(ctx, pod)
+		return nil, c.remove(ctx, pod)
 	}
 	if err := c.checkListener(pod); err != nil {
-		return false, err
+		return nil, err
 	}
-	if drift := c.drift(ctx, pod, spec, false); len(drift) > 0 {
+	drift := c.adoptedDrift(ctx, pod, spec)
+	if len(drift) > 0 {
 		if spec.Take.OnDrift == DriftError {
-			return false, c.podError(pod, ErrDrift, "", joined(drift))
+			return nil, c.podError(pod, ErrDrift, "", joined(drift))
 		}
 		c.log.Warn("the pod's spec differs", "sandbox", spec.ID, "pod", pod.Name, "drift", drift)
 	}
 	if !spec.Take.Exclusive { // which may not be for us: see attachOwning
 		err := c.mark(ctx, pod)
 		if errors.Is(err, ErrGone) {
-			return false, nil
+			return nil, nil
 		}
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 	}
 	c.log.Info("adopted pod", "sandbox", spec.ID, "pod", pod.Name, "uid", pod.UID)
-	return true, nil
+	return &acquired{pod: pod, drift: drift}, nil
 }
 
 // checkOurs returns an error unless the pod, or claim, is that of the sandbox.

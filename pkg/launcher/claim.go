@@ -117,9 +117,9 @@ func (c *cluster) markClaim(ctx context.Context, name string, uid types.UID, ann
 	return err
 }
 
-// recordPod writes into the claim how the pod is made that was made last, and
-// works.
-func (c *cluster) recordPod(ctx context.Context, pod *corev1.Pod) error {
+// notePod writes into the claim how its latest pod that works was made, for
+// [Kubernetes.Resume].
+func (c *cluster) notePod(ctx context.Context, pod *corev1.Pod) error {
 	data, err := json.Marshal(pod)
 	if err == nil {
 		_, err = c.annotateClaim(ctx, pod.Name, "", map[string]string{podmeta.AnnotationPod: string(data)})

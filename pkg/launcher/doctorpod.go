@@ -13,7 +13,10 @@ func (p *clusterPatient) checkPod(ctx context.Context) Finding {
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, doctorCall)
 		defer cancel()
-		p.pod, err = p.cluster.create(ctx, &p.spec)
+		var a *acquired
+		if a, err = p.cluster.create(ctx, &p.spec); err == nil {
+			p.pod = a.pod
+		}
 	}
 	if err != nil {
 		return failed(err, p.adviceFor(err))
