@@ -13,8 +13,9 @@ func (k *Kubernetes) CreatePod(ctx context.Context, spec Spec) (abandon func(con
 	return func(ctx context.Context) error { return c.abandon(ctx, made.pod) }, err
 }
 
-// NameOf and LabelOf are what the tests of names call.
+// What the tests of names and identities call.
 var (
-	NameOf  = nameOf
-	LabelOf = labelOf
+	NameOf       = nameOf
+	LabelOf      = labelOf
+	IdentityFile = identityFile
 )

@@ -23,11 +23,9 @@ const DefaultIdentitySecret = "podagent-identity"
 // identityKey is the key of the identity in its Secret.
 const identityKey = "identity.pem"
 
-// IdentityFile returns the identity in a file of PKCS#8 in PEM, which it makes
-// on first use, readable by its owner only. An empty path means
-// podagent/identity.pem in the user's configuration directory
-// ([os.UserConfigDir]). A file that others can read is an error.
-func IdentityFile(path string) (podapi.Identity, error) {
+// identityFile returns the identity in a file, which it makes on first use: see
+// [Kubernetes].
+func identityFile(path string) (podapi.Identity, error) {
 	path, err := identityPath(path)
 	if err != nil {
 		return podapi.Identity{}, err
@@ -105,8 +103,8 @@ func writeIdentity(path string) error {
 	return nil
 }
 
-// IdentitySecret returns the identity in a Secret, which it makes on first
-// use. Of orchestrators that make one at once, all use the first.
+// IdentitySecret returns the identity in a Secret, which it makes on first use. Several
+// orchestrators that make one at once all use the first.
 func IdentitySecret(ctx context.Context, client kubernetes.Interface, namespace, name string) (podapi.Identity, error) {
 	id, err := readIdentitySecret(ctx, client, namespace, name)
 	if !apierrors.IsNotFound(err) {
