@@ -15,10 +15,8 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// Heartbeat says once, in the pod's annotation, that the sandbox is needed.
-// An open sandbox does that by itself: one from Launch as its Spec says, one from
-// Open or Resume each [DefaultHeartbeat]. If there is none, the error is
-// [ErrNotFound].
+// Heartbeat says once, in the pod, that the sandbox is needed, as an open sandbox does
+// by itself: see Take.Heartbeat. If there is none, the error is [ErrNotFound].
 func (k *Kubernetes) Heartbeat(ctx context.Context, id string) error {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {

@@ -17,9 +17,6 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// DefaultIdentitySecret is the Secret that orchestrators in a cluster share.
-const DefaultIdentitySecret = "podagent-identity"
-
 // identityKey is the key of the identity in its Secret.
 const identityKey = "identity.pem"
 

@@ -12,9 +12,8 @@ import (
 // -ldflags "-X github.com/podagent/podagent/pkg/launcher.defaultImage=IMAGE".
 var defaultImage string
 
-// DefaultImage returns the image of a [Pod] that names none: that of PODAGENT_IMAGE
-// in the environment, or else the one that was built in. Empty means that there
-// is none.
+// DefaultImage returns the image of a [Pod] that names none: PODAGENT_IMAGE of the
+// environment, or else the one that was built in. Empty means that there is none.
 func DefaultImage() string { return cmp.Or(os.Getenv("PODAGENT_IMAGE"), defaultImage) }
 
 // withImage returns the Spec with the default image if it names none.

@@ -25,8 +25,14 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
-// ErrNotFound says that there is no sandbox with the id.
-var ErrNotFound = errors.New("no such sandbox")
+// Errors of launchers.
+var (
+	ErrNotFound = errors.New("no such sandbox")
+	// ErrPaused: it has no pod, but its files are kept. See [Kubernetes.Resume].
+	ErrPaused = errors.New("the sandbox is paused")
+	// ErrNoAgent is [Local]'s.
+	ErrNoAgent = errors.New("cannot find the podagent binary: set PODAGENT_BIN, or put podagent beside this program or into PATH")
+)
 
 // maxID bounds a sandbox id in bytes: ids are names of jobs and sessions, and
 // must fit into an annotation with room to spare.

@@ -7,14 +7,10 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// Lazy returns a sandbox that is declared, and launched by its first call. A
-// launch that fails is the error of the calls that waited for it, and the next
-// call tries again. An empty ID is made up now; Workdir is the Spec's, so that
-// it is empty where the launcher chooses. Close closes what was launched, and
-// Terminate terminates that.
-//
-// A launch goes on when the call that began it ends before: other calls may
-// wait for it. Close ends it.
+// Lazy returns a sandbox that its first call launches. If that fails, the calls that
+// waited for it return the error, and the next one tries again. An empty ID is made up
+// now; Workdir is the Spec's, empty where the launcher chooses. A launch goes on when the
+// call ends that began it, but not after Close, which closes what was launched.
 func Lazy(l Launcher, spec Spec) (*Sandbox, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err

@@ -156,12 +156,6 @@ const (
 	shownEvents = 5
 )
 
-// The bounds of git sources, each with its reason.
-const (
-	// DefaultGitTimeout is how long a checkout may take unless it is said
-	// otherwise: a gigabyte of history at some megabytes a second.
-	DefaultGitTimeout = 300 * time.Second
-	// checkoutGrace is what podagent has to remove its temporary files when
-	// ctx ends: more than the agent leaves a command that took too long.
-	checkoutGrace = 2 * time.Second
-)
+// checkoutGrace is what podagent has to remove its temporary files when ctx ends: more
+// than the agent leaves a command that took too long.
+const checkoutGrace = 2 * time.Second

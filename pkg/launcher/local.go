@@ -31,9 +31,6 @@ type Local struct {
 
 var _ Launcher = (*Local)(nil)
 
-// ErrNoAgent says that the podagent binary was not found.
-var ErrNoAgent = errors.New("cannot find the podagent binary: set PODAGENT_BIN, or put podagent beside this program or into PATH")
-
 // Launch implements Launcher.
 func (l *Local) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
 	if err := errors.Join(spec.Validate(), spec.checkNoPod()); err != nil {

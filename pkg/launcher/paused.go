@@ -11,11 +11,10 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// Pause ends the sandbox's processes and removes its pod, and keeps its files:
-// those in the workdir, in a claim of the sandbox's own (see [Workspace]). A
-// sandbox without one is [ErrNotKept], and stays as it is. It returns when the pod
-// is gone. Pausing a sandbox that is paused does nothing; if there is none, the
-// error is [ErrNotFound].
+// Pause ends the sandbox's processes and removes its pod, and keeps the files in its
+// workdir, if they are in a claim of its own (see [Workspace]); else it does nothing but
+// return [ErrNotKept]. It returns when the pod is gone. A paused sandbox stays so; if
+// there is none, the error is [ErrNotFound].
 func (k *Kubernetes) Pause(ctx context.Context, id string) error {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -40,11 +39,10 @@ func (c *cluster) pause(ctx context.Context, id string) error {
 	return c.remove(ctx, pod)
 }
 
-// Resume opens a sandbox that is paused, or whose pod has ended, in a new pod that
-// is made as the last one was, with the files in its workdir. That takes a
-// workspace that is kept, else the error is [ErrStale]. A sandbox that runs is
-// opened, as by Open. Launch does it, too, for who has the Spec: by what that
-// says.
+// Resume opens a sandbox that is paused, or whose pod has ended, in a new pod made like
+// the last one, with the files in its workdir. If they were not kept, the error is
+// [ErrStale]. A sandbox that runs is opened as by Open. Launch resumes, too, but makes
+// the pod that its Spec says.
 func (k *Kubernetes) Resume(ctx context.Context, id string) (*Sandbox, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {

@@ -6,10 +6,6 @@ import (
 	"strings"
 )
 
-// ErrPaused says that a sandbox has no pod, but that its files are kept: see
-// [Kubernetes.Resume].
-var ErrPaused = errors.New("the sandbox is paused")
-
 // Why a pod is no sandbox, or not yet or no longer. Each is the class of a
 // [*PodError].
 var (
@@ -74,7 +70,7 @@ func (e *PodError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the class, and the API's error if there is one.
+// Unwrap returns Class, and Err unless it is nil.
 func (e *PodError) Unwrap() []error {
 	if e.Err == nil {
 		return []error{e.Class}

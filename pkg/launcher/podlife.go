@@ -15,10 +15,9 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// Extend lets the sandbox live for at least d from now, and returns when it ends.
-// It never ends sooner by that. The sandbox has a Lifetime, or else the error is
-// [ErrNoLifetime]; d is no longer than its pod's ActiveDeadline lets, which cannot
-// be extended ([ErrDeadline]).
+// Extend lets the sandbox live for at least d from now, and returns when it ends, which
+// is never sooner than before. Without a Lifetime the error is [ErrNoLifetime], and
+// beyond the pod's ActiveDeadline [ErrDeadline].
 func (k *Kubernetes) Extend(ctx context.Context, id string, d time.Duration) (time.Time, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {

@@ -21,25 +21,18 @@ import (
 
 // ReapOptions say which sandboxes [Kubernetes.Reap] deletes.
 type ReapOptions struct {
-	// StaleAfter is how old the last heartbeat is, and for how long the agent
-	// has not worked. 0 means DefaultStaleAfter.
-	StaleAfter time.Duration
-	// HeartbeatOnly goes by the heartbeat alone, and asks no agent.
-	HeartbeatOnly bool
-	// DryRun deletes nothing.
-	DryRun bool
+	// StaleAfter is how old the last heartbeat is, and for how long the agent has
+	// not worked. 0 means DefaultStaleAfter.
+	StaleAfter    time.Duration
+	HeartbeatOnly bool // asks no agent
+	DryRun        bool // deletes nothing
 }
 
-// DefaultStaleAfter is fifteen heartbeats.
-const DefaultStaleAfter = 15 * time.Minute
-
-// Reap deletes the sandboxes that nobody needs: those whose last heartbeat is
-// old, and whose agent has been idle for as long or cannot be reached. A
-// sandbox that gets a heartbeat, or is changed otherwise, while this looks at it is
-// left for the next time. It returns those that it deleted, sorted by id, also
-// when it returns an error, which joins all there were; it does not wait until
-// the pods are gone. A workspace that is kept stays, in a sandbox that is paused
-// then.
+// Reap deletes the sandboxes that nobody needs: those whose last heartbeat is old, and
+// whose agent has been idle for as long or cannot be reached. It leaves one for the next
+// time that changes meanwhile, and a workspace that is kept, in a sandbox that then is
+// paused. It returns the deleted ones, sorted by id, without waiting until the pods are
+// gone, and all errors, joined.
 func (k *Kubernetes) Reap(ctx context.Context, opts ReapOptions) ([]Summary, error) {
 	switch {
 	case opts.StaleAfter < 0:

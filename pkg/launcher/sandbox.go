@@ -9,18 +9,18 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// Sandbox is a place for untrusted work, with the client of its agent: files,
-// search, commands, and connections to servers.
+// Sandbox is a place for untrusted work, with the client of its agent: files, search,
+// commands, and connections to servers.
 type Sandbox struct {
 	*podapi.Client
 	// ID names the sandbox.
 	ID string
 	// Workdir is where relative paths start, as a path in the sandbox.
 	Workdir string
-	// Created says that the Launch that returned this made the sandbox.
+	// Created says that this Launch made the sandbox.
 	Created bool
-	// Drift lists, in a sentence each, in what a sandbox that existed, or the
-	// claim of its workspace, differs from the Spec of this Launch.
+	// Drift lists, in a sentence each, in what the pod that existed, and the claim of
+	// its workspace, differ from the Spec.
 	Drift []string
 
 	// target is its pod, nil if it has none.
@@ -38,8 +38,8 @@ type Sandbox struct {
 	atClose []func() error // what Close does then, the last first
 }
 
-// Close ends the connection. The sandbox and its processes stay, unless OnClose
-// says otherwise. Only the first call does anything, and returns an error.
+// Close ends the connection. The sandbox and its processes stay, unless OnClose says
+// otherwise. A second call does nothing.
 func (s *Sandbox) Close() error {
 	s.closing.Lock()
 	defer s.closing.Unlock()
@@ -57,9 +57,9 @@ func (s *Sandbox) Close() error {
 	return err
 }
 
-// Terminate closes the connection, and ends the sandbox's processes and removes
-// it with its files, as [Launcher.Terminate] does: for everybody who has it open.
-// It may come after Close. A [Lazy] sandbox that was not launched stays as it is.
+// Terminate closes the connection and removes the sandbox, for all who have it open, as
+// [Launcher.Terminate] does. It may come after Close. Of a [Lazy] sandbox it removes
+// nothing unless this one was launched.
 func (s *Sandbox) Terminate(ctx context.Context) error {
 	err := s.terminate(ctx)
 	if err == nil {

@@ -5,44 +5,31 @@ import (
 	"time"
 )
 
-// Take says how Launch takes the pod of a sandbox, be it new or there already,
-// and how the open sandbox holds it.
+// Take says how Launch takes the pod of a sandbox, be it new or there already, and
+// how the open sandbox holds it.
 type Take struct {
-	// OnStale is what Launch does about a pod that has ended: by itself, at its
-	// deadline, or by eviction.
 	OnStale OnStale
-	// OnDrift is what Launch does about a pod that differs from the Spec.
 	OnDrift OnDrift
-	// Exclusive keeps other exclusive owners out, by a Lease of the pod's name:
-	// they get [ErrOwned]. Close releases it, and it ends 30 s after its owner
-	// died. The clocks of orchestrators must not differ by 10 s.
+	// Exclusive keeps other exclusive owners out ([ErrOwned]), by a Lease of the
+	// pod's name. Close releases it; it ends 30 s after its owner died. The clocks of
+	// orchestrators must not differ by 10 s.
 	Exclusive bool
-	// ReadyTimeout bounds the time until the agent answers, an image pull
-	// included. 0 means DefaultReadyTimeout. Open and Resume wait for as long as
-	// the Launch that made the pod.
+	// ReadyTimeout bounds the time until the agent answers, an image pull included.
+	// 0 means DefaultReadyTimeout. Open and Resume wait as long as the Launch did
+	// that made the pod.
 	ReadyTimeout time.Duration
 	// Heartbeat is how often the open sandbox says in its pod that it is needed,
-	// for [Kubernetes.Reap]: 1 s or more. 0 means DefaultHeartbeat, as after Open
-	// and Resume, and HeartbeatOff never.
+	// for [Kubernetes.Reap]: 1 s or more. 0 means DefaultHeartbeat, which Open and
+	// Resume have, and HeartbeatOff never.
 	Heartbeat time.Duration
 }
 
-// The times of a [Take].
-const (
-	// DefaultReadyTimeout leaves time to pull an image of a gigabyte.
-	DefaultReadyTimeout = 2 * time.Minute
-	// DefaultHeartbeat is often enough for a reaper that counts in minutes.
-	DefaultHeartbeat = time.Minute
-	// HeartbeatOff leaves the heartbeat to the caller: [Kubernetes.Heartbeat].
-	HeartbeatOff time.Duration = -1
-)
-
-// OnStale is what Launch does about a pod that has ended.
+// OnStale is what Launch does about a pod that has ended: by itself, at its deadline,
+// or by eviction.
 type OnStale string
 
 const (
-	// StaleError, the default, returns [ErrStale].
-	StaleError OnStale = "error"
+	StaleError OnStale = "error" // the default: return [ErrStale]
 	// StaleRecreate deletes the pod, with its workspace unless that is kept, and
 	// makes another.
 	StaleRecreate OnStale = "recreate"
@@ -52,11 +39,8 @@ const (
 type OnDrift string
 
 const (
-	// DriftSay, the default, adopts the pod and lists the differences in
-	// Sandbox.Drift.
-	DriftSay OnDrift = "say"
-	// DriftError returns [ErrDrift].
-	DriftError OnDrift = "error"
+	DriftSay   OnDrift = "say"   // the default: adopt the pod and set Sandbox.Drift
+	DriftError OnDrift = "error" // return [ErrDrift]
 )
 
 // checkTimes checks the times of a Take.
