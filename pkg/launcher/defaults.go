@@ -12,7 +12,6 @@ const (
 	DefaultStaleAfter     = 15 * time.Minute    // fifteen heartbeats
 	DefaultGitTimeout     = 300 * time.Second   // a gigabyte of history at some megabytes a second
 	DefaultIdentitySecret = "podagent-identity" // which the orchestrators in a cluster share
-)
 
-// HeartbeatOff leaves the heartbeat to the caller: [Kubernetes.Heartbeat].
-const HeartbeatOff time.Duration = -1
+	HeartbeatOff time.Duration = -1 // for Take.Heartbeat: none, but by [Kubernetes.Heartbeat]
+)

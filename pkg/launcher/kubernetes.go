@@ -94,8 +94,8 @@ func (k *Kubernetes) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
 	return sandbox.endsBy(k), nil
 }
 
-// Open implements Launcher. It makes no pod: of a sandbox that is paused the error is
-// [ErrPaused], and of one whose pod has ended [ErrStale]. See [Kubernetes.Resume].
+// Open implements Launcher. It makes no pod: a paused sandbox is [ErrPaused], and one
+// whose pod has ended [ErrStale]. See [Kubernetes.Resume].
 func (k *Kubernetes) Open(ctx context.Context, id string) (*Sandbox, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {

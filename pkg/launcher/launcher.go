@@ -28,10 +28,8 @@ import (
 // Errors of launchers.
 var (
 	ErrNotFound = errors.New("no such sandbox")
-	// ErrPaused: it has no pod, but its files are kept. See [Kubernetes.Resume].
-	ErrPaused = errors.New("the sandbox is paused")
-	// ErrNoAgent is [Local]'s.
-	ErrNoAgent = errors.New("cannot find the podagent binary: set PODAGENT_BIN, or put podagent beside this program or into PATH")
+	ErrPaused   = errors.New("the sandbox is paused") // it has no pod, but its files are kept: see [Kubernetes.Resume]
+	ErrNoAgent  = errors.New("cannot find the podagent binary: set PODAGENT_BIN, or put podagent beside this program or into PATH")
 )
 
 // maxID bounds a sandbox id in bytes: ids are names of jobs and sessions, and

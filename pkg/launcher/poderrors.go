@@ -9,36 +9,27 @@ import (
 // Why a pod is no sandbox, or not yet or no longer. Each is the class of a
 // [*PodError].
 var (
-	ErrImage         = errors.New("cannot pull the image")
-	ErrUnschedulable = errors.New("no node can hold the pod")
-	// ErrCannotStart: the image may have no podagent, or not be allowed to run.
-	ErrCannotStart = errors.New("the container cannot start")
-	ErrCrashLoop   = errors.New("the container keeps ending")
-	// ErrNotReady: not within the ReadyTimeout, or the deadline of the caller.
-	ErrNotReady = errors.New("the agent did not answer in time")
-	// ErrRejected: by a quota, a Pod Security Standard, a policy.
-	ErrRejected    = errors.New("the cluster does not admit the pod")
-	ErrForbidden   = errors.New("permission is missing")
-	ErrNoNamespace = errors.New("there is no such namespace")
-	ErrNotOurs     = errors.New("a pod of this name is not ours")
-	ErrOtherKey    = errors.New("the pod was launched with another identity")
-	ErrStale       = errors.New("the pod has ended")
-	ErrDrift       = errors.New("the pod's spec differs")
-	// ErrNoListener is the [ErrDrift] of a pod to be reached by its address.
-	ErrNoListener = fmt.Errorf("%w: its agent does not listen on the pod's address", ErrDrift)
-	// ErrNotKept: the workspace is no claim of the sandbox's own.
-	ErrNotKept    = errors.New("the sandbox's files would be lost")
-	ErrNoLifetime = errors.New("the sandbox has no lifetime to extend")
-	ErrDeadline   = errors.New("the pod's active deadline is earlier")
-	// ErrNoStorageClass: the Workspace is to be kept, and names none either.
-	ErrNoStorageClass = errors.New("the cluster has no default StorageClass")
-	// ErrGone: it was deleted or replaced.
-	ErrGone = errors.New("the pod is gone")
-	// ErrContainerEnded: its processes with it. It is started again.
-	ErrContainerEnded = errors.New("the container ended")
+	ErrImage          = errors.New("cannot pull the image")
+	ErrUnschedulable  = errors.New("no node can hold the pod")
+	ErrCannotStart    = errors.New("the container cannot start") // its image may have no podagent, or not be allowed to run
+	ErrCrashLoop      = errors.New("the container keeps ending")
+	ErrNotReady       = errors.New("the agent did not answer in time")   // within the ReadyTimeout, or until the caller's deadline
+	ErrRejected       = errors.New("the cluster does not admit the pod") // by a quota, a Pod Security Standard, a policy
+	ErrForbidden      = errors.New("permission is missing")
+	ErrNoNamespace    = errors.New("there is no such namespace")
+	ErrNotOurs        = errors.New("a pod of this name is not ours")
+	ErrOtherKey       = errors.New("the pod was launched with another identity")
+	ErrStale          = errors.New("the pod has ended")
+	ErrDrift          = errors.New("the pod's spec differs")
+	ErrNoListener     = fmt.Errorf("%w: its agent does not listen on the pod's address", ErrDrift)
+	ErrNotKept        = errors.New("the sandbox's files would be lost") // its workspace is no claim of its own
+	ErrNoLifetime     = errors.New("the sandbox has no lifetime to extend")
+	ErrDeadline       = errors.New("the pod's active deadline is earlier")
+	ErrNoStorageClass = errors.New("the cluster has no default StorageClass") // and a Workspace that is to be kept names none
+	ErrGone           = errors.New("the pod is gone")                         // deleted or replaced
+	ErrContainerEnded = errors.New("the container ended")                     // with its processes; it is started again
 	ErrNodeLost       = errors.New("the pod's node does not answer")
-	// ErrOwned: another orchestrator has the sandbox exclusively.
-	ErrOwned = errors.New("the sandbox has another owner")
+	ErrOwned          = errors.New("the sandbox has another owner") // which has it exclusively
 )
 
 // PodError says what is wrong with a sandbox's pod.

@@ -29,10 +29,10 @@ type ReapOptions struct {
 }
 
 // Reap deletes the sandboxes that nobody needs: those whose last heartbeat is old, and
-// whose agent has been idle for as long or cannot be reached. It leaves one for the next
-// time that changes meanwhile, and a workspace that is kept, in a sandbox that then is
-// paused. It returns the deleted ones, sorted by id, without waiting until the pods are
-// gone, and all errors, joined.
+// whose agent has been idle for as long or cannot be reached. One that changes meanwhile
+// it leaves for the next time. A workspace that is kept stays, and its sandbox is paused.
+// It returns those deleted, sorted by id, without waiting until their pods are gone, and
+// all errors, joined.
 func (k *Kubernetes) Reap(ctx context.Context, opts ReapOptions) ([]Summary, error) {
 	switch {
 	case opts.StaleAfter < 0:
