@@ -5,6 +5,33 @@ import (
 	"time"
 )
 
+// The bounds that users notice first, each with its reason. Those below keep single steps
+// from waiting for ever, and single values from being too large.
+const (
+	// schedulePatience is how long no node may be able to hold a pod before
+	// that is an error: an autoscaler says within it that it will make one, and
+	// people do not wait longer to be told of a bad request.
+	schedulePatience = 8 * time.Second
+	// callTimeout bounds each call of the API, watches included, which are
+	// then begun anew: an API server that says nothing is none.
+	callTimeout = 30 * time.Second
+	// cleanupTimeout bounds what is done when the caller's context has ended
+	// or there is none: a pod's grace, and the API's answers.
+	cleanupTimeout = 30 * time.Second
+	// apiRate and apiBurst are calls a second to the API server, of one
+	// launcher: some for each of some hundred sandboxes that start at once.
+	apiRate  = 200
+	apiBurst = 400
+	// leaseDuration is how long an exclusive owner that died keeps others out. An
+	// owner renews its lease every leasePeriod, by tries of at most leaseTry. One that
+	// could not for leaseDeadline gives up, as long before another may take the lease
+	// as clocks may differ.
+	leaseDuration = 30 * time.Second
+	leasePeriod   = 8 * time.Second
+	leaseTry      = 5 * time.Second
+	leaseDeadline = 20 * time.Second
+)
+
 // The bounds of the local launcher, each with its reason.
 const (
 	// startTimeout bounds the start of an agent, which takes some
@@ -48,10 +75,6 @@ const (
 	readinessFailures = 3
 	// probeTimeout is long enough for a pod whose processors are busy.
 	probeTimeout = 5
-	// schedulePatience is how long no node may be able to hold a pod before
-	// that is an error: an autoscaler says within it that it will make one, and
-	// people do not wait longer to be told of a bad request.
-	schedulePatience = 8 * time.Second
 	// pullPatience is how long after a failed pull the image may be missing:
 	// nodes try again after ten seconds, and a slip in a name is the commonest
 	// reason.
@@ -82,19 +105,9 @@ const (
 	// createGrace is how long a pod's creation may go on when the caller's
 	// context has ended: what is begun is finished, and then removed.
 	createGrace = 10 * time.Second
-	// callTimeout bounds each call of the API, watches included, which are
-	// then begun anew: an API server that says nothing is none.
-	callTimeout = 30 * time.Second
-	// cleanupTimeout bounds what is done when the caller's context has ended
-	// or there is none: a pod's grace, and the API's answers.
-	cleanupTimeout = 30 * time.Second
 	// claimPoll is how often a claim that is being deleted is looked at, which
 	// takes some milliseconds once no pod has it.
 	claimPoll = 50 * time.Millisecond
-	// apiRate and apiBurst are calls a second to the API server, of one
-	// launcher: some for each of some hundred sandboxes that start at once.
-	apiRate  = 200
-	apiBurst = 400
 	// maxAnnotations bounds the caller's annotations in bytes: Kubernetes
 	// takes 256 KiB in all.
 	maxAnnotations = 128 << 10
@@ -121,14 +134,6 @@ const (
 	minLife = 5 * time.Second
 	// minHeartbeat keeps a slip of the unit from flooding the API server.
 	minHeartbeat = time.Second
-	// leaseDuration is how long an exclusive owner that died keeps others out.
-	// The lease is renewed every leasePeriod, each try takes leaseTry at most,
-	// and whoever could not for leaseDeadline is the owner no more: as long
-	// before others may be as clocks may differ.
-	leaseDuration = 30 * time.Second
-	leasePeriod   = 8 * time.Second
-	leaseTry      = 5 * time.Second
-	leaseDeadline = 20 * time.Second
 	// leaseRetry is the time between tries to renew it while the API server is
 	// away.
 	leaseRetry = 2 * time.Second
