@@ -82,7 +82,7 @@ func (c *cluster) podFor(spec *Spec) (*corev1.Pod, error) {
 
 // make makes the pod, and its workspace before if the Spec has that kept.
 func (c *cluster) make(ctx context.Context, pod *corev1.Pod, spec *Spec) (*corev1.Pod, error) {
-	// It is known what has become of the requests, also if ctx ends meanwhile.
+	// The requests outlive ctx, so that their results are known.
 	lasting, cancel := outlive(ctx, createGrace)
 	defer cancel()
 	if spec.Pod.Workspace.Keep {
@@ -189,8 +189,8 @@ func (c *cluster) stale(ctx context.Context, pod *corev1.Pod) error {
 	return e
 }
 
-// abandon removes a pod that this launch created, unless somebody has adopted
-// it: whoever comes later finds it gone.
+// abandon removes a pod that this launch created, unless another has adopted it. A
+// later launch finds it gone.
 func (c *cluster) abandon(ctx context.Context, created *corev1.Pod) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()

@@ -73,7 +73,7 @@ func (a *podAddress) used(ip string) string {
 
 // vouch returns an error unless a certificate, which was shown at the pod's
 // address, is the agent's: whoever has got hold of the address can name the pod,
-// too. Through the API server only the pod can be reached, so that the certificate
+// too. Through the API server only the pod can be reached, so the certificate
 // shown there is the agent's, until it starts again.
 func (t *target) vouch(ctx context.Context, certificate []byte) error {
 	if t.recognize(certificate) {

@@ -81,14 +81,14 @@ func (c *cluster) keepWorkspace(ctx context.Context, spec *Spec, pod *corev1.Pod
 	}
 }
 
-// endedSince reports whether a claim could not be taken because somebody deletes
-// it, or has, since it was seen.
+// endedSince reports whether a claim could not be taken because it has been deleted
+// since it was seen.
 func endedSince(err error) bool {
 	return errors.Is(err, ErrNotKept) || apierrors.IsNotFound(err) || apierrors.IsConflict(err)
 }
 
-// takeClaim says in the claim that somebody uses it for a new pod who did not make
-// it. One whose last pod was another identity's stays theirs.
+// takeClaim marks the claim as used for a new pod of another launch than the one that
+// made it. If its last pod was another identity's, it stays that one's.
 func (c *cluster) takeClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, id string) error {
 	if err := c.checkOurs(claim, id); err != nil {
 		return err
@@ -101,10 +101,10 @@ func (c *cluster) takeClaim(ctx context.Context, claim *corev1.PersistentVolumeC
 	return c.markClaim(ctx, claim.Name, claim.UID, podmeta.AnnotationAdopted, podmeta.AnnotationResumed)
 }
 
-// markClaim says in annotations of the claim that somebody uses it who did not make
-// it: podmeta.AnnotationAdopted keeps it from being deleted by who made it, should their
-// launch fail after all, and podmeta.AnnotationResumed, with which a new pod gets it, by who
-// ends an older one.
+// markClaim marks the claim as used by another launch than the one that made it.
+// podmeta.AnnotationAdopted keeps the first launch from deleting it, should that fail
+// after all; podmeta.AnnotationResumed, written for a new pod, keeps the claim from
+// whoever ends an older pod.
 func (c *cluster) markClaim(ctx context.Context, name string, uid types.UID, annotations ...string) error {
 	values, now := map[string]string{}, timeText(time.Now())
 	for _, annotation := range annotations {
@@ -145,8 +145,8 @@ func (c *cluster) claim(ctx context.Context, name string) (*corev1.PersistentVol
 	return claim, c.apiError(name, err)
 }
 
-// pausedClaim returns the claim of a sandbox that has no pod. If there is none,
-// or who asks may not know, the error is ErrNotFound.
+// pausedClaim returns the claim of a sandbox that has no pod. If there is none, or the
+// caller lacks the permission to see it, the error is ErrNotFound.
 func (c *cluster) pausedClaim(ctx context.Context, id string) (*corev1.PersistentVolumeClaim, error) {
 	claim, err := c.claim(ctx, nameOf(id))
 	if apierrors.IsNotFound(err) || errors.Is(err, ErrForbidden) || err == nil && claim.DeletionTimestamp != nil {
@@ -211,9 +211,9 @@ func (c *cluster) awaitNoClaim(ctx context.Context, claim *corev1.PersistentVolu
 }
 
 // dropClaim deletes the claim that was made for a pod which is given up, unless it
-// was there before or has an annotation: podmeta.AnnotationAdopted where anybody's use counts,
-// podmeta.AnnotationResumed where only a new pod does. It returns the claim that it deleted,
-// if there is one.
+// existed before or has the annotation unless: podmeta.AnnotationAdopted where any use
+// counts, podmeta.AnnotationResumed where only a new pod does. It returns the claim that
+// it deleted, or nil.
 func (c *cluster) dropClaim(ctx context.Context, pod *corev1.Pod, unless string) (*corev1.PersistentVolumeClaim, error) {
 	if !ownClaim(pod) {
 		return nil, nil
@@ -243,8 +243,8 @@ func (c *cluster) dropUnused(ctx context.Context, pod *corev1.Pod) error {
 	return err
 }
 
-// claims returns the claims of all sandboxes that have one of their own; none if
-// who asks may not know.
+// claims returns the claims of all sandboxes that have one of their own; none if the
+// caller lacks the permission to see them.
 func (c *cluster) claims(ctx context.Context) ([]corev1.PersistentVolumeClaim, error) {
 	list, err := c.api.CoreV1().PersistentVolumeClaims(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: ours})
 	if isRefusal(err) {

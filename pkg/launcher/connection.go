@@ -42,8 +42,8 @@ func checkConnection(way Connection) error {
 	return &SpecError{"Connection", fmt.Sprintf("is %q: it is %s, %s or %s", way, ByPortForward, ByExec, ByAddress)}
 }
 
-// unforwardable begin the names by which RuntimeClasses are called whose pods
-// port-forwards do not reach: they have a network of their own inside.
+// unforwardable are how the names of RuntimeClasses begin that port-forwards do not
+// reach: their pods have a network of their own inside.
 var unforwardable = []string{"gvisor", "runsc", "kata"}
 
 // connectionTo returns the way to the agent of the pod.

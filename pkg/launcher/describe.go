@@ -157,7 +157,7 @@ func progress(pod *corev1.Pod) string {
 
 var errNotRunning = errors.New("the container does not run")
 
-// describeAgent asks the agent, if it can be.
+// describeAgent asks the agent, if it can be reached.
 func (c *cluster) describeAgent(ctx context.Context, pod *corev1.Pod, d *Description) error {
 	if err := c.callable(pod); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (c *cluster) describeAgent(ctx context.Context, pod *corev1.Pod, d *Descrip
 	})
 }
 
-// ownerOf returns who has the pod's sandbox exclusively.
+// ownerOf returns the exclusive owner of the pod's sandbox; empty if it has none.
 func (c *cluster) ownerOf(ctx context.Context, pod *corev1.Pod) (string, error) {
 	lease, err := c.api.CoordinationV1().Leases(c.namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

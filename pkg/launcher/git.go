@@ -69,7 +69,7 @@ func doingCheckout(url, ref string) string {
 	return fmt.Sprintf("checking out %q of %s", ref, url)
 }
 
-// gitProtocols are those that git speaks without a program of somebody's.
+// gitProtocols are those that git speaks without another program.
 var gitProtocols = []string{"https", "http", "ssh", "git", "file"}
 
 // validate returns a *[SpecError] for the first field that is wrong.
@@ -260,7 +260,7 @@ func (g *Git) redact(text string) string {
 	return text
 }
 
-// redactURL leaves out who logs in.
+// redactURL leaves out the user and password.
 func redactURL(u string) string {
 	parsed, err := url.Parse(u)
 	if err != nil || parsed.User == nil {

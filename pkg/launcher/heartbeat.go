@@ -38,9 +38,9 @@ func (c *cluster) beat(ctx context.Context, pod *corev1.Pod) error {
 	return c.annotate(ctx, pod, podmeta.AnnotationHeartbeat)
 }
 
-// mark says that somebody uses the pod who did not create it, which its creator
-// and reapers respect from then on. If both are being removed, it is the pod that is
-// gone.
+// mark marks the pod, and its claim, as used by another launch than the one that
+// created them: creator and reapers then leave them alone. If both are being removed,
+// the error is that the pod is gone.
 func (c *cluster) mark(ctx context.Context, pod *corev1.Pod) error {
 	var going error // the claim
 	if ownClaim(pod) {
@@ -51,8 +51,8 @@ func (c *cluster) mark(ctx context.Context, pod *corev1.Pod) error {
 	return cmp.Or(c.annotate(ctx, pod, podmeta.AnnotationHeartbeat, podmeta.AnnotationAdopted), going)
 }
 
-// annotate writes the time into annotations of the pod. Another pod of its name
-// is left alone: that is ErrGone, as are none, and one that is being deleted.
+// annotate writes the time into annotations of the pod. If the pod is gone, being
+// deleted, or replaced by another of its name, the error is ErrGone.
 func (c *cluster) annotate(ctx context.Context, pod *corev1.Pod, names ...string) error {
 	values := map[string]string{}
 	for _, name := range names {

@@ -93,7 +93,7 @@ func (t *target) isHeld(object *coordinationv1.Lease) bool {
 	return time.Since(spec.RenewTime.Time) < time.Duration(*spec.LeaseDurationSeconds)*time.Second
 }
 
-// holderOf says who holds a lease.
+// holderOf names the holder of a lease.
 func holderOf(object *coordinationv1.Lease) string {
 	return fmt.Sprintf("it is held by %q, who renewed it at %s", *object.Spec.HolderIdentity, object.Spec.RenewTime.UTC().Format(time.RFC3339))
 }
@@ -103,8 +103,8 @@ func (l *lease) isOurs(object *coordinationv1.Lease) bool {
 	return object.Spec.HolderIdentity != nil && *object.Spec.HolderIdentity == l.holder
 }
 
-// attachOwning is attachBeating for who is to be the exclusive owner. Who is not
-// changes nothing in the pod, and does not say that it is used.
+// attachOwning is attachBeating for an exclusive owner. A caller that does not get the
+// lease changes nothing in the pod, and does not mark it as used.
 func (t *target) attachOwning(ctx context.Context, spec *Spec, created bool) (*Sandbox, error) {
 	l, err := t.acquireLease(ctx)
 	if err != nil {

@@ -97,7 +97,7 @@ const (
 	lastRetry  = time.Second
 	// refusalPatience is how long a permission may be missing that was there
 	// before: an API server that has just started answers some seconds before
-	// it knows who may do what.
+	// it knows all permissions.
 	refusalPatience = 6 * time.Second
 	// apiRetry is the time between tries to watch while the API server is
 	// away.
@@ -146,8 +146,8 @@ const (
 	// lateQuery is how long after the caller's deadline it is asked what a pod waits
 	// for.
 	lateQuery = time.Second
-	// reapTries is how often a pod is to be deleted whose status changes meanwhile:
-	// a node reports seldom.
+	// reapTries is how often a deletion is tried while the pod's status changes: a node
+	// reports seldom.
 	reapTries = 5
 	// endIsRecent is how long ago, by a node's clock, a container may have ended
 	// for it to be why an agent was lost: that it is gone is found out within a

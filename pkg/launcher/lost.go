@@ -14,10 +14,10 @@ import (
 // because it was out of memory.
 const reasonOOMKilled = "OOMKilled"
 
-// whyLost returns what has become of the agent, as the cluster has it: the pod
-// is gone or has ended, its container has ended, its node does not answer. The
-// node may need a while to say so. It is nil if nothing is known when ctx ends,
-// the cluster does not let us ask, or the agent is another owner's by now.
+// whyLost returns what the cluster says has become of the agent: the pod is gone or has
+// ended, its container has ended, its node does not answer. The node may need a while to
+// say so. The result is nil if nothing is known when ctx ends, if permission to ask is
+// missing, or if another owner has the agent by now.
 func (t *target) whyLost(ctx context.Context) error {
 	for ; ctx.Err() == nil; sleep(ctx, apiRetry) {
 		if err := t.isDead(); errors.Is(err, ErrOwned) {
@@ -44,8 +44,7 @@ func (t *target) whyLost(ctx context.Context) error {
 	return nil
 }
 
-// mishap returns what has befallen a pod that is still there, nil if nothing
-// has.
+// mishap returns what has happened to a pod that still exists; nil for nothing.
 func (t *target) mishap(pod *corev1.Pod) error {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady && c.Status == corev1.ConditionUnknown {

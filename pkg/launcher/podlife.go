@@ -43,7 +43,7 @@ func (c *cluster) extend(ctx context.Context, id string, d time.Duration) (time.
 		if err != nil {
 			return expires, err
 		}
-		// Also if somebody else has put it off for longer, whose call may be lost.
+		// Also if another call has put it off for longer: it may not have come here.
 		return expires, c.target(pod).query(ctx, func(ctx context.Context, client *podapi.Client) error {
 			return client.Configure(ctx, podapi.Config{Expires: expires})
 		})

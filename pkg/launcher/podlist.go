@@ -39,16 +39,16 @@ func (c *cluster) lookup(ctx context.Context, id string) (*corev1.Pod, error) {
 
 // open connects to the pod of a sandbox that there is.
 func (c *cluster) open(ctx context.Context, id string) (*Sandbox, error) {
-	pod, err := c.take(ctx, id)
+	pod, err := c.findAndMark(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	return c.enterAgain(ctx, pod, false)
 }
 
-// take returns the pod of the sandbox, if it can be called, and says there that it is
+// findAndMark returns the pod of the sandbox, if its agent can be called, and marks it as
 // used.
-func (c *cluster) take(ctx context.Context, id string) (*corev1.Pod, error) {
+func (c *cluster) findAndMark(ctx context.Context, id string) (*corev1.Pod, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, DefaultReadyTimeout, errNotReady)
 	defer cancel()
 	pod, err := c.find(ctx, id)
@@ -142,7 +142,7 @@ func (c *cluster) discard(ctx context.Context, pod *corev1.Pod) error {
 	if !ownClaim(pod) {
 		return c.remove(ctx, pod)
 	}
-	claim, err := c.claim(ctx, pod.Name) // as it is before the pod goes: who launches next takes it after
+	claim, err := c.claim(ctx, pod.Name) // as it is before the pod goes: the next launch takes it after that
 	if apierrors.IsNotFound(err) {
 		return c.remove(ctx, pod)
 	}

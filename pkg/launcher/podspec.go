@@ -137,7 +137,7 @@ func serveCommand(spec *Spec) []string {
 func literal(s string) string { return strings.ReplaceAll(s, "$", "$$") }
 
 // plain makes programs print plainly, and not wait for a key. Git trusts all
-// directories: the root of a volume is root's, and who else could have put a
+// directories: the root of a volume is root's, and only the sandbox can have put a
 // repository into it.
 var plain = []corev1.EnvVar{
 	{Name: "TERM", Value: "dumb"},

@@ -164,8 +164,8 @@ func (s *Spec) checkVolumes() *SpecError {
 }
 
 // writableAbove returns the directory of the same claim that the sandbox can write
-// and that a volume lies in, if there is one. Who can write the whole claim needs no
-// link to reach all of it.
+// and that a volume lies in, if there is one. A sandbox that can write the whole claim
+// needs no link to reach all of it.
 func (s *Spec) writableAbove(v Volume) (dir string, ok bool) {
 	for _, other := range s.Pod.Volumes {
 		if other.Claim == v.Claim && other.SubPath != "" && !other.ReadOnly && isBelow(v.SubPath, other.SubPath) {
