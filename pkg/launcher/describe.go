@@ -40,8 +40,7 @@ type Description struct {
 	// it ended before that, such as "OOMKilled, exit code 137".
 	Restarts int
 	LastEnd  string
-	// Labels are the pod's.
-	Labels map[string]string
+	Labels   map[string]string // the pod's
 	// Key is the fingerprint of the identity that the agent answers, and KeyIsOurs
 	// says whether that is the launcher's.
 	Key       string

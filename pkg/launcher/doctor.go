@@ -29,8 +29,7 @@ const (
 
 // Finding says what a check found.
 type Finding struct {
-	// Name is what was checked, in a few words.
-	Name    string
+	Name    string // what was checked, in a few words
 	Verdict Verdict
 	// Detail is what was found, or why it was not checked.
 	Detail string

@@ -45,9 +45,8 @@ type Git struct {
 	// [user@]host:path), git, file, or an absolute path in the sandbox. The work
 	// tree's configuration keeps it, so a password in it is an error.
 	URL string
-	// Ref is a branch, a tag, a commit (which may be abbreviated), or a name that
-	// begins with refs/. A branch wins over a tag of the same name. Empty means the
-	// remote's default branch.
+	// Ref is a branch, a tag (after branches), a commit, also abbreviated, or a name
+	// that begins with refs/. Empty means the remote's default branch.
 	Ref string
 	// Username and Password are for https and http. A token is a password; an empty
 	// Username is replaced by a placeholder.

@@ -13,8 +13,8 @@ type Pod struct {
 	// AgentImage is set. Empty means [DefaultImage]; without one, a launch is a
 	// *[SpecError].
 	Image string
-	// AgentImage is an image with podagent in its PATH, from which it is installed
-	// beside an Image without it: any image, also one without a shell.
+	// AgentImage is an image with podagent in its PATH, which installs it for an Image
+	// that lacks it. That Image needs no shell.
 	AgentImage string
 	// Main is a command that runs in the container beside the agent, such as the
 	// image's own: from the start, in the workdir, with its output in the
