@@ -13,7 +13,10 @@ TAGS := grpcnotrace
 # With vector instructions, still an experiment of Go, a search takes less processor
 # time. The results are the same without it, and on processors other than amd64.
 EXPERIMENT := simd
-LDFLAGS := -s -w -X github.com/podagent/podagent/pkg/podapi/wire.version=$(VERSION)
+# The image of pods that name none, neither by flag nor by PODAGENT_IMAGE.
+DEFAULT_IMAGE ?=
+LDFLAGS := -s -w -X github.com/podagent/podagent/pkg/podapi/wire.version=$(VERSION) \
+	$(if $(DEFAULT_IMAGE),-X github.com/podagent/podagent/pkg/launcher.defaultImage=$(DEFAULT_IMAGE))
 # Modules for what only the tests need.
 MODULES := test/cluster test/bench
 BUILD   := GOEXPERIMENT=$(EXPERIMENT) $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/
@@ -32,7 +35,7 @@ demo: build ## run a short agent's session on this source tree (BACKEND=kubernet
 	$(if $(filter kubernetes,$(BACKEND)),$(MAKE) runtime && KUBECONFIG=$${PODAGENT_TEST_KUBECONFIG:-$(CLUSTER)/kubeconfig}) \
 	PODAGENT_BIN=$(CURDIR)/bin/podagent bin/demo --backend $(BACKEND) $(if $(filter kubernetes,$(BACKEND)),--image $(IMAGE)) $(ARGS)
 
-build: ## build podagent and orchestrator, static, into bin/
+build: ## build podagent and orchestrator, static, into bin/ (DEFAULT_IMAGE=registry.example/runtime:1 for an orchestrator whose pods have it)
 	@[ -d bin ] || echo "building podagent: the first time this downloads modules, and takes a few minutes"
 	$(BUILD) ./cmd/podagent ./cmd/orchestrator
 
@@ -135,7 +138,7 @@ lint: ## run go vet, staticcheck, gofumpt and helm lint
 
 generate: ## generate the protobuf code and the page of settings
 	cd pkg/podapi && $(TOOL) buf generate
-	page=$$($(GO) run ./cmd/orchestrator settings --markdown --config /dev/null) && printf '%s\n' "$$page" > cmd/orchestrator/SETTINGS.md
+	page=$$(PODAGENT_IMAGE= $(GO) run ./cmd/orchestrator settings --markdown --config /dev/null) && printf '%s\n' "$$page" > cmd/orchestrator/SETTINGS.md
 
 verify: ## fail if the generated code or go.mod is out of date
 	cd pkg/podapi && $(TOOL) buf lint

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -33,6 +34,9 @@ func TestBuildsEverywhere(t *testing.T) {
 			}
 			if system == runtime.GOOS && arch == runtime.GOARCH {
 				checkVersion(t, path)
+				if program == "orchestrator" {
+					checkImage(t, path)
+				}
 			}
 		})
 	}
@@ -72,5 +76,19 @@ func checkVersion(t *testing.T, path string) {
 	out, err := exec.Command(path, "version").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "v1.2.3-test") {
 		t.Errorf("version: %v: %s", err, out)
+	}
+}
+
+// checkImage checks that the orchestrator has the image that was built in, unless
+// the environment names one.
+func checkImage(t *testing.T, path string) {
+	t.Helper()
+	for name, want := range map[string]string{"": builtInImage, "registry.example/other:1": "registry.example/other:1"} {
+		cmd := exec.Command(path, "settings", "--config", os.DevNull)
+		cmd.Env = append(cmd.Environ(), "PODAGENT_IMAGE="+name)
+		out, err := cmd.Output()
+		if err != nil || !regexp.MustCompile(`(?m)^image +`+want+` `).Match(out) {
+			t.Errorf("with PODAGENT_IMAGE=%s: %v: %s", name, err, out)
+		}
 	}
 }

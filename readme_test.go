@@ -68,8 +68,8 @@ func main() {
 	if err := example(ctx); err != nil {
 		panic(err)
 	}
-	if err := new(launcher.Kubernetes).Terminate(ctx, "job-17"); err != nil {
-		panic(err)
+	if list, err := new(launcher.Kubernetes).List(ctx); err != nil || len(list) > 0 {
+		panic(fmt.Sprint(list, err))
 	}
 }
 
@@ -117,10 +117,13 @@ func runReadmeShell(t *testing.T, script string, env []string) {
 	}
 }
 
+// builtInImage is the default image of the programs that build builds.
+const builtInImage = "registry.example/runtime:1"
+
 // build builds a program as the Makefile does.
 func build(t *testing.T, program, path string, env ...string) {
 	t.Helper()
-	cmd := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w -X "+module+"pkg/podapi/wire.version=v1.2.3-test", "-o", path, "./cmd/"+program)
+	cmd := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w -X "+module+"pkg/podapi/wire.version=v1.2.3-test -X "+module+"pkg/launcher.defaultImage="+builtInImage, "-o", path, "./cmd/"+program)
 	cmd.Env = append(append(cmd.Environ(), "CGO_ENABLED=0", "GOEXPERIMENT=simd"), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", cmd, err, out)

@@ -26,11 +26,11 @@ The exit status is 1 if a check failed.`,
 		Example: "  orchestrator doctor --namespace sandboxes --image registry.example.com/runtime:1",
 		Args:    takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			pod, err := flags.build(a)
+			pod, take, err := flags.build(a)
 			if err != nil {
 				return err
 			}
-			return a.doctor(cmd.Context(), pod)
+			return a.doctor(cmd.Context(), launcher.Spec{Pod: pod, Take: take})
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -38,8 +38,8 @@ The exit status is 1 if a check failed.`,
 	return cmd
 }
 
-func (a *app) doctor(ctx context.Context, pod launcher.Pod) error {
-	findings, err := a.findings(ctx, pod)
+func (a *app) doctor(ctx context.Context, spec launcher.Spec) error {
+	findings, err := a.findings(ctx, spec)
 	if err != nil {
 		return err
 	}
@@ -62,10 +62,10 @@ func (a *app) doctor(ctx context.Context, pod launcher.Pod) error {
 	return nil
 }
 
-func (a *app) findings(ctx context.Context, pod launcher.Pod) (iter.Seq[launcher.Finding], error) {
+func (a *app) findings(ctx context.Context, spec launcher.Spec) (iter.Seq[launcher.Finding], error) {
 	l, err := a.launcher()
 	if k, ok := l.(*launcher.Kubernetes); ok {
-		return k.Check(ctx, pod), err
+		return k.Check(ctx, spec), err
 	}
 	if l, ok := l.(*launcher.Local); ok {
 		return l.Check(ctx), err

@@ -37,16 +37,17 @@ func specFlags(cmd *cobra.Command) *sandboxFlags {
 func (f *sandboxFlags) build(a *app) (launcher.Spec, error) {
 	spec := f.spec
 	var err error
-	if spec.Pod, err = f.pod.build(a); err != nil {
+	if spec.Pod, spec.Take, err = f.pod.build(a); err != nil {
 		return spec, err
 	}
 	spec.Git, err = f.git.build()
 	return spec, err
 }
 
-// podFlags say what pod is made.
+// podFlags say what pod is made, and how it is taken.
 type podFlags struct {
 	pod                       launcher.Pod
+	take                      launcher.Take
 	profile, onStale, onDrift flagvalue.Choice
 	flags                     *pflag.FlagSet // these flags
 }
@@ -56,8 +57,8 @@ func (p *podFlags) define(cmd *cobra.Command) {
 	pod, flags := &p.pod, pflag.NewFlagSet("pod", pflag.ContinueOnError)
 	p.flags = flags
 	p.profile = flagvalue.NewChoice(launcher.Restricted, launcher.Baseline)
-	pod.ActiveDeadline, pod.ReadyTimeout = launcher.DefaultActiveDeadline, launcher.DefaultReadyTimeout
-	flags.StringVar(&pod.Image, "image", launcher.DefaultImage, "the container `IMAGE`, with podagent in its PATH")
+	pod.ActiveDeadline, p.take.ReadyTimeout = launcher.DefaultActiveDeadline, launcher.DefaultReadyTimeout
+	flags.StringVar(&pod.Image, "image", launcher.DefaultImage(), "the container `IMAGE`, with podagent in its PATH")
 	flags.StringVar(&pod.AgentImage, "agent-image", "", "an `IMAGE` with podagent, from which to install it if --image has none")
 	flags.Var((*flagvalue.Words)(&pod.Main), "main", "a command that runs beside the agent: words, or a JSON array of them")
 	flags.Var((*flagvalue.Volumes)(&pod.Volumes), "volume", "mount the claim, or a directory of it, in a new pod; may be repeated")
@@ -80,7 +81,7 @@ func (p *podFlags) define(cmd *cobra.Command) {
 	flags.Var((*flagvalue.ReadOnlyDirs)(&pod.ReadOnly), "read-only", "a directory of a new pod that commands cannot change either: empty, or with the content of the image's directory FROM; may be repeated")
 	flags.Var(&p.profile, "profile", "the Pod Security Standard of a new pod; baseline runs as root")
 	flags.Var((*flagvalue.Period)(&pod.ActiveDeadline), "active-deadline", "when the cluster ends a new pod in any case")
-	flags.Var((*flagvalue.Period)(&pod.ReadyTimeout), "ready-timeout", "how long the pod may take until its agent answers")
+	flags.Var((*flagvalue.Period)(&p.take.ReadyTimeout), "ready-timeout", "how long the pod may take until its agent answers")
 	p.add(cmd, map[string]*flagvalue.Choice{"profile": &p.profile})
 }
 
@@ -88,11 +89,11 @@ func (p *podFlags) define(cmd *cobra.Command) {
 func (p *podFlags) defineLaunch(cmd *cobra.Command) {
 	p.onStale = flagvalue.NewChoice(launcher.StaleError, launcher.StaleRecreate)
 	p.onDrift = flagvalue.NewChoice(launcher.DriftSay, launcher.DriftError)
-	p.pod.Heartbeat = launcher.DefaultHeartbeat
-	p.flags.Var((*flagvalue.Heartbeat)(&p.pod.Heartbeat), "heartbeat", "how often this program marks the pod of its open sandbox as needed; or off")
+	p.take.Heartbeat = launcher.DefaultHeartbeat
+	p.flags.Var((*flagvalue.Heartbeat)(&p.take.Heartbeat), "heartbeat", "how often this program marks the pod of its open sandbox as needed; or off")
 	p.flags.Var(&p.onStale, "on-stale", "what to do about a pod that has ended; its files are lost unless they were kept")
 	p.flags.Var(&p.onDrift, "on-drift", "what to do about a pod that differs from these flags")
-	p.flags.BoolVar(&p.pod.Exclusive, "exclusive", false, "fail if another exclusive owner has the sandbox open, and keep others out while this runs")
+	p.flags.BoolVar(&p.take.Exclusive, "exclusive", false, "fail if another exclusive owner has the sandbox open, and keep others out while this runs")
 	p.add(cmd, map[string]*flagvalue.Choice{"on-stale": &p.onStale, "on-drift": &p.onDrift})
 }
 
@@ -105,18 +106,19 @@ func (p *podFlags) add(cmd *cobra.Command, choices map[string]*flagvalue.Choice)
 	}
 }
 
-// build returns the pod of the flags. With the local backend it is empty.
-func (p *podFlags) build(a *app) (launcher.Pod, error) {
+// build returns the pod of the flags, and how to take it. With the local backend both are
+// empty.
+func (p *podFlags) build(a *app) (pod launcher.Pod, take launcher.Take, err error) {
 	if err := a.needsPods(p.flags); err != nil || a.backend.Value == onThisHost {
-		return launcher.Pod{}, err
+		return pod, take, err
 	}
 	if err := notBlank(p.flags); err != nil {
-		return launcher.Pod{}, err
+		return pod, take, err
 	}
-	pod := p.pod
+	pod, take = p.pod, p.take
 	pod.Profile = launcher.Profile(p.profile.Value)
-	pod.OnStale, pod.OnDrift = launcher.OnStale(p.onStale.Value), launcher.OnDrift(p.onDrift.Value)
-	return pod, nil
+	take.OnStale, take.OnDrift = launcher.OnStale(p.onStale.Value), launcher.OnDrift(p.onDrift.Value)
+	return pod, take, nil
 }
 
 // notBlank refuses flags with a blank value. A variable of a script may not have been set,

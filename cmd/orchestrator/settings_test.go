@@ -81,6 +81,7 @@ func TestFlagsThatMayBeRepeatedSaySo(t *testing.T) {
 }
 
 func TestSettingsPageIsThatOfTheFlags(t *testing.T) {
+	t.Setenv("PODAGENT_IMAGE", "") // which would be the default of --image
 	page, err := os.ReadFile("SETTINGS.md")
 	if err != nil {
 		t.Fatal(err)

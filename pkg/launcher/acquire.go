@@ -11,44 +11,60 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// acquire returns the pod of spec, ours and not ending, and whether this call
-// created it.
-func (c *cluster) acquire(ctx context.Context, spec *Spec) (*corev1.Pod, bool, error) {
+// acquired is a pod for a launch: ours, and not ending.
+type acquired struct {
+	pod *corev1.Pod
+	// manifest is what the launch made the pod from; nil for a pod that existed.
+	manifest *corev1.Pod
+	// drift lists in what the pod, and its claim, differ from the Spec.
+	drift []string
+}
+
+func (a *acquired) created() bool { return a.manifest != nil }
+
+// acquire returns the pod of spec, which it creates or adopts.
+func (c *cluster) acquire(ctx context.Context, spec *Spec) (*acquired, error) {
 	for {
 		pod, err := c.get(ctx, nameOf(spec.ID))
 		switch {
 		case apierrors.IsNotFound(err):
-			pod, err = c.create(ctx, spec)
+			a, err := c.create(ctx, spec)
 			if !apierrors.IsAlreadyExists(err) {
-				return pod, err == nil, err
+				return a, err
 			}
 		case err != nil:
-			return nil, false, err
+			return nil, err
 		default:
-			adopted, err := c.adopt(ctx, pod, spec)
-			if adopted || err != nil {
-				return pod, false, err
+			a, err := c.adopt(ctx, pod, spec)
+			if a != nil || err != nil {
+				return a, err
 			}
 		}
 		if err := ctx.Err(); err != nil {
-			return nil, false, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 	}
 }
 
-func (c *cluster) create(ctx context.Context, spec *Spec) (*corev1.Pod, error) {
-	pod, err := c.podFor(spec)
+func (c *cluster) create(ctx context.Context, spec *Spec) (*acquired, error) {
+	manifest, err := c.podFor(spec)
 	if err != nil {
 		return nil, err
 	}
 	if !spec.Pod.Workspace.Keep {
 		if _, err := c.pausedClaim(ctx, spec.ID); !errors.Is(err, ErrNotFound) {
-			return nil, cmp.Or(err, ErrPaused) // its files are not to be missing without a word
+			return nil, cmp.Or(err, ErrPaused) // a sandbox without its files would be a surprise
 		}
 	}
-	return c.make(ctx, pod, &spec.Pod)
+	pod, err := c.make(ctx, manifest, spec)
+	if err != nil {
+		return nil, err
+	}
+	return &acquired{pod: pod, manifest: manifest, drift: c.createdDrift(ctx, pod, spec)}, nil
 }
 
 // podFor returns the pod that is made from the Spec.
@@ -65,11 +81,11 @@ func (c *cluster) podFor(spec *Spec) (*corev1.Pod, error) {
 }
 
 // make makes the pod, and its workspace before if the Spec has that kept.
-func (c *cluster) make(ctx context.Context, pod *corev1.Pod, spec *Pod) (*corev1.Pod, error) {
-	// It is known what has become of the requests, also if ctx ends meanwhile.
+func (c *cluster) make(ctx context.Context, pod *corev1.Pod, spec *Spec) (*corev1.Pod, error) {
+	// The requests outlive ctx, so that their results are known.
 	lasting, cancel := outlive(ctx, createGrace)
 	defer cancel()
-	if spec.Workspace.Keep {
+	if spec.Pod.Workspace.Keep {
 		if err := c.keepWorkspace(lasting, spec, pod); err != nil {
 			return nil, err
 		}
@@ -82,7 +98,7 @@ func (c *cluster) make(ctx context.Context, pod *corev1.Pod, spec *Pod) (*corev1
 	if err != nil {
 		return nil, errors.Join(c.createError(pod.Name, err), c.dropUnused(lasting, pod))
 	}
-	c.log.Info("created pod", "sandbox", pod.Annotations[AnnotationID], "pod", made.Name, "uid", made.UID)
+	c.log.Info("created pod", "sandbox", pod.Annotations[podmeta.AnnotationID], "pod", made.Name, "uid", made.UID)
 	return made, nil
 }
 
@@ -90,58 +106,59 @@ func (c *cluster) make(ctx context.Context, pod *corev1.Pod, spec *Pod) (*corev1
 func outlive(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		pause(lasting, grace)
+		sleep(lasting, grace)
 		cancel()
 	})
 	return lasting, func() { stop(); cancel() }
 }
 
-// adopt makes sure that the pod can be used, and says in its heartbeat that it
-// is. It returns false when the pod is gone, and another look is due.
-func (c *cluster) adopt(ctx context.Context, pod *corev1.Pod, spec *Spec) (bool, error) {
+// adopt makes sure that the pod can be used, and says in its heartbeat that it is
+// used. It returns nil when the pod is gone: the caller looks again.
+func (c *cluster) adopt(ctx context.Context, pod *corev1.Pod, spec *Spec) (*acquired, error) {
 	if err := c.checkOurs(pod, spec.ID); err != nil {
-		return false, err
+		return nil, err
 	}
 	if pod.DeletionTimestamp != nil {
-		return false, c.awaitGone(ctx, pod)
+		return nil, c.awaitGone(ctx, pod)
 	}
 	if err := c.checkKey(pod); err != nil {
-		return false, err
+		return nil, err
 	}
 	if ended(pod) {
-		if spec.Pod.OnStale != StaleRecreate {
-			return false, c.stale(ctx, pod)
+		if spec.Take.OnStale != StaleRecreate {
+			return nil, c.stale(ctx, pod)
 		}
-		return false, c.remove(ctx, pod)
+		return nil, c.remove(ctx, pod)
 	}
 	if err := c.checkListener(pod); err != nil {
-		return false, err
+		return nil, err
 	}
-	if drift := c.drift(ctx, pod, spec, false); len(drift) > 0 {
-		if spec.Pod.OnDrift == DriftError {
-			return false, c.podError(pod, ErrDrift, "", joined(drift))
+	drift := c.adoptedDrift(ctx, pod, spec)
+	if len(drift) > 0 {
+		if spec.Take.OnDrift == DriftError {
+			return nil, c.podError(pod, ErrDrift, "", joined(drift))
 		}
-		c.log.Warn("pod was made otherwise", "sandbox", spec.ID, "pod", pod.Name, "drift", drift)
+		c.log.Warn("the pod's spec differs", "sandbox", spec.ID, "pod", pod.Name, "drift", drift)
 	}
-	if !spec.Pod.Exclusive { // which may not be for us: see attachOwning
+	if !spec.Take.Exclusive { // which may not be for us: see attachOwning
 		err := c.mark(ctx, pod)
 		if errors.Is(err, ErrGone) {
-			return false, nil
+			return nil, nil
 		}
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 	}
 	c.log.Info("adopted pod", "sandbox", spec.ID, "pod", pod.Name, "uid", pod.UID)
-	return true, nil
+	return &acquired{pod: pod, drift: drift}, nil
 }
 
 // checkOurs returns an error unless the pod, or claim, is that of the sandbox.
 func (c *cluster) checkOurs(pod metav1.Object, id string) error {
-	if pod.GetLabels()[LabelManagedBy] != ManagedBy {
-		return c.podError(pod, ErrNotOurs, "", fmt.Sprintf("it has no label %s=%s", LabelManagedBy, ManagedBy))
+	if pod.GetLabels()[podmeta.LabelManagedBy] != podmeta.ManagedBy {
+		return c.podError(pod, ErrNotOurs, "", fmt.Sprintf("it has no label %s=%s", podmeta.LabelManagedBy, podmeta.ManagedBy))
 	}
-	if got := pod.GetAnnotations()[AnnotationID]; got != id {
+	if got := pod.GetAnnotations()[podmeta.AnnotationID]; got != id {
 		return c.podError(pod, ErrNotOurs, "", fmt.Sprintf("it is that of sandbox %q", got))
 	}
 	return nil
@@ -150,7 +167,7 @@ func (c *cluster) checkOurs(pod metav1.Object, id string) error {
 // checkKey returns an error unless the agent lets in our identity.
 func (c *cluster) checkKey(pod *corev1.Pod) error {
 	ours := c.identity.AuthorizedKey().Fingerprint()
-	if theirs := pod.Annotations[AnnotationKey]; theirs != ours {
+	if theirs := pod.Annotations[podmeta.AnnotationKey]; theirs != ours {
 		return c.podError(pod, ErrOtherKey, "", fmt.Sprintf("it accepts %s, ours is %s", cmp.Or(theirs, "an unknown key"), ours))
 	}
 	return nil
@@ -172,19 +189,19 @@ func (c *cluster) stale(ctx context.Context, pod *corev1.Pod) error {
 	return e
 }
 
-// abandon removes a pod that this launch created, unless somebody has adopted
-// it: whoever comes later finds it gone.
+// abandon removes a pod that this launch created, unless another has adopted it. A
+// later launch finds it gone.
 func (c *cluster) abandon(ctx context.Context, created *corev1.Pod) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	for {
 		pod, err := c.get(ctx, created.Name)
 		// Its time of creation, to the nanosecond, is that of this launch.
-		if apierrors.IsNotFound(err) || err == nil && pod.Annotations[AnnotationCreated] != created.Annotations[AnnotationCreated] {
+		if apierrors.IsNotFound(err) || err == nil && pod.Annotations[podmeta.AnnotationCreated] != created.Annotations[podmeta.AnnotationCreated] {
 			return c.dropUnused(ctx, created)
 		}
 		if err == nil {
-			if _, adopted := pod.Annotations[AnnotationAdopted]; adopted {
+			if _, adopted := pod.Annotations[podmeta.AnnotationAdopted]; adopted {
 				return nil
 			}
 			err = c.delete(ctx, pod, pod.ResourceVersion)
@@ -195,7 +212,7 @@ func (c *cluster) abandon(ctx context.Context, created *corev1.Pod) error {
 		case errors.As(err, new(*PodError)), ctx.Err() != nil:
 			return err
 		case !apierrors.IsConflict(err): // the API server is away; else the pod has changed meanwhile
-			pause(ctx, apiRetry)
+			sleep(ctx, apiRetry)
 		}
 	}
 }

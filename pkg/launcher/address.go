@@ -2,13 +2,14 @@ package launcher
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
 	"slices"
 	"strconv"
-	"time"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -32,38 +33,48 @@ func (t *target) connectToAddress(ctx context.Context) (net.Conn, error) {
 	return conn, nil
 }
 
-// address returns the pod's IP: as the watch or the API server has it now, or
-// else, while that is away, as it was. That it is still the
-// pod's, the handshake and vouch find out.
+// podAddress is what is known of a pod's address, and of what answers there.
+type podAddress struct {
+	mu          sync.Mutex
+	ip          string // the latest that was used
+	certificate []byte // the agent's, as it was last shown by the API server
+	unvouched   bool   // whether the latest that answered showed another
+}
+
+// address returns the pod's IP as the watch or the API server has it now, or, while
+// both are away, as it was. The handshake and vouch find out whether it is still
+// the pod's.
 func (t *target) address(ctx context.Context) (string, error) {
-	t.mu.Lock()
-	now, before := t.state, t.ip
-	t.mu.Unlock()
+	now := t.state.latest()
 	if now == nil {
 		var err error
 		if now, err = t.get(ctx, t.pod.Name); err == nil {
 			err = t.lost(ctx, now)
-		} else if before != "" && !isAnswer(err) {
+		} else if before := t.addr.used(""); before != "" && !isAnswer(err) {
 			return before, nil
 		}
 		if err != nil {
 			return "", err
 		}
 	}
-	ip := now.Status.PodIP
-	if ip == "" {
+	if now.Status.PodIP == "" {
 		return "", fmt.Errorf("pod %s/%s has no address", t.namespace, t.pod.Name)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ip = ip
-	return ip, nil
+	return t.addr.used(now.Status.PodIP), nil
+}
+
+// used notes an IP, unless it is empty, and returns the latest that was noted.
+func (a *podAddress) used(ip string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ip = cmp.Or(ip, a.ip)
+	return a.ip
 }
 
 // vouch returns an error unless a certificate, which was shown at the pod's
-// address, is the agent's. Whoever has got hold of the address can name the pod,
-// too. By the API server only the pod is reached, so what is shown there is
-// right, until the agent starts again.
+// address, is the agent's: whoever has got hold of the address can name the pod,
+// too. Through the API server only the pod can be reached, so the certificate
+// shown there is the agent's, until it starts again.
 func (t *target) vouch(ctx context.Context, certificate []byte) error {
 	if t.recognize(certificate) {
 		return nil
@@ -72,34 +83,45 @@ func (t *target) vouch(ctx context.Context, certificate []byte) error {
 	if err != nil {
 		return fmt.Errorf("cannot learn the key of the agent in pod %s/%s: %w", t.namespace, t.pod.Name, err)
 	}
-	t.mu.Lock()
-	t.certificate = now
-	t.mu.Unlock()
+	t.addr.learn(now)
 	if !t.recognize(certificate) {
 		return fmt.Errorf("%w: what is at the address of pod %s/%s has another key than its agent", podapi.ErrWrongPod, t.namespace, t.pod.Name)
 	}
 	return nil
 }
 
-// recognize notes whether a certificate is the agent's, as far as that is known, and
-// returns it. With it a connection is as good as one that the API server has let
-// through.
+// recognize reports whether a certificate is known to be the agent's. With it a
+// connection is as good as one that the API server has let through.
 func (t *target) recognize(certificate []byte) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.unvouched = !bytes.Equal(certificate, t.certificate)
-	if !t.unvouched {
-		t.allowed, t.refused = true, time.Time{}
+	known := t.addr.knows(certificate)
+	if known {
+		t.access.grant()
 	}
-	return !t.unvouched
+	return known
+}
+
+// learn notes the certificate that the agent has shown by the API server.
+func (a *podAddress) learn(certificate []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.certificate = certificate
+}
+
+// knows reports whether the certificate of what answers is the agent's, as far as
+// that is known, and notes it.
+func (a *podAddress) knows(certificate []byte) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.unvouched = !bytes.Equal(certificate, a.certificate)
+	return !a.unvouched
 }
 
 // isUnvouched reports whether something has answered at the pod's address that was
 // not found to be its agent.
-func (t *target) isUnvouched() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.unvouched
+func (a *podAddress) isUnvouched() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.unvouched
 }
 
 // shown returns the certificate that the pod's agent shows by the API server.

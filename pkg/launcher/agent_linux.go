@@ -72,7 +72,7 @@ func awaitAgent(ctx context.Context, p place, agent *agentProcess) error {
 	}
 }
 
-// exitText says how a process ended, of which err is what Wait said.
+// exitText says how a process ended, by the error of its Wait.
 func exitText(err error) string {
 	if err == nil {
 		return "exit status 0"
@@ -114,8 +114,8 @@ func (l *Local) stopAgent(ctx context.Context, p place) error {
 	if err != nil {
 		return fmt.Errorf("reaching the agent: %w", err)
 	}
-	// The kernel knows whose socket it is, so that no pid is remembered that
-	// may mean another process by now.
+	// The kernel knows the socket's owner. A remembered pid may be another process's
+	// by now.
 	agent, err := peer(conn)
 	conn.Close()
 	if err != nil {

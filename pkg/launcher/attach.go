@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -28,14 +29,14 @@ func (t *target) attach(ctx context.Context, spec *Spec, created bool) (*Sandbox
 		client.Close()
 		return nil, err
 	}
-	return &Sandbox{Client: client, ID: t.pod.Annotations[AnnotationID], Workdir: info.Workdir, Created: created && t.pod.Annotations[AnnotationResumed] == "", target: t}, nil
+	return &Sandbox{Client: client, ID: t.pod.Annotations[podmeta.AnnotationID], Workdir: info.Workdir, Created: created && t.pod.Annotations[podmeta.AnnotationResumed] == "", target: t}, nil
 }
 
 // awaitAgent returns the agent's first answer, or why there can be none.
 func (t *target) awaitAgent(ctx context.Context, client *podapi.Client) (podapi.Info, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	observed := make(chan struct{})
-	t.saw(t.pod)
+	t.state.saw(t.pod)
 	go func() {
 		defer close(observed)
 		cancel(t.observe(ctx))
@@ -43,7 +44,7 @@ func (t *target) awaitAgent(ctx context.Context, client *podapi.Client) (podapi.
 	defer func() {
 		cancel(nil)
 		<-observed
-		t.saw(nil)
+		t.state.saw(nil)
 	}()
 	for {
 		info, err := client.Info(ctx)
@@ -53,18 +54,16 @@ func (t *target) awaitAgent(ctx context.Context, client *podapi.Client) (podapi.
 		case !errors.Is(err, podapi.ErrUnavailable):
 			return info, err
 		}
-		pause(ctx, firstRetry) // gRPC makes the next attempt when it sees fit
+		sleep(ctx, firstRetry) // gRPC makes the next attempt when it sees fit
 	}
 }
 
 // tooLate returns why ctx ended, and if that was a deadline, why there is no
 // connection.
 func (t *target) tooLate(ctx context.Context) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	cause := context.Cause(ctx)
-	if t.failure != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &lateError{cause, t.failure}
+	if failure := t.state.lastFailure(); failure != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &lateError{cause, failure}
 	}
 	return cause
 }
@@ -88,7 +87,7 @@ func (t *target) observe(ctx context.Context) error {
 			return err
 		case err != nil:
 			t.log.Debug("cannot watch pod", "pod", t.pod.Name, "error", err)
-			pause(ctx, apiRetry)
+			sleep(ctx, apiRetry)
 		}
 	}
 }
@@ -112,7 +111,7 @@ func (t *target) follow(ctx context.Context, pod *corev1.Pod, s *symptoms) error
 		if !ok {
 			continue
 		}
-		t.saw(now)
+		t.state.saw(now)
 		if err := t.judge(ctx, now, s); err != nil || s.isNew() {
 			return err
 		}
@@ -129,7 +128,7 @@ func (t *target) look(ctx context.Context, pod *corev1.Pod, s *symptoms) (*corev
 	if err != nil {
 		return pod, err
 	}
-	t.saw(now)
+	t.state.saw(now)
 	return now, t.judge(ctx, now, s)
 }
 

@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
 // ownClaim reports whether the pod's workspace is a claim of the sandbox's own.
@@ -34,9 +36,9 @@ func claimOf(w Workspace, pod *corev1.Pod) (*corev1.PersistentVolumeClaim, error
 	}
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels, Annotations: map[string]string{
-			AnnotationID:      pod.Annotations[AnnotationID],
-			AnnotationCreated: pod.Annotations[AnnotationCreated],
-			AnnotationPod:     string(data),
+			podmeta.AnnotationID:      pod.Annotations[podmeta.AnnotationID],
+			podmeta.AnnotationCreated: pod.Annotations[podmeta.AnnotationCreated],
+			podmeta.AnnotationPod:     string(data),
 		}},
 		Spec: w.claimSpec(),
 	}, nil
@@ -44,8 +46,8 @@ func claimOf(w Workspace, pod *corev1.Pod) (*corev1.PersistentVolumeClaim, error
 
 // keepWorkspace makes the claim for the workspace of a pod that is about to be
 // made, or takes the one that there is, which the pod then says.
-func (c *cluster) keepWorkspace(ctx context.Context, spec *Pod, pod *corev1.Pod) error {
-	claim, err := claimOf(spec.Workspace, pod)
+func (c *cluster) keepWorkspace(ctx context.Context, spec *Spec, pod *corev1.Pod) error {
+	claim, err := claimOf(spec.Pod.Workspace, pod)
 	if err != nil {
 		return err
 	}
@@ -62,15 +64,15 @@ func (c *cluster) keepWorkspace(ctx context.Context, spec *Pod, pod *corev1.Pod)
 			if err := c.awaitNoClaim(ctx, there); err != nil {
 				return err
 			}
-		case lacksStorage(there) && c.checkOurs(there, pod.Annotations[AnnotationID]) == nil: // another launch removes it, or was killed before that
+		case lacksStorage(there) && c.checkOurs(there, pod.Annotations[podmeta.AnnotationID]) == nil: // another launch removes it, or was killed before that
 			return c.noStorageClass(there)
 		default:
-			if drift := spec.Workspace.driftOf(there); len(drift) > 0 && spec.OnDrift == DriftError {
+			if drift := spec.Pod.Workspace.driftOf(there); len(drift) > 0 && spec.Take.OnDrift == DriftError {
 				return c.podError(pod, ErrDrift, "", joined(drift))
 			}
-			err := c.takeClaim(ctx, there, pod.Annotations[AnnotationID])
+			err := c.takeClaim(ctx, there, pod.Annotations[podmeta.AnnotationID])
 			if err == nil {
-				pod.Annotations[AnnotationResumed] = timeText(time.Now())
+				pod.Annotations[podmeta.AnnotationResumed] = timeText(time.Now())
 			}
 			if !endedSince(err) {
 				return err
@@ -79,14 +81,14 @@ func (c *cluster) keepWorkspace(ctx context.Context, spec *Pod, pod *corev1.Pod)
 	}
 }
 
-// endedSince reports whether a claim could not be taken because somebody deletes
-// it, or has, since it was seen.
+// endedSince reports whether a claim could not be taken because it has been deleted
+// since it was seen.
 func endedSince(err error) bool {
 	return errors.Is(err, ErrNotKept) || apierrors.IsNotFound(err) || apierrors.IsConflict(err)
 }
 
-// takeClaim says in the claim that somebody uses it for a new pod who did not make
-// it. One whose last pod was another identity's stays theirs.
+// takeClaim marks the claim as used for a new pod of another launch than the one that
+// made it. If its last pod was another identity's, it stays that one's.
 func (c *cluster) takeClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, id string) error {
 	if err := c.checkOurs(claim, id); err != nil {
 		return err
@@ -96,13 +98,13 @@ func (c *cluster) takeClaim(ctx context.Context, claim *corev1.PersistentVolumeC
 			return err
 		}
 	}
-	return c.markClaim(ctx, claim.Name, claim.UID, AnnotationAdopted, AnnotationResumed)
+	return c.markClaim(ctx, claim.Name, claim.UID, podmeta.AnnotationAdopted, podmeta.AnnotationResumed)
 }
 
-// markClaim says in annotations of the claim that somebody uses it who did not make
-// it: AnnotationAdopted keeps it from being deleted by who made it, should their
-// launch fail after all, and AnnotationResumed, with which a new pod gets it, by who
-// ends an older one.
+// markClaim marks the claim as used by another launch than the one that made it.
+// podmeta.AnnotationAdopted keeps the first launch from deleting it, should that fail
+// after all; podmeta.AnnotationResumed, written for a new pod, keeps the claim from
+// whoever ends an older pod.
 func (c *cluster) markClaim(ctx context.Context, name string, uid types.UID, annotations ...string) error {
 	values, now := map[string]string{}, timeText(time.Now())
 	for _, annotation := range annotations {
@@ -115,12 +117,12 @@ func (c *cluster) markClaim(ctx context.Context, name string, uid types.UID, ann
 	return err
 }
 
-// recordPod writes into the claim how the pod is made that was made last, and
-// works.
-func (c *cluster) recordPod(ctx context.Context, pod *corev1.Pod) error {
+// notePod writes into the claim how its latest pod that works was made, for
+// [Kubernetes.Resume].
+func (c *cluster) notePod(ctx context.Context, pod *corev1.Pod) error {
 	data, err := json.Marshal(pod)
 	if err == nil {
-		_, err = c.annotateClaim(ctx, pod.Name, "", map[string]string{AnnotationPod: string(data)})
+		_, err = c.annotateClaim(ctx, pod.Name, "", map[string]string{podmeta.AnnotationPod: string(data)})
 	}
 	return err
 }
@@ -143,8 +145,8 @@ func (c *cluster) claim(ctx context.Context, name string) (*corev1.PersistentVol
 	return claim, c.apiError(name, err)
 }
 
-// pausedClaim returns the claim of a sandbox that has no pod. If there is none,
-// or who asks may not know, the error is ErrNotFound.
+// pausedClaim returns the claim of a sandbox that has no pod. If there is none, or the
+// caller lacks the permission to see it, the error is ErrNotFound.
 func (c *cluster) pausedClaim(ctx context.Context, id string) (*corev1.PersistentVolumeClaim, error) {
 	claim, err := c.claim(ctx, nameOf(id))
 	if apierrors.IsNotFound(err) || errors.Is(err, ErrForbidden) || err == nil && claim.DeletionTimestamp != nil {
@@ -170,7 +172,7 @@ func (c *cluster) removeClaim(ctx context.Context, seen *corev1.PersistentVolume
 		}
 		claim, err = c.claim(ctx, seen.Name) // controllers change it, too
 		switch {
-		case apierrors.IsNotFound(err), err == nil && (claim.UID != seen.UID || claim.Annotations[AnnotationResumed] != seen.Annotations[AnnotationResumed]):
+		case apierrors.IsNotFound(err), err == nil && (claim.UID != seen.UID || claim.Annotations[podmeta.AnnotationResumed] != seen.Annotations[podmeta.AnnotationResumed]):
 			return nil
 		case err != nil:
 			return err
@@ -181,7 +183,7 @@ func (c *cluster) removeClaim(ctx context.Context, seen *corev1.PersistentVolume
 func (c *cluster) deleteClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, only metav1.Preconditions) error {
 	err := c.api.CoreV1().PersistentVolumeClaims(c.namespace).Delete(ctx, claim.Name, metav1.DeleteOptions{Preconditions: &only})
 	if err == nil {
-		c.log.Info("deleted claim", "sandbox", claim.Annotations[AnnotationID], "claim", claim.Name, "uid", claim.UID)
+		c.log.Info("deleted claim", "sandbox", claim.Annotations[podmeta.AnnotationID], "claim", claim.Name, "uid", claim.UID)
 	}
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -201,7 +203,7 @@ func (c *cluster) awaitNoClaim(ctx context.Context, claim *corev1.PersistentVolu
 		if err != nil {
 			return err
 		}
-		pause(ctx, claimPoll)
+		sleep(ctx, claimPoll)
 		if ctx.Err() != nil {
 			return fmt.Errorf("claim %s/%s is still being deleted, as long as a pod uses it or it has finalizers: %w", c.namespace, claim.Name, context.Cause(ctx))
 		}
@@ -209,9 +211,9 @@ func (c *cluster) awaitNoClaim(ctx context.Context, claim *corev1.PersistentVolu
 }
 
 // dropClaim deletes the claim that was made for a pod which is given up, unless it
-// was there before or has an annotation: AnnotationAdopted where anybody's use counts,
-// AnnotationResumed where only a new pod does. It returns the claim that it deleted,
-// if there is one.
+// existed before or has the annotation unless: podmeta.AnnotationAdopted where any use
+// counts, podmeta.AnnotationResumed where only a new pod does. It returns the claim that
+// it deleted, or nil.
 func (c *cluster) dropClaim(ctx context.Context, pod *corev1.Pod, unless string) (*corev1.PersistentVolumeClaim, error) {
 	if !ownClaim(pod) {
 		return nil, nil
@@ -225,7 +227,7 @@ func (c *cluster) dropClaim(ctx context.Context, pod *corev1.Pod, unless string)
 			return nil, err
 		}
 		_, taken := claim.Annotations[unless]
-		if taken || claim.Annotations[AnnotationCreated] != pod.Annotations[AnnotationCreated] {
+		if taken || claim.Annotations[podmeta.AnnotationCreated] != pod.Annotations[podmeta.AnnotationCreated] {
 			return nil, nil
 		}
 		err = c.deleteClaim(ctx, claim, metav1.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
@@ -237,12 +239,12 @@ func (c *cluster) dropClaim(ctx context.Context, pod *corev1.Pod, unless string)
 
 // dropUnused is dropClaim for a launch that failed.
 func (c *cluster) dropUnused(ctx context.Context, pod *corev1.Pod) error {
-	_, err := c.dropClaim(ctx, pod, AnnotationAdopted)
+	_, err := c.dropClaim(ctx, pod, podmeta.AnnotationAdopted)
 	return err
 }
 
-// claims returns the claims of all sandboxes that have one of their own; none if
-// who asks may not know.
+// claims returns the claims of all sandboxes that have one of their own; none if the
+// caller lacks the permission to see them.
 func (c *cluster) claims(ctx context.Context) ([]corev1.PersistentVolumeClaim, error) {
 	list, err := c.api.CoreV1().PersistentVolumeClaims(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: ours})
 	if isRefusal(err) {
@@ -257,18 +259,18 @@ func (c *cluster) claims(ctx context.Context) ([]corev1.PersistentVolumeClaim, e
 // podOf returns the pod that is made when the sandbox of this claim is resumed.
 func podOf(claim *corev1.PersistentVolumeClaim) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
-	if err := json.Unmarshal([]byte(claim.Annotations[AnnotationPod]), pod); err != nil {
-		return nil, fmt.Errorf("annotation %s of claim %s does not say how the pod was made: %w", AnnotationPod, claim.Name, err)
+	if err := json.Unmarshal([]byte(claim.Annotations[podmeta.AnnotationPod]), pod); err != nil {
+		return nil, fmt.Errorf("annotation %s of claim %s does not say how the pod was made: %w", podmeta.AnnotationPod, claim.Name, err)
 	}
 	if pod.Name != claim.Name || agentContainer(pod) == nil {
-		return nil, fmt.Errorf("annotation %s of claim %s has another pod, %q", AnnotationPod, claim.Name, pod.Name)
+		return nil, fmt.Errorf("annotation %s of claim %s has another pod, %q", podmeta.AnnotationPod, claim.Name, pod.Name)
 	}
 	return pod, nil
 }
 
 // summaryOfClaim describes a sandbox that has no pod.
 func summaryOfClaim(claim *corev1.PersistentVolumeClaim) Summary {
-	s := Summary{ID: claim.Annotations[AnnotationID], State: Paused, Created: claim.CreationTimestamp.UTC()}
+	s := Summary{ID: claim.Annotations[podmeta.AnnotationID], State: Paused, Created: claim.CreationTimestamp.UTC()}
 	if claim.DeletionTimestamp != nil {
 		s.State = Terminating
 	}
@@ -283,8 +285,8 @@ func summaryOfClaim(claim *corev1.PersistentVolumeClaim) Summary {
 func again(pod *corev1.Pod, now time.Time) *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.Annotations = maps.Clone(pod.Annotations)
-	delete(pod.Annotations, AnnotationAdopted)
-	for _, name := range []string{AnnotationCreated, AnnotationHeartbeat, AnnotationResumed} {
+	delete(pod.Annotations, podmeta.AnnotationAdopted)
+	for _, name := range []string{podmeta.AnnotationCreated, podmeta.AnnotationHeartbeat, podmeta.AnnotationResumed} {
 		pod.Annotations[name] = timeText(now)
 	}
 	renewLife(pod, now)

@@ -201,7 +201,7 @@ func (k *Kubernetes) identity(ctx context.Context, client kubernetes.Interface, 
 	case secret != "":
 		return IdentitySecret(ctx, client, namespace, secret)
 	}
-	return IdentityFile(k.IdentityFile)
+	return identityFile(k.IdentityFile)
 }
 
 // inPod reports whether config is that of the service account of the pod that

@@ -10,32 +10,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Connection is a way to the agents of pods. All carry the same bytes in TLS from
-// end to end, and the agent answers no other key than the orchestrator's. By the API
-// server only the pod is reached, whose UID the agent names; by an address, who has
-// it, and the agent has to show the key that it was seen to have by the API server.
+// Connection is a way to the agents of pods. All carry the same bytes, in TLS from end
+// to end. Through the API server only the pod is reached, whose UID the agent names.
+// An address reaches whoever holds it, so the agent there must show the key that it
+// shows through the API server.
 type Connection string
 
-// The ways to the agents of pods.
 const (
-	// ByPortForward goes through the API server and the pod's node, to the
-	// loopback of the pod.
+	// ByPortForward goes through the API server and the node to the pod's loopback.
 	ByPortForward Connection = "port-forward"
-	// ByExec runs "podagent connect" in the pod's container. It is for pods
-	// that port-forwards do not reach, as under gVisor and Kata, and slower. It
-	// needs the permission of deploy/exec-rbac.yaml.
+	// ByExec runs "podagent connect" in the pod's container, with the permission of
+	// deploy/exec-rbac.yaml. It is slower, and for pods that port-forwards do not
+	// reach, as under gVisor and Kata.
 	ByExec Connection = "exec"
-	// ByAddress goes to the pod's own address, with no API server between: for
-	// an orchestrator in the cluster. The agents of pods that are made by it
-	// listen there, too; others it does not reach ([ErrNoListener]). When a sandbox
-	// is opened, and when its agent has started again, the agent's key is learned by
-	// ByPortForward, or under gVisor and Kata by ByExec, with the permission that
-	// this needs. A NetworkPolicy has to let it through: see
-	// deploy/networkpolicy-address.yaml.
+	// ByAddress goes to the pod's own address, for an orchestrator in the cluster,
+	// where NetworkPolicies let it through (deploy/networkpolicy-address.yaml). It
+	// reaches pods that a launcher of this connection made ([ErrNoListener]). An
+	// agent's key is learned by ByPortForward, or under gVisor and Kata by ByExec,
+	// when a sandbox is opened and when its agent has restarted.
 	ByAddress Connection = "address"
 )
 
-// Connections are the ways that there are.
+// Connections returns the ways.
 func Connections() []Connection { return []Connection{ByPortForward, ByExec, ByAddress} }
 
 // checkConnection returns an error unless the way is one of those, or none.
@@ -46,8 +42,8 @@ func checkConnection(way Connection) error {
 	return &SpecError{"Connection", fmt.Sprintf("is %q: it is %s, %s or %s", way, ByPortForward, ByExec, ByAddress)}
 }
 
-// unforwardable begin the names by which RuntimeClasses are called whose pods
-// port-forwards do not reach: they have a network of their own inside.
+// unforwardable are how the names of RuntimeClasses begin that port-forwards do not
+// reach: their pods have a network of their own inside.
 var unforwardable = []string{"gvisor", "runsc", "kata"}
 
 // connectionTo returns the way to the agent of the pod.
@@ -84,7 +80,7 @@ func (t *target) connect(ctx context.Context, way Connection) (conn net.Conn, er
 		conn, err = t.forward.Dial(ctx, t.namespace, t.pod.Name, agentPort)
 	}
 	if err == nil {
-		t.allow()
+		t.access.grant()
 	}
 	return conn, err
 }

@@ -13,10 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// PodName returns the name of the sandbox's pod, empty if it has none.
+// PodName returns the name of the sandbox's pod; empty if it has none.
 func (s *Sandbox) PodName() string {
 	if s.target == nil {
 		return ""
@@ -27,38 +28,33 @@ func (s *Sandbox) PodName() string {
 // Description is what can be learned of a sandbox in a pod.
 type Description struct {
 	Summary
-	// Namespace holds the pod, and Node is where it runs; empty if it has
-	// none yet.
-	Namespace, Node string
-	// Image is the container's, and IP the pod's address; empty if it has
-	// none yet.
-	Image, IP string
+	// Namespace holds the pod. Node, its node, and IP, its address, are empty as long
+	// as it has none. Image is its container's.
+	Namespace, Node, Image, IP string
 	// Connection is the way by which the launcher reaches the agent.
 	Connection Connection
-	// Phase is the pod's. Reason says how far it has come if it does not
-	// serve, in the cluster's words; it is empty if it does.
+	// Phase is the pod's. Reason says in the cluster's words why it does not serve;
+	// it is empty if it does.
 	Phase, Reason string
-	// Restarts is how often the container was started again.
+	// Restarts is how often the container was started again, and LastEnd says how
+	// it ended before that, such as "OOMKilled, exit code 137".
 	Restarts int
-	// LastEnd says how it ended before, such as "OOMKilled, exit code 137";
-	// empty if it was never started again.
-	LastEnd string
-	// Labels are the pod's.
-	Labels map[string]string
-	// Key is the fingerprint of the identity that may call, and KeyIsOurs
-	// whether it is that of the launcher.
+	LastEnd  string
+	Labels   map[string]string // the pod's
+	// Key is the fingerprint of the identity that the agent answers, and KeyIsOurs
+	// says whether that is the launcher's.
 	Key       string
 	KeyIsOurs bool
-	// Owner is who has the sandbox exclusively; empty if nobody has.
+	// Owner has the sandbox exclusively; empty is nobody.
 	Owner string
 	// Events are the cluster's about the pod, oldest first.
 	Events []Event
-	// Problems are why Owner or Events could not be learned.
+	// Problems say why Owner or Events could not be learned.
 	Problems []error
 
-	// Agent is what the agent said, and Processes are those that it knows,
-	// oldest first. AgentErr is why it could not be asked: then Agent is nil,
-	// but for an agent of another version ([podapi.ErrVersion]).
+	// Agent is what the agent said, and Processes are those that it knows, oldest
+	// first. AgentErr says why it could not be asked. Then Agent is nil, but for an
+	// agent of another version ([podapi.ErrVersion]).
 	Agent     *podapi.Info
 	Processes []podapi.ProcessInfo
 	AgentErr  error
@@ -66,18 +62,14 @@ type Description struct {
 
 // Event is something that the cluster noted about a pod.
 type Event struct {
-	// Time is when it came last, and Count how often it came.
-	Time  time.Time
-	Count int
-	// Type is Normal or Warning.
-	Type string
-	// Reason is a word, Message a sentence.
-	Reason, Message string
+	Time            time.Time // when it came last
+	Count           int       // how often it came
+	Type            string    // Normal or Warning
+	Reason, Message string    // a word, and a sentence
 }
 
-// Describe returns what can be learned of a sandbox, in whatever state its pod
-// is. It is no heartbeat, nor does it keep the agent from being idle. If there is
-// no sandbox, the error is [ErrNotFound].
+// Describe returns what can be learned of a sandbox in any state. It is no heartbeat,
+// and the agent stays idle. If there is no sandbox, the error is [ErrNotFound].
 func (k *Kubernetes) Describe(ctx context.Context, id string) (Description, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -132,7 +124,7 @@ func (c *cluster) describePod(pod *corev1.Pod) Description {
 		Connection: c.connectionTo(pod),
 		Phase:      string(pod.Status.Phase),
 		Labels:     pod.Labels,
-		Key:        pod.Annotations[AnnotationKey],
+		Key:        pod.Annotations[podmeta.AnnotationKey],
 		KeyIsOurs:  c.checkKey(pod) == nil,
 	}
 	if agent := agentContainer(pod); agent != nil {
@@ -164,7 +156,7 @@ func progress(pod *corev1.Pod) string {
 
 var errNotRunning = errors.New("the container does not run")
 
-// describeAgent asks the agent, if it can be.
+// describeAgent asks the agent, if it can be reached.
 func (c *cluster) describeAgent(ctx context.Context, pod *corev1.Pod, d *Description) error {
 	if err := c.callable(pod); err != nil {
 		return err
@@ -172,7 +164,7 @@ func (c *cluster) describeAgent(ctx context.Context, pod *corev1.Pod, d *Descrip
 	if !isRunning(pod) {
 		return c.podError(pod, errNotRunning, "", progress(pod))
 	}
-	return c.target(pod).ask(ctx, func(ctx context.Context, client *podapi.Client) error {
+	return c.target(pod).query(ctx, func(ctx context.Context, client *podapi.Client) error {
 		info, err := client.Info(ctx)
 		if err == nil || errors.Is(err, podapi.ErrVersion) {
 			d.Agent = &info
@@ -186,7 +178,7 @@ func (c *cluster) describeAgent(ctx context.Context, pod *corev1.Pod, d *Descrip
 	})
 }
 
-// ownerOf returns who has the pod's sandbox exclusively.
+// ownerOf returns the exclusive owner of the pod's sandbox; empty if it has none.
 func (c *cluster) ownerOf(ctx context.Context, pod *corev1.Pod) (string, error) {
 	lease, err := c.api.CoordinationV1().Leases(c.namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

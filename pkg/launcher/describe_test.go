@@ -63,7 +63,7 @@ func TestDescribeOfARunningSandbox(t *testing.T) {
 	k := c.Launcher()
 	k.Owner = "the test"
 	spec := c.Spec("job")
-	spec.Pod.Exclusive, spec.Pod.Labels = true, map[string]string{"team": "a"}
+	spec.Take.Exclusive, spec.Pod.Labels = true, map[string]string{"team": "a"}
 	s := launchFor(t, k, spec)
 	if err := s.Command(t.Context(), "podagent", "version").Run(); err != nil {
 		t.Fatal(err)

@@ -17,33 +17,25 @@ const (
 	doctorCommand = 30 * time.Second
 )
 
-// Verdict is what came out of a check.
+// Verdict is the result of a check.
 type Verdict string
 
-// The verdicts of a check.
 const (
-	// Passed says that all is well.
-	Passed Verdict = "ok"
-	// Warned says that something is missing that sandboxes can do without.
-	Warned Verdict = "warning"
-	// Failed says that sandboxes do not work, or not all of them.
-	Failed Verdict = "failed"
-	// NotChecked says that the check could not be made: another one that it
-	// needs has failed, or it needs a permission that nothing else does.
-	NotChecked Verdict = "not checked"
+	Passed     Verdict = "ok"          // all is well
+	Warned     Verdict = "warning"     // something is missing that sandboxes can do without
+	Failed     Verdict = "failed"      // some or all sandboxes do not work
+	NotChecked Verdict = "not checked" // a check that it needs failed, or nobody else needs its permission
 )
 
-// Finding is the result of one check.
+// Finding says what a check found.
 type Finding struct {
-	// Name is what was checked, in a few words.
-	Name string
-	// Verdict is what came out.
+	Name    string // what was checked, in a few words
 	Verdict Verdict
 	// Detail is what was found, or why it was not checked.
 	Detail string
-	// Err is why the verdict is Failed or Warned; nil otherwise.
-	Err error
-	// Advice says what to do about Err, in a sentence or two.
+	// Err is why the verdict is Failed or Warned, and else nil. Advice says what to
+	// do about it, in a sentence or two.
+	Err    error
 	Advice string
 }
 
@@ -90,9 +82,8 @@ func examine[T interface{ close(context.Context) error }](ctx context.Context, p
 	}
 }
 
-// Check finds out whether sandboxes work on this machine, by making one and
-// running a command in it. It is removed in the end. It ends early when ctx
-// does.
+// Check finds out whether sandboxes work on this machine: it makes one, runs a
+// command in it, and removes it. It ends early when ctx does.
 func (l *Local) Check(ctx context.Context) iter.Seq[Finding] {
 	return examine(ctx, &localPatient{launcher: l}, localChecks)
 }

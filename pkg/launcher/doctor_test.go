@@ -47,7 +47,7 @@ func podsLeft(t *testing.T, c *launchertest.Cluster) int {
 func TestCheckOfTheCluster(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	findings := slices.Collect(c.Launcher().Check(t.Context(), launcher.Pod{Image: c.Image}))
+	findings := slices.Collect(c.Launcher().Check(t.Context(), c.Spec("")))
 	for name, v := range verdicts(t, findings) {
 		// The Role does not let it ask for the namespace.
 		if want := map[bool]launcher.Verdict{true: launcher.NotChecked, false: launcher.Passed}[name == "namespace"]; v != want {
@@ -62,7 +62,7 @@ func TestCheckOfTheCluster(t *testing.T) {
 func TestCheckRemovesThePodHoweverItEnds(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	for f := range c.Launcher().Check(t.Context(), launcher.Pod{Image: c.Image}) {
+	for f := range c.Launcher().Check(t.Context(), c.Spec("")) {
 		if f.Name == "pod is admitted" {
 			break
 		}
@@ -73,7 +73,7 @@ func TestCheckRemovesThePodHoweverItEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	last := ""
-	for f := range c.Launcher().Check(ctx, launcher.Pod{Image: c.Image}) {
+	for f := range c.Launcher().Check(ctx, c.Spec("")) {
 		if last = f.Name; last == "pod is admitted" {
 			cancel()
 		}
@@ -86,9 +86,12 @@ func TestCheckRemovesThePodHoweverItEnds(t *testing.T) {
 func TestCheckOfWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	check := func(k *launcher.Kubernetes, pod launcher.Pod) map[string]launcher.Verdict {
-		return verdicts(t, slices.Collect(k.Check(t.Context(), pod)))
+	check := func(k *launcher.Kubernetes, change func(*launcher.Spec)) map[string]launcher.Verdict {
+		spec := c.Spec("")
+		change(&spec)
+		return verdicts(t, slices.Collect(k.Check(t.Context(), spec)))
 	}
+	nothing := func(*launcher.Spec) {}
 	away := c.Launcher()
 	away.Config = rest.CopyConfig(c.Orchestrator)
 	away.Config.Host = "https://127.0.0.1:1"
@@ -105,12 +108,12 @@ func TestCheckOfWhatIsMissing(t *testing.T) {
 		fails   string
 		skipped string
 	}{
-		{"no API server", check(away, launcher.Pod{}), "API server", "permission on pods"},
-		{"no credentials", check(anonymous, launcher.Pod{}), "API server", "pod is admitted"},
-		{"no namespace", check(nowhere, launcher.Pod{}), "namespace", "pod is admitted"},
-		{"no node", check(c.Launcher(), launcher.Pod{Image: c.Image, Resources: requesting("cpu", "1000")}), "pod has a node", "container runs"},
-		{"no way", check(cut, launcher.Pod{Image: c.Image, ReadyTimeout: 20 * time.Second}), "address to the agent", "command through the agent"},
-		{"no such option", check(c.Launcher(), launcher.Pod{Profile: "none"}), "pod is admitted", "pod is removed"},
+		{"no API server", check(away, nothing), "API server", "permission on pods"},
+		{"no credentials", check(anonymous, nothing), "API server", "pod is admitted"},
+		{"no namespace", check(nowhere, nothing), "namespace", "pod is admitted"},
+		{"no node", check(c.Launcher(), func(s *launcher.Spec) { s.Pod.Resources = requesting("cpu", "1000") }), "pod has a node", "container runs"},
+		{"no way", check(cut, func(s *launcher.Spec) { s.Take.ReadyTimeout = 20 * time.Second }), "address to the agent", "command through the agent"},
+		{"no such option", check(c.Launcher(), func(s *launcher.Spec) { s.Pod.Profile = "none" }), "pod is admitted", "pod is removed"},
 	} {
 		if tt.got[tt.fails] != launcher.Failed || tt.got[tt.skipped] != launcher.NotChecked {
 			t.Errorf("%s: %v", tt.name, tt.got)

@@ -16,13 +16,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Check finds out whether sandboxes work in the cluster, step by step: the way
-// to the API server, the namespace, each permission that is needed, the
-// identity, and in the end a real sandbox in a pod as pod says, with one
-// command in it, which is removed again. It changes nothing else, but that an
-// identity is made on first use. It ends early when ctx does.
-func (k *Kubernetes) Check(ctx context.Context, pod Pod) iter.Seq[Finding] {
-	p := &clusterPatient{launcher: k, spec: Spec{ID: "doctor-" + newID(), Pod: pod}}
+// Check finds out whether sandboxes work in the cluster, step by step: the way to the
+// API server, the namespace, the permissions, the identity, and a real sandbox as spec
+// says, but for its ID and Git, with a command in it. It removes that again, and leaves
+// nothing but the identity, which is made on first use. It ends early when ctx does.
+func (k *Kubernetes) Check(ctx context.Context, spec Spec) iter.Seq[Finding] {
+	spec.ID = "doctor-" + newID()
+	p := &clusterPatient{launcher: k, spec: spec.withImage()}
 	return examine(ctx, p, p.checks())
 }
 

@@ -13,7 +13,10 @@ func (p *clusterPatient) checkPod(ctx context.Context) Finding {
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, doctorCall)
 		defer cancel()
-		p.pod, err = p.cluster.create(ctx, &p.spec)
+		var a *acquired
+		if a, err = p.cluster.create(ctx, &p.spec); err == nil {
+			p.pod = a.pod
+		}
 	}
 	if err != nil {
 		return failed(err, p.adviceFor(err))
@@ -23,7 +26,7 @@ func (p *clusterPatient) checkPod(ctx context.Context) Finding {
 
 // attach connects to the agent, and remembers how far that came.
 func (p *clusterPatient) attach(ctx context.Context) {
-	timeout := cmp.Or(p.spec.Pod.ReadyTimeout, DefaultReadyTimeout)
+	timeout := cmp.Or(p.spec.Take.ReadyTimeout, DefaultReadyTimeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNotReady)
 	defer cancel()
 	if p.sandbox, p.err = p.cluster.target(p.pod).attach(ctx, &p.spec, true); p.err != nil {

@@ -8,13 +8,15 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
 // driftOf says in what the pod differs from what spec asks for.
 func driftOf(pod *corev1.Pod, spec *Spec) []string {
 	var is map[string]any
-	if err := json.Unmarshal([]byte(pod.Annotations[AnnotationSpec]), &is); err != nil {
-		return []string{fmt.Sprintf("it is not known what the pod was made from: annotation %s: %v", AnnotationSpec, err)}
+	if err := json.Unmarshal([]byte(pod.Annotations[podmeta.AnnotationSpec]), &is); err != nil {
+		return []string{fmt.Sprintf("it is not known what the pod was made from: annotation %s: %v", podmeta.AnnotationSpec, err)}
 	}
 	// By JSON, in which equal quantities are equal, and a newer launcher's
 	// traits are seen.
@@ -31,23 +33,32 @@ func driftOf(pod *corev1.Pod, spec *Spec) []string {
 	return drift
 }
 
-// drift is driftOf, but of a pod that was just created only what is different in the
-// claim that it took, and with what is different in the claim that it has.
-func (c *cluster) drift(ctx context.Context, pod *corev1.Pod, spec *Spec, created bool) []string {
-	var drift []string
-	if !created {
-		drift = driftOf(pod, spec)
+// adoptedDrift says in what a pod that existed, and its claim, differ from what
+// spec asks for.
+func (c *cluster) adoptedDrift(ctx context.Context, pod *corev1.Pod, spec *Spec) []string {
+	return append(driftOf(pod, spec), c.claimDrift(ctx, pod, spec.Pod.Workspace)...)
+}
+
+// createdDrift says in what the claim that a new pod was given differs from what
+// spec asks for, if it existed.
+func (c *cluster) createdDrift(ctx context.Context, pod *corev1.Pod, spec *Spec) []string {
+	if pod.Annotations[podmeta.AnnotationResumed] == "" {
+		return nil
 	}
-	w := spec.Pod.Workspace
-	if !ownClaim(pod) || w.Size.IsZero() && w.StorageClass == "" || created && pod.Annotations[AnnotationResumed] == "" {
-		return drift
+	return c.claimDrift(ctx, pod, spec.Pod.Workspace)
+}
+
+// claimDrift says in what the pod's own claim differs from what is asked for.
+func (c *cluster) claimDrift(ctx context.Context, pod *corev1.Pod, w Workspace) []string {
+	if !ownClaim(pod) || w.Size.IsZero() && w.StorageClass == "" {
+		return nil
 	}
 	claim, err := c.claim(ctx, pod.Name)
-	if err != nil { // who adopts a pod need not be allowed to
+	if err != nil { // adopting a pod takes no permission for claims
 		c.log.Warn("cannot look at the claim of a workspace", "pod", pod.Name, "error", err)
-		return drift
+		return nil
 	}
-	return append(drift, w.driftOf(claim)...)
+	return w.driftOf(claim)
 }
 
 // driftOf says in what a claim differs from what is asked for, since none is changed

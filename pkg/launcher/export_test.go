@@ -9,12 +9,13 @@ func (k *Kubernetes) CreatePod(ctx context.Context, spec Spec) (abandon func(con
 	if err != nil {
 		return nil, err
 	}
-	pod, err := c.create(ctx, &spec)
-	return func(ctx context.Context) error { return c.abandon(ctx, pod) }, err
+	made, err := c.create(ctx, &spec)
+	return func(ctx context.Context) error { return c.abandon(ctx, made.pod) }, err
 }
 
-// NameOf and LabelOf are what the tests of names call.
+// What the tests of names and identities call.
 var (
-	NameOf  = nameOf
-	LabelOf = labelOf
+	NameOf       = nameOf
+	LabelOf      = labelOf
+	IdentityFile = identityFile
 )

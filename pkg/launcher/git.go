@@ -24,49 +24,40 @@ import (
 // password want some name with it, and do not care which.
 const defaultUsername = "x-access-token"
 
-// Git is a repository that Launch puts into a sandbox's workdir, by the git
-// program there.
+// Git is a repository that Launch puts into a sandbox's workdir, by the git program
+// there.
 //
-// An empty workdir gets a clone with its whole history, on a local branch that
-// tracks the remote's, or detached at a tag or commit. In a workdir that is a
-// work tree already the ref is fetched, and its commit checked out; a branch is
-// only ever fast-forwarded. That is left alone, and the launcher's log says
-// why, where there are uncommitted changes, where HEAD is not where the last
-// checkout put it, or where a file would be overwritten. Launch fails if the
-// workdir has other files, or is a work tree of another repository. Submodules
-// and Git LFS are not touched.
+// An empty workdir gets a clone with its whole history, on a local branch that tracks
+// the remote's, or detached at a tag or commit. In a work tree of the same repository
+// the ref is fetched, and its commit checked out; a branch is only fast-forwarded. The
+// work tree stays as it is, and the launcher's log says why, where there are
+// uncommitted changes, where HEAD has moved since the last checkout, or where a file
+// would be overwritten. Any other workdir is an error. Submodules and Git LFS are not
+// touched.
 //
-// Username and Password reach the agent's program in the sandbox, on its
-// standard input, and from there the server of the URL: git itself, hooks, files
-// and the environment of processes never have them. Code that is root in the
-// sandbox can replace programs and certificates, and so may get at them on the
-// next launch: give it credentials that are short-lived and for reading only.
+// Username and Password reach the agent's program in the sandbox by its standard
+// input, and from there the server of the URL: git, hooks, files and environments
+// never have them. Code that is root in the sandbox can replace programs and
+// certificates, and so may get them on the next launch: give credentials that are
+// short-lived and for reading only.
 type Git struct {
 	// URL is where the repository is: https, http, ssh (also as
-	// [user@]host:path), git, file, or an absolute path in the sandbox. It ends
-	// up in the work tree's configuration, so there is no password in it.
+	// [user@]host:path), git, file, or an absolute path in the sandbox. The work
+	// tree's configuration keeps it, so a password in it is an error.
 	URL string
-	// Ref is a branch, a tag, a commit (which may be abbreviated), or a name
-	// that begins with refs/. A branch wins over a tag of the same name. Empty
-	// means the remote's default branch.
+	// Ref is a branch, a tag (after branches), a commit, also abbreviated, or a name
+	// that begins with refs/. Empty means the remote's default branch.
 	Ref string
-	// Username and Password are for https and http. A token is a password; it
-	// goes with any Username that the server wants, and with one that is made
-	// up if there is none.
+	// Username and Password are for https and http. A token is a password; an empty
+	// Username is replaced by a placeholder.
 	Username, Password string
 	// Timeout bounds the checkout; 0 means DefaultGitTimeout.
 	Timeout time.Duration
 }
 
-// GitError says that a repository could not be put into the sandbox.
-type GitError struct {
-	// URL is the repository's, without the name of a user.
-	URL string
-	// Ref is what was asked for; empty for the default branch.
-	Ref string
-	// Msg is what git said, without secrets.
-	Msg string
-}
+// GitError says in Msg, which is git's without secrets, why a repository could not be
+// put into the sandbox. URL names no user; Ref is empty for the default branch.
+type GitError struct{ URL, Ref, Msg string }
 
 func (e *GitError) Error() string { return doingCheckout(e.URL, e.Ref) + ": " + e.Msg }
 
@@ -77,7 +68,7 @@ func doingCheckout(url, ref string) string {
 	return fmt.Sprintf("checking out %q of %s", ref, url)
 }
 
-// gitProtocols are those that git speaks without a program of somebody's.
+// gitProtocols are those that git speaks without another program.
 var gitProtocols = []string{"https", "http", "ssh", "git", "file"}
 
 // validate returns a *[SpecError] for the first field that is wrong.
@@ -268,7 +259,7 @@ func (g *Git) redact(text string) string {
 	return text
 }
 
-// redactURL leaves out who logs in.
+// redactURL leaves out the user and password.
 func redactURL(u string) string {
 	parsed, err := url.Parse(u)
 	if err != nil || parsed.User == nil {

@@ -11,12 +11,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// Heartbeat says once, in the pod's annotation, that the sandbox is needed.
-// An open sandbox does that by itself: one from Launch as its Spec says, one from
-// Open or Resume each [DefaultHeartbeat]. If there is none, the error is
-// [ErrNotFound].
+// Heartbeat says once, in the pod, that the sandbox is needed, as an open sandbox does
+// by itself: see Take.Heartbeat. If there is none, the error is [ErrNotFound].
 func (k *Kubernetes) Heartbeat(ctx context.Context, id string) error {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -35,24 +35,24 @@ func timeText(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // beat says in the pod's annotation that it is needed.
 func (c *cluster) beat(ctx context.Context, pod *corev1.Pod) error {
-	return c.annotate(ctx, pod, AnnotationHeartbeat)
+	return c.annotate(ctx, pod, podmeta.AnnotationHeartbeat)
 }
 
-// mark says that somebody uses the pod who did not create it, which its creator
-// and reapers respect from then on. If both are being removed, it is the pod that is
-// gone.
+// mark marks the pod, and its claim, as used by another launch than the one that
+// created them: creator and reapers then leave them alone. If both are being removed,
+// the error is that the pod is gone.
 func (c *cluster) mark(ctx context.Context, pod *corev1.Pod) error {
 	var going error // the claim
 	if ownClaim(pod) {
-		if going = c.markClaim(ctx, pod.Name, "", AnnotationAdopted); going != nil && !endedSince(going) {
+		if going = c.markClaim(ctx, pod.Name, "", podmeta.AnnotationAdopted); going != nil && !endedSince(going) {
 			return going
 		}
 	}
-	return cmp.Or(c.annotate(ctx, pod, AnnotationHeartbeat, AnnotationAdopted), going)
+	return cmp.Or(c.annotate(ctx, pod, podmeta.AnnotationHeartbeat, podmeta.AnnotationAdopted), going)
 }
 
-// annotate writes the time into annotations of the pod. Another pod of its name
-// is left alone: that is ErrGone, as are none, and one that is being deleted.
+// annotate writes the time into annotations of the pod. If the pod is gone, being
+// deleted, or replaced by another of its name, the error is ErrGone.
 func (c *cluster) annotate(ctx context.Context, pod *corev1.Pod, names ...string) error {
 	values := map[string]string{}
 	for _, name := range names {
@@ -77,7 +77,7 @@ func (c *cluster) annotate(ctx context.Context, pod *corev1.Pod, names ...string
 // attachBeating is attach, with the heartbeat from its beginning: a pod that waits
 // for its image or its node for long is needed, too.
 func (t *target) attachBeating(ctx context.Context, spec *Spec, created bool) (*Sandbox, error) {
-	interval := cmp.Or(spec.Pod.Heartbeat, DefaultHeartbeat)
+	interval := cmp.Or(spec.Take.Heartbeat, DefaultHeartbeat)
 	if interval == HeartbeatOff {
 		return t.attach(ctx, spec, created)
 	}
@@ -100,7 +100,7 @@ func (t *target) attachBeating(ctx context.Context, spec *Spec, created bool) (*
 // gone. The first heartbeat is the launch itself.
 func (t *target) beats(ctx context.Context, interval time.Duration) {
 	for {
-		pause(ctx, interval)
+		sleep(ctx, interval)
 		if ctx.Err() != nil {
 			return
 		}
@@ -112,7 +112,7 @@ func (t *target) beats(ctx context.Context, interval time.Duration) {
 			t.kill(err)
 			return
 		case err != nil: // the API server may come back
-			t.log.Warn("cannot refresh the heartbeat", "sandbox", t.pod.Annotations[AnnotationID], "pod", t.pod.Name, "error", err)
+			t.log.Warn("cannot refresh the heartbeat", "sandbox", t.pod.Annotations[podmeta.AnnotationID], "pod", t.pod.Name, "error", err)
 		}
 	}
 }

@@ -13,20 +13,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 )
-
-// DefaultIdentitySecret is the Secret that orchestrators in a cluster share.
-const DefaultIdentitySecret = "podagent-identity"
 
 // identityKey is the key of the identity in its Secret.
 const identityKey = "identity.pem"
 
-// IdentityFile returns the identity in a file of PKCS#8 in PEM, which it makes
-// on first use, readable by its owner only. An empty path means
-// podagent/identity.pem in the user's configuration directory
-// ([os.UserConfigDir]). A file that others can read is an error.
-func IdentityFile(path string) (podapi.Identity, error) {
+// identityFile returns the identity in a file, which it makes on first use: see
+// [Kubernetes].
+func identityFile(path string) (podapi.Identity, error) {
 	path, err := identityPath(path)
 	if err != nil {
 		return podapi.Identity{}, err
@@ -104,8 +100,8 @@ func writeIdentity(path string) error {
 	return nil
 }
 
-// IdentitySecret returns the identity in a Secret, which it makes on first
-// use. Of orchestrators that make one at once, all use the first.
+// IdentitySecret returns the identity in a Secret, which it makes on first use. Several
+// orchestrators that make one at once all use the first.
 func IdentitySecret(ctx context.Context, client kubernetes.Interface, namespace, name string) (podapi.Identity, error) {
 	id, err := readIdentitySecret(ctx, client, namespace, name)
 	if !apierrors.IsNotFound(err) {
@@ -150,7 +146,7 @@ func newIdentitySecret(name string) (*corev1.Secret, error) {
 	}
 	data, err := id.MarshalPEM()
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{LabelManagedBy: ManagedBy}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{podmeta.LabelManagedBy: podmeta.ManagedBy}},
 		Data:       map[string][]byte{identityKey: data},
 		Immutable:  new(true),
 	}, err

@@ -12,29 +12,22 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// Kubernetes runs each sandbox in a pod of its own. The Kubernetes API is used
-// for the pod's life only: everything else is one port-forward to the agent in
-// it, over which gRPC and TLS run, with no listener on this side; or one
-// connection by another way (see [Connection]). The permissions that it needs
-// are those of deploy/rbac.yaml, with identity-rbac.yaml for an IdentitySecret,
-// claims-rbac.yaml for what keeps its workspace, and exec-rbac.yaml for [ByExec].
+// Kubernetes runs each sandbox in a pod, whose life is all that it uses the Kubernetes
+// API for: files, commands and ports go by gRPC and TLS over one connection to the
+// agent (see [Connection]), with no listener on this side. It needs the permissions
+// of deploy/rbac.yaml, of identity-rbac.yaml for an IdentitySecret, of
+// claims-rbac.yaml for workspaces that are kept, and of exec-rbac.yaml for [ByExec].
 //
-// A pod gets its name from the sandbox's id. The id itself is the annotation
-// podagent.dev/id, a safe form of it the label of that name; all pods have the
-// label app.kubernetes.io/managed-by=podagent. A pod's workspace is an
-// emptyDir, which outlives its container and ends with the pod, unless its Spec
-// says otherwise: see [Workspace].
+// A pod's name is made from the sandbox's id; package podmeta names its labels and
+// annotations. Its workspace is an emptyDir, which outlives its container and ends
+// with the pod, unless the Spec says otherwise: see [Workspace]. Its agent answers
+// only the identity that launched it, of which the pod has the public half: with
+// another one it is [ErrOtherKey].
 //
-// Who holds the identity may call the agents that were launched with it; a
-// pod contains the public half only. A pod that another identity launched is
-// [ErrOtherKey].
-//
-// The zero value is ready to use: it takes the current context of the
-// kubeconfig, or in a pod the service account. Fields must not be changed once
-// a method was called.
+// The zero value is ready to use: it takes the current context of the kubeconfig, or
+// in a pod the service account. Fields must not change after the first call.
 type Kubernetes struct {
-	// Config reaches the API server. If it is nil, it is made from Kubeconfig
-	// and Context.
+	// Config reaches the API server. If it is nil, Kubeconfig and Context say how.
 	Config *rest.Config
 	// Kubeconfig is a file's path. Empty means $KUBECONFIG, then
 	// ~/.kube/config, then the service account of the pod that this runs in.
@@ -48,29 +41,27 @@ type Kubernetes struct {
 	// the pod that this runs in, or "default".
 	Namespace string
 
-	// Connection is the way to agents. Empty means [ByExec] for a pod whose
-	// RuntimeClass has a name that begins with gvisor, runsc or kata, and else
-	// [ByPortForward].
+	// Connection is the way to agents. Empty means [ByExec] for a RuntimeClass whose
+	// name begins with gvisor, runsc or kata, and else [ByPortForward].
 	Connection Connection
-	// Dial connects to the addresses of pods, for [ByAddress]. If it is nil, it
-	// is that of a zero [net.Dialer].
+	// Dial connects to the addresses of pods, for [ByAddress]. Nil means that of a
+	// zero [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Identity is by whom agents are called. If it is nil, it is the one of
-	// IdentitySecret if that is set, else of IdentityFile.
+	// Identity calls agents. Nil means that of the IdentitySecret if there is one,
+	// else of the IdentityFile.
 	Identity *podapi.Identity
-	// IdentityFile is the path of an identity's file, which is made on first
-	// use. Empty means podagent/identity.pem in the user's configuration
-	// directory. See [IdentityFile].
+	// IdentityFile is the path of a file of PKCS#8 in PEM, which is made on first
+	// use, and which only its owner may read. Empty means podagent/identity.pem in
+	// the user's configuration directory ([os.UserConfigDir]).
 	IdentityFile string
-	// IdentitySecret is the name of a Secret in the namespace, which is made
-	// on first use: for orchestrators that share it. In a cluster, without
-	// an IdentityFile, it is DefaultIdentitySecret. See [IdentitySecret].
+	// IdentitySecret names a Secret in the namespace, for orchestrators that share
+	// it: see [IdentitySecret]. Empty means DefaultIdentitySecret in a cluster
+	// without an IdentityFile, and else none.
 	IdentitySecret string
 
-	// Owner names this orchestrator to others, where a sandbox is taken
-	// exclusively. Empty means the host's name, the process id and some
-	// random letters.
+	// Owner names this orchestrator to others that want a sandbox which it has
+	// exclusively. Empty means the host's name, the process id and random letters.
 	Owner string
 	// Log gets what the launcher does; nil discards it.
 	Log *slog.Logger
@@ -81,11 +72,10 @@ type Kubernetes struct {
 
 var _ Launcher = (*Kubernetes)(nil)
 
-// Launch implements Launcher. It creates the pod, or adopts the one that there
-// is: if its agent answers to the identity, it is not being deleted, and it
-// has not ended (see Pod.OnStale). What the pod cannot start for is a
-// [*PodError].
+// Launch implements Launcher. It creates the pod, or adopts one that answers to the
+// identity, and has not ended (see Take). Why a pod cannot start is a [*PodError].
 func (k *Kubernetes) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
+	spec = spec.withImage()
 	if err := spec.validatePod(); err != nil {
 		return nil, err
 	}
@@ -98,19 +88,24 @@ func (k *Kubernetes) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
 		return nil, wrap("launching", spec.ID, err)
 	}
 	sandbox, err := c.launch(ctx, spec, deletes)
-	return sandbox, wrap("launching", spec.ID, err)
+	if err != nil {
+		return nil, wrap("launching", spec.ID, err)
+	}
+	return sandbox.endsBy(k), nil
 }
 
-// Open implements Launcher. It connects to a pod that runs; it does not start
-// one that has ended. If there is no pod, but a workspace that was kept, the error
-// is [ErrPaused]: see [Kubernetes.Resume].
+// Open implements Launcher. It makes no pod: a paused sandbox is [ErrPaused], and one
+// whose pod has ended [ErrStale]. See [Kubernetes.Resume].
 func (k *Kubernetes) Open(ctx context.Context, id string) (*Sandbox, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
 		return nil, wrap("opening", id, err)
 	}
 	sandbox, err := c.open(ctx, id)
-	return sandbox, wrap("opening", id, err)
+	if err != nil {
+		return nil, wrap("opening", id, err)
+	}
+	return sandbox.endsBy(k), nil
 }
 
 // List implements Launcher.
@@ -126,8 +121,8 @@ func (k *Kubernetes) List(ctx context.Context) ([]Summary, error) {
 	return list, err
 }
 
-// Terminate implements Launcher. It returns when the pod is gone, and the
-// workspace that was kept. Claims of the Spec's Volumes stay.
+// Terminate implements Launcher. A workspace that was kept goes with the pod; the
+// claims of the Spec's Volumes stay.
 func (k *Kubernetes) Terminate(ctx context.Context, id string) error {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {

@@ -7,68 +7,59 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // launch makes the sandbox of spec or adopts it. What it made and nobody else
 // has adopted, it removes if it fails.
 func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox, error) {
-	timeout := cmp.Or(spec.Pod.ReadyTimeout, DefaultReadyTimeout)
+	timeout := cmp.Or(spec.Take.ReadyTimeout, DefaultReadyTimeout)
 	ready, cancel := context.WithTimeoutCause(ctx, timeout, errNotReady)
 	defer cancel()
-	pod, sandbox, err := c.reach(ready, &spec)
+	made, sandbox, err := c.reach(ready, &spec)
 	if err != nil {
 		err = c.timedOut(ready, nameOf(spec.ID), timeout, err)
-	} else if err = c.furnish(ctx, &spec, pod, sandbox); err != nil {
+	} else if err = c.finishLaunch(ctx, &spec, made, sandbox); err != nil {
 		err = errors.Join(err, sandbox.Close())
 	}
 	if err != nil {
-		if pod != nil {
-			err = errors.Join(err, c.abandon(ctx, pod))
+		if made != nil {
+			err = errors.Join(err, c.abandon(ctx, made.pod))
 		}
 		return nil, err
 	}
 	if sandbox.Created && deletes {
-		sandbox.atClose(func(ctx context.Context) error { return sandbox.undo(ctx, pod) })
+		sandbox.undo = func() error {
+			return sandbox.cleanUp(func(ctx context.Context) error { return sandbox.discardMade(ctx, made.pod) })
+		}
 	}
 	return sandbox, nil
 }
 
-// furnish does what a launch does once it has reached the agent, in a pod that it
-// created if that is not nil.
-func (c *cluster) furnish(ctx context.Context, spec *Spec, created *corev1.Pod, s *Sandbox) error {
+// finishLaunch checks out the source, once the agent answers, and notes in the claim
+// of a pod that this launch made, which otherwise is nil, how it was made.
+func (c *cluster) finishLaunch(ctx context.Context, spec *Spec, made *acquired, s *Sandbox) error {
 	if spec.Git != nil { // which has a timeout of its own
 		if err := spec.Git.checkout(ctx, s, c.log); err != nil {
 			return err
 		}
 	}
-	if created != nil && ownClaim(created) {
-		return c.record(ctx, spec)
+	if made != nil && ownClaim(made.manifest) {
+		return c.notePod(ctx, made.manifest)
 	}
 	return nil
 }
 
-// record notes in the claim how the pod was made, for [Kubernetes.Resume].
-func (c *cluster) record(ctx context.Context, spec *Spec) error {
-	pod, err := c.podFor(spec)
-	if err == nil {
-		err = c.recordPod(ctx, pod)
-	}
-	return err
-}
-
-// reach acquires the pod and connects to its agent. The pod that it returns is
-// one that it created.
-func (c *cluster) reach(ctx context.Context, spec *Spec) (*corev1.Pod, *Sandbox, error) {
+// reach acquires the pod and connects to its agent. It returns the pod if it has
+// created it.
+func (c *cluster) reach(ctx context.Context, spec *Spec) (made *acquired, s *Sandbox, err error) {
 	for {
-		pod, created, err := c.acquire(ctx, spec)
+		a, err := c.acquire(ctx, spec)
 		if err != nil {
 			return nil, nil, err
 		}
-		sandbox, err := c.enter(ctx, pod, spec, created)
-		if created {
-			return pod, sandbox, err
+		sandbox, err := c.enter(ctx, a, spec)
+		if a.created() {
+			return a, sandbox, err
 		}
 		if !errors.Is(err, ErrGone) || ctx.Err() != nil { // else it went while it was adopted
 			return nil, sandbox, err
@@ -76,18 +67,18 @@ func (c *cluster) reach(ctx context.Context, spec *Spec) (*corev1.Pod, *Sandbox,
 	}
 }
 
-// enter connects to the agent of a pod that was acquired, as its owner if that
-// is to be exclusive: whoever is not must change nothing in it.
-func (c *cluster) enter(ctx context.Context, pod *corev1.Pod, spec *Spec, created bool) (*Sandbox, error) {
-	attach := c.target(pod).attachBeating
-	if spec.Pod.Exclusive {
-		attach = c.target(pod).attachOwning
+// enter connects to the agent of a pod that was acquired, as its owner if the Spec
+// says so: another caller must change nothing in it.
+func (c *cluster) enter(ctx context.Context, a *acquired, spec *Spec) (*Sandbox, error) {
+	attach := c.target(a.pod).attachBeating
+	if spec.Take.Exclusive {
+		attach = c.target(a.pod).attachOwning
 	}
-	sandbox, err := attach(ctx, spec, created)
+	sandbox, err := attach(ctx, spec, a.created())
 	if err != nil {
 		return nil, err
 	}
-	sandbox.Drift = c.drift(ctx, pod, spec, created)
+	sandbox.Drift = a.drift
 	return sandbox, nil
 }
 
@@ -105,7 +96,7 @@ func (e *lateError) Unwrap() error { return e.cause }
 // gives up a little before either, when its limiter would have it wait longer.
 func (c *cluster) timedOut(ctx context.Context, name string, timeout time.Duration, err error) error {
 	if strings.Contains(err.Error(), "would exceed context deadline") { // rate.Limiter's, without a type
-		soon, cancel := context.WithTimeout(ctx, askTimeout) // unless that was another's deadline
+		soon, cancel := context.WithTimeout(ctx, queryTimeout) // unless that was another's deadline
 		defer cancel()
 		<-soon.Done()
 	}
@@ -113,7 +104,7 @@ func (c *cluster) timedOut(ctx context.Context, name string, timeout time.Durati
 	case errors.As(err, new(*PodError)):
 		return err
 	case errors.Is(context.Cause(ctx), errNotReady):
-		e, _ := c.notReady(ctx, name, fmt.Sprintf("after %v", timeout), askTimeout)
+		e, _ := c.notReady(ctx, name, fmt.Sprintf("after %v", timeout), queryTimeout)
 		if late, ok := errors.AsType[*lateError](err); ok {
 			e.Message += fmt.Sprintf(": %v", late.last)
 		}
@@ -122,7 +113,7 @@ func (c *cluster) timedOut(ctx context.Context, name string, timeout time.Durati
 		if !errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 		}
-		if e, known := c.notReady(ctx, name, "at the deadline", lateAsk); known {
+		if e, known := c.notReady(ctx, name, "at the deadline", lateQuery); known {
 			err = fmt.Errorf("%w: %w", err, e)
 		}
 	}

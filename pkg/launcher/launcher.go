@@ -1,20 +1,17 @@
 // Package launcher makes sandboxes, finds them again by their id, and connects
 // to them.
 //
-// A [Launcher] turns a [Spec] into a [Sandbox]: a place with files and
-// processes, and the client of the agent that serves them. An id names one
-// sandbox for as long as it lives: whoever launches the same id again, from
-// this process or another, after a crash or a retry, gets the same sandbox
-// with its files.
+// A [Launcher] turns a [Spec] into a [Sandbox]: a place with files and processes,
+// and the client of the agent that serves them. Whoever launches the same id again,
+// from any process, after a crash or a retry, gets the same sandbox with its files.
 //
-//	sandbox, err := (&launcher.Local{}).Launch(ctx, launcher.Spec{ID: "job-1"})
+//	s, err := (&launcher.Local{}).Launch(ctx, launcher.Spec{ID: "job-1"})
 //	if err != nil { … }
-//	defer sandbox.Close()
-//	out, err := sandbox.Command(ctx, "go", "version").Output()
+//	defer s.Close()
+//	out, err := s.Command(ctx, "go", "version").Output()
 //
-// There are two launchers: [Kubernetes], which makes a pod for each sandbox, and
-// [Local], which runs the agent as a child process on this machine and isolates
-// nothing. [Lazy] puts a launch off until the first call.
+// [Kubernetes] makes a pod for each sandbox. [Local] runs the agent as a process on
+// this machine, and isolates nothing. [Lazy] puts a launch off until the first call.
 package launcher
 
 import (
@@ -26,98 +23,87 @@ import (
 	"unicode/utf8"
 
 	"github.com/podagent/podagent/pkg/fsops"
-	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// ErrNotFound says that there is no sandbox with the id.
-var ErrNotFound = errors.New("no such sandbox")
+// Errors of launchers.
+var (
+	ErrNotFound = errors.New("no such sandbox")
+	ErrPaused   = errors.New("the sandbox is paused") // it has no pod, but its files are kept: see [Kubernetes.Resume]
+	ErrNoAgent  = errors.New("cannot find the podagent binary: set PODAGENT_BIN, or put podagent beside this program or into PATH")
+)
 
 // maxID bounds a sandbox id in bytes: ids are names of jobs and sessions, and
 // must fit into an annotation with room to spare.
 const maxID = 4 << 10
 
-// Launcher makes and finds sandboxes. Its methods may be called concurrently,
-// also from several processes: launches of one id end in one sandbox.
+// Launcher makes and finds sandboxes. Its methods may be called concurrently, also
+// from several processes: launches of one id end in one sandbox.
 type Launcher interface {
-	// Launch returns the sandbox with the id of spec: the one that there is
-	// (Created is false), or a new one. It returns when the agent answers.
-	// The caller closes the sandbox. Invalid specs are *[SpecError], before
-	// anything is made. When ctx ends, what was begun is removed.
+	// Launch returns the sandbox with the id of spec, which it makes if there is
+	// none, once the agent answers. The caller closes it. A wrong spec is a
+	// *[SpecError], before anything is made. When ctx ends, Launch removes what it
+	// has made.
 	Launch(ctx context.Context, spec Spec) (*Sandbox, error)
 
-	// Open connects to the sandbox with this id, whose agent is started again
-	// if it has died. If there is none, the error is [ErrNotFound].
+	// Open connects to the sandbox with this id, and starts its agent if that has
+	// died. If there is none, the error is [ErrNotFound].
 	Open(ctx context.Context, id string) (*Sandbox, error)
 
-	// List describes the sandboxes of this launcher, sorted by id: all that
-	// it could learn of, also when it returns an error.
+	// List describes the sandboxes of this launcher, sorted by id. With an error
+	// it returns those that it could learn of.
 	List(ctx context.Context) ([]Summary, error)
 
-	// Terminate ends the sandbox's processes and removes it with its files;
-	// a Workdir that its Spec named outside of it stays. It returns when the
-	// sandbox is gone; that there was none is no error.
+	// Terminate ends the sandbox's processes and removes it with its files, but
+	// for a Workdir outside of it that its Spec named. It returns when the sandbox
+	// is gone. If there is none, it does nothing.
 	Terminate(ctx context.Context, id string) error
 }
 
 // Spec says what sandbox is wanted.
 type Spec struct {
-	// ID names the sandbox: up to 4 KiB of UTF-8, without NUL. When it is
-	// empty, Launch makes one up, and the sandbox is removed when it is
-	// closed (see OnClose).
+	// ID names the sandbox: up to 4 KiB of UTF-8, without NUL. If it is empty,
+	// Launch makes one up, and Close removes the sandbox (see OnClose).
 	ID string
-	// Workdir is where relative paths start and commands run: an absolute
-	// path. Empty means a directory of the sandbox's own. It counts for a new
-	// sandbox only. In a pod it is mounted, and so no directory of the system or
-	// the kernel, nor /home/agent or above.
+	// Workdir is where relative paths start and commands run in a new sandbox: an
+	// absolute path, or empty for a directory of the sandbox's own. In a pod it is
+	// a mount, so it cannot be a directory of the system or the kernel, nor
+	// /home/agent or above.
 	Workdir string
-	// Env is the environment of commands, as NAME=VALUE, on top of the
-	// launcher's own. For a sandbox that there is, it replaces the one that it
-	// had, unless it is nil. In a pod it has up to 90 KiB, and is part of the
-	// pod's specification, where whoever may get the pod can read it; and what an
-	// adoption set lasts until the container restarts, unless who set it has the
-	// sandbox open.
+	// Env is the environment of commands, as NAME=VALUE, in addition to the
+	// launcher's. Unless it is nil, it replaces that of a sandbox that exists; in a
+	// pod this outlasts the container only while this sandbox is open. In a pod it
+	// has up to 90 KiB, and whoever may get the pod can read it.
 	Env []string
-	// Protected are glob patterns of paths that the sandbox's own operations
-	// (Write, Edit, Remove, Push and so on, and so the tools of a model) refuse
-	// to change with all below them, by [fsops.ErrProtected]: see
-	// [fsops.FS.Protect] for what they mean. Relative ones start in the
-	// workdir. Commands can change these paths: see Pod.ReadOnly. For a sandbox
-	// that there is, they replace what it had, as Env does, unless they are
-	// nil. What is in force is said by the sandbox's Info. There are at most 1024,
-	// alternatives in braces counted each, in a pod of 64 KiB in all.
+	// Protected are glob patterns of paths, relative to the workdir, that the
+	// sandbox's own operations, and so the tools of a model, refuse to change with
+	// all below them ([fsops.ErrProtected]; see [fsops.FS.Protect]). Commands can
+	// change them: see Pod.ReadOnly. Like Env, they replace those of a sandbox that
+	// exists; its Info has those in force. There are up to 1024, counting each
+	// alternative in braces, in a pod 64 KiB in all.
 	Protected []string
-	// OnClose says what becomes of the sandbox when it is closed by who
-	// created it.
+	// OnClose says what Close does to a sandbox that this Launch created.
 	OnClose OnClose
-	// Git, if not nil, is a repository that every Launch puts into the
-	// workdir, or brings up to date there without touching local edits.
+	// Git, unless nil, is a repository that every Launch puts into the workdir, or
+	// brings up to date there without touching local edits.
 	Git *Git
-	// Pod says what pod is made. It is for [Kubernetes] only.
-	Pod Pod
+	// Pod says what pod is made, and Take how it is taken, by [Kubernetes] only.
+	Pod  Pod
+	Take Take
 }
 
-// OnClose is what becomes of a sandbox when it is closed.
+// OnClose is what Close does to a sandbox that its Launch created.
 type OnClose int
 
-// What becomes of a sandbox when it is closed.
 const (
-	// CloseDefault keeps a sandbox whose id was given, and deletes another.
-	CloseDefault OnClose = iota
-	// CloseKeep keeps the sandbox.
-	CloseKeep
-	// CloseDelete terminates the sandbox, also one that was paused, if this Launch
-	// created it, and neither a later Launch or Resume has made another pod of its
-	// workspace, nor another exclusive owner has had it since then.
+	CloseDefault OnClose = iota // keep a sandbox whose id was given, and delete another
+	CloseKeep                   // keep it
+	// CloseDelete terminates it, also while it is paused, unless somebody has taken
+	// it over: a later Launch or Resume by another pod, or another exclusive owner.
 	CloseDelete
 )
 
-// A SpecError says which field of a Spec is wrong.
-type SpecError struct {
-	// Field is the field's name.
-	Field string
-	// Msg says what is wrong with it.
-	Msg string
-}
+// SpecError says what is wrong with a field of a Spec, in the words of Msg.
+type SpecError struct{ Field, Msg string }
 
 func (e *SpecError) Error() string {
 	return fmt.Sprintf("invalid sandbox spec: %s %s", e.Field, e.Msg)
@@ -154,56 +140,16 @@ func (s *Spec) deletes() bool {
 	return s.OnClose == CloseDelete || s.OnClose == CloseDefault && s.ID == ""
 }
 
-// Sandbox is a place for untrusted work, with the client of its agent: files,
-// search, commands, and connections to servers.
-type Sandbox struct {
-	*podapi.Client
-	// ID names the sandbox.
-	ID string
-	// Workdir is where relative paths start, as a path in the sandbox.
-	Workdir string
-	// Created says that the Launch that returned this made the sandbox.
-	Created bool
-	// Drift says in what a sandbox that there was, or the claim of its workspace,
-	// differs from the Spec that it was launched with, in a sentence each.
-	Drift []string
-
-	// target is its pod, nil if it has none.
-	target *target
-	// lease is held by an exclusive owner; otherwise it is nil.
-	lease *lease
-	// onClose is what is left to do when the connection has ended.
-	onClose func() error
-}
-
-// Close ends the connection. The sandbox and its processes stay, unless its
-// Spec says otherwise.
-func (s *Sandbox) Close() error {
-	err := s.Client.Close()
-	if s.onClose != nil {
-		err = errors.Join(s.onClose(), err)
-	}
-	return err
-}
-
 // State is the state of a sandbox.
 type State string
 
-// The states of a sandbox.
 const (
-	// Running says that the agent lets callers in; of a pod, that its container
-	// runs.
-	Running State = "running"
-	// Stopped says that the agent is gone; Open and Launch start it again.
-	Stopped State = "stopped"
-	// Pending says that the pod does not run yet.
-	Pending State = "pending"
-	// Ended says that the pod has ended: by itself, at its deadline, or by eviction.
-	Ended State = "ended"
-	// Paused says that there is no pod, but that its files are kept.
-	Paused State = "paused"
-	// Terminating says that the pod is being deleted.
-	Terminating State = "terminating"
+	Running     State = "running"     // the agent lets callers in; of a pod, its container runs
+	Stopped     State = "stopped"     // the agent is gone; Open and Launch start it again
+	Pending     State = "pending"     // the pod does not run yet
+	Ended       State = "ended"       // the pod has ended: by itself, at its deadline, by eviction
+	Paused      State = "paused"      // there is no pod, but the files are kept
+	Terminating State = "terminating" // the pod is being deleted
 )
 
 // Summary describes a sandbox for a list.
@@ -212,8 +158,8 @@ type Summary struct {
 	State   State
 	Workdir string
 	Created time.Time
-	// Pod is the pod's name, and Heartbeat when an orchestrator last needed
-	// it. Local sandboxes have neither.
+	// Pod is the pod's name, and Heartbeat when an orchestrator last needed it.
+	// Local sandboxes have neither.
 	Pod       string
 	Heartbeat time.Time
 }

@@ -7,13 +7,10 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// Lazy returns a sandbox that is declared, and launched by its first call. A
-// launch that fails is the error of the calls that waited for it, and the next
-// call tries again. An empty ID is made up now; Workdir is the Spec's, so that
-// it is empty where the launcher chooses. Close closes what was launched.
-//
-// A launch goes on when the call that began it ends before: other calls may
-// wait for it. Close ends it.
+// Lazy returns a sandbox that its first call launches. If that fails, the calls that
+// waited for it return the error, and the next one tries again. An empty ID is made up
+// now; Workdir is the Spec's, empty where the launcher chooses. A launch goes on when the
+// call ends that began it, but not after Close, which closes what was launched.
 func Lazy(l Launcher, spec Spec) (*Sandbox, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
@@ -26,7 +23,7 @@ func Lazy(l Launcher, spec Spec) (*Sandbox, error) {
 	}
 	z := &lazy{launcher: l, spec: spec}
 	z.ctx, z.cancel = context.WithCancel(context.Background())
-	return &Sandbox{Client: podapi.Deferred(z.open, z.close), ID: spec.ID, Workdir: spec.Workdir}, nil
+	return &Sandbox{Client: podapi.Deferred(z.open, z.close), ID: spec.ID, Workdir: spec.Workdir, terminate: z.terminate}, nil
 }
 
 // lazy launches its sandbox when it is first needed.
@@ -84,6 +81,23 @@ func (z *lazy) begin() *attempt {
 
 // close ends an attempt that is under way, and closes what was launched.
 func (z *lazy) close() error {
+	if s := z.end(); s != nil {
+		return s.Close()
+	}
+	return nil
+}
+
+// terminate is close, and terminates what was launched.
+func (z *lazy) terminate(ctx context.Context) error {
+	if s := z.end(); s != nil {
+		return s.Terminate(ctx)
+	}
+	return nil
+}
+
+// end ends an attempt that is under way, and returns what was launched, nil if
+// nothing was.
+func (z *lazy) end() *Sandbox {
 	z.cancel()
 	z.mu.Lock()
 	a := z.latest
@@ -92,8 +106,5 @@ func (z *lazy) close() error {
 		return nil
 	}
 	<-a.done
-	if a.sandbox == nil {
-		return nil
-	}
-	return a.sandbox.Close()
+	return a.sandbox
 }

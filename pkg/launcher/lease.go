@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typed "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
 // lease is this orchestrator's claim to be the only exclusive owner of a pod.
@@ -27,7 +29,7 @@ type lease struct {
 	object *coordinationv1.Lease
 }
 
-func (l *lease) api() typed.LeaseInterface {
+func (l *lease) leases() typed.LeaseInterface {
 	return l.target.api.CoordinationV1().Leases(l.namespace)
 }
 
@@ -36,17 +38,17 @@ func (t *target) acquireLease(ctx context.Context) (*lease, error) {
 	l := &lease{target: t, holder: t.owner + "/" + strings.ToLower(rand.Text()[:8])}
 	for {
 		l.renewed = time.Now()
-		object, err := l.api().Get(ctx, t.pod.Name, metav1.GetOptions{})
+		object, err := l.leases().Get(ctx, t.pod.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			object, err = l.api().Create(ctx, l.new(), metav1.CreateOptions{})
+			object, err = l.leases().Create(ctx, l.new(), metav1.CreateOptions{})
 		case err != nil:
 		case l.isHeld(object):
 			return nil, t.podError(t.pod, ErrOwned, "", holderOf(object))
 		default:
 			ours := l.new()
 			object.OwnerReferences, object.Spec = ours.OwnerReferences, ours.Spec
-			object, err = l.api().Update(ctx, object, metav1.UpdateOptions{}) // fails if another was first
+			object, err = l.leases().Update(ctx, object, metav1.UpdateOptions{}) // fails if another was first
 		}
 		if ctx.Err() == nil && (apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err)) {
 			continue
@@ -63,7 +65,7 @@ func (l *lease) new() *coordinationv1.Lease {
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:   l.pod.Name,
-			Labels: map[string]string{LabelManagedBy: ManagedBy},
+			Labels: map[string]string{podmeta.LabelManagedBy: podmeta.ManagedBy},
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: "v1", Kind: "Pod", Name: l.pod.Name, UID: l.pod.UID,
 			}},
@@ -91,7 +93,7 @@ func (t *target) isHeld(object *coordinationv1.Lease) bool {
 	return time.Since(spec.RenewTime.Time) < time.Duration(*spec.LeaseDurationSeconds)*time.Second
 }
 
-// holderOf says who holds a lease.
+// holderOf names the holder of a lease.
 func holderOf(object *coordinationv1.Lease) string {
 	return fmt.Sprintf("it is held by %q, who renewed it at %s", *object.Spec.HolderIdentity, object.Spec.RenewTime.UTC().Format(time.RFC3339))
 }
@@ -101,8 +103,8 @@ func (l *lease) isOurs(object *coordinationv1.Lease) bool {
 	return object.Spec.HolderIdentity != nil && *object.Spec.HolderIdentity == l.holder
 }
 
-// attachOwning is attachBeating for who is to be the exclusive owner. Who is not
-// changes nothing in the pod, and does not say that it is used.
+// attachOwning is attachBeating for an exclusive owner. A caller that does not get the
+// lease changes nothing in the pod, and does not mark it as used.
 func (t *target) attachOwning(ctx context.Context, spec *Spec, created bool) (*Sandbox, error) {
 	l, err := t.acquireLease(ctx)
 	if err != nil {
@@ -144,15 +146,15 @@ func (l *lease) keep(ctx context.Context) context.Context {
 // own has the lease released when the sandbox is closed.
 func (s *Sandbox) own(l *lease) {
 	s.lease = l
-	s.atClose(func(ctx context.Context) error {
+	s.closes(func(ctx context.Context) error {
 		l.stop()
 		return l.release(ctx)
 	})
 }
 
-// undo removes what the launch of the sandbox has made, unless it has had another
-// exclusive owner since then.
-func (s *Sandbox) undo(ctx context.Context, pod *corev1.Pod) error {
+// discardMade removes what the launch of the sandbox has made, unless it has had
+// another exclusive owner since then.
+func (s *Sandbox) discardMade(ctx context.Context, pod *corev1.Pod) error {
 	for s.lease != nil {
 		err := s.lease.renewOnce(ctx)
 		switch {
@@ -165,7 +167,7 @@ func (s *Sandbox) undo(ctx context.Context, pod *corev1.Pod) error {
 		case ctx.Err() != nil:
 			return s.lease.apiError(pod.Name, err)
 		}
-		pause(ctx, leaseRetry)
+		sleep(ctx, leaseRetry)
 	}
 	return s.target.discardMade(ctx, pod)
 }
@@ -179,7 +181,7 @@ func (t *target) isThere(ctx context.Context) bool {
 // renew renews the lease until ctx ends. It returns why the lease is lost.
 func (l *lease) renew(ctx context.Context) error {
 	for wait := leasePeriod; ; {
-		pause(ctx, wait)
+		sleep(ctx, wait)
 		began := time.Now()
 		err := l.renewOnce(ctx)
 		switch {
@@ -208,7 +210,7 @@ func (l *lease) renewOnce(ctx context.Context) error {
 	defer cancel()
 	for {
 		l.object.Spec.RenewTime = new(metav1.NowMicro())
-		object, err := l.api().Update(ctx, l.object, metav1.UpdateOptions{})
+		object, err := l.leases().Update(ctx, l.object, metav1.UpdateOptions{})
 		if err == nil {
 			l.object = object
 			return nil
@@ -216,7 +218,7 @@ func (l *lease) renewOnce(ctx context.Context) error {
 		if !apierrors.IsConflict(err) {
 			return err
 		}
-		now, getErr := l.api().Get(ctx, l.object.Name, metav1.GetOptions{})
+		now, getErr := l.leases().Get(ctx, l.object.Name, metav1.GetOptions{})
 		if getErr != nil {
 			return getErr
 		}
@@ -229,9 +231,9 @@ func (l *lease) renewOnce(ctx context.Context) error {
 
 // release lets go of the lease, if this claim still holds it.
 func (l *lease) release(ctx context.Context) error {
-	object, err := l.api().Get(ctx, l.pod.Name, metav1.GetOptions{})
+	object, err := l.leases().Get(ctx, l.pod.Name, metav1.GetOptions{})
 	if err == nil && l.isOurs(object) {
-		err = l.api().Delete(ctx, object.Name, metav1.DeleteOptions{
+		err = l.leases().Delete(ctx, object.Name, metav1.DeleteOptions{
 			Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion},
 		})
 	}

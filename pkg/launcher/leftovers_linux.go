@@ -46,7 +46,7 @@ func endLeftovers(ctx context.Context, p place) error {
 }
 
 // leftovers returns descriptors of the processes with a marker in their
-// environment. Processes of others, whose environment cannot be read, are none.
+// environment. It leaves out processes of other users, whose environment it cannot read.
 func leftovers(marker []byte) (pidfds []int, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

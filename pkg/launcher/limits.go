@@ -5,6 +5,33 @@ import (
 	"time"
 )
 
+// The bounds that users notice first, each with its reason. Those below keep single steps
+// from waiting for ever, and single values from being too large.
+const (
+	// schedulePatience is how long no node may be able to hold a pod before
+	// that is an error: an autoscaler says within it that it will make one, and
+	// people do not wait longer to be told of a bad request.
+	schedulePatience = 8 * time.Second
+	// callTimeout bounds each call of the API, watches included, which are
+	// then begun anew: an API server that says nothing is none.
+	callTimeout = 30 * time.Second
+	// cleanupTimeout bounds what is done when the caller's context has ended
+	// or there is none: a pod's grace, and the API's answers.
+	cleanupTimeout = 30 * time.Second
+	// apiRate and apiBurst are calls a second to the API server, of one
+	// launcher: some for each of some hundred sandboxes that start at once.
+	apiRate  = 200
+	apiBurst = 400
+	// leaseDuration is how long an exclusive owner that died keeps others out. An
+	// owner renews its lease every leasePeriod, by tries of at most leaseTry. One that
+	// could not for leaseDeadline gives up, as long before another may take the lease
+	// as clocks may differ.
+	leaseDuration = 30 * time.Second
+	leasePeriod   = 8 * time.Second
+	leaseTry      = 5 * time.Second
+	leaseDeadline = 20 * time.Second
+)
+
 // The bounds of the local launcher, each with its reason.
 const (
 	// startTimeout bounds the start of an agent, which takes some
@@ -48,10 +75,6 @@ const (
 	readinessFailures = 3
 	// probeTimeout is long enough for a pod whose processors are busy.
 	probeTimeout = 5
-	// schedulePatience is how long no node may be able to hold a pod before
-	// that is an error: an autoscaler says within it that it will make one, and
-	// people do not wait longer to be told of a bad request.
-	schedulePatience = 8 * time.Second
 	// pullPatience is how long after a failed pull the image may be missing:
 	// nodes try again after ten seconds, and a slip in a name is the commonest
 	// reason.
@@ -74,7 +97,7 @@ const (
 	lastRetry  = time.Second
 	// refusalPatience is how long a permission may be missing that was there
 	// before: an API server that has just started answers some seconds before
-	// it knows who may do what.
+	// it knows all permissions.
 	refusalPatience = 6 * time.Second
 	// apiRetry is the time between tries to watch while the API server is
 	// away.
@@ -82,19 +105,9 @@ const (
 	// createGrace is how long a pod's creation may go on when the caller's
 	// context has ended: what is begun is finished, and then removed.
 	createGrace = 10 * time.Second
-	// callTimeout bounds each call of the API, watches included, which are
-	// then begun anew: an API server that says nothing is none.
-	callTimeout = 30 * time.Second
-	// cleanupTimeout bounds what is done when the caller's context has ended
-	// or there is none: a pod's grace, and the API's answers.
-	cleanupTimeout = 30 * time.Second
 	// claimPoll is how often a claim that is being deleted is looked at, which
 	// takes some milliseconds once no pod has it.
 	claimPoll = 50 * time.Millisecond
-	// apiRate and apiBurst are calls a second to the API server, of one
-	// launcher: some for each of some hundred sandboxes that start at once.
-	apiRate  = 200
-	apiBurst = 400
 	// maxAnnotations bounds the caller's annotations in bytes: Kubernetes
 	// takes 256 KiB in all.
 	maxAnnotations = 128 << 10
@@ -121,28 +134,20 @@ const (
 	minLife = 5 * time.Second
 	// minHeartbeat keeps a slip of the unit from flooding the API server.
 	minHeartbeat = time.Second
-	// leaseDuration is how long an exclusive owner that died keeps others out.
-	// The lease is renewed every leasePeriod, each try takes leaseTry at most,
-	// and whoever could not for leaseDeadline is the owner no more: as long
-	// before others may be as clocks may differ.
-	leaseDuration = 30 * time.Second
-	leasePeriod   = 8 * time.Second
-	leaseTry      = 5 * time.Second
-	leaseDeadline = 20 * time.Second
 	// leaseRetry is the time between tries to renew it while the API server is
 	// away.
 	leaseRetry = 2 * time.Second
-	// reapAtOnce bounds how many agents are asked at once, askTimeout how long
-	// each may take, and askTries how often it is tried: one connection may be
+	// reapAtOnce bounds how many agents are asked at once, queryTimeout how long
+	// each may take, and queryTries how often it is tried: one connection may be
 	// lost by accident.
-	reapAtOnce = 16
-	askTimeout = 5 * time.Second
-	askTries   = 3
-	// lateAsk is how long after the caller's deadline it is asked what a pod waits
+	reapAtOnce   = 16
+	queryTimeout = 5 * time.Second
+	queryTries   = 3
+	// lateQuery is how long after the caller's deadline it is asked what a pod waits
 	// for.
-	lateAsk = time.Second
-	// reapTries is how often a pod is to be deleted whose status changes meanwhile:
-	// a node reports seldom.
+	lateQuery = time.Second
+	// reapTries is how often a deletion is tried while the pod's status changes: a node
+	// reports seldom.
 	reapTries = 5
 	// endIsRecent is how long ago, by a node's clock, a container may have ended
 	// for it to be why an agent was lost: that it is gone is found out within a
@@ -156,12 +161,6 @@ const (
 	shownEvents = 5
 )
 
-// The bounds of git sources, each with its reason.
-const (
-	// DefaultGitTimeout is how long a checkout may take unless it is said
-	// otherwise: a gigabyte of history at some megabytes a second.
-	DefaultGitTimeout = 300 * time.Second
-	// checkoutGrace is what podagent has to remove its temporary files when
-	// ctx ends: more than the agent leaves a command that took too long.
-	checkoutGrace = 2 * time.Second
-)
+// checkoutGrace is what podagent has to remove its temporary files when ctx ends: more
+// than the agent leaves a command that took too long.
+const checkoutGrace = 2 * time.Second

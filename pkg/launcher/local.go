@@ -9,18 +9,15 @@ import (
 	"path/filepath"
 )
 
-// Local runs each sandbox's agent as a process on this machine, with a
-// workspace directory of its own. It isolates nothing: commands run as the
-// caller's user, with all that this user may do. It is for development, demos
-// and tests, and for hosts that are sandboxes themselves. Linux only.
+// Local runs each sandbox's agent as a process on this machine. It isolates nothing:
+// commands run as the caller's user, with all that this user may do. It is for
+// development, demos and tests, and for hosts that are sandboxes themselves. Linux
+// only.
 //
-// A sandbox's state is a directory below StateDir, which only its owner can
-// enter; the agent listens there on a unix socket, and serves its own user
-// only. The environment that commands get is scrubbed of everything but PATH,
-// HOME and the locale; TERM, PAGER and GIT_PAGER are set so that programs
-// print plain text and do not wait for a key.
-//
-// The zero value is ready to use.
+// A sandbox is a directory below StateDir, which only its owner can enter; the agent
+// listens there on a unix socket, and serves its own user only. Commands get of the
+// environment only PATH, HOME and the locale; TERM, PAGER and GIT_PAGER are set for
+// plain text. The zero value is ready to use.
 type Local struct {
 	// StateDir holds the sandboxes. Empty means podagent/local in
 	// $XDG_STATE_HOME, or in ~/.local/state.
@@ -33,9 +30,6 @@ type Local struct {
 }
 
 var _ Launcher = (*Local)(nil)
-
-// ErrNoAgent says that the podagent binary was not found.
-var ErrNoAgent = errors.New("cannot find the podagent binary: set PODAGENT_BIN, or put podagent beside this program or into PATH")
 
 // Launch implements Launcher.
 func (l *Local) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
@@ -54,11 +48,11 @@ func (l *Local) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
 		return nil, wrap("launching", spec.ID, err)
 	}
 	if deletes && sandbox.Created {
-		sandbox.onClose = func() error {
+		sandbox.undo = func() error {
 			return l.Terminate(context.WithoutCancel(ctx), spec.ID)
 		}
 	}
-	return sandbox, nil
+	return sandbox.endsBy(l), nil
 }
 
 // checkout gets the sandbox its source. One that was made for it and cannot
@@ -78,7 +72,10 @@ func (l *Local) checkout(ctx context.Context, sandbox *Sandbox, git *Git) error 
 // Open implements Launcher.
 func (l *Local) Open(ctx context.Context, id string) (*Sandbox, error) {
 	sandbox, err := l.open(ctx, id)
-	return sandbox, wrap("opening", id, err)
+	if err != nil {
+		return nil, wrap("opening", id, err)
+	}
+	return sandbox.endsBy(l), nil
 }
 
 // List implements Launcher.

@@ -14,12 +14,12 @@ import (
 // because it was out of memory.
 const reasonOOMKilled = "OOMKilled"
 
-// whyLost returns what has become of the agent, as the cluster has it: the pod
-// is gone or has ended, its container has ended, its node does not answer. The
-// node may need a while to say so. It is nil if nothing is known when ctx ends,
-// the cluster does not let us ask, or the agent is another owner's by now.
+// whyLost returns what the cluster says has become of the agent: the pod is gone or has
+// ended, its container has ended, its node does not answer. The node may need a while to
+// say so. The result is nil if nothing is known when ctx ends, if permission to ask is
+// missing, or if another owner has the agent by now.
 func (t *target) whyLost(ctx context.Context) error {
-	for ; ctx.Err() == nil; pause(ctx, apiRetry) {
+	for ; ctx.Err() == nil; sleep(ctx, apiRetry) {
 		if err := t.isDead(); errors.Is(err, ErrOwned) {
 			return nil
 		} else if err != nil {
@@ -29,7 +29,7 @@ func (t *target) whyLost(ctx context.Context) error {
 		switch {
 		case apierrors.IsNotFound(err):
 			return t.podError(t.pod, ErrGone, "", "it was deleted")
-		case t.isRefused() || isRefusal(err):
+		case t.access.isRefused() || isRefusal(err):
 			return nil
 		case err != nil: // the API server is away, and may come back
 			continue
@@ -44,16 +44,7 @@ func (t *target) whyLost(ctx context.Context) error {
 	return nil
 }
 
-// isRefused reports whether a permission is missing for the connection, so that
-// the pod may be well.
-func (t *target) isRefused() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return !t.refused.IsZero()
-}
-
-// mishap returns what has befallen a pod that is still there, nil if nothing
-// has.
+// mishap returns what has happened to a pod that still exists; nil for nothing.
 func (t *target) mishap(pod *corev1.Pod) error {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady && c.Status == corev1.ConditionUnknown {

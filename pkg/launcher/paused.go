@@ -7,13 +7,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// Pause ends the sandbox's processes and removes its pod, and keeps its files:
-// those in the workdir, in a claim of the sandbox's own (see [Workspace]). A
-// sandbox without one is [ErrNotKept], and stays as it is. It returns when the pod
-// is gone. Pausing a sandbox that is paused does nothing; if there is none, the
-// error is [ErrNotFound].
+// Pause ends the sandbox's processes and removes its pod, and keeps the files in its
+// workdir, if they are in a claim of its own (see [Workspace]); else it does nothing but
+// return [ErrNotKept]. It returns when the pod is gone. A paused sandbox stays so; if
+// there is none, the error is [ErrNotFound].
 func (k *Kubernetes) Pause(ctx context.Context, id string) error {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -32,24 +33,26 @@ func (c *cluster) pause(ctx context.Context, id string) error {
 	case !ownClaim(pod):
 		return c.podError(pod, ErrNotKept, "", "its workspace is no claim of its own")
 	}
-	if err := c.markClaim(ctx, pod.Name, "", AnnotationAdopted); err != nil {
+	if err := c.markClaim(ctx, pod.Name, "", podmeta.AnnotationAdopted); err != nil {
 		return err
 	}
 	return c.remove(ctx, pod)
 }
 
-// Resume opens a sandbox that is paused, or whose pod has ended, in a new pod that
-// is made as the last one was, with the files in its workdir. That takes a
-// workspace that is kept, else the error is [ErrStale]. A sandbox that runs is
-// opened, as by Open. Launch does it, too, for who has the Spec: by what that
-// says.
+// Resume opens a sandbox that is paused, or whose pod has ended, in a new pod made like
+// the last one, with the files in its workdir. If they were not kept, the error is
+// [ErrStale]. A sandbox that runs is opened as by Open. Launch resumes, too, but makes
+// the pod that its Spec says.
 func (k *Kubernetes) Resume(ctx context.Context, id string) (*Sandbox, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
 		return nil, wrap("resuming", id, err)
 	}
 	sandbox, err := c.resume(ctx, id)
-	return sandbox, wrap("resuming", id, err)
+	if err != nil {
+		return nil, wrap("resuming", id, err)
+	}
+	return sandbox.endsBy(k), nil
 }
 
 func (c *cluster) resume(ctx context.Context, id string) (*Sandbox, error) {
@@ -120,5 +123,5 @@ func (c *cluster) remake(ctx context.Context, id string) (*corev1.Pod, error) {
 	if c.connection == ByAddress && !listensOnAddress(pod) {
 		listenOnAddress(pod)
 	}
-	return c.make(ctx, pod, &Pod{}) // the claim is there
+	return c.make(ctx, pod, &Spec{}) // the claim is there
 }

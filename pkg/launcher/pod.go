@@ -6,189 +6,79 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Pod says what pod [Kubernetes] makes of a sandbox. Each field but OnStale,
-// OnDrift, Exclusive, Heartbeat and ReadyTimeout counts for a new pod only;
-// what of it differs from the pod that there is, is the sandbox's Drift, but
-// for Annotations.
+// Pod says what pod [Kubernetes] makes for a new sandbox. Sandbox.Drift lists in
+// what a pod that exists differs from it, Annotations aside.
 type Pod struct {
 	// Image is the container image, which has podagent in its PATH unless
-	// AgentImage is set. Empty means DefaultImage.
+	// AgentImage is set. Empty means [DefaultImage]; without one, a launch is a
+	// *[SpecError].
 	Image string
-	// AgentImage is an image with podagent in its PATH, from which the agent is
-	// installed in a pod whose Image has none: any image, also without a shell.
+	// AgentImage is an image with podagent in its PATH, which installs it for an Image
+	// that lacks it. That Image needs no shell.
 	AgentImage string
 	// Main is a command that runs in the container beside the agent, such as the
-	// one that the image would run by itself: from the start on, in the workdir,
-	// with its output in the container's log. When it ends, so does the
-	// container, which is started again. It is no work by which a sandbox is not
-	// idle. It has up to 64 KiB.
+	// image's own: from the start, in the workdir, with its output in the
+	// container's log. When it ends, the container does, and is started again. It
+	// does not keep the sandbox from being idle. It has up to 64 KiB.
 	Main []string
-	// Labels and Annotations are added to the pod's own. The prefix
-	// podagent.dev/ is the launcher's. The annotations have up to 128 KiB.
+	// Labels and Annotations are added to the pod's own. The prefix podagent.dev/
+	// is the launcher's. The annotations have up to 128 KiB.
 	Labels, Annotations map[string]string
-	// Resources are the container's. A memory request is added if neither a
-	// request nor a limit of memory is there: see DefaultMemory.
+	// Resources are the container's. Without a request or limit of memory,
+	// DefaultMemory is requested.
 	Resources corev1.ResourceRequirements
-	// ServiceAccount is the account that the pod runs as, with its token if
-	// the account mounts one. Empty means the namespace's default account,
-	// without a token.
+	// ServiceAccount is the account that the pod runs as, with its token if it
+	// mounts one. Empty means the namespace's default, without a token.
 	ServiceAccount string
 	// Profile is the Pod Security Standard that the pod keeps.
 	Profile Profile
 	// RuntimeClass, PriorityClass and PullSecrets are names of what the cluster
-	// has: see their kinds in Kubernetes. The Secrets are in the namespace.
+	// has, the Secrets in the namespace.
 	RuntimeClass, PriorityClass string
 	PullSecrets                 []string
 	// NodeSelector are labels of the nodes that the pod may run on, and
-	// Tolerations of which taints it tolerates.
+	// Tolerations say which of their taints it tolerates.
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
-	// Patch changes the pod that the other fields make, at the end, as a
-	// strategic merge patch in YAML or JSON of up to 64 KiB: any field of a pod.
-	// The agent's container is called agent. What the launcher gives must stay: the
-	// command and its workdir, variables, probes, volumes and mounts, init containers,
-	// labels, annotations, the restart policy and the Profile. envFrom needs a
-	// prefix, so that none of its variables is a setting of the agent (PODAGENT_).
+	// Patch changes the pod that the other fields make: a strategic merge patch of
+	// any fields, in YAML or JSON, of up to 64 KiB. The agent's container is called
+	// agent. A patch must leave what the launcher gives: the command, workdir,
+	// variables, probes, volumes, mounts, init containers, labels, annotations, the
+	// restart policy and the Profile. envFrom needs a prefix, so that no variable
+	// becomes a setting of the agent (PODAGENT_).
 	Patch []byte
-	// Volumes are mounted in the pod, up to 64. In a read-only directory they can be
-	// written, unless they are read-only themselves.
+	// Volumes are mounted in the pod, up to 64. In a read-only directory they can
+	// be written, unless they are read-only themselves.
 	Volumes []Volume
-	// Workspace is what is at the workdir: by default an emptyDir without a
-	// bound, whose files end with the pod.
+	// Workspace is what is at the workdir: by default an emptyDir without a bound,
+	// whose files end with the pod.
 	Workspace Workspace
-	// ReadOnly are directories of the pod that neither commands nor the agent
-	// can change, as root neither: each is a read-only mount of a volume of
-	// its own, whatever the image has there. There are up to 64.
+	// ReadOnly are directories, up to 64, that neither commands nor the agent can
+	// change, not even as root: each is a volume that is mounted read-only.
 	ReadOnly []ReadOnlyDir
-	// ActiveDeadline is when the cluster ends the pod, counted from its start,
-	// whatever becomes of the orchestrator: in whole seconds. 0 means
-	// DefaultActiveDeadline.
+	// ActiveDeadline is when the cluster ends the pod in any case, counted from its
+	// start, in whole seconds. 0 means DefaultActiveDeadline.
 	ActiveDeadline time.Duration
 	// Lifetime is when the sandbox ends itself, counted from its launch or
-	// resumption, unless it is extended: see [Kubernetes.Extend]. 0 means at the
-	// ActiveDeadline, beyond which it cannot be; otherwise it is 5 s or more.
+	// resumption, unless it is extended ([Kubernetes.Extend]): from 5 s to the
+	// ActiveDeadline, which 0 means.
 	Lifetime time.Duration
-	// IdleTimeout is how long it may be idle: without a call, but for Info and
-	// the list of processes, and without a command. What a command left behind
-	// when it ended does not count. Then it ends itself. 0 means for ever;
-	// otherwise it is 5 s or more. A pod that ended itself has succeeded; see
-	// OnStale.
+	// IdleTimeout is how long the sandbox may be idle before it ends itself: 5 s or
+	// more, or 0 for ever. It is idle without a command and without a call, but for
+	// Info and the list of processes; what a command left behind does not count.
+	// A pod that ended itself has succeeded; see Take.OnStale.
 	IdleTimeout time.Duration
-	// ReadyTimeout bounds the time until the agent answers, an image pull
-	// included. 0 means DefaultReadyTimeout. Open and Resume wait as long as who
-	// made the pod did.
-	ReadyTimeout time.Duration
-	// Heartbeat is how often the open sandbox says in the pod's annotation
-	// podagent.dev/heartbeat-at that somebody needs it; see
-	// [Kubernetes.Reap]: 1 s or more. 0 means DefaultHeartbeat, HeartbeatOff never.
-	// A sandbox that Open or Resume returns has DefaultHeartbeat.
-	Heartbeat time.Duration
-	// OnStale is what Launch does about a pod that has ended, as one does by
-	// itself, at its deadline, or when it is evicted.
-	OnStale OnStale
-	// OnDrift is what Launch does about a pod that was made otherwise than
-	// this Spec says.
-	OnDrift OnDrift
-	// Exclusive makes sure, by a Lease of the pod's name, that no other
-	// exclusive owner has the sandbox open: that is [ErrOwned]. It is
-	// released by Close, and 30 s after its owner died. Orchestrators' clocks
-	// must not be 10 s apart.
-	Exclusive bool
 }
 
-// Defaults of a [Pod].
-const (
-	// DefaultImage is what "make image" builds.
-	DefaultImage = "podagent/runtime:dev"
-	// DefaultMemory is requested for a sandbox, so that nodes are not filled
-	// without end: about what a small build needs.
-	DefaultMemory = "128Mi"
-	// DefaultActiveDeadline is a working day: the cluster's own insurance
-	// against sandboxes that everybody forgot.
-	DefaultActiveDeadline = 8 * time.Hour
-	// DefaultReadyTimeout leaves time to pull an image of a gigabyte.
-	DefaultReadyTimeout = 2 * time.Minute
-	// DefaultHeartbeat is often enough for a reaper that counts in minutes.
-	DefaultHeartbeat = time.Minute
-	// HeartbeatOff leaves the heartbeat to the caller: [Kubernetes.Heartbeat].
-	HeartbeatOff time.Duration = -1
-)
-
-// Profile is a Pod Security Standard.
-// See https://kubernetes.io/docs/concepts/security/pod-security-standards/.
+// Profile is a Pod Security Standard
+// (https://kubernetes.io/docs/concepts/security/pod-security-standards/).
 type Profile string
 
-// The profiles that a sandbox can have.
 const (
-	// Restricted, the default: an unprivileged user (1000, with a home of its
-	// own), no capabilities, no escalation, the runtime's seccomp filter.
+	// Restricted, the default: an unprivileged user (1000, with a home of its own),
+	// no capabilities, no escalation, the runtime's seccomp filter.
 	Restricted Profile = "restricted"
-	// Baseline runs as root with the capabilities that containers get by
-	// default, so that packages can be installed.
+	// Baseline runs as root with the capabilities that containers get by default,
+	// so that packages can be installed.
 	Baseline Profile = "baseline"
-)
-
-// OnStale is what becomes of a pod that has ended.
-type OnStale string
-
-// What can become of a pod that has ended.
-const (
-	// StaleError, the default, makes it an error: [ErrStale].
-	StaleError OnStale = "error"
-	// StaleRecreate deletes the pod, whose workspace is lost unless it was kept,
-	// and makes another.
-	StaleRecreate OnStale = "recreate"
-)
-
-// OnDrift is what Launch does about a pod that was made otherwise.
-type OnDrift string
-
-// What can be done about drift.
-const (
-	// DriftSay, the default, adopts the pod and says it in Sandbox.Drift.
-	DriftSay OnDrift = "say"
-	// DriftError makes it an error: [ErrDrift].
-	DriftError OnDrift = "error"
-)
-
-// The labels and annotations of a sandbox's pod.
-const (
-	domain = "podagent.dev/"
-
-	// LabelManagedBy has the value ManagedBy on every pod of a sandbox.
-	LabelManagedBy = "app.kubernetes.io/managed-by"
-	// ManagedBy is the value of LabelManagedBy.
-	ManagedBy = "podagent"
-	// LabelID is a safe form of the sandbox's id, the end of which may be cut.
-	LabelID = domain + "id"
-	// AnnotationID is the sandbox's id.
-	AnnotationID = domain + "id"
-	// AnnotationCreated is when the sandbox was launched, as RFC 3339 in UTC
-	// with nanoseconds.
-	AnnotationCreated = domain + "created-at"
-	// AnnotationHeartbeat is when an orchestrator last said that it needs the
-	// sandbox, as RFC 3339 in UTC with nanoseconds.
-	AnnotationHeartbeat = domain + "heartbeat-at"
-	// AnnotationAdopted is when an orchestrator last adopted the sandbox that
-	// another had launched, as RFC 3339 in UTC with nanoseconds. A sandbox's own
-	// claim has it, too.
-	AnnotationAdopted = domain + "adopted-at"
-	// AnnotationResumed is when the pod was made for a workspace that there was
-	// already, as RFC 3339 in UTC with nanoseconds. The claim has when it was last
-	// taken for one: who ends an older pod leaves it alone.
-	AnnotationResumed = domain + "resumed-at"
-	// AnnotationPod is, in a sandbox's own claim, the pod to make when it is
-	// resumed, as JSON.
-	AnnotationPod = domain + "pod"
-	// AnnotationExpires is when the sandbox ends itself, as RFC 3339 in UTC with
-	// nanoseconds.
-	AnnotationExpires = domain + "expires-at"
-	// AnnotationKey is the fingerprint of the identity that may call.
-	AnnotationKey = domain + "key"
-	// AnnotationReadyTimeout is how long the pod may take until its agent answers,
-	// as Go prints a duration; without it that is DefaultReadyTimeout.
-	AnnotationReadyTimeout = domain + "ready-timeout"
-	// AnnotationSpec is what the pod was made from, as JSON: what drift is
-	// measured by, because admission may change the pod itself.
-	AnnotationSpec = domain + "spec"
 )

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
@@ -25,8 +25,8 @@ func (s *Spec) validatePod() error {
 		return err
 	}
 	for _, check := range []func() *SpecError{
-		s.checkWorkdir, s.checkEnv, s.checkProtected, s.checkVolumes, s.checkWorkspace, s.checkReadOnly, s.Pod.checkImage, s.Pod.checkMeta,
-		s.Pod.checkResources, s.Pod.checkChoices, s.Pod.checkTimes, s.Pod.checkPlacement, s.Pod.checkLife, s.Pod.checkMain, s.checkPatch, s.checkNotes,
+		s.checkWorkdir, s.checkEnv, s.checkProtected, s.checkVolumes, s.checkWorkspace, s.checkReadOnly, s.Pod.checkAccount, s.Pod.checkMeta,
+		s.Pod.checkResources, s.checkChoices, s.Pod.checkDeadline, s.Take.checkTimes, s.Pod.checkPlacement, s.Pod.checkLife, s.Pod.checkMain, s.checkPatch, s.checkNotes, s.Pod.checkImages,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -94,13 +94,7 @@ func (s *Spec) checkEnv() *SpecError {
 	return nil
 }
 
-func (p *Pod) checkImage() *SpecError {
-	if strings.IndexFunc(p.Image, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) >= 0 {
-		return &SpecError{"Pod.Image", fmt.Sprintf("%q has white space in it", p.Image)}
-	}
-	if strings.IndexFunc(p.AgentImage, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) >= 0 {
-		return &SpecError{"Pod.AgentImage", fmt.Sprintf("%q has white space in it", p.AgentImage)}
-	}
+func (p *Pod) checkAccount() *SpecError {
 	if p.ServiceAccount != "" {
 		if problems := validation.IsDNS1123Subdomain(p.ServiceAccount); len(problems) > 0 {
 			return &SpecError{"Pod.ServiceAccount", fmt.Sprintf("%q: %s", p.ServiceAccount, problems[0])}
@@ -175,7 +169,7 @@ func checkKey(field, name string) *SpecError {
 	if problems := validation.IsQualifiedName(name); len(problems) > 0 {
 		return &SpecError{field, fmt.Sprintf("has the name %q: %s", name, problems[0])}
 	}
-	if strings.HasPrefix(name, domain) || name == LabelManagedBy {
+	if strings.HasPrefix(name, podmeta.Prefix) || name == podmeta.LabelManagedBy {
 		return &SpecError{field, fmt.Sprintf("has %s, which is the launcher's", name)}
 	}
 	return nil
@@ -198,14 +192,14 @@ func (p *Pod) checkResources() *SpecError {
 	return nil
 }
 
-func (p *Pod) checkChoices() *SpecError {
+func (s *Spec) checkChoices() *SpecError {
 	for _, c := range []struct {
 		field, value string
 		words        []string
 	}{
-		{"Pod.Profile", string(p.Profile), []string{string(Restricted), string(Baseline)}},
-		{"Pod.OnStale", string(p.OnStale), []string{string(StaleError), string(StaleRecreate)}},
-		{"Pod.OnDrift", string(p.OnDrift), []string{string(DriftSay), string(DriftError)}},
+		{"Pod.Profile", string(s.Pod.Profile), []string{string(Restricted), string(Baseline)}},
+		{"Take.OnStale", string(s.Take.OnStale), []string{string(StaleError), string(StaleRecreate)}},
+		{"Take.OnDrift", string(s.Take.OnDrift), []string{string(DriftSay), string(DriftError)}},
 	} {
 		if c.value != "" && !slices.Contains(c.words, c.value) {
 			return &SpecError{c.field, fmt.Sprintf("is %q: it is %s", c.value, strings.Join(c.words, " or "))}
@@ -214,24 +208,21 @@ func (p *Pod) checkChoices() *SpecError {
 	return nil
 }
 
-func (p *Pod) checkTimes() *SpecError {
-	switch d := p.ActiveDeadline; {
-	case d < 0, d > 0 && d < time.Second, d > maxActiveDeadline:
+func (p *Pod) checkDeadline() *SpecError {
+	if d := p.ActiveDeadline; d < 0 || d > 0 && d < time.Second || d > maxActiveDeadline {
 		return &SpecError{"Pod.ActiveDeadline", fmt.Sprintf("is %v: it is between 1s and %v", d, maxActiveDeadline)}
-	case p.ReadyTimeout < 0:
-		return &SpecError{"Pod.ReadyTimeout", fmt.Sprintf("is %v: it must not be negative", p.ReadyTimeout)}
-	case p.Heartbeat != HeartbeatOff && (p.Heartbeat < 0 || p.Heartbeat > 0 && p.Heartbeat < minHeartbeat):
-		return &SpecError{"Pod.Heartbeat", fmt.Sprintf("is %v: it is at least %v, or HeartbeatOff", p.Heartbeat, minHeartbeat)}
 	}
 	return nil
 }
 
 // checkNoPod reports whether a Spec asks for what only a pod has.
 func (s *Spec) checkNoPod() error {
-	pod := reflect.ValueOf(s.Pod)
-	for i := range pod.NumField() {
-		if !pod.Field(i).IsZero() {
-			return &SpecError{"Pod." + pod.Type().Field(i).Name, "is set, but the local launcher makes no pods"}
+	for _, part := range []any{s.Pod, s.Take} {
+		v := reflect.ValueOf(part)
+		for i := range v.NumField() {
+			if !v.Field(i).IsZero() {
+				return &SpecError{v.Type().Name() + "." + v.Type().Field(i).Name, "is set, but the local launcher makes no pods"}
+			}
 		}
 	}
 	return nil

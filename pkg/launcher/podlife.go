@@ -11,13 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// Extend lets the sandbox live for at least d from now, and returns when it ends.
-// It never ends sooner by that. The sandbox has a Lifetime, or else the error is
-// [ErrNoLifetime]; d is no longer than its pod's ActiveDeadline lets, which cannot
-// be extended ([ErrDeadline]).
+// Extend lets the sandbox live for at least d from now, and returns when it ends, which
+// is never sooner than before. Without a Lifetime the error is [ErrNoLifetime], and
+// beyond the pod's ActiveDeadline [ErrDeadline].
 func (k *Kubernetes) Extend(ctx context.Context, id string, d time.Duration) (time.Time, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -43,8 +43,8 @@ func (c *cluster) extend(ctx context.Context, id string, d time.Duration) (time.
 		if err != nil {
 			return expires, err
 		}
-		// Also if somebody else has put it off for longer, whose call may be lost.
-		return expires, c.target(pod).ask(ctx, func(ctx context.Context, client *podapi.Client) error {
+		// Also if another call has put it off for longer: it may not have come here.
+		return expires, c.target(pod).query(ctx, func(ctx context.Context, client *podapi.Client) error {
 			return client.Configure(ctx, podapi.Config{Expires: expires})
 		})
 	}
@@ -64,7 +64,7 @@ func (c *cluster) putOff(ctx context.Context, pod *corev1.Pod, expires time.Time
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pod.UID, "resourceVersion": pod.ResourceVersion, // preconditions
-		"annotations": map[string]string{AnnotationExpires: timeText(expires)},
+		"annotations": map[string]string{podmeta.AnnotationExpires: timeText(expires)},
 	}})
 	if err != nil {
 		return now, err
@@ -75,7 +75,7 @@ func (c *cluster) putOff(ctx context.Context, pod *corev1.Pod, expires time.Time
 
 // expiry returns when the pod's agent ends by itself; zero for never.
 func expiry(pod *corev1.Pod) time.Time {
-	t, _ := time.Parse(time.RFC3339Nano, pod.Annotations[AnnotationExpires])
+	t, _ := time.Parse(time.RFC3339Nano, pod.Annotations[podmeta.AnnotationExpires])
 	return t
 }
 
@@ -100,9 +100,9 @@ func lifeOf(pod *corev1.Pod, spec *Spec, now time.Time) {
 		c.Env = append(c.Env, corev1.EnvVar{Name: "PODAGENT_IDLE_TIMEOUT", Value: p.IdleTimeout.String()})
 	}
 	if p.Lifetime > 0 {
-		pod.Annotations[AnnotationExpires] = timeText(now.Add(p.Lifetime))
+		pod.Annotations[podmeta.AnnotationExpires] = timeText(now.Add(p.Lifetime))
 		c.Env = append(c.Env, corev1.EnvVar{Name: "PODAGENT_EXPIRES", ValueFrom: &corev1.EnvVarSource{
-			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + AnnotationExpires + "']"},
+			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + podmeta.AnnotationExpires + "']"},
 		}})
 	}
 }
@@ -110,11 +110,11 @@ func lifeOf(pod *corev1.Pod, spec *Spec, now time.Time) {
 // renewLife gives a pod that is made again the time that its Spec gave it.
 func renewLife(pod *corev1.Pod, now time.Time) {
 	var made traits
-	if json.Unmarshal([]byte(pod.Annotations[AnnotationSpec]), &made) != nil || made.Lifetime == "" {
+	if json.Unmarshal([]byte(pod.Annotations[podmeta.AnnotationSpec]), &made) != nil || made.Lifetime == "" {
 		return
 	}
 	if d, err := time.ParseDuration(made.Lifetime); err == nil {
-		pod.Annotations[AnnotationExpires] = timeText(now.Add(d))
+		pod.Annotations[podmeta.AnnotationExpires] = timeText(now.Add(d))
 	}
 }
 

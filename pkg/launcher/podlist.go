@@ -15,10 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
+
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
 // ours selects the pods of sandboxes.
-var ours = labels.Set{LabelManagedBy: ManagedBy}.String()
+var ours = labels.Set{podmeta.LabelManagedBy: podmeta.ManagedBy}.String()
 
 // lookup returns the pod of the sandbox, in whatever state it is.
 func (c *cluster) lookup(ctx context.Context, id string) (*corev1.Pod, error) {
@@ -37,16 +39,16 @@ func (c *cluster) lookup(ctx context.Context, id string) (*corev1.Pod, error) {
 
 // open connects to the pod of a sandbox that there is.
 func (c *cluster) open(ctx context.Context, id string) (*Sandbox, error) {
-	pod, err := c.take(ctx, id)
+	pod, err := c.findAndMark(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	return c.enterAgain(ctx, pod, false)
 }
 
-// take returns the pod of the sandbox, if it can be called, and says there that it is
+// findAndMark returns the pod of the sandbox, if its agent can be called, and marks it as
 // used.
-func (c *cluster) take(ctx context.Context, id string) (*corev1.Pod, error) {
+func (c *cluster) findAndMark(ctx context.Context, id string) (*corev1.Pod, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, DefaultReadyTimeout, errNotReady)
 	defer cancel()
 	pod, err := c.find(ctx, id)
@@ -59,7 +61,7 @@ func (c *cluster) take(ctx context.Context, id string) (*corev1.Pod, error) {
 // enterAgain connects to the agent of a pod by what its annotations have of the
 // Spec that it was made from.
 func (c *cluster) enterAgain(ctx context.Context, pod *corev1.Pod, created bool) (*Sandbox, error) {
-	timeout, err := time.ParseDuration(pod.Annotations[AnnotationReadyTimeout])
+	timeout, err := time.ParseDuration(pod.Annotations[podmeta.AnnotationReadyTimeout])
 	if err != nil {
 		timeout = DefaultReadyTimeout
 	}
@@ -140,7 +142,7 @@ func (c *cluster) discard(ctx context.Context, pod *corev1.Pod) error {
 	if !ownClaim(pod) {
 		return c.remove(ctx, pod)
 	}
-	claim, err := c.claim(ctx, pod.Name) // as it is before the pod goes: who launches next takes it after
+	claim, err := c.claim(ctx, pod.Name) // as it is before the pod goes: the next launch takes it after that
 	if apierrors.IsNotFound(err) {
 		return c.remove(ctx, pod)
 	}
@@ -166,7 +168,7 @@ func (c *cluster) discardMade(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	claim, err := c.dropClaim(ctx, pod, AnnotationResumed)
+	claim, err := c.dropClaim(ctx, pod, podmeta.AnnotationResumed)
 	if err != nil || claim == nil {
 		return err
 	}
@@ -212,7 +214,7 @@ func (c *cluster) list(ctx context.Context) ([]Summary, error) {
 
 func summaryOf(pod *corev1.Pod) Summary {
 	s := Summary{
-		ID:        pod.Annotations[AnnotationID],
+		ID:        pod.Annotations[podmeta.AnnotationID],
 		State:     stateOf(pod),
 		Created:   pod.CreationTimestamp.UTC(),
 		Pod:       pod.Name,
@@ -256,6 +258,6 @@ func isRunning(pod *corev1.Pod) bool {
 // heartbeatOf returns the pod's last heartbeat: its creation, if it has none
 // that can be read.
 func heartbeatOf(pod *corev1.Pod) time.Time {
-	t, _ := time.Parse(time.RFC3339Nano, pod.Annotations[AnnotationHeartbeat])
+	t, _ := time.Parse(time.RFC3339Nano, pod.Annotations[podmeta.AnnotationHeartbeat])
 	return cmp.Or(t, pod.CreationTimestamp.UTC())
 }

@@ -21,6 +21,7 @@ import (
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
@@ -178,7 +179,7 @@ func guarded(before, after *corev1.Pod) []guardedField {
 		{"metadata.name", before.Name, after.Name},
 		{"metadata.generateName", before.GenerateName, after.GenerateName},
 		{"metadata.namespace", before.Namespace, after.Namespace},
-		{"metadata.labels[" + LabelManagedBy + "]", before.Labels[LabelManagedBy], after.Labels[LabelManagedBy]},
+		{"metadata.labels[" + podmeta.LabelManagedBy + "]", before.Labels[podmeta.LabelManagedBy], after.Labels[podmeta.LabelManagedBy]},
 		{"spec.restartPolicy", before.Spec.RestartPolicy, after.Spec.RestartPolicy},
 		{"spec.os", before.Spec.OS, after.Spec.OS},
 		{"spec.shareProcessNamespace", before.Spec.ShareProcessNamespace, after.Spec.ShareProcessNamespace},
@@ -206,7 +207,7 @@ func ownEntries(name string, before, after map[string]string) []guardedField {
 	maps.Copy(all, before)
 	var fields []guardedField
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		if strings.HasPrefix(key, domain) {
+		if strings.HasPrefix(key, podmeta.Prefix) {
 			fields = append(fields, guardedField{fmt.Sprintf("%s[%s]", name, key), before[key], after[key]})
 		}
 	}

@@ -10,22 +10,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ReadOnlyDir is a directory of a pod that can be read, but not changed, moved or
-// removed. What is between it and a volume that can be written, as /workspace/a
-// is in front of /workspace/a/b, can be renamed by a command, and something else
-// put in its place: directly in the workdir its path is as safe as its content.
+// ReadOnlyDir is a directory of a pod that nobody there can change, move or remove. But
+// a command can rename a directory between it and a volume that can be written, such as
+// /workspace/a of /workspace/a/b, and put another in its place: directly in the workdir
+// the path is as safe as the content.
 type ReadOnlyDir struct {
 	// Path is the directory, which is made if it is missing: absolute, without
-	// colons, and in its shortest form. It may be the workdir or the home
-	// directory, or above or below them: what is mounted in a read-only
-	// directory, as they may be, can be written all the same. It cannot be in a
-	// workdir that Git is to fill, nor a directory of the system or the kernel.
+	// colons, and in its shortest form. It may be the workdir or the home directory,
+	// or above or below them; what is mounted in it can be written. It cannot be in a
+	// workdir that Git fills, nor a directory of the system or the kernel.
 	Path string `json:"path"`
 	// From is the directory of the image whose content it gets: absolute, and
-	// readable for the pod's user. It may be Path, of which the content is kept
-	// then. If it is empty, so is the directory. The content has the size that
-	// the node's disk takes, is copied by podagent before the agent starts, by
-	// the pod's user, who owns it then, and counts for the pod's ReadyTimeout.
+	// readable for the pod's user, who owns the copy. It may be Path itself. Empty
+	// means no content. The copy is made before the agent starts, within the
+	// ReadyTimeout, on the node's disk.
 	From string `json:"from,omitempty"`
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
@@ -45,21 +46,21 @@ func manifest(spec *Spec, namespace string, key wire.AuthorizedKey, now time.Tim
 func podLabels(spec *Spec) map[string]string {
 	labels := map[string]string{}
 	maps.Copy(labels, spec.Pod.Labels)
-	labels[LabelManagedBy] = ManagedBy
-	labels[LabelID] = labelOf(spec.ID)
+	labels[podmeta.LabelManagedBy] = podmeta.ManagedBy
+	labels[podmeta.LabelID] = labelOf(spec.ID)
 	return labels
 }
 
 func podAnnotations(spec *Spec, key wire.AuthorizedKey, now time.Time) map[string]string {
 	annotations := map[string]string{}
 	maps.Copy(annotations, spec.Pod.Annotations)
-	annotations[AnnotationID] = spec.ID
-	annotations[AnnotationCreated] = timeText(now)
-	annotations[AnnotationHeartbeat] = timeText(now)
-	annotations[AnnotationKey] = key.Fingerprint()
-	annotations[AnnotationSpec] = string(traitsOf(spec).json())
-	if spec.Pod.ReadyTimeout != 0 {
-		annotations[AnnotationReadyTimeout] = spec.Pod.ReadyTimeout.String()
+	annotations[podmeta.AnnotationID] = spec.ID
+	annotations[podmeta.AnnotationCreated] = timeText(now)
+	annotations[podmeta.AnnotationHeartbeat] = timeText(now)
+	annotations[podmeta.AnnotationKey] = key.Fingerprint()
+	annotations[podmeta.AnnotationSpec] = string(traitsOf(spec).json())
+	if spec.Take.ReadyTimeout != 0 {
+		annotations[podmeta.AnnotationReadyTimeout] = spec.Take.ReadyTimeout.String()
 	}
 	return annotations
 }
@@ -97,7 +98,7 @@ func container(spec *Spec, key wire.AuthorizedKey) corev1.Container {
 	workdir := spec.workdir()
 	return corev1.Container{
 		Name:           containerName,
-		Image:          cmp.Or(spec.Pod.Image, DefaultImage),
+		Image:          spec.Pod.Image,
 		Command:        serveCommand(spec),
 		WorkingDir:     workdir,
 		Env:            slices.Concat(plain, agentEnv(spec, key, workdir)),
@@ -136,7 +137,7 @@ func serveCommand(spec *Spec) []string {
 func literal(s string) string { return strings.ReplaceAll(s, "$", "$$") }
 
 // plain makes programs print plainly, and not wait for a key. Git trusts all
-// directories: the root of a volume is root's, and who else could have put a
+// directories: the root of a volume is root's, and only the sandbox can have put a
 // repository into it.
 var plain = []corev1.EnvVar{
 	{Name: "TERM", Value: "dumb"},
@@ -247,7 +248,7 @@ type traits struct {
 
 func traitsOf(spec *Spec) traits {
 	return traits{
-		Image:          cmp.Or(spec.Pod.Image, DefaultImage),
+		Image:          spec.Pod.Image,
 		AgentImage:     spec.Pod.AgentImage,
 		Main:           spec.Pod.Main,
 		Lifetime:       periodText(spec.Pod.Lifetime),

@@ -13,23 +13,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Volume is a PersistentVolumeClaim, or a directory of one, in a pod. The pod's
-// user can write to it if the storage keeps the pod's fsGroup, as local disks
-// and most CSI drivers do, or lets everybody write.
+// Volume is a PersistentVolumeClaim, or a directory of one, in a pod. The pod's user can
+// write to it if the storage keeps the pod's fsGroup, as local disks and most CSI
+// drivers do, or lets everybody write.
 type Volume struct {
-	// Claim is the name of the PersistentVolumeClaim, which must be there.
+	// Claim is the name of the PersistentVolumeClaim, which must exist.
 	Claim string `json:"claim"`
 	// SubPath is the directory of the claim that is mounted, and made if it is
-	// missing: relative, and in its shortest form. What is beside it cannot be
-	// reached from the pod. Empty is the whole claim.
+	// missing: relative, and in its shortest form. Empty is the whole claim.
 	//
-	// The node follows symbolic links on the way to it, as long as they stay
-	// within the claim. So no directory that a sandbox can write may be on the
-	// way to one that is kept from it: keep them side by side, as leaves. Two of one
-	// Spec that are not are refused.
+	// The pod cannot reach what is beside it. But the node follows symbolic links on
+	// the way to it, within the claim, so no directory that a sandbox can write may
+	// lie on that way: keep them side by side. A Spec with two that do not is refused.
 	SubPath string `json:"subPath,omitempty"`
 	// Path is where it is mounted: absolute, without colons, and in its shortest
-	// form. It may be the workdir, and no directory of the system or the kernel.
+	// form. It may be the workdir, but no directory of the system or the kernel.
 	Path string `json:"path"`
 	// ReadOnly mounts it so that neither commands nor the agent can change it.
 	ReadOnly bool `json:"readOnly,omitempty"`
@@ -37,25 +35,22 @@ type Volume struct {
 
 // Workspace says what is at the workdir of a pod, unless a Volume is.
 type Workspace struct {
-	// Size is how much it holds. An emptyDir has no bound but the node's disk if
-	// it is zero, and the pod is evicted soon after it holds more. A claim asks
-	// for at least as much; zero means DefaultClaimSize. One that is there stays as
-	// it is, which is drift. Less than 1Mi is an error.
+	// Size is how much it holds: 1Mi or more. A pod is evicted soon after its
+	// emptyDir holds more; 0 means no bound but the node's disk. A claim asks for at
+	// least as much; 0 means DefaultClaimSize. One that exists keeps its size, which
+	// is drift.
 	Size resource.Quantity `json:"size,omitzero"`
-	// Keep makes it a PersistentVolumeClaim of the sandbox's own, of the pod's
-	// name: its files outlive the pod, and end with [Kubernetes.Terminate]. It needs
-	// an ID. See [Kubernetes.Pause].
+	// Keep makes it a PersistentVolumeClaim of the pod's name, whose files outlive
+	// the pod, and end with [Kubernetes.Terminate]. It needs an ID. See
+	// [Kubernetes.Pause].
 	Keep bool `json:"keep,omitempty"`
-	// StorageClass is the name of the claim's, if there is one; empty is the
-	// cluster's default: without one a launch is [ErrNoStorageClass].
+	// StorageClass names the claim's. Empty is the cluster's default; without one, a
+	// launch is [ErrNoStorageClass].
 	StorageClass string `json:"storageClass,omitempty"`
 }
 
 // minWorkspace is a bound for slips of the unit: 1m is a thousandth of a byte.
 const minWorkspace = "1Mi"
-
-// DefaultClaimSize is what a sandbox's own claim asks for.
-const DefaultClaimSize = "10Gi"
 
 // workspaceName is the volume at the workdir.
 const workspaceName = "workspace"
@@ -169,8 +164,8 @@ func (s *Spec) checkVolumes() *SpecError {
 }
 
 // writableAbove returns the directory of the same claim that the sandbox can write
-// and that a volume lies in, if there is one. Who can write the whole claim needs no
-// link to reach all of it.
+// and that a volume lies in, if there is one. A sandbox that can write the whole claim
+// needs no link to reach all of it.
 func (s *Spec) writableAbove(v Volume) (dir string, ok bool) {
 	for _, other := range s.Pod.Volumes {
 		if other.Claim == v.Claim && other.SubPath != "" && !other.ReadOnly && isBelow(v.SubPath, other.SubPath) {

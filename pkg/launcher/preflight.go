@@ -12,15 +12,12 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// Preflight finds out, for a host that starts, what would keep sandboxes as spec
-// says from being launched: in the spec itself, on the way to the API server, in
-// the namespace, the permissions, the storage and the identity. It makes nothing, and changes
-// nothing; whether a pod then is admitted, and runs, [Kubernetes.Check] says. The
-// host should not go on after a finding that has Failed: its Advice names the
-// command that helps. Warned is what spec can do without. It ends early when ctx
-// does.
+// Preflight finds out, for a host that starts, what would keep sandboxes as spec says
+// from being launched. It makes and changes nothing, so only [Kubernetes.Check] finds
+// out whether a pod is admitted and runs. The host should not go on after a finding
+// that Failed: its Advice names the command that helps. It ends early when ctx does.
 func (k *Kubernetes) Preflight(ctx context.Context, spec Spec) iter.Seq[Finding] {
-	p := &clusterPatient{launcher: k, spec: spec, preflight: true}
+	p := &clusterPatient{launcher: k, spec: spec.withImage(), preflight: true}
 	checks := slices.Concat(
 		[]check[*clusterPatient]{{checkSpec, nil, (*clusterPatient).checkSpec}},
 		p.access(),

@@ -86,7 +86,7 @@ func TestPreflightTakesWhatTheSpecDoesWithoutForAWarning(t *testing.T) {
 		t.Errorf("without the rest of it: %q failed, %q warned", failed, warned)
 	}
 	exclusive := c.Spec("a")
-	exclusive.Pod.Exclusive = true
+	exclusive.Take.Exclusive = true
 	failed, warned = bad(t, k.Preflight(t.Context(), exclusive))
 	if strings.Join(failed, ", ") != "permission on leases" || strings.Join(warned, ", ") != "permission on events" {
 		t.Errorf("for an exclusive sandbox: %q failed, %q warned", failed, warned)

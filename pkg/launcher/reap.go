@@ -15,30 +15,24 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
 // ReapOptions say which sandboxes [Kubernetes.Reap] deletes.
 type ReapOptions struct {
-	// StaleAfter is how old the last heartbeat is, and for how long the agent
-	// has not worked. 0 means DefaultStaleAfter.
-	StaleAfter time.Duration
-	// HeartbeatOnly goes by the heartbeat alone, and asks no agent.
-	HeartbeatOnly bool
-	// DryRun deletes nothing.
-	DryRun bool
+	// StaleAfter is how old the last heartbeat is, and for how long the agent has
+	// not worked. 0 means DefaultStaleAfter.
+	StaleAfter    time.Duration
+	HeartbeatOnly bool // asks no agent
+	DryRun        bool // deletes nothing
 }
 
-// DefaultStaleAfter is fifteen heartbeats.
-const DefaultStaleAfter = 15 * time.Minute
-
-// Reap deletes the sandboxes that nobody needs: those whose last heartbeat is
-// old, and whose agent has been idle for as long or cannot be reached. A
-// sandbox that gets a heartbeat, or is changed otherwise, while this looks at it is
-// left for the next time. It returns those that it deleted, sorted by id, also
-// when it returns an error, which joins all there were; it does not wait until
-// the pods are gone. A workspace that is kept stays, in a sandbox that is paused
-// then.
+// Reap deletes the sandboxes that nobody needs: those whose last heartbeat is old, and
+// whose agent has been idle for as long or cannot be reached. One that changes meanwhile
+// it leaves for the next time. A workspace that is kept stays, and its sandbox is paused.
+// It returns those deleted, sorted by id, without waiting until their pods are gone, and
+// all errors, joined.
 func (k *Kubernetes) Reap(ctx context.Context, opts ReapOptions) ([]Summary, error) {
 	switch {
 	case opts.StaleAfter < 0:
@@ -77,7 +71,7 @@ func (c *cluster) reapAll(ctx context.Context, pods []corev1.Pod, opts ReapOptio
 				reaped = append(reaped, summaryOf(&pods[i]))
 			}
 			if err != nil {
-				failed = append(failed, wrap("reaping", pods[i].Annotations[AnnotationID], err))
+				failed = append(failed, wrap("reaping", pods[i].Annotations[podmeta.AnnotationID], err))
 			}
 		})
 	}
@@ -143,7 +137,7 @@ func (c *cluster) isIdle(ctx context.Context, pod *corev1.Pod, atLeast time.Dura
 		return false, err
 	}
 	t := c.target(pod)
-	err = t.ask(ctx, func(ctx context.Context, client *podapi.Client) error {
+	err = t.query(ctx, func(ctx context.Context, client *podapi.Client) error {
 		info, err := client.Info(ctx)
 		if errors.Is(err, podapi.ErrVersion) { // whose idle time is known all the same
 			err = nil
@@ -152,9 +146,9 @@ func (c *cluster) isIdle(ctx context.Context, pod *corev1.Pod, atLeast time.Dura
 		return err
 	})
 	switch {
-	case errors.Is(err, podapi.ErrWrongPod) && errors.Is(t.end(ctx), ErrGone): // it was replaced meanwhile
+	case errors.Is(err, podapi.ErrWrongPod) && errors.Is(t.whyEnded(ctx), ErrGone): // it was replaced meanwhile
 		return false, nil
-	case t.isUnvouched(): // it is there, and may be at work
+	case t.addr.isUnvouched(): // it is there, and may be at work
 		return false, err
 	case errors.Is(err, podapi.ErrUnavailable), errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return true, nil

@@ -12,9 +12,9 @@ import (
 
 // lacksStorage reports whether a claim waits for the cluster to have a default
 // StorageClass, perhaps for ever. Admission names the class of a claim as it is
-// created, so that one without is there only where the cluster has no default. Who
-// creates claims needs no right to read StorageClasses for that. A class that is
-// named "" is none, too, but was chosen so.
+// created, so that one without exists only where the cluster has no default; finding this
+// out takes no permission to read StorageClasses. A class that is named "" is none, too,
+// but was chosen so.
 func lacksStorage(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Spec.StorageClassName == nil && claim.Spec.VolumeName == ""
 }

@@ -45,7 +45,9 @@ func TestChecksFindOutWhetherAKeptWorkspaceHasAStorageClass(t *testing.T) {
 	if class == "" {
 		return
 	}
-	findings := slices.Collect(c.Launcher().Check(t.Context(), launcher.Pod{Image: c.Image, Workspace: launcher.Workspace{Keep: true}}))
+	kept := c.Spec("")
+	kept.Pod.Workspace.Keep = true
+	findings := slices.Collect(c.Launcher().Check(t.Context(), kept))
 	if got := verdicts(t, findings); got["storage class"] != launcher.Failed || got["pod is admitted"] != launcher.NotChecked {
 		t.Errorf("doctor: %v", got)
 	}

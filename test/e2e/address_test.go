@@ -192,7 +192,7 @@ func TestRefusalsOfAnAPIServerThatStartsAreForgivenByAddress(t *testing.T) {
 		return r.Method == http.MethodGet
 	})
 	spec := c.Spec("a")
-	spec.Pod.Heartbeat = launcher.HeartbeatOff
+	spec.Take.Heartbeat = launcher.HeartbeatOff
 	s := harness.Launch(t, l, spec)
 	for range 2 {
 		before := refusals.Load()
@@ -218,7 +218,7 @@ func TestReapLeavesAnAgentWhoseKeyCannotBeLearned(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
 	spec := c.Spec("a")
-	spec.Pod.Heartbeat = launcher.HeartbeatOff
+	spec.Take.Heartbeat = launcher.HeartbeatOff
 	s := harness.Launch(t, c.Launcher(), spec)
 	if err := s.Command(t.Context(), "sleep", "600").Start(); err != nil {
 		t.Fatal(err)

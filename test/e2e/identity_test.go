@@ -12,6 +12,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
@@ -67,7 +68,7 @@ func testAgentRefusesAnotherIdentity(t *testing.T, c *launchertest.Cluster) {
 	if other.Identity, err = podapi.NewIdentity(); err != nil {
 		t.Fatal(err)
 	}
-	annotate(t, c, podOf(t, c, "mine").Name, launcher.AnnotationKey, other.Identity.AuthorizedKey().Fingerprint())
+	annotate(t, c, podOf(t, c, "mine").Name, podmeta.AnnotationKey, other.Identity.AuthorizedKey().Fingerprint())
 	if _, err := other.Launcher().Open(t.Context(), "mine"); !errors.Is(err, podapi.ErrUnauthenticated) {
 		t.Errorf("opening it: %v", err)
 	}

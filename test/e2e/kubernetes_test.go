@@ -26,6 +26,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
@@ -33,7 +34,7 @@ import (
 // podOf returns the only pod with the label of this id.
 func podOf(t *testing.T, c *launchertest.Cluster, id string) *corev1.Pod {
 	t.Helper()
-	list, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: launcher.LabelID + "=" + id})
+	list, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: podmeta.LabelID + "=" + id})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,19 +183,19 @@ func TestOptionsReachThePod(t *testing.T) {
 		t.Errorf("commands run in %q, Workdir is %q", out, s.Workdir)
 	}
 	// As people look for it.
-	list, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "example.com/user=alice," + launcher.LabelManagedBy + "=podagent"})
+	list, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "example.com/user=alice," + podmeta.LabelManagedBy + "=podagent"})
 	if err != nil || len(list.Items) != 1 {
 		t.Fatalf("%d pods have the label: %v", len(list.Items), err)
 	}
 	pod := list.Items[0]
-	if got := pod.Labels[launcher.LabelID]; got != "Team-nit-7" {
+	if got := pod.Labels[podmeta.LabelID]; got != "Team-nit-7" {
 		t.Errorf("the label of the id is %q", got)
 	}
-	if pod.Annotations[launcher.AnnotationID] != spec.ID || pod.Annotations["example.com/why"] != "a test" {
+	if pod.Annotations[podmeta.AnnotationID] != spec.ID || pod.Annotations["example.com/why"] != "a test" {
 		t.Errorf("the annotations are %q", pod.Annotations)
 	}
-	if pod.Annotations[launcher.AnnotationKey] != c.Identity.AuthorizedKey().Fingerprint() {
-		t.Errorf("the key's annotation is %q", pod.Annotations[launcher.AnnotationKey])
+	if pod.Annotations[podmeta.AnnotationKey] != c.Identity.AuthorizedKey().Fingerprint() {
+		t.Errorf("the key's annotation is %q", pod.Annotations[podmeta.AnnotationKey])
 	}
 	if got := *pod.Spec.ActiveDeadlineSeconds; got != 3600 {
 		t.Errorf("the deadline is %d s", got)
@@ -258,7 +259,7 @@ func TestStalePodIsAnErrorOrRecreated(t *testing.T) {
 	if list, err := k.List(t.Context()); err != nil || len(list) != 1 || list[0].State != launcher.Ended {
 		t.Errorf("List: %v, %v", list, err)
 	}
-	spec.Pod.OnStale = launcher.StaleRecreate
+	spec.Take.OnStale = launcher.StaleRecreate
 	if s := harness.Launch(t, k, spec); !s.Created {
 		t.Error("the pod that had ended was adopted")
 	}
@@ -281,7 +282,7 @@ func TestDriftIsSaidOrAnError(t *testing.T) {
 	if s := harness.Launch(t, c.Launcher(), spec); !cmp.Equal(s.Drift, want) {
 		t.Errorf("drift: %s", cmp.Diff(want, s.Drift))
 	}
-	spec.Pod.OnDrift = launcher.DriftError
+	spec.Take.OnDrift = launcher.DriftError
 	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.Is(err, launcher.ErrDrift) || !strings.Contains(err.Error(), want[1]) {
 		t.Errorf("Launch: %v", err)
 	}
@@ -292,9 +293,9 @@ func TestHeartbeatIsRefreshedUntilClose(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
 	spec := c.Spec("a")
-	spec.Pod.Heartbeat = time.Second
+	spec.Take.Heartbeat = time.Second
 	s := harness.Launch(t, k, spec)
-	beat := func() string { return podOf(t, c, "a").Annotations[launcher.AnnotationHeartbeat] }
+	beat := func() string { return podOf(t, c, "a").Annotations[podmeta.AnnotationHeartbeat] }
 	first := beat()
 	harness.Await(t, "a heartbeat", func() bool { return beat() != first })
 	if err := s.Close(); err != nil {
@@ -305,7 +306,7 @@ func TestHeartbeatIsRefreshedUntilClose(t *testing.T) {
 		t.Errorf("Heartbeat changed nothing: %v", err)
 	}
 	last = beat()
-	spec.Pod.Heartbeat = launcher.HeartbeatOff
+	spec.Take.Heartbeat = launcher.HeartbeatOff
 	harness.Launch(t, k, spec)
 	if beat() == last {
 		t.Error("an adoption is no heartbeat")
@@ -339,14 +340,14 @@ func TestBadOptionOfAPodFailsBeforeAnyAPICall(t *testing.T) {
 		"Git.Timeout":        func(s *launcher.Spec) { s.Git = &launcher.Git{URL: "https://example.com/a", Timeout: -1} },
 		"Pod.Image":          func(s *launcher.Spec) { s.Pod.Image = "a b" },
 		"Pod.Labels":         func(s *launcher.Spec) { s.Pod.Labels = map[string]string{"a": "b/c"} },
-		"Pod.Annotations":    func(s *launcher.Spec) { s.Pod.Annotations = map[string]string{launcher.AnnotationKey: "x"} },
+		"Pod.Annotations":    func(s *launcher.Spec) { s.Pod.Annotations = map[string]string{podmeta.AnnotationKey: "x"} },
 		"Pod.ServiceAccount": func(s *launcher.Spec) { s.Pod.ServiceAccount = "A" },
 		"Pod.Profile":        func(s *launcher.Spec) { s.Pod.Profile = "privileged" },
 		"Pod.ActiveDeadline": func(s *launcher.Spec) { s.Pod.ActiveDeadline = time.Millisecond },
-		"Pod.ReadyTimeout":   func(s *launcher.Spec) { s.Pod.ReadyTimeout = -1 },
-		"Pod.Heartbeat":      func(s *launcher.Spec) { s.Pod.Heartbeat = time.Microsecond },
-		"Pod.OnStale":        func(s *launcher.Spec) { s.Pod.OnStale = "ignore" },
-		"Pod.OnDrift":        func(s *launcher.Spec) { s.Pod.OnDrift = "ignore" },
+		"Take.ReadyTimeout":  func(s *launcher.Spec) { s.Take.ReadyTimeout = -1 },
+		"Take.Heartbeat":     func(s *launcher.Spec) { s.Take.Heartbeat = time.Microsecond },
+		"Take.OnStale":       func(s *launcher.Spec) { s.Take.OnStale = "ignore" },
+		"Take.OnDrift":       func(s *launcher.Spec) { s.Take.OnDrift = "ignore" },
 		"Pod": func(s *launcher.Spec) {
 			s.Pod.Annotations = map[string]string{"a": strings.Repeat("a", 127<<10)}
 			s.Pod.Patch = []byte("metadata: {annotations: {b: " + strings.Repeat("b", 63<<10) + "}}")
@@ -361,7 +362,7 @@ func TestBadOptionOfAPodFailsBeforeAnyAPICall(t *testing.T) {
 			s.Pod.Resources.Requests = corev1.ResourceList{"memory": resource.MustParse("-1")}
 		},
 	} {
-		spec := launcher.Spec{ID: "a"}
+		spec := launcher.Spec{ID: "a", Pod: launcher.Pod{Image: "image"}}
 		change(&spec)
 		_, err := k.Launch(t.Context(), spec)
 		if bad, ok := errors.AsType[*launcher.SpecError](err); !ok || bad.Field != field {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
@@ -140,8 +141,8 @@ func TestExtensionsAtOnceEndAtTheLatest(t *testing.T) {
 	}
 	all.Wait()
 	info, err := s.Info(t.Context())
-	if err != nil || time.Until(info.Expires) < 26*time.Minute || podOf(t, c, "a").Annotations[launcher.AnnotationExpires] != info.Expires.UTC().Format(time.RFC3339Nano) {
-		t.Errorf("the agent says %v, the pod %s: %v", info.Expires, podOf(t, c, "a").Annotations[launcher.AnnotationExpires], err)
+	if err != nil || time.Until(info.Expires) < 26*time.Minute || podOf(t, c, "a").Annotations[podmeta.AnnotationExpires] != info.Expires.UTC().Format(time.RFC3339Nano) {
+		t.Errorf("the agent says %v, the pod %s: %v", info.Expires, podOf(t, c, "a").Annotations[podmeta.AnnotationExpires], err)
 	}
 	for _, d := range []time.Duration{0, -time.Hour, 2400000 * time.Hour} {
 		if _, err := k.Extend(t.Context(), "a", d); !errors.As(err, new(*launcher.SpecError)) {

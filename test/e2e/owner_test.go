@@ -21,6 +21,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
@@ -29,7 +30,7 @@ func TestExclusiveHasOneOwner(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
-	spec.Pod.Exclusive = true
+	spec.Take.Exclusive = true
 	var owned atomic.Int32
 	var all sync.WaitGroup
 	held := make(chan *launcher.Sandbox, 10)
@@ -83,7 +84,7 @@ func TestExclusiveHasOneOwner(t *testing.T) {
 	if err := running.Wait(); !errors.Is(err, launcher.ErrOwned) || errors.Is(err, podapi.ErrAgentLost) || running.Process.Status() != nil {
 		t.Errorf("the command that runs ended with %v, %v", err, running.Process.Status())
 	}
-	spec.Pod.Exclusive = false
+	spec.Take.Exclusive = false
 	if status := process(t, harness.Launch(t, c.Launcher(), spec), running.ID).Status; status != nil {
 		t.Errorf("the command has ended with %v", status)
 	}
@@ -115,7 +116,7 @@ func TestExclusiveOwnerThatDiedIsFollowedAfterItsLease(t *testing.T) {
 	spec.Env = []string{"WHO=first"}
 	first := harness.Launch(t, c.Launcher(), spec)
 	leaseOf(t, c, "a", 10*time.Second) // it may still live
-	spec.Pod.Exclusive, spec.Env = true, []string{"WHO=second"}
+	spec.Take.Exclusive, spec.Env = true, []string{"WHO=second"}
 	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.Is(err, launcher.ErrOwned) || !strings.Contains(err.Error(), `"somebody"`) {
 		t.Errorf("Launch: %v", err)
 	}
@@ -133,7 +134,7 @@ func TestExclusiveOwnerThatWaitsForItsPodStaysTheOwner(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
-	spec.Pod.Exclusive = true
+	spec.Take.Exclusive = true
 	spec.Pod.Patch = gated(c, "sleep 60")
 	first := make(chan error, 1)
 	go func() {
@@ -161,7 +162,7 @@ func TestExclusiveOwnerThatWaitsForItsPodStaysTheOwner(t *testing.T) {
 	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.Is(err, launcher.ErrOwned) {
 		t.Errorf("the second launch: %v", err)
 	}
-	if marks := podOf(t, c, "a").Annotations; marks[launcher.AnnotationAdopted] != "" {
+	if marks := podOf(t, c, "a").Annotations; marks[podmeta.AnnotationAdopted] != "" {
 		t.Errorf("who was refused has marked the pod: %v", marks)
 	}
 	// Who loses it meanwhile is told.
@@ -194,7 +195,7 @@ func TestExclusiveOwnerThatLostItsLeaseDeletesNothing(t *testing.T) {
 		"held": nil,
 	} {
 		spec := c.Spec(id)
-		spec.Pod.Exclusive, spec.OnClose = true, launcher.CloseDelete
+		spec.Take.Exclusive, spec.OnClose = true, launcher.CloseDelete
 		s := harness.Launch(t, c.Launcher(), spec)
 		if lose != nil {
 			if err := lose(s.PodName()); err != nil {
@@ -215,7 +216,7 @@ func TestExclusiveOwnerStaysWhenItsLeaseIsTouched(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
-	spec.Pod.Exclusive = true
+	spec.Take.Exclusive = true
 	s := harness.Launch(t, c.Launcher(), spec)
 	leases := c.API(t).CoordinationV1().Leases(c.Namespace)
 	read := func() *coordinationv1.Lease {
@@ -398,7 +399,7 @@ func TestReaperThatMayNotAskLeavesTheBusy(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("busy")
-	spec.Pod.Heartbeat = launcher.HeartbeatOff
+	spec.Take.Heartbeat = launcher.HeartbeatOff
 	s := harness.Launch(t, c.Launcher(), spec)
 	if err := s.Command(t.Context(), "sleep", "600").Start(); err != nil {
 		t.Fatal(err)

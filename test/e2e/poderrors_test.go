@@ -22,6 +22,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
@@ -71,7 +72,7 @@ func badSpecs() []badPod {
 		{
 			name: "a ready timeout that is too short", class: launcher.ErrNotReady, says: "after 1ms",
 			set: func(_ *testing.T, _ *launchertest.Cluster, _ *launcher.Kubernetes, spec *launcher.Spec) {
-				spec.Pod.ReadyTimeout = time.Millisecond
+				spec.Take.ReadyTimeout = time.Millisecond
 			},
 		},
 	}
@@ -112,11 +113,11 @@ func badClusters() []badPod {
 			},
 		},
 		{
-			name: "a pod of that name that is not ours", class: launcher.ErrNotOurs, says: launcher.LabelManagedBy,
+			name: "a pod of that name that is not ours", class: launcher.ErrNotOurs, says: podmeta.LabelManagedBy,
 			set: func(t *testing.T, c *launchertest.Cluster, k *launcher.Kubernetes, spec *launcher.Spec) {
 				harness.Launch(t, k, *spec)
 				pod := podOf(t, c, spec.ID)
-				patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, launcher.LabelManagedBy)
+				patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, podmeta.LabelManagedBy)
 				if _, err := c.API(t).CoreV1().Pods(c.Namespace).Patch(t.Context(), pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 					t.Fatal(err)
 				}
@@ -145,7 +146,7 @@ func TestPodThatCannotBeASandboxIsAnErrorOfItsOwn(t *testing.T) {
 			t.Parallel()
 			c := launchertest.NewCluster(t, launcher.Restricted)
 			k, spec := c.Launcher(), c.Spec("a")
-			spec.Pod.ReadyTimeout = 2 * harness.Hung
+			spec.Take.ReadyTimeout = 2 * harness.Hung
 			tt.set(t, c, k, &spec)
 			ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 			defer cancel()
@@ -197,7 +198,7 @@ func TestPodDeletedUnderAnOpenSandboxIsAnErrorOfItsOwn(t *testing.T) {
 func TestPodThatIsReplacedUnderAnOpenSandboxIsGone(t *testing.T) {
 	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
 		spec := c.Spec("a")
-		spec.Pod.Heartbeat = launcher.HeartbeatOff
+		spec.Take.Heartbeat = launcher.HeartbeatOff
 		s := harness.Launch(t, c.Launcher(), spec)
 		cmd := s.Command(t.Context(), "true")
 		if err := cmd.Run(); err != nil {

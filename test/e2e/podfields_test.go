@@ -127,7 +127,7 @@ func TestPatchThatBreaksThePodNamesTheField(t *testing.T) {
 		"spec: {hostname: a, hostname: b}":                                                           `"hostname" already set`,
 		"metadata: {annotations: {x: " + strings.Repeat("x", 70000) + "}}":                           "at most 65536",
 	} {
-		spec := launcher.Spec{ID: "a", Pod: launcher.Pod{Patch: []byte(patch)}}
+		spec := launcher.Spec{ID: "a", Pod: launcher.Pod{Image: "image", Patch: []byte(patch)}}
 		_, err := k.Launch(t.Context(), spec)
 		problem, ok := errors.AsType[*launcher.SpecError](err)
 		if !ok || problem.Field != "Pod.Patch" || !strings.Contains(problem.Msg, want) {
@@ -163,7 +163,7 @@ func TestFieldsOfAPodThatCannotBe(t *testing.T) {
 			s.Pod.ReadOnly = []launcher.ReadOnlyDir{{Path: "/x"}}
 		},
 	} {
-		spec := launcher.Spec{ID: "a"}
+		spec := launcher.Spec{ID: "a", Pod: launcher.Pod{Image: "image"}}
 		change(&spec)
 		_, err := k.Launch(t.Context(), spec)
 		if problem, ok := errors.AsType[*launcher.SpecError](err); !ok || problem.Field != strings.TrimSpace(want) {
@@ -171,7 +171,7 @@ func TestFieldsOfAPodThatCannotBe(t *testing.T) {
 		}
 	}
 	for _, sub := range []string{"/a", "a/../../b", "a//b", "./a", "a/", "..", "a\x00b"} {
-		spec := launcher.Spec{ID: "a", Pod: launcher.Pod{Volumes: []launcher.Volume{{Claim: "a", SubPath: sub, Path: "/x"}}}}
+		spec := launcher.Spec{ID: "a", Pod: launcher.Pod{Image: "image", Volumes: []launcher.Volume{{Claim: "a", SubPath: sub, Path: "/x"}}}}
 		if _, err := k.Launch(t.Context(), spec); !errors.As(err, new(*launcher.SpecError)) {
 			t.Errorf("subPath %q: %v", sub, err)
 		}

@@ -225,7 +225,7 @@ func TestReadOnlyDirectoryThatCannotBeFilledIsSaidToBe(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
 	spec.Pod.ReadOnly = []launcher.ReadOnlyDir{{Path: "/rules", From: "/no/such/dir"}}
-	spec.Pod.ReadyTimeout = time.Minute
+	spec.Take.ReadyTimeout = time.Minute
 	_, err := c.Launcher().Launch(t.Context(), spec)
 	if !errors.Is(err, launcher.ErrCrashLoop) || !strings.Contains(err.Error(), "copy /no/such/dir") {
 		t.Errorf("Launch: %v", err)
@@ -245,7 +245,7 @@ func TestOtherReadOnlyDirectoriesAreDrift(t *testing.T) {
 	if s := harness.Launch(t, c.Launcher(), spec); len(s.Drift) != 1 || !strings.Contains(s.Drift[0], `readOnly is [{"path":"/rules"}], not unset`) {
 		t.Errorf("the drift is %q", s.Drift)
 	}
-	spec.Pod.OnDrift = launcher.DriftError
+	spec.Take.OnDrift = launcher.DriftError
 	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.Is(err, launcher.ErrDrift) {
 		t.Errorf("Launch: %v", err)
 	}

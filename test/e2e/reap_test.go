@@ -20,6 +20,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
@@ -31,7 +32,7 @@ func TestReapOf200PodsDeletesExactlyTheStale(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	fresh, stale := makeAging(t, c, 200)
 	foreign := idlePod(c, "foreign", time.Hour)
-	delete(foreign.Labels, launcher.LabelManagedBy)
+	delete(foreign.Labels, podmeta.LabelManagedBy)
 	createPod(t, c, foreign)
 	// Half of the stale ones get a heartbeat when the reaper, which has seen them all,
 	// deletes the first.
@@ -154,7 +155,7 @@ func TestLaunchThatWaitsHasAHeartbeat(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
-	spec.Pod.Heartbeat = time.Second
+	spec.Take.Heartbeat = time.Second
 	spec.Pod.Patch = []byte("spec: {schedulingGates: [{name: example.com/wait}]}")
 	launched := make(chan error, 1)
 	go func() {
@@ -170,7 +171,7 @@ func TestLaunchThatWaitsHasAHeartbeat(t *testing.T) {
 		if err != nil || len(list.Items) != 1 {
 			return false
 		}
-		beat := list.Items[0].Annotations[launcher.AnnotationHeartbeat]
+		beat := list.Items[0].Annotations[podmeta.AnnotationHeartbeat]
 		if first == "" {
 			first = beat
 		}
@@ -196,7 +197,7 @@ func TestReapTakesAnAgentThatDoesNotAnswerForIdle(t *testing.T) {
 	k := c.Launcher()
 	for _, id := range []string{"stale", "fresh"} {
 		spec := c.Spec(id)
-		spec.Pod.Heartbeat = launcher.HeartbeatOff
+		spec.Take.Heartbeat = launcher.HeartbeatOff
 		s := harness.Launch(t, k, spec)
 		if err := s.Command(t.Context(), "sleep", "600").Start(); err != nil {
 			t.Fatal(err)
@@ -217,7 +218,7 @@ func TestReapTakesAnAgentThatDoesNotAnswerForIdle(t *testing.T) {
 // age has the last heartbeat of a sandbox so long ago.
 func age(t *testing.T, c *launchertest.Cluster, id string, by time.Duration) {
 	t.Helper()
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, launcher.AnnotationHeartbeat, time.Now().Add(-by).UTC().Format(time.RFC3339Nano))
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, podmeta.AnnotationHeartbeat, time.Now().Add(-by).UTC().Format(time.RFC3339Nano))
 	if _, err := c.API(t).CoreV1().Pods(c.Namespace).Patch(t.Context(), podOf(t, c, id).Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +231,7 @@ func testReapAsksTheAgent(t *testing.T, c *launchertest.Cluster) {
 	const long = 2 * time.Second
 	spec := func(id string) launcher.Spec {
 		s := c.Spec(id)
-		s.Pod.Heartbeat = launcher.HeartbeatOff
+		s.Take.Heartbeat = launcher.HeartbeatOff
 		return s
 	}
 	idle, busy := harness.Launch(t, k, spec("idle")), harness.Launch(t, k, spec("busy"))
@@ -279,11 +280,11 @@ func idlePod(c *launchertest.Cluster, id string, age time.Duration) *corev1.Pod 
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:   id + "-" + hex.EncodeToString(sum[:8]),
-			Labels: map[string]string{launcher.LabelManagedBy: launcher.ManagedBy, launcher.LabelID: id},
+			Labels: map[string]string{podmeta.LabelManagedBy: podmeta.ManagedBy, podmeta.LabelID: id},
 			Annotations: map[string]string{
-				launcher.AnnotationID:        id,
-				launcher.AnnotationHeartbeat: time.Now().Add(-age).UTC().Format(time.RFC3339Nano),
-				launcher.AnnotationKey:       c.Identity.AuthorizedKey().Fingerprint(),
+				podmeta.AnnotationID:        id,
+				podmeta.AnnotationHeartbeat: time.Now().Add(-age).UTC().Format(time.RFC3339Nano),
+				podmeta.AnnotationKey:       c.Identity.AuthorizedKey().Fingerprint(),
 			},
 		},
 		Spec: corev1.PodSpec{
@@ -308,7 +309,7 @@ func TestReapLeavesWhatIsChangedAndNotWhatItsNodeReports(t *testing.T) {
 	}{
 		"a report of its node": {`{"status":{"message":"as before"}}`, []string{"status"}, true},
 		"a label":              {`{"metadata":{"labels":{"mine":"now"}}}`, nil, false},
-		"a heartbeat":          {fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, launcher.AnnotationHeartbeat, time.Now().Format(time.RFC3339Nano)), nil, false},
+		"a heartbeat":          {fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, podmeta.AnnotationHeartbeat, time.Now().Format(time.RFC3339Nano)), nil, false},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -128,7 +128,7 @@ func TestFiftyCallsAcrossACutShareOneNewConnection(t *testing.T) {
 func testFiftyCallsAcrossACutShareOneNewConnection(t *testing.T, c *launchertest.Cluster) {
 	w, l := harness.WireTo(t, c)
 	spec := c.Spec(t.Name())
-	spec.Pod.Heartbeat = launcher.HeartbeatOff // which has a connection of its own
+	spec.Take.Heartbeat = launcher.HeartbeatOff // which has a connection of its own
 	s := harness.Launch(t, l, spec)
 	var waits [50]func() error
 	for i := range waits {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
 // The cluster of "make cluster" has no default StorageClass. Another one may have,
@@ -65,7 +66,7 @@ func leaveClaim(t *testing.T, c *launchertest.Cluster, name, id string) {
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:   name,
-			Labels: map[string]string{launcher.LabelManagedBy: launcher.ManagedBy}, Annotations: map[string]string{launcher.AnnotationID: id},
+			Labels: map[string]string{podmeta.LabelManagedBy: podmeta.ManagedBy}, Annotations: map[string]string{podmeta.AnnotationID: id},
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},

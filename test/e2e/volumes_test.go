@@ -242,7 +242,7 @@ func TestLaunchTakesTheWorkspaceThatWasKept(t *testing.T) {
 	if _, err := k.Launch(t.Context(), spec); !errors.Is(err, launcher.ErrStale) {
 		t.Errorf("Launch of what has ended: %v", err)
 	}
-	spec.Pod.OnStale = launcher.StaleRecreate
+	spec.Take.OnStale = launcher.StaleRecreate
 	again, err := k.Launch(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)

@@ -166,7 +166,7 @@ func TestAddressThatLetsNobodyThroughIsSaid(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
 	l, spec := c.Launcher(), c.Spec("a")
 	harness.Launch(t, c.Launcher(), spec)
-	spec.Pod.ReadyTimeout = 20 * time.Second // in which it tries, on any machine
+	spec.Take.ReadyTimeout = 20 * time.Second // in which it tries, on any machine
 	l.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, os.ErrDeadlineExceeded }
 	if _, err := l.Launch(t.Context(), spec); !errors.Is(err, launcher.ErrNotReady) || !strings.Contains(err.Error(), "cannot connect to the address of pod "+c.Namespace) {
 		t.Errorf("launching it: %v", err)

@@ -41,7 +41,7 @@ func TestClaimOfAnotherSizeIsDrift(t *testing.T) {
 	if err := k.Pause(t.Context(), "job"); err != nil {
 		t.Fatal(err)
 	}
-	larger.Pod.OnDrift = launcher.DriftError
+	larger.Take.OnDrift = launcher.DriftError
 	if _, err := k.Launch(t.Context(), larger); !errors.Is(err, launcher.ErrDrift) {
 		t.Errorf("Launch: %v", err)
 	}
@@ -52,10 +52,10 @@ func TestClaimOfAnotherSizeIsDrift(t *testing.T) {
 	if err := k.Pause(t.Context(), "job"); err != nil {
 		t.Fatal(err)
 	}
-	larger.Pod.OnDrift = launcher.DriftSay
+	larger.Take.OnDrift = launcher.DriftSay
 	start(larger, 1)
 	start(larger, 1) // the pod that there is was made so, and has that claim
-	larger.Pod.OnDrift = launcher.DriftError
+	larger.Take.OnDrift = launcher.DriftError
 	if _, err := k.Launch(t.Context(), larger); !errors.Is(err, launcher.ErrDrift) {
 		t.Errorf("Launch of what runs: %v", err)
 	}
@@ -79,7 +79,7 @@ func TestPodWhoseWorkspaceHoldsTooMuchIsEvicted(t *testing.T) {
 	if _, err := k.Launch(t.Context(), spec); !errors.Is(err, launcher.ErrStale) || !strings.Contains(err.Error(), "Evicted") {
 		t.Errorf("a launch: %v", err)
 	}
-	spec.Pod.OnStale = launcher.StaleRecreate
+	spec.Take.OnStale = launcher.StaleRecreate
 	harness.Put(t, harness.Launch(t, k, spec), "file", "x")
 }
 
@@ -126,7 +126,7 @@ func TestOpenAndResumeWaitAsLongAsTheLaunchMay(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k, spec := c.Launcher(), keptSpec(t, c, "job")
-	spec.Pod.ReadyTimeout = 45 * time.Second
+	spec.Take.ReadyTimeout = 45 * time.Second
 	spec.Pod.Patch = gated(c, "while [ -e /workspace/hold ]; do sleep 0.1; done")
 	s := harness.Launch(t, k, spec)
 	harness.Put(t, s, "hold", "")
@@ -221,7 +221,7 @@ func TestCloseDeletesTheWorkspaceOfAPodThatIsGone(t *testing.T) {
 			t.Parallel()
 			c := launchertest.NewCluster(t, launcher.Restricted)
 			spec := keptSpec(t, c, "job")
-			spec.OnClose, spec.Pod.Exclusive = launcher.CloseDelete, exclusive
+			spec.OnClose, spec.Take.Exclusive = launcher.CloseDelete, exclusive
 			s := harness.Launch(t, c.Launcher(), spec)
 			deletePod(t, c, s.PodName())
 			harness.Await(t, "the end of the pod and its lease", func() bool {

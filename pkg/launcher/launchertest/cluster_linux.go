@@ -38,8 +38,11 @@ import (
 const KubeconfigEnv = "PODAGENT_TEST_KUBECONFIG"
 
 // ImageEnv is the variable with the name of the runtime image in the cluster. Without
-// it, tests use [launcher.DefaultImage].
+// it, tests use the one that "make image" builds.
 const ImageEnv = "PODAGENT_TEST_IMAGE"
+
+// builtImage is what "make image" builds.
+const builtImage = "podagent/runtime:dev"
 
 // TerminalImage is the runtime image with full-screen programs: vim, less and tmux.
 // The cluster has it, too.
@@ -161,7 +164,7 @@ func newCluster(ctx context.Context, profile launcher.Profile) (*Cluster, error)
 	c := &Cluster{
 		Kubeconfig: kubeconfig,
 		Namespace:  "test-" + strings.ToLower(rand.Text()[:10]),
-		Image:      cmp.Or(os.Getenv(ImageEnv), launcher.DefaultImage),
+		Image:      cmp.Or(os.Getenv(ImageEnv), builtImage),
 	}
 	if c.Identity, err = podapi.NewIdentity(); err != nil {
 		return nil, err

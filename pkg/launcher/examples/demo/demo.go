@@ -80,7 +80,7 @@ func (d *demo) up(ctx context.Context) error {
 
 func (d *demo) down(ctx context.Context) error {
 	return d.step("Remove the sandbox", d.command("down"), func() error {
-		if err := d.launcher.Terminate(ctx, d.sandbox.ID); err != nil {
+		if err := d.sandbox.Terminate(ctx); err != nil {
 			return err
 		}
 		left, err := d.launcher.List(ctx)

@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, out, help io.Writer) error {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.SetOutput(help)
 	backend := flags.String("backend", "local", "`where` the sandbox runs: local, on this machine without any isolation, or kubernetes, in a pod")
-	image := flags.String("image", "", "the container `IMAGE` of the pod (default "+launcher.DefaultImage+")")
+	image := flags.String("image", "", "the container `IMAGE` of the pod (default that of PODAGENT_IMAGE)")
 	dir := flags.String("dir", "", "use the tree in `DIR` (default the git work tree around the current directory)")
 	test := flags.String("test", "", "run the tests in this Go package `DIR` of the tree (default the smallest package whose tests need no other module)")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {

@@ -91,7 +91,7 @@ func (h *host) work(ctx context.Context) error {
 func (h *host) launch(ctx context.Context) (*launcher.Sandbox, error) {
 	h.log.Info("launching", "job", h.job)
 	for deadline := time.Now().Add(h.wait); ; time.Sleep(ownedRetry) {
-		sandbox, err := h.place.Launch(ctx, launcher.Spec{ID: h.job, Pod: h.place.pod})
+		sandbox, err := h.place.Launch(ctx, launcher.Spec{ID: h.job, Pod: h.place.pod, Take: h.place.take})
 		if !errors.Is(err, launcher.ErrOwned) || time.Now().After(deadline) {
 			return sandbox, err
 		}

@@ -20,7 +20,8 @@ import (
 // place is where sandboxes run: the launcher, and the Pod for each Spec.
 type place struct {
 	launcher.Launcher
-	pod launcher.Pod
+	pod  launcher.Pod
+	take launcher.Take
 }
 
 // workspace identifies the current sandbox of a job, to tell it from an earlier
@@ -47,7 +48,7 @@ type placeOptions struct {
 func placeFlags(flags *flag.FlagSet) *placeOptions {
 	o := new(placeOptions)
 	flags.StringVar(&o.backend, "backend", "kubernetes", "where the sandbox runs: kubernetes, or local, which isolates nothing")
-	flags.StringVar(&o.image, "image", launcher.DefaultImage, "the pod's `IMAGE`")
+	flags.StringVar(&o.image, "image", launcher.DefaultImage(), "the pod's `IMAGE`")
 	flags.StringVar(&o.sessions, "sessions", "", "a `DIR` for the conversations (default: the cluster; with the local backend, ~/.local/state/agent-host/sessions)")
 	return o
 }
@@ -93,7 +94,8 @@ func (o *placeOptions) cluster(log *slog.Logger) (place, sessionstore.Store, err
 	where := place{
 		Launcher: &launcher.Kubernetes{Config: config, Namespace: namespace, IdentitySecret: launcher.DefaultIdentitySecret, Log: log},
 		// Replace a pod that has ended; the model is told.
-		pod: launcher.Pod{Image: o.image, Exclusive: true, OnStale: launcher.StaleRecreate},
+		pod:  launcher.Pod{Image: o.image},
+		take: launcher.Take{Exclusive: true, OnStale: launcher.StaleRecreate},
 	}
 	if o.sessions != "" {
 		return where, &sessionstore.Disk{Dir: o.sessions}, nil

@@ -9,11 +9,11 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// ask has a short word with the pod's agent, about a pod that need not be well.
-// That the agent cannot be reached is podapi.ErrUnavailable; that the API server
-// does not let us is not.
-func (t *target) ask(ctx context.Context, word func(context.Context, *podapi.Client) error) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+// query makes short calls of the pod's agent, which may not be well. An agent that
+// cannot be reached is podapi.ErrUnavailable; an API server that does not let us
+// is not.
+func (t *target) query(ctx context.Context, calls func(context.Context, *podapi.Client) error) error {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	opts := t.options(nil)
 	opts.Retry = t.retryShortly
@@ -22,10 +22,10 @@ func (t *target) ask(ctx context.Context, word func(context.Context, *podapi.Cli
 		return err
 	}
 	defer client.Close()
-	return word(ctx, client)
+	return calls(ctx, client)
 }
 
-// retryShortly lets a connection fail a few times, as one can by accident.
+// retryShortly lets a connection fail a few times, as it may by accident.
 func (t *target) retryShortly(ctx context.Context, try int, err error) error {
 	if isRefusal(err) {
 		return t.apiError(t.pod.Name, err)
@@ -33,9 +33,9 @@ func (t *target) retryShortly(ctx context.Context, try int, err error) error {
 	if errors.Is(err, podapi.ErrWrongPod) {
 		return err
 	}
-	if try >= askTries {
+	if try >= queryTries {
 		return fmt.Errorf("%w: %w", podapi.ErrUnavailable, err)
 	}
-	pause(ctx, time.Duration(try)*firstRetry)
+	sleep(ctx, time.Duration(try)*firstRetry)
 	return nil
 }

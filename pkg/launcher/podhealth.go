@@ -174,13 +174,3 @@ func last(status corev1.ContainerStatus, message string) string {
 	}
 	return message
 }
-
-// pause waits, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
 func (c *cluster) get(ctx context.Context, name string) (*corev1.Pod, error) {
@@ -39,7 +41,7 @@ func (c *cluster) tryDelete(ctx context.Context, pod *corev1.Pod, resourceVersio
 	}
 	err := c.api.CoreV1().Pods(c.namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: only})
 	if err == nil {
-		c.log.Info("deleted pod", "sandbox", pod.Annotations[AnnotationID], "pod", pod.Name, "uid", pod.UID)
+		c.log.Info("deleted pod", "sandbox", pod.Annotations[podmeta.AnnotationID], "pod", pod.Name, "uid", pod.UID)
 	}
 	return c.apiError(pod.Name, err)
 }

@@ -1,0 +1,117 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// Sandbox is a place for untrusted work, with the client of its agent: files, search,
+// commands, and connections to servers.
+type Sandbox struct {
+	*podapi.Client
+	// ID names the sandbox.
+	ID string
+	// Workdir is where relative paths start, as a path in the sandbox.
+	Workdir string
+	// Created says that this Launch made the sandbox.
+	Created bool
+	// Drift lists, in a sentence each, in what the pod that existed, and the claim of
+	// its workspace, differ from the Spec.
+	Drift []string
+
+	// target is its pod, nil if it has none.
+	target *target
+	// lease is held by an exclusive owner; otherwise it is nil.
+	lease *lease
+	// terminate ends the connection, and the sandbox by its launcher.
+	terminate func(ctx context.Context) error
+
+	disconnected sync.Once
+
+	closing sync.Mutex // guards what follows
+	closed  bool
+	undo    func() error   // what Close does about a sandbox that ends with it
+	atClose []func() error // what Close does then, the last first
+}
+
+// Close ends the connection. The sandbox and its processes stay, unless OnClose says
+// otherwise. A second call does nothing.
+func (s *Sandbox) Close() error {
+	s.closing.Lock()
+	defer s.closing.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	err := s.disconnect()
+	if s.undo != nil {
+		err = errors.Join(s.undo(), err)
+	}
+	for _, do := range slices.Backward(s.atClose) {
+		err = errors.Join(do(), err)
+	}
+	return err
+}
+
+// Terminate closes the connection and removes the sandbox, for all who have it open, as
+// [Launcher.Terminate] does. It may come after Close. Of a [Lazy] sandbox it removes
+// nothing unless this one was launched.
+func (s *Sandbox) Terminate(ctx context.Context) error {
+	err := s.terminate(ctx)
+	if err == nil {
+		s.keep()
+	}
+	return errors.Join(err, s.Close())
+}
+
+// disconnect closes the connection, once.
+func (s *Sandbox) disconnect() (err error) {
+	s.disconnected.Do(func() { err = s.Client.Close() })
+	return err
+}
+
+// keep has Close remove nothing: another launch may have made the sandbox anew.
+func (s *Sandbox) keep() {
+	s.closing.Lock()
+	defer s.closing.Unlock()
+	s.undo = nil
+}
+
+// endsBy has Terminate end the sandbox by its launcher.
+func (s *Sandbox) endsBy(l Launcher) *Sandbox {
+	s.terminate = func(ctx context.Context) error {
+		return errors.Join(s.disconnect(), l.Terminate(ctx, s.ID))
+	}
+	return s
+}
+
+// closes adds to what Close does. Each has cleanupTimeout.
+func (s *Sandbox) closes(do func(ctx context.Context) error) {
+	s.atClose = append(s.atClose, func() error { return s.cleanUp(do) })
+}
+
+// cleanUp runs what Close has to do, within cleanupTimeout.
+func (s *Sandbox) cleanUp(do func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(s.calm(), cleanupTimeout)
+	defer cancel()
+	return do(ctx)
+}
+
+// calm returns a context that does not end.
+func (s *Sandbox) calm() context.Context { return s.target.logged(context.Background()) }
+
+// background runs a task until the sandbox is closed, which waits for its end.
+func (s *Sandbox) background(task func(ctx context.Context)) {
+	ctx, cancel := context.WithCancel(s.calm())
+	var running sync.WaitGroup
+	running.Go(func() { task(ctx) })
+	s.closes(func(context.Context) error {
+		cancel()
+		running.Wait()
+		return nil
+	})
+}

@@ -1,0 +1,55 @@
+package launcher
+
+import (
+	"fmt"
+	"time"
+)
+
+// Take says how Launch takes the pod of a sandbox, be it new or there already, and
+// how the open sandbox holds it.
+type Take struct {
+	OnStale OnStale
+	OnDrift OnDrift
+	// Exclusive keeps other exclusive owners out ([ErrOwned]), by a Lease of the
+	// pod's name. Close releases it; it ends 30 s after its owner died. The clocks of
+	// orchestrators must not differ by 10 s.
+	Exclusive bool
+	// ReadyTimeout bounds the time until the agent answers, an image pull included.
+	// 0 means DefaultReadyTimeout. Open and Resume wait as long as the Launch did
+	// that made the pod.
+	ReadyTimeout time.Duration
+	// Heartbeat is how often the open sandbox says in its pod that it is needed,
+	// for [Kubernetes.Reap]: 1 s or more. 0 means DefaultHeartbeat, which Open and
+	// Resume have, and HeartbeatOff never.
+	Heartbeat time.Duration
+}
+
+// OnStale is what Launch does about a pod that has ended: by itself, at its deadline,
+// or by eviction.
+type OnStale string
+
+const (
+	StaleError OnStale = "error" // the default: return [ErrStale]
+	// StaleRecreate deletes the pod, with its workspace unless that is kept, and
+	// makes another.
+	StaleRecreate OnStale = "recreate"
+)
+
+// OnDrift is what Launch does about a pod that differs from the Spec.
+type OnDrift string
+
+const (
+	DriftSay   OnDrift = "say"   // the default: adopt the pod and set Sandbox.Drift
+	DriftError OnDrift = "error" // return [ErrDrift]
+)
+
+// checkTimes checks the times of a Take.
+func (t *Take) checkTimes() *SpecError {
+	switch {
+	case t.ReadyTimeout < 0:
+		return &SpecError{"Take.ReadyTimeout", fmt.Sprintf("is %v: it must not be negative", t.ReadyTimeout)}
+	case t.Heartbeat != HeartbeatOff && (t.Heartbeat < 0 || t.Heartbeat > 0 && t.Heartbeat < minHeartbeat):
+		return &SpecError{"Take.Heartbeat", fmt.Sprintf("is %v: it is at least %v, or HeartbeatOff", t.Heartbeat, minHeartbeat)}
+	}
+	return nil
+}
