@@ -13,9 +13,9 @@ func globCommand(a *app) *cobra.Command {
 		Use:   "glob ID PATTERN",
 		Short: "Find files by name",
 		Long: `Glob prints the names that match a pattern such as '**/*.go', sorted. Quote the
-pattern, so that the shell leaves it alone. Directories that could not be searched
-are said at the end. The exit status is 0 if a name matches, 1 if none does, and 2 if
-a directory could not be searched.`,
+pattern, so that the shell leaves it alone. At the end it lists the directories that
+it could not search. The exit status is 0 if a name matches, 1 if none does, and 2 if
+there were such directories.`,
 		Args:              takes(2, 2),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -14,12 +14,11 @@ func grepCommand(a *app) *cobra.Command {
 		Use:   "grep ID PATTERN [PATH...]",
 		Short: "Search the content of files",
 		Long: `Grep prints the lines that match a regular expression (RE2 syntax). Like ripgrep,
-it skips hidden files, binary files and whatever .gitignore files exclude, gives
-files in no certain order, and prints colors and headings on a terminal alone;
--n is the namespace, since the numbers of lines are there anyway.
-What could not be searched is said at the end. The exit status is 0 if a line
-matches, 1 if none does, and 2 if anything could not be searched; a binary file is
-no reason for that.`,
+it skips hidden files, binary files and whatever .gitignore files exclude, prints
+files in any order, and prints colors and headings only on a terminal. It always
+prints line numbers; -n is the namespace.
+At the end it lists what it could not search. The exit status is 0 if a line matches,
+1 if none does, and 2 if anything but a binary file could not be searched.`,
 		Args:              takes(1, -1),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {

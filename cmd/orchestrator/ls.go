@@ -24,8 +24,8 @@ func lsCommand(a *app) *cobra.Command {
 		Use:   "ls ID [PATH]",
 		Short: "List a directory",
 		Long: `Ls lists a directory, hidden files included; without PATH, the workdir. On a
-terminal, a name with characters that cannot be printed is shown in quotes. What
-could not be listed is said at the end, and the exit status is 1 then.`,
+terminal, a name with characters that cannot be printed is shown in quotes. If ls
+could not list everything, it says so at the end, and exits with 1.`,
 		Args:              takes(1, 2),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {

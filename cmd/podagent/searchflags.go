@@ -34,7 +34,7 @@ func outputFlag(flags *flag.FlagSet) *bool {
 	json := flags.Bool("json", false, "--output json")
 	set := func(s string) error {
 		if s != "text" && s != "json" {
-			return errors.New("it is none of text, json")
+			return errors.New("it must be one of text, json")
 		}
 		*json = s == "json"
 		return nil

@@ -112,7 +112,7 @@ func TestOnlyWhatChangedIsBuiltAgain(t *testing.T) {
 func TestBaseThatCannotBePulledIsAnError(t *testing.T) {
 	archive := filepath.Join(t.TempDir(), "image.tar")
 	out, err := build(t, "./build.sh", "OUT="+archive, "BASE=registry.invalid/none:1")
-	if err == nil || !strings.Contains(out, "cannot pull registry.invalid/none:1, which BASE names") {
+	if err == nil || !strings.Contains(out, "cannot pull the image registry.invalid/none:1 (set by BASE)") {
 		t.Errorf("%v: %s", err, out)
 	}
 	if _, err := os.Stat(archive); !os.IsNotExist(err) {

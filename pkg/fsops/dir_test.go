@@ -17,9 +17,9 @@ import (
 func TestMkdir(t *testing.T) {
 	f := newTestFS(t)
 	must(t, f.Mkdir("a", MkdirOptions{Perm: 0o700}))
-	must(t, f.Mkdir("b/c/d", MkdirOptions{Parents: true, Perm: 0o500}))
+	must(t, f.Mkdir("b/c/d", MkdirOptions{Parents: true, Perm: 0o700}))
 	must(t, f.Mkdir("b/c/d", MkdirOptions{Parents: true}))
-	for name, want := range map[string]fs.FileMode{"a": 0o700, "b": 0o755, "b/c": 0o755, "b/c/d": 0o500} {
+	for name, want := range map[string]fs.FileMode{"a": 0o700, "b": 0o700, "b/c": 0o700, "b/c/d": 0o700} {
 		if attr, err := f.Stat(name); err != nil || attr.Mode.Perm() != want {
 			t.Errorf("%s has mode %v (%v), want %v", name, attr.Mode, err, want)
 		}

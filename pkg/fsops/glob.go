@@ -88,8 +88,8 @@ type GlobMatch struct {
 // of the parent directories do so up to the repository's root, or else to the
 // workdir, .ignore and .rgignore files up to the file system's root.
 //
-// A directory or file of rules that can't be read is skipped, and all of that said
-// at the end, by one [*SkippedError]. Every error is the loop's last value: an
+// A directory or file of rules that can't be read is skipped. One [*SkippedError] at
+// the end lists all of them. Every error is the loop's last value: an
 // invalid pattern ([*PatternError]), which is also one of more than 64 KiB, or whose
 // braces stand for more than 65,536 others, a negative limit (EINVAL), a missing
 // opts.Dir, and the end of ctx.

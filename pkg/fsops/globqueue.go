@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A globQueue takes what the workers of a walk find to the one who asked. The
+// A globQueue hands what the workers of a walk find to the caller. The
 // first item is taken at once; then the taker lets some more gather, since being
 // woken for each would take longer than the walk.
 type globQueue struct {
@@ -40,8 +40,8 @@ func newGlobQueue(workers int) *globQueue {
 	return q
 }
 
-// A globFinder is what one worker has found and not put into the queue yet: to put
-// each match would have the workers wait for each other.
+// A globFinder holds what one worker has found but not queued yet: queueing each match
+// would make the workers wait for each other.
 type globFinder struct {
 	mu    sync.Mutex
 	found []globItem

@@ -184,6 +184,7 @@ func (s *globSearch) walk(take func([]globItem) error, skip func(error)) error {
 		Value:   s.m.Start(),
 	}
 	queue := newGlobQueue(opts.Workers)
+	defer queue.end() // also if the loop's body panics
 	defer context.AfterFunc(ctx, queue.end)()
 	v := &globVisitor{m: s.m, dirsOnly: s.dirsOnly, byTime: s.opts.Sort == GlobByTime, dir: s.dir.name, queue: queue}
 	go func() { queue.close(walk.Tree(ctx, s.dir.path, opts, v.visit)) }()

@@ -40,20 +40,20 @@ import (
 // beyond the system's limit of a path is skipped, and one that has its reader wait
 // is waited for until ctx ends.
 //
-// What cannot be searched is skipped, and all of it said at the end, by one
-// [*SkippedError].
+// What cannot be searched is skipped. One [*SkippedError] at the end lists all of it.
 //
 // The results of one file come together, the files in no order unless opts.Sort
 // asks for one. The first match arrives at once; later ones may be held back for
 // some milliseconds, to arrive together.
 //
-// Every error is the loop's last value. An invalid pattern or glob ([*PatternError]), a number that is negative or too
-// large (EINVAL), and the end of ctx end the search with an error that names the
-// pattern. A path that does not exist ends it too, if it is the only one; else it is
-// skipped. Up to four files are searched at once; those with lines over
-// a megabyte one by one, and of those only a few in all searches of the FS, so
-// that one may wait for the others. When the loop over the results ends, so has
-// all work; when ctx ends, the loop does within some ten milliseconds.
+// Every error is the loop's last value. An invalid pattern or glob ([*PatternError]),
+// a number that is negative or too large (EINVAL), and the end of ctx end the search
+// with an error that names the pattern. A path that does not exist ends it too, if it
+// is the only one; otherwise it is skipped. When the loop ends, so has all work; when
+// ctx ends, the loop does within some ten milliseconds.
+//
+// Up to four files are searched at once. Files with lines over a megabyte are searched
+// one at a time, and all searches of an FS share a bound for them, so one may wait.
 //
 // Which lines match in which files is the same as for ripgrep (rg --crlf
 // --no-require-git), but for this:
@@ -162,6 +162,7 @@ func (o GrepOptions) check() error {
 // run searches all files, and passes their results on.
 func (g *grep) run(ctx context.Context, yield func([]GrepResult) bool) error {
 	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
 	tally := &grepTally{opts: &g.opts, yield: yield, ctx: ctx, spare: &g.spare, pause: time.NewTimer(0)}
 	defer tally.pause.Stop()
 	var err error

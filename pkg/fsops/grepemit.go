@@ -17,7 +17,7 @@ type grepEmitter struct {
 }
 
 // grepBatches are batches that were taken, to be filled again: the results
-// themselves are copied to who takes them.
+// themselves are copied to the taker.
 type grepBatches struct{ pool sync.Pool }
 
 // get returns an empty batch. One that is new has no room yet, as most searches
@@ -34,7 +34,7 @@ func (b *grepBatches) put(batch []GrepResult) {
 	b.pool.Put(&batch)
 }
 
-// A grepOutlet is the way of a worker's results to who takes them.
+// A grepOutlet is the way of a worker's results to the taker.
 type grepOutlet interface {
 	// send hands over a batch in the midst of a file's results. It fails when
 	// the search was cancelled, as the other methods do.

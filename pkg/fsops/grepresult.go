@@ -113,9 +113,9 @@ type GrepResult struct {
 // Span is a range of bytes, End excluded.
 type Span struct{ Start, End int }
 
-// GrepStats says what a search did. Of one that ended early, be it by Limit or
-// because its loop did, the numbers are of what was done until then, which may be
-// more than the loop was given.
+// GrepStats says what a search did. If it ended early, by Limit or because the loop
+// ended, the numbers count what was done until then, which may be more than the loop
+// got.
 type GrepStats struct {
 	// Files is how many files were searched, Matches how many lines matched
 	// (with GrepFiles, how many files did).

@@ -1,6 +1,7 @@
 package fsops
 
 import (
+	"context"
 	"io/fs"
 	"iter"
 	"os"
@@ -148,9 +149,8 @@ func (r *grepRoot) join(rel string) string {
 	return joinName(r.name, rel)
 }
 
-// rootEntries yields what there is to be searched of a root, in the order of
-// the names.
-func (g *grep) rootEntries(root *grepRoot) iter.Seq[grepEntry] {
+// rootEntries yields the files of a root that are to be searched, by name.
+func (g *grep) rootEntries(ctx context.Context, root *grepRoot) iter.Seq[grepEntry] {
 	return func(yield func(grepEntry) bool) {
 		for _, fault := range root.faults {
 			if !yield(grepEntry{name: fault.name, err: fault.err}) {
@@ -161,17 +161,20 @@ func (g *grep) rootEntries(root *grepRoot) iter.Seq[grepEntry] {
 			yield(grepEntry{name: root.name, path: root.path, named: true})
 		}
 		if root.dir {
-			g.dirEntries(root, yield)
+			g.dirEntries(ctx, root, yield)
 		}
 	}
 }
 
-func (g *grep) dirEntries(root *grepRoot, yield func(grepEntry) bool) {
+func (g *grep) dirEntries(ctx context.Context, root *grepRoot, yield func(grepEntry) bool) {
 	opts := walk.Options{
 		NoHidden: !g.opts.Hidden, NoGit: !g.opts.NoIgnore, Follow: g.opts.Follow,
 		Ignore: root.rules, Prune: g.pruner(root),
 	}
 	for e := range walk.Sorted(root.path, opts) {
+		if ctx.Err() != nil { // otherwise only the entries that are taken would end it
+			return
+		}
 		if e.Err == nil && (!e.Type.IsRegular() || !g.include.Empty() && !g.include.Match(e.Rel, false)) {
 			continue
 		}

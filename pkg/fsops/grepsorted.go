@@ -121,7 +121,7 @@ func (t *grepTally) takeJobs(order <-chan *grepJob) (last *grepJob, err error) {
 func (g *grep) makeJobs(ctx context.Context, jobs, order chan<- *grepJob) {
 	defer close(order)
 	defer close(jobs)
-	for e := range g.entries() {
+	for e := range g.entries(ctx) {
 		job := &grepJob{entry: e, batches: make(chan []GrepResult, 1), turn: make(chan struct{})}
 		select {
 		case jobs <- job:
@@ -136,7 +136,7 @@ func (g *grep) makeJobs(ctx context.Context, jobs, order chan<- *grepJob) {
 	}
 }
 
-// work does one job. Whether it could is of no interest to the next one.
+// work does one job. Its error does not concern the next.
 func (w *grepWorker) work(ctx context.Context, job *grepJob) {
 	defer close(job.batches)
 	w.out.aside = &job.aside
@@ -149,11 +149,11 @@ func (w *grepWorker) work(ctx context.Context, job *grepJob) {
 }
 
 // entries yields what all roots have, in the order of the names.
-func (g *grep) entries() iter.Seq[grepEntry] {
+func (g *grep) entries(ctx context.Context) iter.Seq[grepEntry] {
 	return func(yield func(grepEntry) bool) {
 		heads := make([]grepHead, len(g.roots))
 		for i, root := range g.roots {
-			next, stop := iter.Pull(g.rootEntries(root))
+			next, stop := iter.Pull(g.rootEntries(ctx, root))
 			defer stop()
 			heads[i].next = next
 			heads[i].advance()

@@ -89,9 +89,8 @@ func (o *sharedOutlet) end(batch []GrepResult) (taken bool, err error) {
 	return taken, err
 }
 
-// letOthersRun has those run who wait for a processor, of which the workers of a
-// search leave none before they are made to. Who sends the first results on, to
-// whom they are a sign of life, may itself wait for others some times.
+// letOthersRun yields the processor to waiting goroutines. The workers would otherwise
+// keep it until they are preempted, and the first results would wait.
 func letOthersRun() {
 	for range grepYields {
 		runtime.Gosched()

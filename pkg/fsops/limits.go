@@ -119,10 +119,10 @@ const (
 	// grepPause is how long results wait for others, after the first ones: nothing
 	// that a person would notice.
 	grepPause = 5 * time.Millisecond
-	// grepYields is how often a worker leaves its processor to those who hand on the
-	// first results. Each time lets those run who are ready by then: who takes them,
-	// who sends them on, and whom that wakes; one more is for another's work. Without
-	// this, the first match of an agent on two busy processors takes three times as long.
+	// grepYields is how often a worker yields its processor when it has the first
+	// results: once each for the taker, the sender, and the goroutine that the sender
+	// wakes, and once more for other work. Without this, the first match of an agent
+	// on two busy processors takes three times as long.
 	grepYields = 4
 	// grepTexts is how large the pieces are that texts of results share.
 	grepTexts = 8 << 10

@@ -23,8 +23,7 @@ type ListOptions struct {
 // before its content. The Attr's Path is name joined to the entry's own path.
 //
 // An entry that vanished while the list was made is left out. What cannot be
-// read within the directory is skipped, and all of that said at the end, by one
-// [*SkippedError]. Every error is the loop's last value: also one of the directory
+// read within the directory is skipped. One [*SkippedError] at the end lists all of it. Every error is the loop's last value: also one of the directory
 // itself, and the end of ctx.
 func (f *FS) List(ctx context.Context, name string, opts ListOptions) iter.Seq2[Attr, error] {
 	return func(yield func(Attr, error) bool) {

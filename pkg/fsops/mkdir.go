@@ -12,8 +12,8 @@ import (
 type MkdirOptions struct {
 	// Perm is the mode; 0 means 0o777. The umask applies.
 	Perm fs.FileMode
-	// Parents makes missing parents, and does not mind if the directory
-	// exists.
+	// Parents makes missing parents with the same mode, as os.MkdirAll does, and
+	// accepts a directory that exists.
 	Parents bool
 }
 
@@ -35,8 +35,7 @@ func (f *FS) mkdir(path string, opts MkdirOptions) error {
 	if !opts.Parents {
 		return f.makeDir(path, perm)
 	}
-	// The parents do not get opts.Perm, which may not allow to make files in them.
-	if err := f.makeParents(filepath.Dir(path)); err != nil {
+	if err := f.makeParents(filepath.Dir(path), perm); err != nil {
 		return err
 	}
 	err := f.makeDir(path, perm)
@@ -60,9 +59,9 @@ func (f *FS) makeDir(path string, perm fs.FileMode) error {
 
 // makeParents makes the directory at path and those that it lies in, unless
 // they exist. If something is protected, each is guarded by itself.
-func (f *FS) makeParents(path string) error {
+func (f *FS) makeParents(path string, perm fs.FileMode) error {
 	if f.protection.Load() == nil {
-		return os.MkdirAll(path, fs.ModePerm)
+		return os.MkdirAll(path, perm)
 	}
 	info, err := os.Stat(path)
 	switch {
@@ -72,11 +71,11 @@ func (f *FS) makeParents(path string) error {
 		return syscall.ENOTDIR
 	}
 	if dir, base := splitPath(path); base != "" {
-		if err := f.makeParents(dir); err != nil {
+		if err := f.makeParents(dir, perm); err != nil {
 			return err
 		}
 	}
-	err = f.makeDir(path, fs.ModePerm)
+	err = f.makeDir(path, perm)
 	if info, statErr := os.Lstat(path); err != nil && statErr == nil && info.IsDir() {
 		return nil // another process made it
 	}

@@ -6,13 +6,16 @@ import (
 	"strings"
 )
 
+// ErrSkipped is the class of every [SkippedError], for errors.Is.
+var ErrSkipped = errors.New("files or directories were skipped")
+
 // A SkippedError says what a loop over results had to skip, such as directories
-// that could not be read. It is the last value of the loop: all other results came
-// before it. Who is content with those asks for it with [errors.AsType].
+// that could not be read. It is the last value of the loop: all results came before
+// it. Callers that accept partial results test for it by [ErrSkipped].
 type SkippedError struct {
-	// Errs are the first [MaxSkipped] reasons, each an *fs.PathError. Binary files
-	// ([ErrBinary]) make room for others, so that there are only binary files among
-	// the rest if there are only such here.
+	// Errs are the first [MaxSkipped] reasons, each an *fs.PathError. Other reasons
+	// displace binary files ([ErrBinary]). So if Errs has only binary files, all that
+	// More counts are binary, too.
 	Errs []error
 	// More is how many further files and directories were skipped.
 	More int64
@@ -61,23 +64,28 @@ func (e *SkippedError) asError() error {
 func (e *SkippedError) Total() int64 { return int64(len(e.Errs)) + e.More }
 
 func (e *SkippedError) Error() string {
-	if e.Total() == 1 {
+	if len(e.Errs) == 1 && e.More == 0 {
 		return e.Errs[0].Error()
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "%d files or directories were skipped: ", e.Total())
+	fmt.Fprintf(&text, "%d files or directories were skipped", e.Total())
 	shown := e.Errs[:min(len(e.Errs), shownSkipped)]
-	for i, err := range shown {
-		if i > 0 {
-			text.WriteString("; ")
-		}
-		text.WriteString(err.Error())
+	if len(shown) == 0 { // an agent that does not say why
+		return text.String()
+	}
+	separator := ": "
+	for _, err := range shown {
+		text.WriteString(separator + err.Error())
+		separator = "; "
 	}
 	if more := e.Total() - int64(len(shown)); more > 0 {
 		fmt.Fprintf(&text, "; and %d more", more)
 	}
 	return text.String()
 }
+
+// Is makes every SkippedError an [ErrSkipped].
+func (e *SkippedError) Is(target error) bool { return target == ErrSkipped }
 
 // Unwrap returns the reasons, so that errors.Is and errors.As find them.
 func (e *SkippedError) Unwrap() []error { return e.Errs }

@@ -37,9 +37,17 @@ func TestSkippedErrorReadsAsASentence(t *testing.T) {
 	}
 }
 
+func TestSkippedErrorWithoutReasonsSaysHowMany(t *testing.T) {
+	for more, want := range map[int64]string{1: "1 files or directories were skipped", 5: "5 files or directories were skipped"} {
+		if got := (&SkippedError{More: more}).Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestSkippedErrorHasTheClassesOfItsReasons(t *testing.T) {
 	e := skippedError(1, 1)
-	if !errors.Is(e, fs.ErrPermission) || !errors.Is(e, ErrBinary) || errors.Is(e, fs.ErrNotExist) {
+	if !errors.Is(e, ErrSkipped) || !errors.Is(e, fs.ErrPermission) || !errors.Is(e, ErrBinary) || errors.Is(e, fs.ErrNotExist) {
 		t.Errorf("%v has other classes", e)
 	}
 }

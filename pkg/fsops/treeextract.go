@@ -51,7 +51,7 @@ func (f *FS) Extract(ctx context.Context, dir string, r io.Reader, opts ExtractO
 	if err != nil {
 		return TreeStats{}, err
 	}
-	if err := f.makeParents(path); err != nil {
+	if err := f.makeParents(path, fs.ModePerm); err != nil {
 		return TreeStats{}, pathError("extract", dir, err)
 	}
 	root, err := os.OpenRoot(path)

@@ -57,7 +57,7 @@ type WatchEvent struct {
 	Path string
 	// From is the path before a WatchRename, and empty for other events.
 	From string
-	// Time is when the agent learned of it.
+	// Time is when Watch learned of it.
 	Time time.Time
 }
 

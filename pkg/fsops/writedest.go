@@ -59,7 +59,7 @@ func trimSeparators(path string) string {
 // realDir returns dir without symbolic links, after making it if asked to.
 func (f *FS) realDir(dir string, create bool) (string, error) {
 	if create {
-		if err := f.makeParents(dir); err != nil {
+		if err := f.makeParents(dir, fs.ModePerm); err != nil {
 			return "", err
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// attach connects to the agent of the pod, as soon as it can answer. What a pod
-// that was created is configured with is its own already.
+// attach connects to the agent of the pod, as soon as it can answer. A new
+// pod has its configuration already.
 func (t *target) attach(ctx context.Context, spec *Spec, created bool) (*Sandbox, error) {
 	var config *podapi.Config
 	if !created && (spec.Env != nil || spec.Protected != nil) {
@@ -75,7 +75,7 @@ func (t *target) observe(ctx context.Context) error {
 	for pod := t.pod; ; {
 		err := t.follow(ctx, pod, &s)
 		if ctx.Err() == nil && !errors.As(err, new(*PodError)) {
-			// The watch has ended, as watches do; what it missed is read.
+			// Watches end now and then; read what this one missed.
 			var lookErr error
 			pod, lookErr = t.look(ctx, pod, &s)
 			err = cmp.Or(lookErr, err)

@@ -45,7 +45,7 @@ func claimOf(w Workspace, pod *corev1.Pod) (*corev1.PersistentVolumeClaim, error
 }
 
 // keepWorkspace makes the claim for the workspace of a pod that is about to be
-// made, or takes the one that there is, which the pod then says.
+// made, or takes the existing one, and notes that in the pod.
 func (c *cluster) keepWorkspace(ctx context.Context, spec *Spec, pod *corev1.Pod) error {
 	claim, err := claimOf(spec.Pod.Workspace, pod)
 	if err != nil {
@@ -191,7 +191,7 @@ func (c *cluster) deleteClaim(ctx context.Context, claim *corev1.PersistentVolum
 	return c.apiError(claim.Name, err)
 }
 
-// awaitNoClaim returns when this claim is there no more.
+// awaitNoClaim returns once this claim is gone.
 func (c *cluster) awaitNoClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()

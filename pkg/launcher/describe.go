@@ -28,8 +28,8 @@ func (s *Sandbox) PodName() string {
 // Description is what can be learned of a sandbox in a pod.
 type Description struct {
 	Summary
-	// Namespace holds the pod. Node, its node, and IP, its address, are empty as long
-	// as it has none. Image is its container's.
+	// Namespace holds the pod. Node and IP are empty until the pod has them. Image is
+	// the agent container's.
 	Namespace, Node, Image, IP string
 	// Connection is the way by which the launcher reaches the agent.
 	Connection Connection

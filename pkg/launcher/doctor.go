@@ -24,7 +24,7 @@ const (
 	Passed     Verdict = "ok"          // all is well
 	Warned     Verdict = "warning"     // something is missing that sandboxes can do without
 	Failed     Verdict = "failed"      // some or all sandboxes do not work
-	NotChecked Verdict = "not checked" // a check that it needs failed, or nobody else needs its permission
+	NotChecked Verdict = "not checked" // Detail says why, such as that an earlier check failed
 )
 
 // Finding says what a check found.

@@ -84,8 +84,8 @@ func job(ctx context.Context, l launcher.Launcher, source, result string) (err e
 		return err
 	}
 	for r, err := range s.Grep(ctx, "TODO", fsops.GrepOptions{}) {
-		if errors.As(err, new(*fsops.SkippedError)) {
-			break // the job can do without what nobody may read, such as private
+		if errors.Is(err, fsops.ErrSkipped) {
+			break // the job accepts that it may not read everything, such as private
 		}
 		if err != nil {
 			return err

@@ -12,17 +12,17 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// Kubernetes runs each sandbox in a pod, whose life is all that it uses the Kubernetes
-// API for: files, commands and ports go by gRPC and TLS over one connection to the
-// agent (see [Connection]), with no listener on this side. It needs the permissions
+// Kubernetes runs each sandbox in a pod. It uses the Kubernetes API for the life of pods
+// only: files, commands and ports go by gRPC and TLS over one connection to the agent
+// (see [Connection]), with no listener on this side. It needs the permissions
 // of deploy/rbac.yaml, of identity-rbac.yaml for an IdentitySecret, of
 // claims-rbac.yaml for workspaces that are kept, and of exec-rbac.yaml for [ByExec].
 //
 // A pod's name is made from the sandbox's id; package podmeta names its labels and
 // annotations. Its workspace is an emptyDir, which outlives its container and ends
 // with the pod, unless the Spec says otherwise: see [Workspace]. Its agent answers
-// only the identity that launched it, of which the pod has the public half: with
-// another one it is [ErrOtherKey].
+// only the identity that launched it, whose public half is in the pod. Another identity
+// gets [ErrOtherKey].
 //
 // The zero value is ready to use: it takes the current context of the kubeconfig, or
 // in a pod the service account. Fields must not change after the first call.

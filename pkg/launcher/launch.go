@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// launch makes the sandbox of spec or adopts it. What it made and nobody else
-// has adopted, it removes if it fails.
+// launch makes the sandbox of spec or adopts it. If it fails, it removes what it made,
+// unless somebody has adopted it.
 func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox, error) {
 	timeout := cmp.Or(spec.Take.ReadyTimeout, DefaultReadyTimeout)
 	ready, cancel := context.WithTimeoutCause(ctx, timeout, errNotReady)
@@ -35,8 +35,8 @@ func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox
 	return sandbox, nil
 }
 
-// finishLaunch checks out the source, once the agent answers, and notes in the claim
-// of a pod that this launch made, which otherwise is nil, how it was made.
+// finishLaunch checks out the source, once the agent answers. If this launch made the
+// pod (made is not nil), it notes in the claim how.
 func (c *cluster) finishLaunch(ctx context.Context, spec *Spec, made *acquired, s *Sandbox) error {
 	if spec.Git != nil { // which has a timeout of its own
 		if err := spec.Git.checkout(ctx, s, c.log); err != nil {

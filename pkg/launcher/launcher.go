@@ -41,12 +41,12 @@ const maxID = 4 << 10
 type Launcher interface {
 	// Launch returns the sandbox with the id of spec, which it makes if there is
 	// none, once the agent answers. The caller closes it. A wrong spec is a
-	// *[SpecError], before anything is made. When ctx ends, Launch removes what it
-	// has made.
+	// *[SpecError], before anything is made. If Launch fails, also because ctx ended,
+	// it removes what it made, unless another caller has adopted that.
 	Launch(ctx context.Context, spec Spec) (*Sandbox, error)
 
-	// Open connects to the sandbox with this id, and starts its agent if that has
-	// died. If there is none, the error is [ErrNotFound].
+	// Open connects to the sandbox with this id. If there is none, the error is
+	// [ErrNotFound]. A [Local] sandbox's agent is started again if it has died.
 	Open(ctx context.Context, id string) (*Sandbox, error)
 
 	// List describes the sandboxes of this launcher, sorted by id. With an error
@@ -97,8 +97,9 @@ type OnClose int
 const (
 	CloseDefault OnClose = iota // keep a sandbox whose id was given, and delete another
 	CloseKeep                   // keep it
-	// CloseDelete terminates it, also while it is paused, unless somebody has taken
-	// it over: a later Launch or Resume by another pod, or another exclusive owner.
+	// CloseDelete terminates it, also while it is paused and while others use it. It
+	// leaves alone a pod that a later Launch or Resume made, and, if this launch was
+	// exclusive, one that has had another exclusive owner since.
 	CloseDelete
 )
 
@@ -119,7 +120,7 @@ func (s *Spec) Validate() error {
 	case s.Workdir != "" && !strings.HasPrefix(s.Workdir, "/"):
 		return &SpecError{"Workdir", fmt.Sprintf("%q is not absolute", s.Workdir)}
 	case s.OnClose < CloseDefault || s.OnClose > CloseDelete:
-		return &SpecError{"OnClose", "is none of the constants"}
+		return &SpecError{"OnClose", "must be CloseDefault, CloseKeep or CloseDelete"}
 	}
 	for _, v := range s.Env {
 		if i := strings.IndexByte(v, '='); i <= 0 || strings.ContainsRune(v, 0) {

@@ -9,8 +9,8 @@ import (
 
 // Lazy returns a sandbox that its first call launches. If that fails, the calls that
 // waited for it return the error, and the next one tries again. An empty ID is made up
-// now; Workdir is the Spec's, empty where the launcher chooses. A launch goes on when the
-// call ends that began it, but not after Close, which closes what was launched.
+// now; Workdir is the Spec's, empty where the launcher chooses. A launch outlives
+// the call that began it, but not Close, which closes what was launched.
 func Lazy(l Launcher, spec Spec) (*Sandbox, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err

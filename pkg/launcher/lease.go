@@ -23,7 +23,7 @@ type lease struct {
 	*target
 	holder  string    // names this claim
 	renewed time.Time // when the latest renewal began; renew's own, once it runs
-	stop    func()    // ends what keep has begun, and returns when it has ended
+	stop    func()    // ends the renewal that keep began, and waits for it
 
 	mu     sync.Mutex
 	object *coordinationv1.Lease

@@ -12,8 +12,8 @@ import (
 )
 
 // Pause ends the sandbox's processes and removes its pod, and keeps the files in its
-// workdir, if they are in a claim of its own (see [Workspace]); else it does nothing but
-// return [ErrNotKept]. It returns when the pod is gone. A paused sandbox stays so; if
+// workdir, if they are in a claim of its own (see [Workspace]); otherwise it changes
+// nothing and returns [ErrNotKept]. It returns when the pod is gone. A paused sandbox stays so; if
 // there is none, the error is [ErrNotFound].
 func (k *Kubernetes) Pause(ctx context.Context, id string) error {
 	c, ctx, err := k.cluster(ctx)

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Pod says what pod [Kubernetes] makes for a new sandbox. Sandbox.Drift lists in
-// what a pod that exists differs from it, Annotations aside.
+// Pod says what pod [Kubernetes] makes for a new sandbox. Sandbox.Drift lists how
+// an existing pod differs from it, except in Annotations.
 type Pod struct {
 	// Image is the container image, which has podagent in its PATH unless
 	// AgentImage is set. Empty means [DefaultImage]; without one, a launch is a

@@ -22,7 +22,7 @@ var (
 	ErrStale          = errors.New("the pod has ended")
 	ErrDrift          = errors.New("the pod's spec differs")
 	ErrNoListener     = fmt.Errorf("%w: its agent does not listen on the pod's address", ErrDrift)
-	ErrNotKept        = errors.New("the sandbox's files would be lost") // its workspace is no claim of its own
+	ErrNotKept        = errors.New("the sandbox's files would be lost") // its workspace is no claim of its own, or that is being deleted
 	ErrNoLifetime     = errors.New("the sandbox has no lifetime to extend")
 	ErrDeadline       = errors.New("the pod's active deadline is earlier")
 	ErrNoStorageClass = errors.New("the cluster has no default StorageClass") // and a Workspace that is to be kept names none

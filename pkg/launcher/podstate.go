@@ -13,7 +13,7 @@ type podState struct {
 	mu      sync.Mutex
 	pod     *corev1.Pod   // nil while there is no watch
 	changed chan struct{} // closed when pod changes
-	tried   chan struct{} // what changed was when the latest try began
+	tried   chan struct{} // the value of changed when the latest try began
 	tries   int           // how many failed since then
 	failure error         // why the latest try failed
 }
@@ -45,9 +45,8 @@ func (s *podState) begin() (*corev1.Pod, <-chan struct{}) {
 	return s.pod, s.changed
 }
 
-// failed notes that a try failed. It returns how many have in the state in which
-// the latest began, at most try, and what is closed when there is another state: it
-// may have come while the try was made.
+// failed counts a failed try. It returns how many failed in this state, at most try,
+// and a channel that closes at the next state, which may have come during the try.
 func (s *podState) failed(try int, err error) (int, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,8 +65,8 @@ func (s *podState) lastFailure() error {
 // access is whether the API server lets the caller connect.
 type access struct {
 	mu      sync.Mutex
-	granted bool      // whether it has
-	refused time.Time // since when it has not any more
+	granted bool      // it has let the caller in
+	refused time.Time // since when it refuses
 }
 
 // grant notes that the API server has let the caller connect.

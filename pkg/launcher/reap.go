@@ -29,8 +29,8 @@ type ReapOptions struct {
 }
 
 // Reap deletes the sandboxes that nobody needs: those whose last heartbeat is old, and
-// whose agent has been idle for as long or cannot be reached. One that changes meanwhile
-// it leaves for the next time. A workspace that is kept stays, and its sandbox is paused.
+// whose agent has been idle for as long or cannot be reached. It leaves one that
+// changes meanwhile for the next time. A workspace that is kept stays, and its sandbox is paused.
 // It returns those deleted, sorted by id, without waiting until their pods are gone, and
 // all errors, joined.
 func (k *Kubernetes) Reap(ctx context.Context, opts ReapOptions) ([]Summary, error) {
@@ -51,7 +51,7 @@ func (k *Kubernetes) Reap(ctx context.Context, opts ReapOptions) ([]Summary, err
 	return c.reapAll(ctx, pods, opts)
 }
 
-// reapAll reaps of the pods those that are stale, some at once.
+// reapAll reaps the stale ones of these pods, several at once.
 func (c *cluster) reapAll(ctx context.Context, pods []corev1.Pod, opts ReapOptions) ([]Summary, error) {
 	var (
 		mu      sync.Mutex
@@ -97,8 +97,8 @@ func (c *cluster) reap(ctx context.Context, pod *corev1.Pod, opts ReapOptions) (
 }
 
 // deleteUnchanged deletes the pod unless something has come between, another pod or a
-// heartbeat, and reports whether it did. What its node says of it does not count,
-// which it does at any time, unless it is that its agent runs or does not.
+// heartbeat, and reports whether it did. Changes of the pod's status do not count, since
+// its node writes them at any time; but the agent's container starting or ending does.
 func (c *cluster) deleteUnchanged(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	now := pod
 	for range reapTries {

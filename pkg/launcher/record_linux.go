@@ -83,7 +83,7 @@ func (p *place) create(ctx context.Context, spec Spec) error {
 	return p.save(ctx, &spec)
 }
 
-// save writes the record with what the spec has the agent configured with.
+// save writes the record with the agent's configuration from the spec.
 func (p *place) save(ctx context.Context, spec *Spec) error {
 	if spec.Env != nil {
 		p.Env = toBytes(spec.Env)

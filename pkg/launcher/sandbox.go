@@ -17,10 +17,11 @@ type Sandbox struct {
 	ID string
 	// Workdir is where relative paths start, as a path in the sandbox.
 	Workdir string
-	// Created says that this Launch made the sandbox.
+	// Created says that this Launch made the sandbox; not, if it only made another
+	// pod for files that were kept.
 	Created bool
-	// Drift lists, in a sentence each, in what the pod that existed, and the claim of
-	// its workspace, differ from the Spec.
+	// Drift lists how the existing pod, and the claim of its workspace, differ from
+	// the Spec, a sentence each.
 	Drift []string
 
 	// target is its pod, nil if it has none.
@@ -59,8 +60,12 @@ func (s *Sandbox) Close() error {
 
 // Terminate closes the connection and removes the sandbox, for all who have it open, as
 // [Launcher.Terminate] does. It may come after Close. Of a [Lazy] sandbox it removes
-// nothing unless this one was launched.
+// nothing unless this one was launched. An exclusive owner that has lost the sandbox
+// gets [ErrOwned], and removes nothing.
 func (s *Sandbox) Terminate(ctx context.Context) error {
+	if s.terminate == nil { // a launcher of another package made it
+		return errors.Join(errors.ErrUnsupported, s.Close())
+	}
 	err := s.terminate(ctx)
 	if err == nil {
 		s.keep()
@@ -84,6 +89,9 @@ func (s *Sandbox) keep() {
 // endsBy has Terminate end the sandbox by its launcher.
 func (s *Sandbox) endsBy(l Launcher) *Sandbox {
 	s.terminate = func(ctx context.Context) error {
+		if s.lease != nil && errors.Is(s.target.isDead(), ErrOwned) {
+			return errors.Join(s.target.isDead(), s.disconnect()) // it is another owner's now
+		}
 		return errors.Join(s.disconnect(), l.Terminate(ctx, s.ID))
 	}
 	return s

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Take says how Launch takes the pod of a sandbox, be it new or there already, and
-// how the open sandbox holds it.
+// Take says how Launch takes a sandbox's pod, new or existing, and how the open sandbox
+// holds it. [Local] ignores it.
 type Take struct {
 	OnStale OnStale
 	OnDrift OnDrift
@@ -20,7 +20,7 @@ type Take struct {
 	ReadyTimeout time.Duration
 	// Heartbeat is how often the open sandbox says in its pod that it is needed,
 	// for [Kubernetes.Reap]: 1 s or more. 0 means DefaultHeartbeat, which Open and
-	// Resume have, and HeartbeatOff never.
+	// Resume use; HeartbeatOff sends none.
 	Heartbeat time.Duration
 }
 

@@ -95,8 +95,8 @@ func hasNetwork(pod *corev1.Pod) bool {
 	return pod.Status.StartTime != nil
 }
 
-// retry waits before another try to connect. It ends the tries when the pod
-// is not what it was.
+// retry waits before another try to connect. It ends the tries when the pod was
+// replaced, deleted or has ended.
 func (t *target) retry(ctx context.Context, try int, err error) error {
 	if err := t.whyStop(ctx, try, err); err != nil {
 		return err
@@ -198,7 +198,7 @@ func isAnswer(err error) bool {
 	return errors.As(err, new(*apierrors.StatusError)) || errors.As(err, new(*PodError))
 }
 
-// lost returns why the pod, as it is now, is the sandbox's no more.
+// lost returns why the sandbox no longer has its pod.
 func (t *target) lost(ctx context.Context, now *corev1.Pod) error {
 	switch {
 	case now.UID != t.pod.UID:

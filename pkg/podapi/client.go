@@ -41,8 +41,8 @@ type Client struct {
 // DialOptions says how [Dial] reaches an agent.
 type DialOptions struct {
 	Dialer func(ctx context.Context) (net.Conn, error) // opens the transport of each connection
-	// Retry, if not nil, is asked after a try that failed by err, in TLS too; by
-	// [ErrWrongPod], but not by [ErrUnauthenticated]. It waits, and returns nil for
+	// Retry, if not nil, is called after each failed try, a TLS failure or
+	// [ErrWrongPod] included, but not after [ErrUnauthenticated]. It waits, and returns nil for
 	// another try, or the error that the waiting calls get. All tries together, and
 	// ctx, end after 20 s. Without Retry there is one, and calls then fail with
 	// [ErrUnavailable].
@@ -169,8 +169,8 @@ func (c *Client) Close() error {
 	return c.conn.Close()
 }
 
-// Healthy returns nil if the agent says that it serves (grpc.health.v1). For the
-// agent's [Info].Idle it is no work.
+// Healthy returns nil if the agent says that it serves (grpc.health.v1). The call does
+// not end the agent's idle time ([Info].Idle).
 func (c *Client) Healthy(ctx context.Context) error {
 	r, err := healthpb.NewHealthClient(c.conn).Check(ctx, &healthpb.HealthCheckRequest{})
 	if err != nil {

@@ -40,8 +40,8 @@ type ExitStatus struct {
 	// how many of them the agent no longer had when they were read.
 	Stdout, Stderr, Omitted int64
 	Wall, User, System      time.Duration // that the process took
-	// MaxRSS is its peak resident memory in bytes. Linux counts from the fork on, so
-	// that the agent's own at that time is the least.
+	// MaxRSS is its peak resident memory in bytes. Linux counts from the fork, so it
+	// is at least what the agent had at that time.
 	MaxRSS int64
 	// ProcessLimit says that the sandbox reached its limit of processes meanwhile,
 	// so that some could not start.

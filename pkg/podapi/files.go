@@ -30,9 +30,9 @@ func (c *Client) stat(ctx context.Context, op string, request *pb.StatRequest) (
 	return attrFromProto(r.Attr), nil
 }
 
-// List returns the entries of a directory, sorted by name, as [fsops.FS.List] does:
-// an error is the last value, also the *[fsops.SkippedError] that says which
-// directories below it could not be read.
+// List returns the entries of a directory, sorted by name, as [fsops.FS.List] does.
+// An error is the last value. If directories below it could not be read, that is a
+// *[fsops.SkippedError].
 func (c *Client) List(ctx context.Context, name string, opts fsops.ListOptions) iter.Seq2[fsops.Attr, error] {
 	request := &pb.ListRequest{Path: []byte(name), Recursive: opts.Recursive}
 	return func(yield func(fsops.Attr, error) bool) {
@@ -179,8 +179,8 @@ func (c *Client) Mkdir(ctx context.Context, name string, perm fs.FileMode) error
 	return c.mkdir(ctx, &pb.MkdirRequest{Path: []byte(name), Perm: uint32(perm)})
 }
 
-// MkdirAll is Mkdir, but makes missing parents, too, with mode 0o777 before the
-// umask. A directory that exists is no error.
+// MkdirAll is Mkdir, but makes missing parents, too, with the same mode. A directory
+// that exists is no error.
 func (c *Client) MkdirAll(ctx context.Context, name string, perm fs.FileMode) error {
 	return c.mkdir(ctx, &pb.MkdirRequest{Path: []byte(name), Perm: uint32(perm), Parents: true})
 }

@@ -103,6 +103,9 @@ func (p *Process) result(err error) error {
 func (p *Process) finish() {
 	if p.status == nil {
 		p.awaitKill()
+		if why := p.mayRunOn(); why != nil && p.err != nil {
+			p.err = fmt.Errorf("%w; the process may run on: %w", p.err, why)
+		}
 	}
 	p.unwatch()
 	p.giveUp()

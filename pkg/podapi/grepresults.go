@@ -77,12 +77,14 @@ func (g *grepResults) takeBinary(r *pb.GrepResult) {
 	}
 }
 
-// skip notes a file that was not searched, under the path of the result.
+// skip notes a file that was not searched. The path is cut, which an agent may not have
+// done.
 func (g *grepResults) skip(r *pb.GrepResult, err error) {
 	if named, ok := errors.AsType[*fs.PathError](err); ok {
 		err = named.Err
 	}
-	g.skipped.Add(&fs.PathError{Op: "grep", Path: string(r.Path), Err: err})
+	name := r.Path[:min(len(r.Path), maxSkippedPath)]
+	g.skipped.Add(&fs.PathError{Op: "grep", Path: string(name), Err: err})
 }
 
 func grepResultFromProto(kind fsops.GrepKind, r *pb.GrepResult) fsops.GrepResult {

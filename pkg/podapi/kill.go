@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"syscall"
 )
 
@@ -37,14 +38,35 @@ func (p *Process) insist() {
 		pause(ctx, resumeDelay(try))
 		err = p.client.Signal(ctx, p.id, syscall.SIGKILL)
 	}
-	if errors.Is(err, fs.ErrNotExist) && !p.control.isAnswered() {
+	gone := errors.Is(err, fs.ErrNotExist)
+	if gone && !p.control.isAnswered() {
 		p.giveUp() // it does not run, and will not
+	}
+	if !gone && !errors.Is(err, os.ErrProcessDone) {
+		p.unkilled = err
 	}
 }
 
 // mayRun reports whether there is still a process to be killed, and a way to do so.
 func (p *Process) mayRun(ctx context.Context) bool {
 	return ctx.Err() == nil && !p.client.closed.Load() && p.Status() == nil
+}
+
+// errKillUnanswered says that nobody knows yet whether a process was killed.
+var errKillUnanswered = errors.New("the agent has not confirmed the kill")
+
+// mayRunOn returns why the process may run on, although the run is over and it was to be
+// killed; nil if that is not so.
+func (p *Process) mayRunOn() error {
+	if p.status != nil || !p.control.killing() {
+		return nil
+	}
+	select {
+	case <-p.killed:
+		return p.unkilled
+	default:
+		return errKillUnanswered
+	}
 }
 
 // awaitKill waits until the agent has killed the process, if it is to be killed, or the

@@ -24,6 +24,8 @@ const (
 	// stdinChunk is how much standard input travels in a message: what a pipe
 	// holds by default, so that the process can take a message at once.
 	stdinChunk = 64 << 10
+	// maxSkippedPath bounds the path of a file that was skipped: Linux's PATH_MAX.
+	maxSkippedPath = 4 << 10
 	// maxReserve bounds what ReadFile reserves on the agent's word for the size,
 	// before the bytes arrive.
 	maxReserve = 1 << 30

@@ -12,7 +12,7 @@
 //     connections to a port of this machine with it;
 //   - [Client.Glob], [Client.Grep], [Client.Watch] and [Client.List] are
 //     iterators: leaving the loop ends the work on the other side. An error is
-//     the last value; what was skipped is one, too (*[fsops.SkippedError]).
+//     the last value. If files were skipped, it is a *[fsops.SkippedError].
 //
 // It promises:
 //
@@ -27,7 +27,7 @@
 //   - The end of a context ends the call and its work. The client turns it into a
 //     signal for a process.
 //
-// The protocol is podapi.proto, whose generated code, podapiv1, stays behind this
-// package; it is there for gateways and for other languages' tests. Package wire is
-// what the client shares with the agent.
+// The protocol is podapi.proto. Its generated code is package podapiv1, which hosts do
+// not need; gateways and tests of other languages may use it. Package wire is what the
+// client shares with the agent.
 package podapi

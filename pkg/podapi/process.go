@@ -37,14 +37,16 @@ type Process struct {
 
 	// The means to end the run, for all goroutines. giveUp ends life, and so all
 	// streams, and leaves the process as it is. hurry ends calm, and so what waits for
-	// a slow writer. The killer closes killed when it has ended.
-	life    context.Context
-	giveUp  context.CancelFunc
-	calm    context.Context
-	hurry   context.CancelFunc
-	killed  chan struct{}
-	unwatch func() bool // ends the watch over ctx; the follower's
-	control control     // what the caller wants of the process; has a lock
+	// a slow writer. The killer closes killed when it has ended, after it has set
+	// unkilled, which says why the process may run on.
+	life     context.Context
+	giveUp   context.CancelFunc
+	calm     context.Context
+	hurry    context.CancelFunc
+	killed   chan struct{}
+	unkilled error
+	unwatch  func() bool // ends the watch over ctx; the follower's
+	control  control     // what the caller wants of the process; has a lock
 
 	// The follower's. boot and tries are its own. The others are set when the first
 	// stream is open, and the id before that; then they stay, and all may read them.
@@ -97,7 +99,7 @@ func (p *Process) HasTerminal() bool { return p.started.GetTerminal() }
 //   - the error of a Write of output or a Read of input;
 //   - [ErrUnavailable]: there was no connection for ResumeTimeout;
 //   - [ErrAgentLost]: the agent restarted, with the platform's reason if there is one;
-//   - [ErrExecExpired]: the agent was told to forget the process;
+//   - [ErrExecExpired]: the agent has forgotten the process;
 //   - [ErrDetached]: the caller has detached.
 func (p *Process) Wait() error {
 	<-p.done

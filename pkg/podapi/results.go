@@ -33,7 +33,7 @@ func eachMessage[R any](messages iter.Seq2[*R, error], take func(*R) error) erro
 // what came as skipped before it, and how much was skipped in all: io.EOF for none.
 // Agents of the minor version before do not say how much, but send all.
 func allSkipped(skipped *fsops.SkippedError, total int64) error {
-	skipped.More += max(total-skipped.Total(), 0)
+	skipped.More += max(max(total, 0)-skipped.Total(), 0)
 	if skipped.Total() == 0 {
 		return io.EOF
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// Glob returns the files whose names match pattern, as [fsops.FS.Glob] does: an
-// error is the last value, also the *[fsops.SkippedError] that says which directories
-// could not be read.
+// Glob returns the files whose names match pattern, as [fsops.FS.Glob] does. An
+// error is the last value. If directories could not be read, that is a
+// *[fsops.SkippedError].
 func (c *Client) Glob(ctx context.Context, pattern string, opts fsops.GlobOptions) iter.Seq2[fsops.GlobMatch, error] {
 	request := &pb.GlobRequest{
 		Pattern: []byte(pattern), Dir: []byte(opts.Dir), Limit: int64(opts.Limit),
@@ -44,9 +44,8 @@ func (c *Client) Glob(ctx context.Context, pattern string, opts fsops.GlobOption
 	}
 }
 
-// Grep returns the lines that match pattern, as [fsops.FS.Grep] does: an error is the
-// last value, also the *[fsops.SkippedError] that says which files could not be
-// searched. If the loop ends early, opts.Stats has the number of matches alone.
+// Grep returns the lines that match pattern, as [fsops.FS.Grep] does. An error is the
+// last value. If files could not be searched, that is a *[fsops.SkippedError]. If the loop ends early, opts.Stats has the number of matches alone.
 func (c *Client) Grep(ctx context.Context, pattern string, opts fsops.GrepOptions) iter.Seq2[fsops.GrepResult, error] {
 	request := &pb.GrepRequest{
 		Pattern: []byte(pattern), Paths: toBytes(opts.Paths),
@@ -84,6 +83,7 @@ func (c *Client) Watch(ctx context.Context, name string, opts fsops.WatchOptions
 			for _, e := range r.GetBatch().GetEvents() {
 				if e.Op == pb.WatchOp_WATCH_OP_READY && opts.Ready != nil {
 					opts.Ready()
+					opts.Ready = nil // an agent may say it again
 				}
 				if _, known := watchOps[e.Op]; known && !yield(watchEventFromProto(e), nil) {
 					return

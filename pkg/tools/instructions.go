@@ -205,7 +205,7 @@ func findSkills(ctx context.Context, env *Env) (names []string, more bool, err e
 	opts := fsops.GlobOptions{Dir: env.Workdir, Limit: MaxSkills, Sort: fsops.GlobByName, Stats: &stats}
 	for m, err := range env.Sandbox.Glob(ctx, path.Join(skillsDir, "*", skillFile), opts) {
 		switch {
-		case isSkipped(err), m.Type.IsDir():
+		case errors.Is(err, fsops.ErrSkipped), m.Type.IsDir():
 		case isAbsent(err):
 			return nil, false, nil
 		case err != nil:
@@ -215,13 +215,6 @@ func findSkills(ctx context.Context, env *Env) (names []string, more bool, err e
 		}
 	}
 	return names, stats.Truncated, nil
-}
-
-// isSkipped reports whether err says that parts of a tree were skipped, for whatever
-// reasons.
-func isSkipped(err error) bool {
-	_, ok := errors.AsType[*fsops.SkippedError](err)
-	return ok
 }
 
 // readHeads returns the heads of the skills' files.

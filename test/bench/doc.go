@@ -1,8 +1,8 @@
 // Package bench measures podagent side by side with its peers: kubectl and
 // client-go, sandboxd, raw port-forwards and connections, ripgrep, fd, GNU grep
-// and find, and what the machine itself takes. All that a row compares takes
-// turns in one run, so that whatever else the machine does meets all alike, and
-// the result is how many times less podagent takes than a peer, of the medians.
+// and find, and what the machine itself takes. All programs of a
+// row take turns in one run, so that disturbances meet all alike. The result is the
+// peer's median divided by podagent's.
 //
 // "make bench" in the project's root runs all groups, and each is a benchmark:
 // BenchmarkCalls, BenchmarkStreams, BenchmarkSearch, BenchmarkStart,

@@ -36,8 +36,8 @@ type figure struct {
 // A peer is a program beside podagent, or a limit.
 type peer struct {
 	figure
-	// Better is how many times less podagent takes, and Target what that is to be
-	// at least; 0 for nothing.
+	// Better is the peer's figure divided by podagent's, and Target the least that it
+	// should be; 0 for none.
 	Better float64 `json:"times_better"`
 	Target float64 `json:"target,omitempty"`
 }

@@ -118,9 +118,8 @@ func TestExecContextEndKillsTheProcess(t *testing.T) {
 		if err := cmd.Wait(); !errors.Is(err, context.Canceled) {
 			t.Errorf("Wait: %v", err)
 		}
-		if alive(t, s, string(pid[:n])) {
-			t.Error("the process survived its context")
-		}
+		// On a busy machine Wait may return before the agent has killed the process.
+		harness.Await(t, "end of the process with its context", func() bool { return !alive(t, s, string(pid[:n])) })
 	})
 }
 

@@ -66,7 +66,7 @@ func (w *word) String() string { return w.value }
 
 func (w *word) Set(s string) error {
 	if !slices.Contains(w.words, s) {
-		return fmt.Errorf("it is none of %s", strings.Join(w.words, ", "))
+		return fmt.Errorf("it must be one of %s", strings.Join(w.words, ", "))
 	}
 	w.value = s
 	return nil

@@ -11,8 +11,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
-// GrepFlags are the flags of a search, which are ripgrep's where it has the
-// like.
+// GrepFlags are the flags of a search, named as in ripgrep.
 type GrepFlags struct {
 	opts                   fsops.GrepOptions
 	patterns               patterns

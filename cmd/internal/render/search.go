@@ -55,6 +55,7 @@ func saySkipped(w io.Writer, skipped *fsops.SkippedError) (incomplete bool) {
 	}
 	if skipped.More > 0 {
 		say(w, fmt.Sprintf("and %d more were skipped", skipped.More))
+		incomplete = incomplete || len(skipped.Errs) == 0
 	}
 	return incomplete
 }

@@ -147,9 +147,9 @@ func text(s string) string {
 }
 
 // cutText returns s, cut so that it fits into the headers that carry a status.
-func cutText(s string) []byte {
+func cutText[T string | []byte](s T) []byte {
 	if len(s) > maxErrorText {
-		s = s[:maxErrorText] + "…"
+		return append([]byte(s[:maxErrorText]), "…"...)
 	}
 	return []byte(s)
 }
@@ -165,14 +165,15 @@ func classOf(err error) class {
 }
 
 // DecodeError returns the Go error that e stands for: the one that the same
-// operation would have given locally.
+// operation would have given locally. It cuts texts as EncodeError does, which the
+// sender may not have done.
 func DecodeError(e *pb.Error) error {
 	err := decodeCause(e)
 	switch {
 	case e.Path2 != nil:
-		return &os.LinkError{Op: e.Op, Old: string(e.Path), New: string(e.Path2), Err: err}
+		return &os.LinkError{Op: text(e.Op), Old: string(cutText(e.Path)), New: string(cutText(e.Path2)), Err: err}
 	case e.Op != "":
-		return &fs.PathError{Op: e.Op, Path: string(e.Path), Err: err}
+		return &fs.PathError{Op: text(e.Op), Path: string(cutText(e.Path)), Err: err}
 	}
 	return err
 }
@@ -180,9 +181,9 @@ func DecodeError(e *pb.Error) error {
 func decodeCause(e *pb.Error) error {
 	switch {
 	case e.Pattern != nil:
-		return &fsops.PatternError{Pattern: string(e.Pattern.Pattern), Offset: int(e.Pattern.Offset), Msg: e.Pattern.Message}
+		return &fsops.PatternError{Pattern: string(cutText(e.Pattern.Pattern)), Offset: int(e.Pattern.Offset), Msg: text(e.Pattern.Message)}
 	case e.Edit != nil:
-		return &fsops.EditError{Index: int(e.Edit.Index), Count: int(e.Edit.Count), Hint: e.Edit.Hint}
+		return &fsops.EditError{Index: int(e.Edit.Index), Count: int(e.Edit.Count), Hint: text(e.Edit.Hint)}
 	}
 	cause := classError(e.Class)
 	if errno, ok := errnos[e.Errno]; ok && (cause == nil || errors.Is(errno, cause) || e.Class == pb.Class_CLASS_EXHAUSTED) {
@@ -190,11 +191,11 @@ func decodeCause(e *pb.Error) error {
 	}
 	switch {
 	case cause == nil:
-		return errors.New(e.Message)
+		return errors.New(text(e.Message))
 	case e.Message == "" || cause.Error() == e.Message:
 		return cause
 	}
-	return &remoteError{msg: e.Message, cause: cause}
+	return &remoteError{msg: text(e.Message), cause: cause}
 }
 
 // classError returns the Go error of a class, nil for a class that this

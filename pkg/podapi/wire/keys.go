@@ -18,8 +18,8 @@ type AuthorizedKey struct{ key ed25519.PublicKey }
 // NewAuthorizedKey returns key as an authorized key.
 func NewAuthorizedKey(key ed25519.PublicKey) AuthorizedKey { return AuthorizedKey{key} }
 
-// ParseAuthorizedKey parses what [AuthorizedKey.String] returns, whatever space is
-// around it. Anything else is an error.
+// ParseAuthorizedKey parses what [AuthorizedKey.String] returns, with or without white
+// space around it. Anything else is an error.
 func ParseAuthorizedKey(s string) (AuthorizedKey, error) {
 	data, ok := strings.CutPrefix(strings.TrimSpace(s), keyPrefix)
 	key, err := base64.StdEncoding.DecodeString(data)

@@ -2,7 +2,7 @@ package wire
 
 import "time"
 
-// The bounds on what a connection carries and holds, in bytes. The first three
+// The bounds on what a connection carries and holds, in bytes. The first four
 // matter to whoever writes another client.
 const (
 	// MaxMessage bounds a gRPC message: gRPC's own default, which other

@@ -27,7 +27,7 @@ var defaultSize = podapi.TerminalSize{Rows: 24, Columns: 80}
 
 // A Console is the terminal that this program runs in, while it shows that of a
 // command in a sandbox. [Console.Connect] gives a command its streams before it starts,
-// and [Console.Wait] waits for it. One that is nil is none: it has the default size, and
+// and [Console.Wait] waits for it. A nil Console stands for no terminal: it has the default size, and
 // its methods leave the command's streams as they are.
 type Console struct {
 	in    *os.File    // the terminal
@@ -41,7 +41,7 @@ type Console struct {
 	lent chan struct{}
 }
 
-// New returns the terminal that in is, nil if it is none. The command's output goes to
+// New returns the terminal behind in, nil if in is no terminal. The command's output goes to
 // out, which need not be one. The keys leave the command running.
 func New(in io.Reader, out io.Writer, keys DetachKeys) *Console {
 	file, ok := in.(*os.File)

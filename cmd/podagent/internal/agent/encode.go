@@ -3,7 +3,6 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"syscall"
 
@@ -109,10 +108,8 @@ func grepBatchToProto(results []fsops.GrepResult) *pb.GrepBatch {
 func skippedToProto(skipped []error) *pb.GrepBatch {
 	batch := &pb.GrepBatch{}
 	for _, err := range skipped {
-		r := &pb.GrepResult{Kind: pb.GrepKind_GREP_KIND_FILE_ERROR, Error: wire.EncodeError(err)}
-		if of, ok := errors.AsType[*fs.PathError](err); ok {
-			r.Path = []byte(of.Path)
-		}
+		e := wire.EncodeError(err) // whose path is cut, so that all fit into a message
+		r := &pb.GrepResult{Kind: pb.GrepKind_GREP_KIND_FILE_ERROR, Path: e.Path, Error: e}
 		if binary, ok := errors.AsType[*fsops.BinaryError](err); ok {
 			r.Kind, r.Offset = pb.GrepKind_GREP_KIND_BINARY, binary.Offset
 		}

@@ -42,7 +42,7 @@ const (
 	// else perhaps never.
 	detachDrain = time.Second
 	// connectTimeout is how long a caller may take from connecting to the end
-	// of the handshake, so that one who says nothing is soon gone.
+	// of the handshake, so that a silent caller is dropped soon.
 	connectTimeout = 20 * time.Second
 	// restDelay is how long there is no call before memory is given back, which
 	// takes some milliseconds: longer than people and programs pause in their work.

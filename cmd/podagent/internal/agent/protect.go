@@ -54,7 +54,7 @@ func checkReadOnly(dirs []string) error {
 			return fmt.Errorf("cannot look at the read-only directory %s: %w", dir, err)
 		}
 		if mount.Flags&unix.ST_RDONLY == 0 {
-			return fmt.Errorf("%s is to be a read-only directory, but is not mounted so: %w", dir, syscall.EINVAL)
+			return fmt.Errorf("%s must be mounted read-only, but is not: %w", dir, syscall.EINVAL)
 		}
 	}
 	return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// The handlers of this file stream results: many small ones, in batches. Searches have
-// them in batches already, which come when they are to be sent.
+// The handlers of this file stream results: many small ones, in batches. fsops returns
+// the results of searches in batches that are ready to send.
 
 func (s *filesService) List(r *pb.ListRequest, stream grpc.ServerStreamingServer[pb.ListResponse]) error {
 	batch := batcher[*pb.Attr]{send: func(attrs []*pb.Attr) error {

@@ -244,7 +244,7 @@ func TestRedirectOnTheSameServerIsFollowedAndNoOther(t *testing.T) {
 		return ok
 	})
 	o.URL, to = v.URL+"/renamed", other.URL
-	fails(t, o, "the server redirects to "+other.URL+", which is not given the credentials")
+	fails(t, o, "the server redirects to "+other.URL+", which does not get the credentials")
 	if len(got) > 0 {
 		t.Errorf("the other server got %q", got)
 	}

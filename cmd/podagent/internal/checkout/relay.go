@@ -104,7 +104,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	case len(via) > maxRedirects:
 		return errors.New("the server redirects too often")
 	case req.URL.Scheme != first.Scheme || req.URL.Host != first.Host:
-		return fmt.Errorf("the server redirects to %s://%s, which is not given the credentials: use the URL there", req.URL.Scheme, req.URL.Host)
+		return fmt.Errorf("the server redirects to %s://%s, which does not get the credentials: use that URL instead", req.URL.Scheme, req.URL.Host)
 	}
 	return nil
 }

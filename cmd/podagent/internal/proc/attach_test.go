@@ -274,24 +274,24 @@ func TestReaderThatIsBackBeforeItsCutWasNoticedIsNotExpectedAgain(t *testing.T) 
 		t.Errorf("the first ended with %v", err)
 	}
 	if n := attended(p); n != 1 {
-		t.Errorf("%d attend, want the one that came back", n)
+		t.Errorf("%d readers are attached or expected, want the one that came back", n)
 	}
 	second()
 	if n := attended(p); n != 1 {
-		t.Errorf("%d attend, want the place of the second", n)
+		t.Errorf("%d readers are attached or expected, want the seat of the second", n)
 	}
 	cutReader(t, p, "a")()
 	if n := attended(p); n != 1 {
-		t.Errorf("%d attend, want the place of the third", n)
+		t.Errorf("%d readers are attached or expected, want the seat of the third", n)
 	}
 }
 
-func TestReaderTakesNoPlaceOfAnotherName(t *testing.T) {
+func TestReaderTakesNoSeatOfAnotherName(t *testing.T) {
 	p := talker(t, newManager(t))
 	cutReader(t, p, "a")()
 	events(t, p, AttachOptions{NoFollow: true, Reader: "b"})
 	events(t, p, AttachOptions{NoFollow: true})
 	if n := attended(p); n != 1 {
-		t.Errorf("%d attend, want the place of the first", n)
+		t.Errorf("%d readers are attached or expected, want the seat of the first", n)
 	}
 }

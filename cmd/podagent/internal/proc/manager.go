@@ -16,8 +16,8 @@ import (
 )
 
 // Manager starts processes and keeps them until they are forgotten: those that
-// ended more than retention ago, and when there are more than keptProcesses the
-// oldest. Its methods may be called concurrently.
+// ended more than retention ago, and, when there are more than keptProcesses, first
+// those whose end somebody was told. Its methods may be called concurrently.
 type Manager struct {
 	log     *slog.Logger
 	lim     limits

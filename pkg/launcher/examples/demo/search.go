@@ -21,7 +21,7 @@ func (d *demo) glob(ctx context.Context) error {
 	}
 	return d.step("Find files by name", d.command("glob", quote(pattern)), func() error {
 		for match, err := range d.sandbox.Glob(ctx, pattern, fsops.GlobOptions{Sort: fsops.GlobByName}) {
-			if isSkipped(err) {
+			if errors.Is(err, fsops.ErrSkipped) {
 				break
 			}
 			if err != nil {
@@ -61,18 +61,11 @@ func (d *demo) has(ctx context.Context, pattern string) (bool, error) {
 		if err == nil && match.Type.IsRegular() {
 			return true, nil
 		}
-		if err != nil && !isSkipped(err) {
+		if err != nil && !errors.Is(err, fsops.ErrSkipped) {
 			return false, err
 		}
 	}
 	return false, nil
-}
-
-// isSkipped reports whether err is the end of a search that had to skip something,
-// which a demonstration does not mind.
-func isSkipped(err error) bool {
-	_, ok := errors.AsType[*fsops.SkippedError](err)
-	return ok
 }
 
 // searches are tried in order until one finds something.
@@ -102,7 +95,7 @@ func (d *demo) grep(ctx context.Context) error {
 func (d *demo) matches(ctx context.Context, pattern string, opts fsops.GrepOptions) ([]fsops.GrepResult, error) {
 	var matches []fsops.GrepResult
 	for r, err := range d.sandbox.Grep(ctx, pattern, opts) {
-		if isSkipped(err) {
+		if errors.Is(err, fsops.ErrSkipped) {
 			break
 		}
 		if err != nil {

@@ -157,7 +157,7 @@ func (d *Dialer) dial(ctx context.Context, t target) (*conn, error) {
 	}
 	results := make(chan result)
 	go func() {
-		c, err := d.connect(ctx, t)
+		c, err := d.connectSafely(ctx, t)
 		select {
 		case results <- result{c, err}:
 		case <-ctx.Done():
@@ -172,6 +172,17 @@ func (d *Dialer) dial(ctx context.Context, t target) (*conn, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// connectSafely is connect, which a proxy's answer must not turn into a panic: the
+// WebSocket library takes it for granted that a status has a reason.
+func (d *Dialer) connectSafely(ctx context.Context, t target) (c *conn, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			c, err = nil, fmt.Errorf("connecting failed: %v", v)
+		}
+	}()
+	return d.connect(ctx, t)
 }
 
 func (d *Dialer) connect(ctx context.Context, t target) (*conn, error) {

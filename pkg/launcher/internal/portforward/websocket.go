@@ -40,6 +40,9 @@ func (d *Dialer) websocket(ctx context.Context, u *url.URL) (*link, error) {
 		return nil, err
 	}
 	ws := upgrader.conn
+	if ws == nil {
+		return nil, errors.New("a wrapper of the transport answered by itself")
+	}
 	return &link{tunnel.NewTunnelingConnection("podagent", ws), upgrade.Bottom(ws.NetConn())}, nil
 }
 
