@@ -85,17 +85,24 @@ func TestPictureIsXMLWithEachProgram(t *testing.T) {
 	}
 }
 
-// TestPublishedResultsAreOneRun checks that what the repository shows was drawn
-// from the same measurements.
-func TestPublishedResultsAreOneRun(t *testing.T) {
+// published returns the results that the repository has.
+func published(t *testing.T) *report {
+	t.Helper()
 	data, err := os.ReadFile("results.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r report
-	if err := json.Unmarshal(data, &r); err != nil {
+	r := new(report)
+	if err := json.Unmarshal(data, r); err != nil {
 		t.Fatal(err)
 	}
+	return r
+}
+
+// TestPublishedResultsAreOneRun checks that what the repository shows was drawn
+// from the same measurements.
+func TestPublishedResultsAreOneRun(t *testing.T) {
+	r := published(t)
 	if groups := r.groups(); len(groups) != allGroups {
 		t.Errorf("the results are of the groups %q, want all %d", groups, allGroups)
 	}
@@ -117,14 +124,7 @@ func TestPublishedResultsAreOneRun(t *testing.T) {
 
 // TestHeadlinesAreMeasured checks that README.md shows as many rows as it names.
 func TestHeadlinesAreMeasured(t *testing.T) {
-	data, err := os.ReadFile("results.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r report
-	if err := json.Unmarshal(data, &r); err != nil {
-		t.Fatal(err)
-	}
+	r := published(t)
 	want := 0
 	for _, peers := range headlines {
 		want += len(peers)
