@@ -2872,7 +2872,8 @@ type MkdirRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Path  []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	Perm  uint32                 `protobuf:"varint,2,opt,name=perm,proto3" json:"perm,omitempty"`
-	// parents creates missing parents, and accepts an existing directory.
+	// parents creates missing parents with the same mode, and accepts an existing
+	// directory.
 	Parents       bool `protobuf:"varint,3,opt,name=parents,proto3" json:"parents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
