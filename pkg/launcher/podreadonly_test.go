@@ -81,7 +81,7 @@ func TestReadOnlyDirectoriesOfAPod(t *testing.T) {
 			[]string{"workspace", "home", "read-only-0", "read-only-1"},
 		}},
 	} {
-		spec := Spec{ID: "a", Protected: tt.protected, Pod: Pod{Profile: tt.profile, ReadOnly: tt.dirs}}
+		spec := Spec{ID: "a", Protected: tt.protected, Pod: Pod{Image: "runtime", Profile: tt.profile, ReadOnly: tt.dirs}}
 		if diff := cmp.Diff(tt.want, layoutOf(t, &spec)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
