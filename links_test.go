@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// link is a link of Markdown to a file of the repository, with the heading in it.
+// link is a Markdown link to a file of the repository, with an optional heading.
 var link = regexp.MustCompile(`\]\(([^)#\s:]*)(?:#([^)\s]*))?\)`)
 
 func TestLinksOfPagesLeadSomewhere(t *testing.T) {
@@ -31,11 +31,11 @@ func TestLinksOfPagesLeadSomewhere(t *testing.T) {
 		}
 	}
 	if found == 0 {
-		t.Error("no page has a link")
+		t.Error("no page has links")
 	}
 }
 
-// pages returns the pages of the repository in Markdown.
+// pages returns the Markdown pages of the repository.
 func pages(t *testing.T) []string {
 	t.Helper()
 	var pages []string
@@ -57,7 +57,7 @@ func pages(t *testing.T) []string {
 	return pages
 }
 
-// leadsTo reports whether there is such a file, and in it the heading if one is named.
+// leadsTo reports whether the file exists and, if a heading is named, contains it.
 func leadsTo(path, heading string) bool {
 	info, err := os.Stat(path)
 	if err != nil || heading == "" {
@@ -78,7 +78,7 @@ func leadsTo(path, heading string) bool {
 	return false
 }
 
-// anchor returns the name of a heading in links.
+// anchor returns the name that links use for a heading.
 func anchor(title string) string {
 	title = strings.ToLower(strings.TrimSpace(title))
 	title = regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(title, "")

@@ -13,7 +13,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
-// block returns the first block of README.md in a language after its mark.
+// block returns the first code block of README.md in a language after its mark.
 func block(t *testing.T, language string) string {
 	t.Helper()
 	readme, err := os.ReadFile("README.md")
@@ -28,8 +28,8 @@ func block(t *testing.T, language string) string {
 	return found[1]
 }
 
-// programs builds both programs into a directory, and returns an environment
-// in which they are found and keep their state to the test.
+// programs builds both programs into a directory. It returns an environment that
+// finds them there and keeps their state in the test's directory.
 func programs(t *testing.T) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -39,7 +39,7 @@ func programs(t *testing.T) []string {
 		"XDG_STATE_HOME="+t.TempDir(), "XDG_CONFIG_HOME="+t.TempDir())
 }
 
-// onCluster returns the environment of programs that work in a cluster.
+// onCluster returns the environment for programs that work in a cluster.
 func onCluster(t *testing.T) []string {
 	t.Helper()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -115,7 +115,7 @@ func runReadmeShell(t *testing.T, script string, env []string) {
 	}
 }
 
-// builtInImage is the default image of the programs that build builds.
+// builtInImage is the default image of the programs that build makes.
 const builtInImage = "registry.example/runtime:1"
 
 // build builds a program as the Makefile does.

@@ -12,7 +12,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// app is what all verbs share: the streams and the persistent flags.
+// app holds what all verbs share: the streams and the persistent flags.
 type app struct {
 	streams
 	terminal render.Terminal // whether out is one
@@ -23,10 +23,10 @@ type app struct {
 	logLevel flagvalue.Choice
 }
 
-// json reports whether output is to be JSON lines.
+// json reports whether the output is JSON lines.
 func (a *app) json() bool { return a.output.Value == "json" }
 
-// print prints v as a line of JSON, or text as it is.
+// print prints v as a line of JSON, or text unchanged.
 func (a *app) print(v any, text string) error {
 	if a.json() {
 		return render.JSON(a.out, v)
@@ -35,10 +35,10 @@ func (a *app) print(v any, text string) error {
 	return err
 }
 
-// note prints a remark on standard error that is no failure.
+// note prints a remark on standard error. A remark is not a failure.
 func (a *app) note(format string, args ...any) {
 	text := fmt.Appendf(nil, "orchestrator: "+format+"\n", args...)
-	_, _ = a.err.Write(render.IsTerminal(a.err).Text(text)) // there is nowhere else to say it
+	_, _ = a.err.Write(render.IsTerminal(a.err).Text(text)) // there is nowhere else to report it
 }
 
 func (a *app) logger() *slog.Logger {

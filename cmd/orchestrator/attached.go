@@ -14,9 +14,9 @@ import (
 // there is no command yet.
 type starter func(console.Streams) (id string, p *podapi.Process, err error)
 
-// runAttached runs the command that start starts, with the program's own streams, or on
-// the console if there is one. The command reads from in, if that is not nil. It returns
-// when the command has ended, or was left running.
+// runAttached runs the command that start starts, with the program's own streams,
+// or on the console if there is one. The command reads from in, unless that is nil.
+// It returns when the command has ended or was left running.
 func (a *app) runAttached(ctx context.Context, sandbox *launcher.Sandbox, in io.Reader, t *console.Console, start starter) error {
 	own, finish := a.connect()
 	own.In = in
@@ -38,7 +38,7 @@ func (a *app) runAttached(ctx context.Context, sandbox *launcher.Sandbox, in io.
 	return unclear(err)
 }
 
-// sayWayBack says how to go back to a command that runs on, or may do so.
+// sayWayBack says how to return to a command that still runs, or may do so.
 func (a *app) sayWayBack(sandbox *launcher.Sandbox, id string, detached bool) {
 	state := "may still run"
 	if detached {
@@ -74,14 +74,14 @@ func (a *app) connect() (own console.Streams, finish func(p *podapi.Process, err
 		} else if errors.Is(err, podapi.ErrDetached) {
 			flushed = errors.Join(flushed, lines.detached(p.ID(), p.Omitted()))
 		}
-		if flushed != nil { // output that is not whole is no success
+		if flushed != nil { // incomplete output is a failure
 			return flushed
 		}
 		return err
 	}
 }
 
-// sayLimits says which limits the command has met.
+// sayLimits says which limits the command has hit.
 func (a *app) sayLimits(p *podapi.Process) {
 	if n := p.Omitted(); n > 0 {
 		a.note("%d bytes of the command's output are missing: the sandbox keeps only the last part", n)

@@ -8,14 +8,14 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// The backends, as --backend has them.
+// The values of --backend.
 const (
 	inKubernetes = "kubernetes"
 	onThisHost   = "local"
 )
 
-// clusterFlags say in which cluster and namespace sandboxes are, and with which
-// identity to call their agents.
+// clusterFlags say which cluster and namespace have the sandboxes, and which
+// identity calls their agents.
 type clusterFlags struct {
 	kubeconfig, context string
 	inCluster           bool
@@ -31,7 +31,7 @@ func (c *clusterFlags) define() *pflag.FlagSet {
 	flags.StringVar(&c.context, "context", "", "the `NAME` of a context in the kubeconfig (default the current one)")
 	flags.BoolVar(&c.inCluster, "in-cluster", false, "use the service account of the pod that runs this program")
 	flags.StringVarP(&c.namespace, "namespace", "n", "", "the `NAMESPACE` of the sandboxes (default that of the context, or of the pod that runs this program)")
-	flags.StringVar(&c.identity, "identity", "", "the `FILE` with the key that opens the agents (default podagent/identity.pem in the configuration directory, made on first use)")
+	flags.StringVar(&c.identity, "identity", "", "the `FILE` with the key that the agents accept (default podagent/identity.pem in the configuration directory, made on first use)")
 	flags.StringVar(&c.secret, "identity-secret", "", "the `NAME` of the Secret with this key, made on first use (default podagent-identity for the service account of a pod, without --identity)")
 	for _, way := range launcher.Connections() {
 		c.connection.Words = append(c.connection.Words, string(way))
@@ -73,8 +73,8 @@ func (a *app) kubernetes() (launcher.Launcher, error) {
 	}, nil
 }
 
-// needsPods returns an error if one of these flags was given though the local
-// backend makes no pods.
+// needsPods returns an error if one of these flags was given with the local
+// backend, which makes no pods.
 func (a *app) needsPods(flags *pflag.FlagSet) error {
 	if a.backend.Value != onThisHost {
 		return nil
@@ -88,7 +88,7 @@ func (a *app) needsPods(flags *pflag.FlagSet) error {
 	return err
 }
 
-// isolatesNothing warns of a new sandbox that isolates nothing.
+// isolatesNothing warns that a new sandbox isolates nothing.
 func (a *app) isolatesNothing(sandbox *launcher.Sandbox) {
 	if sandbox.Created && a.backend.Value == onThisHost {
 		a.note("the local backend isolates nothing: what runs in sandbox %s can do what you can", quote(sandbox.ID))

@@ -44,7 +44,7 @@ func (c *cli) run(in io.Reader, out io.Writer, args ...string) {
 	}
 }
 
-// content yields size bytes that do not repeat, always the same.
+// content returns size bytes that do not repeat; every call returns the same bytes.
 func content(size int64) io.Reader {
 	return io.LimitReader(rand.NewChaCha8([32]byte{1}), size)
 }
@@ -72,11 +72,11 @@ func (c *cli) roundTrip(name string, size int64) {
 	}
 }
 
-// full says that the tests take the sizes of a full test.
+// full says that the tests use the sizes of a full test.
 var full = os.Getenv("PODAGENT_TEST_FULL") != ""
 
-// The largest has eight windows of flow control, by which more would go in the
-// same way; a full test sends a gigabyte.
+// The largest size fills eight flow-control windows; more would take the same path.
+// A full test sends a gigabyte.
 func TestRoundTripOfSizesThroughTheCLI(t *testing.T) {
 	c := newCLI(t)
 	largest := int64(64<<20 + 1)
@@ -96,7 +96,7 @@ func TestRoundTripOfNamesThroughTheCLI(t *testing.T) {
 	var list bytes.Buffer
 	c.run(nil, &list, "ls", "box")
 	if bytes.Contains(list.Bytes(), []byte("\nx\n")) {
-		t.Error("a name was run by a shell")
+		t.Error("a shell ran a name")
 	}
 }
 
@@ -109,6 +109,6 @@ func TestStdinAndOutputAreBytesThroughTheCLI(t *testing.T) {
 	var got bytes.Buffer
 	c.run(bytes.NewReader(want), &got, "exec", "box", "-i", "--", "cat")
 	if !bytes.Equal(got.Bytes(), want) {
-		t.Errorf("%d bytes came back of %d, or others", got.Len(), len(want))
+		t.Errorf("%d of %d bytes came back, or they differ", got.Len(), len(want))
 	}
 }

@@ -46,7 +46,7 @@ func parseWindow(s string) (fsops.LineOptions, error) {
 	}
 	from, to, ok := strings.Cut(s, ":")
 	if !ok || from == "" && to == "" {
-		return fsops.LineOptions{}, usagef("invalid --lines %q: it is A:B, A: or :B", s)
+		return fsops.LineOptions{}, usagef("invalid --lines %q: it must be A:B, A: or :B", s)
 	}
 	first, err := lineNumber(from, 1)
 	if err != nil {
@@ -79,11 +79,11 @@ func lineNumber(s string, missing int64) (int64, error) {
 
 func (a *app) cat(ctx context.Context, sandbox *launcher.Sandbox, path string) error {
 	if !a.json() {
-		_, err := sandbox.Read(ctx, path, fsops.ReadOptions{}, a.out)
+		_, err := sandbox.Read(ctx, path, a.out, fsops.ReadOptions{})
 		return err
 	}
 	var content bytes.Buffer
-	result, err := sandbox.Read(ctx, path, fsops.ReadOptions{}, &content)
+	result, err := sandbox.Read(ctx, path, &content, fsops.ReadOptions{})
 	if err != nil {
 		return err
 	}
@@ -93,8 +93,8 @@ func (a *app) cat(ctx context.Context, sandbox *launcher.Sandbox, path string) e
 	}{render.NewAttr(result.Attr), content.Bytes()})
 }
 
-// catLines prints a window of lines. As text that is all of it, piece by piece
-// where it is over the limit of one answer; as JSON it is one answer.
+// catLines prints a window of lines. As text it prints the whole window, in pieces
+// if it exceeds the limit of one answer; as JSON it prints one answer.
 func (a *app) catLines(ctx context.Context, sandbox *launcher.Sandbox, path string, opts fsops.LineOptions) error {
 	for {
 		lines, err := sandbox.ReadLines(ctx, path, opts)

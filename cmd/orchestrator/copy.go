@@ -11,7 +11,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// pushFile copies a local file. It reads a pipe or the like to its end.
+// pushFile copies a local file. It reads a pipe or similar file to its end.
 func (a *app) pushFile(ctx context.Context, sandbox *launcher.Sandbox, source string, info fs.FileInfo, target string) (fsops.TreeStats, error) {
 	file, err := os.Open(source)
 	if err != nil {
@@ -30,7 +30,7 @@ func (a *app) pushFile(ctx context.Context, sandbox *launcher.Sandbox, source st
 	return fsops.TreeStats{Entries: 1, Bytes: result.Attr.Size}, err
 }
 
-// pullFile copies a file of the sandbox. The copy appears once it is whole.
+// pullFile copies a file of the sandbox. The copy appears only when it is complete.
 func (a *app) pullFile(ctx context.Context, sandbox *launcher.Sandbox, attr fsops.Attr, target string) (fsops.TreeStats, error) {
 	perm := attr.Mode.Perm()
 	w, err := fsops.New(filepath.Dir(target)).Create(target, fsops.WriteOptions{Perm: perm})
@@ -40,13 +40,15 @@ func (a *app) pullFile(ctx context.Context, sandbox *launcher.Sandbox, attr fsop
 	defer w.Close()
 	bar := a.progress(attr.Path, attr.Size)
 	defer bar.clear()
-	read, err := sandbox.Read(ctx, attr.Path, fsops.ReadOptions{}, io.MultiWriter(w, bar))
+	read, err := sandbox.Read(ctx, attr.Path, io.MultiWriter(w, bar), fsops.ReadOptions{})
 	if err != nil {
 		return fsops.TreeStats{}, err
 	}
 	result, err := w.Commit(ctx, read.Sum)
-	if err == nil && result.Created && result.Attr.Mode.Perm() != perm {
-		err = os.Chmod(target, perm)
+	// Create takes 0 for the default. It applies the umask: other users of this machine
+	// do not get what the sandbox gives them.
+	if err == nil && result.Created && result.Attr.Mode.Perm()&^perm != 0 {
+		err = os.Chmod(target, result.Attr.Mode.Perm()&perm)
 	}
 	return fsops.TreeStats{Entries: 1, Bytes: read.Sum.Size}, local(err)
 }

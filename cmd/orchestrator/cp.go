@@ -26,7 +26,8 @@ TARGET is ID:PATH. In a local path with a colon, put a slash before the colon
 (./a:b). If the id contains a slash or a colon, give it by --id and write :PATH.
 
 If TARGET is a directory, cp copies SOURCE into it. Otherwise the copy gets the name
-TARGET. Directories are copied with everything in them. Modes are kept.`,
+TARGET. Directories are copied with everything in them. Modes are kept; on this
+machine its umask applies.`,
 		Example: `  orchestrator cp ./src job-1:
   orchestrator cp job-1:report.txt .
   orchestrator cp --id team/job-1 :out ./out`,
@@ -82,7 +83,7 @@ func (a *app) copyIn(ctx context.Context, sandbox *launcher.Sandbox, source, tar
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	target, err = place{target, err == nil, there.IsDir()}.landing(filepath.ToSlash(source), info.IsDir())
+	target, err = destination{target, err == nil, there.IsDir()}.landing(filepath.ToSlash(source), info.IsDir())
 	if err != nil {
 		return err
 	}
@@ -107,7 +108,7 @@ func (a *app) copyOut(ctx context.Context, sandbox *launcher.Sandbox, source, ta
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	target, err = place{filepath.ToSlash(target), err == nil, err == nil && info.IsDir()}.landing(source, attr.IsDir())
+	target, err = destination{filepath.ToSlash(target), err == nil, err == nil && info.IsDir()}.landing(source, attr.IsDir())
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,8 @@ type end struct {
 	path      string
 }
 
-// parseEnds parses what cp copies, and where. The id is that of ends which
-// begin with a colon.
+// parseEnds parses the source and the target of cp. The id is for ends that begin
+// with a colon.
 func parseEnds(source, target, id string) (from, to end, err error) {
 	from, to = parseEnd(source, id), parseEnd(target, id)
 	switch {
@@ -49,24 +49,24 @@ func parseEnd(s, id string) end {
 	return end{inSandbox: true, id: id, path: inside}
 }
 
-// A place describes the target of a copy.
-type place struct {
+// A destination is where a copy goes.
+type destination struct {
 	path       string
 	there, dir bool
 }
 
 // landing returns the path that the source gets, as with cp -r: its own name in an
 // existing directory, otherwise the target's.
-func (p place) landing(source string, sourceIsDir bool) (string, error) {
+func (d destination) landing(source string, sourceIsDir bool) (string, error) {
 	switch {
-	case p.there && p.dir:
-		return nameIn(p.path, source), nil
-	case p.there && sourceIsDir:
-		return "", fmt.Errorf("cannot copy the directory %s: %s is a file", quote(source), quote(p.path))
-	case !sourceIsDir && strings.HasSuffix(p.path, "/"):
-		return "", fmt.Errorf("cannot copy %s: there is no directory %s", quote(source), quote(p.path))
+	case d.there && d.dir:
+		return nameIn(d.path, source), nil
+	case d.there && sourceIsDir:
+		return "", fmt.Errorf("cannot copy the directory %s: %s is a file", quote(source), quote(d.path))
+	case !sourceIsDir && strings.HasSuffix(d.path, "/"):
+		return "", fmt.Errorf("cannot copy %s: there is no directory %s", quote(source), quote(d.path))
 	}
-	return p.path, nil
+	return d.path, nil
 }
 
 // nameIn returns the path of the source's copy in dir. A source without a name of its

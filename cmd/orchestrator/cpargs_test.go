@@ -63,9 +63,9 @@ func TestParseEndsWantsOneInASandbox(t *testing.T) {
 }
 
 func TestLanding(t *testing.T) {
-	dir, file, none := place{"d", true, true}, place{"d", true, false}, place{"d", false, false}
+	dir, file, none := destination{"d", true, true}, destination{"d", true, false}, destination{"d", false, false}
 	tests := []struct {
-		target place
+		target destination
 		source string
 		isDir  bool
 		want   string // empty for a refusal
@@ -80,9 +80,9 @@ func TestLanding(t *testing.T) {
 		{file, "x/t", true, ""},
 		{none, "x/f", false, "d"},
 		{none, "x/t", true, "d"},
-		{place{"d/", false, false}, "x/f", false, ""},
-		{place{"d/", true, false}, "x/f", false, ""},
-		{place{"d/", false, false}, "x/t", true, "d/"},
+		{destination{"d/", false, false}, "x/f", false, ""},
+		{destination{"d/", true, false}, "x/f", false, ""},
+		{destination{"d/", false, false}, "x/t", true, "d/"},
 	}
 	for _, tt := range tests {
 		got, err := tt.target.landing(tt.source, tt.isDir)

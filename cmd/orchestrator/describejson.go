@@ -62,13 +62,13 @@ type agent struct {
 	Expires      string      `json:"expires,omitempty"`
 }
 
-// protected is a path that must not be changed, and what keeps it.
+// protected is a path that must not be changed, and how it is protected.
 type protected struct {
 	Path render.Text        `json:"path"`
 	By   podapi.Enforcement `json:"by"`
 }
 
-// process is a process as JSON; Code is there once it has ended.
+// process is a process as JSON. Code is set once it has ended.
 type process struct {
 	ID         string        `json:"id"`
 	PID        int           `json:"pid"`

@@ -51,8 +51,8 @@ func (a *app) describeText(d launcher.Description) error {
 	return err
 }
 
-// print prints the section. What would break the table is quoted, wherever it
-// is printed.
+// print prints the section. It quotes text that would break the table, wherever the
+// output goes.
 func (s *section) print(w io.Writer) error {
 	const quoted = render.Terminal(true)
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
@@ -71,7 +71,7 @@ func sandboxSection(d launcher.Description) section {
 	s.add("id", d.ID)
 	s.add("state", string(d.State))
 	s.add("workdir", d.Workdir)
-	s.add("created", since(d.Created))
+	s.add("created", since(d.CreatedAt))
 	return s
 }
 
@@ -107,7 +107,7 @@ func podSection(d launcher.Description) section {
 	return s
 }
 
-// enforcements say what keeps a path from being changed.
+// enforcements say how a path is protected.
 var enforcements = map[podapi.Enforcement]string{
 	podapi.ByAgent: "by the agent: commands can change it",
 	podapi.ByMount: "by a read-only mount: commands cannot change it either",

@@ -73,7 +73,7 @@ func (a *app) findings(ctx context.Context, spec launcher.Spec) (iter.Seq[launch
 	return nil, err
 }
 
-// findingText returns the line of a check, and below it what to do.
+// findingText returns the line of a check, and a line with the advice below it.
 func (a *app) findingText(f launcher.Finding) string {
 	const width = len(launcher.NotChecked)
 	word := string(f.Verdict)
@@ -84,7 +84,7 @@ func (a *app) findingText(f launcher.Finding) string {
 	if f.Err != nil {
 		said = message(f.Err)
 	}
-	quoted := render.Terminal(true) // a check is a line
+	quoted := render.Terminal(true) // a check must stay on one line
 	text := fmt.Sprintf("%-*s  %s: %s\n", width, word, f.Name, oneLine(said))
 	if f.Advice != "" {
 		text += fmt.Sprintf("%*s  %s\n", width, "", oneLine(f.Advice))
@@ -92,7 +92,7 @@ func (a *app) findingText(f launcher.Finding) string {
 	return string(quoted.Text([]byte(text)))
 }
 
-// oneLine returns a text of the cluster's on one line.
+// oneLine returns a text from the cluster on one line.
 func oneLine(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }

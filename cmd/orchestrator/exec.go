@@ -102,18 +102,20 @@ func (o *execOptions) check(a *app) error {
 	return a.needsConsole(o.keys, "-t")
 }
 
-// newConsole returns the terminal that standard input is, nil if it is none.
+// newConsole returns a console for the terminal at standard input; nil if that is
+// not a terminal.
 func (a *app) newConsole(keys console.DetachKeys) *console.Console {
 	return console.New(a.in, a.out, keys)
 }
 
-// needsConsole returns an error if there is no terminal to show one in.
+// needsConsole returns an error if there is no terminal to show a command's
+// terminal in.
 func (a *app) needsConsole(keys console.DetachKeys, what string) error {
 	switch {
 	case a.json():
 		return usagef("%s shows a terminal, and cannot print JSON: leave out --output json", what)
 	case a.newConsole(keys) == nil:
-		return usagef("%s needs a terminal, but standard input is none", what)
+		return usagef("%s needs a terminal, but standard input is not one", what)
 	}
 	return nil
 }
@@ -133,16 +135,16 @@ func execFlags(cmd *cobra.Command, opts *execOptions) {
 	keysFlag(cmd, &opts.keys)
 }
 
-// keysFlag is the flag of the verbs that show a command's terminal.
+// keysFlag defines the flag of the verbs that show a command's terminal.
 func keysFlag(cmd *cobra.Command, keys *console.DetachKeys) {
 	*keys = console.DefaultDetachKeys()
 	cmd.Flags().Var(keys, "detach-keys", "the keys that leave a command in a terminal running; an empty flag means none")
 	settings.Mark(cmd.Flags(), "detach-keys")
 }
 
-// commandAfterID returns the id and the command, either of which may be
-// missing. cobra has parsed the flags up to the first word, which is the id. Those
-// after the id are parsed here, and only then the settings are loaded.
+// commandAfterID returns the id and the command, either of which may be missing.
+// cobra has parsed the flags up to the first word, which is the id. commandAfterID
+// parses those after the id, and then loads the settings.
 func (a *app) commandAfterID(cmd *cobra.Command, args []string) (id string, command []string, err error) {
 	if len(args) > 0 {
 		id, args = args[0], args[1:]
@@ -191,7 +193,7 @@ func startOf(c *podapi.Cmd) starter {
 	}
 }
 
-// terminalEnv tells a command in a terminal which kind of terminal shows it.
+// terminalEnv tells a command in a terminal the type of the terminal that shows it.
 func terminalEnv() []string {
 	if name := os.Getenv("TERM"); name != "" {
 		return []string{"TERM=" + name}
@@ -199,8 +201,8 @@ func terminalEnv() []string {
 	return nil
 }
 
-// execDetached starts a command and leaves it running, with its standard input
-// open or not.
+// execDetached starts a command and leaves it running, with its standard input open
+// if input is set.
 func (a *app) execDetached(ctx context.Context, c *podapi.Cmd, input bool) error {
 	if input {
 		if _, err := c.StdinPipe(); err != nil {

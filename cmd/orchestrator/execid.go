@@ -24,7 +24,7 @@ unique and has 4 characters or more.`
 // short returns the short form of an exec id.
 func short(id string) string { return id[max(len(id)-shortExecID, 0):] }
 
-// isExecID reports whether the agent takes id for that of a new command.
+// isExecID reports whether the agent accepts id for a new command.
 func isExecID(id string) bool {
 	parsed, err := uuid.Parse(id)
 	return err == nil && parsed.Version() == 7 && parsed.String() == id

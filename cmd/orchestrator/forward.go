@@ -56,7 +56,7 @@ func parsePorts(args []string) ([]forwarding, error) {
 	for i, arg := range args {
 		var ok bool
 		if ports[i], ok = parsePort(arg); !ok {
-			return nil, usagef(`%q is not [LOCAL:]PORT, of ports up to 65535: give "8080", "3000:80" or ":5432"`, arg)
+			return nil, usagef(`%q is not [LOCAL:]PORT with ports up to 65535: give "8080", "3000:80" or ":5432"`, arg)
 		}
 	}
 	return ports, nil
@@ -78,7 +78,7 @@ func parsePort(arg string) (forwarding, bool) {
 	return forwarding{int(from), int(to)}, err == nil
 }
 
-// forward listens at all ports, says so, and serves them until one ends.
+// forward listens at all ports, prints them, and serves them until one ends.
 func (a *app) forward(ctx context.Context, sandbox *launcher.Sandbox, address string, ports []forwarding) error {
 	var listeners []net.Listener
 	defer func() {
@@ -118,8 +118,8 @@ func (a *app) forwarded(addr net.Addr, port int) error {
 	}{addr.String(), port}, fmt.Sprintf("%s -> %d\n", addr, port))
 }
 
-// awaitGone waits until the sandbox is gone, and returns why. Meanwhile it says when the
-// sandbox cannot be reached, and when it can be again.
+// awaitGone waits until the sandbox is gone, and returns why. Meanwhile it notes
+// when the sandbox cannot be reached, and when it can be reached again.
 func (a *app) awaitGone(ctx context.Context, sandbox *launcher.Sandbox) error {
 	ticker := time.NewTicker(lookPeriod)
 	defer ticker.Stop()
@@ -165,8 +165,8 @@ func (a *app) look(ctx context.Context, sandbox *launcher.Sandbox) error {
 	return err
 }
 
-// isGone reports whether err says that there is no such sandbox any more, or that
-// it will not answer again.
+// isGone reports whether err says that the sandbox no longer exists, or will not
+// answer again.
 func isGone(err error) bool {
 	return errors.Is(err, launcher.ErrNotFound) || errors.Is(err, launcher.ErrGone) || errors.Is(err, launcher.ErrStale) || errors.Is(err, launcher.ErrPaused)
 }

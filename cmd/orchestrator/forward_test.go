@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestPortsAreWrittenAsKubectlHasThem(t *testing.T) {
+func TestPortsHaveKubectlsSyntax(t *testing.T) {
 	got, err := parsePorts([]string{"8080", "3000:80", ":5432", "0:1", "65535:65535"})
 	want := []forwarding{{8080, 8080}, {3000, 80}, {0, 5432}, {0, 1}, {65535, 65535}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(forwarding{})); diff != "" || err != nil {

@@ -15,7 +15,7 @@ func globCommand(a *app) *cobra.Command {
 		Long: `Glob prints the names that match a pattern such as '**/*.go', sorted. Quote the
 pattern, so that the shell leaves it alone. At the end it lists the directories that
 it could not search. The exit status is 0 if a name matches, 1 if none does, and 2 if
-there were such directories.`,
+a directory could not be searched.`,
 		Args:              takes(2, 2),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {

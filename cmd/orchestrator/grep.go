@@ -41,7 +41,7 @@ type searchFlags struct{ *pflag.FlagSet }
 
 func (f searchFlags) Bool(p *bool, name, short, usage string) {
 	if short == "n" {
-		short = "" // which is the namespace
+		short = "" // -n is the namespace
 	}
 	f.BoolVarP(p, name, short, *p, usage)
 }

@@ -22,50 +22,51 @@ import (
 type hint struct {
 	// is reports whether the hint is for this error.
 	is func(error) bool
-	// say follows the error's text after a colon. %s in it is the sandbox's
+	// say follows the error's text after a colon. %s in it stands for the sandbox's
 	// id, quoted for a shell.
 	say string
-	// instead takes the place of the error's text; %q in it is the id.
+	// instead replaces the error's text. %q in it stands for the id.
 	instead string
 }
 
-// hints are tried in this order. The first that fits is printed.
+// hints are tried in this order. The first one that fits is printed.
 var hints = []hint{
 	{is: isErr(launcher.ErrNotFound), instead: `no sandbox %q`, say: `create it with "orchestrator up %s"`},
 	{is: isErr(launcher.ErrNoAgent)},
 	{is: func(err error) bool { return opOf(err) == "fork/exec" }, say: "set PODAGENT_BIN to the path of the podagent binary"},
 	{is: isNoCluster, say: "give --kubeconfig FILE, or use --backend local"},
 	{is: isErr(launcher.ErrImage), say: "choose another --image, or make this one available to the nodes"},
-	{is: isErr(launcher.ErrUnschedulable), say: "ask for less by --requests, or add a node that can hold the pod"},
+	{is: isErr(launcher.ErrUnschedulable), say: "ask for less with --requests, or add a node that can hold the pod"},
 	{is: isErr(launcher.ErrCannotStart), say: "the --image must have podagent in its PATH, and work for user 1000 (--profile baseline: for root)"},
 	{is: isErr(launcher.ErrCrashLoop), say: "the --image must have podagent in its PATH, and work for user 1000 (--profile baseline: for root)"},
-	{is: isErr(launcher.ErrNotReady), say: `give it a longer --ready-timeout, or look for the reason by "orchestrator doctor"`},
-	{is: isErr(launcher.ErrRejected), say: "keep to the namespace's quota by --requests and --limits, and to its Pod Security Standard by --profile"},
+	{is: isErr(launcher.ErrNotReady), say: `give it a longer --ready-timeout, or look for the reason with "orchestrator doctor"`},
+	{is: isErr(launcher.ErrRejected), say: "keep to the namespace's quota with --requests and --limits, and to its Pod Security Standard with --profile"},
 	{is: isErr(launcher.ErrForbidden), say: `"orchestrator doctor", with these flags, says which permission is missing`},
-	{is: isErr(launcher.ErrNoNamespace), say: `make it by "kubectl create namespace", or give another --namespace`},
+	{is: isErr(launcher.ErrNoNamespace), say: `create it with "kubectl create namespace", or give another --namespace`},
 	{is: isErr(launcher.ErrNotOurs), say: "choose another id or --namespace"},
-	{is: isErr(launcher.ErrOtherKey), say: "give the identity that it was launched with, by --identity or --identity-secret"},
+	{is: isErr(launcher.ErrOtherKey), say: "give the identity that it was launched with: --identity or --identity-secret"},
 	{is: isErr(launcher.ErrPaused), say: `"orchestrator resume %s" goes on with it, "orchestrator down %s" removes it with its files`},
-	{is: isErr(launcher.ErrNotKept), say: `launch it with --keep-workspace, or remove it with its files by "orchestrator down %s"`},
-	{is: isErr(launcher.ErrNoStorageClass), say: `name one by --storage-class, or make one the default by "kubectl annotate storageclass NAME storageclass.kubernetes.io/is-default-class=true"`},
+	{is: isErr(launcher.ErrNotKept), say: `launch it with --keep-workspace, or remove it and its files with "orchestrator down %s"`},
+	{is: isErr(launcher.ErrNoStorageClass), say: `name one with --storage-class, or make one the default with "kubectl annotate storageclass NAME storageclass.kubernetes.io/is-default-class=true"`},
 	{is: isErr(launcher.ErrNoLifetime), say: "launch it with --lifetime"},
 	{is: isErr(launcher.ErrDeadline), say: "launch it with a longer --active-deadline"},
 	{is: isErr(launcher.ErrStale), say: `"orchestrator up %s --on-stale recreate" makes another; the files are lost, unless the workspace was kept`},
-	{is: isErr(launcher.ErrNoListener), say: `leave out --connection address, or remove it by "orchestrator down %s"`},
-	{is: isErr(launcher.ErrDrift), say: `leave out --on-drift error to use it as it is, or remove it by "orchestrator down %s"`},
+	{is: isErr(launcher.ErrNoListener), say: `leave out --connection address, or remove it with "orchestrator down %s"`},
+	{is: isErr(launcher.ErrDrift), say: `leave out --on-drift error to use it as it is, or remove it with "orchestrator down %s"`},
 	{is: isErr(launcher.ErrOwned), say: "wait until its owner has closed it, or leave out --exclusive"},
 	{is: isErr(launcher.ErrGone), say: `"orchestrator up %s" makes another; the files are lost, unless the workspace was kept`},
 	{is: isGit, say: "check --git and --git-ref, and the login in PODAGENT_GIT_USERNAME and PODAGENT_GIT_PASSWORD"},
-	{is: isNoServer, say: `"orchestrator doctor" checks the way to the API server`},
+	{is: isNoServer, say: `"orchestrator doctor" checks the connection to the API server`},
 	{is: isErr(podapi.ErrVersion)},
-	{is: isErr(podapi.ErrUnauthenticated), say: "give the identity that the sandbox was launched with, by --identity or --identity-secret"},
+	{is: isErr(podapi.ErrUnauthenticated), say: "give the identity that the sandbox was launched with: --identity or --identity-secret"},
 	{is: isErr(podapi.ErrAgentLost), say: "the command may have had effects: look at the files before you run it again"},
-	{is: isErr(podapi.ErrConflict), say: `choose another --exec-id, or go back to the other command by "orchestrator attach"`},
+	{is: isErr(podapi.ErrConflict), say: `choose another --exec-id, or go back to the other command with "orchestrator attach"`},
 	{is: isErr(podapi.ErrExecExpired), say: `"orchestrator ps %s -a" lists the commands that the agent knows`},
+	{is: isErr(podapi.ErrProtocol), say: "do not trust what this sandbox says: its agent is another program, or a broken one"},
 	{is: isErr(podapi.ErrCut), say: `"orchestrator list" says whether the agent still runs`},
 	{is: isErr(podapi.ErrUnavailable), say: `"orchestrator list" says whether the agent still runs, "orchestrator up %s" starts it again`},
 	{is: isErr(syscall.EADDRINUSE), say: "give another LOCAL port, or :PORT for a free one"},
-	{is: isErr(fsops.ErrUnsafeArchive), say: "--outside-links also copies symbolic links that lead out of the tree"},
+	{is: isOutsideLink, say: "--outside-links also copies symbolic links that lead out of the tree"},
 	{is: isErr(fsops.ErrChanged), say: "read it again"},
 	{is: isErr(fsops.ErrProtected), say: `"orchestrator describe %s" lists what is protected, and "orchestrator up %s --protect GLOB" replaces that`},
 	{is: isEdit(true), say: "give --old more of the text around it, or --all to replace every occurrence"},
@@ -86,7 +87,7 @@ var hints = []hint{
 	{is: isOp("read", syscall.EISDIR), say: `"orchestrator ls" lists it, "orchestrator cp" copies it`},
 }
 
-// explain returns err as a sentence that says what to do.
+// explain returns err as a sentence with advice.
 func explain(err error) string {
 	var id string
 	if sandbox, ok := errors.AsType[*sandboxError](err); ok {
@@ -146,7 +147,7 @@ func isNoServer(err error) bool {
 	return isHere(err) && errors.As(err, new(*url.Error))
 }
 
-// isOp returns the test for an error of an operation in the sandbox, of one of
+// isOp returns a test for an error of this operation in the sandbox, of one of
 // these classes.
 func isOp(op string, classes ...error) func(error) bool {
 	return func(err error) bool {
@@ -162,10 +163,20 @@ func isOp(op string, classes ...error) func(error) bool {
 	}
 }
 
-// isHere reports whether err is of this machine and not of the sandbox.
+// isHere reports whether err comes from this machine and not from the sandbox.
 func isHere(err error) bool {
 	sandbox, ok := errors.AsType[*sandboxError](err)
 	return ok && sandbox.launching || errors.As(err, new(*localError))
+}
+
+// isOutsideLink reports whether err says that an archive has a symbolic link which leads
+// out of the tree. Other unsafe entries are no accident, and nobody should take them.
+func isOutsideLink(err error) bool {
+	entry, ok := errors.AsType[*fs.PathError](err)
+	// The name of the entry is the archive's. The rest is of package fsops, whose errors
+	// keep their words on the wire.
+	return ok && errors.Is(err, fsops.ErrUnsafeArchive) &&
+		strings.HasPrefix(entry.Err.Error(), fsops.ErrUnsafeArchive.Error()+": it links to ")
 }
 
 func isEdit(several bool) func(error) bool {
@@ -175,7 +186,7 @@ func isEdit(several bool) func(error) bool {
 	}
 }
 
-// opOf returns the operation that err names, empty if it names none.
+// opOf returns the operation that err names; empty if it names none.
 func opOf(err error) string {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Op

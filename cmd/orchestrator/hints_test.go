@@ -21,21 +21,21 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// in returns err as it comes out of the sandbox "a b".
+// in returns err as a call inside the sandbox "a b" reports it.
 func in(err error) error { return &sandboxError{id: "a b", err: err} }
 
-// noWayTo returns err as it comes from the launcher.
+// noWayTo returns err as a launch of the sandbox "a b" reports it.
 func noWayTo(err error) error { return &sandboxError{id: "a b", launching: true, err: err} }
 
 func pathErr(op string, err error) error { return &fs.PathError{Op: op, Path: "p", Err: err} }
 
-// TestFailures holds what is said about failures, and their exit status.
+// TestFailures checks the message and the exit status of each failure.
 func TestFailures(t *testing.T) {
 	ended := func(s podapi.ExitStatus) error { return in(&podapi.ExitError{ExitStatus: s}) }
 	tests := []struct {
 		err    error
 		status int
-		said   string // empty if nothing is
+		said   string // empty if there is no message
 	}{
 		{nil, 0, ""},
 		{in(render.ErrNothing), 1, ""},
@@ -48,14 +48,15 @@ func TestFailures(t *testing.T) {
 		{noWayTo(&launcher.SpecError{Field: "Pod.Image", Msg: "is bad"}), 125, "--image is bad"},
 		{noWayTo(&launcher.SpecError{Field: "New", Msg: "is bad"}), 125, "invalid sandbox spec: New is bad"},
 		{noWayTo(fmt.Errorf("x: %w", clientcmd.ErrEmptyConfig)), 125, "there is no kubeconfig, and this does not run in a cluster: give --kubeconfig FILE, or use --backend local"},
-		{noWayTo(&url.Error{Op: "Get", URL: "u", Err: syscall.ECONNREFUSED}), 125, `Get "u": connection refused: "orchestrator doctor" checks the way to the API server`},
+		{noWayTo(&url.Error{Op: "Get", URL: "u", Err: syscall.ECONNREFUSED}), 125, `Get "u": connection refused: "orchestrator doctor" checks the connection to the API server`},
 		{noWayTo(&launcher.GitError{URL: "u", Msg: "no"}), 125, "checking out u: no: check --git and --git-ref, and the login in PODAGENT_GIT_USERNAME and PODAGENT_GIT_PASSWORD"},
-		{in(podapi.ErrUnauthenticated), 125, podapi.ErrUnauthenticated.Error() + ": give the identity that the sandbox was launched with, by --identity or --identity-secret"},
+		{in(podapi.ErrUnauthenticated), 125, podapi.ErrUnauthenticated.Error() + ": give the identity that the sandbox was launched with: --identity or --identity-secret"},
 
 		{in(pathErr("read", podapi.ErrUnavailable)), 125, `read p: agent unavailable: "orchestrator list" says whether the agent still runs, "orchestrator up 'a b'" starts it again`},
 		{in(pathErr("exec", podapi.ErrCut)), 125, `exec p: stream was cut before its end: "orchestrator list" says whether the agent still runs`},
+		{in(pathErr("read", podapi.ErrProtocol)), 125, "read p: agent broke the contract: do not trust what this sandbox says: its agent is another program, or a broken one"},
 		{in(podapi.ErrAgentLost), 125, "agent lost: the command may have had effects: look at the files before you run it again"},
-		{in(podapi.ErrConflict), 125, `exec id is in use by another command: choose another --exec-id, or go back to the other command by "orchestrator attach"`},
+		{in(podapi.ErrConflict), 125, `exec id is in use by another command: choose another --exec-id, or go back to the other command with "orchestrator attach"`},
 		{in(podapi.ErrExecExpired), 125, `exec id has expired: "orchestrator ps 'a b' -a" lists the commands that the agent knows`},
 		{in(podapi.ErrVersion), 125, "incompatible versions"},
 
@@ -67,7 +68,10 @@ func TestFailures(t *testing.T) {
 		{in(&os.LinkError{Op: "rename", Old: "p", New: "q", Err: syscall.EEXIST}), 1, "rename p q: file exists: NEW is the full new name; only a file can be replaced, and only without --no-clobber"},
 		{in(pathErr("edit", &fsops.EditError{Count: 3})), 1, "edit p: old text occurs 3 times, not once: give --old more of the text around it, or --all to replace every occurrence"},
 		{in(pathErr("edit", &fsops.EditError{Hint: "only white space differs from line 4"})), 1, "edit p: old text not found (only white space differs from line 4): give --old exactly as it is in the file, white space included"},
-		{in(pathErr("pull", fsops.ErrUnsafeArchive)), 1, "pull p: archive entry leaves the target directory: --outside-links also copies symbolic links that lead out of the tree"},
+		{in(pathErr("pull", fsops.ErrUnsafeArchive)), 1, "pull p: archive entry leaves the target directory"},
+		{in(pathErr("pull", fmt.Errorf("%w through a symbolic link", fsops.ErrUnsafeArchive))), 1, "pull p: archive entry leaves the target directory through a symbolic link"},
+		{in(&fs.PathError{Op: "pull", Path: "../x: it links to y", Err: fsops.ErrUnsafeArchive}), 1, "pull ../x: it links to y: archive entry leaves the target directory"},
+		{in(pathErr("pull", fmt.Errorf("%w: it links to \"/\"", fsops.ErrUnsafeArchive))), 1, "pull p: archive entry leaves the target directory: it links to \"/\": --outside-links also copies symbolic links that lead out of the tree"},
 
 		{in(pathErr("exec", syscall.ENOENT)), 127, "exec p: no such file or directory: give the path of a command, or the name of one in the PATH of the sandbox"},
 		{in(pathErr("exec", syscall.EACCES)), 126, `exec p: permission denied: make it executable ("chmod +x"), or run it with an interpreter`},
@@ -85,7 +89,7 @@ func TestFailures(t *testing.T) {
 	}
 	for _, tt := range tests {
 		if got := exitStatus(t.Context(), tt.err); got != tt.status {
-			t.Errorf("exit status for %v is %d, want %d", tt.err, got, tt.status)
+			t.Errorf("the exit status for %v is %d, want %d", tt.err, got, tt.status)
 		}
 		var said strings.Builder
 		report(t.Context(), &said, tt.err)
@@ -94,13 +98,13 @@ func TestFailures(t *testing.T) {
 			want = "orchestrator: " + tt.said + "\n"
 		}
 		if said.String() != want {
-			t.Errorf("for %v is said\n%swant\n%s", tt.err, said.String(), want)
+			t.Errorf("the message for %v is\n%swant\n%s", tt.err, said.String(), want)
 		}
 	}
 }
 
-// TestPodFailures holds that each class of them says what to do, and is no
-// answer of a sandbox.
+// TestPodFailures checks that the message of each class says what to do, and that
+// the exit status is not one of a command.
 func TestPodFailures(t *testing.T) {
 	for class, say := range map[error]string{
 		launcher.ErrImage:          "--image",
@@ -126,12 +130,12 @@ func TestPodFailures(t *testing.T) {
 		}
 		hint, ok := strings.CutPrefix(explain(err), "x: pod n/p: "+class.Error()+": so it is: ")
 		if !ok || !strings.Contains(hint, say) {
-			t.Errorf("for %v is said %q: no hint of %s", class, explain(err), say)
+			t.Errorf("the message for %v is %q: it does not mention %s", class, explain(err), say)
 		}
 	}
 }
 
-// TestStartFailures tells what is due to the command's file from the rest.
+// TestStartFailures tells failures of the command's file from others.
 func TestStartFailures(t *testing.T) {
 	for _, tt := range []struct {
 		err    error
@@ -156,7 +160,7 @@ func TestStartFailures(t *testing.T) {
 	}
 }
 
-func TestSeveralFailuresAreALineEach(t *testing.T) {
+func TestEachFailureIsALine(t *testing.T) {
 	var said strings.Builder
 	report(t.Context(), &said, errors.Join(errors.New("one"), usagef("two")))
 	if want := "orchestrator: one\norchestrator: two\n"; said.String() != want {

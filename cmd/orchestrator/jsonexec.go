@@ -58,9 +58,9 @@ func (l *execLines) stream(name string) *execStream {
 	return &execStream{lines: l, name: name}
 }
 
-// An execStream prints each write as a line. It holds the beginning of a rune
-// back until the rest of it comes, so that text stays text wherever the
-// output was cut into chunks.
+// An execStream prints each write as a line. It holds back the beginning of a rune
+// until the rest of it comes, so that text stays text however the output was cut
+// into chunks.
 type execStream struct {
 	lines *execLines
 	name  string
@@ -77,8 +77,8 @@ func (s *execStream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush prints the beginning of a rune that Write held back and that will not be
-// completed any more.
+// Flush prints the beginning of a rune that Write held back, and that will not be
+// completed.
 func (s *execStream) Flush() error {
 	held := s.held
 	s.held = nil
@@ -95,8 +95,8 @@ func (s *execStream) print(data []byte) error {
 	}{s.name, data})
 }
 
-// incompleteTail returns how many bytes at the end of p are the beginning of a
-// UTF-8 sequence that is not complete.
+// incompleteTail returns how many bytes at the end of p are the beginning of an
+// incomplete UTF-8 sequence.
 func incompleteTail(p []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(p); n++ {
 		tail := p[len(p)-n:]

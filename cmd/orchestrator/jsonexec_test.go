@@ -26,7 +26,7 @@ func (c chunk) content() []byte {
 	return c.Data.Bytes
 }
 
-// throughStream writes content in pieces of n bytes, and returns the lines.
+// throughStream writes content in pieces of n bytes and returns the lines.
 func throughStream(t *testing.T, content []byte, n int) []chunk {
 	t.Helper()
 	var out bytes.Buffer
@@ -101,7 +101,7 @@ func FuzzExecStream(f *testing.F) {
 		var got []byte
 		for _, c := range throughStream(t, content, int(n)+1) {
 			if utf8.Valid(content) && c.Data.Text == nil {
-				t.Errorf("%q is valid, but came as bytes", content)
+				t.Errorf("%q is valid UTF-8, but came as bytes", content)
 			}
 			got = append(got, c.content()...)
 		}

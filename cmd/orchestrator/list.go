@@ -53,7 +53,7 @@ func (a *app) listText(list []launcher.Summary) error {
 	}
 	fmt.Fprintln(table, titles)
 	for _, s := range list {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s", quoted.Name(s.ID), s.State, quoted.Name(s.Workdir), age(time.Since(s.Created)))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s", quoted.Name(s.ID), s.State, quoted.Name(s.Workdir), age(time.Since(s.CreatedAt)))
 		if pods {
 			fmt.Fprintf(table, "\t%s\t%s", age(time.Since(s.Heartbeat)), s.Pod)
 		}
@@ -71,21 +71,21 @@ func (a *app) listJSON(list []launcher.Summary) error {
 	return nil
 }
 
-// summary is what JSON says of a sandbox.
+// summary is a sandbox as JSON.
 type summary struct {
 	ID        string         `json:"id"`
 	State     launcher.State `json:"state"`
 	Workdir   render.Text    `json:"workdir"`
-	Created   time.Time      `json:"created_at"`
+	CreatedAt time.Time      `json:"created_at"`
 	Pod       string         `json:"pod,omitempty"`
 	Heartbeat time.Time      `json:"heartbeat_at,omitzero"`
 }
 
 func newSummary(s launcher.Summary) summary {
-	return summary{s.ID, s.State, render.Text(s.Workdir), s.Created, s.Pod, s.Heartbeat}
+	return summary{s.ID, s.State, render.Text(s.Workdir), s.CreatedAt, s.Pod, s.Heartbeat}
 }
 
-// age returns how long something has been there, in its largest unit.
+// age returns a duration in its largest unit.
 func age(d time.Duration) string {
 	switch {
 	case d < time.Minute:

@@ -6,8 +6,8 @@ import (
 	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 )
 
-// loadSettings gives the verb's flags their values from the environment and the
-// configuration file, where the command line has none.
+// loadSettings sets the verb's flags from the environment and the configuration
+// file, unless they are on the command line.
 func (a *app) loadSettings(verb *cobra.Command) error {
 	a.flags = verb.Flags()
 	if err := settings.Load(verb); err != nil {
@@ -16,7 +16,8 @@ func (a *app) loadSettings(verb *cobra.Command) error {
 	return nil
 }
 
-// loadFirst has each verb load its settings before it runs, or completes an argument.
+// loadFirst makes each verb load its settings before it runs or completes an
+// argument.
 func (a *app) loadFirst(root *cobra.Command) {
 	root.PersistentPreRunE = func(verb *cobra.Command, _ []string) error { return a.loadSettings(verb) }
 	a.loadBeforeCompletion(root)
@@ -25,7 +26,7 @@ func (a *app) loadFirst(root *cobra.Command) {
 func (a *app) loadBeforeCompletion(verb *cobra.Command) {
 	if complete := verb.ValidArgsFunction; complete != nil {
 		verb.ValidArgsFunction = func(verb *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-			if a.loadSettings(verb) != nil { // the verb will say it
+			if a.loadSettings(verb) != nil { // the verb will report it
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			return complete(verb, args, word)

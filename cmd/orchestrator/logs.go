@@ -12,7 +12,7 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// logsOptions says what output is printed.
+// logsOptions says which output to print.
 type logsOptions struct {
 	follow         bool
 	stdout, stderr bool // both if neither
@@ -50,7 +50,7 @@ func (a *app) logs(ctx context.Context, sandbox *launcher.Sandbox, name string, 
 		return err
 	}
 	at := podapi.AttachOptions{NoFollow: !opts.follow}
-	switch { // unwanted output need not travel
+	switch { // do not transfer unwanted output
 	case opts.stdout == opts.stderr:
 	case opts.stdout:
 		at.StderrOffset = info.Stderr
@@ -73,8 +73,8 @@ func (a *app) logs(ctx context.Context, sandbox *launcher.Sandbox, name string, 
 	return unclear(err)
 }
 
-// choose returns the writers of the command's outputs: nil for the other one, if only
-// one is wanted.
+// choose returns the writers for the command's outputs. If only one output is
+// wanted, the other writer is nil.
 func (a *app) choose(own console.Streams, opts logsOptions) (stdout, stderr io.Writer) {
 	switch {
 	case opts.stdout == opts.stderr:

@@ -67,10 +67,10 @@ func (a *app) ls(ctx context.Context, sandbox *launcher.Sandbox, dir string, lon
 	if err := out.Flush(); err != nil || !failed {
 		return err
 	}
-	return render.ErrNothing // what failed was said
+	return render.ErrNothing // the failures were reported
 }
 
-// noteSkipped says what could not be listed.
+// noteSkipped reports what could not be listed.
 func (a *app) noteSkipped(skipped *fsops.SkippedError) {
 	for _, err := range skipped.Errs {
 		a.note("%v", err)
@@ -80,7 +80,7 @@ func (a *app) noteSkipped(skipped *fsops.SkippedError) {
 	}
 }
 
-// entry prints what is listed of one file.
+// entry prints the entry of one file.
 func (a *app) entry(out *bufio.Writer, attr fsops.Attr, name string, long bool) error {
 	if a.json() {
 		return render.JSON(out, render.NewAttr(attr))
@@ -121,8 +121,7 @@ func modeText(mode fs.FileMode) string {
 	return string(text)
 }
 
-// below returns the name of path seen from the directory that it was listed
-// in.
+// below returns the name of path relative to the listed directory.
 func below(dir, path string) string {
 	if dir == "." {
 		return strings.TrimPrefix(path, "./")

@@ -1,6 +1,6 @@
-// Orchestrator makes sandboxes and works in them, for people in a terminal and
-// for scripts. It parses and prints; package launcher makes the sandboxes, and
-// package podapi does the work in them.
+// Orchestrator makes sandboxes and works in them, for people in a terminal and for
+// scripts. It parses arguments and prints results; package launcher makes the
+// sandboxes, and package podapi does the work in them.
 package main
 
 import (

@@ -114,7 +114,8 @@ func (a *app) serversIsolateNothing() {
 	}
 }
 
-// keepOpen is standard output, which the program still needs after the server's end.
+// keepOpen is standard output, which the program still needs after the server has
+// ended.
 type keepOpen struct{ io.Writer }
 
 func (keepOpen) Close() error { return nil }

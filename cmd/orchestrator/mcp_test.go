@@ -104,7 +104,7 @@ func (t mcpTest) readsFilesAsResources() {
 		t.Errorf("bytes: %+v, %v", bin, err)
 	}
 	if _, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "file://" + dir + "/none"}); err == nil {
-		t.Error("a file that is not there was read")
+		t.Error("a missing file was read")
 	}
 }
 
@@ -127,7 +127,7 @@ func (t mcpTest) endsByASignal() {
 		if status := server.wait(); status != 128+int(syscall.SIGTERM) {
 			t.Errorf("%q: exit status %d", args, status)
 		}
-		call.cancel() // a client over HTTP would look for its server for a while
+		call.cancel() // otherwise a client over HTTP would go on looking for its server for a while
 		call.awaitGone(t.T)
 		if n := t.sandboxes(); n != 1 {
 			t.Errorf("%q: afterwards there are %d sandboxes", args, n)
@@ -152,7 +152,7 @@ func (t mcpTest) launchesSandboxForTheFirstCall() {
 	}
 	for begun := time.Now(); t.sandboxes() != 1; {
 		if time.Since(begun) > hung {
-			t.Fatal("after the end the sandbox stays")
+			t.Fatal("the sandbox outlives the server")
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 // openSession begins a client's session.
 type openSession = func() (server *mcp.Server, end func(), err error)
 
-// mcpHTTP serves clients over HTTP until ctx ends: each in a sandbox of its own,
-// or all in the one that has an id.
+// mcpHTTP serves clients over HTTP until ctx ends. Each gets its own sandbox, or
+// all share the one with the given id.
 func (a *app) mcpHTTP(ctx context.Context, l launcher.Launcher, opts *mcpOptions) error {
 	if opts.spec.ID == "" {
 		return a.listenMCP(ctx, opts, a.inOwnSandbox(l, opts))
@@ -55,7 +55,7 @@ func (a *app) inSandbox(sandbox *launcher.Sandbox, opts *mcpOptions) openSession
 	}
 }
 
-// noteOf prints an error of one sandbox, while others go on.
+// noteOf prints an error of one sandbox while others go on.
 func (a *app) noteOf(sandbox *launcher.Sandbox, err error) {
 	if err != nil {
 		a.note("sandbox %s: %s", quote(sandbox.ID), explain(&sandboxError{id: sandbox.ID, launching: true, err: a.withFlags(err)}))

@@ -16,8 +16,8 @@ import (
 	"github.com/podagent/podagent/pkg/tools/secret"
 )
 
-// mcpTokenEnv has the token of clients, if no file has it. Everybody on a host can read
-// arguments.
+// mcpTokenEnv is the variable for the clients' token, unless a file has it.
+// Arguments would be visible to everybody on the host.
 const mcpTokenEnv = "PODAGENT_MCP_TOKEN"
 
 // httpFlags say how to serve over HTTP.

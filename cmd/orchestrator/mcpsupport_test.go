@@ -23,11 +23,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// mcpServer is the program that serves, and says how to connect to it.
+// mcpServer is the server program, and how to connect to it.
 type mcpServer struct {
 	*exec.Cmd
 	transport mcp.Transport
-	// wait waits for its end, and returns the exit status.
+	// wait waits until the server ends and returns its exit status.
 	wait func() int
 }
 
@@ -50,7 +50,7 @@ func (c *cli) mcpOverStdio(args ...string) *mcpServer {
 	}
 	c.start(cmd)
 	end := sync.OnceValue(func() int {
-		_ = cmd.Wait() // the status says it
+		_ = cmd.Wait() // ProcessState has the status
 		return cmd.ProcessState.ExitCode()
 	})
 	c.t.Cleanup(func() { end() })
@@ -92,7 +92,7 @@ func (c *cli) start(cmd *exec.Cmd) {
 
 const mcpTestToken = "token-for-tests-only"
 
-// withToken shows the token in each request.
+// withToken sends the token in each request.
 type withToken struct{}
 
 func (withToken) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -125,14 +125,14 @@ func callMCP(t *testing.T, s *mcp.ClientSession, name string, input map[string]a
 	return text, r.IsError
 }
 
-// runningCall is a call of Bash that printed its pid, and runs on.
+// runningCall is a call of Bash that has printed its pid and is still running.
 type runningCall struct {
 	pid    int
 	cancel context.CancelFunc
 	ended  chan error
 }
 
-// beginMCP begins such a call, whose progress says the pid while it runs.
+// beginMCP begins such a call and learns the pid from its progress.
 func beginMCP(t *testing.T, server *mcpServer) (*mcp.ClientSession, *runningCall) {
 	t.Helper()
 	said := make(chan string, 100)
@@ -157,13 +157,12 @@ func beginMCP(t *testing.T, server *mcpServer) (*mcp.ClientSession, *runningCall
 	case err := <-c.ended:
 		t.Fatalf("it ended: %v", err)
 	case <-time.After(hung):
-		t.Fatal("no progress is told")
+		t.Fatal("no progress was reported")
 	}
 	return s, c
 }
 
-// awaitGone waits for the end of the call, which is none of success, and of its
-// command.
+// awaitGone waits until the call has failed and its command has ended.
 func (c *runningCall) awaitGone(t *testing.T) {
 	t.Helper()
 	if err := <-c.ended; err == nil {
@@ -171,12 +170,12 @@ func (c *runningCall) awaitGone(t *testing.T) {
 	}
 	for begun := time.Now(); syscall.Kill(c.pid, 0) == nil; time.Sleep(20 * time.Millisecond) {
 		if time.Since(begun) > hung {
-			t.Fatal("the command runs on")
+			t.Fatal("the command is still running")
 		}
 	}
 }
 
-// sandboxes returns how many there are, box included.
+// sandboxes returns the number of sandboxes, including box.
 func (c *cli) sandboxes() int {
 	c.t.Helper()
 	var out strings.Builder

@@ -72,7 +72,7 @@ func (a *app) resume(ctx context.Context, id string) error {
 	}{sandbox.ID, launcher.Running, sandbox.PodName()}, sandbox.ID+"\n")
 }
 
-// pods returns the launcher of a verb that is for pods only.
+// pods returns the launcher for a verb that is only for pods.
 func (a *app) pods(verb string) (*launcher.Kubernetes, error) {
 	l, err := a.launcher()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// sandboxFlags say what sandbox is made.
+// sandboxFlags say what sandbox to make.
 type sandboxFlags struct {
 	spec launcher.Spec
 	pod  podFlags
@@ -33,7 +33,7 @@ func specFlags(cmd *cobra.Command) *sandboxFlags {
 	return f
 }
 
-// build returns what the flags say.
+// build returns the Spec of the flags.
 func (f *sandboxFlags) build(a *app) (launcher.Spec, error) {
 	spec := f.spec
 	var err error
@@ -44,7 +44,7 @@ func (f *sandboxFlags) build(a *app) (launcher.Spec, error) {
 	return spec, err
 }
 
-// podFlags say what pod is made, and how it is taken.
+// podFlags say what pod to make, and how to take it.
 type podFlags struct {
 	pod                       launcher.Pod
 	take                      launcher.Take
@@ -85,7 +85,7 @@ func (p *podFlags) define(cmd *cobra.Command) {
 	p.add(cmd, map[string]*flagvalue.Choice{"profile": &p.profile})
 }
 
-// defineLaunch defines the flags of how a pod is launched, and held.
+// defineLaunch defines the flags for launching and holding a pod.
 func (p *podFlags) defineLaunch(cmd *cobra.Command) {
 	p.onStale = flagvalue.NewChoice(launcher.StaleError, launcher.StaleRecreate)
 	p.onDrift = flagvalue.NewChoice(launcher.DriftSay, launcher.DriftError)
@@ -101,7 +101,7 @@ func (p *podFlags) add(cmd *cobra.Command, choices map[string]*flagvalue.Choice)
 	settings.MarkFor(inKubernetes, p.flags)
 	cmd.Flags().AddFlagSet(p.flags)
 	for name, c := range choices {
-		// The only error is that there is no such flag.
+		// The only possible error is an unknown flag.
 		_ = cmd.RegisterFlagCompletionFunc(name, c.Complete)
 	}
 }
@@ -121,8 +121,8 @@ func (p *podFlags) build(a *app) (pod launcher.Pod, take launcher.Take, err erro
 	return pod, take, nil
 }
 
-// notBlank refuses flags with a blank value. A variable of a script may not have been set,
-// and the user did not mean the default.
+// notBlank refuses flags with a blank value: a variable of a script was probably
+// unset, and the user did not mean the default.
 func notBlank(flags *pflag.FlagSet) (err error) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if settings.Given(f) && strings.TrimSpace(f.Value.String()) == "" {
@@ -147,8 +147,8 @@ func (g *gitFlags) define(flags *pflag.FlagSet) {
 	flags.AddFlagSet(g.flags)
 }
 
-// build returns the source of the flags, nil if they name none. The credentials are in the
-// environment only, because everybody on a host can read arguments.
+// build returns the source of the flags; nil if they name none. The credentials are
+// only in the environment, because everybody on a host can read arguments.
 func (g *gitFlags) build() (*launcher.Git, error) {
 	if !settings.Given(g.flags.Lookup("git")) {
 		var err error

@@ -15,13 +15,13 @@ func (e *preflightError) Error() string {
 	return fmt.Sprintf("cannot serve: %s", findingLine(e.finding))
 }
 
-// findingLine returns a finding that is not good on one line.
+// findingLine returns a failed check or a warning on one line.
 func findingLine(f launcher.Finding) string {
 	return oneLine(fmt.Sprintf("%s: %s: %s", f.Name, message(f.Err), f.Advice))
 }
 
-// preflight checks what sandboxes in pods need, as far as it can without making one. It
-// only warns of things that sandboxes can do without.
+// preflight checks what sandboxes in pods need, as far as it can without making
+// one. It only warns about things that sandboxes can do without.
 func (a *app) preflight(ctx context.Context, l launcher.Launcher, spec launcher.Spec) error {
 	k, ok := l.(*launcher.Kubernetes)
 	if !ok {

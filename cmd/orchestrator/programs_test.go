@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// programs is the directory of the programs, empty until a test needs them.
+// programs is the directory of the programs; it is empty until a test needs them.
 var programs string
 
 func TestMain(m *testing.M) {
@@ -19,8 +19,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// buildPrograms returns the directory of the programs, and of the server that
-// scripts start in sandboxes. All tests have the same.
+// buildPrograms returns the directory of the programs, which include the server
+// that scripts start in sandboxes. All tests share it.
 func buildPrograms(t *testing.T) string {
 	t.Helper()
 	if err := buildOnce(); err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/podagent/podagent/cmd/internal/render"
 )
 
-// A progress counts the bytes that are written to it, and shows them on a terminal.
+// A progress counts the bytes written to it, and shows the count on a terminal.
 type progress struct {
 	to    io.Writer // nil shows nothing
 	name  string
-	total int64 // negative if it is not known
+	total int64 // negative if unknown
 	begin time.Time
 
 	mu    sync.Mutex
@@ -41,7 +41,7 @@ func (p *progress) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// moved shows that so many bytes have moved so far.
+// moved shows that this many bytes have moved so far.
 func (p *progress) moved(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +66,7 @@ func (p *progress) clear() {
 	p.to = nil
 }
 
-// progressLine returns a line of less than 80 columns.
+// progressLine returns a line of fewer than 80 columns.
 func progressLine(name string, n, total int64, elapsed time.Duration) string {
 	const nameWidth, barWidth = 28, 18
 	if runes := []rune(name); len(runes) > nameWidth {

@@ -22,7 +22,8 @@ func psCommand(a *app) *cobra.Command {
 		Short: "List the commands that run in a sandbox",
 		Long: `Ps lists the commands that run in a sandbox, the oldest first, whoever started
 them. With --all it also lists commands that have ended: the last 1000, for a day
-after their end. "orchestrator list" lists the sandboxes themselves.
+after their end. It says how many strays there are: processes that belong to none of
+these. "orchestrator list" lists the sandboxes themselves.
 
 EXEC is the short form of the exec id. OUTPUT is how much the command has written so
 far, to both streams.`,
@@ -30,7 +31,10 @@ far, to both streams.`,
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.open(cmd.Context(), args[0], func(sandbox *launcher.Sandbox) error {
-				return a.ps(cmd.Context(), sandbox, all)
+				if err := a.ps(cmd.Context(), sandbox, all); err != nil {
+					return err
+				}
+				return a.noteStrays(cmd.Context(), sandbox)
 			})
 		},
 	}

@@ -67,7 +67,7 @@ func (a *app) put(ctx context.Context, sandbox *launcher.Sandbox, path string, s
 	return a.written(path, result)
 }
 
-// written says how a file was written.
+// written reports how a file was written.
 func (a *app) written(path string, result fsops.WriteResult) error {
 	if a.json() {
 		return render.JSON(a.out, struct {
@@ -82,8 +82,8 @@ func (a *app) written(path string, result fsops.WriteResult) error {
 	return nil
 }
 
-// upload writes a file of the sandbox. The end of ctx ends it, even while the
-// source keeps it waiting.
+// upload writes a file of the sandbox. It ends when ctx ends, even while the source
+// blocks.
 func upload(ctx context.Context, sandbox *launcher.Sandbox, path string, source io.Reader, opts fsops.WriteOptions) (fsops.WriteResult, error) {
 	type outcome struct {
 		result fsops.WriteResult

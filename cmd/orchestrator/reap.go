@@ -58,7 +58,7 @@ func (a *app) printReaped(list []launcher.Summary) error {
 	return nil
 }
 
-// failures marks each of the errors that err joins as one of the launcher.
+// failures marks each of the errors joined in err as one of the launcher.
 func failures(err error) error {
 	if err == nil {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 )
 
-// rootHelp returns what the program is, for its help.
+// rootHelp returns the program's help.
 func rootHelp() string {
 	return `Orchestrator makes sandboxes for untrusted work. It runs commands in them, and
 reads, writes and searches their files. You choose the id of a sandbox. Every
@@ -72,7 +72,7 @@ func persistentFlags(a *app, root *cobra.Command) {
 	settings.Mark(flags, "backend", "output", "log-level")
 	settings.DefineConfig(flags)
 	for name, c := range map[string]*flagvalue.Choice{"backend": &a.backend, "output": &a.output, "log-level": &a.logLevel, "connection": &a.cluster.connection} {
-		// The only error is that there is no such flag.
+		// The only possible error is an unknown flag.
 		_ = root.RegisterFlagCompletionFunc(name, c.Complete)
 	}
 }
@@ -109,7 +109,7 @@ func (a *app) completeIDs(every bool) cobra.CompletionFunc {
 	}
 }
 
-// ids returns the ids of sandboxes, as far as a shell can take them for words.
+// ids returns the ids of sandboxes that a shell can take as words.
 func (a *app) ids(ctx context.Context) []string {
 	l, err := a.launcher()
 	if err != nil {

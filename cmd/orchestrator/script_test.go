@@ -20,7 +20,7 @@ import (
 )
 
 // TestScripts runs the scripts in testdata/script with the real programs. Each
-// has sandboxes of its own, which are taken down at its end.
+// script has its own sandboxes, which are removed at its end.
 func TestScripts(t *testing.T) {
 	bin := buildPrograms(t)
 	cache := goCache(t)
@@ -29,7 +29,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("PODAGENT_BACKEND", "local")
-			env.Setenv("PODAGENT_IMAGE", "registry.example/runtime:1") // of what would be pods
+			env.Setenv("PODAGENT_IMAGE", "registry.example/runtime:1") // for sandboxes that would be pods
 			env.Setenv("PODAGENT_BIN", filepath.Join(bin, "podagent"))
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, ".state"))
 			env.Defer(func() {
@@ -59,8 +59,8 @@ func goCache(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// setHome gives the script a home with the build cache, because a sandbox gets
-// no variable that names the cache.
+// setHome gives the script a home that contains the build cache, because a sandbox
+// does not inherit the variable that names the cache.
 func setHome(env *testscript.Env, cache string) error {
 	home := filepath.Join(env.WorkDir, ".home")
 	env.Setenv("HOME", home)
@@ -70,7 +70,7 @@ func setHome(env *testscript.Env, cache string) error {
 	return os.Symlink(cache, filepath.Join(home, ".cache", "go-build"))
 }
 
-// takeDown removes the sandboxes that a script left, running or not.
+// takeDown removes the sandboxes that a script left behind, running or not.
 func takeDown(env *testscript.Env) error {
 	orchestrator := func(args ...string) *exec.Cmd {
 		path := filepath.Join(filepath.Dir(env.Getenv("PODAGENT_BIN")), "orchestrator")
@@ -120,9 +120,9 @@ func status(ts *testscript.TestScript, err error) int {
 	return 0
 }
 
-// interrupted runs a program, sends it a signal as soon as a file has content,
-// and requires that it exits with 128 and the signal's number, or that KILL ends
-// it. Its output goes to the files out and err:
+// interrupted runs a program, sends it a signal as soon as a file has content, and
+// requires that it exits with 128 plus the signal's number, or that KILL ends it.
+// Its output goes to the files out and err:
 //
 //	interrupted INT|TERM|HUP|QUIT|KILL FILE PROGRAM [ARG]...
 func interrupted(ts *testscript.TestScript, neg bool, args []string) {
@@ -152,7 +152,8 @@ func interrupted(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// create makes a file for the output of a program, closed when the script ends.
+// create makes a file for the output of a program. It is closed when the script
+// ends.
 func create(ts *testscript.TestScript, name string) *os.File {
 	file, err := os.Create(ts.MkAbs(name))
 	ts.Check(err)
@@ -175,7 +176,7 @@ func awaitContent(ts *testscript.TestScript, file string, ended <-chan error) {
 	}
 }
 
-// keep sets a variable to what the last program printed:
+// keep sets a variable to the output of the last program:
 //
 //	keep NAME
 func keep(ts *testscript.TestScript, neg bool, args []string) {
@@ -185,7 +186,7 @@ func keep(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 }
 
-// newIDs sets variables to new exec ids, of one time:
+// newIDs sets variables to new exec ids of the same time:
 //
 //	newids NAME...
 func newIDs(ts *testscript.TestScript, neg bool, args []string) {

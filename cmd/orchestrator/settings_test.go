@@ -28,15 +28,15 @@ func TestASettingMeansTheSameForAllVerbs(t *testing.T) {
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			s := all.Lookup(f.Name)
 			if settings.IsSetting(f) && (s.Usage != f.Usage || s.DefValue != f.DefValue) {
-				t.Errorf("--%s of %s is another than elsewhere: %s", f.Name, cmd.CommandPath(), f.Usage)
+				t.Errorf("--%s of %s differs from other commands: %s", f.Name, cmd.CommandPath(), f.Usage)
 			}
 		})
 	})
 }
 
-func TestFlagsOfWhereAndHowSandboxesRunAreSettings(t *testing.T) {
+func TestFlagsThatDescribeSandboxesAreSettings(t *testing.T) {
 	root := rootCommand(&app{})
-	// What is said anew each time, and what the table has as a row of its own.
+	// help belongs to one call, and id has its own row in the table.
 	exceptions := map[string][]string{"up": {"help"}, "mcp": {"help", "id"}}
 	for verb, names := range exceptions {
 		cmd, _, err := root.Find([]string{verb})
@@ -45,19 +45,19 @@ func TestFlagsOfWhereAndHowSandboxesRunAreSettings(t *testing.T) {
 		}
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if !settings.IsSetting(f) && !slices.Contains(names, f.Name) {
-				t.Errorf("--%s of %s is no setting", f.Name, verb)
+				t.Errorf("--%s of %s is not a setting", f.Name, verb)
 			}
 		})
 	}
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
 		if !settings.IsSetting(f) && f.Name != "config" {
-			t.Errorf("--%s is no setting", f.Name)
+			t.Errorf("--%s is not a setting", f.Name)
 		}
 	})
 }
 
-// A flag that adds a value each time says so, since lists in the environment and
-// in the file go by it.
+// The help of a flag that accumulates values must say so: lists in the environment
+// and in the file depend on it.
 func TestFlagsThatMayBeRepeatedSaySo(t *testing.T) {
 	examples := map[string][2]string{
 		"KEY=VALUE": {"a=1", "b=2"}, "NAME=VALUE": {"A=1", "B=2"}, "NAME=EXECUTABLE": {"a=/a", "b=/b"},
@@ -70,7 +70,7 @@ func TestFlagsThatMayBeRepeatedSaySo(t *testing.T) {
 			values = [2]string{"/first", "/second"}
 		}
 		if f.Value.Set(values[0]) != nil || f.Value.Set(values[1]) != nil {
-			return // it takes none of these, and is no list of texts
+			return // it takes none of these, so it is not a list of strings
 		}
 		text := f.Value.String()
 		keepsBoth := strings.Contains(text, values[0]) && strings.Contains(text, values[1])
@@ -80,8 +80,8 @@ func TestFlagsThatMayBeRepeatedSaySo(t *testing.T) {
 	})
 }
 
-func TestSettingsPageIsThatOfTheFlags(t *testing.T) {
-	t.Setenv("PODAGENT_IMAGE", "") // which would be the default of --image
+func TestSettingsPageMatchesTheFlags(t *testing.T) {
+	t.Setenv("PODAGENT_IMAGE", "") // otherwise it would become the default of --image
 	page, err := os.ReadFile("SETTINGS.md")
 	if err != nil {
 		t.Fatal(err)

@@ -4,14 +4,15 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// findShell prints the path of the user's shell. Accounts of services have a shell that
-// lets nobody in: it does not count.
+// findShell prints the path of the user's shell. Service accounts may have a shell
+// that lets nobody in, which does not count.
 const findShell = `case $SHELL in */nologin | */false) SHELL= ;; esac
 command -v "${SHELL:-bash}" || command -v bash || command -v sh`
 
@@ -69,10 +70,23 @@ func (a *app) shell(ctx context.Context, sandbox *launcher.Sandbox, command []st
 func shellPath(ctx context.Context, sandbox *launcher.Sandbox, env []string) (string, error) {
 	c := sandbox.Shell(ctx, findShell)
 	c.Env = env
-	path, err := c.Output()
-	_ = sandbox.Forget(ctx, c.ID) // nobody wants to see it in ps --all
+	var path shortText
+	c.Stdout = &path
+	err := c.Run()
+	_ = sandbox.Forget(ctx, c.ID) // keep it out of ps --all
 	if err != nil {
 		return "", &unclearError{fmt.Errorf("cannot find a shell in the sandbox: %w", err)}
 	}
 	return strings.TrimSuffix(string(path), "\n"), nil
+}
+
+// shortText takes a path, and no more than that from a sandbox that goes on.
+type shortText []byte
+
+func (t *shortText) Write(p []byte) (int, error) {
+	if len(*t)+len(p) > maxShellPath {
+		return 0, syscall.ENAMETOOLONG
+	}
+	*t = append(*t, p...)
+	return len(p), nil
 }

@@ -54,7 +54,7 @@ var specNames = map[string]string{
 	"IdentitySecret":     "--identity-secret",
 }
 
-// specWords are the library's words for other fields, in its messages.
+// specWords replaces the library's names of other fields in its messages.
 var specWords = strings.NewReplacer(
 	"Username and Password", "PODAGENT_GIT_USERNAME and PODAGENT_GIT_PASSWORD",
 	"no Password", "no PODAGENT_GIT_PASSWORD",
@@ -71,8 +71,8 @@ type flagsError struct {
 
 func (e *flagsError) Unwrap() error { return e.error }
 
-// withFlags marks an error about a Spec with the flags that made it. It marks each of
-// joined errors by itself.
+// withFlags marks an error about a Spec with the flags that made it. It marks each
+// joined error separately.
 func (a *app) withFlags(err error) error {
 	if _, ok := errors.AsType[*launcher.SpecError](err); !ok || a.flags == nil {
 		return err
@@ -90,8 +90,8 @@ func (a *app) withFlags(err error) error {
 // flagName matches the flags in specNames.
 var flagName = regexp.MustCompile(`--[a-z-]+`)
 
-// specText says what is wrong with a flag, or with the setting that stood for it. e is
-// in err.
+// specText says what is wrong with a flag, or with the setting used in its place. e
+// is in err.
 func specText(e *launcher.SpecError, err error) string {
 	name, ok := specNames[e.Field]
 	if !ok {

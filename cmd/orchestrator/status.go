@@ -14,12 +14,12 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// The exit statuses that are not a command's own. Those about commands are docker's and
-// timeout(1)'s, so that scripts know them.
+// The exit statuses of the orchestrator itself. Those about commands are the same
+// as in docker and timeout(1), so that scripts know them.
 const (
 	exitFailed        = 1   // an operation failed, or a search found nothing
 	exitTimedOut      = 124 // a command ran into its timeout
-	exitTrouble       = 125 // the command line, podagent or the way to it is at fault
+	exitTrouble       = 125 // the command line, podagent or the connection to it is at fault
 	exitNotExecutable = 126
 	exitNotThere      = 127
 )
@@ -58,18 +58,18 @@ type sandboxError struct {
 func (e *sandboxError) Error() string { return e.err.Error() }
 func (e *sandboxError) Unwrap() error { return e.err }
 
-// An unclearError says that nobody knows how a command ended, or that its output could
-// not be written.
+// An unclearError says that it is unknown how a command ended, or that its output
+// could not be written.
 type unclearError struct{ error }
 
 func (e *unclearError) Unwrap() error { return e.error }
 
-// A localError is an error of a file on this machine.
+// A localError is an error about a file on this machine.
 type localError struct{ error }
 
 func (e *localError) Unwrap() error { return e.error }
 
-// local marks err, if there is one, as an error of this machine.
+// local marks err, if it is not nil, as an error of this machine.
 func local(err error) error {
 	if err == nil {
 		return nil
@@ -98,7 +98,7 @@ func exitStatus(ctx context.Context, err error) int {
 	return exitFailed
 }
 
-// interruption returns the signal that caused err, 0 if none did.
+// interruption returns the signal that caused err; 0 if none did.
 func interruption(ctx context.Context, err error) syscall.Signal {
 	cause, ok := errors.AsType[*console.SignalError](context.Cause(ctx))
 	switch {
@@ -126,8 +126,8 @@ func isStart(err error) bool {
 	return ok && e.Op == "exec" && !isTrouble(err)
 }
 
-// notExecutable are the errors that the command's file causes. Other errors have other
-// causes, such as a sandbox without room for another process.
+// notExecutable are the errors that the command's file causes. Other errors have
+// other causes, such as a lack of processes in the sandbox.
 var notExecutable = []error{fs.ErrPermission, syscall.ENOEXEC, syscall.EISDIR, syscall.ENOTDIR, syscall.ELOOP}
 
 func startStatus(err error) int {
@@ -144,7 +144,7 @@ func startStatus(err error) int {
 
 // troubles are the errors that are not the sandbox's answer to a request.
 var troubles = []error{
-	podapi.ErrUnavailable, podapi.ErrCut, podapi.ErrAgentLost, podapi.ErrConflict,
+	podapi.ErrUnavailable, podapi.ErrCut, podapi.ErrProtocol, podapi.ErrAgentLost, podapi.ErrConflict,
 	podapi.ErrExecExpired, podapi.ErrStalled, podapi.ErrUnauthenticated,
 	podapi.ErrTooLarge, podapi.ErrVersion,
 	launcher.ErrNotFound, launcher.ErrNoAgent,
@@ -166,8 +166,8 @@ func isTrouble(err error) bool {
 	return errors.As(err, new(*launcher.PodError)) || errors.As(err, new(*preflightError)) || errors.As(err, new(usageError)) || errors.As(err, new(*unclearError))
 }
 
-// report prints each failure as a line on stderr, unless the exit status of a command
-// says it.
+// report prints each failure as a line on stderr, unless it is only the exit status
+// of a command.
 func report(ctx context.Context, stderr io.Writer, err error) {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, err := range several.Unwrap() {

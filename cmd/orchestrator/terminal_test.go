@@ -22,16 +22,17 @@ const (
 	ctrlQ = "\x11"
 )
 
-// waiting is a command that says that it is ready, and runs until it is ended.
+// waiting is a command that prints "ready" and then runs until it is ended.
 var waiting = []string{"sh", "-c", "echo ready; sleep 600"}
 
 func TestTerminals(t *testing.T) {
 	w := newDesktop(t, "PODAGENT_BACKEND=local")
 	testTerminals(t, w)
-	// What signals an agent by its process id takes one of this machine.
+	// These tests signal an agent by its process id, so it must run on this
+	// machine.
 	runTerminals(t, w, map[string]func(*testing.T, *desktop){
 		"a second signal finds the terminal restored": testSecondSignal,
-		"an agent that is lost leaves no raw mode":    testLostAgent,
+		"a lost agent leaves no raw mode":             testLostAgent,
 	})
 }
 
@@ -47,18 +48,18 @@ func testTerminals(t *testing.T, w *desktop) {
 	runTerminals(t, w, map[string]func(*testing.T, *desktop){
 		"a command gets size and TERM":                   testSizeAndTerm,
 		"keys and output pass unchanged":                 testUnchanged,
-		"the size is followed":                           testResize,
+		"the program follows the size":                   testResize,
 		"a shell is found and exits with its status":     testShell,
 		"detach keys leave a command running":            testDetachKeys,
 		"detach keys can be chosen":                      testOtherKeys,
 		"an attachment shows the screen":                 testScreen,
-		"modes of a program that is left are undone":     testModesUndone,
+		"detaching undoes the program's modes":           testModesUndone,
 		"a command is started detached":                  testStartedDetached,
 		"a signal kills the command":                     testSignals,
 		"a closed window kills the command":              testClosedWindow,
 		"a signal to an attachment leaves the command":   testSignalToAttachment,
 		"run has detach keys unless it removes":          testRun,
-		"a terminal that is only input is enough":        testOnlyInput,
+		"a terminal as input only is enough":             testOnlyInput,
 		"a command that cannot start leaves no raw mode": testCannotStart,
 	})
 }
@@ -113,7 +114,8 @@ func testShell(t *testing.T, w *desktop) {
 	win.exits(6)
 }
 
-// leave leaves the command running, and returns the exec id that is shown then.
+// leave detaches from the running command and returns the exec id that is then
+// shown.
 func (w *window) leave(keys ...string) string {
 	w.t.Helper()
 	for _, k := range keys {
@@ -163,7 +165,7 @@ func testScreen(t *testing.T, w *desktop) {
 	win.expect("new")
 	id := win.leave(ctrlP, ctrlQ)
 	win = w.open(t, "attach", "a", id)
-	// Another size for a moment, and this one: so programs draw themselves.
+	// The size changes for a moment and back: this makes programs redraw.
 	if shown := win.expect(`(?s)new.*24 80\r\n`); strings.Contains(shown, "old") || !strings.Contains(shown, "\x1b[2J") {
 		t.Errorf("shown was %q", shown)
 	}
@@ -184,26 +186,34 @@ func testModesUndone(t *testing.T, w *desktop) {
 	win = w.open(t, "exec", "a", "-t", "--", "printf", `\033[?25lleft so`)
 	win.exits(0)
 	if shown := win.expect("left so"); strings.Contains(shown, "25h") {
-		t.Errorf("what a command has set and left is undone: %q", shown)
+		t.Errorf("the modes that a finished command left were undone: %q", shown)
 	}
 }
 
 func testStartedDetached(t *testing.T, w *desktop) {
 	id := strings.TrimSpace(w.run(t, "exec", "a", "-dt", "--", "sh", "-c", "stty size; exec cat"))
+	// Attaching changes the size for a moment.
+	out := ""
+	for deadline := time.Now().Add(hung); !strings.HasSuffix(out, "\n"); out = w.run(t, "logs", "a", id) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the output is %q", out)
+		}
+	}
+	if out != "24 80\r\n" {
+		t.Errorf("the output is %q", out)
+	}
 	win := w.open(t, "attach", "a", id)
 	win.typed("hello\n")
 	win.expect("hello\r\nhello\r\n")
 	win.typed("\x04")
 	win.exits(0)
-	if out := w.run(t, "logs", "a", id); !strings.HasPrefix(out, "24 80\r\n") {
-		t.Errorf("the output was %q", out)
-	}
 }
 
-// begin runs the waiting command in a window, and returns its exec id.
+// begin runs the waiting command in a window, and returns the name that identifies
+// it.
 func (w *desktop) begin(t *testing.T) (*window, string) {
 	t.Helper()
-	// Each has a name of its own, by which it is found in the list.
+	// Each command has its own name, which shows in the list.
 	name := strings.ReplaceAll(t.Name(), "/", "-")
 	win := w.open(t, append([]string{"exec", "a", "-t", "-e", "NAME=" + name, "--"}, append(waiting, name)...)...)
 	win.expect("ready")
@@ -211,7 +221,7 @@ func (w *desktop) begin(t *testing.T) (*window, string) {
 	return win, name
 }
 
-// runs reports whether the command that was begun under a name runs.
+// runs reports whether the command that was begun under this name still runs.
 func (w *desktop) runs(t *testing.T, name string) bool {
 	t.Helper()
 	return strings.Contains(w.run(t, "ps", "a", "-o", "json"), name+`"`)
@@ -226,14 +236,14 @@ func testSignals(t *testing.T, w *desktop) {
 			}
 			win.exits(128 + int(sig))
 			if w.runs(t, name) {
-				t.Errorf("the command runs on after %v", sig)
+				t.Errorf("the command still runs after %v", sig)
 			}
 		})
 	}
 }
 
-// testSecondSignal stops an agent, so that the orchestrator has to wait for what
-// the first signal asked of it.
+// testSecondSignal stops the agent, so that the orchestrator has to wait for the
+// effect of the first signal.
 func testSecondSignal(t *testing.T, w *desktop) {
 	w.run(t, "up", "b")
 	var agent int
@@ -255,16 +265,16 @@ func testSecondSignal(t *testing.T, w *desktop) {
 	signal(win.program.Process.Pid, syscall.SIGTERM)
 	for deadline := time.Now().Add(hung); !cmp.Equal(win.before, win.modes()); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("the terminal is not restored")
+			t.Fatal("the terminal was not restored")
 		}
 	}
 	signal(win.program.Process.Pid, syscall.SIGTERM)
 	<-win.ended
 	if diff := cmp.Diff(win.before, win.modes()); diff != "" {
-		t.Errorf("the terminal was left otherwise (-before +after):\n%s", diff)
+		t.Errorf("the terminal was not restored (-before +after):\n%s", diff)
 	}
 	if state := win.program.ProcessState; state.Success() || strings.Contains(win.rest(), "may still run") {
-		t.Errorf("the program has waited: %v, %q", state, win.rest())
+		t.Errorf("the program waited: %v, %q", state, win.rest())
 	}
 }
 
@@ -275,7 +285,7 @@ func testClosedWindow(t *testing.T, w *desktop) {
 	}
 	<-win.ended
 	if got := win.program.ProcessState.ExitCode(); got != 129 || w.runs(t, name) {
-		t.Errorf("exit status %d, and the command runs: %v", got, w.runs(t, name))
+		t.Errorf("exit status %d; the command runs: %v", got, w.runs(t, name))
 	}
 }
 
@@ -296,7 +306,7 @@ func testSignalToAttachment(t *testing.T, w *desktop) {
 }
 
 func testOnlyInput(t *testing.T, w *desktop) {
-	win := w.open(t, "version") // for its terminal
+	win := w.open(t, "version") // only its terminal is needed
 	win.exits(0)
 	cmd := exec.Command(filepath.Join(w.bin, "orchestrator"), "exec", "a", "-t", "--", "sh", "-c", "test -t 1 && stty size")
 	cmd.Env, cmd.Stdin = w.env, win.tty

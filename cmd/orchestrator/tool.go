@@ -100,7 +100,7 @@ func (a *app) completeTools(cmd *cobra.Command, args []string, word string) ([]s
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// toolInput returns the input that the arguments name.
+// toolInput returns the input given by the arguments.
 func (a *app) toolInput(args []string) (json.RawMessage, error) {
 	if len(args) > 0 && args[0] != "-" {
 		return json.RawMessage(args[0]), nil
@@ -112,8 +112,8 @@ func (a *app) toolInput(args []string) (json.RawMessage, error) {
 	return data, err
 }
 
-// callTool prints the result of a call. The sandbox keeps the part that a long output
-// leaves out, for Read.
+// callTool prints the result of a call. The sandbox keeps the omitted part of a
+// long output, so that Read can show it.
 func (a *app) callTool(ctx context.Context, session *tools.Session, name string, input json.RawMessage) error {
 	result, err := session.Call(ctx, name, input)
 	if err != nil {
@@ -128,7 +128,7 @@ func (a *app) callTool(ctx context.Context, session *tools.Session, name string,
 	return nil
 }
 
-// errToolFailed is the end of a call whose result says why.
+// errToolFailed ends a call whose result says why it failed.
 var errToolFailed = errors.New("the tool failed: its result says why")
 
 func (a *app) toolResult(result tools.Result) error {
@@ -151,7 +151,7 @@ func (a *app) toolResult(result tools.Result) error {
 	}{content, result.IsError})
 }
 
-// toolContent is a part of a result, as the Model Context Protocol has it.
+// toolContent is a part of a result, as in the Model Context Protocol.
 type toolContent struct {
 	Type      string `json:"type"`
 	Text      string `json:"text,omitempty"`

@@ -17,8 +17,8 @@ import (
 	"github.com/podagent/podagent/pkg/tools/secret"
 )
 
-// toolFlags say which tools there are beside [tools.Coding], and which secrets
-// commands have.
+// toolFlags say which tools there are besides [tools.Coding], and which secrets
+// commands get.
 type toolFlags struct {
 	commands flagvalue.Commands
 	given    []string // of --secret
@@ -28,7 +28,7 @@ type toolFlags struct {
 
 const secretHelp = "give commands the secret NAME in their environment, and remove it from their output: `NAME=env:VARIABLE|file:FILE` reads it here; may be repeated"
 
-// define defines the flags that list needs, and with secrets those of calls.
+// define defines the flags of list, and with secrets also those of calls.
 func (f *toolFlags) define(cmd *cobra.Command, secrets bool) {
 	cmd.Flags().Var(&f.commands, "command", "add a tool that runs this executable of the sandbox, without a shell; may be repeated")
 	if secrets {
@@ -44,7 +44,7 @@ func (f *toolFlags) check(ctx context.Context) error {
 	for _, text := range f.given {
 		name, provider, err := parseSecret(text)
 		if err == nil && f.secrets[name] != nil {
-			err = fmt.Errorf("secret %s is there twice", name)
+			err = fmt.Errorf("secret %s is given twice", name)
 		}
 		if err != nil {
 			return usagef("%s: %w", settings.Origin(f.flag), err)
@@ -57,8 +57,8 @@ func (f *toolFlags) check(ctx context.Context) error {
 	return nil
 }
 
-// parseSecret parses a flag. Its errors do not repeat the flag's value: somebody may have
-// given the secret itself.
+// parseSecret parses a flag. Its errors do not repeat the flag's value, because it
+// may be the secret itself.
 func parseSecret(text string) (name string, from secret.Provider, err error) {
 	name, source, _ := strings.Cut(text, "=")
 	kind, where, _ := strings.Cut(source, ":")

@@ -33,7 +33,7 @@ func (a *app) agentVersion(ctx context.Context, sandbox *launcher.Sandbox) error
 	if info.Version == "" && err != nil {
 		return err
 	}
-	// An agent of the wrong version says which it is, too.
+	// An incompatible agent still tells its version.
 	if printErr := a.printVersion("podagent", info.Version, info.ProtocolMajor, info.ProtocolMinor); printErr != nil {
 		return printErr
 	}

@@ -21,10 +21,10 @@ func watchCommand(a *app) *cobra.Command {
 		Long: `Watch prints a line for each change to a file or directory, until it is
 interrupted or the path is gone. The first line is "ready": every change from
 then on is printed, as create, write, remove, rename or chmod. Writes to a file
-within a few milliseconds are one, and part of its creation if that is among
-them; what is moved out of the directory is removed, and what is moved into it
-created. The line "overflow" says that changes were lost, so that the files must
-be read again.`,
+within a few milliseconds count as one, and as part of its creation if that is among
+them. A file that is moved out of the directory is printed as removed, and one
+that is moved into it as created. The line "overflow" says that changes were lost,
+so that the files must be read again.`,
 		Args:              takes(2, 2),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -40,7 +40,7 @@ be read again.`,
 }
 
 func (a *app) watch(ctx context.Context, sandbox *launcher.Sandbox, path string, opts fsops.WatchOptions) error {
-	var failed error // to print that the watch is ready
+	var failed error // from printing that the watch is ready
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	opts.Ready = func() {
@@ -60,7 +60,7 @@ func (a *app) watch(ctx context.Context, sandbox *launcher.Sandbox, path string,
 	return nil
 }
 
-// watched prints a line about a watch, or an object.
+// watched prints a line about an event, or an object as JSON.
 func (a *app) watched(what string, event fsops.WatchEvent) error {
 	out := struct {
 		Event string      `json:"event"`

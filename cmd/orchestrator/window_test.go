@@ -18,21 +18,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hung is how long a test waits for what must come.
+// hung is how long a test waits for something that must happen.
 const hung = 2 * time.Minute
 
-// A window is a terminal in which a program runs, as a person has it.
+// A window is a terminal in which a program runs, as a user sees it.
 type window struct {
 	t       *testing.T
-	keys    *os.File // the side of the person
-	tty     *os.File // the side of the program
+	keys    *os.File // the user's side
+	tty     *os.File // the program's side
 	program *exec.Cmd
-	before  *unix.Termios // how the terminal was when the program started
+	before  *unix.Termios // the modes of the terminal when the program started
 	ended   chan struct{}
 
 	mu     sync.Mutex
 	change sync.Cond
-	shown  []byte // what was not yet expected
+	shown  []byte // not yet expected
 }
 
 // A desktop opens windows on programs that share sandboxes.
@@ -45,8 +45,8 @@ type desktop struct {
 // the test's own.
 func newDesktop(t *testing.T, env ...string) *desktop {
 	t.Helper()
-	// What is handled here is not ignored by the programs, as it else would be
-	// where nohup runs the tests.
+	// A signal that is handled here is not ignored by the programs. They would
+	// otherwise inherit that under nohup.
 	hangUps := make(chan os.Signal, 1)
 	signal.Notify(hangUps, syscall.SIGHUP)
 	t.Cleanup(func() { signal.Stop(hangUps) })
@@ -93,13 +93,13 @@ func (w *desktop) open(t *testing.T, args ...string) *window {
 	t.Cleanup(win.close)
 	go win.read()
 	go func() {
-		_ = cmd.Wait() // its status is in ProcessState
+		_ = cmd.Wait() // ProcessState has the status
 		close(win.ended)
 	}()
 	return win
 }
 
-// closable returns the file as one that can be closed while it is read.
+// closable returns the file as one that can be closed during a read.
 func closable(t *testing.T, file *os.File) *os.File {
 	t.Helper()
 	defer file.Close()
@@ -121,13 +121,13 @@ func (w *window) resize(rows, columns int) {
 }
 
 func (w *window) close() {
-	_ = w.program.Process.Kill() // it should have ended
+	_ = w.program.Process.Kill() // usually it has ended already
 	<-w.ended
 	w.keys.Close()
 	w.tty.Close()
 }
 
-// read collects what is shown.
+// read collects the output.
 func (w *window) read() {
 	buffer := make([]byte, 4096)
 	for {
@@ -142,7 +142,7 @@ func (w *window) read() {
 	}
 }
 
-// expect waits until what is shown next matches a pattern, and returns all up
+// expect waits until the next output matches a pattern, and returns the output up
 // to the end of the match.
 func (w *window) expect(pattern string) string {
 	w.t.Helper()
@@ -163,13 +163,13 @@ func (w *window) expect(pattern string) string {
 			return text
 		}
 		if late {
-			w.t.Fatalf("%v does not show %q, but %q", w.program.Args[1:], pattern, w.shown)
+			w.t.Fatalf("%v shows %[3]q, not %[2]q", w.program.Args[1:], pattern, w.shown)
 		}
 		w.change.Wait()
 	}
 }
 
-// rest returns what is shown and was not yet expected.
+// rest returns the output that was not yet expected.
 func (w *window) rest() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -183,20 +183,20 @@ func (w *window) typed(keys string) {
 	}
 }
 
-// exits waits for the program's end, and holds that it exited with a status and
-// left the terminal as it was.
+// exits waits for the program's end. It checks the exit status, and that the modes
+// of the terminal are restored.
 func (w *window) exits(status int) {
 	w.t.Helper()
 	select {
 	case <-w.ended:
 	case <-time.After(hung):
-		w.t.Fatalf("%v does not end", w.program.Args[1:])
+		w.t.Fatalf("%v did not end", w.program.Args[1:])
 	}
 	if got := w.program.ProcessState.ExitCode(); got != status {
-		w.t.Errorf("%v exited with %d, want %d; shown was %q", w.program.Args[1:], got, status, w.rest())
+		w.t.Errorf("%v exited with %d, want %d; it showed %q", w.program.Args[1:], got, status, w.rest())
 	}
 	if diff := cmp.Diff(w.before, w.modes()); diff != "" {
-		w.t.Errorf("%v left the terminal otherwise (-before +after):\n%s", w.program.Args[1:], diff)
+		w.t.Errorf("%v did not restore the terminal (-before +after):\n%s", w.program.Args[1:], diff)
 	}
 }
 
@@ -209,7 +209,7 @@ func (w *window) modes() *unix.Termios {
 	return modes
 }
 
-// isRaw holds that the terminal passes keys on as they are.
+// isRaw checks that the terminal passes keys on unchanged.
 func (w *window) isRaw() {
 	w.t.Helper()
 	if w.modes().Lflag&(unix.ICANON|unix.ISIG|unix.ECHO) != 0 {

@@ -11,11 +11,16 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
-// install copies this program to a directory, where containers run it whose image lacks
-// it.
+// installedMode lets everybody run the copy, and nobody read it. So nobody without
+// privileges can look into a process of it, from its first instruction on (ptrace(2),
+// would_dump in the kernel's exec.c).
+const installedMode = 0o111
+
+// install copies this program to a directory, for containers whose image lacks it.
 func install(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("install", flag.ContinueOnError)
-	synopsis := "install DIR\n\nInstall copies this program to DIR/podagent. It makes DIR if it is missing."
+	synopsis := "install DIR\n\nInstall copies this program to DIR/podagent, which can then be run, but not read.\n" +
+		"It makes DIR if it is missing."
 	if err := parse(flags, args, synopsis, stdout); err != nil {
 		return err
 	}
@@ -34,10 +39,13 @@ func install(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := files.Mkdir(dir, fsops.MkdirOptions{Parents: true}); err != nil {
 		return err
 	}
-	// An existing file is replaced. If it is a link, its target stays.
+	// An existing file is replaced. If it is a link, the file that it names stays.
 	installed := filepath.Join(dir, "podagent")
 	if err := files.Remove(ctx, installed, fsops.RemoveOptions{Force: true}); err != nil {
 		return err
 	}
-	return files.Copy(ctx, program, installed, fsops.CopyOptions{NoReplace: true})
+	if err := files.Copy(ctx, program, installed, fsops.CopyOptions{NoReplace: true}); err != nil {
+		return err
+	}
+	return files.Chmod(installed, installedMode)
 }

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Who reads a container's log may stop for a while, as a node's runtime does that is
-// made anew. What the command beside the agent prints is kept as for any reader, and
-// the agent goes on.
+// The reader of a container's log may stop for a while, for example while the
+// node's runtime restarts. The agent then keeps the output of the command beside it
+// as for any reader, and goes on.
 func TestLogThatTakesNothingForAWhileEndsNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -35,10 +35,10 @@ func TestLogThatTakesNothingForAWhileEndsNothing(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = agent.Wait() // how does not matter
+		_ = agent.Wait() // its exit status does not matter
 	}()
 	t.Cleanup(func() {
-		_ = agent.Process.Kill() // it should have ended
+		_ = agent.Process.Kill() // usually it has ended already
 		<-ended
 	})
 	for deadline := time.Now().Add(hung); ; time.Sleep(50 * time.Millisecond) {
@@ -47,7 +47,7 @@ func TestLogThatTakesNothingForAWhileEndsNothing(t *testing.T) {
 			break
 		}
 		if !errors.Is(err, fs.ErrNotExist) || time.Now().After(deadline) {
-			t.Fatalf("the command does not get on: %v", err)
+			t.Fatalf("the command makes no progress: %v", err)
 		}
 	}
 	if err := r.SetReadDeadline(time.Now().Add(hung)); err != nil {
@@ -67,7 +67,7 @@ func TestLogThatTakesNothingForAWhileEndsNothing(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(hung):
-		t.Error("the agent does not end")
+		t.Error("the agent did not end")
 	}
 	if bytes.Contains(log.Bytes(), []byte("detached")) {
 		t.Errorf("the agent ended by itself:\n%s", &log)

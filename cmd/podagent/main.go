@@ -1,6 +1,6 @@
-// Podagent is the agent that runs in a sandbox. It serves the sandbox's files,
-// search and processes over gRPC (package podapi); it also searches the local
-// file system by the same code, for people in a terminal.
+// Podagent is the agent that runs in a sandbox. It serves the sandbox's files, search
+// and processes over gRPC (package podapi). With the same code it also searches the
+// local file system, for people in a terminal.
 package main
 
 import (
@@ -27,7 +27,6 @@ Usage:
   podagent connect [--listen ADDRESS]   join standard input and output to the agent
   podagent grep [flags] PATTERN [PATH]  search local files
   podagent glob [flags] PATTERN         find local files by name
-  podagent checkout --url URL [flags]   check out a git repository in a directory
   podagent copy [--dir DIR] [FROM TO]   copy directories' contents, without a shell
   podagent install DIR                  copy this program to DIR, for other images
   podagent version                      print the version
@@ -35,19 +34,18 @@ Usage:
 "podagent VERB --help" lists the flags of a verb.
 `
 
-// verb is what a word on the command line runs.
+// verb is the function of a verb on the command line.
 type verb func(ctx context.Context, args []string, stdout io.Writer) error
 
 var verbs = map[string]verb{
-	"serve":    serve,
-	"health":   checkHealth,
-	"connect":  connect,
-	"grep":     grep,
-	"glob":     glob,
-	"checkout": checkOut,
-	"copy":     copyDirs,
-	"install":  install,
-	"version":  printVersion,
+	"serve":   serve,
+	"health":  checkHealth,
+	"connect": connect,
+	"grep":    grep,
+	"glob":    glob,
+	"copy":    copyDirs,
+	"install": install,
+	"version": printVersion,
 }
 
 // The exit statuses. 1 also says that a search found nothing. A search that fails has

@@ -9,7 +9,7 @@ import (
 
 // The scripts run this test program as podagent.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"podagent": main})
+	testscript.Main(m, map[string]func(){"podagent": main, "flood": flood})
 }
 
 func TestScripts(t *testing.T) {
@@ -19,14 +19,14 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// hung is when a test gives up waiting for what must come.
+// hung is how long a test waits for something that must happen.
 const hung = 2 * time.Minute
 
 // waitFor repeats a command until it succeeds.
 func waitFor(ts *testscript.TestScript, _ bool, args []string) {
 	for deadline := time.Now().Add(hung); ts.Exec(args[0], args[1:]...) != nil; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			ts.Fatalf("it never succeeds")
+			ts.Fatalf("it never succeeded")
 		}
 	}
 }

@@ -73,8 +73,8 @@ func glob(ctx context.Context, args []string, stdout io.Writer) error {
 	return printer.All(files.Glob(ctx, args[0], opts))
 }
 
-// searchOnce makes the runtime collect garbage seldom: a search is over before a
-// collection pays, which takes as long as searching hundreds of files. The limit keeps
+// searchOnce makes the runtime collect garbage seldom. A collection takes as long as
+// searching hundreds of files, and the search is over before it pays. The limit keeps
 // the memory of a large search from growing on.
 func searchOnce() {
 	debug.SetGCPercent(400)

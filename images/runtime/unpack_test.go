@@ -14,27 +14,27 @@ import (
 	"testing"
 )
 
-// image is an image that was unpacked from an archive.
+// image is an image unpacked from an archive.
 type image struct {
-	root   string // the directory that its file system is in
+	root   string // the directory of its file system
 	names  []string
 	config config
 }
 
-// config is what the tests look at of an image's configuration.
+// config has the parts of an image's configuration that the tests use.
 type config struct {
 	User, WorkingDir     string
 	Entrypoint, Cmd, Env []string
 }
 
-// defaultPath is what containerd searches where an image names no PATH.
+// defaultPath is where containerd searches if an image names no PATH.
 const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // unpack unpacks a docker-archive of one image.
 func unpack(t *testing.T, archive string) image {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Fatal("only root can unpack an image with its owners, and change into it: run this as root")
+		t.Fatal("only root can unpack an image with its owners and change into it: run this as root")
 	}
 	dir := t.TempDir()
 	extract(t, archive, dir)
@@ -52,7 +52,7 @@ func unpack(t *testing.T, archive string) image {
 	for _, layer := range manifest[0].Layers {
 		extract(t, filepath.Join(dir, layer), root)
 	}
-	// Stands for the device that a runtime gives each container.
+	// This stands for the device that a runtime gives to each container.
 	null := filepath.Join(root, "dev/null")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(null), 0o755), os.WriteFile(null, nil, 0o644), os.Chmod(null, 0o666)); err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func (i image) command(uid uint32, argv ...string) *exec.Cmd {
 	}
 }
 
-// find returns the path of a program in the image; its name, if there is none.
+// find returns the path of a program in the image, or its name if it is not found.
 func (i image) find(name string, env []string) string {
 	dirs := ""
 	for _, v := range env {
@@ -111,8 +111,8 @@ func (i image) find(name string, env []string) string {
 	return name
 }
 
-// awaitLine reads up to a line that has a text, or to the end, and returns what
-// it read.
+// awaitLine reads up to a line with a text, or to the end, and returns what it
+// read.
 func awaitLine(r *bufio.Reader, text string) string {
 	var read strings.Builder
 	for {

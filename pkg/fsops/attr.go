@@ -8,8 +8,8 @@ import (
 
 // Attr describes a file, as stat(2) does.
 type Attr struct {
-	// Path is the path as the caller would name it: what was asked for, or
-	// joined to the directory that was listed.
+	// Path is the path as the caller would name it: the requested path, or an
+	// entry's joined to the listed directory.
 	Path string
 	// Size is the length in bytes.
 	Size int64
@@ -17,7 +17,7 @@ type Attr struct {
 	Mode fs.FileMode
 	// ModTime has the file system's resolution, at best a nanosecond.
 	ModTime time.Time
-	// UID and GID own the file; 0 where the platform has no such thing.
+	// UID and GID own the file; 0 if the platform has no such numbers.
 	UID, GID uint32
 	// Target is what a symbolic link names, unresolved; empty otherwise.
 	Target string

@@ -18,7 +18,7 @@ type budget struct {
 
 type budgetWait struct {
 	n int64
-	// ready is closed when n was taken for the waiting call.
+	// ready is closed when the waiting call has got n.
 	ready chan struct{}
 }
 
@@ -47,7 +47,7 @@ func (b *budget) enter(n int64) *budgetWait {
 	return w
 }
 
-// leave gives up waiting. It gives back what was taken for it at the same moment.
+// leave gives up waiting. It gives back n if the call has just got it.
 func (b *budget) leave(w *budgetWait) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

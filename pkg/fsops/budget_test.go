@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// waitFor waits until so many are in the budget's queue.
+// waitFor waits until this many requests are in the budget's queue.
 func waitFor(t *testing.T, b *budget, queued int) {
 	t.Helper()
 	for t.Context().Err() == nil {
@@ -130,8 +130,8 @@ func TestGrepWaitsForMemoryForLongLinesOnly(t *testing.T) {
 	}
 }
 
-// A later file needs the only large buffer before an earlier one does, and has
-// more matches than it may be ahead: they must not wait for each other.
+// A later file needs the only large buffer before an earlier one does, and has more
+// matches than it may hold back: the two must not wait for each other.
 func TestGrepsOfLongLinesDoNotBlockEachOther(t *testing.T) {
 	f := newTestFS(t)
 	f.longLines = newBudget(maxGrepSearchLine)
@@ -155,7 +155,8 @@ func TestGrepsOfLongLinesDoNotBlockEachOther(t *testing.T) {
 	}
 }
 
-// matchesIn searches twice, and returns how many matches each search found.
+// matchesIn searches twice, sorted and unsorted, and returns how many matches each
+// search found.
 func matchesIn(t *testing.T, f *FS, path string) int {
 	found := map[bool]int{}
 	for _, sorted := range []bool{true, false} {
@@ -169,7 +170,7 @@ func matchesIn(t *testing.T, f *FS, path string) int {
 		}
 	}
 	if found[true] != found[false] {
-		t.Errorf("%d matches in a sorted search, %d in another", found[true], found[false])
+		t.Errorf("%d matches in a sorted search, %d in an unsorted one", found[true], found[false])
 	}
 	return found[true]
 }

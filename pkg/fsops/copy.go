@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/opener"
 )
 
 // CopyOptions says how [FS.Copy] copies.
@@ -44,8 +46,8 @@ type copier struct {
 	opts CopyOptions
 }
 
-// copyPair is a file and what it is copied to: where they are, and the names
-// by which the caller knows them.
+// copyPair is a file and its destination: their paths, and the names by which the
+// caller knows them.
 type copyPair struct{ src, dst, srcName, dstName string }
 
 func (p copyPair) join(base string) copyPair {
@@ -63,7 +65,7 @@ func (p copyPair) fail(err error) error {
 }
 
 func (c *copier) root(p copyPair) error {
-	info, err := os.Stat(p.src)
+	info, err := opener.Stat(p.src)
 	if err != nil {
 		return p.fail(err)
 	}
@@ -83,7 +85,7 @@ func (c *copier) root(p copyPair) error {
 	return c.dir(p, info)
 }
 
-// wouldLieIn is liesIn for a path of which the last part need not exist.
+// wouldLieIn is liesIn for a path whose last part need not exist.
 func wouldLieIn(path string, info fs.FileInfo) (bool, error) {
 	inside, err := liesIn(path, info)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,11 +135,11 @@ func (c *copier) dir(p copyPair, info fs.FileInfo) error {
 	if !made {
 		return nil
 	}
-	// Last: the mode may forbid to add entries, and adding changes the time.
+	// This comes last: the mode may forbid adding entries, and adding changes the time.
 	return p.fail(c.stampDir(p.dst, info))
 }
 
-// stampDir gives a directory that was made the mode and time of its original.
+// stampDir gives a new directory the mode and time of its original.
 func (c *copier) stampDir(path string, info fs.FileInfo) error {
 	at, err := c.fsys.guardFile(path)
 	if err != nil {
@@ -152,7 +154,7 @@ func (c *copier) stampDir(path string, info fs.FileInfo) error {
 	})
 }
 
-// makeDir makes the directory unless there is one to add to.
+// makeDir makes the directory unless it exists.
 func (c *copier) makeDir(path string) (made bool, err error) {
 	err = c.fsys.makeDir(path, 0o700)
 	if err == nil || c.opts.NoReplace || !errors.Is(err, fs.ErrExist) {
@@ -182,9 +184,9 @@ func (c *copier) entry(p copyPair) error {
 	return p.fail(c.file(p))
 }
 
-// symlink copies a symbolic link, in place of a link or file that exists.
+// symlink copies a symbolic link, and replaces a link or file that exists.
 func (c *copier) symlink(p copyPair) error {
-	target, err := os.Readlink(p.src)
+	target, err := opener.Readlink(p.src)
 	if err != nil {
 		return err
 	}

@@ -117,6 +117,6 @@ func TestCopyTreeNamesTheEntryThatFails(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := f.Copy(ctx, "src", "dst2", CopyOptions{Recursive: true}); !errors.Is(err, context.Canceled) {
-		t.Errorf("a copy that was cancelled says %v", err)
+		t.Errorf("a cancelled copy: %v", err)
 	}
 }

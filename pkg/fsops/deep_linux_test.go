@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitFiles bounds the descriptors of this process during the test.
+// limitFiles limits the descriptors of this process during the test.
 func limitFiles(t *testing.T, most uint64) {
 	t.Helper()
 	var before syscall.Rlimit
@@ -20,11 +20,10 @@ func limitFiles(t *testing.T, most uint64) {
 	t.Cleanup(func() { must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)) })
 }
 
-// newDeepTree makes a tree of that many directories, one in the other, with a
-// file in the innermost.
+// newDeepTree makes this many nested directories, with a file in the innermost.
 func newDeepTree(t *testing.T, name string, depth int) *FS {
 	t.Helper()
-	// A short path, since the kernel takes none of more than 4096 bytes.
+	// The path is short, because the kernel refuses paths of more than 4096 bytes.
 	dir, err := os.MkdirTemp("", "deep")
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
@@ -68,7 +67,7 @@ func TestDeepTreesTakeFewDescriptors(t *testing.T) {
 	wantNames(t, f.Workdir())
 }
 
-// A removal comes back to directories that it closed through those in them.
+// A removal returns to directories that it closed by way of their subdirectories.
 func TestRemoveOfDeepTreeWithFilesOnEachLevel(t *testing.T) {
 	const depth = 3 * maxRemoveOpen
 	f := newDeepTree(t, "a", depth)
@@ -82,8 +81,8 @@ func TestRemoveOfDeepTreeWithFilesOnEachLevel(t *testing.T) {
 	wantNames(t, f.Workdir(), "outside")
 }
 
-// A directory that was moved while a removal was in it does not lead that to
-// others.
+// If a directory is moved while it is being removed, the removal must not go on
+// into other directories.
 func TestRemoveDoesNotFollowDirectoryThatWasMoved(t *testing.T) {
 	f := newTestFS(t)
 	makeTree(t, f, "a/b/", "elsewhere/kept")

@@ -126,7 +126,7 @@ func TestRename(t *testing.T) {
 	wantContent(t, f, "b", "a")
 }
 
-// The way of file systems that cannot rename without replacing.
+// Some file systems cannot rename without replacing; this is how it works there.
 func TestRenameByClaim(t *testing.T) {
 	f := newTestFS(t)
 	put(t, f, "a", "a")
@@ -136,7 +136,7 @@ func TestRenameByClaim(t *testing.T) {
 	must(t, f.Symlink("a", "link"))
 	for src, dst := range map[string]string{"a": "b", "d": "e", "link": "b"} {
 		if err := renameByClaim(at(f, src), at(f, dst)); !errors.Is(err, fs.ErrExist) {
-			t.Errorf("renaming %s to %s: %v, want that it exists", src, dst, err)
+			t.Errorf("renaming %s to %s: %v, want that the target exists", src, dst, err)
 		}
 	}
 	if err := renameByClaim(at(f, "d"), at(f, "d/sub/x")); !errors.Is(err, syscall.EINVAL) {

@@ -27,7 +27,7 @@ type EditOptions struct {
 
 // EditResult says what [FS.Edit] did.
 type EditResult struct {
-	// Occurrences is how many places each edit replaced, in their order.
+	// Occurrences is how often each edit replaced its text, in their order.
 	Occurrences []int
 	// Diff is the whole change as a unified diff with three lines of context,
 	// empty if the edits undid each other.
@@ -89,8 +89,7 @@ func checkEdits(edits []Edit) error {
 	return nil
 }
 
-// tryEdit edits the file once, and fails with ErrChanged if it changed while
-// that was done.
+// tryEdit edits the file once, and fails with ErrChanged if it changed meanwhile.
 func (f *FS) tryEdit(ctx context.Context, path, name string, edits []Edit, opts EditOptions) (EditResult, error) {
 	dest, err := f.followTo(path, false)
 	if err == nil {
@@ -109,7 +108,7 @@ func (f *FS) tryEdit(ctx context.Context, path, name string, edits []Edit, opts 
 		return EditResult{}, err
 	}
 	defer done()
-	before, tag, err := f.readWhole(ctx, dest)
+	before, tag, err := f.readWhole(dest)
 	if err != nil {
 		return EditResult{}, err
 	}
@@ -146,20 +145,19 @@ func editedSize(size int64, edits []Edit) int64 {
 			grows *= size / int64(len(e.Old))
 		}
 		if size += max(0, grows); size > MaxEditSize {
-			return MaxEditSize // a greater one is refused
+			return MaxEditSize // a larger content is refused
 		}
 	}
 	return size
 }
 
 // readWhole returns the content of the file and its etag.
-func (f *FS) readWhole(ctx context.Context, path string) ([]byte, string, error) {
+func (f *FS) readWhole(path string) ([]byte, string, error) {
 	file, info, err := openRegular(path)
 	if err != nil {
 		return nil, "", err
 	}
 	defer file.Close()
-	defer abandonReads(ctx, file)()
 	if info.Size() > MaxEditSize {
 		return nil, "", syscall.EFBIG
 	}
@@ -177,7 +175,7 @@ func (f *FS) readWhole(ctx context.Context, path string) ([]byte, string, error)
 }
 
 // unchanged returns ErrChanged if the open file no longer has the etag.
-func unchanged(file *os.File, tag string) error {
+func unchanged(file regularFile, tag string) error {
 	info, err := file.Stat()
 	if err == nil && etag(info) != tag {
 		err = ErrChanged

@@ -240,11 +240,11 @@ func TestConcurrentEditsAreAllKept(t *testing.T) {
 	wantNames(t, f.Workdir(), "file", "link", "self")
 }
 
-// Two FS do not share locks, as an agent and another program do not.
+// Two FS do not share locks, just as an agent and another program do not.
 func TestEditNoticesOtherWriters(t *testing.T) {
 	f := newTestFS(t)
 	put(t, f, "file", "a")
-	before, tag, err := f.readWhole(t.Context(), at(f, "file"))
+	before, tag, err := f.readWhole(at(f, "file"))
 	must(t, err)
 	if string(before) != "a" {
 		t.Fatalf("read %q", before)
@@ -283,8 +283,8 @@ func TestEditOfLargeFilesIsBounded(t *testing.T) {
 	}
 }
 
-// However often a text occurs, an edit takes memory for the contents, and not
-// for each place.
+// However often a text occurs, an edit takes memory in proportion to the contents,
+// not to the number of places.
 func TestEditOfMillionsOfPlacesTakesMemoryForTheContents(t *testing.T) {
 	for _, size := range []int{64 << 10, 1 << 20, MaxEditSize} {
 		f := newTestFS(t)
@@ -293,14 +293,14 @@ func TestEditOfMillionsOfPlacesTakesMemoryForTheContents(t *testing.T) {
 			_, err := f.Edit(t.Context(), "file", []Edit{editAll("a", "b")}, EditOptions{})
 			must(t, err)
 		})
-		// What the diff takes does not grow with the file.
+		// The memory for the diff does not grow with the file.
 		if bound := uint64(4*size + 16*maxEditDiff); took > bound {
-			t.Errorf("for %d bytes it took %d, more than %d", size, took, bound)
+			t.Errorf("an edit of %d bytes allocated %d, more than %d", size, took, bound)
 		}
 	}
 }
 
-// A diff made of the surroundings of its places is that of the whole.
+// A diff made from the surroundings of the changes equals the diff of the whole.
 func TestDiffOfPlacesIsThatOfTheWhole(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -320,7 +320,7 @@ func TestDiffOfPlacesIsThatOfTheWhole(t *testing.T) {
 		want, err := udiff.ToUnified("a/f", "b/f", content.String(), changes, diffContext)
 		must(t, err)
 		got, truncated := unifiedDiff("f", []byte(content.String()), p)
-		// The package numbers the lines of the new content wrongly.
+		// udiff numbers the lines of the new content wrongly.
 		numbers := regexp.MustCompile(`(?m)^(@@ \S+ )\S+ @@$`)
 		if diff := cmp.Diff(numbers.ReplaceAllString(want, "$1"), numbers.ReplaceAllString(string(got), "$1")); diff != "" || truncated {
 			t.Fatalf("seed %d: truncated %v, difference:\n%s", seed, truncated, diff)
@@ -329,14 +329,14 @@ func TestDiffOfPlacesIsThatOfTheWhole(t *testing.T) {
 	}
 }
 
-// checkNewLineNumbers checks that each hunk is said to begin, in the new
-// content, as many lines later as those before it added.
+// checkNewLineNumbers checks that the start of each hunk in the new content is
+// shifted by the number of lines that the earlier hunks added.
 func checkNewLineNumbers(t *testing.T, diff string) {
 	t.Helper()
 	grown := 0
 	for i, line := range strings.Split(diff, "\n") {
 		switch {
-		case i < 2 || line == "" || strings.Contains(line, "0,0"): // of an empty file
+		case i < 2 || line == "" || strings.Contains(line, "0,0"): // a header, or a hunk of an empty file
 		case line[0] == '@':
 			if number(line, "+") != number(line, "-")+grown {
 				t.Fatalf("%q comes after %d more lines:\n%s", line, grown, diff)
@@ -349,7 +349,7 @@ func checkNewLineNumbers(t *testing.T, diff string) {
 	}
 }
 
-// number returns the number that follows the sign in a hunk's header.
+// number returns the number after the sign in a hunk's header.
 func number(header, sign string) (n int) {
 	_, rest, _ := strings.Cut(header, " "+sign)
 	_, _ = fmt.Sscanf(rest, "%d", &n)
@@ -405,8 +405,8 @@ func checkAgainstOracle(t *testing.T, content string, edits []Edit) {
 	}
 }
 
-// checkPartialPieces checks that pieces which know only a beginning know it
-// as well as those that know everything.
+// checkPartialPieces checks that pieces with a limited number of changes have the
+// same first changes as unlimited ones.
 func checkPartialPieces(t *testing.T, content []byte, edits []Edit, all []udiff.Edit) {
 	p := newPieces(len(content), 2)
 	for _, e := range edits {
@@ -441,7 +441,7 @@ func editOracle(content string, edits []Edit) (string, []int, *EditError) {
 	return content, counts, nil
 }
 
-// patchOracle applies a unified diff, as patch(1) would.
+// patchOracle applies a unified diff as patch(1) would.
 func patchOracle(content, diff string) string {
 	lines := strings.SplitAfter(content, "\n")
 	var out strings.Builder

@@ -13,8 +13,8 @@ import (
 func diffHunks(size int) int { return min(maxDiffHunks, diffWork/max(1, size)) }
 
 // unifiedDiff returns the change that the pieces describe as a unified diff, and
-// whether that had to be cut. The pieces say where the changes are, so that only
-// their surroundings are read, and not the whole of a large file.
+// whether it was cut. The pieces say where the changes are, so it reads only their
+// surroundings, and not the whole of a large file.
 func unifiedDiff(name string, before []byte, p *pieces) (diff []byte, truncated bool) {
 	changes, truncated := shownChanges(before, p)
 	if len(changes) == 0 {
@@ -46,8 +46,8 @@ func shownChanges(before []byte, p *pieces) (changes []udiff.Edit, more bool) {
 	return changes, p.partial
 }
 
-// refine removes from a change the lines that it leaves as they are: callers often
-// give some of them to make the old text unique.
+// refine removes unchanged lines from a change: callers often include some to make the
+// old text unique.
 func refine(old string, c udiff.Edit) []udiff.Edit {
 	if old == c.New {
 		return nil
@@ -64,8 +64,8 @@ func refine(old string, c udiff.Edit) []udiff.Edit {
 	return finer
 }
 
-// diffLabel returns the file's name for a diff's header, quoted where it
-// would break the header's line.
+// diffLabel returns the file's name for a diff's header, quoted if it would break the
+// header's line.
 func diffLabel(prefix, name string) string {
 	label := prefix + strings.TrimPrefix(name, "/")
 	if strings.ContainsFunc(label, unicode.IsControl) {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// editError describes an edit whose old text occurs count times in content,
-// which is none or too many.
+// editError describes an edit whose old text occurs count times in content: not at
+// all, or too often.
 func editError(content []byte, index int, e Edit, count int) *EditError {
 	err := &EditError{Index: index, Count: count}
 	if count == 0 {
@@ -15,8 +15,8 @@ func editError(content []byte, index int, e Edit, count int) *EditError {
 	return err
 }
 
-// nearMiss says where content has something similar to old, which it does not
-// contain. It is empty if there is nothing similar.
+// nearMiss says where content, which does not contain old, has something similar. It
+// is empty if there is nothing similar.
 func nearMiss(content, old []byte) string {
 	if crlf := bytes.ReplaceAll(old, []byte("\n"), []byte("\r\n")); bytes.Contains(content, crlf) {
 		return "the file's lines end in CRLF"
@@ -64,8 +64,8 @@ func lineOfNonSpace(text []byte, n int) int {
 	return line
 }
 
-// isSpace knows ASCII only: editors and models do not add other white space by
-// accident.
+// isSpace knows ASCII only: editors and language models do not add other white space
+// by accident.
 func isSpace(b byte) bool {
 	return b == ' ' || '\t' <= b && b <= '\r'
 }

@@ -9,19 +9,19 @@ import (
 	udiff "github.com/aymanbagabas/go-udiff"
 )
 
-// hunks renders changes from the beginning of a content to its end. It gives the
-// diff package only the lines around each change, since that needs memory for every
-// line it gets.
+// hunks renders changes from the beginning of a content to its end. It gives the diff
+// package only the lines around each change, since that package needs memory for every
+// line.
 type hunks struct {
 	before []byte
-	// Up to pos the lines are counted; line is their number.
+	// line is the number of lines up to pos.
 	pos, line int
 	// grown is how many lines the rendered changes have added.
 	grown int
 }
 
-// near returns how many changes, from the first on, are close enough to each other
-// to share a hunk. Those after them never do.
+// near returns how many changes, from the first on, are close enough to each other to
+// share a hunk. Later changes never share it.
 func (h *hunks) near(changes []udiff.Edit) int {
 	const apart = 2*diffContext + 4 // a line more at each end, as in render
 	n := 1
@@ -64,13 +64,13 @@ func (h *hunks) renumber(text string) []byte {
 	return out
 }
 
-// header returns the header of a hunk whose ranges of lines, such as "5,7", are
-// these. The new range begins where the hunks before it say: the diff package does
+// header returns the header of a hunk with these ranges of lines, such as "5,7". It
+// computes the beginning of the new range from the hunks before: the diff package does
 // not count the lines between changes that share a hunk.
 func (h *hunks) header(from, to string) string {
 	first, fromLines := lineRange(from)
 	_, toLines := lineRange(to)
-	if first > 0 { // "0,0" is that of an empty file
+	if first > 0 { // "0,0" is the range of an empty file
 		first += h.line
 		_, count, several := strings.Cut(from, ",")
 		from = strconv.Itoa(first)
@@ -88,7 +88,7 @@ func (h *hunks) header(from, to string) string {
 	return fmt.Sprintf("@@ -%s +%s @@\n", from, to)
 }
 
-// lineRange returns the first line of a range and how many they are.
+// lineRange returns the first line of a range and the number of lines.
 func lineRange(text string) (first, count int) {
 	number, lines, several := strings.Cut(text, ",")
 	first, _ = strconv.Atoi(number)
@@ -99,8 +99,7 @@ func lineRange(text string) (first, count int) {
 	return first, count
 }
 
-// linesBefore returns where the line begins that is n lines before the one
-// at pos.
+// linesBefore returns the beginning of the line n lines before the one at pos.
 func linesBefore(text []byte, pos, n int) int {
 	for range n + 1 {
 		i := bytes.LastIndexByte(text[:pos], '\n')
@@ -112,7 +111,7 @@ func linesBefore(text []byte, pos, n int) int {
 	return pos + 1
 }
 
-// linesAfter returns where the line ends that is n lines after the one at pos.
+// linesAfter returns the end of the line n lines after the one at pos.
 func linesAfter(text []byte, pos, n int) int {
 	for range n + 1 {
 		i := bytes.IndexByte(text[pos:], '\n')

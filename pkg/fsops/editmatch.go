@@ -9,9 +9,9 @@ import (
 // An edited is a content after some edits.
 type edited struct {
 	content []byte
-	// counts is how many places each edit replaced.
+	// counts is how often each edit replaced its text.
 	counts []int
-	// pieces says how the content came from the one before.
+	// pieces says how the content came from the original.
 	pieces *pieces
 }
 

@@ -6,12 +6,11 @@ import (
 	udiff "github.com/aymanbagabas/go-udiff"
 )
 
-// pieces is a list of what an edited content consists of: parts of the original,
-// and replacements. To stay small after many edits, it may describe only the
-// beginning of the content.
+// pieces is an edited content as a list of parts of the original and replacements. To
+// stay small after many edits, it may describe only the beginning of the content.
 type pieces struct {
 	list []piece
-	// size is the original's.
+	// size is the size of the original.
 	size int
 	// limit bounds the replacements that each edit adds.
 	limit int
@@ -19,8 +18,7 @@ type pieces struct {
 	partial bool
 }
 
-// piece is a text, or, if that is empty, the range of the original that is
-// still there.
+// piece is a text, or, if that is empty, a range of the original that is still there.
 type piece struct {
 	text       string
 	start, end int
@@ -48,7 +46,7 @@ func newPieces(size, limit int) *pieces {
 	return p
 }
 
-// edit applies e wherever it occurs in content, which is what the pieces describe.
+// edit applies e wherever it occurs in content, which the pieces describe.
 func (p *pieces) edit(content []byte, e Edit) {
 	rest, text := p.list, string(e.New)
 	p.list = nil
@@ -75,8 +73,8 @@ func (p *pieces) edit(content []byte, e Edit) {
 	p.list = append(p.list, rest...)
 }
 
-// split divides the list n bytes from its beginning, or at its end if that
-// is before. It may change the list.
+// split divides the list n bytes from its beginning, or at its end if the list is
+// shorter. It may change the list.
 func split(list []piece, n int) (head, tail []piece) {
 	for i := range list {
 		size := list[i].len()

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// The errors that the operations of this package have beside those of the
-// operating system. They arrive wrapped in an error that names the path.
+// The errors of this package beside those of the operating system. They arrive
+// wrapped in an error that names the path.
 var (
 	// ErrChanged says that a precondition on the file's etag did not hold.
 	ErrChanged = errors.New("file changed since it was read")
@@ -74,8 +74,8 @@ func (e *EditError) Error() string {
 	return msg
 }
 
-// A BinaryError says from where on a file was not searched because it is binary.
-// It matches [ErrBinary].
+// A BinaryError says that a file was not searched, from Offset on, because it is
+// binary. It matches [ErrBinary].
 type BinaryError struct {
 	// Offset is where the line with the first NUL byte begins, in bytes; 0 says
 	// that nothing of the file was searched.

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// lastError returns the error that the iteration ends with.
+// lastError returns the error that ends the iteration.
 func lastError[T any](results iter.Seq2[T, error]) (last error) {
 	for _, err := range results {
 		last = err
@@ -48,7 +48,7 @@ func TestInvalidGlobsOfOptionsAreNamed(t *testing.T) {
 	for _, err := range []error{archiveErr, includeErr, excludeErr} {
 		var bad *PatternError
 		if !errors.As(err, &bad) || bad.Pattern != "[a" {
-			t.Errorf("error %v does not hold the pattern's", err)
+			t.Errorf("error %v does not wrap the pattern's", err)
 		}
 	}
 }

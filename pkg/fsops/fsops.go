@@ -11,11 +11,17 @@
 //   - An error is a [*fs.PathError] (or [*os.LinkError] where two paths are
 //     involved) that names the operation and the path, or the pattern, as the
 //     caller gave it, so that errors.Is(err, fs.ErrNotExist) and the like hold.
-//   - A loop over results has results only. An error ends it; what had to be
-//     skipped on the way is one [*SkippedError] at its end, which holds such
-//     errors.
+//   - A loop over results has results only. An error ends it. One
+//     [*SkippedError] at its end says what was skipped, and holds such errors.
 //   - Nothing is interpreted by a shell.
-//   - A limit that was reached is said in the result, never silent.
+//   - On Linux, a caller gets at nothing that this process, the agent, may do to itself
+//     and its sandbox may not. What lies in its own directory under /proc is not read,
+//     searched, watched or described, by whatever path, link or mount; /proc/net,
+//     /proc/mounts and /proc/self/mountinfo are. No path leads through a link that only a
+//     process itself may follow, such as /proc/self/fd/0, /dev/stdin or /proc/7/cwd. Both
+//     are errors of class EACCES. Nothing is changed on file systems that control the
+//     kernel, such as procfs, sysfs and cgroupfs: that is EPERM.
+//   - The result always says if a limit was reached.
 //   - Operations that may take long end soon after their context does.
 package fsops
 
@@ -29,8 +35,8 @@ import (
 	"syscall"
 )
 
-// FS performs file operations on the local file system. It confines nothing:
-// the boundary is the sandbox that the process runs in. [FS.Protect] keeps it
+// FS performs file operations on the local file system. It confines nothing but what is
+// said above: the boundary is the sandbox that the process runs in. [FS.Protect] keeps it
 // from changing some paths. Its methods may be called concurrently.
 type FS struct {
 	workdir atomic.Pointer[string]
@@ -39,7 +45,7 @@ type FS struct {
 	// edits and longLines bound what all calls together hold in memory.
 	edits     *budget
 	longLines *budget
-	// protection is what must not be changed; nil for nothing.
+	// protection says what must not be changed; nil for nothing.
 	protection atomic.Pointer[protection]
 	// While something is protected, a renaming holds this lock, and operations that
 	// make or replace something share it: see guardedPath.change. changes counts

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
+	"github.com/podagent/podagent/pkg/fsops/internal/opener"
 )
 
 // GlobOptions says where and how [FS.Glob] looks.
@@ -69,7 +70,7 @@ type GlobMatch struct {
 
 // Glob returns the files whose paths match the pattern, which has the syntax
 // and the meaning of doublestar's Match. No shell sees it: blanks, dollar
-// signs and the like are characters as all others.
+// signs and the like are ordinary characters.
 //
 // A relative pattern starts in opts.Dir, and gives paths relative to it, with
 // slashes between their parts; "." and ".." have their meaning in front of the
@@ -77,10 +78,10 @@ type GlobMatch struct {
 // the pattern's end has it match directories alone; the paths have none. A
 // double asterisk does not follow symbolic links, whereas other parts of the
 // pattern do. A pattern without wildcards matches if there is such a file,
-// even a symbolic link that leads nowhere; that nothing matches is no error.
+// even a symbolic link that leads nowhere. No match is no error.
 //
-// Several goroutines search at once. Unsorted matches come while the search goes
-// on; sorted ones when it is over, and with a limit these are the first of all.
+// Several goroutines search at once. Unsorted matches come during the search, sorted
+// ones after it; with a limit, the sorted ones are the first of all.
 // Up to 24 MiB of matches are sorted at once; if there are more, the tree is
 // searched again for the rest.
 //
@@ -88,8 +89,9 @@ type GlobMatch struct {
 // of the parent directories do so up to the repository's root, or else to the
 // workdir, .ignore and .rgignore files up to the file system's root.
 //
-// A directory or file of rules that can't be read is skipped. One [*SkippedError] at
-// the end lists all of them. Every error is the loop's last value: an
+// A directory or file of rules that can't be read is skipped, as is a file of rules that
+// would make the search hold more than 1 MiB or 50,000 rules at a time (EFBIG). One
+// [*SkippedError] at the end lists all of them. Every error is the loop's last value: an
 // invalid pattern ([*PatternError]), which is also one of more than 64 KiB, or whose
 // braces stand for more than 65,536 others, a negative limit (EINVAL), a missing
 // opts.Dir, and the end of ctx.
@@ -120,7 +122,7 @@ func (f *FS) GlobBatches(ctx context.Context, pattern string, opts GlobOptions) 
 }
 
 var (
-	// errStop ends a search from within, where no error is to be reported.
+	// errStop ends a search from within. It is not reported.
 	errStop = errors.New("search ended")
 	// errGlobLimit says that Limit ended the search.
 	errGlobLimit = errors.New("limit reached")
@@ -188,8 +190,8 @@ func cutSlash(pattern string) (string, bool) {
 	return trimmed, true
 }
 
-// globRules returns the rules that hold in the directory that a search starts
-// in, if they matter, and whether they leave out that directory.
+// globRules returns the rules of the directory that a search starts in, if they
+// matter, and whether they leave out that directory.
 func (f *FS) globRules(g *globber, root, base string) (rules *ignore.Dir, ignored bool) {
 	if !g.opts.Ignore {
 		return nil, false
@@ -217,10 +219,12 @@ func (f *FS) globRules(g *globber, root, base string) (rules *ignore.Dir, ignore
 	return rules, false
 }
 
-// skipRules notes that rules of what to ignore could not be read in dir, if err
-// says so.
+// skipRules notes which files of rules in dir could not be read, if err is not nil.
 func (g *globber) skipRules(dir globDir, err error) {
-	if err != nil {
+	if err == nil {
+		return
+	}
+	for _, err := range ignore.Errors(err) {
 		g.skipped.Add(pathError("glob", joinName(dir.name, ignore.ErrorFile(dir.path, err)), err))
 	}
 }
@@ -234,16 +238,16 @@ func (g *globber) literal(file globDir) error {
 	return g.emit([]globItem{*item})
 }
 
-// named returns the file that the literal beginning of a pattern names, nil if
-// there is none that is wanted.
+// named returns the file that the literal beginning of a pattern names, nil if there
+// is none or it is not wanted.
 func (g *globber) named(file globDir) (*globItem, error) {
-	info, err := os.Lstat(file.path)
+	info, _, err := opener.Lstat(file.path)
 	var modified time.Time
 	if err == nil {
 		modified = info.ModTime()
 	}
 	if err == nil && g.dirsOnly && info.Mode()&fs.ModeSymlink != 0 {
-		info, err = os.Stat(file.path)
+		info, err = opener.Stat(file.path)
 	}
 	switch {
 	case err != nil && !isAbsent(err):

@@ -58,7 +58,7 @@ func TestGlobReadsOnlyDirectoriesThatCanMatch(t *testing.T) {
 	for _, pattern := range []string{"a/x*/*.go", "a/{x,y}/c.go", "[a]/x/c.*", "*/x/c.go", "**/x/c.go"} {
 		matches, errs := collected(t, f.Glob(t.Context(), pattern, GlobOptions{}))
 		found, skipped := len(matches), len(errs)
-		want := map[string]int{"*/x/c.go": 1, "**/x/c.go": 4}[pattern] // the directories that it can match
+		want := map[string]int{"*/x/c.go": 1, "**/x/c.go": 4}[pattern] // the directories in which it can match
 		if found != 1 || skipped != want {
 			t.Errorf("%s: found %d, could not read %d directories, want 1 and %d", pattern, found, skipped, want)
 		}

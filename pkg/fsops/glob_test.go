@@ -17,7 +17,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 )
 
-// globbed returns the sorted paths that match, and whether there were more.
+// globbed returns the sorted paths that match, and whether there are more.
 func globbed(t testing.TB, f *FS, pattern string, opts GlobOptions) (paths []string, truncated bool) {
 	t.Helper()
 	var stats GlobStats
@@ -211,7 +211,7 @@ func TestGlobIgnoresAsRipgrepDoes(t *testing.T) {
 	wantGlob(t, f, "*", GlobOptions{Ignore: true, Dir: "sub"}, "kept")
 }
 
-func TestGlobLimitSaysOnlyWhatIsTrue(t *testing.T) {
+func TestGlobReportsTruncation(t *testing.T) {
 	f := newTestFS(t)
 	makeTree(t, f, "a", "b", "c")
 	for limit, want := range map[int]struct {
@@ -225,7 +225,7 @@ func TestGlobLimitSaysOnlyWhatIsTrue(t *testing.T) {
 	}
 }
 
-func TestGlobEndsWhenTheCallerDoes(t *testing.T) {
+func TestGlobEndsWithItsCaller(t *testing.T) {
 	f := newTestFS(t)
 	makeTree(t, f, "a", "b", "c/d")
 	for range f.Glob(t.Context(), "**", GlobOptions{}) {
@@ -252,7 +252,7 @@ func TestGlobManyAlternatives(t *testing.T) {
 	wantGlob(t, f, "**/"+pattern+"{,a}", GlobOptions{}, "abababababab", "x/babababababa")
 }
 
-// realPaths lists all below the workdir, with directories and links.
+// realPaths lists everything below the workdir, including directories and links.
 func realPaths(t testing.TB, f *FS) (paths []string) {
 	must(t, filepath.WalkDir(f.Workdir(), func(p string, _ fs.DirEntry, err error) error {
 		if rel, _ := filepath.Rel(f.Workdir(), p); rel != "." {
@@ -272,7 +272,7 @@ func FuzzGlob(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, pattern string) {
 		if strings.Count(pattern, "{")+strings.Count(pattern, "*") > 12 || len(pattern) > 60 {
-			return // doublestar's own time is exponential here
+			return // doublestar itself takes exponential time here
 		}
 		valid := globs.Check(pattern) == nil
 		base, rest := "", ""
@@ -290,7 +290,7 @@ func FuzzGlob(f *testing.F) {
 			got = append(got, m.Path)
 		}
 		if !valid || rest == "" || base != "" && (base == "./" || base != path.Clean(base)+"/") || strings.HasSuffix(pattern, "/") {
-			return // what Match knows nothing about
+			return // Match knows nothing about these
 		}
 		var want []string
 		for _, p := range paths {

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hugeDirectory is how many files the directory has that both searches go through.
+// hugeDirectory is the number of files in the directory that both searches read.
 const hugeDirectory = 500_000
 
-// TestSearchesOfAHugeDirectoryAreBounded makes a directory once, and runs each of
-// the searches in a process of its own.
+// TestSearchesOfAHugeDirectoryAreBounded makes a directory once, and runs each
+// search in its own process.
 func TestSearchesOfAHugeDirectoryAreBounded(t *testing.T) {
 	var f *FS
 	if os.Getenv(boundedDir) == "" {
@@ -51,7 +51,8 @@ func globHuge(t *testing.T, f *FS) {
 	}
 }
 
-// globCancelled cancels a search at its first result, and one before it has any.
+// globCancelled cancels one search at its first result, and another before it has
+// any.
 func globCancelled(t *testing.T, f *FS) {
 	t.Helper()
 	for _, order := range []GlobSort{GlobUnsorted, GlobByName} {

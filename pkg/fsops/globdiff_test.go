@@ -14,8 +14,8 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 )
 
-// TestGlobEqualsDoublestarMatch compares with doublestar's verdict on every
-// path of a tree, for patterns made of all that its syntax has.
+// TestGlobEqualsDoublestarMatch compares Glob with doublestar on every path of a
+// tree, for patterns that use all of its syntax.
 func TestGlobEqualsDoublestarMatch(t *testing.T) {
 	f := newTestFS(t)
 	makeTree(t, f, "a", "b", "ab", "a.b", ".a", "d/a", "d/b", "d/a.b", "d/d/a", "d/d/ab", "d/.d/a", "d/[a]", "d/{a}", "d/a\\b", "e/d/b/a", "e/-", "é/a", "a b", "*", "e/d/d/d/a.b", "\xff/a")
@@ -34,7 +34,7 @@ func TestGlobEqualsDoublestarMatch(t *testing.T) {
 			base, rest = globs.Split(pattern)
 		}
 		if rest == "" || strings.HasSuffix(pattern, "/") || base != "" && (base == "./" || base != filepath.Clean(base)+"/") || strings.Contains(base, "..") || filepath.IsAbs(base) {
-			continue // what Match knows nothing about
+			continue // Match knows nothing about these
 		}
 		compared++
 		var want []string
@@ -50,7 +50,8 @@ func TestGlobEqualsDoublestarMatch(t *testing.T) {
 	}
 }
 
-// TestGlobEqualsFd compares where fd's globs and doublestar's mean the same.
+// TestGlobEqualsFd compares Glob with fd where fd's globs and doublestar's mean the
+// same.
 func TestGlobEqualsFd(t *testing.T) {
 	goroot, err := exec.Command("go", "env", "GOROOT").Output()
 	must(t, err)

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// A globQueue hands what the workers of a walk find to the caller. The
-// first item is taken at once; then the taker lets some more gather, since being
-// woken for each would take longer than the walk.
+// A globQueue hands the items that the workers of a walk find to the caller. The caller
+// takes the first item at once; then it lets some more gather, since being woken for
+// each would take longer than the walk.
 type globQueue struct {
 	finders []globFinder // of each worker
-	// waiting says that the taker waits, so that what is found is put at once. It is
-	// set before the taker looks at what the workers have.
+	// waiting says that the taker waits, so that workers put their items at once. It is
+	// set before the taker looks at the items of the workers.
 	waiting atomic.Bool
-	_       [64]byte // what each match looks at is apart from what is locked
+	_       [64]byte // keeps the fields that each match reads apart from the locked ones
 
 	mu sync.Mutex
 	// ready is signaled when there are items or the walk is over, room when
@@ -26,7 +26,7 @@ type globQueue struct {
 	over        chan struct{} // closed when that has ended
 }
 
-// A globBatch is what the workers found in a while.
+// A globBatch has the items that the workers found in a while.
 type globBatch struct {
 	items []globItem
 	errs  []error
@@ -57,8 +57,8 @@ func (f *globFinder) appendTo(items []globItem) []globItem {
 	return items
 }
 
-// put adds a match of a worker. When some have gathered, or the taker has none, it
-// waits while there are many already, and fails when nobody wants more.
+// put adds a match of a worker. When some have gathered, or the taker waits, it queues
+// them. It waits while the queue is full, and fails when nobody wants more.
 func (q *globQueue) put(worker int, item globItem) error {
 	f := &q.finders[worker]
 	f.mu.Lock()
@@ -88,7 +88,7 @@ func (q *globQueue) fail(err error) error {
 	return nil
 }
 
-// await waits until there is room for something, and has that taken.
+// await waits until there is room in the queue, and wakes the taker.
 func (q *globQueue) await() error {
 	for q.batch.size() >= globAhead && !q.ended {
 		q.room.Wait()
@@ -112,7 +112,7 @@ func (q *globQueue) close(err error) {
 	q.ready.Signal()
 }
 
-// takeAll calls take for all that is found, and returns what ended the walk.
+// takeAll calls take for all items, and returns the error that ended the walk.
 func (q *globQueue) takeAll(take func(globBatch)) error {
 	var batch globBatch
 	for over := false; !over; {
@@ -126,8 +126,8 @@ func (q *globQueue) takeAll(take func(globBatch)) error {
 	return q.err
 }
 
-// swap waits for something, and puts an empty batch in its place. It reports
-// whether the walk is over, so that this was the last.
+// swap waits for items, and returns their batch in exchange for an empty one. It reports
+// whether the walk is over, so that this batch is the last.
 func (q *globQueue) swap(empty globBatch) (batch globBatch, over bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -152,7 +152,7 @@ func (q *globQueue) swap(empty globBatch) (batch globBatch, over bool) {
 	return batch, over
 }
 
-// collect takes what the workers have gathered.
+// collect takes the items that the workers have gathered.
 func (q *globQueue) collect() {
 	for i := range q.finders {
 		q.batch.items = q.finders[i].appendTo(q.batch.items)

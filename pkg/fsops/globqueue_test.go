@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// The taker gets what was found while it was at other things, whatever becomes of
-// the worker that found it.
-func TestGlobQueueKeepsNothingFromWhoWaits(t *testing.T) {
+// The taker gets everything that was found while it was busy, whatever the worker
+// that found it does next.
+func TestGlobQueueHoldsNothingBack(t *testing.T) {
 	const most = 2 * globGather
 	for n := range most {
 		q, got := newGlobQueue(2), make(chan string, most)
@@ -26,7 +26,7 @@ func TestGlobQueueKeepsNothingFromWhoWaits(t *testing.T) {
 			}
 		}
 		seen := map[string]bool{}
-		for range n { // and the walk goes on, without another match
+		for range n { // the walk may go on without another match
 			select {
 			case path := <-got:
 				seen[path] = true

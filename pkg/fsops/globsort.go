@@ -8,18 +8,18 @@ import (
 	"unsafe"
 )
 
-// A globSorter sorts matches. When there are more than are wanted, or more than
-// memory is meant for, it keeps those that come first.
+// A globSorter sorts matches. If there are more than are wanted, or more than fit into
+// its memory, it keeps those that come first.
 type globSorter struct {
 	order GlobSort
 	// limit is how many are wanted; 0 and less is no limit.
 	limit int
-	// most is how many bytes the items may take, size how many they do.
+	// most is how many bytes the items may take, size how many they take.
 	most, size int
 	items      globHeap
 	// more says that some were left out, because they come after the others.
 	more bool
-	// after, if set, is what was given before: only what comes later counts.
+	// after, if set, is the last item given before: only later ones count.
 	after *globItem
 }
 
@@ -37,7 +37,7 @@ func (o GlobSort) compare(a, b *globItem) int {
 	return strings.Compare(a.path, b.path)
 }
 
-// begin starts anew, for what comes after all that end returned.
+// begin starts anew, for the items after those that end returned.
 func (s *globSorter) begin(limit int) {
 	s.limit, s.size, s.more, s.items.list = limit, 0, false, nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// inOrder returns the paths that match, in the order in which they come; the
-// last is "..." if the limit cut off some.
+// inOrder returns the paths that match, in the order in which they arrive. The last
+// one is "..." if the limit cut some off.
 func inOrder(t testing.TB, f *FS, pattern string, opts GlobOptions) (paths []string) {
 	t.Helper()
 	var stats GlobStats
@@ -81,7 +81,7 @@ func TestGlobSortedWithLimitGivesTheFirst(t *testing.T) {
 	}
 }
 
-// What does not fit into memory is given in several goes.
+// Results that do not fit into memory are given in several passes.
 func TestGlobSorterGivesAllInOrderWhateverItsMemory(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
 	var items []globItem

@@ -11,9 +11,8 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/internal/walk"
 )
 
-// A globVisitor is told of all entries of a tree, by several goroutines at
-// once. It holds what these look at, and nothing that ever changes, so that
-// there is no false sharing of the processors' caches.
+// A globVisitor visits all entries of a tree, in several goroutines at once. Its fields
+// never change, so that there is no false sharing of the processors' caches.
 type globVisitor struct {
 	m        *globs.Matcher
 	dirsOnly bool
@@ -22,8 +21,8 @@ type globVisitor struct {
 	queue    *globQueue
 }
 
-// visit puts an entry of the tree into the queue if it matches, and has the
-// walk enter the directories that matches can lie in.
+// visit puts an entry of the tree into the queue if it matches, and makes the walk enter
+// the directories that matches can lie in.
 func (v *globVisitor) visit(worker int, e *walk.Entry) error {
 	if e.Err != nil {
 		return v.unreadable(e)
@@ -49,7 +48,7 @@ func (v *globVisitor) visit(worker int, e *walk.Entry) error {
 	return v.match(worker, e, joinName(v.dir, rel))
 }
 
-// enter has the walk go on in a directory if matches can lie in it.
+// enter makes the walk go on in a directory if matches can lie in it.
 func enter(e *walk.Entry, inner *globs.State) {
 	if inner != nil && inner.Descends() {
 		e.Enter(inner)
@@ -106,7 +105,7 @@ func (v *globVisitor) unreadable(e *walk.Entry) error {
 // unixTime splits a time as [time.Unix] takes it.
 func unixTime(t time.Time) (sec int64, nsec int32) { return t.Unix(), int32(t.Nanosecond()) }
 
-// isAbsent reports whether err says that there is, or can be, no such file.
+// isAbsent reports whether err says that there is no such file, or cannot be one.
 func isAbsent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ENAMETOOLONG)
 }

@@ -5,13 +5,13 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"os"
 	"runtime"
 	"strings"
 	"syscall"
 
 	"github.com/podagent/podagent/pkg/fsops/internal/globs"
 	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
+	"github.com/podagent/podagent/pkg/fsops/internal/opener"
 	"github.com/podagent/podagent/pkg/fsops/internal/walk"
 )
 
@@ -44,7 +44,7 @@ type globItem struct {
 	sec  int64
 }
 
-// check returns an error for what the caller must not give.
+// check returns an error for invalid options.
 func (g *globber) check() error {
 	if g.opts.Limit < 0 {
 		return fmt.Errorf("limit is negative: %w", syscall.EINVAL)
@@ -75,7 +75,7 @@ func (g *globber) emit(items []globItem) error {
 	return g.pass()
 }
 
-// pass yields what emit has gathered.
+// pass yields the matches that emit has gathered.
 func (g *globber) pass() error {
 	if err := g.ctx.Err(); err != nil {
 		return pathError("glob", g.pattern, err)
@@ -94,7 +94,7 @@ func (g *globber) full() bool { return g.opts.Limit > 0 && g.stats.Matches == in
 // top searches the directory in front of the wildcards, which itself matches
 // where a double asterisk may stand for nothing.
 func (g *globber) top(dir globDir) error {
-	info, err := os.Stat(dir.path)
+	info, err := opener.Stat(dir.path)
 	switch {
 	case err != nil && !isAbsent(err):
 		return pathError("glob", dir.shown(), err)
@@ -135,13 +135,13 @@ type globSearch struct {
 	self *globItem
 }
 
-// unsorted yields what is found as it comes.
+// unsorted yields matches as they are found.
 func (s *globSearch) unsorted() error {
 	return s.walk(s.emit, s.skipped.Add)
 }
 
-// sorted yields what is found in order. What does not fit into memory it finds
-// once more, in as many walks as that takes.
+// sorted yields matches in order. It finds those that do not fit into memory once more,
+// in as many walks as necessary.
 func (s *globSearch) sorted() error {
 	sorter := newGlobSorter(s.opts.Sort)
 	add := func(items []globItem) error {
@@ -167,8 +167,8 @@ func (s *globSearch) sorted() error {
 	}
 }
 
-// walk calls take for the matches that the walk finds, and skip for each error of
-// what it could not read, one after the other.
+// walk calls take for the matches that the walk finds, and skip for each error of a
+// directory that it could not read, one after the other.
 func (s *globSearch) walk(take func([]globItem) error, skip func(error)) error {
 	if s.self != nil {
 		if err := take([]globItem{*s.self}); err != nil {

@@ -24,7 +24,7 @@ import (
 //
 // Directories are searched with all that is below them, except for what the
 // options leave out. Symbolic links are followed where opts.Paths names them,
-// and elsewhere with Follow; what is no regular file is never opened. A
+// and elsewhere with Follow; only regular files are ever opened. A
 // .gitignore file counts also where there is no repository, as do those of the
 // parent directories up to the repository's root, or else to the workdir. What
 // opts.Paths names is searched even if it is hidden or ignored; Include and
@@ -35,12 +35,13 @@ import (
 // 256 KiB is left out, and counted by opts.Stats; if opts.Paths names it, it is
 // skipped ([ErrBinary]). At a later NUL byte the search of a file ends with the
 // line before, and the rest is skipped (ErrBinary), as is what a line has beyond
-// 16 MiB. A file under /proc that would have its reader wait ends there, unless
-// opts.Paths names it. With Sort, files are opened by their paths, so that one
-// beyond the system's limit of a path is skipped, and one that has its reader wait
-// is waited for until ctx ends.
+// 16 MiB. A file under /proc ends where reading it would block; if opts.Paths names it,
+// the rest is skipped ([ErrNotRegular]). With Sort, files are opened by their paths, so
+// that one beyond the system's limit of a path is skipped.
 //
-// What cannot be searched is skipped. One [*SkippedError] at the end lists all of it.
+// What cannot be searched is skipped, as is a file of ignore rules that can't be read, or
+// that would make the search hold more than 1 MiB or 50,000 rules at a time (EFBIG). One
+// [*SkippedError] at the end lists all of it.
 //
 // The results of one file come together, the files in no order unless opts.Sort
 // asks for one. The first match arrives at once; later ones may be held back for
@@ -58,8 +59,8 @@ import (
 // Which lines match in which files is the same as for ripgrep (rg --crlf
 // --no-require-git), but for this:
 //
-//   - \w, \d, \s, \b and Word know ASCII alone, as rg --no-unicode has them,
-//     and invalid UTF-8 is for . and classes what U+FFFD is.
+//   - \w, \d, \s, \b and Word know ASCII alone, as with rg --no-unicode, and
+//     . and classes take invalid UTF-8 for U+FFFD.
 //   - Nothing matches the carriage return at a line's end unless the pattern
 //     names it; \A and \z are the ends of the line.
 //   - A binary file is never searched, even if opts.Paths names it, and the
@@ -109,8 +110,8 @@ func (f *FS) newGrep(pattern string, opts GrepOptions) (*grep, error) {
 		*opts.Stats = GrepStats{}
 	}
 	g := &grep{pattern: pattern, opts: opts, longLines: f.longLines, blocks: &f.blocks}
-	// One more than can run at once: when one waits for the system, or for
-	// another, there is one to go on.
+	// There is one more than can run at once: when one waits for the system, or for
+	// another worker, it goes on.
 	g.workers = min(runtime.GOMAXPROCS(0)+1, maxGrepWorkers)
 	if err := g.compile(); err != nil {
 		return nil, pathError("grep", pattern, err)

@@ -29,17 +29,17 @@ func TestGrepUnreadableFileDoesNotLoseResults(t *testing.T) {
 	}
 }
 
-// Opening a FIFO would wait for a writer for ever, and a device never ends.
+// Opening a FIFO would wait for a writer forever, and a device has no end.
 func TestGrepNeverOpensSpecialFiles(t *testing.T) {
 	f := newTestFS(t)
 	makeTree(t, f, "file", "to-fifo -> fifo", "to-socket -> socket", "to-device -> /dev/zero")
 	must(t, syscall.Mkfifo(at(f, "fifo"), 0o666))
-	t.Chdir(f.Workdir()) // the addresses of sockets are short
+	t.Chdir(f.Workdir()) // socket addresses must be short
 	l, err := net.Listen("unix", "socket")
 	must(t, err)
 	defer l.Close()
 	special := []string{"fifo", "socket", "/dev/zero", "to-fifo", "to-socket", "to-device"}
-	if err := syscall.Mknod(at(f, "device"), syscall.S_IFCHR|0o666, 1<<8|5); err == nil { // /dev/zero, which only root may make
+	if err := syscall.Mknod(at(f, "device"), syscall.S_IFCHR|0o666, 1<<8|5); err == nil { // /dev/zero; only root can make it
 		special = append(special, "device")
 	}
 	for _, follow := range []bool{false, true} {
@@ -51,8 +51,8 @@ func TestGrepNeverOpensSpecialFiles(t *testing.T) {
 	}
 }
 
-// Without its rules, a search finds too much: that is said, by the name of the
-// file that could not be read.
+// Without a file's rules, a search finds too much. So it reports the file that it
+// could not read.
 func TestUnreadableIgnoreFileIsReported(t *testing.T) {
 	f := asNobody(t, func(f *FS) {
 		makeTree(t, f, "a", ".gitignore", "sub/.gitignore", "sub/b")

@@ -17,37 +17,37 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The tests of this file and of grep_rgtrees_test.go compare FS.Grep with the
-// real ripgrep. What follows is every difference between the two, and how the
-// comparison accounts for it:
+// The tests of this file and of grep_rgtrees_test.go compare FS.Grep with the real
+// ripgrep. This is the list of all differences between the two, and how the
+// comparison handles them:
 //
-//   - Go's \w, \d, \s, \b and -w are ASCII's: rg gets --no-unicode for patterns
-//     that have them, and only ASCII is searched for those, since --no-unicode
-//     changes what . and classes match, too.
-//   - Invalid UTF-8 is U+FFFD for Go, and nothing for rg: patterns that could
-//     match it are not used where there is some.
-//   - A carriage return at a line's end is not matched here, unless the pattern
-//     names it; with rg --crlf . and classes match it, while $ matches before.
-//     Patterns that could match it are not used where there is some.
-//   - rg's offsets in a file with a byte order mark of UTF-8 are less by 3.
-//   - rg -g with a glob to include overrides the ignore rules and hidden files:
-//     it is compared where neither are in force.
-//   - rg -U joins matches in adjacent lines to one result: lines are compared
-//     one by one. A span here does not hold the newline after the last line.
-//     rg 13 does not find \b^.
-//   - Of a file with a NUL byte rg gives the lines before; a pattern that is not
-//     UTF-8 it does not take. Lines of over 16 MiB are cut here.
-//   - rg -w misses a match that has only one character between it and the one
-//     before: the lines are compared, spans are not. Nor does it find \B\B with
-//     an anchor.
-//   - Empty matches: rg gives some that lie within a character, and none at the
-//     end of a last line without a newline. After one it takes every place for
-//     \b. The lines are compared, empty spans are not, and none of \b and \B.
+//   - Go's \w, \d, \s, \b and -w are ASCII only. For patterns with them, rg gets
+//     --no-unicode and only ASCII is searched, because --no-unicode also changes
+//     what . and classes match.
+//   - Invalid UTF-8 is U+FFFD for Go, and matches nothing for rg. Patterns that
+//     could match it are not used where there is some.
+//   - A carriage return at the end of a line is not matched here, unless the
+//     pattern names it. With rg --crlf, . and classes match it, while $ matches
+//     before it. Patterns that could match it are not used where there is some.
+//   - In a file with a UTF-8 byte order mark, rg's offsets are less by 3.
+//   - rg -g with an including glob overrides ignore rules and hidden files. It is
+//     compared only where neither are in force.
+//   - rg -U joins matches in adjacent lines into one result, so lines are compared
+//     one by one. A span here does not contain the newline after the last line. rg
+//     13 does not find \b^.
+//   - In a file with a NUL byte, rg shows the lines before it. It does not accept a
+//     pattern that is not UTF-8. Here, lines of over 16 MiB are cut.
+//   - rg -w misses a match that is separated from the previous one by only one
+//     character. The lines are compared, the spans are not. Nor does rg find \B\B
+//     with an anchor.
+//   - Empty matches: rg reports some inside of a character, and none at the end of
+//     a last line without a newline. After one, it takes every place for \b. The
+//     lines are compared; empty spans, and those of \b and \B, are not.
 //   - rg's globs do not match in a directory with a newline in its name.
-//   - .git is a hidden file for rg. Here it is left out together with what is
-//     ignored, so that rg gets -g '!.git', or FS.Grep an Exclude.
-//   - (?m) is rg's default, as it is ours; \A and \z are the ends of the line
-//     here, and of a buffer there: they are not used.
+//   - .git is a hidden file for rg. Here it is left out together with ignored
+//     files, so rg gets -g '!.git', or FS.Grep an Exclude.
+//   - (?m) is the default of both. \A and \z are the ends of the line here, and of
+//     a buffer in rg, so they are not used.
 
 // rgArgs returns rg's arguments for a search.
 func rgArgs(pattern string, opts GrepOptions) []string {
@@ -58,7 +58,7 @@ func rgArgs(pattern string, opts GrepOptions) []string {
 		"--hidden": opts.Hidden, "--no-ignore": opts.NoIgnore, "--follow": opts.Follow,
 		"-g=!.git":     !opts.NoIgnore,
 		"--no-unicode": opts.Word || usesASCIIClass(pattern, opts),
-		"-j1":          opts.Multiline, // so that rg ends if it fails, see errRgFailed
+		"-j1":          opts.Multiline, // makes rg end if it fails, see errRgFailed
 	} {
 		if set {
 			args = append(args, flag)
@@ -78,7 +78,7 @@ func rgArgs(pattern string, opts GrepOptions) []string {
 	return append(append(args, "-e", pattern, "--"), opts.Paths...)
 }
 
-// usesASCIIClass reports whether a pattern names what is ASCII for Go alone.
+// usesASCIIClass reports whether a pattern uses a class that is ASCII only for Go.
 func usesASCIIClass(pattern string, opts GrepOptions) bool {
 	if opts.Fixed {
 		return false
@@ -91,8 +91,8 @@ func usesASCIIClass(pattern string, opts GrepOptions) bool {
 	return false
 }
 
-// errRgFailed says that rg itself failed: rg -U does at few patterns that match
-// the end of a line.
+// errRgFailed says that rg itself failed. rg -U does so for a few patterns that
+// match the end of a line.
 var errRgFailed = errors.New("rg panicked")
 
 // runRg runs rg in a directory, as a user without a configuration.
@@ -109,7 +109,7 @@ func runRg(t *testing.T, dir string, args []string) ([]byte, error) {
 	if bytes.Contains(stderr.Bytes(), []byte("panicked")) {
 		return nil, errRgFailed
 	}
-	// 1 says that nothing matches, and 2 also that a link leads nowhere.
+	// 1 means no match; 2 may also mean a dangling link.
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && stderr.Len() == 0 && exit.ExitCode() <= 2 {
 		err = nil
 	}
@@ -119,7 +119,7 @@ func runRg(t *testing.T, dir string, args []string) ([]byte, error) {
 	return out, nil
 }
 
-// rgLines returns what rg finds, in the form of ourLines.
+// rgLines returns rg's results, in the format of ourLines.
 func rgLines(t *testing.T, dir string, args []string, opts GrepOptions) (lines []string, err error) {
 	t.Helper()
 	out, err := runRg(t, dir, args)
@@ -191,8 +191,8 @@ func parseRg(t *testing.T, message []byte, opts GrepOptions) []string {
 	return describe(r, opts)
 }
 
-// describe returns a line for each one of a result, and for each match in it that is
-// not empty.
+// describe returns a line for each line of a result, and one for each non-empty
+// match in it.
 func describe(r GrepResult, opts GrepOptions) (lines []string) {
 	number, offset := r.Line, r.Offset
 	for _, text := range bytes.Split(r.Text, []byte("\n")) {
@@ -211,7 +211,7 @@ func describe(r GrepResult, opts GrepOptions) (lines []string) {
 	return lines
 }
 
-// ourLines returns what FS.Grep finds.
+// ourLines returns FS.Grep's results.
 func ourLines(t *testing.T, f *FS, pattern string, opts GrepOptions) (lines []string) {
 	t.Helper()
 	results, _ := collected(t, f.Grep(t.Context(), pattern, opts))
@@ -226,8 +226,8 @@ func ourLines(t *testing.T, f *FS, pattern string, opts GrepOptions) (lines []st
 	return lines
 }
 
-// compareWithRg reports an error if the two do not find the same, with further
-// flags for rg. It returns errRgFailed if that could not be seen.
+// compareWithRg reports an error if FS.Grep and rg, with these further flags, do
+// not find the same. It returns errRgFailed if the comparison was not possible.
 func compareWithRg(t *testing.T, f *FS, pattern string, opts GrepOptions, flags ...string) error {
 	t.Helper()
 	opts.MaxLine = maxGrepText
@@ -248,7 +248,7 @@ func compareWithRg(t *testing.T, f *FS, pattern string, opts GrepOptions, flags 
 	return nil
 }
 
-// withoutUser hides the user's configuration of git and rg from the test.
+// withoutUser hides the user's git and rg configuration from the test.
 func withoutUser(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)

@@ -20,10 +20,10 @@ import (
 type rgKind struct {
 	name  string
 	words []string
-	ends  []string // of lines
-	// atoms are what patterns are made of.
+	ends  []string // line ends
+	// atoms are the parts of patterns.
 	atoms []string
-	// ascii says that Word is compared.
+	// ascii says that Word is compared, too.
 	ascii bool
 	flags []string // for rg
 }
@@ -59,7 +59,7 @@ var rgKinds = []rgKind{
 	},
 }
 
-// An rgGenerator makes trees and patterns. It is the same for each run.
+// An rgGenerator makes trees and patterns, the same in each run.
 type rgGenerator struct {
 	*rand.Rand
 	rgKind
@@ -69,7 +69,7 @@ func pick[T any](g *rgGenerator, of ...T) T { return of[g.IntN(len(of))] }
 
 func (g *rgGenerator) oneIn(n int) bool { return g.IntN(n) == 0 }
 
-// text returns some lines, the last of which may lack its end.
+// text returns some lines. The last one may lack its end.
 func (g *rgGenerator) text() string {
 	var text strings.Builder
 	for range g.IntN(30) {
@@ -104,7 +104,7 @@ func (g *rgGenerator) pattern(depth int) string {
 	return g.pattern(depth - 1)
 }
 
-// options returns what a search may be asked for.
+// options returns random options of a search.
 func (g *rgGenerator) options() GrepOptions {
 	o := GrepOptions{
 		SmartCase: g.oneIn(5), Word: g.ascii && g.oneIn(5), Report: pick(g, GrepLines, GrepLines, GrepFiles, GrepCounts),
@@ -126,12 +126,12 @@ func (g *rgGenerator) options() GrepOptions {
 	}
 	if g.oneIn(8) {
 		o.Paths = pick(g, []string{"sub"}, []string{"f1.txt", "sub"}, []string{".hidden"}, []string{"link"}, []string{"sub/deep", "f2.go"})
-		o.Include, o.Exclude = nil, nil // which rg takes from its own directory
+		o.Include, o.Exclude = nil, nil // rg takes these from its own directory
 	}
 	return o
 }
 
-// search returns one search.
+// search returns a random search.
 func (g *rgGenerator) search() (string, GrepOptions) {
 	opts := g.options()
 	switch {
@@ -161,7 +161,7 @@ func (g *rgGenerator) multiline() string {
 	}
 }
 
-// tree makes a tree with all that a search has to do with.
+// tree makes a tree with everything that matters to a search.
 func (g *rgGenerator) tree(t *testing.T) *FS {
 	t.Helper()
 	f := newTestFS(t)
@@ -209,7 +209,7 @@ func (g *rgGenerator) utf16(low, high int) string {
 	return string(out)
 }
 
-// rules returns what a file of ignore rules may hold.
+// rules returns the content of a random ignore file.
 func (g *rgGenerator) rules() string {
 	var rules strings.Builder
 	for range 1 + g.IntN(3) {
@@ -220,7 +220,7 @@ func (g *rgGenerator) rules() string {
 	return rules.String()
 }
 
-// Hundreds of patterns, in many trees, with all options; thousands in a full test.
+// Hundreds of patterns, in many trees, with all options; a full test has thousands.
 func TestGrepAgreesWithRipgrepOnGeneratedTrees(t *testing.T) {
 	withoutUser(t)
 	trees, patterns := 2, 100
@@ -252,7 +252,7 @@ func TestGrepAgreesWithRipgrepOnGeneratedTrees(t *testing.T) {
 	}
 }
 
-// realSearches are what people search for, and what is hard.
+// realSearches are searches that people make, and difficult ones.
 var realSearches = []struct {
 	pattern string
 	opts    GrepOptions
@@ -284,7 +284,8 @@ func TestGrepAgreesWithRipgrepOnTheModuleCache(t *testing.T) {
 	withGoEnv(t, "list", "-m", "-f", "{{.Dir}}", "golang.org/x/text")
 }
 
-// withGoEnv compares all searches in the directory that the go command names.
+// withGoEnv compares all searches in the directory that a variable of "go env"
+// names.
 func withGoEnv(t *testing.T, args ...string) {
 	t.Helper()
 	out, err := exec.Command("go", args...).Output()

@@ -15,10 +15,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// grepped returns the results as text, one per line: path:line:text for a
-// match, path-line-text for context, and path count for others; then what was
-// skipped, as error or binary with its path; and the stats. They are sorted by their
-// files, as are those of an unsorted search then.
+// grepped returns the results as text, one per line: path:line:text for a match,
+// path-line-text for context, and path and count for others. Then come the skipped
+// files, as error or binary with the path, and the stats. The results are sorted by
+// file. An unsorted search must return the same ones.
 func grepped(t testing.TB, f *FS, pattern string, opts GrepOptions) ([]string, GrepStats) {
 	t.Helper()
 	opts.Sort = true
@@ -159,7 +159,7 @@ func TestGrepHonoursIgnoreFiles(t *testing.T) {
 	wantGrep(t, f, `^[ans].*\.[a-z]+$`, GrepOptions{NoIgnore: true}, all...)
 	wantGrep(t, f, `\.`, GrepOptions{Paths: []string{"sub"}}, "sub/keep.log:1:sub/keep.log")
 	wantGrep(t, f, `\.`, GrepOptions{Paths: []string{"sub/deep"}})
-	// What is named is searched.
+	// Paths that are named are searched.
 	wantGrep(t, f, `\.`, GrepOptions{Paths: []string{"a.log", "node_modules"}}, "a.log:1:a.log", "node_modules/m/x.txt:1:node_modules/m/x.txt")
 }
 
@@ -210,7 +210,7 @@ func TestGrepOrderIsThatOfPathBytes(t *testing.T) {
 		return strings.Compare(a[:strings.IndexByte(a, ':')], b[:strings.IndexByte(b, ':')])
 	})
 	wantGrep(t, f, "", GrepOptions{}, want...)
-	// Overlapping paths do not repeat a file.
+	// A file is not repeated if paths overlap.
 	got, _ := grepped(t, f, "", GrepOptions{Paths: []string{"z", "ab", "a/x", "a", "z/0"}})
 	if !slices.IsSorted(got) || len(got) != 6 {
 		t.Errorf("results of several paths: %q", got)
@@ -258,7 +258,7 @@ func TestGrepContextGivesEachLineOnce(t *testing.T) {
 	}
 }
 
-// The same context must come out wherever the blocks of a large file end.
+// The context must be the same wherever the blocks of a large file end.
 func TestGrepContextAcrossBlocks(t *testing.T) {
 	f := newTestFS(t)
 	var content bytes.Buffer
@@ -293,7 +293,7 @@ func TestGrepContextAcrossBlocks(t *testing.T) {
 	}
 }
 
-func TestGrepLimitsSayOnlyWhatIsTrue(t *testing.T) {
+func TestGrepReportsTruncation(t *testing.T) {
 	f := newTestFS(t)
 	put(t, f, "a", "A\n-\nA\n-\nA\n")
 	put(t, f, "b", "A\n")
@@ -331,7 +331,7 @@ func TestGrepBinaryFiles(t *testing.T) {
 	}
 	stats = wantGrep(t, f, "match", GrepOptions{Paths: []string{"early", "late", "text"}}, append(lines, "binary early", "binary late")...)
 	if stats.Files != 2 || stats.Binary != 0 {
-		t.Errorf("%+v, want 2 files searched, and none left out that was not named", stats)
+		t.Errorf("%+v, want 2 files searched and none left out", stats)
 	}
 	for _, sorted := range []bool{false, true} {
 		_, skipped := collected(t, f.Grep(t.Context(), "match", GrepOptions{Sort: sorted}))
@@ -392,7 +392,7 @@ func TestGrepMemoryIsBoundedForEndlessLines(t *testing.T) {
 	}
 }
 
-func TestGrepEndsWhenTheCallerDoes(t *testing.T) {
+func TestGrepEndsWithItsCaller(t *testing.T) {
 	f := newTestFS(t)
 	for i := range 200 {
 		put(t, f, fmt.Sprintf("f%03d", i), strings.Repeat("match\n", 500))
@@ -431,7 +431,7 @@ func FuzzGrep(f *testing.F) {
 		}
 		keepCR := strings.Contains(pattern, "\r") || strings.Contains(pattern, `\r`) || strings.ContainsAny(pattern, `\`) && strings.Contains(content, "\r")
 		if keepCR {
-			return // whether the pattern names a carriage return is not for the oracle to find out
+			return // whether the pattern names a carriage return is beyond the oracle
 		}
 		put(t, fsys, "file", content)
 		var want, got []GrepResult

@@ -14,17 +14,17 @@ import (
 	"testing"
 )
 
-// maxGrepPeak is how much memory the process of a search may have taken, in
-// bytes. The race detector takes several times that.
+// maxGrepPeak is how many bytes of memory the process of a search may take. The
+// race detector takes several times that.
 const maxGrepPeak = 128 << 20
 
-// boundedDir is the variable that tells a child process of this test binary
-// where to search.
+// boundedDir is the variable that tells a child process of this test binary where
+// to search.
 const boundedDir = "FSOPS_TEST_BOUNDED_DIR"
 
-// atMost runs the calling test again in a process of its own, which calls
-// search, and checks how much memory that process took at most. prepare makes
-// what is searched.
+// atMost runs the calling test again in its own process, which calls search, and
+// checks how much memory that process took at most. prepare makes the files to
+// search.
 func atMost(t *testing.T, prepare, search func(f *FS)) {
 	t.Helper()
 	if bounded(t, search) {
@@ -35,8 +35,9 @@ func atMost(t *testing.T, prepare, search func(f *FS)) {
 	searchAgain(t, f)
 }
 
-// bounded calls search, and checks how much memory this process took at most, if
-// it is one that searchAgain started. It reports whether it is.
+// bounded does nothing but report false, except in a process that searchAgain
+// started. There it calls search and checks how much memory the process took at
+// most.
 func bounded(t *testing.T, search func(f *FS)) bool {
 	t.Helper()
 	dir := os.Getenv(boundedDir)
@@ -55,7 +56,7 @@ func bounded(t *testing.T, search func(f *FS)) bool {
 	return true
 }
 
-// searchAgain runs the calling test, or subtest, again in a process of its own.
+// searchAgain runs the calling test or subtest again in its own process.
 func searchAgain(t *testing.T, f *FS) {
 	t.Helper()
 	self, err := os.Executable()
@@ -70,8 +71,7 @@ func searchAgain(t *testing.T, f *FS) {
 	t.Logf("%s", out)
 }
 
-// memoryDir returns an empty directory, in memory where there is such a file
-// system.
+// memoryDir returns an empty directory, in memory if there is such a file system.
 func memoryDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "fsops")
@@ -82,8 +82,8 @@ func memoryDir(t *testing.T) string {
 	return dir
 }
 
-// finds runs a search to its end, and returns how many matches it had, and how many
-// files it skipped or left out.
+// finds runs a search to its end. It returns the number of matches, and how many
+// files the search skipped or left out.
 func finds(t *testing.T, f *FS, pattern string, opts GrepOptions) (matches, others int) {
 	t.Helper()
 	var stats GrepStats
@@ -163,7 +163,7 @@ func TestGrepWithAHugePatternIsBounded(t *testing.T) {
 	})
 }
 
-// The states of these automata are exponential in the size of the pattern.
+// The number of states of these automata is exponential in the size of the pattern.
 func TestGrepWithAnExplodingAutomatonIsBounded(t *testing.T) {
 	atMost(t, fillWithLines, func(f *FS) {
 		for _, pattern := range []string{
@@ -171,7 +171,7 @@ func TestGrepWithAnExplodingAutomatonIsBounded(t *testing.T) {
 		} {
 			countsAll(t, f, pattern)
 		}
-		// This would take hours, since no byte tells that there is no match.
+		// This would take hours, because no byte rules out a match.
 		const endless = `(?s)(?:.*a[0-9a-f]{100}){9}[^0-9a-f \n]`
 		cancelled(t, f, endless, GrepOptions{Multiline: true})
 		cancelled(t, f, endless, GrepOptions{Multiline: true, Sort: true})

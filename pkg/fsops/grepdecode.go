@@ -15,9 +15,9 @@ var (
 	utf16BEMark = []byte("\xfe\xff")
 )
 
-// decoder returns a reader that gives a text as UTF-8, nil if its beginning,
-// after which rest comes, says that it is no UTF-16. What is no valid UTF-16
-// becomes U+FFFD.
+// decoder returns a reader that decodes UTF-16 to UTF-8, or nil if the text does not
+// begin as UTF-16. The text is beginning, followed by rest. Invalid UTF-16 becomes
+// U+FFFD.
 func decoder(beginning []byte, rest io.Reader) io.Reader {
 	order := unicode.LittleEndian
 	switch {

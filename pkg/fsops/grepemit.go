@@ -12,16 +12,14 @@ type grepEmitter struct {
 	batch  []GrepResult
 	size   int    // bytes that the batch holds
 	texts  []byte // where the next texts go
-	// aside is where all but results is noted.
+	// aside notes everything but results.
 	aside *grepAside
 }
 
-// grepBatches are batches that were taken, to be filled again: the results
-// themselves are copied to the taker.
+// grepBatches are batches to be filled again: the taker has copied their results.
 type grepBatches struct{ pool sync.Pool }
 
-// get returns an empty batch. One that is new has no room yet, as most searches
-// find little.
+// get returns an empty batch. A new one has no room yet, as most searches find little.
 func (b *grepBatches) get() []GrepResult {
 	if batch, ok := b.pool.Get().(*[]GrepResult); ok {
 		return (*batch)[:0]
@@ -34,15 +32,15 @@ func (b *grepBatches) put(batch []GrepResult) {
 	b.pool.Put(&batch)
 }
 
-// A grepOutlet is the way of a worker's results to the taker.
+// A grepOutlet carries a worker's results to the taker.
 type grepOutlet interface {
 	// send hands over a batch in the midst of a file's results. It fails when
 	// the search was cancelled, as the other methods do.
 	send(batch []GrepResult) error
-	// offer does so if it need not wait, and reports whether it did.
+	// offer is send if that need not wait. It reports whether it sent the batch.
 	offer(batch []GrepResult) bool
-	// end ends a file's results. It reports whether it handed over the batch,
-	// which it need not do if that holds all of them.
+	// end ends a file's results. It reports whether it handed over the batch. It
+	// need not do so if the batch holds all of them.
 	end(batch []GrepResult) (taken bool, err error)
 	// admit waits until a worker may have a large buffer for its file.
 	admit(memory *budget) (done func(), err error)
@@ -63,13 +61,12 @@ func (e *grepEmitter) emit(r GrepResult) error {
 	return err
 }
 
-// size is about how many bytes a result takes that others do not share with it.
+// size is about how many bytes a result takes alone, without those that it shares.
 func (r *GrepResult) size() int {
 	return len(r.Text) + len(r.Path) + len(r.Spans)*int(unsafe.Sizeof(Span{}))
 }
 
-// offer hands over what there is in the midst of a file, if nothing is in the
-// way.
+// offer hands over the batch in the midst of a file, if it need not wait.
 func (e *grepEmitter) offer() {
 	if len(e.batch) > 0 && e.outlet.offer(e.batch) {
 		e.clear()

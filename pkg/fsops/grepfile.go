@@ -14,13 +14,12 @@ import (
 var (
 	// errGrepLine says that a part of a file was not searched.
 	errGrepLine = fmt.Errorf("line is longer than %d MiB: its end was not searched", maxGrepSearchLine>>20)
-	// errGrepBinary says that a file was not searched, and why.
+	// errGrepBinary says that a file was not searched because it is binary.
 	errGrepBinary = errors.New("file is binary")
 )
 
-// A grepFile is the search of one file, and of others after it. It goes over
-// each byte once: lines are counted only where there is a match after them, or
-// another block.
+// A grepFile searches one file after another. It goes over each byte once: it counts
+// lines only if a match or another block follows them.
 type grepFile struct {
 	opts     *GrepOptions
 	searcher *linere.Searcher
@@ -45,8 +44,8 @@ func (f *grepFile) reset(name grepName) {
 	f.matches, f.after, f.before = 0, 0, f.before[:0]
 }
 
-// run searches the text that lines gives. It returns errGrepBinary for a file
-// that it left out, and errStop where it did not go on to the end.
+// run searches the text that lines gives. It returns errGrepBinary for a file that it
+// left out, and errStop if it did not go on to the end.
 func (f *grepFile) run(ctx context.Context, lines *lineBuffer) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -96,7 +95,7 @@ func textOf(block []byte, checked int) (text []byte, binary bool) {
 // search searches a block of whole lines, after which there may be more.
 func (f *grepFile) search(ctx context.Context, block []byte, more bool) error {
 	f.block, f.counted = block, 0
-	from := 0 // where the lines begin of which nothing was said yet
+	from := 0 // the beginning of the lines that are not reported yet
 	for from < len(block) && ctx.Err() == nil {
 		start, end, ok := f.searcher.Next(block, from)
 		if !ok {
@@ -149,7 +148,7 @@ func (f *grepFile) match(from, start, end int) error {
 	return nil
 }
 
-// finish reports what is known of a file at its end.
+// finish reports the result of a whole file at its end.
 func (f *grepFile) finish() error {
 	if f.opts.Report == GrepLines || f.matches == 0 {
 		return nil

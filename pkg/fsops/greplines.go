@@ -19,8 +19,8 @@ type lineBuffer struct {
 	ctx    context.Context
 	r      io.Reader
 	blocks *blockPool
-	// size is how large the file was when it was opened, read what was read;
-	// size is 0 if that is not known.
+	// size is the size of the file when it was opened, 0 if that is not known; read
+	// is how many bytes were read.
 	size, read int64
 	// whole asks for all of the text in one block.
 	whole bool
@@ -29,17 +29,18 @@ type lineBuffer struct {
 	end   int
 	// started says that the file's beginning was read.
 	started bool
-	// mark is how long the byte order mark in front of the block was, and
-	// checked up to where in the block there is no NUL for sure.
+	// mark is the length of the byte order mark in front of the block. The block has
+	// no NUL before checked.
 	mark    int64
 	checked int
 	// skipped is how many bytes the block, which is a single line, lacks.
 	skipped int64
-	// binary says that there is a NUL in the file's beginning, or in what was
-	// skipped.
+	// binary says that there is a NUL in the file's beginning, or in the skipped part.
 	binary bool
-	// admit waits until the buffer may grow beyond maxGrepKeep, and done, if
-	// not nil, says that it no longer does.
+	// waits says that the text ended where reading on would wait.
+	waits bool
+	// admit waits until the buffer may grow beyond maxGrepKeep. done, if not nil, is to
+	// be called when the buffer is small again.
 	admit func() (done func(), err error)
 	done  func()
 }
@@ -105,7 +106,7 @@ func (b *lineBuffer) next() ([]byte, error) {
 	}
 }
 
-// begin looks at the file's beginning, the read of which ended with err.
+// begin looks at the file's beginning. Reading it ended with err.
 func (b *lineBuffer) begin(err error) error {
 	if r := decoder(b.buf[:b.end], b.r); r != nil {
 		b.r, b.size, b.end = r, 0, 0
@@ -148,14 +149,15 @@ func (b *lineBuffer) grow() (err error) {
 	return nil
 }
 
-// fill reads until the buffer is full. The end is known without another read
-// where a read gave less than it could, and all that the file holds.
+// fill reads until the buffer is full. It saves the read at the end if the last one was
+// short, and the file's whole size was read.
 func (b *lineBuffer) fill() error {
 	for b.end < len(b.buf) {
 		n, err := b.r.Read(b.buf[b.end:])
 		b.end += n
 		b.read += int64(n)
-		if errors.Is(err, syscall.EAGAIN) { // it would wait
+		if errors.Is(err, syscall.EAGAIN) || errors.Is(err, errWouldWait) {
+			b.waits = true
 			return io.EOF
 		}
 		if err != nil {

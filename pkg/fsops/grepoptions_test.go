@@ -38,7 +38,7 @@ func TestGrepReports(t *testing.T) {
 	wantGrep(t, f, "A", GrepOptions{Report: GrepCounts, MaxPerFile: 2}, "a 2", "c 1")
 	stats = wantGrep(t, f, "A", GrepOptions{Report: GrepCounts, Limit: 1}, "a 3")
 	if !stats.Truncated {
-		t.Error("it is not said that there are more files")
+		t.Error("the search does not report that there are more files")
 	}
 }
 
@@ -88,7 +88,7 @@ func TestGrepByteOrderMarks(t *testing.T) {
 	}
 }
 
-func TestGrepCutsLinesWhereItIsAskedTo(t *testing.T) {
+func TestGrepCutsLinesAtTheGivenLength(t *testing.T) {
 	f := newTestFS(t)
 	put(t, f, "x", strings.Repeat("y", 2*maxGrepLine)+"\n")
 	for maxLine, want := range map[int]int{0: maxGrepLine, 10: 10, maxGrepText: 2 * maxGrepLine} {
@@ -122,7 +122,7 @@ func TestGrepFollowsLinksWhenAskedTo(t *testing.T) {
 		"error dir/up", "error link/up", "error nowhere", "error self")
 }
 
-// A path within another is searched once.
+// A path inside of another one is searched only once.
 func TestGrepOfPathsWithinOthers(t *testing.T) {
 	f := newTestFS(t)
 	makeTree(t, f, "a/b/c/x", "a/b/x", "a/x", "ab/x")
@@ -132,8 +132,7 @@ func TestGrepOfPathsWithinOthers(t *testing.T) {
 	}
 }
 
-// A file may be named by more than its path: a directory may be so deep that
-// the system does not take the path of a file in it.
+// A file may lie so deep that the system does not accept its whole path.
 func TestGrepInADeepTree(t *testing.T) {
 	f := newTestFS(t)
 	t.Chdir(f.Workdir())

@@ -21,7 +21,7 @@ func compileGrep(pattern string, opts GrepOptions) (*linere.Regexp, error) {
 	return re, nil
 }
 
-// regexpFault reports a syntax error with the place where it is.
+// regexpFault reports a syntax error with its offset.
 func regexpFault(pattern string, err error) error {
 	var e *syntax.Error
 	if !errors.As(err, &e) {

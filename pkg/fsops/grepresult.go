@@ -3,10 +3,10 @@ package fsops
 // GrepOptions says what [FS.Grep] searches, and how.
 type GrepOptions struct {
 	// Paths are the files and directories to search; none means the workdir.
-	// One that lies in another is searched once, as the path that it is.
+	// One that lies in another is searched once, by its own path.
 	Paths []string
 	// IgnoreCase matches letters whatever their case. SmartCase does so unless
-	// the pattern has a letter of the upper case, as "rg -S" has it.
+	// the pattern has an upper-case letter, as "rg -S" does.
 	IgnoreCase, SmartCase bool
 	// Fixed takes the pattern as text, not as a regular expression.
 	Fixed bool
@@ -16,7 +16,7 @@ type GrepOptions struct {
 	// [^a] and \s match it, while . does so with (?s) alone. Such a file is
 	// searched whole, up to 16 MiB; a larger one is skipped.
 	Multiline bool
-	// Report is what is wanted of each file.
+	// Report says what to report of each file.
 	Report GrepReport
 	// Spans finds the matches within each line ([GrepResult].Spans), which
 	// takes time.
@@ -27,7 +27,7 @@ type GrepOptions struct {
 	// Include and Exclude are globs in doublestar's syntax. One without a
 	// slash is matched against the base name, others against the path below
 	// the directory that is searched, for which one may begin with a slash. One
-	// that ends with a slash is of directories, with all that is in them. With
+	// that ends with a slash matches directories, with all that is in them. With
 	// Include only files that match one of them are searched; Exclude wins.
 	Include, Exclude []string
 	// Before and After are the numbers of context lines around each match, at
@@ -78,7 +78,7 @@ type GrepKind int
 // The kinds of grep results.
 const (
 	// GrepMatch is a line that matches, or with Multiline the lines of a
-	// match, and of all that begin where another ends.
+	// match, and of further matches that begin in them.
 	GrepMatch GrepKind = iota + 1
 	// GrepContext is a line beside one that matches.
 	GrepContext

@@ -15,11 +15,11 @@ import (
 type grepRoot struct {
 	name string // as it is reported
 	path string // where it is
-	// dir and file say what it is; neither, that it can't be searched.
+	// dir and file say what it is. If neither is set, it can't be searched.
 	dir, file bool
-	// rules are a directory's rules of what to ignore.
+	// rules are the ignore rules of a directory.
 	rules *ignore.Dir
-	// faults are what is wrong with the path, or with the rules.
+	// faults are the errors of the path, or of the rules.
 	faults []grepFault
 	// inner are the paths below that are searched by themselves.
 	inner map[string]bool
@@ -80,7 +80,10 @@ func (f *FS) grepRoot(g *grep, name string) *grepRoot {
 
 func (r *grepRoot) readRules(top string) {
 	var err error
-	if r.rules, err = ignore.Open(r.path, top); err != nil {
+	if r.rules, err = ignore.Open(r.path, top); err == nil {
+		return
+	}
+	for _, err := range ignore.Errors(err) {
 		r.fail(r.join(ignore.ErrorFile(r.path, err)), err)
 	}
 }
@@ -89,7 +92,7 @@ func (r *grepRoot) fail(name string, err error) {
 	r.faults = append(r.faults, grepFault{name: name, err: err})
 }
 
-// nestRoots has each directory leave out what is searched by itself.
+// nestRoots makes each directory leave out the paths that are searched by themselves.
 func (g *grep) nestRoots() {
 	dirs := map[string]*grepRoot{}
 	for _, root := range g.roots {
@@ -121,7 +124,7 @@ func (r *grepRoot) leaveOut(path string) {
 	}
 }
 
-// pruner returns what says which entries below a directory are left out, nil
+// pruner returns a function that says which entries below a directory are left out, nil
 // if none are.
 func (g *grep) pruner(root *grepRoot) func(rel string, typ fs.FileMode) bool {
 	if len(root.inner) == 0 && g.exclude.Empty() {
@@ -172,7 +175,7 @@ func (g *grep) dirEntries(ctx context.Context, root *grepRoot, yield func(grepEn
 		Ignore: root.rules, Prune: g.pruner(root),
 	}
 	for e := range walk.Sorted(root.path, opts) {
-		if ctx.Err() != nil { // otherwise only the entries that are taken would end it
+		if ctx.Err() != nil { // otherwise it would end only at an entry that is taken
 			return
 		}
 		if e.Err == nil && (!e.Type.IsRegular() || !g.include.Empty() && !g.include.Match(e.Rel, false)) {

@@ -27,7 +27,7 @@ type grepJob struct {
 	turn chan struct{}
 }
 
-// A jobOutlet is the way of the results of one worker's present job.
+// A jobOutlet carries the results of a worker's present job.
 type jobOutlet struct {
 	ctx context.Context
 	job *grepJob
@@ -58,8 +58,8 @@ func (o *jobOutlet) end(batch []GrepResult) (taken bool, err error) {
 	return true, o.send(batch)
 }
 
-// admit waits for its turn first: a job that waited for its results to be
-// taken, with a large buffer that an earlier job needs, would never get on.
+// admit waits for the job's turn first. Otherwise the job could hold a large buffer that
+// an earlier job needs, while its own results wait for that one: a deadlock.
 func (o *jobOutlet) admit(memory *budget) (func(), error) {
 	select {
 	case <-o.job.turn:
@@ -101,8 +101,8 @@ func (g *grep) runSorted(ctx context.Context, cancel context.CancelFunc, tally *
 	return err
 }
 
-// takeJobs takes what the jobs have, up to an error, which leaves a last job of
-// which the aside was not taken.
+// takeJobs takes the results of the jobs, up to an error. After an error it returns the
+// last job, whose aside it has not taken.
 func (t *grepTally) takeJobs(order <-chan *grepJob) (last *grepJob, err error) {
 	for {
 		job, ok, err := takeNext(t, order)
@@ -145,10 +145,10 @@ func (w *grepWorker) work(ctx context.Context, job *grepJob) {
 	} else {
 		_ = w.searchPath(ctx, grepName{name: e.name, named: e.named}, e.path)
 	}
-	w.out.clear() // left over where the search was cancelled
+	w.out.clear() // left over if the search was cancelled
 }
 
-// entries yields what all roots have, in the order of the names.
+// entries yields the entries of all roots, in the order of the names.
 func (g *grep) entries(ctx context.Context) iter.Seq[grepEntry] {
 	return func(yield func(grepEntry) bool) {
 		heads := make([]grepHead, len(g.roots))

@@ -17,23 +17,22 @@ type grepTally struct {
 	spare   *grepBatches
 	stats   GrepStats
 	skipped SkippedError
-	// After the first results, which somebody waits for, others gather until there
-	// are many, or the pause is over that began with the first of them.
+	// After the first results, which somebody waits for, others gather until there are
+	// many, or until the pause since the first of them is over.
 	begun   bool
 	pending []GrepResult
 	size    int // bytes that they hold
 	pause   *time.Timer
-	// taken is what Limit limits; more says that it is reached, and what
-	// remains is to find out whether there is more.
+	// taken is the number that Limit limits; more says that it is reached, and that the
+	// search goes on only to learn whether there is more.
 	taken int
 	more  bool
-	// last is the file of the latest match, and after how many context lines
-	// came since.
+	// last is the file of the latest match, and after the number of context lines since.
 	last  string
 	after int
 }
 
-// takeAll takes a batch, which is used again.
+// takeAll takes all results of a batch, and gives the batch back to be filled again.
 func (t *grepTally) takeAll(batch []GrepResult) error {
 	if err := t.ctx.Err(); err != nil {
 		return err
@@ -121,8 +120,8 @@ func (t *grepTally) limit(batch []GrepResult) ([]GrepResult, error) {
 	for i := range batch {
 		switch r := &batch[i]; {
 		case r.Kind == GrepContext:
-			// After the limit's last match, only those are given that belong to
-			// it: the others stand before a match beyond the limit.
+			// After the last match within the limit, only its own context is given: later
+			// context belongs to a match beyond the limit.
 			t.after++
 			if t.more && (r.Path != t.last || t.after > t.opts.After) {
 				continue
@@ -155,7 +154,7 @@ func (t *grepTally) takeAside(a *grepAside) {
 	t.skipped.add(&a.skipped)
 }
 
-// A grepAside is what is noted of files beside their results, for the search's end.
+// A grepAside is noted beside the results of files, for the end of the search.
 type grepAside struct {
 	// files is how many were searched.
 	files             int64

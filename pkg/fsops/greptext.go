@@ -2,7 +2,7 @@ package fsops
 
 import "bytes"
 
-// give gives a line that matches, after the context before it, which begins at
+// give gives a line that matches, after the context before it. The context begins at
 // from at the earliest.
 func (f *grepFile) give(from, start, end int) error {
 	if f.opts.Before > 0 {
@@ -29,8 +29,8 @@ func (f *grepFile) giveMatch(start, end int) error {
 	return f.out.emit(r)
 }
 
-// giveBefore gives the last lines of those from from to to, and of the blocks
-// before if from is the block's beginning.
+// giveBefore gives the last lines between from and to, and those of earlier blocks if
+// from is the block's beginning.
 func (f *grepFile) giveBefore(from, to int) error {
 	kept := f.before
 	f.before = f.before[:0]
@@ -47,8 +47,8 @@ func (f *grepFile) giveBefore(from, to int) error {
 	return err
 }
 
-// giveAfter gives the context that is still to be given after a match, up to
-// the position to, and returns where it ends.
+// giveAfter gives the rest of the context after a match, up to the position to, and
+// returns where it ends.
 func (f *grepFile) giveAfter(from, to int) (int, error) {
 	if f.after == 0 {
 		return from, nil
@@ -117,8 +117,8 @@ func (f *grepFile) lineAt(pos int) int64 {
 	return f.line
 }
 
-// spansOf returns the matches in a line that begin in the n bytes which are
-// given of it.
+// spansOf returns the matches in a line that begin in its first n bytes, which the
+// result gives.
 func (f *grepFile) spansOf(line []byte, n int) []Span {
 	f.spans = f.searcher.Spans(f.spans[:0], line, n+1)
 	spans := make([]Span, 0, len(f.spans))

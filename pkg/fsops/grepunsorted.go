@@ -14,7 +14,7 @@ import (
 type grepShared struct {
 	ctx     context.Context
 	batches chan []GrepResult
-	// turn is locked while a file's results were handed over in part.
+	// turn is locked while only a part of a file's results has been handed over.
 	turn sync.Mutex
 	// begun says that results were handed over.
 	begun atomic.Bool
@@ -29,8 +29,8 @@ func (s *grepShared) send(batch []GrepResult) error {
 	}
 }
 
-// A sharedOutlet is the way of one of several workers to who takes the results
-// as they come, but those of one file together.
+// A sharedOutlet carries the results of one of several workers as they come, but those
+// of one file together.
 type sharedOutlet struct {
 	*grepShared
 	// mine says that this worker has the turn.
@@ -97,8 +97,8 @@ func letOthersRun() {
 	}
 }
 
-// admit takes the turn first: a worker that waited for it with a large buffer,
-// which another one needs that has the turn, would never get on.
+// admit takes the turn first. Otherwise a worker could wait for the turn with a large
+// buffer that the worker whose turn it is needs: a deadlock.
 func (o *sharedOutlet) admit(memory *budget) (func(), error) {
 	o.take()
 	return memory.take(o.ctx, maxGrepSearchLine)
@@ -128,7 +128,7 @@ func (g *grep) runUnsorted(ctx context.Context, cancel context.CancelFunc, tally
 	return err
 }
 
-// searchRoots searches all that is to be searched. It ends early when ctx does.
+// searchRoots searches all roots. It ends early when ctx does.
 func (g *grep) searchRoots(ctx context.Context, shared *grepShared, workers []*grepWorker) {
 	g.searchNamed(ctx, workers)
 	for _, root := range g.roots {
@@ -143,8 +143,8 @@ func (g *grep) searchRoots(ctx context.Context, shared *grepShared, workers []*g
 	}
 }
 
-// searchNamed searches the files that the caller named, and notes what is wrong
-// with other paths.
+// searchNamed searches the files that the caller named, and notes the errors of other
+// paths.
 func (g *grep) searchNamed(ctx context.Context, workers []*grepWorker) {
 	var next atomic.Int64
 	var group sync.WaitGroup

@@ -9,15 +9,13 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/internal/walk"
 )
 
-// A grepWorker searches one file after the other, and keeps what it can use
-// for all of them.
+// A grepWorker searches one file after the other, and keeps its buffers for all of them.
 type grepWorker struct {
 	g     *grep
 	out   grepEmitter
 	lines lineBuffer
 	file  grepFile
-	// opened is the file at work; it is here because it would otherwise be
-	// allocated for each.
+	// opened is the present file. As a field it needs no allocation for each file.
 	opened walk.File
 }
 
@@ -29,8 +27,8 @@ func newGrepWorker(ctx context.Context, g *grep, outlet grepOutlet) *grepWorker 
 	return w
 }
 
-// A grepName is the name that a file is reported by. Most files have nothing
-// to report, so that it is made only when it is asked for.
+// A grepName is the name that a file is reported by. It is made only when it is needed,
+// since most files have nothing to report.
 type grepName struct {
 	name string
 	// named says that the caller named the file.
@@ -46,7 +44,7 @@ func (n *grepName) String() string {
 	return n.name
 }
 
-// visit searches what the walk of a directory found, if it is to be searched.
+// visit searches an entry that the walk of a directory found, if the options want it.
 func (w *grepWorker) visit(ctx context.Context, root *grepRoot, e *walk.Entry) error {
 	name := grepName{root: root, entry: e}
 	if e.Err != nil {
@@ -67,15 +65,16 @@ func (w *grepWorker) visit(ctx context.Context, root *grepRoot, e *walk.Entry) e
 func (w *grepWorker) searchPath(ctx context.Context, name grepName, path string) error {
 	file, info, err := openRegular(path)
 	if err == nil {
-		stop := abandonReads(ctx, file)
 		err = w.search(ctx, name, file, info.Size())
-		stop()
 		file.Close()
+	}
+	if err == nil && name.named && w.lines.waits {
+		err = errWouldWait
 	}
 	return w.ended(ctx, name, err)
 }
 
-// search searches what was opened.
+// search searches an open file.
 func (w *grepWorker) search(ctx context.Context, name grepName, r io.Reader, size int64) error {
 	w.lines.reset(ctx, r, size)
 	defer w.lines.release()
@@ -103,7 +102,7 @@ func (w *grepWorker) ended(ctx context.Context, name grepName, err error) error 
 	return w.out.end()
 }
 
-// skip notes what could not be searched, and ends its results.
+// skip notes that a file could not be searched, and ends its results.
 func (w *grepWorker) skip(name string, err error) error {
 	if errors.Is(err, walk.ErrNotRegular) {
 		err = ErrNotRegular

@@ -43,8 +43,8 @@ const (
 	// blockSize is how much of a file is read or copied at once: large enough
 	// that system calls do not matter, small enough for the cache.
 	blockSize = 256 << 10
-	// flushStep is how much of a new content is sent to the disk at once: much
-	// for the disk, and little for the end of the write to wait for.
+	// flushStep is how much of a new content is sent to the disk at once: much for the
+	// disk, and little for the write to wait for at its end.
 	flushStep = 8 << 20
 	// maxLineCounting bounds how much of a file is read after the window of
 	// [FS.ReadLines] only to count its lines: about 30 ms.
@@ -69,6 +69,26 @@ const (
 	// after a signal, since some file systems make no progress then.
 	reserveAttempts = 8
 
+	// maxTreeEntries bounds the entries of an archive that is unpacked: several times
+	// what the largest repositories have.
+	maxTreeEntries = 10_000_000
+	// maxTreeReserve is how much room unpacking leaves on a file system, in bytes, and
+	// at most a tenth of what there was.
+	maxTreeReserve = 1 << 30
+	// treeStep is how many bytes are unpacked before the room is looked at again.
+	treeStep = 16 << 20
+	// treeEntrySize is about what the name and the inode of an entry take on a disk.
+	treeEntrySize = 4 << 10
+	// maxTreeDirs bounds the memory for the directories of an archive, whose modes and
+	// times are set at its end. Each takes treeDirSize and its name.
+	maxTreeDirs, treeDirSize = 64 << 20, 96
+	// maxTreeName bounds the name of an entry. It may be longer than PATH_MAX, which is
+	// about the paths of one system call.
+	maxTreeName = 64 << 10
+	// maxTreePadding bounds the zeros at the end of an archive: programs fill up blocks
+	// of some KiB.
+	maxTreePadding = 16 << 20
+
 	// editAttempts bounds how often an edit begins again because the file
 	// changed during it.
 	editAttempts = 8
@@ -92,13 +112,13 @@ const (
 	// take: about a directory of them, as often as the workers share a lock anyway.
 	globGather = 64
 	// globPause is how long matches gather before they are given, after the
-	// first: nothing that a person would notice.
+	// first: too short for a person to notice.
 	globPause = time.Millisecond
-	// globTogether is how many matches are given together at most, and
-	// globTogetherSize from how many bytes on: much more than handing over costs.
+	// globTogether and globTogetherSize bound the matches that are given together, in
+	// number and in bytes: so many that handing them over costs little.
 	globTogether, globTogetherSize = 1024, 64 << 10
-	// maxGrepKeep is up to which size each worker of a search may have a
-	// buffer of its own. A power-of-two multiple of blockSize.
+	// maxGrepKeep bounds the buffer that each worker of a search may have of its own. A
+	// power-of-two multiple of blockSize.
 	maxGrepKeep = 1 << 20
 	// maxGrepContext bounds the context lines: they are held in memory, with
 	// up to maxGrepLine bytes each.
@@ -110,14 +130,14 @@ const (
 	// context, which each worker of a search holds. It is enough for
 	// maxGrepContext lines of maxGrepLine bytes.
 	maxGrepBefore = 8 << 20
-	// grepBatch is how many results are handed over together at most, and
-	// grepBatchSize from how many bytes on: much more than handing over costs.
+	// grepBatch and grepBatchSize bound the results that are handed over together, in
+	// number and in bytes: so many that handing them over costs little.
 	grepBatch, grepBatchSize = 1024, 128 << 10
-	// grepAhead is how many batches may wait to be taken, so that neither those
-	// who search nor the one who takes waits for the other each time.
+	// grepAhead is how many batches may wait to be taken, so that the workers and the
+	// taker do not wait for each other each time.
 	grepAhead = 16
-	// grepPause is how long results wait for others, after the first ones: nothing
-	// that a person would notice.
+	// grepPause is how long results wait for others, after the first ones: too short
+	// for a person to notice.
 	grepPause = 5 * time.Millisecond
 	// grepYields is how often a worker yields its processor when it has the first
 	// results: once each for the taker, the sender, and the goroutine that the sender
@@ -136,8 +156,8 @@ const (
 	// parses the pattern once for each of its bytes.
 	maxFaultSearch = 4 << 10
 
-	// renameSearches is how often a directory is searched for protected paths
-	// without holding up others, before it is searched with them held up.
+	// renameSearches is how often a directory is searched for protected paths without
+	// holding up other changes, before a search that holds them up.
 	renameSearches = 3
 	// maxProtectRules bounds the patterns of protected paths, since every change
 	// is compared with all of them: that takes a millisecond at most.

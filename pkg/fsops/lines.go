@@ -56,13 +56,12 @@ func (f *FS) ReadLines(ctx context.Context, name string, opts LineOptions) (Line
 		return Lines{}, pathError("read", name, err)
 	}
 	defer file.Close()
-	defer abandonReads(ctx, file)()
 	w := newLineWindow(opts)
 	err = f.blocks.each(ctx, file, func(block []byte) error {
 		return w.add(block)
 	})
 	if err != nil && !errors.Is(err, errStop) {
-		return Lines{}, readError(ctx, name, err)
+		return Lines{}, readError(name, err)
 	}
 	lines := w.finish()
 	lines.Attr = attrOf(name, info)
@@ -80,8 +79,8 @@ type lineWindow struct {
 	lineStart int
 	// full says that the window is complete: from now on lines are counted.
 	full bool
-	// beyond is how many bytes of the file were read after the window, and
-	// uncounted says that there are too many.
+	// beyond is how many bytes of the file were read after the window. uncounted says
+	// that there are too many to count their lines.
 	beyond    int64
 	uncounted bool
 }

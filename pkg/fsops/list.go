@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/opener"
 )
 
 // ListOptions says what [FS.List] lists.
@@ -22,9 +24,9 @@ type ListOptions struct {
 // with opts.Recursive what is in the directories below it too, each directory
 // before its content. The Attr's Path is name joined to the entry's own path.
 //
-// An entry that vanished while the list was made is left out. What cannot be
-// read within the directory is skipped. One [*SkippedError] at the end lists all of it. Every error is the loop's last value: also one of the directory
-// itself, and the end of ctx.
+// An entry that vanishes meanwhile is left out. What cannot be read within the
+// directory is skipped, and listed by one [*SkippedError] at the end. Every error is
+// the loop's last value: also that of the directory itself, and that of ctx.
 func (f *FS) List(ctx context.Context, name string, opts ListOptions) iter.Seq2[Attr, error] {
 	return func(yield func(Attr, error) bool) {
 		path, err := f.resolve("readdir", name)
@@ -72,9 +74,15 @@ func (l *lister) entries(path, name string, names []string) bool {
 }
 
 func (l *lister) entry(path, name string) bool {
-	attr, err := lstat(path, name)
+	info, err := os.Lstat(path)
 	if err != nil {
 		return l.skip(name, err)
+	}
+	attr := attrOf(name, info)
+	if info.Mode().Type() == fs.ModeSymlink {
+		if attr.Target, err = opener.Readlink(path); err != nil {
+			return l.skip(name, err)
+		}
 	}
 	if !l.yield(attr, nil) {
 		return false
@@ -128,5 +136,6 @@ func readNames(ctx context.Context, path string) ([]string, error) {
 
 // openDir opens a directory, and nothing else: opening a FIFO would block.
 func openDir(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_RDONLY|openDirectory, fs.FileMode(0))
+	dir, _, err := opener.Open(path, os.O_RDONLY|openDirectory)
+	return dir, err
 }

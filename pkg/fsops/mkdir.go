@@ -39,7 +39,7 @@ func (f *FS) mkdir(path string, opts MkdirOptions) error {
 		return err
 	}
 	err := f.makeDir(path, perm)
-	if errors.Is(err, fs.ErrExist) || errors.Is(err, ErrProtected) {
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrPermission) {
 		if info, serr := os.Stat(path); serr == nil && info.IsDir() {
 			return nil
 		}
@@ -57,12 +57,9 @@ func (f *FS) makeDir(path string, perm fs.FileMode) error {
 	return at.change(fs.ModeDir, func() error { return os.Mkdir(at.path, perm) })
 }
 
-// makeParents makes the directory at path and those that it lies in, unless
-// they exist. If something is protected, each is guarded by itself.
+// makeParents makes the directory at path and its parents, unless they exist. It guards
+// each by itself.
 func (f *FS) makeParents(path string, perm fs.FileMode) error {
-	if f.protection.Load() == nil {
-		return os.MkdirAll(path, perm)
-	}
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():

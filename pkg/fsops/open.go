@@ -1,36 +1,35 @@
 package fsops
 
 import (
-	"context"
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"syscall"
-	"time"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/opener"
 )
 
-// openRegular opens the regular file at path for reading, without ever
-// waiting for a FIFO or device. It looks before it opens, since opening a
-// device may already have an effect, and again at what it opened.
-func openRegular(path string) (*os.File, fs.FileInfo, error) {
+// openRegular opens the regular file at path for reading, without ever waiting for a
+// FIFO or device. It checks the type before it opens, since opening a device may already
+// have an effect, and again on the open file.
+func openRegular(path string) (regularFile, fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, nil, err
+		return regularFile{}, nil, err
 	}
 	if err := mustBeRegular(info); err != nil {
-		return nil, nil, err
+		return regularFile{}, nil, err
 	}
-	file, err := os.OpenFile(path, os.O_RDONLY|openNonblock, 0)
+	file, info, err := opener.Open(path, os.O_RDONLY|openNonblock)
 	if err != nil {
-		return nil, nil, err
+		return regularFile{}, nil, err
 	}
-	if info, err = file.Stat(); err == nil {
-		err = mustBeRegular(info)
-	}
-	if err != nil {
+	if err := mustBeRegular(info); err != nil {
 		file.Close()
-		return nil, nil, err
+		return regularFile{}, nil, err
 	}
-	return file, info, nil
+	return regularFile{file}, info, nil
 }
 
 func mustBeRegular(info fs.FileInfo) error {
@@ -43,9 +42,30 @@ func mustBeRegular(info fs.FileInfo) error {
 	return nil
 }
 
-// abandonReads makes reads of file fail once ctx ends. Only the few files under
-// /proc that are streams, such as kmsg, know a deadline; reads of others do not
-// wait. The caller calls stop when it has read enough.
-func abandonReads(ctx context.Context, file *os.File) (stop func() bool) {
-	return context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Unix(1, 0)) })
+// A regularFile is open for reading. It never waits: the few files under /proc and the
+// like that say they are regular, but are streams, such as kmsg, fail with errWouldWait
+// after what there is.
+type regularFile struct{ file *os.File }
+
+// errWouldWait says that the file is a stream after all.
+var errWouldWait = fmt.Errorf("%w: reading on would wait for data", ErrNotRegular)
+
+// Read is as in [io.Reader].
+func (f regularFile) Read(p []byte) (int, error) {
+	n, err := readNow(f.file, p)
+	if errors.Is(err, syscall.EAGAIN) {
+		err = errWouldWait
+	}
+	return n, err
 }
+
+// Seek is as in [io.Seeker].
+func (f regularFile) Seek(offset int64, whence int) (int64, error) {
+	return f.file.Seek(offset, whence)
+}
+
+// Stat returns the attributes of the open file.
+func (f regularFile) Stat() (fs.FileInfo, error) { return f.file.Stat() }
+
+// Close closes the file.
+func (f regularFile) Close() error { return f.file.Close() }

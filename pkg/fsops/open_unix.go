@@ -2,7 +2,11 @@
 
 package fsops
 
-import "syscall"
+import (
+	"io"
+	"os"
+	"syscall"
+)
 
 const (
 	// openNonblock keeps open(2) from waiting for the other side of a FIFO or
@@ -13,3 +17,28 @@ const (
 	// openNoFollow makes open(2) fail with ELOOP for a symbolic link.
 	openNoFollow = syscall.O_NOFOLLOW
 )
+
+// readNow reads a file that was opened with openNonblock. It fails with EAGAIN where
+// reading would wait; package os would wait there.
+func readNow(file *os.File, p []byte) (n int, err error) {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	closed := raw.Read(func(fd uintptr) bool {
+		for {
+			if n, err = syscall.Read(int(fd), p); err != syscall.EINTR {
+				return true
+			}
+		}
+	})
+	switch {
+	case closed != nil:
+		return 0, closed
+	case err != nil:
+		return 0, err
+	case n == 0 && len(p) > 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}

@@ -15,7 +15,7 @@ func newGlobSet(list []string) (globs.Set, error) {
 	return set, globError(err)
 }
 
-// globError makes the error that callers know of one that package globs has.
+// globError turns an error of package globs into the one of this package.
 func globError(err error) error {
 	var fault *globs.SyntaxError
 	if errors.As(err, &fault) {

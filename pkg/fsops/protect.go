@@ -17,7 +17,7 @@ func (protectedError) Unwrap() error { return fs.ErrPermission }
 
 // Protect protects what the patterns match, and all that is below it: operations
 // that would change it fail with [ErrProtected]. The patterns replace those that
-// were set before. Without patterns nothing is protected, and nothing costs time.
+// were set before. Without patterns nothing is protected.
 //
 // A pattern has doublestar's syntax. A relative one starts in the present workdir.
 // A slash at its end means nothing. Symbolic links in front of the first wildcard
@@ -78,14 +78,13 @@ func CheckProtected(patterns []string) error {
 	return nil
 }
 
-// protection is what is protected.
+// protection is a set of patterns that protect paths.
 type protection struct {
 	given []string
 	rules []protectRule
 }
 
-// newProtection returns the protection that the patterns give, nil without
-// patterns.
+// newProtection returns the protection by the patterns, nil if there are none.
 func newProtection(workdir string, patterns []string) (*protection, error) {
 	if err := CheckProtected(patterns); err != nil || len(patterns) == 0 {
 		return nil, err
@@ -128,8 +127,8 @@ func (p *protection) refuse(path string) error {
 	return nil
 }
 
-// refuseAs is refuse for a file of this type that is made there: a symbolic link
-// must not lead protected paths elsewhere.
+// refuseAs is refuse for making a file of this type at the path: a symbolic link must
+// not lead protected paths elsewhere.
 func (p *protection) refuseAs(path string, typ fs.FileMode) error {
 	for _, r := range p.rules {
 		if typ == fs.ModeSymlink && r.leadsThrough(path) {

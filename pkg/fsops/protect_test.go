@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// newProtectedFS returns an FS with a directory of protected files, and others
+// newProtectedFS returns an FS with a directory of protected files and other files
 // beside it.
 func newProtectedFS(t testing.TB, patterns ...string) *FS {
 	t.Helper()
@@ -32,7 +32,7 @@ func newProtectedFS(t testing.TB, patterns ...string) *FS {
 	return f
 }
 
-// treeOf describes all that is in a directory: names, modes, times, contents.
+// treeOf describes everything in a directory: names, modes, times, contents.
 func treeOf(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	tree := map[string]string{}
@@ -44,14 +44,15 @@ func treeOf(t testing.TB, dir string) map[string]string {
 		if err != nil {
 			return err
 		}
-		content, _ := os.ReadFile(path) // a link's is that of its target
+		content, _ := os.ReadFile(path) // a link has the content of its target
 		tree[path] = fmt.Sprint(info.Mode(), info.ModTime(), info.Sys().(*syscall.Stat_t).Ino, string(content))
 		return nil
 	}))
 	return tree
 }
 
-// wantProtected checks that an operation is refused, and says what and why.
+// wantProtected checks that an operation was refused, and that the error names the
+// path and the pattern.
 func wantProtected(t testing.TB, doing string, err error, pattern string) {
 	t.Helper()
 	var path *fs.PathError
@@ -66,7 +67,7 @@ func wantProtected(t testing.TB, doing string, err error, pattern string) {
 	}
 }
 
-// archiveOf returns an archive of these entries; a file's content is its name.
+// archiveOf returns an archive of these entries. The content of a file is its name.
 func archiveOf(t testing.TB, entries ...tar.Header) *bytes.Reader {
 	t.Helper()
 	var b bytes.Buffer
@@ -92,13 +93,13 @@ func extract(t testing.TB, f *FS, dir string, entries ...tar.Header) error {
 	return err
 }
 
-// change is an operation on a file that must not be made, changed or removed.
+// change is an operation that would create, change or remove a protected file.
 type change struct {
 	name string
 	do   func(f *FS, file string) error
 }
 
-// changes are all the operations that change files.
+// changes returns all operations that change files.
 func changes(t testing.TB) []change {
 	ctx := t.Context()
 	return []change{
@@ -159,10 +160,10 @@ func TestProtectedPathsAreRefusedByEveryChange(t *testing.T) {
 	}
 }
 
-func TestWhatIsBesideProtectedPathsIsFree(t *testing.T) {
+func TestUnprotectedPathsCanBeChanged(t *testing.T) {
 	for _, c := range changes(t) {
 		f := newProtectedFS(t, ".cognition", "src/deep/*.key", "/nowhere/**")
-		// The edit gets as far as to not find its text.
+		// The edit may run until it does not find its text.
 		if err := c.do(f, "src/main.go"); err != nil && !errors.As(err, new(*EditError)) {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -170,7 +171,7 @@ func TestWhatIsBesideProtectedPathsIsFree(t *testing.T) {
 	}
 }
 
-func TestProtectedPathsThatDoNotExistAreNotMade(t *testing.T) {
+func TestMissingProtectedPathsAreNotCreated(t *testing.T) {
 	f := newProtectedFS(t, "new/keep", "**/secret")
 	for name, err := range map[string]error{
 		"file":    second(write(t, f, "new/keep", "x", WriteOptions{Parents: true})),
@@ -186,7 +187,7 @@ func TestProtectedPathsThatDoNotExistAreNotMade(t *testing.T) {
 	wantNames(t, at(f, "new"))
 	wantNames(t, at(f, "x"))
 	must(t, f.Mkdir("new", MkdirOptions{Parents: true}))
-	// That there is such a directory is no change.
+	// A Mkdir of an existing directory changes nothing.
 	must(t, os.Mkdir(at(f, "new/keep"), 0o755))
 	must(t, f.Mkdir("new/keep", MkdirOptions{Parents: true}))
 }
@@ -203,7 +204,7 @@ func TestDirectoriesAroundProtectedPathsStay(t *testing.T) {
 		if diff := cmp.Diff(before, treeOf(t, at(f, "src"))); diff != "" {
 			t.Errorf("%s (-before +after):\n%s", pattern, diff)
 		}
-		// What is not there is not missed.
+		// Without the protected files, nothing is refused.
 		must(t, os.RemoveAll(at(f, "src/deep")))
 		must(t, f.Rename(t.Context(), "src", "moved", RenameOptions{}))
 		must(t, f.Remove(ctx, "moved", all))
@@ -230,17 +231,17 @@ func TestLinksOnTheWayAreProtected(t *testing.T) {
 	must(t, f.Protect([]string{"here/.cognition"}))
 	const pattern = "here/.cognition"
 	for doing, err := range map[string]error{
-		"what it leads to":     second(write(t, f, "src/real/agent.md", "x", WriteOptions{})),
-		"what they lie in":     f.Remove(t.Context(), "src", RemoveOptions{Recursive: true}),
-		"the link":             f.Remove(t.Context(), ".cognition", RemoveOptions{}),
-		"the link before":      f.Remove(t.Context(), "here", RemoveOptions{}),
-		"renaming the link":    f.Rename(t.Context(), "here", "there", RenameOptions{}),
-		"replacing the link":   f.Rename(t.Context(), "free", ".cognition", RenameOptions{}),
-		"writing where it was": second(write(t, f, ".cognition/agent.md", "x", WriteOptions{})),
+		"the target of the link":   second(write(t, f, "src/real/agent.md", "x", WriteOptions{})),
+		"the directory around it":  f.Remove(t.Context(), "src", RemoveOptions{Recursive: true}),
+		"the link":                 f.Remove(t.Context(), ".cognition", RemoveOptions{}),
+		"the first link":           f.Remove(t.Context(), "here", RemoveOptions{}),
+		"renaming the first link":  f.Rename(t.Context(), "here", "there", RenameOptions{}),
+		"replacing the link":       f.Rename(t.Context(), "free", ".cognition", RenameOptions{}),
+		"writing through the link": second(write(t, f, ".cognition/agent.md", "x", WriteOptions{})),
 	} {
 		wantProtected(t, doing, err, pattern)
 	}
-	// Nor does a new one lead elsewhere what is yet to come.
+	// A new link must not redirect protected paths that do not exist yet.
 	must(t, f.Protect([]string{"later/conf", "other/*.pem"}))
 	wantProtected(t, "a new link", f.Symlink("src", "later"), "later/conf")
 	wantProtected(t, "a new link", f.Symlink("src", "other"), "other/*.pem")
@@ -282,7 +283,7 @@ func TestProtectReplacesWhatWasProtected(t *testing.T) {
 	defer w.Close()
 	must(t, f.Protect([]string{"src/**"}))
 	if _, err := w.Commit(t.Context(), Sum{}); !errors.Is(err, ErrProtected) {
-		t.Errorf("a write that began before: %v", err)
+		t.Errorf("a write that had begun before: %v", err)
 	}
 	mustWrite(t, f, ".cognition/agent.md", "x", WriteOptions{})
 	must(t, f.Protect(nil))
@@ -310,7 +311,7 @@ func TestBadPatternsOfProtectedPaths(t *testing.T) {
 			}
 		}
 		if _, err := write(t, f, "free", "x", WriteOptions{}); !errors.Is(err, ErrProtected) {
-			t.Errorf("a pattern that is bad ended the others: %v", err)
+			t.Errorf("a bad pattern disabled the others: %v", err)
 		}
 	}
 	many := strings.Split(strings.Repeat("x ", maxProtectRules+1), " ")[:maxProtectRules+1]
@@ -330,16 +331,6 @@ func TestPatternsOfProtectedPathsMatchBytes(t *testing.T) {
 		_, err := write(t, f, name, "x", WriteOptions{Parents: true})
 		if errors.Is(err, ErrProtected) != protected {
 			t.Errorf("%q: %v, want protected %v", name, err, protected)
-		}
-	}
-}
-
-// Holding a directory that does not exist would be an error.
-func TestNothingIsHeldWhereNothingIsProtected(t *testing.T) {
-	f := newTestFS(t)
-	for _, hold := range []func(string) (guardedPath, error){f.guard, f.guardFile} {
-		if got, err := hold("/no/such/dir"); err != nil || got != (guardedPath{path: "/no/such/dir"}) {
-			t.Errorf("%+v, %v", got, err)
 		}
 	}
 }

@@ -4,20 +4,30 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/opener"
 )
 
-// holdDir opens the directory at path only to hold it, which takes no permission to
-// read it.
-func holdDir(path string) (*os.File, error) {
-	return os.OpenFile(path, unix.O_PATH|unix.O_DIRECTORY, 0)
-}
+// holdsAll says that every change is made through a descriptor, and not only those that
+// might concern protected paths.
+const holdsAll = true
+
+// holdOnly makes open(2) open any file without permission to read it.
+const holdOnly = unix.O_PATH
+
+// holdDir opens the directory at path only to hold it, which needs no permission to
+// read it. It refuses one in which nothing may be changed.
+func holdDir(path string) (*os.File, error) { return opener.Hold(path, unix.O_DIRECTORY) }
 
 // holdFile is holdDir for any file. It follows links, and never waits.
-func holdFile(path string) (*os.File, error) {
-	return os.OpenFile(path, unix.O_PATH, 0)
-}
+func holdFile(path string) (*os.File, error) { return opener.Hold(path, 0) }
+
+// hasDescriptorPaths reports whether descriptorPath leads anywhere. Without it there are no
+// magic links either.
+var hasDescriptorPaths = sync.OnceValue(func() bool { return mayLinkUnnamed() == nil })
 
 // holdDirIn is holdDir for a name in root.
 func holdDirIn(root *os.Root, name string) (*os.File, error) {

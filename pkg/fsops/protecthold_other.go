@@ -7,13 +7,21 @@ import (
 	"path/filepath"
 )
 
+// holdsAll says that changes are made through descriptors only if paths are protected.
+const holdsAll = false
+
+// holdOnly keeps open(2) from waiting.
+const holdOnly = os.O_RDONLY | openNonblock
+
+func hasDescriptorPaths() bool { return true }
+
 // holdDir opens the directory at path by its real path. That path is what counts,
 // since nothing can be reached through the descriptor here.
 func holdDir(path string) (*os.File, error) { return holdFile(path) }
 
 // holdFile is holdDir for any file.
 func holdFile(path string) (*os.File, error) {
-	if _, err := os.Stat(path); err != nil { // whose errors have a class
+	if _, err := os.Stat(path); err != nil { // its errors have a class
 		return nil, err
 	}
 	real, err := filepath.EvalSymlinks(path)

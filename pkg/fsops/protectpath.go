@@ -6,16 +6,16 @@ import (
 	"path/filepath"
 )
 
-// A guardedPath is what an operation is about to change: a name in a directory, or
-// a file. If paths are protected, the directory or file is open. Its real path
-// decides whether the operation may go on, and its descriptor carries it out, no
-// matter where the caller's path leads by then. If nothing is protected, it is just
-// a path, and costs nothing.
+// A guardedPath is a name in a directory, or a file, that an operation is about to
+// change. The directory or file is open: what it is and its real path decide whether the
+// operation may go on, and its descriptor carries it out, no matter where the caller's
+// path leads by then. Where there are no descriptors to do so, it is just a path unless
+// paths are protected.
 type guardedPath struct {
 	fsys *FS
 	// path is the path that the operation uses.
 	path string
-	// open is the directory or file; nil if nothing is protected.
+	// open is the directory or file; nil for just a path.
 	open *os.File
 	// base is the name in the directory; empty for the open file itself.
 	base string
@@ -24,7 +24,8 @@ type guardedPath struct {
 // guard returns the guarded path of the name that path ends with. Its directory must
 // exist. The caller closes it.
 func (f *FS) guard(path string) (guardedPath, error) {
-	if f.protection.Load() == nil {
+	unprotected := f.protection.Load() == nil
+	if unprotected && !holdsAll {
 		return guardedPath{path: path}, nil
 	}
 	dir, base := splitPath(path)
@@ -35,18 +36,27 @@ func (f *FS) guard(path string) (guardedPath, error) {
 	if err != nil {
 		return guardedPath{}, err
 	}
+	if unprotected && !hasDescriptorPaths() {
+		held.Close()
+		return guardedPath{path: path}, nil
+	}
 	return guardedPath{f, descriptorPath(held) + string(filepath.Separator) + base, held, base}, nil
 }
 
 // guardFile returns the guarded path of the file that path leads to, which must
 // exist. The caller closes it.
 func (f *FS) guardFile(path string) (guardedPath, error) {
-	if f.protection.Load() == nil {
+	unprotected := f.protection.Load() == nil
+	if unprotected && !holdsAll {
 		return guardedPath{path: path}, nil
 	}
 	held, err := holdFile(path)
 	if err != nil {
 		return guardedPath{}, err
+	}
+	if unprotected && !hasDescriptorPaths() {
+		held.Close()
+		return guardedPath{path: path}, nil
 	}
 	return guardedPath{fsys: f, path: descriptorPath(held), open: held}, nil
 }
@@ -73,7 +83,7 @@ func (p *guardedPath) check(typ fs.FileMode) error {
 	return protection.refuseAs(real, typ)
 }
 
-// protected returns what is protected, nil for nothing, and the real path of p.
+// protected returns the protection, nil if nothing is protected, and the real path of p.
 func (p *guardedPath) protected() (*protection, string, error) {
 	if p.open == nil {
 		return nil, "", nil
@@ -86,11 +96,11 @@ func (p *guardedPath) protected() (*protection, string, error) {
 	return protection, real, err
 }
 
-// change calls op if that may make, replace or change what is there, with this type
-// as the result. No operation of this FS renames a directory between the check and
-// op; op must be short, since they wait for it.
+// change calls op if the path may be made, replaced or changed to a file of this type.
+// No operation of this FS renames a directory between the check and op. op must be
+// short, since such operations wait for it.
 func (p *guardedPath) change(typ fs.FileMode, op func() error) error {
-	if p.open == nil {
+	if p.open == nil || p.fsys.protection.Load() == nil {
 		return op()
 	}
 	p.fsys.renaming.RLock()

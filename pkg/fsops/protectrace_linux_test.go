@@ -16,18 +16,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attackedOperations is how often an operation is made while directories are
-// swapped under it: each of its windows is met some times.
+// attackedOperations is how often each operation runs while directories are swapped
+// under it. That hits each window of a race several times.
 const attackedOperations = 150
 
-// swap exchanges two names at once, so that each always is one of the two.
+// swap exchanges two names atomically, so each name exists at all times.
 func swap(a, b string) error {
 	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 }
 
-// attackedFS returns an FS with something protected, and "way", a directory like
-// it, with which "trap" can be swapped, a link to what is protected. The
-// directory is held, so that its content can be restored wherever it is.
+// attackedFS returns an FS with the protected directory "secret", a similar
+// directory "way", and "trap", a link to secret that can be swapped with way. It
+// holds way open, so that its content can be restored wherever it is.
 func attackedFS(t testing.TB) (f *FS, way *os.File) {
 	t.Helper()
 	f = newTestFS(t)
@@ -73,15 +73,14 @@ func TestSwappedLinksLeadNothingIntoProtectedPaths(t *testing.T) {
 			over.Store(true)
 			attack.Wait()
 			if diff := cmp.Diff(before, treeOf(t, at(f, "secret"))); diff != "" {
-				t.Errorf("what is protected changed (-before +after):\n%s", diff)
+				t.Errorf("the protected files changed (-before +after):\n%s", diff)
 			}
 			t.Logf("%d of %d were refused", refused, attackedOperations)
 		})
 	}
 }
 
-// A directory of the tree that is removed becomes a link, and the other way
-// round.
+// During a removal, directories in the tree become links and the other way round.
 func TestSwappedLinksLeadNoRemovalIntoProtectedPaths(t *testing.T) {
 	f, _ := attackedFS(t)
 	secret := at(f, "secret")
@@ -95,7 +94,7 @@ func TestSwappedLinksLeadNoRemovalIntoProtectedPaths(t *testing.T) {
 		var attack sync.WaitGroup
 		attack.Go(func() {
 			for range 20 {
-				// It may be gone by now.
+				// The directory may be gone by now.
 				_ = swap(at(f, fmt.Sprintf("tree/%d", rand.N(8))), at(f, "tree/link"))
 			}
 		})
@@ -103,13 +102,13 @@ func TestSwappedLinksLeadNoRemovalIntoProtectedPaths(t *testing.T) {
 		attack.Wait()
 		must(t, f.Remove(t.Context(), "tree", RemoveOptions{Recursive: true, Force: true}))
 		if diff := cmp.Diff(before, treeOf(t, secret)); diff != "" {
-			t.Fatalf("round %d changed what is protected (-before +after):\n%s", round, diff)
+			t.Fatalf("round %d changed the protected files (-before +after):\n%s", round, diff)
 		}
 	}
 }
 
-// Neither do the operations of one FS help each other: what is made in a
-// directory that is being renamed would be protected then.
+// The same must hold for operations of one FS: a file made in a directory during
+// its renaming would be protected afterwards.
 func TestOperationsAtOnceMakeNothingProtected(t *testing.T) {
 	f := newTestFS(t)
 	must(t, f.Protect([]string{"**/hooks/keep"}))
@@ -135,9 +134,10 @@ func TestOperationsAtOnceMakeNothingProtected(t *testing.T) {
 	}
 }
 
-// What is renamed may become something else before it is: a directory with what
-// would be protected by its new name, or a link that would lead it elsewhere.
-func TestRenamedIsWhatWasLookedAt(t *testing.T) {
+// The source of a renaming may be replaced meanwhile, by a directory with a file
+// that the new name would protect, or by a link that would redirect a protected
+// path.
+func TestRenameMovesOnlyWhatWasChecked(t *testing.T) {
 	f := newTestFS(t)
 	must(t, f.Protect([]string{"dst/deep/.env"}))
 	for round := range 400 {
@@ -153,7 +153,7 @@ func TestRenamedIsWhatWasLookedAt(t *testing.T) {
 		})
 		wait.Wait()
 		if _, err := os.Stat(at(f, "dst/deep/.env")); err == nil {
-			t.Fatalf("round %d planted what is protected", round)
+			t.Fatalf("round %d planted a protected file", round)
 		}
 		for _, name := range []string{"plain", "src", "link", "dst"} {
 			must(t, os.RemoveAll(at(f, name)))
@@ -161,8 +161,8 @@ func TestRenamedIsWhatWasLookedAt(t *testing.T) {
 	}
 }
 
-// A search that cannot come to its end before something changes holds the others
-// up at last, and its context ends it.
+// If changes keep a search from ending, it finally blocks the other changes. Its
+// context still ends it.
 func TestRenameAmongManyChangesEnds(t *testing.T) {
 	f := newTestFS(t)
 	must(t, f.Protect([]string{"**/.env"}))
@@ -203,7 +203,7 @@ func TestProtectedPathsInATreeThatIsDeeperThanPaths(t *testing.T) {
 	must(t, f.Remove(t.Context(), "deep", RemoveOptions{Recursive: true}))
 }
 
-// makeDeep makes a tree whose innermost path is longer than the system takes,
+// makeDeep makes a tree whose innermost path is longer than the system accepts,
 // with a file in it.
 func makeDeep(t testing.TB, f *FS, name, file string) {
 	t.Helper()
@@ -211,7 +211,7 @@ func makeDeep(t testing.TB, f *FS, name, file string) {
 	must(t, err)
 	for range 40 {
 		must(t, os.Mkdir(descriptorPath(dir)+"/"+name, 0o755))
-		next, err := holdDir(descriptorPath(dir) + "/" + name)
+		next, err := os.Open(descriptorPath(dir) + "/" + name)
 		must(t, err)
 		must(t, dir.Close())
 		dir, name = next, strings.Repeat("d", 200)

@@ -16,7 +16,7 @@ import (
 type protectRule struct {
 	// pattern is the whole pattern, as the caller gave it.
 	pattern string
-	// dir is the part without wildcards, as a real path; all of it if glob is
+	// dir is the part without wildcards, as a real path; the whole pattern if glob is
 	// empty.
 	dir string
 	// glob is the rest.

@@ -18,8 +18,8 @@ type protectSearch struct {
 	patient bool
 }
 
-// searchedDir is a directory: where it is, its real path, and the real path that it
-// is to have, empty if it is to be removed.
+// searchedDir is a directory: the path to open it by, its real path, and its future real
+// path, empty if it is to be removed.
 type searchedDir struct{ path, real, as string }
 
 func (d searchedDir) join(base string) searchedDir {
@@ -30,8 +30,8 @@ func (d searchedDir) join(base string) searchedDir {
 	return in
 }
 
-// dir returns an error if something in the directory is protected, or would be
-// under its new name. It reads only directories in which that can be so.
+// dir returns an error if something in the directory is protected, or would be under its
+// new name. It reads only directories that can hold such a path.
 func (s *protectSearch) dir(d searchedDir) error {
 	if !s.reaches(d.real) && (d.as == "" || !s.reaches(d.as)) {
 		return nil
@@ -66,8 +66,8 @@ func (s *protectSearch) entry(e searchedDir, typ fs.FileMode) error {
 	return nil
 }
 
-// checkTree returns an error if something in the directory p is protected, as far as
-// can be seen.
+// checkTree returns an error if something in the directory p is protected, as far as it
+// can be read.
 func (p *guardedPath) checkTree(ctx context.Context) error {
 	protection, real, err := p.protected()
 	if protection == nil || err != nil {
@@ -77,25 +77,15 @@ func (p *guardedPath) checkTree(ctx context.Context) error {
 	return s.dir(searchedDir{path: p.path, real: real})
 }
 
-// renameGuarded is rename where something is protected. Renaming a directory moves
-// its content along, so between the search and the renaming nothing may be made in
-// the directory or renamed into it. A search may take long, and other changes must
-// not wait for it: so it runs before, without holding them up. Only if files keep
-// changing meanwhile, it runs once more and holds up all other changes.
-func (f *FS) renameGuarded(ctx context.Context, oldPath, newPath string, opts RenameOptions) error {
-	from, err := f.guard(oldPath)
-	if err != nil {
-		return err
-	}
-	defer from.close()
-	to, err := f.guard(newPath)
-	if err != nil {
-		return err
-	}
-	defer to.close()
+// renameGuarded is rename if something is protected. Renaming a directory moves its
+// content along, so between the search and the renaming nothing may be made in the
+// directory or renamed into it. A search may take long, and other changes must not wait
+// for it: so it first runs without holding them up. Only if files keep changing
+// meanwhile, it runs once more and holds up all other changes.
+func (f *FS) renameGuarded(ctx context.Context, from, to *guardedPath, opts RenameOptions) error {
 	for range renameSearches {
 		seen := f.changes.Load()
-		if err := mayRename(ctx, &from, &to); err != nil {
+		if err := mayRename(ctx, from, to); err != nil {
 			return err
 		}
 		if done, err := f.renameUnchanged(seen, from.path, to.path, opts); done {
@@ -104,7 +94,7 @@ func (f *FS) renameGuarded(ctx context.Context, oldPath, newPath string, opts Re
 	}
 	f.renaming.Lock()
 	defer f.renaming.Unlock()
-	if err := mayRename(ctx, &from, &to); err != nil {
+	if err := mayRename(ctx, from, to); err != nil {
 		return err
 	}
 	f.changes.Add(1)

@@ -3,7 +3,6 @@ package fsops
 import (
 	"context"
 	"io"
-	"os"
 	"syscall"
 )
 
@@ -28,12 +27,14 @@ type ReadResult struct {
 
 // Read writes the bytes of the file that opts selects to w, in blocks, and
 // returns how many there were and their checksum. A file without a known
-// size, as /proc has them, is read to its end.
+// size, such as those in /proc, is read to its end.
 //
 // It reads regular files only, and never waits for another process: a directory is
-// an error of class EISDIR, a FIFO, socket or device [ErrNotRegular]. A negative
-// offset or length is EINVAL. An error of w comes back as it is.
-func (f *FS) Read(ctx context.Context, name string, opts ReadOptions, w io.Writer) (ReadResult, error) {
+// an error of class EISDIR, a FIFO, socket or device [ErrNotRegular]. So is a file that
+// only looks regular, such as /proc/kmsg, where reading on would wait; what it has comes
+// before the error. A negative offset or length is EINVAL. An error of w comes back as
+// it is.
+func (f *FS) Read(ctx context.Context, name string, w io.Writer, opts ReadOptions) (ReadResult, error) {
 	path, err := f.resolve("read", name)
 	if err != nil {
 		return ReadResult{}, err
@@ -46,7 +47,6 @@ func (f *FS) Read(ctx context.Context, name string, opts ReadOptions, w io.Write
 		return ReadResult{}, pathError("read", name, err)
 	}
 	defer file.Close()
-	defer abandonReads(ctx, file)()
 	res := ReadResult{Attr: attrOf(name, info)}
 	if opts.Opened != nil {
 		if err := opts.Opened(res.Attr); err != nil {
@@ -54,12 +54,12 @@ func (f *FS) Read(ctx context.Context, name string, opts ReadOptions, w io.Write
 		}
 	}
 	err = f.copyRange(ctx, file, opts, w, &res.Sum)
-	return res, readError(ctx, name, err)
+	return res, readError(name, err)
 }
 
 // copyRange copies the bytes of file that opts selects to w and adds them up
 // in sum. Errors of w come as a writerError.
-func (f *FS) copyRange(ctx context.Context, file *os.File, opts ReadOptions, w io.Writer, sum *Sum) error {
+func (f *FS) copyRange(ctx context.Context, file regularFile, opts ReadOptions, w io.Writer, sum *Sum) error {
 	if opts.Offset > 0 {
 		if _, err := file.Seek(opts.Offset, io.SeekStart); err != nil {
 			return err
@@ -78,18 +78,14 @@ func (f *FS) copyRange(ctx context.Context, file *os.File, opts ReadOptions, w i
 	})
 }
 
-// writerError is an error that the caller's writer returned. It is not one of the
-// file.
+// writerError is an error of the caller's writer, and not of the file.
 type writerError struct{ error }
 
 // readError reports err for the file that the caller named; a writerError comes
-// back as it was. If the read was abandoned because ctx ended, the error says so.
-func readError(ctx context.Context, name string, err error) error {
+// back as it was.
+func readError(name string, err error) error {
 	if w, ok := err.(writerError); ok {
 		return w.error
-	}
-	if err != nil && ctx.Err() != nil {
-		err = ctx.Err()
 	}
 	return pathError("read", name, err)
 }

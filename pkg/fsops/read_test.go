@@ -52,14 +52,14 @@ func TestReadErrors(t *testing.T) {
 	for name, class := range map[string]error{
 		"absent": fs.ErrNotExist, "dir": syscall.EISDIR, "/dev/null": ErrNotRegular, "/dev/zero": ErrNotRegular,
 	} {
-		_, err := f.Read(t.Context(), name, ReadOptions{}, io.Discard)
+		_, err := f.Read(t.Context(), name, io.Discard, ReadOptions{})
 		wantPathError(t, err, "read", name, class)
 		_, err = f.ReadLines(t.Context(), name, LineOptions{})
 		wantPathError(t, err, "read", name, class)
 	}
 	put(t, f, "file", "x")
 	for _, o := range []ReadOptions{{Offset: -1}, {Length: -1}} {
-		_, err := f.Read(t.Context(), "file", o, io.Discard)
+		_, err := f.Read(t.Context(), "file", io.Discard, o)
 		wantPathError(t, err, "read", "file", syscall.EINVAL)
 	}
 	for _, o := range []LineOptions{{First: -1}, {Max: -1}, {MaxBytes: -1}} {
@@ -71,13 +71,13 @@ func TestReadErrors(t *testing.T) {
 func TestReadDoesNotWaitForFIFOsAndSockets(t *testing.T) {
 	f := newTestFS(t)
 	must(t, syscall.Mkfifo(at(f, "fifo"), 0o600))
-	// A relative address, since those of sockets are short.
+	// The address is relative because socket addresses must be short.
 	t.Chdir(f.Workdir())
 	l, err := net.Listen("unix", "sock")
 	must(t, err)
 	defer l.Close()
 	for _, name := range []string{"fifo", "sock"} {
-		_, err := f.Read(t.Context(), name, ReadOptions{}, io.Discard)
+		_, err := f.Read(t.Context(), name, io.Discard, ReadOptions{})
 		wantPathError(t, err, "read", name, ErrNotRegular)
 		_, err = f.ReadLines(t.Context(), name, LineOptions{})
 		wantPathError(t, err, "read", name, ErrNotRegular)
@@ -89,13 +89,13 @@ func TestReadDoesNotWaitForFIFOsAndSockets(t *testing.T) {
 }
 
 func TestReadOfAFileWithoutASize(t *testing.T) {
-	got := mustRead(t, newTestFS(t), "/proc/self/status", ReadOptions{})
-	if !strings.HasPrefix(got, "Name:") || !strings.HasSuffix(got, "\n") {
+	got := mustRead(t, newTestFS(t), "/proc/meminfo", ReadOptions{})
+	if !strings.HasPrefix(got, "MemTotal:") || !strings.HasSuffix(got, "\n") {
 		t.Errorf("read %q", got)
 	}
 }
 
-// failingWriter fails, or ends a context, after some calls.
+// failingWriter fails or ends a context after some calls.
 type failingWriter struct {
 	calls int
 	stop  func() error
@@ -112,7 +112,7 @@ func TestReadReturnsTheWritersError(t *testing.T) {
 	f := newTestFS(t)
 	put(t, f, "file", strings.Repeat("x", 4*blockSize))
 	broken := errors.New("broken")
-	_, err := f.Read(t.Context(), "file", ReadOptions{}, &failingWriter{stop: func() error { return broken }})
+	_, err := f.Read(t.Context(), "file", &failingWriter{stop: func() error { return broken }}, ReadOptions{})
 	if err != broken {
 		t.Errorf("error is %v, want the writer's", err)
 	}
@@ -123,7 +123,7 @@ func TestReadEndsWithItsContext(t *testing.T) {
 	put(t, f, "file", strings.Repeat("x", 4*blockSize))
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &failingWriter{stop: func() error { cancel(); return nil }}
-	_, err := f.Read(ctx, "file", ReadOptions{}, w)
+	_, err := f.Read(ctx, "file", w, ReadOptions{})
 	wantPathError(t, err, "read", "file", context.Canceled)
 	if w.calls != 2 {
 		t.Errorf("%d blocks were written", w.calls)
@@ -192,7 +192,7 @@ func TestReadLinesHoldsOnlyTheWindow(t *testing.T) {
 	}
 }
 
-func TestReadLinesCountsOnlySoFarAfterTheWindow(t *testing.T) {
+func TestReadLinesCountsOnlyABitBeyondTheWindow(t *testing.T) {
 	f := newTestFS(t)
 	put(t, f, "file", "a\nb\n")
 	for size, want := range map[int64]int64{maxLineCounting: 3, maxLineCounting + 2*blockSize: -1} {
@@ -203,7 +203,7 @@ func TestReadLinesCountsOnlySoFarAfterTheWindow(t *testing.T) {
 			t.Errorf("a file of %d bytes: %q of %d lines, truncated %v; want %d", size, got.Text, got.Total, got.Truncated, want)
 		}
 	}
-	// The lines before the window do not count.
+	// The lines before the window are not counted as cut.
 	long, err := f.ReadLines(t.Context(), "file", LineOptions{First: 3})
 	must(t, err)
 	if long.First != 3 || !long.CutLine {
@@ -228,7 +228,7 @@ func FuzzReadLines(f *testing.F) {
 	})
 }
 
-// linesOracle says what ReadLines has to return, with the whole in memory.
+// linesOracle returns what ReadLines must return, with the whole file in memory.
 func linesOracle(content []byte, opts LineOptions) Lines {
 	all := bytes.SplitAfter(content, []byte("\n"))
 	if last := len(all) - 1; len(all[last]) == 0 {
@@ -252,8 +252,8 @@ func linesOracle(content []byte, opts LineOptions) Lines {
 	return want
 }
 
-// cutOracle returns the first n bytes of line, less what begins a UTF-8
-// sequence without room for the rest.
+// cutOracle returns the first n bytes of line, without an incomplete UTF-8 sequence
+// at the end.
 func cutOracle(line []byte, n int) []byte {
 	for back := 1; back <= 3 && back <= n; back++ {
 		lead := line[n-back]

@@ -61,8 +61,8 @@ func (f *FS) mayRemove(ctx context.Context, at *guardedPath, info fs.FileInfo, r
 	return at.checkTree(ctx)
 }
 
-// mayRemoveDir refuses the directories without which nothing works. It compares
-// files, since a directory can have many paths.
+// mayRemoveDir refuses the root, the workdir and the directories that it lies in. It
+// compares files, since a directory can have many paths.
 func (f *FS) mayRemoveDir(info fs.FileInfo) error {
 	if root, err := os.Lstat(string(filepath.Separator)); err == nil && os.SameFile(root, info) {
 		return syscall.EINVAL

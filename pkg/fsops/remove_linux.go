@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/opener"
 )
 
 // removeTree removes the directory at, which the caller knows as name, with all
@@ -26,7 +28,7 @@ func removeTree(ctx context.Context, at *guardedPath, name string) error {
 // treeRemover is the state of one removal. Its methods report success.
 type treeRemover struct {
 	ctx context.Context
-	// protection is what must stay, nil for nothing; real is the real path of the
+	// protection says what must stay, nil for nothing. real is the real path of the
 	// top directory.
 	protection *protection
 	real       string
@@ -93,10 +95,15 @@ func openDirAt(parent int, base, name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return os.NewFile(uintptr(fd), name), nil
+	dir := os.NewFile(uintptr(fd), name)
+	if err := opener.MayChange(dir); err != nil { // a mount in the tree
+		dir.Close()
+		return nil, err
+	}
+	return dir, nil
 }
 
-// directory removes a directory that is empty by now. One that could not be read
+// directory removes a directory that is empty by now. A directory that could not be read
 // may turn out to be empty.
 func (r *treeRemover) directory(parent int, base, name string) bool {
 	err := uninterrupted(func() error { return unix.Unlinkat(parent, base, unix.AT_REMOVEDIR) })
@@ -106,7 +113,7 @@ func (r *treeRemover) directory(parent int, base, name string) bool {
 	return r.fail(name, err)
 }
 
-// content removes what is in the directory open as file, and closes that.
+// content removes the content of the directory open as file, and closes that.
 func (r *treeRemover) content(parent *removeDir, file *os.File, real, name string) bool {
 	dir := r.enter(file, real)
 	cleared := r.clear(dir, name)
@@ -116,7 +123,7 @@ func (r *treeRemover) content(parent *removeDir, file *os.File, real, name strin
 	return cleared
 }
 
-// clear removes what is in the directory. It reads names in batches, each from the
+// clear removes the content of the directory. It reads names in batches, each from the
 // beginning, since reading on in a directory that loses entries skips some.
 func (r *treeRemover) clear(dir *removeDir, name string) bool {
 	for {

@@ -11,7 +11,7 @@ import (
 // than the limit of descriptors.
 type removeDir struct {
 	file *os.File // nil while the directory is closed
-	real string   // its path, where something is protected
+	real string   // its path, if something is protected
 	// state identifies the directory while it is closed.
 	state unix.Stat_t
 }

@@ -32,10 +32,20 @@ func (f *FS) rename(ctx context.Context, oldName, newName string, opts RenameOpt
 	if err != nil {
 		return err
 	}
-	if f.protection.Load() != nil {
-		return f.renameGuarded(ctx, oldPath, newPath, opts)
+	from, err := f.guard(oldPath)
+	if err != nil {
+		return err
 	}
-	return renameAt(oldPath, newPath, opts)
+	defer from.close()
+	to, err := f.guard(newPath)
+	if err != nil {
+		return err
+	}
+	defer to.close()
+	if f.protection.Load() != nil {
+		return f.renameGuarded(ctx, &from, &to, opts)
+	}
+	return renameAt(from.path, to.path, opts)
 }
 
 func renameAt(oldPath, newPath string, opts RenameOptions) error {

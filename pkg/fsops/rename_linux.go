@@ -8,8 +8,8 @@ func renameNoReplace(oldPath, newPath string) error {
 	err := uninterrupted(func() error {
 		return unix.Renameat2(unix.AT_FDCWD, oldPath, unix.AT_FDCWD, newPath, unix.RENAME_NOREPLACE)
 	})
-	// A file system that does not know the flag says EINVAL. A directory that would
-	// move into itself is EINVAL, too: renameByClaim says that again.
+	// The error is EINVAL if the file system does not know the flag, and also if a
+	// directory would move into itself: then renameByClaim fails with it again.
 	if isAny(err, unix.ENOSYS, unix.EINVAL, unix.EOPNOTSUPP) {
 		return renameByClaim(oldPath, newPath)
 	}

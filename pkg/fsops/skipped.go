@@ -34,7 +34,7 @@ func (e *SkippedError) Add(err error) {
 	e.More++
 }
 
-// replaceBinary puts err in the place of a binary file, if there is one.
+// replaceBinary replaces the error of a binary file by err, if there is one.
 func (e *SkippedError) replaceBinary(err error) {
 	for i, other := range e.Errs {
 		if errors.Is(other, ErrBinary) {
@@ -44,7 +44,7 @@ func (e *SkippedError) replaceBinary(err error) {
 	}
 }
 
-// add adds what another one has.
+// add adds the reasons and the number of another one.
 func (e *SkippedError) add(other *SkippedError) {
 	for _, err := range other.Errs {
 		e.Add(err)
@@ -70,7 +70,7 @@ func (e *SkippedError) Error() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%d files or directories were skipped", e.Total())
 	shown := e.Errs[:min(len(e.Errs), shownSkipped)]
-	if len(shown) == 0 { // an agent that does not say why
+	if len(shown) == 0 { // an agent may send no reasons
 		return text.String()
 	}
 	separator := ": "

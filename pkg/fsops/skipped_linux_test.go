@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// errorAtTheEnd returns how many results there are, and the error that comes after
-// them, which must be the last value.
+// errorAtTheEnd returns the number of results and the error after them, which must
+// be the last value.
 func errorAtTheEnd[T any](t *testing.T, results iter.Seq2[T, error]) (n int, last error) {
 	t.Helper()
 	for _, err := range results {
 		if last != nil {
-			t.Fatalf("the loop goes on after the error %v", last)
+			t.Fatalf("the loop continues after the error %v", last)
 		}
 		if last = err; err == nil {
 			n++
@@ -24,7 +24,8 @@ func errorAtTheEnd[T any](t *testing.T, results iter.Seq2[T, error]) (n int, las
 	return n, last
 }
 
-// Nobody has to tell errors apart to get all results, or to end at the first error.
+// Callers can get all results, or end at the first error, without distinguishing
+// errors.
 func TestWhatCannotBeReadIsOneErrorAtTheEnd(t *testing.T) {
 	const closed = 2*MaxSkipped + 50
 	f := asNobody(t, func(f *FS) {

@@ -48,7 +48,7 @@ func TestSkippedErrorWithoutReasonsSaysHowMany(t *testing.T) {
 func TestSkippedErrorHasTheClassesOfItsReasons(t *testing.T) {
 	e := skippedError(1, 1)
 	if !errors.Is(e, ErrSkipped) || !errors.Is(e, fs.ErrPermission) || !errors.Is(e, ErrBinary) || errors.Is(e, fs.ErrNotExist) {
-		t.Errorf("%v has other classes", e)
+		t.Errorf("%v has the wrong classes", e)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestSkippedErrorIsBounded(t *testing.T) {
 		{MaxSkipped, 0, 0},
 		{3 * MaxSkipped, 0, 0},
 		{0, 2 * MaxSkipped, MaxSkipped},
-		{30, 2 * MaxSkipped, MaxSkipped - 30}, // what is binary makes room
+		{30, 2 * MaxSkipped, MaxSkipped - 30}, // skipped binary files make room
 		{2 * MaxSkipped, MaxSkipped, 0},
 	} {
 		e := skippedError(test.files, test.binary)
@@ -77,7 +77,7 @@ func TestStatsAreSetHoweverTheLoopEnds(t *testing.T) {
 		put(t, f, fmt.Sprint(i), "match\n")
 	}
 	for _, sorted := range []bool{false, true} {
-		grep, glob := GrepStats{Binary: 7}, GlobStats{Truncated: true} // of an earlier search
+		grep, glob := GrepStats{Binary: 7}, GlobStats{Truncated: true} // left from an earlier search
 		for range f.Grep(t.Context(), "match", GrepOptions{Sort: sorted, Stats: &grep}) {
 			break
 		}

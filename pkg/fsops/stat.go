@@ -3,6 +3,8 @@ package fsops
 import (
 	"io/fs"
 	"os"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/opener"
 )
 
 // Stat describes the file that name leads to, following symbolic links.
@@ -11,7 +13,7 @@ func (f *FS) Stat(name string) (Attr, error) {
 	if err != nil {
 		return Attr{}, err
 	}
-	info, err := os.Stat(path)
+	info, err := opener.Stat(path)
 	if err != nil {
 		return Attr{}, pathError("stat", name, err)
 	}
@@ -25,25 +27,17 @@ func (f *FS) Lstat(name string) (Attr, error) {
 	if err != nil {
 		return Attr{}, err
 	}
-	attr, err := lstat(path, name)
-	return attr, pathError("lstat", name, err)
-}
-
-// lstat describes the file at path, which the caller knows as name.
-func lstat(path, name string) (Attr, error) {
-	info, err := os.Lstat(path)
+	info, target, err := opener.Lstat(path)
 	if err != nil {
-		return Attr{}, err
+		return Attr{}, pathError("lstat", name, err)
 	}
 	attr := attrOf(name, info)
-	if info.Mode().Type() == fs.ModeSymlink {
-		attr.Target, err = os.Readlink(path)
-	}
-	return attr, err
+	attr.Target = target
+	return attr, nil
 }
 
-// attrOf returns what info says of the file called name, which lacks the target of
-// a link.
+// attrOf returns the attributes in info for the file called name. They lack the target
+// of a link.
 func attrOf(name string, info fs.FileInfo) Attr {
 	uid, gid := owner(info)
 	return Attr{

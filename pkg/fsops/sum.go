@@ -7,8 +7,8 @@ import "hash/crc32"
 // first needed, since many programs that import the package never need it.
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-// Sum is the size and checksum of a content. By it the receiver knows that the
-// content is whole.
+// Sum is the size and checksum of a content. It shows the receiver that the content
+// is whole.
 type Sum struct {
 	// Size in bytes.
 	Size int64

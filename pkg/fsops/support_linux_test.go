@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// mountTmpfs mounts a file system of its own at an empty directory in f.
+// mountTmpfs mounts a tmpfs at an empty directory in f.
 func mountTmpfs(t *testing.T, f *FS, name, options string) {
 	t.Helper()
 	must(t, os.Mkdir(at(f, name), 0o755))
@@ -28,15 +28,15 @@ func mount(t *testing.T, source, target, kind string, flags uintptr, options str
 	})
 }
 
-// unprivilegedDir is the variable that tells a child process of this test
-// binary where its parent prepared files for it.
+// unprivilegedDir is the variable that tells a child process of this test binary
+// where its parent prepared files.
 const unprivilegedDir = "FSOPS_TEST_UNPRIVILEGED_DIR"
 
 const nobody = 65534
 
-// asNobody runs the calling test again in a process without privileges, over
-// a directory that prepare filled as root. It returns an FS on that directory
-// in the child, and nil in the parent when the child is done.
+// asNobody runs the calling test again in a process without privileges, on a
+// directory that prepare filled as root. In the child it returns an FS on that
+// directory; in the parent it returns nil once the child has ended.
 func asNobody(t *testing.T, prepare func(f *FS)) *FS {
 	t.Helper()
 	if dir := os.Getenv(unprivilegedDir); dir != "" {
@@ -45,7 +45,7 @@ func asNobody(t *testing.T, prepare func(f *FS)) *FS {
 	if os.Getuid() != 0 {
 		t.Fatal("this test needs root, to prepare files of other owners")
 	}
-	// Not t.TempDir, which others may not enter.
+	// Other users may not enter t.TempDir.
 	dir, err := os.MkdirTemp("", "fsops")
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
@@ -63,7 +63,7 @@ func asNobody(t *testing.T, prepare func(f *FS)) *FS {
 	return nil
 }
 
-// copyOfThisBinary puts the test binary where everybody may run it.
+// copyOfThisBinary copies the test binary to where every user may run it.
 func copyOfThisBinary(t *testing.T, dir string) string {
 	t.Helper()
 	self, err := os.Executable()

@@ -17,13 +17,13 @@ import (
 	"time"
 )
 
-// hung is when a test gives up waiting for what must come.
+// hung is how long a test waits for something that must happen.
 const hung = 2 * time.Minute
 
-// full says that the tests take the sizes of a full test.
+// full says that the tests use the sizes of a full test.
 var full = os.Getenv("PODAGENT_TEST_FULL") != ""
 
-// newTestFS returns an FS whose workdir is an empty directory of its own.
+// newTestFS returns an FS whose workdir is a new, empty directory.
 func newTestFS(t testing.TB) *FS {
 	t.Helper()
 	return New(t.TempDir())
@@ -37,8 +37,8 @@ func put(t testing.TB, f *FS, name, content string) {
 	must(t, os.WriteFile(at(f, name), []byte(content), 0o644))
 }
 
-// makeTree makes files, each with its own name as content: "a/b" is a file,
-// "a/b/" a directory, and "a -> b" a symbolic link.
+// makeTree makes files, each with its own name as content: "a/b" is a file, "a/b/"
+// a directory, and "a -> b" a symbolic link.
 func makeTree(t testing.TB, f *FS, files ...string) {
 	t.Helper()
 	for _, file := range files {
@@ -72,8 +72,8 @@ func wantContent(t testing.TB, f *FS, name, want string) {
 	}
 }
 
-// wantNames checks that the directory holds exactly these names, which shows
-// that nothing temporary was left.
+// wantNames checks that the directory has exactly these names, so nothing temporary
+// is left.
 func wantNames(t testing.TB, dir string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -88,7 +88,7 @@ func wantNames(t testing.TB, dir string, want ...string) {
 	}
 }
 
-// onlyError returns the error of a search that gives nothing else.
+// onlyError returns the error of a search that has no results.
 func onlyError[T any](t testing.TB, results iter.Seq2[T, error]) error {
 	t.Helper()
 	var errs []error
@@ -101,8 +101,8 @@ func onlyError[T any](t testing.TB, results iter.Seq2[T, error]) error {
 	return errs[0]
 }
 
-// collected returns the results of a search, and what it skipped, sorted by its text. It
-// checks that no error but the last value says so, and that nothing is left out of it.
+// collected returns the results of a search and the errors of what it skipped,
+// sorted by text. It checks that the error comes last and is complete.
 func collected[T any](t testing.TB, results iter.Seq2[T, error]) (all []T, skipped []error) {
 	t.Helper()
 	for r, err := range results {
@@ -137,8 +137,8 @@ func namesOf(skipped []error) (lines []string) {
 	return lines
 }
 
-// wantPathError checks the error's class, and that it names the operation
-// and the path as the caller gave it.
+// wantPathError checks the class of the error, and that it names the operation and
+// the path as the caller gave it.
 func wantPathError(t testing.TB, err error, op, path string, class error) {
 	t.Helper()
 	var pe *fs.PathError
@@ -165,7 +165,7 @@ func sumOf(content string) Sum {
 	return Sum{Size: int64(len(content)), CRC32C: crc32.Checksum([]byte(content), castagnoli())}
 }
 
-// write writes content as a caller does.
+// write writes content as a caller would.
 func write(t testing.TB, f *FS, name, content string, opts WriteOptions) (WriteResult, error) {
 	t.Helper()
 	w, err := f.Create(name, opts)
@@ -189,7 +189,7 @@ func mustWrite(t testing.TB, f *FS, name, content string, opts WriteOptions) Wri
 func mustRead(t testing.TB, f *FS, name string, opts ReadOptions) string {
 	t.Helper()
 	var buf bytes.Buffer
-	res, err := f.Read(t.Context(), name, opts, &buf)
+	res, err := f.Read(t.Context(), name, &buf, opts)
 	must(t, err)
 	if res.Sum != sumOf(buf.String()) {
 		t.Errorf("the sum of %q is %v, want %v", name, res.Sum, sumOf(buf.String()))

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
+	"github.com/podagent/podagent/pkg/fsops/internal/opener"
 	"github.com/podagent/podagent/pkg/fsops/internal/walk"
 )
 
@@ -50,9 +51,10 @@ type ArchiveOptions struct {
 // archive is made may or may not be in it.
 //
 // An error names the file, whether it can't be read, its size changes while it is
-// read ([ErrChanged]), or w fails. It leaves the stream without its end, so that
-// [FS.Extract] does not take it for whole. If ctx ends, or a glob is not valid
-// ([*PatternError]), the error names the tree.
+// read ([ErrChanged]), its ignore rules are too many (EFBIG, see [FS.Glob]), or w
+// fails. It leaves the stream without its end, so that [FS.Extract] does not take it
+// for whole. If ctx ends, or a glob is not valid ([*PatternError]), the error names the
+// tree.
 func (f *FS) Archive(ctx context.Context, name string, w io.Writer, opts ArchiveOptions) (TreeStats, error) {
 	a := &archiver{ctx: ctx, name: name, tar: tar.NewWriter(archiveWriter{w}), buf: make([]byte, blockSize)}
 	err := f.archive(a, opts)
@@ -81,6 +83,7 @@ func (f *FS) archive(a *archiver, opts ArchiveOptions) error {
 	which := walk.Options{Prune: func(rel string, typ fs.FileMode) bool { return exclude.Match(rel, typ == fs.ModeDir) }}
 	if opts.Ignore {
 		if which.Ignore, err = ignore.Open(path, f.Workdir()); err != nil {
+			err = ignore.Errors(err)[0]
 			return pathError("archive", joinName(a.name, ignore.ErrorFile(path, err)), err)
 		}
 	}
@@ -122,7 +125,7 @@ func (a *archiver) fail(name string, err error) error {
 	switch ended := a.ctx.Err(); {
 	case err == nil:
 		return nil
-	case ended != nil && (errors.Is(err, ended) || errors.Is(err, os.ErrDeadlineExceeded)):
+	case ended != nil && errors.Is(err, ended):
 		name, err = a.name, ended
 	case errors.As(err, &writing):
 		err = fmt.Errorf("cannot write the archive: %w", writing.error)
@@ -152,11 +155,7 @@ func (a *archiver) entry(e walk.SortedEntry) error {
 		}
 		return a.header(e.Rel+"/", tar.TypeDir, "", info)
 	case fs.ModeSymlink:
-		info, err := os.Lstat(e.Path)
-		if err != nil {
-			return err
-		}
-		target, err := os.Readlink(e.Path)
+		info, target, err := opener.Lstat(e.Path)
 		if err != nil {
 			return err
 		}
@@ -200,7 +199,6 @@ func (a *archiver) regular(e walk.SortedEntry) error {
 		return err
 	}
 	defer file.Close()
-	defer abandonReads(a.ctx, file)()
 	if err := a.header(e.Rel, tar.TypeReg, "", info); err != nil {
 		return err
 	}

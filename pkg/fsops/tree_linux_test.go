@@ -34,8 +34,8 @@ func TestArchiveSkipsSpecialFiles(t *testing.T) {
 	}
 }
 
-// While an archive is unpacked, somebody swaps the directory that it goes to
-// with a link that leads out: nothing must ever arrive there.
+// While an archive is unpacked, its target directory is swapped with a link that
+// leads out. No file may ever arrive outside.
 func TestExtractSymlinkRace(t *testing.T) {
 	f := newTestFS(t)
 	makeTree(t, f, "outside/", "target/dir/sub/", "target/link -> ../outside")
@@ -86,7 +86,7 @@ func TestExtractIntoReadOnlyDirectoriesOfAnArchive(t *testing.T) {
 	wantContent(t, f, "d/e/f", "evil")
 }
 
-// While an archive's file is on its way, it has no name yet.
+// While a file is being unpacked, it has no name yet.
 func TestAKilledExtractionLeavesOnlyWholeFiles(t *testing.T) {
 	if dir := os.Getenv("FSOPS_TEST_EXTRACT_DIR"); dir != "" {
 		_, err := New(dir).Extract(t.Context(), ".", os.Stdin, ExtractOptions{})
@@ -105,7 +105,8 @@ func TestAKilledExtractionLeavesOnlyWholeFiles(t *testing.T) {
 		_, err = w.Write([]byte("whole"))
 		must(t, err)
 		must(t, w.WriteHeader(&tar.Header{Name: stalled, Typeflag: tar.TypeReg, Mode: 0o644, Size: 8 << 20}))
-		// More than a pipe holds, so that most of it was read when that ends.
+		// This is more than a pipe holds, so most of it has been read when the
+		// write ends.
 		_, err = w.Write(make([]byte, 4<<20))
 		must(t, err)
 		must(t, cmd.Process.Kill())
@@ -116,13 +117,13 @@ func TestAKilledExtractionLeavesOnlyWholeFiles(t *testing.T) {
 	}
 }
 
-// Not every file system has files without a name.
+// Some file systems do not support files without a name.
 func TestExtractUnderTemporaryNames(t *testing.T) {
 	f := newTestFS(t)
 	put(t, f, "file", "former")
 	root, err := os.OpenRoot(f.Workdir())
 	must(t, err)
-	x := &extractor{ctx: t.Context(), fsys: f, parent: root, in: &archiveReader{}, buf: make([]byte, blockSize)}
+	x := &extractor{ctx: t.Context(), fsys: f, parent: root, in: &archiveReader{}, buf: make([]byte, blockSize), size: newTreeSize(f.Workdir(), ExtractOptions{})}
 	defer x.leave()
 	header := &tar.Header{Mode: 0o640, ModTime: time.Unix(1234567890, 5)}
 	for _, name := range []string{"file", "new"} {
@@ -135,7 +136,7 @@ func TestExtractUnderTemporaryNames(t *testing.T) {
 		}
 		broken := errors.New("connection lost")
 		if err := x.named(name, header, iotest.ErrReader(broken)); err == nil {
-			t.Error("half a file took its place")
+			t.Error("half a file replaced it")
 		}
 		wantContent(t, f, name, "content")
 	}

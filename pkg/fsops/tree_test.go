@@ -45,8 +45,8 @@ func entriesOf(t testing.TB, archive []byte) (names []string) {
 	}
 }
 
-// snapshot describes a tree by path: mode, time, and hash or link target.
-// Times of symbolic links are not part of it.
+// snapshot describes a tree by path: mode, time, and hash or link target. It leaves
+// out the times of symbolic links.
 func snapshot(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -170,7 +170,7 @@ func TestArchiveOfOneFile(t *testing.T) {
 	wantPathError(t, err, "archive", "missing", fs.ErrNotExist)
 }
 
-func TestArchiveLeavesOutWhatItIsTold(t *testing.T) {
+func TestArchiveLeavesOutExcludedFiles(t *testing.T) {
 	f := newTestFS(t)
 	makeTree(t, f, ".git/HEAD", ".git/x.o", "a.o", "a.c", "out/b.c", "sub/c.o", "sub/d.c")
 	put(t, f, ".gitignore", "*.o\nout/\n")
@@ -190,8 +190,8 @@ func TestArchiveLeavesOutWhatItIsTold(t *testing.T) {
 	}
 }
 
-// A hookWriter calls a function at the first write that is larger than a
-// header: before a file's content is through.
+// A hookWriter calls a function at the first write that is larger than a header,
+// while a file's content is being written.
 type hookWriter struct {
 	io.Writer
 	hook func()
@@ -213,7 +213,7 @@ func TestArchiveOfChangingFileFails(t *testing.T) {
 		_, err := f.Archive(t.Context(), ".", &hookWriter{&buf, func() { must(t, os.Truncate(at(f, "file"), size)) }}, ArchiveOptions{})
 		wantPathError(t, err, "archive", "./file", ErrChanged)
 		if _, err := f.Extract(t.Context(), "copy", &buf, ExtractOptions{}); err == nil {
-			t.Errorf("a file that %s: the broken archive passes for a whole one", name)
+			t.Errorf("a file that %s: the broken archive looks complete", name)
 		}
 	}
 }
@@ -232,7 +232,7 @@ func TestTreeTransferEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// FuzzExtract unpacks arbitrary bytes, and two arbitrary entries.
+// FuzzExtract unpacks arbitrary bytes, and archives of two arbitrary entries.
 func FuzzExtract(f *testing.F) {
 	fsys := newTestFS(f)
 	makeTree(f, fsys, "tree/a", "tree/d/b", "tree/l -> a", "outside/file")
@@ -259,7 +259,7 @@ func FuzzExtract(f *testing.F) {
 	})
 }
 
-// twoEntries makes an archive of what can be put into one.
+// twoEntries makes an archive of the headers that can be put into one.
 func twoEntries(headers ...tar.Header) []byte {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)

@@ -24,6 +24,16 @@ type ExtractOptions struct {
 	// the directory, such as the link to the interpreter in a Python environment.
 	// Nothing is ever written through them.
 	OutsideLinks bool
+	// KeepModes sets the modes as the archive has them. Otherwise the umask of this
+	// process applies.
+	KeepModes bool
+	// MaxBytes is how many bytes of files are unpacked at most. 0 means as many as leave
+	// a tenth of the room that the file system has now, or 1 GiB, where it tells how
+	// much that is. Less than 0 means no bound.
+	MaxBytes int64
+	// MaxEntries is how many entries the archive may have. 0 means ten million, less
+	// than 0 no bound.
+	MaxEntries int64
 }
 
 // Extract unpacks a tar stream, of [FS.Archive] or of another program, into the
@@ -32,8 +42,8 @@ type ExtractOptions struct {
 //
 // Directories are merged with those that exist. Another file replaces a file of its
 // name atomically; if a directory has that name, that is an error. Modes (without
-// the set-id bits; the umask does not apply) and modification times are set, except
-// those of symbolic links. The files belong to this process's user.
+// the set-id bits) and modification times are set, except those of symbolic links. The
+// files belong to this process's user.
 //
 // Nothing is written outside of dir, whatever the archive holds, and even if others
 // change the tree meanwhile. These entries end the extraction with
@@ -42,7 +52,9 @@ type ExtractOptions struct {
 // opts.OutsideLinks, a link that leads out itself. A device or FIFO ends it with
 // [ErrNotRegular]. A stream that is no tar stream, or has sparse files or entries
 // of unknown types, is [ErrBadArchive]; one that ends before the archive does is an
-// [io.ErrUnexpectedEOF] as well. An error names its entry, or dir. After an error
+// [io.ErrUnexpectedEOF] as well. An archive that is larger than opts.MaxBytes or
+// opts.MaxEntries allow, or has more than some 400000 directories, is EFBIG, or ENOSPC if
+// the file system gets full. An error names its entry, or dir. After an error
 // the entries before it are there as the archive has them, and there is no part of
 // a file. That holds even if this process is killed, where the platform has unnamed
 // files.
@@ -54,7 +66,12 @@ func (f *FS) Extract(ctx context.Context, dir string, r io.Reader, opts ExtractO
 	if err := f.makeParents(path, fs.ModePerm); err != nil {
 		return TreeStats{}, pathError("extract", dir, err)
 	}
-	root, err := os.OpenRoot(path)
+	at, err := f.guardFile(path)
+	if err != nil {
+		return TreeStats{}, pathError("extract", dir, err)
+	}
+	defer at.close()
+	root, err := os.OpenRoot(at.path)
 	if err != nil {
 		return TreeStats{}, pathError("extract", dir, err)
 	}
@@ -64,6 +81,10 @@ func (f *FS) Extract(ctx context.Context, dir string, r io.Reader, opts ExtractO
 		in:   &archiveReader{ctx: ctx, r: r},
 		buf:  make([]byte, blockSize),
 		dirs: make(map[string]dirMeta),
+		size: newTreeSize(at.path, opts),
+	}
+	if !opts.KeepModes {
+		x.umask = umask()
 	}
 	defer x.leave()
 	err = x.run()
@@ -80,6 +101,8 @@ type extractor struct {
 	in    *archiveReader
 	buf   []byte
 	stats TreeStats
+	size  treeSize
+	umask fs.FileMode
 
 	// parent is the directory of the latest entry; the next entry is likely to be in
 	// it, too. parentName is its path in root.
@@ -101,7 +124,7 @@ type dirMeta struct {
 
 func (x *extractor) run() error {
 	err := x.unpack()
-	// Even after an error, what is there is as the archive has it.
+	// Even after an error, the entries that are there are as in the archive.
 	if finishErr := x.finishDirs(); err == nil {
 		err = finishErr
 	}
@@ -121,6 +144,9 @@ func (x *extractor) unpack() error {
 		}
 		if err != nil {
 			return x.fail(x.name, x.readError(err))
+		}
+		if err := x.size.addEntry(h); err != nil {
+			return x.fail(h.Name, err)
 		}
 		if h.Typeflag == tar.TypeXGlobalHeader {
 			continue // comments, as of "git archive"
@@ -146,6 +172,9 @@ func (x *extractor) end() error {
 		if x.in.other {
 			return fmt.Errorf("%w: something follows its end", ErrBadArchive)
 		}
+		if x.in.zeros > maxTreePadding {
+			return fmt.Errorf("%w: more than %d MiB of zeros follow its end", ErrBadArchive, maxTreePadding>>20)
+		}
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -155,8 +184,8 @@ func (x *extractor) end() error {
 	}
 }
 
-// readError tells faults of the archive from errors of its source. A source that
-// says that it was cut off is a fault of the archive.
+// readError tells faults of the archive from errors of its source. It is a fault of the
+// archive if the source says that it was cut off.
 func (x *extractor) readError(err error) error {
 	if x.in.failed == nil || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: %w", ErrBadArchive, err)
@@ -171,7 +200,7 @@ type archiveReader struct {
 	r     io.Reader
 	zeros int64 // in a row, up to now
 	other bool  // whether the latest read gave anything but zeros
-	// failed is the error, other than io.EOF, that r or ctx ended it with.
+	// failed is the error of r or ctx that ended it, other than io.EOF.
 	failed error
 }
 
@@ -254,8 +283,8 @@ func localName(name string) (string, error) {
 	return path.Clean(name), nil
 }
 
-// finishDirs sets the modes and times of directories, each after those that are in
-// it. It goes on after an error, and returns the first.
+// finishDirs sets the modes and times of directories, each after those in it. It goes on
+// after an error, and returns the first.
 func (x *extractor) finishDirs() error {
 	var first error
 	for _, name := range slices.Backward(slices.Sorted(maps.Keys(x.dirs))) {

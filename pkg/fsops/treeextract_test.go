@@ -33,10 +33,10 @@ func TestExtractReplacesFilesAndMergesDirectories(t *testing.T) {
 		wantNames(t, at(f, "to"), "a", "dir", "elsewhere", "file", "l")
 		wantNames(t, at(f, "to/a"), "both", "new", "old")
 	}
-	// A directory is never replaced by something else.
+	// Nothing else replaces a directory.
 	_, err := f.Extract(t.Context(), "to", bytes.NewReader(tarOf(t, tar.Header{Name: "a", Typeflag: tar.TypeReg})), ExtractOptions{})
 	if err == nil {
-		t.Error("a file took a directory's place")
+		t.Error("a file replaced a directory")
 	}
 	wantNames(t, at(f, "to"), "a", "dir", "elsewhere", "file", "l")
 }
@@ -95,7 +95,7 @@ func TestExtractRefusesEscapes(t *testing.T) {
 			if !errors.As(err, &pathErr) || !errors.Is(err, ErrUnsafeArchive) {
 				t.Errorf("error is %v", err)
 			} else if !slices.ContainsFunc(archive, func(h tar.Header) bool { return h.Name == pathErr.Path }) {
-				t.Errorf("the error names %q, which is no entry", pathErr.Path)
+				t.Errorf("the error names %q, which is not an entry", pathErr.Path)
 			}
 			after := snapshot(t, f.Workdir())
 			for path := range after {
@@ -155,8 +155,8 @@ func TestExtractHardLinks(t *testing.T) {
 	wantNames(t, at(f, "e"), "b")
 }
 
-// A stream that was cut must never pass for a whole one, wherever it was cut:
-// in a header, in the content, in the padding, between two entries.
+// A cut stream must never look complete, wherever it is cut: in a header, in the
+// content, in the padding, or between two entries.
 func TestExtractOfCutStreamFails(t *testing.T) {
 	f := newTestFS(t)
 	makeTree(t, f, "tree/a", "tree/b/c", "tree/l -> a")
@@ -183,7 +183,7 @@ func TestExtractOfCutStreamFails(t *testing.T) {
 	wantPathError(t, err, "extract", "copy", ErrBadArchive)
 }
 
-func TestExtractOfWhatIsNoArchiveFails(t *testing.T) {
+func TestExtractOfInvalidArchiveFails(t *testing.T) {
 	f := newTestFS(t)
 	_, err := f.Extract(t.Context(), "copy", strings.NewReader(strings.Repeat("x", 1024)), ExtractOptions{})
 	wantPathError(t, err, "extract", "copy", ErrBadArchive)
@@ -192,8 +192,8 @@ func TestExtractOfWhatIsNoArchiveFails(t *testing.T) {
 	_, err = f.Extract(t.Context(), "copy", bytes.NewReader(unknown), ExtractOptions{})
 	wantPathError(t, err, "extract", "x", ErrBadArchive)
 
-	// The tar package writes no sparse entries, so the record is put in place
-	// of another of the same length.
+	// The tar package does not write sparse entries, so the test replaces another
+	// record of the same length.
 	sparse := bytes.ReplaceAll(tarOf(t, tar.Header{
 		Name: "s", Typeflag: tar.TypeReg, PAXRecords: map[string]string{"XYZ.sparse.numblocks": "0"},
 	}), []byte("XYZ.sparse"), []byte("GNU.sparse"))
@@ -212,7 +212,6 @@ func TestExtractOfArchiveThatWasCutByItsSource(t *testing.T) {
 	wantPathError(t, err, "extract", "a", io.ErrUnexpectedEOF)
 }
 
-// brokenWriter takes a few bytes.
 func TestExtractThatFailsSetsTheModesOfDirectories(t *testing.T) {
 	f := newTestFS(t)
 	archive := tarOf(t,
@@ -231,7 +230,7 @@ func TestExtractThatFailsSetsTheModesOfDirectories(t *testing.T) {
 	}
 }
 
-// An endless archive of one directory must not take memory without end.
+// An endless archive of one directory must not use endless memory.
 func TestExtractRemembersARepeatedDirectoryOnce(t *testing.T) {
 	f := newTestFS(t)
 	root, err := os.OpenRoot(f.Workdir())
@@ -243,7 +242,8 @@ func TestExtractRemembersARepeatedDirectoryOnce(t *testing.T) {
 	}
 	x := &extractor{
 		ctx: t.Context(), fsys: f, root: root, buf: make([]byte, blockSize), dirs: map[string]dirMeta{},
-		in: &archiveReader{ctx: t.Context(), r: bytes.NewReader(tarOf(t, repeated...))},
+		in:   &archiveReader{ctx: t.Context(), r: bytes.NewReader(tarOf(t, repeated...))},
+		size: newTreeSize(f.Workdir(), ExtractOptions{}),
 	}
 	defer x.leave()
 	must(t, x.run())

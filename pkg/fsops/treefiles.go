@@ -12,9 +12,9 @@ import (
 	"syscall"
 )
 
-// enter opens the directory that the entry is in, after making what is missing of
-// it, and returns the entry's base name. An operation on that name in the directory
-// stays in the tree, since the root refuses links that lead out.
+// enter makes the missing parents of the entry, opens its directory, and returns the
+// entry's base name. An operation on that name in the directory stays in the tree, since
+// the root refuses links that lead out.
 func (x *extractor) enter(name string) (*os.Root, string, error) {
 	dir, base := path.Split(name)
 	dir = path.Clean(dir)
@@ -34,8 +34,16 @@ func (x *extractor) enter(name string) (*os.Root, string, error) {
 	if !info.IsDir() { // opening a FIFO would block
 		return nil, "", syscall.ENOTDIR
 	}
-	x.parent, err = x.root.OpenRoot(dir)
+	if x.parent, err = x.root.OpenRoot(dir); err != nil {
+		return nil, "", err
+	}
 	x.parentName = dir
+	if holdsAll {
+		err = x.holdParent()
+	}
+	if err != nil {
+		x.leave()
+	}
 	return x.parent, base, err
 }
 
@@ -50,8 +58,8 @@ func (x *extractor) leave() {
 	x.parent, x.parentFile = nil, nil
 }
 
-// dir makes a directory, or takes the one that is there. A link to a directory in
-// the tree counts as one.
+// dir makes a directory, or takes the existing one. A link to a directory in the tree
+// counts as one.
 func (x *extractor) dir(name string, h *tar.Header) error {
 	parent, base, err := x.enter(name)
 	if err != nil {
@@ -64,9 +72,13 @@ func (x *extractor) dir(name string, h *tar.Header) error {
 		}
 		return err
 	})
-	if err == nil {
-		x.dirs[name] = dirMeta{mode: modeOf(h), time: h.ModTime}
+	if err != nil {
+		return err
 	}
+	if _, known := x.dirs[name]; !known {
+		err = x.size.addDir(name)
+	}
+	x.dirs[name] = dirMeta{mode: x.modeOf(h), time: h.ModTime}
 	return err
 }
 
@@ -89,8 +101,8 @@ func (x *extractor) existingDir(parent *os.Root, name, base string) error {
 
 // modeOf returns the mode that a file gets, without the set-id bits: an archive
 // must not make a program run as another user.
-func modeOf(h *tar.Header) fs.FileMode {
-	mode := fs.FileMode(h.Mode).Perm()
+func (x *extractor) modeOf(h *tar.Header) fs.FileMode {
+	mode := fs.FileMode(h.Mode).Perm() &^ x.umask
 	if h.Mode&tarSticky != 0 && h.Typeflag == tar.TypeDir {
 		mode |= fs.ModeSticky
 	}
@@ -113,8 +125,8 @@ func (x *extractor) symlink(name, target string) error {
 	})
 }
 
-// checkLink refuses a link that leads out of the tree. It looks at the target as
-// text. That is right only if no link leads to the link's directory, and if no ".."
+// checkLink refuses a link that leads out of the tree. It looks only at the text of the
+// target. That is right only if no link leads to the link's directory, and if no ".."
 // comes after a name that may be a link.
 func (x *extractor) checkLink(name, target string) error {
 	up := 0 // how often the target may go up

@@ -7,10 +7,12 @@ import (
 	"path"
 	"path/filepath"
 	"time"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/opener"
 )
 
-// This file has what the extractor does if paths are protected. An [os.Root] keeps
-// it in the tree, but does not know where in the file system the tree is.
+// This file guards protected paths from the extractor. An [os.Root] keeps it in the
+// tree, but does not know where in the file system the tree is.
 
 // change is [guardedPath.change] for a name in the directory that was entered.
 func (x *extractor) change(base string, typ fs.FileMode, op func() error) error {
@@ -50,14 +52,14 @@ func (x *extractor) holdParent() error {
 	dir, err := holdDirIn(x.parent, ".")
 	if err == nil {
 		x.parentFile = dir
+		err = opener.MayChange(dir)
 	}
 	return err
 }
 
-// makeParents makes the directory called dir in the tree, and those that it lies
-// in.
+// makeParents makes the directory called dir in the tree, and its parents.
 func (x *extractor) makeParents(dir string) error {
-	if x.fsys.protection.Load() == nil {
+	if x.fsys.protection.Load() == nil && !holdsAll {
 		return x.root.MkdirAll(dir, 0o777)
 	}
 	defer x.leave()
@@ -67,7 +69,7 @@ func (x *extractor) makeParents(dir string) error {
 	}
 	err = x.change(base, fs.ModeDir, func() error { return parent.Mkdir(base, 0o777) })
 	if errors.Is(err, fs.ErrExist) {
-		return nil // it came into being, or is a link that leads nowhere
+		return nil // another process made it, or it is a link that leads nowhere
 	}
 	return err
 }
@@ -85,13 +87,17 @@ func (x *extractor) chtimes(name string, t time.Time) error {
 		func(path string) error { return os.Chtimes(path, time.Time{}, t) })
 }
 
-// onDir calls one of the two for a directory: byPath if paths are protected.
+// onDir calls byPath for a directory that it holds, where it can, and otherwise byName.
 func (x *extractor) onDir(name string, byName func() error, byPath func(path string) error) error {
-	if x.fsys.protection.Load() == nil {
+	if x.fsys.protection.Load() == nil && !(holdsAll && hasDescriptorPaths()) {
 		return byName()
 	}
 	dir, err := holdDirIn(x.root, name)
 	if err != nil {
+		return err
+	}
+	if err := opener.MayChange(dir); err != nil {
+		dir.Close()
 		return err
 	}
 	at := guardedPath{fsys: x.fsys, path: descriptorPath(dir), open: dir}
@@ -102,8 +108,8 @@ func (x *extractor) onDir(name string, byName func() error, byPath func(path str
 	return byPath(at.path)
 }
 
-// link gives the file called source in the tree a second name, unless it is
-// protected: it could be changed by that name.
+// link gives the file called source in the tree a second name. It refuses a protected
+// file, which could be changed by the other name.
 func (x *extractor) link(source, name string) error {
 	if x.fsys.protection.Load() == nil {
 		return x.root.Link(source, name)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// regular writes a file, which replaces another of its name once it is complete.
+// regular writes a file. Once it is complete, it replaces another file of its name.
 func (x *extractor) regular(name string, h *tar.Header, content io.Reader) error {
 	for key := range h.PAXRecords {
 		if strings.HasPrefix(key, "GNU.sparse.") { // a few bytes would fill the disk
@@ -61,7 +61,7 @@ func (x *extractor) unnamed(file *os.File, base string, h *tar.Header, content i
 	})
 }
 
-// named writes a file under a temporary name, where there are no unnamed files.
+// named writes a file under a temporary name, if there are no unnamed files.
 func (x *extractor) named(base string, h *tar.Header, content io.Reader) error {
 	temp, err := atFreeName("", func(temp string) error {
 		file, err := x.parent.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -99,9 +99,12 @@ func (x *extractor) fill(file *os.File, h *tar.Header, content io.Reader) error 
 				return err
 			}
 			x.stats.Bytes += int64(n)
+			if err := x.size.addBytes(n); err != nil {
+				return err
+			}
 		}
 		if errors.Is(err, io.EOF) {
-			return file.Chmod(modeOf(h))
+			return file.Chmod(x.modeOf(h))
 		}
 		if err != nil {
 			return x.readError(err)

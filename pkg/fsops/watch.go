@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/podagent/podagent/pkg/fsops/internal/opener"
 	"github.com/podagent/podagent/pkg/fsops/internal/watch"
 )
 
@@ -41,8 +42,8 @@ const (
 	// WatchRemove is a file that is gone: it was removed, or moved to where nothing
 	// is watched. For a directory, that includes all that was in it.
 	WatchRemove
-	// WatchRename is a file that was From, and is Path now, with all that is in it
-	// if it is a directory. It may have replaced another file.
+	// WatchRename is a file whose path was From, and is now Path, with all that is in
+	// it if it is a directory. It may have replaced another file.
 	WatchRename
 	// WatchChmod is a file whose mode, owner or times were changed.
 	WatchChmod
@@ -69,7 +70,7 @@ type WatchEvent struct {
 // watched.
 //
 // Events are held back for 5 ms, and those of one path joined, so that many
-// changes are no storm. Writes become one event, and so do changes of the mode
+// changes give few events. Writes become one event, and so do changes of the mode
 // and its like. Both are part of a creation before them, and are not reported if a
 // removal follows. All other events are given, in their order: a file that comes
 // and goes is created and removed.
@@ -86,8 +87,8 @@ type WatchEvent struct {
 // event, and the iteration ends without an error.
 //
 // If name is a file, Watch reports its changes. If another file replaces it, as
-// editors do it, that is a [WatchCreate]. The iteration ends once there is no file
-// of that name any more.
+// editors do, that is a [WatchCreate]. The iteration ends once there is no file of
+// that name any more.
 //
 // An error that matches syscall.ENOSPC says that the system's limit of watches
 // is reached, and how to raise it.
@@ -100,14 +101,13 @@ func (f *FS) Watch(ctx context.Context, name string, opts WatchOptions) iter.Seq
 	}
 }
 
-// watch hands on the events below a path as those of the name that the caller
-// gave it.
+// watch reports the events below a path under the name that the caller gave.
 func (f *FS) watch(ctx context.Context, name string, opts WatchOptions, yield func(WatchEvent) bool) error {
 	path, err := f.resolve("watch", name)
 	if err != nil {
 		return err
 	}
-	root, err := filepath.EvalSymlinks(path)
+	root, err := watchedPath(path)
 	if err != nil {
 		return pathError("watch", name, err)
 	}
@@ -127,6 +127,19 @@ func (f *FS) watch(ctx context.Context, name string, opts WatchOptions, yield fu
 	return err
 }
 
+// watchedPath returns the real path of a file that may be read.
+func watchedPath(path string) (string, error) {
+	file, _, err := opener.Open(path, holdOnly)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	if !hasDescriptorPaths() {
+		return filepath.EvalSymlinks(path)
+	}
+	return realPathOf(file)
+}
+
 var watchOps = map[watch.Op]WatchOp{
 	watch.Create:   WatchCreate,
 	watch.Write:    WatchWrite,
@@ -136,7 +149,7 @@ var watchOps = map[watch.Op]WatchOp{
 	watch.Overflow: WatchOverflow,
 }
 
-// watchedName returns the name of a path below the one that is watched by a name.
+// watchedName returns the caller's name of a path below the watched one.
 func watchedName(name, rel string) string {
 	if rel == "" {
 		return name

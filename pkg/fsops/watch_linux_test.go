@@ -21,13 +21,13 @@ type watching struct {
 	seen   []string
 }
 
-// watchFor begins to watch, and returns when everything is watched.
+// watchFor begins to watch. It returns once everything is watched.
 func watchFor(t *testing.T, f *FS, name string, opts WatchOptions) *watching {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &watching{t: t, events: make(chan WatchEvent), ended: make(chan error, 1), stop: cancel}
 	ready := make(chan struct{})
-	opts.Ready = func() { close(ready) } // which panics if it is called twice
+	opts.Ready = func() { close(ready) } // panics if it is called twice
 	go func() {
 		var last error
 		for e, err := range f.Watch(ctx, name, opts) {
@@ -49,7 +49,7 @@ func watchFor(t *testing.T, f *FS, name string, opts WatchOptions) *watching {
 	case err := <-w.ended:
 		t.Fatalf("the watch ended (%v) before it was ready", err)
 	case <-time.After(hung):
-		t.Fatal("the watch is not ready")
+		t.Fatal("the watch did not become ready")
 	}
 	return w
 }
@@ -68,7 +68,7 @@ func (w *watching) next() WatchEvent {
 	return WatchEvent{}
 }
 
-// eventText is "create a", or "rename a -> b".
+// eventText returns "create a", or "rename a -> b".
 func eventText(e WatchEvent) string {
 	op := [...]string{"?", "create", "write", "remove", "rename", "chmod", "overflow"}[e.Op]
 	if e.From != "" {
@@ -77,7 +77,7 @@ func eventText(e WatchEvent) string {
 	return op + " " + e.Path
 }
 
-// until waits for an event, and returns those before it.
+// until waits for an event and returns the events before it.
 func (w *watching) until(event string) []string {
 	w.t.Helper()
 	from := len(w.seen)
@@ -102,9 +102,9 @@ func (w *watching) want(events ...string) {
 	}
 }
 
-// isRest reports whether the latest event is of the second system call of put: it
-// makes or empties a file, and then writes to it. A watch that wakes in between tells
-// of both, once.
+// isRest reports whether the latest event belongs to the second system call of put,
+// which creates or empties a file and then writes to it. A watch that wakes in
+// between reports both, once.
 func (w *watching) isRest() bool {
 	n := len(w.seen)
 	name, ok := strings.CutPrefix(w.seen[n-1], "write ")
@@ -112,7 +112,7 @@ func (w *watching) isRest() bool {
 	return ok && n > 1 && !again && (w.seen[n-2] == "create "+name || w.seen[n-2] == "write "+name)
 }
 
-// wantEnd waits for the end, and returns its error.
+// wantEnd waits for the end and returns its error.
 func (w *watching) wantEnd(class error) error {
 	w.t.Helper()
 	for {
@@ -124,7 +124,7 @@ func (w *watching) wantEnd(class error) error {
 			}
 			return err
 		case <-time.After(hung):
-			w.t.Fatalf("the watch does not end, after %q", w.seen)
+			w.t.Fatalf("the watch did not end, after %q", w.seen)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestWatchReportsChanges(t *testing.T) {
 	f := newTestFS(t)
 	makeTree(t, f, "dir/sub/", "dir/old", "elsewhere")
 	w := watchFor(t, f, "dir", WatchOptions{})
-	put(t, f, "dir/new", "x") // made and written
+	put(t, f, "dir/new", "x") // created and written
 	w.want("create dir/new")
 	put(t, f, "dir/new", "y")
 	w.want("write dir/new")
@@ -176,8 +176,8 @@ func TestWatchPathsBeginAsTheyWereNamed(t *testing.T) {
 	}
 }
 
-// Directories that are made in one go, with files in them, come whole,
-// whatever was made before the watch could be set; and each file comes once.
+// Directories that are made at once, with files in them, are reported completely,
+// even if files appeared before the watch could be set. Each file is reported once.
 func TestWatchNewDirectoriesHaveNoGap(t *testing.T) {
 	f := newTestFS(t)
 	w := watchFor(t, f, ".", WatchOptions{Recursive: true})
@@ -193,7 +193,8 @@ func TestWatchNewDirectoriesHaveNoGap(t *testing.T) {
 	}
 	put(t, f, "end", "")
 	w.until("create ./end")
-	// What was made last may come after the end, from within its directory.
+	// The last events may come after the one for end, because they are from another
+	// directory.
 	for range 5 {
 		put(t, f, "d19/e/f/flush", "")
 		w.until("create ./d19/e/f/flush")
@@ -279,7 +280,7 @@ func TestWatchMissingPath(t *testing.T) {
 	wantPathError(t, err, "watch", "missing", fs.ErrNotExist)
 }
 
-// The real thing: nobody takes events until the kernel's queue is full.
+// A real overflow: nobody takes events until the kernel's queue is full.
 func TestWatchOverflowIsReported(t *testing.T) {
 	limit, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
 	must(t, err)
@@ -289,7 +290,7 @@ func TestWatchOverflowIsReported(t *testing.T) {
 	f := newTestFS(t)
 	makeTree(t, f, "dir/x")
 	w := watchFor(t, f, "dir", WatchOptions{Recursive: true})
-	for i := range 2*queue + 20_000 { // alternating, since equal events are merged
+	for i := range 2*queue + 20_000 { // alternating, because equal events are merged
 		must(t, os.Chmod(at(f, "dir/x"), 0o600))
 		if i%4 == 0 {
 			must(t, os.Truncate(at(f, "dir/x"), 0))

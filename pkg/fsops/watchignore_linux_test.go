@@ -28,7 +28,7 @@ func TestWatchIgnoresWhatGitDoes(t *testing.T) {
 	put(t, f, "dir/build/again/unseen", "")
 	makeTree(t, f, "dir/new/build/unseen", "dir/new/seen")
 	w.want("create dir/new", "create dir/new/seen")
-	// From what is watched to what is not, and back.
+	// A renaming from a watched name to an ignored one, and back.
 	must(t, os.Rename(at(f, "dir/new/seen"), at(f, "dir/new/seen.o")))
 	w.want("remove dir/new/seen")
 	must(t, os.Rename(at(f, "dir/new/seen.o"), at(f, "dir/new/again")))
@@ -48,8 +48,8 @@ func TestWatchIgnoresWithoutTheTreeBelow(t *testing.T) {
 	w.want("remove dir/sub")
 }
 
-// overwrite changes the beginning of a file by one system call, before and after
-// which nobody finds it empty.
+// overwrite changes the beginning of a file with one system call, so the file is
+// never empty.
 func overwrite(t *testing.T, f *FS, name, content string) {
 	t.Helper()
 	file, err := os.OpenFile(at(f, name), os.O_WRONLY, 0)
@@ -74,7 +74,7 @@ func TestWatchTakesChangedRulesIntoAccount(t *testing.T) {
 	w.want("create dir/logs/seen")
 }
 
-// The rules that hold for a renamed directory are those of its new place.
+// A renamed directory is subject to the rules of its new place.
 func TestWatchRenamesAcrossRules(t *testing.T) {
 	f := newTestFS(t)
 	makeTree(t, f, "dir/.git/", "dir/a/d/x.o", "dir/a/d/y", "dir/b/")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The limit is a real one, that of a user namespace of the test's own.
+// The limit is real: it belongs to a user namespace of the test.
 func TestWatchLimitNamesTheSetting(t *testing.T) {
 	const inNamespace = "FSOPS_TEST_WATCH_LIMIT"
 	if os.Getenv(inNamespace) == "" {
@@ -20,7 +20,7 @@ func TestWatchLimitNamesTheSetting(t *testing.T) {
 			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
 		}
 		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("in a user namespace, which this test needs: %v\n%s", err, out)
+			t.Fatalf("this test needs a user namespace: %v\n%s", err, out)
 		}
 		return
 	}

@@ -16,7 +16,7 @@ func TestWatchRenamesOfFiles(t *testing.T) {
 	w.want("rename dir/a -> dir/sub/b\xff\" ← \"")
 	must(t, os.Rename(at(f, "dir/sub/b\xff\" ← \""), at(f, "dir/over")))
 	w.want("rename dir/sub/b\xff\" ← \" -> dir/over")
-	for i := range 3 { // in one go
+	for i := range 3 { // in quick succession
 		must(t, os.Rename(at(f, "dir/over"), at(f, fmt.Sprintf("dir/%d", i))))
 		must(t, os.Rename(at(f, fmt.Sprintf("dir/%d", i)), at(f, fmt.Sprintf("dir/sub/%d", i))))
 		must(t, os.Rename(at(f, fmt.Sprintf("dir/sub/%d", i)), at(f, "dir/over")))
@@ -34,8 +34,8 @@ func TestWatchRenamesOfFiles(t *testing.T) {
 	w.want("create dir/in")
 }
 
-// A file that left is not taken for another of its name, or for one that came
-// at the same time.
+// A file that left is not confused with a new file of its name, or with one that
+// came at the same time.
 func TestWatchRenamesAreNotConfused(t *testing.T) {
 	f := newTestFS(t)
 	makeTree(t, f, "dir/a", "out/b")
@@ -52,21 +52,21 @@ func TestWatchRenamesAreNotConfused(t *testing.T) {
 func TestWatchRenamesOfDirectories(t *testing.T) {
 	f := newTestFS(t)
 	makeTree(t, f, "dir/a/deep/file", "dir/b/", "dir/empty/", "out/")
-	time.Sleep(200 * time.Millisecond) // twice as long as a watch looks back: nothing in it is news
+	time.Sleep(200 * time.Millisecond) // twice as long as a watch looks back, so nothing here counts as new
 	w := watchFor(t, f, "dir", WatchOptions{Recursive: true})
 	must(t, os.Rename(at(f, "dir/a"), at(f, "dir/b/c")))
 	w.want("rename dir/a -> dir/b/c")
 	put(t, f, "dir/b/c/deep/x", "")
 	w.want("create dir/b/c/deep/x")
-	makeTree(t, f, "dir/a/deep/x") // others by the old names
+	makeTree(t, f, "dir/a/deep/x") // new files with the old names
 	w.want("create dir/a", "create dir/a/deep", "create dir/a/deep/x")
 	put(t, f, "dir/b/c/deep/x", "written")
 	w.want("write dir/b/c/deep/x")
-	must(t, syscall.Rename(at(f, "dir/b/c"), at(f, "dir/empty"))) // over another
+	must(t, syscall.Rename(at(f, "dir/b/c"), at(f, "dir/empty"))) // replaces another directory
 	w.want("rename dir/b/c -> dir/empty")
 	put(t, f, "dir/empty/y", "")
-	w.until("create dir/empty/y") // after x, which was just written
-	// Out of the tree and in again.
+	w.until("create dir/empty/y") // after the event for x, which was just written
+	// Out of the tree and back in.
 	must(t, os.Rename(at(f, "dir/empty"), at(f, "out/c")))
 	w.want("remove dir/empty")
 	put(t, f, "out/c/deep/unseen", "")
@@ -78,15 +78,15 @@ func TestWatchRenamesOfDirectories(t *testing.T) {
 	}
 	for event, n := range want {
 		if n != 0 {
-			t.Errorf("%d times %q too few", n, event)
+			t.Errorf("%d events %q are missing", n, event)
 		}
 	}
 	put(t, f, "dir/in/deep/z", "")
 	w.want("create dir/in/deep/z")
 }
 
-// What happens to a directory while it is renamed is not missed: a copy of the
-// tree that only the events keep is the same in the end.
+// Changes in a directory during its renaming are not missed: in the end, a copy of
+// the tree that is built only from events is the same.
 func TestWatchRenamedDirectoriesHaveNoGap(t *testing.T) {
 	f := newTestFS(t)
 	makeTree(t, f, "dir/0/sub/")

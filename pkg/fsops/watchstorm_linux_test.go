@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A replica is a tree of names that only events keep up to date.
+// A replica is a tree of names that is updated only from events.
 type replica struct {
 	t     *testing.T
 	f     *FS
@@ -28,7 +28,7 @@ func newReplica(t *testing.T, f *FS, root string) *replica {
 	return r
 }
 
-// real returns the names that there are.
+// real returns the names in the real tree.
 func (r *replica) real() map[string]bool {
 	names := map[string]bool{}
 	must(r.t, filepath.WalkDir(at(r.f, r.root), func(path string, _ fs.DirEntry, err error) error {
@@ -76,9 +76,8 @@ func (r *replica) remove(path string) {
 	}
 }
 
-// follow takes events until the replica is as the tree, which nobody else changes
-// any more, and checks that it stays so: the event of a last file comes after
-// all others.
+// follow applies events until the replica equals the tree, which must not change
+// any more. It then checks that it stays so, up to the event of one last file.
 func (r *replica) follow(w *watching) {
 	r.t.Helper()
 	want := r.real()
@@ -92,7 +91,7 @@ func (r *replica) follow(w *watching) {
 	}
 }
 
-// take takes events until something holds.
+// take applies events until holds returns true.
 func (r *replica) take(w *watching, holds func() bool) {
 	r.t.Helper()
 	for !holds() {
@@ -103,17 +102,17 @@ func (r *replica) take(w *watching, holds func() bool) {
 		case err := <-w.ended:
 			r.t.Fatalf("the watch ended: %v", err)
 		case <-time.After(hung):
-			r.t.Fatalf("the tree and what events tell of it (-want +got):\n%s\n%s", cmp.Diff(r.real(), r.names), w.latest())
+			r.t.Fatalf("the tree and the replica (-want +got):\n%s\n%s", cmp.Diff(r.real(), r.names), w.latest())
 		}
 	}
 }
 
-// latest returns the text of the latest events.
+// latest returns the last events as text.
 func (w *watching) latest() string {
 	return strings.Join(w.seen[max(0, len(w.seen)-100):], "\n")
 }
 
-// Thousands of files that are made and written in one go, as by git clone, are
+// Thousands of files that are created and written at once, as by git clone, are
 // reported once each.
 func TestWatchOfThousandsOfFilesIsNoStorm(t *testing.T) {
 	const storm = 40 // directories, of 50 files each
@@ -162,9 +161,9 @@ func TestWatchOfThousandsOfFilesIsNoStorm(t *testing.T) {
 	}
 }
 
-// Whatever several writers do to a tree, with renames of directories in it, out
-// of it and into it, the events tell what is there in the end.
-func TestWatchTellsWhatIsThere(t *testing.T) {
+// Whatever several writers do to a tree, including renaming directories within, out
+// of and into it, the events finally describe the tree.
+func TestWatchEventsMatchTheTree(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
@@ -197,7 +196,7 @@ func TestWatchTellsWhatIsThere(t *testing.T) {
 	}
 }
 
-// disturb changes a tree in random ways, some of which fail.
+// disturb makes random changes to a tree. Some of them fail.
 func disturb(f *FS, random *rand.Rand, steps int) {
 	name := func() string {
 		path := "tree"

@@ -47,25 +47,25 @@ type Writer struct {
 	// op and name are what errors report.
 	op, name string
 	opts     WriteOptions
-	// dest is the destination: the file that name led to when the Writer was
-	// made. Through at it is reached.
+	// dest is the destination: the file that name led to when the Writer was made. The
+	// Writer reaches it through at.
 	dest string
 	at   guardedPath
 	// former describes the destination at that time; nil if it did not exist.
 	former fs.FileInfo
-	// stamp, if not nil, is what the file gets instead of its former mode.
+	// stamp, if not nil, is the mode and time that the file gets.
 	stamp *stamp
 	spool *spool
 	sum   Sum
 	// atomic says that the file must not be overwritten in place.
 	atomic bool
-	// flushed is up to where the content is on its way to the disk.
+	// flushed is how much of the content is on its way to the disk.
 	flushed int64
 	// failed is the first error of Write, after which nothing is committed.
 	failed error
 }
 
-// stamp is the mode and time of a file that is copied.
+// stamp is the mode and time of a copied file.
 type stamp struct {
 	mode    fs.FileMode
 	modTime time.Time

@@ -24,7 +24,7 @@ func TestWriteToAFullDiskLeavesTheTarget(t *testing.T) {
 	wantContent(t, f, "small/file", former)
 	wantNames(t, at(f, "small"), "file")
 
-	// Everything is as before: what fits can be written again.
+	// Everything is as before, so a write that fits succeeds again.
 	mustWrite(t, f, "small/file", "fits", WriteOptions{})
 	wantContent(t, f, "small/file", "fits")
 }
@@ -66,7 +66,7 @@ func TestWriteToAMountPointIsInPlace(t *testing.T) {
 	wantContent(t, f, "source", "copied")
 	wantNames(t, f.Workdir(), "copied", "mounted", "source")
 
-	// Broken off, also a write in place does no harm.
+	// An abandoned write in place does no harm either.
 	w, err := f.Create("mounted", WriteOptions{})
 	must(t, err)
 	_, err = w.Write([]byte("partial"))
@@ -75,8 +75,8 @@ func TestWriteToAMountPointIsInPlace(t *testing.T) {
 	wantContent(t, f, "source", "copied")
 }
 
-// wantOnlyInPlace wants that a file which must be whole is not written, since it
-// could only be overwritten where it is.
+// wantOnlyInPlace checks that an atomic write fails for a file that can only be
+// overwritten in place.
 func wantOnlyInPlace(t *testing.T, f *FS, name string, reason error) {
 	t.Helper()
 	w, err := f.Create(name, WriteOptions{Sync: true})
@@ -88,7 +88,7 @@ func wantOnlyInPlace(t *testing.T, f *FS, name string, reason error) {
 	wantPathError(t, err, "write", name, reason)
 }
 
-// Room for the whole is reserved before the first byte is overwritten.
+// Space for the whole content is reserved before the first byte is overwritten.
 func TestWriteInPlaceToAFullDiskLeavesTheTarget(t *testing.T) {
 	f := newTestFS(t)
 	mountTmpfs(t, f, "small", "size=1m")
@@ -110,7 +110,7 @@ func TestWriteOnAReadOnlyFileSystem(t *testing.T) {
 		_, err := write(t, f, name, "x", WriteOptions{})
 		wantPathError(t, err, "write", name, syscall.EROFS)
 	}
-	// Nothing can be made beside this one, but it can be written.
+	// No file can be made beside this one, but it can be written itself.
 	put(t, f, "source", "former")
 	must(t, syscall.Mount("", at(f, "disk"), "", syscall.MS_REMOUNT, ""))
 	mount(t, at(f, "source"), at(f, "disk/file"), "bind", syscall.MS_BIND, "")
@@ -121,30 +121,11 @@ func TestWriteOnAReadOnlyFileSystem(t *testing.T) {
 	wantContent(t, f, "source", "new")
 }
 
-// Nothing can be made in a directory of /proc, but its files can be written.
-func TestWriteToAFileOfProc(t *testing.T) {
-	f := newTestFS(t)
-	const name = "/proc/self/comm"
-	former, err := os.ReadFile(name)
-	must(t, err)
-	t.Cleanup(func() { must(t, os.WriteFile(name, former, 0)) })
-	if res := mustWrite(t, f, name, "fsops-comm", WriteOptions{}); !res.InPlace || res.Created {
-		t.Errorf("the write says %+v", res)
-	}
-	got, err := os.ReadFile(name)
-	must(t, err)
-	if string(got) != "fsops-comm\n" {
-		t.Errorf("%s holds %q", name, got)
-	}
-	_, err = write(t, f, "/proc/self/absent", "x", WriteOptions{})
-	wantPathError(t, err, "write", "/proc/self/absent", fs.ErrNotExist)
-}
-
 func TestWriteKeepsTheOwner(t *testing.T) {
 	f := newTestFS(t)
 	put(t, f, "file", "former")
 	if err := os.Chown(at(f, "file"), 1234, 5678); err != nil {
-		t.Fatalf("cannot give a file away, for which this test needs root: %v", err)
+		t.Fatalf("cannot change a file's owner, for which this test needs root: %v", err)
 	}
 	must(t, f.Chmod("file", 0o755|fs.ModeSetuid|fs.ModeSetgid))
 	res := mustWrite(t, f, "file", "x", WriteOptions{})
@@ -168,7 +149,7 @@ func TestReplacingAFileThatRuns(t *testing.T) {
 	must(t, cmd.Wait())
 }
 
-// TestSleepUntilStandardInputEnds is the program of the test above.
+// TestSleepUntilStandardInputEnds is the program that the test above runs.
 func TestSleepUntilStandardInputEnds(t *testing.T) {
 	if os.Getenv("FSOPS_TEST_WAIT") != "" {
 		_, _ = os.Stdin.Read(make([]byte, 1))
@@ -231,7 +212,7 @@ func TestWriteWithoutPrivileges(t *testing.T) {
 	wantContent(t, f, "locked/readonly", "former")
 	wantContent(t, f, "open/readonly", "former")
 
-	// A directory that takes no new file, or an owner that cannot be kept.
+	// The directory takes no new files, or the owner cannot be kept.
 	for _, name := range []string{"locked/writable", "open/foreign", "sticky/foreign"} {
 		wantOnlyInPlace(t, f, name, fs.ErrPermission)
 		wantContent(t, f, name, "former")
@@ -250,7 +231,7 @@ func TestWriteWithoutPrivileges(t *testing.T) {
 	_, err := write(t, f, "locked/linked", "x", WriteOptions{IfMatch: "other"})
 	wantPathError(t, err, "write", "locked/linked", ErrChanged)
 
-	// A copy over somebody else's file leaves its mode and time to them.
+	// A copy over another user's file leaves its mode and time as they are.
 	mustWrite(t, f, "open/own", "own", WriteOptions{Perm: 0o600})
 	must(t, f.Copy(t.Context(), "open/own", "open/foreign", CopyOptions{}))
 	wantContent(t, f, "open/foreign", "own")
@@ -277,7 +258,7 @@ func TestDirectoriesWithoutPrivileges(t *testing.T) {
 	}
 	wantPathError(t, errs[0], "readdir", "tree/closed", fs.ErrPermission)
 
-	_, err := f.Read(t.Context(), "tree/secret", ReadOptions{}, &bytes.Buffer{})
+	_, err := f.Read(t.Context(), "tree/secret", &bytes.Buffer{}, ReadOptions{})
 	wantPathError(t, err, "read", "tree/secret", fs.ErrPermission)
 	wantPathError(t, f.Mkdir("tree/x", MkdirOptions{}), "mkdir", "tree/x", fs.ErrPermission)
 	wantPathError(t, f.Chmod("tree", 0o700), "chmod", "tree", fs.ErrPermission)
@@ -322,7 +303,7 @@ func TestReplacingALargeFileLeavesNoDescriptor(t *testing.T) {
 		mustWrite(t, f, "a", content, WriteOptions{})
 	}
 	wantContent(t, f, "a", content)
-	// The former contents are let go of in the background.
+	// A background goroutine closes the former contents.
 	for deadline := time.Now().Add(hung); openFiles(t) > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d descriptors are open, and were %d before", openFiles(t), before)
@@ -330,7 +311,7 @@ func TestReplacingALargeFileLeavesNoDescriptor(t *testing.T) {
 	}
 }
 
-// openFiles returns how many descriptors this process has.
+// openFiles returns the number of this process's descriptors.
 func openFiles(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")

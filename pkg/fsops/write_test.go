@@ -42,7 +42,7 @@ func TestWriteStreamsLargeFiles(t *testing.T) {
 		}
 		_, err = w.Commit(t.Context(), sum)
 		must(t, err)
-		res, err := f.Read(t.Context(), "big", ReadOptions{}, writerFunc(func(p []byte) { copied.Add(p) }))
+		res, err := f.Read(t.Context(), "big", writerFunc(func(p []byte) { copied.Add(p) }), ReadOptions{})
 		must(t, err)
 		if res.Sum != sum || copied != sum {
 			t.Errorf("wrote %v, read %v, got %v", sum, res.Sum, copied)
@@ -57,7 +57,7 @@ type writerFunc func([]byte)
 
 func (w writerFunc) Write(p []byte) (int, error) { w(p); return len(p), nil }
 
-func TestWriteThatBreaksOffLeavesNothing(t *testing.T) {
+func TestAbandonedWriteLeavesNothing(t *testing.T) {
 	f := newTestFS(t)
 	put(t, f, "file", "former")
 	for _, name := range []string{"file", "new"} {
@@ -179,7 +179,8 @@ func TestWriteFollowsSymlinks(t *testing.T) {
 	must(t, f.Symlink("relative", "links/chain"))
 	must(t, f.Symlink("../real/new", "links/dangling"))
 	must(t, f.Symlink("real/sub", "dirlink"))
-	// Physically real/via-dir; by its text alone it would be ./via-dir.
+	// In the file system this is real/via-dir; by its text alone it would be
+	// ./via-dir.
 	must(t, f.Symlink("../dirlink/../via-dir", "links/via-dir"))
 
 	for _, link := range []string{"relative", "absolute", "chain"} {
@@ -199,7 +200,7 @@ func TestWriteFollowsSymlinks(t *testing.T) {
 	wantNames(t, at(f, "real"), "file", "new", "sub", "via-dir")
 	for _, link := range []string{"relative", "absolute", "chain", "dangling", "via-dir"} {
 		if attr, err := f.Lstat("links/" + link); err != nil || attr.Target == "" {
-			t.Errorf("%s is no link any more: %+v, %v", link, attr, err)
+			t.Errorf("%s is no longer a link: %+v, %v", link, attr, err)
 		}
 	}
 }
@@ -261,7 +262,7 @@ func TestReadersSeeWholeFilesDuringWrites(t *testing.T) {
 	}
 }
 
-// The spool of a file system without unnamed files has a name.
+// A spool has a name if the file system does not support unnamed files.
 func TestNamedSpool(t *testing.T) {
 	f := newTestFS(t)
 	put(t, f, "file", "former")

@@ -63,9 +63,13 @@ func (f *FS) realDir(dir string, create bool) (string, error) {
 			return "", err
 		}
 	}
-	// Asked first because EvalSymlinks has errors without a class.
-	if _, err := os.Stat(dir); err != nil {
+	held, err := holdDir(dir)
+	if err != nil {
 		return "", err
 	}
-	return filepath.EvalSymlinks(dir)
+	defer held.Close()
+	if !hasDescriptorPaths() {
+		return filepath.EvalSymlinks(dir)
+	}
+	return realPathOf(held)
 }

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/opener"
 )
 
 // overwrite copies the spool, which is complete and checked by now, over the
@@ -51,6 +53,9 @@ func (w *Writer) fill(file *os.File) (Attr, error) {
 	if err := mustBeRegular(info); err != nil {
 		return Attr{}, err
 	}
+	if err := opener.MayChange(file); err != nil { // a mount of a single file
+		return Attr{}, err
+	}
 	if err := reserve(file.Fd(), w.sum.Size); err != nil {
 		_ = file.Truncate(info.Size()) // gives back what was reserved beyond
 		return Attr{}, err
@@ -72,7 +77,7 @@ func (w *Writer) fill(file *os.File) (Attr, error) {
 	return attrOf(w.name, info), nil
 }
 
-// copySpool makes the spool's content that of the file.
+// copySpool replaces the content of the file by the spool's.
 func (w *Writer) copySpool(file *os.File) error {
 	content, err := w.spool.reader()
 	if err != nil {
@@ -88,8 +93,8 @@ func (w *Writer) copySpool(file *os.File) error {
 	return file.Truncate(w.sum.Size)
 }
 
-// restamp gives the destination the mode and time of the file that it is a copy
-// of, unless another user owns the destination.
+// restamp gives the destination the mode and time of the copied file, unless another
+// user owns the destination.
 func (w *Writer) restamp(file *os.File) error {
 	if w.stamp == nil {
 		return nil

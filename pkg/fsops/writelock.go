@@ -13,8 +13,8 @@ type pathLocks struct {
 }
 
 type pathLock struct {
-	// token holds one element while the lock is taken. A channel, because
-	// waiting for a mutex cannot be cancelled.
+	// token holds one element while the lock is taken. It is a channel, because waiting
+	// for a mutex cannot be cancelled.
 	token chan struct{}
 	// users is how many hold the lock or wait for it.
 	users int

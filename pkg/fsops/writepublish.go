@@ -13,7 +13,7 @@ import (
 const keptMode = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
 // publish gives the destination its new content: the spool becomes a new file, or
-// replaces the one that exists; where neither can be done, that one is overwritten.
+// replaces the existing one. If it can do neither, publish overwrites the existing file.
 func (w *Writer) publish() (WriteResult, error) {
 	var err error
 	for range publishAttempts {
@@ -33,8 +33,8 @@ func (w *Writer) publish() (WriteResult, error) {
 	return WriteResult{}, err
 }
 
-// publishOnce is publish for a destination that is as info says. It fails with
-// fs.ErrExist if another file came into being.
+// publishOnce is publish for a destination that info describes. It fails with
+// fs.ErrExist if another process has made the file.
 func (w *Writer) publishOnce(info fs.FileInfo) (WriteResult, error) {
 	if !w.spool.beside {
 		return w.overwrite(info, w.spool.refused)
@@ -90,13 +90,14 @@ func (w *Writer) replaced(created bool, dir syncedDir) (WriteResult, error) {
 	return WriteResult{Attr: attrOf(w.name, info), Created: created}, nil
 }
 
-// dirToSync opens the destination's directory if it is to be synced. That comes
-// before anything changes, since the directory might not be readable.
+// dirToSync opens the destination's directory if it is to be synced. It runs before
+// anything changes, since the directory might not be readable.
 func (w *Writer) dirToSync() (syncedDir, error) {
 	if !w.opts.Sync {
 		return syncedDir{}, nil
 	}
-	dir, err := openDir(filepath.Dir(w.at.path))
+	// Not openDir, since the path may be that of a descriptor.
+	dir, err := os.OpenFile(filepath.Dir(w.at.path), os.O_RDONLY|openDirectory, 0)
 	return syncedDir{dir}, err
 }
 
@@ -133,7 +134,7 @@ func (w *Writer) applyMetadata(info fs.FileInfo) error {
 		}
 	}
 	if mode, ok := w.mode(info); ok {
-		// After the owner, since a change of owner clears the set-id bits.
+		// This comes after the owner, since a change of owner clears the set-id bits.
 		if err := w.spool.file.Chmod(mode); err != nil {
 			return err
 		}
@@ -152,13 +153,13 @@ func (w *Writer) mode(info fs.FileInfo) (fs.FileMode, bool) {
 		return w.stamp.mode, true
 	case info != nil:
 		return info.Mode() & keptMode, true
-	case w.former != nil: // it was removed in the meantime, and its owner with it
+	case w.former != nil: // removed meanwhile: without its owner, no set-id bits
 		return w.former.Mode().Perm(), true
 	}
 	return 0, false
 }
 
-// keepOwner gives the file, which is as own says, the owner that want has.
+// keepOwner gives the file the owner in want. own describes the file as it is.
 func keepOwner(file *os.File, own, want fs.FileInfo) error {
 	uid, gid := owner(own)
 	wantUID, wantGID := owner(want)

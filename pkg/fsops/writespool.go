@@ -33,7 +33,7 @@ func openSpool(dir string, perm fs.FileMode, existing bool) (*spool, error) {
 		s.beside = true
 		return s, nil
 	}
-	if !existing || !refusesNew(err) {
+	if !existing || !needsInPlace(err) {
 		return nil, err
 	}
 	elsewhere, otherErr := newSpool(os.TempDir(), 0o600)
@@ -103,8 +103,8 @@ func (s *spool) renameTo(path string) error {
 		return err
 	}
 	if err := os.Rename(name, path); err != nil {
-		// Now, and not when the spool is discarded: a long write in place may follow,
-		// and this process may be killed during it.
+		// Remove it now, and not when the spool is discarded: a long write in place may
+		// follow, and this process may be killed during it.
 		_ = os.Remove(name)
 		return err
 	}
@@ -148,7 +148,7 @@ func (s *spool) sync() error {
 	return s.file.Sync()
 }
 
-// stat describes the spool, which became the file at path.
+// stat describes the spool, which is now the file at path.
 func (s *spool) stat(path string) (fs.FileInfo, error) {
 	if s.closed {
 		return os.Lstat(path)

@@ -17,7 +17,7 @@ func openUnnamed(dir string, perm fs.FileMode) (*os.File, error) {
 	return os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE, perm)
 }
 
-// openUnnamedIn is openUnnamed for the directory that root is.
+// openUnnamedIn is openUnnamed for the directory root.
 func openUnnamedIn(root *os.Root, perm fs.FileMode) (*os.File, error) {
 	if err := mayLinkUnnamed(); err != nil {
 		return nil, err
@@ -47,8 +47,7 @@ func linkUnnamedAt(file *os.File, dir int, path string) error {
 	})
 }
 
-// descriptorPath returns a path that leads to the open file, whatever its
-// name is by now.
+// descriptorPath returns a path that leads to the open file, even if its name changes.
 func descriptorPath(file *os.File) string {
 	return fmt.Sprintf("/proc/self/fd/%d", file.Fd())
 }

@@ -15,18 +15,18 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// acquired is a pod for a launch: ours, and not ending.
+// acquired is the pod that a launch uses. It is ours, and is not being deleted.
 type acquired struct {
 	pod *corev1.Pod
-	// manifest is what the launch made the pod from; nil for a pod that existed.
+	// manifest is what this launch created the pod from; nil if the pod existed.
 	manifest *corev1.Pod
-	// drift lists in what the pod, and its claim, differ from the Spec.
+	// drift lists how the pod and its claim differ from the Spec.
 	drift []string
 }
 
 func (a *acquired) created() bool { return a.manifest != nil }
 
-// acquire returns the pod of spec, which it creates or adopts.
+// acquire creates or adopts the pod of spec, and returns it.
 func (c *cluster) acquire(ctx context.Context, spec *Spec) (*acquired, error) {
 	for {
 		pod, err := c.get(ctx, nameOf(spec.ID))
@@ -80,7 +80,8 @@ func (c *cluster) podFor(spec *Spec) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// make makes the pod, and its workspace before if the Spec has that kept.
+// make creates the pod, and before it the claim for the workspace if the Spec keeps
+// that.
 func (c *cluster) make(ctx context.Context, pod *corev1.Pod, spec *Spec) (*corev1.Pod, error) {
 	// The requests outlive ctx, so that their results are known.
 	lasting, cancel := outlive(ctx, createGrace)
@@ -92,7 +93,7 @@ func (c *cluster) make(ctx context.Context, pod *corev1.Pod, spec *Spec) (*corev
 	}
 	made, err := c.api.CoreV1().Pods(c.namespace).Create(lasting, pod, metav1.CreateOptions{})
 	if err != nil && !errors.As(err, new(*apierrors.StatusError)) {
-		// The answer was lost, but perhaps not the request.
+		// The answer was lost, but the request may have succeeded.
 		return nil, errors.Join(err, c.abandon(ctx, pod))
 	}
 	if err != nil {
@@ -112,8 +113,8 @@ func outlive(ctx context.Context, grace time.Duration) (context.Context, context
 	return lasting, func() { stop(); cancel() }
 }
 
-// adopt makes sure that the pod can be used, and says in its heartbeat that it is
-// used. It returns nil when the pod is gone: the caller looks again.
+// adopt checks that the pod can be used, and marks it as used. It returns nil if
+// the pod is gone, so that the caller looks again.
 func (c *cluster) adopt(ctx context.Context, pod *corev1.Pod, spec *Spec) (*acquired, error) {
 	if err := c.checkOurs(pod, spec.ID); err != nil {
 		return nil, err
@@ -140,7 +141,7 @@ func (c *cluster) adopt(ctx context.Context, pod *corev1.Pod, spec *Spec) (*acqu
 		}
 		c.log.Warn("the pod's spec differs", "sandbox", spec.ID, "pod", pod.Name, "drift", drift)
 	}
-	if !spec.Take.Exclusive { // which may not be for us: see attachOwning
+	if !spec.Take.Exclusive { // an exclusive launch marks the pod once it has the lease: see attachOwning
 		err := c.mark(ctx, pod)
 		if errors.Is(err, ErrGone) {
 			return nil, nil
@@ -153,18 +154,18 @@ func (c *cluster) adopt(ctx context.Context, pod *corev1.Pod, spec *Spec) (*acqu
 	return &acquired{pod: pod, drift: drift}, nil
 }
 
-// checkOurs returns an error unless the pod, or claim, is that of the sandbox.
+// checkOurs returns an error unless the pod, or claim, belongs to the sandbox.
 func (c *cluster) checkOurs(pod metav1.Object, id string) error {
 	if pod.GetLabels()[podmeta.LabelManagedBy] != podmeta.ManagedBy {
 		return c.podError(pod, ErrNotOurs, "", fmt.Sprintf("it has no label %s=%s", podmeta.LabelManagedBy, podmeta.ManagedBy))
 	}
 	if got := pod.GetAnnotations()[podmeta.AnnotationID]; got != id {
-		return c.podError(pod, ErrNotOurs, "", fmt.Sprintf("it is that of sandbox %q", got))
+		return c.podError(pod, ErrNotOurs, "", fmt.Sprintf("it belongs to sandbox %q", got))
 	}
 	return nil
 }
 
-// checkKey returns an error unless the agent lets in our identity.
+// checkKey returns an error unless the agent accepts our identity.
 func (c *cluster) checkKey(pod *corev1.Pod) error {
 	ours := c.identity.AuthorizedKey().Fingerprint()
 	if theirs := pod.Annotations[podmeta.AnnotationKey]; theirs != ours {
@@ -173,8 +174,8 @@ func (c *cluster) checkKey(pod *corev1.Pod) error {
 	return nil
 }
 
-// ended reports whether the agent will never run again in the pod, which may have
-// other containers that run on.
+// ended reports whether the agent will never run again in the pod. Other containers
+// of the pod may still run.
 func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed ||
 		pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure && slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
@@ -189,14 +190,15 @@ func (c *cluster) stale(ctx context.Context, pod *corev1.Pod) error {
 	return e
 }
 
-// abandon removes a pod that this launch created, unless another has adopted it. A
-// later launch finds it gone.
+// abandon removes a pod that this launch created, unless another launch has adopted
+// it. A later launch finds it gone.
 func (c *cluster) abandon(ctx context.Context, created *corev1.Pod) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	for {
 		pod, err := c.get(ctx, created.Name)
-		// Its time of creation, to the nanosecond, is that of this launch.
+		// The creation time has nanoseconds, so it tells this launch's pod from
+		// another.
 		if apierrors.IsNotFound(err) || err == nil && pod.Annotations[podmeta.AnnotationCreated] != created.Annotations[podmeta.AnnotationCreated] {
 			return c.dropUnused(ctx, created)
 		}
@@ -211,7 +213,7 @@ func (c *cluster) abandon(ctx context.Context, created *corev1.Pod) error {
 			return c.dropUnused(ctx, created)
 		case errors.As(err, new(*PodError)), ctx.Err() != nil:
 			return err
-		case !apierrors.IsConflict(err): // the API server is away; else the pod has changed meanwhile
+		case !apierrors.IsConflict(err): // the API server is away; a conflict means that the pod has changed
 			sleep(ctx, apiRetry)
 		}
 	}

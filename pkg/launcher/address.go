@@ -16,41 +16,41 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// The way by a pod's own address.
+// The connection by a pod's own address.
 
-// connectToAddress connects to where the pod is now.
-func (t *target) connectToAddress(ctx context.Context) (net.Conn, error) {
-	ip, err := t.address(ctx)
+// connectToAddress connects to the pod's present address.
+func (o *openPod) connectToAddress(ctx context.Context) (net.Conn, error) {
+	ip, err := o.address(ctx)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, addressTimeout)
 	defer cancel()
-	conn, err := t.dialer(ctx, "tcp", net.JoinHostPort(ip, strconv.Itoa(agentPort)))
+	conn, err := o.dialer(ctx, "tcp", net.JoinHostPort(ip, strconv.Itoa(agentPort)))
 	if err != nil {
-		return nil, fmt.Errorf("cannot connect to the address of pod %s/%s: %w", t.namespace, t.pod.Name, err)
+		return nil, fmt.Errorf("cannot connect to the address of pod %s/%s: %w", o.namespace, o.pod.Name, err)
 	}
 	return conn, nil
 }
 
-// podAddress is what is known of a pod's address, and of what answers there.
+// podAddress is what is known about a pod's address and the agent behind it.
 type podAddress struct {
 	mu          sync.Mutex
-	ip          string // the latest that was used
-	certificate []byte // the agent's, as it was last shown by the API server
-	unvouched   bool   // whether the latest that answered showed another
+	ip          string // the latest one used
+	certificate []byte // the agent's, as last seen through the API server
+	unvouched   bool   // whether the latest answer came with another certificate
 }
 
-// address returns the pod's IP as the watch or the API server has it now, or, while
-// both are away, as it was. The handshake and vouch find out whether it is still
-// the pod's.
-func (t *target) address(ctx context.Context) (string, error) {
-	now := t.state.latest()
+// address returns the pod's IP as the watch or the API server has it now. If both
+// are away, it returns the last known IP. The handshake and vouch find out whether
+// the pod still has it.
+func (o *openPod) address(ctx context.Context) (string, error) {
+	now := o.state.latest()
 	if now == nil {
 		var err error
-		if now, err = t.get(ctx, t.pod.Name); err == nil {
-			err = t.lost(ctx, now)
-		} else if before := t.addr.used(""); before != "" && !isAnswer(err) {
+		if now, err = o.get(ctx, o.pod.Name); err == nil {
+			err = o.lost(ctx, now)
+		} else if before := o.addr.used(""); before != "" && !isAnswer(err) {
 			return before, nil
 		}
 		if err != nil {
@@ -58,12 +58,12 @@ func (t *target) address(ctx context.Context) (string, error) {
 		}
 	}
 	if now.Status.PodIP == "" {
-		return "", fmt.Errorf("pod %s/%s has no address", t.namespace, t.pod.Name)
+		return "", fmt.Errorf("pod %s/%s has no address", o.namespace, o.pod.Name)
 	}
-	return t.addr.used(now.Status.PodIP), nil
+	return o.addr.used(now.Status.PodIP), nil
 }
 
-// used notes an IP, unless it is empty, and returns the latest that was noted.
+// used notes an IP, unless it is empty, and returns the latest one noted.
 func (a *podAddress) used(ip string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -71,44 +71,44 @@ func (a *podAddress) used(ip string) string {
 	return a.ip
 }
 
-// vouch returns an error unless a certificate, which was shown at the pod's
-// address, is the agent's: whoever has got hold of the address can name the pod,
-// too. Through the API server only the pod can be reached, so the certificate
-// shown there is the agent's, until it starts again.
-func (t *target) vouch(ctx context.Context, certificate []byte) error {
-	if t.recognize(certificate) {
+// vouch returns an error unless a certificate shown at the pod's address is the
+// agent's: whoever has taken over the address can name the pod, too. Through the
+// API server only the pod can be reached, so the certificate shown there is the
+// agent's until the agent restarts.
+func (o *openPod) vouch(ctx context.Context, certificate []byte) error {
+	if o.recognize(certificate) {
 		return nil
 	}
-	now, err := t.shown(ctx)
+	now, err := o.shown(ctx)
 	if err != nil {
-		return fmt.Errorf("cannot learn the key of the agent in pod %s/%s: %w", t.namespace, t.pod.Name, err)
+		return fmt.Errorf("cannot learn the key of the agent in pod %s/%s: %w", o.namespace, o.pod.Name, err)
 	}
-	t.addr.learn(now)
-	if !t.recognize(certificate) {
-		return fmt.Errorf("%w: what is at the address of pod %s/%s has another key than its agent", podapi.ErrWrongPod, t.namespace, t.pod.Name)
+	o.addr.learn(now)
+	if !o.recognize(certificate) {
+		return fmt.Errorf("%w: the address of pod %s/%s answers with another key than its agent's", podapi.ErrWrongPod, o.namespace, o.pod.Name)
 	}
 	return nil
 }
 
-// recognize reports whether a certificate is known to be the agent's. With it a
-// connection is as good as one that the API server has let through.
-func (t *target) recognize(certificate []byte) bool {
-	known := t.addr.knows(certificate)
+// recognize reports whether a certificate is known to be the agent's. A connection
+// with it is as trustworthy as one through the API server.
+func (o *openPod) recognize(certificate []byte) bool {
+	known := o.addr.knows(certificate)
 	if known {
-		t.access.grant()
+		o.access.grant()
 	}
 	return known
 }
 
-// learn notes the certificate that the agent has shown by the API server.
+// learn notes the certificate that the agent has shown through the API server.
 func (a *podAddress) learn(certificate []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.certificate = certificate
 }
 
-// knows reports whether the certificate of what answers is the agent's, as far as
-// that is known, and notes it.
+// knows reports whether the certificate is the agent's last known one, and notes
+// the result.
 func (a *podAddress) knows(certificate []byte) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -116,21 +116,21 @@ func (a *podAddress) knows(certificate []byte) bool {
 	return !a.unvouched
 }
 
-// isUnvouched reports whether something has answered at the pod's address that was
-// not found to be its agent.
+// isUnvouched reports whether the latest answer at the pod's address was not known
+// to be the agent's.
 func (a *podAddress) isUnvouched() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.unvouched
 }
 
-// shown returns the certificate that the pod's agent shows by the API server.
-func (t *target) shown(ctx context.Context) ([]byte, error) {
-	config, err := t.identity.ClientTLS(string(t.pod.UID))
+// shown returns the certificate that the pod's agent shows through the API server.
+func (o *openPod) shown(ctx context.Context) ([]byte, error) {
+	config, err := o.identity.ClientTLS(string(o.pod.UID))
 	if err != nil {
 		return nil, err
 	}
-	conn, err := t.connect(ctx, wayTo("", runtimeClass(t.pod)))
+	conn, err := o.connect(ctx, wayTo("", runtimeClass(o.pod)))
 	if err != nil {
 		return nil, err
 	}
@@ -142,15 +142,15 @@ func (t *target) shown(ctx context.Context) ([]byte, error) {
 	return client.ConnectionState().PeerCertificates[0].Raw, nil
 }
 
-// The agent's environment for its listener on the pod's address. Kubernetes
-// puts it into what comes after it.
+// The agent's environment for its listener on the pod's address. Kubernetes expands
+// the second variable in the first, which must come after it.
 const (
 	listenVariable = "PODAGENT_LISTEN"
 	podIPVariable  = "PODAGENT_POD_IP"
 )
 
-// listenOnAddress has the pod's agent listen on the pod's address, too.
-// Brackets are for an address of IPv6, and do no harm around another.
+// listenOnAddress makes the pod's agent listen on the pod's address, too. IPv6
+// addresses need the brackets; others tolerate them.
 func listenOnAddress(pod *corev1.Pod) {
 	c := agentContainer(pod)
 	i := slices.IndexFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == listenVariable })
@@ -160,14 +160,15 @@ func listenOnAddress(pod *corev1.Pod) {
 	}})
 }
 
-// listensOnAddress reports whether the pod was made so.
+// listensOnAddress reports whether the pod's agent listens on the pod's address.
 func listensOnAddress(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
 		return c.Name == containerName && slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == podIPVariable })
 	})
 }
 
-// checkListener returns an error if the pod was not made for the way to it.
+// checkListener returns an error if the agent must be reached by the pod's address
+// and does not listen there.
 func (c *cluster) checkListener(pod *corev1.Pod) error {
 	if c.connectionTo(pod) != ByAddress || listensOnAddress(pod) {
 		return nil

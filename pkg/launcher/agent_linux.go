@@ -30,7 +30,7 @@ func (l *Local) startAgent(ctx context.Context, p place) (*agentProcess, error) 
 	// The socket's path is relative to the directory, because the kernel
 	// takes no more than 107 bytes.
 	cmd := exec.Command(binary, "serve", "--listen", "unix:"+socketFile, "--workdir", p.Workdir)
-	cmd.Dir, cmd.Env = p.dir, append(scrub(os.Environ()), p.marker())
+	cmd.Dir, cmd.Env = p.dir, append([]string{p.marker()}, scrub(os.Environ())...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives this process and its terminal
 	if err := cmd.Start(); err != nil {
@@ -43,14 +43,13 @@ func (l *Local) startAgent(ctx context.Context, p place) (*agentProcess, error) 
 	}()
 	l.log().Info("started agent", "sandbox", p.ID, "pid", cmd.Process.Pid)
 	if err := awaitAgent(ctx, p, agent); err != nil {
-		_ = cmd.Process.Kill() // it is of no use; that it has ended is no matter
+		_ = cmd.Process.Kill() // it is of no use; it may have ended already
 		return nil, err
 	}
 	return agent, nil
 }
 
-// awaitAgent waits until the agent listens, has exited, or startTimeout is
-// over.
+// awaitAgent waits until the agent listens, has exited, or startTimeout is over.
 func awaitAgent(ctx context.Context, p place, agent *agentProcess) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the agent did not listen within %v", startTimeout))
 	defer cancel()
@@ -72,7 +71,7 @@ func awaitAgent(ctx context.Context, p place, agent *agentProcess) error {
 	}
 }
 
-// exitText says how a process ended, by the error of its Wait.
+// exitText says how a process ended, given the error of its Wait.
 func exitText(err error) string {
 	if err == nil {
 		return "exit status 0"
@@ -90,8 +89,8 @@ func (p place) lastLog() string {
 	return string(data[bytes.LastIndexByte(data, '\n')+1:])
 }
 
-// scrub returns the agent's environment, which its processes inherit: what is
-// needed of the host's, and what makes programs print plainly.
+// scrub returns the agent's environment, which its processes inherit: the necessary
+// variables of the host, and those that make programs print plainly.
 func scrub(host []string) []string {
 	var env []string
 	for _, v := range host {
@@ -104,8 +103,8 @@ func scrub(host []string) []string {
 	return append(env, "TERM=dumb", "PAGER=cat", "GIT_PAGER=cat")
 }
 
-// stopAgent ends the agent of the sandbox at p, if one runs: by TERM, and by
-// KILL when stopTimeout is over.
+// stopAgent ends the agent of the sandbox at p, if one runs: with TERM, and with
+// KILL after stopTimeout.
 func (l *Local) stopAgent(ctx context.Context, p place) error {
 	conn, err := dialer(p.path(socketFile))(ctx)
 	if isNobody(err) {
@@ -137,7 +136,7 @@ func (l *Local) stopAgent(ctx context.Context, p place) error {
 	return fmt.Errorf("the agent did not end within %v of being killed", stopTimeout)
 }
 
-// awaitEnd waits for the end of a process, and reports whether it came.
+// awaitEnd waits for a process to end, and reports whether it has ended.
 func awaitEnd(ctx context.Context, pidfd int, timeout time.Duration) (bool, error) {
 	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); {
 		fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
@@ -173,8 +172,8 @@ func peer(conn net.Conn) (pidfd int, err error) {
 	return unix.PidfdOpen(int(cred.Pid), 0)
 }
 
-// answers reports whether somebody listens on a unix socket. It is an error if
-// that cannot be known.
+// answers reports whether anything listens on a unix socket. It returns an error if
+// that cannot be found out.
 func answers(ctx context.Context, path string) (bool, error) {
 	conn, err := dialer(path)(ctx)
 	if isNobody(err) {
@@ -186,13 +185,14 @@ func answers(ctx context.Context, path string) (bool, error) {
 	return true, conn.Close()
 }
 
-// isNobody reports whether err, of a connection to a unix socket, means that
-// nobody listens: there is no socket, or its owner has ended.
+// isNobody reports whether err, from connecting to a unix socket, means that
+// nothing listens: the socket does not exist, or its owner has ended.
 func isNobody(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED)
 }
 
-// dialer returns what connects to a unix socket, however long its path is.
+// dialer returns a function that connects to a unix socket, however long its path
+// is.
 func dialer(path string) func(context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (net.Conn, error) {
 		dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

@@ -17,7 +17,8 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// ownClaim reports whether the pod's workspace is a claim of the sandbox's own.
+// ownClaim reports whether the pod's workspace is a claim that belongs to the
+// sandbox.
 func ownClaim(pod *corev1.Pod) bool {
 	for _, v := range pod.Spec.Volumes {
 		if v.Name == workspaceName && v.PersistentVolumeClaim != nil {
@@ -27,8 +28,8 @@ func ownClaim(pod *corev1.Pod) bool {
 	return false
 }
 
-// claimOf returns the claim for the workspace of a pod that is about to be made.
-// It has in it how the pod is made, for [Kubernetes.Resume].
+// claimOf returns the claim for the workspace of a pod that is about to be created.
+// The claim records how the pod is made, for [Kubernetes.Resume].
 func claimOf(w Workspace, pod *corev1.Pod) (*corev1.PersistentVolumeClaim, error) {
 	data, err := json.Marshal(pod)
 	if err != nil {
@@ -44,8 +45,8 @@ func claimOf(w Workspace, pod *corev1.Pod) (*corev1.PersistentVolumeClaim, error
 	}, nil
 }
 
-// keepWorkspace makes the claim for the workspace of a pod that is about to be
-// made, or takes the existing one, and notes that in the pod.
+// keepWorkspace creates the claim for the workspace of a pod that is about to be
+// created, or takes the existing one and notes that in the pod.
 func (c *cluster) keepWorkspace(ctx context.Context, spec *Spec, pod *corev1.Pod) error {
 	claim, err := claimOf(spec.Pod.Workspace, pod)
 	if err != nil {
@@ -81,14 +82,15 @@ func (c *cluster) keepWorkspace(ctx context.Context, spec *Spec, pod *corev1.Pod
 	}
 }
 
-// endedSince reports whether a claim could not be taken because it has been deleted
-// since it was seen.
+// endedSince reports whether a claim could not be taken because it was deleted
+// after it was seen.
 func endedSince(err error) bool {
 	return errors.Is(err, ErrNotKept) || apierrors.IsNotFound(err) || apierrors.IsConflict(err)
 }
 
-// takeClaim marks the claim as used for a new pod of another launch than the one that
-// made it. If its last pod was another identity's, it stays that one's.
+// takeClaim marks the claim as used for a new pod of a launch that did not create
+// the claim. If its last pod belonged to another identity, the claim stays with
+// that one.
 func (c *cluster) takeClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, id string) error {
 	if err := c.checkOurs(claim, id); err != nil {
 		return err
@@ -101,10 +103,10 @@ func (c *cluster) takeClaim(ctx context.Context, claim *corev1.PersistentVolumeC
 	return c.markClaim(ctx, claim.Name, claim.UID, podmeta.AnnotationAdopted, podmeta.AnnotationResumed)
 }
 
-// markClaim marks the claim as used by another launch than the one that made it.
-// podmeta.AnnotationAdopted keeps the first launch from deleting it, should that fail
-// after all; podmeta.AnnotationResumed, written for a new pod, keeps the claim from
-// whoever ends an older pod.
+// markClaim marks the claim as used by a launch that did not create it. If the
+// creating launch fails after all, podmeta.AnnotationAdopted keeps it from deleting
+// the claim. podmeta.AnnotationResumed, written for a new pod, protects the claim
+// when an older pod is removed.
 func (c *cluster) markClaim(ctx context.Context, name string, uid types.UID, annotations ...string) error {
 	values, now := map[string]string{}, timeText(time.Now())
 	for _, annotation := range annotations {
@@ -117,7 +119,7 @@ func (c *cluster) markClaim(ctx context.Context, name string, uid types.UID, ann
 	return err
 }
 
-// notePod writes into the claim how its latest pod that works was made, for
+// notePod writes into the claim how its latest working pod was made, for
 // [Kubernetes.Resume].
 func (c *cluster) notePod(ctx context.Context, pod *corev1.Pod) error {
 	data, err := json.Marshal(pod)
@@ -158,8 +160,8 @@ func (c *cluster) pausedClaim(ctx context.Context, id string) (*corev1.Persisten
 	return claim, c.checkOurs(claim, id)
 }
 
-// removeClaim deletes the claim, with the files in it, and returns when it is
-// gone. One that was taken for a new pod since it was seen stays.
+// removeClaim deletes the claim with its files, and returns when it is gone. It
+// leaves a claim that has been taken for a new pod since it was seen.
 func (c *cluster) removeClaim(ctx context.Context, seen *corev1.PersistentVolumeClaim) error {
 	claim := seen
 	for {
@@ -170,7 +172,7 @@ func (c *cluster) removeClaim(ctx context.Context, seen *corev1.PersistentVolume
 		case !apierrors.IsConflict(err):
 			return err
 		}
-		claim, err = c.claim(ctx, seen.Name) // controllers change it, too
+		claim, err = c.claim(ctx, seen.Name) // controllers may have changed it
 		switch {
 		case apierrors.IsNotFound(err), err == nil && (claim.UID != seen.UID || claim.Annotations[podmeta.AnnotationResumed] != seen.Annotations[podmeta.AnnotationResumed]):
 			return nil
@@ -210,10 +212,10 @@ func (c *cluster) awaitNoClaim(ctx context.Context, claim *corev1.PersistentVolu
 	}
 }
 
-// dropClaim deletes the claim that was made for a pod which is given up, unless it
-// existed before or has the annotation unless: podmeta.AnnotationAdopted where any use
-// counts, podmeta.AnnotationResumed where only a new pod does. It returns the claim that
-// it deleted, or nil.
+// dropClaim deletes the claim that was created for a pod which is given up, unless
+// it existed before or has the annotation unless: podmeta.AnnotationAdopted if any
+// use counts, podmeta.AnnotationResumed if only a new pod does. It returns the
+// deleted claim, or nil.
 func (c *cluster) dropClaim(ctx context.Context, pod *corev1.Pod, unless string) (*corev1.PersistentVolumeClaim, error) {
 	if !ownClaim(pod) {
 		return nil, nil
@@ -231,7 +233,7 @@ func (c *cluster) dropClaim(ctx context.Context, pod *corev1.Pod, unless string)
 			return nil, nil
 		}
 		err = c.deleteClaim(ctx, claim, metav1.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
-		if !apierrors.IsConflict(err) { // else it has changed meanwhile
+		if !apierrors.IsConflict(err) { // a conflict means that it has changed
 			return claim, err
 		}
 	}
@@ -243,8 +245,8 @@ func (c *cluster) dropUnused(ctx context.Context, pod *corev1.Pod) error {
 	return err
 }
 
-// claims returns the claims of all sandboxes that have one of their own; none if the
-// caller lacks the permission to see them.
+// claims returns the claims that belong to sandboxes. It returns none if the caller
+// may not list them.
 func (c *cluster) claims(ctx context.Context) ([]corev1.PersistentVolumeClaim, error) {
 	list, err := c.api.CoreV1().PersistentVolumeClaims(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: ours})
 	if isRefusal(err) {
@@ -256,7 +258,7 @@ func (c *cluster) claims(ctx context.Context) ([]corev1.PersistentVolumeClaim, e
 	return list.Items, nil
 }
 
-// podOf returns the pod that is made when the sandbox of this claim is resumed.
+// podOf returns the pod to make when the sandbox of this claim is resumed.
 func podOf(claim *corev1.PersistentVolumeClaim) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	if err := json.Unmarshal([]byte(claim.Annotations[podmeta.AnnotationPod]), pod); err != nil {
@@ -270,18 +272,18 @@ func podOf(claim *corev1.PersistentVolumeClaim) (*corev1.Pod, error) {
 
 // summaryOfClaim describes a sandbox that has no pod.
 func summaryOfClaim(claim *corev1.PersistentVolumeClaim) Summary {
-	s := Summary{ID: claim.Annotations[podmeta.AnnotationID], State: Paused, Created: claim.CreationTimestamp.UTC()}
+	s := Summary{ID: claim.Annotations[podmeta.AnnotationID], State: Paused, CreatedAt: claim.CreationTimestamp.UTC()}
 	if claim.DeletionTimestamp != nil {
 		s.State = Terminating
 	}
 	if pod, err := podOf(claim); err == nil {
 		s.Workdir = agentContainer(pod).WorkingDir
-		s.Heartbeat = cmp.Or(heartbeatOf(pod), s.Created)
+		s.Heartbeat = cmp.Or(heartbeatOf(pod), s.CreatedAt)
 	}
 	return s
 }
 
-// again returns the pod as it is made anew.
+// again returns the pod as it is created anew.
 func again(pod *corev1.Pod, now time.Time) *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.Annotations = maps.Clone(pod.Annotations)

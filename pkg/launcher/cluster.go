@@ -25,25 +25,25 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// namespaceFile is where a pod finds the namespace that it is in.
+// namespaceFile tells a pod its own namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// cluster is what [Kubernetes] works with, once its fields are resolved.
+// cluster is a [Kubernetes] with its fields resolved.
 type cluster struct {
 	api       kubernetes.Interface
 	forward   *portforward.Dialer
 	exec      *execstream.Dialer
 	dialer    func(ctx context.Context, network, address string) (net.Conn, error)
 	namespace string
-	// connection is the way that was asked for; it may be empty.
+	// connection is the requested way to agents; it may be empty.
 	connection Connection
 	identity   podapi.Identity
 	owner      string
 	log        *slog.Logger
 }
 
-// cluster resolves the fields, once they can be, and returns the context with
-// which to use it.
+// cluster resolves the fields, only once, and returns the context to use the result
+// with.
 func (k *Kubernetes) cluster(ctx context.Context) (*cluster, context.Context, error) {
 	r := k.resolving(ctx)
 	if err := r.await(ctx); err != nil {
@@ -52,8 +52,8 @@ func (k *Kubernetes) cluster(ctx context.Context) (*cluster, context.Context, er
 	return r.cluster, r.cluster.logged(ctx), nil
 }
 
-// resolution is the cluster that the fields name, or why there is none, once done is
-// closed.
+// resolution is the cluster that the fields name, or the reason why there is none.
+// It is valid once done is closed.
 type resolution struct {
 	done    chan struct{}
 	cluster *cluster
@@ -71,12 +71,12 @@ func (r *resolution) await(ctx context.Context) error {
 	case <-r.done:
 		return r.err
 	case <-ctx.Done():
-		return fmt.Errorf("cannot learn the identity: %w", context.Cause(ctx)) // all else takes no time
+		return fmt.Errorf("cannot learn the identity: %w", context.Cause(ctx)) // only the identity takes time
 	}
 }
 
-// resolving returns the resolution that there is or that is under way, for whoever
-// asks: it may take calls of the API. One that failed is forgotten.
+// resolving returns the present resolution, or begins one. All callers share it,
+// since it may take calls of the API. A failed one is forgotten.
 func (k *Kubernetes) resolving(ctx context.Context) *resolution {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -136,13 +136,13 @@ func (k *Kubernetes) validate() error {
 	return checkConnection(k.Connection)
 }
 
-// logged returns a context in which the Kubernetes client logs to our log.
-// Without one it writes to standard error, which is not a library's.
+// logged returns a context in which the Kubernetes client logs to our log. By
+// default it writes to standard error, which a library must not do.
 func (c *cluster) logged(ctx context.Context) context.Context {
 	return klog.NewContext(ctx, logr.FromSlogHandler(c.log.Handler()))
 }
 
-// config returns how the API server is reached, and the namespace.
+// config returns the configuration for the API server, and the namespace.
 func (k *Kubernetes) config() (*rest.Config, string, error) {
 	config, namespace := k.Config, ""
 	switch {
@@ -165,17 +165,17 @@ func (k *Kubernetes) config() (*rest.Config, string, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.UserAgent = cmp.Or(config.UserAgent, "podagent/"+wire.Version())
-	// The client's own limit is made for controllers. An orchestrator that
-	// launches fifty sandboxes at once would wait for itself; the API server
-	// has its own fairness.
+	// The client's own limit is meant for controllers. It would slow down an
+	// orchestrator that launches fifty sandboxes at once. The API server has its own
+	// fairness.
 	if config.QPS == 0 && config.RateLimiter == nil {
 		config.QPS, config.Burst = apiRate, apiBurst
 	}
 	return config, cmp.Or(k.Namespace, namespace, "default"), nil
 }
 
-// loader reads kubeconfigs as kubectl does; in a pod that has none, it takes
-// the service account.
+// loader reads kubeconfigs as kubectl does. In a pod without one, it uses the
+// service account.
 func (k *Kubernetes) loader() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = k.Kubeconfig
@@ -183,9 +183,9 @@ func (k *Kubernetes) loader() clientcmd.ClientConfig {
 		&clientcmd.ConfigOverrides{CurrentContext: k.Context})
 }
 
-// podNamespace returns the namespace of the pod that this runs in.
+// podNamespace returns the namespace of the pod that this process runs in.
 func podNamespace() string {
-	data, _ := os.ReadFile(namespaceFile) // outside of a pod there is none
+	data, _ := os.ReadFile(namespaceFile) // the file exists only in a pod
 	return strings.TrimSpace(string(data))
 }
 
@@ -204,8 +204,8 @@ func (k *Kubernetes) identity(ctx context.Context, client kubernetes.Interface, 
 	return identityFile(k.IdentityFile)
 }
 
-// inPod reports whether config is that of the service account of the pod that
-// this runs in.
+// inPod reports whether config uses the service account of the pod that this
+// process runs in.
 func inPod(config *rest.Config) bool {
 	if config.BearerTokenFile == "" {
 		return false

@@ -34,7 +34,7 @@ const (
 // Connections returns the ways.
 func Connections() []Connection { return []Connection{ByPortForward, ByExec, ByAddress} }
 
-// checkConnection returns an error unless the way is one of those, or none.
+// checkConnection returns an error unless the way is empty or one of Connections.
 func checkConnection(way Connection) error {
 	if way == "" || slices.Contains(Connections(), way) {
 		return nil
@@ -42,8 +42,8 @@ func checkConnection(way Connection) error {
 	return &SpecError{"Connection", fmt.Sprintf("is %q: it is %s, %s or %s", way, ByPortForward, ByExec, ByAddress)}
 }
 
-// unforwardable are how the names of RuntimeClasses begin that port-forwards do not
-// reach: their pods have a network of their own inside.
+// unforwardable are prefixes of RuntimeClass names whose pods port-forwards do not
+// reach: such pods have a network of their own inside.
 var unforwardable = []string{"gvisor", "runsc", "kata"}
 
 // connectionTo returns the way to the agent of the pod.
@@ -70,17 +70,17 @@ func wayTo(asked Connection, class string) Connection {
 }
 
 // connect opens a connection to the pod's agent.
-func (t *target) connect(ctx context.Context, way Connection) (conn net.Conn, err error) {
+func (o *openPod) connect(ctx context.Context, way Connection) (conn net.Conn, err error) {
 	switch way {
 	case ByAddress:
-		return t.connectToAddress(ctx)
+		return o.connectToAddress(ctx)
 	case ByExec:
-		conn, err = t.exec.Dial(ctx, t.namespace, t.pod.Name, containerName, programOf(t.pod), "connect")
+		conn, err = o.exec.Dial(ctx, o.namespace, o.pod.Name, containerName, programOf(o.pod), "connect")
 	default:
-		conn, err = t.forward.Dial(ctx, t.namespace, t.pod.Name, agentPort)
+		conn, err = o.forward.Dial(ctx, o.namespace, o.pod.Name, agentPort)
 	}
 	if err == nil {
-		t.access.grant()
+		o.access.grant()
 	}
 	return conn, err
 }

@@ -11,7 +11,7 @@ const (
 	DefaultHeartbeat      = time.Minute         // often enough for a reaper that counts in minutes
 	DefaultStaleAfter     = 15 * time.Minute    // fifteen heartbeats
 	DefaultGitTimeout     = 300 * time.Second   // a gigabyte of history at some megabytes a second
-	DefaultIdentitySecret = "podagent-identity" // which the orchestrators in a cluster share
+	DefaultIdentitySecret = "podagent-identity" // shared by the orchestrators in a cluster
 
-	HeartbeatOff time.Duration = -1 // for Take.Heartbeat: none, but by [Kubernetes.Heartbeat]
+	HeartbeatOff time.Duration = -1 // for Take.Heartbeat: only [Kubernetes.Heartbeat] sends any
 )

@@ -19,10 +19,10 @@ import (
 
 // PodName returns the name of the sandbox's pod; empty if it has none.
 func (s *Sandbox) PodName() string {
-	if s.target == nil {
+	if s.pod == nil {
 		return ""
 	}
-	return s.target.pod.Name
+	return s.pod.pod.Name
 }
 
 // Description is what can be learned of a sandbox in a pod.
@@ -33,43 +33,44 @@ type Description struct {
 	Namespace, Node, Image, IP string
 	// Connection is the way by which the launcher reaches the agent.
 	Connection Connection
-	// Phase is the pod's. Reason says in the cluster's words why it does not serve;
-	// it is empty if it does.
+	// Phase is the pod's. Reason says in the cluster's words why the pod does not
+	// serve; it is empty if it does.
 	Phase, Reason string
-	// Restarts is how often the container was started again, and LastEnd says how
-	// it ended before that, such as "OOMKilled, exit code 137".
+	// Restarts is how often the container was restarted, and LastEnd says how it last
+	// ended, such as "OOMKilled, exit code 137".
 	Restarts int
 	LastEnd  string
 	Labels   map[string]string // the pod's
-	// Key is the fingerprint of the identity that the agent answers, and KeyIsOurs
-	// says whether that is the launcher's.
+	// Key is the fingerprint of the identity that the agent accepts, and KeyIsOurs
+	// says whether it is the launcher's.
 	Key       string
 	KeyIsOurs bool
-	// Owner has the sandbox exclusively; empty is nobody.
+	// Owner is the exclusive owner; empty means none.
 	Owner string
 	// Events are the cluster's about the pod, oldest first.
 	Events []Event
-	// Problems say why Owner or Events could not be learned.
+	// Problems say why Owner or Events could not be determined.
 	Problems []error
 
 	// Agent is what the agent said, and Processes are those that it knows, oldest
-	// first. AgentErr says why it could not be asked. Then Agent is nil, but for an
-	// agent of another version ([podapi.ErrVersion]).
+	// first. AgentErr says why the agent could not be asked. Then Agent is nil,
+	// except for an agent of another version ([podapi.ErrVersion]).
 	Agent     *podapi.Info
 	Processes []podapi.ProcessInfo
 	AgentErr  error
 }
 
-// Event is something that the cluster noted about a pod.
+// Event is something that the cluster reported about a pod.
 type Event struct {
-	Time            time.Time // when it came last
-	Count           int       // how often it came
+	Time            time.Time // when it last occurred
+	Count           int       // how often it occurred
 	Type            string    // Normal or Warning
 	Reason, Message string    // a word, and a sentence
 }
 
-// Describe returns what can be learned of a sandbox in any state. It is no heartbeat,
-// and the agent stays idle. If there is no sandbox, the error is [ErrNotFound].
+// Describe returns what can be learned of a sandbox in any state. It sends no
+// heartbeat, and the agent stays idle. If there is no sandbox, the error is
+// [ErrNotFound].
 func (k *Kubernetes) Describe(ctx context.Context, id string) (Description, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -99,7 +100,7 @@ func (c *cluster) describe(ctx context.Context, pod *corev1.Pod) Description {
 	return d
 }
 
-// describePaused returns what the claim of a sandbox says that has no pod.
+// describePaused describes a sandbox without a pod by its claim.
 func (c *cluster) describePaused(ctx context.Context, id string) (Description, error) {
 	claim, err := c.pausedClaim(ctx, id)
 	if err != nil {
@@ -114,7 +115,7 @@ func (c *cluster) describePaused(ctx context.Context, id string) (Description, e
 	return d, nil
 }
 
-// describePod returns what the pod says itself.
+// describePod describes the pod without asking its agent.
 func (c *cluster) describePod(pod *corev1.Pod) Description {
 	d := Description{
 		Summary:    summaryOf(pod),
@@ -142,8 +143,8 @@ func (c *cluster) describePod(pod *corev1.Pod) Description {
 	return d
 }
 
-// progress says how far a pod has come, and why it does not come further if
-// the cluster knows.
+// progress says how far a pod has come, and why it comes no further if the cluster
+// knows.
 func progress(pod *corev1.Pod) string {
 	text := condition(pod)
 	for _, c := range pod.Status.Conditions {
@@ -164,11 +165,11 @@ func (c *cluster) describeAgent(ctx context.Context, pod *corev1.Pod, d *Descrip
 	if !isRunning(pod) {
 		return c.podError(pod, errNotRunning, "", progress(pod))
 	}
-	return c.target(pod).query(ctx, func(ctx context.Context, client *podapi.Client) error {
+	return c.openPod(pod).query(ctx, func(ctx context.Context, client *podapi.Client) error {
 		info, err := client.Info(ctx)
 		if err == nil || errors.Is(err, podapi.ErrVersion) {
 			d.Agent = &info
-			d.State, d.Reason = Running, "" // it may answer before a probe has seen that
+			d.State, d.Reason = Running, "" // the agent may answer before a probe has succeeded
 		}
 		if err != nil {
 			return err
@@ -184,7 +185,7 @@ func (c *cluster) ownerOf(ctx context.Context, pod *corev1.Pod) (string, error) 
 	if apierrors.IsNotFound(err) {
 		return "", nil
 	}
-	if err != nil || !c.target(pod).isHeld(lease) {
+	if err != nil || !c.openPod(pod).isHeld(lease) {
 		return "", err
 	}
 	return *lease.Spec.HolderIdentity, nil

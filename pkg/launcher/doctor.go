@@ -10,8 +10,8 @@ import (
 
 // The bounds of checks, each with its reason.
 const (
-	// doctorCall bounds a call to the API server: one that takes longer is as
-	// good as away.
+	// doctorCall bounds a call to the API server: after that time the server counts
+	// as unavailable.
 	doctorCall = 10 * time.Second
 	// doctorCommand bounds a command that takes milliseconds.
 	doctorCommand = 30 * time.Second
@@ -33,8 +33,8 @@ type Finding struct {
 	Verdict Verdict
 	// Detail is what was found, or why it was not checked.
 	Detail string
-	// Err is why the verdict is Failed or Warned, and else nil. Advice says what to
-	// do about it, in a sentence or two.
+	// Err is why the verdict is Failed or Warned; otherwise it is nil. Advice says
+	// what to do about it, in a sentence or two.
 	Err    error
 	Advice string
 }
@@ -51,20 +51,19 @@ func warned(err error, advice string) Finding {
 	return Finding{Verdict: Warned, Err: err, Advice: advice}
 }
 
-// A check is one of those that are made of a launcher.
+// A check is one step of Check.
 type check[T any] struct {
 	name string
-	// needs are the names of the checks without which this says nothing.
+	// needs are the names of the checks that must pass before this one.
 	needs []string
 	run   func(T, context.Context) Finding
 }
 
-// examine makes the checks of a patient, in their order, but for those that
-// need one which has failed, until ctx ends. Then, or when the caller stops
-// early, it closes the patient.
+// examine makes the checks of a patient in order, except those that need a failed
+// one, until ctx ends. Then, or when the caller stops early, it closes the patient.
 func examine[T interface{ close(context.Context) error }](ctx context.Context, patient T, checks []check[T]) iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
-		defer patient.close(ctx) // a check of its own says how that ended, if it was made
+		defer patient.close(ctx) // the removal check reports its result
 		var bad []string
 		for _, c := range checks {
 			f := Finding{Verdict: NotChecked}
@@ -88,7 +87,7 @@ func (l *Local) Check(ctx context.Context) iter.Seq[Finding] {
 	return examine(ctx, &localPatient{launcher: l}, localChecks)
 }
 
-// localPatient is what the checks of a [Local] learn for each other.
+// localPatient holds what the checks of a [Local] learn for later checks.
 type localPatient struct {
 	launcher *Local
 	sandbox  *Sandbox
@@ -128,7 +127,7 @@ func (p *localPatient) checkRemoval(ctx context.Context) Finding {
 	return passed("it is gone")
 }
 
-// runCommand runs a command that does nothing but succeed.
+// runCommand runs a command that only has to succeed.
 func runCommand(ctx context.Context, s *Sandbox, name string, args ...string) Finding {
 	c := s.Command(ctx, name, args...)
 	c.Timeout = doctorCommand

@@ -16,21 +16,22 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Check finds out whether sandboxes work in the cluster, step by step: the way to the
-// API server, the namespace, the permissions, the identity, and a real sandbox as spec
-// says, but for its ID and Git, with a command in it. It removes that again, and leaves
-// nothing but the identity, which is made on first use. It ends early when ctx does.
+// Check finds out whether sandboxes work in the cluster, step by step: the
+// connection to the API server, the namespace, the permissions, the identity, and a
+// real sandbox as spec says, but for its ID and Git, with a command in it. It
+// removes the sandbox again, and leaves only the identity, which is created on
+// first use. It ends early when ctx does.
 func (k *Kubernetes) Check(ctx context.Context, spec Spec) iter.Seq[Finding] {
 	spec.ID = "doctor-" + newID()
 	p := &clusterPatient{launcher: k, spec: spec.withImage()}
 	return examine(ctx, p, p.checks())
 }
 
-// clusterPatient is what the checks of a [Kubernetes] learn for each other.
+// clusterPatient holds what the checks of a [Kubernetes] learn for later checks.
 type clusterPatient struct {
 	launcher *Kubernetes
 	spec     Spec
-	// preflight says that what spec does without may be missing.
+	// preflight excuses missing permissions that spec does not need.
 	preflight bool
 
 	config    *rest.Config
@@ -38,10 +39,10 @@ type clusterPatient struct {
 	api       kubernetes.Interface
 	cluster   *cluster
 
-	pod     *corev1.Pod // until it is removed
+	pod     *corev1.Pod // nil once it is removed
 	sandbox *Sandbox
-	broken  string // the check of the pod's start that fails
-	err     error  // by this
+	broken  string // the name of the failed check of the pod's start
+	err     error  // its error
 }
 
 // The names of the checks.
@@ -56,7 +57,7 @@ const (
 	checkPod        = "pod is admitted"
 	checkNode       = "pod has a node"
 	checkContainer  = "container runs"
-	toTheAgent      = " to the agent" // behind the name of the way
+	toTheAgent      = " to the agent" // follows the connection's name
 	checkCommand    = "command through the agent"
 	checkRemoval    = "pod is removed"
 )
@@ -75,7 +76,7 @@ func (p *clusterPatient) checks() []check[*clusterPatient] {
 		{checkIdentity, p.identityNeeds(), (*clusterPatient).checkIdentity},
 		{checkPod, needed, (*clusterPatient).checkPod},
 		{checkNode, []string{checkPod}, func(p *clusterPatient, ctx context.Context) Finding {
-			p.attach(ctx) // what it comes to is the result of this check and the next two
+			p.attach(ctx) // this check and the next two report its result
 			return p.start(checkNode, "the scheduler has found one")
 		}},
 		{checkContainer, []string{checkNode}, func(p *clusterPatient, _ context.Context) Finding {
@@ -85,7 +86,7 @@ func (p *clusterPatient) checks() []check[*clusterPatient] {
 			return p.start(p.checkWay(), "it answers")
 		}},
 		{checkCommand, []string{p.checkWay()}, func(p *clusterPatient, ctx context.Context) Finding {
-			return runCommand(ctx, p.sandbox, programOf(p.pod), "version") // what every image has
+			return runCommand(ctx, p.sandbox, programOf(p.pod), "version") // every image has this program
 		}},
 		{checkRemoval, []string{checkPod}, (*clusterPatient).checkRemoval},
 	}...)
@@ -112,7 +113,7 @@ func (p *clusterPatient) checkServer(ctx context.Context) Finding {
 	}
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return failed(err, "The credentials in the kubeconfig are not accepted, perhaps not any more: log in again.")
+		return failed(err, "The credentials in the kubeconfig are not accepted, or no longer: log in again.")
 	case err != nil:
 		return failed(err, "See whether the cluster is up and can be reached from here: \"kubectl version\" goes the same way.")
 	}
@@ -156,21 +157,21 @@ func (p *clusterPatient) checkIdentity(ctx context.Context) Finding {
 	return passed("%s", c.identity.AuthorizedKey().Fingerprint())
 }
 
-// adviceFor says what to do about an error of a pod.
+// adviceFor says what to do about an error with a pod.
 func (p *clusterPatient) adviceFor(err error) string {
 	if p.launcher.Connection == ByAddress && errors.Is(err, ErrNotReady) {
-		return "See whether the network leads from here to pods, and whether NetworkPolicies let it through: deploy/networkpolicy-address.yaml is one. The agent's key is learned through the API server: see whether \"kubectl port-forward\" to such a pod works, or exec under gVisor and Kata."
+		return "See whether pods can be reached over the network from here, and whether NetworkPolicies allow it: deploy/networkpolicy-address.yaml is one. The agent's key is learned through the API server: see whether \"kubectl port-forward\" to such a pod works, or exec under gVisor and Kata."
 	}
 	for _, a := range []struct {
 		class  error
 		advice string
 	}{
 		{ErrNoNamespace, fmt.Sprintf(`Make it ("kubectl create namespace %s"), or use another.`, p.namespace)},
-		{ErrForbidden, "Apply deploy/rbac.yaml, or what of its rules is missing; for the way by exec deploy/exec-rbac.yaml, for workspaces that are kept deploy/claims-rbac.yaml, too."},
+		{ErrForbidden, "Apply deploy/rbac.yaml, or its missing rules. Connections by exec need deploy/exec-rbac.yaml, too, and workspaces that are kept need deploy/claims-rbac.yaml."},
 		{ErrNoStorageClass, "Name one for the workspace (--storage-class), or make one the default: \"kubectl annotate storageclass NAME storageclass.kubernetes.io/is-default-class=true\"."},
 		{ErrRejected, "Ask for what the namespace admits: requests and limits by its quota, a profile by its Pod Security Standard."},
 		{ErrUnschedulable, "Request less, or add a node that can hold the pod."},
-		{ErrImage, `Choose an image that the nodes can pull. "make image" builds one: push it to a registry of theirs, or load it into the nodes.`},
+		{ErrImage, `Choose an image that the nodes can pull. "make image" builds one: push it to a registry that they use, or load it into the nodes.`},
 		{ErrCannotStart, "The image must have podagent in its PATH, and work for user 1000: see images/runtime."},
 		{ErrCrashLoop, "See the container's output (\"kubectl logs\"): the image must have podagent in its PATH, and work for user 1000."},
 		{ErrNotReady, "Give it a longer ready timeout if the image is large, or see what the node's kubelet says."},

@@ -10,17 +10,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A grant is what the caller needs to be allowed to do in the namespace.
+// A grant is a permission that the caller needs in the namespace.
 type grant struct {
 	group, resource, subresource string
 	verbs                        []string
-	// only names the one object that it is needed on.
+	// only names the single object that the grant is needed for.
 	only string
-	// forPod says that no sandbox works without it. Others do without what is
-	// optional, which lack says.
+	// forPod says that no sandbox works without the grant. Otherwise the grant is
+	// optional, and lack says what is missing without it.
 	forPod bool
 	lack   string
-	// file has the rule.
+	// file contains the rule.
 	file string
 }
 
@@ -46,16 +46,16 @@ func (p *clusterPatient) grants() []grant {
 	}
 	if secret := p.secret(); secret != "" {
 		grants = append(grants, grant{resource: "secrets", only: secret, verbs: []string{"get"}, file: identityRules})
-		if !p.preflight { // which sees whether it is needed
+		if !p.preflight { // a preflight finds out whether it is needed
 			grants = append(grants, grant{resource: "secrets", verbs: []string{"create"}, lack: "somebody else has to make the identity's Secret", file: identityRules})
 		}
 	}
 	return grants
 }
 
-// wayGrant returns what the way to the agent needs, that by its address to learn
-// its key. A WebSocket is asked for by GET, SPDY by POST; newer API servers ask
-// for create in both cases.
+// wayGrant returns the permission for the connection to the agent. A connection by
+// address needs it to learn the agent's key. WebSockets are requested with GET,
+// SPDY with POST; newer API servers check create in both cases.
 func (p *clusterPatient) wayGrant() grant {
 	g := grant{resource: "pods", subresource: "portforward", verbs: []string{"get", "create"}, file: "deploy/rbac.yaml", forPod: true}
 	way := p.way()
@@ -72,11 +72,11 @@ func (p *clusterPatient) way() Connection {
 	return wayTo(p.launcher.Connection, p.spec.Pod.RuntimeClass)
 }
 
-// checkWay is the name of the check of the way to the agent.
+// checkWay is the name of the check of the connection to the agent.
 func (p *clusterPatient) checkWay() string { return string(p.way()) + toTheAgent }
 
-// secret returns the name of the Secret that the identity is in; empty if it
-// is in a file.
+// secret returns the name of the identity's Secret; empty if the identity is in a
+// file.
 func (p *clusterPatient) secret() string {
 	k := p.launcher
 	if k.Identity != nil || k.IdentitySecret != "" || k.IdentityFile != "" {
@@ -88,7 +88,7 @@ func (p *clusterPatient) secret() string {
 	return ""
 }
 
-// identityNeeds are the checks without which the identity cannot be had.
+// identityNeeds are the checks that must pass before the identity can be read.
 func (p *clusterPatient) identityNeeds() []string {
 	if p.secret() == "" {
 		return []string{checkKubeconfig}
@@ -116,10 +116,10 @@ func (g *grant) rule(verbs []string) string {
 	return fmt.Sprintf(`{apiGroups: [%q], resources: [%q]%s, verbs: ["%s"]}`, g.group, g.kind(), only, strings.Join(verbs, `", "`))
 }
 
-// grantAdvice says how a rule that is missing is granted. The file's Role is of the
-// namespace podagent, and for its own ServiceAccount.
+// grantAdvice says how to grant a missing rule. The file's Role is for the
+// namespace podagent and its own ServiceAccount.
 func grantAdvice(namespace, rule, file string) string {
-	return fmt.Sprintf("Have your Role in namespace %s grant it, as the one does that \"kubectl apply -f %s\" makes: %s", namespace, file, rule)
+	return fmt.Sprintf("Have your Role in namespace %s grant it, like the one that \"kubectl apply -f %s\" makes: %s", namespace, file, rule)
 }
 
 // checkGrant asks the API server for each verb.

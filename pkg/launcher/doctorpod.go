@@ -24,18 +24,18 @@ func (p *clusterPatient) checkPod(ctx context.Context) Finding {
 	return passed("%s", p.pod.Name)
 }
 
-// attach connects to the agent, and remembers how far that came.
+// attach connects to the agent, and remembers how far it got.
 func (p *clusterPatient) attach(ctx context.Context) {
 	timeout := cmp.Or(p.spec.Take.ReadyTimeout, DefaultReadyTimeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNotReady)
 	defer cancel()
-	if p.sandbox, p.err = p.cluster.target(p.pod).attach(ctx, &p.spec, true); p.err != nil {
+	if p.sandbox, p.err = p.cluster.openPod(p.pod).attach(ctx, &p.spec, true); p.err != nil {
 		p.err = p.cluster.timedOut(ctx, p.pod.Name, timeout, p.err)
 		p.broken = p.farthest(context.WithoutCancel(ctx))
 	}
 }
 
-// farthest returns the check of the pod's start that its error belongs to.
+// farthest returns the check of the pod's start that the error belongs to.
 func (p *clusterPatient) farthest(ctx context.Context) string {
 	switch {
 	case errors.Is(p.err, ErrUnschedulable):
@@ -71,7 +71,7 @@ func (p *clusterPatient) checkRemoval(ctx context.Context) Finding {
 	return passed("it is gone")
 }
 
-// close removes the pod with its files, also when ctx has ended.
+// close removes the pod with its files, even if ctx has ended.
 func (p *clusterPatient) close(ctx context.Context) error {
 	if p.pod == nil {
 		return nil

@@ -12,14 +12,14 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// driftOf says in what the pod differs from what spec asks for.
+// driftOf lists how the pod differs from spec.
 func driftOf(pod *corev1.Pod, spec *Spec) []string {
 	var is map[string]any
 	if err := json.Unmarshal([]byte(pod.Annotations[podmeta.AnnotationSpec]), &is); err != nil {
 		return []string{fmt.Sprintf("it is not known what the pod was made from: annotation %s: %v", podmeta.AnnotationSpec, err)}
 	}
-	// By JSON, in which equal quantities are equal, and a newer launcher's
-	// traits are seen.
+	// As JSON, equal quantities compare as equal, and traits of a newer launcher are
+	// included.
 	var want map[string]any
 	_ = json.Unmarshal(traitsOf(spec).json(), &want) // it was just made
 	all := maps.Clone(want)
@@ -33,14 +33,13 @@ func driftOf(pod *corev1.Pod, spec *Spec) []string {
 	return drift
 }
 
-// adoptedDrift says in what a pod that existed, and its claim, differ from what
-// spec asks for.
+// adoptedDrift lists how an existing pod and its claim differ from spec.
 func (c *cluster) adoptedDrift(ctx context.Context, pod *corev1.Pod, spec *Spec) []string {
 	return append(driftOf(pod, spec), c.claimDrift(ctx, pod, spec.Pod.Workspace)...)
 }
 
-// createdDrift says in what the claim that a new pod was given differs from what
-// spec asks for, if it existed.
+// createdDrift lists how the claim of a new pod differs from spec, if the claim
+// existed before.
 func (c *cluster) createdDrift(ctx context.Context, pod *corev1.Pod, spec *Spec) []string {
 	if pod.Annotations[podmeta.AnnotationResumed] == "" {
 		return nil
@@ -48,21 +47,21 @@ func (c *cluster) createdDrift(ctx context.Context, pod *corev1.Pod, spec *Spec)
 	return c.claimDrift(ctx, pod, spec.Pod.Workspace)
 }
 
-// claimDrift says in what the pod's own claim differs from what is asked for.
+// claimDrift lists how the pod's own claim differs from the workspace that was
+// asked for.
 func (c *cluster) claimDrift(ctx context.Context, pod *corev1.Pod, w Workspace) []string {
 	if !ownClaim(pod) || w.Size.IsZero() && w.StorageClass == "" {
 		return nil
 	}
 	claim, err := c.claim(ctx, pod.Name)
-	if err != nil { // adopting a pod takes no permission for claims
+	if err != nil { // adopting a pod must work without permission for claims
 		c.log.Warn("cannot look at the claim of a workspace", "pod", pod.Name, "error", err)
 		return nil
 	}
 	return w.driftOf(claim)
 }
 
-// driftOf says in what a claim differs from what is asked for, since none is changed
-// once it is there.
+// driftOf lists how an existing claim, which is never changed, differs from w.
 func (w Workspace) driftOf(claim *corev1.PersistentVolumeClaim) []string {
 	var drift []string
 	if size := claim.Spec.Resources.Requests[corev1.ResourceStorage]; !w.Size.IsZero() && size.Cmp(w.Size) != 0 {
@@ -74,7 +73,7 @@ func (w Workspace) driftOf(claim *corev1.PersistentVolumeClaim) []string {
 	return drift
 }
 
-// text returns a trait for people, and for comparison: maps are sorted in it.
+// text returns a trait for people and for comparison. Its maps are sorted.
 func text(v any) string {
 	if v == nil {
 		return "unset"

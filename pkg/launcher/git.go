@@ -1,18 +1,15 @@
 package launcher
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -35,11 +32,11 @@ const defaultUsername = "x-access-token"
 // would be overwritten. Any other workdir is an error. Submodules and Git LFS are not
 // touched.
 //
-// Username and Password reach the agent's program in the sandbox by its standard
-// input, and from there the server of the URL: git, hooks, files and environments
-// never have them. Code that is root in the sandbox can replace programs and
-// certificates, and so may get them on the next launch: give credentials that are
-// short-lived and for reading only.
+// Username and Password reach the agent in the sandbox by its connection, and from
+// there the server of the URL: no other process, file or environment has them. An
+// agent too old for that is an error ([podapi.ErrVersion]). Code that is root in the
+// sandbox can look into the agent, and replace certificates: give credentials that
+// are short-lived and for reading only.
 type Git struct {
 	// URL is where the repository is: https, http, ssh (also as
 	// [user@]host:path), git, file, or an absolute path in the sandbox. The work
@@ -55,8 +52,8 @@ type Git struct {
 	Timeout time.Duration
 }
 
-// GitError says in Msg, which is git's without secrets, why a repository could not be
-// put into the sandbox. URL names no user; Ref is empty for the default branch.
+// GitError says in Msg, in git's words without secrets, why a repository could not
+// be put into the sandbox. URL names no user; Ref is empty for the default branch.
 type GitError struct{ URL, Ref, Msg string }
 
 func (e *GitError) Error() string { return doingCheckout(e.URL, e.Ref) + ": " + e.Msg }
@@ -68,7 +65,7 @@ func doingCheckout(url, ref string) string {
 	return fmt.Sprintf("checking out %q of %s", ref, url)
 }
 
-// gitProtocols are those that git speaks without another program.
+// gitProtocols are those that git speaks without a helper program.
 var gitProtocols = []string{"https", "http", "ssh", "git", "file"}
 
 // validate returns a *[SpecError] for the first field that is wrong.
@@ -94,8 +91,8 @@ func (g *Git) validate() error {
 	return nil
 }
 
-// checkGitURL says what is wrong with a URL. It does not repeat what may hold a
-// password.
+// checkGitURL says what is wrong with a URL. It does not repeat parts that may hold
+// a password.
 func checkGitURL(u string) string {
 	scheme, _, isURL := strings.Cut(u, "://")
 	host, _, isScp := strings.Cut(u, ":")
@@ -141,8 +138,8 @@ func hasPassword(u *url.Userinfo) bool {
 	return has
 }
 
-// validRef reports whether git takes a name for a ref's, by the rules of
-// git-check-ref-format(1), and cannot take it for an option.
+// validRef reports whether git accepts a name as a ref, by the rules of
+// git-check-ref-format(1), and cannot mistake it for an option.
 func validRef(ref string) bool {
 	for part := range strings.SplitSeq(ref, "/") {
 		if part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock") {
@@ -155,36 +152,27 @@ func validRef(ref string) bool {
 		utf8.ValidString(ref)
 }
 
-// checkout checks out in the sandbox, by the agent's own program: one that the
-// PATH finds may be anybody's, and would get the credentials. It is one
-// process, which ends by itself when the connection is cut.
+// checkout checks out in the sandbox. The agent does it in its own process, which its
+// commands cannot look into: a command would have the password in its input, before it
+// could hide it.
 func (g *Git) checkout(ctx context.Context, s *Sandbox, log *slog.Logger) error {
-	info, err := s.Info(ctx)
-	if err != nil {
+	timeout := cmp.Or(g.Timeout, DefaultGitTimeout)
+	timely, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	result, err := s.Checkout(timely, podapi.Checkout{
+		Dir: s.Workdir, URL: g.URL, Ref: g.Ref, Username: g.username(), Password: g.Password,
+	})
+	failed, ok := errors.AsType[*fs.PathError](err)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", g.doing(), context.Cause(ctx))
+	case timely.Err() != nil:
+		return g.failure(fmt.Sprintf("it took longer than %v", timeout))
+	case ok && !errors.Is(err, podapi.ErrUnavailable):
+		return g.failure(failed.Err.Error())
+	default:
 		return fmt.Errorf("%s: %w", g.doing(), err)
-	}
-	// The end of ctx is to be TERM first: git's temporary files can be large.
-	running, kill := context.WithCancel(context.WithoutCancel(ctx))
-	defer kill()
-	cmd := s.Command(running, info.Executable, "checkout", "--dir", s.Workdir, "--url", g.URL, "--ref", g.Ref)
-	cmd.Timeout = cmp.Or(g.Timeout, DefaultGitTimeout)
-	if g.Password != "" {
-		credentials, err := json.Marshal(map[string]string{"username": g.username(), "password": g.Password})
-		if err != nil {
-			return err
-		}
-		cmd.Stdin = bytes.NewReader(credentials)
-	}
-	out, messages, err := runGently(ctx, cmd, kill)
-	if err != nil {
-		return g.failure(ctx, cmd, err, messages)
-	}
-	var result struct {
-		Commit, Ref, Kept string
-		Changed           bool
-	}
-	if err := json.Unmarshal(out, &result); err != nil {
-		return fmt.Errorf("%s: reading the result: %w", g.doing(), err)
 	}
 	switch {
 	case result.Kept != "":
@@ -195,69 +183,19 @@ func (g *Git) checkout(ctx context.Context, s *Sandbox, log *slog.Logger) error 
 	return nil
 }
 
-// runGently runs a command to its end, or until ctx ends: then it gets TERM, and
-// a while later kill, which ends its own context.
-func runGently(ctx context.Context, cmd *podapi.Cmd, kill func()) (stdout, stderr []byte, err error) {
-	var out, messages bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &messages
-	unstarted := context.AfterFunc(ctx, kill)
-	err = cmd.Start()
-	unstarted()
-	if err == nil {
-		ended := context.AfterFunc(ctx, func() {
-			time.AfterFunc(checkoutGrace, kill)
-			_ = cmd.Process.Signal(syscall.SIGTERM) // if it does not arrive, kill ends the wait
-		})
-		err = cmd.Wait()
-		ended()
-	}
-	return out.Bytes(), messages.Bytes(), err
+func (g *Git) failure(msg string) error {
+	return &GitError{URL: redactURL(g.URL), Ref: g.Ref, Msg: msg}
 }
 
-// failure says why a checkout failed.
-func (g *Git) failure(ctx context.Context, cmd *podapi.Cmd, err error, messages []byte) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("%s: %w", g.doing(), context.Cause(ctx))
+// username is the name that goes with the password.
+func (g *Git) username() string {
+	if g.Password == "" {
+		return ""
 	}
-	exit, ok := errors.AsType[*podapi.ExitError](err)
-	if !ok {
-		return fmt.Errorf("%s: %w", g.doing(), err)
-	}
-	failed := &GitError{URL: redactURL(g.URL), Ref: g.Ref}
-	text := strings.TrimPrefix(strings.TrimSpace(string(messages)), "podagent: ")
-	switch {
-	case exit.Reason == podapi.TimedOut:
-		failed.Msg = fmt.Sprintf("it took longer than %v", cmd.Timeout)
-	case exit.Reason == podapi.Exited && text != "":
-		failed.Msg = g.redact(text)
-	default:
-		failed.Msg = fmt.Sprintf("podagent checkout ended with %v", exit.ExitStatus)
-	}
-	return failed
+	return cmp.Or(g.Username, defaultUsername)
 }
-
-func (g *Git) username() string { return cmp.Or(g.Username, defaultUsername) }
 
 func (g *Git) doing() string { return doingCheckout(redactURL(g.URL), g.Ref) }
-
-// redact takes the password out of a text, in each form that it may have taken
-// on its way to the server and back.
-func (g *Git) redact(text string) string {
-	if g.Password == "" {
-		return text
-	}
-	pair := g.username() + ":" + g.Password
-	for _, secret := range []string{
-		base64.StdEncoding.EncodeToString([]byte(pair)),
-		base64.RawStdEncoding.EncodeToString([]byte(pair)),
-		base64.StdEncoding.EncodeToString([]byte(g.Password)),
-		base64.RawStdEncoding.EncodeToString([]byte(g.Password)),
-		g.Password, url.QueryEscape(g.Password), url.PathEscape(g.Password),
-	} {
-		text = strings.ReplaceAll(text, secret, "[REDACTED]")
-	}
-	return text
-}
 
 // redactURL leaves out the user and password.
 func redactURL(u string) string {

@@ -15,8 +15,8 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// Heartbeat says once, in the pod, that the sandbox is needed, as an open sandbox does
-// by itself: see Take.Heartbeat. If there is none, the error is [ErrNotFound].
+// Heartbeat marks the pod once as needed, as an open sandbox does by itself: see
+// Take.Heartbeat. If there is no sandbox, the error is [ErrNotFound].
 func (k *Kubernetes) Heartbeat(ctx context.Context, id string) error {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -29,18 +29,17 @@ func (k *Kubernetes) Heartbeat(ctx context.Context, id string) error {
 	return wrap("keeping", id, err)
 }
 
-// timeText is how times are written into annotations: fine enough to tell one
-// from the next.
+// timeText formats times for annotations, finely enough to tell one from the next.
 func timeText(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// beat says in the pod's annotation that it is needed.
+// beat writes into the pod's annotation that the sandbox is needed.
 func (c *cluster) beat(ctx context.Context, pod *corev1.Pod) error {
 	return c.annotate(ctx, pod, podmeta.AnnotationHeartbeat)
 }
 
-// mark marks the pod, and its claim, as used by another launch than the one that
-// created them: creator and reapers then leave them alone. If both are being removed,
-// the error is that the pod is gone.
+// mark marks the pod and its claim as used by a launch that did not create them:
+// then the creator and reapers leave them alone. If both are being removed, the
+// error is that the pod is gone.
 func (c *cluster) mark(ctx context.Context, pod *corev1.Pod) error {
 	var going error // the claim
 	if ownClaim(pod) {
@@ -52,7 +51,7 @@ func (c *cluster) mark(ctx context.Context, pod *corev1.Pod) error {
 }
 
 // annotate writes the time into annotations of the pod. If the pod is gone, being
-// deleted, or replaced by another of its name, the error is ErrGone.
+// deleted, or replaced by another of the same name, the error is ErrGone.
 func (c *cluster) annotate(ctx context.Context, pod *corev1.Pod, names ...string) error {
 	values := map[string]string{}
 	for _, name := range names {
@@ -74,45 +73,45 @@ func (c *cluster) annotate(ctx context.Context, pod *corev1.Pod, names ...string
 	return c.apiError(pod.Name, err)
 }
 
-// attachBeating is attach, with the heartbeat from its beginning: a pod that waits
-// for its image or its node for long is needed, too.
-func (t *target) attachBeating(ctx context.Context, spec *Spec, created bool) (*Sandbox, error) {
+// attachBeating is attach, with heartbeats from the beginning: a pod that waits
+// long for its image or its node is needed, too.
+func (o *openPod) attachBeating(ctx context.Context, spec *Spec, created bool) (*Sandbox, error) {
 	interval := cmp.Or(spec.Take.Heartbeat, DefaultHeartbeat)
 	if interval == HeartbeatOff {
-		return t.attach(ctx, spec, created)
+		return o.attach(ctx, spec, created)
 	}
 	beating, stop := context.WithCancel(ctx)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		t.beats(beating, interval)
+		o.beats(beating, interval)
 	}()
-	s, err := t.attach(ctx, spec, created)
+	s, err := o.attach(ctx, spec, created)
 	stop()
 	<-stopped
 	if err == nil {
-		s.background(func(ctx context.Context) { t.beats(ctx, interval) })
+		s.background(func(ctx context.Context) { o.beats(ctx, interval) })
 	}
 	return s, err
 }
 
-// beats says in every interval that the pod is needed, until ctx ends or the pod is
-// gone. The first heartbeat is the launch itself.
-func (t *target) beats(ctx context.Context, interval time.Duration) {
+// beats marks the pod as needed in every interval, until ctx ends or the pod is
+// gone. The launch itself is the first heartbeat.
+func (o *openPod) beats(ctx context.Context, interval time.Duration) {
 	for {
 		sleep(ctx, interval)
 		if ctx.Err() != nil {
 			return
 		}
-		err := t.beat(ctx, t.pod)
+		err := o.beat(ctx, o.pod)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, ErrGone):
-			t.kill(err)
+			o.kill(err)
 			return
 		case err != nil: // the API server may come back
-			t.log.Warn("cannot refresh the heartbeat", "sandbox", t.pod.Annotations[podmeta.AnnotationID], "pod", t.pod.Name, "error", err)
+			o.log.Warn("cannot refresh the heartbeat", "sandbox", o.pod.Annotations[podmeta.AnnotationID], "pod", o.pod.Name, "error", err)
 		}
 	}
 }

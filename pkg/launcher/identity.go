@@ -20,7 +20,7 @@ import (
 // identityKey is the key of the identity in its Secret.
 const identityKey = "identity.pem"
 
-// identityFile returns the identity in a file, which it makes on first use: see
+// identityFile returns the identity in a file, and creates it on first use: see
 // [Kubernetes].
 func identityFile(path string) (podapi.Identity, error) {
 	path, err := identityPath(path)
@@ -37,7 +37,7 @@ func identityFile(path string) (podapi.Identity, error) {
 	return id, err
 }
 
-// identityPath returns the path of the file, which may be the default one.
+// identityPath returns the path of the file, or the default path.
 func identityPath(path string) (string, error) {
 	if path != "" {
 		return path, nil
@@ -71,8 +71,8 @@ func readIdentity(path string) (podapi.Identity, error) {
 	return id, err
 }
 
-// writeIdentity makes an identity, and puts it at path unless one is there by
-// then: of programs that make one at once, all use the first.
+// writeIdentity creates an identity at path, unless one exists by then. If several
+// programs do this at once, all use the first.
 func writeIdentity(path string) error {
 	id, err := podapi.NewIdentity()
 	if err != nil {
@@ -100,8 +100,8 @@ func writeIdentity(path string) error {
 	return nil
 }
 
-// IdentitySecret returns the identity in a Secret, which it makes on first use. Several
-// orchestrators that make one at once all use the first.
+// IdentitySecret returns the identity in a Secret, and creates it on first use. If
+// several orchestrators do this at once, all use the first.
 func IdentitySecret(ctx context.Context, client kubernetes.Interface, namespace, name string) (podapi.Identity, error) {
 	id, err := readIdentitySecret(ctx, client, namespace, name)
 	if !apierrors.IsNotFound(err) {
@@ -118,13 +118,13 @@ func IdentitySecret(ctx context.Context, client kubernetes.Interface, namespace,
 	return parseIdentitySecret(secret, err, namespace, name)
 }
 
-// readIdentitySecret returns the identity in a Secret that is there.
+// readIdentitySecret returns the identity in an existing Secret.
 func readIdentitySecret(ctx context.Context, client kubernetes.Interface, namespace, name string) (podapi.Identity, error) {
 	secret, err := client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 	return parseIdentitySecret(secret, err, namespace, name)
 }
 
-// parseIdentitySecret returns the identity in what a call of the API answered.
+// parseIdentitySecret returns the identity in the result of an API call.
 func parseIdentitySecret(secret *corev1.Secret, err error, namespace, name string) (podapi.Identity, error) {
 	if isRefusal(err) {
 		err = fmt.Errorf("%w: %w", ErrForbidden, err)

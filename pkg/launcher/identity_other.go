@@ -4,5 +4,5 @@ package launcher
 
 import "io/fs"
 
-// othersMayRead is always false: the mode says nothing here.
+// othersMayRead is always false, because the mode says nothing on this platform.
 func othersMayRead(fs.FileMode) bool { return false }

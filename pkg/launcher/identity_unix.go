@@ -4,5 +4,5 @@ package launcher
 
 import "io/fs"
 
-// othersMayRead reports whether a mode lets others than the owner read.
+// othersMayRead reports whether a mode lets anyone but the owner read.
 func othersMayRead(mode fs.FileMode) bool { return mode&0o077 != 0 }

@@ -8,12 +8,12 @@ import (
 	"unicode"
 )
 
-// defaultImage is what a build can set: make build DEFAULT_IMAGE=IMAGE, or
-// -ldflags "-X github.com/podagent/podagent/pkg/launcher.defaultImage=IMAGE".
+// defaultImage can be set by a build: make build DEFAULT_IMAGE=IMAGE, or -ldflags
+// "-X github.com/podagent/podagent/pkg/launcher.defaultImage=IMAGE".
 var defaultImage string
 
 // DefaultImage returns the image of a [Pod] that names none: PODAGENT_IMAGE of the
-// environment, or else the one that was built in. Empty means that there is none.
+// environment, or else the one that was built in. It is empty if there is neither.
 func DefaultImage() string { return cmp.Or(os.Getenv("PODAGENT_IMAGE"), defaultImage) }
 
 // withImage returns the Spec with the default image if it names none.
@@ -22,7 +22,7 @@ func (s Spec) withImage() Spec {
 	return s
 }
 
-// checkImages checks the names of the images, which the cluster knows more about.
+// checkImages checks the names of the images. The cluster checks them further.
 func (p *Pod) checkImages() *SpecError {
 	switch {
 	case p.Image == "":

@@ -72,8 +72,9 @@ type Kubernetes struct {
 
 var _ Launcher = (*Kubernetes)(nil)
 
-// Launch implements Launcher. It creates the pod, or adopts one that answers to the
-// identity, and has not ended (see Take). Why a pod cannot start is a [*PodError].
+// Launch implements Launcher. It creates the pod, or adopts one that accepts the
+// identity and has not ended (see Take). If the pod cannot start, the error is a
+// [*PodError].
 func (k *Kubernetes) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
 	spec = spec.withImage()
 	if err := spec.validatePod(); err != nil {
@@ -94,8 +95,8 @@ func (k *Kubernetes) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
 	return sandbox.endsBy(k), nil
 }
 
-// Open implements Launcher. It makes no pod: a paused sandbox is [ErrPaused], and one
-// whose pod has ended [ErrStale]. See [Kubernetes.Resume].
+// Open implements Launcher. It creates no pod: a paused sandbox is [ErrPaused], and
+// one whose pod has ended is [ErrStale]. See [Kubernetes.Resume].
 func (k *Kubernetes) Open(ctx context.Context, id string) (*Sandbox, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -121,8 +122,8 @@ func (k *Kubernetes) List(ctx context.Context) ([]Summary, error) {
 	return list, err
 }
 
-// Terminate implements Launcher. A workspace that was kept goes with the pod; the
-// claims of the Spec's Volumes stay.
+// Terminate implements Launcher. It also removes a workspace that was kept, but not
+// the claims of the Spec's Volumes.
 func (k *Kubernetes) Terminate(ctx context.Context, id string) error {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {

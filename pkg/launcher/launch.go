@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// launch makes the sandbox of spec or adopts it. If it fails, it removes what it made,
-// unless somebody has adopted it.
+// launch creates or adopts the sandbox of spec. If it fails, it removes what it
+// created, unless another launch has adopted it.
 func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox, error) {
 	timeout := cmp.Or(spec.Take.ReadyTimeout, DefaultReadyTimeout)
 	ready, cancel := context.WithTimeoutCause(ctx, timeout, errNotReady)
@@ -35,10 +35,10 @@ func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox
 	return sandbox, nil
 }
 
-// finishLaunch checks out the source, once the agent answers. If this launch made the
-// pod (made is not nil), it notes in the claim how.
+// finishLaunch checks out the source once the agent answers. If this launch created
+// the pod (made is not nil), it notes in the claim how.
 func (c *cluster) finishLaunch(ctx context.Context, spec *Spec, made *acquired, s *Sandbox) error {
-	if spec.Git != nil { // which has a timeout of its own
+	if spec.Git != nil { // it has its own timeout
 		if err := spec.Git.checkout(ctx, s, c.log); err != nil {
 			return err
 		}
@@ -49,8 +49,8 @@ func (c *cluster) finishLaunch(ctx context.Context, spec *Spec, made *acquired, 
 	return nil
 }
 
-// reach acquires the pod and connects to its agent. It returns the pod if it has
-// created it.
+// reach acquires the pod and connects to its agent. It returns made only if it
+// created the pod.
 func (c *cluster) reach(ctx context.Context, spec *Spec) (made *acquired, s *Sandbox, err error) {
 	for {
 		a, err := c.acquire(ctx, spec)
@@ -61,18 +61,19 @@ func (c *cluster) reach(ctx context.Context, spec *Spec) (made *acquired, s *San
 		if a.created() {
 			return a, sandbox, err
 		}
-		if !errors.Is(err, ErrGone) || ctx.Err() != nil { // else it went while it was adopted
+		if !errors.Is(err, ErrGone) || ctx.Err() != nil { // ErrGone: the pod vanished during its adoption
 			return nil, sandbox, err
 		}
 	}
 }
 
-// enter connects to the agent of a pod that was acquired, as its owner if the Spec
-// says so: another caller must change nothing in it.
+// enter connects to the agent of an acquired pod. If the Spec is exclusive, it
+// takes the lease first, so that a caller that does not get it changes nothing in
+// the pod.
 func (c *cluster) enter(ctx context.Context, a *acquired, spec *Spec) (*Sandbox, error) {
-	attach := c.target(a.pod).attachBeating
+	attach := c.openPod(a.pod).attachBeating
 	if spec.Take.Exclusive {
-		attach = c.target(a.pod).attachOwning
+		attach = c.openPod(a.pod).attachOwning
 	}
 	sandbox, err := attach(ctx, spec, a.created())
 	if err != nil {
@@ -91,12 +92,12 @@ type lateError struct{ cause, last error }
 func (e *lateError) Error() string { return fmt.Sprintf("%v: %v", e.cause, e.last) }
 func (e *lateError) Unwrap() error { return e.cause }
 
-// timedOut returns err, or what it means if the ready timeout is over. If it is the
-// caller's deadline that is over, it adds what the pod waits for. The API's client
-// gives up a little before either, when its limiter would have it wait longer.
+// timedOut returns err, or its meaning if the ready timeout is over. If instead the
+// caller's deadline is over, it adds what the pod waits for. The API's client gives
+// up a little before either deadline if its rate limiter would make it wait longer.
 func (c *cluster) timedOut(ctx context.Context, name string, timeout time.Duration, err error) error {
 	if strings.Contains(err.Error(), "would exceed context deadline") { // rate.Limiter's, without a type
-		soon, cancel := context.WithTimeout(ctx, queryTimeout) // unless that was another's deadline
+		soon, cancel := context.WithTimeout(ctx, queryTimeout) // unless it was another context's deadline
 		defer cancel()
 		<-soon.Done()
 	}
@@ -120,8 +121,8 @@ func (c *cluster) timedOut(ctx context.Context, name string, timeout time.Durati
 	return err
 }
 
-// notReady says of a pod that it is not ready at this time, and what it waits for,
-// if the API server says so within a time: then it is known.
+// notReady returns an error that the pod is not ready, and what it waits for. It is
+// known only if the API server answers within the given time.
 func (c *cluster) notReady(ctx context.Context, name, when string, within time.Duration) (e *PodError, known bool) {
 	e = &PodError{Pod: c.namespace + "/" + name, Class: ErrNotReady, Message: when}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)

@@ -7,7 +7,7 @@
 //
 //	s, err := (&launcher.Local{}).Launch(ctx, launcher.Spec{ID: "job-1"})
 //	if err != nil { … }
-//	defer s.Close()
+//	defer s.Terminate(context.WithoutCancel(ctx))
 //	out, err := s.Command(ctx, "go", "version").Output()
 //
 // [Kubernetes] makes a pod for each sandbox. [Local] runs the agent as a process on
@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -49,8 +50,8 @@ type Launcher interface {
 	// [ErrNotFound]. A [Local] sandbox's agent is started again if it has died.
 	Open(ctx context.Context, id string) (*Sandbox, error)
 
-	// List describes the sandboxes of this launcher, sorted by id. With an error
-	// it returns those that it could learn of.
+	// List describes the sandboxes of this launcher, sorted by id. With an error it
+	// returns those that it found.
 	List(ctx context.Context) ([]Summary, error)
 
 	// Terminate ends the sandbox's processes and removes it with its files, but
@@ -92,15 +93,15 @@ type Spec struct {
 }
 
 // OnClose is what Close does to a sandbox that its Launch created.
-type OnClose int
+type OnClose string
 
 const (
-	CloseDefault OnClose = iota // keep a sandbox whose id was given, and delete another
-	CloseKeep                   // keep it
+	CloseDefault OnClose = ""     // keep a sandbox whose id was given, and delete another
+	CloseKeep    OnClose = "keep" // keep it
 	// CloseDelete terminates it, also while it is paused and while others use it. It
 	// leaves alone a pod that a later Launch or Resume made, and, if this launch was
 	// exclusive, one that has had another exclusive owner since.
-	CloseDelete
+	CloseDelete OnClose = "delete"
 )
 
 // SpecError says what is wrong with a field of a Spec, in the words of Msg.
@@ -119,7 +120,7 @@ func (s *Spec) Validate() error {
 		return &SpecError{"ID", "is not UTF-8 without NUL"}
 	case s.Workdir != "" && !strings.HasPrefix(s.Workdir, "/"):
 		return &SpecError{"Workdir", fmt.Sprintf("%q is not absolute", s.Workdir)}
-	case s.OnClose < CloseDefault || s.OnClose > CloseDelete:
+	case !slices.Contains([]OnClose{CloseDefault, CloseKeep, CloseDelete}, s.OnClose):
 		return &SpecError{"OnClose", "must be CloseDefault, CloseKeep or CloseDelete"}
 	}
 	for _, v := range s.Env {
@@ -155,10 +156,10 @@ const (
 
 // Summary describes a sandbox for a list.
 type Summary struct {
-	ID      string
-	State   State
-	Workdir string
-	Created time.Time
+	ID        string
+	State     State
+	Workdir   string
+	CreatedAt time.Time
 	// Pod is the pod's name, and Heartbeat when an orchestrator last needed it.
 	// Local sandboxes have neither.
 	Pod       string

@@ -7,10 +7,11 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// Lazy returns a sandbox that its first call launches. If that fails, the calls that
-// waited for it return the error, and the next one tries again. An empty ID is made up
-// now; Workdir is the Spec's, empty where the launcher chooses. A launch outlives
-// the call that began it, but not Close, which closes what was launched.
+// Lazy returns a sandbox that its first call launches. If that fails, the calls
+// that waited for it return the error, and the next one tries again. An empty ID is
+// made up now; Workdir is the Spec's, empty if the launcher chooses it. A launch
+// outlives the call that began it, but not Close, which closes the launched
+// sandbox.
 func Lazy(l Launcher, spec Spec) (*Sandbox, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func (z *lazy) open(ctx context.Context) (*podapi.Client, error) {
 	return a.sandbox.Client, nil
 }
 
-// begin returns the attempt that there is, or begins one.
+// begin returns the present attempt, or begins one.
 func (z *lazy) begin() *attempt {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -79,7 +80,7 @@ func (z *lazy) begin() *attempt {
 	return a
 }
 
-// close ends an attempt that is under way, and closes what was launched.
+// close ends an attempt that is under way, and closes the launched sandbox.
 func (z *lazy) close() error {
 	if s := z.end(); s != nil {
 		return s.Close()
@@ -87,7 +88,7 @@ func (z *lazy) close() error {
 	return nil
 }
 
-// terminate is close, and terminates what was launched.
+// terminate is close, and terminates the launched sandbox.
 func (z *lazy) terminate(ctx context.Context) error {
 	if s := z.end(); s != nil {
 		return s.Terminate(ctx)
@@ -95,8 +96,7 @@ func (z *lazy) terminate(ctx context.Context) error {
 	return nil
 }
 
-// end ends an attempt that is under way, and returns what was launched, nil if
-// nothing was.
+// end ends an attempt that is under way, and returns the launched sandbox, or nil.
 func (z *lazy) end() *Sandbox {
 	z.cancel()
 	z.mu.Lock()

@@ -20,9 +20,9 @@ import (
 
 // lease is this orchestrator's claim to be the only exclusive owner of a pod.
 type lease struct {
-	*target
+	*openPod
 	holder  string    // names this claim
-	renewed time.Time // when the latest renewal began; renew's own, once it runs
+	renewed time.Time // when the latest renewal began; only renew uses it, once it runs
 	stop    func()    // ends the renewal that keep began, and waits for it
 
 	mu     sync.Mutex
@@ -30,31 +30,31 @@ type lease struct {
 }
 
 func (l *lease) leases() typed.LeaseInterface {
-	return l.target.api.CoordinationV1().Leases(l.namespace)
+	return l.openPod.api.CoordinationV1().Leases(l.namespace)
 }
 
 // acquireLease makes or takes the lease of the pod.
-func (t *target) acquireLease(ctx context.Context) (*lease, error) {
-	l := &lease{target: t, holder: t.owner + "/" + strings.ToLower(rand.Text()[:8])}
+func (o *openPod) acquireLease(ctx context.Context) (*lease, error) {
+	l := &lease{openPod: o, holder: o.owner + "/" + strings.ToLower(rand.Text()[:8])}
 	for {
 		l.renewed = time.Now()
-		object, err := l.leases().Get(ctx, t.pod.Name, metav1.GetOptions{})
+		object, err := l.leases().Get(ctx, o.pod.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 			object, err = l.leases().Create(ctx, l.new(), metav1.CreateOptions{})
 		case err != nil:
 		case l.isHeld(object):
-			return nil, t.podError(t.pod, ErrOwned, "", holderOf(object))
+			return nil, o.podError(o.pod, ErrOwned, "", holderOf(object))
 		default:
 			ours := l.new()
 			object.OwnerReferences, object.Spec = ours.OwnerReferences, ours.Spec
-			object, err = l.leases().Update(ctx, object, metav1.UpdateOptions{}) // fails if another was first
+			object, err = l.leases().Update(ctx, object, metav1.UpdateOptions{}) // fails if another owner was first
 		}
 		if ctx.Err() == nil && (apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err)) {
 			continue
 		}
 		l.object = object
-		return l, t.apiError(t.pod.Name, err)
+		return l, o.apiError(o.pod.Name, err)
 	}
 }
 
@@ -79,15 +79,15 @@ func (l *lease) new() *coordinationv1.Lease {
 	}
 }
 
-// isHeld reports whether somebody holds the lease of this very pod.
-func (t *target) isHeld(object *coordinationv1.Lease) bool {
+// isHeld reports whether somebody holds the lease of exactly this pod.
+func (o *openPod) isHeld(object *coordinationv1.Lease) bool {
 	spec := object.Spec
 	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {
 		return false
 	}
-	for _, o := range object.OwnerReferences {
-		if o.UID != t.pod.UID {
-			return false // it is that of a pod that is gone
+	for _, owner := range object.OwnerReferences {
+		if owner.UID != o.pod.UID {
+			return false // it belongs to a pod that is gone
 		}
 	}
 	return time.Since(spec.RenewTime.Time) < time.Duration(*spec.LeaseDurationSeconds)*time.Second
@@ -105,18 +105,18 @@ func (l *lease) isOurs(object *coordinationv1.Lease) bool {
 
 // attachOwning is attachBeating for an exclusive owner. A caller that does not get the
 // lease changes nothing in the pod, and does not mark it as used.
-func (t *target) attachOwning(ctx context.Context, spec *Spec, created bool) (*Sandbox, error) {
-	l, err := t.acquireLease(ctx)
+func (o *openPod) attachOwning(ctx context.Context, spec *Spec, created bool) (*Sandbox, error) {
+	l, err := o.acquireLease(ctx)
 	if err != nil {
 		return nil, err
 	}
 	held := l.keep(ctx)
 	if !created {
-		err = t.mark(held, t.pod)
+		err = o.mark(held, o.pod)
 	}
 	var s *Sandbox
 	if err == nil {
-		s, err = t.attachBeating(held, spec, created)
+		s, err = o.attachBeating(held, spec, created)
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.abort(ctx))
@@ -125,9 +125,9 @@ func (t *target) attachOwning(ctx context.Context, spec *Spec, created bool) (*S
 	return s, nil
 }
 
-// keep renews the lease from now on: a pod may take longer to start than a lease
-// lasts. When it is lost, every further call fails, and the context that is returned
-// ends.
+// keep renews the lease from now on, because a pod may take longer to start than a
+// lease lasts. When the lease is lost, every further call fails, and the returned
+// context ends.
 func (l *lease) keep(ctx context.Context) context.Context {
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -143,7 +143,7 @@ func (l *lease) keep(ctx context.Context) context.Context {
 	return ctx
 }
 
-// own has the lease released when the sandbox is closed.
+// own makes Close release the lease.
 func (s *Sandbox) own(l *lease) {
 	s.lease = l
 	s.closes(func(ctx context.Context) error {
@@ -152,7 +152,7 @@ func (s *Sandbox) own(l *lease) {
 	})
 }
 
-// discardMade removes what the launch of the sandbox has made, unless it has had
+// discardMade removes what the sandbox's launch has created, unless there has been
 // another exclusive owner since then.
 func (s *Sandbox) discardMade(ctx context.Context, pod *corev1.Pod) error {
 	for s.lease != nil {
@@ -160,22 +160,22 @@ func (s *Sandbox) discardMade(ctx context.Context, pod *corev1.Pod) error {
 		switch {
 		case apierrors.IsConflict(err):
 			return nil
-		case apierrors.IsNotFound(err) && s.target.isThere(ctx): // another had it, and let it go
+		case apierrors.IsNotFound(err) && s.pod.isThere(ctx): // another owner had it, and released it
 			return nil
 		case err == nil, apierrors.IsNotFound(err):
-			return s.target.discardMade(ctx, pod)
+			return s.pod.discardMade(ctx, pod)
 		case ctx.Err() != nil:
 			return s.lease.apiError(pod.Name, err)
 		}
 		sleep(ctx, leaseRetry)
 	}
-	return s.target.discardMade(ctx, pod)
+	return s.pod.discardMade(ctx, pod)
 }
 
-// isThere reports whether the pod is, as far as the API server says.
-func (t *target) isThere(ctx context.Context) bool {
-	now, err := t.get(ctx, t.pod.Name)
-	return err == nil && now.UID == t.pod.UID && now.DeletionTimestamp == nil
+// isThere reports whether the pod exists, according to the API server.
+func (o *openPod) isThere(ctx context.Context) bool {
+	now, err := o.get(ctx, o.pod.Name)
+	return err == nil && now.UID == o.pod.UID && now.DeletionTimestamp == nil
 }
 
 // renew renews the lease until ctx ends. It returns why the lease is lost.
@@ -201,10 +201,10 @@ func (l *lease) renew(ctx context.Context) error {
 	}
 }
 
-// renewOnce tries once. A conflict is looked into: somebody may have changed
-// the object, and left the lease ours, or the answer to an earlier try was lost.
+// renewOnce tries once. On a conflict it looks again: the object may have been
+// changed while the lease is still ours, or the answer to an earlier try was lost.
 func (l *lease) renewOnce(ctx context.Context) error {
-	l.mu.Lock() // Close may come beside the renewal
+	l.mu.Lock() // Close may run at the same time
 	defer l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, leaseTry)
 	defer cancel()
@@ -229,7 +229,7 @@ func (l *lease) renewOnce(ctx context.Context) error {
 	}
 }
 
-// release lets go of the lease, if this claim still holds it.
+// release gives the lease up, if this claim still holds it.
 func (l *lease) release(ctx context.Context) error {
 	object, err := l.leases().Get(ctx, l.pod.Name, metav1.GetOptions{})
 	if err == nil && l.isOurs(object) {

@@ -1,30 +1,34 @@
 package launcher
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/procfs"
 )
 
-// marker is the environment variable by which the processes of a sandbox are
-// found when its agent has died and cannot end them. It holds the path of the
-// sandbox's directory.
-func (p place) marker() string { return "PODAGENT_SANDBOX=" + p.dir }
+// marker is the environment variable that identifies a sandbox's processes when its
+// agent has died and cannot end them. It holds the path of the sandbox's directory.
+//
+// It comes first in the agent's environment, and the agent puts it in front of those of
+// its commands, because only the beginning of an environment is read.
+func (p place) marker() string { return markerEnv + "=" + p.dir }
 
-// endLeftovers kills the processes of a sandbox that no agent looks after any
-// more. Since they may start others meanwhile, it looks until there are none.
+// markerEnv is the name of the marker.
+const markerEnv = "PODAGENT_SANDBOX"
+
+// endLeftovers kills the processes of a sandbox that has no agent any more. They
+// may start others meanwhile, so it looks until there are none.
 func endLeftovers(ctx context.Context, p place) error {
 	for range leftoverScans {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		left, err := leftovers([]byte(p.marker()))
+		left, err := leftovers(p)
 		if err != nil || len(left) == 0 {
 			return err
 		}
@@ -45,41 +49,32 @@ func endLeftovers(ctx context.Context, p place) error {
 	return errors.New("the sandbox starts processes faster than they can be ended")
 }
 
-// leftovers returns descriptors of the processes with a marker in their
+// leftovers returns descriptors of the processes with the sandbox's marker in their
 // environment. It leaves out processes of other users, whose environment it cannot read.
-func leftovers(marker []byte) (pidfds []int, err error) {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil, err
+func leftovers(p place) (pidfds []int, err error) {
+	var processes procfs.FS
+	isMarked := func(pid int) bool {
+		dir, err := processes.Getenv(pid, markerEnv)
+		return err == nil && dir == p.dir
 	}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() || !isMarked(pid, marker) {
+	pids, err := processes.PIDs()
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the processes: %w", err)
+	}
+	for _, pid := range pids {
+		if pid == os.Getpid() || !isMarked(pid) {
 			continue
 		}
 		pidfd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			continue // it has ended
 		}
-		// The pid may have become another's before it was opened.
-		if !isMarked(pid, marker) {
+		// The pid may belong to another process by now.
+		if !isMarked(pid) {
 			unix.Close(pidfd)
 			continue
 		}
 		pidfds = append(pidfds, pidfd)
 	}
 	return pidfds, nil
-}
-
-func isMarked(pid int, marker []byte) bool {
-	environ, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
-	if err != nil {
-		return false
-	}
-	for _, v := range bytes.Split(environ, []byte{0}) {
-		if bytes.Equal(v, marker) {
-			return true
-		}
-	}
-	return false
 }

@@ -14,10 +14,10 @@ import (
 // development, demos and tests, and for hosts that are sandboxes themselves. Linux
 // only.
 //
-// A sandbox is a directory below StateDir, which only its owner can enter; the agent
-// listens there on a unix socket, and serves its own user only. Commands get of the
-// environment only PATH, HOME and the locale; TERM, PAGER and GIT_PAGER are set for
-// plain text. The zero value is ready to use.
+// A sandbox is a directory below StateDir, which only its owner can enter; the
+// agent listens there on a unix socket, and serves its own user only. Of the
+// environment, commands get only PATH, HOME and the locale; TERM, PAGER and
+// GIT_PAGER are set for plain text. The zero value is ready to use.
 type Local struct {
 	// StateDir holds the sandboxes. Empty means podagent/local in
 	// $XDG_STATE_HOME, or in ~/.local/state.
@@ -55,8 +55,8 @@ func (l *Local) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
 	return sandbox.endsBy(l), nil
 }
 
-// checkout gets the sandbox its source. One that was made for it and cannot
-// have it is removed.
+// checkout puts the source into the sandbox. If that fails, a sandbox created for
+// it is removed.
 func (l *Local) checkout(ctx context.Context, sandbox *Sandbox, git *Git) error {
 	err := git.checkout(ctx, sandbox, l.log())
 	if err == nil {
@@ -99,8 +99,7 @@ func (l *Local) stateDir() (string, error) {
 	if l.StateDir != "" {
 		return filepath.Abs(l.StateDir)
 	}
-	// A relative path is to be ignored, says the XDG base directory
-	// specification.
+	// The XDG base directory specification says to ignore relative paths.
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "podagent", "local"), nil
 	}

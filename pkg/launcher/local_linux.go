@@ -14,7 +14,7 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// launch makes the sandbox or finds it, under its lock.
+// launch creates or finds the sandbox, under its lock.
 func (l *Local) launch(ctx context.Context, spec Spec) (sandbox *Sandbox, err error) {
 	p, unlock, err := l.lock(ctx, spec.ID)
 	if err != nil {
@@ -51,7 +51,8 @@ func (l *Local) open(ctx context.Context, id string) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The lock would make a directory; what is not there needs none.
+	// Taking the lock would create a directory, so check first that the sandbox
+	// exists.
 	if err := p.load(); err != nil {
 		return nil, err
 	}
@@ -66,10 +67,9 @@ func (l *Local) open(ctx context.Context, id string) (*Sandbox, error) {
 	return l.connect(ctx, p, false)
 }
 
-// connect returns the sandbox at p, whose agent it starts if none answers. It
-// configures one that it started, or if told to. An agent that is
-// just ending may still let callers in and then not answer, so that it is
-// tried again.
+// connect returns the sandbox at p, and starts its agent if none answers. It
+// configures an agent that it started, or if told to. An agent that is just ending
+// may still accept a connection and then not answer, so connect tries again.
 func (l *Local) connect(ctx context.Context, p place, configure bool) (sandbox *Sandbox, err error) {
 	var started *agentProcess
 	for range connectTries {
@@ -88,7 +88,7 @@ func (l *Local) connect(ctx context.Context, p place, configure bool) (sandbox *
 	return nil, podapi.ErrUnavailable
 }
 
-// restartAgent starts the agent at p, after what an earlier one may have left
+// restartAgent starts the agent at p, after ending what an earlier agent left
 // running.
 func (l *Local) restartAgent(ctx context.Context, p place) (*agentProcess, error) {
 	if err := endLeftovers(ctx, p); err != nil {
@@ -97,13 +97,13 @@ func (l *Local) restartAgent(ctx context.Context, p place) (*agentProcess, error
 	return l.startAgent(ctx, p)
 }
 
-// dial returns the sandbox at p, whose agent listens; started is that agent if
-// this process has started it.
+// dial returns the sandbox at p, whose agent listens. started is that agent if this
+// process has started it.
 func (p place) dial(ctx context.Context, configure bool, started *agentProcess) (*Sandbox, error) {
 	client, err := podapi.Dial(podapi.DialOptions{
-		Dialer: dialer(p.path(socketFile)),
-		Retry:  giveUp,
-		Lost:   func(ctx context.Context) error { return p.whyLost(ctx, started) },
+		Dial:  dialer(p.path(socketFile)),
+		Retry: giveUp,
+		Lost:  func(ctx context.Context) error { return p.whyLost(ctx, started) },
 	})
 	if err != nil {
 		return nil, err
@@ -140,9 +140,8 @@ func (l *Local) terminate(ctx context.Context, id string) error {
 	return l.remove(ctx, p)
 }
 
-// remove ends the agent and the processes, and removes the sandbox's
-// directory: the workspace first, so that the sandbox is known until nothing
-// of it is left.
+// remove ends the agent and the processes, and removes the sandbox's directory: the
+// workspace first, so that the sandbox stays known until everything else is gone.
 func (l *Local) remove(ctx context.Context, p place) error {
 	if err := l.stopAgent(ctx, p); err != nil {
 		return err
@@ -156,8 +155,8 @@ func (l *Local) remove(ctx context.Context, p place) error {
 	return os.RemoveAll(p.dir)
 }
 
-// removeTree removes a tree, however deep, also where directories in it, as
-// those of Go's module cache, may not be written.
+// removeTree removes a tree of any depth, even with read-only directories in it,
+// such as those of Go's module cache.
 func removeTree(ctx context.Context, dir string) error {
 	files := fsops.New(filepath.Dir(dir))
 	opts := fsops.RemoveOptions{Recursive: true, Force: true}
@@ -191,7 +190,7 @@ func (l *Local) list(ctx context.Context) ([]Summary, error) {
 		s, summaryErr := place{dir: filepath.Join(state, e.Name())}.summary(ctx)
 		if summaryErr == nil {
 			list = append(list, s)
-		} else if !errors.Is(summaryErr, ErrNotFound) { // it is being made, or removed
+		} else if !errors.Is(summaryErr, ErrNotFound) { // ErrNotFound: it is being created or removed
 			err = errors.Join(err, summaryErr)
 		}
 	}
@@ -203,7 +202,7 @@ func (p place) summary(ctx context.Context) (Summary, error) {
 	if err := p.load(); err != nil {
 		return Summary{}, err
 	}
-	s := Summary{ID: p.ID, State: Stopped, Workdir: p.Workdir, Created: p.Created}
+	s := Summary{ID: p.ID, State: Stopped, Workdir: p.Workdir, CreatedAt: p.Created}
 	running, err := answers(ctx, p.path(socketFile))
 	if running {
 		s.State = Running

@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// errNoLocal is what every method says where podagent does not run.
+// errNoLocal is the error of every method on a system without podagent.
 var errNoLocal = fmt.Errorf("the local launcher needs Linux: %w", errors.ErrUnsupported)
 
 func (l *Local) launch(context.Context, Spec) (*Sandbox, error) { return nil, errNoLocal }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/procfs/procfstest"
 )
 
 func launch(t *testing.T, l launcher.Launcher, spec launcher.Spec) *launcher.Sandbox {
@@ -270,6 +272,54 @@ func TestLocalTerminateEndsWhatADeadAgentLeft(t *testing.T) {
 	}
 }
 
+// TestLocalTerminateBesideALongEnvironment has a process on the host that claims an
+// environment of 16 MiB; it could as well be 64 GiB. The search for what an agent left
+// looks at it.
+func TestLocalTerminateBesideALongEnvironment(t *testing.T) {
+	procfstest.ClaimEnviron(t, 16<<20)
+	l := launchertest.Local(t)
+	launch(t, l, launcher.Spec{ID: "a"})
+	n := procfstest.Allocated(func() {
+		if err := l.Terminate(t.Context(), "a"); err != nil {
+			t.Error(err)
+		}
+	})
+	if t.Logf("%d KiB", n>>10); n > 64<<20 {
+		t.Errorf("the search took %d MiB", n>>20)
+	}
+}
+
+// The sandbox's marker comes before a command's own environment, however long that is.
+func TestLocalTerminateEndsCommandsWithALongEnvironment(t *testing.T) {
+	l := launchertest.Local(t)
+	s := launch(t, l, launcher.Spec{ID: "a"})
+	cmd := s.Command(t.Context(), "sleep", "300")
+	for _, name := range []string{"A", "B", "C", "D"} {
+		cmd.Env = append(cmd.Env, name+"="+strings.Repeat("x", 100<<10))
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.Shell(t.Context(), "echo $PPID").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var agent int
+	if _, err := fmt.Sscan(string(out), &agent); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(agent, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Terminate(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.PID()
+	if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)); err == nil && !strings.Contains(string(state), "State:\tZ") {
+		t.Errorf("process %d survived", pid)
+	}
+}
+
 func TestLocalAgentThatIsStoppedIsAnErrorOfOpenAndKilledByTerminate(t *testing.T) {
 	l := launchertest.Local(t)
 	s := launch(t, l, launcher.Spec{ID: "a"})
@@ -374,7 +424,7 @@ func TestLocalListIsSortedAndKnowsTheStopped(t *testing.T) {
 	var ids []string
 	for _, s := range list {
 		ids = append(ids, s.ID)
-		if s.State != launcher.Running || s.Created.IsZero() || s.Workdir == "" {
+		if s.State != launcher.Running || s.CreatedAt.IsZero() || s.Workdir == "" {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -415,4 +465,21 @@ func TestLocalRefusesOtherUsers(t *testing.T) {
 			t.Error("the agent answers another user")
 		}
 	})
+}
+
+// Root may read any directory, unless it gives up this right.
+func TestJobGoesOnBesideAnUnreadableDirectory(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{self, "-test.run", "^ExampleSandbox$"}
+	if os.Geteuid() == 0 {
+		const rights = "-dac_override,-dac_read_search"
+		args = append([]string{"setpriv", "--bounding-set", rights, "--inh-caps", rights, "--"}, args...)
+	}
+	out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "grep private: permission denied") {
+		t.Errorf("%v, output:\n%s", err, out)
+	}
 }

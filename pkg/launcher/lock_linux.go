@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock takes the lock of a sandbox, among all processes of the user, and
+// lock takes the lock of a sandbox, which all processes of the user share, and
 // returns its place. The lock is a file beside the sandbox's directory.
 func (l *Local) lock(ctx context.Context, id string) (p place, unlock func(), err error) {
 	if p, err = l.place(id); err != nil {
@@ -25,8 +25,8 @@ func (l *Local) lock(ctx context.Context, id string) (p place, unlock func(), er
 	return p, unlock, err
 }
 
-// makePrivate makes a directory that only its owner can enter, or checks that
-// it is one.
+// makePrivate creates a directory that only its owner can enter, or checks that it
+// is one.
 func makePrivate(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -38,8 +38,8 @@ func makePrivate(dir string) error {
 	return err
 }
 
-// lockFile takes an exclusive lock on a file that it makes, and that unlock
-// removes. It polls, because flock(2) cannot be interrupted by a context.
+// lockFile takes an exclusive lock on a file that it creates and that unlock
+// removes. It polls, because a context cannot interrupt flock(2).
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	tick := time.NewTicker(lockPoll)
 	defer tick.Stop()
@@ -67,8 +67,8 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	}
 }
 
-// isAt reports whether the file is still the one at path: its last owner may
-// have removed it before this one got the lock.
+// isAt reports whether the file is still the one at path. Its last owner may have
+// removed it before this process got the lock.
 func isAt(file *os.File, path string) bool {
 	mine, err := file.Stat()
 	if err != nil {

@@ -45,7 +45,7 @@ func TestMishapIsWhatTheClusterSaysOfThePod(t *testing.T) {
 		{"its node is away", nodeLost, ErrNodeLost, "NodeStatusUnknown: Kubelet stopped posting node status."},
 	} {
 		c := &cluster{namespace: "ns"}
-		err := c.target(tt.pod).mishap(tt.pod)
+		err := c.openPod(tt.pod).mishap(tt.pod)
 		if tt.class == nil {
 			if err != nil {
 				t.Errorf("%s: %v", tt.name, err)

@@ -15,13 +15,13 @@ type agentProcess struct {
 }
 
 // giveUp is the Retry of local sandboxes: an agent that has ended does not come
-// back by itself, so that there is one try.
+// back by itself, so there is only one try.
 func giveUp(_ context.Context, _ int, err error) error {
 	return fmt.Errorf("%w: %w", podapi.ErrUnavailable, err)
 }
 
-// whyLost returns what has become of the agent at p, nil if it lives. It knows
-// how one has ended that this process started.
+// whyLost returns what has become of the agent at p; nil if it lives. If this
+// process started the agent, it knows how the agent ended.
 func (p place) whyLost(ctx context.Context, started *agentProcess) error {
 	if started != nil {
 		select {
@@ -32,7 +32,7 @@ func (p place) whyLost(ctx context.Context, started *agentProcess) error {
 		}
 	}
 	if running, err := answers(ctx, p.path(socketFile)); running || err != nil {
-		return nil // another one, or it is not known
+		return nil // another agent may listen there, or it cannot be found out
 	}
 	return errors.New("its process has ended")
 }

@@ -17,9 +17,9 @@ const (
 
 var unsafeName = regexp.MustCompile(`[^a-z0-9]+`)
 
-// nameOf returns the name that the sandbox of an id has where it runs: lower
-// case letters, digits and hyphens. Equal ids have equal names, and different
-// ids different ones.
+// nameOf returns the name of the sandbox with this id where it runs: lower case
+// letters, digits and hyphens. Equal ids have equal names, and different ids
+// different ones.
 func nameOf(id string) string {
 	safe := strings.Trim(unsafeName.ReplaceAllString(strings.ToLower(id), "-"), "-")
 	safe = strings.TrimRight(safe[:min(len(safe), nameSafe)], "-")
@@ -30,13 +30,13 @@ func nameOf(id string) string {
 	return safe + "-" + hex.EncodeToString(sum[:])[:nameHash]
 }
 
-// newID makes an id for a sandbox that was launched without one.
+// newID makes up an id for a sandbox that was launched without one.
 func newID() string { return "sandbox-" + strings.ToLower(rand.Text()[:12]) }
 
 var unsafeLabel = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 
-// labelOf returns a form of the id that the value of a label can have. It may
-// be that of other ids, too: it is for people who look for pods.
+// labelOf returns a form of the id that a label's value can have. Different ids may
+// have the same form: it is for people who look for pods.
 func labelOf(id string) string {
 	const most = 63 // https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/
 	safe := strings.Trim(unsafeLabel.ReplaceAllString(id, "-"), "-_.")

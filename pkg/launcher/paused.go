@@ -11,10 +11,10 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// Pause ends the sandbox's processes and removes its pod, and keeps the files in its
-// workdir, if they are in a claim of its own (see [Workspace]); otherwise it changes
-// nothing and returns [ErrNotKept]. It returns when the pod is gone. A paused sandbox stays so; if
-// there is none, the error is [ErrNotFound].
+// Pause ends the sandbox's processes and removes its pod. It keeps the files in its
+// workdir if they are in a claim of its own (see [Workspace]); otherwise it changes
+// nothing and returns [ErrNotKept]. It returns when the pod is gone. A paused
+// sandbox stays paused; if there is none, the error is [ErrNotFound].
 func (k *Kubernetes) Pause(ctx context.Context, id string) error {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -31,7 +31,7 @@ func (c *cluster) pause(ctx context.Context, id string) error {
 	case err != nil:
 		return err
 	case !ownClaim(pod):
-		return c.podError(pod, ErrNotKept, "", "its workspace is no claim of its own")
+		return c.podError(pod, ErrNotKept, "", "its workspace is not a claim of its own")
 	}
 	if err := c.markClaim(ctx, pod.Name, "", podmeta.AnnotationAdopted); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (c *cluster) resume(ctx context.Context, id string) (*Sandbox, error) {
 	}
 }
 
-// revive returns the pod of the sandbox, and whether this call made it.
+// revive returns the pod of the sandbox, and whether this call created it.
 func (c *cluster) revive(ctx context.Context, id string) (*corev1.Pod, bool, error) {
 	for ctx.Err() == nil {
 		pod, err := c.lookup(ctx, id)
@@ -106,7 +106,7 @@ func (c *cluster) revive(ctx context.Context, id string) (*corev1.Pod, bool, err
 	return nil, false, context.Cause(ctx)
 }
 
-// remake makes the pod of a paused sandbox.
+// remake creates the pod of a paused sandbox.
 func (c *cluster) remake(ctx context.Context, id string) (*corev1.Pod, error) {
 	claim, err := c.pausedClaim(ctx, id)
 	if err != nil {
@@ -123,5 +123,5 @@ func (c *cluster) remake(ctx context.Context, id string) (*corev1.Pod, error) {
 	if c.connection == ByAddress && !listensOnAddress(pod) {
 		listenOnAddress(pod)
 	}
-	return c.make(ctx, pod, &Spec{}) // the claim is there
+	return c.make(ctx, pod, &Spec{}) // the claim exists already
 }

@@ -23,8 +23,8 @@ func (c *cluster) get(ctx context.Context, name string) (*corev1.Pod, error) {
 	return pod, c.apiError(name, err)
 }
 
-// delete deletes the pod, and no other of its name; with a resourceVersion
-// also only as long as nothing of it has changed.
+// delete deletes exactly this pod, and no other of its name. With a resourceVersion
+// it does so only if the pod has not changed.
 func (c *cluster) delete(ctx context.Context, pod *corev1.Pod, resourceVersion string) error {
 	err := c.tryDelete(ctx, pod, resourceVersion)
 	if apierrors.IsNotFound(err) {
@@ -33,7 +33,7 @@ func (c *cluster) delete(ctx context.Context, pod *corev1.Pod, resourceVersion s
 	return err
 }
 
-// tryDelete is delete, which returns that the pod was gone before.
+// tryDelete is delete, but returns an error if the pod was already gone.
 func (c *cluster) tryDelete(ctx context.Context, pod *corev1.Pod, resourceVersion string) error {
 	only := &metav1.Preconditions{UID: &pod.UID}
 	if resourceVersion != "" {
@@ -55,7 +55,7 @@ func (c *cluster) remove(ctx context.Context, pod *corev1.Pod) error {
 	return c.awaitGone(ctx, pod)
 }
 
-// awaitGone returns when this pod is there no more.
+// awaitGone returns when this pod is gone.
 func (c *cluster) awaitGone(ctx context.Context, pod *corev1.Pod) error {
 	for {
 		now, err := c.get(ctx, pod.Name)
@@ -76,8 +76,8 @@ func (c *cluster) awaitGone(ctx context.Context, pod *corev1.Pod) error {
 	}
 }
 
-// events yields what happens to the pod after it was read, until the watch
-// ends, which it may do at any time.
+// events yields the events of the pod after it was read, until the watch ends,
+// which it may do at any time.
 func (c *cluster) events(ctx context.Context, pod *corev1.Pod) func(func(watch.Event, error) bool) {
 	return func(yield func(watch.Event, error) bool) {
 		w, err := c.api.CoreV1().Pods(c.namespace).Watch(ctx, metav1.ListOptions{
@@ -111,8 +111,7 @@ func (c *cluster) podError(pod metav1.Object, class error, reason, message strin
 	return &PodError{Pod: c.namespace + "/" + pod.GetName(), Class: class, Reason: reason, Message: message}
 }
 
-// apiError returns what an error of the API about a pod means, where it has a
-// class of its own.
+// apiError classifies an error of the API about a pod, if it has a class.
 func (c *cluster) apiError(name string, err error) error {
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
@@ -123,9 +122,8 @@ func (c *cluster) apiError(name string, err error) error {
 	return err
 }
 
-// createError returns what an error of a pod's creation means. Whoever may not
-// create pods at all is told so without a pod's name; what admission refuses
-// has it.
+// createError classifies an error of a pod's creation. It names the pod if
+// admission refuses it, but not if the caller may not create pods at all.
 func (c *cluster) createError(name string, err error) error {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok {
@@ -140,14 +138,14 @@ func (c *cluster) createError(name string, err error) error {
 	return c.apiError(name, err)
 }
 
-// isWebhook reports whether a status is none of the API server's own: an
-// admission webhook chooses its code, and the text says which it was.
+// isWebhook reports whether a status is not the API server's own. An admission
+// webhook chooses its status code, and the text says which webhook it was.
 func isWebhook(status metav1.Status) bool {
 	return status.Code >= http.StatusBadRequest && status.Code < http.StatusInternalServerError &&
 		status.Reason == "" && status.Details == nil
 }
 
-// kindOf returns the kind of thing that an error of the API is about.
+// kindOf returns the kind of object that an error of the API is about.
 func kindOf(err error) string {
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && status.ErrStatus.Details != nil {
 		return status.ErrStatus.Details.Kind
@@ -155,8 +153,8 @@ func kindOf(err error) string {
 	return ""
 }
 
-// warnings returns the latest warnings of the cluster about the pod. That they
-// cannot be had is one, too: they are for people.
+// warnings returns the latest warnings of the cluster about the pod. If they cannot
+// be listed, that is a warning, too, for people to read.
 func (c *cluster) warnings(ctx context.Context, pod *corev1.Pod) []string {
 	list, err := c.api.CoreV1().Events(c.namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.AndSelectors(

@@ -18,8 +18,8 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// validatePod checks what a Spec says of a pod, and what a pod can take of the
-// rest, so that nothing is asked of the API that it would refuse.
+// validatePod checks the Pod of a Spec, and whether a pod can have the other
+// fields, so that the API is not asked for anything that it would refuse.
 func (s *Spec) validatePod() error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -35,14 +35,14 @@ func (s *Spec) validatePod() error {
 	return nil
 }
 
-// systemDirs hold the programs that a sandbox runs, and kernelDirs are the
-// kernel's own, with all below.
+// systemDirs hold the programs that a sandbox runs. kernelDirs, with everything
+// below, belong to the kernel.
 var (
 	systemDirs = []string{"/bin", "/boot", "/etc", "/lib", "/lib64", "/sbin", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/local/bin", "/usr/sbin"}
 	kernelDirs = []string{"/dev", "/proc", "/sys"}
 )
 
-// checkWorkdir checks what a volume can be mounted at.
+// checkWorkdir checks that a volume can be mounted at the workdir.
 func (s *Spec) checkWorkdir() *SpecError {
 	if s.Workdir == "" {
 		return nil
@@ -56,7 +56,7 @@ func (s *Spec) checkWorkdir() *SpecError {
 	return nil
 }
 
-// checkMountPath checks that a volume can be mounted there, and hides nothing
+// checkMountPath checks that a volume can be mounted there without hiding anything
 // that every sandbox needs.
 func checkMountPath(field, dir string) *SpecError {
 	switch {
@@ -65,25 +65,26 @@ func checkMountPath(field, dir string) *SpecError {
 	case strings.Contains(dir, ":"), !utf8.ValidString(dir), strings.ContainsRune(dir, 0):
 		return &SpecError{field, fmt.Sprintf("%q has a colon, or is not UTF-8: nothing can be mounted there", dir)}
 	case slices.Contains(systemDirs, dir), isKernels(dir):
-		return &SpecError{field, fmt.Sprintf("%q is the system's", dir)}
+		return &SpecError{field, fmt.Sprintf("%q is a system directory", dir)}
 	case dir == path.Clean(fillDir), isBelow(dir, fillDir):
 		return &SpecError{field, fmt.Sprintf("%q is the launcher's", dir)}
 	}
 	return nil
 }
 
-// isKernels reports whether a directory is in one of the kernel's own.
+// isKernels reports whether a directory is in one of kernelDirs.
 func isKernels(dir string) bool {
 	return slices.ContainsFunc(kernelDirs, func(k string) bool { return dir == k || isBelow(dir, k) })
 }
 
-// isBelow reports whether a directory is below another, both in their shortest
-// forms.
+// isBelow reports whether a directory is below another. Both are in their shortest
+// form.
 func isBelow(dir, above string) bool {
 	return strings.HasPrefix(dir, strings.TrimSuffix(above, "/")+"/") && dir != above
 }
 
-// checkEnv checks that the variables fit into one, as which a pod has them.
+// checkEnv checks that the environment fits into the one variable that carries it
+// in a pod.
 func (s *Spec) checkEnv() *SpecError {
 	size := 0
 	for _, v := range s.Env {
@@ -141,8 +142,8 @@ func (p *Pod) checkMeta() *SpecError {
 	return nil
 }
 
-// checkNotes checks that what is noted of the Spec fits into the annotations of the
-// pod, and the pod, where it is noted too, into those of its claim.
+// checkNotes checks that the notes about the Spec fit into the annotations of the
+// pod, and that the pod itself fits into those of its claim.
 func (s *Spec) checkNotes() *SpecError {
 	pod, problem := patched(manifest(s, "", wire.AuthorizedKey{}, time.Time{}), s.Pod.Patch)
 	if problem != nil {
@@ -153,12 +154,12 @@ func (s *Spec) checkNotes() *SpecError {
 		size += len(name) + len(value)
 	}
 	if size > maxNotes {
-		return &SpecError{"Pod", fmt.Sprintf("has %d bytes of annotations, with the labels, the patch and the rest of it that are noted in one: at most %d fit", size, maxNotes)}
+		return &SpecError{"Pod", fmt.Sprintf("needs %d bytes of annotations, one of which repeats the labels, the patch and other fields: at most %d fit", size, maxNotes)}
 	}
 	if s.Pod.Workspace.Keep {
-		data, _ := json.Marshal(pod) // a pod always has a JSON
+		data, _ := json.Marshal(pod) // a pod can always be encoded
 		if len(data) > maxNotes {
-			return &SpecError{"Pod.Workspace.Keep", fmt.Sprintf("has the pod noted in an annotation, with its environment and all else, which takes %d bytes: at most %d fit", len(data), maxNotes)}
+			return &SpecError{"Pod.Workspace.Keep", fmt.Sprintf("needs the pod in an annotation, with its environment: that takes %d bytes, and at most %d fit", len(data), maxNotes)}
 		}
 	}
 	return nil
@@ -215,7 +216,7 @@ func (p *Pod) checkDeadline() *SpecError {
 	return nil
 }
 
-// checkNoPod reports whether a Spec asks for what only a pod has.
+// checkNoPod returns an error if a Spec asks for something that only a pod has.
 func (s *Spec) checkNoPod() error {
 	for _, part := range []any{s.Pod, s.Take} {
 		v := reflect.ValueOf(part)

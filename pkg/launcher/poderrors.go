@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// Why a pod is no sandbox, or not yet or no longer. Each is the class of a
-// [*PodError].
+// The errors of a sandbox's pod. Each is the class of a [*PodError].
 var (
 	ErrImage          = errors.New("cannot pull the image")
 	ErrUnschedulable  = errors.New("no node can hold the pod")
@@ -22,12 +21,12 @@ var (
 	ErrStale          = errors.New("the pod has ended")
 	ErrDrift          = errors.New("the pod's spec differs")
 	ErrNoListener     = fmt.Errorf("%w: its agent does not listen on the pod's address", ErrDrift)
-	ErrNotKept        = errors.New("the sandbox's files would be lost") // its workspace is no claim of its own, or that is being deleted
+	ErrNotKept        = errors.New("the sandbox's files would be lost") // its workspace is not a claim of its own, or the claim is being deleted
 	ErrNoLifetime     = errors.New("the sandbox has no lifetime to extend")
 	ErrDeadline       = errors.New("the pod's active deadline is earlier")
-	ErrNoStorageClass = errors.New("the cluster has no default StorageClass") // and a Workspace that is to be kept names none
+	ErrNoStorageClass = errors.New("the cluster has no default StorageClass") // and a Workspace with Keep names none
 	ErrGone           = errors.New("the pod is gone")                         // deleted or replaced
-	ErrContainerEnded = errors.New("the container ended")                     // with its processes; it is started again
+	ErrContainerEnded = errors.New("the container ended")                     // with its processes; it is restarted
 	ErrNodeLost       = errors.New("the pod's node does not answer")
 	ErrOwned          = errors.New("the sandbox has another owner") // which has it exclusively
 )

@@ -10,17 +10,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// symptoms tell a pod that is slow from one that will not start. Times are
-// counted from when a symptom was first seen here, as clocks differ.
+// symptoms tell a slow pod from one that will not start. Times count from when this
+// launcher first saw a symptom, because clocks differ.
 type symptoms struct {
 	unschedulable symptom // no node can hold it
 	unpullable    symptom // the image could not be pulled
-	pulling       bool    // the last state was that of a failed pull
-	failedPulls   int     // how often one was seen to fail
+	pulling       bool    // the last state was a failed pull
+	failedPulls   int     // how many failed pulls were seen
 	fresh         bool    // a symptom has been seen for the first time
 }
 
-// A symptom may pass, if it does so before its end.
+// A symptom is tolerated until its end.
 type symptom struct{ end time.Time }
 
 // crashLoop is the kubelet's reason for a container that waits to be started
@@ -31,17 +31,16 @@ const crashLoop = "CrashLoopBackOff"
 // yet (kubernetes/pkg/scheduler/framework/plugins/volumebinding).
 const unboundClaims = "unbound immediate PersistentVolumeClaims"
 
-// errLookAgain is the cause of a context that ends because the symptoms are
-// to be looked at again, though nothing has happened.
+// errLookAgain is the cause of a context that ends because the symptoms must be
+// checked again, although nothing has happened.
 var errLookAgain = errors.New("time to look again")
 
-// until returns a context that ends when the symptoms may mean more than
-// they do now.
+// until returns a context that ends when a symptom's patience may be over.
 func (s *symptoms) until(ctx context.Context) (context.Context, context.CancelFunc) {
 	s.fresh = false
 	cancel := func() {}
 	for _, symptom := range []symptom{s.unschedulable, s.unpullable} {
-		// One that is past has meant what it means.
+		// A symptom whose end is past has been judged already.
 		if symptom.end.After(time.Now()) {
 			outer := cancel
 			var inner context.CancelFunc
@@ -53,7 +52,7 @@ func (s *symptoms) until(ctx context.Context) (context.Context, context.CancelFu
 	return ctx, func() { last(); cancel() }
 }
 
-// isNew reports whether a symptom has come that until did not know.
+// isNew reports whether a symptom has appeared since until was called.
 func (s *symptoms) isNew() bool { return s.fresh }
 
 // see notes a symptom, and reports whether it has lasted too long.
@@ -64,8 +63,8 @@ func (s *symptoms) see(what *symptom, patience time.Duration) bool {
 	return !time.Now().Before(what.end)
 }
 
-// read looks at the pod's present state, and returns why it will not become
-// ready: no class means that it still may.
+// read examines the pod's present state, and returns why the pod will not become
+// ready. Without a class it still may.
 func (s *symptoms) read(pod *corev1.Pod) (reason, message string, class error) {
 	if message, stuck := s.readScheduling(pod); stuck {
 		return corev1.PodReasonUnschedulable, message, ErrUnschedulable
@@ -85,8 +84,8 @@ func (s *symptoms) read(pod *corev1.Pod) (reason, message string, class error) {
 	return "", "", nil
 }
 
-// needed returns the containers without which the agent does not run: sidecars
-// that somebody injected are none of them.
+// needed returns the containers that the agent needs to run. Injected sidecars are
+// not among them.
 func needed(pod *corev1.Pod) []corev1.ContainerStatus {
 	statuses := slices.Clone(pod.Status.InitContainerStatuses)
 	for _, s := range pod.Status.ContainerStatuses {
@@ -105,7 +104,7 @@ func (s *symptoms) readScheduling(pod *corev1.Pod) (message string, stuck bool) 
 			continue
 		}
 		if strings.Contains(c.Message, unboundClaims) {
-			break // storage may take longer to be made than a pod is worth waiting for otherwise
+			break // storage may take longer than the patience for a node
 		}
 		return c.Message, s.see(&s.unschedulable, schedulePatience)
 	}
@@ -113,7 +112,7 @@ func (s *symptoms) readScheduling(pod *corev1.Pod) (message string, stuck bool) 
 	return "", false
 }
 
-// readWaiting returns what the kubelet's reason for a container to wait means.
+// readWaiting returns the meaning of the kubelet's reason why a container waits.
 // The reasons are those of kubernetes/pkg/kubelet/images/types.go and
 // kubernetes/pkg/kubelet/container/sync_result.go.
 func (s *symptoms) readWaiting(reason string) error {
@@ -128,7 +127,7 @@ func (s *symptoms) readWaiting(reason string) error {
 		}
 		return nil
 	case "ImagePullBackOff":
-		// A failure, also if the state in which it failed was not seen.
+		// This counts as a failure even if its own state was not seen.
 		s.failedPulls, s.pulling = max(s.failedPulls, 1), false
 		if s.see(&s.unpullable, pullPatience) {
 			return ErrImage
@@ -145,10 +144,10 @@ func (s *symptoms) readWaiting(reason string) error {
 	return nil
 }
 
-// neverRan returns how a container ended that the runtime could not start, now
-// or when it was last tried. containerd says StartError
+// neverRan returns the end of a container that the runtime could not start, now or
+// in the previous try. containerd says StartError
 // (containerd/internal/cri/server/container_start.go), cri-dockerd
-// ContainerCannotRun; as it never started, its times say nothing.
+// ContainerCannotRun. The container never started, so its times say nothing.
 func neverRan(status corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	t := status.State.Terminated
 	if t == nil && status.State.Waiting != nil {
@@ -160,8 +159,8 @@ func neverRan(status corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	return nil
 }
 
-// isRecovering reports whether a container is about to be started again that
-// had run for a while: it was killed, perhaps, and its image is good.
+// isRecovering reports whether a container that had run for a while is about to be
+// restarted: it may have been killed, and its image is good.
 func isRecovering(status corev1.ContainerStatus) bool {
 	t := status.LastTerminationState.Terminated
 	return status.State.Waiting.Reason == crashLoop && t != nil && t.FinishedAt.Sub(t.StartedAt.Time) >= crashQuick

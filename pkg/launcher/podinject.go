@@ -6,14 +6,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// installName is the container that installs podagent for an image without it, and
-// installDir where the pod's containers have it, in the volume of this name.
+// installName is the container that installs podagent for an image without it.
+// installDir is where the pod's containers have podagent, in the volume of this
+// name.
 const (
 	installName = "install"
 	installDir  = "/.podagent/bin"
 )
 
-// program returns how podagent is called in the pod.
+// program returns the command that runs podagent in the pod.
 func (p *Pod) program() string {
 	if p.AgentImage != "" {
 		return installDir + "/" + agentProgram
@@ -21,7 +22,7 @@ func (p *Pod) program() string {
 	return agentProgram
 }
 
-// programOf is program for a pod that there is.
+// programOf is program for an existing pod.
 func programOf(pod *corev1.Pod) string {
 	for _, c := range pod.Spec.Containers {
 		if c.Name == containerName && len(c.Command) > 0 {
@@ -31,8 +32,8 @@ func programOf(pod *corev1.Pod) string {
 	return agentProgram
 }
 
-// inject has podagent installed from the image, in a volume that the agent's
-// container can only read.
+// inject makes an init container install podagent from the image, in a volume that
+// the agent's container can only read.
 func inject(pod *corev1.PodSpec, image string) {
 	if image == "" {
 		return
@@ -48,13 +49,13 @@ func inject(pod *corev1.PodSpec, image string) {
 		Resources:       c.Resources,
 		SecurityContext: c.SecurityContext,
 		VolumeMounts:    []corev1.VolumeMount{{Name: agentProgram, MountPath: installDir}},
-		// So that the pod says why it failed.
+		// This makes the pod say why it failed.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	})
 }
 
-// installMount returns the mount of podagent in a container; none where the image
-// has it.
+// installMount returns the mount of podagent in a container; none if the image has
+// podagent.
 func installMount(c *corev1.Container) []corev1.VolumeMount {
 	i := slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == installDir })
 	if i < 0 {

@@ -43,15 +43,16 @@ func (c *cluster) extend(ctx context.Context, id string, d time.Duration) (time.
 		if err != nil {
 			return expires, err
 		}
-		// Also if another call has put it off for longer: it may not have come here.
-		return expires, c.target(pod).query(ctx, func(ctx context.Context, client *podapi.Client) error {
+		// Tell the agent even if another call has extended the time further: that call
+		// may not have reached the agent.
+		return expires, c.openPod(pod).query(ctx, func(ctx context.Context, client *podapi.Client) error {
 			return client.Configure(ctx, podapi.Config{Expires: expires})
 		})
 	}
 }
 
-// putOff writes into the pod that it ends no sooner than at a time, and returns
-// when it does. An agent that restarts goes by that.
+// putOff writes into the pod that it ends no sooner than at a time, and returns the
+// resulting time. An agent that restarts uses it.
 func (c *cluster) putOff(ctx context.Context, pod *corev1.Pod, expires time.Time) (time.Time, error) {
 	now := expiry(pod)
 	switch deadline := hardDeadline(pod); {
@@ -79,7 +80,7 @@ func expiry(pod *corev1.Pod) time.Time {
 	return t
 }
 
-// hardDeadline returns when the cluster ends the pod; zero if that is not known.
+// hardDeadline returns when the cluster ends the pod; zero if that is unknown.
 func hardDeadline(pod *corev1.Pod) time.Time {
 	if pod.Spec.ActiveDeadlineSeconds == nil || pod.Status.StartTime == nil {
 		return time.Time{}
@@ -87,8 +88,8 @@ func hardDeadline(pod *corev1.Pod) time.Time {
 	return pod.Status.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
 }
 
-// lifeOf has the agent end by itself: the pod with it, since a container that ends
-// with 0 is not started again then.
+// lifeOf makes the agent end by itself. The pod then ends, too, since a container
+// that ends with 0 is not restarted.
 func lifeOf(pod *corev1.Pod, spec *Spec, now time.Time) {
 	p := &spec.Pod
 	if p.Lifetime == 0 && p.IdleTimeout == 0 {
@@ -107,7 +108,7 @@ func lifeOf(pod *corev1.Pod, spec *Spec, now time.Time) {
 	}
 }
 
-// renewLife gives a pod that is made again the time that its Spec gave it.
+// renewLife gives a pod that is created anew its full time again.
 func renewLife(pod *corev1.Pod, now time.Time) {
 	var made traits
 	if json.Unmarshal([]byte(pod.Annotations[podmeta.AnnotationSpec]), &made) != nil || made.Lifetime == "" {
@@ -118,7 +119,7 @@ func renewLife(pod *corev1.Pod, now time.Time) {
 	}
 }
 
-// checkLife checks when the pod ends by itself.
+// checkLife checks the times after which the pod ends by itself.
 func (p *Pod) checkLife() *SpecError {
 	for field, d := range map[string]time.Duration{"Pod.Lifetime": p.Lifetime, "Pod.IdleTimeout": p.IdleTimeout} {
 		if d < 0 || d > 0 && d < minLife {

@@ -37,7 +37,7 @@ func (c *cluster) lookup(ctx context.Context, id string) (*corev1.Pod, error) {
 	return pod, c.checkOurs(pod, id)
 }
 
-// open connects to the pod of a sandbox that there is.
+// open connects to the pod of an existing sandbox.
 func (c *cluster) open(ctx context.Context, id string) (*Sandbox, error) {
 	pod, err := c.findAndMark(ctx, id)
 	if err != nil {
@@ -58,8 +58,8 @@ func (c *cluster) findAndMark(ctx context.Context, id string) (*corev1.Pod, erro
 	return pod, err
 }
 
-// enterAgain connects to the agent of a pod by what its annotations have of the
-// Spec that it was made from.
+// enterAgain connects to the agent of a pod, using the fields of its Spec that are
+// in its annotations.
 func (c *cluster) enterAgain(ctx context.Context, pod *corev1.Pod, created bool) (*Sandbox, error) {
 	timeout, err := time.ParseDuration(pod.Annotations[podmeta.AnnotationReadyTimeout])
 	if err != nil {
@@ -67,14 +67,14 @@ func (c *cluster) enterAgain(ctx context.Context, pod *corev1.Pod, created bool)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNotReady)
 	defer cancel()
-	s, err := c.target(pod).attachBeating(ctx, &Spec{}, created)
+	s, err := c.openPod(pod).attachBeating(ctx, &Spec{}, created)
 	if err != nil {
 		return nil, c.timedOut(ctx, pod.Name, timeout, err)
 	}
 	return s, nil
 }
 
-// find returns the pod of the sandbox, if it can be called.
+// find returns the pod of the sandbox, if its agent can be called.
 func (c *cluster) find(ctx context.Context, id string) (*corev1.Pod, error) {
 	pod, err := c.lookup(ctx, id)
 	if err == nil {
@@ -97,7 +97,7 @@ func (c *cluster) callable(pod *corev1.Pod) error {
 	return c.checkListener(pod)
 }
 
-// over returns why the pod is no sandbox any more.
+// over returns why the pod is no longer a sandbox.
 func (c *cluster) over(pod *corev1.Pod) error {
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -131,18 +131,18 @@ func (c *cluster) discardPaused(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.get(ctx, claim.Name); !apierrors.IsNotFound(err) { // the claim may have been taken before it was seen
+	if _, err := c.get(ctx, claim.Name); !apierrors.IsNotFound(err) { // a launch may have taken the claim before it was seen here
 		return err
 	}
 	return c.removeClaim(ctx, claim)
 }
 
-// discard removes the pod with all its files, unless another pod has them by now.
+// discard removes the pod with all its files, unless another pod has taken them.
 func (c *cluster) discard(ctx context.Context, pod *corev1.Pod) error {
 	if !ownClaim(pod) {
 		return c.remove(ctx, pod)
 	}
-	claim, err := c.claim(ctx, pod.Name) // as it is before the pod goes: the next launch takes it after that
+	claim, err := c.claim(ctx, pod.Name) // read before the pod goes: the next launch takes the claim after that
 	if apierrors.IsNotFound(err) {
 		return c.remove(ctx, pod)
 	}
@@ -161,8 +161,8 @@ func (c *cluster) discard(ctx context.Context, pod *corev1.Pod) error {
 	return c.removeClaim(ctx, claim)
 }
 
-// discardMade removes what a launch has made, the claim with it, unless another pod
-// has had that since then. The pod may be gone for long.
+// discardMade removes what a launch has created, including the claim, unless
+// another pod has used the claim since then. The launch's own pod may be long gone.
 func (c *cluster) discardMade(ctx context.Context, pod *corev1.Pod) error {
 	err := c.remove(ctx, pod)
 	if err != nil {
@@ -216,7 +216,7 @@ func summaryOf(pod *corev1.Pod) Summary {
 	s := Summary{
 		ID:        pod.Annotations[podmeta.AnnotationID],
 		State:     stateOf(pod),
-		Created:   pod.CreationTimestamp.UTC(),
+		CreatedAt: pod.CreationTimestamp.UTC(),
 		Pod:       pod.Name,
 		Heartbeat: heartbeatOf(pod),
 	}
@@ -238,7 +238,7 @@ func stateOf(pod *corev1.Pod) State {
 	return Pending
 }
 
-// agentContainer returns the container that the agent is in, nil if there is none.
+// agentContainer returns the agent's container; nil if there is none.
 func agentContainer(pod *corev1.Pod) *corev1.Container {
 	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == containerName })
 	if i < 0 {
@@ -247,16 +247,16 @@ func agentContainer(pod *corev1.Pod) *corev1.Container {
 	return &pod.Spec.Containers[i]
 }
 
-// isRunning reports whether the agent's container runs. It serves from its
-// first milliseconds on, some seconds before the kubelet says that it is ready.
+// isRunning reports whether the agent's container runs. The agent serves from its
+// first milliseconds on, some seconds before the kubelet reports it ready.
 func isRunning(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return s.Name == containerName && s.State.Running != nil
 	})
 }
 
-// heartbeatOf returns the pod's last heartbeat: its creation, if it has none
-// that can be read.
+// heartbeatOf returns the pod's last heartbeat, or its creation if there is no
+// readable one.
 func heartbeatOf(pod *corev1.Pod) time.Time {
 	t, _ := time.Parse(time.RFC3339Nano, pod.Annotations[podmeta.AnnotationHeartbeat])
 	return cmp.Or(t, pod.CreationTimestamp.UTC())

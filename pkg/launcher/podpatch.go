@@ -25,7 +25,7 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// patchField is the field that errors of a patch are about.
+// patchField is the field that a patch's errors name.
 const patchField = "Pod.Patch"
 
 // patched returns the pod with the patch applied: a strategic merge, as by
@@ -50,7 +50,7 @@ func patched(pod *corev1.Pod, patch []byte) (*corev1.Pod, *SpecError) {
 	return made, nil
 }
 
-// parsePatch returns the patch as JSON, nil if it is empty. A field that pods do
+// parsePatch returns the patch as JSON; nil if it is empty. A field that pods do
 // not have is an error.
 func parsePatch(patch []byte) ([]byte, *SpecError) {
 	if len(patch) > maxPatch {
@@ -91,7 +91,7 @@ func parsePatch(patch []byte) ([]byte, *SpecError) {
 	return data, nil
 }
 
-// isOneDocument reports whether there is at most one with anything in it.
+// isOneDocument reports whether at most one document has content.
 func isOneDocument(documents *yamlutil.YAMLReader) bool {
 	found := 0
 	for {
@@ -105,8 +105,8 @@ func isOneDocument(documents *yamlutil.YAMLReader) bool {
 	}
 }
 
-// withoutDirectives returns the patch without what says how it is merged, which is
-// no field of a pod.
+// withoutDirectives returns the patch without its merge directives, which are not
+// fields of a pod.
 func withoutDirectives(tree any) any {
 	switch tree := tree.(type) {
 	case map[string]any:
@@ -122,20 +122,20 @@ func withoutDirectives(tree any) any {
 	return tree
 }
 
-// checkPatch applies the patch to the pod that would be made, and checks that it
+// checkPatch applies the patch to the pod that would be created, and checks that it
 // leaves what the launcher relies on, and the profile.
 func (s *Spec) checkPatch() *SpecError {
 	if len(s.Pod.Patch) == 0 {
 		return nil
 	}
 	before := manifest(s, "", wire.AuthorizedKey{}, time.Time{})
-	listenOnAddress(before) // which it may have to
+	listenOnAddress(before) // as it does with ByAddress
 	after, err := patched(before, s.Pod.Patch)
 	if err != nil {
 		return err
 	}
 	for _, field := range guarded(before, after) {
-		if !apiequality.Semantic.DeepEqual(field.before, field.after) { // also of quantities
+		if !apiequality.Semantic.DeepEqual(field.before, field.after) { // compares quantities by value
 			return &SpecError{patchField, fmt.Sprintf("changes %s, which is the launcher's", field.name)}
 		}
 	}
@@ -148,11 +148,11 @@ func (s *Spec) checkPatch() *SpecError {
 	return checkProfile(after, s.Pod.Profile)
 }
 
-// agentVariables is how the names of the agent's settings begin.
+// agentVariables is the prefix of the agent's settings.
 const agentVariables = "PODAGENT_"
 
-// checkEnvFrom checks that the launcher's containers get no variables whose names,
-// which are known only in the cluster, may be those of the agent's settings.
+// checkEnvFrom checks that the launcher's containers get no variables that may be
+// settings of the agent. Their names are known only in the cluster.
 func checkEnvFrom(list string, before, after []corev1.Container) *SpecError {
 	for _, c := range after {
 		if !slices.ContainsFunc(before, func(own corev1.Container) bool { return own.Name == c.Name }) {
@@ -168,7 +168,7 @@ func checkEnvFrom(list string, before, after []corev1.Container) *SpecError {
 	return nil
 }
 
-// guardedField is what of a pod a patch must leave as it is.
+// guardedField is a field of the pod that a patch must not change.
 type guardedField struct {
 	name          string
 	before, after any
@@ -199,8 +199,8 @@ func guarded(before, after *corev1.Pod) []guardedField {
 	return fields
 }
 
-// ownEntries are the labels or annotations that are the launcher's, and those that
-// the patch adds to them.
+// ownEntries are the labels or annotations that belong to the launcher, and those
+// that the patch adds to them.
 func ownEntries(name string, before, after map[string]string) []guardedField {
 	all := map[string]string{}
 	maps.Copy(all, after)
@@ -252,7 +252,7 @@ func guardedContainer(list string, before *corev1.Container, all []corev1.Contai
 	return fields
 }
 
-// at returns an element, or none.
+// at returns an element, or the zero value if there is none.
 func at[T any](list []T, i int) (none T) {
 	if i < 0 {
 		return none

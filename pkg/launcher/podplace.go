@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// checkPlacement checks where the pod may run, and with what.
+// checkPlacement checks where the pod may run, and its classes.
 func (p *Pod) checkPlacement() *SpecError {
 	names := map[string][]string{"Pod.RuntimeClass": {p.RuntimeClass}, "Pod.PriorityClass": {p.PriorityClass}, "Pod.PullSecrets": p.PullSecrets}
 	for _, field := range slices.Sorted(maps.Keys(names)) {
@@ -41,7 +41,7 @@ func checkToleration(t corev1.Toleration) *SpecError {
 	effects := []corev1.TaintEffect{"", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}
 	switch {
 	case t.Key == "" && t.Operator != corev1.TolerationOpExists:
-		return &SpecError{field, "has one without a key, which takes the operator Exists"}
+		return &SpecError{field, "has one without a key, which needs the operator Exists"}
 	case t.Key != "" && len(validation.IsQualifiedName(t.Key)) > 0:
 		return &SpecError{field, fmt.Sprintf("has the key %q: %s", t.Key, validation.IsQualifiedName(t.Key)[0])}
 	case t.Operator == corev1.TolerationOpExists && t.Value != "":

@@ -27,15 +27,15 @@ type ReadOnlyDir struct {
 	From string `json:"from,omitempty"`
 }
 
-// fillName is the container that fills read-only directories, and fillDir is
-// where it has their volumes.
+// fillName is the container that fills read-only directories. fillDir is where it
+// mounts their volumes.
 const (
 	fillName = "fill"
 	fillDir  = "/.podagent/"
 )
 
-// mountReadOnly mounts the directories in the agent's container, which must
-// have its other mounts. One at the same path gives way.
+// mountReadOnly mounts the directories in the agent's container, which must already
+// have its other mounts. A mount at the same path is replaced.
 func mountReadOnly(pod *corev1.PodSpec, dirs []ReadOnlyDir) {
 	c := &pod.Containers[0]
 	for i, d := range dirs {
@@ -50,8 +50,9 @@ func mountReadOnly(pod *corev1.PodSpec, dirs []ReadOnlyDir) {
 
 func volumeName(i int) string { return fmt.Sprintf("read-only-%d", i) }
 
-// fillContainer returns the container that fills the directories, with what the
-// agent's container may and gets; without a command if there is nothing to do.
+// fillContainer returns the container that fills the directories, with the agent
+// container's permissions and resources. It has no command if there is nothing to
+// do.
 func fillContainer(c *corev1.Container, dirs []ReadOnlyDir) corev1.Container {
 	fill := corev1.Container{
 		Name:            fillName,
@@ -59,7 +60,7 @@ func fillContainer(c *corev1.Container, dirs []ReadOnlyDir) corev1.Container {
 		WorkingDir:      "/",
 		Resources:       c.Resources,
 		SecurityContext: c.SecurityContext,
-		// So that the pod says why it failed.
+		// This makes the pod say why it failed.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
 	var made, copied []string
@@ -80,9 +81,9 @@ func fillContainer(c *corev1.Container, dirs []ReadOnlyDir) corev1.Container {
 	return fill
 }
 
-// mountedIn returns the paths of the mounts that are in the mount at dir, with
-// no other in between: no runtime can make their directories once that is
-// mounted read-only.
+// mountedIn returns the paths of the mounts directly in the mount at dir, with no
+// other in between: no runtime can create their directories once that mount is
+// read-only.
 func mountedIn(mounts []corev1.VolumeMount, dir string) []string {
 	var in []string
 	for _, m := range mounts {
@@ -96,8 +97,8 @@ func mountedIn(mounts []corev1.VolumeMount, dir string) []string {
 	return in
 }
 
-// sortedDirs returns the directories in the order of their paths: another order
-// makes no other pod.
+// sortedDirs returns the directories sorted by path, so that their order does not
+// change the pod.
 func sortedDirs(dirs []ReadOnlyDir) []ReadOnlyDir {
 	sorted := slices.Clone(dirs)
 	slices.SortFunc(sorted, func(a, b ReadOnlyDir) int { return strings.Compare(a.Path, b.Path) })

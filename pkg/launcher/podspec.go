@@ -17,7 +17,7 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// What the agent is given in a pod.
+// The agent's settings in a pod.
 const (
 	containerName  = "agent"
 	agentProgram   = "podagent"
@@ -109,8 +109,8 @@ func container(spec *Spec, key wire.AuthorizedKey) corev1.Container {
 	}
 }
 
-// serveCommand returns the agent's command line, with the flags that may be
-// repeated, for which the environment has no form.
+// serveCommand returns the agent's command line. It has the repeatable flags, which
+// cannot be environment variables.
 func serveCommand(spec *Spec) []string {
 	command := []string{spec.Pod.program(), "serve"}
 	for _, pattern := range spec.Protected {
@@ -133,12 +133,12 @@ func serveCommand(spec *Spec) []string {
 	return command
 }
 
-// literal returns a text in which Kubernetes finds no variable to expand.
+// literal returns a text that Kubernetes does not expand.
 func literal(s string) string { return strings.ReplaceAll(s, "$", "$$") }
 
-// plain makes programs print plainly, and not wait for a key. Git trusts all
-// directories: the root of a volume is root's, and only the sandbox can have put a
-// repository into it.
+// plain makes programs print plain text, and not wait for a key. Git trusts all
+// directories: root owns the root of a volume, and only the sandbox can have put a
+// repository there.
 var plain = []corev1.EnvVar{
 	{Name: "TERM", Value: "dumb"},
 	{Name: "PAGER", Value: "cat"},
@@ -148,10 +148,9 @@ var plain = []corev1.EnvVar{
 	{Name: "GIT_CONFIG_VALUE_0", Value: "*"},
 }
 
-// agentEnv returns the agent's flags, as variables, which podagent health reads,
-// too. The environment of commands is one of them: the agent itself is not to
-// run with it, its bytes need not be UTF-8, and Kubernetes expands nothing in
-// it.
+// agentEnv returns the agent's flags as variables, which podagent health reads,
+// too. One of them holds the environment of commands: the agent itself should not
+// run with that, its bytes need not be UTF-8, and Kubernetes must not expand it.
 func agentEnv(spec *Spec, key wire.AuthorizedKey, workdir string) []corev1.EnvVar {
 	return []corev1.EnvVar{
 		{Name: listenVariable, Value: "tcp:127.0.0.1:" + strconv.Itoa(agentPort)},
@@ -183,8 +182,8 @@ func emptyDir(name string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
 }
 
-// healthProbe asks the agent by its own program: the kubelet's other probes
-// reach neither the loopback nor hold a key.
+// healthProbe asks the agent with its own program: the kubelet's other probes can
+// neither reach the loopback nor hold a key.
 func healthProbe(spec *Spec, period, failures int32) *corev1.Probe {
 	return &corev1.Probe{
 		ProbeHandler:     corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{spec.Pod.program(), "health"}}},
@@ -194,15 +193,15 @@ func healthProbe(spec *Spec, period, failures int32) *corev1.Probe {
 	}
 }
 
-// secure makes the pod keep a profile.
+// secure makes the pod conform to a profile.
 func secure(pod *corev1.PodSpec, profile Profile) {
 	seccomp := &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
 	if profile == Baseline {
 		pod.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(0)), RunAsGroup: new(int64(0)), SeccompProfile: seccomp}
 		return
 	}
-	// Numbers, because an image's user may be a name or root; and a home, as
-	// that user has none in most images.
+	// The ids are numbers, because an image's user may be a name or root. The home is
+	// set because that user has none in most images.
 	pod.SecurityContext = &corev1.PodSecurityContext{
 		RunAsNonRoot:   new(true),
 		RunAsUser:      new(int64(sandboxUser)),
@@ -220,9 +219,9 @@ func secure(pod *corev1.PodSpec, profile Profile) {
 	c.Env = append(c.Env, corev1.EnvVar{Name: "HOME", Value: homeDir})
 }
 
-// traits are what a pod was made from, as far as a difference would matter: not
-// its annotations, and not its environment and protected paths, which an
-// adoption replaces.
+// traits are what a pod was made from, as far as a difference matters. They leave
+// out its annotations, and its environment and protected paths, which an adoption
+// replaces.
 type traits struct {
 	Image          string                      `json:"image"`
 	AgentImage     string                      `json:"agentImage,omitempty"`
@@ -271,7 +270,7 @@ func traitsOf(spec *Spec) traits {
 	}
 }
 
-// periodText returns a time as text; empty for none.
+// periodText returns a duration as text; empty for zero.
 func periodText(d time.Duration) string {
 	if d == 0 {
 		return ""
@@ -279,14 +278,14 @@ func periodText(d time.Duration) string {
 	return d.String()
 }
 
-// patchOf returns the patch as JSON, in which it is compared.
+// patchOf returns the patch as JSON, for comparisons.
 func patchOf(spec *Spec) json.RawMessage {
-	data, _ := parsePatch(spec.Pod.Patch) // it was checked
+	data, _ := parsePatch(spec.Pod.Patch) // validated before
 	return data
 }
 
 // json returns the traits as they are kept in the annotation.
 func (t traits) json() []byte {
-	data, _ := json.Marshal(t) // it has nothing that cannot be JSON
+	data, _ := json.Marshal(t) // cannot fail
 	return data
 }

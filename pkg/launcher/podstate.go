@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// podState is the latest state of a pod that a watch has seen, and the tries to
-// connect that have failed in it.
+// podState is the latest state of a pod that a watch has seen, and the failed tries
+// to connect in that state.
 type podState struct {
 	mu      sync.Mutex
 	pod     *corev1.Pod   // nil while there is no watch
@@ -34,8 +34,8 @@ func (s *podState) latest() *corev1.Pod {
 	return s.pod
 }
 
-// begin begins a try to connect. It returns the latest state, and what is closed
-// when there is another.
+// begin begins a try to connect. It returns the latest state, and a channel that
+// closes at the next state.
 func (s *podState) begin() (*corev1.Pod, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func (a *access) grant() {
 	a.granted, a.refused = true, time.Time{}
 }
 
-// refuse notes err, which says that a permission is missing, and returns it, or nil
+// refuse notes err, which says that a permission is missing. It returns err, or nil
 // as long as the API server may only be starting.
 func (a *access) refuse(err error) error {
 	a.mu.Lock()
@@ -90,8 +90,8 @@ func (a *access) refuse(err error) error {
 	return err
 }
 
-// isRefused reports whether a permission is missing for the connection, so that
-// the pod may be well.
+// isRefused reports whether a permission for the connection is missing. Then the
+// pod itself may be well.
 func (a *access) isRefused() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -33,7 +33,7 @@ type Volume struct {
 	ReadOnly bool `json:"readOnly,omitempty"`
 }
 
-// Workspace says what is at the workdir of a pod, unless a Volume is.
+// Workspace describes the volume at the workdir of a pod, unless a Volume is there.
 type Workspace struct {
 	// Size is how much it holds: 1Mi or more. A pod is evicted soon after its
 	// emptyDir holds more; 0 means no bound but the node's disk. A claim asks for at
@@ -49,7 +49,7 @@ type Workspace struct {
 	StorageClass string `json:"storageClass,omitempty"`
 }
 
-// minWorkspace is a bound for slips of the unit: 1m is a thousandth of a byte.
+// minWorkspace catches a wrong unit: 1m is a thousandth of a byte.
 const minWorkspace = "1Mi"
 
 // workspaceName is the volume at the workdir.
@@ -68,7 +68,7 @@ func (w Workspace) volume(podName string) corev1.Volume {
 	return v
 }
 
-// claimSpec returns what is asked of the storage for the sandbox's own claim.
+// claimSpec returns what the sandbox's own claim asks of the storage.
 func (w Workspace) claimSpec() corev1.PersistentVolumeClaimSpec {
 	spec := corev1.PersistentVolumeClaimSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -93,7 +93,7 @@ func claimVolume(name, claim string) corev1.Volume {
 	}}
 }
 
-// mountVolumes mounts the volumes in the agent's container, each claim as one
+// mountVolumes mounts the volumes in the agent's container. Each claim is one
 // volume of the pod.
 func mountVolumes(pod *corev1.PodSpec, volumes []Volume) {
 	names := map[string]string{}
@@ -107,8 +107,8 @@ func mountVolumes(pod *corev1.PodSpec, volumes []Volume) {
 	keepOwners(pod)
 }
 
-// mount mounts a volume in the agent's container. What is mounted at the same
-// path gives way, with its volume.
+// mount mounts a volume in the agent's container. A mount at the same path is
+// replaced, with its volume.
 func mount(pod *corev1.PodSpec, m corev1.VolumeMount) {
 	c := &pod.Containers[0]
 	if at := slices.IndexFunc(c.VolumeMounts, func(other corev1.VolumeMount) bool { return other.MountPath == m.MountPath }); at >= 0 {
@@ -119,8 +119,8 @@ func mount(pod *corev1.PodSpec, m corev1.VolumeMount) {
 	c.VolumeMounts = append(c.VolumeMounts, m)
 }
 
-// keepOwners spares the kubelet to go through all files of a claim at each start:
-// their group is the same as the last time.
+// keepOwners keeps the kubelet from going through all files of a claim at each
+// start: their group has not changed since the last time.
 func keepOwners(pod *corev1.PodSpec) {
 	isClaim := func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil }
 	if s := pod.SecurityContext; s != nil && s.FSGroup != nil && slices.ContainsFunc(pod.Volumes, isClaim) {
@@ -156,16 +156,16 @@ func (s *Spec) checkVolumes() *SpecError {
 			return &SpecError{"Pod.Workspace", fmt.Sprintf("is set, and the claim %q is mounted there", v.Claim)}
 		}
 		if above, ok := s.writableAbove(v); ok {
-			return &SpecError{field, fmt.Sprintf("has %q of the claim %q, which is in %q of it, where the sandbox could put a link in its place", v.SubPath, v.Claim, above)}
+			return &SpecError{field, fmt.Sprintf("has %q of the claim %q, which is below its %q, where the sandbox could replace it with a link", v.SubPath, v.Claim, above)}
 		}
 		seen[v.Path] = true
 	}
 	return nil
 }
 
-// writableAbove returns the directory of the same claim that the sandbox can write
-// and that a volume lies in, if there is one. A sandbox that can write the whole claim
-// needs no link to reach all of it.
+// writableAbove returns the directory of the same claim that contains the volume
+// and that the sandbox can write, if there is one. A sandbox that can write the
+// whole claim needs no link to reach all of it.
 func (s *Spec) writableAbove(v Volume) (dir string, ok bool) {
 	for _, other := range s.Pod.Volumes {
 		if other.Claim == v.Claim && other.SubPath != "" && !other.ReadOnly && isBelow(v.SubPath, other.SubPath) {
@@ -175,18 +175,18 @@ func (s *Spec) writableAbove(v Volume) (dir string, ok bool) {
 	return "", false
 }
 
-// checkInReadOnly checks that nothing is to be mounted in a claim that is mounted
-// read-only, where no directory can be made for it.
+// checkInReadOnly checks that dir is not in a claim that is mounted read-only,
+// where the directory for another mount cannot be created.
 func (s *Spec) checkInReadOnly(dir string) *SpecError {
 	for _, v := range s.Pod.Volumes {
 		if v.ReadOnly && isBelow(dir, v.Path) {
-			return &SpecError{"Pod.Volumes", fmt.Sprintf("has %q read-only, and something is to be mounted at %q in it", v.Path, dir)}
+			return &SpecError{"Pod.Volumes", fmt.Sprintf("has %q read-only, so nothing can be mounted at %q in it", v.Path, dir)}
 		}
 	}
 	return nil
 }
 
-// isSubPath reports whether a directory of a claim can be mounted.
+// isSubPath reports whether p is a directory of a claim that can be mounted.
 func isSubPath(p string) bool {
 	return p == "" || !path.IsAbs(p) && p == path.Clean(p) && p != "." && p != ".." && !strings.HasPrefix(p, "../") &&
 		utf8.ValidString(p) && strings.IndexByte(p, 0) < 0
@@ -194,7 +194,7 @@ func isSubPath(p string) bool {
 
 func (w Workspace) isSet() bool { return w.Keep || !w.Size.IsZero() }
 
-// traits returns what of it matters to a pod.
+// traits returns the fields of w that matter to a pod.
 func (w Workspace) traits() Workspace {
 	if !w.Keep {
 		w.StorageClass = ""
@@ -202,7 +202,7 @@ func (w Workspace) traits() Workspace {
 	return w
 }
 
-// checkWorkspace checks what is to be at the workdir.
+// checkWorkspace checks the volume at the workdir.
 func (s *Spec) checkWorkspace() *SpecError {
 	const field = "Pod.Workspace"
 	w := s.Pod.Workspace
@@ -210,9 +210,9 @@ func (s *Spec) checkWorkspace() *SpecError {
 	case !w.Size.IsZero() && w.Size.Cmp(resource.MustParse(minWorkspace)) < 0:
 		return &SpecError{field, fmt.Sprintf("has the size %s: it is at least %s", w.Size.String(), minWorkspace)}
 	case w.Keep && slices.ContainsFunc(s.Pod.ReadOnly, func(d ReadOnlyDir) bool { return d.Path == s.workdir() }):
-		return &SpecError{field, fmt.Sprintf("is to be kept, and %q is read-only", s.workdir())}
+		return &SpecError{field, fmt.Sprintf("cannot be kept, because %q is read-only", s.workdir())}
 	case w.Keep && s.ID == "":
-		return &SpecError{field, "is to be kept, but without an ID nobody could find it"}
+		return &SpecError{field, "cannot be kept without an ID, because nobody could find it"}
 	}
 	if w.StorageClass != "" {
 		if problems := validation.IsDNS1123Subdomain(w.StorageClass); len(problems) > 0 {
@@ -225,8 +225,8 @@ func (s *Spec) checkWorkspace() *SpecError {
 // workdir returns where relative paths start in a pod.
 func (s *Spec) workdir() string { return cmp.Or(s.Workdir, defaultWorkdir) }
 
-// sortedVolumes returns the volumes in the order of their paths: another order
-// makes no other pod.
+// sortedVolumes returns the volumes sorted by path, so that their order does not
+// change the pod.
 func sortedVolumes(volumes []Volume) []Volume {
 	sorted := slices.Clone(volumes)
 	slices.SortFunc(sorted, func(a, b Volume) int { return strings.Compare(a.Path, b.Path) })

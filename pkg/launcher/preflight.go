@@ -12,10 +12,10 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// Preflight finds out, for a host that starts, what would keep sandboxes as spec says
-// from being launched. It makes and changes nothing, so only [Kubernetes.Check] finds
-// out whether a pod is admitted and runs. The host should not go on after a finding
-// that Failed: its Advice names the command that helps. It ends early when ctx does.
+// Preflight finds out, when a host starts, what would prevent launches with spec.
+// It makes and changes nothing, so only [Kubernetes.Check] finds out whether a pod
+// is admitted and runs. The host should not go on after a Failed finding: its
+// Advice names the command that helps. It ends early when ctx does.
 func (k *Kubernetes) Preflight(ctx context.Context, spec Spec) iter.Seq[Finding] {
 	p := &clusterPatient{launcher: k, spec: spec.withImage(), preflight: true}
 	checks := slices.Concat(
@@ -26,7 +26,7 @@ func (k *Kubernetes) Preflight(ctx context.Context, spec Spec) iter.Seq[Finding]
 	return examine(ctx, p, checks)
 }
 
-// access returns the checks that make nothing, and change nothing.
+// access returns the checks that create and change nothing.
 func (p *clusterPatient) access() []check[*clusterPatient] {
 	checks := []check[*clusterPatient]{
 		{checkKubeconfig, nil, (*clusterPatient).checkKubeconfig},
@@ -49,15 +49,15 @@ func (p *clusterPatient) checkSpec(context.Context) Finding {
 		err = checkConnection(p.launcher.Connection)
 	}
 	if err != nil {
-		return failed(err, "Correct it: no sandbox can be launched so.")
+		return failed(err, "Correct it: no sandbox can be launched with it.")
 	}
-	return passed("it can be a pod's")
+	return passed("a pod can be made from it")
 }
 
-// identityRules has what an identity in a Secret needs.
+// identityRules has the permissions that an identity in a Secret needs.
 const identityRules = "deploy/identity-rbac.yaml"
 
-// findIdentity looks for the identity, and makes none.
+// findIdentity looks for the identity, and does not create one.
 func (p *clusterPatient) findIdentity(ctx context.Context) Finding {
 	ctx, cancel := context.WithTimeout(ctx, doctorCall)
 	defer cancel()
@@ -76,7 +76,7 @@ func (p *clusterPatient) findIdentity(ctx context.Context) Finding {
 	return passed("%s", id.AuthorizedKey().Fingerprint())
 }
 
-// identityThere returns the identity, if there is one.
+// identityThere returns the identity, if it exists.
 func (p *clusterPatient) identityThere(ctx context.Context) (podapi.Identity, error) {
 	if k := p.launcher; k.Identity != nil {
 		return *k.Identity, nil

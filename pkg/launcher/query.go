@@ -9,14 +9,14 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// query makes short calls of the pod's agent, which may not be well. An agent that
-// cannot be reached is podapi.ErrUnavailable; an API server that does not let us
-// is not.
-func (t *target) query(ctx context.Context, calls func(context.Context, *podapi.Client) error) error {
+// query makes short calls of the pod's agent, which may not be well. If the agent
+// cannot be reached, the error is podapi.ErrUnavailable, but not if the API server
+// refuses the connection.
+func (o *openPod) query(ctx context.Context, calls func(context.Context, *podapi.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	opts := t.options(nil)
-	opts.Retry = t.retryShortly
+	opts := o.options(nil)
+	opts.Retry = o.retryShortly
 	client, err := podapi.Dial(opts)
 	if err != nil {
 		return err
@@ -25,10 +25,10 @@ func (t *target) query(ctx context.Context, calls func(context.Context, *podapi.
 	return calls(ctx, client)
 }
 
-// retryShortly lets a connection fail a few times, as it may by accident.
-func (t *target) retryShortly(ctx context.Context, try int, err error) error {
+// retryShortly allows a connection to fail a few times, as it may by accident.
+func (o *openPod) retryShortly(ctx context.Context, try int, err error) error {
 	if isRefusal(err) {
-		return t.apiError(t.pod.Name, err)
+		return o.apiError(o.pod.Name, err)
 	}
 	if errors.Is(err, podapi.ErrWrongPod) {
 		return err

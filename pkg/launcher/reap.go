@@ -21,18 +21,18 @@ import (
 
 // ReapOptions say which sandboxes [Kubernetes.Reap] deletes.
 type ReapOptions struct {
-	// StaleAfter is how old the last heartbeat is, and for how long the agent has
-	// not worked. 0 means DefaultStaleAfter.
+	// StaleAfter is the minimum age of the last heartbeat, and how long the agent
+	// must have been idle. 0 means DefaultStaleAfter.
 	StaleAfter    time.Duration
 	HeartbeatOnly bool // asks no agent
 	DryRun        bool // deletes nothing
 }
 
-// Reap deletes the sandboxes that nobody needs: those whose last heartbeat is old, and
-// whose agent has been idle for as long or cannot be reached. It leaves one that
-// changes meanwhile for the next time. A workspace that is kept stays, and its sandbox is paused.
-// It returns those deleted, sorted by id, without waiting until their pods are gone, and
-// all errors, joined.
+// Reap deletes the sandboxes that nobody needs: those whose last heartbeat is old,
+// and whose agent has been idle for as long or cannot be reached. It leaves one
+// that changes meanwhile for the next time. A kept workspace stays, and its sandbox
+// is paused. It returns the deleted sandboxes, sorted by id, without waiting until
+// their pods are gone, and all errors, joined.
 func (k *Kubernetes) Reap(ctx context.Context, opts ReapOptions) ([]Summary, error) {
 	switch {
 	case opts.StaleAfter < 0:
@@ -51,7 +51,7 @@ func (k *Kubernetes) Reap(ctx context.Context, opts ReapOptions) ([]Summary, err
 	return c.reapAll(ctx, pods, opts)
 }
 
-// reapAll reaps the stale ones of these pods, several at once.
+// reapAll reaps the stale pods, several at once.
 func (c *cluster) reapAll(ctx context.Context, pods []corev1.Pod, opts ReapOptions) ([]Summary, error) {
 	var (
 		mu      sync.Mutex
@@ -96,15 +96,16 @@ func (c *cluster) reap(ctx context.Context, pod *corev1.Pod, opts ReapOptions) (
 	return c.deleteUnchanged(ctx, pod)
 }
 
-// deleteUnchanged deletes the pod unless something has come between, another pod or a
-// heartbeat, and reports whether it did. Changes of the pod's status do not count, since
-// its node writes them at any time; but the agent's container starting or ending does.
+// deleteUnchanged deletes the pod unless another pod or a heartbeat has come
+// meanwhile, and reports whether it did. It ignores changes of the pod's status,
+// since the node writes them at any time, except when the agent's container starts
+// or ends.
 func (c *cluster) deleteUnchanged(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	now := pod
 	for range reapTries {
 		err := c.tryDelete(ctx, pod, now.ResourceVersion)
 		switch {
-		case apierrors.IsNotFound(err): // another has deleted it
+		case apierrors.IsNotFound(err): // somebody else has deleted it
 			return false, nil
 		case !apierrors.IsConflict(err):
 			return err == nil, err
@@ -122,13 +123,14 @@ func (c *cluster) deleteUnchanged(ctx context.Context, pod *corev1.Pod) (bool, e
 	return false, nil
 }
 
-// sameButStatus reports whether nobody has changed what a pod is to be.
+// sameButStatus reports whether two versions of a pod differ at most in their
+// status.
 func sameButStatus(a, b *corev1.Pod) bool {
 	return maps.Equal(a.Annotations, b.Annotations) && maps.Equal(a.Labels, b.Labels) && apiequality.Semantic.DeepEqual(a.Spec, b.Spec)
 }
 
-// isIdle reports whether the pod's agent has not worked for so long, or cannot
-// be reached. One that does not let us in may be at work for somebody else.
+// isIdle reports whether the pod's agent has been idle for that long, or cannot be
+// reached. An agent that refuses us may be working for somebody else.
 func (c *cluster) isIdle(ctx context.Context, pod *corev1.Pod, atLeast time.Duration) (idle bool, err error) {
 	if !isRunning(pod) {
 		return true, nil
@@ -136,19 +138,19 @@ func (c *cluster) isIdle(ctx context.Context, pod *corev1.Pod, atLeast time.Dura
 	if err := errors.Join(c.checkKey(pod), c.checkListener(pod)); err != nil {
 		return false, err
 	}
-	t := c.target(pod)
-	err = t.query(ctx, func(ctx context.Context, client *podapi.Client) error {
+	o := c.openPod(pod)
+	err = o.query(ctx, func(ctx context.Context, client *podapi.Client) error {
 		info, err := client.Info(ctx)
-		if errors.Is(err, podapi.ErrVersion) { // whose idle time is known all the same
+		if errors.Is(err, podapi.ErrVersion) { // the idle time is known all the same
 			err = nil
 		}
 		idle = err == nil && info.Idle >= atLeast
 		return err
 	})
 	switch {
-	case errors.Is(err, podapi.ErrWrongPod) && errors.Is(t.whyEnded(ctx), ErrGone): // it was replaced meanwhile
+	case errors.Is(err, podapi.ErrWrongPod) && errors.Is(o.whyEnded(ctx), ErrGone): // it was replaced meanwhile
 		return false, nil
-	case t.addr.isUnvouched(): // it is there, and may be at work
+	case o.addr.isUnvouched(): // it is there, and may be at work
 		return false, err
 	case errors.Is(err, podapi.ErrUnavailable), errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return true, nil

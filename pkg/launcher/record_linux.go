@@ -13,7 +13,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
-// A sandbox's directory is called by nameOf its id, and has these files.
+// A sandbox's directory has the name nameOf(id), and these files.
 const (
 	recordFile = "sandbox.json"
 	socketFile = "agent.sock"
@@ -26,12 +26,12 @@ type record struct {
 	ID      string    `json:"id"`
 	Workdir string    `json:"workdir"`
 	Created time.Time `json:"created"`
-	// These are bytes, for they need not be UTF-8.
+	// These are bytes, because they need not be UTF-8.
 	Env       [][]byte `json:"env,omitempty"`
 	Protected [][]byte `json:"protected,omitempty"`
 }
 
-// place is where a sandbox's state is.
+// place is the location of a sandbox's state.
 type place struct {
 	dir string
 	record
@@ -45,7 +45,7 @@ func (l *Local) place(id string) (place, error) {
 func (p place) path(file string) string { return filepath.Join(p.dir, file) }
 
 // load reads the record. If there is none, the error is ErrNotFound. A place
-// without an id gets that of the record.
+// without an id takes that of the record.
 func (p *place) load() error {
 	data, err := os.ReadFile(p.path(recordFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -64,8 +64,8 @@ func (p *place) load() error {
 	return nil
 }
 
-// create makes the sandbox's directory and record. The record comes last: a
-// directory without one is no sandbox, and is begun anew.
+// create creates the sandbox's directory and record. The record comes last: a
+// directory without one is no sandbox, and its creation starts over.
 func (p *place) create(ctx context.Context, spec Spec) error {
 	if err := os.RemoveAll(p.dir); err != nil {
 		return err

@@ -17,15 +17,15 @@ type Sandbox struct {
 	ID string
 	// Workdir is where relative paths start, as a path in the sandbox.
 	Workdir string
-	// Created says that this Launch made the sandbox; not, if it only made another
-	// pod for files that were kept.
+	// Created says that this Launch made the sandbox, and not only another pod for
+	// files that were kept.
 	Created bool
 	// Drift lists how the existing pod, and the claim of its workspace, differ from
 	// the Spec, a sentence each.
 	Drift []string
 
-	// target is its pod, nil if it has none.
-	target *target
+	// pod is the sandbox's pod; nil if it has none.
+	pod *openPod
 	// lease is held by an exclusive owner; otherwise it is nil.
 	lease *lease
 	// terminate ends the connection, and the sandbox by its launcher.
@@ -33,10 +33,10 @@ type Sandbox struct {
 
 	disconnected sync.Once
 
-	closing sync.Mutex // guards what follows
+	closing sync.Mutex // guards the fields below
 	closed  bool
-	undo    func() error   // what Close does about a sandbox that ends with it
-	atClose []func() error // what Close does then, the last first
+	undo    func() error   // removes the sandbox, if Close does so
+	atClose []func() error // what Close does then, in reverse order
 }
 
 // Close ends the connection. The sandbox and its processes stay, unless OnClose says
@@ -58,9 +58,9 @@ func (s *Sandbox) Close() error {
 	return err
 }
 
-// Terminate closes the connection and removes the sandbox, for all who have it open, as
-// [Launcher.Terminate] does. It may come after Close. Of a [Lazy] sandbox it removes
-// nothing unless this one was launched. An exclusive owner that has lost the sandbox
+// Terminate closes the connection and removes the sandbox for everybody who has it
+// open, as [Launcher.Terminate] does. It may come after Close. It removes a [Lazy]
+// sandbox only if that was launched. An exclusive owner that has lost the sandbox
 // gets [ErrOwned], and removes nothing.
 func (s *Sandbox) Terminate(ctx context.Context) error {
 	if s.terminate == nil { // a launcher of another package made it
@@ -79,30 +79,31 @@ func (s *Sandbox) disconnect() (err error) {
 	return err
 }
 
-// keep has Close remove nothing: another launch may have made the sandbox anew.
+// keep makes Close remove nothing: another launch may have created the sandbox
+// anew.
 func (s *Sandbox) keep() {
 	s.closing.Lock()
 	defer s.closing.Unlock()
 	s.undo = nil
 }
 
-// endsBy has Terminate end the sandbox by its launcher.
+// endsBy makes Terminate end the sandbox by its launcher.
 func (s *Sandbox) endsBy(l Launcher) *Sandbox {
 	s.terminate = func(ctx context.Context) error {
-		if s.lease != nil && errors.Is(s.target.isDead(), ErrOwned) {
-			return errors.Join(s.target.isDead(), s.disconnect()) // it is another owner's now
+		if s.lease != nil && errors.Is(s.pod.isDead(), ErrOwned) {
+			return errors.Join(s.pod.isDead(), s.disconnect()) // the sandbox has another owner now
 		}
 		return errors.Join(s.disconnect(), l.Terminate(ctx, s.ID))
 	}
 	return s
 }
 
-// closes adds to what Close does. Each has cleanupTimeout.
+// closes adds a step to Close. Each step has cleanupTimeout.
 func (s *Sandbox) closes(do func(ctx context.Context) error) {
 	s.atClose = append(s.atClose, func() error { return s.cleanUp(do) })
 }
 
-// cleanUp runs what Close has to do, within cleanupTimeout.
+// cleanUp runs a step of Close, within cleanupTimeout.
 func (s *Sandbox) cleanUp(do func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(s.calm(), cleanupTimeout)
 	defer cancel()
@@ -110,9 +111,10 @@ func (s *Sandbox) cleanUp(do func(ctx context.Context) error) error {
 }
 
 // calm returns a context that does not end.
-func (s *Sandbox) calm() context.Context { return s.target.logged(context.Background()) }
+func (s *Sandbox) calm() context.Context { return s.pod.logged(context.Background()) }
 
-// background runs a task until the sandbox is closed, which waits for its end.
+// background runs a task until the sandbox is closed. Close waits for the task's
+// end.
 func (s *Sandbox) background(task func(ctx context.Context)) {
 	ctx, cancel := context.WithCancel(s.calm())
 	var running sync.WaitGroup

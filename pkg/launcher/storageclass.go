@@ -11,16 +11,16 @@ import (
 )
 
 // lacksStorage reports whether a claim waits for the cluster to have a default
-// StorageClass, perhaps for ever. Admission names the class of a claim as it is
-// created, so that one without exists only where the cluster has no default; finding this
-// out takes no permission to read StorageClasses. A class that is named "" is none, too,
-// but was chosen so.
+// StorageClass, perhaps for ever. Admission names the class of a claim when it is
+// created, so a claim without one exists only if the cluster has no default. This
+// check needs no permission to read StorageClasses. A class named "" is no class
+// either, but was chosen.
 func lacksStorage(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Spec.StorageClassName == nil && claim.Spec.VolumeName == ""
 }
 
-// makeClaim creates a claim. It removes one that would have to wait for a default
-// StorageClass, which is an error.
+// makeClaim creates a claim. If the claim would have to wait for a default
+// StorageClass, it removes the claim and returns an error.
 func (c *cluster) makeClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	made, err := c.api.CoreV1().PersistentVolumeClaims(c.namespace).Create(ctx, claim, metav1.CreateOptions{})
 	if err != nil {
@@ -56,7 +56,7 @@ func (p *clusterPatient) checkStorageClass(ctx context.Context) Finding {
 	return passed("%s, the default", *claim.Spec.StorageClassName)
 }
 
-// checkNamedClass looks for a class, if it may.
+// checkNamedClass looks for a StorageClass, if permitted.
 func (p *clusterPatient) checkNamedClass(ctx context.Context, name string) Finding {
 	_, err := p.api.StorageV1().StorageClasses().Get(ctx, name, metav1.GetOptions{})
 	switch {

@@ -43,7 +43,7 @@ const (
 	DriftError OnDrift = "error" // return [ErrDrift]
 )
 
-// checkTimes checks the times of a Take.
+// checkTimes checks the durations of a Take.
 func (t *Take) checkTimes() *SpecError {
 	switch {
 	case t.ReadyTimeout < 0:

@@ -14,14 +14,14 @@ type agentLife struct {
 	minor  int
 }
 
-// speaks returns the agent's present start, if that speaks at least this minor
+// speaks returns the present start of the agent, if it speaks at least this minor
 // version of the protocol. It asks the agent only the first time.
 func (c *Client) speaks(ctx context.Context, minor int) (*agentLife, error) {
 	life := c.life.Load()
 	if life == nil {
 		info, err := c.Info(ctx)
 		if errors.Is(err, ErrUnavailable) {
-			info, err = c.Info(ctx) // by another connection, if one broke under it
+			info, err = c.Info(ctx) // over another connection, if one broke
 		}
 		if err != nil {
 			return nil, err
@@ -35,14 +35,14 @@ func (c *Client) speaks(ctx context.Context, minor int) (*agentLife, error) {
 	return life, nil
 }
 
-// meet notes what an agent says of itself.
+// meet notes what an agent says about itself.
 func (c *Client) meet(info Info) *agentLife {
 	life := &agentLife{bootID: info.BootID, minor: info.ProtocolMinor}
 	c.life.Store(life)
 	return life
 }
 
-// forgetLife says that the agent has restarted since.
+// forgetLife notes that the agent has restarted.
 func (c *Client) forgetLife(life *agentLife) { c.life.CompareAndSwap(life, nil) }
 
 // whyLost asks the platform what became of the agent; nil if it does not know.

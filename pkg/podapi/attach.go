@@ -2,14 +2,10 @@ package podapi
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"time"
 )
-
-// ErrDetached says that the caller has detached from a process, which runs on.
-var ErrDetached = errors.New("detached from the process, which runs on")
 
 // AttachOptions says what [Client.Attach] reads and writes, and for how long.
 type AttachOptions struct {
@@ -19,18 +15,18 @@ type AttachOptions struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	ResumeTimeout  time.Duration
-	// StdoutOffset and StderrOffset are where the output begins, in bytes. What the
-	// agent no longer has is skipped, and counted in [Process.Omitted].
+	// StdoutOffset and StderrOffset are where the output begins, in bytes. Output
+	// that the agent no longer has is skipped, and counted in [Process.Omitted].
 	StdoutOffset, StderrOffset int64
-	// NoFollow ends the run when all output so far has come. If the process
-	// runs on, Wait returns [ErrDetached].
+	// NoFollow ends the run when all output so far has arrived. If the process still
+	// runs, Wait returns [ErrDetached].
 	NoFollow bool
-	// NoOutput leaves the output out, which then does not hold up the process: the
+	// NoOutput leaves the output out, so that it does not hold up the process: the
 	// caller only waits for the end, or writes standard input.
 	NoOutput bool
-	// Screen, if not nil, is the size of the caller's terminal, for a process that has
-	// a terminal, too. That gets this size, and the output begins where the screen can
-	// be drawn anew, whatever StdoutOffset is.
+	// Screen, if not nil, is the size of the caller's terminal, for a process that
+	// has one, too. The process's terminal gets this size, and the output begins
+	// where the screen can be redrawn, whatever StdoutOffset is.
 	Screen *TerminalSize
 }
 
@@ -65,17 +61,17 @@ func (p *Process) Detach() error {
 		p.stdin.close()
 	}
 	if told := p.leaveRunning(); !told {
-		p.giveUp() // there is no connection: the agent need not be told
+		p.giveUp() // without a connection, the agent need not be told
 	}
 	select {
 	case <-p.done:
 		return p.wasDetached()
-	case <-time.After(KillGrace + time.Second): // a writer does not return
+	case <-time.After(KillGrace + time.Second): // a writer is blocked
 		return nil
 	}
 }
 
-// wasDetached returns what Detach does once the run has ended.
+// wasDetached returns Detach's error once the run has ended.
 func (p *Process) wasDetached() error {
 	if p.detached {
 		return nil

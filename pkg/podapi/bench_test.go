@@ -70,7 +70,7 @@ func BenchmarkRead256MiB(b *testing.B) {
 	}
 	b.SetBytes(streamed)
 	for b.Loop() {
-		if _, err := s.Read(b.Context(), "file", fsops.ReadOptions{}, io.Discard); err != nil {
+		if _, err := s.Read(b.Context(), "file", io.Discard, fsops.ReadOptions{}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -77,13 +77,13 @@ func newCable(t *testing.T) *cable {
 // client returns a client by the cable.
 func (w *cable) client(t *testing.T) *podapi.Client {
 	t.Helper()
-	return dialed(t, podapi.DialOptions{Dialer: w.dial})
+	return dialed(t, podapi.DialOptions{Dial: w.dial})
 }
 
 // direct returns a client that the cable's cuts do not concern.
 func (w *cable) direct(t *testing.T) *podapi.Client {
 	t.Helper()
-	return dialed(t, podapi.DialOptions{Dialer: w.dialDirect})
+	return dialed(t, podapi.DialOptions{Dial: w.dialDirect})
 }
 
 func dialed(t *testing.T, opts podapi.DialOptions) *podapi.Client {

@@ -32,6 +32,7 @@ type Client struct {
 	files     pb.FilesClient
 	processes pb.ProcessesClient
 	ports     pb.PortsClient
+	git       pb.GitClient
 	lost      func(context.Context) error // as in DialOptions; may be nil
 	life      atomic.Pointer[agentLife]   // nil if it is not known
 	closed    atomic.Bool
@@ -40,30 +41,27 @@ type Client struct {
 
 // DialOptions says how [Dial] reaches an agent.
 type DialOptions struct {
-	Dialer func(ctx context.Context) (net.Conn, error) // opens the transport of each connection
+	Dial func(ctx context.Context) (net.Conn, error) // opens the transport of each connection
 	// Retry, if not nil, is called after each failed try, a TLS failure or
 	// [ErrWrongPod] included, but not after [ErrUnauthenticated]. It waits, and returns nil for
 	// another try, or the error that the waiting calls get. All tries together, and
 	// ctx, end after 20 s. Without Retry there is one, and calls then fail with
 	// [ErrUnavailable].
-	Retry func(ctx context.Context, try int, err error) error
-	// Identity authenticates the caller by TLS. With nil the connection is as safe
-	// as its transport, such as a unix socket.
-	Identity *Identity
-	PodUID   string // of the pod that the agent must belong to; empty accepts any
+	Retry    func(ctx context.Context, try int, err error) error
+	Identity *Identity // of the caller, for TLS; with nil the transport must be safe
+	PodUID   string    // of the pod that the agent must belong to; empty accepts any
 	// Vouch, if not nil, sees the agent's certificate (DER) before any call on a
 	// connection. Its error ends the try. An agent makes a new certificate each time
 	// that it starts. It needs an Identity.
 	Vouch func(ctx context.Context, certificate []byte) error
-	// Config, if not nil, is set on the agent before the first call, and again
-	// after each restart of the agent. It needs an Identity, since the certificate
-	// tells one start from the next.
+	// Config, if not nil, is set on the agent before the first call after each of its
+	// starts. It needs an Identity: the certificate tells one start from the next.
 	Config *Config
-	// Lost, if not nil, is asked what became of an agent that had a process, when it
-	// was lost or not reached in time. Its error becomes part of that of [Process.Wait]:
-	// say that the pod was evicted. When Retry has given up, the error also means
-	// that the agent is gone, and the process with it. Nil means that nothing is
-	// known. Its ctx ends after 10 s.
+	// Lost, if not nil, is asked what became of an agent with a process that was lost
+	// or not reached in time. Its error, for example that the pod was evicted,
+	// becomes part of the error of [Process.Wait]. When Retry has given up, the error
+	// also means that the agent is gone, and the process with it. Nil means that
+	// nothing is known. Its ctx ends after 10 s.
 	Lost func(ctx context.Context) error
 }
 
@@ -71,9 +69,10 @@ type DialOptions struct {
 // within a second, and many may wait for it.
 var redial = backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second}
 
-// Dial returns a client of the agent that opts.Dialer reaches. It does not wait for
-// the connection; the first call does, and fails with [ErrUnauthenticated] if the
-// agent does not accept the key, and with [ErrWrongPod] if it is another pod's.
+// Dial returns a client of the agent that opts.Dial reaches. It does not wait for
+// the connection. The first call does, and fails with [ErrUnauthenticated] if the
+// agent does not accept the key, and with [ErrWrongPod] if the agent belongs to
+// another pod.
 func Dial(opts DialOptions) (*Client, error) {
 	t, err := newTransport(opts)
 	if err != nil {
@@ -90,6 +89,7 @@ func Dial(opts DialOptions) (*Client, error) {
 		experimental.WithBufferPool(wire.BufferPool()),
 		grpc.WithInitialWindowSize(wire.ClientWindow),
 		grpc.WithInitialConnWindowSize(wire.ClientWindow),
+		grpc.WithMaxHeaderListSize(maxHeaders),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: wire.KeepaliveTime, Timeout: wire.KeepaliveTimeout}),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(wire.Codec()), grpc.MaxCallRecvMsgSize(wire.MaxMessage), grpc.MaxCallSendMsgSize(wire.MaxMessage)),
 	)
@@ -100,7 +100,7 @@ func Dial(opts DialOptions) (*Client, error) {
 }
 
 // readBuffer returns how many bytes of HTTP/2 the client reads at once. With TLS it
-// needs no buffer: TLS has one of its own for what it decrypted.
+// needs no buffer, because TLS has one for the decrypted data.
 func readBuffer(identity *Identity) int {
 	if identity != nil {
 		return 0
@@ -115,17 +115,18 @@ func newClient(conn connection, lost func(context.Context) error) *Client {
 		files:     pb.NewFilesClient(conn),
 		processes: pb.NewProcessesClient(conn),
 		ports:     pb.NewPortsClient(conn),
+		git:       pb.NewGitClient(conn),
 		lost:      lost,
 	}
 }
 
-// connection is what calls are made over.
+// connection carries calls.
 type connection interface {
 	grpc.ClientConnInterface
 	Close() error
 }
 
-// Deferred returns a client of an agent that need not be there yet. Each call asks
+// Deferred returns a client of an agent that need not exist yet. Each call asks
 // open for the client that makes it, or fails with open's error. Close calls shut.
 func Deferred(open func(context.Context) (*Client, error), shut func() error) *Client {
 	d := &deferred{open, shut}
@@ -205,26 +206,14 @@ func cutError(err error) error {
 	return err
 }
 
-func attrFromProto(a *pb.Attr) fsops.Attr {
-	return fsops.Attr{
-		Path:    string(a.GetPath()),
-		Size:    a.GetSize(),
-		Mode:    fs.FileMode(a.GetMode()),
-		ModTime: time.Unix(0, a.GetMtime()),
-		UID:     a.GetUid(),
-		GID:     a.GetGid(),
-		Target:  string(a.GetTarget()),
-		ETag:    a.GetEtag(),
-	}
-}
-
 func sumFromProto(s *pb.Sum) fsops.Sum {
 	return fsops.Sum{Size: s.GetSize(), CRC32C: s.GetCrc32C()}
 }
 
 func sumToProto(s fsops.Sum) *pb.Sum { return &pb.Sum{Size: s.Size, Crc32C: s.CRC32C} }
 
-// toBytes returns texts as the wire has them: bytes, which need not be UTF-8.
+// toBytes returns texts as the wire has them: bytes, because they need not be
+// UTF-8.
 func toBytes(texts []string) [][]byte {
 	out := make([][]byte, len(texts))
 	for i, s := range texts {

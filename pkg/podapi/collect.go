@@ -27,7 +27,7 @@ func (c *Cmd) Output() ([]byte, error) {
 	return stdout.Bytes(), c.whole(err)
 }
 
-// whole makes output that is not whole an error, where err is none.
+// whole returns err, or an error if bytes of the output are missing.
 func (c *Cmd) whole(err error) error {
 	if missing := c.Process.Omitted(); err == nil && missing > 0 {
 		err = fmt.Errorf("%d bytes of the output of %s are missing: %w", missing, c.name(), ErrCut)

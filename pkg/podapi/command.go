@@ -17,41 +17,36 @@ type Cmd struct {
 	// Args is the command and its arguments, without a shell. A command without a
 	// slash is looked up in the PATH of its environment, in the sandbox.
 	Args []string
-	// Script, when Args is empty, is run by bash, or by sh where there is no
-	// bash.
+	// Script, when Args is empty, is run by bash, or by sh where there is no bash.
 	Script string
-	// Dir is the working directory; empty means the workdir.
-	Dir string
-	// Env adds NAME=VALUE to the sandbox's default environment; a later value
-	// wins.
-	Env []string
+	Dir    string   // the working directory; empty means the workdir
+	Env    []string // NAME=VALUE for the sandbox's default environment; a later one wins
 	// ClearEnv leaves the default environment out. What remains are Env and
 	// the markers by which the agent finds its processes.
 	ClearEnv bool
 	// Stdin, if not nil, is read to its end into standard input, which is /dev/null
 	// otherwise. The run does not wait for a Read when the process has ended.
 	Stdin io.Reader
-	// Stdout and Stderr get the output, each from one goroutine: the same
-	// one where they are the same writer. Nil discards. An error of a Write kills
-	// the process, and Wait returns it. A writer that does not return holds up the
-	// process when its buffers are full, and the other output with it.
+	// Stdout and Stderr get the output, each from one goroutine: the same one if they
+	// are the same writer. Nil discards. An error of a Write kills the process, and
+	// Wait returns it. A writer that blocks holds up the process when its buffers are
+	// full, and the other output with it.
 	Stdout, Stderr io.Writer
 	// Timeout ends the process and all that it started: TERM, and KILL a second
-	// later. The output so far is kept, and the reason is [TimedOut]. 0 means never.
+	// later. The output so far is kept, and the reason is [TimedOut]. 0 means never. If
+	// the agent has not said how the process ended after ResumeTimeout, or 10 s if that
+	// is longer, Wait returns [ErrUnavailable].
 	Timeout time.Duration
 	// Terminal, if not nil, gives the process a terminal of this size. All its
 	// output is standard output then. The caller sets its own terminal to raw mode.
 	Terminal *TerminalSize
-	// Rlimits are the resource limits of the process and of what it starts.
-	Rlimits []Rlimit
+	Rlimits  []Rlimit // of the process and of what it starts
 	// ResumeTimeout is how long the client tries to connect after a cut. Then Wait
 	// returns [ErrUnavailable], and the process runs on. 0 means
 	// [DefaultResumeTimeout], less than 0 that a cut ends the run at once.
 	ResumeTimeout time.Duration
-	// ID is the exec id, a UUIDv7. Start chooses one when it is empty.
-	ID string
-	// Process is the run, once Start has succeeded.
-	Process *Process
+	ID            string   // the exec id, a UUIDv7; Start chooses one when it is empty
+	Process       *Process // the run, once Start has succeeded
 
 	client  *Client
 	ctx     context.Context
@@ -92,7 +87,7 @@ func (c *Cmd) start() (*execStream, error) {
 	}
 	c.started = true
 	p := newProcess(c.ctx, c.client, "exec", c.name())
-	p.id, p.pipes, p.resumeTimeout = c.ID, c.pipes, c.ResumeTimeout
+	p.id, p.pipes, p.resumeTimeout, p.timeout = c.ID, c.pipes, c.ResumeTimeout, c.Timeout
 	p.stdinFrom, p.stdoutTo, p.stderrTo = c.Stdin, c.Stdout, c.Stderr
 	p.command, p.limited = c.request, len(c.Rlimits) > 0
 	s, err := p.open()
@@ -104,7 +99,7 @@ func (c *Cmd) start() (*execStream, error) {
 	return s, nil
 }
 
-// request returns what the agent needs to know of the command.
+// request returns the description of the command for the agent.
 func (c *Cmd) request() (*pb.ExecStart, error) {
 	start := &pb.ExecStart{
 		Argv: toBytes(c.Args), Script: []byte(c.Script), Dir: []byte(c.Dir),
@@ -138,7 +133,7 @@ func (c *Cmd) Wait() error {
 	return c.Process.Wait()
 }
 
-// name is what errors call the command.
+// name is the command's name in errors.
 func (c *Cmd) name() string {
 	if len(c.Args) > 0 {
 		return c.Args[0]

@@ -7,9 +7,9 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-// control is what the caller wants of the process beside its input and output.
-// Nothing acknowledges what a stream is told, so that each stream is told again what
-// may not have arrived by the one before.
+// control is what the caller wants from the process beside its input and output.
+// The agent does not acknowledge these requests, so each new stream repeats those
+// that may not have arrived.
 type control struct {
 	mu       sync.Mutex
 	stream   *execStream // nil while there is none
@@ -20,8 +20,8 @@ type control struct {
 	size     *TerminalSize
 }
 
-// use tells a new stream its first message, and what is wanted. A process that is to be
-// killed is not asked for.
+// use sends the first message and the caller's wishes on a new stream. It does not
+// ask for a process that is to be killed.
 func (c *control) use(s *execStream, first *pb.ExecRequest) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,8 +43,8 @@ func (c *control) answer() {
 	c.answered = true
 }
 
-// want changes what is wanted, and reports whether there is a stream that was
-// told.
+// want changes the caller's wishes. It reports whether there was a stream to send
+// them on.
 func (c *control) want(change func(*control)) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,7 +66,7 @@ func (c *control) wantKill() (first, asked bool) {
 	return first, c.asked
 }
 
-// tell says what is wanted. What fails is said again by the next stream.
+// tell sends the caller's wishes. If that fails, the next stream sends them again.
 func (c *control) tell() {
 	if c.size != nil {
 		_ = c.stream.send(&pb.ExecRequest{Kind: &pb.ExecRequest_Resize{Resize: c.size.proto()}})

@@ -17,11 +17,12 @@ var (
 	ErrUnauthenticated = wire.ErrUnauthenticated // the agent does not accept the caller's key
 	ErrWrongPod        = wire.ErrWrongPod        // the agent that answered is another pod's
 	ErrTooLarge        = wire.ErrTooLarge        // a message was over 4 MiB
-	// ErrVersion says that the versions of client and agent are too far apart.
-	ErrVersion = errors.New("incompatible versions")
-	// ErrAgentLost says that the agent ended or restarted, and the process with it.
-	// Nobody knows how far the process came.
-	ErrAgentLost = wire.ErrAgentLost
+	ErrProtocol        = wire.ErrProtocol        // the agent's answer is not one to the request
+	ErrAgentLost       = wire.ErrAgentLost       // the agent ended or restarted; nobody knows how far the process came
+	// ErrVersion says that the versions of client and agent are too far apart, and
+	// ErrDetached that the caller has detached from a process.
+	ErrVersion  = errors.New("incompatible versions")
+	ErrDetached = errors.New("detached from the process, which runs on")
 	// ErrExecExpired says that the agent does not start or know an exec id. The id is
 	// older than its memory, and the command may have run; or the id was killed before
 	// its start; or somebody had the agent forget the process ([Client.Forget]).

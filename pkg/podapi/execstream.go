@@ -2,7 +2,6 @@ package podapi
 
 import (
 	"context"
-	"errors"
 	"io"
 	"sync"
 
@@ -13,12 +12,12 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-// execStream is one call of Exec: as much of a run as one connection lasts.
+// execStream is one call of Exec: the part of a run that uses one connection.
 type execStream struct {
 	call    grpc.BidiStreamingClient[pb.ExecRequest, pb.ExecResponse]
 	hangUp  context.CancelFunc
 	sending sync.Mutex
-	feeding sync.WaitGroup // what sends standard input
+	feeding sync.WaitGroup // the senders of standard input
 }
 
 func (s *execStream) send(m *pb.ExecRequest) error {
@@ -45,13 +44,13 @@ func (p *Process) dial(ctx context.Context) (*execStream, error) {
 	return &execStream{call: call, hangUp: hangUp}, nil
 }
 
-// noWayError is the transport's last word: there is no way to the agent.
+// noWayError is the transport's final error: the agent cannot be reached.
 type noWayError struct{ error }
 
 func (e *noWayError) Unwrap() error { return e.error }
 
-// greet sends the first message, and returns when the agent has answered it,
-// or ctx has ended. It closes a stream that it fails on.
+// greet sends the first message, and returns when the agent has answered it or ctx
+// has ended. If it fails, it closes the stream.
 func (p *Process) greet(ctx context.Context, s *execStream, first *pb.ExecRequest) error {
 	defer context.AfterFunc(ctx, s.hangUp)()
 	var r *pb.ExecResponse
@@ -59,8 +58,8 @@ func (p *Process) greet(ctx context.Context, s *execStream, first *pb.ExecReques
 	if err == nil || err == io.EOF { // then Recv says why
 		r, err = s.call.Recv()
 	}
-	if err == nil && r.GetStarted() == nil {
-		err = errors.New("agent did not begin with started")
+	if err == nil {
+		err = p.checkStarted(r.GetStarted())
 	}
 	if err != nil {
 		p.leave(s)
@@ -71,7 +70,20 @@ func (p *Process) greet(ctx context.Context, s *execStream, first *pb.ExecReques
 	return nil
 }
 
-// begin begins to use a stream that the agent has answered.
+// checkStarted refuses an answer that is of another process, or of another agent.
+func (p *Process) checkStarted(started *pb.ExecStarted) error {
+	switch {
+	case started == nil:
+		return protocolError("it did not begin with started")
+	case started.ExecId != p.id:
+		return protocolError("the exec id %.50q in place of %.50q", started.ExecId, p.id)
+	case p.boot != "" && started.BootId != p.boot:
+		return protocolError("the boot id %.50q in place of %q", started.BootId, p.boot)
+	}
+	return firstError(checkText("the boot id", started.BootId), checkNumbers("a number of a process", started.Pid, started.Stdin))
+}
+
+// begin begins to use a stream after the agent's answer.
 func (p *Process) begin(s *execStream, started *pb.ExecStarted) {
 	if p.started == nil {
 		p.started, p.boot = started, started.BootId
@@ -84,6 +96,7 @@ func (p *Process) begin(s *execStream, started *pb.ExecStarted) {
 		if p.stdinFrom != nil {
 			p.stdin = newStdinSender(p.stdinFrom, base)
 		}
+		p.limitTime()
 	}
 	if p.stdin != nil {
 		p.stdin.begin(s, started.Stdin)
@@ -103,6 +116,7 @@ func (p *Process) leave(s *execStream) {
 
 // receive takes the messages of a stream, and returns the final one.
 func (p *Process) receive(s *execStream) (*pb.ExecResponse, error) {
+	var idle idleMessages // since something moved
 	for {
 		r, err := s.call.Recv()
 		if err != nil {
@@ -111,15 +125,24 @@ func (p *Process) receive(s *execStream) (*pb.ExecResponse, error) {
 		p.tries = 0
 		switch kind := r.Kind.(type) {
 		case *pb.ExecResponse_Stdout:
-			err = p.output.add(0, kind.Stdout)
+			err = p.takeOutput(0, kind.Stdout, &idle)
 		case *pb.ExecResponse_Stderr:
-			err = p.output.add(1, kind.Stderr)
+			err = p.takeOutput(1, kind.Stderr, &idle)
 		case *pb.ExecResponse_Stdin:
-			if p.stdin != nil {
-				p.stdin.acknowledge(kind.Stdin.Offset, kind.Stdin.Closed)
+			err = p.takeAck(kind.Stdin, &idle)
+		case *pb.ExecResponse_Exit:
+			if _, err = exitStatusFromProto(kind.Exit); err == nil {
+				return r, nil
 			}
-		case *pb.ExecResponse_Exit, *pb.ExecResponse_Detached:
-			return r, nil
+		case *pb.ExecResponse_Detached:
+			if p.mayBeDetached() {
+				return r, nil
+			}
+			err = protocolError("it detached from the process unasked")
+		case *pb.ExecResponse_Started:
+			err = protocolError("a second start")
+		default:
+			err = idle.add()
 		}
 		if err != nil {
 			return nil, err
@@ -127,8 +150,33 @@ func (p *Process) receive(s *execStream) (*pb.ExecResponse, error) {
 	}
 }
 
-// startRequest returns the first message of a command that is not known to have
-// started, for the agent of this boot id.
+func (p *Process) takeOutput(stream int, chunk *pb.OutputChunk, idle *idleMessages) error {
+	if len(chunk.Data) == 0 && chunk.Omitted == 0 {
+		return idle.add()
+	}
+	*idle = 0
+	return p.output.add(stream, chunk)
+}
+
+// takeAck takes an acknowledgement of standard input. It may go beyond what this caller
+// has sent, since others may send, too.
+func (p *Process) takeAck(ack *pb.StdinAck, idle *idleMessages) error {
+	if err := checkNumbers("an offset of standard input", ack.Offset); err != nil {
+		return err
+	}
+	if p.stdin != nil && p.stdin.acknowledge(ack.Offset, ack.Closed) {
+		*idle = 0
+	}
+	return idle.add()
+}
+
+// mayBeDetached reports whether the caller wants to be.
+func (p *Process) mayBeDetached() bool {
+	return p.control.detaching() || p.attach != nil && p.attach.NoFollow
+}
+
+// startRequest returns the first message of a command that may not have started
+// yet, for the agent with this boot id.
 func (p *Process) startRequest(boot string) (*pb.ExecRequest, error) {
 	if p.id == "" {
 		id, err := uuid.NewV7()
@@ -145,7 +193,7 @@ func (p *Process) startRequest(boot string) (*pb.ExecRequest, error) {
 	return &pb.ExecRequest{Kind: &pb.ExecRequest_Start{Start: start}}, nil
 }
 
-// attachRequest returns the first message that goes on where the output is.
+// attachRequest returns the first message that continues the output where it is.
 func (p *Process) attachRequest() *pb.ExecRequest {
 	attach := &pb.ExecAttach{ExecId: p.id, BootId: p.boot, Reader: p.reader}
 	if opts := p.attach; opts != nil {

@@ -39,7 +39,7 @@ type ExitStatus struct {
 	// Stdout and Stderr are how many bytes the process wrote to each, and Omitted
 	// how many of them the agent no longer had when they were read.
 	Stdout, Stderr, Omitted int64
-	Wall, User, System      time.Duration // that the process took
+	Wall, User, System      time.Duration // the times that the process took
 	// MaxRSS is its peak resident memory in bytes. Linux counts from the fork, so it
 	// is at least what the agent had at that time.
 	MaxRSS int64
@@ -62,22 +62,29 @@ func (s ExitStatus) String() string {
 	return string(s.Reason)
 }
 
-func exitStatusFromProto(e *pb.ExecExit) ExitStatus {
-	return ExitStatus{
+func exitStatusFromProto(e *pb.ExecExit) (ExitStatus, error) {
+	status := ExitStatus{
 		Reason: reasons[e.Reason], Code: int(e.Code), Signal: int(e.Signal), OutputOpen: e.OutputOpen,
 		Stdout: e.Stdout, Stderr: e.Stderr,
 		Wall: time.Duration(e.Wall), User: time.Duration(e.User), System: time.Duration(e.System), MaxRSS: e.MaxRss,
 		ProcessLimit: e.ProcessLimit,
 	}
+	err := checkNumbers("a number of a process", e.Stdout, e.Stderr, e.Wall, e.User, e.System, e.MaxRss)
+	// A later agent may know of other reasons.
+	if e.Reason <= 0 || status.Reason == AgentLost || e.Code < 0 || e.Code > maxExitCode || e.Signal > maxSignal {
+		err = protocolError("an end with reason %v, code %d and signal %d", e.Reason, e.Code, e.Signal)
+	}
+	return status, err
 }
+
+// maxExitCode and maxSignal are the highest of Linux.
+const maxExitCode, maxSignal = 255, 64
 
 // ExitError says that a process ended otherwise than with exit code 0. It is a
 // result, and no fault of the agent or of the way to it.
 type ExitError struct {
 	ExitStatus
-	// Stderr is the head and tail of standard error, where [Cmd.Output]
-	// collected it and the caller did not.
-	Stderr []byte
+	Stderr []byte // head and tail of standard error, if only [Cmd.Output] collected it
 	// cause is the context's error if the process was killed because it ended.
 	cause error
 }

@@ -6,10 +6,10 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"syscall"
 
 	"github.com/podagent/podagent/pkg/fsops"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
-	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // Stat describes a file, following symbolic links.
@@ -17,7 +17,7 @@ func (c *Client) Stat(ctx context.Context, name string) (fsops.Attr, error) {
 	return c.stat(ctx, "stat", &pb.StatRequest{Path: []byte(name)})
 }
 
-// Lstat describes a file, or the symbolic link that it is.
+// Lstat describes a file. It does not follow a symbolic link.
 func (c *Client) Lstat(ctx context.Context, name string) (fsops.Attr, error) {
 	return c.stat(ctx, "lstat", &pb.StatRequest{Path: []byte(name), Nofollow: true})
 }
@@ -27,7 +27,46 @@ func (c *Client) stat(ctx context.Context, op string, request *pb.StatRequest) (
 	if err != nil {
 		return fsops.Attr{}, pathError(op, string(request.Path), err)
 	}
-	return attrFromProto(r.Attr), nil
+	attr, err := attrFromProto(r.Attr)
+	attr.Path = string(request.Path)
+	return attr, pathError(op, attr.Path, err)
+}
+
+// Readlink returns the target of a symbolic link, unresolved. For another file the
+// error is of class EINVAL.
+func (c *Client) Readlink(ctx context.Context, name string) (string, error) {
+	attr, err := c.stat(ctx, "readlink", &pb.StatRequest{Path: []byte(name), Nofollow: true})
+	if err == nil && attr.Mode.Type() != fs.ModeSymlink {
+		err = pathError("readlink", name, syscall.EINVAL)
+	}
+	return attr.Target, err
+}
+
+// ReadDir returns the entries of a directory, sorted by name, also those before an error.
+// More than 262144, or 32 MiB of names, are syscall.EFBIG: List has no bound.
+func (c *Client) ReadDir(ctx context.Context, name string) ([]fsops.Attr, error) {
+	var entries []fsops.Attr
+	held := listBudget{most: maxEntries}
+	for attr, err := range c.List(ctx, name, fsops.ListOptions{}) {
+		if err == nil && !held.take(len(attr.Path)+len(attr.Target)+len(attr.ETag)) {
+			err = pathError("readdir", name, syscall.EFBIG)
+		}
+		if err != nil {
+			return entries, err
+		}
+		entries = append(entries, attr)
+	}
+	return entries, nil
+}
+
+// A listBudget bounds the memory of a list.
+type listBudget struct{ most, entries, texts int }
+
+// take reports whether there is room for another entry, with so many bytes of texts.
+func (b *listBudget) take(texts int) bool {
+	b.entries++
+	b.texts += texts
+	return b.entries <= b.most && b.texts <= maxListTexts
 }
 
 // List returns the entries of a directory, sorted by name, as [fsops.FS.List] does.
@@ -37,15 +76,26 @@ func (c *Client) List(ctx context.Context, name string, opts fsops.ListOptions) 
 	request := &pb.ListRequest{Path: []byte(name), Recursive: opts.Recursive}
 	return func(yield func(fsops.Attr, error) bool) {
 		var skipped fsops.SkippedError
+		var idle idleMessages
+		var count int64
 		err := eachMessage(receive(ctx, request, c.files.List), func(r *pb.ListResponse) error {
-			if end := r.GetEnd(); end != nil {
+			attrs := r.GetBatch().GetAttrs()
+			switch end, e := r.GetEnd(), r.GetUnreadable(); {
+			case end != nil && end.Count != count:
+				return protocolError("%d entries, and not the %d of the list", count, end.Count)
+			case end != nil:
 				return allSkipped(&skipped, end.Skipped)
+			case e != nil:
+				return addSkipped(&skipped, "readdir", name, skippedReason(e))
+			case len(attrs) == 0:
+				return idle.add()
 			}
-			if e := r.GetUnreadable(); e != nil {
-				skipped.Add(wire.DecodeError(e))
-			}
-			for _, a := range r.GetBatch().GetAttrs() {
-				if !yield(attrFromProto(a), nil) {
+			for _, a := range attrs {
+				attr, err := attrFromProto(a)
+				if err = firstError(err, checkEntry(name, opts.Recursive, attr.Path)); err != nil {
+					return err
+				}
+				if count++; !yield(attr, nil) {
 					return errLoopLeft
 				}
 			}
@@ -55,77 +105,102 @@ func (c *Client) List(ctx context.Context, name string, opts fsops.ListOptions) 
 	}
 }
 
-// ReadFile returns the content of a file.
+// ReadFile returns the content of a file: what its size announces, and as much again and
+// 16 MiB if it grows meanwhile. More is [ErrProtocol]. Read with a Length bounds it.
 func (c *Client) ReadFile(ctx context.Context, name string) ([]byte, error) {
-	var data []byte
-	_, err := c.read(ctx, &pb.ReadRequest{Path: []byte(name)}, func(r *pb.ReadResponse) error {
-		if size := r.GetHeader().GetAttr().GetSize(); data == nil && size > 0 && size < maxReserve {
-			data = make([]byte, 0, size)
-		}
-		data = append(data, r.GetData()...)
-		return nil
-	})
+	data, size := []byte{}, int64(0)
+	_, err := c.read(ctx, &pb.ReadRequest{Path: []byte(name)},
+		func(attr fsops.Attr) error {
+			size = attr.Size
+			data = make([]byte, 0, min(size, maxReserve))
+			return nil
+		},
+		func(chunk []byte) error {
+			data = appendSized(data, chunk, size)
+			return nil
+		})
 	if err != nil {
 		return nil, err
-	}
-	if data == nil {
-		data = []byte{}
 	}
 	return data, nil
 }
 
-// Read writes a range of a file to w as it arrives, also a part when it fails.
-func (c *Client) Read(ctx context.Context, name string, opts fsops.ReadOptions, w io.Writer) (fsops.ReadResult, error) {
+// Read writes a range of a file to w as it arrives, also a part when it fails. Without a
+// Length it is bounded as ReadFile is.
+func (c *Client) Read(ctx context.Context, name string, w io.Writer, opts fsops.ReadOptions) (fsops.ReadResult, error) {
 	request := &pb.ReadRequest{Path: []byte(name), Offset: opts.Offset, Length: opts.Length}
 	var result fsops.ReadResult
-	end, err := c.read(ctx, request, func(r *pb.ReadResponse) error {
-		if h := r.GetHeader(); h != nil {
-			result.Attr = attrFromProto(h.Attr)
-			if opts.Opened != nil {
-				return opts.Opened(result.Attr)
+	end, err := c.read(ctx, request,
+		func(attr fsops.Attr) error {
+			result.Attr = attr
+			if opts.Opened == nil {
+				return nil
 			}
-		}
-		_, err := w.Write(r.GetData())
-		return err
-	})
+			return opts.Opened(attr)
+		},
+		func(chunk []byte) error {
+			_, err := w.Write(chunk)
+			return err
+		})
 	result.Sum = sumFromProto(end.GetSum())
 	return result, err
 }
 
 // ReadLines returns a window of a file's lines. Only the window travels.
 func (c *Client) ReadLines(ctx context.Context, name string, opts fsops.LineOptions) (fsops.Lines, error) {
-	request := &pb.ReadRequest{Path: []byte(name), Lines: &pb.LineWindow{First: opts.First, Max: opts.Max, MaxBytes: opts.MaxBytes}}
-	var lines fsops.Lines
-	end, err := c.read(ctx, request, func(r *pb.ReadResponse) error {
-		if h := r.GetHeader(); h != nil {
-			lines.Attr = attrFromProto(h.Attr)
-		}
-		lines.Text = append(lines.Text, r.GetData()...)
-		return nil
-	})
+	window := &pb.LineWindow{First: opts.First, Max: opts.Max, MaxBytes: opts.MaxBytes}
+	var attr fsops.Attr
+	var text []byte
+	end, err := c.read(ctx, &pb.ReadRequest{Path: []byte(name), Lines: window},
+		func(a fsops.Attr) error {
+			attr = a
+			return nil
+		},
+		func(chunk []byte) error {
+			text = append(text, chunk...)
+			return nil
+		})
 	if err != nil {
 		return fsops.Lines{}, err
 	}
-	l := end.GetLines()
-	lines.First, lines.Count, lines.Total = l.GetFirst(), l.GetCount(), l.GetTotal()
-	lines.Truncated, lines.CutLine = l.GetTruncated(), l.GetCutLine()
+	lines, err := linesFromProto(window, end.GetLines(), text)
+	if err != nil {
+		return fsops.Lines{}, pathError("read", name, err)
+	}
+	lines.Attr = attr
 	return lines, nil
 }
 
-// read hands the messages of a Read call to take, and checks their sum.
-func (c *Client) read(ctx context.Context, request *pb.ReadRequest, take func(*pb.ReadResponse) error) (*pb.ReadEnd, error) {
+// read hands the file's attributes to opened, and its content to take, in chunks that
+// are valid during the call. It checks all messages, and their sum.
+func (c *Client) read(ctx context.Context, request *pb.ReadRequest, opened func(fsops.Attr) error, take func([]byte) error) (*pb.ReadEnd, error) {
 	name := string(request.Path)
-	var sum fsops.Sum
+	check := contentCheck{request: request}
 	for r, err := range receive(ctx, request, c.files.Read) {
 		if err != nil {
 			return nil, pathError("read", name, err)
 		}
-		if end := r.GetEnd(); end != nil {
-			return end, pathError("read", name, sum.Check(sumFromProto(end.Sum)))
+		var attr fsops.Attr
+		var ofCaller error // comes back as it is
+		switch kind := r.Kind.(type) {
+		case *pb.ReadResponse_Header:
+			if attr, err = check.begin(kind.Header); err == nil {
+				ofCaller = opened(attr)
+			}
+		case *pb.ReadResponse_Data:
+			if err = check.add(kind.Data); err == nil {
+				ofCaller = take(kind.Data)
+			}
+		case *pb.ReadResponse_End:
+			return kind.End, pathError("read", name, check.end(kind.End))
+		default:
+			err = check.idle.add()
 		}
-		sum.Add(r.GetData())
-		if err := take(r); err != nil {
-			return nil, err
+		if err != nil {
+			return nil, pathError("read", name, err)
+		}
+		if ofCaller != nil {
+			return nil, ofCaller
 		}
 	}
 	return nil, pathError("read", name, ErrCut)
@@ -138,22 +213,22 @@ func (c *Client) WriteFile(ctx context.Context, name string, data []byte, perm f
 	return err
 }
 
-// Write is WriteFile for all that r reads, with options, and a result that says how
-// it went. When r fails, the file stays as it was.
+// Write is WriteFile for all that r reads, with options and a result. If r fails,
+// the file is unchanged.
 func (c *Client) Write(ctx context.Context, name string, r io.Reader, opts fsops.WriteOptions) (fsops.WriteResult, error) {
 	w, err := c.Create(ctx, name, opts)
 	if err != nil {
 		return fsops.WriteResult{}, err
 	}
 	defer w.Close()
-	if _, err := io.Copy(w, r); err != nil { // without a buffer where r has its content in memory
+	if _, err := io.Copy(w, r); err != nil { // needs no buffer if r has its content in memory
 		return fsops.WriteResult{}, err
 	}
 	return w.Commit()
 }
 
-// Edit replaces texts in a file as one atomic step. A text that must occur once,
-// and does not, is an *[fsops.EditError].
+// Edit replaces texts in a file as one atomic step. If a text that must occur once
+// does not, the error is an *[fsops.EditError].
 func (c *Client) Edit(ctx context.Context, name string, edits []fsops.Edit, opts fsops.EditOptions) (fsops.EditResult, error) {
 	request := &pb.EditRequest{Path: []byte(name), IfMatch: opts.IfMatch}
 	for _, e := range edits {
@@ -163,15 +238,29 @@ func (c *Client) Edit(ctx context.Context, name string, edits []fsops.Edit, opts
 	if err != nil {
 		return fsops.EditResult{}, pathError("edit", name, err)
 	}
-	result := fsops.EditResult{Diff: r.Diff, DiffTruncated: r.DiffTruncated, Write: writeResultFromProto(r.Write)}
-	for _, n := range r.Occurrences {
-		result.Occurrences = append(result.Occurrences, int(n))
-	}
-	return result, nil
+	result, err := editResultFromProto(edits, r)
+	return result, pathError("edit", name, err)
 }
 
-func writeResultFromProto(r *pb.WriteResponse) fsops.WriteResult {
-	return fsops.WriteResult{Attr: attrFromProto(r.GetAttr()), Created: r.GetCreated(), InPlace: r.GetInPlace()}
+func editResultFromProto(edits []fsops.Edit, r *pb.EditResponse) (fsops.EditResult, error) {
+	if len(r.Occurrences) != len(edits) || len(r.Diff) > maxDiff {
+		return fsops.EditResult{}, protocolError("%d edits for %d, in a diff of %d bytes", len(r.Occurrences), len(edits), len(r.Diff))
+	}
+	result := fsops.EditResult{Diff: r.Diff, DiffTruncated: r.DiffTruncated}
+	for i, n := range r.Occurrences {
+		if n < 1 || n > fsops.MaxEditSize || n > 1 && !edits[i].All {
+			return fsops.EditResult{}, protocolError("a text that was replaced %d times", n)
+		}
+		result.Occurrences = append(result.Occurrences, int(n))
+	}
+	var err error
+	result.Write, err = writeResultFromProto(r.Write)
+	return result, err
+}
+
+func writeResultFromProto(r *pb.WriteResponse) (fsops.WriteResult, error) {
+	attr, err := attrFromProto(r.GetAttr())
+	return fsops.WriteResult{Attr: attr, Created: r.GetCreated(), InPlace: r.GetInPlace()}, err
 }
 
 // Mkdir makes a directory. perm is its mode before the umask; 0 means 0o777.

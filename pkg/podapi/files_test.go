@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -72,5 +73,40 @@ func TestDirectoriesAreMadeAndRemovedAsByPackageOS(t *testing.T) {
 		if !errors.Is(step.err, step.want) {
 			t.Errorf("%s: %v, want %v", step.what, step.err, step.want)
 		}
+	}
+}
+
+func TestDirectoriesAndLinksAreReadAsByPackageOS(t *testing.T) {
+	s := launchertest.Sandbox(t)
+	ctx := t.Context()
+	for _, step := range []error{
+		s.MkdirAll(ctx, "d/b", 0o777), s.Symlink(ctx, "no where", "d/link"), s.WriteFile(ctx, "d/a", nil, 0), s.Chmod(ctx, "d/b", 0),
+	} {
+		if step != nil {
+			t.Fatal(step)
+		}
+	}
+	entries, err := s.ReadDir(ctx, "d")
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Path)
+	}
+	if want := []string{"d/a", "d/b", "d/link"}; err != nil || !slices.Equal(names, want) {
+		t.Errorf("the entries are %q, %v", names, err)
+	}
+	if target, err := s.Readlink(ctx, "d/link"); target != "no where" || err != nil {
+		t.Errorf("the link names %q, %v", target, err)
+	}
+	_, ofFile := s.Readlink(ctx, "d/a")
+	_, ofNothing := s.Readlink(ctx, "d/c")
+	_, notThere := s.ReadDir(ctx, "d/c")
+	_, notADirectory := s.ReadDir(ctx, "d/a")
+	for want, err := range map[error]error{syscall.EINVAL: ofFile, syscall.ENOTDIR: notADirectory} {
+		if !errors.Is(err, want) {
+			t.Errorf("the error is %v, want %v", err, want)
+		}
+	}
+	if !errors.Is(ofNothing, fs.ErrNotExist) || !errors.Is(notThere, fs.ErrNotExist) {
+		t.Errorf("the errors are %v and %v", ofNothing, notThere)
 	}
 }

@@ -21,8 +21,9 @@ func (p *Process) fail(err error) {
 	})
 }
 
-// part ends the run within KillGrace, because nobody wants it any more. A process that
-// was started for it is killed, unless the caller has detached; another one runs on.
+// part ends the run within KillGrace, because nobody needs it any more. It kills a
+// process that was started for the run, unless the caller has detached; another
+// process keeps running.
 func (p *Process) part() {
 	switch {
 	case p.attach == nil && !p.control.detaching():
@@ -34,8 +35,8 @@ func (p *Process) part() {
 	}
 }
 
-// leaveRunning ends the run within KillGrace, and not the process. It reports whether
-// there is a connection.
+// leaveRunning ends the run within KillGrace, but not the process. It reports
+// whether there is a connection.
 func (p *Process) leaveRunning() bool {
 	p.abandonLater()
 	defer p.hurry()
@@ -46,7 +47,7 @@ func (p *Process) leaveRunning() bool {
 func (p *Process) abandonLater() {
 	timer := time.AfterFunc(KillGrace, func() {
 		p.giveUp()
-		p.closePipes() // a pipe that nobody reads holds the run up
+		p.closePipes() // a pipe without a reader would hold the run up
 	})
 	context.AfterFunc(p.life, func() { timer.Stop() })
 }
@@ -60,7 +61,7 @@ func (p *Process) conclude(final *pb.ExecResponse, err error) {
 	p.omitted = p.output.omitted
 	switch {
 	case exit != nil && err == nil:
-		status := exitStatusFromProto(exit)
+		status, _ := exitStatusFromProto(exit) // receive has checked it
 		status.Omitted = p.omitted
 		p.status = &status
 	case err == nil || p.control.detaching() && !errors.Is(err, ErrAgentLost):
@@ -74,11 +75,13 @@ func (p *Process) conclude(final *pb.ExecResponse, err error) {
 	p.err = p.result(err)
 }
 
-// result returns what Wait says of a run that ended by err, or, where that is nil, with
-// a status.
+// result returns what Wait returns for a run that ended by err, or, if err is nil,
+// with a status.
 func (p *Process) result(err error) error {
 	ctxErr := p.ctx.Err()
-	switch {
+	switch late := p.overdue.Load(); {
+	case late != nil && p.status == nil && ctxErr == nil:
+		return p.wrap(*late)
 	case p.failed != nil && ctxErr == nil:
 		return fmt.Errorf("writing the output of %s: %w", p.name, p.failed)
 	case p.detached && ctxErr != nil:

@@ -41,7 +41,7 @@ func (c *Client) Forward(ctx context.Context, l net.Listener, port int, report f
 	}
 }
 
-// halfCloser is a connection whose directions end each by itself.
+// halfCloser is a connection whose two directions can end separately.
 type halfCloser interface {
 	net.Conn
 	CloseWrite() error
@@ -79,8 +79,8 @@ func (c *Client) join(ctx context.Context, conn net.Conn, port int) error {
 	return nil
 }
 
-// pass carries one direction, and its end. If it fails it resets both connections,
-// so that neither side takes the failure for an end.
+// pass carries one direction and its end. On failure it resets both connections, so
+// that neither side takes the failure for an end.
 func pass(to, from halfCloser) error {
 	// TCP's connections have methods of their own to copy, which would report the
 	// errors of both sides as theirs. The structs hide these methods.

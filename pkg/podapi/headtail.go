@@ -20,7 +20,8 @@ func (b *headTail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Bytes returns what was kept, with a line between that says how much was not.
+// Bytes returns what was kept, with a line in between that says how many bytes were
+// omitted.
 func (b *headTail) Bytes() []byte {
 	out := append([]byte(nil), b.head...)
 	if b.omitted > 0 {

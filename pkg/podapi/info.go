@@ -18,11 +18,10 @@ type Info struct {
 	UID, GID                     int      // of the agent, and so of every process
 	Workdir                      string   // where relative paths start
 	OS, Arch                     string   // in Go's words
-	Executable                   string   // the path of the agent's own program
 	Capabilities                 []string // what the agent offers beyond protocol 1.0
 	Protected                    []ProtectedPath
-	// Idle is how long ago the agent last worked; 0 while it works. A connection to
-	// a port is work when bytes pass, and not for being open.
+	// Idle is how long ago the agent last worked; 0 while it works. An open
+	// connection to a port counts as work only when bytes pass.
 	Idle time.Duration
 	// IdleTimeout is how long the agent may be idle before it ends by itself, and
 	// Expires when it ends in any case; zero means never.
@@ -30,27 +29,29 @@ type Info struct {
 	Expires     time.Time
 }
 
-// ProtectedPath is what nobody may change in a sandbox: a pattern, as it was
-// configured (see [fsops.FS.Protect]), or the absolute path of a directory.
+// ProtectedPath is a path that may not be changed in a sandbox: a pattern that was
+// configured (see [fsops.FS.Protect]), or an absolute path.
 type ProtectedPath struct {
 	Path string
 	By   Enforcement
 }
 
-// Enforcement is what protects a path. Later agents may know of others.
+// Enforcement says how a path is protected. Later agents may add others.
 type Enforcement string
 
 const (
-	// ByAgent is the agent's refusal: [fsops.ErrProtected], but not for commands.
-	ByAgent Enforcement = "agent"
-	// ByMount is a read-only mount: syscall.EROFS, for commands, too.
-	ByMount Enforcement = "mount"
+	ByAgent Enforcement = "agent" // it refuses: [fsops.ErrProtected], but not for commands
+	ByMount Enforcement = "mount" // a read-only mount: syscall.EROFS, for commands, too
 )
 
-// Info asks the agent who it is. If this client does not understand its protocol,
-// the error is [ErrVersion] and says which of the two to update, beside the Info.
+// Info asks the agent about itself. If this client does not understand its
+// protocol, the error is [ErrVersion], which says which of the two to update,
+// beside the Info.
 func (c *Client) Info(ctx context.Context) (Info, error) {
 	r, err := c.agent.Info(ctx, &pb.InfoRequest{})
+	if err == nil {
+		err = checkInfo(r)
+	}
 	if err != nil {
 		return Info{}, wire.FromStatus(err)
 	}
@@ -68,14 +69,45 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 		OS:            r.Os,
 		Arch:          r.Arch,
 
-		Executable: string(r.Executable),
-		Protected:  protectedFromProto(r.Protected),
+		Protected: protectedFromProto(r.Protected),
 
 		IdleTimeout: time.Duration(r.IdleTimeout),
 		Expires:     timeFromProto(r.Expires),
 	}
 	c.meet(info)
 	return info, checkVersion(info.ProtocolMajor, info.ProtocolMinor)
+}
+
+// checkInfo refuses what an agent would not say of itself.
+func checkInfo(r *pb.InfoResponse) error {
+	if len(r.Capabilities) > maxCapabilities || len(r.Protected) > maxProtected {
+		return protocolError("%d capabilities and %d protected paths", len(r.Capabilities), len(r.Protected))
+	}
+	for _, capability := range r.Capabilities {
+		if err := checkText("the capability", capability); err != nil {
+			return err
+		}
+	}
+	for _, p := range r.Protected {
+		if err := checkPath(p.Path); err != nil {
+			return err
+		}
+	}
+	return firstError(
+		checkText("the version", r.Version), checkText("the boot id", r.BootId), checkText("the pod's UID", r.PodUid),
+		checkText("the system", r.Os), checkText("the architecture", r.Arch),
+		checkPath(r.Workdir),
+		checkNumbers("a time", r.Idle, r.IdleTimeout),
+		checkTime(r.Expires),
+	)
+}
+
+// checkTime refuses a time before 1970.
+func checkTime(ns int64) error {
+	if ns < 0 {
+		return protocolError("a time of %d", ns)
+	}
+	return nil
 }
 
 // checkVersion returns nil if this client understands an agent of the protocol
@@ -96,14 +128,13 @@ func checkVersion(major, minor int) error {
 type Config struct {
 	// Env is the default environment of processes, as NAME=VALUE, on top of the
 	// agent's own; nil leaves it as it is.
-	Env []string
-	// Workdir is where relative paths start; empty leaves it as it is.
-	Workdir string
+	Env     []string
+	Workdir string // where relative paths start; empty leaves it as it is
 	// Protected are patterns of paths that the agent does not change, but commands
 	// can (see [fsops.FS.Protect]); nil leaves them as they are.
 	Protected []string
-	// Expires is when the agent ends by itself, where it was started so that its end
-	// is for good. Zero, and a time before the present one, leave it as it is.
+	// Expires is when the agent ends by itself, if it was started so that its end is
+	// final. Zero, or a time before the present value, changes nothing.
 	Expires time.Time
 }
 
@@ -122,7 +153,7 @@ func (c *Client) Configure(ctx context.Context, config Config) error {
 	return wire.FromStatus(err)
 }
 
-// timeFromProto returns a time of the contract, where 0 means none.
+// timeFromProto returns a time of the contract, in which 0 means none.
 func timeFromProto(ns int64) time.Time {
 	if ns == 0 {
 		return time.Time{}

@@ -30,7 +30,7 @@ var (
 	_ fs.ReadLinkFS = (*tree)(nil)
 )
 
-// in returns the sandbox's name of what the tree calls name.
+// in returns the sandbox's name for the tree's name.
 func (t *tree) in(op, name string) (string, error) {
 	if !fs.ValidPath(name) {
 		return "", &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
@@ -38,7 +38,7 @@ func (t *tree) in(op, name string) (string, error) {
 	return path.Join(t.dir, name), nil
 }
 
-// out returns an error with the path by the name that the tree has for it.
+// out returns an error with the tree's name for the path.
 func out(name string, err error) error {
 	if pathErr, ok := err.(*fs.PathError); ok {
 		return &fs.PathError{Op: pathErr.Op, Path: name, Err: pathErr.Err}

@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// A run whose process is to be killed says so by a call of its own, and not by its
-// stream. While the agent starts the process it reads nothing from the stream, and what
-// is unread is lost when the run gives the stream up. The call reaches the agent at any
+// A run kills its process with a separate call, not with its stream. While the
+// agent starts the process it reads nothing from the stream, and unread messages
+// are lost when the run gives the stream up. The call reaches the agent at any
 // time: before the start has arrived, during the start, and later.
 
-// kill has the process killed, and ends the run within KillGrace.
+// kill makes the agent kill the process, and ends the run within KillGrace.
 func (p *Process) kill() {
 	first, asked := p.control.wantKill()
 	switch {
@@ -27,7 +27,7 @@ func (p *Process) kill() {
 	}
 }
 
-// insist says that the process is to be killed until the agent has answered, or for
+// insist asks the agent to kill the process until the agent has answered, or for
 // killLinger. The run may have ended meanwhile.
 func (p *Process) insist() {
 	defer close(p.killed)
@@ -55,8 +55,8 @@ func (p *Process) mayRun(ctx context.Context) bool {
 // errKillUnanswered says that nobody knows yet whether a process was killed.
 var errKillUnanswered = errors.New("the agent has not confirmed the kill")
 
-// mayRunOn returns why the process may run on, although the run is over and it was to be
-// killed; nil if that is not so.
+// mayRunOn returns why a process that was to be killed may still run after the end
+// of the run; nil if it cannot.
 func (p *Process) mayRunOn() error {
 	if p.status != nil || !p.control.killing() {
 		return nil
@@ -69,7 +69,7 @@ func (p *Process) mayRunOn() error {
 	}
 }
 
-// awaitKill waits until the agent has killed the process, if it is to be killed, or the
+// awaitKill waits until the agent has killed a process that is to be killed, or the
 // run is given up.
 func (p *Process) awaitKill() {
 	if !p.control.killing() {

@@ -4,20 +4,22 @@ import (
 	"context"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// outputs bring a command's output to its writers: each writer is written to
-// by one goroutine, behind a buffer, so that one that is slow does not at once
-// hold up the other, nor the acknowledgements of standard input.
+// outputs bring a command's output to its writers. Each writer has one goroutine
+// and a buffer, so that a slow one does not at once hold up the other, or the
+// acknowledgements of standard input.
 type outputs struct {
 	pumps    [2]*pump // of stdout and stderr: the same one for the same writer
 	next     [2]int64 // the offsets that come next
 	floating bool     // the agent chooses the first offset of stdout
 	none     bool     // there is no output, whatever the process writes
 	omitted  int64
+	waiting  atomic.Bool // a writer is slow, and so nothing more is taken from the agent
 }
 
 // newOutputs begins to write to the writers, which may be nil. failed is
@@ -33,8 +35,8 @@ func newOutputs(stdout, stderr io.Writer, failed func(error)) *outputs {
 	return o
 }
 
-// sameWriter reports whether a and b are the same, also where their type
-// cannot be compared.
+// sameWriter reports whether a and b are the same, even if their type cannot be
+// compared.
 func sameWriter(a, b io.Writer) (same bool) {
 	defer func() { _ = recover() }()
 	return a == b
@@ -46,9 +48,15 @@ func (o *outputs) from(opts *AttachOptions) {
 	o.floating, o.none = opts.Screen != nil, opts.NoOutput
 }
 
-// add passes on the next chunk of stream 0 or 1. One that does not follow the one
-// before is ErrCut.
+// add passes on the next chunk of stream 0 or 1. A chunk that does not follow the
+// previous one is ErrCut.
 func (o *outputs) add(stream int, chunk *pb.OutputChunk) error {
+	if err := checkNumbers("an offset of output", chunk.Offset, chunk.Omitted, chunk.Offset-chunk.Omitted); err != nil {
+		return err
+	}
+	if o.none {
+		return protocolError("output that was not asked for")
+	}
 	if o.floating && stream == 0 {
 		o.floating = false
 		o.next[0] = chunk.Offset - chunk.Omitted
@@ -58,12 +66,14 @@ func (o *outputs) add(stream int, chunk *pb.OutputChunk) error {
 	}
 	o.next[stream] = chunk.Offset + int64(len(chunk.Data))
 	o.omitted += chunk.Omitted
+	o.waiting.Store(true)
 	o.pumps[stream].put(chunk.Data)
+	o.waiting.Store(false)
 	return nil
 }
 
-// finish waits until all is written. An end whose lengths are not those that
-// came is ErrCut.
+// finish waits until everything is written. If the final lengths differ from those
+// received, the error is ErrCut.
 func (o *outputs) finish(exit *pb.ExecExit) error {
 	for _, p := range o.pumps {
 		p.close()
@@ -77,22 +87,22 @@ func (o *outputs) finish(exit *pb.ExecExit) error {
 	return ErrCut
 }
 
-// drain waits until the writers have taken all that is here, or ctx ends.
+// drain waits until the writers have taken all pending output, or ctx ends.
 func (o *outputs) drain(ctx context.Context) {
 	for _, p := range o.pumps {
 		p.drain(ctx)
 	}
 }
 
-// pump writes what is put into it to a writer.
+// pump passes the data put into it to a writer.
 type pump struct {
 	mu     sync.Mutex
 	change sync.Cond
 	queue  [][]byte
 	size   int
-	busy   bool          // the writer has something in hand
-	closed bool          // nothing more is put
-	broken bool          // nothing more is written
+	busy   bool          // the writer is writing
+	closed bool          // no more puts
+	broken bool          // no more writes
 	done   chan struct{} // closed when all is written
 }
 
@@ -150,7 +160,7 @@ func (p *pump) get() ([]byte, bool) {
 	return data, true
 }
 
-// put queues data, which is the pump's from then on, waiting while the buffer is
+// put queues data, which then belongs to the pump. It waits while the buffer is
 // full.
 func (p *pump) put(data []byte) {
 	p.mu.Lock()
@@ -167,7 +177,7 @@ func (p *pump) put(data []byte) {
 	p.change.Broadcast()
 }
 
-// drain waits until all that was put is written, or ctx ends.
+// drain waits until all queued data is written, or ctx ends.
 func (p *pump) drain(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() {
 		p.mu.Lock()
@@ -181,7 +191,7 @@ func (p *pump) drain(ctx context.Context) {
 	}
 }
 
-// close says that nothing more is put.
+// close says that there are no more puts.
 func (p *pump) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -189,6 +199,6 @@ func (p *pump) close() {
 	p.change.Broadcast()
 }
 
-// pipeWriter is the writing side of a pipe that the command made: its reader
-// sees the end as soon as that output has ended.
+// pipeWriter is the writing side of a pipe that the command made: its reader sees
+// the end as soon as that output has ended.
 type pipeWriter struct{ *io.PipeWriter }

@@ -22,7 +22,7 @@
 //   - Content is checked against size and checksum. A stream that was cut is
 //     [ErrCut], never a short success.
 //   - A broken connection costs a command a delay, and no byte: the client goes on
-//     by another. Where it cannot, that is an error ([ErrUnavailable],
+//     over another. If it cannot, that is an error ([ErrUnavailable],
 //     [ErrAgentLost]). A non-zero exit is a result (*[ExitError]).
 //   - The end of a context ends the call and its work. The client turns it into a
 //     signal for a process.

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"google.golang.org/grpc/status"
+
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/tunnel"
 	"github.com/podagent/podagent/pkg/podapi/wire"
@@ -25,8 +27,8 @@ type portConn struct {
 	hangUp        context.CancelFunc // ends the call
 	local, remote net.Addr
 
-	// Each direction is a pipe, of which the caller has one end. Pipes have no
-	// buffer, and they know deadlines.
+	// Each direction is a pipe, and the caller has one end of it. Pipes have no
+	// buffer, and support deadlines.
 	read, fed      net.Conn
 	write, drained net.Conn
 
@@ -36,7 +38,7 @@ type portConn struct {
 	shut      atomic.Bool   // CloseWrite was called
 	ended     atomic.Bool   // the server has ended what it sends
 	over      chan struct{} // the call has ended
-	err       error         // how, if it did not end as it should; set before over
+	err       error         // why, if it ended abnormally; set before over closes
 }
 
 var _ net.Conn = (*portConn)(nil)
@@ -74,6 +76,9 @@ func (c *portConn) receive() {
 
 // cutOff returns the error of a connection whose call ended by err.
 func cutOff(err error) error {
+	if _, ofCall := status.FromError(err); !ofCall && errors.Is(err, syscall.EINVAL) {
+		return fmt.Errorf("%w: %w", ErrProtocol, err) // the tunnel's, of a message
+	}
 	switch err = wire.FromStatus(cutError(err)); {
 	case errors.Is(err, context.Canceled):
 		return errClosed // after the connection's own Close reason says so
@@ -83,8 +88,8 @@ func cutOff(err error) error {
 	return err
 }
 
-// send sends what the caller writes, the end of it, and that the connection is
-// closed. If that fails, receive says why.
+// send sends the caller's data, its end, and the closing of the connection. If that
+// fails, receive says why.
 func (c *portConn) send() {
 	err := c.tunnel.Send(func(most int) ([]byte, error) {
 		buffer := pb.NewDialBuffer()
@@ -104,19 +109,19 @@ func (c *portConn) send() {
 	}
 }
 
-// feed hands what was received to a caller who reads.
+// feed passes received data to the caller's Read.
 type feed struct{ *portConn }
 
 func (f feed) Write(p []byte) (int, error) { return f.fed.Write(p) }
 
-// CloseWrite is the server's end.
+// CloseWrite is called at the server's end.
 func (f feed) CloseWrite() error {
 	f.ended.Store(true)
 	return f.fed.Close()
 }
 
-// Read reads what the server sent. The error is io.EOF only where the server ended
-// its direction.
+// Read reads what the server sent. The error is io.EOF only if the server ended its
+// direction.
 func (c *portConn) Read(p []byte) (int, error) {
 	n, err := c.read.Read(p)
 	if err == io.EOF && !c.ended.Load() {
@@ -131,7 +136,7 @@ func (c *portConn) Write(p []byte) (int, error) {
 	return n, c.failed("write", err)
 }
 
-// CloseWrite ends the direction to the server, and leaves the other.
+// CloseWrite ends the direction to the server, and keeps the other.
 func (c *portConn) CloseWrite() error {
 	if c.isClosed() {
 		return c.failed("close", io.ErrClosedPipe)
@@ -191,18 +196,18 @@ func (c *portConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// SetReadDeadline has reads fail from t on.
+// SetReadDeadline makes reads fail from t on.
 func (c *portConn) SetReadDeadline(t time.Time) error {
 	return c.set(c.read.SetReadDeadline(t))
 }
 
-// SetWriteDeadline has writes fail from t on. The bytes that a failed write counts
-// are on their way.
+// SetWriteDeadline makes writes fail from t on. The bytes that a failed write
+// counts are on their way.
 func (c *portConn) SetWriteDeadline(t time.Time) error {
 	return c.set(c.write.SetWriteDeadline(t))
 }
 
-// set returns the error of setting a deadline: none for a direction that has ended.
+// set returns the error of setting a deadline: nil for a direction that has ended.
 func (c *portConn) set(err error) error {
 	if err == io.ErrClosedPipe && !c.isClosed() {
 		return nil
@@ -210,8 +215,8 @@ func (c *portConn) set(err error) error {
 	return c.failed("set", err)
 }
 
-// failed returns an error that says what failed, and at which server. Where err is
-// that a pipe is closed, it says why.
+// failed adds the operation and the server to an error. If err is that a pipe is
+// closed, it says why.
 func (c *portConn) failed(op string, err error) error {
 	if err == nil || err == io.EOF {
 		return err
@@ -232,7 +237,7 @@ func (c *portConn) reason(op string) error {
 	}
 	<-c.over // pipes end after it
 	if c.err == nil {
-		return ErrCut // the agent says that the caller has closed, but it has not
+		return ErrCut // the agent says that the caller has closed, which is wrong
 	}
 	return c.err
 }

@@ -68,17 +68,17 @@ func (c *Client) openPort(life context.Context, port int) (*portConn, error) {
 	}
 	opened := r.GetOpened()
 	if opened == nil {
-		return nil, errors.New("agent did not begin with opened")
+		return nil, protocolError("it did not begin with opened")
 	}
 	t.Allow(opened.Limit)
 	return newPortConn(t, tcpAddr(opened.Local), tcpAddr(opened.Remote)), nil
 }
 
-// tcpAddr returns an address as the agent has it.
+// tcpAddr returns an address from the agent's text.
 func tcpAddr(s string) net.Addr {
 	addr, err := netip.ParseAddrPort(s)
-	if err != nil {
-		return &net.TCPAddr{} // of an agent that does not keep to the contract
+	if err != nil || checkText("an address", s) != nil {
+		return &net.TCPAddr{} // the agent violates the contract
 	}
 	return net.TCPAddrFromAddrPort(addr)
 }

@@ -174,7 +174,7 @@ func TestDialOfAnAgentThatCannotSaysToUpdateIt(t *testing.T) {
 	server := grpc.NewServer() // as an agent without the service
 	t.Cleanup(server.Stop)
 	go func() { _ = server.Serve(l) }()
-	c := dialed(t, podapi.DialOptions{Dialer: func(context.Context) (net.Conn, error) { return net.Dial("unix", l.Addr().String()) }})
+	c := dialed(t, podapi.DialOptions{Dial: func(context.Context) (net.Conn, error) { return net.Dial("unix", l.Addr().String()) }})
 	_, err = c.Dial(t.Context(), 80)
 	if !errors.Is(err, podapi.ErrVersion) || !strings.HasSuffix(err.Error(), "the agent cannot connect to ports: update the agent's image") {
 		t.Errorf("got %v", err)

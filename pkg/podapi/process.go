@@ -8,13 +8,14 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-// Process is a process in the sandbox, as one caller follows it: that of a [Cmd], or
+// Process is a process in the sandbox as one caller sees it: that of a [Cmd], or
 // one that [Client.Attach] has found. Its methods may be called concurrently.
 type Process struct {
 	// A run has one follower, the goroutine that opens its streams and receives their
@@ -23,10 +24,10 @@ type Process struct {
 	// one goroutine reads the input and one for each stream sends it (stdin.go), and a
 	// killer may have the process killed (kill.go). They share the fields as follows.
 
-	// What the caller asked for. Nobody changes it.
+	// What the caller asked for. It never changes.
 	client             *Client
-	ctx                context.Context // the end of which ends the run: see part
-	op, name           string          // what errors call the run
+	ctx                context.Context // its end ends the run: see part
+	op, name           string          // the run's names in errors
 	command            func() (*pb.ExecStart, error)
 	limited            bool           // the command has resource limits
 	attach             *AttachOptions // nil for a command
@@ -34,22 +35,27 @@ type Process struct {
 	stdoutTo, stderrTo io.Writer
 	pipes              []io.Closer
 	resumeTimeout      time.Duration
+	timeout            time.Duration // of a command; 0 for none
 
 	// The means to end the run, for all goroutines. giveUp ends life, and so all
-	// streams, and leaves the process as it is. hurry ends calm, and so what waits for
-	// a slow writer. The killer closes killed when it has ended, after it has set
+	// streams, and leaves the process as it is. hurry ends calm, and so every wait
+	// for a slow writer. told ends waiting, once the agent has nothing more to say.
+	// The killer closes killed when it has ended, after it has set
 	// unkilled, which says why the process may run on.
 	life     context.Context
 	giveUp   context.CancelFunc
 	calm     context.Context
 	hurry    context.CancelFunc
+	waiting  context.Context
+	told     context.CancelFunc
 	killed   chan struct{}
 	unkilled error
-	unwatch  func() bool // ends the watch over ctx; the follower's
-	control  control     // what the caller wants of the process; has a lock
+	unwatch  func() bool           // ends the watch over ctx; the follower's
+	overdue  atomic.Pointer[error] // why the run was given up after the command's timeout
+	control  control               // what the caller wants of the process; has a lock
 
-	// The follower's. boot and tries are its own. The others are set when the first
-	// stream is open, and the id before that; then they stay, and all may read them.
+	// The follower's. Only it uses boot and tries. It sets the others when the first
+	// stream is open, and the id before that. Then they stay, and all may read them.
 	id      string
 	reader  string // tells the agent that the streams are of one reader
 	boot    string // the agent that has the process
@@ -78,6 +84,7 @@ func newProcess(ctx context.Context, client *Client, op, name string) *Process {
 	}
 	p.life, p.giveUp = context.WithCancel(context.WithoutCancel(ctx))
 	p.calm, p.hurry = context.WithCancel(p.life)
+	p.waiting, p.told = context.WithCancel(p.life)
 	return p
 }
 
@@ -106,8 +113,8 @@ func (p *Process) Wait() error {
 	return p.err
 }
 
-// Status returns how the process ended; nil while it runs, when the end is not known,
-// and of a nil Process. After [ErrAgentLost] it counts the output that arrived.
+// Status returns how the process ended; nil while it runs, if the end is unknown,
+// and for a nil Process. After [ErrAgentLost] it counts what arrived.
 func (p *Process) Status() *ExitStatus {
 	if p == nil || !p.isOver() {
 		return nil
@@ -115,8 +122,7 @@ func (p *Process) Status() *ExitStatus {
 	return p.status
 }
 
-// Omitted returns how many bytes of the output the agent no longer had when they were
-// to be read; 0 before the end of the run.
+// Omitted is how many output bytes were gone when read; 0 before the end.
 func (p *Process) Omitted() int64 {
 	if p == nil || !p.isOver() {
 		return 0
@@ -134,9 +140,8 @@ func (p *Process) isOver() bool {
 	}
 }
 
-// Signal sends a signal, by its number on Linux, to the process's whole tree: again, if
-// the connection is cut before the answer. If the process has ended, it returns
-// os.ErrProcessDone.
+// Signal sends a signal of Linux to the process's whole tree, again if the connection
+// is cut. If the process has ended, it returns os.ErrProcessDone.
 func (p *Process) Signal(sig syscall.Signal) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), max(p.patience(), KillGrace))
 	defer cancel()
@@ -148,13 +153,13 @@ func (p *Process) Signal(sig syscall.Signal) error {
 		}
 		pause(p.life, resumeDelay(try))
 	}
-	if errors.Is(err, fs.ErrNotExist) { // the agent has forgotten it, or is another
+	if errors.Is(err, fs.ErrNotExist) { // the agent has forgotten the process, or has restarted
 		return os.ErrProcessDone
 	}
 	return err
 }
 
-// patience is for how long a connection is sought; nothing or less for not at all.
+// patience is how long to try to reconnect; 0 or less means not at all.
 func (p *Process) patience() time.Duration {
 	if p.resumeTimeout == 0 {
 		return DefaultResumeTimeout

@@ -1,7 +1,9 @@
 package podapi
 
 import (
+	"cmp"
 	"context"
+	"io"
 	"syscall"
 	"time"
 
@@ -13,39 +15,80 @@ import (
 type ProcessInfo struct {
 	ID  string // the exec id
 	PID int
-	// Args is the command with its arguments, or Script a shell script: the first
-	// 4 KiB of it, and CommandCut how many bytes follow.
+	// Args or Script is the command: 4 KiB of it, and CommandCut bytes follow.
 	Args       []string
 	Script     string
 	CommandCut int64
 	Started    time.Time
 	Status     *ExitStatus // nil while the process runs
-	// Stdout and Stderr are how many bytes it has written to each, and StdoutKept
-	// and StderrKept how many of the last can still be read.
+	// Stdout and Stderr are how many bytes it has written to each. StdoutKept and
+	// StderrKept are how many of the last bytes can still be read.
 	Stdout, Stderr         int64
 	StdoutKept, StderrKept int64
 	Terminal               bool // it has a terminal
 }
 
-// Processes lists the processes that the agent knows, oldest first: those that run,
-// and those that have ended and that it still keeps.
+// Processes lists the processes that the agent knows, the oldest first.
 func (c *Client) Processes(ctx context.Context) ([]ProcessInfo, error) {
-	var list []ProcessInfo
-	for r, err := range receive(ctx, &pb.ListProcessesRequest{}, c.processes.List) {
-		if err != nil {
-			return nil, wire.FromStatus(err)
-		}
-		if r.GetEnd() != nil {
-			return list, nil
-		}
-		if p := r.GetProcess(); p != nil {
-			list = append(list, processFromProto(p))
-		}
-	}
-	return nil, ErrCut
+	list, _, err := c.listProcesses(ctx)
+	return list, err
 }
 
-func processFromProto(p *pb.ProcessInfo) ProcessInfo {
+// Strays counts the processes that belong to none of [Client.Processes].
+func (c *Client) Strays(ctx context.Context) (int, error) {
+	_, strays, err := c.listProcesses(ctx)
+	return strays, err
+}
+
+// KillStrays kills the strays, and returns how many there were.
+func (c *Client) KillStrays(ctx context.Context) (int, error) {
+	r, err := c.processes.KillStrays(ctx, &pb.KillStraysRequest{})
+	if err == nil {
+		err = checkNumbers("a number of strays", r.Count)
+	}
+	return int(r.GetCount()), wire.FromStatus(err)
+}
+
+func (c *Client) listProcesses(ctx context.Context) (list []ProcessInfo, strays int, err error) {
+	held := listBudget{most: maxProcesses}
+	var idle idleMessages
+	err = eachMessage(receive(ctx, &pb.ListProcessesRequest{}, c.processes.List), func(r *pb.ListProcessesResponse) error {
+		switch end, p := r.GetEnd(), r.GetProcess(); {
+		case end != nil && end.Count != int64(len(list)):
+			return protocolError("%d processes, and not the %d of the end", len(list), end.Count)
+		case end != nil:
+			strays = int(end.Strays)
+			return cmp.Or(checkNumbers("a number of strays", end.Strays), io.EOF)
+		case p == nil:
+			return idle.add()
+		default:
+			info, err := processFromProto(p)
+			if err == nil && !held.take(commandSize(p)) {
+				err = protocolError("more than %d processes, or %d bytes of their commands", maxProcesses, maxListTexts)
+			}
+			list = append(list, info)
+			return err
+		}
+	})
+	if err != nil {
+		return nil, 0, wire.FromStatus(err)
+	}
+	return list, strays, nil
+}
+
+// commandSize is about what the command takes in memory.
+func commandSize(p *pb.ProcessInfo) int {
+	size := len(p.Script)
+	for _, arg := range p.Argv {
+		size += len(arg) + argSize
+	}
+	return size
+}
+
+// argSize is what an argument takes beside its text.
+const argSize = 16
+
+func processFromProto(p *pb.ProcessInfo) (ProcessInfo, error) {
 	info := ProcessInfo{
 		ID: p.ExecId, PID: int(p.Pid), Script: string(p.Script),
 		CommandCut: p.CommandCut, Started: time.Unix(0, p.Started), Terminal: p.Terminal,
@@ -54,22 +97,31 @@ func processFromProto(p *pb.ProcessInfo) ProcessInfo {
 	for _, a := range p.Argv {
 		info.Args = append(info.Args, string(a))
 	}
-	if p.Exit != nil {
-		status := exitStatusFromProto(p.Exit)
-		info.Status = &status
+	err := firstError(
+		checkExecID(p.ExecId),
+		checkNumbers("a number of a process", p.Pid, p.CommandCut, p.Stdout, p.Stderr, p.StdoutKept, p.StderrKept),
+	)
+	if p.Started < 0 {
+		err = protocolError("the start at %d ns", p.Started)
 	}
-	return info
+	if size := commandSize(p) - argSize*len(p.Argv); size > maxCommand {
+		err = protocolError("%d bytes of a command", size)
+	}
+	if p.Exit != nil {
+		status, exitErr := exitStatusFromProto(p.Exit)
+		info.Status, err = &status, firstError(err, exitErr)
+	}
+	return info, err
 }
 
-// Signal sends a signal, by its number on Linux, to the whole tree of the
-// process with this exec id. If the agent does not know the id, it is fs.ErrNotExist;
-// after syscall.SIGKILL the agent starts no process with this id any more.
+// Signal sends a signal of Linux to the whole tree of a process. An unknown id is
+// fs.ErrNotExist, and after syscall.SIGKILL it is not started any more.
 func (c *Client) Signal(ctx context.Context, id string, sig syscall.Signal) error {
 	_, err := c.processes.Signal(ctx, &pb.SignalRequest{ExecId: id, Signal: uint32(sig)})
 	return wire.FromStatus(err)
 }
 
-// Forget has the agent drop what it keeps of an ended process.
+// Forget makes the agent drop what it keeps of an ended process.
 func (c *Client) Forget(ctx context.Context, id string) error {
 	_, err := c.processes.Forget(ctx, &pb.ForgetRequest{ExecId: id})
 	return wire.FromStatus(err)

@@ -13,8 +13,9 @@ import (
 )
 
 // File is a file of the sandbox, open for reading. Read streams from the current
-// position to the end; ReadAt is a call of its own. Nothing is open in the sandbox,
-// so that the file may change between calls. Only ReadAt may be called concurrently.
+// position to the end; each ReadAt is a separate call. Nothing is open in the
+// sandbox, so the file may change between calls. Only ReadAt may be called
+// concurrently.
 type File struct {
 	client *Client
 	ctx    context.Context
@@ -22,11 +23,11 @@ type File struct {
 	offset int64
 
 	// The stream that Read reads from, nil until it is needed.
-	next func() (*pb.ReadResponse, error, bool)
-	stop func()
-	rest []byte // received and not yet read
-	sum  fsops.Sum
-	err  error // what ended the stream
+	next  func() (*pb.ReadResponse, error, bool)
+	stop  func()
+	rest  []byte // received and not yet read
+	check contentCheck
+	err   error // what ended the stream
 }
 
 // Open opens a file for reading. ctx is for all reads of it, too.
@@ -64,7 +65,7 @@ func (f *File) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// receive gets the next chunk of the stream, which it begins if need be.
+// receive gets the next chunk of the stream, which it begins if necessary.
 func (f *File) receive() error {
 	if f.err != nil {
 		return f.err
@@ -72,25 +73,43 @@ func (f *File) receive() error {
 	if f.next == nil {
 		request := &pb.ReadRequest{Path: []byte(f.attr.Path), Offset: f.offset}
 		f.next, f.stop = iter.Pull2(receive(f.ctx, request, f.client.files.Read))
-		f.sum = fsops.Sum{}
+		f.check = contentCheck{request: request}
 	}
 	r, err, ok := f.next()
-	switch end := r.GetEnd(); {
+	switch {
 	case !ok:
-		f.err = pathError("read", f.attr.Path, ErrCut)
-	case err != nil:
-		f.err = pathError("read", f.attr.Path, err)
-	case end != nil:
-		f.err = io.EOF
-		if err := f.sum.Check(sumFromProto(end.Sum)); err != nil {
-			f.err = pathError("read", f.attr.Path, err)
-		}
+		err = ErrCut
+	case err == nil:
+		err = f.take(r)
+	}
+	if err != nil {
 		f.stop()
-	default:
-		f.rest = r.GetData()
-		f.sum.Add(f.rest)
+	}
+	if f.err = err; err != io.EOF {
+		f.err = pathError("read", f.attr.Path, err)
 	}
 	return f.err
+}
+
+// take takes a message. It returns io.EOF for the final one.
+func (f *File) take(r *pb.ReadResponse) error {
+	switch kind := r.Kind.(type) {
+	case *pb.ReadResponse_Header:
+		_, err := f.check.begin(kind.Header)
+		return err
+	case *pb.ReadResponse_Data:
+		if err := f.check.add(kind.Data); err != nil {
+			return err
+		}
+		f.rest = kind.Data
+		return nil
+	case *pb.ReadResponse_End:
+		if err := f.check.end(kind.End); err != nil {
+			return err
+		}
+		return io.EOF
+	}
+	return f.check.idle.add()
 }
 
 // ReadAt implements io.ReaderAt.
@@ -102,7 +121,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 		return 0, nil
 	}
 	w := sliceWriter{p}
-	_, err := f.client.Read(f.ctx, f.attr.Path, fsops.ReadOptions{Offset: off, Length: int64(len(p))}, &w)
+	_, err := f.client.Read(f.ctx, f.attr.Path, &w, fsops.ReadOptions{Offset: off, Length: int64(len(p))})
 	n := len(p) - len(w.free)
 	if err == nil && n < len(p) {
 		err = io.EOF
@@ -122,7 +141,7 @@ func (w *sliceWriter) Write(data []byte) (int, error) {
 	return n, nil
 }
 
-// Seek implements io.Seeker. The end is that of when the file was opened.
+// Seek implements io.Seeker. The end is the file's end when it was opened.
 func (f *File) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:

@@ -180,7 +180,7 @@ func servedBy(t *testing.T, files pb.FilesServer) *podapi.Client {
 	go server.Serve(listener)
 	t.Cleanup(server.Stop)
 	w := &cable{socket: socket}
-	return dialed(t, podapi.DialOptions{Dialer: w.dialDirect})
+	return dialed(t, podapi.DialOptions{Dial: w.dialDirect})
 }
 
 func TestWhatAnOlderAgentSkipsIsSaidAtTheEndToo(t *testing.T) {

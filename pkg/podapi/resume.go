@@ -24,8 +24,8 @@ import (
 //   - A start names the agent's boot id from its first try on. Until something was
 //     sent, this is the boot id that the client knows; if it is outdated, the present
 //     one replaces it. After that it stays, so that no second agent runs the command.
-//   - A start that was not sent fails as any call does: there may never have been a way
-//     to the agent, and the transport does the waiting.
+//   - A start that was not sent fails as any call does: the agent may never have been
+//     reachable, and the transport does the waiting.
 //   - A start whose process is to be killed is not sent again.
 //   - Every other cause is final.
 
@@ -53,21 +53,26 @@ func (p *Process) openFirst() (*execStream, error) {
 		if err != nil {
 			return nil, wire.FromStatus(err)
 		}
-		err = p.greet(p.life, s, first)
+		answer, stop := p.startTime()
+		err = p.greet(answer, s, first)
+		late := answer.Err() != nil && p.life.Err() == nil
+		stop()
 		switch {
 		case err == nil:
 			return s, nil
-		case p.attach == nil && try < startTries && isAgentLost(err): // nothing ran: the agent says so
+		case late:
+			return nil, p.giveUpOverdue("it has not answered the start of a command")
+		case p.attach == nil && try < startTries && isAgentLost(err): // the agent says that nothing ran
 			p.client.forgetLife(life)
 		case mayPass(err) && wire.Detail(err) == nil && p.patience() > 0:
 			return p.reopen(err)
 		default:
-			return nil, p.verdict(err)
+			return nil, p.finalError(err)
 		}
 	}
 }
 
-// first returns the first message of the run, and for which agent it is.
+// first returns the first message of the run, and the agent that it is for.
 func (p *Process) first() (*agentLife, *pb.ExecRequest, error) {
 	if p.attach != nil {
 		if p.attach.asksMore() {
@@ -90,7 +95,7 @@ func (p *Process) first() (*agentLife, *pb.ExecRequest, error) {
 	return life, request, err
 }
 
-// follow takes the messages of one stream after the other, until the end.
+// follow receives the messages of one stream after the other, until the end.
 func (p *Process) follow(s *execStream) {
 	if p.stdin != nil {
 		go p.stdin.read()
@@ -104,36 +109,36 @@ func (p *Process) follow(s *execStream) {
 			s, err = p.resume(err)
 		}
 	}
+	p.told()
 	p.conclude(final, err)
 	p.finish()
 }
 
-// resume returns the stream that follows one which ended by err, or why there
-// is none.
+// resume returns the next stream after one that ended by err, or why there is none.
 func (p *Process) resume(err error) (*execStream, error) {
 	if errors.Is(wire.FromStatus(err), ErrStalled) {
-		p.output.drain(p.calm) // a new stream would only stall again
+		p.output.drain(p.calm) // otherwise the new stream would stall again
 	}
 	switch {
 	case isAgentLost(err):
-		return nil, p.verdict(err)
+		return nil, p.finalError(err)
 	case p.control.detaching():
 		return nil, ErrDetached
 	case p.client.closed.Load():
 		return nil, errClosed
 	case !mayPass(err):
-		return nil, p.verdict(err)
+		return nil, p.finalError(err)
 	case p.patience() <= 0:
 		return nil, wire.FromStatus(cutError(err))
 	}
 	return p.reopen(err)
 }
 
-// errClosed says that the caller closed the client under a command.
+// errClosed says that the caller closed the client during a command.
 var errClosed = fmt.Errorf("%w: the client was closed", ErrUnavailable)
 
-// reopen makes another stream, after one that ended by err. At first it does
-// not wait; then the transport may, where it does not know of a connection.
+// reopen opens another stream, after one that ended by err. At first it does not
+// wait; then the transport may, if it knows no connection.
 func (p *Process) reopen(err error) (*execStream, error) {
 	ctx, cancel := context.WithTimeout(p.life, p.patience())
 	defer cancel()
@@ -151,13 +156,13 @@ func (p *Process) reopen(err error) (*execStream, error) {
 		case ctx.Err() != nil:
 			return nil, p.unreachable(err)
 		case !mayPass(next):
-			return nil, p.verdict(next)
+			return nil, p.finalError(next)
 		}
 		err = next
 	}
 }
 
-// try makes one try to go on.
+// try makes one attempt to continue.
 func (p *Process) try(ctx context.Context) (*execStream, error) {
 	first := p.attachRequest()
 	if p.started == nil && p.attach == nil {
@@ -173,8 +178,7 @@ func (p *Process) try(ctx context.Context) (*execStream, error) {
 	return s, p.greet(ctx, s, first)
 }
 
-// resumeDelay returns how long to wait before a try, of which so many were in
-// vain.
+// resumeDelay returns how long to wait before a try, after this many failed ones.
 func resumeDelay(tries int) time.Duration {
 	if tries == 0 {
 		return 0
@@ -182,7 +186,7 @@ func resumeDelay(tries int) time.Duration {
 	return min(resumeFirst<<min(tries-1, 16), resumeLast)
 }
 
-// pause waits, or until ctx ends.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return
@@ -195,8 +199,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// mayPass reports whether what ended a stream, or kept one from being opened,
-// may be over at the next try.
+// mayPass reports whether the cause that ended or prevented a stream may be gone at
+// the next try.
 func mayPass(err error) bool {
 	if err == io.EOF {
 		return true
@@ -214,8 +218,8 @@ func mayPass(err error) bool {
 
 func isAgentLost(err error) bool { return wire.Detail(err).GetClass() == pb.Class_CLASS_AGENT_LOST }
 
-// verdict returns what a final error means.
-func (p *Process) verdict(err error) error {
+// finalError translates an error that ends the run.
+func (p *Process) finalError(err error) error {
 	noWay, given := errors.AsType[*noWayError](err)
 	switch decoded := wire.FromStatus(cutError(err)); {
 	case isAgentLost(err):
@@ -229,11 +233,10 @@ func (p *Process) verdict(err error) error {
 	}
 }
 
-// noWay returns what it means for the run that the transport has given up, for
-// the reason err.
+// noWay returns the run's error when the transport has given up with err.
 func (p *Process) noWay(err error) error {
 	if p.boot == "" || errors.Is(err, ErrUnauthenticated) || errors.Is(err, ErrWrongPod) {
-		return err // of the process nothing is known
+		return err // nothing is known about the process
 	}
 	if why := p.client.whyLost(p.life); why != nil {
 		return &lostError{why}
@@ -241,8 +244,8 @@ func (p *Process) noWay(err error) error {
 	return err
 }
 
-// unreachable returns the error of a run that found no connection in time, of
-// which err is why the last try failed.
+// unreachable returns the error of a run that found no connection in time. err is
+// the error of the last try.
 func (p *Process) unreachable(err error) error {
 	err = fmt.Errorf("%w (for %v)", wire.FromStatus(cutError(err)), p.patience())
 	if why := p.client.whyLost(p.life); why != nil {
@@ -251,7 +254,7 @@ func (p *Process) unreachable(err error) error {
 	return err
 }
 
-// lostError says that the agent which had a process is gone.
+// lostError says that the agent of a process is gone.
 type lostError struct{ why error } // in the platform's words; nil if it has none
 
 func (e *lostError) Error() string {

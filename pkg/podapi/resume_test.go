@@ -81,7 +81,7 @@ func TestProcessWhoseAgentRestartedIsLost(t *testing.T) {
 	leakCheck(t)
 	w := newCable(t)
 	why := errors.New("the cat pulled the plug")
-	c := dialed(t, podapi.DialOptions{Dialer: w.dial, Lost: func(context.Context) error { return why }})
+	c := dialed(t, podapi.DialOptions{Dial: w.dial, Lost: func(context.Context) error { return why }})
 	cmd := c.Shell(t.Context(), "echo output; exec sleep 300")
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// stdinSender reads standard input, and keeps of it what the process has not
-// taken: at most StdinWindow, which every new stream is sent again.
+// stdinSender reads standard input, and keeps what the process has not taken: at
+// most StdinWindow. Each new stream sends that again.
 type stdinSender struct {
 	from   io.Reader
 	start  int64 // the offset at which the input begins
@@ -18,8 +18,8 @@ type stdinSender struct {
 	change sync.Cond
 	kept   []byte // kept[head:] begins at the offset acked
 	head   int
-	acked  int64 // what the process has taken
-	sent   int64 // what the present stream was sent
+	acked  int64 // how much the process has taken
+	sent   int64 // how much was sent on the present stream
 	stream *execStream
 	eof    bool  // the input is over
 	busy   bool  // a chunk is being sent
@@ -34,8 +34,8 @@ func newStdinSender(from io.Reader, offset int64) *stdinSender {
 	return s
 }
 
-// read keeps what it reads until the input ends or nobody takes it. An input
-// that fails looks to the process like one that is over, but Wait reports it.
+// read reads and keeps the input until it ends or nobody takes it. To the process,
+// a failed input looks like an ended one, but Wait reports the error.
 func (s *stdinSender) read() {
 	buffer, next := make([]byte, stdinChunk), s.start
 	for {
@@ -47,9 +47,9 @@ func (s *stdinSender) read() {
 	}
 }
 
-// keep waits until there is room for data, which ends at the offset end, and
-// keeps what of it the process has not taken already, from another caller. It
-// returns false when the process takes no more.
+// keep waits until there is room for data, which ends at the offset end, and keeps
+// its bytes. It leaves out those that the process has already taken from another
+// caller. It returns false when the process takes no more.
 func (s *stdinSender) keep(data []byte, end int64, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,14 +63,14 @@ func (s *stdinSender) keep(data []byte, end int64, err error) bool {
 	}
 	s.kept = append(s.kept, data...)
 	s.eof = err != nil
-	if err != io.EOF && !s.closed { // after that the input may be closed under its reader
+	if err != io.EOF && !s.closed { // once closed is set, the input may be closed during a Read
 		s.err = err
 	}
 	s.change.Broadcast()
 	return !s.closed
 }
 
-// begin has the input be sent over a stream, from what the process has taken.
+// begin starts to send the input on a stream, from what the process has taken.
 func (s *stdinSender) begin(stream *execStream, taken int64) {
 	s.acknowledge(taken, false)
 	s.mu.Lock()
@@ -78,7 +78,7 @@ func (s *stdinSender) begin(stream *execStream, taken int64) {
 	s.stream, s.sent = stream, s.acked
 }
 
-// feed sends the input over a stream, until it is over, or the stream is.
+// feed sends the input on a stream, until either ends.
 func (s *stdinSender) feed(stream *execStream) {
 	buffer := make([]byte, 0, stdinChunk)
 	for {
@@ -89,8 +89,8 @@ func (s *stdinSender) feed(stream *execStream) {
 	}
 }
 
-// next waits for the next chunk that the stream is to be sent, and copies it
-// into buffer; nil when there is none any more.
+// next waits for the next chunk to send on the stream, and copies it into buffer.
+// It returns nil when there are no more.
 func (s *stdinSender) next(stream *execStream, buffer []byte) *pb.StdinChunk {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,8 +110,8 @@ func (s *stdinSender) next(stream *execStream, buffer []byte) *pb.StdinChunk {
 	return chunk
 }
 
-// flush waits until what was read has been sent, but no longer than limit, and
-// not for another stream.
+// flush waits until all input read so far has been sent, but no longer than limit,
+// and not for another stream.
 func (s *stdinSender) flush(limit time.Duration) {
 	late := false
 	timer := time.AfterFunc(limit, func() {
@@ -128,12 +128,12 @@ func (s *stdinSender) flush(limit time.Duration) {
 	}
 }
 
-// unsent is how much is kept that the stream was not sent.
+// unsent is how many kept bytes have not been sent on the stream.
 func (s *stdinSender) unsent() int {
 	return max(0, len(s.kept)-s.head-int(s.sent-s.acked))
 }
 
-// leave ends the sending over a stream.
+// leave stops sending on a stream.
 func (s *stdinSender) leave(stream *execStream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,11 +143,13 @@ func (s *stdinSender) leave(stream *execStream) {
 	s.change.Broadcast()
 }
 
-// acknowledge notes what the process has taken, and whether it takes more.
-func (s *stdinSender) acknowledge(offset int64, closed bool) {
+// acknowledge notes how much the process has taken, and whether it takes more. It
+// reports whether the process has taken more than was known.
+func (s *stdinSender) acknowledge(offset int64, closed bool) (more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if offset > s.acked {
+	more = offset > s.acked
+	if more {
 		s.head = min(len(s.kept), s.head+int(min(offset-s.acked, wire.StdinWindow)))
 		s.acked = offset
 		s.sent = max(s.sent, offset)
@@ -157,12 +159,13 @@ func (s *stdinSender) acknowledge(offset int64, closed bool) {
 	}
 	s.closed = s.closed || closed
 	s.change.Broadcast()
+	return more
 }
 
 // close ends the sending.
 func (s *stdinSender) close() { s.acknowledge(0, true) }
 
-// failure returns why reading the input failed, nil if it did not.
+// failure returns why reading the input failed; nil if it did not.
 func (s *stdinSender) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,9 +7,9 @@ import (
 	"google.golang.org/grpc"
 )
 
-// receive returns the messages of a server's stream. The loop over it breaks at the
-// final message; a stream that ends before is an error. A message is valid until the
-// next. The end of the loop is that of the call.
+// receive returns the messages of a server's stream. The caller breaks the loop at
+// the final message; a stream that ends before is an error. A message is valid
+// until the next one. The call ends with the loop.
 func receive[Q, R any](ctx context.Context, request *Q, call func(context.Context, *Q, ...grpc.CallOption) (grpc.ServerStreamingClient[R], error)) iter.Seq2[*R, error] {
 	return func(yield func(*R, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

@@ -41,9 +41,6 @@ type Rlimit struct {
 	Soft, Hard uint64 // in the resource's own unit, or [Unlimited]
 }
 
-// Unlimited is the value of an [Rlimit] that limits nothing.
-const Unlimited uint64 = math.MaxUint64
-
 func rlimitsToProto(limits []Rlimit) []*pb.Rlimit {
 	var out []*pb.Rlimit
 	for _, l := range limits {

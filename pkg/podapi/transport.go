@@ -40,7 +40,7 @@ func newTransport(opts DialOptions) (*transport, error) {
 	return t, err
 }
 
-// dial opens the connection that gRPC wants.
+// dial opens a connection for gRPC.
 func (t *transport) dial(ctx context.Context, _ string) (net.Conn, error) {
 	for try := 1; ; try++ {
 		conn, err := t.connect(ctx)
@@ -64,20 +64,20 @@ func (t *transport) dial(ctx context.Context, _ string) (net.Conn, error) {
 	}
 }
 
-// isFinal reports whether another try cannot mend err. Retry knows what another
-// pod's agent means: the pod may be gone, or its container have restarted.
+// isFinal reports whether another try would be pointless. Retry decides about
+// another pod's agent: the pod may be gone, or its container may have restarted.
 func (t *transport) isFinal(err error) bool {
 	return errors.Is(err, ErrUnauthenticated) || errors.Is(err, ErrWrongPod) && t.Retry == nil || errors.As(err, new(*configError))
 }
 
-// A configError says that the agent does not take its configuration.
+// A configError says that the agent did not accept its configuration.
 type configError struct{ error }
 
 func (e *configError) Unwrap() error { return e.error }
 
 // connect opens a connection to the agent, and has the agent configured.
 func (t *transport) connect(ctx context.Context) (net.Conn, error) {
-	conn, err := t.Dialer(ctx)
+	conn, err := t.DialOptions.Dial(ctx)
 	if err != nil || t.tls == nil {
 		return conn, err
 	}
@@ -94,9 +94,9 @@ func (t *transport) connect(ctx context.Context) (net.Conn, error) {
 	if t.Config == nil || bytes.Equal(secured.cert, t.configured) {
 		return secured, nil
 	}
-	// An agent makes a certificate whenever it starts. Another one means another
-	// start, which has not been configured. The connection that configures it cannot
-	// become that of a second HTTP/2 client.
+	// An agent makes a new certificate at each start, so a new one belongs to an
+	// agent that has not been configured. The connection that configures it cannot be
+	// reused by a second HTTP/2 client.
 	if err := t.configure(ctx, secured); err != nil {
 		return nil, err
 	}
@@ -104,12 +104,12 @@ func (t *transport) connect(ctx context.Context) (net.Conn, error) {
 	return t.connect(ctx)
 }
 
-// configure sets Config over conn, which it closes.
+// configure sends Config over conn, and closes conn.
 func (t *transport) configure(ctx context.Context, conn net.Conn) error {
 	defer conn.Close()
 	once := make(chan net.Conn, 1)
 	once <- conn
-	client, err := Dial(DialOptions{Dialer: func(ctx context.Context) (net.Conn, error) {
+	client, err := Dial(DialOptions{Dial: func(ctx context.Context) (net.Conn, error) {
 		select {
 		case conn := <-once:
 			return conn, nil
@@ -166,8 +166,8 @@ func (c *begunConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// explain returns the reason of a call's error, where the call found no connection
-// and another try would not mend that.
+// explain returns the cause of a call's error, if the call found no connection and
+// another try would not help.
 func (t *transport) explain(err error) error {
 	if failed := t.failed.Load(); failed != nil && status.Code(err) == codes.Unavailable {
 		return *failed

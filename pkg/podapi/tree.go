@@ -20,8 +20,8 @@ type TransferOptions struct {
 }
 
 // Push copies a local file, or the entries of a local directory, into the directory
-// target of the sandbox, which it makes if need be. It replaces entries of the same
-// names, and removes no others.
+// target of the sandbox. It creates target if it is missing. It replaces entries of
+// the same names, and removes no others.
 func (c *Client) Push(ctx context.Context, source, target string, opts TransferOptions) (fsops.TreeStats, error) {
 	source, err := filepath.Abs(source)
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *Client) Pull(ctx context.Context, source, target string, opts TransferO
 }
 
 // transfer runs both sides of a transfer at once, joined by a pipe. It returns what
-// was received, and adds what the sender skipped. When one side fails the other
+// was received, and adds what the sender skipped. If one side fails, the other
 // ends, and the error is that of the first.
 func transfer(ctx context.Context,
 	send func(context.Context, io.Writer) (fsops.TreeStats, error),
@@ -125,7 +125,8 @@ func (c *Client) PushTar(ctx context.Context, r io.Reader, target string, opts f
 	if err := upload.finish(func() bool { return reply.GetEnd() != nil }); err != nil {
 		return fsops.TreeStats{}, pathError("push", target, err)
 	}
-	return treeStatsFromProto(reply.GetEnd().Stats), nil
+	stats, err := treeStatsFromProto(reply.GetEnd().Stats)
+	return stats, pathError("push", target, err)
 }
 
 // sendTar sends the header, the content of r and the end.
@@ -157,12 +158,17 @@ func sendTar(send func(m *pb.PushRequest, content int) error, r io.Reader, heade
 func (c *Client) PullTar(ctx context.Context, source string, w io.Writer, opts fsops.ArchiveOptions) (fsops.TreeStats, error) {
 	request := &pb.PullRequest{Path: []byte(source), Ignore: opts.Ignore, Exclude: toBytes(opts.Exclude)}
 	var sum fsops.Sum
+	var idle idleMessages
 	for r, err := range receive(ctx, request, c.files.Pull) {
+		if end := r.GetEnd(); end != nil {
+			stats, err := treeStatsFromProto(end.Stats)
+			return stats, pathError("pull", source, firstError(err, sum.Check(sumFromProto(end.Sum))))
+		}
+		if err == nil && len(r.GetData()) == 0 {
+			err = idle.add()
+		}
 		if err != nil {
 			return fsops.TreeStats{}, pathError("pull", source, err)
-		}
-		if end := r.GetEnd(); end != nil {
-			return treeStatsFromProto(end.Stats), pathError("pull", source, sum.Check(sumFromProto(end.Sum)))
 		}
 		sum.Add(r.GetData())
 		if _, err := w.Write(r.GetData()); err != nil {
@@ -172,6 +178,7 @@ func (c *Client) PullTar(ctx context.Context, source string, w io.Writer, opts f
 	return fsops.TreeStats{}, pathError("pull", source, ErrCut)
 }
 
-func treeStatsFromProto(s *pb.TreeStats) fsops.TreeStats {
-	return fsops.TreeStats{Entries: s.GetEntries(), Bytes: s.GetBytes(), Skipped: s.GetSkipped()}
+func treeStatsFromProto(s *pb.TreeStats) (fsops.TreeStats, error) {
+	return fsops.TreeStats{Entries: s.GetEntries(), Bytes: s.GetBytes(), Skipped: s.GetSkipped()},
+		checkNumbers("a number of files", s.GetEntries(), s.GetBytes(), s.GetSkipped())
 }

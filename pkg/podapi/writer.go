@@ -10,8 +10,8 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// Writer writes a file of the sandbox, which is as it was until Commit succeeds. It
-// is not for concurrent use.
+// Writer writes a file of the sandbox, which stays unchanged until Commit succeeds.
+// It is not for concurrent use.
 type Writer struct {
 	name   string
 	upload *upload
@@ -21,8 +21,8 @@ type Writer struct {
 	err    error // what ended the write, if anything did
 }
 
-// Create begins to write a file. Commit puts it in its place; Close without Commit,
-// and the end of ctx, leave everything as it was. The caller must Close the Writer.
+// Create begins to write a file. Commit puts it in place; Close without Commit, and
+// the end of ctx, leave everything unchanged. The caller must Close the Writer.
 func (c *Client) Create(ctx context.Context, name string, opts fsops.WriteOptions) (*Writer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stream, err := c.files.Write(ctx)
@@ -42,7 +42,7 @@ func (c *Client) Create(ctx context.Context, name string, opts fsops.WriteOption
 	return w, nil
 }
 
-// send sends one message with so many bytes of content. An error is final.
+// send sends one message with this many bytes of content. An error is final.
 func (w *Writer) send(m *pb.WriteRequest, content int) error {
 	err := w.upload.send(m, content)
 	if err == nil {
@@ -76,7 +76,7 @@ func (w *Writer) ReadFrom(r io.Reader) (int64, error) {
 	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, make([]byte, wire.ChunkSize))
 }
 
-// Commit ends the content, and the agent puts it in its place.
+// Commit ends the content, and the agent puts the file in place.
 func (w *Writer) Commit() (fsops.WriteResult, error) {
 	if w.err != nil {
 		return fsops.WriteResult{}, w.err
@@ -91,7 +91,8 @@ func (w *Writer) Commit() (fsops.WriteResult, error) {
 		return fsops.WriteResult{}, w.err
 	}
 	w.err = &fs.PathError{Op: "write", Path: w.name, Err: fs.ErrClosed}
-	return writeResultFromProto(w.reply.GetEnd()), nil
+	result, err := writeResultFromProto(w.reply.GetEnd())
+	return result, pathError("write", w.name, err)
 }
 
 // Close gives the write up, unless Commit has succeeded. It may be called more than

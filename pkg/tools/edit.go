@@ -113,7 +113,7 @@ func (in editInput) refused(ctx context.Context, env *Env, failure *fsops.EditEr
 // none if the file cannot be read.
 func occurrences(ctx context.Context, env *Env, in editInput) []string {
 	var content bytes.Buffer
-	if _, err := env.Sandbox.Read(ctx, env.Path(in.Path), fsops.ReadOptions{Length: occurrenceBytes}, &content); err != nil {
+	if _, err := env.Sandbox.Read(ctx, env.Path(in.Path), &content, fsops.ReadOptions{Length: occurrenceBytes}); err != nil {
 		return nil
 	}
 	text, old := content.Bytes(), []byte(in.OldText)

@@ -18,7 +18,7 @@ import (
 // ofSandbox are the errors about the sandbox or the connection to it, not about
 // the request.
 var ofSandbox = []error{
-	podapi.ErrUnavailable, podapi.ErrCut, podapi.ErrAgentLost, podapi.ErrUnauthenticated, podapi.ErrWrongPod,
+	podapi.ErrUnavailable, podapi.ErrCut, podapi.ErrProtocol, podapi.ErrAgentLost, podapi.ErrUnauthenticated, podapi.ErrWrongPod,
 	podapi.ErrVersion, context.Canceled, context.DeadlineExceeded,
 	launcher.ErrNotFound, launcher.ErrNoAgent, launcher.ErrGone, launcher.ErrContainerEnded, launcher.ErrNodeLost, launcher.ErrOwned,
 }

@@ -30,7 +30,7 @@ func isImage(data []byte) bool { return slices.Contains(imageTypes, http.DetectC
 func readImage(ctx context.Context, env *Env, name string) (result Result, is bool, err error) {
 	var data bytes.Buffer
 	// One more byte shows that the file is too large.
-	read, err := env.Sandbox.Read(ctx, env.Path(name), fsops.ReadOptions{Length: MaxImage + 1}, &data)
+	read, err := env.Sandbox.Read(ctx, env.Path(name), &data, fsops.ReadOptions{Length: MaxImage + 1})
 	if err != nil {
 		result, err = failed(ctx, env, "read", name, err)
 		return result, true, err

@@ -18,8 +18,8 @@ const (
 	// the host sets another. Longer commands belong in the background, where they
 	// do not hold up the conversation.
 	DefaultMaxTimeout = 10 * time.Minute
-	// MaxKept bounds the file that keeps a whole output, in bytes. Where it
-	// has a disk, the agent keeps as much of an output itself.
+	// MaxKept bounds the file that keeps a whole output, in bytes. An agent with a
+	// disk keeps as much of an output itself.
 	MaxKept = 64 << 20
 	// MaxConcurrent bounds the calls of a batch that run at once: a model
 	// rarely makes more in one message, and a sandbox has few processors.

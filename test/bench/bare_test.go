@@ -15,13 +15,13 @@ import (
 // bareGRPC is a client of package bare in the sandbox.
 type bareGRPC struct{ *bare.Client }
 
-// bareForwarded returns one by the stock client's port-forward.
+// bareForwarded returns a client through the stock client's port-forward.
 func (p *pod) bareForwarded(b *testing.B) bareGRPC {
 	stream := p.forwardStream(b, p.startEcho(b, "127.0.0.1:0", "grpc"))
 	return dialBare(b, func(context.Context) (net.Conn, error) { return &streamConn{ReadWriteCloser: stream}, nil })
 }
 
-// bareSecured returns one by the stock client's port-forward, with TLS.
+// bareSecured returns a client through the stock client's port-forward, with TLS.
 func (p *pod) bareSecured(b *testing.B) bareGRPC {
 	stream := p.forwardStream(b, p.startEcho(b, "127.0.0.1:0", "tls", "grpc"))
 	return dialBare(b, func(context.Context) (net.Conn, error) {
@@ -29,7 +29,7 @@ func (p *pod) bareSecured(b *testing.B) bareGRPC {
 	})
 }
 
-// bareAddressed returns one by the pod's address, with TLS.
+// bareAddressed returns a client to the pod's address, with TLS.
 func (p *pod) bareAddressed(b *testing.B) bareGRPC {
 	address := p.address(b, p.startEcho(b, "0.0.0.0:0", "tls", "grpc"))
 	return dialBare(b, func(ctx context.Context) (net.Conn, error) {
@@ -70,7 +70,7 @@ func (g bareGRPC) send(b *testing.B, size int64) func() error {
 	return func() error { return g.Send(b.Context(), size) }
 }
 
-// streamConn is a stream of a port-forward as a connection, without deadlines.
+// streamConn makes a connection without deadlines from a port-forward's stream.
 type streamConn struct{ io.ReadWriteCloser }
 
 func (*streamConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }

@@ -21,12 +21,12 @@ var (
 	check    = flag.Bool("check", false, "fail if a target is missed")
 )
 
-// results collects what the groups measure.
+// results collects the measurements of all groups.
 var results report
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	_ = flag.Set("test.benchtime", "1x") // a row counts its own rounds
+	_ = flag.Set("test.benchtime", "1x") // each row has its own number of rounds
 	results.Machine = machine()
 	code := launchertest.Main(m)
 	if err := finish(code == 0); err != nil {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// finish prints what was measured, and publishes and checks it if all was.
+// finish prints the measurements, and publishes and checks them if asked to.
 func finish(ok bool) error {
 	if len(results.Rows) == 0 {
 		if *check || *writeAll || flag.Lookup("test.bench").Value.String() != "" {
@@ -54,10 +54,10 @@ func finish(ok bool) error {
 	return err
 }
 
-// publish writes what was measured for readers, if all groups have passed.
+// publish writes the measurements for readers, if all groups have passed.
 func (r *report) publish(ok bool) error {
 	if groups := r.groups(); !ok || len(groups) != allGroups {
-		return fmt.Errorf("nothing is published: of the %d groups there are %q, and all must have passed", allGroups, groups)
+		return fmt.Errorf("nothing is published: all %d groups must pass, but there are only %q", allGroups, groups)
 	}
 	root := filepath.Join("..", "..")
 	return errors.Join(
@@ -76,7 +76,7 @@ func write(name string, to func(io.Writer) error) error {
 	return errors.Join(to(file), file.Close())
 }
 
-// What is around the table in a page.
+// The marks around the table in a page.
 const (
 	tableBegin = "<!-- the table of make bench -->\n"
 	tableEnd   = "<!-- its end -->\n"
@@ -96,10 +96,10 @@ func replaceTable(page, table string) error {
 	return os.WriteFile(page, fmt.Appendf(nil, "%s%s\n%s\n%s%s", before, tableBegin, table, tableEnd, after), 0o644)
 }
 
-// machine says where it was measured, and beside which programs.
+// machine describes the machine, and the programs that podagent is compared with.
 func machine() string {
 	model := "unknown processor"
-	info, _ := os.ReadFile("/proc/cpuinfo") // elsewhere there is none
+	info, _ := os.ReadFile("/proc/cpuinfo") // Linux only
 	for line := range strings.Lines(string(info)) {
 		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
 			model = strings.TrimSpace(value)
@@ -111,7 +111,7 @@ func machine() string {
 	return fmt.Sprintf("%d processors (%s), Linux %s, %s; %s, %s, %s", runtime.NumCPU(), model, kernel, runtime.Version(), version("rg"), version("fdfind"), version("grep"))
 }
 
-// version returns the first line that a program says of itself.
+// version returns the first line of a program's version.
 func version(program string) string {
 	out, err := exec.Command(program, "--version").Output()
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// journalHolders are the commands whose output together is all that an agent
-// keeps, 1 GiB.
+// journalHolders is the number of commands whose output together is all that an
+// agent keeps, 1 GiB.
 const journalHolders = 16
 
-// BenchmarkCalls measures calls that carry next to nothing, through the API server.
+// BenchmarkCalls measures calls with little data, through the API server.
 func BenchmarkCalls(b *testing.B) {
 	p := launch(b)
 	d := p.startSandboxd(b)
@@ -45,7 +45,8 @@ func BenchmarkCalls(b *testing.B) {
 		side{name: "sandboxd", times: 10, do: d.read(b, "small", small)},
 		side{name: "base64 through client-go exec", do: p.readByBase64(b, inPod, small)},
 	)
-	// More than one in a turn, since the node is at work for a while after the others.
+	// There are several in a turn, because the node stays busy for a while after
+	// the others.
 	compare(b, "calls", "exec true", 20,
 		side{name: "podagent", times: 10, do: p.run(b, "true")},
 		side{name: "sandboxd", times: 10, do: d.run(b, "true")},
@@ -68,7 +69,7 @@ func BenchmarkCalls(b *testing.B) {
 	exec("exec true beside 1 GiB of kept output")
 }
 
-// fillJournals has an agent keep as much output as it may.
+// fillJournals makes an agent keep as much output as it may.
 func fillJournals(b *testing.B, s *launcher.Sandbox) {
 	b.Helper()
 	for range journalHolders {
@@ -85,12 +86,13 @@ func fillJournals(b *testing.B, s *launcher.Sandbox) {
 		kept += process.StdoutKept + process.StderrKept
 	}
 	if kept < 900<<20 {
-		b.Fatalf("%d bytes of output are kept", kept)
+		b.Fatalf("only %d bytes of output are kept", kept)
 	}
 }
 
-// vforkFloor returns what runs true in the least time that the system takes for it,
-// here and in the sandbox: a program in C, which says how long it was.
+// vforkFloor returns functions that run true in the least time that the system
+// allows, here and in the sandbox. They use a C program, which measures the time
+// itself.
 func (p *pod) vforkFloor(b *testing.B) (here, there func() (time.Duration, error)) {
 	b.Helper()
 	program := filepath.Join(b.TempDir(), "vfork")
@@ -105,8 +107,8 @@ func (p *pod) vforkFloor(b *testing.B) (here, there func() (time.Duration, error
 	return here, timedLines(b, inPod.StdinPipe, inPod.StdoutPipe, inPod.Start, inPod.Wait)
 }
 
-// timedLines starts a command, and returns what sends it a line, which it answers
-// by how many nanoseconds it took.
+// timedLines starts a command and returns a function that sends it a line. The
+// command answers with the nanoseconds that it took.
 func timedLines[R io.Reader](b *testing.B, stdin func() (io.WriteCloser, error), stdout func() (R, error), start, wait func() error) func() (time.Duration, error) {
 	b.Helper()
 	in, err := stdin()

@@ -17,8 +17,8 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// BenchmarkCost measures what an agent takes: processes on this machine, over a
-// unix socket, and over the loopback, since sandboxd has no other way.
+// BenchmarkCost measures what an agent uses: processes on this machine, over a unix
+// socket and over loopback, which is sandboxd's only way.
 func BenchmarkCost(b *testing.B) {
 	ours, theirs := podagentAgent(b), sandboxdAgent(b)
 	size := func(a *agent) figure { return once(a.name, a.size(b)) }
@@ -40,13 +40,13 @@ func BenchmarkCost(b *testing.B) {
 	costOf(b, "ten seconds after that", ours, theirs)
 }
 
-// costOf adds the rows of what runs now.
+// costOf adds the rows for the agents' current state.
 func costOf(b *testing.B, when string, ours, theirs *agent) *row {
 	b.Helper()
 	for _, a := range []*agent{ours, theirs} {
 		a.start(b)
 	}
-	time.Sleep(time.Second) // in which what began with them comes to rest
+	time.Sleep(time.Second) // for everything that began with them to end
 	publish(b, newRow("cost", "file descriptors, "+when, "", once(ours.name, ours.descriptors(b))).beside(once(theirs.name, theirs.descriptors(b))))
 	return publish(b, newRow("cost", "memory (PSS), "+when, "MiB", once(ours.name, ours.memory(b))).beside(once(theirs.name, theirs.memory(b))))
 }
@@ -55,8 +55,8 @@ func costOf(b *testing.B, when string, ours, theirs *agent) *row {
 type agent struct {
 	name    string
 	command []string
-	answers func() error // reports whether it does
-	load    func() error // has it work
+	answers func() error // reports whether the agent answers
+	load    func() error // gives the agent work
 	running *exec.Cmd
 }
 
@@ -66,7 +66,7 @@ func podagentAgent(b *testing.B) *agent {
 	a := &agent{name: "podagent", command: []string{podagentProgram(), "serve", "--listen", "unix:" + socket, "--workdir", dir, "--log-level", "ERROR"}}
 	var client *podapi.Client
 	a.answers = func() error {
-		// A client would wait before it tries again.
+		// A client would wait before its next try.
 		conn, err := net.Dial("unix", socket)
 		if err != nil {
 			return err
@@ -88,7 +88,7 @@ func podagentAgent(b *testing.B) *agent {
 
 func dialSocket(b *testing.B, path string) *podapi.Client {
 	b.Helper()
-	client, err := podapi.Dial(podapi.DialOptions{Dialer: func(ctx context.Context) (net.Conn, error) {
+	client, err := podapi.Dial(podapi.DialOptions{Dial: func(ctx context.Context) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", path)
 	}})
@@ -113,7 +113,7 @@ func sandboxdAgent(b *testing.B) *agent {
 	return a
 }
 
-// workers returns a call that does each of these 64 times at once.
+// workers returns a call that does each of these 64 times in parallel.
 func workers(do ...func(i int) error) func() error {
 	return func() error {
 		for _, do := range do {
@@ -129,7 +129,7 @@ func workers(do ...func(i int) error) func() error {
 	}
 }
 
-// freePorts returns two that nobody listens on.
+// freePorts returns two ports on which nobody listens.
 func freePorts(b *testing.B) (first, second string) {
 	var ports [2]string
 	for i := range ports {
@@ -137,7 +137,7 @@ func freePorts(b *testing.B) (first, second string) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		defer l.Close() // not before there is the other
+		defer l.Close() // only after the second port is chosen
 		ports[i] = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports[0], ports[1]
@@ -203,7 +203,7 @@ func (a *agent) descriptors(b *testing.B) float64 {
 	return float64(len(list))
 }
 
-// memory is the proportional set size, in MiB.
+// memory returns the proportional set size in MiB.
 func (a *agent) memory(b *testing.B) float64 {
 	text, err := os.ReadFile(a.proc("smaps_rollup"))
 	if err != nil {

@@ -1,16 +1,15 @@
 // Package bench measures podagent side by side with its peers: kubectl and
-// client-go, sandboxd, raw port-forwards and connections, ripgrep, fd, GNU grep
-// and find, and what the machine itself takes. All programs of a
-// row take turns in one run, so that disturbances meet all alike. The result is the
-// peer's median divided by podagent's.
+// client-go, sandboxd, raw port-forwards and connections, ripgrep, fd, GNU grep and
+// find, and the machine itself. All programs of a row take turns in one run, so
+// that other load affects all of them. The result is the peer's median divided by
+// podagent's.
 //
-// "make bench" in the project's root runs all groups, and each is a benchmark:
-// BenchmarkCalls, BenchmarkStreams, BenchmarkSearch, BenchmarkStart,
-// BenchmarkMany, BenchmarkCost and BenchmarkTools. At the end a table has all
-// that was measured. "make bench-check" fails when a ratio is worse than it is
-// to be.
+// "make bench" in the project's root runs all groups. Each group is a benchmark:
+// BenchmarkCalls, BenchmarkStreams, BenchmarkSearch, BenchmarkStart, BenchmarkMany,
+// BenchmarkCost and BenchmarkTools. At the end it prints a table of all
+// measurements. "make bench-check" fails if a ratio misses its target.
 //
-// The package has tests alone, because what makes sandboxes for tests makes them
-// here, too. It is a module of its own, so that its peers are no dependency of
+// The package consists of tests, because it uses the tests' own way to make
+// sandboxes. It is its own module, so that its peers do not become dependencies of
 // podagent.
 package bench

@@ -30,7 +30,8 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
-// What Kubernetes' own clients do in the same pod, with an administrator's rights.
+// These are calls of Kubernetes' own clients in the same pod, with administrator
+// rights.
 
 // kubectl returns a call of kubectl.
 func (p *pod) kubectl(b *testing.B, args ...string) func() error {
@@ -49,22 +50,22 @@ func (p *pod) kubectlCommand(ctx context.Context, program string, args ...string
 	return exec.CommandContext(ctx, program, append([]string{"--kubeconfig", p.c.Kubeconfig, "--namespace", p.c.Namespace}, args...)...)
 }
 
-// kubectlProgram is the cluster's, or the one that is installed.
+// kubectlProgram returns the cluster's kubectl, or the installed one.
 func kubectlProgram(b *testing.B, c *launchertest.Cluster) string {
 	b.Helper()
 	program := filepath.Join(filepath.Dir(c.Kubeconfig), "bin", "kubectl")
 	if _, err := os.Stat(program); err != nil {
 		if program, err = exec.LookPath("kubectl"); err != nil {
-			b.Fatalf("there is no kubectl beside the kubeconfig, in bin/, and %v", err)
+			b.Fatalf("there is no kubectl in bin/ beside the kubeconfig, and %v", err)
 		}
 	}
 	return program
 }
 
-// forwarding matches what kubectl port-forward prints.
+// forwarding matches the output of kubectl port-forward.
 var forwarding = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+) -> `)
 
-// forward has kubectl forward a port, and returns the address on this machine.
+// forward makes kubectl forward a port, and returns the local address.
 func (p *pod) forward(b *testing.B, port string) string {
 	b.Helper()
 	cmd := p.kubectlCommand(context.Background(), kubectlProgram(b, p.c), "port-forward", "pod/"+p.PodName(), ":"+port)
@@ -90,7 +91,7 @@ func (p *pod) forward(b *testing.B, port string) string {
 	return match[1]
 }
 
-// subresource returns the URL of one of a pod.
+// subresource returns the URL of a pod's subresource.
 func subresource(b *testing.B, c *launchertest.Cluster, pod, name string, query *corev1.PodExecOptions) *url.URL {
 	b.Helper()
 	request := c.API(b).CoreV1().RESTClient().Post().Namespace(c.Namespace).Resource("pods").Name(pod).SubResource(name)
@@ -100,7 +101,7 @@ func subresource(b *testing.B, c *launchertest.Cluster, pod, name string, query 
 	return request.URL()
 }
 
-// exec returns a call of client-go's exec, whose output goes to w.
+// exec returns a call of client-go's exec with its output to w.
 func (p *pod) exec(b *testing.B, w io.Writer, command ...string) func() error {
 	b.Helper()
 	return execIn(b, p.c, p.PodName(), w, command...)
@@ -118,8 +119,8 @@ func execIn(b *testing.B, c *launchertest.Cluster, pod string, w io.Writer, comm
 	}
 }
 
-// readByBase64 returns a call that reads a file as adapters do which have nothing
-// but exec, and writeByBase64 one that writes it.
+// readByBase64 returns a call that reads a file as adapters with only exec do;
+// writeByBase64 returns one that writes a file.
 func (p *pod) readByBase64(b *testing.B, path string, size int) func() error {
 	b.Helper()
 	var out bytes.Buffer
@@ -142,15 +143,15 @@ func (p *pod) writeByBase64(b *testing.B, path string, data []byte) func() error
 	return p.exec(b, io.Discard, "sh", "-c", "echo "+base64.StdEncoding.EncodeToString(data)+" | base64 -d > "+path)
 }
 
-// forwardRaw connects to testdata/echo by forwardStream.
+// forwardRaw connects to testdata/echo through forwardStream.
 func (p *pod) forwardRaw(b *testing.B, port int) *rawStream {
 	b.Helper()
 	return &rawStream{p.forwardStream(b, port), random(forwardBuffer)}
 }
 
-// forwardStream opens the stock client's port-forward, by WebSocket as kubectl
-// prefers it. Its data stream is what kubectl joins to a local connection, which is
-// left out here.
+// forwardStream opens the stock client's port-forward, over WebSocket, which
+// kubectl prefers. kubectl would copy its data stream to a local connection, which
+// is left out here.
 func (p *pod) forwardStream(b *testing.B, port int) io.ReadWriteCloser {
 	b.Helper()
 	dialer, err := tunnel.NewSPDYOverWebsocketDialerForStreaming(subresource(b, p.c, p.PodName(), "portforward", nil), p.c.Admin)
@@ -173,7 +174,7 @@ func (p *pod) forwardStream(b *testing.B, port int) io.ReadWriteCloser {
 	_ = failures.Close() // nothing is sent on it
 	go func() {
 		if text, _ := io.ReadAll(failures); len(text) > 0 {
-			_ = conn.Close() // so that who uses it fails, too
+			_ = conn.Close() // so that its user fails, too
 			fmt.Fprintf(os.Stderr, "the stock port-forward ended: %s\n", text)
 		}
 	}()
@@ -185,8 +186,9 @@ func (p *pod) forwardStream(b *testing.B, port int) io.ReadWriteCloser {
 	return stream
 }
 
-// pausePod returns a pod of the cluster's pause image, without probes, and like a
-// sandbox's otherwise: it has an empty workspace and no account's token.
+// pausePod returns a pod of the cluster's pause image, without probes. In other
+// respects it is like a sandbox's pod: it has an empty workspace and no service
+// account token.
 func pausePod() *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "pause-"},
@@ -233,7 +235,7 @@ func removePod(ctx context.Context, pods corev1client.PodInterface, pod *corev1.
 	return awaitPod(ctx, pods, pod, func(event watch.EventType, _ *corev1.Pod) bool { return event == watch.Deleted })
 }
 
-// awaitPod watches what happens to a pod after it was read.
+// awaitPod watches a pod from the version that was read until a condition holds.
 func awaitPod(ctx context.Context, pods corev1client.PodInterface, pod *corev1.Pod, until func(watch.EventType, *corev1.Pod) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, hung)
 	defer cancel()

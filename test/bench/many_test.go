@@ -14,14 +14,14 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
-// mostAtOnce is how many calls are made at once at most.
+// mostAtOnce is the largest number of parallel calls.
 const mostAtOnce = 256
 
-// manySandboxes is how many are launched at once.
+// manySandboxes is the number of sandboxes that are launched in parallel.
 const manySandboxes = 50
 
-// BenchmarkMany measures calls at once on one sandbox, through the API server, and
-// sandboxes at once.
+// BenchmarkMany measures parallel calls to one sandbox, through the API server, and
+// parallel sandboxes.
 func BenchmarkMany(b *testing.B) {
 	b.Run("calls", benchmarkManyCalls)
 	b.Run("sandboxes", benchmarkManySandboxes)
@@ -43,14 +43,14 @@ func benchmarkManyCalls(b *testing.B) {
 			{name: "podagent", do: atOnce(n, p.run(b, "true"))},
 			{name: "sandboxd", do: atOnce(n, d.run(b, "true"))},
 		}
-		if n <= 16 { // more take a node that is small out of service
+		if n <= 16 { // more make a small node unusable
 			sides = append(sides, side{name: "client-go exec", do: atOnce(n, p.exec(b, io.Discard, "true"))})
 		}
 		compare(b, "many", fmt.Sprintf("exec true, %d at once", n), 10, sides...)
 	}
 }
 
-// atOnce returns a call that makes n calls at the same time.
+// atOnce returns a call that makes n calls in parallel.
 func atOnce(n int, do func() error) func() error {
 	return func() error {
 		var group errgroup.Group
@@ -61,7 +61,8 @@ func atOnce(n int, do func() error) func() error {
 	}
 }
 
-// benchmarkManySandboxes launches them once, and as many pods that do nothing.
+// benchmarkManySandboxes launches the sandboxes once, and as many pods that do
+// nothing.
 func benchmarkManySandboxes(b *testing.B) {
 	c := launchertest.NewCluster(b, launcher.Restricted)
 	compare(b, "many", fmt.Sprintf("%d sandboxes at once, to the first exec's results", manySandboxes), 3,

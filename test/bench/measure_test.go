@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// A side is one of those that a row compares.
+// A side is one of the programs that a row compares.
 type side struct {
 	name string
-	do   func() error // what is timed
-	// timed is in place of do for what knows best how long it took.
+	do   func() error // the timed call
+	// timed replaces do if the call measures its own time.
 	timed func() (time.Duration, error)
-	after func() error // what has to follow it; nil for nothing
-	times int          // how often it is done in a turn; 0 means once
+	after func() error // an untimed call after each, or nil
+	times int          // calls in a turn; 0 means one
 }
 
-// compare has the sides take turns, so many rounds after one that does not count,
-// and adds the row that they make to the report. The first side is podagent. Every
-// other round goes backwards, since what a side leaves behind, as a node that is
-// still at work, is the next one's burden.
+// compare lets the sides take turns for this many rounds, after a first one that
+// does not count, and adds the row to the report. The first side is podagent. Every
+// other round runs in reverse order, because one side's leftovers, such as a busy
+// node, slow down the next side.
 func compare(b *testing.B, group, what string, rounds int, sides ...side) *row {
 	b.Helper()
 	if !calm() {
@@ -55,17 +55,17 @@ func compare(b *testing.B, group, what string, rounds int, sides ...side) *row {
 	return publish(b, r)
 }
 
-// A row begins when the processors have idled for this share of a moment, or after
-// so long at the latest, on a machine that is never calm.
+// A row begins when the processors have idled for this share of a moment. On a
+// machine that never becomes calm, it begins at the limit.
 const (
 	calmShare  = 0.9
 	calmMoment = 500 * time.Millisecond
 	calmLimit  = 30 * time.Second
 )
 
-// calm waits until the machine is done with what earlier rows left behind, which is
-// not the next one's burden: what they wrote, and pods that end. It reports whether
-// it is.
+// calm waits until the machine has finished the leftovers of earlier rows, such as
+// writes and ending pods, so that they do not slow down this row. It reports
+// whether the machine is calm.
 func calm() bool {
 	syscall.Sync()
 	for begun := time.Now(); time.Since(begun) < calmLimit; {
@@ -79,9 +79,10 @@ func calm() bool {
 	return false
 }
 
-// processorTimes returns how long the processors have idled, and been there, in
-// ticks: of the first line of /proc/stat (proc_stat(5)) the fourth number, and the
-// sum of the first eight, since what follows is part of these. Elsewhere there is none.
+// processorTimes returns how long the processors have been idle, and their total
+// time, in ticks. In the first line of /proc/stat (proc_stat(5)) these are the
+// fourth number and the sum of the first eight; the later numbers are included in
+// those. Other systems have no such file.
 func processorTimes() (idle, all int64) {
 	stat, _ := os.ReadFile("/proc/stat")
 	line, _, _ := strings.Cut(string(stat), "\n")
@@ -89,7 +90,7 @@ func processorTimes() (idle, all int64) {
 		if i > 8 {
 			break
 		}
-		ticks, _ := strconv.ParseInt(field, 10, 64) // the first one is a name
+		ticks, _ := strconv.ParseInt(field, 10, 64) // the first field is a name
 		all += ticks
 		if i == 4 {
 			idle = ticks
@@ -112,7 +113,7 @@ func (s *side) once() (took time.Duration, err error) {
 	return took, err
 }
 
-// figureOf returns the median, and the ends of the middle half, in milliseconds.
+// figureOf returns the median and the limits of the middle half, in milliseconds.
 func figureOf(name string, times []time.Duration) figure {
 	slices.Sort(times)
 	ms := func(i int) float64 { return float64(times[i]) / float64(time.Millisecond) }
@@ -124,7 +125,7 @@ func figureOf(name string, times []time.Duration) figure {
 // publish adds a row to the report.
 func publish(b *testing.B, r *row) *row {
 	b.Helper()
-	b.ReportMetric(0, "ns/op") // of all sides together, which says nothing
+	b.ReportMetric(0, "ns/op") // the time of all sides together means nothing
 	fmt.Println(r)
 	results.Rows = append(results.Rows, r)
 	return r

@@ -12,15 +12,14 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
-// outputSize is how much a process prints, and printing the command that does.
+// outputSize is how many bytes the command printing prints.
 const outputSize = 512 << 20
 
 var printing = []string{"head", "-c", strconv.Itoa(outputSize), "/dev/zero"}
 
-// streamOutput measures the output of a process over a unix socket, on this machine:
-// by an agent, which keeps what it may be asked for again, and copied from the pipe
-// as it is. A new agent takes new room for what it keeps, and one that keeps as much
-// as it may takes that again.
+// streamOutput measures the output of a process over a unix socket on this machine:
+// through an agent, which keeps it for replay, and copied directly from the pipe. A
+// new agent allocates space for what it keeps; one with full journals reuses it.
 func streamOutput(b *testing.B) {
 	s := launchertest.Sandbox(b)
 	socket := serveOutput(b)
@@ -49,11 +48,11 @@ func streamOutput(b *testing.B) {
 	output("512 MiB of output over a unix socket, with full journals")
 }
 
-// outputBuffer is what a pipe holds.
+// outputBuffer is the size of a pipe.
 const outputBuffer = 64 << 10
 
-// serveOutput copies the output of a process to each who connects to a unix socket,
-// whose path it returns.
+// serveOutput copies the output of a process to each client that connects to a unix
+// socket. It returns the path of the socket.
 func serveOutput(b *testing.B) (socket string) {
 	b.Helper()
 	socket = filepath.Join(b.TempDir(), "s")
@@ -70,7 +69,7 @@ func serveOutput(b *testing.B) (socket string) {
 			}
 			cmd := exec.Command(printing[0], printing[1:]...)
 			if out, err := cmd.StdoutPipe(); err == nil && cmd.Start() == nil {
-				// If less comes, its reader says so.
+				// A reader that gets less reports it.
 				_, _ = io.CopyBuffer(struct{ io.Writer }{conn}, struct{ io.Reader }{out}, make([]byte, outputBuffer))
 				_ = cmd.Wait()
 			}
@@ -80,7 +79,7 @@ func serveOutput(b *testing.B) (socket string) {
 	return socket
 }
 
-// counter counts what is written.
+// counter counts the bytes written to it.
 type counter int64
 
 func (c *counter) Write(p []byte) (int, error) {
@@ -88,10 +87,10 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// complete returns err, or one if not all of the output came.
+// complete returns err, or an error if the output is incomplete.
 func (c *counter) complete(err error) error {
 	if err == nil && *c != outputSize {
-		err = fmt.Errorf("%d bytes came: %w", *c, io.ErrUnexpectedEOF)
+		err = fmt.Errorf("got %d bytes: %w", *c, io.ErrUnexpectedEOF)
 	}
 	return err
 }

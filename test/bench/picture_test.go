@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// The picture's sizes, in pixels.
+// The sizes in the picture, in pixels.
 const (
 	pictureWidth = 940
 	labelWidth   = 480
@@ -23,9 +23,9 @@ text{fill:#24292f} .g{font-weight:bold} .z{stroke:#8c959f} .win{fill:#2a8f5b} .l
 @media (prefers-color-scheme: dark){text{fill:#d1d7e0} .win{fill:#4cc38a} .lose{fill:#ee7b62} .aim{stroke:#d1d7e0}}
 </style>`
 
-// writePicture draws how many times better or worse than each program podagent
-// is, on a logarithmic scale, with a stroke where it is to be, as SVG. Limits that
-// are met are left to the tables.
+// writePicture draws, as SVG, how many times better or worse podagent is than each
+// peer, on a logarithmic scale with a mark at each target. Limits that are met are
+// only in the tables.
 func (r *report) writePicture(w io.Writer) error {
 	p := &picture{w: w, y: margin + lineHeight, scale: (pictureWidth - labelWidth - valueWidth - 2*margin) / math.Log(r.span())}
 	p.least = r.least()
@@ -47,7 +47,8 @@ func (r *report) writePicture(w io.Writer) error {
 	return p.err
 }
 
-// lines is how many the picture has: for each group, and for each peer.
+// lines returns the number of lines of the picture: one for each group and each
+// peer.
 func (r *report) lines() int {
 	lines, group := 0, ""
 	for _, row := range r.Rows {
@@ -60,12 +61,12 @@ func (r *report) lines() int {
 	return lines
 }
 
-// drawn are the peers that were measured, and the limits that are missed.
+// drawn returns the measured peers, and the limits that are missed.
 func (r *row) drawn() []peer {
 	return slices.DeleteFunc(slices.Clone(r.Peers), func(p peer) bool { return p.Count == 0 && !p.missed() })
 }
 
-// least is where the scale begins, and span how many times more its end is.
+// least returns the start of the scale, and span the ratio of its end to its start.
 func (r *report) least() float64 {
 	least := 0.5
 	for _, row := range r.Rows {
@@ -100,7 +101,7 @@ func (p *picture) printf(format string, args ...any) {
 	}
 }
 
-// x is where a factor is.
+// x returns the position of a factor.
 func (p *picture) x(better float64) float64 {
 	return labelWidth + margin + math.Log(better/p.least)*p.scale
 }

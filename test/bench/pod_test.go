@@ -23,10 +23,10 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
-// hung is how long nothing takes.
+// hung is how long a test waits for something that must happen.
 const hung = 5 * time.Minute
 
-// pod is a sandbox in a pod, and what its peers need to know of it.
+// pod is a sandbox in a pod, and what its peers need to know about it.
 type pod struct {
 	*launcher.Sandbox
 	c *launchertest.Cluster
@@ -37,7 +37,7 @@ func launch(b *testing.B) *pod {
 	return launchBy(b, launchertest.NewCluster(b, launcher.Restricted), launcher.ByPortForward)
 }
 
-// launchBy launches a sandbox, or opens it, and reaches it by this way.
+// launchBy launches or opens a sandbox that is reached in this way.
 func launchBy(b *testing.B, c *launchertest.Cluster, way launcher.Connection) *pod {
 	b.Helper()
 	s, err := c.By(b, way).Launcher().Launch(b.Context(), c.Spec("bench"))
@@ -48,7 +48,7 @@ func launchBy(b *testing.B, c *launchertest.Cluster, way launcher.Connection) *p
 	return &pod{s, c}
 }
 
-// address returns that of a port of the pod.
+// address returns the address of a port of the pod.
 func (p *pod) address(b *testing.B, port int) string {
 	b.Helper()
 	d, err := p.c.Launcher().Describe(b.Context(), p.ID)
@@ -70,8 +70,8 @@ func (p *pod) write(b *testing.B, name string, data []byte) func() error {
 	}
 }
 
-// writeSynced returns a call that writes a file, and has it on the disk, as
-// sandboxd does.
+// writeSynced returns a call that writes a file and syncs it to disk, as sandboxd
+// does.
 func (p *pod) writeSynced(b *testing.B, name string, data []byte) func() error {
 	return func() error {
 		_, err := p.Write(b.Context(), name, bytes.NewReader(data), fsops.WriteOptions{Sync: true})
@@ -82,7 +82,7 @@ func (p *pod) writeSynced(b *testing.B, name string, data []byte) func() error {
 // read returns a call that reads a file of this size.
 func (p *pod) read(b *testing.B, name string, size int64) func() error {
 	return func() error {
-		r, err := p.Read(b.Context(), name, fsops.ReadOptions{}, io.Discard)
+		r, err := p.Read(b.Context(), name, io.Discard, fsops.ReadOptions{})
 		if err == nil && r.Sum.Size != size {
 			err = fmt.Errorf("%d bytes came", r.Sum.Size)
 		}
@@ -103,7 +103,7 @@ func (p *pod) install(b *testing.B, name, pkg string) {
 	p.put(b, name, build(b, name, pkg))
 }
 
-// put copies a program that is here into the sandbox.
+// put copies a local program into the sandbox.
 func (p *pod) put(b *testing.B, name, program string) {
 	b.Helper()
 	data, err := os.ReadFile(program)
@@ -115,7 +115,7 @@ func (p *pod) put(b *testing.B, name, program string) {
 	}
 }
 
-// build builds a program, static and stripped as podagent is.
+// build builds a program, static and stripped like podagent.
 func build(b *testing.B, name, pkg string) string {
 	b.Helper()
 	program := filepath.Join(b.TempDir(), name)
@@ -127,7 +127,8 @@ func build(b *testing.B, name, pkg string) string {
 	return program
 }
 
-// podagentProgram is that of the local sandboxes, built as it is released.
+// podagentProgram returns the path of the podagent of local sandboxes, built as for
+// a release.
 func podagentProgram() string { return os.Getenv("PODAGENT_BIN") }
 
 // startEcho runs testdata/echo in the sandbox and returns its port.
@@ -161,17 +162,18 @@ type rawStream struct {
 	buf []byte
 }
 
-// Sizes of the buffers by which raw bytes are copied: kubectl's, which is
-// io.Copy's, and what makes TCP fast, which is testdata/echo's.
+// Buffer sizes for copying raw bytes: kubectl's, which is io.Copy's, and the one of
+// testdata/echo, which makes TCP fast.
 const (
 	forwardBuffer = 32 << 10
 	tcpBuffer     = 256 << 10
 )
 
-// echoTLS is TLS to package echo, whose certificate nobody has signed.
+// echoTLS is the TLS configuration for package echo, whose certificate nobody has
+// signed.
 var echoTLS = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}
 
-// dialRaw connects to an address, with TLS if it is to be.
+// dialRaw connects to an address, optionally with TLS.
 func dialRaw(b *testing.B, address string, secure bool) *rawStream {
 	b.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -190,7 +192,7 @@ func (s *rawStream) request(kind byte, size int64) error {
 	return err
 }
 
-// startEchoing has all that follows come back.
+// startEchoing makes the program echo everything that follows.
 func (s *rawStream) startEchoing(b *testing.B) *rawStream {
 	b.Helper()
 	if err := s.request('e', 0); err != nil {
@@ -199,7 +201,7 @@ func (s *rawStream) startEchoing(b *testing.B) *rawStream {
 	return s
 }
 
-// echo sends 64 bytes, and waits for them.
+// echo sends 64 bytes and waits for their return.
 func (s *rawStream) echo() error {
 	if _, err := s.Write(s.buf[:64]); err != nil {
 		return err
@@ -208,8 +210,8 @@ func (s *rawStream) echo() error {
 	return err
 }
 
-// send returns a call that sends so many bytes, and waits until the program has
-// them: kind is "w" or, for a file, "f".
+// send returns a call that sends this many bytes and waits until the program has
+// received them. kind is "w", or "f" for a file.
 func (s *rawStream) send(kind byte, size int64) func() error {
 	return func() error {
 		if err := s.request(kind, size); err != nil {
@@ -227,10 +229,10 @@ func (s *rawStream) send(kind byte, size int64) func() error {
 	}
 }
 
-// remove returns a call that removes the file that send has had written.
+// remove returns a call that removes the file that send wrote.
 func (s *rawStream) remove() error { return s.send('d', 0)() }
 
-// receive returns a call that has the program send so many bytes.
+// receive returns a call that makes the program send this many bytes.
 func (s *rawStream) receive(size int64) func() error {
 	return func() error {
 		if err := s.request('r', size); err != nil {
@@ -244,7 +246,7 @@ func (s *rawStream) receive(size int64) func() error {
 	}
 }
 
-// await calls until there is no error.
+// await repeats a call until it succeeds.
 func await(ctx context.Context, what string, do func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, hung)
 	defer cancel()
@@ -261,7 +263,7 @@ func await(ctx context.Context, what string, do func() error) error {
 	}
 }
 
-// random returns bytes which no link compresses.
+// random returns bytes that no link can compress.
 func random(size int) []byte {
 	data := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(data)

@@ -9,35 +9,35 @@ import (
 	"text/tabwriter"
 )
 
-// A report is all that was measured, and where.
+// A report has all measurements, and where they were made.
 type report struct {
 	Machine string `json:"machine"`
 	Rows    []*row `json:"rows"`
 }
 
-// A row compares podagent with its peers in one thing.
+// A row compares podagent with its peers in one respect.
 type row struct {
 	Group    string `json:"group"`
 	What     string `json:"what"`
-	Unit     string `json:"unit"` // of all figures, of which less is better
+	Unit     string `json:"unit"` // of all figures; less is better
 	Podagent figure `json:"podagent"`
 	Peers    []peer `json:"peers"`
 }
 
-// A figure is what a side had: the median, and where the middle half lies.
+// A figure is the result of a side: the median, and the limits of the middle half.
 type figure struct {
 	Name   string  `json:"name"`
 	Median float64 `json:"median"`
 	Low    float64 `json:"low"`
 	High   float64 `json:"high"`
-	Count  int     `json:"count"` // 0 for a limit, which nobody measured
+	Count  int     `json:"count"` // 0 for a limit, which is not measured
 }
 
-// A peer is a program beside podagent, or a limit.
+// A peer is a program that podagent is compared with, or a limit.
 type peer struct {
 	figure
-	// Better is the peer's figure divided by podagent's, and Target the least that it
-	// should be; 0 for none.
+	// Better is the peer's figure divided by podagent's. Target is the least that
+	// Better should be, or 0.
 	Better float64 `json:"times_better"`
 	Target float64 `json:"target,omitempty"`
 }
@@ -46,7 +46,7 @@ func newRow(group, what, unit string, podagent figure) *row {
 	return &row{Group: group, What: what, Unit: unit, Podagent: podagent}
 }
 
-// once is the figure of what was measured one time.
+// once returns the figure of a single measurement.
 func once(name string, value float64) figure { return figure{name, value, value, value, 1} }
 
 func (r *row) beside(f figure) *row {
@@ -54,13 +54,13 @@ func (r *row) beside(f figure) *row {
 	return r
 }
 
-// want sets how many times better than a peer podagent is to be.
+// want sets how many times better than a peer podagent should be.
 func (r *row) want(name string, target float64) *row {
 	r.peer(name).Target = target
 	return r
 }
 
-// limit adds what podagent may take at most.
+// limit adds the largest figure that podagent may have.
 func (r *row) limit(name string, value float64) *row {
 	return r.beside(figure{Name: name, Median: value, Low: value, High: value}).want(name, 1)
 }
@@ -74,12 +74,12 @@ func (r *row) peer(name string) *peer {
 	panic(fmt.Sprintf("%s has no peer %q", r.What, name))
 }
 
-// median returns that of a peer.
+// median returns a peer's median.
 func (r *row) median(name string) float64 { return r.peer(name).Median }
 
 func (p *peer) missed() bool { return p.Better < p.Target }
 
-// verdict says whether the target is met; nothing if there is none.
+// verdict says whether the target is met. It is empty if there is none.
 func (p *peer) verdict() string {
 	switch {
 	case p.Target == 0:
@@ -97,7 +97,7 @@ func (p *peer) target() string {
 	return fmt.Sprintf("%.3g×", p.Target)
 }
 
-// text is the figure in its unit, with the middle half if it was measured.
+// text returns the figure in its unit, with the middle half if it was measured.
 func (f *figure) text(unit string) string {
 	if f.Count <= 1 {
 		return f.short(unit)
@@ -107,7 +107,7 @@ func (f *figure) text(unit string) string {
 
 func (f *figure) short(unit string) string { return strings.TrimSpace(number(f.Median) + " " + unit) }
 
-// number has three digits, or more before the point.
+// number formats with three digits, or more before the decimal point.
 func number(v float64) string {
 	if v >= 1000 {
 		return fmt.Sprintf("%.0f", v)
@@ -115,7 +115,7 @@ func number(v float64) string {
 	return fmt.Sprintf("%.3g", v)
 }
 
-// String is the row as lines of text.
+// String returns the row as lines of text.
 func (r *row) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s, %s: %s", r.Group, r.What, r.Podagent.text(r.Unit))
@@ -138,16 +138,16 @@ func (r *report) writeTable(w io.Writer) error {
 	return table.Flush()
 }
 
-// A choice says which peers of which rows a table has.
+// A choice selects the peers of rows that a table shows.
 type choice func(row *row, p *peer) bool
 
-// everything chooses all peers, and targeted those with a target.
+// everything selects all peers, and targeted those with a target.
 func everything(*row, *peer) bool     { return true }
 func targeted(_ *row, p *peer) bool   { return p.Target != 0 }
 func headline(row *row, p *peer) bool { return slices.Contains(headlines[row.What], p.Name) }
 
-// headlines are what README.md shows: what users do most, beside what they would use
-// otherwise.
+// headlines are shown in README.md: what users do most, compared with what they
+// would use otherwise.
 var headlines = map[string][]string{
 	"exec true":                           {"client-go exec", "kubectl exec"},
 	"write 4 KiB":                         {"base64 through client-go exec"},
@@ -157,10 +157,10 @@ var headlines = map[string][]string{
 	"memory (PSS), idle": {"limit"},
 }
 
-// markdown returns a table for a page.
+// markdown returns a table in Markdown.
 func (r *report) markdown(chosen choice) string {
 	var text strings.Builder
-	text.WriteString("| what | podagent | peer or limit | | better | to be |\n|---|---|---|---|---|---|\n")
+	text.WriteString("| what | podagent | peer or limit | | better | target |\n|---|---|---|---|---|---|\n")
 	for _, row := range r.Rows {
 		for _, p := range row.Peers {
 			if chosen(row, &p) {
@@ -172,7 +172,7 @@ func (r *report) markdown(chosen choice) string {
 	return text.String()
 }
 
-// markdown returns the line of a table for one peer.
+// markdown returns a peer's line in a Markdown table.
 func (r *row) markdown(p *peer) string {
 	better := fmt.Sprintf("%.2f×", p.Better)
 	if p.missed() {
@@ -188,7 +188,7 @@ func (r *report) writeJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// allGroups is how many groups there are.
+// allGroups is the number of groups.
 const allGroups = 7
 
 func (r *report) groups() []string {
@@ -201,13 +201,13 @@ func (r *report) groups() []string {
 	return groups
 }
 
-// missed returns the targets that were missed, a line each.
+// missed returns a line for each missed target.
 func (r *report) missed() []string {
 	var missed []string
 	for _, row := range r.Rows {
 		for _, p := range row.Peers {
 			if p.missed() {
-				missed = append(missed, fmt.Sprintf("%s, %s: %.2f× better than %s, to be %s", row.Group, row.What, p.Better, p.Name, p.target()))
+				missed = append(missed, fmt.Sprintf("%s, %s: %.2f× better than %s, target %s", row.Group, row.What, p.Better, p.Name, p.target()))
 			}
 		}
 	}

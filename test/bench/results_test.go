@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// sample is a report with a peer of each kind.
+// sample returns a report with a peer of each kind.
 func sample() *report {
 	r := &report{Machine: "a machine"}
 	r.Rows = append(r.Rows,
@@ -41,7 +41,7 @@ func TestRatiosAndTargets(t *testing.T) {
 	if p := r.Rows[1].Peers[1]; p.Better != 1.5 || p.Target != 1 || p.verdict() != "met" || r.Rows[1].Peers[0].verdict() != "" {
 		t.Errorf("the limit is %+v", p)
 	}
-	if missed := r.missed(); !slices.Equal(missed, []string{"calls, stat <x>: 0.60× better than raw, to be 1×"}) {
+	if missed := r.missed(); !slices.Equal(missed, []string{"calls, stat <x>: 0.60× better than raw, target 1×"}) {
 		t.Errorf("missed: %q", missed)
 	}
 }
@@ -81,11 +81,11 @@ func TestPictureIsXMLWithEachProgram(t *testing.T) {
 		}
 	}
 	if count["rect"] != 3 || count["line"] != 2+1 {
-		t.Errorf("the picture has %v", count)
+		t.Errorf("the picture contains %v", count)
 	}
 }
 
-// published returns the results that the repository has.
+// published returns the results in the repository.
 func published(t *testing.T) *report {
 	t.Helper()
 	data, err := os.ReadFile("results.json")
@@ -99,8 +99,8 @@ func published(t *testing.T) *report {
 	return r
 }
 
-// TestPublishedResultsAreOneRun checks that what the repository shows was drawn
-// from the same measurements.
+// TestPublishedResultsAreOneRun checks that all published results in the repository
+// come from the same measurements.
 func TestPublishedResultsAreOneRun(t *testing.T) {
 	r := published(t)
 	if groups := r.groups(); len(groups) != allGroups {
@@ -122,7 +122,7 @@ func TestPublishedResultsAreOneRun(t *testing.T) {
 	}
 }
 
-// TestHeadlinesAreMeasured checks that README.md shows as many rows as it names.
+// TestHeadlinesAreMeasured checks that README.md has a row for each headline.
 func TestHeadlinesAreMeasured(t *testing.T) {
 	r := published(t)
 	want := 0

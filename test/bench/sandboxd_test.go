@@ -12,8 +12,8 @@ import (
 	processv1 "sigs.k8s.io/agent-sandbox/packages/sandboxd/spec/process/v1"
 )
 
-// sandboxd is the nearest peer, an agent too. It has neither TLS nor keys of its
-// own.
+// sandboxd is the nearest peer, which is an agent, too. It has neither TLS nor
+// keys.
 type sandboxd struct {
 	processes processv1.ProcessServiceClient
 	client    *http.Client
@@ -26,8 +26,8 @@ const (
 	sandboxdREST    = 8080
 )
 
-// startSandboxd runs it in a pod, beside podagent, and reaches it as its guide has
-// it, through kubectl port-forward.
+// startSandboxd runs sandboxd in podagent's pod, and reaches it as its guide says,
+// through kubectl port-forward.
 func (p *pod) startSandboxd(b *testing.B) *sandboxd {
 	b.Helper()
 	p.install(b, "sandboxd", sandboxdPackage)
@@ -51,7 +51,8 @@ func dialSandboxd(b *testing.B, grpcAddress, restAddress string) *sandboxd {
 	if err != nil {
 		b.Fatal(err)
 	}
-	// Go's own client keeps two connections, and makes all others anew.
+	// By default, Go's client keeps only two connections and opens a new one for
+	// every further call.
 	transport := &http.Transport{MaxIdleConnsPerHost: mostAtOnce}
 	b.Cleanup(func() { conn.Close(); transport.CloseIdleConnections() })
 	return &sandboxd{processv1.NewProcessServiceClient(conn), &http.Client{Transport: transport}, "http://" + restAddress}
@@ -75,12 +76,13 @@ func (d *sandboxd) write(b *testing.B, name string, data []byte) func() error {
 	return func() error { return d.request(b, http.MethodPut, "/v1/files/"+name, bytes.NewReader(data), 0) }
 }
 
-// healthy reports whether it serves.
+// healthy returns nil if sandboxd serves.
 func (d *sandboxd) healthy(b *testing.B) error {
 	return d.request(b, http.MethodGet, "/v1/health", nil, -1)
 }
 
-// request makes one whose answer is to have this size, or any if that is negative.
+// request makes a request whose answer must have this size, unless that is
+// negative.
 func (d *sandboxd) request(b *testing.B, method, path string, body io.Reader, size int64) error {
 	request, err := http.NewRequestWithContext(b.Context(), method, d.rest+path, body)
 	if err != nil {

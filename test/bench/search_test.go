@@ -16,15 +16,15 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
-// searched is a large source tree that everybody can have: 88 MB in 8,600 files.
+// searched is a large public source tree: 88 MB in 8,600 files.
 const searched = "k8s.io/kubernetes@v1.36.3"
 
-// searches are the kinds of patterns whose searches take different ways. Go's
-// classes are ASCII's, and so are rg's with --no-unicode.
+// searches are patterns that are searched in different ways. Classes are ASCII only
+// in Go, and in rg with --no-unicode.
 var searches = []struct {
 	name, pattern  string
 	fold           bool
-	agent, process float64 // how many times faster than rg it is to be
+	agent, process float64 // the target: how many times faster than rg
 }{
 	{"a literal", "PodDisruptionBudget", false, 1 / 0.8, 1},
 	{"a literal of any case", "poddisruptionbudget", true, 1 / 0.8, 1},
@@ -36,9 +36,9 @@ var searches = []struct {
 
 const searchRounds = 20
 
-// BenchmarkSearch measures searches of all files, and by rules of ignore files: by
-// a running agent on this machine, over a unix socket, and by programs that are
-// started for each.
+// BenchmarkSearch measures searches of all files, and of files that are not
+// ignored, on this machine: by a running agent over a unix socket, and by programs
+// that are started for each search.
 func BenchmarkSearch(b *testing.B) {
 	t := searchedTree(b)
 	for _, q := range searches {
@@ -57,7 +57,8 @@ func BenchmarkSearch(b *testing.B) {
 		compare(b, "search", "grep for "+q.name+", as a program", searchRounds,
 			side{name: "podagent", do: t.program(t.podagent, ours...)}, rg,
 		).want("rg", q.process)
-		// In a row of its own, as it has other processors rest for a tenth of a second.
+		// This is a row of its own because GNU grep leaves the other processors
+		// idle for a tenth of a second.
 		compare(b, "search", "grep for "+q.name+", beside GNU grep", searchRounds/2, agent,
 			side{name: "GNU grep -E", do: t.program("grep", gnu...)})
 	}
@@ -66,7 +67,7 @@ func BenchmarkSearch(b *testing.B) {
 	t.compareGlobs(b)
 }
 
-// tree is what is searched, and by what.
+// tree is the tree that is searched, and the agent and program that search it.
 type tree struct {
 	b             *testing.B
 	dir, podagent string
@@ -93,7 +94,7 @@ func searchedTree(b *testing.B) *tree {
 	return &tree{b, module.Dir, podagentProgram(), launchertest.Sandbox(b)}
 }
 
-// program returns a call that starts one and reads all that it prints.
+// program returns a call that starts a program and reads its whole output.
 func (t *tree) program(name string, args ...string) func() error {
 	return func() error {
 		_, err := t.start(name, args...)
@@ -101,8 +102,8 @@ func (t *tree) program(name string, args ...string) func() error {
 	}
 }
 
-// checkSame checks that searches print about as many lines: files that are not
-// text each has words of its own for.
+// checkSame checks that searches print about as many lines. The counts may differ a
+// little, because each program reports binary files in its own way.
 func (t *tree) checkSame(b *testing.B, searches ...[]string) {
 	b.Helper()
 	var lines []int
@@ -121,11 +122,11 @@ func (t *tree) checkSame(b *testing.B, searches ...[]string) {
 func (t *tree) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = t.dir
-	cmd.Env = append(cmd.Environ(), "LC_ALL=C") // in which GNU grep is fastest
+	cmd.Env = append(cmd.Environ(), "LC_ALL=C") // GNU grep is fastest with this
 	return cmd
 }
 
-// start returns how long it took until something came.
+// start runs a program and returns the time until its first output.
 func (t *tree) start(name string, args ...string) (first time.Duration, err error) {
 	cmd := t.command(name, args...)
 	out, err := cmd.StdoutPipe()
@@ -172,7 +173,7 @@ func (t *tree) startGrep(pattern string, opts fsops.GrepOptions) (first time.Dur
 	return first, nil
 }
 
-// compareIgnoring has the rules of .gitignore files in force.
+// compareIgnoring applies the rules of .gitignore files.
 func (t *tree) compareIgnoring(b *testing.B) {
 	for _, q := range searches {
 		theirs, ours := []string{"--no-require-git", "-n", "--no-heading", "--no-unicode", q.pattern, "."}, []string{"grep", "-n", q.pattern, "."}
@@ -188,7 +189,7 @@ func (t *tree) compareIgnoring(b *testing.B) {
 	}
 }
 
-// compareFirst measures how long the first match takes.
+// compareFirst measures the time until the first match.
 func (t *tree) compareFirst(b *testing.B) {
 	const pattern = "PodDisruptionBudget"
 	opts := fsops.GrepOptions{Paths: []string{t.dir}, Hidden: true, NoIgnore: true}

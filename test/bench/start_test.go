@@ -17,15 +17,14 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
-// How often sandboxes are made, which takes seconds, and adopted.
+// The rounds for creating a sandbox, which takes seconds, and for adopting one.
 const (
 	createRounds = 10
 	adoptRounds  = 20
 )
 
-// BenchmarkStart measures how long the first result of a sandbox takes, on a node
-// that has the image: of a new one, one that there is already, and one that was
-// paused.
+// BenchmarkStart measures the time until a sandbox's first result, on a node that
+// has the image: for a new sandbox, an existing one, and a paused one.
 func BenchmarkStart(b *testing.B) {
 	b.Run("create", benchmarkCreate)
 	b.Run("adopt", benchmarkAdopt)
@@ -53,7 +52,7 @@ func benchmarkCreate(b *testing.B) {
 
 const pauseReady = "pause pod, to Ready"
 
-// pauseToReady is the least that a pod with a workspace takes.
+// pauseToReady is the floor for a pod with a workspace.
 func pauseToReady(b *testing.B, pods corev1client.PodInterface) side {
 	var pause *corev1.Pod
 	return side{
@@ -66,7 +65,8 @@ func pauseToReady(b *testing.B, pods corev1client.PodInterface) side {
 	}
 }
 
-// createAndExec is what adapters do: a pod that sleeps, and exec when it is Ready.
+// createAndExec does what adapters do: it makes a pod that sleeps, and calls exec
+// when the pod is Ready.
 func createAndExec(b *testing.B, c *launchertest.Cluster, pods corev1client.PodInterface) side {
 	var made *corev1.Pod
 	return side{
@@ -75,7 +75,7 @@ func createAndExec(b *testing.B, c *launchertest.Cluster, pods corev1client.PodI
 			pod := pausePod()
 			pod.Spec.Containers[0].Image = c.Image
 			pod.Spec.Containers[0].Command = []string{"sleep", "infinity"}
-			pod.Spec.TerminationGracePeriodSeconds = new(int64(0)) // sleep ignores TERM there
+			pod.Spec.TerminationGracePeriodSeconds = new(int64(0)) // sleep ignores TERM as PID 1
 			if made, err = createPod(b.Context(), pods, pod); err != nil {
 				return err
 			}
@@ -96,7 +96,7 @@ func benchmarkAdopt(b *testing.B) {
 				l.Config = withOwnConnections(l.Config)
 				s, err = firstExec(b.Context(), l, p.c.Spec(p.ID))
 				if err == nil && s.Created {
-					err = fmt.Errorf("the sandbox %q was made anew", s.ID)
+					err = fmt.Errorf("the sandbox %q was created again", s.ID)
 				}
 				return err
 			},
@@ -106,7 +106,7 @@ func benchmarkAdopt(b *testing.B) {
 	).limit("limit", 150)
 }
 
-// withOwnConnections returns a Config that shares no transport.
+// withOwnConnections returns a Config that does not share its transport.
 func withOwnConnections(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Dial = (&net.Dialer{}).DialContext

@@ -15,14 +15,14 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// streamSize is large against what the buffers on the way hold.
+// streamSize is large compared with all buffers on the way.
 const streamSize = 256 << 20
 
-// BenchmarkStreams measures what is large: a file each way, through the API server
-// and to the pod's address, a tree, and a process's output.
+// BenchmarkStreams measures large transfers: a file in each direction, through the
+// API server and to the pod's address; a tree; and a process's output.
 func BenchmarkStreams(b *testing.B) {
 	c := launchertest.NewCluster(b, launcher.Restricted)
-	direct := launchBy(b, c, launcher.ByAddress) // first, since it makes a pod that all ways reach
+	direct := launchBy(b, c, launcher.ByAddress) // first, because this makes a pod that can be reached in all ways
 	p := launchBy(b, c, launcher.ByPortForward)
 	d := p.startSandboxd(b)
 	data := random(streamSize)
@@ -35,15 +35,15 @@ func BenchmarkStreams(b *testing.B) {
 	b.Run("address", func(b *testing.B) { streamByAddress(b, direct, data) })
 }
 
-// streamRounds are few, since a round takes seconds.
+// streamRounds is small because a round takes seconds.
 const streamRounds = 7
 
-// newFile is written where there is none, and removed when its time was taken. A
-// file in the place of another is a measure of the disk: ext4 sends its content off
-// before it takes the other's place (auto_da_alloc), or when it is closed.
+// newFile does not exist before it is written. It is removed after the timing.
+// Replacing a file would measure the disk: ext4 writes out its content before the
+// replacement (auto_da_alloc), or when it is closed.
 const newFile = "new"
 
-// writeNew is podagent's side, which writes newFile by this call.
+// writeNew returns podagent's side, which writes newFile with this call.
 func (p *pod) writeNew(b *testing.B, data []byte, write func(b *testing.B, name string, data []byte) func() error) side {
 	return side{name: "podagent", do: write(b, newFile, data), after: p.removeNew(b)}
 }
@@ -117,7 +117,7 @@ func streamByAddress(b *testing.B, p *pod, data []byte) {
 	publish(b, newRow("streams", "memory that a client allocates for a GB read", "MB", once("podagent", allocated(p.read(b, "read", streamSize)))).limit("limit", 30))
 }
 
-// A tree of so many files in directories of a hundred.
+// A tree with this many files, in directories of a hundred.
 const (
 	treeFiles = 5000
 	treeFile  = 4 << 10
@@ -134,7 +134,7 @@ func streamTree(b *testing.B, p *pod) {
 			b.Fatal(err)
 		}
 	}
-	// Each has a place of its own: ext4 takes ten times as long to make files where
+	// Each copy has a new name: ext4 takes ten times as long to create files where
 	// it has just removed some.
 	n, name := 0, ""
 	place := func(in string) string {
@@ -164,7 +164,7 @@ func streamTree(b *testing.B, p *pod) {
 	)
 }
 
-// checkTree checks that a tree has all its files.
+// checkTree checks that a tree has all of its files.
 func checkTree(dir string) error {
 	files := 0
 	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {

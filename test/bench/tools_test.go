@@ -16,8 +16,8 @@ import (
 	"github.com/podagent/podagent/pkg/tools/secret"
 )
 
-// BenchmarkTools measures calls of tools beside the operations that they are, in a
-// pod: their own cost is to stay under 1 ms.
+// BenchmarkTools measures calls of tools in a pod, compared with the underlying
+// operations. A tool should add less than 1 ms.
 func BenchmarkTools(b *testing.B) {
 	p := launch(b)
 	b.Run("calls", func(b *testing.B) { benchmarkToolCalls(b, p) })
@@ -46,14 +46,14 @@ func benchmarkToolCalls(b *testing.B, p *pod) {
 	}
 }
 
-// toolOperation is a call of a tool, and the operation that it is.
+// toolOperation is a call of a tool and its underlying operation.
 type toolOperation struct {
 	tool, input string
 	operation   func() error
 }
 
 func toolOperations(ctx context.Context, s *launcher.Sandbox, source []byte) []toolOperation {
-	content, _ := json.Marshal(string(source)) // a text
+	content, _ := json.Marshal(string(source)) // a string is always valid
 	return []toolOperation{
 		{"Read", `{"path": "file"}`, func() error {
 			_, err := s.ReadLines(ctx, "file", fsops.LineOptions{First: 1, Max: tools.MaxLines, MaxBytes: tools.MaxText})
@@ -77,7 +77,7 @@ func toolOperations(ctx context.Context, s *launcher.Sandbox, source []byte) []t
 	}
 }
 
-// some takes all results, of which there must be some.
+// some takes all results. There must be at least one.
 func some[T any](results iter.Seq2[T, error]) error {
 	n := 0
 	for _, err := range results {
@@ -92,7 +92,7 @@ func some[T any](results iter.Seq2[T, error]) error {
 	return nil
 }
 
-// catFile runs what the tool's command does, and takes its output.
+// catFile runs the command of the Bash call and takes its output.
 func catFile(ctx context.Context, s *launcher.Sandbox) error {
 	cmd := s.Shell(ctx, "cat file")
 	var out bytes.Buffer
@@ -107,8 +107,8 @@ func (p *pod) writeText(b *testing.B, name, content string) {
 	}
 }
 
-// benchmarkInstructions is to take under 20 ms, and about as long as the one call
-// that takes longest of those that it makes at once.
+// benchmarkInstructions should take less than 20 ms, and about as long as the
+// slowest of the calls that it makes in parallel.
 func benchmarkInstructions(b *testing.B, p *pod) {
 	p.writeText(b, "AGENTS.md", strings.Repeat("an instruction\n", 200))
 	p.writeText(b, "CLAUDE.md", "another\n")

@@ -14,8 +14,8 @@ import (
 )
 
 // get requests a URL as one of the cluster's identities, and decodes the JSON
-// answer unless into is nil. An answer other than 200 is an error with what it
-// says.
+// answer unless into is nil. Any status but 200 is an error with the text of the
+// answer.
 func (c *cluster) get(ctx context.Context, url, ca, id string, into any) error {
 	transport, err := c.transport(ca, id)
 	if err != nil {
@@ -46,8 +46,8 @@ func (c *cluster) get(ctx context.Context, url, ca, id string, into any) error {
 	return json.Unmarshal(body, into)
 }
 
-// transport connects as an identity to servers of an authority. It heeds no
-// proxy: everything is on this machine.
+// transport connects as an identity to the servers of an authority. It ignores
+// proxies, because everything is on this machine.
 func (c *cluster) transport(ca, id string) (*http.Transport, error) {
 	roots := x509.NewCertPool()
 	pem, err := os.ReadFile(c.pki(ca + ".crt"))
@@ -64,8 +64,8 @@ func (c *cluster) transport(ca, id string) (*http.Transport, error) {
 	}, nil
 }
 
-// nodeReady says why pods could not run now, or nil: the node is not ready, or
-// the default namespace has no service account yet.
+// nodeReady returns nil if pods can run, and otherwise the reason: the node is not
+// ready, or the default namespace has no service account yet.
 func (c *cluster) nodeReady(ctx context.Context) error {
 	var node struct {
 		Status struct {

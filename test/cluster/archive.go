@@ -21,7 +21,7 @@ type entry struct {
 	data []byte
 }
 
-// writeArchive is a tar archive that depends on its entries alone.
+// writeArchive writes a tar archive that depends only on its entries.
 func writeArchive(entries ...entry) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -37,9 +37,9 @@ func writeArchive(entries ...entry) ([]byte, error) {
 	return out.Bytes(), w.Close()
 }
 
-// imageArchive is the docker-archive of an image with one program and nothing
-// else, which runs as an ordinary user, so that the restricted Pod Security
-// Standard admits it.
+// imageArchive writes the docker-archive of an image with one program and nothing
+// else. It runs as an ordinary user, so the restricted Pod Security Standard admits
+// it.
 func imageArchive(name, program string, content []byte) ([]byte, error) {
 	layer, err := writeArchive(entry{program, 0o755, content})
 	if err != nil {
@@ -62,15 +62,15 @@ func imageArchive(name, program string, content []byte) ([]byte, error) {
 	return writeArchive(entry{configName, 0o644, config}, entry{layerName, 0o644, layer}, entry{"manifest.json", 0o644, manifest})
 }
 
-// digest is the SHA-256 of data, in hexadecimal.
+// digest returns the SHA-256 of data, in hexadecimal.
 func digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
 
-// archiveID identifies the images in a docker-archive or an oci-archive, their
-// names included, by the files that name all the others by digest: without
-// reading the layers.
+// archiveID identifies the images in a docker-archive or an oci-archive, including
+// their names. It uses the files that name all other files by digest, so it does
+// not read the layers.
 func archiveID(file string) (string, error) {
 	named, err := readEntries(file, "manifest.json", "index.json")
 	if err != nil {
@@ -95,8 +95,8 @@ func archiveID(file string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// readEntries reads the small files of these names from an archive. Missing
-// ones are left out.
+// readEntries reads the small files with these names from an archive, as far as
+// they exist.
 func readEntries(file string, names ...string) (map[string][]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -30,13 +30,13 @@ func TestAnArchiveIsIdentifiedByContentAndName(t *testing.T) {
 	}
 	first := id("a:1", "x")
 	if id("a:1", "x") != first {
-		t.Error("the same image has two identities")
+		t.Error("the same image has two ids")
 	}
 	if id("a:1", "y") == first {
-		t.Error("another program has the same identity")
+		t.Error("another program has the same id")
 	}
 	if id("b:1", "x") == first {
-		t.Error("another name has the same identity")
+		t.Error("another name has the same id")
 	}
 }
 
@@ -65,7 +65,7 @@ func TestOtherFilesAreNoImages(t *testing.T) {
 			t.Fatal(err)
 		}
 		if id, err := archiveID(file); err == nil {
-			t.Errorf("%s has the identity %s", name, id)
+			t.Errorf("%s has the id %s", name, id)
 		}
 	}
 }

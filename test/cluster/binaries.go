@@ -11,11 +11,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
-// build builds the programs, if the module has changed since the last time,
-// and reports whether it did.
+// ownPrograms are the folders of this module's programs for clusters.
+var ownPrograms = []string{"./pause", "./policies"}
+
+// build builds the programs if the module has changed since the last build, and
+// reports whether it did.
 func (c *cluster) build(ctx context.Context) (bool, error) {
 	want, err := stamp()
 	if err != nil {
@@ -31,7 +35,7 @@ func (c *cluster) build(ctx context.Context) (bool, error) {
 	}
 	defer unlock()
 	if is, err := os.ReadFile(path); err == nil && string(is) == want {
-		return true, nil // by another cluster, while this one waited
+		return true, nil // another cluster built them while this one waited
 	}
 	c.say("building Kubernetes and etcd from their modules: once, 5 to 10 minutes on two cores")
 	if err := c.buildAll(ctx); err != nil {
@@ -43,8 +47,9 @@ func (c *cluster) build(ctx context.Context) (bool, error) {
 // stamp changes when the programs must be built again.
 func stamp() (string, error) {
 	sum := sha256.New()
-	fmt.Fprintln(sum, runtime.Version(), runtime.GOARCH)
-	for _, name := range []string{"go.mod", "go.sum", "pause/main.go"} {
+	release, _, _ := strings.Cut(runtime.Version(), " ") // without the experiments of this program
+	fmt.Fprintln(sum, release, runtime.GOARCH)
+	for _, name := range append(sources(), "go.mod", "go.sum") {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			return "", fmt.Errorf("cannot find the module of this program: run it in its folder: %w", err)
@@ -54,8 +59,17 @@ func stamp() (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// buildAll builds the module's tools and the pause program, and puts them in
-// place when all are there.
+// sources lists the files of this module's programs for clusters.
+func sources() (files []string) {
+	for _, program := range ownPrograms {
+		in, _ := filepath.Glob(filepath.Join(program, "*.go"))
+		files = append(files, slices.DeleteFunc(in, func(name string) bool { return strings.HasSuffix(name, "_test.go") })...)
+	}
+	return files
+}
+
+// buildAll builds the module's tools and its own programs, and puts them in place
+// when all are ready.
 func (c *cluster) buildAll(ctx context.Context) error {
 	scratch := filepath.Join(c.Bin, "new")
 	if err := errors.Join(os.RemoveAll(scratch), os.MkdirAll(scratch, 0o755)); err != nil {
@@ -65,7 +79,7 @@ func (c *cluster) buildAll(ctx context.Context) error {
 	if err := c.compile(ctx, scratch); err != nil {
 		return err
 	}
-	// etcd's main package is its module's root, which is named server.
+	// etcd's main package is the root of its module, and Go would name it server.
 	if err := os.Rename(scratch+"/server", scratch+"/etcd"); err != nil {
 		return err
 	}
@@ -76,7 +90,7 @@ func (c *cluster) buildAll(ctx context.Context) error {
 	return err
 }
 
-// compile builds the programs into a directory, and says how far it is.
+// compile builds the programs into a directory and reports its progress.
 func (c *cluster) compile(ctx context.Context, dir string) error {
 	p := &progress{rest: os.Stderr, done: dir}
 	defer c.report(reportEvery, p.String)()
@@ -84,19 +98,19 @@ func (c *cluster) compile(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	list, err := goCommand(ctx, p, "list", "-deps", "-f", "{{.Name}} {{.ImportPath}}", "tool", "./pause")
+	list, err := goCommand(ctx, p, append([]string{"list", "-deps", "-f", "{{.Name}} {{.ImportPath}}", "tool"}, ownPrograms...)...)
 	if err != nil {
 		return err
 	}
 	p.expect(list)
-	if _, err := goCommand(ctx, p, "build", "-v", "-trimpath", "-ldflags", versionFlags(version), "-o", dir+"/", "tool"); err != nil {
+	if _, err := goCommand(ctx, p, "build", "-v", "-ldflags", versionFlags(version), "-o", dir+"/", "tool"); err != nil {
 		return err
 	}
-	_, err = goCommand(ctx, p, "build", "-v", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", "./pause")
+	_, err = goCommand(ctx, p, append([]string{"build", "-v", "-ldflags", "-s -w", "-o", dir + "/"}, ownPrograms...)...)
 	return err
 }
 
-// versionFlags tell Kubernetes its version: clients would see v0.0.0.
+// versionFlags tell Kubernetes its version. Without them, clients would see v0.0.0.
 func versionFlags(version string) string {
 	const pkg = "k8s.io/component-base/version"
 	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
@@ -107,13 +121,13 @@ func versionFlags(version string) string {
 		pkg, version, pkg, parts[0], pkg, parts[1])
 }
 
-// goCommand runs the go command in this module, and returns what it prints. What it
-// says meanwhile goes to log.
+// goCommand runs the go command in this module and returns its output. Its messages
+// go to log.
 func goCommand(ctx context.Context, log io.Writer, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly", "GOOS=", "GOARCH=")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly -trimpath", "GOEXPERIMENT=", "GOOS=", "GOARCH=")
 	cmd.Stderr = log
 	out, err := cmd.Output()
 	if err != nil {

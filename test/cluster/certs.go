@@ -22,8 +22,8 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// identity is whom a certificate names: as a client by name and groups, as a
-// server by hosts.
+// identity is what a certificate names: a client by name and groups, a server by
+// hosts.
 type identity struct {
 	file   string
 	name   string
@@ -31,8 +31,8 @@ type identity struct {
 	hosts  []string
 }
 
-// identities are the certificates of a cluster, all signed by its authority.
-// Each may be used by clients and by servers.
+// identities returns a cluster's certificates, all signed by its authority. Clients
+// and servers may use each of them.
 func (l layout) identities() []identity {
 	loopback := []string{"127.0.0.1", "localhost"}
 	return []identity{
@@ -49,11 +49,11 @@ func (l layout) identities() []identity {
 	}
 }
 
-// pki is a path among the certificates.
+// pki returns the path of a file among the certificates.
 func (l layout) pki(name string) string { return l.path("pki", name) }
 
-// makeCertificates makes all keys and certificates, unless they are there.
-// etcd has an authority of its own, because whoever it lets in has everything.
+// makeCertificates makes all keys and certificates unless they exist. etcd has its
+// own authority, because every client that etcd admits has all rights.
 func (l layout) makeCertificates() error {
 	complete := l.pki("complete")
 	if exists(complete) {
@@ -96,7 +96,7 @@ func (l layout) makeAuthority(name string, identities []identity) error {
 	return nil
 }
 
-// makeServiceAccountKey writes the pair that signs service accounts' tokens.
+// makeServiceAccountKey writes the key pair that signs service accounts' tokens.
 func (l layout) makeServiceAccountKey() error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -132,7 +132,7 @@ func newAuthority(name string) (authority, error) {
 	return authority{cert: cert, key: key}, err
 }
 
-// issue signs a certificate, in DER, for a new key.
+// issue signs a certificate for a new key, in DER.
 func (a authority) issue(id identity) ([]byte, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -155,8 +155,8 @@ func (a authority) issue(id identity) ([]byte, *ecdsa.PrivateKey, error) {
 	return der, key, err
 }
 
-// newTemplate is what all certificates have. They begin an hour ago, for
-// clocks that are set back a little.
+// newTemplate has what all certificates have in common. They are valid from an hour
+// ago, in case a clock is a little slow.
 func newTemplate(name string, groups []string) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	return &x509.Certificate{
@@ -181,8 +181,8 @@ func writePEM(path, kind string, der []byte) error {
 	return writeFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// writeKubeconfig writes how to reach the API server as one of the identities,
-// with everything inside. It is JSON, which is YAML.
+// writeKubeconfig writes a kubeconfig for one of the identities, with all keys and
+// certificates inside. It is JSON, and so YAML.
 func (l layout) writeKubeconfig(path, file string) error {
 	ca, errCA := os.ReadFile(l.pki("ca.crt"))
 	cert, errCert := os.ReadFile(l.pki(file + ".crt"))

@@ -93,7 +93,7 @@ func TestTheKubeconfigIsComplete(t *testing.T) {
 	}
 }
 
-// authorityOf reads an authority as a pool.
+// authorityOf reads an authority's certificate as a pool.
 func authorityOf(t *testing.T, l layout, name string) *x509.CertPool {
 	t.Helper()
 	pem, err := os.ReadFile(l.pki(name + ".crt"))
@@ -102,12 +102,12 @@ func authorityOf(t *testing.T, l layout, name string) *x509.CertPool {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		t.Fatalf("%s is no authority", name)
+		t.Fatalf("%s is not an authority", name)
 	}
 	return pool
 }
 
-// certificateOf reads a certificate that has its key.
+// certificateOf reads a certificate and its key.
 func certificateOf(t *testing.T, l layout, name string) *x509.Certificate {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(l.pki(name+".crt"), l.pki(name+".key"))

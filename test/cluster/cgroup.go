@@ -18,8 +18,8 @@ type hierarchy struct {
 	unified bool // version 2
 }
 
-// hierarchies lists those of the machine: one with version 2, one for each
-// controller with version 1.
+// hierarchies lists the machine's hierarchies: a single one in version 2, one per
+// controller in version 1.
 func hierarchies() ([]hierarchy, error) {
 	mounts, err := readMounts()
 	if err != nil {
@@ -61,8 +61,8 @@ func (c *cluster) makeCgroups() error {
 	return nil
 }
 
-// delegate lets groups below a version 2 root use the controllers that the
-// kubelet wants, as far as the root has them (beside version 1 it has none).
+// delegate lets groups below a version 2 root use the controllers that the kubelet
+// needs, as far as the root has them. Beside version 1 it has none.
 func delegate(root string) error {
 	available, err := os.ReadFile(filepath.Join(root, "cgroup.controllers"))
 	if err != nil {
@@ -79,8 +79,8 @@ func delegate(root string) error {
 	return nil
 }
 
-// inheritCPUs gives a new group of version 1's cpuset controller its parent's
-// processors: it begins with none, and could hold no process.
+// inheritCPUs gives a new group of version 1's cpuset controller the processors of
+// its parent. A new group has none, and could not hold a process.
 func inheritCPUs(parent, group string) error {
 	for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
 		own, err := os.ReadFile(filepath.Join(group, name))
@@ -89,7 +89,7 @@ func inheritCPUs(parent, group string) error {
 		}
 		value, err := os.ReadFile(filepath.Join(parent, name))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // version 2, where an empty one inherits
+			continue // version 2, where an empty group inherits
 		}
 		if err == nil {
 			err = os.WriteFile(filepath.Join(group, name), value, 0o644)
@@ -101,7 +101,7 @@ func inheritCPUs(parent, group string) error {
 	return nil
 }
 
-// cgroups lists the pods' groups in all hierarchies, a child before its parent.
+// cgroups lists the pods' groups in all hierarchies, children before parents.
 func (c *cluster) cgroups() ([]string, error) {
 	all, err := hierarchies()
 	if err != nil {
@@ -115,7 +115,7 @@ func (c *cluster) cgroups() ([]string, error) {
 				below = append(below, path)
 			}
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil // it went meanwhile
+				return nil // the group has gone meanwhile
 			}
 			return err
 		})
@@ -129,8 +129,8 @@ func (c *cluster) cgroups() ([]string, error) {
 	return groups, nil
 }
 
-// killPods kills all processes in the pods' groups, again and again until
-// there are none: one that is just being forked is missed by a single look.
+// killPods kills all processes in the pods' groups, repeatedly until there are
+// none, because a single pass misses processes that are just being forked.
 func (c *cluster) killPods(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
@@ -152,8 +152,8 @@ func (c *cluster) killPods(ctx context.Context) error {
 	})
 }
 
-// members lists the processes in one group. Those of a process namespace that
-// is not visible here show as 0.
+// members lists the processes in one group. Processes in a namespace that is not
+// visible from here have the number 0.
 func members(group string) []int {
 	file, err := os.Open(filepath.Join(group, "cgroup.procs"))
 	if err != nil {
@@ -169,7 +169,7 @@ func members(group string) []int {
 	return pids
 }
 
-// removeCgroups removes the pods' groups. The kernel may hold one for a moment
+// removeCgroups removes the pods' groups. The kernel may hold a group for a moment
 // after its last process has ended.
 func (c *cluster) removeCgroups(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// down stops the cluster and removes what it left on the machine. It needs
-// none of its programs to run, so that it also clears up after a cluster that
-// was killed. It does all that it can, and returns every error.
+// down stops the cluster and removes what it left on the machine. None of its
+// programs need to run, so this also cleans up after a killed cluster. It does as
+// much as it can, and returns all errors.
 func (c *cluster) down(ctx context.Context) error {
 	if err := asRoot(); err != nil {
 		return err
@@ -37,9 +37,10 @@ func (c *cluster) down(ctx context.Context) error {
 	})
 }
 
-// stopAll ends every process of the cluster: the kubelet first, so that it
-// starts no pod again, then the pods, and the rest once containerd has
-// forgotten them. Only containerd, whose store is kept, is asked to end.
+// stopAll ends every process of the cluster: first the kubelet, so that it does not
+// restart pods; then the pods; and the rest once containerd has removed its
+// containers. containerd, whose store is kept, is the only program that may end by
+// itself.
 func (c *cluster) stopAll(ctx context.Context) error {
 	var errs []error
 	if kubelet, ok := c.running(c.kubelet()); ok {
@@ -60,13 +61,13 @@ func (c *cluster) stopAll(ctx context.Context) error {
 		}
 	}
 	errs = append(errs, stop(ctx, programs, true), c.killMarked(ctx))
-	errs = append(errs, c.killPods(ctx)) // those that a shim was just starting
+	errs = append(errs, c.killPods(ctx)) // shims may have just started some more
 	return errors.Join(errs...)
 }
 
-// killMarked kills whatever else was started for the cluster, the shims above
-// all, until a look finds none: one that was just being started is missed by
-// the first.
+// killMarked kills everything else that was started for the cluster, mainly shims.
+// It repeats until nothing is left, because a single pass misses processes that are
+// just being started.
 func (c *cluster) killMarked(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
@@ -77,23 +78,24 @@ func (c *cluster) killMarked(ctx context.Context) error {
 	})
 }
 
-// forgetContainers removes all containers from containerd's store, so that it
-// can be kept for its images.
+// forgetContainers removes all containers from containerd's store, so that the
+// store can be kept for its images.
 func (c *cluster) forgetContainers(ctx context.Context) error {
 	if !exists(c.path("containerd")) || !exists(c.run()) {
-		return nil // it has not run since the last down
+		return nil // containerd has not run since the last down
 	}
 	if err := c.check(ctx, c.containerd()); err != nil {
 		return err
 	}
-	// The CRI plugin removes the tasks that were killed at the same time.
+	// The CRI plugin removes the killed tasks at the same time.
 	if err := c.removeEach(ctx, "tasks", "rm", "--force"); err != nil {
 		return err
 	}
 	return c.removeEach(ctx, "containers", "rm")
 }
 
-// removeEach removes all that containerd lists of a kind, until there is none.
+// removeEach removes everything of a kind that containerd lists, until there is
+// none left.
 func (c *cluster) removeEach(ctx context.Context, kind string, remove ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
@@ -113,16 +115,16 @@ func (c *cluster) removeEach(ctx context.Context, kind string, remove ...string)
 	return nil
 }
 
-// dropStore removes containerd's store, with its images. Its mounts are
-// removed first.
+// dropStore removes containerd's store with its images, after unmounting everything
+// in it.
 func (c *cluster) dropStore() {
 	if err := errors.Join(unmountBelow(c.stateDirs()), os.RemoveAll(c.path("containerd"))); err != nil {
 		c.say("cannot remove containerd's store: %v", err)
 	}
 }
 
-// removeAll removes what the processes left, and keeps programs, images and
-// logs. Nothing is removed through a mount that could not be unmounted.
+// removeAll removes the processes' files, but keeps programs, images and logs. It
+// removes nothing through a mount that could not be unmounted.
 func (c *cluster) removeAll(ctx context.Context) error {
 	if err := unmountBelow(c.stateDirs()); err != nil {
 		return err
@@ -140,9 +142,9 @@ func (c *cluster) removeAll(ctx context.Context) error {
 	return errors.Join(append(errs, restoreSysctls(ctx))...)
 }
 
-// shimSockets lists the shims' sockets. They are in a directory that all
-// containerds of the machine share; each container's bundle says which one is
-// its shim's.
+// shimSockets lists the sockets of the cluster's shims. All containerds of a
+// machine use the same directory; the bundle of a container names the socket of its
+// shim.
 func (c *cluster) shimSockets() []string {
 	bundles, _ := filepath.Glob(filepath.Join(c.run(), "containerd", "io.containerd.runtime.v2.task", "*", "*", "address"))
 	var sockets []string
@@ -155,14 +157,13 @@ func (c *cluster) shimSockets() []string {
 	return sockets
 }
 
-// removeShimSockets removes the sockets of shims that were killed, which
-// nobody else would.
+// removeShimSockets removes the sockets of killed shims. Nothing else would.
 func (c *cluster) removeShimSockets() error {
 	var errs []error
 	for _, socket := range c.shimSockets() {
 		if connection, err := net.DialTimeout("unix", socket, requestTimeout); err == nil {
 			connection.Close()
-			continue // it lives
+			continue // the shim is alive
 		}
 		if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("cannot remove a shim's socket: %w", err))
@@ -171,8 +172,8 @@ func (c *cluster) removeShimSockets() error {
 	return errors.Join(errs...)
 }
 
-// removeLogLinks removes the links to pods' logs that the kubelet makes in a
-// directory that all kubelets share.
+// removeLogLinks removes the kubelet's links to pods' logs, from a directory that
+// all kubelets share.
 func (c *cluster) removeLogLinks() error {
 	links, _ := filepath.Glob("/var/log/containers/*.log")
 	var errs []error

@@ -13,21 +13,21 @@ import (
 	"time"
 )
 
-// cluster is the one in a directory, up or not.
+// cluster is the cluster of a directory, whether it is up or not.
 type cluster struct {
 	layout
-	// slotted tells that the layout's slot is this cluster's: not before its
-	// first up.
+	// slotted says that the layout's slot belongs to this cluster, which is so from
+	// its first up on.
 	slotted bool
-	wantBin string // as asked for, or empty
+	wantBin string // the requested directory, or empty
 	out     io.Writer
-	// recording guards pids.json among programs that start at the same time;
-	// the lock of the directory does so among calls.
+	// recording guards pids.json while programs start in parallel. The lock of the
+	// directory guards it between calls.
 	recording sync.Mutex
 }
 
-// open finds the cluster in a directory. An empty bin is the one that it had
-// before, or the directory's own.
+// open finds the cluster of a directory. An empty bin stands for the bin that it
+// had before, or the directory's own.
 func open(dir, bin string, out io.Writer) (*cluster, error) {
 	dir, err := realPath(dir)
 	if err != nil {
@@ -38,7 +38,7 @@ func open(dir, bin string, out io.Writer) (*cluster, error) {
 	return c, c.read()
 }
 
-// read finds out which slot the cluster has, and with it where everything is.
+// read finds the cluster's slot, and so the paths of its files.
 func (c *cluster) read() error {
 	known, err := readFacts(c.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -53,7 +53,7 @@ func (c *cluster) read() error {
 	return err
 }
 
-// realPath makes a path absolute and free of symlinks, as far as it exists.
+// realPath makes a path absolute and resolves symlinks, as far as it exists.
 func realPath(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -76,13 +76,14 @@ func realPath(path string) (string, error) {
 // say prints a line of progress.
 func (c *cluster) say(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
 
-// lock is lockFile for a lock that another call may hold for minutes, and says so.
+// lock is lockFile for a lock that another call may hold for minutes. It reports
+// that it waits.
 func (c *cluster) lock(ctx context.Context, path string) (unlock func(), err error) {
 	defer c.report(reportEvery, func() string { return "waiting for another call, which has locked " + path })()
 	return lockFile(ctx, path)
 }
 
-// locked does something while no other call works on the directory.
+// locked calls work while no other call uses the directory.
 func (c *cluster) locked(ctx context.Context, work func(ctx context.Context) error) error {
 	unlock, err := c.lock(ctx, c.path("lock"))
 	if err != nil {
@@ -95,7 +96,7 @@ func (c *cluster) locked(ctx context.Context, work func(ctx context.Context) err
 	return work(ctx)
 }
 
-// up brings the cluster up, or what of it is missing.
+// up brings the cluster up, or the missing parts of it.
 func (c *cluster) up(ctx context.Context) error {
 	if err := c.need(ctx); err != nil {
 		return err
@@ -122,7 +123,7 @@ func (c *cluster) up(ctx context.Context) error {
 	})
 }
 
-// start prepares the machine, and starts the programs that do not run, each
+// start prepares the machine and starts the programs that are not running, each
 // after those that it needs.
 func (c *cluster) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, upTimeout)
@@ -151,6 +152,7 @@ func (c *cluster) start(ctx context.Context) error {
 	if err := together(
 		func() error { return c.ensure(ctx, c.controllerManager()) },
 		func() error { return c.ensure(ctx, c.scheduler()) },
+		func() error { return c.ensure(ctx, c.policies()) },
 		func() error { return c.ensure(ctx, c.kubelet()) },
 	); err != nil {
 		return err
@@ -158,8 +160,8 @@ func (c *cluster) start(ctx context.Context) error {
 	return c.waitUntilWell(ctx)
 }
 
-// clearEmptied takes down what is left of a cluster whose directory was emptied
-// while it was up: it has lost its files, and knows certificates that are gone.
+// clearEmptied takes down a cluster whose directory was emptied while it was up.
+// Such a cluster has lost its files and uses certificates that no longer exist.
 func (c *cluster) clearEmptied(ctx context.Context) error {
 	if exists(c.pki("complete")) || !exists(c.run()) {
 		return nil
@@ -168,7 +170,7 @@ func (c *cluster) clearEmptied(ctx context.Context) error {
 	return errors.Join(c.stopAll(ctx), c.removeAll(ctx))
 }
 
-// prepare writes the configuration and sets up what the programs stand on.
+// prepare writes the configuration and sets up what the programs need.
 func (c *cluster) prepare(ctx context.Context) error {
 	if err := c.makeCertificates(); err != nil {
 		return err
@@ -195,14 +197,14 @@ func (c *cluster) prepare(ctx context.Context) error {
 	return c.makeCgroups()
 }
 
-// programs are all that make up the cluster, in the order of their start.
+// programs returns the programs of the cluster in the order of their start.
 func (c *cluster) programs() []program {
 	return []program{
-		c.etcd(), c.containerd(), c.apiServer(), c.controllerManager(), c.scheduler(), c.kubelet(),
+		c.etcd(), c.containerd(), c.apiServer(), c.controllerManager(), c.scheduler(), c.policies(), c.kubelet(),
 	}
 }
 
-// well says what of the cluster is not as it should be, or nil.
+// well returns nil if the whole cluster works, and otherwise what is wrong.
 func (c *cluster) well(ctx context.Context) error {
 	if !exists(c.pki("complete")) {
 		return errors.New("the cluster is down")
@@ -214,7 +216,7 @@ func (c *cluster) well(ctx context.Context) error {
 	return together(append(checks, func() error { return c.nodeReady(ctx) })...)
 }
 
-// waitUntilWell waits for the node, once all programs run.
+// waitUntilWell waits for the node after all programs have started.
 func (c *cluster) waitUntilWell(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -231,7 +233,7 @@ func (c *cluster) waitUntilWell(ctx context.Context) error {
 	return nil
 }
 
-// status prints how each program is. It is an error if one is not well.
+// status prints the state of each program. It returns an error if one is not well.
 func (c *cluster) status(ctx context.Context) error {
 	if !c.slotted {
 		return fmt.Errorf("there is no cluster in %s", c.dir)
@@ -251,7 +253,7 @@ func (c *cluster) status(ctx context.Context) error {
 	return nil
 }
 
-// together does things at the same time, and returns all their errors.
+// together calls functions in parallel and returns all their errors.
 func together(work ...func() error) error {
 	errs := make([]error, len(work))
 	var group sync.WaitGroup

@@ -10,27 +10,30 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/google/nftables"
 )
 
-// hung is when a test gives up on something that takes seconds.
+// hung is how long a test waits for something that takes seconds.
 const hung = 2 * time.Minute
 
-// real is a cluster that a test runs by the program, as users do.
+// real is a cluster that a test runs through the program, as users do.
 type real struct {
 	*cluster
 	program string
 }
 
-// atOnce is how many clusters tests have at the same time: each takes some 600 MB.
+// atOnce limits how many clusters tests run in parallel: each takes some 600 MB.
 var atOnce = make(chan struct{}, 3)
 
-// newReal returns a cluster in a directory of its own, beside any other that runs.
-// Only one test may have two at once: two such could wait for each other.
+// newReal returns a cluster in a new directory, beside any other. Only one test may
+// have two clusters at once, because two such tests could wait for each other.
 func newReal(t testing.TB) *real {
 	t.Helper()
 	program, err := buildOnce()
@@ -45,7 +48,7 @@ func newReal(t testing.TB) *real {
 	return r
 }
 
-// scratch is the directory of the program, empty until a test needs it.
+// scratch is the program's directory. It is empty until a test needs it.
 var scratch string
 
 func TestMain(m *testing.M) {
@@ -57,7 +60,7 @@ func TestMain(m *testing.M) {
 }
 
 // buildOnce builds the program. The Kubernetes programs are those of the checkout's
-// cluster, or PODAGENT_CLUSTER_BIN; they are built if need be.
+// cluster, or in PODAGENT_CLUSTER_BIN. They are built if necessary.
 var buildOnce = sync.OnceValues(func() (program string, err error) {
 	if err := asRoot(); err != nil {
 		return "", err
@@ -77,7 +80,7 @@ var buildOnce = sync.OnceValues(func() (program string, err error) {
 	return program, err
 })
 
-// open reads where everything is, which the first up decides.
+// open reads where everything is. The first up decides that.
 func (r *real) open(t testing.TB, dir string) {
 	t.Helper()
 	c, err := open(dir, "", t.Output())
@@ -94,7 +97,7 @@ func (r *real) try(ctx context.Context, args ...string) (string, error) {
 	return string(out), err
 }
 
-// do runs a verb that must succeed, and returns what it prints.
+// do runs a verb that must succeed, and returns its output.
 func (r *real) do(t testing.TB, ctx context.Context, args ...string) string {
 	t.Helper()
 	out, err := r.try(ctx, args...)
@@ -115,13 +118,13 @@ func (r *real) kubectl(t *testing.T, args ...string) string {
 	return out
 }
 
-// runPod creates a pod of one container.
+// runPod creates a pod with one container.
 func (r *real) runPod(t *testing.T, name, image, restart string) {
 	t.Helper()
 	r.kubectl(t, "run", name, "--image", image, "--restart", restart)
 }
 
-// podStatus is what tests look at.
+// podStatus is the part of a pod's status that tests use.
 type podStatus struct {
 	Phase             string
 	ContainerStatuses []struct {
@@ -131,7 +134,7 @@ type podStatus struct {
 	}
 }
 
-// id is the pod's container, if it has one.
+// id returns the id of the pod's container, if there is one.
 func (s podStatus) id() string {
 	if len(s.ContainerStatuses) == 0 {
 		return ""
@@ -139,10 +142,10 @@ func (s podStatus) id() string {
 	return s.ContainerStatuses[0].ContainerID
 }
 
-// ready reports whether the pod's container is.
+// ready reports whether the pod's container is ready.
 func (s podStatus) ready() bool { return len(s.ContainerStatuses) > 0 && s.ContainerStatuses[0].Ready }
 
-// waitPod waits for a pod to be as it should.
+// waitPod waits until a pod is in the given state.
 func (r *real) waitPod(t *testing.T, name string, is func(podStatus) bool) podStatus {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), hung)
@@ -160,7 +163,7 @@ func (r *real) waitPod(t *testing.T, name string, is func(podStatus) bool) podSt
 	return pod.Status
 }
 
-// killRecorded kills all programs, as they are recorded, with -9.
+// killRecorded kills all recorded programs with SIGKILL.
 func (r *real) killRecorded(t *testing.T) {
 	t.Helper()
 	data, err := os.ReadFile(r.Pids)
@@ -173,7 +176,7 @@ func (r *real) killRecorded(t *testing.T) {
 	}
 	for name, p := range records {
 		if !p.alive() {
-			t.Errorf("%s is recorded as %v, and does not run", name, p)
+			t.Errorf("%s is recorded as %v, but is not running", name, p)
 		}
 		if err := stop(t.Context(), []process{p}, true); err != nil {
 			t.Fatal(err)
@@ -181,7 +184,7 @@ func (r *real) killRecorded(t *testing.T) {
 	}
 }
 
-// killEverything kills the shims and the pods' processes, too.
+// killEverything also kills the shims and the pods' processes.
 func (r *real) killEverything(t *testing.T) {
 	t.Helper()
 	r.killRecorded(t)
@@ -216,7 +219,7 @@ func TestAKilledClusterComesBackAndLeavesNothing(t *testing.T) {
 
 	r.killRecorded(t)
 	r.do(t, t.Context(), "up")
-	// The containers and their shims have run on.
+	// The containers and their shims have not stopped.
 	if after := r.waitPod(t, "waits", podStatus.ready); after.id() != before.id() {
 		t.Errorf("the container is %s; it was %s", after.id(), before.id())
 	}
@@ -245,7 +248,7 @@ func TestAKilledClusterComesBackAndLeavesNothing(t *testing.T) {
 
 func TestDownClearsUpAfterAKilledCluster(t *testing.T) {
 	t.Parallel()
-	other := newReal(t) // which is none of its business
+	other := newReal(t) // down must not touch this cluster
 	other.do(t, t.Context(), "up")
 	r := newReal(t)
 	dir := r.dir
@@ -254,10 +257,10 @@ func TestDownClearsUpAfterAKilledCluster(t *testing.T) {
 	r.runPod(t, "waits", pauseImage, "Always")
 	r.waitPod(t, "waits", podStatus.ready)
 	ports, _ := filepath.Glob(filepath.Join(interfacePath(r.Bridge), "brif", "*"))
-	r.killRecorded(t) // the shims and the containers run on
+	r.killRecorded(t) // the shims and the containers continue
 	r.do(t, t.Context(), "down")
 	r.checkNothingLeft(t, ports)
-	r.do(t, t.Context(), "down") // again is no error
+	r.do(t, t.Context(), "down") // a second time is not an error
 	other.do(t, t.Context(), "status")
 
 	held, err := net.Listen("tcp", r.loopback("etcd"))
@@ -300,7 +303,7 @@ func TestPodsRunLoadedImagesAndReachTheAPIServer(t *testing.T) {
 		return len(s.ContainerStatuses) > 0 && s.ContainerStatuses[0].State.Waiting.Reason == "ImagePullBackOff"
 	})
 
-	// What is restarted finds everything as it was.
+	// After a restart, everything is as before.
 	for _, p := range []string{"apiserver", "kubelet", "containerd"} {
 		r.do(t, t.Context(), "restart", "--kill", p)
 	}
@@ -326,21 +329,21 @@ func TestAClusterWhoseDirectoryWasEmptiedComesUpAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
-		_ = os.RemoveAll(r.path(entry.Name())) // as far as it goes: there are mounts
+		_ = os.RemoveAll(r.path(entry.Name())) // as far as possible: some entries are mounts
 	}
 	r.do(t, t.Context(), "up")
 	slot := r.Slot
 	if r.open(t, dir); r.Slot != slot {
 		t.Errorf("it has slot %d; it had %d", r.Slot, slot)
 	}
-	r.runPod(t, "waits", pauseImage, "Always") // the cluster is a new one
+	r.runPod(t, "waits", pauseImage, "Always") // this is a new cluster
 	r.waitPod(t, "waits", podStatus.ready)
 	r.do(t, t.Context(), "down")
 	r.checkNothingLeft(t, nil)
 }
 
-// checkListeners checks that what the cluster's processes listen on is loopback
-// or the bridge.
+// checkListeners checks that the cluster's processes listen only on loopback and
+// the bridge.
 func (r *real) checkListeners(t *testing.T) {
 	t.Helper()
 	out, err := command(t.Context(), hung, "ss", "-H", "-ltnp")
@@ -356,16 +359,16 @@ func (r *real) checkListeners(t *testing.T) {
 			seen++
 			local := netip.MustParseAddrPort(strings.Fields(line)[3]).Addr()
 			if !local.IsLoopback() && local.String() != r.BridgeAddress {
-				t.Errorf("it listens beyond loopback and the bridge: %s", line)
+				t.Errorf("a process listens beyond loopback and the bridge: %s", line)
 			}
 		}
 	}
 	if seen < len(portNames) {
-		t.Errorf("only %d listeners are seen in:\n%s", seen, out)
+		t.Errorf("only %d listeners are found in:\n%s", seen, out)
 	}
 }
 
-// checkNothingLeft checks that nothing of the cluster is left on the machine.
+// checkNothingLeft checks that the cluster left nothing on the machine.
 func (r *real) checkNothingLeft(t *testing.T, ports []string) {
 	t.Helper()
 	for _, p := range marked(r.dir) {
@@ -391,6 +394,14 @@ func (r *real) checkNothingLeft(t *testing.T, ports []string) {
 	if err != nil || strings.Contains(rules, r.cniNetwork()) {
 		t.Errorf("rules are left: %v in %s", err, rules)
 	}
+	routes, err := command(t.Context(), hung, "ip", "rule", "show")
+	if err != nil || strings.Contains(routes, r.Bridge) {
+		t.Errorf("a rule for routes is left: %v in %s", err, routes)
+	}
+	tables, err := (&nftables.Conn{}).ListTables()
+	if err != nil || slices.ContainsFunc(tables, func(table *nftables.Table) bool { return table.Name == r.cniNetwork() }) {
+		t.Errorf("the table of policies is left: %v", err)
+	}
 	for _, pattern := range []string{r.run(), "/var/lib/cni/results/" + r.cniNetwork() + "-*", r.path("kubelet"), r.path("etcd")} {
 		if left, _ := filepath.Glob(pattern); left != nil {
 			t.Errorf("files are left: %v", left)
@@ -401,8 +412,8 @@ func (r *real) checkNothingLeft(t *testing.T, ports []string) {
 	}
 }
 
-// BenchmarkSecondStart measures how long a cluster takes to come up whose programs
-// and state are there: to be under 20 s.
+// BenchmarkSecondStart measures how long a cluster takes to come up if its programs
+// and state exist. It should take less than 20 s.
 func BenchmarkSecondStart(b *testing.B) {
 	r := newReal(b)
 	r.do(b, b.Context(), "up")

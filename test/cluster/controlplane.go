@@ -7,23 +7,23 @@ import (
 )
 
 const (
-	// serviceSubnet are the services' addresses. All clusters on a machine can
-	// use the same: nothing routes them.
+	// serviceSubnet is the range of the services' addresses. All clusters on a
+	// machine can use the same one, because nothing routes them.
 	serviceSubnet = "10.96.0.0/16"
-	// serviceAddress is the API server's among them, the first.
+	// serviceAddress is the first of them, the API server's.
 	serviceAddress = "10.96.0.1"
 )
 
-// loopback is the address of a port of this cluster on the loopback interface.
+// loopback returns the address of a port of this cluster on loopback.
 func (c *cluster) loopback(port string) string { return fmt.Sprintf("127.0.0.1:%d", c.Ports[port]) }
 
-// bridged is the address of a port of this cluster on the bridge.
+// bridged returns the address of a port of this cluster on the bridge.
 func (c *cluster) bridged(port string) string {
 	return fmt.Sprintf("%s:%d", c.BridgeAddress, c.Ports[port])
 }
 
-// etcd keeps the objects. It does not sync them to the disk: they need not
-// outlive a crash of the machine.
+// etcd keeps the objects. It does not sync them to disk, because they need not
+// survive a crash of the machine.
 func (c *cluster) etcd() program {
 	client, peer := "https://"+c.loopback("etcd"), "https://"+c.loopback("etcd-peer")
 	return program{
@@ -42,8 +42,8 @@ func (c *cluster) etcd() program {
 	}
 }
 
-// apiServer listens on the bridge, so that one address serves this machine and
-// pods.
+// apiServer listens on the bridge, so that this machine and pods use the same
+// address.
 func (c *cluster) apiServer() program {
 	return program{
 		name: "apiserver", path: c.Bin + "/kube-apiserver", listens: []string{c.bridged("apiserver")},
@@ -91,15 +91,32 @@ func (c *cluster) scheduler() program {
 	}
 }
 
-// elected are the arguments of the programs that would elect a leader, were
-// there several of them. Their rate of requests is not held back: it would
-// delay the controllers' start by four seconds.
+// elected are the arguments of the programs that would elect a leader if there were
+// several of them. Their request rate is not limited, which would delay the start
+// of the controllers by four seconds.
 func (c *cluster) elected(name string) []string {
 	return []string{
 		"--kubeconfig=" + c.pki(name+".kubeconfig"), "--leader-elect=false", "--profiling=false",
 		"--kube-api-qps=500", "--kube-api-burst=1000",
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.Ports[name]),
 		"--tls-cert-file=" + c.pki(name+".crt"), "--tls-private-key-file=" + c.pki(name+".key"),
+	}
+}
+
+// policies enforces network policies on the bridge, in a table that is named like
+// the pods' network.
+func (c *cluster) policies() program {
+	return program{
+		name: "policies", path: c.Bin + "/policies", listens: []string{c.loopback("policies")},
+		args: []string{
+			"--kubeconfig=" + c.Kubeconfig, "--bridge=" + c.Bridge, "--table=" + c.cniNetwork(),
+			"--listen=" + c.loopback("policies"),
+		},
+		healthy: func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+			defer cancel()
+			return plainHealth(ctx, "http://"+c.loopback("policies")+"/healthz")
+		},
 	}
 }
 

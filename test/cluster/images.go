@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// load imports image archives into containerd, where pods find them, unless
-// they are there already.
+// load imports image archives into containerd, where pods find them, unless they
+// have been imported before.
 func (c *cluster) load(ctx context.Context, files []string) error {
 	if err := asRoot(); err != nil {
 		return err
@@ -56,8 +56,8 @@ func (c *cluster) loadPause(ctx context.Context) error {
 	return c.importArchive(ctx, path)
 }
 
-// importArchive imports the images of an archive, and records the names and
-// digests under which containerd has them beside its store.
+// importArchive imports the images of an archive. It records containerd's names and
+// digests for them beside its store.
 func (c *cluster) importArchive(ctx context.Context, file string) error {
 	id, err := archiveID(file)
 	if err != nil {
@@ -87,7 +87,7 @@ func (c *cluster) importArchive(ctx context.Context, file string) error {
 	return writeJSON(record, images)
 }
 
-// imported reads the names and digests from what ctr prints of an import.
+// imported parses the names and digests from ctr's output of an import.
 func imported(out string) map[string]string {
 	images := map[string]string{}
 	for _, match := range regexp.MustCompile(`unpacking (\S+) \((sha256:[0-9a-f]{64})\)`).FindAllStringSubmatch(out, -1) {
@@ -96,7 +96,7 @@ func imported(out string) map[string]string {
 	return images
 }
 
-// waitImages waits until the CRI plugin has noticed new images.
+// waitImages waits until the CRI plugin knows new images.
 func (c *cluster) waitImages(ctx context.Context, images map[string]string) error {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
@@ -108,8 +108,8 @@ func (c *cluster) waitImages(ctx context.Context, images map[string]string) erro
 	return errors.Join(err, last)
 }
 
-// have says which of the images the CRI plugin does not have, or nil. It
-// labels those that it knows.
+// have returns nil if the CRI plugin knows all of the images, and otherwise names
+// the missing ones. The plugin labels images that it knows.
 func (c *cluster) have(ctx context.Context, images map[string]string) error {
 	out, err := c.ctr(ctx, commandTimeout, "images", "ls")
 	if err != nil {

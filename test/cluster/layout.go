@@ -12,36 +12,36 @@ import (
 	"path/filepath"
 )
 
-// runBase holds the sockets and the runtime state of all clusters, each in a
-// directory of its own, and their claims of slots. It is emptied by a boot.
+// runBase holds the sockets and the runtime state of all clusters, each in its own
+// directory, and their claims of slots. A boot empties it.
 const runBase = "/run/podagent-cluster"
 
-// machineLock is held while what clusters share is changed.
+// machineLock is held while anything that clusters share is changed.
 const machineLock = runBase + "/lock"
 
-// facts is what tests need to know of a cluster, as in DIR/cluster.json.
+// facts is what tests need to know about a cluster, as in DIR/cluster.json.
 type facts struct {
 	// ID tells clusters apart: a hash of DIR's path.
 	ID string `json:"id"`
-	// Slot decides all that two clusters on one machine must not share.
+	// Slot decides everything that two clusters on one machine must not share.
 	Slot int `json:"slot"`
 	// Node is the node's name.
 	Node string `json:"node"`
 	// APIServer is the API server's URL, from this machine and from pods.
 	APIServer string `json:"apiServer"`
-	// Bridge is the interface that pods are connected to, BridgeAddress its
+	// Bridge is the interface to which pods are connected, BridgeAddress its
 	// address, and Subnet the pods' addresses, as a prefix.
 	Bridge        string `json:"bridge"`
 	BridgeAddress string `json:"bridgeAddress"`
 	Subnet        string `json:"subnet"`
-	// Ports are by program: etcd, etcd-peer, apiserver, controller-manager,
-	// scheduler, kubelet, kubelet-health.
+	// Ports has a port for each of etcd, etcd-peer, apiserver, controller-manager,
+	// scheduler, kubelet, kubelet-health and policies.
 	Ports map[string]int `json:"ports"`
 	// ContainerdSocket is containerd's, whose namespace is k8s.io.
 	ContainerdSocket string `json:"containerdSocket"`
-	// CgroupRoot is the pods' control group, below each hierarchy's root.
+	// CgroupRoot is the pods' control group, below the root of each hierarchy.
 	CgroupRoot string `json:"cgroupRoot"`
-	// KubeletRoot is where pods' volumes are.
+	// KubeletRoot is the directory of the pods' volumes.
 	KubeletRoot string `json:"kubeletRoot"`
 	// Bin, Logs, Kubeconfig and Pids are paths.
 	Bin        string `json:"bin"`
@@ -52,17 +52,18 @@ type facts struct {
 
 // portNames orders the ports of a slot.
 var portNames = []string{
-	"etcd", "etcd-peer", "apiserver", "controller-manager", "scheduler", "kubelet", "kubelet-health",
+	"etcd", "etcd-peer", "apiserver", "controller-manager", "scheduler", "kubelet", "kubelet-health", "policies",
 }
 
-// layout is where everything of a cluster is.
+// layout has the paths of a cluster's files.
 type layout struct {
 	facts
 	dir string
 }
 
-// newLayout is the layout of the cluster in a directory, which is absolute and
-// without symlinks, so that its mounts are found by their paths.
+// newLayout returns the layout of the cluster in a directory. The directory's path
+// must be absolute and without symlinks, so that its mounts are found by their
+// paths.
 func newLayout(dir, bin string, slot int) layout {
 	sum := sha256.Sum256([]byte(dir))
 	l := layout{dir: dir}
@@ -85,12 +86,12 @@ func newLayout(dir, bin string, slot int) layout {
 	return l
 }
 
-// slotSubnet is a slot's 1024 addresses.
+// slotSubnet returns a slot's 1024 addresses.
 func slotSubnet(slot int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, byte(4 * slot), 0}), 22)
 }
 
-// kubeletRoot is below the cluster's directory, unless its path is too long
+// kubeletRoot is below the cluster's directory, unless that makes the path too long
 // for the kubelet's own socket.
 func kubeletRoot(dir, id string) string {
 	root := filepath.Join(dir, "kubelet")
@@ -100,22 +101,22 @@ func kubeletRoot(dir, id string) string {
 	return root
 }
 
-// path is a path in the cluster's directory.
+// path returns a path in the cluster's directory.
 func (l layout) path(elem ...string) string {
 	return filepath.Join(append([]string{l.dir}, elem...)...)
 }
 
-// run is where the sockets and the runtime's state are.
+// run returns the directory of the sockets and the runtime state.
 func (l layout) run() string { return filepath.Join(runBase, l.ID) }
 
-// cniNetwork is the name of the pods' network, unique on the machine.
+// cniNetwork returns the name of the pods' network, unique on the machine.
 func (l layout) cniNetwork() string { return "podagent-" + l.ID }
 
-// stateDirs are the directories below which this cluster mounts, and which it
+// stateDirs returns the directories in which this cluster mounts, and which it
 // removes.
 func (l layout) stateDirs() []string { return []string{l.KubeletRoot, l.path("containerd"), l.run()} }
 
-// readFacts reads the cluster.json of a directory, or fs.ErrNotExist.
+// readFacts reads the cluster.json of a directory. The error may be fs.ErrNotExist.
 func readFacts(dir string) (facts, error) {
 	path := filepath.Join(dir, "cluster.json")
 	var f facts
@@ -132,13 +133,13 @@ func readFacts(dir string) (facts, error) {
 	return f, nil
 }
 
-// exists reports whether there is something at a path.
+// exists reports whether a path exists.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// writeJSON writes a value as a file, whole or not at all.
+// writeJSON atomically writes a value to a file.
 func writeJSON(path string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -147,7 +148,7 @@ func writeJSON(path string, v any) error {
 	return writeFile(path, append(data, '\n'))
 }
 
-// writeFile writes a file that only root reads, whole or not at all.
+// writeFile atomically writes a file that only root can read.
 func writeFile(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

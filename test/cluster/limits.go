@@ -4,8 +4,8 @@ import "time"
 
 // The bounds, each with its reason. Times are for two busy cores.
 const (
-	// buildTimeout bounds the build of the programs: five minutes with an
-	// empty build cache, and the modules' download before it.
+	// buildTimeout bounds the build of the programs: five minutes with an empty
+	// build cache, after the download of the modules.
 	buildTimeout = 40 * time.Minute
 	// installTimeout bounds apt-get, which downloads some 60 MB.
 	installTimeout = 10 * time.Minute
@@ -14,11 +14,11 @@ const (
 	// startTimeout bounds the start of one program; the API server, the
 	// slowest, takes 4 s.
 	startTimeout = 90 * time.Second
-	// unhealthyGrace is how long a program that runs may be unwell before it
-	// is taken for hung and started again.
+	// unhealthyGrace is how long a running program may be unhealthy before it
+	// counts as hung and is restarted.
 	unhealthyGrace = 20 * time.Second
-	// stopGrace is between SIGTERM and SIGKILL. All of them end within 2 s,
-	// but the API server, which waits for its watches.
+	// stopGrace is the time between SIGTERM and SIGKILL. All programs end within 2
+	// s, except for the API server, which waits for its watches.
 	stopGrace = 5 * time.Second
 	// killTimeout bounds the end after SIGKILL, which only a process in
 	// uninterruptible sleep delays.
@@ -30,33 +30,34 @@ const (
 	commandTimeout = 30 * time.Second
 	// importTimeout bounds the import of one image archive of some gigabytes.
 	importTimeout = 5 * time.Minute
-	// requestTimeout bounds one request to the API server, or for a health.
+	// requestTimeout bounds one request to the API server or for a program's
+	// health.
 	requestTimeout = 5 * time.Second
-	// reportEvery is how often a long step says how far it is: neither a silence
-	// nor a flood.
+	// reportEvery is how often a long step reports its progress: often enough to
+	// show that it goes on, without flooding the output.
 	reportEvery = 15 * time.Second
-	// poll is how often a state is looked at that nothing announces.
+	// poll is how often to check a state that nothing announces.
 	poll = 50 * time.Millisecond
 
-	// slots bounds the clusters on one machine: as many subnets of 1024
-	// addresses as begin with 10.244, and fewer ports than between
+	// slots bounds the clusters on one machine: there are this many subnets of 1024
+	// addresses that begin with 10.244, and more than enough ports between
 	// firstPort and the ephemeral ones (32768).
 	slots = 32
-	// firstPort is slot 0's first, below the ephemeral range, so that no
-	// outgoing connection of the machine ever holds one.
+	// firstPort is the first port of slot 0. It is below the ephemeral range, so
+	// that no outgoing connection of the machine ever uses the port of a cluster.
 	firstPort = 24400
 	// portsPerSlot is more than a cluster uses.
 	portsPerSlot = 16
-	// maxPods is the kubelet's bound. The subnet has addresses for four times
-	// as many, so that those just freed are not needed again at once.
+	// maxPods is the kubelet's limit. The subnet has addresses for four times as
+	// many pods, so that freed addresses are not reused at once.
 	maxPods = 250
-	// podPidsLimit keeps a fork bomb in a pod from the machine, and is enough for a
-	// thousand commands at once beside thousands of orphans.
+	// podPidsLimit protects the machine from a fork bomb in a pod. It is enough for
+	// a thousand parallel commands beside thousands of orphans.
 	podPidsLimit = 2048
-	// volumeStatsPeriod is how often the kubelet looks how much volumes hold, after
-	// which it evicts pods: a minute by default, for which tests would wait.
+	// volumeStatsPeriod is how often the kubelet measures volumes, after which it
+	// evicts pods. The default is a minute, which is too long for tests.
 	volumeStatsPeriod = 5 * time.Second
-	// maxSocketPath is the longest path of a unix socket (sun_path, less its
+	// maxSocketPath is the longest path of a unix socket (sun_path without its
 	// NUL).
 	maxSocketPath = 107
 	// certificateLife outlives any test cluster: down makes new ones.
@@ -68,6 +69,6 @@ const (
 	logTail = 2 << 10
 	// maxManifest bounds the JSON files read from an image archive.
 	maxManifest = 4 << 20
-	// maxAnswer bounds what is read of an answer of the API server.
+	// maxAnswer bounds how much of the API server's answer is read.
 	maxAnswer = 16 << 20
 )

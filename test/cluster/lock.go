@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// lockFile takes an exclusive lock on a file, among all processes. It polls,
-// because flock(2) cannot be interrupted by a context. The file stays: removing
-// it would let two owners hold two files of one name.
+// lockFile takes an exclusive lock on a file, across processes. It polls, because a
+// context cannot interrupt flock(2). The file is not removed afterwards: otherwise
+// two owners could hold two files of the same name.
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
@@ -37,7 +37,7 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	return func() { file.Close() }, nil
 }
 
-// until polls until done, an error, or the context's end.
+// until polls until done returns true or an error, or the context ends.
 func until(ctx context.Context, done func() (bool, error)) error {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()

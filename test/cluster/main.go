@@ -1,26 +1,27 @@
 // Command cluster runs a real one-node Kubernetes on this machine, for tests
 // to run on: etcd, the API server, the controller manager, the scheduler and
 // the kubelet, built from their Go modules (this module requires them as
-// tools), and containerd, runc and the CNI plugins of the distribution. It
-// must run as root. As root on Debian it installs the packages that it lacks.
+// tools), a program of this module that enforces network policies, and
+// containerd, runc and the CNI plugins of the distribution. It must run as
+// root. As root on Debian it installs the packages that it lacks.
 //
 //	go run . up      [--dir DIR] [--bin BIN]
 //	go run . load    [--dir DIR] IMAGE.tar...
-//	go run . restart [--dir DIR] [--kill] apiserver|controller-manager|scheduler|kubelet|containerd|etcd
+//	go run . restart [--dir DIR] [--kill] apiserver|controller-manager|scheduler|policies|kubelet|containerd|etcd
 //	go run . status  [--dir DIR]
 //	go run . down    [--dir DIR]
 //
-// up returns when the node is ready, and at once when all is well already. It
-// says every 15 s how far it is with the programs, which it builds once, in 5
-// to 10 minutes on two cores. It starts what is missing, so that it also mends
-// a cluster of which some processes, or all, were killed: the objects in etcd
-// are still there then, and the kubelet brings the pods back. load imports
-// images, as docker-archive or oci-archive files, for pods with
-// imagePullPolicy IfNotPresent or Never; what it has imported already costs
-// nothing. No registry is reachable: a pull of any other image fails at once.
-// restart stops one program (SIGTERM, or SIGKILL with --kill) and starts it
-// again. down stops what up started, the pods' processes too, and removes
-// every mount, interface, control group and packet filter rule of the cluster.
+// up returns when the node is ready, and at once if everything works already. It
+// reports every 15 s how far it is with the programs, which it builds once, in 5 to
+// 10 minutes on two cores. It starts what is missing, so it also repairs a cluster
+// of which some or all processes were killed: the objects in etcd are still there,
+// and the kubelet brings the pods back. load imports images, as docker-archive or
+// oci-archive files, for pods with imagePullPolicy IfNotPresent or Never. Importing
+// an image again takes no time. No registry is reachable: a pull of any other image
+// fails at once. restart stops one program (SIGTERM, or SIGKILL with --kill) and
+// starts it again. down stops what up started, including the pods' processes, and
+// removes every mount, interface, control group and packet filter rule of the
+// cluster.
 //
 // # What is where
 //
@@ -34,25 +35,28 @@
 //	images/       the pause image, which is also there for tests: podagent.test/pause:1
 //
 // --bin, or PODAGENT_CLUSTER_BIN, names another place for the programs, which
-// clusters can share. down keeps bin, images, logs, cluster.json, and the images that containerd
-// has. Sockets, whose paths must be short, are in /run/podagent-cluster.
+// clusters can share. down keeps bin, images, logs, cluster.json, and the images in
+// containerd. Sockets, whose paths must be short, are in /run/podagent-cluster.
 //
 // # Several clusters on one machine
 //
 // Each DIR has a slot: a number that decides its bridge, subnet, ports, control
-// group and node name. The first up takes the first slot that is free and keeps
-// it. When something of it is taken later, up says what, and by whom.
+// group and node name. The first up takes the first free slot and keeps it. If part
+// of it is in use later, up says which part, and by whom.
 //
 // # The network
 //
-// Everything listens on loopback or on the cluster's own bridge: the API
-// server and the kubelet on the bridge's address, which pods reach too, the
-// others on loopback. There is no kube-proxy and no DNS (lookups fail at once).
-// The one service that works in pods is the API server's own
-// (KUBERNETES_SERVICE_HOST). Pods reach
-// each other and this machine, and nothing beyond; host ports are not mapped,
-// because they would listen on every interface; network policies are accepted
-// and not enforced.
+// Everything listens on loopback or on the cluster's own bridge: the API server and
+// the kubelet on the bridge's address, which pods reach, too, and the others on
+// loopback. There is no kube-proxy and no DNS (lookups fail at once). The only
+// service that works in pods is the API server's own (KUBERNETES_SERVICE_HOST).
+// Pods reach each other and this machine, and nothing else. Host ports are not
+// mapped, because they would listen on every interface.
+//
+// Network policies are enforced (see policies). This machine is the node of all pods,
+// so it may always connect to them. For pods, the address 169.254.169.254, where
+// clouds serve metadata, is this machine: a test can listen there with
+// IP_TRANSPARENT, bound to the bridge.
 package main
 
 import (
@@ -88,7 +92,7 @@ func main() {
 
 var errUsage = errors.New("wrong usage")
 
-// run does one verb.
+// run runs one verb.
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return errUsage

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// mount is one of this mount namespace.
+// mount is a mount of this mount namespace.
 type mount struct{ path, kind string }
 
 // readMounts lists the mounts in the order in which they were made.
@@ -20,8 +20,8 @@ func readMounts() ([]mount, error) {
 	return parseMounts(string(data)), nil
 }
 
-// parseMounts parses mountinfo (see proc_pid_mountinfo(5)): the fifth field is
-// the path, the first after the separator the file system.
+// parseMounts parses mountinfo (see proc_pid_mountinfo(5)): the fifth field is the
+// path, and the first field after the separator is the file system type.
 func parseMounts(info string) []mount {
 	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	var mounts []mount
@@ -36,7 +36,7 @@ func parseMounts(info string) []mount {
 	return mounts
 }
 
-// below lists the mounts at or beneath any of the directories.
+// below lists the mounts at or below any of the directories.
 func below(mounts []mount, dirs []string) []string {
 	var paths []string
 	for _, m := range mounts {
@@ -50,8 +50,8 @@ func below(mounts []mount, dirs []string) []string {
 	return paths
 }
 
-// unmountBelow unmounts everything beneath directories, the latest first. What
-// is still in use is detached, and goes with its last user.
+// unmountBelow unmounts everything below directories, the latest mount first.
+// Mounts that are still in use are detached, and vanish with their last user.
 func unmountBelow(dirs []string) error {
 	mounts, err := readMounts()
 	if err != nil {
@@ -61,7 +61,7 @@ func unmountBelow(dirs []string) error {
 	for i := range paths {
 		path := paths[len(paths)-1-i]
 		if syscall.Unmount(path, 0) != nil {
-			_ = syscall.Unmount(path, syscall.MNT_DETACH) // what is left is found below
+			_ = syscall.Unmount(path, syscall.MNT_DETACH) // failures are found below
 		}
 	}
 	if mounts, err = readMounts(); err != nil {

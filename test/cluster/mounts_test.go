@@ -25,7 +25,7 @@ func TestOnlyWhatIsBeneathIsUnmounted(t *testing.T) {
 	mountTmpfs(t, inner)
 	mountTmpfs(t, filepath.Join(inner, "deeper"))
 	mountTmpfs(t, sibling)
-	// A file that is open keeps its mount busy.
+	// An open file keeps its mount busy.
 	busy, err := os.Create(filepath.Join(inner, "deeper", "file"))
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestOnlyWhatIsBeneathIsUnmounted(t *testing.T) {
 	}
 }
 
-// mountTmpfs mounts one until the test ends.
+// mountTmpfs mounts a tmpfs until the test ends.
 func mountTmpfs(t *testing.T, path string) {
 	t.Helper()
 	if err := os.MkdirAll(path, 0o700); err != nil {

@@ -11,8 +11,7 @@ import (
 	"strings"
 )
 
-// needs are the programs that the system must have, and Debian's packages for
-// them.
+// needs are the programs that the system must have, with their Debian packages.
 var needs = []struct{ program, pkg string }{
 	{"containerd", "containerd"},
 	{"containerd-shim-runc-v2", "containerd"},
@@ -24,7 +23,8 @@ var needs = []struct{ program, pkg string }{
 	{"umount", "mount"},
 }
 
-// cniNeeds are the plugins, in the first of the directories that has them.
+// cniNeeds are the plugins. They are in the first of the directories that has them
+// all.
 var (
 	cniNeeds = []string{"bridge", "host-local", "loopback"}
 	cniDirs  = []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"}
@@ -35,11 +35,11 @@ func asRoot() error {
 	if os.Geteuid() != 0 {
 		return errors.New("cannot run a cluster as an ordinary user: run it as root")
 	}
-	// Where an ordinary PATH leaves out what only root needs.
+	// An ordinary PATH may omit root's programs.
 	return os.Setenv("PATH", os.Getenv("PATH")+":/usr/local/sbin:/usr/sbin:/sbin")
 }
 
-// need installs what the system lacks, or says what that is.
+// need installs missing programs, or says which are missing.
 func (c *cluster) need(ctx context.Context) error {
 	packages := missing()
 	if len(packages) == 0 {
@@ -48,7 +48,7 @@ func (c *cluster) need(ctx context.Context) error {
 	if !exists("/etc/debian_version") || asRoot() != nil {
 		return fmt.Errorf("cannot run a cluster: install what Debian has as %s", strings.Join(packages, ", "))
 	}
-	unlock, err := lockFile(ctx, machineLock) // another cluster's up may be installing, too
+	unlock, err := lockFile(ctx, machineLock) // the up of another cluster may be installing, too
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (c *cluster) need(ctx context.Context) error {
 	return nil
 }
 
-// missing lists the packages of which a program is missing.
+// missing lists the packages of missing programs.
 func missing() []string {
 	var packages []string
 	for _, need := range needs {
@@ -86,7 +86,7 @@ func missing() []string {
 	return slices.Compact(packages)
 }
 
-// cniPlugins is the directory of the CNI plugins.
+// cniPlugins returns the directory of the CNI plugins.
 func cniPlugins() (string, error) {
 	for _, dir := range cniDirs {
 		if !slices.ContainsFunc(cniNeeds, func(name string) bool { return !exists(filepath.Join(dir, name)) }) {

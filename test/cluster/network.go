@@ -8,12 +8,18 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
 )
 
-// makeNetwork makes the bridge and the packet filter's rules, unless they are
-// there. The kubelet and the API server listen on the bridge's address, so it
-// exists before any pod does.
+// makeNetwork makes the bridge and the packet filter rules, unless they exist. The
+// kubelet and the API server listen on the bridge's address, so it must exist
+// before any pod.
 func (c *cluster) makeNetwork(ctx context.Context) error {
+	if err := loadBridgeFilter(ctx); err != nil {
+		return err
+	}
 	if !exists(interfacePath(c.Bridge)) {
 		if _, err := command(ctx, commandTimeout, "ip", "link", "add", c.Bridge, "address", c.bridgeMAC(), "type", "bridge"); err != nil {
 			return fmt.Errorf("cannot make the bridge: %w", err)
@@ -23,7 +29,9 @@ func (c *cluster) makeNetwork(ctx context.Context) error {
 	address := fmt.Sprintf("%s/%d", c.BridgeAddress, prefix.Bits())
 	for _, args := range [][]string{
 		{"link", "set", c.Bridge, "alias", c.alias()},
-		{"link", "set", c.Bridge, "addrgenmode", "none"}, // no address that nobody asked for
+		{"link", "set", c.Bridge, "addrgenmode", "none"}, // no automatic addresses
+		// What pods send to each other passes the packet filter, which policies need.
+		{"link", "set", c.Bridge, "type", "bridge", "nf_call_iptables", "1", "nf_call_ip6tables", "1"},
 		{"address", "replace", address, "dev", c.Bridge},
 		{"link", "set", c.Bridge, "up"},
 	} {
@@ -39,23 +47,78 @@ func (c *cluster) makeNetwork(ctx context.Context) error {
 			return fmt.Errorf("cannot set up the packet filter: %w", err)
 		}
 	}
+	return c.routeMetadata(ctx)
+}
+
+// loadBridgeFilter loads the module by which bridges call the packet filter, unless
+// the kernel has it already. The other bridges of the machine go on without.
+func loadBridgeFilter(ctx context.Context) error {
+	const settings = "/proc/sys/net/bridge"
+	if exists(settings) {
+		return nil
+	}
+	if _, err := command(ctx, commandTimeout, "modprobe", "br_netfilter"); err != nil {
+		return fmt.Errorf("cannot enforce network policies: %w", err)
+	}
+	var errs []error
+	for _, name := range []string{"bridge-nf-call-iptables", "bridge-nf-call-ip6tables", "bridge-nf-call-arptables"} {
+		errs = append(errs, os.WriteFile(filepath.Join(settings, name), []byte("0\n"), 0o644))
+	}
+	return errors.Join(errs...)
+}
+
+// metadataAddress is where clouds serve the credentials of a machine to whatever
+// runs on it.
+const metadataAddress = "169.254.169.254"
+
+// metadataRule selects what pods send to the metadata address, and the routing table
+// for it, which is named by a number of this cluster's own.
+func (c *cluster) metadataRule() []string {
+	return []string{"iif", c.Bridge, "to", metadataAddress, "lookup", fmt.Sprint(c.Ports["apiserver"])}
+}
+
+// routeMetadata makes pods' metadata address one of this machine, where a test can
+// listen in place of a cloud. For the machine itself it stays what it was.
+func (c *cluster) routeMetadata(ctx context.Context) error {
+	if err := c.removeMetadataRule(ctx); err != nil {
+		return err
+	}
+	for _, args := range [][]string{
+		append([]string{"rule", "add"}, c.metadataRule()...),
+		{"route", "replace", "local", metadataAddress, "dev", c.Bridge, "table", fmt.Sprint(c.Ports["apiserver"])},
+	} {
+		if _, err := command(ctx, commandTimeout, "ip", args...); err != nil {
+			return fmt.Errorf("cannot route the metadata address: %w", err)
+		}
+	}
 	return nil
+}
+
+// removeMetadataRule removes the rule if it exists. The route goes with the bridge.
+func (c *cluster) removeMetadataRule(ctx context.Context) error {
+	rules, err := command(ctx, commandTimeout, "ip", "rule", "show", "iif", c.Bridge)
+	if err != nil || strings.TrimSpace(rules) == "" {
+		return err
+	}
+	_, err = command(ctx, commandTimeout, "ip", append([]string{"rule", "del"}, c.metadataRule()...)...)
+	return err
 }
 
 // alias marks the bridge as this cluster's.
 func (c *cluster) alias() string { return "podagent cluster " + c.ID }
 
-// bridgeMAC is fixed: a bridge would else take that of a pod, and change it as
-// pods come and go, while others still remember the last one.
+// bridgeMAC returns a fixed address. Without one, the bridge would take a pod's
+// address, and change it as pods come and go while others still remember the last
+// one.
 func (c *cluster) bridgeMAC() string {
 	a := netip.MustParseAddr(c.BridgeAddress).As4()
 	return fmt.Sprintf("0a:58:%02x:%02x:%02x:%02x", a[0], a[1], a[2], a[3])
 }
 
-// interfacePath is where the kernel shows a network interface.
+// interfacePath returns where the kernel shows a network interface.
 func interfacePath(name string) string { return filepath.Join("/sys/class/net", name) }
 
-// rule is one of the packet filter.
+// rule is a rule of the packet filter.
 type rule struct {
 	table, chain string
 	match        []string
@@ -66,8 +129,8 @@ func (r rule) do(ctx context.Context, verb string) (string, error) {
 	return command(ctx, commandTimeout, "iptables", append([]string{"-w", "-t", r.table, verb, r.chain}, r.match...)...)
 }
 
-// rules are the cluster's: pods reach the API server under its service's
-// address, and each other also where the machine forwards nothing by default.
+// rules returns the cluster's rules. Pods reach the API server under its service's
+// address, and each other even if the machine forwards nothing by default.
 func (c *cluster) rules() []rule {
 	comment := []string{"-m", "comment", "--comment", c.cniNetwork()}
 	return []rule{
@@ -79,8 +142,8 @@ func (c *cluster) rules() []rule {
 	}
 }
 
-// writeCNIConfig writes the pods' network. It is not the bridge plugin that is
-// the gateway, because it would make the whole machine a router.
+// writeCNIConfig writes the pods' network. The bridge plugin is not the gateway,
+// because it would make the whole machine a router.
 func (c *cluster) writeCNIConfig() error {
 	type object map[string]any
 	first := netip.MustParseAddr(c.BridgeAddress).Next().String()
@@ -97,15 +160,15 @@ func (c *cluster) writeCNIConfig() error {
 	})
 }
 
-// removeNetwork removes the pods' interfaces, the bridge, the rules, and what
-// the CNI library remembers of the pods.
+// removeNetwork removes the pods' interfaces, the bridge, the rules, the policies, and
+// the CNI library's records of the pods.
 func (c *cluster) removeNetwork(ctx context.Context) error {
 	var errs []error
 	if c.ownsBridge() {
 		ports, _ := filepath.Glob(filepath.Join(interfacePath(c.Bridge), "brif", "*"))
 		for _, port := range append(ports, c.Bridge) {
 			_, err := command(ctx, commandTimeout, "ip", "link", "delete", filepath.Base(port))
-			if err != nil && exists(interfacePath(filepath.Base(port))) { // else it has gone with its pod
+			if err != nil && exists(interfacePath(filepath.Base(port))) { // otherwise it has gone with its pod
 				errs = append(errs, err)
 			}
 		}
@@ -116,18 +179,28 @@ func (c *cluster) removeNetwork(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(append(errs, c.removeCNIResults())...)
+	return errors.Join(append(errs, c.removeMetadataRule(ctx), c.removePolicies(), c.removeCNIResults())...)
 }
 
-// ownsBridge reports whether the bridge is there and this cluster's.
+// removePolicies removes the table of the program policies, which outlives it.
+func (c *cluster) removePolicies() error {
+	conn := &nftables.Conn{}
+	conn.DelTable(&nftables.Table{Family: nftables.TableFamilyINet, Name: c.cniNetwork()})
+	if err := conn.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("cannot remove the table of network policies: %w", err)
+	}
+	return nil
+}
+
+// ownsBridge reports whether the bridge exists and belongs to this cluster.
 func (c *cluster) ownsBridge() bool {
 	alias, err := os.ReadFile(filepath.Join(interfacePath(c.Bridge), "ifalias"))
 	return err == nil && strings.TrimSpace(string(alias)) == c.alias()
 }
 
-// removeCNIResults removes the results that the CNI library keeps of this
-// cluster's pods, in a directory that all networks of the machine share. Those
-// of the loopback plugin name the pod's network namespace only.
+// removeCNIResults removes the CNI library's results for this cluster's pods from a
+// directory that all networks of the machine share. Results of the loopback plugin
+// name only the pod's network namespace.
 func (c *cluster) removeCNIResults() error {
 	const results = "/var/lib/cni/results"
 	var errs []error

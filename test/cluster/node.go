@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// pauseImage holds each pod's sandbox, and is there for tests.
+// pauseImage holds each pod's sandbox. Tests may use it, too.
 const pauseImage = "podagent.test/pause:1"
 
 // containerd runs the containers.
 func (c *cluster) containerd() program {
 	path, err := exec.LookPath("containerd")
 	if err != nil {
-		path = "containerd" // its start will say so
+		path = "containerd" // starting it will report the problem
 	}
 	return program{
 		name: "containerd", path: path, args: []string{"--config", c.path("etc", "containerd.toml")},
@@ -40,8 +40,8 @@ func (c *cluster) ctr(ctx context.Context, limit time.Duration, args ...string) 
 	return command(ctx, limit, "ctr", append([]string{"-a", c.ContainerdSocket, "-n", "k8s.io"}, args...)...)
 }
 
-// containerdConfig is containerd's, in the format that 1.6 to 2.x read. Images
-// come from load only: each registry is a port of loopback on which nothing
+// containerdConfig is containerd's configuration, in the format for 1.6 to 2.x. All
+// images come from load: every registry is a loopback port on which nothing
 // listens, so that a pull fails at once whatever the machine's network is.
 var containerdConfig = template.Must(template.New("containerd.toml").Parse(`version = 2
 root = {{printf "%q" .Root}}
@@ -110,8 +110,8 @@ func (c *cluster) writeContainerdConfig() error {
 	return writeFile(c.path("etc", "containerd.toml"), config.Bytes())
 }
 
-// snapshotter is overlayfs, or copies where the directory is itself on an
-// overlay, as in a container.
+// snapshotter returns overlayfs. If the directory is itself on an overlay, as in a
+// container, it returns native, which copies.
 func (c *cluster) snapshotter() string {
 	const overlayMagic = 0x794c7630
 	var stat syscall.Statfs_t
@@ -139,7 +139,7 @@ func (c *cluster) kubelet() program {
 	}
 }
 
-// plainHealth asks for a health without TLS, as the kubelet serves it.
+// plainHealth asks for health without TLS, as the kubelet serves it.
 func plainHealth(ctx context.Context, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -156,11 +156,10 @@ func plainHealth(ctx context.Context, url string) error {
 	return nil
 }
 
-// writeKubeletConfig writes the kubelet's configuration. Images are never
-// collected and pods hardly ever evicted, because a test machine's disk may
-// well be nearly full. The pods' name server is the bridge, where none answers:
-// lookups fail at once, and no pod's events begin with a warning that there is
-// no DNS.
+// writeKubeletConfig writes the kubelet's configuration. It never collects images
+// and hardly ever evicts pods, because the disk of a test machine may be nearly
+// full. The pods' name server is the bridge, where nothing answers: lookups fail at
+// once, and no pod's events begin with a warning about missing DNS.
 func (c *cluster) writeKubeletConfig() error {
 	type object map[string]any
 	return writeJSON(c.path("etc", "kubelet.json"), object{
@@ -195,8 +194,8 @@ func (c *cluster) writeKubeletConfig() error {
 }
 
 // mayRaisePriority reports whether a process may lower its oom_score_adj
-// (CAP_SYS_RESOURCE, bit 24), which a container's root often may not. The
-// kubelet and containerd then have to be told to do without.
+// (CAP_SYS_RESOURCE, bit 24). A container's root often may not; the kubelet and
+// containerd then need to be told.
 func mayRaisePriority() bool {
 	const capSysResource = 24
 	status, err := os.ReadFile("/proc/self/status")

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// process identifies a process among all that ever ran on the machine: pids
-// are used again, but not with the same start time in the same boot.
+// process identifies a process among all that ever ran on the machine. Pids are
+// reused, but not with the same start time in the same boot.
 type process struct {
 	PID int `json:"pid"`
 	// Start is the start time in clock ticks since the boot (field 22 of
@@ -20,8 +20,8 @@ type process struct {
 	Boot  string `json:"boot"`
 }
 
-// identify finds the process that has a pid now. A zombie has ended, unless
-// some of its threads are still about to: they hold its sockets open.
+// identify finds the process that has a pid now. A zombie has ended, unless some of
+// its threads are still running: they keep its sockets open.
 func identify(pid int) (process, error) {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -38,15 +38,15 @@ func identify(pid int) (process, error) {
 	return process{PID: pid, Start: stat.start, Boot: strings.TrimSpace(string(boot))}, err
 }
 
-// stat is what is used of /proc/PID/stat: fields 3, 20 and 22.
+// stat has the used fields of /proc/PID/stat: 3, 20 and 22.
 type stat struct {
 	state   string
 	threads int
 	start   uint64
 }
 
-// parseStat parses a line of /proc/PID/stat, whose second field, the program's
-// name, may hold spaces and parentheses.
+// parseStat parses a line of /proc/PID/stat. Its second field, the program's name,
+// may contain spaces and parentheses.
 func parseStat(line string) (stat, error) {
 	end := strings.LastIndexByte(line, ')')
 	fields := strings.Fields(line[end+1:])
@@ -67,7 +67,7 @@ func (p process) alive() bool {
 	return err == nil && now == p
 }
 
-// commandLine is the arguments of a process, none if it has ended.
+// commandLine returns the arguments of a process, or none if it has ended.
 func commandLine(pid int) []string {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil || len(data) == 0 {
@@ -88,9 +88,9 @@ func allPIDs() []int {
 	return pids
 }
 
-// marker is in the environment of every process that is started for a cluster,
-// with the cluster's directory, and is inherited: by it containerd's shims and
-// what a killed start left unrecorded are found.
+// marker is a variable with the cluster's directory. Every process that is started
+// for a cluster has it and passes it on. It identifies containerd's shims, and
+// processes that a killed start did not record.
 const marker = "PODAGENT_CLUSTER_OWNER="
 
 // marked lists the processes with the marker of a cluster's directory.

@@ -14,18 +14,19 @@ import (
 	"time"
 )
 
-// program is one of the processes that make up the cluster.
+// program is one of the programs of the cluster.
 type program struct {
 	name string
 	path string
 	args []string
-	// listens are the addresses that must be free before it starts.
+	// listens are addresses that must be free before it starts.
 	listens []string
-	// healthy says why it is not ready to serve, or nil.
+	// healthy returns nil if the program is ready to serve, and otherwise the
+	// reason.
 	healthy func(ctx context.Context) error
 }
 
-// records reads which process is which program's, as recorded.
+// records reads the recorded process of each program.
 func (c *cluster) records() (map[string]process, error) {
 	records := map[string]process{}
 	data, err := os.ReadFile(c.Pids)
@@ -41,7 +42,8 @@ func (c *cluster) records() (map[string]process, error) {
 	return records, nil
 }
 
-// record notes the process of a program, or with none that it has ended.
+// record records the process of a program; the zero process means that it has
+// ended.
 func (c *cluster) record(name string, p process) error {
 	c.recording.Lock()
 	defer c.recording.Unlock()
@@ -56,8 +58,8 @@ func (c *cluster) record(name string, p process) error {
 	return writeJSON(c.Pids, records)
 }
 
-// running finds the process of a program. One that was started and not
-// recorded, because up was killed between, is found by its marker.
+// running finds the process of a program. If up was killed between a start and its
+// record, the marker identifies the process.
 func (c *cluster) running(p program) (process, bool) {
 	records, err := c.records()
 	if found := records[p.name]; err == nil && found.alive() {
@@ -71,8 +73,8 @@ func (c *cluster) running(p program) (process, bool) {
 	return process{}, false
 }
 
-// spawn starts a program in a session of its own, so that it outlives this
-// one, and records it.
+// spawn starts a program in a new session, so that it outlives this process, and
+// records it.
 func (c *cluster) spawn(p program) (process, error) {
 	log, err := openLog(c.logPath(p.name))
 	if err != nil {
@@ -91,14 +93,14 @@ func (c *cluster) spawn(p program) (process, error) {
 	if err == nil {
 		err = c.record(p.name, started)
 	}
-	go func() { _ = cmd.Wait() }() // so that it is no zombie should it end before this process
+	go func() { _ = cmd.Wait() }() // it must not stay a zombie if it ends before this process
 	return started, err
 }
 
-// logPath is where a program's output goes.
+// logPath returns the path of a program's log.
 func (c *cluster) logPath(name string) string { return filepath.Join(c.Logs, name+".log") }
 
-// openLog opens a log to append to, and sets one aside that has grown large.
+// openLog opens a log for appending, after setting a large one aside.
 func openLog(path string) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil && info.Size() > maxLog {
 		if err := os.Rename(path, path+".1"); err != nil {
@@ -111,8 +113,8 @@ func openLog(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 }
 
-// stop ends processes by SIGTERM, unless at once, and after the grace by
-// SIGKILL, and waits for their end.
+// stop ends processes with SIGTERM, unless atOnce is set, and with SIGKILL after
+// the grace. It waits for their end.
 func stop(ctx context.Context, processes []process, atOnce bool) error {
 	if !atOnce {
 		signalAll(processes, syscall.SIGTERM)
@@ -123,13 +125,14 @@ func stop(ctx context.Context, processes []process, atOnce bool) error {
 		}
 	}
 	signalAll(processes, syscall.SIGKILL)
-	// Also when the caller gives up: whoever has begun to stop must know.
+	// This also runs if the caller gives up: once stopping has begun, its result
+	// must be known.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer cancel()
 	return ended(last, processes)
 }
 
-// signalAll sends a signal to those that still run.
+// signalAll sends a signal to the processes that still run.
 func signalAll(processes []process, s syscall.Signal) {
 	for _, p := range processes {
 		if p.alive() {
@@ -138,7 +141,7 @@ func signalAll(processes []process, s syscall.Signal) {
 	}
 }
 
-// ended waits until none of them runs.
+// ended waits until none of the processes runs.
 func ended(ctx context.Context, processes []process) error {
 	left := 0
 	err := until(ctx, func() (bool, error) {
@@ -154,7 +157,7 @@ func ended(ctx context.Context, processes []process) error {
 	return nil
 }
 
-// tail is the end of a program's log, for an error.
+// tail returns the end of a program's log, for an error.
 func (c *cluster) tail(name string) string {
 	data, err := os.ReadFile(c.logPath(name))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// newCluster is one in a directory of its own, never up.
+// newCluster returns a cluster in a new directory that was never up.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c, err := open(t.TempDir(), "", io.Discard)
@@ -20,7 +20,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// sleeper is a program that waits for ever; it ignores SIGTERM if told to.
+// sleeper returns a program that waits forever. It can ignore SIGTERM.
 func sleeper(t *testing.T, ignoring string) program {
 	t.Helper()
 	shell, err := exec.LookPath("sh")
@@ -30,8 +30,8 @@ func sleeper(t *testing.T, ignoring string) program {
 	return program{name: "sleeper", path: shell, args: []string{"-c", ignoring + "while :; do sleep 1000; done"}}
 }
 
-// start starts a sleeper, and waits for both its processes to show their
-// markers: a program has none in the moment in which it is loaded.
+// start starts a sleeper and waits until both of its processes have their markers:
+// a process has none while its program is being loaded.
 func start(t *testing.T, c *cluster, p program) process {
 	t.Helper()
 	started, err := c.spawn(p)
@@ -61,7 +61,7 @@ func TestAPIDUsedAgainIsAnotherProcess(t *testing.T) {
 		"none":                    {},
 	} {
 		if stale.alive() {
-			t.Errorf("a process %s is taken for this one", name)
+			t.Errorf("a process %s was taken for this one", name)
 		}
 	}
 }
@@ -79,11 +79,11 @@ func TestAZombieHasEnded(t *testing.T) {
 			break
 		}
 		if p = now; time.Now().After(deadline) {
-			t.Fatal("a process that is not waited for does not end")
+			t.Fatal("the process did not end before the wait for it")
 		}
 	}
 	if p.alive() {
-		t.Error("it is alive")
+		t.Error("the zombie counts as alive")
 	}
 }
 
@@ -94,19 +94,19 @@ func TestStatIsParsedWhateverTheNameIs(t *testing.T) {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
 	if _, err := parseStat("12 (a) S 1"); err == nil {
-		t.Error("a line that is cut is parsed")
+		t.Error("an incomplete line was parsed")
 	}
 }
 
-func TestProgramsAreStoppedAlsoAgainstTheirWill(t *testing.T) {
+func TestProgramsThatIgnoreTERMAreStopped(t *testing.T) {
 	for name, ignoring := range map[string]string{"willing": "", "unwilling": "trap '' TERM; "} {
 		c := newCluster(t)
 		p := start(t, c, sleeper(t, ignoring))
 		if err := stop(t.Context(), []process{p}, false); err != nil || p.alive() {
-			t.Errorf("%s: it runs on: %v", name, err)
+			t.Errorf("%s: it is still running: %v", name, err)
 		}
 		if err := c.killMarked(t.Context()); err != nil || len(marked(c.dir)) > 0 {
-			t.Errorf("%s: what it started runs on: %v", name, err)
+			t.Errorf("%s: its child is still running: %v", name, err)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func TestAnUnrecordedProgramIsFound(t *testing.T) {
 		t.Errorf("it is recorded as %v, %v", records, err)
 	}
 	if other, ok := newCluster(t).running(p); ok {
-		t.Errorf("another cluster takes %v for its own", other)
+		t.Errorf("another cluster took %v for its own", other)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestStaleRecordsAreNotRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	if found, ok := c.running(p); ok {
-		t.Errorf("process %d, which has a stale record's pid, is taken for the program", found.PID)
+		t.Errorf("process %d, which has a stale record's pid, was taken for the program", found.PID)
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// report says something now and then, until stop, which waits for it.
+// report prints a message now and then until stop is called. stop waits for it to
+// end.
 func (c *cluster) report(every time.Duration, line func() string) (stop func()) {
 	began, ended := time.Now(), make(chan struct{})
 	var group sync.WaitGroup
@@ -29,21 +30,21 @@ func (c *cluster) report(every time.Duration, line func() string) (stop func()) 
 	return func() { close(ended); group.Wait() }
 }
 
-// progress tells how far a build is. It is the standard error of the go command,
-// with -v, and passes on what is no progress.
+// progress follows a build. It is the standard error of "go build -v", and passes
+// on other lines.
 type progress struct {
-	rest io.Writer // gets the other lines
-	done string    // the directory that gets the programs
+	rest io.Writer // receives the other lines
+	done string    // the directory of the finished programs
 
 	mu         sync.Mutex
-	partial    []byte          // a line that has not ended
-	downloaded int             // modules
-	waiting    map[string]bool // the packages that were not compiled yet, once known
-	packages   int             // how many there are
+	partial    []byte          // an incomplete line
+	downloaded int             // number of modules
+	waiting    map[string]bool // packages that are not compiled yet, once known
+	packages   int             // number of all packages
 	programs   int
 }
 
-// expect reads from lines of a package's name and path what is to be built.
+// expect learns what will be built, from lines with a package's name and path.
 func (p *progress) expect(list string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,7 +59,7 @@ func (p *progress) expect(list string) {
 	p.packages = len(p.waiting)
 }
 
-// Write takes the output of the go command.
+// Write takes output of the go command.
 func (p *progress) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,8 +89,8 @@ func (p *progress) line(line string) error {
 	return nil
 }
 
-// String says how far the build is. What the build cache has is never compiled, so
-// that the number of packages is the most there may be.
+// String describes the progress. Packages in the build cache are never compiled, so
+// the number of packages is an upper bound.
 func (p *progress) String() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,7 +101,7 @@ func (p *progress) String() string {
 	if p.waiting == nil {
 		return modules + "finding out what is to be compiled"
 	}
-	linked, _ := os.ReadDir(p.done) // none, if it is not there
+	linked, _ := os.ReadDir(p.done) // none if the directory does not exist
 	return fmt.Sprintf("%s%d of at most %d packages compiled, %d of %d programs done",
 		modules, p.packages-len(p.waiting), p.packages, len(linked), p.programs)
 }

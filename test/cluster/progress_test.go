@@ -45,9 +45,9 @@ func TestReportsComeUntilTheyAreStopped(t *testing.T) {
 	asked := make(chan struct{})
 	stop := c.report(time.Millisecond, func() string { asked <- struct{}{}; return "half of it" })
 	<-asked
-	<-asked // so that the first is written
+	<-asked // so that the first message is written
 	go func() {
-		for range asked { // what was under way
+		for range asked { // messages that were under way
 		}
 	}()
 	stop()

@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// takeSlot makes sure that the cluster has a slot and that nothing else holds
-// what belongs to it, and writes cluster.json. The first time, it takes the
-// first slot that is free.
+// takeSlot makes sure that the cluster has a slot of which nobody else uses
+// anything, and writes cluster.json. A new cluster takes the first free slot.
 func (c *cluster) takeSlot(ctx context.Context) error {
 	unlock, err := lockFile(ctx, machineLock)
 	if err != nil {
@@ -36,7 +35,7 @@ func (c *cluster) takeSlot(ctx context.Context) error {
 	return writeJSON(c.path("cluster.json"), c.facts)
 }
 
-// firstFree finds the first slot of which nothing is taken.
+// firstFree finds the first slot that is entirely free.
 func firstFree(taken func(slot int) error) (int, error) {
 	var reasons []error
 	for slot := range slots {
@@ -49,9 +48,9 @@ func firstFree(taken func(slot int) error) (int, error) {
 	return 0, fmt.Errorf("cannot find a free slot: %w", errors.Join(reasons...))
 }
 
-// taken says who holds something of the slot, or nil. The ports are looked at
-// only on the first start: later, some are the cluster's own, and each is
-// looked at before its program starts.
+// taken returns nil if the slot is free, and otherwise says who uses part of it. It
+// checks the ports only on the first start: later, some are the cluster's own, and
+// each program's ports are checked before its start.
 func (l layout) taken(withPorts bool) error {
 	if owner := claimant(l.Slot); owner != "" && owner != l.dir {
 		return fmt.Errorf("the slot belongs to the cluster in %s", owner)
@@ -75,11 +74,11 @@ func (l layout) taken(withPorts bool) error {
 	return nil
 }
 
-// claimPath is the file that says whose a slot is.
+// claimPath returns the file that names the owner of a slot.
 func claimPath(slot int) string { return filepath.Join(runBase, fmt.Sprintf("slot-%d", slot)) }
 
-// claimant is the directory of the cluster whose a slot is, or nothing. A
-// cluster keeps its slot while it is down, but not when its directory is gone.
+// claimant returns the directory of the cluster that owns a slot, or "". A cluster
+// keeps its slot while it is down, but not after its directory is gone.
 func claimant(slot int) string {
 	data, err := os.ReadFile(claimPath(slot))
 	dir := strings.TrimSpace(string(data))
@@ -89,7 +88,8 @@ func claimant(slot int) string {
 	return dir
 }
 
-// claimed finds the slot that a directory has claimed, or fs.ErrNotExist.
+// claimed finds the slot that a directory has claimed. The error may be
+// fs.ErrNotExist.
 func claimed(dir string) (int, error) {
 	for slot := range slots {
 		data, err := os.ReadFile(claimPath(slot))

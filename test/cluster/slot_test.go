@@ -60,7 +60,7 @@ func TestSlotsShareNothing(t *testing.T) {
 			}
 		}
 		subnets = append(subnets, subnet)
-		if len(l.Bridge) > 15 { // IFNAMSIZ, less its NUL
+		if len(l.Bridge) > 15 { // IFNAMSIZ without its NUL
 			t.Errorf("no interface can have the name %s", l.Bridge)
 		}
 	}

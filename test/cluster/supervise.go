@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// check says why a program is not running or not healthy.
+// check returns nil if a program is running and healthy, and otherwise the reason.
 func (c *cluster) check(ctx context.Context, p program) error {
 	running, ok := c.running(p)
 	if !ok {
@@ -24,7 +24,7 @@ func (c *cluster) check(ctx context.Context, p program) error {
 	return nil
 }
 
-// ensure starts a program unless it runs and is healthy.
+// ensure starts a program unless it is running and healthy.
 func (c *cluster) ensure(ctx context.Context, p program) error {
 	if running, ok := c.running(p); ok {
 		if running.current() && c.waitHealthy(ctx, p, running, unhealthyGrace) == nil {
@@ -52,14 +52,14 @@ func (c *cluster) ensure(ctx context.Context, p program) error {
 	return nil
 }
 
-// current reports whether a process runs the program that is there now, not
-// one that a build has replaced since.
+// current reports whether a process runs the current file of its program, and not
+// one that a build has replaced.
 func (p process) current() bool {
 	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.PID))
 	return err != nil || !strings.HasSuffix(exe, " (deleted)")
 }
 
-// waitHealthy waits until a program is healthy, as long as its process lives.
+// waitHealthy waits until a program is healthy, while its process is alive.
 func (c *cluster) waitHealthy(ctx context.Context, p program, running process, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -95,8 +95,8 @@ func (c *cluster) restart(ctx context.Context, name string, kill bool) error {
 	})
 }
 
-// restartProgram ends a program and starts it again, with the configuration
-// that this version writes.
+// restartProgram ends a program and starts it again, with this version's
+// configuration.
 func (c *cluster) restartProgram(ctx context.Context, p program, kill bool) error {
 	if running, ok := c.running(p); ok {
 		if err := stop(ctx, []process{running}, kill); err != nil {

@@ -10,22 +10,22 @@ import (
 	"path/filepath"
 )
 
-// The kernel parameters that every kubelet sets for its machine, and that the
-// last cluster to go down sets back: among them that the machine starts again
-// ten seconds after a panic.
+// These kernel parameters are set by every kubelet for its whole machine. The last
+// cluster to go down restores them. One of them makes the machine restart ten
+// seconds after a panic.
 var sysctls = []string{
 	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
 	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
 }
 
-// sysctlPath is a parameter's file.
+// sysctlPath returns the file of a parameter.
 func sysctlPath(name string) string { return filepath.Join("/proc/sys", name) }
 
-// savedSysctls keeps what they were, for all clusters of the machine. Like the
-// parameters themselves it does not outlive the boot.
+// savedSysctls is the file with their former values, for all clusters of the
+// machine. Like the parameters themselves, it does not survive a boot.
 const savedSysctls = runBase + "/sysctls.json"
 
-// saveSysctls notes the parameters before the machine's first kubelet starts.
+// saveSysctls saves the parameters before the machine's first kubelet starts.
 func saveSysctls(ctx context.Context) error {
 	unlock, err := lockFile(ctx, machineLock)
 	if err != nil {
@@ -39,7 +39,7 @@ func saveSysctls(ctx context.Context) error {
 	for _, name := range sysctls {
 		value, err := os.ReadFile(sysctlPath(name))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // not in this kernel
+			continue // this kernel does not have it
 		}
 		if err != nil {
 			return err
@@ -49,7 +49,7 @@ func saveSysctls(ctx context.Context) error {
 	return writeJSON(savedSysctls, values)
 }
 
-// restoreSysctls sets the parameters back, if no cluster is up any more.
+// restoreSysctls restores the parameters once no cluster is up any more.
 func restoreSysctls(ctx context.Context) error {
 	unlock, err := lockFile(ctx, machineLock)
 	if err != nil {
@@ -76,8 +76,8 @@ func restoreSysctls(ctx context.Context) error {
 	return errors.Join(append(errs, os.Remove(savedSysctls))...)
 }
 
-// anyUp reports whether any cluster of the machine is up: it has a runtime
-// directory then.
+// anyUp reports whether any cluster of the machine is up, that is, has a runtime
+// directory.
 func anyUp() bool {
 	entries, _ := os.ReadDir(runBase)
 	for _, entry := range entries {

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// bridgeTaken says that an interface of the bridge's name is not this
-// cluster's, or nil.
+// bridgeTaken returns an error if an interface has the bridge's name but is not
+// this cluster's.
 func (l layout) bridgeTaken() error {
 	c := &cluster{layout: l}
 	if !exists(interfacePath(l.Bridge)) || c.ownsBridge() {
@@ -27,8 +27,8 @@ func (l layout) bridgeTaken() error {
 	return fmt.Errorf("the interface %s exists already (%s)", l.Bridge, owner)
 }
 
-// subnetTaken says which other interface has an address in a subnet, or whose
-// subnet overlaps it, or nil.
+// subnetTaken returns an error that names another interface whose subnet overlaps
+// the given one.
 func subnetTaken(subnet, except string) error {
 	want := netip.MustParsePrefix(subnet)
 	interfaces, err := net.Interfaces()
@@ -49,8 +49,8 @@ func subnetTaken(subnet, except string) error {
 	return nil
 }
 
-// portFree says who listens where a program is about to, or nil. The kernel is
-// asked by its tables, because the address may not exist yet.
+// portFree returns nil if an address is free, and otherwise says who listens there.
+// It reads the kernel's tables, because the address may not exist yet.
 func portFree(address string) error {
 	want, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -59,7 +59,7 @@ func portFree(address string) error {
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		listeners, err := readListeners(table)
 		if err != nil {
-			continue // no IPv6
+			continue // there is no IPv6
 		}
 		for _, l := range listeners {
 			ip := l.address.Addr()
@@ -71,7 +71,7 @@ func portFree(address string) error {
 	return nil
 }
 
-// listener is a socket that listens.
+// listener is a listening socket.
 type listener struct {
 	address netip.AddrPort
 	inode   string
@@ -93,7 +93,7 @@ func readListeners(table string) ([]listener, error) {
 	return listeners, nil
 }
 
-// parseListener parses a line of /proc/net/tcp or tcp6, if its socket listens
+// parseListener parses a line of /proc/net/tcp or tcp6 if its socket is listening
 // (state 0A). Addresses are hexadecimal, in words of the host's byte order.
 func parseListener(line string) (listener, bool) {
 	fields := strings.Fields(line)

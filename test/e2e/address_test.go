@@ -1,6 +1,6 @@
 package e2e
 
-// What is reached by the addresses of pods is their agents and nobody else.
+// Reaching agents by their pods' addresses, and no impostor there.
 
 import (
 	"context"
@@ -23,11 +23,11 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// impostor has got hold of a pod's address, and says that it is the pod's agent.
+// impostor listens at a pod's address and claims to be the pod's agent.
 type impostor struct {
 	net.Listener
-	asked atomic.Int64 // how often it had a connection
-	told  atomic.Int64 // how many bytes it was sent
+	asked atomic.Int64 // number of connections
+	told  atomic.Int64 // number of bytes received
 }
 
 func newImpostor(t *testing.T, podUID string, key wire.AuthorizedKey) *impostor {
@@ -55,7 +55,7 @@ func newImpostor(t *testing.T, podUID string, key wire.AuthorizedKey) *impostor 
 	return i
 }
 
-// serve begins as a server of HTTP/2 does, for which a client waits.
+// serve begins as an HTTP/2 server does, because the client waits for that.
 func (i *impostor) serve(conn net.Conn) {
 	defer conn.Close()
 	if _, err := conn.Write([]byte{0, 0, 0, 4, 0, 0, 0, 0, 0}); err != nil {
@@ -71,8 +71,8 @@ func (i *impostor) serve(conn net.Conn) {
 	}
 }
 
-// The pod's UID is no secret. What shows it at the pod's address is not taken for
-// the agent, if its key is not the one that is seen by the API server.
+// The pod's UID is no secret. A server with that UID at the pod's address must not
+// be taken for the agent if its key differs from the one that the API server shows.
 func TestImpostorAtThePodsAddressIsNotCalled(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
@@ -100,7 +100,7 @@ func TestImpostorAtThePodsAddressIsNotCalled(t *testing.T) {
 			w.Reset()
 			for {
 				err := second(again.Stat(t.Context(), "."))
-				if !errors.Is(err, podapi.ErrUnavailable) { // as one is that meets the reset
+				if !errors.Is(err, podapi.ErrUnavailable) { // the call that meets the reset is unavailable
 					return err
 				}
 			}
@@ -108,7 +108,7 @@ func TestImpostorAtThePodsAddressIsNotCalled(t *testing.T) {
 	} {
 		before := i.asked.Load()
 		if err := call(); !errors.Is(err, podapi.ErrWrongPod) || i.asked.Load() == before {
-			t.Errorf("%s, after the impostor was asked %d times: %v", what, i.asked.Load()-before, err)
+			t.Errorf("%s, after %d connections to the impostor: %v", what, i.asked.Load()-before, err)
 		}
 	}
 	if n := i.told.Load(); n > 0 {
@@ -119,11 +119,11 @@ func TestImpostorAtThePodsAddressIsNotCalled(t *testing.T) {
 	harness.Await(t, "the agent", func() bool { return second(again.Stat(t.Context(), "file")) == nil })
 }
 
-// second returns how a call ended.
+// second returns a call's error.
 func second[A any](_ A, err error) error { return err }
 
-// By address the API server is asked for a key when a sandbox is opened and when
-// its agent has started again, which needs the permission.
+// By address, the API server is asked for the agent's key when a sandbox is opened,
+// and after the agent has restarted. That needs the permission.
 func TestKeyAtAnAddressIsLearnedByTheAPIServer(t *testing.T) {
 	t.Parallel()
 	c := launchertest.OwnCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
@@ -151,7 +151,7 @@ func TestKeyAtAnAddressIsLearnedByTheAPIServer(t *testing.T) {
 		return err == nil
 	})
 	if forwards.Load() == opened {
-		t.Error("the key of the next start was not learned")
+		t.Error("the key of the restarted agent was not learned")
 	}
 	limited := *c
 	limited.Orchestrator = c.LimitedAccount(t, "limited", rule("pods", "get", "list", "watch", "create", "patch", "delete"))
@@ -160,7 +160,7 @@ func TestKeyAtAnAddressIsLearnedByTheAPIServer(t *testing.T) {
 	}
 }
 
-// answering has a launcher's requests of a kind answered with a status while on is
+// answering makes a launcher's requests of a kind fail with a status while on is
 // set.
 func answering(l *launcher.Kubernetes, status int, on *atomic.Bool, kind func(*http.Request) bool) {
 	l.Config = rest.CopyConfig(l.Config)
@@ -177,8 +177,8 @@ func answering(l *launcher.Kubernetes, status int, on *atomic.Bool, kind func(*h
 	})
 }
 
-// An API server that has just started may not know yet who may do what. That is
-// forgiven each time that it happens.
+// An API server that has just started may not know permissions yet. Its refusals
+// are forgiven, each time that it starts.
 func TestRefusalsOfAnAPIServerThatStartsAreForgivenByAddress(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
@@ -186,7 +186,7 @@ func TestRefusalsOfAnAPIServerThatStartsAreForgivenByAddress(t *testing.T) {
 	var starting atomic.Bool
 	var refusals atomic.Int32
 	answering(l, http.StatusForbidden, &starting, func(r *http.Request) bool {
-		if r.Method == http.MethodGet && refusals.Add(1)%3 == 0 { // it has started then
+		if r.Method == http.MethodGet && refusals.Add(1)%3 == 0 { // from here on, it has started
 			starting.Store(false)
 		}
 		return r.Method == http.MethodGet
@@ -198,7 +198,7 @@ func TestRefusalsOfAnAPIServerThatStartsAreForgivenByAddress(t *testing.T) {
 		before := refusals.Load()
 		starting.Store(true)
 		w.Reset()
-		harness.Await(t, "a call", func() bool { // one that meets the reset is cut
+		harness.Await(t, "a call", func() bool { // the call that meets the reset is cut
 			_, err := s.Stat(t.Context(), ".")
 			if errors.Is(err, launcher.ErrForbidden) {
 				t.Fatal(err)
@@ -208,12 +208,12 @@ func TestRefusalsOfAnAPIServerThatStartsAreForgivenByAddress(t *testing.T) {
 		if refusals.Load() < before+3 {
 			t.Error("nothing was refused")
 		}
-		time.Sleep(7 * time.Second) // longer than one start is given
+		time.Sleep(7 * time.Second) // longer than the time that one start is given
 	}
 }
 
-// An agent that answers at its address may be at work, also when the API server
-// lets nobody ask for its key.
+// An agent that answers at its address may be busy, even if the API server shows
+// nobody its key.
 func TestReapLeavesAnAgentWhoseKeyCannotBeLearned(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)

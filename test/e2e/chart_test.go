@@ -1,6 +1,6 @@
 package e2e
 
-// What the chart makes of its values, without a cluster.
+// What the chart renders from its values, without a cluster.
 
 import (
 	"fmt"
@@ -16,11 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// everything are values that turn all of the chart on.
+// everything is a file of values that turn on all of the chart.
 const everything = "testdata/chart/everything.yaml"
 
-// chartOptions are the manifests of deploy/ that are optional, and the values by
-// which the chart makes the same.
+// chartOptions are the optional manifests of deploy/, with the values that make the
+// chart render the same.
 var chartOptions = map[string]string{
 	"claims-rbac.yaml":             "rbac.claims=true",
 	"exec-rbac.yaml":               "rbac.exec=true",
@@ -31,7 +31,8 @@ var chartOptions = map[string]string{
 	"quota.yaml":                   "quota.create=true,limitRange.create=true",
 }
 
-// chartDefaults are what "kubectl apply -k" applies, but for the namespace.
+// chartDefaults are the manifests that "kubectl apply -k" applies, except for the
+// namespace.
 var chartDefaults = []string{"rbac.yaml", "networkpolicy.yaml"}
 
 func TestChartPassesHelmLint(t *testing.T) {
@@ -67,7 +68,7 @@ func TestChartHasEachPlainManifest(t *testing.T) {
 	known := append([]string{"kustomization.yaml", "namespace.yaml"}, chartDefaults...)
 	for _, f := range files {
 		if name := filepath.Base(f); chartOptions[name] == "" && !slices.Contains(known, name) {
-			t.Errorf("the chart is not known to have deploy/%s", name)
+			t.Errorf("no test knows deploy/%s as part of the chart", name)
 		}
 	}
 }
@@ -93,7 +94,7 @@ func TestChartMakesANamespaceForSandboxes(t *testing.T) {
 		t.Errorf("the namespace (-deploy/ +chart):\n%s", diff)
 	}
 	for _, o := range list {
-		want := "podagent" // what is about sandboxes
+		want := "podagent" // objects about sandboxes
 		switch {
 		case o.GetKind() == "Namespace":
 			want = ""
@@ -112,7 +113,7 @@ func TestChartMakesANamespaceForSandboxes(t *testing.T) {
 	}
 	policy := find(t, list, "NetworkPolicy", "podagent-address")
 	if rules, _, _ := unstructured.NestedSlice(policy.Object, "spec", "ingress"); !strings.Contains(fmt.Sprint(rules), "kubernetes.io/metadata.name:system") {
-		t.Errorf("orchestrators of the release's namespace are not let in: %v", rules)
+		t.Errorf("orchestrators in the release's namespace may not connect: %v", rules)
 	}
 }
 
@@ -168,7 +169,7 @@ func TestChartsMCPServerHasTheFlagsOfItsSettings(t *testing.T) {
 		t.Errorf("flags (-want +got):\n%s", diff)
 	}
 	if grace := *pod.TerminationGracePeriodSeconds; grace < 60 {
-		t.Errorf("it has %d s to delete its sandboxes", grace)
+		t.Errorf("the server has %d s to delete its sandboxes", grace)
 	}
 }
 

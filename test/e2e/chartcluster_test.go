@@ -1,6 +1,6 @@
 package e2e
 
-// What the chart makes, in a real cluster.
+// Releases of the chart, in a real cluster.
 
 import (
 	"context"
@@ -17,8 +17,9 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// newRelease returns a release that is not there yet, in a fresh namespace, which
-// enforces the restricted standard: that of the cluster has what the chart makes.
+// newRelease returns a release that is not installed yet, in a new namespace that
+// enforces the restricted standard. The cluster's own namespace already has the
+// objects of the chart.
 func newRelease(t *testing.T) *release {
 	t.Helper()
 	r := &release{cluster: launchertest.NewCluster(t, launcher.Restricted)}
@@ -42,7 +43,7 @@ func (r *release) deletesAtTheEnd(t *testing.T, namespace string) {
 	})
 }
 
-// secret makes a Secret with one key, token, beside the release.
+// secret creates a Secret with the one key token in the release's namespace.
 func (r *release) secret(t *testing.T, name, token string) {
 	t.Helper()
 	_, err := r.cluster.API(t).CoreV1().Secrets(r.namespace).Create(t.Context(), &corev1.Secret{
@@ -57,7 +58,7 @@ func (r *release) secret(t *testing.T, name, token string) {
 // the release's namespace.
 func (r *release) as(t *testing.T, way launcher.Connection) *launchertest.Cluster {
 	t.Helper()
-	// Pods are not admitted before the controller has made their account.
+	// Pods are not admitted before the controller has created the default account.
 	harness.Await(t, "the namespace's default account", func() bool {
 		_, err := r.cluster.API(t).CoreV1().ServiceAccounts(r.namespace).Get(t.Context(), "default", metav1.GetOptions{})
 		return err == nil
@@ -72,7 +73,7 @@ func (r *release) as(t *testing.T, way launcher.Connection) *launchertest.Cluste
 	return &c
 }
 
-// noWait is for a claim, which may have no volume until a pod needs it.
+// noWait is for a claim, which may not get a volume until a pod needs it.
 const noWait = "--wait=hookOnly"
 
 func TestChartInstallsUpgradesAndUninstalls(t *testing.T) {
@@ -90,7 +91,7 @@ func TestChartInstallsUpgradesAndUninstalls(t *testing.T) {
 		t.Errorf("inside: %q", out)
 	}
 	if mayExec(t, c) {
-		t.Error("by default the account may execute in pods")
+		t.Error("by default the account may exec in pods")
 	}
 
 	r.helm(t, "upgrade", chart, "--values", everything, "--set", "claim.storageClass="+class, noWait)
@@ -114,7 +115,7 @@ func TestChartInstallsUpgradesAndUninstalls(t *testing.T) {
 	}
 }
 
-// checkEverything sees that sandboxes have what was turned on.
+// checkEverything checks that everything that was turned on affects sandboxes.
 func checkEverything(t *testing.T, r *release) {
 	t.Helper()
 	byExec := r.as(t, launcher.ByExec)
@@ -122,7 +123,7 @@ func checkEverything(t *testing.T, r *release) {
 		t.Error(err)
 	}
 	if !mayExec(t, byExec) {
-		t.Error("rbac.exec does not let the account execute in pods")
+		t.Error("rbac.exec does not let the account exec in pods")
 	}
 	tenant := harness.Launch(t, byExec.Launcher(), tenantOfChart(byExec))
 	harness.Put(t, tenant, "mine", "acme's")

@@ -1,6 +1,6 @@
 package e2e
 
-// The chart's MCP server, which a client calls from outside of the cluster.
+// The chart's MCP server, with a client outside of the cluster.
 
 import (
 	"bufio"
@@ -16,7 +16,7 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// chartMCP are values of an MCP server of the image that the cluster has.
+// chartMCP are the values for an MCP server with an image of the test cluster.
 var chartMCP = []string{
 	"--set", "rbac.identity.read=true,mcp.enabled=true,mcp.image=podagent.test/orchestrator:dev",
 	"--set", "mcp.settings.command={count=/usr/bin/wc}",
@@ -25,15 +25,15 @@ var chartMCP = []string{
 func TestChartsMCPServerServesAClient(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		// values are more of them, and target is what the port-forward names.
+		// values are further values, and target is what the port-forward names.
 		values, target string
-		// apart has the sandboxes in a namespace that the chart makes.
+		// apart puts the sandboxes into a namespace that the chart creates.
 		apart bool
 	}{
-		"on the loopback":                   {"mcp.port=9931", "deployment/podagent-mcp", false},
-		"by its Service":                    {"mcp.allowRemote=true,mcp.service.create=true,mcp.service.port=80", "service/podagent-mcp", false},
-		"by address":                        {"mcp.settings.connection=address,networkPolicy.address=true", "deployment/podagent-mcp", false},
-		"with a namespace of the sandboxes": {"namespace.create=true", "deployment/podagent-mcp", true},
+		"on the loopback":                    {"mcp.port=9931", "deployment/podagent-mcp", false},
+		"by its Service":                     {"mcp.allowRemote=true,mcp.service.create=true,mcp.service.port=80", "service/podagent-mcp", false},
+		"by address":                         {"mcp.settings.connection=address,networkPolicy.address=true", "deployment/podagent-mcp", false},
+		"with a namespace for the sandboxes": {"namespace.create=true", "deployment/podagent-mcp", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -49,9 +49,10 @@ func TestChartsMCPServerServesAClient(t *testing.T) {
 			r.helm(t, "install", append([]string{chart}, values...)...)
 			callChartsServer(t, r.forward(t, test.target))
 			if pods := listSandboxes(t, r, sandboxes.Namespace); pods != 1 {
-				t.Errorf("%d sandboxes of one client", pods)
+				t.Errorf("one client has %d sandboxes", pods)
 			}
-			// It has its rights until it has ended, and so leaves nothing behind.
+			// The server keeps its rights until it has ended, so it leaves nothing
+			// behind.
 			r.helm(t, "upgrade", append([]string{chart}, append(values, "--set", "mcp.enabled=false")...)...)
 			harness.Await(t, "the end of the client's sandbox", func() bool { return listSandboxes(t, r, sandboxes.Namespace) == 0 })
 			r.helm(t, "uninstall")
@@ -59,15 +60,15 @@ func TestChartsMCPServerServesAClient(t *testing.T) {
 	}
 }
 
-// callChartsServer is a client that leaves without a word: its sandbox stays
-// until the server ends.
+// callChartsServer is a client that just disconnects. Its sandbox stays until the
+// server ends.
 func callChartsServer(t *testing.T, url string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 	defer cancel()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	if _, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url, MaxRetries: -1}, nil); err == nil {
-		t.Error("a client without the token was let in")
+		t.Error("a client without the token was admitted")
 	}
 	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: bearer(mcpToken)}}, nil)
 	if err != nil {
@@ -100,11 +101,11 @@ func listSandboxes(t *testing.T, r *release, namespace string) int {
 	return len(list.Items)
 }
 
-// forwarded is what kubectl prints when it listens.
+// forwarded matches what kubectl prints when it listens.
 var forwarded = regexp.MustCompile(`127\.0\.0\.1:[0-9]+`)
 
-// forward forwards a free port to that of the server behind a target until the test ends,
-// as kubectl does, and returns the URL of the MCP server there.
+// forward makes kubectl forward a free port to the port of the server behind a
+// target, until the test ends. It returns the URL of the MCP server.
 func (r *release) forward(t *testing.T, target string) string {
 	t.Helper()
 	cmd := exec.Command(kubectlProgram(t, r.cluster), "--kubeconfig", r.cluster.Kubeconfig, "--namespace", r.namespace,

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// chartValues are other values than those that turn all of the chart on. What is
-// refused by itself has, behind a space, what it is changed from.
+// chartValues are values that differ from those that turn on all of the chart. A
+// value that is invalid alone is followed by a space and the value that it needs.
 var chartValues = []string{
 	"namespace.name=other",
 	"namespace.create=true",
@@ -113,8 +113,8 @@ func TestNoValueOfTheChartIsUntested(t *testing.T) {
 	}
 }
 
-// leaves returns the names of the values that are no maps with values in them, as
-// --set has them.
+// leaves returns the names of the values, except for maps with values in them, in
+// the format of --set.
 func leaves(prefix string, values map[string]any) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		path := prefix + strings.ReplaceAll(name, ".", `\.`)

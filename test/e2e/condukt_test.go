@@ -20,8 +20,8 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// The tests of this file are the cases that any implementation of a sandbox
-// must pass, and the ways in which one that drives a shell is known to fail.
+// The tests of this file are the cases that any sandbox implementation must pass,
+// and the known faults of implementations that drive a shell.
 
 func glob(t *testing.T, s *launcher.Sandbox, pattern string, opts fsops.GlobOptions) []string {
 	t.Helper()
@@ -41,8 +41,8 @@ func glob(t *testing.T, s *launcher.Sandbox, pattern string, opts fsops.GlobOpti
 	return found
 }
 
-// grep returns matches as path:line:text, and then what could not be searched as
-// path!.
+// grep returns matches as path:line:text, and then the files that could not be
+// searched, as path!.
 func grep(t *testing.T, s *launcher.Sandbox, pattern string, opts fsops.GrepOptions) []string {
 	t.Helper()
 	opts.Sort = true
@@ -153,7 +153,7 @@ func TestCaseTerminateRemovesTheSandbox(t *testing.T) {
 		}
 		harness.Put(t, s, "file", "x")
 		s.Close()
-		for range 2 { // the second finds nothing, which is fine
+		for range 2 { // the second time it finds nothing, which is not an error
 			if err := l.Terminate(t.Context(), "a"); err != nil {
 				t.Error(err)
 			}
@@ -178,7 +178,7 @@ func TestCaseABadOptionFailsBeforeAnythingIsMade(t *testing.T) {
 			"ID":      {ID: "a\x00b"},
 			"Workdir": {ID: "a", Workdir: "relative"},
 			"Env":     {ID: "a", Env: []string{"NOVALUE"}},
-			"OnClose": {ID: "a", OnClose: 99},
+			"OnClose": {ID: "a", OnClose: "later"},
 		} {
 			_, err := l.Launch(t.Context(), bad)
 			var specErr *launcher.SpecError
@@ -207,7 +207,7 @@ func TestFaultGlobRunsWhatLooksLikeAShellCommand(t *testing.T) {
 			t.Errorf("something ran: %q", got)
 		}
 		if got := glob(t, s, "with space.*", fsops.GlobOptions{}); !cmp.Equal(got, []string{"with space.txt"}) {
-			t.Errorf("a pattern with a space: %q", got)
+			t.Errorf("a pattern with a space matches %q", got)
 		}
 	})
 }
@@ -240,13 +240,12 @@ func TestFaultGrepIsABasicRegexAndLosesResults(t *testing.T) {
 	})
 }
 
-// Fault 17, the last part: one file that can't be read.
+// Fault 17, the last part: one unreadable file.
 func TestFaultGrepLosesAllForOneUnreadableFile(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		harness.Put(t, s, "a", "match\n")
 		harness.Put(t, s, "c", "match\n")
-		// A link that leads nowhere can't be read by root either, where it is
-		// named.
+		// Even root cannot read a dangling link that is named.
 		if err := s.Symlink(t.Context(), "nowhere", "b"); err != nil {
 			t.Fatal(err)
 		}
@@ -266,7 +265,7 @@ func TestFaultCommandRunsInTheWrongDirectoryWhenTheWorkdirIsMissing(t *testing.T
 			t.Errorf("got %v", err)
 		}
 		if got := harness.Names(t, s, "."); len(got) > 0 {
-			t.Errorf("it ran all the same: %q", got)
+			t.Errorf("the command ran all the same: %q", got)
 		}
 	})
 }
@@ -288,7 +287,7 @@ func TestFaultExit124IsTakenForATimeoutAndTERMIgnoredForNone(t *testing.T) {
 // Fault 20.
 func TestFaultFileCallsNeedToolsInTheImage(t *testing.T) {
 	overEachLauncher(t, func(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
-		// Without a PATH nothing of the image can be found.
+		// Without a PATH, no program in the image can be found.
 		spec.Env = []string{"PATH=/nowhere"}
 		s, err := l.Launch(t.Context(), spec)
 		if err != nil {
@@ -318,7 +317,7 @@ func TestFaultFileCallsNeedToolsInTheImage(t *testing.T) {
 		if err := s.Command(t.Context(), "ls").Run(); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("a command without a PATH: %v", err)
 		}
-		// A command that is named whole needs nothing but itself.
+		// A command that is named by its whole path needs nothing else.
 		if err := s.Command(t.Context(), "/bin/true").Run(); err != nil {
 			t.Errorf("a command by its path: %v", err)
 		}
@@ -341,14 +340,14 @@ func TestFaultReadWithAnOffsetTransfersTheWholeFile(t *testing.T) {
 			t.Errorf("got %+v", lines)
 		}
 		var range1 strings.Builder
-		r, err := s.Read(t.Context(), "file", fsops.ReadOptions{Offset: 5, Length: 8}, &range1)
+		r, err := s.Read(t.Context(), "file", &range1, fsops.ReadOptions{Offset: 5, Length: 8})
 		if err != nil || range1.String() != "1\nline 2" || r.Sum.Size != 8 || r.Attr.Size != int64(content.Len()) {
 			t.Errorf("bytes 5 to 13: %q, %+v, %v", range1.String(), r, err)
 		}
 	})
 }
 
-// Fault 21, the second part: writes in place.
+// Fault 21, the second part: writing in place.
 func TestFaultAReaderSeesAHalfWrittenFile(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		old, fresh := strings.Repeat("o", 1<<20), strings.Repeat("n", 1<<20)
@@ -379,7 +378,7 @@ func TestFaultAReaderSeesAHalfWrittenFile(t *testing.T) {
 	})
 }
 
-// Fault 11: cat on a FIFO hangs for ever.
+// Fault 11: cat on a FIFO hangs forever.
 func TestFaultReadOfAFIFOHangs(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		if _, _, status := harness.Run(t, s, "mkfifo fifo", nil); !status.Success() {

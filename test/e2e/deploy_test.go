@@ -1,6 +1,6 @@
 package e2e
 
-// What deploy/ makes of a cluster, as its README says it is applied.
+// A cluster after deploy/ is applied as its README says.
 
 import (
 	"context"
@@ -33,7 +33,7 @@ func TestDeployManifestsAreValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// rbac.yaml is applied by NewCluster; a kustomization is no object.
+	// NewCluster applies rbac.yaml, and a kustomization is not an object.
 	files = slices.DeleteFunc(files, func(f string) bool {
 		return slices.Contains([]string{"rbac.yaml", "kustomization.yaml", "namespace.yaml"}, filepath.Base(f))
 	})
@@ -48,7 +48,7 @@ func TestDeployManifestsAreValid(t *testing.T) {
 	if err := kubectl(t, c, "apply", "--kustomize", "../../deploy", "--namespace", "podagent", "--dry-run=client", "--validate=strict")(); err != nil {
 		t.Error(err)
 	}
-	// All of it lets a sandbox work, with the Role of the tests.
+	// With everything applied, a sandbox works with the Role of the tests.
 	s := harness.Launch(t, c.Launcher(), c.Spec("a"))
 	harness.Put(t, s, "file", "x")
 	if pod := podOf(t, c, "a"); pod.Spec.Containers[0].Resources.Limits.Memory().IsZero() {
@@ -80,8 +80,8 @@ func TestTheRoleAllowsNoExec(t *testing.T) {
 	}
 }
 
-// applied returns the cluster with another namespace, which is what "kubectl
-// apply -k" makes of deploy/ but for its name.
+// applied returns the cluster with the namespace that "kubectl apply -k" creates
+// from deploy/, under another name.
 func applied(t *testing.T, c *launchertest.Cluster) *launchertest.Cluster {
 	t.Helper()
 	by := *c
@@ -129,7 +129,7 @@ func TestNamespaceThatIsAppliedHoldsRestrictedSandboxesAlone(t *testing.T) {
 	spec := c.Spec("b")
 	spec.Pod.Profile = launcher.Baseline
 	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.Is(err, launcher.ErrRejected) || !strings.Contains(err.Error(), "PodSecurity") {
-		t.Errorf("a pod of the baseline: %v", err)
+		t.Errorf("a baseline pod: %v", err)
 	}
 	list, err := c.API(t).NetworkingV1().NetworkPolicies(c.Namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 || list.Items[0].Name != "podagent-no-ingress" {
@@ -137,7 +137,7 @@ func TestNamespaceThatIsAppliedHoldsRestrictedSandboxesAlone(t *testing.T) {
 	}
 }
 
-// awaitRights waits until the API server heeds the Role that was just made.
+// awaitRights waits until the API server knows the new Role.
 func awaitRights(t *testing.T, c *launchertest.Cluster) {
 	t.Helper()
 	harness.Await(t, "the rights of the Role", func() bool {
@@ -146,8 +146,9 @@ func awaitRights(t *testing.T, c *launchertest.Cluster) {
 	})
 }
 
-// The test's own cluster enforces no policy: what can be seen is that each is of
-// the pods of sandboxes, and of the port on which their agents listen.
+// Each policy must select the pods of sandboxes, and the port on which their agents
+// listen. What policies then refuse depends on the cluster: networkpolicy_test.go
+// tries them on the one of "make cluster", which enforces them.
 func TestNetworkPoliciesAreOfSandboxes(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
@@ -169,17 +170,17 @@ func TestNetworkPoliciesAreOfSandboxes(t *testing.T) {
 		}
 		ingress := slices.Contains(policy.Spec.PolicyTypes, networkingv1.PolicyTypeIngress)
 		if want := map[string]int{"podagent-address": 1}[policy.Name]; ingress && len(policy.Spec.Ingress) != want {
-			t.Errorf("%s lets in by %d rules", policy.Name, len(policy.Spec.Ingress))
+			t.Errorf("%s admits with %d rules", policy.Name, len(policy.Spec.Ingress))
 		}
 		for _, rule := range policy.Spec.Ingress {
 			if len(rule.Ports) != 1 || len(rule.From) != 1 || !strings.HasSuffix(listensOn(pod), ":"+rule.Ports[0].Port.String()) {
-				t.Errorf("%s lets %v in at %v, and the agent listens on %s", policy.Name, rule.From, rule.Ports, listensOn(pod))
+				t.Errorf("%s admits %v at %v, but the agent listens on %s", policy.Name, rule.From, rule.Ports, listensOn(pod))
 			}
 		}
 	}
 }
 
-// listensOn returns where the agent of a pod listens.
+// listensOn returns the address on which the agent of a pod listens.
 func listensOn(pod *corev1.Pod) string {
 	for _, v := range pod.Spec.Containers[0].Env {
 		if v.Name == "PODAGENT_LISTEN" {
@@ -189,14 +190,14 @@ func listensOn(pod *corev1.Pod) string {
 	return ""
 }
 
-// kubectlProgram returns the path of the kubectl that came with the cluster, or
+// kubectlProgram returns the path of the kubectl that belongs to the cluster, or
 // else of the one in PATH.
 func kubectlProgram(t testing.TB, c *launchertest.Cluster) string {
 	t.Helper()
 	program := filepath.Join(filepath.Dir(c.Kubeconfig), "bin", "kubectl")
 	if _, err := os.Stat(program); err != nil {
 		if program, err = exec.LookPath("kubectl"); err != nil {
-			t.Fatalf("there is no kubectl beside the kubeconfig, in bin/, and %v", err)
+			t.Fatalf("there is no kubectl in bin/ beside the kubeconfig, and %v", err)
 		}
 	}
 	return program

@@ -1,6 +1,6 @@
-// Package e2e holds the end-to-end tests: what users are promised, over real
-// sandboxes, through the library. Each test runs over every launcher. They run in
-// parallel, for most of what they do is to wait: what a test needs is its own.
+// Package e2e holds the end-to-end tests of what users are promised, on real
+// sandboxes, through the library. Each test runs with every launcher. The tests run
+// in parallel because they mostly wait, so each has its own sandboxes.
 package e2e
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// overEach runs a test over a sandbox of each launcher, in parallel.
+// overEach runs a test on a sandbox of each launcher, in parallel.
 func overEach(t *testing.T, test func(t *testing.T, s *launcher.Sandbox)) {
 	overEachLauncher(t, func(t *testing.T, l launcher.Launcher, spec launcher.Spec) {
 		s, err := l.Launch(t.Context(), spec)
@@ -26,8 +26,8 @@ func overEach(t *testing.T, test func(t *testing.T, s *launcher.Sandbox)) {
 	})
 }
 
-// overEachLauncher runs a test over each launcher in parallel, with what it needs
-// to be in a Spec.
+// overEachLauncher runs a test with each launcher, in parallel. The test also gets
+// a Spec with the launcher's requirements.
 func overEachLauncher(t *testing.T, test func(t *testing.T, l launcher.Launcher, spec launcher.Spec)) {
 	t.Parallel()
 	t.Run("local", func(t *testing.T) {
@@ -52,7 +52,7 @@ func agentPID(t *testing.T, s *launcher.Sandbox) int {
 	return pid
 }
 
-// peakMemory returns the most memory that a sandbox's agent ever had resident,
+// peakMemory returns the most memory that a sandbox's agent ever had resident, in
 // bytes.
 func peakMemory(t *testing.T, s *launcher.Sandbox) int64 {
 	t.Helper()

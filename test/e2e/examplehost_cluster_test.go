@@ -16,16 +16,15 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// requests returns a kind of requests for a gate: by method, and a part of the
-// path.
+// requests selects requests for a gate by method and by a part of the path.
 func requests(method, path string) func(*http.Request) bool {
 	return func(r *http.Request) bool { return r.Method == method && strings.Contains(r.URL.Path, path) }
 }
 
-// saves are the requests by which a conversation is saved, but for the first.
+// saves selects the requests that save a conversation, except for the first.
 var saves = requests(http.MethodPut, "/secrets/podagent-session-")
 
-// clusterHost returns the host over a cluster, behind a gate.
+// clusterHost returns the host on a cluster, behind a gate.
 func clusterHost(t *testing.T) (*exampleHost, *launchertest.Cluster, *gate) {
 	t.Helper()
 	c := sessionCluster(t)
@@ -35,7 +34,7 @@ func clusterHost(t *testing.T) (*exampleHost, *launchertest.Cluster, *gate) {
 	return h, c, g
 }
 
-// onlyPod returns the one pod of the namespace.
+// onlyPod returns the only pod of the namespace.
 func onlyPod(t *testing.T, c *launchertest.Cluster) *corev1.Pod {
 	t.Helper()
 	list, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{})
@@ -45,8 +44,7 @@ func onlyPod(t *testing.T, c *launchertest.Cluster) *corev1.Pod {
 	return &list.Items[0]
 }
 
-// outliveLease has the lease of a host that was killed look as it does when its
-// time is over.
+// outliveLease makes the lease of a killed host look expired.
 func outliveLease(t *testing.T, c *launchertest.Cluster) {
 	t.Helper()
 	leases := c.API(t).CoordinationV1().Leases(c.Namespace)
@@ -71,7 +69,7 @@ type clusterJob struct {
 	pod     types.UID // empty until it is known
 }
 
-// kill kills a host. The pod stays.
+// kill kills a host. The pod must stay.
 func (j *clusterJob) kill(try *hostTry) {
 	j.t.Helper()
 	try.kill()
@@ -82,8 +80,8 @@ func (j *clusterJob) kill(try *hostTry) {
 	j.pod = uid
 }
 
-// killAt makes a try that is held at the first request of a kind, or at its
-// answer, and killed there.
+// killAt starts a try, holds it at the first request of a kind or at its answer,
+// and kills it there.
 func (j *clusterJob) killAt(where string, after bool, kind func(*http.Request) bool) {
 	j.t.Helper()
 	reached := j.gate.hold(after, kind)
@@ -99,7 +97,7 @@ func TestExampleHostIsKilledAndTriedAgainOnACluster(t *testing.T) {
 	j := &clusterJob{exampleHost: h, t: t, cluster: c, gate: g}
 	j.killAt("the launch", false, requests(http.MethodGet, "/portforward"))
 	j.killAt("the first save", false, requests(http.MethodPost, "/secrets"))
-	j.killAt("the answer to a save", true, saves) // which is done, and the host does not know
+	j.killAt("the answer to a save", true, saves) // the save is done, but the host does not know it
 
 	try := h.try(t)
 	s := openAsHost(t, c, h.job)
@@ -111,7 +109,7 @@ func TestExampleHostIsKilledAndTriedAgainOnACluster(t *testing.T) {
 	secondIsToldOfTheFirst(t, h, try)
 	j.kill(try)
 
-	// Nobody takes the lease away: who waits long enough has the sandbox.
+	// Nobody takes the lease away: a host that waits long enough gets the sandbox.
 	try = h.try(t, "-wait", "2m")
 	try.logs("msg=calling tool=Bash again=true") // after its first save
 	reached := g.hold(false, saves)
@@ -151,8 +149,8 @@ func hasPodOrLease(t *testing.T, c *launchertest.Cluster) bool {
 	return len(pods.Items)+len(leases.Items) > 0
 }
 
-// openAsHost opens the sandbox of a job beside the host that has it, by the
-// identity of hosts.
+// openAsHost opens the sandbox of a job beside its host, with the identity of
+// hosts.
 func openAsHost(t *testing.T, c *launchertest.Cluster, job string) *launcher.Sandbox {
 	t.Helper()
 	l := &launcher.Kubernetes{Config: c.Orchestrator, Namespace: c.Namespace, IdentitySecret: launcher.DefaultIdentitySecret}
@@ -164,7 +162,7 @@ func openAsHost(t *testing.T, c *launchertest.Cluster, job string) *launcher.San
 	return s
 }
 
-// secondIsToldOfTheFirst starts a second host for a job that another one has.
+// secondIsToldOfTheFirst starts a second host for a job that has one.
 func secondIsToldOfTheFirst(t *testing.T, h *exampleHost, first *hostTry) {
 	t.Helper()
 	second := h.try(t)
@@ -172,7 +170,7 @@ func secondIsToldOfTheFirst(t *testing.T, h *exampleHost, first *hostTry) {
 		t.Errorf("a second host exits with %d", code)
 	}
 	if text := second.text(); !strings.Contains(text, "another owner") || !strings.Contains(text, fmt.Sprint(first.cmd.Process.Pid)) || strings.Contains(text, "msg=calling") {
-		t.Errorf("it does not say that the process %d has the job, but:\n%s", first.cmd.Process.Pid, text)
+		t.Errorf("it does not say that process %d has the job, but:\n%s", first.cmd.Process.Pid, text)
 	}
 }
 
@@ -186,7 +184,7 @@ func TestExampleHostTellsTheModelThatItsSandboxWasLost(t *testing.T) {
 		if saves(r) {
 			saved++
 		}
-		return saved == 4 // after the call of Read, its answer, and the next message: the first command
+		return saved == 4 // after the call of Read, its answer, and the next message: this is the first command
 	})
 	try := h.try(t)
 	try.reaches("the save of a command", reached)

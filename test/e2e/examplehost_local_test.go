@@ -16,19 +16,19 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// localHost returns the host over the local launcher.
+// localHost returns the host on the local launcher.
 func localHost(t *testing.T, program string) (*exampleHost, *launcher.Local, string) {
 	t.Helper()
 	l := launchertest.Local(t)
 	state := t.TempDir()
-	l.StateDir = filepath.Join(state, "podagent", "local") // where the host has it
+	l.StateDir = filepath.Join(state, "podagent", "local") // where the host keeps it
 	dir := filepath.Join(t.TempDir(), "sessions")
 	h := newExampleHost(t, program, &sessionstore.Disk{Dir: dir}, "-backend", "local", "-sessions", dir)
 	h.env = append(h.env, "XDG_STATE_HOME="+state, "PODAGENT_BIN="+l.Agent)
 	return h, l, dir
 }
 
-// lockSessions keeps hosts from saving.
+// lockSessions prevents hosts from saving.
 func lockSessions(t *testing.T, dir string) (unlock func()) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -46,7 +46,7 @@ func TestExampleHostIsKilledAndTriedAgainLocally(t *testing.T) {
 	h, l, dir := localHost(t, buildHost(t))
 	h.isKilledInItsLaunch(t, l)
 
-	// Between the launch and the first save.
+	// Kill it between the launch and the first save.
 	unlock := lockSessions(t, dir)
 	try := h.try(t)
 	try.logs("msg=launched")
@@ -59,7 +59,7 @@ func TestExampleHostIsKilledAndTriedAgainLocally(t *testing.T) {
 	try.kill()
 	unlock()
 
-	// In the midst of a long command.
+	// Kill it in the middle of a long command.
 	try = h.try(t)
 	harness.Await(t, "the long command", func() bool {
 		steps, err := s.ReadFile(t.Context(), "steps")
@@ -67,7 +67,8 @@ func TestExampleHostIsKilledAndTriedAgainLocally(t *testing.T) {
 	})
 	try.kill()
 
-	// Between its result and the save of that, in two hosts at once.
+	// Kill it between the command's result and the save of that result, in two
+	// hosts at once.
 	const repeats = "msg=calling tool=Bash again=true"
 	pair := [2]*hostTry{h.try(t), nil}
 	pair[0].logs(repeats)
@@ -92,8 +93,8 @@ func TestExampleHostIsKilledAndTriedAgainLocally(t *testing.T) {
 	h.forgets(t)
 }
 
-// isKilledInItsLaunch kills a host whose sandbox's agent does not come up. It does
-// so after that.
+// isKilledInItsLaunch kills a host while the agent of its sandbox does not come up.
+// The agent does so afterwards.
 func (h *exampleHost) isKilledInItsLaunch(t *testing.T, l *launcher.Local) {
 	t.Helper()
 	hold, slow := filepath.Join(t.TempDir(), "hold"), filepath.Join(t.TempDir(), "podagent")
@@ -115,8 +116,8 @@ func (h *exampleHost) isKilledInItsLaunch(t *testing.T, l *launcher.Local) {
 	}
 }
 
-// isDoneByOneOfTwo starts two hosts that have the same conversation, with a call
-// that is to be made again. The one that is behind then makes none.
+// isDoneByOneOfTwo starts two hosts with the same conversation, in which a call
+// must be repeated. The host that falls behind must not make the call.
 func (h *exampleHost) isDoneByOneOfTwo(t *testing.T, dir string) {
 	t.Helper()
 	unlock := lockSessions(t, dir)
@@ -131,18 +132,18 @@ func (h *exampleHost) isDoneByOneOfTwo(t *testing.T, dir string) {
 	}
 	for _, r := range pair {
 		if r.exits() == tryLater && strings.Contains(r.text(), "msg=calling") {
-			t.Errorf("a host that is behind has made a call:\n%s", r.text())
+			t.Errorf("the host that fell behind made a call:\n%s", r.text())
 		}
 	}
 }
 
 // TestExampleHostTellsTheModelThatItsLocalSandboxWasLost removes the sandbox
-// between two tries, and kills the one that makes the next.
+// between two tries, and kills the host that launches the next sandbox.
 func TestExampleHostTellsTheModelThatItsLocalSandboxWasLost(t *testing.T) {
 	t.Parallel()
 	h, l, dir := localHost(t, buildHost(t))
 	try := h.try(t)
-	try.logs("msg=called tool=Bash") // the first command; then there is the long one
+	try.logs("msg=called tool=Bash") // the first command; the long one follows
 	try.logs("msg=calling tool=Bash")
 	harness.Await(t, "the long command", func() bool { return strings.Count(try.text(), "msg=calling tool=Bash") == 2 })
 	try.kill()
@@ -154,7 +155,7 @@ func TestExampleHostTellsTheModelThatItsLocalSandboxWasLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	harness.Await(t, "the next second, since sandboxes are told by that", func() bool {
-		return time.Now().Unix() > list[0].Created.Unix()
+		return time.Now().Unix() > list[0].CreatedAt.Unix()
 	})
 
 	unlock := lockSessions(t, dir)
@@ -170,8 +171,8 @@ func TestExampleHostTellsTheModelThatItsLocalSandboxWasLost(t *testing.T) {
 	h.wasToldOfTheLoss(t, 2)
 }
 
-// TestExampleHostIsKilledAtAnyMoment kills the host after a time that grows, and
-// tries again until it is done.
+// TestExampleHostIsKilledAtAnyMoment kills the host after growing times, and tries
+// again until the job is done.
 func TestExampleHostIsKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	program := buildHost(t)
@@ -179,7 +180,7 @@ func TestExampleHostIsKilledAtAnyMoment(t *testing.T) {
 		t.Run(grows.String(), func(t *testing.T) {
 			t.Parallel()
 			h, l, _ := localHost(t, program)
-			harness.Put(t, harness.Launch(t, l, launcher.Spec{ID: h.job}), "go", "") // the long command does not wait
+			harness.Put(t, harness.Launch(t, l, launcher.Spec{ID: h.job}), "go", "") // the long command does not have to wait
 			h.untilDone(t, grows)
 			transcript := strings.Join(h.transcript(t), "\n")
 			switch {
@@ -195,8 +196,8 @@ func TestExampleHostIsKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
-// untilDone tries a job until it is done. Each try is killed, later than the one
-// before, by a twentieth at least.
+// untilDone tries a job until it is done. It kills each try later than the one
+// before, by at least a twentieth.
 func (h *exampleHost) untilDone(t *testing.T, grows time.Duration) {
 	t.Helper()
 	deadline := time.Now().Add(harness.Hung)

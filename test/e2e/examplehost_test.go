@@ -1,7 +1,7 @@
 package e2e
 
-// The example host is killed at any moment, and tried again with the same job
-// id: nothing is lost, and nothing is done twice.
+// The example host is killed at any moment and then tried again with the same job
+// id. Nothing is lost, and nothing is done twice.
 
 import (
 	"bytes"
@@ -24,14 +24,14 @@ import (
 )
 
 const (
-	// hostToken is what the host has in its environment for commands.
+	// hostToken is a variable in the host's environment, for commands.
 	hostToken = "a-token-of-the-example-host"
-	// tryLater is with what the host exits when another one has the job.
+	// tryLater is the host's exit code when another host has the job.
 	tryLater = 75
 )
 
-// hostScript is what the model of the example host says. The long command waits
-// for a file, and the last one counts what all have done.
+// hostScript is what the model of the example host says. The long command waits for
+// a file, and the last command counts the steps of all.
 const hostScript = `[
 	{"text": "I look first.", "calls": [{"name": "Read", "input": {"path": "README.md"}}]},
 	{"calls": [
@@ -45,7 +45,7 @@ const hostScript = `[
 	{"text": "All is done."}
 ]`
 
-// exampleHost is the program, with what each try of a job gets.
+// exampleHost is the host's program, and what each try of a job gets.
 type exampleHost struct {
 	program string
 	env     []string
@@ -54,7 +54,7 @@ type exampleHost struct {
 	store   sessionstore.Store
 }
 
-// buildHost builds the host, and returns its path.
+// buildHost builds the host and returns its path.
 func buildHost(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "host")
@@ -66,8 +66,7 @@ func buildHost(t *testing.T) string {
 	return program
 }
 
-// newExampleHost returns the host with a job for it. Who calls it adds where it
-// works.
+// newExampleHost returns the host with a new job. The caller adds where it works.
 func newExampleHost(t *testing.T, program string, store sessionstore.Store, args ...string) *exampleHost {
 	t.Helper()
 	dir := t.TempDir()
@@ -101,7 +100,7 @@ type hostTry struct {
 	log strings.Builder
 }
 
-// Write takes what the host logs.
+// Write takes the host's log.
 func (r *hostTry) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +122,7 @@ func (h *exampleHost) try(t *testing.T, args ...string) *hostTry {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = r.cmd.Wait() // ProcessState says it
+		_ = r.cmd.Wait() // ProcessState has the status
 		close(r.ended)
 	}()
 	t.Cleanup(func() {
@@ -144,38 +143,38 @@ func (r *hostTry) logs(what string) {
 		}
 		select {
 		case <-r.ended:
-			r.t.Fatalf("it has ended (%v) before it logged %s", r.cmd.ProcessState, what)
+			r.t.Fatalf("it ended (%v) before it logged %s", r.cmd.ProcessState, what)
 		default:
 		}
 		return false
 	})
 }
 
-// reaches waits until something has happened that the host does not get past.
+// reaches waits for an event that the host does not get past.
 func (r *hostTry) reaches(what string, reached <-chan struct{}) {
 	r.t.Helper()
 	select {
 	case <-reached:
 	case <-r.ended:
-		r.t.Fatalf("it has ended (%v) before %s", r.cmd.ProcessState, what)
+		r.t.Fatalf("it ended (%v) before %s", r.cmd.ProcessState, what)
 	case <-time.After(harness.Hung):
-		r.t.Fatalf("it did not come to %s", what)
+		r.t.Fatalf("it did not reach %s", what)
 	}
 }
 
 // kill ends the host as a crash does.
 func (r *hostTry) kill() {
-	_ = r.cmd.Process.Kill() // that it has ended is no matter
+	_ = r.cmd.Process.Kill() // it may have ended already
 	<-r.ended
 }
 
-// exits waits for the end, and returns the exit code.
+// exits waits for the end and returns the exit code.
 func (r *hostTry) exits() int {
 	r.t.Helper()
 	select {
 	case <-r.ended:
 	case <-time.After(harness.Hung):
-		r.t.Fatal("it does not end")
+		r.t.Fatal("it did not end")
 	}
 	return r.cmd.ProcessState.ExitCode()
 }
@@ -188,7 +187,7 @@ func (r *hostTry) succeeds() {
 	}
 }
 
-// kept is the conversation as the host keeps it.
+// kept is the conversation as the host stores it.
 type kept struct {
 	System   string
 	Messages []struct {
@@ -203,8 +202,8 @@ type kept struct {
 	}
 }
 
-// transcript returns the conversation in the store, a line for each message, and
-// for each call with its answer.
+// transcript returns the stored conversation, with a line for each message, and for
+// each call with its answer.
 func (h *exampleHost) transcript(t *testing.T) []string {
 	t.Helper()
 	snapshot, err := h.store.Load(t.Context(), h.job)
@@ -225,7 +224,7 @@ func (h *exampleHost) transcript(t *testing.T) []string {
 			switch {
 			case call.Answer == nil:
 				lines = append(lines, call.Name)
-			case call.Name == "Edit" && !call.Answer.IsError: // its diff is not of interest
+			case call.Name == "Edit" && !call.Answer.IsError: // the diff does not matter
 				lines = append(lines, "Edit -> "+editDone)
 			default:
 				lines = append(lines, fmt.Sprintf("%s -> %v %q", call.Name, call.Answer.IsError, call.Answer.Content[0].Text))
@@ -235,15 +234,14 @@ func (h *exampleHost) transcript(t *testing.T) []string {
 	return lines
 }
 
-// The answers to the edit: the one of a host that was not killed, and the one of
-// a host that was.
+// The answers to the edit, from a host that was not killed, and from one that was.
 const (
 	editDone    = "done"
 	editUnknown = `true "The host of this session was restarted during this call. The call may have been done or not: check before you make it again."`
 )
 
-// isWhole compares the conversation with that of a job whose steps were done once
-// each. Of an edit whose answer is not known the notes tell whether it was done.
+// isWhole compares the conversation with that of a job in which each step was done
+// once. If the answer to the edit is unknown, the notes show whether it was done.
 func (h *exampleHost) isWhole(t *testing.T, edit, notes string) {
 	t.Helper()
 	want := []string{
@@ -268,8 +266,8 @@ func (h *exampleHost) isWhole(t *testing.T, edit, notes string) {
 	}
 }
 
-// wasToldOfTheLoss wants that the model knows of a sandbox that was lost, and that
-// the commands which it had then asked for, so many, were not run in the next.
+// wasToldOfTheLoss checks that the model learned of the lost sandbox, and that this
+// many commands, which it had asked for before that, were not run in the next one.
 func (h *exampleHost) wasToldOfTheLoss(t *testing.T, commands int) {
 	t.Helper()
 	text := strings.Join(h.transcript(t), "\n")
@@ -279,12 +277,12 @@ func (h *exampleHost) wasToldOfTheLoss(t *testing.T, commands int) {
 		"cannot read: steps": 1,
 	} {
 		if strings.Count(text, want) != times {
-			t.Errorf("%q is not there %d times:\n%s", want, times, text)
+			t.Errorf("%q does not occur %d times:\n%s", want, times, text)
 		}
 	}
 }
 
-// forgets makes the last try of a job: it is done, says its answer again, and is
+// forgets makes the last try of a job: the job is done, repeats its answer, and is
 // forgotten.
 func (h *exampleHost) forgets(t *testing.T) {
 	t.Helper()

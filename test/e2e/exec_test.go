@@ -121,7 +121,7 @@ func TestExecEnvironmentAndWorkdir(t *testing.T) {
 			t.Fatal(err)
 		}
 		for v := range strings.Lines(string(out)) {
-			// The markers are always there.
+			// The markers are always set.
 			if v != "ONLY=this\n" && !strings.HasPrefix(v, "PODAGENT_EXEC_ID=") && !strings.HasPrefix(v, "PODAGENT_SANDBOX=") {
 				t.Errorf("a clear environment has %q", v)
 			}
@@ -129,7 +129,7 @@ func TestExecEnvironmentAndWorkdir(t *testing.T) {
 	})
 }
 
-func TestExecOfWhatIsNotThere(t *testing.T) {
+func TestExecOfMissingProgram(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		harness.Put(t, s, "plain", "no program")
 		for _, test := range []struct {
@@ -211,14 +211,14 @@ func TestProcessRunsOnWithoutItsCaller(t *testing.T) {
 		}
 		first.Close()
 		if err := cmd.Wait(); err == nil {
-			t.Error("Wait succeeded though the connection is gone")
+			t.Error("Wait succeeded although the connection is gone")
 		}
 		list, err := s.Processes(t.Context())
 		if err != nil || len(list) != 1 || list[0].ID != cmd.ID || list[0].Status != nil {
-			t.Errorf("it did not run on: %+v, %v", list, err)
+			t.Errorf("the process did not continue: %+v, %v", list, err)
 		}
 		if err := s.Forget(t.Context(), cmd.ID); !errors.Is(err, syscall.EBUSY) {
-			t.Errorf("Forget of what runs: %v", err)
+			t.Errorf("Forget of a running process: %v", err)
 		}
 		if err := s.Signal(t.Context(), cmd.ID, syscall.SIGKILL); err != nil {
 			t.Error(err)

@@ -25,7 +25,7 @@ func TestExecEndsThoughAGrandchildHoldsItsOutput(t *testing.T) {
 		if status.Reason != podapi.Exited || status.Code != 0 || !status.OutputOpen {
 			t.Errorf("%+v, want an exit that says that the output is open", status)
 		}
-		// It lives on: it was not killed with the call.
+		// It is still alive: it was not killed with the call.
 		if _, _, status := harness.Run(t, s, "kill "+out, nil); !status.Success() {
 			t.Errorf("the grandchild is gone: %+v", status)
 		}
@@ -35,7 +35,7 @@ func TestExecEndsThoughAGrandchildHoldsItsOutput(t *testing.T) {
 func TestExecTimeoutKillsTheTreeAndKeepsTheOutputSoFar(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		out, _, status := harness.Run(t, s, `echo begun; setsid sleep infinity & echo $!; sleep infinity`, func(c *podapi.Cmd) {
-			c.Timeout = 10 * time.Second // in which a shell starts
+			c.Timeout = 10 * time.Second // a shell can start within this time
 		})
 		if status.Reason != podapi.TimedOut {
 			t.Fatalf("%+v, want timed out", status)
@@ -50,8 +50,7 @@ func TestExecTimeoutKillsTheTreeAndKeepsTheOutputSoFar(t *testing.T) {
 	})
 }
 
-// alive reports whether a process of the sandbox runs. One that has ended may
-// still wait to be reaped.
+// alive reports whether a process of the sandbox runs. A zombie does not count.
 func alive(t *testing.T, s *launcher.Sandbox, pid string) bool {
 	t.Helper()
 	state, _, _ := harness.Run(t, s, "sed -n 's/^State:[[:space:]]*\\(.\\).*/\\1/p' /proc/"+strings.TrimSpace(pid)+"/status", nil)
@@ -118,7 +117,8 @@ func TestExecContextEndKillsTheProcess(t *testing.T) {
 		if err := cmd.Wait(); !errors.Is(err, context.Canceled) {
 			t.Errorf("Wait: %v", err)
 		}
-		// On a busy machine Wait may return before the agent has killed the process.
+		// On a busy machine Wait may return before the agent has killed the
+		// process.
 		harness.Await(t, "end of the process with its context", func() bool { return !alive(t, s, string(pid[:n])) })
 	})
 }

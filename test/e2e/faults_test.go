@@ -8,8 +8,8 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// The tests of this file have faults strike in the middle of calls, and cut
-// connections again and again. What disrupts a whole cluster is in disrupt/.
+// In the tests of this file, faults strike in the middle of calls, and connections
+// are cut again and again. Tests that disrupt the whole cluster are in disrupt/.
 
 func TestKilledContainerDuringCalls(t *testing.T) {
 	overEachWayHarmed(t, func(t *testing.T, c *launchertest.Cluster) {
@@ -23,7 +23,7 @@ func TestCutDuringCalls(t *testing.T) {
 	for name, cut := range map[string]func(*harness.Wire) int{
 		"connection reset": (*harness.Wire).Reset,
 		"connection ended": (*harness.Wire).Finish,
-		"connection stuck": (*harness.Wire).Stick, // which keepalive finds
+		"connection stuck": (*harness.Wire).Stick, // keepalive detects it
 	} {
 		t.Run(name, func(t *testing.T) {
 			overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
@@ -44,7 +44,7 @@ func podUID(t *testing.T, s *launcher.Sandbox) string {
 	return info.PodUID
 }
 
-// Locally, pkg/podapi tests the same.
+// pkg/podapi has the same test for local sandboxes.
 func Test200MBOfOutputAcrossTwentyCutsAreIdentical(t *testing.T) {
 	overEachWire(t, func(t *testing.T, s *launcher.Sandbox, w *harness.Wire) {
 		harness.TestOutputAcrossCuts(t, s, w, func() { w.Finish() })
@@ -57,7 +57,7 @@ func Test200MBOfInputAcrossTwentyCutsAreIdentical(t *testing.T) {
 	})
 }
 
-// overEachWire runs a test over each way to a pod through a proxy.
+// overEachWire runs a test for each way to a pod, through a proxy.
 func overEachWire(t *testing.T, test func(t *testing.T, s *launcher.Sandbox, w *harness.Wire)) {
 	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
 		w, l := harness.WireTo(t, c)

@@ -23,7 +23,7 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// upload writes size bytes of pattern to name, and returns their SHA-256.
+// upload writes size bytes of a pattern to name, and returns their SHA-256.
 func upload(t *testing.T, s *launcher.Sandbox, name string, size int64, seed uint64) {
 	t.Helper()
 	w, err := s.Create(t.Context(), name, fsops.WriteOptions{})
@@ -77,7 +77,7 @@ func TestNamesAreBytes(t *testing.T) {
 			}
 		}
 		if _, err := s.Stat(t.Context(), "pwned"); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("a name was run: %v", err)
+			t.Errorf("a shell ran a name: %v", err)
 		}
 	})
 }
@@ -221,7 +221,7 @@ func TestOpenReadsAtAndSeeks(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		// The section reader is a ReadAt; the tester reads in odd ways.
+		// The section reader uses ReadAt; the tester reads in unusual ways.
 		if got, n := harness.SHA(t, io.NewSectionReader(f, 0, size)); n != size || got != first(harness.SHA(t, bytes.NewReader(content))) {
 			t.Errorf("ReadAt gives %d bytes that differ", n)
 		}
@@ -242,7 +242,7 @@ func TestOpenReadsAtAndSeeks(t *testing.T) {
 
 func first[A, B any](a A, _ B) A { return a }
 
-// summer sums what is written to it.
+// summer computes a checksum of what is written to it.
 type summer struct{ sum fsops.Sum }
 
 func (s *summer) Write(p []byte) (int, error) {

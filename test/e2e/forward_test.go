@@ -16,7 +16,7 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// forwarding is a port of this machine that is forwarded.
+// forwarding is a forwarded port of this machine.
 type forwarding struct {
 	address string
 	cancel  context.CancelFunc
@@ -45,14 +45,14 @@ func (f *forwarding) report(err error) {
 	f.failed = append(f.failed, err)
 }
 
-// failures returns how connections failed so far.
+// failures returns how connections have failed so far.
 func (f *forwarding) failures() []error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.failed)
 }
 
-// end ends it, which is no failure of connections.
+// end ends the forward. That is not a failure of connections.
 func (f *forwarding) end(t *testing.T) {
 	t.Helper()
 	before := f.failures()
@@ -63,7 +63,7 @@ func (f *forwarding) end(t *testing.T) {
 			t.Errorf("the forward ended with %v", err)
 		}
 	case <-time.After(harness.Hung):
-		t.Fatal("the forward does not end with its context")
+		t.Fatal("the forward did not end with its context")
 	}
 	if after := f.failures(); len(after) > len(before) {
 		t.Errorf("at its end connections failed: %v", after[len(before):])
@@ -110,7 +110,7 @@ func TestForwardJoinsLocalConnectionsWithAPort(t *testing.T) {
 
 func TestForwardPassesOnHowTheServerEnds(t *testing.T) {
 	overEachServer(t, func(t *testing.T, s *launcher.Sandbox, ports map[string]int) {
-		// It ends its direction, and reads on.
+		// The server ends its direction, and reads on.
 		f := forward(t, s, ports["first"])
 		conn := dialTCP(t, f.address)
 		if got, err := io.ReadAll(conn); string(got) != "bye" || err != nil {
@@ -126,14 +126,14 @@ func TestForwardPassesOnHowTheServerEnds(t *testing.T) {
 			t.Errorf("connections failed: %v", failed)
 		}
 		f.end(t)
-		// It resets, or is not there.
+		// The server resets the connection, or does not listen.
 		for port, want := range map[int]error{ports["reset"]: syscall.ECONNRESET, 1: syscall.ECONNREFUSED} {
 			f := forward(t, s, port)
 			conn, err := net.Dial("tcp", f.address)
-			if err == nil { // else it was reset before
+			if err == nil { // otherwise it was reset before
 				_, sent := io.WriteString(conn, "x")
 				_, err = io.ReadAll(conn)
-				err = errors.Join(sent, err) // either may hear of it
+				err = errors.Join(sent, err) // either may get the error
 				conn.Close()
 			}
 			if !errors.Is(err, syscall.ECONNRESET) {

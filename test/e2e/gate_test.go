@@ -17,22 +17,22 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
-// gate is a proxy before the API server that can hold a program at one request:
-// what is held never gets on, and waits for the program to be killed.
+// gate is a proxy in front of the API server that can hold a program at one
+// request. A held request never continues; the program is killed while it waits.
 type gate struct {
 	server *httptest.Server
-	close  func() // closes what is held
+	close  func() // closes the connections that are held
 
 	mu       sync.Mutex
-	held     func(*http.Request) bool // nil if nothing is to be held
-	after    bool                     // it is the answer that is held
-	reached  chan struct{}            // closed when it is
-	refused  func(*http.Request) bool // nil if none is
+	held     func(*http.Request) bool // selects what to hold, if not nil
+	after    bool                     // the answer is held, not the request
+	reached  chan struct{}            // closed when something is held
+	refused  func(*http.Request) bool // selects what to refuse, if not nil
 	refusals int
 }
 
-// newGate makes a gate, and returns it with the kubeconfig by which programs with
-// the rights of the Role go through it.
+// newGate makes a gate. It returns the gate and a kubeconfig for programs that use
+// it with the rights of the Role.
 func newGate(t *testing.T, c *launchertest.Cluster) (g *gate, kubeconfig string) {
 	t.Helper()
 	config := rest.CopyConfig(c.Orchestrator)
@@ -50,7 +50,7 @@ func newGate(t *testing.T, c *launchertest.Cluster) (g *gate, kubeconfig string)
 	proxy := &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:     transport,
-		FlushInterval: -1, // watches
+		FlushInterval: -1, // for watches
 		ModifyResponse: func(r *http.Response) error {
 			g.pass(r.Request, true, closed)
 			return nil
@@ -91,8 +91,8 @@ func (g *gate) kubeconfig(t *testing.T, c *launchertest.Cluster) string {
 	return path
 }
 
-// hold has the first request of a kind held, before it gets to the server, or
-// its answer. reached says that it is.
+// hold holds the first request of a kind, before it gets to the server, or its
+// answer. reached is closed when that happens.
 func (g *gate) hold(after bool, kind func(*http.Request) bool) (reached <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -100,7 +100,7 @@ func (g *gate) hold(after bool, kind func(*http.Request) bool) (reached <-chan s
 	return g.reached
 }
 
-// refuse has requests of a kind refused.
+// refuse refuses requests of a kind.
 func (g *gate) refuse(kind func(*http.Request) bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -117,7 +117,7 @@ func (g *gate) refuses(r *http.Request) bool {
 	return true
 }
 
-// pass returns at once, or when who is held was killed.
+// pass returns at once, or after the held program was killed.
 func (g *gate) pass(r *http.Request, after bool, closed <-chan struct{}) {
 	g.mu.Lock()
 	if g.held == nil || g.after != after || !g.held(r) {

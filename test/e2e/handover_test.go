@@ -23,14 +23,14 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// The tests of this file are about commands whose caller ends, is stuck, or
-// does not learn what became of its start.
+// The tests of this file are about commands whose caller ends, hangs, or does not
+// learn the result of its start.
 
-// clientVariable makes this test program a client, of what its value says, so
+// clientVariable makes this test program a client with the options in its value, so
 // that a client can be killed.
 const clientVariable = "PODAGENT_E2E_CLIENT"
 
-// hostSecret is a variable of this program, which is none of any sandbox's business.
+// hostSecret is a variable of this program that no sandbox may see.
 const hostSecret = "SECRET_OF_THE_HOST"
 
 func TestMain(m *testing.M) {
@@ -41,24 +41,24 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Setenv(hostSecret, "hunter2") // before any test, which all run in parallel
+	os.Setenv(hostSecret, "hunter2") // before any test, because all run in parallel
 	os.Exit(m.Run())
 }
 
-// clientOptions say what another program does in a sandbox.
+// clientOptions are what another program does in a sandbox.
 type clientOptions struct {
-	// Of the local launcher.
+	// For the local launcher.
 	StateDir, Agent string
-	// Of the Kubernetes launcher, if Kubeconfig is set.
+	// For the Kubernetes launcher, if Kubeconfig is set.
 	Kubeconfig, IdentityFile string
 	Connection               launcher.Connection
 
 	Sandbox, ExecID, Script string
-	// Say is after how many bytes of output it says so.
+	// Say is the number of output bytes after which it prints a line.
 	Say int
 }
 
-// runClient runs a script, and prints a line in the middle of its output.
+// runClient runs a script and prints a line in the middle of its output.
 func runClient(text string) error {
 	var o clientOptions
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
@@ -125,7 +125,7 @@ func testKilledClient(t *testing.T, l launcher.Launcher, spec launcher.Spec, o c
 	o.Script = fmt.Sprintf("head -c %d content; until [ -e go ]; do sleep 0.05; done; tail -c +%d content; exit 9", half, half+1)
 	killClient(t, o)
 	if p := process(t, s, o.ExecID); p.Status != nil || p.Stdout < mark {
-		t.Errorf("without its client it does not run on: %+v", p)
+		t.Errorf("the command does not continue without its client: %+v", p)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 	defer cancel()
@@ -149,8 +149,8 @@ func testKilledClient(t *testing.T, l launcher.Launcher, spec launcher.Spec, o c
 	}
 }
 
-// killClient runs another program as a client, and kills it once it is in the
-// middle.
+// killClient runs another program as a client, and kills it in the middle of its
+// output.
 func killClient(t *testing.T, o clientOptions) {
 	t.Helper()
 	text, err := json.Marshal(o)
@@ -184,7 +184,7 @@ func killClient(t *testing.T, o clientOptions) {
 	}
 }
 
-// stuckFor is longer than an agent bears.
+// stuckFor is longer than an agent waits for a reader.
 const stuckFor = time.Minute
 
 func TestReaderThatStopsForAMinuteHoldsUpNeitherTheProcessNorAnotherReader(t *testing.T) {
@@ -233,7 +233,7 @@ func TestReaderThatStopsForAMinuteHoldsUpNeitherTheProcessNorAnotherReader(t *te
 		}
 		before := commonPrefix(stuck.got, want)
 		if !bytes.Equal(stuck.got[before:], want[min(size, before+int(status.Omitted)):]) {
-			t.Errorf("the first reader got %d bytes of %d, of which %d are right, and %d are said to be omitted",
+			t.Errorf("the first reader got %d of %d bytes, %d of them correct, and %d reported as omitted",
 				len(stuck.got), size, before, status.Omitted)
 		}
 	}
@@ -244,7 +244,7 @@ func TestReaderThatStopsForAMinuteHoldsUpNeitherTheProcessNorAnotherReader(t *te
 	})
 }
 
-// stuckWriter keeps all, but its first Write returns only once it is free.
+// stuckWriter keeps everything, but its first Write returns only after it is freed.
 type stuckWriter struct {
 	begun, free chan struct{}
 	once        sync.Once
@@ -260,7 +260,7 @@ func (w *stuckWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// commonPrefix returns how many bytes a and b begin with alike.
+// commonPrefix returns the number of bytes with which a and b begin alike.
 func commonPrefix(a, b []byte) int {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {

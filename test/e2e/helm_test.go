@@ -1,6 +1,6 @@
 package e2e
 
-// Helm, and what it makes of deploy/chart.
+// Helm, and what it renders from deploy/chart.
 
 import (
 	"bytes"
@@ -26,8 +26,8 @@ import (
 
 const chart = "../../deploy/chart"
 
-// helmBuild bounds the first build of Helm: some minutes on a machine that does
-// nothing else.
+// helmBuild bounds the first build of Helm, which takes some minutes on an idle
+// machine.
 const helmBuild = 20 * time.Minute
 
 // helmProgram builds the Helm that deploy/helm.mod pins, unless Go's cache has it.
@@ -49,7 +49,7 @@ var helmProgram = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(path)), nil
 })
 
-// helm runs Helm, and returns what it prints. The error has what it says else.
+// helm runs Helm and returns its output. The error has its other messages.
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	program, err := helmProgram()
@@ -70,14 +70,14 @@ func helm(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// A release is one of the chart, in a namespace of a cluster.
+// A release is a release of the chart in a namespace of a cluster.
 type release struct {
 	cluster   *launchertest.Cluster
 	namespace string
 }
 
-// helm runs a verb on the release, waits until all is ready unless the arguments
-// say otherwise, and fails the test if that fails.
+// helm runs a verb on the release and waits until everything is ready, unless the
+// arguments say otherwise. If that fails, so does the test.
 func (r *release) helm(t *testing.T, verb string, args ...string) {
 	t.Helper()
 	all := append([]string{verb, "podagent", "--kubeconfig", r.cluster.Kubeconfig, "--namespace", r.namespace, "--wait", "--timeout", harness.Hung.String()}, args...)
@@ -86,7 +86,7 @@ func (r *release) helm(t *testing.T, verb string, args ...string) {
 	}
 }
 
-// render returns the objects that the chart makes in this namespace.
+// render returns the objects that the chart renders for this namespace.
 func render(t *testing.T, namespace string, args ...string) []unstructured.Unstructured {
 	t.Helper()
 	out, err := helm(t, append([]string{"template", "podagent", chart, "--namespace", namespace}, args...)...)
@@ -113,8 +113,8 @@ func objects(t *testing.T, data []byte) (list []unstructured.Unstructured) {
 	}
 }
 
-// byName returns objects by kind and name, without what Helm and its users mark
-// objects with.
+// byName returns objects by kind and name, without the labels and annotations that
+// Helm and its users add.
 func byName(list []unstructured.Unstructured) map[string]map[string]any {
 	all := map[string]map[string]any{}
 	for _, object := range list {
@@ -132,7 +132,7 @@ func byName(list []unstructured.Unstructured) map[string]map[string]any {
 	return all
 }
 
-// find returns the object of this kind and name.
+// find returns the object with this kind and name.
 func find(t *testing.T, list []unstructured.Unstructured, kind, name string) *unstructured.Unstructured {
 	t.Helper()
 	i := slices.IndexFunc(list, func(o unstructured.Unstructured) bool { return o.GetKind() == kind && o.GetName() == name })

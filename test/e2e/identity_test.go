@@ -58,7 +58,7 @@ func testEachIdentityReachesItsOwnSandboxes(t *testing.T, c *launchertest.Cluste
 	}
 }
 
-// The agent itself refuses, also who comes past the launcher's own look.
+// The agent itself refuses, even if a caller bypasses the launcher's own check.
 func TestAgentRefusesAnotherIdentity(t *testing.T) { overEachWay(t, testAgentRefusesAnotherIdentity) }
 
 func testAgentRefusesAnotherIdentity(t *testing.T, c *launchertest.Cluster) {
@@ -78,7 +78,7 @@ func testAgentRefusesAnotherIdentity(t *testing.T, c *launchertest.Cluster) {
 	harness.Put(t, s, "file", "its own identity still works")
 }
 
-// annotate sets an annotation of a pod, whatever else happens to it.
+// annotate sets an annotation of a pod, even if the pod changes at the same time.
 func annotate(t *testing.T, c *launchertest.Cluster, pod, name, value string) {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, name, value)
@@ -87,7 +87,7 @@ func annotate(t *testing.T, c *launchertest.Cluster, pod, name, value string) {
 	}
 }
 
-// An agent that says that it is another pod's is not taken for this one's.
+// An agent that belongs to another pod must not be taken for the agent of this one.
 func TestAgentOfAnotherPodIsNotCalled(t *testing.T) { overEachWay(t, testAgentOfAnotherPodIsNotCalled) }
 
 func testAgentOfAnotherPodIsNotCalled(t *testing.T, c *launchertest.Cluster) {

@@ -54,7 +54,8 @@ func TestInjectedAgentServesEveryCall(t *testing.T) {
 	}
 }
 
-// A pod names the user by number; without it the image's own one runs all.
+// A pod names the user by number. If it does not, the image's own user runs
+// everything.
 func TestImagesOwnUserByAPatch(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -69,7 +70,7 @@ func TestImagesOwnUserByAPatch(t *testing.T) {
 	checkExec(t, s, []string{"/alone", "cat"}, []string{"/alone", "exit", "7"})
 }
 
-// checkEveryFileCall makes each call for files once.
+// checkEveryFileCall makes each file call once.
 func checkEveryFileCall(t *testing.T, s *launcher.Sandbox) {
 	t.Helper()
 	ctx := t.Context()
@@ -122,7 +123,7 @@ func checkEveryFileCall(t *testing.T, s *launcher.Sandbox) {
 	checkWatch(t, s)
 }
 
-// checkWatch watches the workdir until a file comes.
+// checkWatch watches the workdir until a file appears.
 func checkWatch(t *testing.T, s *launcher.Sandbox) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
@@ -140,8 +141,8 @@ func checkWatch(t *testing.T, s *launcher.Sandbox) {
 	t.Error("the watch has not seen a file that came")
 }
 
-// checkExec runs what copies its input, in a terminal, too, and what exits with 7,
-// which it attaches to, signals and forgets.
+// checkExec runs a command that copies its input, also in a terminal, and one that
+// exits with 7. It attaches to the latter, signals it and forgets it.
 func checkExec(t *testing.T, s *launcher.Sandbox, cat, exit7 []string) {
 	t.Helper()
 	cmd := s.Command(t.Context(), cat[0], cat[1:]...)
@@ -149,7 +150,7 @@ func checkExec(t *testing.T, s *launcher.Sandbox, cat, exit7 []string) {
 	out, err := cmd.Output()
 	got, n := harness.SHA(t, bytes.NewReader(out))
 	if want, _ := harness.SHA(t, io.LimitReader(harness.Pattern(1<<20, 1), 1<<20)); err != nil || got != want {
-		t.Errorf("%q printed %d bytes, which are not what it got: %v", cat, n, err)
+		t.Errorf("%q printed %d bytes that differ from its input: %v", cat, n, err)
 	}
 	seven := s.Command(t.Context(), exit7[0], exit7[1:]...)
 	if exit, ok := seven.Run().(*podapi.ExitError); !ok || exit.Code != 7 {
@@ -167,7 +168,7 @@ func checkExec(t *testing.T, s *launcher.Sandbox, cat, exit7 []string) {
 	}
 	list, err := s.Processes(t.Context())
 	if err != nil || slices.ContainsFunc(list, func(p podapi.ProcessInfo) bool { return p.ID == seven.ID }) {
-		t.Errorf("after that there are %+v, %v", list, err)
+		t.Errorf("afterwards there are %+v, %v", list, err)
 	}
 	waiting := s.Command(t.Context(), cat[0], cat[1:]...)
 	open, end := io.Pipe()
@@ -189,8 +190,8 @@ func checkExec(t *testing.T, s *launcher.Sandbox, cat, exit7 []string) {
 	}
 }
 
-// What is in a read-only directory comes from the image, by the podagent that was
-// installed beside it.
+// The content of a read-only directory comes from the image, through the podagent
+// that was installed beside it.
 func TestInjectionWithReadOnlyContent(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -206,7 +207,7 @@ func TestMainProgramRunsBesideTheAgent(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := injected(c, "podagent.test/scratch:dev")
-	spec.Pod.Main = []string{"/alone", "serve", "/workspace/served-$(HOME)"} // which is no variable
+	spec.Pod.Main = []string{"/alone", "serve", "/workspace/served-$(HOME)"} // it is not a variable
 	spec.Pod.IdleTimeout = time.Hour
 	k := c.Launcher()
 	s := harness.Launch(t, k, spec)
@@ -244,8 +245,8 @@ func TestInjectionFromAnImageWithoutPodagentIsSaid(t *testing.T) {
 	t.Log(err)
 }
 
-// Where the image has no directory for temporary files, output is kept on the disk
-// all the same, so that a cut loses none.
+// Even if the image has no directory for temporary files, output is kept on disk,
+// so that a cut loses nothing.
 func TestCutLosesNothingInAnImageWithoutTemporaryFiles(t *testing.T) {
 	overEachWay(t, testCutsWithoutTemporaryFiles)
 }

@@ -21,8 +21,7 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// How a way to the agent ends for who lacks the key. Nobody listens where it is
-// unheard.
+// How a call without the key ends. If it is unheard, nobody listens there.
 const (
 	noTLS          = `EOF|reset by peer|broken pipe`
 	noCertificate  = `tls: certificate required`
@@ -34,8 +33,8 @@ const (
 	harmless       = `^nothing$|^unreadable`
 )
 
-// insideWants says, as a pattern for each way that testdata/intruder tries in
-// the agent's pod, what is to come of it.
+// insideWants has a pattern for the result of each way that testdata/intruder tries
+// in the agent's pod.
 var insideWants = map[string]string{
 	"plaintext": noTLS,
 	"TLS 1.0":   oldVersion,
@@ -50,7 +49,7 @@ var insideWants = map[string]string{
 	"TLS with the caller's key, not its secret, no ALPN": badSignature,
 	"TLS with the agent's certificate":                   badCertificate,
 	"TLS with the agent's certificate, no ALPN":          badCertificate,
-	// Where memory cannot be read, there is no such key to try.
+	// If the memory cannot be read, there is no such key to try.
 	"TLS with the agent's own key":          badCertificate + `|` + noCertificate,
 	"TLS with the agent's own key, no ALPN": badCertificate + `|` + noCertificate,
 
@@ -65,7 +64,7 @@ var insideWants = map[string]string{
 	"health socket: processes": unimplemented,
 	"health socket: exec":      unimplemented,
 
-	// That the agent's own key is found shows that the search works.
+	// The agent's own key must be found, which shows that the search works.
 	"memory":                       `^unreadable|^has the agent's key: true, the caller's: false$`,
 	"memory, overwritten":          `^unwritable`,
 	"/proc/1/environ":              harmless,
@@ -76,24 +75,24 @@ var insideWants = map[string]string{
 	"/proc/1/root/var/run/secrets": harmless,
 
 	"listening": `address already in use`,
-	"KILL":      `^done$`, // which the kernel keeps from process 1
+	"KILL":      `^done$`, // the kernel keeps KILL from process 1
 	"STOP":      `^done$`,
 	"ptrace":    `^done$|not permitted`,
 	"cluster":   `^40[13] `,
 }
 
-// heardWants are what is otherwise in the pod of an agent that listens on its
-// address, too.
+// heardWants are the different results in the pod of an agent that also listens on
+// its address.
 var heardWants = map[string]string{
 	"the pod's address":         noTLS,
 	"the pod's address, by TLS": badCertificate,
 }
 
-// outsideWants returns the same for another pod, of which the agent listens on
-// its address or does not.
+// outsideWants returns the results in another pod, for an agent that listens on its
+// address or does not.
 func outsideWants(listens bool) map[string]string {
 	wants := map[string]string{
-		"another port": `^connected$`, // so that the network is not what kept out the others
+		"another port": `^connected$`, // so the network did not keep out the others
 		"cluster":      `^40[13] `,
 	}
 	for way, want := range insideWants {
@@ -107,7 +106,7 @@ func outsideWants(listens bool) map[string]string {
 	return wants
 }
 
-// invitedWants is what comes of calls with the identity.
+// invitedWants are the results of calls with the identity.
 var invitedWants = map[string]string{
 	"identity":              `^answered: info, resumed: false$`,
 	"identity, again":       `^answered: info, resumed: false$`,
@@ -123,7 +122,7 @@ func TestNoCallFromInsideThePodIsAnswered(t *testing.T) {
 	}{
 		{launcher.Restricted, launcher.ByPortForward, nil},
 		{launcher.Baseline, launcher.ByPortForward, nil},
-		{launcher.Restricted, launcher.ByExec, nil}, // podagent connect runs beside it
+		{launcher.Restricted, launcher.ByExec, nil}, // podagent connect runs in the same pod
 		{launcher.Baseline, launcher.ByExec, nil},
 		{launcher.Restricted, launcher.ByAddress, heardWants},
 		{launcher.Baseline, launcher.ByAddress, heardWants},
@@ -169,8 +168,8 @@ func testOtherPod(t *testing.T, c *launchertest.Cluster) {
 	check(t, other.reports(t, nil, "outside", pod.Status.PodIP), outsideWants(c.Connection == launcher.ByAddress))
 }
 
-// checkInvited checks that who has the identity is answered: what the others
-// lacked is nothing else.
+// checkInvited checks that calls with the identity are answered, so the other calls
+// lacked nothing else.
 func checkInvited(t *testing.T, i intruder, identity podapi.Identity) {
 	t.Helper()
 	secret, err := identity.MarshalPEM()
@@ -180,8 +179,8 @@ func checkInvited(t *testing.T, i intruder, identity podapi.Identity) {
 	check(t, i.reports(t, secret, "invited"), invitedWants)
 }
 
-// squatted checks that the launcher reaches the agent, also when another
-// process has its port on the loopback of IPv6.
+// squatted checks that the launcher reaches the agent even if another process uses
+// its port on the IPv6 loopback.
 func squatted(t *testing.T, i intruder, l launcher.Launcher) {
 	t.Helper()
 	t.Log("[::1]:", i.background(t, "squat"))
@@ -195,10 +194,10 @@ func squatted(t *testing.T, i intruder, l launcher.Launcher) {
 	}
 }
 
-// report is what came of one of the intruder's ways.
+// report is the result of one of the intruder's ways.
 type report struct{ Way, Got string }
 
-// check checks what came of each way.
+// check checks the result of each way.
 func check(t *testing.T, reports []report, wants map[string]string) {
 	t.Helper()
 	tried := map[string]bool{}
@@ -217,7 +216,7 @@ func check(t *testing.T, reports []report, wants map[string]string) {
 	}
 }
 
-// urls returns, for the intruder, what it is to ask of the cluster.
+// urls returns the URLs in the cluster that the intruder should request.
 func urls(t *testing.T, c *launchertest.Cluster) []string {
 	t.Helper()
 	nodes, err := c.API(t).CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
@@ -252,7 +251,7 @@ func (i intruder) command(t *testing.T, stdin []byte, args ...string) *podapi.Cm
 	return cmd
 }
 
-// reports runs the intruder, and returns what it reports.
+// reports runs the intruder and returns its reports.
 func (i intruder) reports(t *testing.T, stdin []byte, args ...string) []report {
 	t.Helper()
 	out, err := i.command(t, stdin, args...).Output()
@@ -271,8 +270,8 @@ func (i intruder) reports(t *testing.T, stdin []byte, args ...string) []report {
 	return list
 }
 
-// background runs the intruder until the test ends, and returns the first line
-// that it prints.
+// background runs the intruder until the test ends, and returns the first line of
+// its output.
 func (i intruder) background(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := i.command(t, nil, args...)

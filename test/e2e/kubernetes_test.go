@@ -1,6 +1,6 @@
 package e2e
 
-// What sandboxes in pods promise beyond what every sandbox does.
+// Promises of sandboxes in pods, beyond those of all sandboxes.
 
 import (
 	"context"
@@ -31,7 +31,7 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// podOf returns the only pod with the label of this id.
+// podOf returns the only pod with this id in its label.
 func podOf(t *testing.T, c *launchertest.Cluster, id string) *corev1.Pod {
 	t.Helper()
 	list, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: podmeta.LabelID + "=" + id})
@@ -44,8 +44,17 @@ func podOf(t *testing.T, c *launchertest.Cluster, id string) *corev1.Pod {
 	return &list.Items[0]
 }
 
-// runningPodOf returns the pod of a sandbox with the status of its container and
-// its address: a sandbox may answer before the node has reported them.
+// awaitNoSandbox waits until there is no sandbox any more.
+func awaitNoSandbox(t *testing.T, c *launchertest.Cluster) {
+	t.Helper()
+	harness.Await(t, "the removal of the last sandbox", func() bool {
+		list, err := c.Launcher().List(t.Context())
+		return err == nil && len(list) == 0
+	})
+}
+
+// runningPodOf returns the pod of a sandbox, including its container's status and
+// its address. A sandbox may answer before the node has reported these.
 func runningPodOf(t *testing.T, c *launchertest.Cluster, id string) *corev1.Pod {
 	t.Helper()
 	var pod *corev1.Pod
@@ -72,7 +81,7 @@ func TestFiftyLaunchesOfOneIDEndInOnePod(t *testing.T) {
 	sandboxes := make([]*launcher.Sandbox, 50)
 	for i := range sandboxes {
 		all.Go(func() {
-			s, err := c.Launcher().Launch(t.Context(), c.Spec("shared")) // as another orchestrator does
+			s, err := c.Launcher().Launch(t.Context(), c.Spec("shared")) // as another orchestrator would
 			if err != nil {
 				t.Error(err)
 				return
@@ -90,7 +99,7 @@ func TestFiftyLaunchesOfOneIDEndInOnePod(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	podOf(t, c, "shared") // the only one
+	podOf(t, c, "shared") // there is only one
 	if n := created.Load(); n != 1 {
 		t.Errorf("%d launches say that they created it", n)
 	}
@@ -104,7 +113,8 @@ func TestFiftyLaunchesOfOneIDEndInOnePod(t *testing.T) {
 	}
 }
 
-// Fault 1 of those of others: a pod that is being deleted is no sandbox.
+// Fault 1 in others' implementations: a pod that is being deleted must not be used
+// as a sandbox.
 func TestTerminatingPodIsNotAdopted(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -152,13 +162,13 @@ func TestCloseDeletesOnlyWhatWasCreatedWithoutAnID(t *testing.T) {
 			t.Error(err)
 		}
 		if !exists(s.ID) {
-			t.Errorf("%s: who did not create it deleted it", tt.name)
+			t.Errorf("%s: a sandbox that did not create the pod deleted it", tt.name)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 		if got := exists(s.ID); got != tt.kept {
-			t.Errorf("%s: after Close by its creator it is there: %v", tt.name, got)
+			t.Errorf("%s: the pod outlived Close by its creator: %v", tt.name, got)
 		}
 	}
 }
@@ -182,7 +192,7 @@ func TestOptionsReachThePod(t *testing.T) {
 	if out, _, _ := harness.Run(t, s, "pwd", nil); out != "/srv/work\n" || s.Workdir != "/srv/work" {
 		t.Errorf("commands run in %q, Workdir is %q", out, s.Workdir)
 	}
-	// As people look for it.
+	// As people search for it.
 	list, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "example.com/user=alice," + podmeta.LabelManagedBy + "=podagent"})
 	if err != nil || len(list.Items) != 1 {
 		t.Fatalf("%d pods have the label: %v", len(list.Items), err)
@@ -231,7 +241,7 @@ func TestPodHasItsDefaults(t *testing.T) {
 	}
 	v := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == main.VolumeMounts[i].Name })
 	if v < 0 || pod.Spec.Volumes[v].EmptyDir == nil {
-		t.Errorf("the workdir is of the volume %q of %v", main.VolumeMounts[i].Name, pod.Spec.Volumes)
+		t.Errorf("the workdir is on the volume %q of %v", main.VolumeMounts[i].Name, pod.Spec.Volumes)
 	}
 	if pod.Spec.AutomountServiceAccountToken == nil || *pod.Spec.AutomountServiceAccountToken || *pod.Spec.EnableServiceLinks {
 		t.Error("it has a token or the addresses of services")
@@ -273,7 +283,7 @@ func TestDriftIsSaidOrAnError(t *testing.T) {
 	if s := harness.Launch(t, c.Launcher(), spec); len(s.Drift) > 0 {
 		t.Errorf("a new pod drifted: %q", s.Drift)
 	}
-	spec.Pod.Resources.Requests = corev1.ResourceList{"memory": resource.MustParse("1Gi")} // the same
+	spec.Pod.Resources.Requests = corev1.ResourceList{"memory": resource.MustParse("1Gi")} // the same amount
 	if s := harness.Launch(t, c.Launcher(), spec); len(s.Drift) > 0 {
 		t.Errorf("the same pod drifted: %q", s.Drift)
 	}
@@ -309,15 +319,15 @@ func TestHeartbeatIsRefreshedUntilClose(t *testing.T) {
 	spec.Take.Heartbeat = launcher.HeartbeatOff
 	harness.Launch(t, k, spec)
 	if beat() == last {
-		t.Error("an adoption is no heartbeat")
+		t.Error("an adoption does not count as a heartbeat")
 	}
 	if err := k.Heartbeat(t.Context(), "other"); !errors.Is(err, launcher.ErrNotFound) {
-		t.Errorf("Heartbeat of none: %v", err)
+		t.Errorf("Heartbeat of a missing sandbox: %v", err)
 	}
 }
 
-// The pod's name, its events and its deletion must not be asked for before a
-// bad option is found.
+// A bad option is found before any request for the pod's name, its events or its
+// deletion.
 func TestBadOptionOfAPodFailsBeforeAnyAPICall(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
@@ -374,7 +384,8 @@ func TestBadOptionOfAPodFailsBeforeAnyAPICall(t *testing.T) {
 	}
 }
 
-// Who comes while another waits for the API server waits no longer than its context.
+// A call that waits while another one talks to the API server still ends with its
+// own context.
 func TestCallsWaitForTheIdentityUntilTheirContextEnds(t *testing.T) {
 	t.Parallel()
 	asked, answer := make(chan struct{}, 1), make(chan struct{})
@@ -402,7 +413,7 @@ func TestCallsWaitForTheIdentityUntilTheirContextEnds(t *testing.T) {
 	}
 }
 
-// A kubeconfig's context that is named is used, whichever is the current one.
+// The named context of a kubeconfig is used, whichever is the current one.
 func TestContextThatIsNamedIsUsed(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)

@@ -1,6 +1,6 @@
 package e2e
 
-// Sandboxes that are declared, and launched by their first call.
+// Sandboxes that are launched by their first call.
 
 import (
 	"errors"
@@ -49,7 +49,7 @@ func TestLazySandboxThatCannotBeLaunchedSaysWhy(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
-	spec.Pod.Profile = launcher.Baseline // which the namespace does not admit
+	spec.Pod.Profile = launcher.Baseline // the namespace does not admit it
 	s, err := launcher.Lazy(c.Launcher(), spec)
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// hasEnded reports whether the sandbox's pod has ended as it should: with 0.
+// hasEnded reports whether the sandbox's pod has ended with exit code 0.
 func hasEnded(t *testing.T, c *launchertest.Cluster, id string) bool {
 	t.Helper()
 	phase := podOf(t, c, id).Status.Phase
@@ -41,7 +41,7 @@ func TestIdleSandboxEndsItself(t *testing.T) {
 	left := leaveRunning(t, harness.Launch(t, k, busy))
 	wasLeft := time.Now()
 	harness.Await(t, "the end of the idle sandbox", func() bool { return hasEnded(t, c, "idle") })
-	// The node says when, in whole seconds.
+	// The node reports this time in whole seconds.
 	ended := podOf(t, c, "idle").Status.ContainerStatuses[0].State.Terminated.FinishedAt.Time
 	if early := called.Add(spec.Pod.IdleTimeout - time.Second); ended.Before(early) {
 		t.Errorf("it ended at %v, before %v", ended, early)
@@ -53,9 +53,9 @@ func TestIdleSandboxEndsItself(t *testing.T) {
 	if _, err := k.Launch(t.Context(), spec); !errors.Is(err, launcher.ErrStale) || !strings.Contains(err.Error(), "idle for 10s") {
 		t.Errorf("Launch of what has ended: %v", err)
 	}
-	time.Sleep(time.Until(wasLeft.Add(3 * spec.Pod.IdleTimeout))) // this is how one would get idle
+	time.Sleep(time.Until(wasLeft.Add(3 * spec.Pod.IdleTimeout))) // long enough for the sandbox to become idle
 	if hasEnded(t, c, "busy") {
-		t.Fatal("a sandbox has ended in which a command runs that nobody is attached to")
+		t.Fatal("a sandbox ended while a command was running without a reader")
 	}
 	if err := harness.Launch(t, k, busy).Signal(t.Context(), left, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -63,8 +63,8 @@ func TestIdleSandboxEndsItself(t *testing.T) {
 	harness.Await(t, "the end of the other one", func() bool { return hasEnded(t, c, "busy") })
 }
 
-// leaveRunning starts a command in a sandbox, detaches from it and closes the sandbox.
-// It returns the exec id.
+// leaveRunning starts a command in a sandbox, detaches from it, and closes the
+// sandbox. It returns the exec id.
 func leaveRunning(t *testing.T, s *launcher.Sandbox) string {
 	t.Helper()
 	cmd := s.Command(t.Context(), "sleep", "600")
@@ -93,19 +93,19 @@ func TestExtendedSandboxLivesOn(t *testing.T) {
 	}
 	now, err := k.Extend(t.Context(), "long", time.Millisecond)
 	if err != nil || !now.Equal(before.Expires) {
-		t.Errorf("an extension by less than there is: %v, and was %v: %v", now, before.Expires, err)
+		t.Errorf("an extension by less than the remaining time: %v, was %v: %v", now, before.Expires, err)
 	}
 	expires, err := k.Extend(t.Context(), "long", time.Hour)
 	if err != nil || time.Until(expires) < 50*time.Minute {
 		t.Fatalf("Extend: %v, %v", expires, err)
 	}
 	harness.Await(t, "the end of the one that was not extended", func() bool { return hasEnded(t, c, "short") })
-	time.Sleep(time.Until(now) + 2*time.Second) // when it would have ended, too
+	time.Sleep(time.Until(now) + 2*time.Second) // this one would have ended, too
 	info, err := s.Info(t.Context())
 	if err != nil || !info.Expires.Equal(expires) {
 		t.Errorf("the extended one says %v, not %v: %v", info.Expires, expires, err)
 	}
-	// An agent that starts anew knows of it.
+	// A restarted agent knows the new time.
 	c.KillAgent(t, info.PodUID)
 	harness.Await(t, "the next agent", func() bool {
 		again, err := s.Info(t.Context())
@@ -123,7 +123,7 @@ func TestExtendedSandboxLivesOn(t *testing.T) {
 	}
 }
 
-// Extensions at once never shorten each other, in the pod or in the agent.
+// Concurrent extensions never shorten each other, in the pod or in the agent.
 func TestExtensionsAtOnceEndAtTheLatest(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -151,7 +151,7 @@ func TestExtensionsAtOnceEndAtTheLatest(t *testing.T) {
 	}
 }
 
-// What else is in the pod does not keep it from ending.
+// Other containers in the pod do not keep it from ending.
 func TestIdleSandboxWithASidecarHasEnded(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -170,7 +170,7 @@ func TestIdleSandboxWithASidecarHasEnded(t *testing.T) {
 	}
 }
 
-// What runs in the sandbox cannot end it for good by a signal to the agent.
+// Commands in the sandbox cannot end it for good with a signal to the agent.
 func TestSandboxThatEndsItselfSurvivesASignalFromInside(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -200,9 +200,7 @@ func TestPausedSandboxWithALifetimeGetsAllOfItAgain(t *testing.T) {
 	defer s.Close()
 	info, err := s.Info(t.Context())
 	if least := podOf(t, c, "a").CreationTimestamp.Add(spec.Pod.Lifetime); err != nil || info.Expires.Before(least) {
-		t.Errorf("it expires at %v, not at %v or later: %v", info.Expires, least, err)
+		t.Errorf("it expires at %v, want %v or later: %v", info.Expires, least, err)
 	}
-	if got := harness.Get(t, s, "file"); got != "kept" {
-		t.Errorf("it has %q", got)
-	}
+	wantKept(t, s)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// The tests of this file need the machine that the sandbox is on: they kill
-// its agent, and fill its disk.
+// The tests of this file need the sandbox's machine: they kill the agent, and fill
+// the disk.
 
 func TestWriteWhoseAgentIsKilledLeavesTheOldContent(t *testing.T) {
 	t.Parallel()
@@ -47,7 +47,7 @@ func TestWriteWhoseAgentIsKilledLeavesTheOldContent(t *testing.T) {
 	}
 	defer again.Close()
 	harness.Intact(t, again, "dir", "file", "old")
-	// The client that was open before goes on, too.
+	// The client that was open before continues to work, too.
 	harness.Intact(t, s, "dir", "file", "old")
 }
 
@@ -59,7 +59,7 @@ func TestProcessWhoseAgentIsKilledIsLostAndNoResult(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer syscall.Kill(cmd.Process.PID(), syscall.SIGKILL) // nobody else ends it now
+	defer syscall.Kill(cmd.Process.PID(), syscall.SIGKILL) // nothing else ends it now
 	killAgent(t, pid)
 	err := cmd.Wait()
 	if exit := (*podapi.ExitError)(nil); !errors.Is(err, podapi.ErrAgentLost) || errors.As(err, &exit) {

@@ -1,8 +1,7 @@
 package e2e
 
-// Clients of the Model Context Protocol work in a pod: that of the official Go
-// SDK, and one that is not of this project's language, made of the TypeScript
-// SDK (testdata/mcpclient).
+// Clients of the Model Context Protocol work in a pod: that of the official Go SDK,
+// and one in another language, made with the TypeScript SDK (testdata/mcpclient).
 
 import (
 	"encoding/base64"
@@ -15,10 +14,9 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
-	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// mcpStep is a call of a tool, and what is to come of it.
+// mcpStep is a call of a tool and its expected result.
 type mcpStep struct {
 	Tool  string         `json:"tool"`
 	Input map[string]any `json:"input"`
@@ -32,8 +30,7 @@ type mcpStep struct {
 
 type args = map[string]any
 
-// mcpSteps call every tool. "ID" stands for the last id of a command that a
-// result had.
+// mcpSteps call every tool. "ID" stands for the last command id in a result.
 var mcpSteps = []mcpStep{
 	{Tool: "Write", Input: args{"path": "a.txt", "content": "one\ntwo\n"}, says: "Wrote a.txt (2 lines, 8 bytes)"},
 	{Tool: "Edit", Input: args{"path": "a.txt", "old_text": "two", "new_text": "three"}, says: "+three"},
@@ -55,7 +52,7 @@ var mcpSteps = []mcpStep{
 	{Tool: "Bash", Input: args{"command": "while kill -0 $(cat /tmp/pid) 2>/dev/null; do sleep 0.05; done; echo gone", "timeout": 60}, says: "gone"},
 }
 
-// mcpReads are resources, and what is to come of them.
+// mcpReads are resources and their expected contents.
 var mcpReads = []struct {
 	uri  string
 	want mcpRead
@@ -84,7 +81,7 @@ func TestMCPClientsCallEveryToolOnAPod(t *testing.T) {
 	}
 }
 
-// onPod runs a client, and sees what it got, and that no pod is left.
+// onPod runs a client, and checks its results and that no pod is left.
 func onPod(t *testing.T, program string, client func(*mcpProgram) mcpReport) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	report := client(newMCPProgram(t, program, c))
@@ -100,12 +97,9 @@ func onPod(t *testing.T, program string, client func(*mcpProgram) mcpReport) {
 		}
 	}
 	if text := fmt.Sprint(report); strings.Contains(text, mcpSecret) {
-		t.Errorf("a secret was told: %s", text)
+		t.Errorf("a secret was revealed: %s", text)
 	}
-	harness.Await(t, "the end of the pod", func() bool {
-		list, err := c.Launcher().List(t.Context())
-		return err == nil && len(list) == 0
-	})
+	awaitNoSandbox(t, c)
 }
 
 func checkSteps(t *testing.T, got []mcpResult) {

@@ -1,6 +1,6 @@
 package e2e
 
-// The clients of mcp_test.go, and the program that they connect to.
+// The clients of mcp_test.go, and the server that they connect to.
 
 import (
 	"bufio"
@@ -25,11 +25,11 @@ import (
 )
 
 const (
-	mcpSecret = "s3cr3t-v4lue-123" // of 16 bytes
+	mcpSecret = "s3cr3t-v4lue-123" // 16 bytes
 	mcpToken  = "token-for-tests-only"
 )
 
-// mcpReport is what a client got.
+// mcpReport is what a client received.
 type mcpReport struct {
 	Tools []string    `json:"tools"`
 	Calls []mcpResult `json:"calls"`
@@ -49,8 +49,8 @@ type mcpRead struct {
 	Error string `json:"error"`
 }
 
-// mcpClient connects to a program, or to the url that is not empty, and makes
-// the calls.
+// mcpClient connects to a program, or to url if that is not empty, and makes the
+// calls.
 type mcpClient func(t *testing.T, p *mcpProgram, url string) mcpReport
 
 // mcpProgram is "orchestrator mcp" for a cluster.
@@ -59,9 +59,9 @@ type mcpProgram struct {
 	env  []string
 }
 
-// buildOrchestrator builds the CLI, and returns its path. The go command writes it:
-// a file that this program had open for writing could not be run while a child that
-// was forked meanwhile has it open, too.
+// buildOrchestrator builds the CLI and returns its path. The go command writes the
+// file. If this program did, a child that is forked meanwhile could have it open
+// for writing, and it could not be executed.
 func buildOrchestrator(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "orchestrator")
@@ -113,14 +113,14 @@ func (p *mcpProgram) serve(t *testing.T) string {
 	return strings.TrimSpace(url)
 }
 
-// nodeClient is the directory of the client of the TypeScript SDK.
+// nodeClient is the directory of the TypeScript SDK's client.
 type nodeClient string
 
-// installTimeout bounds what takes some seconds on a machine that does nothing
-// else, and a few minutes on one that is busy with other tests.
+// installTimeout bounds the installation, which takes some seconds on an idle
+// machine, and a few minutes on one that is busy with other tests.
 const installTimeout = 10 * time.Minute
 
-// installMCPClient installs it, from npm's registry or npm's cache.
+// installMCPClient installs the client from npm's registry or cache.
 func installMCPClient(t *testing.T) nodeClient {
 	t.Helper()
 	for _, program := range []string{"node", "npm"} {
@@ -213,7 +213,7 @@ func (p *mcpProgram) transport(t *testing.T, url string) mcp.Transport {
 	return &mcp.CommandTransport{Command: cmd}
 }
 
-// bearer is a token that each request shows.
+// bearer sends a token in each request.
 type bearer string
 
 func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -222,7 +222,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// commandID is the id of a command in the background.
+// commandID matches the id of a command in the background.
 var commandID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // callByGo makes the call with this number.
@@ -245,7 +245,7 @@ func callByGo(ctx context.Context, s *mcp.ClientSession, number int, step mcpSte
 			}
 		}
 	}()
-	input, _ := json.Marshal(step.Input) // it is of texts and numbers
+	input, _ := json.Marshal(step.Input) // it has only strings and numbers
 	params := &mcp.CallToolParams{Name: step.Tool, Arguments: json.RawMessage(strings.ReplaceAll(string(input), `"ID"`, `"`+id+`"`))}
 	params.SetProgressToken(number)
 	r, err := s.CallTool(ctx, params)

@@ -2,9 +2,8 @@
 
 package e2e
 
-// The tests of this file move gigabytes and measure the agent's memory. The
-// race detector would find what it finds in the smaller ones, a dozen times
-// slower.
+// The tests of this file move gigabytes and measure the agent's memory. The race
+// detector finds the same races in the smaller tests, a dozen times faster.
 
 import (
 	"fmt"
@@ -24,20 +23,21 @@ func TestRoundTripOf1GiBKeepsTheAgentUnder64MiB(t *testing.T) {
 		upload(t, s, "big", 1<<30, 1)
 		harness.Download(t, s, "big", 1<<30, 1)
 		peak := peakMemory(t, s)
-		t.Logf("the agent had %d MiB at most", peak>>20)
+		t.Logf("the agent used up to %d MiB", peak>>20)
 		if peak > 64<<20 {
-			t.Errorf("the agent had %d MiB at most, want 64", peak>>20)
+			t.Errorf("the agent used up to %d MiB, want at most 64", peak>>20)
 		}
 	})
 }
 
-// Locally alone: a cluster would be measured, not the agent.
+// This test is only local, because with a cluster it would not measure just the
+// agent.
 func Test64StreamsKeepTheAgentUnder128MiB(t *testing.T) {
 	t.Parallel()
 	const streams = 64
-	size := harness.Size(256 << 20) // a quarter of it is eight windows of a stream
+	size := harness.Size(256 << 20) // a quarter is eight windows of a stream
 	s := launchertest.Sandbox(t)
-	// One source for all: what is measured is the agent.
+	// All streams share one source, because only the agent is measured.
 	source := make([]byte, size)
 	if _, err := io.ReadFull(harness.Pattern(size, 7), source); err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func Test64StreamsKeepTheAgentUnder128MiB(t *testing.T) {
 				return
 			}
 			var sum summer
-			if _, err := s.Read(t.Context(), name, fsops.ReadOptions{}, &sum); err != nil {
+			if _, err := s.Read(t.Context(), name, &sum, fsops.ReadOptions{}); err != nil {
 				t.Error(err)
 			}
 			if sum.sum != want {
@@ -67,7 +67,7 @@ func Test64StreamsKeepTheAgentUnder128MiB(t *testing.T) {
 	peak := peakMemory(t, s)
 	t.Logf("the agent had %d MiB at most", peak>>20)
 	if peak > 128<<20 {
-		t.Errorf("the agent had %d MiB at most, want 128", peak>>20)
+		t.Errorf("the agent used up to %d MiB, want at most 128", peak>>20)
 	}
 }
 
@@ -96,8 +96,8 @@ func TestStdinThroughCatIsIdenticalAndKeepsTheAgentUnder64MiB(t *testing.T) {
 	})
 }
 
-// With servers that take nothing the agent holds what was sent ahead, which has a
-// bound for all connections that there can be.
+// If servers do not read, the agent holds the data that was sent ahead. There is a
+// limit on that for all connections together.
 func TestStuckServersKeepTheAgentUnder128MiB(t *testing.T) {
 	t.Parallel()
 	s := launchertest.Sandbox(t)

@@ -13,11 +13,11 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// The tests of this file are about processes whose parents have ended: they
-// become the agent's children, which did not start them.
+// The tests of this file are about processes whose parents have ended. They become
+// children of the agent, which did not start them.
 
-// How many there are, and how many commands run and then end beside them, all at
-// once. A pod may have 2048 processes, so that those that ended can't wait for long.
+// The number of orphans, and of the commands that run beside them and then end all
+// at once. A pod may have 2048 processes, so zombies must be reaped soon.
 const (
 	orphans      = 10_000
 	orphanMakers = 10
@@ -30,7 +30,7 @@ func Test10000OrphansBeside1000ExecsLeaveNoZombieAndNoWrongStatus(t *testing.T) 
 		if s.PodName() != "" && agent != 1 {
 			t.Errorf("the agent of the pod is process %d", agent)
 		}
-		// The commands run for as long as the FIFO is open for writing.
+		// The commands run while the FIFO is open for writing.
 		harness.Run(t, s, "mkfifo gate", nil)
 		gate := begin(t, s, "exec 3<>gate; echo; read _ <&3")
 		var begun, all sync.WaitGroup
@@ -46,11 +46,11 @@ func Test10000OrphansBeside1000ExecsLeaveNoZombieAndNoWrongStatus(t *testing.T) 
 			beginOne(fmt.Sprintf("exec 3<gate; echo; read _ <&3; exit %d", i%90), i%90)
 		}
 		begun.Wait()
-		// Both forks of each end at once, in either order.
+		// Both children of each subshell end at the same time, in either order.
 		for range orphanMakers {
 			beginOne(fmt.Sprintf("echo; i=0; while [ $i -lt %d ]; do (exit 99 & exit 98); i=$((i + 1)); done; exit 97", orphans/orphanMakers), 97)
 		}
-		begun.Wait() // the orphans are being made while the others end
+		begun.Wait() // orphans are being made while the other commands end
 		if err := gate.cmd.Process.Signal(syscall.SIGKILL); err != nil {
 			t.Error(err)
 		}
@@ -63,15 +63,15 @@ func Test10000OrphansBeside1000ExecsLeaveNoZombieAndNoWrongStatus(t *testing.T) 
 	})
 }
 
-// begunCommand is a script that has begun.
+// begunCommand is a script that is running.
 type begunCommand struct {
 	cmd    *podapi.Cmd
 	stderr *strings.Builder
 	err    error
 }
 
-// begin runs a script by a shell that starts fast, and returns when it has printed
-// a line.
+// begin runs a script with a shell that starts fast. It returns once the script has
+// printed a line.
 func begin(t *testing.T, s *launcher.Sandbox, script string) begunCommand {
 	b := begunCommand{s.Command(t.Context(), "sh", "-c", script), &strings.Builder{}, nil}
 	b.cmd.Stderr = b.stderr
@@ -86,7 +86,7 @@ func begin(t *testing.T, s *launcher.Sandbox, script string) begunCommand {
 	return b
 }
 
-// check checks how the script ends.
+// check checks the end of the script.
 func (b begunCommand) check(t *testing.T, code int) {
 	t.Helper()
 	if b.err != nil {
@@ -99,11 +99,11 @@ func (b begunCommand) check(t *testing.T, code int) {
 	}
 }
 
-// zombies returns the zombies of a pod, or those that are children of a local
-// sandbox's agent, as their stat files have them.
+// zombies returns the stat lines of a pod's zombies, or of those that are children
+// of a local sandbox's agent.
 func zombies(t *testing.T, s *launcher.Sandbox) string {
 	t.Helper()
-	// All of it is done by the shell itself, which has no child then.
+	// The shell itself does all of this, so it has no children.
 	out, _, _ := harness.Run(t, s, `
 for file in /proc/[0-9]*/stat; do
 	{ read -r stat < $file; } 2> /dev/null || continue
@@ -115,7 +115,7 @@ done`, nil)
 
 func TestOrphanBecomesAChildOfTheAgent(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
-		// The orphan waits until it is one.
+		// The orphan waits until the agent is its parent.
 		_, _, status := harness.Run(t, s, `
 agent=$PPID
 orphan() {

@@ -1,6 +1,6 @@
 package e2e
 
-// Who owns a sandbox, and by which identity.
+// The owner of a sandbox, and its identity.
 
 import (
 	"context"
@@ -51,7 +51,7 @@ func TestExclusiveHasOneOwner(t *testing.T) {
 	}
 	all.Wait()
 	if len(held) != 1 || owned.Load() != 9 {
-		t.Fatalf("%d own it, %d were told who does", len(held), owned.Load())
+		t.Fatalf("%d launches own it, %d learned who does", len(held), owned.Load())
 	}
 	first := <-held
 	if _, err := first.Stat(t.Context(), "."); err != nil {
@@ -60,13 +60,13 @@ func TestExclusiveHasOneOwner(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	second := harness.Launch(t, c.Launcher(), spec) // it was released
+	second := harness.Launch(t, c.Launcher(), spec) // the first owner has released it
 	running := second.Command(t.Context(), "sleep", "600")
 	if err := running.Start(); err != nil {
 		t.Fatal(err)
 	}
 
-	// Somebody takes the lease away: the sandbox must not be used any more.
+	// If the lease is taken away, the sandbox must not be used any more.
 	leases := c.API(t).CoordinationV1().Leases(c.Namespace)
 	lease, err := leases.Get(t.Context(), podOf(t, c, "a").Name, metav1.GetOptions{})
 	if err != nil {
@@ -80,9 +80,9 @@ func TestExclusiveHasOneOwner(t *testing.T) {
 		_, err := second.Stat(t.Context(), ".")
 		return errors.Is(err, launcher.ErrOwned)
 	})
-	// What becomes of its command is the next owner's to know: it is not lost.
+	// The command is not lost: the next owner can learn its result.
 	if err := running.Wait(); !errors.Is(err, launcher.ErrOwned) || errors.Is(err, podapi.ErrAgentLost) || running.Process.Status() != nil {
-		t.Errorf("the command that runs ended with %v, %v", err, running.Process.Status())
+		t.Errorf("the running command ended with %v, %v", err, running.Process.Status())
 	}
 	spec.Take.Exclusive = false
 	if status := process(t, harness.Launch(t, c.Launcher(), spec), running.ID).Status; status != nil {
@@ -90,7 +90,7 @@ func TestExclusiveHasOneOwner(t *testing.T) {
 	}
 }
 
-// leaseOf writes a lease of the sandbox's pod that was renewed so long ago.
+// leaseOf makes a lease of the sandbox's pod with this age.
 func leaseOf(t *testing.T, c *launchertest.Cluster, id string, age time.Duration) {
 	t.Helper()
 	pod := podOf(t, c, id)
@@ -115,12 +115,12 @@ func TestExclusiveOwnerThatDiedIsFollowedAfterItsLease(t *testing.T) {
 	spec := c.Spec("a")
 	spec.Env = []string{"WHO=first"}
 	first := harness.Launch(t, c.Launcher(), spec)
-	leaseOf(t, c, "a", 10*time.Second) // it may still live
+	leaseOf(t, c, "a", 10*time.Second) // the owner may still be alive
 	spec.Take.Exclusive, spec.Env = true, []string{"WHO=second"}
 	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.Is(err, launcher.ErrOwned) || !strings.Contains(err.Error(), `"somebody"`) {
 		t.Errorf("Launch: %v", err)
 	}
-	// Whoever is not the owner has changed nothing.
+	// A launch that was refused must not change anything.
 	if out, _, _ := harness.Run(t, first, "echo $WHO", nil); out != "first\n" {
 		t.Errorf("the environment is that of %q", out)
 	}
@@ -163,9 +163,9 @@ func TestExclusiveOwnerThatWaitsForItsPodStaysTheOwner(t *testing.T) {
 		t.Errorf("the second launch: %v", err)
 	}
 	if marks := podOf(t, c, "a").Annotations; marks[podmeta.AnnotationAdopted] != "" {
-		t.Errorf("who was refused has marked the pod: %v", marks)
+		t.Errorf("the refused launch has marked the pod: %v", marks)
 	}
-	// Who loses it meanwhile is told.
+	// An owner that loses the lease meanwhile gets an error.
 	harness.Await(t, "the theft", func() bool {
 		now, err := leases.Get(t.Context(), lease.Name, metav1.GetOptions{})
 		if err != nil {
@@ -178,10 +178,8 @@ func TestExclusiveOwnerThatWaitsForItsPodStaysTheOwner(t *testing.T) {
 	if err := <-first; !errors.Is(err, launcher.ErrOwned) {
 		t.Errorf("the first launch: %v", err)
 	}
-	harness.Await(t, "the end of the pod that nobody has adopted", func() bool {
-		list, err := c.Launcher().List(t.Context())
-		return err == nil && len(list) == 0
-	})
+	// Nobody has adopted the pod, so the launch removes it.
+	awaitNoSandbox(t, c)
 }
 
 func TestExclusiveOwnerThatLostItsLeaseDeletesNothing(t *testing.T) {
@@ -202,7 +200,7 @@ func TestExclusiveOwnerThatLostItsLeaseDeletesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// A busy node takes longer to end the pod than Close waits.
+		// On a busy node, the pod may take longer to end than Close waits.
 		if err := s.Close(); err != nil && (lose != nil || !errors.Is(err, context.DeadlineExceeded)) {
 			t.Errorf("%s: %v", id, err)
 		}
@@ -219,7 +217,7 @@ func TestExclusiveOwnerThatLostItsLeaseDeletesNothing(t *testing.T) {
 	}
 }
 
-// The answer to a renewal may get lost, or somebody may label the lease.
+// The answer to a renewal may be lost, or somebody may label the lease.
 func TestExclusiveOwnerStaysWhenItsLeaseIsTouched(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -276,8 +274,8 @@ func TestIdentitySecretIsMadeOnceByManyAtOnce(t *testing.T) {
 	}
 }
 
-// An orchestrator in a pod takes the pod's account and namespace, and the
-// identity that it shares with others by a Secret.
+// An orchestrator in a pod uses the pod's account and namespace, and an identity
+// that it shares with others in a Secret.
 func TestOrchestratorInThePodOfACluster(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -296,7 +294,7 @@ func TestOrchestratorInThePodOfACluster(t *testing.T) {
 	if status.Code != 0 || !strings.HasPrefix(out, "inner\nhello\n") {
 		t.Fatalf("%+v: %s%s", status, out, errOut)
 	}
-	// Another orchestrator that has the Secret finds the same sandbox.
+	// Another orchestrator with the Secret finds the same sandbox.
 	other := &launcher.Kubernetes{Config: c.Admin, Namespace: c.Namespace, IdentitySecret: launcher.DefaultIdentitySecret}
 	inner, err := other.Open(t.Context(), "inner")
 	if err != nil {
@@ -317,7 +315,7 @@ func TestLaunchThatIsCancelledAtAnyRequestLeavesNoPod(t *testing.T) {
 		before(k, nth(n), cancel)
 		s, err := k.Launch(ctx, c.Spec("a"))
 		cancel()
-		if err == nil { // it makes fewer requests
+		if err == nil { // a launch makes fewer requests
 			s.Close()
 			t.Logf("it was cancelled at %d requests", n-1)
 			return
@@ -325,14 +323,11 @@ func TestLaunchThatIsCancelledAtAnyRequestLeavesNoPod(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("at request %d: %v", n, err)
 		}
-		harness.Await(t, "the removal", func() bool {
-			list, err := c.Launcher().List(t.Context())
-			return err == nil && len(list) == 0
-		})
+		awaitNoSandbox(t, c)
 	}
 }
 
-// A pod may go while it is adopted.
+// A pod may disappear while it is being adopted.
 func TestLaunchBesideTerminateMakesAnotherPod(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -356,7 +351,7 @@ func TestLaunchBesideTerminateMakesAnotherPod(t *testing.T) {
 	}
 }
 
-// A pod may be made though its creation was cancelled.
+// A pod may be created although its creation was cancelled.
 func TestLaunchThatIsCancelledDuringTheCreationLeavesNoPod(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -370,15 +365,12 @@ func TestLaunchThatIsCancelledDuringTheCreationLeavesNoPod(t *testing.T) {
 		if !cancelled.Load() {
 			t.Errorf("told of the pod %t: none was made", told)
 		}
-		harness.Await(t, "the removal", func() bool {
-			list, err := c.Launcher().List(t.Context())
-			return err == nil && len(list) == 0
-		})
+		awaitNoSandbox(t, c)
 	}
 }
 
-// cancelAtCreation has a launcher's context end when a pod was made. Whether the
-// launcher is told that it was, told says; cancelled says that it was made.
+// cancelAtCreation ends a launcher's context once a pod has been created. told says
+// whether the launcher gets the answer. cancelled is set when that has happened.
 func cancelAtCreation(k *launcher.Kubernetes, cancel context.CancelFunc, told bool) (cancelled *atomic.Bool) {
 	cancelled = new(atomic.Bool)
 	k.Config = rest.CopyConfig(k.Config)
@@ -403,7 +395,7 @@ func cancelAtCreation(k *launcher.Kubernetes, cancel context.CancelFunc, told bo
 	return cancelled
 }
 
-func TestReaperThatMayNotAskLeavesTheBusy(t *testing.T) {
+func TestReaperThatMayNotAskLeavesBusySandboxes(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("busy")

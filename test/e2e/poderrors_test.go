@@ -1,7 +1,7 @@
 package e2e
 
-// A pod that cannot be a sandbox is an error of its own, soon after the
-// cluster knows.
+// If a pod cannot become a sandbox, the launch fails with a specific error, soon
+// after the cluster knows.
 
 import (
 	"context"
@@ -27,16 +27,16 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// badPod is a pod that cannot be a sandbox.
+// badPod is a pod that cannot become a sandbox.
 type badPod struct {
 	name   string
 	class  error
 	says   string
-	warned bool // the error has the cluster's warnings
+	warned bool // the error must include the cluster's warnings
 	set    func(t *testing.T, c *launchertest.Cluster, k *launcher.Kubernetes, spec *launcher.Spec)
 }
 
-// badSpecs are those that cannot be for what their Spec says.
+// badSpecs are pods that fail because of their Spec.
 func badSpecs() []badPod {
 	return []badPod{
 		{
@@ -78,7 +78,7 @@ func badSpecs() []badPod {
 	}
 }
 
-// badClusters are those that cannot be for what is in the cluster.
+// badClusters are pods that fail because of objects in the cluster.
 func badClusters() []badPod {
 	return []badPod{
 		{
@@ -137,9 +137,9 @@ func badClusters() []badPod {
 	}
 }
 
-// A launch says what is wrong once the cluster knows: it does not wait for the end
-// of the time that the pod has.
-func TestPodThatCannotBeASandboxIsAnErrorOfItsOwn(t *testing.T) {
+// A launch fails as soon as the cluster knows the reason. It does not wait until
+// the pod's time is over.
+func TestPodThatCannotBeASandboxHasItsOwnError(t *testing.T) {
 	t.Parallel()
 	for _, tt := range slices.Concat(badSpecs(), badClusters()) {
 		t.Run(tt.name, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestPodThatCannotBeASandboxIsAnErrorOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestPodDeletedUnderAnOpenSandboxIsAnErrorOfItsOwn(t *testing.T) {
+func TestPodDeletedUnderAnOpenSandboxHasItsOwnError(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	s := harness.Launch(t, c.Launcher(), c.Spec("a"))
@@ -179,22 +179,23 @@ func TestPodDeletedUnderAnOpenSandboxIsAnErrorOfItsOwn(t *testing.T) {
 		_, err := c.API(t).CoreV1().Pods(c.Namespace).Get(t.Context(), name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
-	err := <-ended // TERM comes before the agent's own end, which mostly tells of it
+	err := <-ended // the command gets TERM before the agent ends, so the agent can usually report its end
 	if exit, told := errors.AsType[*podapi.ExitError](err); (!told || exit.Signal != int(syscall.SIGTERM)) && !errors.Is(err, podapi.ErrAgentLost) {
-		t.Errorf("the command that ran ended with %v", err)
+		t.Errorf("the running command ended with %v", err)
 	}
 	harness.Await(t, "the error", func() bool {
 		_, err := s.Stat(t.Context(), ".")
 		return errors.Is(err, launcher.ErrGone)
 	})
-	// Another pod of that name is another sandbox.
+	// Another pod with that name is another sandbox.
 	harness.Launch(t, c.Launcher(), c.Spec("a"))
 	if _, err := s.Stat(t.Context(), "."); !errors.Is(err, launcher.ErrGone) {
 		t.Errorf("the old sandbox reaches the new pod: %v", err)
 	}
 }
 
-// A pod that is made anew while nobody calls is no agent that says the wrong thing.
+// If a pod is replaced while there are no calls, the next call says that the
+// sandbox is gone, not that the agent is the wrong one.
 func TestPodThatIsReplacedUnderAnOpenSandboxIsGone(t *testing.T) {
 	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
 		spec := c.Spec("a")
@@ -208,7 +209,7 @@ func TestPodThatIsReplacedUnderAnOpenSandboxIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if next := harness.Launch(t, c.Launcher(), spec); !next.Created {
-			t.Error("it was not replaced")
+			t.Error("the pod was not replaced")
 		}
 		for range 2 {
 			if _, err := s.Stat(t.Context(), "."); !errors.Is(err, launcher.ErrGone) {
@@ -222,8 +223,8 @@ func rule(resource string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource}, Verbs: verbs}
 }
 
-// A launch that fails late, when its heartbeat has begun, still removes what it
-// made, and only that.
+// A launch that fails late, after its heartbeat has begun, removes what it created,
+// and nothing else.
 func TestLaunchWhoseSourceFailsLeavesNoPod(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -232,15 +233,12 @@ func TestLaunchWhoseSourceFailsLeavesNoPod(t *testing.T) {
 	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.As(err, new(*launcher.GitError)) {
 		t.Fatalf("Launch: %v", err)
 	}
-	harness.Await(t, "the removal", func() bool {
-		list, err := c.Launcher().List(t.Context())
-		return err == nil && len(list) == 0
-	})
+	awaitNoSandbox(t, c)
 	harness.Launch(t, c.Launcher(), c.Spec("a"))
 	if _, err := c.Launcher().Launch(t.Context(), spec); !errors.As(err, new(*launcher.GitError)) {
 		t.Fatalf("Launch: %v", err)
 	}
 	if list, err := c.Launcher().List(t.Context()); err != nil || len(list) != 1 || list[0].State == launcher.Terminating {
-		t.Errorf("what was there before is %v, %v", list, err)
+		t.Errorf("the existing sandboxes are %v, %v", list, err)
 	}
 }

@@ -1,6 +1,6 @@
 package e2e
 
-// What a pod can be beside a sandbox: fields and patches.
+// The fields and patches of a sandbox's pod.
 
 import (
 	"context"
@@ -74,7 +74,7 @@ spec:
 	}
 }
 
-func TestNodeThatNoneIsIsUnschedulable(t *testing.T) {
+func TestMissingNodeIsUnschedulable(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
@@ -84,7 +84,7 @@ func TestNodeThatNoneIsIsUnschedulable(t *testing.T) {
 	}
 }
 
-// Nothing is asked of the API about a patch that breaks what must hold.
+// A patch that breaks a required field is refused without any API request.
 func TestPatchThatBreaksThePodNamesTheField(t *testing.T) {
 	t.Parallel()
 	k := &launcher.Kubernetes{Kubeconfig: "/nowhere"}
@@ -136,7 +136,7 @@ func TestPatchThatBreaksThePodNamesTheField(t *testing.T) {
 	}
 }
 
-func TestFieldsOfAPodThatCannotBe(t *testing.T) {
+func TestInvalidFieldsOfAPod(t *testing.T) {
 	t.Parallel()
 	k := &launcher.Kubernetes{Kubeconfig: "/nowhere"}
 	for want, change := range map[string]func(*launcher.Spec){
@@ -178,7 +178,7 @@ func TestFieldsOfAPodThatCannotBe(t *testing.T) {
 	}
 }
 
-// makeRuntimeClass makes one of the usual runtime until the test ends.
+// makeRuntimeClass makes a RuntimeClass of the default runtime until the test ends.
 func makeRuntimeClass(t *testing.T, c *launchertest.Cluster, name string) {
 	t.Helper()
 	classes := c.API(t).NodeV1().RuntimeClasses()
@@ -189,7 +189,7 @@ func makeRuntimeClass(t *testing.T, c *launchertest.Cluster, name string) {
 	t.Cleanup(func() { _ = classes.Delete(context.Background(), name, metav1.DeleteOptions{}) })
 }
 
-// A runtime through which nothing can be forwarded is known by the name of its class.
+// The name of the class tells that a runtime does not support port-forwards.
 func TestRuntimeClassThatForwardsNothingIsReachedByExec(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByExec)

@@ -17,11 +17,11 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// The tests of this file are about how connections to ports end.
+// The tests of this file are about the ends of connections to ports.
 
 func TestEachDirectionOfAConnectionHasItsEnd(t *testing.T) {
 	overEachServer(t, func(t *testing.T, s *launcher.Sandbox, ports map[string]int) {
-		// The server answers after the client's end.
+		// The server answers after the end of the client's data.
 		conn := harness.Dial(t, s, ports["sum"])
 		if _, err := io.WriteString(conn, "request"); err != nil {
 			t.Fatal(err)
@@ -84,8 +84,8 @@ func TestConnectionToAPortDoesNotOutliveACut(t *testing.T) {
 	})
 }
 
-// wireToAgent makes a proxy before the socket of the one sandbox of a local
-// launcher. Who opens the sandbox after it has no other way.
+// wireToAgent puts a proxy in front of the socket of a local launcher's only
+// sandbox. From then on there is no other way to open the sandbox.
 func wireToAgent(t *testing.T, l *launcher.Local) *harness.Wire {
 	t.Helper()
 	sockets, err := filepath.Glob(filepath.Join(l.StateDir, "*", "agent.sock"))
@@ -100,7 +100,8 @@ func wireToAgent(t *testing.T, l *launcher.Local) *harness.Wire {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { dir.Close() })
-	// By the directory's descriptor, since addresses of sockets are short.
+	// The path leads through the directory's descriptor, because socket addresses
+	// must be short.
 	short := fmt.Sprintf("/proc/self/fd/%d/", dir.Fd())
 	listener, err := net.Listen("unix", short+"agent.sock")
 	if err != nil {
@@ -147,9 +148,9 @@ func TestBytesOfAConnectionKeepASandboxAndAnOpenOneDoesNot(t *testing.T) {
 	}
 }
 
-// dialIdle returns a connection to an echo in a sandbox which ends when it is
-// idle. A command that runs would keep it from that; so the server is a child that
-// one has left behind.
+// dialIdle returns a connection to an echo in a sandbox that ends when it is idle.
+// A running command would prevent that, so the server is a child that a command has
+// left behind.
 func dialIdle(t *testing.T, c *launchertest.Cluster, id string) harness.Conn {
 	t.Helper()
 	spec := c.Spec(id)
@@ -160,11 +161,11 @@ func dialIdle(t *testing.T, c *launchertest.Cluster, id string) harness.Conn {
 	return harness.Dial(t, s, harness.PortsOf(t, strings.NewReader(harness.Get(t, s, "ports")))["echo"])
 }
 
-// pingPeriod is how often bytes pass that keep a sandbox.
+// pingPeriod is the time between bytes that keep a sandbox alive.
 const pingPeriod = 200 * time.Millisecond
 
-// pingUntil has a byte pass to an echo and back again and again. Its error
-// says how long it once was from one to the next.
+// pingUntil sends bytes to an echo and back until over is closed. Its error
+// includes the longest time between two bytes.
 func pingUntil(conn net.Conn, over <-chan struct{}) error {
 	var longest time.Duration
 	for last := time.Now(); ; last = time.Now() {

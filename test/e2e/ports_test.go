@@ -17,11 +17,11 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// The tests of this file reach testdata/server, which listens on the loopback of
-// the sandbox alone.
+// The tests of this file reach testdata/server, which listens only on the sandbox's
+// loopback.
 
-// overEachServer runs a test in parallel over the local launcher and over each
-// way to pods, with a server in the sandbox.
+// overEachServer runs a test in parallel with the local launcher and each way to
+// pods, with a server in the sandbox.
 func overEachServer(t *testing.T, test func(t *testing.T, s *launcher.Sandbox, ports map[string]int)) {
 	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
 		s := harness.Launch(t, c.Launcher(), c.Spec("a"))
@@ -34,8 +34,8 @@ func overEachServer(t *testing.T, test func(t *testing.T, s *launcher.Sandbox, p
 	})
 }
 
-// browser returns an HTTP client whose connections go to this port, whatever the
-// URL says.
+// browser returns an HTTP client whose connections all go to this port, whatever
+// the URL is.
 func browser(t *testing.T, s *launcher.Sandbox, port int) *http.Client {
 	t.Helper()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return s.Dial(ctx, port) }}
@@ -60,7 +60,7 @@ func fetch(t *testing.T, client *http.Client, path string) string {
 func TestHTTPServerOnTheLoopbackIsReached(t *testing.T) {
 	overEachServer(t, func(t *testing.T, s *launcher.Sandbox, ports map[string]int) {
 		client := browser(t, s, ports["http"])
-		for range 3 { // by one connection
+		for range 3 { // over a single connection
 			if got := fetch(t, client, "/"); got != "hello\n" {
 				t.Errorf("got %q", got)
 			}
@@ -80,11 +80,11 @@ func TestServerOnTheLoopbackOfIPv6IsReached(t *testing.T) {
 	})
 }
 
-// echoed sends something to an echo, and its end, and returns what comes back.
+// echoed sends data to an echo, ends its direction, and returns what comes back.
 func echoed(t *testing.T, conn harness.Conn, what io.Reader) string {
 	t.Helper()
 	go func() {
-		_, _ = io.Copy(conn, what) // what is missing is seen
+		_, _ = io.Copy(conn, what) // the caller notices missing data
 		_ = conn.CloseWrite()
 	}()
 	got, err := io.ReadAll(conn)
@@ -105,7 +105,7 @@ func TestWebSocketCarriesMessagesBothWays(t *testing.T) {
 		const messages = 200
 		go func() {
 			for i := range messages {
-				_ = conn.WriteMessage(websocket.TextMessage, fmt.Append(nil, "message ", i)) // the reader sees what is missing
+				_ = conn.WriteMessage(websocket.TextMessage, fmt.Append(nil, "message ", i)) // the reader notices missing messages
 			}
 		}()
 		for i := range messages {
@@ -155,7 +155,7 @@ func Test200ConnectionsToAPortAtOnce(t *testing.T) {
 				conns[i] = conn.(harness.Conn)
 			})
 		}
-		all.Wait() // all are open
+		all.Wait() // all are open now
 		if t.Failed() {
 			return
 		}

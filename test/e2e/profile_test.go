@@ -1,6 +1,6 @@
 package e2e
 
-// What a pod may do.
+// The permissions of a pod.
 
 import (
 	"strings"
@@ -15,7 +15,7 @@ import (
 
 func TestPodIsSecureByDefault(t *testing.T) {
 	t.Parallel()
-	c := launchertest.NewCluster(t, launcher.Restricted) // which the cluster enforces
+	c := launchertest.NewCluster(t, launcher.Restricted) // the cluster enforces it
 	s := harness.Launch(t, c.Launcher(), c.Spec("a"))
 	script := `id -u; ls /var/run/secrets/kubernetes.io 2>&1; grep -E '^(CapEff|NoNewPrivs|Seccomp):' /proc/self/status; touch ~/x && echo home; touch /usr/x 2>&1`
 	out, _, _ := harness.Run(t, s, script, nil)
@@ -34,15 +34,15 @@ func TestBaselineIsRoot(t *testing.T) {
 	spec := c.Spec("a")
 	spec.Pod.Profile = launcher.Baseline
 	s := harness.Launch(t, c.Launcher(), spec)
-	// What apt does: files of root's, and another user's.
+	// As apt does: root's files, and files of another user.
 	if out, errOut, _ := harness.Run(t, s, "id -u; touch /usr/x && chown daemon /usr/x && dpkg --configure -a && echo done", nil); out != "0\ndone\n" {
 		t.Errorf("inside: %q, %q", out, errOut)
 	}
 }
 
-// An image that was not made for pods of any profile: on another base, with
-// another user.
-func TestImageOfOnesOwnWorks(t *testing.T) {
+// An image that was not made for any profile, on another base and with another
+// user.
+func TestCustomImageWorks(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")

@@ -1,7 +1,7 @@
 package e2e
 
-// What of a sandbox is kept from being changed: by the agent, from what is
-// asked of it, and by read-only mounts, from everybody.
+// Parts of a sandbox that must not change: the agent protects some from its
+// callers, and read-only mounts protect others from everybody.
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// protectedOf returns what a sandbox says of its protected paths.
+// protectedOf returns the protected paths that a sandbox reports.
 func protectedOf(t *testing.T, s *launcher.Sandbox) []podapi.ProtectedPath {
 	t.Helper()
 	info, err := s.Info(t.Context())
@@ -38,7 +38,7 @@ func byAgent(patterns ...string) (paths []podapi.ProtectedPath) {
 	return paths
 }
 
-// changes are calls that would change a file, by name.
+// changes are calls that change a file, by name.
 func changes(t *testing.T, s *launcher.Sandbox, file string) map[string]error {
 	t.Helper()
 	ctx := t.Context()
@@ -82,7 +82,7 @@ func TestProtectedPathsAreNotChangedByCalls(t *testing.T) {
 		if err := s.WriteFile(t.Context(), "src/go.lock", nil, 0o666); !errors.Is(err, fsops.ErrProtected) {
 			t.Errorf("another pattern: %v", err)
 		}
-		// What nothing keeps it from.
+		// The agent does not prevent these changes.
 		if _, _, status := harness.Run(t, s, "echo changed >.policies/rules", nil); status.Code != 0 {
 			t.Errorf("a command: %v", status)
 		}
@@ -133,7 +133,7 @@ func TestProtectedPathsOutliveTheAgent(t *testing.T) {
 		spec := c.Spec("a")
 		spec.Protected = []string{"keep"}
 		harness.Launch(t, c.Launcher(), spec).Close()
-		spec.Protected = []string{"adopted"} // which is not what the pod was made with
+		spec.Protected = []string{"adopted"} // this is not what the pod was made with
 		s := harness.Launch(t, c.Launcher(), spec)
 		before, err := s.Info(t.Context())
 		if err != nil {
@@ -150,7 +150,8 @@ func TestProtectedPathsOutliveTheAgent(t *testing.T) {
 	})
 }
 
-// checkReadOnly has commands try to change a directory, and to mount it otherwise.
+// checkReadOnly lets commands try to change a directory, and to mount it with other
+// options.
 func checkReadOnly(t *testing.T, s *launcher.Sandbox, dir string) {
 	t.Helper()
 	script := `touch $D/x; echo >$D/x; rm -rf $D; mv $D /tmp/moved; chmod 777 $D; mount -o remount,rw $D; ls $D/x; true`
@@ -160,11 +161,11 @@ func checkReadOnly(t *testing.T, s *launcher.Sandbox, dir string) {
 	}
 }
 
-// checkReadOnlyCalls has calls try to change a file.
+// checkReadOnlyCalls lets calls try to change a file.
 func checkReadOnlyCalls(t *testing.T, s *launcher.Sandbox, file string) {
 	t.Helper()
 	for name, err := range changes(t, s, file) {
-		if !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.EXDEV) { // which says another file system
+		if !errors.Is(err, syscall.EROFS) && !errors.Is(err, syscall.EXDEV) { // EXDEV means another file system
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -182,7 +183,7 @@ func TestReadOnlyDirectoriesAreReadOnlyForAll(t *testing.T) {
 			dirs := []launcher.ReadOnlyDir{
 				{Path: "/workspace/.rules", From: "/etc/skel"},
 				{Path: "/workspace/deep/empty"},
-				{Path: "/home"}, // in which a restricted pod has a volume
+				{Path: "/home"}, // a restricted pod has a volume there
 				{Path: "/etc/ssl/certs", From: "/etc/ssl/certs"},
 			}
 			spec.Pod.ReadOnly = dirs
@@ -216,7 +217,7 @@ func TestWorkdirCanBeReadOnly(t *testing.T) {
 		t.Error("the workdir was not filled")
 	}
 	if err := s.WriteFile(t.Context(), "x", nil, 0o666); !errors.Is(err, syscall.EROFS) {
-		t.Errorf("the workdir can be written: %v", err)
+		t.Errorf("the workdir is writable: %v", err)
 	}
 }
 
@@ -239,7 +240,7 @@ func TestOtherReadOnlyDirectoriesAreDrift(t *testing.T) {
 	spec.Pod.ReadOnly = []launcher.ReadOnlyDir{{Path: "/rules"}}
 	harness.Launch(t, c.Launcher(), spec)
 	if s := harness.Launch(t, c.Launcher(), spec); len(s.Drift) > 0 {
-		t.Errorf("the same is drift: %q", s.Drift)
+		t.Errorf("the same Spec drifts: %q", s.Drift)
 	}
 	spec.Pod.ReadOnly = nil
 	if s := harness.Launch(t, c.Launcher(), spec); len(s.Drift) != 1 || !strings.Contains(s.Drift[0], `readOnly is [{"path":"/rules"}], not unset`) {

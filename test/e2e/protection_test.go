@@ -18,10 +18,10 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// The tests of this file are about commands that take all that a pod has, and
-// about the agent beside them, which lives on.
+// The tests of this file are about commands that use up a pod's resources. The
+// agent beside them must survive.
 
-// launchSmall launches a pod that may have 256 MiB.
+// launchSmall launches a pod with a memory limit of 256 MiB.
 func launchSmall(t *testing.T) *launcher.Sandbox {
 	t.Helper()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -70,7 +70,7 @@ func Test10GBThatNobodyReadsDoNotBlockTheProcessNorTakeThePodsMemory(t *testing.
 		t.Fatal(err)
 	}
 	if err := end.Wait(); err != nil || end.Status().Stdout != size {
-		t.Fatalf("it ended with %v, %+v", err, end.Status())
+		t.Fatalf("the command ended with %v, %+v", err, end.Status())
 	}
 	kept := process(t, s, cmd.ID).StdoutKept
 	var out counter
@@ -85,14 +85,14 @@ func Test10GBThatNobodyReadsDoNotBlockTheProcessNorTakeThePodsMemory(t *testing.
 		t.Errorf("%d bytes were kept, want up to 64 MiB", kept)
 	}
 	if peak := peakMemory(t, s); peak > 64<<20 {
-		t.Errorf("the agent had %d MiB at most, want 64", peak>>20)
+		t.Errorf("the agent used up to %d MiB, want at most 64", peak>>20)
 	}
 	if harness.BootOf(t, s) != boot {
 		t.Error("the agent has restarted")
 	}
 }
 
-// counter counts what is written to it.
+// counter counts the bytes written to it.
 type counter int64
 
 func (c *counter) Write(p []byte) (int, error) {
@@ -115,9 +115,9 @@ func TestSignalsOfTheSandboxDoNotEndTheAgent(t *testing.T) {
 	}
 }
 
-// TERM reaches all that runs: who obeys has its time, and who does not is ended
-// before the node would end the container.
-func TestTermOfTheAgentEndsAllInAPodWithinItsGrace(t *testing.T) {
+// TERM reaches all processes. Those that obey have time to do so; the others are
+// killed before the node would kill the container.
+func TestTERMEndsEverythingInAPodWithinItsGrace(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	s := harness.Launch(t, c.Launcher(), c.Spec("a"))
@@ -145,12 +145,11 @@ func TestTermOfTheAgentEndsAllInAPodWithinItsGrace(t *testing.T) {
 		t.Errorf("the container ended with %+v", end)
 	}
 	if err := obeys.cmd.Wait(); obeys.cmd.Process.Status() == nil || obeys.cmd.Process.Status().Code != 7 {
-		t.Errorf("who obeys ended with %v", err)
+		t.Errorf("the command that obeys ended with %v", err)
 	}
 }
 
-// The agent's own end is no reason that callers do not hear how their commands
-// ended.
+// Callers learn the results of their commands even when the agent ends.
 func TestCallersHearHowCommandsEndWithTheAgent(t *testing.T) {
 	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
 		s := harness.Launch(t, c.Launcher(), c.Spec("a"))
@@ -165,7 +164,7 @@ func TestCallersHearHowCommandsEndWithTheAgent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = s.Shell(t.Context(), "kill -TERM 1").Run() // which may be ended by what it does
+		_ = s.Shell(t.Context(), "kill -TERM 1").Run() // its effect may end this command, too
 		err = cmd.Wait()
 		if exit, ok := errors.AsType[*podapi.ExitError](err); !ok || exit.Code != 3 {
 			t.Errorf("it ended with %v", err)

@@ -25,8 +25,8 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// The pods have no node, as two hundred that run would need more than one: so
-// no agent answers, and what counts is the heartbeat.
+// The pods have no node, because two hundred running ones would need more than one
+// node. So no agent answers, and only the heartbeat counts.
 func TestReapOf200PodsDeletesExactlyTheStale(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -34,8 +34,8 @@ func TestReapOf200PodsDeletesExactlyTheStale(t *testing.T) {
 	foreign := idlePod(c, "foreign", time.Hour)
 	delete(foreign.Labels, podmeta.LabelManagedBy)
 	createPod(t, c, foreign)
-	// Half of the stale ones get a heartbeat when the reaper, which has seen them all,
-	// deletes the first.
+	// Half of the stale pods get a heartbeat after the reaper has seen them all,
+	// when it deletes the first one.
 	late, dead := stale[:len(stale)/2], stale[len(stale)/2:]
 	k := c.Launcher()
 	before(k, deletes, func() {
@@ -54,12 +54,12 @@ func TestReapOf200PodsDeletesExactlyTheStale(t *testing.T) {
 	}
 	left, err := c.Launcher().List(t.Context())
 	if diff := cmp.Diff(slices.Sorted(slices.Values(slices.Concat(fresh, late))), idsOf(left)); diff != "" || err != nil {
-		t.Errorf("left are (-want +got), %v:\n%s", err, diff)
+		t.Errorf("pods that are left (-want +got), %v:\n%s", err, diff)
 	}
-	podOf(t, c, "foreign") // is there
+	podOf(t, c, "foreign") // it still exists
 }
 
-// makeAging makes n pods, of which half have had no heartbeat for ten minutes.
+// makeAging makes n pods. Half of them have had no heartbeat for ten minutes.
 func makeAging(t *testing.T, c *launchertest.Cluster, n int) (fresh, stale []string) {
 	t.Helper()
 	var making sync.WaitGroup
@@ -84,8 +84,8 @@ func makeAging(t *testing.T, c *launchertest.Cluster, n int) (fresh, stale []str
 	return fresh, stale
 }
 
-// before has something happen before a launcher makes its first request of a kind.
-// Others of that kind wait until it has happened.
+// before calls happen before a launcher's first request of a kind. Other requests
+// of that kind wait until it has returned.
 func before(k *launcher.Kubernetes, kind func(*http.Request) bool, happen func()) {
 	happen = sync.OnceFunc(happen)
 	k.Config = rest.CopyConfig(k.Config)
@@ -99,10 +99,10 @@ func before(k *launcher.Kubernetes, kind func(*http.Request) bool, happen func()
 	})
 }
 
-// deletes are requests that delete something.
+// deletes selects requests that delete something.
 func deletes(r *http.Request) bool { return r.Method == http.MethodDelete }
 
-// nth is the nth request from now on, of which the first is 1.
+// nth selects the nth request from now on. The first is number 1.
 func nth(n int64) func(*http.Request) bool {
 	var made atomic.Int64
 	return func(*http.Request) bool { return made.Add(1) == n }
@@ -115,8 +115,8 @@ func idsOf(list []launcher.Summary) (ids []string) {
 	return ids
 }
 
-// What two reapers delete at once, one of them says.
-func TestReapersAtOnceSayEachPodOnce(t *testing.T) {
+// If two reapers delete pods concurrently, only one of them reports each pod.
+func TestConcurrentReapersReportEachPodOnce(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	const all = 20
@@ -150,7 +150,8 @@ func TestReapersAtOnceSayEachPodOnce(t *testing.T) {
 	}
 }
 
-// A launch that waits, for an image or a node, has its pod needed meanwhile.
+// A launch may wait for an image or a node. Meanwhile a heartbeat shows that its
+// pod is needed.
 func TestLaunchThatWaitsHasAHeartbeat(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -191,7 +192,7 @@ func TestLaunchThatWaitsHasAHeartbeat(t *testing.T) {
 	}
 }
 
-func TestReapTakesAnAgentThatDoesNotAnswerForIdle(t *testing.T) {
+func TestReapTreatsAnAgentThatDoesNotAnswerAsIdle(t *testing.T) {
 	t.Parallel()
 	c := launchertest.OwnCluster(t, launcher.Restricted)
 	k := c.Launcher()
@@ -215,7 +216,7 @@ func TestReapTakesAnAgentThatDoesNotAnswerForIdle(t *testing.T) {
 	}
 }
 
-// age has the last heartbeat of a sandbox so long ago.
+// age makes the last heartbeat of a sandbox this old.
 func age(t *testing.T, c *launchertest.Cluster, id string, by time.Duration) {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, podmeta.AnnotationHeartbeat, time.Now().Add(-by).UTC().Format(time.RFC3339Nano))
@@ -250,7 +251,7 @@ func testReapAsksTheAgent(t *testing.T, c *launchertest.Cluster) {
 		list, err := k.List(t.Context())
 		return err == nil && !slices.ContainsFunc(list, func(s launcher.Summary) bool { return s.State != launcher.Running })
 	})
-	time.Sleep(long) // this is how one gets idle
+	time.Sleep(long) // this is how a sandbox becomes idle
 
 	dry, err := k.Reap(t.Context(), launcher.ReapOptions{StaleAfter: long, DryRun: true})
 	if len(dry) != 1 || dry[0].ID != "idle" || !errors.Is(err, launcher.ErrOtherKey) {
@@ -273,8 +274,8 @@ func createPod(t *testing.T, c *launchertest.Cluster, pod *corev1.Pod) {
 	}
 }
 
-// idlePod returns the pod of a sandbox whose last heartbeat was so long ago,
-// which no node can hold.
+// idlePod returns the pod of a sandbox whose last heartbeat is this old. No node
+// can run it.
 func idlePod(c *launchertest.Cluster, id string, age time.Duration) *corev1.Pod {
 	sum := sha256.Sum256([]byte(id))
 	return &corev1.Pod{
@@ -298,7 +299,7 @@ func idlePod(c *launchertest.Cluster, id string, age time.Duration) *corev1.Pod 
 	}
 }
 
-// TestReapLeavesWhatIsChangedAndNotWhatItsNodeReports has something come between the
+// TestReapLeavesWhatIsChangedAndNotWhatItsNodeReports makes a change between the
 // look at a pod and its deletion.
 func TestReapLeavesWhatIsChangedAndNotWhatItsNodeReports(t *testing.T) {
 	t.Parallel()
@@ -307,9 +308,9 @@ func TestReapLeavesWhatIsChangedAndNotWhatItsNodeReports(t *testing.T) {
 		subresource []string
 		reaped      bool
 	}{
-		"a report of its node": {`{"status":{"message":"as before"}}`, []string{"status"}, true},
-		"a label":              {`{"metadata":{"labels":{"mine":"now"}}}`, nil, false},
-		"a heartbeat":          {fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, podmeta.AnnotationHeartbeat, time.Now().Format(time.RFC3339Nano)), nil, false},
+		"a report from its node": {`{"status":{"message":"as before"}}`, []string{"status"}, true},
+		"a label":                {`{"metadata":{"labels":{"mine":"now"}}}`, nil, false},
+		"a heartbeat":            {fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, podmeta.AnnotationHeartbeat, time.Now().Format(time.RFC3339Nano)), nil, false},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

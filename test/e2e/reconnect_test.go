@@ -16,7 +16,7 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// The tests of this file are about what comes after a connection that broke.
+// The tests of this file are about the time after a lost connection.
 
 func TestCallWaitsForAServerThatIsAway(t *testing.T) {
 	overEachWay(t, testCallWaitsForAServerThatIsAway)
@@ -34,11 +34,11 @@ func testCallWaitsForAServerThatIsAway(t *testing.T, c *launchertest.Cluster) {
 	w.Reset()
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 	defer cancel()
-	for range 3 { // then the client has learned of the cut, which fails what is under way
+	for range 3 { // by then the client knows of the cut, which ends all calls under way
 		select {
 		case <-w.Refused():
 		case <-ctx.Done():
-			t.Fatal("the client does not connect anew")
+			t.Fatal("the client does not reconnect")
 		}
 	}
 	type result struct {
@@ -50,7 +50,7 @@ func testCallWaitsForAServerThatIsAway(t *testing.T, c *launchertest.Cluster) {
 		data, err := s.ReadFile(ctx, "file")
 		results <- result{data, err}
 	}()
-	for range 5 { // tries to connect, of which each waits longer
+	for range 5 { // tries to connect, after longer and longer waits
 		select {
 		case <-w.Refused():
 		case r := <-results:
@@ -93,7 +93,7 @@ func testProcessRunsOnAcrossACut(t *testing.T, c *launchertest.Cluster) {
 	}
 	p := process(t, s, cmd.ID)
 	if p.Status != nil || p.PID != cmd.Process.PID() {
-		t.Errorf("it did not run on: %+v", p)
+		t.Errorf("the process did not continue: %+v", p)
 	}
 	if err := s.Signal(t.Context(), cmd.ID, syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
@@ -103,11 +103,11 @@ func testProcessRunsOnAcrossACut(t *testing.T, c *launchertest.Cluster) {
 		return p.Status != nil
 	})
 	if p.Status.Code != 7 || harness.Get(t, s, "said") != "signalled\n" {
-		t.Errorf("it ended with %+v", p.Status)
+		t.Errorf("the process ended with %+v", p.Status)
 	}
 }
 
-// process returns what the agent knows of the process with this id.
+// process returns the agent's information about the process with this id.
 func process(t *testing.T, s *launcher.Sandbox, id string) podapi.ProcessInfo {
 	t.Helper()
 	list, err := s.Processes(t.Context())
@@ -128,7 +128,7 @@ func TestFiftyCallsAcrossACutShareOneNewConnection(t *testing.T) {
 func testFiftyCallsAcrossACutShareOneNewConnection(t *testing.T, c *launchertest.Cluster) {
 	w, l := harness.WireTo(t, c)
 	spec := c.Spec(t.Name())
-	spec.Take.Heartbeat = launcher.HeartbeatOff // which has a connection of its own
+	spec.Take.Heartbeat = launcher.HeartbeatOff // it has its own connection
 	s := harness.Launch(t, l, spec)
 	var waits [50]func() error
 	for i := range waits {
@@ -167,7 +167,7 @@ func testFiftyCallsAcrossACutShareOneNewConnection(t *testing.T, c *launchertest
 	}
 }
 
-// atOnce runs functions at the same time, and returns their errors.
+// atOnce runs functions in parallel and returns their errors.
 func atOnce(do []func() error) []error {
 	errs := make([]error, len(do))
 	var all sync.WaitGroup

@@ -22,7 +22,7 @@ func testRetriedStart(t *testing.T, c *launchertest.Cluster) {
 	w, l := harness.WireTo(t, c)
 	deaf := deafen(t, l, w)
 	s := harness.Launch(t, l, c.Spec("a"))
-	harness.Run(t, s, "true", nil) // by which it knows the agent
+	harness.Run(t, s, "true", nil) // from this the launcher knows the agent
 	direct, err := c.Launcher().Open(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func testRetriedStart(t *testing.T, c *launchertest.Cluster) {
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 	defer cancel()
 
-	deaf.Store(true) // the start gets there, and its answer does not come back
+	deaf.Store(true) // the start arrives, but its answer is lost
 	cmd := s.Shell(ctx, "echo ran >> ran; sleep 300")
 	started := make(chan error, 1)
 	go func() { started <- cmd.Start() }()
@@ -43,7 +43,7 @@ func testRetriedStart(t *testing.T, c *launchertest.Cluster) {
 	w.SetAway(true)
 	w.Reset()
 	select {
-	case <-w.Refused(): // the start is retried
+	case <-w.Refused(): // the start is retried now
 	case err := <-started:
 		t.Fatalf("the start was not retried: %v", err)
 	}
@@ -61,13 +61,13 @@ func testRetriedStart(t *testing.T, c *launchertest.Cluster) {
 		t.Errorf("after it, the next command printed %q", out)
 	}
 	if list, err := s.Processes(t.Context()); err != nil || len(list) != 1 {
-		t.Errorf("beside the next command there are %+v, %v", list, err)
+		t.Errorf("the processes are %+v, %v, want only the next command", list, err)
 	}
 }
 
-// deafen puts a proxy between a launcher and its wire, before its first
-// connection. While deaf is set it drops what the server says; the connections
-// of that time must be cut before the end of it.
+// deafen puts a proxy between a launcher and its wire, before its first connection.
+// While deaf is set, the proxy drops the server's data. Connections from that time
+// must be cut before deaf is cleared.
 func deafen(t *testing.T, l *launcher.Kubernetes, w *harness.Wire) (deaf *atomic.Bool) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -97,7 +97,7 @@ func deafen(t *testing.T, l *launcher.Kubernetes, w *harness.Wire) (deaf *atomic
 	return deaf
 }
 
-// carryToDeaf carries one connection, until either side ends it.
+// carryToDeaf carries one connection until either side ends it.
 func carryToDeaf(client net.Conn, address string, deaf *atomic.Bool) {
 	defer client.Close()
 	server, err := net.Dial("tcp", address)
@@ -112,7 +112,7 @@ func carryToDeaf(client net.Conn, address string, deaf *atomic.Bool) {
 	server.Close()
 }
 
-// ear is a client that may hear nothing.
+// ear is a client that hears nothing while deaf is set.
 type ear struct {
 	io.Writer
 	deaf *atomic.Bool

@@ -10,23 +10,23 @@ import (
 	"unicode/utf8"
 )
 
-// screen is what a person sees of the output of a terminal: as much of an
-// xterm as full-screen programs use, without its colours. Characters are one
-// cell wide.
+// screen shows the output of a terminal as a user sees it. It supports as much of
+// xterm as full-screen programs use, without colours. Characters are one cell wide.
 //
-// A kept emulator, charmbracelet/x/vt, shows the same after each byte of vim, less and
-// tmux. But these tests are in the module that hosts import: it would list sixteen more
-// modules. One of them, ultraviolet, has no release yet, and a host with a terminal
-// interface of its own (bubbletea) would have to take the version that the tests need.
+// A maintained emulator, charmbracelet/x/vt, shows the same after each byte of vim,
+// less and tmux. But these tests are in the module that hosts import, so it would
+// add sixteen modules to their list. One of them, ultraviolet, has no release yet,
+// and a host with its own terminal interface (bubbletea) would have to use the
+// version that the tests need.
 type screen struct {
 	mu         sync.Mutex
 	rows, cols int
 	cells      [][]rune
-	row, col   int // col may be cols: the next character goes to the next line
+	row, col   int // col may be cols: then the next character goes to the next line
 	top, last  int // the lines that scroll
 	main       [][]rune
-	alternate  bool   // a full-screen program has a screen of its own
-	rest       []byte // the beginning of a sequence
+	alternate  bool   // the screen that a full-screen program uses
+	rest       []byte // an incomplete sequence
 }
 
 func newScreen(rows, cols int) *screen {
@@ -35,7 +35,7 @@ func newScreen(rows, cols int) *screen {
 	return s
 }
 
-// resize empties the screen. Programs then draw it anew.
+// resize clears the screen. Programs then redraw it.
 func (s *screen) resize(rows, cols int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,8 +51,8 @@ func blank(rows, cols int) [][]rune {
 	return lines
 }
 
-// text returns the lines without the blanks at their ends, and whether they are those of
-// the alternate screen.
+// text returns the lines without trailing blanks, and whether they are those of the
+// alternate screen.
 func (s *screen) text() (lines []string, alternate bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,15 +63,15 @@ func (s *screen) text() (lines []string, alternate bool) {
 }
 
 var (
-	// controlSequence is CSI, with its private mark, its numbers and its name.
+	// controlSequence matches CSI with its private mark, its numbers and its name.
 	controlSequence = regexp.MustCompile(`^\x1b\[([<-?]?)([0-9;:]*)[ -/]*([@-~])`)
-	// controlString is what terminals show nowhere: titles, queries.
+	// controlString matches sequences that terminals do not show: titles, queries.
 	controlString = regexp.MustCompile(`^\x1b[\]P^_X](?s:.*?)(\x07|\x1b\\)`)
-	// shortSequence is any other.
+	// shortSequence matches all others.
 	shortSequence = regexp.MustCompile("^\x1b[ -/]*([0-OQ-WYZ`-~\\\\])")
 )
 
-// Write takes output.
+// Write receives output.
 func (s *screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,8 +85,8 @@ func (s *screen) Write(p []byte) (int, error) {
 	}
 }
 
-// next shows one character or does one sequence, and returns its length. It is 0 if the
-// rest has yet to come.
+// next shows one character or executes one sequence, and returns its length. The
+// length is 0 if the rest is still missing.
 func (s *screen) next(b []byte) int {
 	if !bytes.HasPrefix(b, []byte("\x1b")) {
 		if !utf8.FullRune(b) {
@@ -116,7 +116,7 @@ func (s *screen) next(b []byte) int {
 func numbers(text string) []int {
 	var list []int
 	for _, n := range strings.Split(text, ";") {
-		i, _ := strconv.Atoi(n) // nothing is 0
+		i, _ := strconv.Atoi(n) // an empty number is 0
 		list = append(list, i)
 	}
 	return list
@@ -142,7 +142,7 @@ func (s *screen) character(r rune) {
 	}
 }
 
-// feed goes to the next line, and backUp to the one before.
+// feed moves to the next line, and backUp to the previous one.
 func (s *screen) feed() {
 	if s.row == s.last {
 		s.scroll(s.top, 1)
@@ -171,7 +171,7 @@ func (s *screen) scroll(from, n int) {
 	copy(part, lines)
 }
 
-// control obeys a control sequence: see "XTerm Control Sequences".
+// control executes a control sequence: see "XTerm Control Sequences".
 func (s *screen) control(mark string, list []int, name byte) {
 	n := max(1, list[0])
 	switch {
@@ -198,7 +198,7 @@ func (s *screen) control(mark string, list []int, name byte) {
 	}
 }
 
-// mode changes to the alternate screen and back.
+// mode switches to the alternate screen and back.
 func (s *screen) mode(list []int, on bool) {
 	for _, n := range list {
 		if (n == 1049 || n == 1047 || n == 47) && on != s.alternate {
@@ -235,8 +235,8 @@ func (s *screen) move(list []int, n int, name byte) {
 	s.row, s.col = min(max(s.row, 0), s.rows-1), min(max(s.col, 0), s.cols-1)
 }
 
-// erase blanks the line, or the screen: from the cursor on (0), up to it (1),
-// or all of it.
+// erase clears the line or the screen: from the cursor on (0), up to the cursor
+// (1), or all of it.
 func (s *screen) erase(part int, all bool) {
 	for i, line := range s.cells {
 		for j := range line {
@@ -252,7 +252,8 @@ func (s *screen) erase(part int, all bool) {
 	}
 }
 
-// shift deletes characters at the cursor, inserts blank ones, or blanks them.
+// shift deletes characters at the cursor, inserts blanks, or overwrites with
+// blanks.
 func (s *screen) shift(n int, name byte) {
 	line := s.cells[s.row]
 	blanks := []rune(strings.Repeat(" ", n))

@@ -1,6 +1,6 @@
 package e2e
 
-// What can go wrong between a session store and its cluster.
+// Problems between a session store and its cluster.
 
 import (
 	"bytes"
@@ -31,10 +31,10 @@ func secretsOf(t *testing.T, c *launchertest.Cluster) []corev1.Secret {
 	return list.Items
 }
 
-// part is the path of a part, which has the name of its save.
+// part matches the path of a part, which contains the name of its save.
 var part = regexp.MustCompile(`/secrets/podagent-session-\w+-\w+-\d+$`)
 
-// isHead reports whether a request is one for a head, by this method.
+// isHead reports whether a request is one for a head, with this method.
 func isHead(r *http.Request, method string) bool {
 	switch {
 	case r.Method != method || !strings.Contains(r.URL.Path, "/secrets"):
@@ -80,8 +80,8 @@ func TestSessionStoreOfAClusterLeavesNoPartsBehind(t *testing.T) {
 	}
 }
 
-// TestSessionStoreDeletesNothingThatIsBeingSaved has a session deleted while the
-// parts of another host's snapshot are there, and its head is not.
+// TestSessionStoreDeletesNothingThatIsBeingSaved deletes a session when another
+// host has saved the parts of a snapshot, but not yet its head.
 func TestSessionStoreDeletesNothingThatIsBeingSaved(t *testing.T) {
 	t.Parallel()
 	c := sessionCluster(t)
@@ -112,8 +112,8 @@ func TestSessionStoreDeletesNothingThatIsBeingSaved(t *testing.T) {
 	}
 }
 
-// TestSessionStoreDeleteMeetsASave has a large snapshot replaced between a
-// Delete's look at it and its deletion.
+// TestSessionStoreDeleteMeetsASave replaces a large snapshot after Delete has
+// looked at it and before Delete removes it.
 func TestSessionStoreDeleteMeetsASave(t *testing.T) {
 	t.Parallel()
 	c := sessionCluster(t)

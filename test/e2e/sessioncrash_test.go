@@ -1,6 +1,6 @@
 package e2e
 
-// Hosts that are killed while they save, and answers that get lost.
+// Hosts that are killed during a save, and answers that are lost.
 
 import (
 	"bytes"
@@ -20,8 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// dying lets so many requests through, and no other: the host was killed. If
-// answered is false the last one arrives, and its answer does not.
+// dying lets this many requests through and then fails all others, as if the host
+// were killed. Unless answered is set, the answer to the last request is lost.
 func dying(requests int64, answered bool) func(http.RoundTripper) roundTrip {
 	var n atomic.Int64
 	return func(next http.RoundTripper) roundTrip {
@@ -41,9 +41,9 @@ func dying(requests int64, answered bool) func(http.RoundTripper) roundTrip {
 	}
 }
 
-// TestSessionStoreOutlivesAHostKilledAtAnyRequest kills a host at each request
-// of a save: another one finds the former snapshot or the next, whole, goes on
-// from it, and leaves nothing behind in the end.
+// TestSessionStoreOutlivesAHostKilledAtAnyRequest kills a host at each request of a
+// save. Another host finds either the former or the new snapshot, complete,
+// continues from it, and leaves nothing behind in the end.
 func TestSessionStoreOutlivesAHostKilledAtAnyRequest(t *testing.T) {
 	t.Parallel()
 	c := sessionCluster(t)
@@ -77,9 +77,9 @@ func TestSessionStoreOutlivesAHostKilledAtAnyRequest(t *testing.T) {
 	}
 }
 
-// TestSessionStoreOutlivesAHostKilledAtItsFirstSave does that for a session that
-// has no snapshot yet. Its parts are not told from those of a host that is just
-// saving, until they are old.
+// TestSessionStoreOutlivesAHostKilledAtItsFirstSave does the same for a session
+// without a snapshot. Until its parts are old, they look like those of a host that
+// is just saving.
 func TestSessionStoreOutlivesAHostKilledAtItsFirstSave(t *testing.T) {
 	t.Parallel()
 	c := sessionCluster(t)
@@ -94,7 +94,7 @@ func TestSessionStoreOutlivesAHostKilledAtItsFirstSave(t *testing.T) {
 			t.Errorf("killed after %d requests: %d bytes, %v, %v", requests, len(got.Data), saveErr, err)
 		}
 		left := secretsOf(t, c)
-		// Who loads, saves and deletes just now touches no part but his own.
+		// Hosts that load, save and delete meanwhile touch only their own parts.
 		save(t, other, id, data, got.Version)
 		if err := other.Delete(t.Context(), id); err != nil {
 			t.Error(err)
@@ -109,7 +109,7 @@ func TestSessionStoreOutlivesAHostKilledAtItsFirstSave(t *testing.T) {
 	}
 }
 
-// inElevenMinutes has the API server's lists look as if they were made earlier.
+// inElevenMinutes makes the objects in the API server's lists look older.
 func inElevenMinutes(next http.RoundTripper) roundTrip {
 	return func(r *http.Request) (*http.Response, error) {
 		resp, err := next.RoundTrip(r)
@@ -130,15 +130,15 @@ func inElevenMinutes(next http.RoundTripper) roundTrip {
 	}
 }
 
-// TestSessionStoreKeepsOldPartsThatAreNamed saves and deletes when all that
-// there is is older than a stray.
+// TestSessionStoreKeepsOldPartsThatAreNamed saves and deletes when everything in
+// the store is old enough to be a stray.
 func TestSessionStoreKeepsOldPartsThatAreNamed(t *testing.T) {
 	t.Parallel()
 	c := sessionCluster(t)
 	s := clusterStore(t, c)
 	version := save(t, s, "a", make([]byte, 3<<20), "")
 	next := bytes.Repeat([]byte("2"), 3<<20)
-	// Another host saves between a save's head and its look for strays.
+	// Another host saves after the head is saved and before the look for strays.
 	late := clusterStoreVia(t, c, func(rt http.RoundTripper) roundTrip {
 		lists := inElevenMinutes(rt)
 		return func(r *http.Request) (*http.Response, error) {
@@ -157,9 +157,9 @@ func TestSessionStoreKeepsOldPartsThatAreNamed(t *testing.T) {
 	}
 }
 
-// TestSessionStoreKnowsItsSaveWhenAnAnswerIsRepeated has the API server take a
-// request, and answer that there was no time for it, so that the client repeats
-// it: what is refused then is there already.
+// TestSessionStoreKnowsItsSaveWhenAnAnswerIsRepeated makes the API server execute a
+// request but answer that it timed out, so that the client repeats it. The
+// repetition is then refused because the object exists.
 func TestSessionStoreKnowsItsSaveWhenAnAnswerIsRepeated(t *testing.T) {
 	t.Parallel()
 	c := sessionCluster(t)
@@ -199,12 +199,12 @@ func TestSessionStoreKnowsItsSaveWhenAnAnswerIsRepeated(t *testing.T) {
 	}
 }
 
-// nameIn returns the name of the Secret that a request has in its body.
+// nameIn returns the name of the Secret in the body of a request.
 func nameIn(r *http.Request) string {
 	if r.GetBody == nil {
 		return ""
 	}
 	var secret corev1.Secret
-	_ = json.Unmarshal([]byte(bodyOf(r)), &secret) // a deletion has none
+	_ = json.Unmarshal([]byte(bodyOf(r)), &secret) // a deletion has no body
 	return secret.Name
 }

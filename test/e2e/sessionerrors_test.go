@@ -1,6 +1,6 @@
 package e2e
 
-// What a cluster can have against a snapshot.
+// Reasons for which a cluster refuses a snapshot.
 
 import (
 	"errors"
@@ -61,7 +61,7 @@ func TestSessionStoreSaysThatAPermissionIsMissing(t *testing.T) {
 	}
 }
 
-// TestSessionStoreTellsADamagedSnapshot takes away what a snapshot needs.
+// TestSessionStoreTellsADamagedSnapshot removes parts that a snapshot needs.
 func TestSessionStoreTellsADamagedSnapshot(t *testing.T) {
 	t.Parallel()
 	c := sessionCluster(t)

@@ -1,6 +1,6 @@
 package e2e
 
-// Both session stores do the same: snapshots that are whole, no lost updates.
+// What both session stores promise: complete snapshots, and no lost updates.
 
 import (
 	"bytes"
@@ -25,8 +25,8 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// overStores runs a test over each store, in parallel. open returns the store of another
-// host.
+// overStores runs a test with each store, in parallel. open returns the store as
+// another host sees it.
 func overStores(t *testing.T, test func(t *testing.T, open func() sessionstore.Store)) {
 	t.Parallel()
 	t.Run("disk", func(t *testing.T) {
@@ -41,7 +41,7 @@ func overStores(t *testing.T, test func(t *testing.T, open func() sessionstore.S
 	})
 }
 
-// sessionCluster has what deploy/session-rbac.yaml grants.
+// sessionCluster returns a cluster with the rights of deploy/session-rbac.yaml.
 func sessionCluster(t *testing.T) *launchertest.Cluster {
 	t.Helper()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -63,8 +63,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// clusterStoreVia returns a store whose requests take the way that via makes of
-// the one to the API server.
+// clusterStoreVia returns a store whose requests go through via.
 func clusterStoreVia(t *testing.T, c *launchertest.Cluster, via func(next http.RoundTripper) roundTrip) *sessionstore.Cluster {
 	t.Helper()
 	config := rest.CopyConfig(c.Orchestrator)
@@ -97,7 +96,7 @@ func save(t *testing.T, s sessionstore.Store, id string, data []byte, version st
 	return next
 }
 
-func TestSessionStoreKeepsSnapshotsOfAnySizeAndId(t *testing.T) {
+func TestSessionStoreKeepsSnapshotsOfAnySizeAndID(t *testing.T) {
 	overStores(t, func(t *testing.T, open func() sessionstore.Store) {
 		s := open()
 		for _, id := range []string{"job-1", "JOB-1", "../../etc/passwd", "Job/123", "a b\n\x00", "🚀", strings.Repeat("x", 300), strings.Repeat("\x00", 4<<10)} {
@@ -117,7 +116,7 @@ func TestSessionStoreKeepsSnapshotsOfAnySizeAndId(t *testing.T) {
 					t.Errorf("%.10q: %d bytes came back as %d, version %s as %s", id, size, len(got.Data), version, got.Version)
 				}
 			}
-			for range 2 { // that there is none is no error
+			for range 2 { // deleting a missing session is not an error
 				if err := s.Delete(t.Context(), id); err != nil {
 					t.Fatal(err)
 				}
@@ -163,12 +162,12 @@ func TestSessionStoreRefusesALostUpdate(t *testing.T) {
 	})
 }
 
-// TestSessionStoreLosesNothingToConcurrentHosts has hosts that add to a
-// snapshot at once: what each was told is saved is there.
+// TestSessionStoreLosesNothingToConcurrentHosts lets hosts add to a snapshot
+// concurrently. Everything that was reported as saved must be there.
 func TestSessionStoreLosesNothingToConcurrentHosts(t *testing.T) {
 	overStores(t, func(t *testing.T, open func() sessionstore.Store) {
 		const hosts, rounds = 4, 6
-		padding := bytes.Repeat([]byte("."), 1<<20) // more than one Secret
+		padding := bytes.Repeat([]byte("."), 1<<20) // more than fits into one Secret
 		var group sync.WaitGroup
 		for host := range hosts {
 			group.Go(func() {
@@ -193,8 +192,8 @@ func TestSessionStoreLosesNothingToConcurrentHosts(t *testing.T) {
 	})
 }
 
-// add adds a word to the snapshot that all share, however often another host
-// comes first.
+// add adds a word to the shared snapshot. It tries again whenever another host was
+// faster.
 func add(ctx context.Context, s sessionstore.Store, word string, padding []byte) error {
 	for range 1000 {
 		old, err := s.Load(ctx, "shared")
@@ -230,7 +229,7 @@ func TestSessionStoreRefusesWhatItCannotKeep(t *testing.T) {
 	})
 }
 
-// TestSessionStoreShowsNoHalfOfASnapshot has hosts load while another saves.
+// TestSessionStoreShowsNoHalfOfASnapshot lets hosts load while another saves.
 func TestSessionStoreShowsNoHalfOfASnapshot(t *testing.T) {
 	overStores(t, func(t *testing.T, open func() sessionstore.Store) {
 		content := func(round int) []byte { return bytes.Repeat([]byte{byte(round)}, 1<<20+round) }

@@ -53,7 +53,7 @@ echo one > file && git add file && git commit -qm one && git tag v1 && echo two 
 	}
 }
 
-// Credentials go to the agent's own program, whatever the PATH has first.
+// Credentials go to the agent's own git, whichever git is first in PATH.
 func TestGitCredentialsReachNoProgramOfTheSandboxs(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -70,14 +70,14 @@ func TestGitCredentialsReachNoProgramOfTheSandboxs(t *testing.T) {
 	} else {
 		t.Log(err)
 	}
-	// git was found by the PATH: it is the sandbox's, and has no credentials.
+	// The git from PATH belongs to the sandbox, and gets no credentials.
 	if out, _, _ := harness.Run(t, s, "/bin/cat /home/agent/stolen", nil); strings.Contains(out, "s3cr3tpw") || !strings.Contains(out, "GIT_") {
 		t.Errorf("the programs of the sandbox got %q", out)
 	}
 }
 
-// privateRepository serves a repository with one file, by a pod of its own, to
-// who has the password, and returns its URL and the sandbox where it is work/.
+// privateRepository serves a repository with one file from a pod of its own, with a
+// password. It returns the URL, and the sandbox that has the repository in work/.
 func privateRepository(t *testing.T, c *launchertest.Cluster, name, password string) (url string, server *launcher.Sandbox) {
 	t.Helper()
 	s := harness.Launch(t, c.Launcher(), c.Spec("server"))
@@ -102,8 +102,8 @@ echo one > file && git add file && git commit -qm one && git clone -q --bare . .
 	return "http://" + net.JoinHostPort(runningPodOf(t, c, "server").Status.PodIP, strconv.Itoa(port)) + "/a.git", s
 }
 
-// What the pod's own git, its hooks and its other programs can see of a checkout
-// has no credentials in it, nor has any file after it.
+// Neither the pod's own git nor its hooks and other programs can see credentials
+// during a checkout, and no file has them afterwards.
 func TestPrivateGitSourceInAPod(t *testing.T) {
 	t.Parallel()
 	const name, password = "someone", "s3cr3tpw"

@@ -18,8 +18,8 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// The cluster of "make cluster" has no default StorageClass. Another one may have,
-// and keeps workspaces then.
+// The cluster of "make cluster" has no default StorageClass. With one, workspaces
+// are kept.
 func TestWorkspaceIsNotKeptWithoutAStorageClass(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -39,8 +39,8 @@ func TestWorkspaceIsNotKeptWithoutAStorageClass(t *testing.T) {
 	refused := isWithoutClass(t, err)
 	nothingIsLeft(t, c)
 
-	// A launch may be killed before it has removed its claim. The next one does not
-	// wait for it either, and the sandbox's end is its end.
+	// A launch may be killed before it has removed its claim. The next launch does
+	// not wait for that claim either, and the claim ends with the sandbox.
 	_, name, _ := strings.Cut(refused.Pod, "/")
 	leaveClaim(t, c, name, "job")
 	_, err = k.Launch(t.Context(), spec)
@@ -60,7 +60,7 @@ func isWithoutClass(t *testing.T, err error) *launcher.PodError {
 	return refused
 }
 
-// leaveClaim makes the claim of a sandbox, without a class.
+// leaveClaim makes a sandbox's claim without a class.
 func leaveClaim(t *testing.T, c *launchertest.Cluster, name, id string) {
 	t.Helper()
 	claim := &corev1.PersistentVolumeClaim{

@@ -16,16 +16,16 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// The tests of this file drive programs through terminals.
+// The tests of this file use programs through terminals.
 
-// terminal is a terminal as a person has it: a screen, and keys.
+// terminal is a terminal as a user has it: a screen and keys.
 type terminal struct {
 	process *podapi.Process
 	screen  *screen
 	keys    io.Writer
 }
 
-// openTerminal starts a command at a screen of this size.
+// openTerminal starts a command on a screen of this size.
 func openTerminal(t *testing.T, cmd *podapi.Cmd, size podapi.TerminalSize) *terminal {
 	t.Helper()
 	screen := newScreen(size.Rows, size.Columns)
@@ -43,7 +43,7 @@ func openTerminal(t *testing.T, cmd *podapi.Cmd, size podapi.TerminalSize) *term
 	return &terminal{cmd.Process, screen, keys}
 }
 
-// attachTerminal attaches to a process at a screen of this size.
+// attachTerminal attaches to a process with a screen of this size.
 func attachTerminal(ctx context.Context, t *testing.T, s *launcher.Sandbox, id string, size podapi.TerminalSize) *terminal {
 	t.Helper()
 	screen := newScreen(size.Rows, size.Columns)
@@ -65,8 +65,7 @@ func (x *terminal) press(t *testing.T, keys string) {
 	}
 }
 
-// awaitRow waits until a row of the screen has this text, of which the last is
-// row -1.
+// awaitRow waits until a row of the screen has this text. Row -1 is the last one.
 func (x *terminal) awaitRow(t *testing.T, row int, text string) {
 	t.Helper()
 	defer func() {
@@ -80,7 +79,7 @@ func (x *terminal) awaitRow(t *testing.T, row int, text string) {
 	})
 }
 
-// program returns a command at a terminal, as the CLI runs it.
+// program returns a command for a terminal, as the CLI runs it.
 func program(ctx context.Context, s *launcher.Sandbox, size podapi.TerminalSize, args ...string) *podapi.Cmd {
 	cmd := s.Command(ctx, args[0], args[1:]...)
 	cmd.Terminal = &size
@@ -88,8 +87,8 @@ func program(ctx context.Context, s *launcher.Sandbox, size podapi.TerminalSize,
 	return cmd
 }
 
-// launchTerminal launches a pod whose image has programs for terminals, and
-// returns it by a way that can be cut, and by another.
+// launchTerminal launches a pod whose image has terminal programs. It returns the
+// sandbox over a connection that can be cut, and over another one.
 func launchTerminal(t *testing.T, c *launchertest.Cluster) (s, other *launcher.Sandbox, w *harness.Wire) {
 	t.Helper()
 	w, l := harness.WireTo(t, c)
@@ -105,7 +104,7 @@ func launchTerminal(t *testing.T, c *launchertest.Cluster) (s, other *launcher.S
 }
 
 // cutOff cuts the connection of a terminal whose command does not resume, and
-// has another client attach to it.
+// attaches another client to the command.
 func cutOff(ctx context.Context, t *testing.T, x *terminal, w *harness.Wire, other *launcher.Sandbox) *terminal {
 	t.Helper()
 	w.Reset()
@@ -113,19 +112,19 @@ func cutOff(ctx context.Context, t *testing.T, x *terminal, w *harness.Wire, oth
 		t.Fatalf("the client that was cut off: %v", err)
 	}
 	if p := process(t, other, x.process.ID()); p.Status != nil || !p.Terminal {
-		t.Fatalf("the program did not run on: %+v", p)
+		t.Fatalf("the program did not continue: %+v", p)
 	}
 	size := podapi.TerminalSize{Rows: x.screen.rows, Columns: x.screen.cols}
 	next := attachTerminal(ctx, t, other, x.process.ID(), size)
 	want, alternate := x.screen.text()
 	if !alternate {
-		t.Error("the program has no screen of its own")
+		t.Error("the program does not use the alternate screen")
 	}
-	// The last row is where programs talk.
+	// In the last row, programs show messages.
 	defer func() {
 		got, alternate := next.screen.text()
 		if diff := cmp.Diff(want, got); t.Failed() || !alternate {
-			t.Errorf("another client sees another screen (its own: %v):\n%s", alternate, diff)
+			t.Errorf("another client sees a different screen (alternate: %v):\n%s", alternate, diff)
 		}
 	}()
 	last := len(want) - 1
@@ -136,14 +135,14 @@ func cutOff(ctx context.Context, t *testing.T, x *terminal, w *harness.Wire, oth
 	return next
 }
 
-// end checks that the program ends by itself, and gives the screen back.
+// end checks that the program ends by itself and leaves the alternate screen.
 func (x *terminal) end(t *testing.T) {
 	t.Helper()
 	if err := x.process.Wait(); err != nil {
 		t.Errorf("the program: %v", err)
 	}
 	if _, alternate := x.screen.text(); alternate {
-		t.Error("the program left its own screen on the terminal")
+		t.Error("the program left the terminal on the alternate screen")
 	}
 }
 
@@ -189,8 +188,8 @@ func testFullScreenPrograms(t *testing.T, c *launchertest.Cluster) {
 	harness.Run(t, s, "seq 1000 > numbers", nil)
 	for _, tt := range []struct {
 		args []string
-		// What the first row has, what is pressed, what is then in rows from one
-		// on, and by what it ends.
+		// The text of the first row, the keys, the rows from row on after the keys,
+		// and the keys that end the program.
 		first, press string
 		row          int
 		then         []string

@@ -1,6 +1,6 @@
 package e2e
 
-// Sandboxes that end themselves by Sandbox.Terminate.
+// Sandboxes that end with Sandbox.Terminate.
 
 import (
 	"errors"
@@ -24,7 +24,7 @@ func TestSandboxTerminatesItself(t *testing.T) {
 			spec.OnClose = onClose
 			s := harness.Launch(t, l, spec)
 			harness.Put(t, s, "file", "x")
-			for range 2 { // the second time there is nothing to do
+			for range 2 { // the second call has nothing to do
 				if err := s.Terminate(t.Context()); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
@@ -93,6 +93,6 @@ func TestLazySandboxThatWasNotLaunchedTerminatesNothing(t *testing.T) {
 		if err := s.Terminate(t.Context()); err != nil {
 			t.Error(err)
 		}
-		harness.Put(t, other, "file", "x") // the same id, by somebody else
+		harness.Put(t, other, "file", "x") // the same id, from another caller
 	})
 }

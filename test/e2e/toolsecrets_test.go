@@ -23,8 +23,8 @@ import (
 
 const toolSecret = "xq7-Kd0vP-2mZt"
 
-// TestSecretsOfToolsAreNowhereButInTheEnvironment looks for a secret wherever a
-// cluster and its people can look.
+// TestSecretsOfToolsAreNowhereButInTheEnvironment searches for a secret everywhere
+// in a cluster that its users can look.
 func TestSecretsOfToolsAreNowhereButInTheEnvironment(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -65,7 +65,7 @@ func TestSecretsOfToolsAreNowhereButInTheEnvironment(t *testing.T) {
 	}
 }
 
-// lookAt adds what the agent tells, and what the sandbox's processes see of each
+// lookAt adds the agent's answers, and what processes of the sandbox see of each
 // other's arguments and in the directory of temporary files.
 func lookAt(t *testing.T, s *launcher.Sandbox, shown map[string]string) {
 	t.Helper()
@@ -80,13 +80,13 @@ func lookAt(t *testing.T, s *launcher.Sandbox, shown map[string]string) {
 	} {
 		out, err := s.Shell(t.Context(), script).Output()
 		if len(out) == 0 {
-			t.Errorf("there are none of %s: %v", what, err)
+			t.Errorf("there are no %s: %v", what, err)
 		}
 		shown[what] = string(out)
 	}
 }
 
-// lookAround adds what the cluster has of the sandbox.
+// lookAround adds what the cluster has about the sandbox.
 func lookAround(t *testing.T, c *launchertest.Cluster, id string, shown map[string]string) {
 	t.Helper()
 	core := c.API(t).CoreV1()
@@ -114,7 +114,7 @@ func lookAround(t *testing.T, c *launchertest.Cluster, id string, shown map[stri
 		shown["the Secret "+kept.Name] = string(bytes.Join(slices.Collect(maps.Values(kept.Data)), []byte("\n")))
 	}
 	for _, container := range pod.Spec.Containers {
-		harness.Await(t, "the log of "+container.Name, func() bool { // which the node has soon after the first answer
+		harness.Await(t, "the log of "+container.Name, func() bool { // the node has it soon after the first answer
 			logs, err := core.Pods(c.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: container.Name}).DoRaw(t.Context())
 			shown["the log of "+container.Name] = string(logs)
 			return err == nil
@@ -122,7 +122,7 @@ func lookAround(t *testing.T, c *launchertest.Cluster, id string, shown map[stri
 	}
 }
 
-// lockedBuffer takes a log from many goroutines.
+// lockedBuffer receives a log from many goroutines.
 type lockedBuffer struct {
 	mu sync.Mutex
 	bytes.Buffer

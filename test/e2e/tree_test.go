@@ -20,7 +20,7 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// describe returns what is in a local tree: each path with its mode, time, and
+// describe returns the entries of a local tree, each with its path, mode, time and
 // content.
 func describe(t *testing.T, dir string) map[string]string {
 	t.Helper()
@@ -94,12 +94,12 @@ func TestTreePushedAndPulledIsIdentical(t *testing.T) {
 			t.Errorf("pushed %+v, pulled %+v", pushed, pulled)
 		}
 		if diff := cmp.Diff(describe(t, source), describe(t, target)); diff != "" {
-			t.Errorf("the tree changed on its way:\n%s", diff)
+			t.Errorf("the tree changed on the way:\n%s", diff)
 		}
 	})
 }
 
-func TestTreePullOfWhatIsNotThere(t *testing.T) {
+func TestPullOfMissingTree(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		if _, err := s.Pull(t.Context(), "none", filepath.Join(t.TempDir(), "x"), podapi.TransferOptions{}); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("got %v", err)

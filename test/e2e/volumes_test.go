@@ -1,6 +1,6 @@
 package e2e
 
-// Claims in pods: shared ones by subPath, and a sandbox's own.
+// Claims in pods: shared ones with subPath, and a sandbox's own.
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// tenant returns the Spec of a workspace of an organisation, with three
+// tenant returns the Spec for a workspace of an organisation, with three
 // directories of the shared claim.
 func tenant(c *launchertest.Cluster, org, workspace string) launcher.Spec {
 	spec := c.Spec(org + "/" + workspace)
@@ -74,14 +74,15 @@ func TestTenantsOnOneClaim(t *testing.T) {
 	}
 }
 
-// checkNothingOf looks for another's text by all paths and links that a tenant can
-// think of, with commands and with the agent's own calls, which find its own.
+// checkNothingOf searches for another tenant's text through all paths and links
+// that a tenant can use, with commands and with the agent's calls. The tenant's own
+// text must be found.
 func checkNothingOf(t *testing.T, s *launcher.Sandbox, own, others string) {
 	t.Helper()
 	mine := searchAround(t, s, own)
 	for _, line := range []string{"command: /workspace/mine:", "command: /skills/mine:", "command: /memory/mine:", "command: /skills/up/memory/mine:", "agent: /memory/mine:"} {
 		if !strings.Contains(mine, line) {
-			t.Errorf("what the search finds of the tenant's own has no %q:\n%s", line, mine)
+			t.Errorf("the search of the tenant's own files did not find %q:\n%s", line, mine)
 		}
 	}
 	if found := searchAround(t, s, others); found != "" {
@@ -93,7 +94,7 @@ func checkNothingOf(t *testing.T, s *launcher.Sandbox, own, others string) {
 	}
 }
 
-// searchAround returns where a text is.
+// searchAround returns the places of a text.
 func searchAround(t *testing.T, s *launcher.Sandbox, text string) string {
 	t.Helper()
 	script := `ln -sfn / /workspace/root; ln -sfn ../../../.. /skills/up; ln -sfn /proc/1/root /memory/one; ln -sfn /proc/self/cwd/../.. /memory/cwd
@@ -111,7 +112,7 @@ cd /workspace && grep -rIs --exclude-dir=proc --exclude-dir=sys -e "` + text + `
 	return found.String()
 }
 
-// A link that a tenant makes leads the node's kubelet nowhere out of the claim.
+// A tenant's link must not lead the node's kubelet out of the claim.
 func TestSubPathThroughALinkOutOfTheClaimIsRefused(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -170,12 +171,20 @@ func TestReadOnlyVolumeIsRefusedToCommandsAndSaidByInfo(t *testing.T) {
 	}
 }
 
-// keptSpec returns the Spec of a sandbox with a claim of its own.
+// keptSpec returns the Spec of a sandbox with its own claim.
 func keptSpec(t *testing.T, c *launchertest.Cluster, id string) launcher.Spec {
 	t.Helper()
 	spec := c.Spec(id)
 	spec.Pod.Workspace = launcher.Workspace{Keep: true, Size: resource.MustParse("1Gi"), StorageClass: c.Storage(t, 1)}
 	return spec
+}
+
+// wantKept checks that the workspace has the file that was kept.
+func wantKept(t *testing.T, s *launcher.Sandbox) {
+	t.Helper()
+	if got := harness.Get(t, s, "file"); got != "kept" {
+		t.Errorf("the workspace has %q", got)
+	}
 }
 
 func TestPauseAndResumeKeepAGitTreeWithEdits(t *testing.T) {
@@ -220,10 +229,10 @@ echo two >> src/deep/file && echo new > untracked && git stash -q -- src/deep/fi
 		t.Error("Resume says that it created the sandbox")
 	}
 	if after, errOut, _ := harness.Run(t, s, state, nil); after != before || !strings.Contains(after, "?? untracked") || !strings.Contains(after, "hello") {
-		t.Errorf("it has after the pause\n%s%s, before it had\n%s", after, errOut, before)
+		t.Errorf("after the pause it has\n%s%s, before it had\n%s", after, errOut, before)
 	}
 	if again, err := k.Resume(t.Context(), "job"); err != nil || again.PodName() != s.PodName() {
-		t.Errorf("Resume of what runs: %v", err)
+		t.Errorf("Resume of a running sandbox: %v", err)
 	} else {
 		again.Close()
 	}
@@ -240,7 +249,7 @@ func TestLaunchTakesTheWorkspaceThatWasKept(t *testing.T) {
 	c.EndPod(t, s.PodName())
 	harness.Await(t, "the pod's end", func() bool { return podOf(t, c, "job").Status.Phase == corev1.PodFailed })
 	if _, err := k.Launch(t.Context(), spec); !errors.Is(err, launcher.ErrStale) {
-		t.Errorf("Launch of what has ended: %v", err)
+		t.Errorf("Launch of an ended sandbox: %v", err)
 	}
 	spec.Take.OnStale = launcher.StaleRecreate
 	again, err := k.Launch(t.Context(), spec)
@@ -250,8 +259,8 @@ func TestLaunchTakesTheWorkspaceThatWasKept(t *testing.T) {
 	if got := harness.Get(t, again, "file"); got != "kept" || again.Created {
 		t.Errorf("the workspace has %q; created: %t", got, again.Created)
 	}
-	// Who did not make the sandbox does not delete it, nor does who made it, and whose
-	// pod is gone.
+	// Close does not delete a sandbox that this launch did not create. Nor does it
+	// if the pod that this launch created is gone.
 	if err := errors.Join(again.Close(), s.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -263,29 +272,27 @@ func TestLaunchTakesTheWorkspaceThatWasKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resumed.Close()
-	if got := harness.Get(t, resumed, "file"); got != "kept" {
-		t.Errorf("the workspace has %q", got)
-	}
+	wantKept(t, resumed)
 	terminate(t, k, "job")
 	if _, err := k.Resume(t.Context(), "job"); !errors.Is(err, launcher.ErrNotFound) {
-		t.Errorf("Resume of what was terminated: %v", err)
+		t.Errorf("Resume of a terminated sandbox: %v", err)
 	}
 	if claims := claimsIn(t, c); len(claims) > 0 {
 		t.Errorf("claims are left: %v", claims)
 	}
 }
 
-// Whichever comes first, a launch that succeeds has a sandbox that works, and a
-// claim that stays.
+// Whichever comes first, a launch that succeeds returns a working sandbox, and its
+// claim stays.
 func TestLaunchBesideTerminateKeepsNoClaimThatEnds(t *testing.T) {
 	t.Parallel()
-	const requests = 5 // of Terminate, at each of which a launch begins
+	const requests = 5 // of Terminate; a launch begins at each of them
 	for _, paused := range []bool{false, true} {
 		t.Run(fmt.Sprintf("paused %t", paused), func(t *testing.T) {
 			t.Parallel()
 			c := launchertest.NewCluster(t, launcher.Restricted)
 			spec := keptSpec(t, c, "job")
-			spec.Pod.Workspace.StorageClass = c.Storage(t, 3*requests) // each claim that goes takes its volume along
+			spec.Pod.Workspace.StorageClass = c.Storage(t, 3*requests) // the volume of a deleted claim cannot be used again
 			for n := range requests {
 				harness.Put(t, harness.Launch(t, c.Launcher(), spec), "file", "of the launch before")
 				if paused {
@@ -297,7 +304,7 @@ func TestLaunchBesideTerminateKeepsNoClaimThatEnds(t *testing.T) {
 				harness.Put(t, harness.Launch(t, c.Launcher(), spec), "file", "new") // Terminate may have come last
 				claim, err := c.API(t).CoreV1().PersistentVolumeClaims(c.Namespace).Get(t.Context(), podOf(t, c, "job").Name, metav1.GetOptions{})
 				if err != nil || claim.DeletionTimestamp != nil {
-					t.Errorf("request %d: the claim of a sandbox that runs is deleted at %v: %v", n+1, claim.DeletionTimestamp, err)
+					t.Errorf("request %d: the claim of a running sandbox was deleted at %v: %v", n+1, claim.DeletionTimestamp, err)
 				}
 				terminate(t, c.Launcher(), "job")
 			}
@@ -305,8 +312,8 @@ func TestLaunchBesideTerminateKeepsNoClaimThatEnds(t *testing.T) {
 	}
 }
 
-// launchDuringTerminate terminates a sandbox, and launches it when Terminate is at
-// its nth request, which waits until the launch makes its first.
+// launchDuringTerminate terminates a sandbox and launches it during Terminate's nth
+// request. That request waits until the launch makes its first.
 func launchDuringTerminate(t *testing.T, c *launchertest.Cluster, spec launcher.Spec, n int64) {
 	t.Helper()
 	reached, begun := make(chan struct{}), make(chan struct{})
@@ -321,7 +328,7 @@ func launchDuringTerminate(t *testing.T, c *launchertest.Cluster, spec launcher.
 	var early error
 	select {
 	case <-reached:
-	case early = <-terminated: // it makes fewer requests
+	case early = <-terminated: // Terminate makes fewer requests
 		terminated <- nil
 	}
 	s, err := second.Launch(t.Context(), spec)
@@ -331,7 +338,8 @@ func launchDuringTerminate(t *testing.T, c *launchertest.Cluster, spec launcher.
 	s.Close()
 }
 
-// Who does not say that the workspace is kept does not get an empty one instead.
+// A launch that does not ask for the kept workspace must not get an empty one
+// instead.
 func TestLaunchWithoutTheKeptWorkspaceSaysThatItIsPaused(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -348,17 +356,16 @@ func TestLaunchWithoutTheKeptWorkspaceSaysThatItIsPaused(t *testing.T) {
 	if _, err := k.Launch(t.Context(), bad); !errors.Is(err, launcher.ErrImage) {
 		t.Errorf("Launch: %v", err)
 	}
-	s, err := k.Resume(t.Context(), "job") // as the last one that worked
+	s, err := k.Resume(t.Context(), "job") // with the last Spec that worked
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if got := harness.Get(t, s, "file"); got != "kept" {
-		t.Errorf("it has %q", got)
-	}
+	wantKept(t, s)
 }
 
-// Another identity gets no files by the id, and another way finds its listener.
+// Another identity does not get the files by using the same id, and another
+// connection type finds its listener.
 func TestResumeByAnotherIdentityAndByAnotherWay(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -384,9 +391,7 @@ func TestResumeByAnotherIdentityAndByAnotherWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if got := harness.Get(t, s, "file"); got != "kept" {
-		t.Errorf("it has %q", got)
-	}
+	wantKept(t, s)
 }
 
 func TestPauseRefusesASandboxWhoseFilesWouldBeLost(t *testing.T) {
@@ -394,7 +399,7 @@ func TestPauseRefusesASandboxWhoseFilesWouldBeLost(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
 	s := harness.Launch(t, k, c.Spec("job"))
-	c.Storage(t, 0) // for the permissions
+	c.Storage(t, 0) // only for the permissions
 	if err := k.Pause(t.Context(), "job"); !errors.Is(err, launcher.ErrNotKept) {
 		t.Errorf("Pause: %v", err)
 	}
@@ -402,6 +407,6 @@ func TestPauseRefusesASandboxWhoseFilesWouldBeLost(t *testing.T) {
 		t.Errorf("after that: %v", err)
 	}
 	if err := k.Pause(t.Context(), "none"); !errors.Is(err, launcher.ErrNotFound) {
-		t.Errorf("Pause of none: %v", err)
+		t.Errorf("Pause of a missing sandbox: %v", err)
 	}
 }

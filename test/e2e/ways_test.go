@@ -19,17 +19,16 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// The tests of this file are about the ways to the agents of pods: by
-// port-forward, by exec and by address. Those of what a connection promises run
-// over each way, too, wherever they are.
+// The tests of this file are about the ways to reach the agents of pods: by
+// port-forward, by exec and by address. Tests elsewhere that check a connection's
+// promises run over each way, too.
 
-// overEachWay runs a test over each way in parallel, each with a namespace of its
-// own.
+// overEachWay runs a test over each way in parallel, each in its own namespace.
 func overEachWay(t *testing.T, test func(t *testing.T, c *launchertest.Cluster)) {
 	overEachWayOf(t, launchertest.NewCluster, test)
 }
 
-// overEachWayHarmed is the same for tests that harm the agents of their pods.
+// overEachWayHarmed does the same for tests that harm the agents of their pods.
 func overEachWayHarmed(t *testing.T, test func(t *testing.T, c *launchertest.Cluster)) {
 	overEachWayOf(t, launchertest.OwnCluster, test)
 }
@@ -106,7 +105,7 @@ func TestPodWithoutAListenerIsNotReachedByItsAddress(t *testing.T) {
 	}
 }
 
-// joined has the ids of the processes of podagent connect.
+// joined matches the ids of the processes of podagent connect.
 const joined = `for p in /proc/[0-9]*; do
 	[ "$(tr '\0' ' ' 2>/dev/null < $p/cmdline)" != "podagent connect " ] || echo ${p#/proc/}
 done`
@@ -130,7 +129,7 @@ func TestExecLeavesNoProcessBehind(t *testing.T) {
 		t.Fatalf("while the sandbox is open the processes are %q", first)
 	}
 	w.Reset()
-	harness.Await(t, "another connection", func() bool { // a write that meets the reset is cut
+	harness.Await(t, "another connection", func() bool { // the call that meets the reset is cut
 		err := s.WriteFile(t.Context(), "file", nil, 0o666)
 		return err == nil
 	})
@@ -166,7 +165,7 @@ func TestAddressThatLetsNobodyThroughIsSaid(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
 	l, spec := c.Launcher(), c.Spec("a")
 	harness.Launch(t, c.Launcher(), spec)
-	spec.Take.ReadyTimeout = 20 * time.Second // in which it tries, on any machine
+	spec.Take.ReadyTimeout = 20 * time.Second // enough time for a try on any machine
 	l.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, os.ErrDeadlineExceeded }
 	if _, err := l.Launch(t.Context(), spec); !errors.Is(err, launcher.ErrNotReady) || !strings.Contains(err.Error(), "cannot connect to the address of pod "+c.Namespace) {
 		t.Errorf("launching it: %v", err)

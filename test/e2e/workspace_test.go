@@ -20,8 +20,8 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// The tests of this file are about how much a workspace may hold, and the claim of
-// one that is kept.
+// The tests of this file are about the size of a workspace, and the claim of a kept
+// one.
 
 func TestClaimOfAnotherSizeIsDrift(t *testing.T) {
 	t.Parallel()
@@ -54,10 +54,10 @@ func TestClaimOfAnotherSizeIsDrift(t *testing.T) {
 	}
 	larger.Take.OnDrift = launcher.DriftSay
 	start(larger, 1)
-	start(larger, 1) // the pod that there is was made so, and has that claim
+	start(larger, 1) // the existing pod was made with this size, and has its claim
 	larger.Take.OnDrift = launcher.DriftError
 	if _, err := k.Launch(t.Context(), larger); !errors.Is(err, launcher.ErrDrift) {
-		t.Errorf("Launch of what runs: %v", err)
+		t.Errorf("Launch of a running sandbox: %v", err)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestClaimWithoutPermissionIsForbidden(t *testing.T) {
 	}
 }
 
-// gated returns the patch of a pod in which a script runs before the agent starts.
+// gated returns the patch for a pod in which a script runs before the agent starts.
 func gated(c *launchertest.Cluster, script string) []byte {
 	return fmt.Appendf(nil, `spec:
   initContainers:
@@ -213,7 +213,7 @@ func TestTerminateWithoutPermissionForTheClaimIsForbidden(t *testing.T) {
 	}
 }
 
-// The pod of a sandbox may be gone when who made it closes it, and its lease with it.
+// When a sandbox is closed, its pod may be gone, and the lease with it.
 func TestCloseDeletesTheWorkspaceOfAPodThatIsGone(t *testing.T) {
 	t.Parallel()
 	for _, exclusive := range []bool{false, true} {
@@ -237,7 +237,7 @@ func TestCloseDeletesTheWorkspaceOfAPodThatIsGone(t *testing.T) {
 	}
 }
 
-// Whichever of both comes first, another Terminate leaves nothing.
+// Whichever comes first, a further Terminate leaves nothing behind.
 func TestTerminateBesideAResumeOfAKeptWorkspace(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
@@ -300,12 +300,10 @@ func TestLaunchThatFailsLeavesNoClaimButTheOneThatWasThere(t *testing.T) {
 	if _, err := k.Launch(t.Context(), bad); !errors.Is(err, launcher.ErrImage) {
 		t.Fatalf("Launch: %v", err)
 	}
-	if got := harness.Get(t, harness.Launch(t, k, spec), "file"); got != "kept" {
-		t.Errorf("the workspace has %q", got)
-	}
+	wantKept(t, harness.Launch(t, k, spec))
 }
 
-// A launch that fails late, when others use the sandbox already, takes nothing away.
+// A launch that fails late, when others already use the sandbox, removes nothing.
 func TestLaunchThatFailsLateLeavesTheClaimThatOthersUse(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)

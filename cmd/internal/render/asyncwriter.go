@@ -2,14 +2,14 @@ package render
 
 import "io"
 
-// An asyncWriter writes while more text is made: one text at a time, and the
-// next one waits for it.
+// An asyncWriter writes one text while the next one is made. Each write waits for
+// the previous one.
 type asyncWriter struct {
 	texts   chan []byte
-	written chan written // one is there whenever nothing is being written
+	written chan written // holds one whenever nothing is being written
 }
 
-// written is a text that was written, whose room is free again.
+// written is a text that was written. Its room is free again.
 type written struct {
 	room []byte
 	err  error
@@ -27,8 +27,8 @@ func newAsyncWriter(out io.Writer) *asyncWriter {
 	return w
 }
 
-// write has text written, and returns room for the next one, or the error of the
-// one before: then this one is not written.
+// write starts to write text, and returns room for the next text. If the previous
+// write failed, it returns that error and does not write text.
 func (w *asyncWriter) write(text []byte) (room []byte, err error) {
 	last := <-w.written
 	if last.err != nil {
@@ -39,7 +39,7 @@ func (w *asyncWriter) write(text []byte) (room []byte, err error) {
 	return last.room, nil
 }
 
-// end returns when all is written. Nothing is written after it.
+// end returns when everything is written. Nothing may be written after it.
 func (w *asyncWriter) end() error {
 	last := <-w.written
 	close(w.texts)

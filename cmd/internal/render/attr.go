@@ -8,7 +8,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
-// Attr is what is known of a file as JSON.
+// Attr describes a file as JSON.
 type Attr struct {
 	Path    Text      `json:"path"`
 	Type    string    `json:"type"`
@@ -21,7 +21,7 @@ type Attr struct {
 	ETag    string    `json:"etag,omitempty"`
 }
 
-// NewAttr returns what JSON says of a.
+// NewAttr returns the JSON form of a.
 func NewAttr(a fsops.Attr) Attr {
 	out := Attr{
 		Path: Text(a.Path), Type: TypeName(a.Mode), Size: a.Size, Mode: Mode(a.Mode),
@@ -34,8 +34,8 @@ func NewAttr(a fsops.Attr) Attr {
 	return out
 }
 
-// Mode returns the permission bits in octal, with those that set ids and the
-// sticky bit as chmod(1) has them.
+// Mode returns the permission bits in octal, including the set-id and sticky bits
+// in chmod(1)'s form.
 func Mode(mode fs.FileMode) string {
 	bits := mode.Perm()
 	for _, special := range []struct{ mode, bit fs.FileMode }{

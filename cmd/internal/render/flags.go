@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// A FlagSet is where flags are defined: package flag's in one program, pflag's
-// in the other. The short name may be empty.
+// A FlagSet is where flags are defined: package flag's in podagent, pflag's in the
+// orchestrator. The short name may be empty.
 type FlagSet interface {
 	Bool(p *bool, name, short, usage string)
 	Value(v Value, name, short, usage string)
 }
 
-// A Value is the value of a flag, of package flag and of pflag.
+// A Value is the value of a flag, for package flag and for pflag.
 type Value interface {
 	String() string
 	Set(string) error
 	Type() string
 }
 
-// A number is a flag of a number that is not negative.
+// A number is a flag for a number that is not negative.
 type number struct {
 	n   int
 	set bool
@@ -40,7 +40,7 @@ func (n *number) String() string {
 func (n *number) Set(s string) error {
 	value, err := strconv.ParseUint(s, 10, 31)
 	if err != nil {
-		return errors.New("it is no number")
+		return errors.New("it must be a number that is not negative")
 	}
 	n.n, n.set = int(value), true
 	return nil
@@ -54,7 +54,7 @@ func (n *number) or(other number) int {
 	return other.n
 }
 
-// A word is a flag that takes one of some words, the first by default.
+// A word is a flag that takes one of some words, by default the first.
 type word struct {
 	value string
 	words []string
@@ -72,7 +72,7 @@ func (w *word) Set(s string) error {
 	return nil
 }
 
-// patterns is a flag of a pattern that may be repeated.
+// patterns is a flag for a pattern. It may be repeated.
 type patterns []string
 
 func (p *patterns) Type() string   { return "PATTERN" }
@@ -83,7 +83,7 @@ func (p *patterns) Set(s string) error {
 	return nil
 }
 
-// directory is a flag of a directory.
+// directory is a flag for a directory.
 type directory string
 
 func (d *directory) Type() string   { return "DIR" }

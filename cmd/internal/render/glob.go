@@ -10,18 +10,20 @@ import (
 
 // Glob prints the results of one search for names.
 type Glob struct {
-	// Out gets the names, Err what could not be read or was left out.
+	// Out gets the names. Err gets notes about what could not be read or was left
+	// out.
 	Out, Err io.Writer
 	// JSON prints results as JSON lines.
 	JSON bool
 	// Null ends each name with a NUL byte instead of a newline.
 	Null bool
-	// Stats is what the search's options refer to.
+	// Stats must be the Stats in the search's options.
 	Stats fsops.GlobStats
 }
 
 // All prints the results up to the first error. Directories that cannot be read are
-// only said and make it [ErrIncomplete]. It returns [ErrNothing] if no name was found.
+// only reported on Err, and make it [ErrIncomplete]. It returns [ErrNothing] if no
+// name was found.
 func (g *Glob) All(results iter.Seq2[fsops.GlobMatch, error]) error {
 	terminal := IsTerminal(g.Out)
 	p := globPrinter{Glob: g, out: writer{out: g.Out, atOnce: bool(terminal)}, terminal: terminal}
@@ -72,7 +74,7 @@ func (p *globPrinter) print(m fsops.GlobMatch) error {
 	})
 }
 
-// sayTruncated says that there are more names, if so.
+// sayTruncated says so if there are more names.
 func (p *globPrinter) sayTruncated() error {
 	switch {
 	case !p.Stats.Truncated:

@@ -26,7 +26,7 @@ func (f *GlobFlags) Define(flags FlagSet) {
 	flags.Bool(&f.null, "null", "0", "end names with NUL instead of a newline")
 }
 
-// Options returns what the flags ask for.
+// Options returns the search options of the flags.
 func (f *GlobFlags) Options() fsops.GlobOptions {
 	opts := f.opts
 	opts.Limit, opts.Dir = f.max.n, string(f.dir)
@@ -34,8 +34,8 @@ func (f *GlobFlags) Options() fsops.GlobOptions {
 	return opts
 }
 
-// Printer returns the printer that they ask for, and has the search's options refer to
-// its Stats.
+// Printer returns the printer of the flags, and makes opts.Stats refer to its
+// Stats.
 func (f *GlobFlags) Printer(out, err io.Writer, asJSON bool, opts *fsops.GlobOptions) *Glob {
 	g := &Glob{Out: out, Err: err, JSON: asJSON, Null: f.null}
 	opts.Stats = &g.Stats

@@ -7,8 +7,8 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
-// Globs is a flag, of package flag and of pflag, that may be repeated: a glob
-// of the files to search, or after an exclamation mark one of those not to.
+// Globs is a repeatable flag, for package flag and for pflag: a glob of the files
+// to search, or, after an exclamation mark, of the files to skip.
 type Globs fsops.GrepOptions
 
 // Set adds a glob.
@@ -28,5 +28,5 @@ func (g *Globs) Set(s string) error {
 // String returns nothing: the flag has no default.
 func (g *Globs) String() string { return "" }
 
-// Type names what the flag takes.
+// Type names the flag's value.
 func (g *Globs) Type() string { return "GLOB" }

@@ -10,14 +10,15 @@ import (
 
 // Grep prints the results of one search.
 type Grep struct {
-	// Out gets the lines, Err what could not be searched or was left out.
+	// Out gets the lines. Err gets notes about what could not be searched or was left
+	// out.
 	Out, Err io.Writer
 	// JSON prints results as JSON lines.
 	JSON bool
-	// Context says that there may be context lines: groups of lines that are
-	// not adjacent are separated.
+	// Context says that there may be context lines: a separator goes between groups
+	// of lines that are not adjacent.
 	Context bool
-	// Counts prints how many lines of a file match, where files are reported.
+	// Counts prints how many lines of a file match, if files are reported.
 	Counts bool
 	// NoNumbers leaves out the numbers of lines. Column adds the column of the
 	// first match, from 1, and Offset where the line begins in its file, both
@@ -27,13 +28,13 @@ type Grep struct {
 	Heading bool
 	// Color paints paths, numbers and matches.
 	Color bool
-	// Stats is what the search's options refer to.
+	// Stats must be the Stats in the search's options.
 	Stats fsops.GrepStats
 }
 
-// All prints the results up to the first error. Files that cannot be searched
-// are only said and make it [ErrIncomplete], unless they are binary. It returns
-// [ErrNothing] if no line matched.
+// All prints the results up to the first error. Files that cannot be searched are
+// only reported on Err, and make it [ErrIncomplete], unless they are binary. It
+// returns [ErrNothing] if no line matched.
 func (g *Grep) All(results iter.Seq2[fsops.GrepResult, error]) error {
 	terminal := IsTerminal(g.Out)
 	p := grepPrinter{Grep: g, out: writer{out: g.Out, atOnce: bool(terminal)}, terminal: terminal}
@@ -64,8 +65,7 @@ func (g *Grep) All(results iter.Seq2[fsops.GrepResult, error]) error {
 	return ended(found, !incomplete)
 }
 
-// A grepPrinter prints single results, and knows the last line that it
-// printed.
+// A grepPrinter prints single results, and remembers the last line that it printed.
 type grepPrinter struct {
 	*Grep
 	out      writer
@@ -85,7 +85,7 @@ func (p *grepPrinter) print(r fsops.GrepResult) error {
 	return p.out.print(func(text []byte) []byte { return p.lines(text, r) })
 }
 
-// skipped prints as JSON what was skipped.
+// skipped prints the skipped files as JSON.
 func (p *grepPrinter) skipped(skipped *fsops.SkippedError) error {
 	for _, err := range skipped.Errs {
 		if !p.JSON {
@@ -98,7 +98,7 @@ func (p *grepPrinter) skipped(skipped *fsops.SkippedError) error {
 	return nil
 }
 
-// summary prints as JSON what the search did, and otherwise says that there is more.
+// summary prints the search's statistics as JSON, or else says if there is more.
 func (p *grepPrinter) summary() error {
 	switch {
 	case p.JSON:

@@ -73,7 +73,7 @@ func TestGrepSaysWhatWasSkipped(t *testing.T) {
 		errs    string
 	}{
 		{
-			"binary files are no failure",
+			"binary files are not a failure",
 			Grep{},
 			fsops.SkippedError{Errs: []error{binary}},
 			ErrNothing, "",
@@ -111,7 +111,7 @@ func TestGrepSaysWhatWasSkipped(t *testing.T) {
 	}
 }
 
-// A signal is a writer that says when something was written.
+// A signal is a writer that signals each write.
 type signal struct {
 	mu   sync.Mutex
 	text []byte
@@ -126,20 +126,21 @@ func (s *signal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// hung is when a test gives up waiting for what must come.
+// hung is how long a test waits for something that must happen.
 const hung = 2 * time.Minute
 
-// A search that goes on without finding anything does not keep what it found.
+// A match must be printed at once, even if the search then finds nothing for a long
+// time.
 func TestGrepShowsAMatchWhileTheSearchGoesOn(t *testing.T) {
 	out := &signal{came: make(chan struct{}, 10)}
 	g := &Grep{Out: out, Err: io.Discard}
 	err := g.All(func(yield func(fsops.GrepResult, error) bool) {
-		for _, line := range []int64{1, 2} { // the second, too
+		for _, line := range []int64{1, 2} { // the second match must not wait either
 			yield(fsops.GrepResult{Kind: fsops.GrepMatch, Path: "a", Line: line, Text: []byte("x")}, nil)
 			select {
 			case <-out.came:
 			case <-time.After(hung):
-				t.Error("nothing is printed")
+				t.Error("nothing was printed")
 			}
 		}
 	})

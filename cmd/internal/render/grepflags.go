@@ -65,8 +65,8 @@ func (f *GrepFlags) definePrinting(flags FlagSet) {
 	flags.Value(&f.color, "color", "", "color the output `when`: auto, on a terminal; always; or never")
 }
 
-// Search returns the search that flags and arguments ask for: a pattern, unless
-// a flag has it, and paths.
+// Search returns the search that flags and arguments describe: a pattern, unless a
+// flag has it, and paths.
 func (f *GrepFlags) Search(args []string) (pattern string, opts fsops.GrepOptions, err error) {
 	opts = f.opts
 	switch {
@@ -95,8 +95,8 @@ func (f *GrepFlags) Search(args []string) (pattern string, opts fsops.GrepOption
 	return pattern, opts, nil
 }
 
-// anyPattern returns a regular expression for any of the patterns, each of which
-// must be one by itself.
+// anyPattern returns a regular expression for any of the patterns. Each of them
+// must be valid by itself.
 func (f *GrepFlags) anyPattern() (string, error) {
 	var any []string
 	for _, p := range f.patterns {
@@ -111,14 +111,14 @@ func (f *GrepFlags) anyPattern() (string, error) {
 	return strings.Join(any, "|"), nil
 }
 
-// closeQuote ends the text that a \Q begins where the pattern leaves that open.
+// closeQuote ends a \Q quotation that the pattern leaves open.
 func closeQuote(pattern string) string {
 	for rest := pattern; ; {
 		_, after, found := strings.Cut(rest, `\`)
 		if !found || after == "" {
 			return pattern
 		}
-		rest = after[1:] // what the backslash is before
+		rest = after[1:] // the character after the backslash
 		if after[0] != 'Q' {
 			continue
 		}
@@ -128,8 +128,8 @@ func closeQuote(pattern string) string {
 	}
 }
 
-// Printer returns the printer that the flags ask for, and sets those of the
-// search's options that it depends on.
+// Printer returns the printer of the flags, and sets the search options that it
+// depends on.
 func (f *GrepFlags) Printer(out, err io.Writer, asJSON bool, opts *fsops.GrepOptions) *Grep {
 	g := &Grep{
 		Out: out, Err: err, JSON: asJSON, Context: opts.Before+opts.After > 0, Counts: f.counts,

@@ -7,7 +7,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
-// jsonResult is a result of grep as JSON, or why a file was skipped.
+// jsonResult is a result of grep, or the reason why a file was skipped, as JSON.
 type jsonResult struct {
 	Type   string   `json:"type"`
 	Path   Text     `json:"path,omitempty"`
@@ -20,7 +20,7 @@ type jsonResult struct {
 	Error  string   `json:"error,omitempty"`
 }
 
-// jsonSummary is what a search did as JSON.
+// jsonSummary is the statistics of a search as JSON.
 type jsonSummary struct {
 	Type      string `json:"type"`
 	Files     int64  `json:"files"`
@@ -30,7 +30,7 @@ type jsonSummary struct {
 	Truncated bool   `json:"truncated,omitempty"`
 }
 
-// grepTypes are the kinds of results as JSON names them.
+// grepTypes are the JSON names of the kinds of results.
 var grepTypes = map[fsops.GrepKind]string{
 	fsops.GrepMatch:   "match",
 	fsops.GrepContext: "context",

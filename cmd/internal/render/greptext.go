@@ -17,8 +17,8 @@ const (
 	colorEnd   = "\x1b[0m"
 )
 
-// colored reports whether output is painted: on a terminal that has colors,
-// unless NO_COLOR is set (no-color.org), or as the flag says.
+// colored reports whether output is colored: as the flag says, or else on a
+// terminal with colors, unless NO_COLOR is set (no-color.org).
 func colored(out io.Writer, flag string) bool {
 	switch flag {
 	case "always":
@@ -30,7 +30,7 @@ func colored(out io.Writer, flag string) bool {
 	return bool(IsTerminal(out)) && os.Getenv("NO_COLOR") == "" && terminal != "" && terminal != "dumb"
 }
 
-// paint appends a color, if there are to be any.
+// paint appends a color, if output is colored.
 func (p *grepPrinter) paint(dst []byte, color string) []byte {
 	if !p.Color {
 		return dst
@@ -48,7 +48,7 @@ func (p *grepPrinter) file(dst []byte, r fsops.GrepResult) []byte {
 	return append(dst, '\n')
 }
 
-// pathOf appends the path of a result as it is printed.
+// pathOf appends the printed form of a result's path.
 func (p *grepPrinter) pathOf(dst []byte, r fsops.GrepResult) []byte {
 	if p.path != r.Path || p.name == "" {
 		p.path, p.name = r.Path, p.terminal.Name(r.Path)
@@ -58,7 +58,7 @@ func (p *grepPrinter) pathOf(dst []byte, r fsops.GrepResult) []byte {
 	return p.paint(dst, colorEnd)
 }
 
-// lines appends the lines of a result: one, but for a match of several.
+// lines appends the lines of a result: one, unless the match spans several.
 func (p *grepPrinter) lines(dst []byte, r fsops.GrepResult) []byte {
 	dst = p.between(dst, r)
 	line := grepLine{number: r.Line, offset: r.Offset, separator: ':'}
@@ -86,7 +86,7 @@ func (p *grepPrinter) lines(dst []byte, r fsops.GrepResult) []byte {
 	}
 }
 
-// between appends what separates a result from the one before.
+// between appends the separator between a result and the previous one.
 func (p *grepPrinter) between(dst []byte, r fsops.GrepResult) []byte {
 	first, other := p.line == 0, p.path != r.Path
 	switch {
@@ -107,13 +107,13 @@ type grepLine struct {
 	separator      byte
 	text           []byte
 	cut            int64
-	// spans are the matches in the line, by their places in a text of which
-	// the line begins at shift.
+	// spans are the matches in the line, as offsets in a text in which the line
+	// begins at shift.
 	spans []fsops.Span
 	shift int
 }
 
-// within returns the spans that touch a range, of spans in their order.
+// within returns the spans that touch a range, from a sorted list.
 func within(spans []fsops.Span, start, end int) []fsops.Span {
 	for len(spans) > 0 && spans[0].End <= start && spans[0].Start < start {
 		spans = spans[1:]
@@ -124,7 +124,7 @@ func within(spans []fsops.Span, start, end int) []fsops.Span {
 	return spans
 }
 
-// oneLine appends a line with what goes before it.
+// oneLine appends a line with its prefix.
 func (p *grepPrinter) oneLine(dst []byte, r fsops.GrepResult, l grepLine) []byte {
 	if !p.Heading {
 		dst = append(p.pathOf(dst, r), l.separator)
@@ -145,7 +145,7 @@ func (p *grepPrinter) oneLine(dst []byte, r fsops.GrepResult, l grepLine) []byte
 	return p.text(dst, l)
 }
 
-// text appends the text of a line, its matches painted.
+// text appends the text of a line, with its matches colored.
 func (p *grepPrinter) text(dst []byte, l grepLine) []byte {
 	at := 0
 	for _, s := range l.spans {

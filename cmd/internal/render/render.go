@@ -1,6 +1,6 @@
-// Package render has what both programs print in the same way: the results of
-// searches, as people know them from ripgrep or as JSON lines, and names and
-// text of a sandbox, which never drive the terminal that they are shown on.
+// Package render has the output that both programs share: the results of searches,
+// in ripgrep's form or as JSON lines, and names and text of a sandbox in a form
+// that cannot control the terminal.
 package render
 
 import (
@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// Text is text that need not be UTF-8. As JSON it is {"text": "…"}, or
-// {"bytes": base64} where it is not UTF-8, as ripgrep has it.
+// Text is text that need not be UTF-8. As in ripgrep's JSON, it is {"text": "…"},
+// or {"bytes": base64} if it is not UTF-8.
 type Text []byte
 
 // MarshalJSON implements json.Marshaler.

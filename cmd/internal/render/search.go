@@ -8,20 +8,20 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
-// ExitSearchFailed is the exit status of a search that failed in any way,
-// whatever it found. As ripgrep, one that found something exits with 0, and one
-// that did not ([ErrNothing]) with 1.
+// ExitSearchFailed is the exit status of a search that failed in any way, whatever
+// it found. As in ripgrep, a search that found something exits with 0, and one that
+// found nothing ([ErrNothing]) with 1.
 const ExitSearchFailed = 2
 
-// ErrNothing says that a search found nothing, which is an exit status and no
+// ErrNothing says that a search found nothing. It is an exit status without a
 // message.
 var ErrNothing = errors.New("nothing found")
 
-// ErrIncomplete says that some files could not be searched. Which, and why, was
-// said already.
+// ErrIncomplete says that some files could not be searched. They have been reported
+// already.
 var ErrIncomplete = errors.New("some files could not be searched")
 
-// A SearchError is why a search failed as a whole.
+// A SearchError says why a search failed as a whole.
 type SearchError struct{ Err error }
 
 func (e *SearchError) Error() string { return e.Err.Error() }
@@ -29,13 +29,12 @@ func (e *SearchError) Error() string { return e.Err.Error() }
 // Unwrap returns the reason.
 func (e *SearchError) Unwrap() error { return e.Err }
 
-// SearchFailed reports whether err says that a search failed, in whole or in
-// part.
+// SearchFailed reports whether err says that a search failed, in whole or in part.
 func SearchFailed(err error) bool {
 	return errors.Is(err, ErrIncomplete) || errors.As(err, new(*SearchError))
 }
 
-// ended returns how a search ended that went through.
+// ended returns the result of a search that ran to its end.
 func ended(found, complete bool) error {
 	switch {
 	case !complete:
@@ -46,8 +45,8 @@ func ended(found, complete bool) error {
 	return nil
 }
 
-// saySkipped says what a search skipped, and reports whether any of it makes the search
-// incomplete: all but binary files does, of which ripgrep does not mind either.
+// saySkipped reports what a search skipped. The result says whether that makes the
+// search incomplete: like ripgrep, it ignores binary files.
 func saySkipped(w io.Writer, skipped *fsops.SkippedError) (incomplete bool) {
 	for _, err := range skipped.Errs {
 		say(w, err.Error())
@@ -60,8 +59,7 @@ func saySkipped(w io.Writer, skipped *fsops.SkippedError) (incomplete bool) {
 	return incomplete
 }
 
-// say says something besides the results, which does not depend on whether it
-// can be said.
+// say prints a note besides the results. The search goes on if that fails.
 func say(w io.Writer, text string) {
 	fmt.Fprintf(w, "%s\n", IsTerminal(w).Text([]byte(text)))
 }

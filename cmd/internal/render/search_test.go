@@ -14,7 +14,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops"
 )
 
-// outcome is a result of a search, or an error in its place.
+// outcome is a result of a search, or an error instead.
 type outcome[T any] struct {
 	result T
 	err    error
@@ -48,7 +48,7 @@ func TestGlobSaysWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestATruncationIsNoNameFound(t *testing.T) {
+func TestTruncatedGlobWithoutNamesFindsNothing(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
 		g := &Glob{Out: io.Discard, Err: io.Discard, JSON: asJSON, Stats: fsops.GlobStats{Truncated: true}}
 		if err := g.All(sequence[fsops.GlobMatch]()); !errors.Is(err, ErrNothing) {
@@ -95,7 +95,7 @@ func TestGlobsFlag(t *testing.T) {
 	}
 	for _, empty := range []string{"", "!"} {
 		if err := flags.Parse([]string{"-g", empty}); err == nil {
-			t.Errorf("the glob %q is taken", empty)
+			t.Errorf("the glob %q is accepted", empty)
 		}
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/term"
 )
 
-// Terminal says whether what is printed goes to a terminal. There, names and
-// text of a sandbox must not speak to the terminal itself, which obeys escape
-// sequences: what would is shown instead. Anywhere else bytes are bytes.
+// Terminal says whether output goes to a terminal. A terminal obeys escape
+// sequences, so names and text of a sandbox are escaped there. Anywhere else they
+// are printed unchanged.
 type Terminal bool
 
 // IsTerminal returns whether w is a terminal.
@@ -22,9 +22,8 @@ func IsTerminal(w io.Writer) Terminal {
 	return Terminal(ok && term.IsTerminal(int(file.Fd())))
 }
 
-// Name returns a name as it is printed: on a terminal in quotes, as Go has
-// them, if it would not stay on its line or is not made of printable
-// characters alone.
+// Name returns the printed form of a name. On a terminal it is quoted as in Go if
+// it has characters that are not printable or would break the line.
 func (t Terminal) Name(name string) string {
 	if !bool(t) || printable(name) {
 		return name
@@ -36,9 +35,9 @@ func printable(s string) bool {
 	return utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) < 0
 }
 
-// Text returns lines of text as they are printed: on a terminal with escapes,
-// as Go has them, for control characters and bytes that are not UTF-8. Tabs
-// and the ends of lines stay.
+// Text returns the printed form of lines of text. On a terminal, control characters
+// and bytes that are not UTF-8 are escaped as in Go. Tabs and the ends of lines
+// stay.
 func (t Terminal) Text(text []byte) []byte {
 	if !t {
 		return text
@@ -46,7 +45,7 @@ func (t Terminal) Text(text []byte) []byte {
 	return t.appendText(nil, text)
 }
 
-// appendText appends text as [Terminal.Text] returns it.
+// appendText appends the result of [Terminal.Text].
 func (t Terminal) appendText(dst, text []byte) []byte {
 	if !t {
 		return append(dst, text...)

@@ -9,32 +9,32 @@ import (
 )
 
 const (
-	// writeSize is how much is printed at once: large enough that system calls
-	// do not matter.
+	// writeSize is how much is printed at once: large enough that system calls do not
+	// matter.
 	writeSize = 256 << 10
-	// writeDelay is how long what was found may wait for more to be printed
-	// with it, so that a slow search is followed as it goes.
+	// writeDelay is how long a result may wait for others to be printed with it:
+	// short enough to follow a slow search.
 	writeDelay = 5 * time.Millisecond
 )
 
-// A writer joins small texts into large writes, which do not wait for long; the
-// first text does not wait at all.
+// A writer joins small texts into large writes. A text waits at most writeDelay,
+// and the first one not at all.
 type writer struct {
 	out io.Writer
-	// atOnce writes each text by itself.
+	// atOnce makes the writer write each text separately.
 	atOnce bool
 
 	mu    sync.Mutex
 	text  []byte // yet to be written
 	timer *time.Timer
-	armed bool         // the timer is to flush
+	armed bool         // the timer will flush
 	begun bool         // the first text was written
-	async *asyncWriter // for much text; nil before
+	async *asyncWriter // for large texts; nil before the first
 	err   error        // the first one of out
 }
 
-// print has add append to what is to be written. Its error may be that of an
-// earlier text.
+// print lets add append to the pending text. Its error may be that of an earlier
+// text.
 func (w *writer) print(add func([]byte) []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -45,7 +45,7 @@ func (w *writer) print(add func([]byte) []byte) error {
 		w.flushLocked()
 	case w.armed:
 	case w.timer == nil:
-		w.timer = time.AfterFunc(writeDelay, func() { _ = w.flush() }) // the next print says it
+		w.timer = time.AfterFunc(writeDelay, func() { _ = w.flush() }) // the next print returns the error
 		w.armed = true
 	default:
 		w.timer.Reset(writeDelay)
@@ -54,7 +54,7 @@ func (w *writer) print(add func([]byte) []byte) error {
 	return w.err
 }
 
-// flush writes what there is.
+// flush writes the pending text.
 func (w *writer) flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,7 +79,7 @@ func (w *writer) flushLocked() {
 	w.text, w.err = w.async.write(w.text)
 }
 
-// end writes what there is, and is the last that is done.
+// end writes the pending text. It must be the last call.
 func (w *writer) end() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

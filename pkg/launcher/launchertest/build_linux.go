@@ -25,7 +25,7 @@ var buildAgent = sync.OnceValues(func() (string, error) {
 	args := []string{"build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", built}
 	env := []string{"CGO_ENABLED=0", "GOEXPERIMENT=simd"}
 	if raced {
-		args, env[0] = append(args, "-race"), "CGO_ENABLED=1"
+		args, env = append(args, "-race"), []string{"CGO_ENABLED=1"}
 	}
 	cmd := exec.Command("go", append(args, "github.com/podagent/podagent/cmd/podagent")...)
 	cmd.Env = append(cmd.Environ(), env...)

@@ -1,13 +1,13 @@
-// Package podmeta names the labels and annotations by which the launcher knows
-// what is its own in a cluster: the pods of sandboxes, the claims of their
-// workspaces, and the Leases of their owners. They are a contract with whoever
-// looks at a cluster by other means, and among launchers of different versions.
+// Package podmeta names the labels and annotations that mark the launcher's own
+// objects in a cluster: the pods of sandboxes, the claims of their workspaces, and
+// the Leases of their owners. They are a contract with other tools that look at a
+// cluster, and among launchers of different versions.
 //
 // All times are RFC 3339 in UTC with nanoseconds.
 package podmeta
 
-// Prefix begins the names of all labels and annotations but LabelManagedBy. No
-// others in a pod may begin so.
+// Prefix begins the names of all labels and annotations except LabelManagedBy. No
+// others in a pod may begin with it.
 const Prefix = "podagent.dev/"
 
 // The labels of pods and claims.
@@ -17,8 +17,8 @@ const (
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// ManagedBy is the value of LabelManagedBy.
 	ManagedBy = "podagent"
-	// LabelID is the sandbox's id in the letters that a label may have, cut at 63.
-	// Several ids may have the same: AnnotationID has it whole.
+	// LabelID is the sandbox's id in the characters that a label may have, cut at 63.
+	// Several ids may share one; AnnotationID has the whole id.
 	LabelID = Prefix + "id"
 )
 
@@ -26,15 +26,15 @@ const (
 const (
 	// AnnotationID is the sandbox's id.
 	AnnotationID = Prefix + "id"
-	// AnnotationCreated is when the launch began that made the pod or claim. The
-	// pod of a launch and the claim that it made have the same time.
+	// AnnotationCreated is when the launch that created the pod or claim began. The
+	// pod of a launch and the claim that it created have the same time.
 	AnnotationCreated = Prefix + "created-at"
-	// AnnotationAdopted is when somebody last used the pod or claim who had not
-	// made it. A launch that fails leaves alone what has it.
+	// AnnotationAdopted is when somebody other than its creator last used the pod or
+	// claim. A launch that fails leaves such an object alone.
 	AnnotationAdopted = Prefix + "adopted-at"
-	// AnnotationResumed is, on a pod, when it was made for a claim that existed, and
-	// on a claim, when it last got such a pod. Whoever ends an older pod leaves a
-	// claim alone that has it.
+	// AnnotationResumed is, on a pod, when it was created for an existing claim, and
+	// on a claim, when it last got such a pod. When an older pod is removed, a claim
+	// with this annotation stays.
 	AnnotationResumed = Prefix + "resumed-at"
 )
 
@@ -45,17 +45,16 @@ const (
 	AnnotationHeartbeat = Prefix + "heartbeat-at"
 	// AnnotationExpires is when the sandbox ends itself.
 	AnnotationExpires = Prefix + "expires-at"
-	// AnnotationKey is the fingerprint of the identity whose calls the agent
-	// answers.
+	// AnnotationKey is the fingerprint of the identity that the agent accepts.
 	AnnotationKey = Prefix + "key"
-	// AnnotationReadyTimeout is how long the pod may take until its agent answers,
-	// as Go prints a duration. Without it that is launcher.DefaultReadyTimeout.
+	// AnnotationReadyTimeout is how long the pod may take until its agent answers, as
+	// Go prints a duration. Without it, launcher.DefaultReadyTimeout applies.
 	AnnotationReadyTimeout = Prefix + "ready-timeout"
-	// AnnotationSpec is what the pod was made from, as JSON: drift is measured by
-	// it, because admission may change the pod.
+	// AnnotationSpec is what the pod was made from, as JSON. Drift is measured
+	// against it, because admission may change the pod.
 	AnnotationSpec = Prefix + "spec"
 )
 
-// AnnotationPod is, on a claim, the pod to make when its sandbox is resumed, as
+// AnnotationPod is, on a claim, the pod to create when its sandbox is resumed, as
 // JSON.
 const AnnotationPod = Prefix + "pod"

@@ -1,16 +1,15 @@
-// Package podapiv1 is the generated code of podapi.proto, and how its messages
-// that carry content are told apart ([Content]).
+// Package podapiv1 is the generated code of podapi.proto, and tells apart its
+// messages that carry content ([Content]).
 package podapiv1
 
 import "sync"
 
-// Content is a message that may be nothing but a chunk of content, in its
-// field 1. Such messages are coded without going through reflection, and into
-// buffers that are used again.
+// Content is a message that may consist of only a chunk of content, in its field 1.
+// Such messages are coded without reflection, and into buffers that are reused.
 type Content interface {
-	// Chunk returns the chunk, nil if the message is something else.
+	// Chunk returns the chunk; nil if the message is something else.
 	Chunk() *[]byte
-	// MakeChunk makes the message a chunk, whose earlier buffer is kept.
+	// MakeChunk makes the message a chunk, and keeps its earlier buffer.
 	MakeChunk() *[]byte
 }
 
@@ -87,18 +86,18 @@ func (m *PullResponse) MakeChunk() *[]byte {
 	return m.Chunk()
 }
 
-// DialChunk is the size in bytes of the buffers that the data of Dial is received
-// in: larger ones do not make it faster.
+// DialChunk is the size in bytes of the buffers for the data that Dial receives:
+// larger ones are not faster.
 const DialChunk = 64 << 10
 
-// dialBuffers are those that are free.
+// dialBuffers are the free ones.
 var dialBuffers = sync.Pool{New: func() any { return new([DialChunk]byte) }}
 
 // NewDialBuffer returns an empty buffer with room for DialChunk bytes.
 func NewDialBuffer() []byte { return dialBuffers.Get().(*[DialChunk]byte)[:0] }
 
-// FreeDialBuffer takes back a buffer that is not used any more, if NewDialBuffer
-// made it.
+// FreeDialBuffer takes back a buffer that is no longer used, if NewDialBuffer made
+// it.
 func FreeDialBuffer(b []byte) {
 	if cap(b) == DialChunk {
 		dialBuffers.Put((*[DialChunk]byte)(b[:DialChunk]))
@@ -113,9 +112,9 @@ func (m *DialRequest) Chunk() *[]byte {
 	return nil
 }
 
-// MakeChunk implements [Content]. The buffer is a new one, which who received
-// the message gives to FreeDialBuffer: a connection may be idle for long, and
-// holds none meanwhile.
+// MakeChunk implements [Content]. The buffer is new, and the receiver of the
+// message gives it to FreeDialBuffer: a connection may be idle for long, and holds
+// no buffer meanwhile.
 func (m *DialRequest) MakeChunk() *[]byte {
 	m.Kind = &DialRequest_Data{Data: NewDialBuffer()}
 	return m.Chunk()
@@ -129,7 +128,7 @@ func (m *DialResponse) Chunk() *[]byte {
 	return nil
 }
 
-// MakeChunk implements [Content], as that of a DialRequest does.
+// MakeChunk implements [Content], like that of DialRequest.
 func (m *DialResponse) MakeChunk() *[]byte {
 	m.Kind = &DialResponse_Data{Data: NewDialBuffer()}
 	return m.Chunk()

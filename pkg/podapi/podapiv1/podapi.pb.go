@@ -347,7 +347,7 @@ func (GlobSort) EnumDescriptor() ([]byte, []int) {
 	return file_podapi_proto_rawDescGZIP(), []int{2}
 }
 
-// GrepReport is what is reported of a file that matches.
+// GrepReport says what to report about a file that matches.
 type GrepReport int32
 
 const (
@@ -355,7 +355,7 @@ const (
 	GrepReport_GREP_REPORT_UNSPECIFIED GrepReport = 0
 	// That a line matches: the search of the file ends there.
 	GrepReport_GREP_REPORT_FILES GrepReport = 1
-	// How many lines match, of files in which some do.
+	// How many lines match, for files in which some do.
 	GrepReport_GREP_REPORT_COUNTS GrepReport = 2
 )
 
@@ -411,12 +411,12 @@ const (
 	// A file that was skipped, in whole or in part: error says why. It may come
 	// among the file's results or after all results.
 	GrepKind_GREP_KIND_FILE_ERROR GrepKind = 3
-	// A file that was skipped because it is binary from offset on; it may come where
-	// a file error may. One without error comes of an agent that counts no files in
-	// GrepEnd.binary, and may be of a file that paths do not name.
+	// A file that was skipped because it is binary from offset on. It may come where
+	// a file error may. An agent that counts no files in GrepEnd.binary also sends it
+	// without an error, for files that paths do not name, too.
 	GrepKind_GREP_KIND_BINARY GrepKind = 4
-	// A file whose further matches max_per_file left out. It comes of agents that
-	// count no files in GrepEnd.shortened.
+	// A file with further matches that max_per_file left out. Only agents that count
+	// no files in GrepEnd.shortened send it.
 	GrepKind_GREP_KIND_FILE_TRUNCATED GrepKind = 5
 	// A file that matches (GREP_REPORT_FILES, GREP_REPORT_COUNTS).
 	GrepKind_GREP_KIND_FILE GrepKind = 6
@@ -883,8 +883,8 @@ type InfoResponse struct {
 	Workdir []byte  `protobuf:"bytes,8,opt,name=workdir,proto3" json:"workdir,omitempty"`
 	Limits  *Limits `protobuf:"bytes,9,opt,name=limits,proto3" json:"limits,omitempty"`
 	// idle is the time since the last call or process ended, in nanoseconds; 0
-	// while one is running. Info and Processes.List do not count, and Dial counts
-	// only when bytes pass.
+	// while one is running, or a stray that no mark shows to be left by an ended one.
+	// Info and Processes.List do not count, and Dial counts only when bytes pass.
 	Idle int64 `protobuf:"varint,10,opt,name=idle,proto3" json:"idle,omitempty"`
 	// capabilities name what this agent offers beyond the first version of this
 	// contract.
@@ -1321,6 +1321,160 @@ func (*ConfigureResponse) Descriptor() ([]byte, []int) {
 	return file_podapi_proto_rawDescGZIP(), []int{8}
 }
 
+type CheckoutRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// dir is a directory that exists.
+	Dir []byte `protobuf:"bytes,1,opt,name=dir,proto3" json:"dir,omitempty"`
+	// url has the protocol http, https, ssh, git or file, or is an absolute path. It
+	// has no password in it, and for http and https no user.
+	Url []byte `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	// ref is a branch, a tag, a commit or a name that begins with refs/. Empty means
+	// the branch that the remote's HEAD names.
+	Ref []byte `protobuf:"bytes,3,opt,name=ref,proto3" json:"ref,omitempty"`
+	// username and password are for http and https.
+	Username      []byte `protobuf:"bytes,4,opt,name=username,proto3" json:"username,omitempty"`
+	Password      []byte `protobuf:"bytes,5,opt,name=password,proto3" json:"password,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckoutRequest) Reset() {
+	*x = CheckoutRequest{}
+	mi := &file_podapi_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckoutRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckoutRequest) ProtoMessage() {}
+
+func (x *CheckoutRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckoutRequest.ProtoReflect.Descriptor instead.
+func (*CheckoutRequest) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *CheckoutRequest) GetDir() []byte {
+	if x != nil {
+		return x.Dir
+	}
+	return nil
+}
+
+func (x *CheckoutRequest) GetUrl() []byte {
+	if x != nil {
+		return x.Url
+	}
+	return nil
+}
+
+func (x *CheckoutRequest) GetRef() []byte {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *CheckoutRequest) GetUsername() []byte {
+	if x != nil {
+		return x.Username
+	}
+	return nil
+}
+
+func (x *CheckoutRequest) GetPassword() []byte {
+	if x != nil {
+		return x.Password
+	}
+	return nil
+}
+
+type CheckoutResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// commit is the commit of HEAD.
+	Commit string `protobuf:"bytes,1,opt,name=commit,proto3" json:"commit,omitempty"`
+	// ref is the full name of the ref; empty for a commit.
+	Ref []byte `protobuf:"bytes,2,opt,name=ref,proto3" json:"ref,omitempty"`
+	// changed says that this call moved HEAD to the commit.
+	Changed bool `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"`
+	// kept says why everything was left as it was; otherwise it is empty.
+	Kept          string `protobuf:"bytes,4,opt,name=kept,proto3" json:"kept,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckoutResponse) Reset() {
+	*x = CheckoutResponse{}
+	mi := &file_podapi_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckoutResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckoutResponse) ProtoMessage() {}
+
+func (x *CheckoutResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckoutResponse.ProtoReflect.Descriptor instead.
+func (*CheckoutResponse) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *CheckoutResponse) GetCommit() string {
+	if x != nil {
+		return x.Commit
+	}
+	return ""
+}
+
+func (x *CheckoutResponse) GetRef() []byte {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *CheckoutResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *CheckoutResponse) GetKept() string {
+	if x != nil {
+		return x.Kept
+	}
+	return ""
+}
+
 type Attr struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Path  []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
@@ -1339,7 +1493,7 @@ type Attr struct {
 
 func (x *Attr) Reset() {
 	*x = Attr{}
-	mi := &file_podapi_proto_msgTypes[9]
+	mi := &file_podapi_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1351,7 +1505,7 @@ func (x *Attr) String() string {
 func (*Attr) ProtoMessage() {}
 
 func (x *Attr) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[9]
+	mi := &file_podapi_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1364,7 +1518,7 @@ func (x *Attr) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attr.ProtoReflect.Descriptor instead.
 func (*Attr) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{9}
+	return file_podapi_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Attr) GetPath() []byte {
@@ -1434,7 +1588,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_podapi_proto_msgTypes[10]
+	mi := &file_podapi_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1446,7 +1600,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[10]
+	mi := &file_podapi_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1459,7 +1613,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{10}
+	return file_podapi_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Sum) GetSize() int64 {
@@ -1487,7 +1641,7 @@ type StatRequest struct {
 
 func (x *StatRequest) Reset() {
 	*x = StatRequest{}
-	mi := &file_podapi_proto_msgTypes[11]
+	mi := &file_podapi_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1499,7 +1653,7 @@ func (x *StatRequest) String() string {
 func (*StatRequest) ProtoMessage() {}
 
 func (x *StatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[11]
+	mi := &file_podapi_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1512,7 +1666,7 @@ func (x *StatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatRequest.ProtoReflect.Descriptor instead.
 func (*StatRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{11}
+	return file_podapi_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StatRequest) GetPath() []byte {
@@ -1538,7 +1692,7 @@ type StatResponse struct {
 
 func (x *StatResponse) Reset() {
 	*x = StatResponse{}
-	mi := &file_podapi_proto_msgTypes[12]
+	mi := &file_podapi_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1550,7 +1704,7 @@ func (x *StatResponse) String() string {
 func (*StatResponse) ProtoMessage() {}
 
 func (x *StatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[12]
+	mi := &file_podapi_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1563,7 +1717,7 @@ func (x *StatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatResponse.ProtoReflect.Descriptor instead.
 func (*StatResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{12}
+	return file_podapi_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StatResponse) GetAttr() *Attr {
@@ -1576,7 +1730,7 @@ func (x *StatResponse) GetAttr() *Attr {
 type ListRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Path  []byte                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// recursive lists the whole tree, each directory before what is in it.
+	// recursive lists the whole tree, each directory before its entries.
 	// Symbolic links are not followed.
 	Recursive     bool `protobuf:"varint,2,opt,name=recursive,proto3" json:"recursive,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1585,7 +1739,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_podapi_proto_msgTypes[13]
+	mi := &file_podapi_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1597,7 +1751,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[13]
+	mi := &file_podapi_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1610,7 +1764,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{13}
+	return file_podapi_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListRequest) GetPath() []byte {
@@ -1641,7 +1795,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_podapi_proto_msgTypes[14]
+	mi := &file_podapi_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1653,7 +1807,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[14]
+	mi := &file_podapi_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1666,7 +1820,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{14}
+	return file_podapi_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListResponse) GetKind() isListResponse_Kind {
@@ -1738,7 +1892,7 @@ type AttrBatch struct {
 
 func (x *AttrBatch) Reset() {
 	*x = AttrBatch{}
-	mi := &file_podapi_proto_msgTypes[15]
+	mi := &file_podapi_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1750,7 +1904,7 @@ func (x *AttrBatch) String() string {
 func (*AttrBatch) ProtoMessage() {}
 
 func (x *AttrBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[15]
+	mi := &file_podapi_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1763,7 +1917,7 @@ func (x *AttrBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttrBatch.ProtoReflect.Descriptor instead.
 func (*AttrBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{15}
+	return file_podapi_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AttrBatch) GetAttrs() []*Attr {
@@ -1785,7 +1939,7 @@ type ListEnd struct {
 
 func (x *ListEnd) Reset() {
 	*x = ListEnd{}
-	mi := &file_podapi_proto_msgTypes[16]
+	mi := &file_podapi_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1797,7 +1951,7 @@ func (x *ListEnd) String() string {
 func (*ListEnd) ProtoMessage() {}
 
 func (x *ListEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[16]
+	mi := &file_podapi_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1810,7 +1964,7 @@ func (x *ListEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEnd.ProtoReflect.Descriptor instead.
 func (*ListEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{16}
+	return file_podapi_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListEnd) GetCount() int64 {
@@ -1842,7 +1996,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_podapi_proto_msgTypes[17]
+	mi := &file_podapi_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1854,7 +2008,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[17]
+	mi := &file_podapi_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1867,7 +2021,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{17}
+	return file_podapi_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReadRequest) GetPath() []byte {
@@ -1912,7 +2066,7 @@ type LineWindow struct {
 
 func (x *LineWindow) Reset() {
 	*x = LineWindow{}
-	mi := &file_podapi_proto_msgTypes[18]
+	mi := &file_podapi_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +2078,7 @@ func (x *LineWindow) String() string {
 func (*LineWindow) ProtoMessage() {}
 
 func (x *LineWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[18]
+	mi := &file_podapi_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +2091,7 @@ func (x *LineWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineWindow.ProtoReflect.Descriptor instead.
 func (*LineWindow) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{18}
+	return file_podapi_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LineWindow) GetFirst() int64 {
@@ -1975,7 +2129,7 @@ type ReadResponse struct {
 
 func (x *ReadResponse) Reset() {
 	*x = ReadResponse{}
-	mi := &file_podapi_proto_msgTypes[19]
+	mi := &file_podapi_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1987,7 +2141,7 @@ func (x *ReadResponse) String() string {
 func (*ReadResponse) ProtoMessage() {}
 
 func (x *ReadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[19]
+	mi := &file_podapi_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2000,7 +2154,7 @@ func (x *ReadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadResponse.ProtoReflect.Descriptor instead.
 func (*ReadResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{19}
+	return file_podapi_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReadResponse) GetKind() isReadResponse_Kind {
@@ -2071,7 +2225,7 @@ type ReadHeader struct {
 
 func (x *ReadHeader) Reset() {
 	*x = ReadHeader{}
-	mi := &file_podapi_proto_msgTypes[20]
+	mi := &file_podapi_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2083,7 +2237,7 @@ func (x *ReadHeader) String() string {
 func (*ReadHeader) ProtoMessage() {}
 
 func (x *ReadHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[20]
+	mi := &file_podapi_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2096,7 +2250,7 @@ func (x *ReadHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadHeader.ProtoReflect.Descriptor instead.
 func (*ReadHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{20}
+	return file_podapi_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReadHeader) GetAttr() *Attr {
@@ -2118,7 +2272,7 @@ type ReadEnd struct {
 
 func (x *ReadEnd) Reset() {
 	*x = ReadEnd{}
-	mi := &file_podapi_proto_msgTypes[21]
+	mi := &file_podapi_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2130,7 +2284,7 @@ func (x *ReadEnd) String() string {
 func (*ReadEnd) ProtoMessage() {}
 
 func (x *ReadEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[21]
+	mi := &file_podapi_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2143,7 +2297,7 @@ func (x *ReadEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadEnd.ProtoReflect.Descriptor instead.
 func (*ReadEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{21}
+	return file_podapi_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReadEnd) GetSum() *Sum {
@@ -2177,7 +2331,7 @@ type LineResult struct {
 
 func (x *LineResult) Reset() {
 	*x = LineResult{}
-	mi := &file_podapi_proto_msgTypes[22]
+	mi := &file_podapi_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2189,7 +2343,7 @@ func (x *LineResult) String() string {
 func (*LineResult) ProtoMessage() {}
 
 func (x *LineResult) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[22]
+	mi := &file_podapi_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2202,7 +2356,7 @@ func (x *LineResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineResult.ProtoReflect.Descriptor instead.
 func (*LineResult) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{22}
+	return file_podapi_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *LineResult) GetFirst() int64 {
@@ -2259,7 +2413,7 @@ type UploadAck struct {
 
 func (x *UploadAck) Reset() {
 	*x = UploadAck{}
-	mi := &file_podapi_proto_msgTypes[23]
+	mi := &file_podapi_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2271,7 +2425,7 @@ func (x *UploadAck) String() string {
 func (*UploadAck) ProtoMessage() {}
 
 func (x *UploadAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[23]
+	mi := &file_podapi_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2284,7 +2438,7 @@ func (x *UploadAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadAck.ProtoReflect.Descriptor instead.
 func (*UploadAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{23}
+	return file_podapi_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *UploadAck) GetLimit() int64 {
@@ -2308,7 +2462,7 @@ type WriteRequest struct {
 
 func (x *WriteRequest) Reset() {
 	*x = WriteRequest{}
-	mi := &file_podapi_proto_msgTypes[24]
+	mi := &file_podapi_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2320,7 +2474,7 @@ func (x *WriteRequest) String() string {
 func (*WriteRequest) ProtoMessage() {}
 
 func (x *WriteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[24]
+	mi := &file_podapi_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2333,7 +2487,7 @@ func (x *WriteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteRequest.ProtoReflect.Descriptor instead.
 func (*WriteRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{24}
+	return file_podapi_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WriteRequest) GetKind() isWriteRequest_Kind {
@@ -2415,7 +2569,7 @@ type WriteHeader struct {
 
 func (x *WriteHeader) Reset() {
 	*x = WriteHeader{}
-	mi := &file_podapi_proto_msgTypes[25]
+	mi := &file_podapi_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2427,7 +2581,7 @@ func (x *WriteHeader) String() string {
 func (*WriteHeader) ProtoMessage() {}
 
 func (x *WriteHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[25]
+	mi := &file_podapi_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2440,7 +2594,7 @@ func (x *WriteHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteHeader.ProtoReflect.Descriptor instead.
 func (*WriteHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{25}
+	return file_podapi_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WriteHeader) GetPath() []byte {
@@ -2494,7 +2648,7 @@ type WriteEnd struct {
 
 func (x *WriteEnd) Reset() {
 	*x = WriteEnd{}
-	mi := &file_podapi_proto_msgTypes[26]
+	mi := &file_podapi_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2506,7 +2660,7 @@ func (x *WriteEnd) String() string {
 func (*WriteEnd) ProtoMessage() {}
 
 func (x *WriteEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[26]
+	mi := &file_podapi_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2519,7 +2673,7 @@ func (x *WriteEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteEnd.ProtoReflect.Descriptor instead.
 func (*WriteEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{26}
+	return file_podapi_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WriteEnd) GetSum() *Sum {
@@ -2542,7 +2696,7 @@ type WriteReply struct {
 
 func (x *WriteReply) Reset() {
 	*x = WriteReply{}
-	mi := &file_podapi_proto_msgTypes[27]
+	mi := &file_podapi_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2554,7 +2708,7 @@ func (x *WriteReply) String() string {
 func (*WriteReply) ProtoMessage() {}
 
 func (x *WriteReply) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[27]
+	mi := &file_podapi_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2567,7 +2721,7 @@ func (x *WriteReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteReply.ProtoReflect.Descriptor instead.
 func (*WriteReply) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{27}
+	return file_podapi_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *WriteReply) GetKind() isWriteReply_Kind {
@@ -2625,7 +2779,7 @@ type WriteResponse struct {
 
 func (x *WriteResponse) Reset() {
 	*x = WriteResponse{}
-	mi := &file_podapi_proto_msgTypes[28]
+	mi := &file_podapi_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2637,7 +2791,7 @@ func (x *WriteResponse) String() string {
 func (*WriteResponse) ProtoMessage() {}
 
 func (x *WriteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[28]
+	mi := &file_podapi_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2650,7 +2804,7 @@ func (x *WriteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteResponse.ProtoReflect.Descriptor instead.
 func (*WriteResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{28}
+	return file_podapi_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WriteResponse) GetAttr() *Attr {
@@ -2687,7 +2841,7 @@ type EditRequest struct {
 
 func (x *EditRequest) Reset() {
 	*x = EditRequest{}
-	mi := &file_podapi_proto_msgTypes[29]
+	mi := &file_podapi_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2699,7 +2853,7 @@ func (x *EditRequest) String() string {
 func (*EditRequest) ProtoMessage() {}
 
 func (x *EditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[29]
+	mi := &file_podapi_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2712,7 +2866,7 @@ func (x *EditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditRequest.ProtoReflect.Descriptor instead.
 func (*EditRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{29}
+	return file_podapi_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EditRequest) GetPath() []byte {
@@ -2748,7 +2902,7 @@ type Replacement struct {
 
 func (x *Replacement) Reset() {
 	*x = Replacement{}
-	mi := &file_podapi_proto_msgTypes[30]
+	mi := &file_podapi_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2760,7 +2914,7 @@ func (x *Replacement) String() string {
 func (*Replacement) ProtoMessage() {}
 
 func (x *Replacement) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[30]
+	mi := &file_podapi_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2773,7 +2927,7 @@ func (x *Replacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replacement.ProtoReflect.Descriptor instead.
 func (*Replacement) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{30}
+	return file_podapi_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Replacement) GetOld() []byte {
@@ -2812,7 +2966,7 @@ type EditResponse struct {
 
 func (x *EditResponse) Reset() {
 	*x = EditResponse{}
-	mi := &file_podapi_proto_msgTypes[31]
+	mi := &file_podapi_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2824,7 +2978,7 @@ func (x *EditResponse) String() string {
 func (*EditResponse) ProtoMessage() {}
 
 func (x *EditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[31]
+	mi := &file_podapi_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2837,7 +2991,7 @@ func (x *EditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditResponse.ProtoReflect.Descriptor instead.
 func (*EditResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{31}
+	return file_podapi_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *EditResponse) GetOccurrences() []int64 {
@@ -2881,7 +3035,7 @@ type MkdirRequest struct {
 
 func (x *MkdirRequest) Reset() {
 	*x = MkdirRequest{}
-	mi := &file_podapi_proto_msgTypes[32]
+	mi := &file_podapi_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2893,7 +3047,7 @@ func (x *MkdirRequest) String() string {
 func (*MkdirRequest) ProtoMessage() {}
 
 func (x *MkdirRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[32]
+	mi := &file_podapi_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2906,7 +3060,7 @@ func (x *MkdirRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MkdirRequest.ProtoReflect.Descriptor instead.
 func (*MkdirRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{32}
+	return file_podapi_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *MkdirRequest) GetPath() []byte {
@@ -2938,7 +3092,7 @@ type MkdirResponse struct {
 
 func (x *MkdirResponse) Reset() {
 	*x = MkdirResponse{}
-	mi := &file_podapi_proto_msgTypes[33]
+	mi := &file_podapi_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2950,7 +3104,7 @@ func (x *MkdirResponse) String() string {
 func (*MkdirResponse) ProtoMessage() {}
 
 func (x *MkdirResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[33]
+	mi := &file_podapi_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2963,7 +3117,7 @@ func (x *MkdirResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MkdirResponse.ProtoReflect.Descriptor instead.
 func (*MkdirResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{33}
+	return file_podapi_proto_rawDescGZIP(), []int{35}
 }
 
 type RemoveRequest struct {
@@ -2978,7 +3132,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_podapi_proto_msgTypes[34]
+	mi := &file_podapi_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2990,7 +3144,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[34]
+	mi := &file_podapi_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3003,7 +3157,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{34}
+	return file_podapi_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RemoveRequest) GetPath() []byte {
@@ -3035,7 +3189,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_podapi_proto_msgTypes[35]
+	mi := &file_podapi_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3047,7 +3201,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[35]
+	mi := &file_podapi_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3060,7 +3214,7 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{35}
+	return file_podapi_proto_rawDescGZIP(), []int{37}
 }
 
 type RenameRequest struct {
@@ -3075,7 +3229,7 @@ type RenameRequest struct {
 
 func (x *RenameRequest) Reset() {
 	*x = RenameRequest{}
-	mi := &file_podapi_proto_msgTypes[36]
+	mi := &file_podapi_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3087,7 +3241,7 @@ func (x *RenameRequest) String() string {
 func (*RenameRequest) ProtoMessage() {}
 
 func (x *RenameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[36]
+	mi := &file_podapi_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3100,7 +3254,7 @@ func (x *RenameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameRequest.ProtoReflect.Descriptor instead.
 func (*RenameRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{36}
+	return file_podapi_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RenameRequest) GetOldPath() []byte {
@@ -3132,7 +3286,7 @@ type RenameResponse struct {
 
 func (x *RenameResponse) Reset() {
 	*x = RenameResponse{}
-	mi := &file_podapi_proto_msgTypes[37]
+	mi := &file_podapi_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3144,7 +3298,7 @@ func (x *RenameResponse) String() string {
 func (*RenameResponse) ProtoMessage() {}
 
 func (x *RenameResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[37]
+	mi := &file_podapi_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3157,7 +3311,7 @@ func (x *RenameResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameResponse.ProtoReflect.Descriptor instead.
 func (*RenameResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{37}
+	return file_podapi_proto_rawDescGZIP(), []int{39}
 }
 
 type CopyRequest struct {
@@ -3172,7 +3326,7 @@ type CopyRequest struct {
 
 func (x *CopyRequest) Reset() {
 	*x = CopyRequest{}
-	mi := &file_podapi_proto_msgTypes[38]
+	mi := &file_podapi_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3184,7 +3338,7 @@ func (x *CopyRequest) String() string {
 func (*CopyRequest) ProtoMessage() {}
 
 func (x *CopyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[38]
+	mi := &file_podapi_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3197,7 +3351,7 @@ func (x *CopyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRequest.ProtoReflect.Descriptor instead.
 func (*CopyRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{38}
+	return file_podapi_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CopyRequest) GetSource() []byte {
@@ -3236,7 +3390,7 @@ type CopyResponse struct {
 
 func (x *CopyResponse) Reset() {
 	*x = CopyResponse{}
-	mi := &file_podapi_proto_msgTypes[39]
+	mi := &file_podapi_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3248,7 +3402,7 @@ func (x *CopyResponse) String() string {
 func (*CopyResponse) ProtoMessage() {}
 
 func (x *CopyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[39]
+	mi := &file_podapi_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3261,7 +3415,7 @@ func (x *CopyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyResponse.ProtoReflect.Descriptor instead.
 func (*CopyResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{39}
+	return file_podapi_proto_rawDescGZIP(), []int{41}
 }
 
 type ChmodRequest struct {
@@ -3274,7 +3428,7 @@ type ChmodRequest struct {
 
 func (x *ChmodRequest) Reset() {
 	*x = ChmodRequest{}
-	mi := &file_podapi_proto_msgTypes[40]
+	mi := &file_podapi_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3286,7 +3440,7 @@ func (x *ChmodRequest) String() string {
 func (*ChmodRequest) ProtoMessage() {}
 
 func (x *ChmodRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[40]
+	mi := &file_podapi_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3299,7 +3453,7 @@ func (x *ChmodRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChmodRequest.ProtoReflect.Descriptor instead.
 func (*ChmodRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{40}
+	return file_podapi_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ChmodRequest) GetPath() []byte {
@@ -3324,7 +3478,7 @@ type ChmodResponse struct {
 
 func (x *ChmodResponse) Reset() {
 	*x = ChmodResponse{}
-	mi := &file_podapi_proto_msgTypes[41]
+	mi := &file_podapi_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3336,7 +3490,7 @@ func (x *ChmodResponse) String() string {
 func (*ChmodResponse) ProtoMessage() {}
 
 func (x *ChmodResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[41]
+	mi := &file_podapi_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3349,7 +3503,7 @@ func (x *ChmodResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChmodResponse.ProtoReflect.Descriptor instead.
 func (*ChmodResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{41}
+	return file_podapi_proto_rawDescGZIP(), []int{43}
 }
 
 type SymlinkRequest struct {
@@ -3363,7 +3517,7 @@ type SymlinkRequest struct {
 
 func (x *SymlinkRequest) Reset() {
 	*x = SymlinkRequest{}
-	mi := &file_podapi_proto_msgTypes[42]
+	mi := &file_podapi_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3375,7 +3529,7 @@ func (x *SymlinkRequest) String() string {
 func (*SymlinkRequest) ProtoMessage() {}
 
 func (x *SymlinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[42]
+	mi := &file_podapi_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3388,7 +3542,7 @@ func (x *SymlinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SymlinkRequest.ProtoReflect.Descriptor instead.
 func (*SymlinkRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{42}
+	return file_podapi_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SymlinkRequest) GetTarget() []byte {
@@ -3413,7 +3567,7 @@ type SymlinkResponse struct {
 
 func (x *SymlinkResponse) Reset() {
 	*x = SymlinkResponse{}
-	mi := &file_podapi_proto_msgTypes[43]
+	mi := &file_podapi_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3425,7 +3579,7 @@ func (x *SymlinkResponse) String() string {
 func (*SymlinkResponse) ProtoMessage() {}
 
 func (x *SymlinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[43]
+	mi := &file_podapi_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3438,7 +3592,7 @@ func (x *SymlinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SymlinkResponse.ProtoReflect.Descriptor instead.
 func (*SymlinkResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{43}
+	return file_podapi_proto_rawDescGZIP(), []int{45}
 }
 
 type GlobRequest struct {
@@ -3448,7 +3602,7 @@ type GlobRequest struct {
 	Pattern []byte `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
 	// dir is where a relative pattern starts; empty means the workdir.
 	Dir []byte `protobuf:"bytes,2,opt,name=dir,proto3" json:"dir,omitempty"`
-	// limit ends the search after so many matches; 0 means no limit.
+	// limit ends the search after this many matches; 0 means no limit.
 	Limit    int64 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	NoHidden bool  `protobuf:"varint,4,opt,name=no_hidden,json=noHidden,proto3" json:"no_hidden,omitempty"`
 	// ignore leaves out what .gitignore files exclude.
@@ -3460,7 +3614,7 @@ type GlobRequest struct {
 
 func (x *GlobRequest) Reset() {
 	*x = GlobRequest{}
-	mi := &file_podapi_proto_msgTypes[44]
+	mi := &file_podapi_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3472,7 +3626,7 @@ func (x *GlobRequest) String() string {
 func (*GlobRequest) ProtoMessage() {}
 
 func (x *GlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[44]
+	mi := &file_podapi_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3485,7 +3639,7 @@ func (x *GlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobRequest.ProtoReflect.Descriptor instead.
 func (*GlobRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{44}
+	return file_podapi_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GlobRequest) GetPattern() []byte {
@@ -3544,7 +3698,7 @@ type GlobResponse struct {
 
 func (x *GlobResponse) Reset() {
 	*x = GlobResponse{}
-	mi := &file_podapi_proto_msgTypes[45]
+	mi := &file_podapi_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3556,7 +3710,7 @@ func (x *GlobResponse) String() string {
 func (*GlobResponse) ProtoMessage() {}
 
 func (x *GlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[45]
+	mi := &file_podapi_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3569,7 +3723,7 @@ func (x *GlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobResponse.ProtoReflect.Descriptor instead.
 func (*GlobResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{45}
+	return file_podapi_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GlobResponse) GetKind() isGlobResponse_Kind {
@@ -3640,7 +3794,7 @@ type GlobBatch struct {
 
 func (x *GlobBatch) Reset() {
 	*x = GlobBatch{}
-	mi := &file_podapi_proto_msgTypes[46]
+	mi := &file_podapi_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3652,7 +3806,7 @@ func (x *GlobBatch) String() string {
 func (*GlobBatch) ProtoMessage() {}
 
 func (x *GlobBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[46]
+	mi := &file_podapi_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3665,7 +3819,7 @@ func (x *GlobBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobBatch.ProtoReflect.Descriptor instead.
 func (*GlobBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{46}
+	return file_podapi_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *GlobBatch) GetMatches() []*GlobMatch {
@@ -3686,7 +3840,7 @@ type GlobMatch struct {
 
 func (x *GlobMatch) Reset() {
 	*x = GlobMatch{}
-	mi := &file_podapi_proto_msgTypes[47]
+	mi := &file_podapi_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3698,7 +3852,7 @@ func (x *GlobMatch) String() string {
 func (*GlobMatch) ProtoMessage() {}
 
 func (x *GlobMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[47]
+	mi := &file_podapi_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3711,7 +3865,7 @@ func (x *GlobMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobMatch.ProtoReflect.Descriptor instead.
 func (*GlobMatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{47}
+	return file_podapi_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GlobMatch) GetPath() []byte {
@@ -3742,7 +3896,7 @@ type GlobEnd struct {
 
 func (x *GlobEnd) Reset() {
 	*x = GlobEnd{}
-	mi := &file_podapi_proto_msgTypes[48]
+	mi := &file_podapi_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3754,7 +3908,7 @@ func (x *GlobEnd) String() string {
 func (*GlobEnd) ProtoMessage() {}
 
 func (x *GlobEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[48]
+	mi := &file_podapi_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3767,7 +3921,7 @@ func (x *GlobEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobEnd.ProtoReflect.Descriptor instead.
 func (*GlobEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{48}
+	return file_podapi_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GlobEnd) GetCount() int64 {
@@ -3810,7 +3964,7 @@ type GrepRequest struct {
 	Hidden     bool  `protobuf:"varint,10,opt,name=hidden,proto3" json:"hidden,omitempty"`
 	// no_ignore searches what .gitignore files and their like exclude, too.
 	NoIgnore bool `protobuf:"varint,11,opt,name=no_ignore,json=noIgnore,proto3" json:"no_ignore,omitempty"`
-	// smart_case ignores case unless the pattern has a letter of the upper case.
+	// smart_case ignores case unless the pattern has an upper-case letter.
 	SmartCase bool `protobuf:"varint,12,opt,name=smart_case,json=smartCase,proto3" json:"smart_case,omitempty"`
 	// fixed takes the pattern as text.
 	Fixed bool `protobuf:"varint,13,opt,name=fixed,proto3" json:"fixed,omitempty"`
@@ -3821,10 +3975,10 @@ type GrepRequest struct {
 	Report    GrepReport `protobuf:"varint,16,opt,name=report,proto3,enum=podapi.v1.GrepReport" json:"report,omitempty"`
 	// spans finds the matches within each line, which takes time.
 	Spans bool `protobuf:"varint,17,opt,name=spans,proto3" json:"spans,omitempty"`
-	// max_line is how many bytes of a line GrepResult.text holds at most; 0 means
-	// 4 KiB, and 1 MiB is the most.
+	// max_line is how many bytes of a line GrepResult.text holds at most, up to
+	// 1 MiB; 0 means 4 KiB.
 	MaxLine int64 `protobuf:"varint,18,opt,name=max_line,json=maxLine,proto3" json:"max_line,omitempty"`
-	// follow searches what symbolic links name.
+	// follow searches the targets of symbolic links.
 	Follow bool `protobuf:"varint,19,opt,name=follow,proto3" json:"follow,omitempty"`
 	// sort gives the files in the order of their paths' bytes; otherwise they come
 	// as they are found, which is faster.
@@ -3835,7 +3989,7 @@ type GrepRequest struct {
 
 func (x *GrepRequest) Reset() {
 	*x = GrepRequest{}
-	mi := &file_podapi_proto_msgTypes[49]
+	mi := &file_podapi_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3847,7 +4001,7 @@ func (x *GrepRequest) String() string {
 func (*GrepRequest) ProtoMessage() {}
 
 func (x *GrepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[49]
+	mi := &file_podapi_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3860,7 +4014,7 @@ func (x *GrepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepRequest.ProtoReflect.Descriptor instead.
 func (*GrepRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{49}
+	return file_podapi_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GrepRequest) GetPattern() []byte {
@@ -4016,7 +4170,7 @@ type GrepResponse struct {
 
 func (x *GrepResponse) Reset() {
 	*x = GrepResponse{}
-	mi := &file_podapi_proto_msgTypes[50]
+	mi := &file_podapi_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4028,7 +4182,7 @@ func (x *GrepResponse) String() string {
 func (*GrepResponse) ProtoMessage() {}
 
 func (x *GrepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[50]
+	mi := &file_podapi_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4041,7 +4195,7 @@ func (x *GrepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepResponse.ProtoReflect.Descriptor instead.
 func (*GrepResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{50}
+	return file_podapi_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *GrepResponse) GetKind() isGrepResponse_Kind {
@@ -4095,7 +4249,7 @@ type GrepBatch struct {
 
 func (x *GrepBatch) Reset() {
 	*x = GrepBatch{}
-	mi := &file_podapi_proto_msgTypes[51]
+	mi := &file_podapi_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4107,7 +4261,7 @@ func (x *GrepBatch) String() string {
 func (*GrepBatch) ProtoMessage() {}
 
 func (x *GrepBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[51]
+	mi := &file_podapi_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4120,7 +4274,7 @@ func (x *GrepBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepBatch.ProtoReflect.Descriptor instead.
 func (*GrepBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{51}
+	return file_podapi_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *GrepBatch) GetResults() []*GrepResult {
@@ -4153,7 +4307,7 @@ type GrepResult struct {
 
 func (x *GrepResult) Reset() {
 	*x = GrepResult{}
-	mi := &file_podapi_proto_msgTypes[52]
+	mi := &file_podapi_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4165,7 +4319,7 @@ func (x *GrepResult) String() string {
 func (*GrepResult) ProtoMessage() {}
 
 func (x *GrepResult) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[52]
+	mi := &file_podapi_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4178,7 +4332,7 @@ func (x *GrepResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepResult.ProtoReflect.Descriptor instead.
 func (*GrepResult) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{52}
+	return file_podapi_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GrepResult) GetKind() GrepKind {
@@ -4253,8 +4407,8 @@ type GrepEnd struct {
 	// skipped is how many files and directories were skipped. At least the first 100
 	// came as results.
 	Skipped int64 `protobuf:"varint,4,opt,name=skipped,proto3" json:"skipped,omitempty"`
-	// binary is how many files were left out because they are binary, but for those
-	// that were skipped.
+	// binary is how many files were left out because they are binary. It does not
+	// count those in skipped.
 	Binary int64 `protobuf:"varint,5,opt,name=binary,proto3" json:"binary,omitempty"`
 	// shortened is how many files have further matches that max_per_file left out.
 	Shortened     int64 `protobuf:"varint,6,opt,name=shortened,proto3" json:"shortened,omitempty"`
@@ -4264,7 +4418,7 @@ type GrepEnd struct {
 
 func (x *GrepEnd) Reset() {
 	*x = GrepEnd{}
-	mi := &file_podapi_proto_msgTypes[53]
+	mi := &file_podapi_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4276,7 +4430,7 @@ func (x *GrepEnd) String() string {
 func (*GrepEnd) ProtoMessage() {}
 
 func (x *GrepEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[53]
+	mi := &file_podapi_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4289,7 +4443,7 @@ func (x *GrepEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepEnd.ProtoReflect.Descriptor instead.
 func (*GrepEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{53}
+	return file_podapi_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *GrepEnd) GetFiles() int64 {
@@ -4347,7 +4501,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_podapi_proto_msgTypes[54]
+	mi := &file_podapi_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4359,7 +4513,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[54]
+	mi := &file_podapi_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4372,7 +4526,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{54}
+	return file_podapi_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *WatchRequest) GetPath() []byte {
@@ -4409,7 +4563,7 @@ type WatchEvent struct {
 
 func (x *WatchEvent) Reset() {
 	*x = WatchEvent{}
-	mi := &file_podapi_proto_msgTypes[55]
+	mi := &file_podapi_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4421,7 +4575,7 @@ func (x *WatchEvent) String() string {
 func (*WatchEvent) ProtoMessage() {}
 
 func (x *WatchEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[55]
+	mi := &file_podapi_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4434,7 +4588,7 @@ func (x *WatchEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEvent.ProtoReflect.Descriptor instead.
 func (*WatchEvent) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{55}
+	return file_podapi_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WatchEvent) GetOp() WatchOp {
@@ -4474,7 +4628,7 @@ type WatchBatch struct {
 
 func (x *WatchBatch) Reset() {
 	*x = WatchBatch{}
-	mi := &file_podapi_proto_msgTypes[56]
+	mi := &file_podapi_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4486,7 +4640,7 @@ func (x *WatchBatch) String() string {
 func (*WatchBatch) ProtoMessage() {}
 
 func (x *WatchBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[56]
+	mi := &file_podapi_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4499,7 +4653,7 @@ func (x *WatchBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchBatch.ProtoReflect.Descriptor instead.
 func (*WatchBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{56}
+	return file_podapi_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *WatchBatch) GetEvents() []*WatchEvent {
@@ -4522,7 +4676,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_podapi_proto_msgTypes[57]
+	mi := &file_podapi_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4534,7 +4688,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[57]
+	mi := &file_podapi_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4547,7 +4701,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{57}
+	return file_podapi_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *WatchResponse) GetKind() isWatchResponse_Kind {
@@ -4601,7 +4755,7 @@ type WatchEnd struct {
 
 func (x *WatchEnd) Reset() {
 	*x = WatchEnd{}
-	mi := &file_podapi_proto_msgTypes[58]
+	mi := &file_podapi_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4613,7 +4767,7 @@ func (x *WatchEnd) String() string {
 func (*WatchEnd) ProtoMessage() {}
 
 func (x *WatchEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[58]
+	mi := &file_podapi_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4626,7 +4780,7 @@ func (x *WatchEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEnd.ProtoReflect.Descriptor instead.
 func (*WatchEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{58}
+	return file_podapi_proto_rawDescGZIP(), []int{60}
 }
 
 type PushRequest struct {
@@ -4643,7 +4797,7 @@ type PushRequest struct {
 
 func (x *PushRequest) Reset() {
 	*x = PushRequest{}
-	mi := &file_podapi_proto_msgTypes[59]
+	mi := &file_podapi_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4655,7 +4809,7 @@ func (x *PushRequest) String() string {
 func (*PushRequest) ProtoMessage() {}
 
 func (x *PushRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[59]
+	mi := &file_podapi_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4668,7 +4822,7 @@ func (x *PushRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushRequest.ProtoReflect.Descriptor instead.
 func (*PushRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{59}
+	return file_podapi_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *PushRequest) GetKind() isPushRequest_Kind {
@@ -4743,7 +4897,7 @@ type PushHeader struct {
 
 func (x *PushHeader) Reset() {
 	*x = PushHeader{}
-	mi := &file_podapi_proto_msgTypes[60]
+	mi := &file_podapi_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4755,7 +4909,7 @@ func (x *PushHeader) String() string {
 func (*PushHeader) ProtoMessage() {}
 
 func (x *PushHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[60]
+	mi := &file_podapi_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4768,7 +4922,7 @@ func (x *PushHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushHeader.ProtoReflect.Descriptor instead.
 func (*PushHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{60}
+	return file_podapi_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PushHeader) GetPath() []byte {
@@ -4795,7 +4949,7 @@ type PushEnd struct {
 
 func (x *PushEnd) Reset() {
 	*x = PushEnd{}
-	mi := &file_podapi_proto_msgTypes[61]
+	mi := &file_podapi_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4807,7 +4961,7 @@ func (x *PushEnd) String() string {
 func (*PushEnd) ProtoMessage() {}
 
 func (x *PushEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[61]
+	mi := &file_podapi_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4820,7 +4974,7 @@ func (x *PushEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushEnd.ProtoReflect.Descriptor instead.
 func (*PushEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{61}
+	return file_podapi_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *PushEnd) GetSum() *Sum {
@@ -4843,7 +4997,7 @@ type PushReply struct {
 
 func (x *PushReply) Reset() {
 	*x = PushReply{}
-	mi := &file_podapi_proto_msgTypes[62]
+	mi := &file_podapi_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4855,7 +5009,7 @@ func (x *PushReply) String() string {
 func (*PushReply) ProtoMessage() {}
 
 func (x *PushReply) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[62]
+	mi := &file_podapi_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4868,7 +5022,7 @@ func (x *PushReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushReply.ProtoReflect.Descriptor instead.
 func (*PushReply) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{62}
+	return file_podapi_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *PushReply) GetKind() isPushReply_Kind {
@@ -4922,7 +5076,7 @@ type PushResponse struct {
 
 func (x *PushResponse) Reset() {
 	*x = PushResponse{}
-	mi := &file_podapi_proto_msgTypes[63]
+	mi := &file_podapi_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4934,7 +5088,7 @@ func (x *PushResponse) String() string {
 func (*PushResponse) ProtoMessage() {}
 
 func (x *PushResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[63]
+	mi := &file_podapi_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4947,7 +5101,7 @@ func (x *PushResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushResponse.ProtoReflect.Descriptor instead.
 func (*PushResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{63}
+	return file_podapi_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *PushResponse) GetStats() *TreeStats {
@@ -4970,7 +5124,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_podapi_proto_msgTypes[64]
+	mi := &file_podapi_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4982,7 +5136,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[64]
+	mi := &file_podapi_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4995,7 +5149,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{64}
+	return file_podapi_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PullRequest) GetPath() []byte {
@@ -5032,7 +5186,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_podapi_proto_msgTypes[65]
+	mi := &file_podapi_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5044,7 +5198,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[65]
+	mi := &file_podapi_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5057,7 +5211,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{65}
+	return file_podapi_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *PullResponse) GetKind() isPullResponse_Kind {
@@ -5114,7 +5268,7 @@ type PullEnd struct {
 
 func (x *PullEnd) Reset() {
 	*x = PullEnd{}
-	mi := &file_podapi_proto_msgTypes[66]
+	mi := &file_podapi_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5126,7 +5280,7 @@ func (x *PullEnd) String() string {
 func (*PullEnd) ProtoMessage() {}
 
 func (x *PullEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[66]
+	mi := &file_podapi_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5139,7 +5293,7 @@ func (x *PullEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullEnd.ProtoReflect.Descriptor instead.
 func (*PullEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{66}
+	return file_podapi_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *PullEnd) GetSum() *Sum {
@@ -5168,7 +5322,7 @@ type TreeStats struct {
 
 func (x *TreeStats) Reset() {
 	*x = TreeStats{}
-	mi := &file_podapi_proto_msgTypes[67]
+	mi := &file_podapi_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5180,7 +5334,7 @@ func (x *TreeStats) String() string {
 func (*TreeStats) ProtoMessage() {}
 
 func (x *TreeStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[67]
+	mi := &file_podapi_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5193,7 +5347,7 @@ func (x *TreeStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeStats.ProtoReflect.Descriptor instead.
 func (*TreeStats) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{67}
+	return file_podapi_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *TreeStats) GetEntries() int64 {
@@ -5234,7 +5388,7 @@ type ExecRequest struct {
 
 func (x *ExecRequest) Reset() {
 	*x = ExecRequest{}
-	mi := &file_podapi_proto_msgTypes[68]
+	mi := &file_podapi_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5246,7 +5400,7 @@ func (x *ExecRequest) String() string {
 func (*ExecRequest) ProtoMessage() {}
 
 func (x *ExecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[68]
+	mi := &file_podapi_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5259,7 +5413,7 @@ func (x *ExecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecRequest.ProtoReflect.Descriptor instead.
 func (*ExecRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{68}
+	return file_podapi_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ExecRequest) GetKind() isExecRequest_Kind {
@@ -5342,8 +5496,8 @@ type ExecRequest_Stdin struct {
 
 type ExecRequest_Signal struct {
 	// signal is sent to the process's whole tree. It is lost if the call ends
-	// before the agent comes to it, as it may while the process is being started:
-	// the call Signal is not.
+	// before the agent reads it, which may happen while the process is being
+	// started. The call Signal is not lost then.
 	Signal uint32 `protobuf:"varint,4,opt,name=signal,proto3,oneof"`
 }
 
@@ -5411,7 +5565,7 @@ type ExecStart struct {
 
 func (x *ExecStart) Reset() {
 	*x = ExecStart{}
-	mi := &file_podapi_proto_msgTypes[69]
+	mi := &file_podapi_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5423,7 +5577,7 @@ func (x *ExecStart) String() string {
 func (*ExecStart) ProtoMessage() {}
 
 func (x *ExecStart) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[69]
+	mi := &file_podapi_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5436,7 +5590,7 @@ func (x *ExecStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStart.ProtoReflect.Descriptor instead.
 func (*ExecStart) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{69}
+	return file_podapi_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ExecStart) GetExecId() string {
@@ -5538,7 +5692,7 @@ type Rlimit struct {
 
 func (x *Rlimit) Reset() {
 	*x = Rlimit{}
-	mi := &file_podapi_proto_msgTypes[70]
+	mi := &file_podapi_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5550,7 +5704,7 @@ func (x *Rlimit) String() string {
 func (*Rlimit) ProtoMessage() {}
 
 func (x *Rlimit) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[70]
+	mi := &file_podapi_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5563,7 +5717,7 @@ func (x *Rlimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rlimit.ProtoReflect.Descriptor instead.
 func (*Rlimit) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{70}
+	return file_podapi_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Rlimit) GetResource() string {
@@ -5618,7 +5772,7 @@ type ExecAttach struct {
 
 func (x *ExecAttach) Reset() {
 	*x = ExecAttach{}
-	mi := &file_podapi_proto_msgTypes[71]
+	mi := &file_podapi_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5630,7 +5784,7 @@ func (x *ExecAttach) String() string {
 func (*ExecAttach) ProtoMessage() {}
 
 func (x *ExecAttach) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[71]
+	mi := &file_podapi_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5643,7 +5797,7 @@ func (x *ExecAttach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecAttach.ProtoReflect.Descriptor instead.
 func (*ExecAttach) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{71}
+	return file_podapi_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ExecAttach) GetExecId() string {
@@ -5710,7 +5864,7 @@ type ExecDetach struct {
 
 func (x *ExecDetach) Reset() {
 	*x = ExecDetach{}
-	mi := &file_podapi_proto_msgTypes[72]
+	mi := &file_podapi_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5722,7 +5876,7 @@ func (x *ExecDetach) String() string {
 func (*ExecDetach) ProtoMessage() {}
 
 func (x *ExecDetach) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[72]
+	mi := &file_podapi_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5735,7 +5889,7 @@ func (x *ExecDetach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecDetach.ProtoReflect.Descriptor instead.
 func (*ExecDetach) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{72}
+	return file_podapi_proto_rawDescGZIP(), []int{74}
 }
 
 type TerminalSize struct {
@@ -5748,7 +5902,7 @@ type TerminalSize struct {
 
 func (x *TerminalSize) Reset() {
 	*x = TerminalSize{}
-	mi := &file_podapi_proto_msgTypes[73]
+	mi := &file_podapi_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5760,7 +5914,7 @@ func (x *TerminalSize) String() string {
 func (*TerminalSize) ProtoMessage() {}
 
 func (x *TerminalSize) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[73]
+	mi := &file_podapi_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5773,7 +5927,7 @@ func (x *TerminalSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminalSize.ProtoReflect.Descriptor instead.
 func (*TerminalSize) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{73}
+	return file_podapi_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *TerminalSize) GetRows() uint32 {
@@ -5805,7 +5959,7 @@ type StdinChunk struct {
 
 func (x *StdinChunk) Reset() {
 	*x = StdinChunk{}
-	mi := &file_podapi_proto_msgTypes[74]
+	mi := &file_podapi_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5817,7 +5971,7 @@ func (x *StdinChunk) String() string {
 func (*StdinChunk) ProtoMessage() {}
 
 func (x *StdinChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[74]
+	mi := &file_podapi_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5830,7 +5984,7 @@ func (x *StdinChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinChunk.ProtoReflect.Descriptor instead.
 func (*StdinChunk) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{74}
+	return file_podapi_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *StdinChunk) GetData() []byte {
@@ -5871,7 +6025,7 @@ type ExecResponse struct {
 
 func (x *ExecResponse) Reset() {
 	*x = ExecResponse{}
-	mi := &file_podapi_proto_msgTypes[75]
+	mi := &file_podapi_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5883,7 +6037,7 @@ func (x *ExecResponse) String() string {
 func (*ExecResponse) ProtoMessage() {}
 
 func (x *ExecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[75]
+	mi := &file_podapi_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5896,7 +6050,7 @@ func (x *ExecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecResponse.ProtoReflect.Descriptor instead.
 func (*ExecResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{75}
+	return file_podapi_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ExecResponse) GetKind() isExecResponse_Kind {
@@ -6012,7 +6166,7 @@ type ExecDetached struct {
 
 func (x *ExecDetached) Reset() {
 	*x = ExecDetached{}
-	mi := &file_podapi_proto_msgTypes[76]
+	mi := &file_podapi_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6024,7 +6178,7 @@ func (x *ExecDetached) String() string {
 func (*ExecDetached) ProtoMessage() {}
 
 func (x *ExecDetached) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[76]
+	mi := &file_podapi_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6037,7 +6191,7 @@ func (x *ExecDetached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecDetached.ProtoReflect.Descriptor instead.
 func (*ExecDetached) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{76}
+	return file_podapi_proto_rawDescGZIP(), []int{78}
 }
 
 type ExecStarted struct {
@@ -6059,7 +6213,7 @@ type ExecStarted struct {
 
 func (x *ExecStarted) Reset() {
 	*x = ExecStarted{}
-	mi := &file_podapi_proto_msgTypes[77]
+	mi := &file_podapi_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6071,7 +6225,7 @@ func (x *ExecStarted) String() string {
 func (*ExecStarted) ProtoMessage() {}
 
 func (x *ExecStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[77]
+	mi := &file_podapi_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6084,7 +6238,7 @@ func (x *ExecStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStarted.ProtoReflect.Descriptor instead.
 func (*ExecStarted) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{77}
+	return file_podapi_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ExecStarted) GetExecId() string {
@@ -6149,7 +6303,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_podapi_proto_msgTypes[78]
+	mi := &file_podapi_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6161,7 +6315,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[78]
+	mi := &file_podapi_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6174,7 +6328,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{78}
+	return file_podapi_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *OutputChunk) GetData() []byte {
@@ -6210,7 +6364,7 @@ type StdinAck struct {
 
 func (x *StdinAck) Reset() {
 	*x = StdinAck{}
-	mi := &file_podapi_proto_msgTypes[79]
+	mi := &file_podapi_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6222,7 +6376,7 @@ func (x *StdinAck) String() string {
 func (*StdinAck) ProtoMessage() {}
 
 func (x *StdinAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[79]
+	mi := &file_podapi_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6235,7 +6389,7 @@ func (x *StdinAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinAck.ProtoReflect.Descriptor instead.
 func (*StdinAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{79}
+	return file_podapi_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *StdinAck) GetOffset() int64 {
@@ -6279,7 +6433,7 @@ type ExecExit struct {
 
 func (x *ExecExit) Reset() {
 	*x = ExecExit{}
-	mi := &file_podapi_proto_msgTypes[80]
+	mi := &file_podapi_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6291,7 +6445,7 @@ func (x *ExecExit) String() string {
 func (*ExecExit) ProtoMessage() {}
 
 func (x *ExecExit) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[80]
+	mi := &file_podapi_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6304,7 +6458,7 @@ func (x *ExecExit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecExit.ProtoReflect.Descriptor instead.
 func (*ExecExit) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{80}
+	return file_podapi_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ExecExit) GetReason() ExitReason {
@@ -6392,7 +6546,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_podapi_proto_msgTypes[81]
+	mi := &file_podapi_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6404,7 +6558,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[81]
+	mi := &file_podapi_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6417,7 +6571,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{81}
+	return file_podapi_proto_rawDescGZIP(), []int{83}
 }
 
 type ListProcessesResponse struct {
@@ -6433,7 +6587,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_podapi_proto_msgTypes[82]
+	mi := &file_podapi_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6445,7 +6599,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[82]
+	mi := &file_podapi_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6458,7 +6612,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{82}
+	return file_podapi_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ListProcessesResponse) GetKind() isListProcessesResponse_Kind {
@@ -6504,15 +6658,18 @@ func (*ListProcessesResponse_Process) isListProcessesResponse_Kind() {}
 func (*ListProcessesResponse_End) isListProcessesResponse_Kind() {}
 
 type ListProcessesEnd struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Count         int64                  `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Count int64                  `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	// strays is how many other processes run below the agent: they belong to no process
+	// of the list, by their sessions, their parents or their marks.
+	Strays        int64 `protobuf:"varint,2,opt,name=strays,proto3" json:"strays,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListProcessesEnd) Reset() {
 	*x = ListProcessesEnd{}
-	mi := &file_podapi_proto_msgTypes[83]
+	mi := &file_podapi_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6524,7 +6681,7 @@ func (x *ListProcessesEnd) String() string {
 func (*ListProcessesEnd) ProtoMessage() {}
 
 func (x *ListProcessesEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[83]
+	mi := &file_podapi_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6537,12 +6694,19 @@ func (x *ListProcessesEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesEnd.ProtoReflect.Descriptor instead.
 func (*ListProcessesEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{83}
+	return file_podapi_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ListProcessesEnd) GetCount() int64 {
 	if x != nil {
 		return x.Count
+	}
+	return 0
+}
+
+func (x *ListProcessesEnd) GetStrays() int64 {
+	if x != nil {
+		return x.Strays
 	}
 	return 0
 }
@@ -6573,7 +6737,7 @@ type ProcessInfo struct {
 
 func (x *ProcessInfo) Reset() {
 	*x = ProcessInfo{}
-	mi := &file_podapi_proto_msgTypes[84]
+	mi := &file_podapi_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6585,7 +6749,7 @@ func (x *ProcessInfo) String() string {
 func (*ProcessInfo) ProtoMessage() {}
 
 func (x *ProcessInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[84]
+	mi := &file_podapi_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6598,7 +6762,7 @@ func (x *ProcessInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessInfo.ProtoReflect.Descriptor instead.
 func (*ProcessInfo) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{84}
+	return file_podapi_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ProcessInfo) GetExecId() string {
@@ -6696,7 +6860,7 @@ type SignalRequest struct {
 
 func (x *SignalRequest) Reset() {
 	*x = SignalRequest{}
-	mi := &file_podapi_proto_msgTypes[85]
+	mi := &file_podapi_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6708,7 +6872,7 @@ func (x *SignalRequest) String() string {
 func (*SignalRequest) ProtoMessage() {}
 
 func (x *SignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[85]
+	mi := &file_podapi_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6721,7 +6885,7 @@ func (x *SignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
 func (*SignalRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{85}
+	return file_podapi_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *SignalRequest) GetExecId() string {
@@ -6739,14 +6903,16 @@ func (x *SignalRequest) GetSignal() uint32 {
 }
 
 type SignalResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// strays is ListProcessesEnd.strays after SIGKILL; 0 after other signals.
+	Strays        int64 `protobuf:"varint,1,opt,name=strays,proto3" json:"strays,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SignalResponse) Reset() {
 	*x = SignalResponse{}
-	mi := &file_podapi_proto_msgTypes[86]
+	mi := &file_podapi_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6758,7 +6924,7 @@ func (x *SignalResponse) String() string {
 func (*SignalResponse) ProtoMessage() {}
 
 func (x *SignalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[86]
+	mi := &file_podapi_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6771,7 +6937,14 @@ func (x *SignalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalResponse.ProtoReflect.Descriptor instead.
 func (*SignalResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{86}
+	return file_podapi_proto_rawDescGZIP(), []int{88}
+}
+
+func (x *SignalResponse) GetStrays() int64 {
+	if x != nil {
+		return x.Strays
+	}
+	return 0
 }
 
 type ForgetRequest struct {
@@ -6783,7 +6956,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_podapi_proto_msgTypes[87]
+	mi := &file_podapi_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6795,7 +6968,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[87]
+	mi := &file_podapi_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6808,7 +6981,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{87}
+	return file_podapi_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ForgetRequest) GetExecId() string {
@@ -6826,7 +6999,7 @@ type ForgetResponse struct {
 
 func (x *ForgetResponse) Reset() {
 	*x = ForgetResponse{}
-	mi := &file_podapi_proto_msgTypes[88]
+	mi := &file_podapi_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6838,7 +7011,7 @@ func (x *ForgetResponse) String() string {
 func (*ForgetResponse) ProtoMessage() {}
 
 func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[88]
+	mi := &file_podapi_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6851,7 +7024,88 @@ func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetResponse.ProtoReflect.Descriptor instead.
 func (*ForgetResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{88}
+	return file_podapi_proto_rawDescGZIP(), []int{90}
+}
+
+type KillStraysRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KillStraysRequest) Reset() {
+	*x = KillStraysRequest{}
+	mi := &file_podapi_proto_msgTypes[91]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KillStraysRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KillStraysRequest) ProtoMessage() {}
+
+func (x *KillStraysRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[91]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KillStraysRequest.ProtoReflect.Descriptor instead.
+func (*KillStraysRequest) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{91}
+}
+
+type KillStraysResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// count is how many there were.
+	Count         int64 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KillStraysResponse) Reset() {
+	*x = KillStraysResponse{}
+	mi := &file_podapi_proto_msgTypes[92]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KillStraysResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KillStraysResponse) ProtoMessage() {}
+
+func (x *KillStraysResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[92]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KillStraysResponse.ProtoReflect.Descriptor instead.
+func (*KillStraysResponse) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{92}
+}
+
+func (x *KillStraysResponse) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
 }
 
 type DialRequest struct {
@@ -6870,7 +7124,7 @@ type DialRequest struct {
 
 func (x *DialRequest) Reset() {
 	*x = DialRequest{}
-	mi := &file_podapi_proto_msgTypes[89]
+	mi := &file_podapi_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6882,7 +7136,7 @@ func (x *DialRequest) String() string {
 func (*DialRequest) ProtoMessage() {}
 
 func (x *DialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[89]
+	mi := &file_podapi_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6895,7 +7149,7 @@ func (x *DialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialRequest.ProtoReflect.Descriptor instead.
 func (*DialRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{89}
+	return file_podapi_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *DialRequest) GetKind() isDialRequest_Kind {
@@ -7006,7 +7260,7 @@ type DialResponse struct {
 
 func (x *DialResponse) Reset() {
 	*x = DialResponse{}
-	mi := &file_podapi_proto_msgTypes[90]
+	mi := &file_podapi_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7018,7 +7272,7 @@ func (x *DialResponse) String() string {
 func (*DialResponse) ProtoMessage() {}
 
 func (x *DialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[90]
+	mi := &file_podapi_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7031,7 +7285,7 @@ func (x *DialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialResponse.ProtoReflect.Descriptor instead.
 func (*DialResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{90}
+	return file_podapi_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *DialResponse) GetKind() isDialResponse_Kind {
@@ -7136,7 +7390,7 @@ type DialOpen struct {
 
 func (x *DialOpen) Reset() {
 	*x = DialOpen{}
-	mi := &file_podapi_proto_msgTypes[91]
+	mi := &file_podapi_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7148,7 +7402,7 @@ func (x *DialOpen) String() string {
 func (*DialOpen) ProtoMessage() {}
 
 func (x *DialOpen) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[91]
+	mi := &file_podapi_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7161,7 +7415,7 @@ func (x *DialOpen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialOpen.ProtoReflect.Descriptor instead.
 func (*DialOpen) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{91}
+	return file_podapi_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *DialOpen) GetPort() uint32 {
@@ -7191,7 +7445,7 @@ type DialOpened struct {
 
 func (x *DialOpened) Reset() {
 	*x = DialOpened{}
-	mi := &file_podapi_proto_msgTypes[92]
+	mi := &file_podapi_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7203,7 +7457,7 @@ func (x *DialOpened) String() string {
 func (*DialOpened) ProtoMessage() {}
 
 func (x *DialOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[92]
+	mi := &file_podapi_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7216,7 +7470,7 @@ func (x *DialOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialOpened.ProtoReflect.Descriptor instead.
 func (*DialOpened) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{92}
+	return file_podapi_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *DialOpened) GetLocal() string {
@@ -7254,7 +7508,7 @@ type DialAck struct {
 
 func (x *DialAck) Reset() {
 	*x = DialAck{}
-	mi := &file_podapi_proto_msgTypes[93]
+	mi := &file_podapi_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7266,7 +7520,7 @@ func (x *DialAck) String() string {
 func (*DialAck) ProtoMessage() {}
 
 func (x *DialAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[93]
+	mi := &file_podapi_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7279,7 +7533,7 @@ func (x *DialAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialAck.ProtoReflect.Descriptor instead.
 func (*DialAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{93}
+	return file_podapi_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *DialAck) GetLimit() int64 {
@@ -7297,7 +7551,7 @@ type DialEnd struct {
 
 func (x *DialEnd) Reset() {
 	*x = DialEnd{}
-	mi := &file_podapi_proto_msgTypes[94]
+	mi := &file_podapi_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7309,7 +7563,7 @@ func (x *DialEnd) String() string {
 func (*DialEnd) ProtoMessage() {}
 
 func (x *DialEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[94]
+	mi := &file_podapi_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7322,7 +7576,7 @@ func (x *DialEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialEnd.ProtoReflect.Descriptor instead.
 func (*DialEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{94}
+	return file_podapi_proto_rawDescGZIP(), []int{98}
 }
 
 type DialClose struct {
@@ -7333,7 +7587,7 @@ type DialClose struct {
 
 func (x *DialClose) Reset() {
 	*x = DialClose{}
-	mi := &file_podapi_proto_msgTypes[95]
+	mi := &file_podapi_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7345,7 +7599,7 @@ func (x *DialClose) String() string {
 func (*DialClose) ProtoMessage() {}
 
 func (x *DialClose) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[95]
+	mi := &file_podapi_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7358,7 +7612,7 @@ func (x *DialClose) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialClose.ProtoReflect.Descriptor instead.
 func (*DialClose) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{95}
+	return file_podapi_proto_rawDescGZIP(), []int{99}
 }
 
 type DialClosed struct {
@@ -7369,7 +7623,7 @@ type DialClosed struct {
 
 func (x *DialClosed) Reset() {
 	*x = DialClosed{}
-	mi := &file_podapi_proto_msgTypes[96]
+	mi := &file_podapi_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7381,7 +7635,7 @@ func (x *DialClosed) String() string {
 func (*DialClosed) ProtoMessage() {}
 
 func (x *DialClosed) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[96]
+	mi := &file_podapi_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7394,7 +7648,7 @@ func (x *DialClosed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialClosed.ProtoReflect.Descriptor instead.
 func (*DialClosed) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{96}
+	return file_podapi_proto_rawDescGZIP(), []int{100}
 }
 
 var File_podapi_proto protoreflect.FileDescriptor
@@ -7460,7 +7714,18 @@ const file_podapi_proto_rawDesc = "" +
 	"\bkeep_env\x18\x04 \x01(\bR\akeepEnv\x120\n" +
 	"\x14keep_protected_paths\x18\x05 \x01(\bR\x12keepProtectedPaths\x12\x18\n" +
 	"\aexpires\x18\x06 \x01(\x03R\aexpires\"\x13\n" +
-	"\x11ConfigureResponse\"\xa8\x01\n" +
+	"\x11ConfigureResponse\"\x7f\n" +
+	"\x0fCheckoutRequest\x12\x10\n" +
+	"\x03dir\x18\x01 \x01(\fR\x03dir\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\fR\x03url\x12\x10\n" +
+	"\x03ref\x18\x03 \x01(\fR\x03ref\x12\x1a\n" +
+	"\busername\x18\x04 \x01(\fR\busername\x12\x1a\n" +
+	"\bpassword\x18\x05 \x01(\fR\bpassword\"j\n" +
+	"\x10CheckoutResponse\x12\x16\n" +
+	"\x06commit\x18\x01 \x01(\tR\x06commit\x12\x10\n" +
+	"\x03ref\x18\x02 \x01(\fR\x03ref\x12\x18\n" +
+	"\achanged\x18\x03 \x01(\bR\achanged\x12\x12\n" +
+	"\x04kept\x18\x04 \x01(\tR\x04kept\"\xa8\x01\n" +
 	"\x04Attr\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x12\n" +
@@ -7802,9 +8067,10 @@ const file_podapi_proto_rawDesc = "" +
 	"\x15ListProcessesResponse\x122\n" +
 	"\aprocess\x18\x01 \x01(\v2\x16.podapi.v1.ProcessInfoH\x00R\aprocess\x12/\n" +
 	"\x03end\x18\x02 \x01(\v2\x1b.podapi.v1.ListProcessesEndH\x00R\x03endB\x06\n" +
-	"\x04kind\"(\n" +
+	"\x04kind\"@\n" +
 	"\x10ListProcessesEnd\x12\x14\n" +
-	"\x05count\x18\x01 \x01(\x03R\x05count\"\xd6\x02\n" +
+	"\x05count\x18\x01 \x01(\x03R\x05count\x12\x16\n" +
+	"\x06strays\x18\x02 \x01(\x03R\x06strays\"\xd6\x02\n" +
 	"\vProcessInfo\x12\x17\n" +
 	"\aexec_id\x18\x01 \x01(\tR\x06execId\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\x03R\x03pid\x12\x12\n" +
@@ -7824,11 +8090,15 @@ const file_podapi_proto_rawDesc = "" +
 	"\bterminal\x18\f \x01(\bR\bterminal\"@\n" +
 	"\rSignalRequest\x12\x17\n" +
 	"\aexec_id\x18\x01 \x01(\tR\x06execId\x12\x16\n" +
-	"\x06signal\x18\x02 \x01(\rR\x06signal\"\x10\n" +
-	"\x0eSignalResponse\"(\n" +
+	"\x06signal\x18\x02 \x01(\rR\x06signal\"(\n" +
+	"\x0eSignalResponse\x12\x16\n" +
+	"\x06strays\x18\x01 \x01(\x03R\x06strays\"(\n" +
 	"\rForgetRequest\x12\x17\n" +
 	"\aexec_id\x18\x01 \x01(\tR\x06execId\"\x10\n" +
-	"\x0eForgetResponse\"\xd4\x01\n" +
+	"\x0eForgetResponse\"\x13\n" +
+	"\x11KillStraysRequest\"*\n" +
+	"\x12KillStraysResponse\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x03R\x05count\"\xd4\x01\n" +
 	"\vDialRequest\x12\x14\n" +
 	"\x04data\x18\x01 \x01(\fH\x00R\x04data\x12)\n" +
 	"\x04open\x18\x02 \x01(\v2\x13.podapi.v1.DialOpenH\x00R\x04open\x12&\n" +
@@ -7961,14 +8231,18 @@ const file_podapi_proto_rawDesc = "" +
 	"\x04Grep\x12\x16.podapi.v1.GrepRequest\x1a\x17.podapi.v1.GrepResponse0\x01\x12<\n" +
 	"\x05Watch\x12\x17.podapi.v1.WatchRequest\x1a\x18.podapi.v1.WatchResponse0\x01\x128\n" +
 	"\x04Push\x12\x16.podapi.v1.PushRequest\x1a\x14.podapi.v1.PushReply(\x010\x01\x129\n" +
-	"\x04Pull\x12\x16.podapi.v1.PullRequest\x1a\x17.podapi.v1.PullResponse0\x012\x93\x02\n" +
+	"\x04Pull\x12\x16.podapi.v1.PullRequest\x1a\x17.podapi.v1.PullResponse0\x012\xde\x02\n" +
 	"\tProcesses\x12;\n" +
 	"\x04Exec\x12\x16.podapi.v1.ExecRequest\x1a\x17.podapi.v1.ExecResponse(\x010\x01\x12K\n" +
 	"\x04List\x12\x1f.podapi.v1.ListProcessesRequest\x1a .podapi.v1.ListProcessesResponse0\x01\x12=\n" +
 	"\x06Signal\x12\x18.podapi.v1.SignalRequest\x1a\x19.podapi.v1.SignalResponse\x12=\n" +
-	"\x06Forget\x12\x18.podapi.v1.ForgetRequest\x1a\x19.podapi.v1.ForgetResponse2D\n" +
+	"\x06Forget\x12\x18.podapi.v1.ForgetRequest\x1a\x19.podapi.v1.ForgetResponse\x12I\n" +
+	"\n" +
+	"KillStrays\x12\x1c.podapi.v1.KillStraysRequest\x1a\x1d.podapi.v1.KillStraysResponse2D\n" +
 	"\x05Ports\x12;\n" +
-	"\x04Dial\x12\x16.podapi.v1.DialRequest\x1a\x17.podapi.v1.DialResponse(\x010\x01B2Z0github.com/podagent/podagent/pkg/podapi/podapiv1b\x06proto3"
+	"\x04Dial\x12\x16.podapi.v1.DialRequest\x1a\x17.podapi.v1.DialResponse(\x010\x012J\n" +
+	"\x03Git\x12C\n" +
+	"\bCheckout\x12\x1a.podapi.v1.CheckoutRequest\x1a\x1b.podapi.v1.CheckoutResponseB2Z0github.com/podagent/podagent/pkg/podapi/podapiv1b\x06proto3"
 
 var (
 	file_podapi_proto_rawDescOnce sync.Once
@@ -7983,7 +8257,7 @@ func file_podapi_proto_rawDescGZIP() []byte {
 }
 
 var file_podapi_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 97)
+var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 101)
 var file_podapi_proto_goTypes = []any{
 	(Class)(0),                    // 0: podapi.v1.Class
 	(Enforcement)(0),              // 1: podapi.v1.Enforcement
@@ -8001,94 +8275,98 @@ var file_podapi_proto_goTypes = []any{
 	(*Limits)(nil),                // 13: podapi.v1.Limits
 	(*ConfigureRequest)(nil),      // 14: podapi.v1.ConfigureRequest
 	(*ConfigureResponse)(nil),     // 15: podapi.v1.ConfigureResponse
-	(*Attr)(nil),                  // 16: podapi.v1.Attr
-	(*Sum)(nil),                   // 17: podapi.v1.Sum
-	(*StatRequest)(nil),           // 18: podapi.v1.StatRequest
-	(*StatResponse)(nil),          // 19: podapi.v1.StatResponse
-	(*ListRequest)(nil),           // 20: podapi.v1.ListRequest
-	(*ListResponse)(nil),          // 21: podapi.v1.ListResponse
-	(*AttrBatch)(nil),             // 22: podapi.v1.AttrBatch
-	(*ListEnd)(nil),               // 23: podapi.v1.ListEnd
-	(*ReadRequest)(nil),           // 24: podapi.v1.ReadRequest
-	(*LineWindow)(nil),            // 25: podapi.v1.LineWindow
-	(*ReadResponse)(nil),          // 26: podapi.v1.ReadResponse
-	(*ReadHeader)(nil),            // 27: podapi.v1.ReadHeader
-	(*ReadEnd)(nil),               // 28: podapi.v1.ReadEnd
-	(*LineResult)(nil),            // 29: podapi.v1.LineResult
-	(*UploadAck)(nil),             // 30: podapi.v1.UploadAck
-	(*WriteRequest)(nil),          // 31: podapi.v1.WriteRequest
-	(*WriteHeader)(nil),           // 32: podapi.v1.WriteHeader
-	(*WriteEnd)(nil),              // 33: podapi.v1.WriteEnd
-	(*WriteReply)(nil),            // 34: podapi.v1.WriteReply
-	(*WriteResponse)(nil),         // 35: podapi.v1.WriteResponse
-	(*EditRequest)(nil),           // 36: podapi.v1.EditRequest
-	(*Replacement)(nil),           // 37: podapi.v1.Replacement
-	(*EditResponse)(nil),          // 38: podapi.v1.EditResponse
-	(*MkdirRequest)(nil),          // 39: podapi.v1.MkdirRequest
-	(*MkdirResponse)(nil),         // 40: podapi.v1.MkdirResponse
-	(*RemoveRequest)(nil),         // 41: podapi.v1.RemoveRequest
-	(*RemoveResponse)(nil),        // 42: podapi.v1.RemoveResponse
-	(*RenameRequest)(nil),         // 43: podapi.v1.RenameRequest
-	(*RenameResponse)(nil),        // 44: podapi.v1.RenameResponse
-	(*CopyRequest)(nil),           // 45: podapi.v1.CopyRequest
-	(*CopyResponse)(nil),          // 46: podapi.v1.CopyResponse
-	(*ChmodRequest)(nil),          // 47: podapi.v1.ChmodRequest
-	(*ChmodResponse)(nil),         // 48: podapi.v1.ChmodResponse
-	(*SymlinkRequest)(nil),        // 49: podapi.v1.SymlinkRequest
-	(*SymlinkResponse)(nil),       // 50: podapi.v1.SymlinkResponse
-	(*GlobRequest)(nil),           // 51: podapi.v1.GlobRequest
-	(*GlobResponse)(nil),          // 52: podapi.v1.GlobResponse
-	(*GlobBatch)(nil),             // 53: podapi.v1.GlobBatch
-	(*GlobMatch)(nil),             // 54: podapi.v1.GlobMatch
-	(*GlobEnd)(nil),               // 55: podapi.v1.GlobEnd
-	(*GrepRequest)(nil),           // 56: podapi.v1.GrepRequest
-	(*GrepResponse)(nil),          // 57: podapi.v1.GrepResponse
-	(*GrepBatch)(nil),             // 58: podapi.v1.GrepBatch
-	(*GrepResult)(nil),            // 59: podapi.v1.GrepResult
-	(*GrepEnd)(nil),               // 60: podapi.v1.GrepEnd
-	(*WatchRequest)(nil),          // 61: podapi.v1.WatchRequest
-	(*WatchEvent)(nil),            // 62: podapi.v1.WatchEvent
-	(*WatchBatch)(nil),            // 63: podapi.v1.WatchBatch
-	(*WatchResponse)(nil),         // 64: podapi.v1.WatchResponse
-	(*WatchEnd)(nil),              // 65: podapi.v1.WatchEnd
-	(*PushRequest)(nil),           // 66: podapi.v1.PushRequest
-	(*PushHeader)(nil),            // 67: podapi.v1.PushHeader
-	(*PushEnd)(nil),               // 68: podapi.v1.PushEnd
-	(*PushReply)(nil),             // 69: podapi.v1.PushReply
-	(*PushResponse)(nil),          // 70: podapi.v1.PushResponse
-	(*PullRequest)(nil),           // 71: podapi.v1.PullRequest
-	(*PullResponse)(nil),          // 72: podapi.v1.PullResponse
-	(*PullEnd)(nil),               // 73: podapi.v1.PullEnd
-	(*TreeStats)(nil),             // 74: podapi.v1.TreeStats
-	(*ExecRequest)(nil),           // 75: podapi.v1.ExecRequest
-	(*ExecStart)(nil),             // 76: podapi.v1.ExecStart
-	(*Rlimit)(nil),                // 77: podapi.v1.Rlimit
-	(*ExecAttach)(nil),            // 78: podapi.v1.ExecAttach
-	(*ExecDetach)(nil),            // 79: podapi.v1.ExecDetach
-	(*TerminalSize)(nil),          // 80: podapi.v1.TerminalSize
-	(*StdinChunk)(nil),            // 81: podapi.v1.StdinChunk
-	(*ExecResponse)(nil),          // 82: podapi.v1.ExecResponse
-	(*ExecDetached)(nil),          // 83: podapi.v1.ExecDetached
-	(*ExecStarted)(nil),           // 84: podapi.v1.ExecStarted
-	(*OutputChunk)(nil),           // 85: podapi.v1.OutputChunk
-	(*StdinAck)(nil),              // 86: podapi.v1.StdinAck
-	(*ExecExit)(nil),              // 87: podapi.v1.ExecExit
-	(*ListProcessesRequest)(nil),  // 88: podapi.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil), // 89: podapi.v1.ListProcessesResponse
-	(*ListProcessesEnd)(nil),      // 90: podapi.v1.ListProcessesEnd
-	(*ProcessInfo)(nil),           // 91: podapi.v1.ProcessInfo
-	(*SignalRequest)(nil),         // 92: podapi.v1.SignalRequest
-	(*SignalResponse)(nil),        // 93: podapi.v1.SignalResponse
-	(*ForgetRequest)(nil),         // 94: podapi.v1.ForgetRequest
-	(*ForgetResponse)(nil),        // 95: podapi.v1.ForgetResponse
-	(*DialRequest)(nil),           // 96: podapi.v1.DialRequest
-	(*DialResponse)(nil),          // 97: podapi.v1.DialResponse
-	(*DialOpen)(nil),              // 98: podapi.v1.DialOpen
-	(*DialOpened)(nil),            // 99: podapi.v1.DialOpened
-	(*DialAck)(nil),               // 100: podapi.v1.DialAck
-	(*DialEnd)(nil),               // 101: podapi.v1.DialEnd
-	(*DialClose)(nil),             // 102: podapi.v1.DialClose
-	(*DialClosed)(nil),            // 103: podapi.v1.DialClosed
+	(*CheckoutRequest)(nil),       // 16: podapi.v1.CheckoutRequest
+	(*CheckoutResponse)(nil),      // 17: podapi.v1.CheckoutResponse
+	(*Attr)(nil),                  // 18: podapi.v1.Attr
+	(*Sum)(nil),                   // 19: podapi.v1.Sum
+	(*StatRequest)(nil),           // 20: podapi.v1.StatRequest
+	(*StatResponse)(nil),          // 21: podapi.v1.StatResponse
+	(*ListRequest)(nil),           // 22: podapi.v1.ListRequest
+	(*ListResponse)(nil),          // 23: podapi.v1.ListResponse
+	(*AttrBatch)(nil),             // 24: podapi.v1.AttrBatch
+	(*ListEnd)(nil),               // 25: podapi.v1.ListEnd
+	(*ReadRequest)(nil),           // 26: podapi.v1.ReadRequest
+	(*LineWindow)(nil),            // 27: podapi.v1.LineWindow
+	(*ReadResponse)(nil),          // 28: podapi.v1.ReadResponse
+	(*ReadHeader)(nil),            // 29: podapi.v1.ReadHeader
+	(*ReadEnd)(nil),               // 30: podapi.v1.ReadEnd
+	(*LineResult)(nil),            // 31: podapi.v1.LineResult
+	(*UploadAck)(nil),             // 32: podapi.v1.UploadAck
+	(*WriteRequest)(nil),          // 33: podapi.v1.WriteRequest
+	(*WriteHeader)(nil),           // 34: podapi.v1.WriteHeader
+	(*WriteEnd)(nil),              // 35: podapi.v1.WriteEnd
+	(*WriteReply)(nil),            // 36: podapi.v1.WriteReply
+	(*WriteResponse)(nil),         // 37: podapi.v1.WriteResponse
+	(*EditRequest)(nil),           // 38: podapi.v1.EditRequest
+	(*Replacement)(nil),           // 39: podapi.v1.Replacement
+	(*EditResponse)(nil),          // 40: podapi.v1.EditResponse
+	(*MkdirRequest)(nil),          // 41: podapi.v1.MkdirRequest
+	(*MkdirResponse)(nil),         // 42: podapi.v1.MkdirResponse
+	(*RemoveRequest)(nil),         // 43: podapi.v1.RemoveRequest
+	(*RemoveResponse)(nil),        // 44: podapi.v1.RemoveResponse
+	(*RenameRequest)(nil),         // 45: podapi.v1.RenameRequest
+	(*RenameResponse)(nil),        // 46: podapi.v1.RenameResponse
+	(*CopyRequest)(nil),           // 47: podapi.v1.CopyRequest
+	(*CopyResponse)(nil),          // 48: podapi.v1.CopyResponse
+	(*ChmodRequest)(nil),          // 49: podapi.v1.ChmodRequest
+	(*ChmodResponse)(nil),         // 50: podapi.v1.ChmodResponse
+	(*SymlinkRequest)(nil),        // 51: podapi.v1.SymlinkRequest
+	(*SymlinkResponse)(nil),       // 52: podapi.v1.SymlinkResponse
+	(*GlobRequest)(nil),           // 53: podapi.v1.GlobRequest
+	(*GlobResponse)(nil),          // 54: podapi.v1.GlobResponse
+	(*GlobBatch)(nil),             // 55: podapi.v1.GlobBatch
+	(*GlobMatch)(nil),             // 56: podapi.v1.GlobMatch
+	(*GlobEnd)(nil),               // 57: podapi.v1.GlobEnd
+	(*GrepRequest)(nil),           // 58: podapi.v1.GrepRequest
+	(*GrepResponse)(nil),          // 59: podapi.v1.GrepResponse
+	(*GrepBatch)(nil),             // 60: podapi.v1.GrepBatch
+	(*GrepResult)(nil),            // 61: podapi.v1.GrepResult
+	(*GrepEnd)(nil),               // 62: podapi.v1.GrepEnd
+	(*WatchRequest)(nil),          // 63: podapi.v1.WatchRequest
+	(*WatchEvent)(nil),            // 64: podapi.v1.WatchEvent
+	(*WatchBatch)(nil),            // 65: podapi.v1.WatchBatch
+	(*WatchResponse)(nil),         // 66: podapi.v1.WatchResponse
+	(*WatchEnd)(nil),              // 67: podapi.v1.WatchEnd
+	(*PushRequest)(nil),           // 68: podapi.v1.PushRequest
+	(*PushHeader)(nil),            // 69: podapi.v1.PushHeader
+	(*PushEnd)(nil),               // 70: podapi.v1.PushEnd
+	(*PushReply)(nil),             // 71: podapi.v1.PushReply
+	(*PushResponse)(nil),          // 72: podapi.v1.PushResponse
+	(*PullRequest)(nil),           // 73: podapi.v1.PullRequest
+	(*PullResponse)(nil),          // 74: podapi.v1.PullResponse
+	(*PullEnd)(nil),               // 75: podapi.v1.PullEnd
+	(*TreeStats)(nil),             // 76: podapi.v1.TreeStats
+	(*ExecRequest)(nil),           // 77: podapi.v1.ExecRequest
+	(*ExecStart)(nil),             // 78: podapi.v1.ExecStart
+	(*Rlimit)(nil),                // 79: podapi.v1.Rlimit
+	(*ExecAttach)(nil),            // 80: podapi.v1.ExecAttach
+	(*ExecDetach)(nil),            // 81: podapi.v1.ExecDetach
+	(*TerminalSize)(nil),          // 82: podapi.v1.TerminalSize
+	(*StdinChunk)(nil),            // 83: podapi.v1.StdinChunk
+	(*ExecResponse)(nil),          // 84: podapi.v1.ExecResponse
+	(*ExecDetached)(nil),          // 85: podapi.v1.ExecDetached
+	(*ExecStarted)(nil),           // 86: podapi.v1.ExecStarted
+	(*OutputChunk)(nil),           // 87: podapi.v1.OutputChunk
+	(*StdinAck)(nil),              // 88: podapi.v1.StdinAck
+	(*ExecExit)(nil),              // 89: podapi.v1.ExecExit
+	(*ListProcessesRequest)(nil),  // 90: podapi.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil), // 91: podapi.v1.ListProcessesResponse
+	(*ListProcessesEnd)(nil),      // 92: podapi.v1.ListProcessesEnd
+	(*ProcessInfo)(nil),           // 93: podapi.v1.ProcessInfo
+	(*SignalRequest)(nil),         // 94: podapi.v1.SignalRequest
+	(*SignalResponse)(nil),        // 95: podapi.v1.SignalResponse
+	(*ForgetRequest)(nil),         // 96: podapi.v1.ForgetRequest
+	(*ForgetResponse)(nil),        // 97: podapi.v1.ForgetResponse
+	(*KillStraysRequest)(nil),     // 98: podapi.v1.KillStraysRequest
+	(*KillStraysResponse)(nil),    // 99: podapi.v1.KillStraysResponse
+	(*DialRequest)(nil),           // 100: podapi.v1.DialRequest
+	(*DialResponse)(nil),          // 101: podapi.v1.DialResponse
+	(*DialOpen)(nil),              // 102: podapi.v1.DialOpen
+	(*DialOpened)(nil),            // 103: podapi.v1.DialOpened
+	(*DialAck)(nil),               // 104: podapi.v1.DialAck
+	(*DialEnd)(nil),               // 105: podapi.v1.DialEnd
+	(*DialClose)(nil),             // 106: podapi.v1.DialClose
+	(*DialClosed)(nil),            // 107: podapi.v1.DialClosed
 }
 var file_podapi_proto_depIdxs = []int32{
 	0,   // 0: podapi.v1.Error.class:type_name -> podapi.v1.Class
@@ -8097,123 +8375,127 @@ var file_podapi_proto_depIdxs = []int32{
 	13,  // 3: podapi.v1.InfoResponse.limits:type_name -> podapi.v1.Limits
 	12,  // 4: podapi.v1.InfoResponse.protected:type_name -> podapi.v1.ProtectedPath
 	1,   // 5: podapi.v1.ProtectedPath.by:type_name -> podapi.v1.Enforcement
-	16,  // 6: podapi.v1.StatResponse.attr:type_name -> podapi.v1.Attr
-	22,  // 7: podapi.v1.ListResponse.batch:type_name -> podapi.v1.AttrBatch
+	18,  // 6: podapi.v1.StatResponse.attr:type_name -> podapi.v1.Attr
+	24,  // 7: podapi.v1.ListResponse.batch:type_name -> podapi.v1.AttrBatch
 	7,   // 8: podapi.v1.ListResponse.unreadable:type_name -> podapi.v1.Error
-	23,  // 9: podapi.v1.ListResponse.end:type_name -> podapi.v1.ListEnd
-	16,  // 10: podapi.v1.AttrBatch.attrs:type_name -> podapi.v1.Attr
-	25,  // 11: podapi.v1.ReadRequest.lines:type_name -> podapi.v1.LineWindow
-	27,  // 12: podapi.v1.ReadResponse.header:type_name -> podapi.v1.ReadHeader
-	28,  // 13: podapi.v1.ReadResponse.end:type_name -> podapi.v1.ReadEnd
-	16,  // 14: podapi.v1.ReadHeader.attr:type_name -> podapi.v1.Attr
-	17,  // 15: podapi.v1.ReadEnd.sum:type_name -> podapi.v1.Sum
-	29,  // 16: podapi.v1.ReadEnd.lines:type_name -> podapi.v1.LineResult
-	32,  // 17: podapi.v1.WriteRequest.header:type_name -> podapi.v1.WriteHeader
-	33,  // 18: podapi.v1.WriteRequest.end:type_name -> podapi.v1.WriteEnd
-	17,  // 19: podapi.v1.WriteEnd.sum:type_name -> podapi.v1.Sum
-	30,  // 20: podapi.v1.WriteReply.ack:type_name -> podapi.v1.UploadAck
-	35,  // 21: podapi.v1.WriteReply.end:type_name -> podapi.v1.WriteResponse
-	16,  // 22: podapi.v1.WriteResponse.attr:type_name -> podapi.v1.Attr
-	37,  // 23: podapi.v1.EditRequest.edits:type_name -> podapi.v1.Replacement
-	35,  // 24: podapi.v1.EditResponse.write:type_name -> podapi.v1.WriteResponse
+	25,  // 9: podapi.v1.ListResponse.end:type_name -> podapi.v1.ListEnd
+	18,  // 10: podapi.v1.AttrBatch.attrs:type_name -> podapi.v1.Attr
+	27,  // 11: podapi.v1.ReadRequest.lines:type_name -> podapi.v1.LineWindow
+	29,  // 12: podapi.v1.ReadResponse.header:type_name -> podapi.v1.ReadHeader
+	30,  // 13: podapi.v1.ReadResponse.end:type_name -> podapi.v1.ReadEnd
+	18,  // 14: podapi.v1.ReadHeader.attr:type_name -> podapi.v1.Attr
+	19,  // 15: podapi.v1.ReadEnd.sum:type_name -> podapi.v1.Sum
+	31,  // 16: podapi.v1.ReadEnd.lines:type_name -> podapi.v1.LineResult
+	34,  // 17: podapi.v1.WriteRequest.header:type_name -> podapi.v1.WriteHeader
+	35,  // 18: podapi.v1.WriteRequest.end:type_name -> podapi.v1.WriteEnd
+	19,  // 19: podapi.v1.WriteEnd.sum:type_name -> podapi.v1.Sum
+	32,  // 20: podapi.v1.WriteReply.ack:type_name -> podapi.v1.UploadAck
+	37,  // 21: podapi.v1.WriteReply.end:type_name -> podapi.v1.WriteResponse
+	18,  // 22: podapi.v1.WriteResponse.attr:type_name -> podapi.v1.Attr
+	39,  // 23: podapi.v1.EditRequest.edits:type_name -> podapi.v1.Replacement
+	37,  // 24: podapi.v1.EditResponse.write:type_name -> podapi.v1.WriteResponse
 	2,   // 25: podapi.v1.GlobRequest.sort:type_name -> podapi.v1.GlobSort
-	53,  // 26: podapi.v1.GlobResponse.batch:type_name -> podapi.v1.GlobBatch
+	55,  // 26: podapi.v1.GlobResponse.batch:type_name -> podapi.v1.GlobBatch
 	7,   // 27: podapi.v1.GlobResponse.unreadable:type_name -> podapi.v1.Error
-	55,  // 28: podapi.v1.GlobResponse.end:type_name -> podapi.v1.GlobEnd
-	54,  // 29: podapi.v1.GlobBatch.matches:type_name -> podapi.v1.GlobMatch
+	57,  // 28: podapi.v1.GlobResponse.end:type_name -> podapi.v1.GlobEnd
+	56,  // 29: podapi.v1.GlobBatch.matches:type_name -> podapi.v1.GlobMatch
 	3,   // 30: podapi.v1.GrepRequest.report:type_name -> podapi.v1.GrepReport
-	58,  // 31: podapi.v1.GrepResponse.batch:type_name -> podapi.v1.GrepBatch
-	60,  // 32: podapi.v1.GrepResponse.end:type_name -> podapi.v1.GrepEnd
-	59,  // 33: podapi.v1.GrepBatch.results:type_name -> podapi.v1.GrepResult
+	60,  // 31: podapi.v1.GrepResponse.batch:type_name -> podapi.v1.GrepBatch
+	62,  // 32: podapi.v1.GrepResponse.end:type_name -> podapi.v1.GrepEnd
+	61,  // 33: podapi.v1.GrepBatch.results:type_name -> podapi.v1.GrepResult
 	4,   // 34: podapi.v1.GrepResult.kind:type_name -> podapi.v1.GrepKind
 	7,   // 35: podapi.v1.GrepResult.error:type_name -> podapi.v1.Error
 	5,   // 36: podapi.v1.WatchEvent.op:type_name -> podapi.v1.WatchOp
-	62,  // 37: podapi.v1.WatchBatch.events:type_name -> podapi.v1.WatchEvent
-	63,  // 38: podapi.v1.WatchResponse.batch:type_name -> podapi.v1.WatchBatch
-	65,  // 39: podapi.v1.WatchResponse.end:type_name -> podapi.v1.WatchEnd
-	67,  // 40: podapi.v1.PushRequest.header:type_name -> podapi.v1.PushHeader
-	68,  // 41: podapi.v1.PushRequest.end:type_name -> podapi.v1.PushEnd
-	17,  // 42: podapi.v1.PushEnd.sum:type_name -> podapi.v1.Sum
-	30,  // 43: podapi.v1.PushReply.ack:type_name -> podapi.v1.UploadAck
-	70,  // 44: podapi.v1.PushReply.end:type_name -> podapi.v1.PushResponse
-	74,  // 45: podapi.v1.PushResponse.stats:type_name -> podapi.v1.TreeStats
-	73,  // 46: podapi.v1.PullResponse.end:type_name -> podapi.v1.PullEnd
-	17,  // 47: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
-	74,  // 48: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
-	76,  // 49: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
-	78,  // 50: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
-	81,  // 51: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
-	80,  // 52: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
-	79,  // 53: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
-	80,  // 54: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
-	77,  // 55: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
-	80,  // 56: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
-	84,  // 57: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
-	85,  // 58: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
-	85,  // 59: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
-	86,  // 60: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
-	87,  // 61: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
-	83,  // 62: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
+	64,  // 37: podapi.v1.WatchBatch.events:type_name -> podapi.v1.WatchEvent
+	65,  // 38: podapi.v1.WatchResponse.batch:type_name -> podapi.v1.WatchBatch
+	67,  // 39: podapi.v1.WatchResponse.end:type_name -> podapi.v1.WatchEnd
+	69,  // 40: podapi.v1.PushRequest.header:type_name -> podapi.v1.PushHeader
+	70,  // 41: podapi.v1.PushRequest.end:type_name -> podapi.v1.PushEnd
+	19,  // 42: podapi.v1.PushEnd.sum:type_name -> podapi.v1.Sum
+	32,  // 43: podapi.v1.PushReply.ack:type_name -> podapi.v1.UploadAck
+	72,  // 44: podapi.v1.PushReply.end:type_name -> podapi.v1.PushResponse
+	76,  // 45: podapi.v1.PushResponse.stats:type_name -> podapi.v1.TreeStats
+	75,  // 46: podapi.v1.PullResponse.end:type_name -> podapi.v1.PullEnd
+	19,  // 47: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
+	76,  // 48: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
+	78,  // 49: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
+	80,  // 50: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
+	83,  // 51: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
+	82,  // 52: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
+	81,  // 53: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
+	82,  // 54: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
+	79,  // 55: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
+	82,  // 56: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
+	86,  // 57: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
+	87,  // 58: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
+	87,  // 59: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
+	88,  // 60: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
+	89,  // 61: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
+	85,  // 62: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
 	6,   // 63: podapi.v1.ExecExit.reason:type_name -> podapi.v1.ExitReason
-	91,  // 64: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
-	90,  // 65: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
-	87,  // 66: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
-	98,  // 67: podapi.v1.DialRequest.open:type_name -> podapi.v1.DialOpen
-	100, // 68: podapi.v1.DialRequest.ack:type_name -> podapi.v1.DialAck
-	101, // 69: podapi.v1.DialRequest.end:type_name -> podapi.v1.DialEnd
-	102, // 70: podapi.v1.DialRequest.close:type_name -> podapi.v1.DialClose
-	99,  // 71: podapi.v1.DialResponse.opened:type_name -> podapi.v1.DialOpened
-	100, // 72: podapi.v1.DialResponse.ack:type_name -> podapi.v1.DialAck
-	101, // 73: podapi.v1.DialResponse.end:type_name -> podapi.v1.DialEnd
-	103, // 74: podapi.v1.DialResponse.closed:type_name -> podapi.v1.DialClosed
+	93,  // 64: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
+	92,  // 65: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
+	89,  // 66: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
+	102, // 67: podapi.v1.DialRequest.open:type_name -> podapi.v1.DialOpen
+	104, // 68: podapi.v1.DialRequest.ack:type_name -> podapi.v1.DialAck
+	105, // 69: podapi.v1.DialRequest.end:type_name -> podapi.v1.DialEnd
+	106, // 70: podapi.v1.DialRequest.close:type_name -> podapi.v1.DialClose
+	103, // 71: podapi.v1.DialResponse.opened:type_name -> podapi.v1.DialOpened
+	104, // 72: podapi.v1.DialResponse.ack:type_name -> podapi.v1.DialAck
+	105, // 73: podapi.v1.DialResponse.end:type_name -> podapi.v1.DialEnd
+	107, // 74: podapi.v1.DialResponse.closed:type_name -> podapi.v1.DialClosed
 	10,  // 75: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
 	14,  // 76: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
-	18,  // 77: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
-	20,  // 78: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
-	24,  // 79: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
-	31,  // 80: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
-	36,  // 81: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
-	39,  // 82: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
-	41,  // 83: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
-	43,  // 84: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
-	45,  // 85: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
-	47,  // 86: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
-	49,  // 87: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
-	51,  // 88: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
-	56,  // 89: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
-	61,  // 90: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
-	66,  // 91: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
-	71,  // 92: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
-	75,  // 93: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
-	88,  // 94: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
-	92,  // 95: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
-	94,  // 96: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
-	96,  // 97: podapi.v1.Ports.Dial:input_type -> podapi.v1.DialRequest
-	11,  // 98: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
-	15,  // 99: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
-	19,  // 100: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
-	21,  // 101: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
-	26,  // 102: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
-	34,  // 103: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
-	38,  // 104: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
-	40,  // 105: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
-	42,  // 106: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
-	44,  // 107: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
-	46,  // 108: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
-	48,  // 109: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
-	50,  // 110: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
-	52,  // 111: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
-	57,  // 112: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
-	64,  // 113: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
-	69,  // 114: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
-	72,  // 115: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
-	82,  // 116: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
-	89,  // 117: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
-	93,  // 118: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
-	95,  // 119: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
-	97,  // 120: podapi.v1.Ports.Dial:output_type -> podapi.v1.DialResponse
-	98,  // [98:121] is the sub-list for method output_type
-	75,  // [75:98] is the sub-list for method input_type
+	20,  // 77: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
+	22,  // 78: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
+	26,  // 79: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
+	33,  // 80: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
+	38,  // 81: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
+	41,  // 82: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
+	43,  // 83: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
+	45,  // 84: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
+	47,  // 85: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
+	49,  // 86: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
+	51,  // 87: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
+	53,  // 88: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
+	58,  // 89: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
+	63,  // 90: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
+	68,  // 91: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
+	73,  // 92: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
+	77,  // 93: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
+	90,  // 94: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
+	94,  // 95: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
+	96,  // 96: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
+	98,  // 97: podapi.v1.Processes.KillStrays:input_type -> podapi.v1.KillStraysRequest
+	100, // 98: podapi.v1.Ports.Dial:input_type -> podapi.v1.DialRequest
+	16,  // 99: podapi.v1.Git.Checkout:input_type -> podapi.v1.CheckoutRequest
+	11,  // 100: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
+	15,  // 101: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
+	21,  // 102: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
+	23,  // 103: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
+	28,  // 104: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
+	36,  // 105: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
+	40,  // 106: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
+	42,  // 107: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
+	44,  // 108: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
+	46,  // 109: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
+	48,  // 110: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
+	50,  // 111: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
+	52,  // 112: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
+	54,  // 113: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
+	59,  // 114: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
+	66,  // 115: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
+	71,  // 116: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
+	74,  // 117: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
+	84,  // 118: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
+	91,  // 119: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
+	95,  // 120: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
+	97,  // 121: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
+	99,  // 122: podapi.v1.Processes.KillStrays:output_type -> podapi.v1.KillStraysResponse
+	101, // 123: podapi.v1.Ports.Dial:output_type -> podapi.v1.DialResponse
+	17,  // 124: podapi.v1.Git.Checkout:output_type -> podapi.v1.CheckoutResponse
+	100, // [100:125] is the sub-list for method output_type
+	75,  // [75:100] is the sub-list for method input_type
 	75,  // [75:75] is the sub-list for extension type_name
 	75,  // [75:75] is the sub-list for extension extendee
 	0,   // [0:75] is the sub-list for field type_name
@@ -8224,52 +8506,52 @@ func file_podapi_proto_init() {
 	if File_podapi_proto != nil {
 		return
 	}
-	file_podapi_proto_msgTypes[14].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[16].OneofWrappers = []any{
 		(*ListResponse_Batch)(nil),
 		(*ListResponse_Unreadable)(nil),
 		(*ListResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[19].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[21].OneofWrappers = []any{
 		(*ReadResponse_Data)(nil),
 		(*ReadResponse_Header)(nil),
 		(*ReadResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[24].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[26].OneofWrappers = []any{
 		(*WriteRequest_Data)(nil),
 		(*WriteRequest_Header)(nil),
 		(*WriteRequest_End)(nil),
 	}
-	file_podapi_proto_msgTypes[27].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[29].OneofWrappers = []any{
 		(*WriteReply_Ack)(nil),
 		(*WriteReply_End)(nil),
 	}
-	file_podapi_proto_msgTypes[45].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[47].OneofWrappers = []any{
 		(*GlobResponse_Batch)(nil),
 		(*GlobResponse_Unreadable)(nil),
 		(*GlobResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[50].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[52].OneofWrappers = []any{
 		(*GrepResponse_Batch)(nil),
 		(*GrepResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[57].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[59].OneofWrappers = []any{
 		(*WatchResponse_Batch)(nil),
 		(*WatchResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[59].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[61].OneofWrappers = []any{
 		(*PushRequest_Data)(nil),
 		(*PushRequest_Header)(nil),
 		(*PushRequest_End)(nil),
 	}
-	file_podapi_proto_msgTypes[62].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[64].OneofWrappers = []any{
 		(*PushReply_Ack)(nil),
 		(*PushReply_End)(nil),
 	}
-	file_podapi_proto_msgTypes[65].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[67].OneofWrappers = []any{
 		(*PullResponse_Data)(nil),
 		(*PullResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[68].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[70].OneofWrappers = []any{
 		(*ExecRequest_Start)(nil),
 		(*ExecRequest_Attach)(nil),
 		(*ExecRequest_Stdin)(nil),
@@ -8277,7 +8559,7 @@ func file_podapi_proto_init() {
 		(*ExecRequest_Resize)(nil),
 		(*ExecRequest_Detach)(nil),
 	}
-	file_podapi_proto_msgTypes[75].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[77].OneofWrappers = []any{
 		(*ExecResponse_Started)(nil),
 		(*ExecResponse_Stdout)(nil),
 		(*ExecResponse_Stderr)(nil),
@@ -8285,18 +8567,18 @@ func file_podapi_proto_init() {
 		(*ExecResponse_Exit)(nil),
 		(*ExecResponse_Detached)(nil),
 	}
-	file_podapi_proto_msgTypes[82].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[84].OneofWrappers = []any{
 		(*ListProcessesResponse_Process)(nil),
 		(*ListProcessesResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[89].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[93].OneofWrappers = []any{
 		(*DialRequest_Data)(nil),
 		(*DialRequest_Open)(nil),
 		(*DialRequest_Ack)(nil),
 		(*DialRequest_End)(nil),
 		(*DialRequest_Close)(nil),
 	}
-	file_podapi_proto_msgTypes[90].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[94].OneofWrappers = []any{
 		(*DialResponse_Data)(nil),
 		(*DialResponse_Opened)(nil),
 		(*DialResponse_Ack)(nil),
@@ -8309,9 +8591,9 @@ func file_podapi_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podapi_proto_rawDesc), len(file_podapi_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   97,
+			NumMessages:   101,
 			NumExtensions: 0,
-			NumServices:   4,
+			NumServices:   5,
 		},
 		GoTypes:           file_podapi_proto_goTypes,
 		DependencyIndexes: file_podapi_proto_depIdxs,

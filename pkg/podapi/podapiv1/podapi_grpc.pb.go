@@ -918,10 +918,11 @@ var Files_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	Processes_Exec_FullMethodName   = "/podapi.v1.Processes/Exec"
-	Processes_List_FullMethodName   = "/podapi.v1.Processes/List"
-	Processes_Signal_FullMethodName = "/podapi.v1.Processes/Signal"
-	Processes_Forget_FullMethodName = "/podapi.v1.Processes/Forget"
+	Processes_Exec_FullMethodName       = "/podapi.v1.Processes/Exec"
+	Processes_List_FullMethodName       = "/podapi.v1.Processes/List"
+	Processes_Signal_FullMethodName     = "/podapi.v1.Processes/Signal"
+	Processes_Forget_FullMethodName     = "/podapi.v1.Processes/Forget"
+	Processes_KillStrays_FullMethodName = "/podapi.v1.Processes/KillStrays"
 )
 
 // ProcessesClient is the client API for Processes service.
@@ -950,6 +951,9 @@ type ProcessesClient interface {
 	Signal(ctx context.Context, in *SignalRequest, opts ...grpc.CallOption) (*SignalResponse, error)
 	// Forget drops the output and the status of an ended process.
 	Forget(ctx context.Context, in *ForgetRequest, opts ...grpc.CallOption) (*ForgetResponse, error)
+	// KillStrays kills the processes of the sandbox that belong to no process which the
+	// agent knows (ListProcessesEnd.strays). Offered with the capability "strays".
+	KillStrays(ctx context.Context, in *KillStraysRequest, opts ...grpc.CallOption) (*KillStraysResponse, error)
 }
 
 type processesClient struct {
@@ -1012,6 +1016,16 @@ func (c *processesClient) Forget(ctx context.Context, in *ForgetRequest, opts ..
 	return out, nil
 }
 
+func (c *processesClient) KillStrays(ctx context.Context, in *KillStraysRequest, opts ...grpc.CallOption) (*KillStraysResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(KillStraysResponse)
+	err := c.cc.Invoke(ctx, Processes_KillStrays_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ProcessesServer is the server API for Processes service.
 // All implementations must embed UnimplementedProcessesServer
 // for forward compatibility.
@@ -1038,6 +1052,9 @@ type ProcessesServer interface {
 	Signal(context.Context, *SignalRequest) (*SignalResponse, error)
 	// Forget drops the output and the status of an ended process.
 	Forget(context.Context, *ForgetRequest) (*ForgetResponse, error)
+	// KillStrays kills the processes of the sandbox that belong to no process which the
+	// agent knows (ListProcessesEnd.strays). Offered with the capability "strays".
+	KillStrays(context.Context, *KillStraysRequest) (*KillStraysResponse, error)
 	mustEmbedUnimplementedProcessesServer()
 }
 
@@ -1059,6 +1076,9 @@ func (UnimplementedProcessesServer) Signal(context.Context, *SignalRequest) (*Si
 }
 func (UnimplementedProcessesServer) Forget(context.Context, *ForgetRequest) (*ForgetResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Forget not implemented")
+}
+func (UnimplementedProcessesServer) KillStrays(context.Context, *KillStraysRequest) (*KillStraysResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method KillStrays not implemented")
 }
 func (UnimplementedProcessesServer) mustEmbedUnimplementedProcessesServer() {}
 func (UnimplementedProcessesServer) testEmbeddedByValue()                   {}
@@ -1135,6 +1155,24 @@ func _Processes_Forget_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Processes_KillStrays_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(KillStraysRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProcessesServer).KillStrays(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Processes_KillStrays_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProcessesServer).KillStrays(ctx, req.(*KillStraysRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Processes_ServiceDesc is the grpc.ServiceDesc for Processes service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1149,6 +1187,10 @@ var Processes_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Forget",
 			Handler:    _Processes_Forget_Handler,
+		},
+		{
+			MethodName: "KillStrays",
+			Handler:    _Processes_KillStrays_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
@@ -1286,5 +1328,131 @@ var Ports_ServiceDesc = grpc.ServiceDesc{
 			ClientStreams: true,
 		},
 	},
+	Metadata: "podapi.proto",
+}
+
+const (
+	Git_Checkout_FullMethodName = "/podapi.v1.Git/Checkout"
+)
+
+// GitClient is the client API for Git service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// Git puts repositories into the sandbox. Offered with the capability "git".
+type GitClient interface {
+	// Checkout checks out a git repository in a directory: an empty one gets a whole
+	// clone, in a work tree of the repository the ref is fetched and checked out. Local
+	// changes stay. Any other directory, and whatever git refuses, is an error with the
+	// op "checkout", and git's words, without secrets, as its message.
+	//
+	// The sandbox's git program does the work, with the environment of processes and
+	// their rights: protected paths do not bind it. It is only ever given the address
+	// of a relay in the agent, which adds the credentials, and gives everybody in the
+	// sandbox who asks with its token the same: reading this one repository, until the
+	// call ends. When the call ends early, so do git and its descendants.
+	Checkout(ctx context.Context, in *CheckoutRequest, opts ...grpc.CallOption) (*CheckoutResponse, error)
+}
+
+type gitClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewGitClient(cc grpc.ClientConnInterface) GitClient {
+	return &gitClient{cc}
+}
+
+func (c *gitClient) Checkout(ctx context.Context, in *CheckoutRequest, opts ...grpc.CallOption) (*CheckoutResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CheckoutResponse)
+	err := c.cc.Invoke(ctx, Git_Checkout_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// GitServer is the server API for Git service.
+// All implementations must embed UnimplementedGitServer
+// for forward compatibility.
+//
+// Git puts repositories into the sandbox. Offered with the capability "git".
+type GitServer interface {
+	// Checkout checks out a git repository in a directory: an empty one gets a whole
+	// clone, in a work tree of the repository the ref is fetched and checked out. Local
+	// changes stay. Any other directory, and whatever git refuses, is an error with the
+	// op "checkout", and git's words, without secrets, as its message.
+	//
+	// The sandbox's git program does the work, with the environment of processes and
+	// their rights: protected paths do not bind it. It is only ever given the address
+	// of a relay in the agent, which adds the credentials, and gives everybody in the
+	// sandbox who asks with its token the same: reading this one repository, until the
+	// call ends. When the call ends early, so do git and its descendants.
+	Checkout(context.Context, *CheckoutRequest) (*CheckoutResponse, error)
+	mustEmbedUnimplementedGitServer()
+}
+
+// UnimplementedGitServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedGitServer struct{}
+
+func (UnimplementedGitServer) Checkout(context.Context, *CheckoutRequest) (*CheckoutResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Checkout not implemented")
+}
+func (UnimplementedGitServer) mustEmbedUnimplementedGitServer() {}
+func (UnimplementedGitServer) testEmbeddedByValue()             {}
+
+// UnsafeGitServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to GitServer will
+// result in compilation errors.
+type UnsafeGitServer interface {
+	mustEmbedUnimplementedGitServer()
+}
+
+func RegisterGitServer(s grpc.ServiceRegistrar, srv GitServer) {
+	// If the following call panics, it indicates UnimplementedGitServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&Git_ServiceDesc, srv)
+}
+
+func _Git_Checkout_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CheckoutRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(GitServer).Checkout(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Git_Checkout_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(GitServer).Checkout(ctx, req.(*CheckoutRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+// Git_ServiceDesc is the grpc.ServiceDesc for Git service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var Git_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "podapi.v1.Git",
+	HandlerType: (*GitServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Checkout",
+			Handler:    _Git_Checkout_Handler,
+		},
+	},
+	Streams:  []grpc.StreamDesc{},
 	Metadata: "podapi.proto",
 }

@@ -6,15 +6,15 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-// queue holds what was received until it is delivered: no more than the window
-// lets it, whose bytes it joins, so that small messages do not take a buffer
-// each. What was received before an end is delivered before it.
+// queue holds received bytes until they are delivered: no more than the window
+// allows. It joins them, so that small messages do not take a buffer each. It
+// delivers everything that was received before an end first.
 type queue struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	chunks  [][]byte
 	ended   bool // after the chunks
-	dropped bool // what comes, as what there is
+	dropped bool // the chunks, and all that come
 	err     error
 }
 
@@ -35,8 +35,8 @@ func (q *queue) push(data []byte) {
 	q.changed.Signal()
 }
 
-// pop waits for the next buffer, which the caller frees. There is none at an end
-// that was said, and when the queue has failed: then with the error.
+// pop waits for the next buffer, which the caller frees. It returns nil after end, and
+// the error after fail.
 func (q *queue) pop() (data []byte, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -55,7 +55,7 @@ func (q *queue) pop() (data []byte, err error) {
 	return nil, q.err
 }
 
-// end lets pop return nothing, once.
+// end makes pop return nil once.
 func (q *queue) end() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -63,7 +63,7 @@ func (q *queue) end() {
 	q.changed.Signal()
 }
 
-// fail lets pop return err from then on. The first error stays.
+// fail makes pop return err from then on. The first error stays.
 func (q *queue) fail(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -73,7 +73,7 @@ func (q *queue) fail(err error) {
 	q.changed.Signal()
 }
 
-// drop frees what there is and what comes.
+// drop frees the chunks, and all that come.
 func (q *queue) drop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -39,14 +39,14 @@ func TestQueueJoinsSmallMessages(t *testing.T) {
 		got = append(got, data...)
 	}
 	if !bytes.Equal(got, want) {
-		t.Error("what comes out is not what went in")
+		t.Error("the output differs from the input")
 	}
 }
 
 func TestQueueEndsAfterWhatItHas(t *testing.T) {
 	q := newQueue()
 	q.push(buffer("a"))
-	q.push(nil) // which is no end
+	q.push(nil) // this is not an end
 	q.end()
 	q.fail(ErrClosed)
 	q.fail(io.EOF) // too late

@@ -97,7 +97,7 @@ func (s *ClientStream) Recv() (Frame, error) {
 	return Frame{}, errMessage(s.got.Kind)
 }
 
-// errMessage is what a message that is out of place gets.
+// errMessage is the error of a message that is out of order.
 func errMessage(got any) error {
 	return fmt.Errorf("unexpected message %T in the stream: %w", got, syscall.EINVAL)
 }

@@ -1,12 +1,12 @@
 // Package tunnel carries the bytes of one connection over one call of the
 // contract's Ports.Dial. The agent, with a socket at its end, and the client,
-// with a net.Conn, do it by the same code.
+// with a net.Conn, use the same code.
 //
-// The directions are independent: neither a reader who is slow nor a writer who
-// waits holds up the other direction, or another connection. Each side holds what it
-// received until it delivers it, in a window that a [Budget] lends, and tells the
-// other side by acks how much it may send. While a connection is idle the agent's
-// side holds no buffer, and the client's side one of [podapiv1.DialChunk].
+// The directions are independent: neither a slow reader nor a waiting writer holds
+// up the other direction, or another connection. Each side holds received bytes until
+// it delivers them, in a window that a [Budget] lends, and tells the other side by
+// acks how much it may send. While a connection is idle the agent's side holds no
+// buffer, and the client's side one of [podapiv1.DialChunk].
 package tunnel
 
 import (
@@ -19,12 +19,12 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-// Frame is a message of either side after the opening: exactly one of these.
+// Frame is a message of either side after the opening. It has exactly one field set.
 type Frame struct {
 	Data []byte
-	// Limit is an ack's.
+	// Limit is that of an ack.
 	Limit int64
-	// End ends a direction. Close is the caller's close, and the agent's closed.
+	// End ends a direction. Close is the caller's close or the agent's closed.
 	End, Close bool
 }
 
@@ -46,14 +46,14 @@ type Tunnel struct {
 	queue   queue
 }
 
-// ErrClosed is why Deliver ends when the other side has said close, and all that
-// it sent before is delivered.
+// ErrClosed ends Deliver when the other side has closed the connection and all that it
+// sent before is delivered.
 var ErrClosed = errors.New("the other side has closed the connection")
 
-// ErrEnded is why Send ends when EndSending was called.
+// ErrEnded ends Send after EndSending.
 var ErrEnded = errors.New("nothing is sent any more")
 
-// errAfterEnd is what a direction gets that goes on after its end.
+// errAfterEnd is the error of a direction that goes on after its end.
 var errAfterEnd = fmt.Errorf("unexpected message after the end of a direction: %w", syscall.EINVAL)
 
 // New returns a tunnel. It borrows its window from the budget until [Tunnel.Stop].
@@ -70,9 +70,9 @@ func (t *Tunnel) Limit() int64 { return firstWindow }
 // Allow lets the tunnel send so many bytes in all, as an ack does.
 func (t *Tunnel) Allow(limit int64) { t.allowed.raise(limit) }
 
-// Send sends what next returns, which is asked for as many bytes at most, in a
-// buffer that Send frees. It returns nil at its io.EOF, and otherwise ErrEnded or
-// the error of next or of the stream.
+// Send sends the bytes that next returns: at most as many as it is asked for, in a
+// buffer that Send frees. Send returns nil at io.EOF of next, and otherwise ErrEnded
+// or the error of next or of the stream.
 func (t *Tunnel) Send(next func(most int) ([]byte, error)) error {
 	for {
 		most := t.allowed.await(pb.DialChunk)
@@ -97,7 +97,7 @@ func (t *Tunnel) Send(next func(most int) ([]byte, error)) error {
 	}
 }
 
-// EndSending has Send return ErrEnded, once it is not in next any more.
+// EndSending makes Send return ErrEnded, once it is not in next any more.
 func (t *Tunnel) EndSending() { t.allowed.end() }
 
 // End says that this side sends no more.
@@ -112,8 +112,8 @@ func (t *Tunnel) send(f Frame) error {
 	return t.stream.Send(f)
 }
 
-// Receive takes what the other side sends until it says close, when it returns
-// nil. It never waits for the receiver of the data.
+// Receive takes what the other side sends. It returns nil when that side closes the
+// connection. It never waits for the receiver of the data.
 func (t *Tunnel) Receive() error {
 	ended := false
 	for {
@@ -141,10 +141,10 @@ func (t *Tunnel) Receive() error {
 	}
 }
 
-// Writer is where a direction goes.
+// Writer is the destination of a direction.
 type Writer interface {
 	io.Writer
-	// CloseWrite is the direction's end.
+	// CloseWrite ends the direction.
 	CloseWrite() error
 }
 
@@ -174,10 +174,10 @@ func (t *Tunnel) Deliver(to Writer) error {
 	}
 }
 
-// Fail has Deliver return err when it has delivered what was received.
+// Fail makes Deliver return err when it has delivered what was received.
 func (t *Tunnel) Fail(err error) { t.queue.fail(err) }
 
-// Drop discards what was received and not delivered, and what is to come.
+// Drop discards all that was received and not delivered, and all that is received later.
 func (t *Tunnel) Drop() { t.queue.drop() }
 
 // Stop ends the tunnel, and gives back its memory.

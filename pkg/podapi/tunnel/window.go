@@ -6,17 +6,17 @@ import (
 	"syscall"
 )
 
-// Budget divides the memory of one side among its connections: what was received
-// and nobody has taken yet. HTTP/2 could not do it: its windows are the same for
-// every stream. The zero value is ready for use.
+// Budget divides the memory of one side, for received bytes that nobody has taken yet,
+// among its connections. HTTP/2 could not do it: its windows are the same for every
+// stream. The zero value is ready for use.
 type Budget struct {
 	mu    sync.Mutex
 	grown int   // windows that are larger than the first
-	lent  int64 // by how much, all together
+	lent  int64 // by how many bytes in all
 }
 
-// resize returns the size of a window that has this size and wants another. It
-// is not under least.
+// resize returns the new size of a window that has this size and wants another. It is
+// at least least.
 func (b *Budget) resize(size, want, least int64) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,7 +57,7 @@ func (w *window) receive(n int) error {
 }
 
 // take notes bytes that are not held any more. If the other side may send a good
-// deal more because of it, it returns the new limit.
+// deal more because of that, it returns the new limit.
 func (w *window) take(n int) (limit int64, changed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,7 +67,7 @@ func (w *window) take(n int) (limit int64, changed bool) {
 		return 0, false
 	}
 	want := w.size
-	if w.received == w.limit { // the window is what the other side waits for
+	if w.received == w.limit { // the other side waits for the window
 		want = min(2*want, largestWindow)
 	}
 	w.size = w.budget.resize(w.size, want, left)
@@ -76,7 +76,7 @@ func (w *window) take(n int) (limit int64, changed bool) {
 	return w.limit, changed
 }
 
-// end gives back what the window had of the budget.
+// end gives back the window's share of the budget.
 func (w *window) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// fill has a window filled and emptied again, so many times, and returns its size.
+// fill fills and empties a window this many times, and returns its size.
 func fill(t *testing.T, w *window, times int) int64 {
 	t.Helper()
 	for range times {
@@ -19,7 +19,7 @@ func fill(t *testing.T, w *window, times int) int64 {
 	return w.size
 }
 
-func TestWindowGrowsOnlyWhileItIsWhatTheOtherSideWaitsFor(t *testing.T) {
+func TestWindowGrowsOnlyIfTheOtherSideWaitsForIt(t *testing.T) {
 	var b Budget
 	w := newWindow(&b)
 	for range 1000 { // requests that never fill it
@@ -29,10 +29,10 @@ func TestWindowGrowsOnlyWhileItIsWhatTheOtherSideWaitsFor(t *testing.T) {
 		w.take(100)
 	}
 	if w.size != firstWindow || w.limit < 100_000+firstWindow/2 {
-		t.Errorf("after small requests it has %d bytes, up to %d", w.size, w.limit)
+		t.Errorf("after small requests the window has %d bytes, up to %d", w.size, w.limit)
 	}
 	if size := fill(t, w, 20); size != largestWindow {
-		t.Errorf("when it is always full it has %d bytes, want %d", size, largestWindow)
+		t.Errorf("when it is always full the window has %d bytes, want %d", size, largestWindow)
 	}
 	w.end()
 	if b.lent != 0 || b.grown != 0 {
@@ -61,7 +61,7 @@ func TestWindowsShareTheBudget(t *testing.T) {
 		windows[i] = newWindow(&b)
 		fill(t, windows[i], 20)
 	}
-	for range 20 { // those who came first have made room
+	for range 20 { // the windows that came first have made room
 		for _, w := range windows {
 			fill(t, w, 1)
 		}
@@ -74,7 +74,7 @@ func TestWindowsShareTheBudget(t *testing.T) {
 		held += w.limit - w.taken - firstWindow
 	}
 	if held > sharedMemory {
-		t.Errorf("all together they have %d bytes more than their first, want at most %d", held, sharedMemory)
+		t.Errorf("together they have %d bytes more than their first windows, want at most %d", held, sharedMemory)
 	}
 	for _, w := range windows {
 		w.end()
@@ -86,7 +86,7 @@ func TestWindowsShareTheBudget(t *testing.T) {
 
 func TestBudgetIsNeverOverdrawn(t *testing.T) {
 	var b Budget
-	for range 100 { // which all fill their window once, and are stuck then
+	for range 100 { // each fills its window and then stops reading
 		w := newWindow(&b)
 		fill(t, w, 20)
 		if err := w.receive(int(w.limit - w.received)); err != nil {

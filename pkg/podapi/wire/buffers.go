@@ -8,15 +8,15 @@ import (
 
 // BufferPool returns the buffers of both ends, for frames of HTTP/2 and messages of
 // content. gRPC's own pool clears each buffer that it hands out, which costs as
-// much as another copy of all that passes. Here a buffer has what it had before:
-// its user writes all of it first, as gRPC and [Codec] do.
+// much as another copy of all data. These buffers keep their old content: their
+// users, gRPC and [Codec], overwrite all of it first.
 func BufferPool() mem.BufferPool { return buffers }
 
-// buffers has the sizes that are asked for: of small contents, of a frame, of a
-// message of output, and of one of content.
+// buffers has the sizes that are needed: for small contents, a frame, a message of
+// output, and a message of content.
 var buffers = newBufferPool(4<<10, 16<<10, outputChunk+outputHeader, ChunkSize+chunkHeader)
 
-// bufferPool keeps buffers of some sizes, in order. What is larger is not kept.
+// bufferPool keeps buffers of some sizes, in order. It does not keep larger ones.
 type bufferPool []bufferTier
 
 type bufferTier struct {
@@ -49,7 +49,7 @@ func (p bufferPool) Get(length int) *[]byte {
 	return &buffer
 }
 
-// Put takes a buffer back that Get returned; others it leaves to the collector.
+// Put takes back a buffer that Get returned, and leaves others to the collector.
 func (p bufferPool) Put(buffer *[]byte) {
 	for _, tier := range p {
 		if cap(*buffer) == tier.size {

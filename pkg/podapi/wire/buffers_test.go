@@ -14,10 +14,10 @@ func TestBufferPoolHandsOutTheLengthThatWasAsked(t *testing.T) {
 	}
 }
 
-func TestBufferPoolGivesBackWhatWasPut(t *testing.T) {
+func TestBufferPoolReusesBuffers(t *testing.T) {
 	pool := newBufferPool(10, 100)
 	if again := reuse(pool, 60, 0); again == nil {
-		t.Error("no buffer is used again")
+		t.Error("no buffer is reused")
 	} else if len(*again) != 70 || !bytes.Equal((*again)[:60], bytes.Repeat([]byte{7}, 60)) {
 		t.Errorf("a buffer of %d that was cut to nothing came back as %v", 60, *again)
 	}
@@ -26,7 +26,7 @@ func TestBufferPoolGivesBackWhatWasPut(t *testing.T) {
 func TestBufferPoolKeepsNoOtherSizes(t *testing.T) {
 	pool := newBufferPool(10, 100)
 	if again := reuse(pool, 200, 0); again != nil {
-		t.Error("a buffer of another size is kept")
+		t.Error("a buffer of another size was kept")
 	}
 	odd := bytes.Repeat([]byte{7}, 50)
 	for range reuseTries {
@@ -37,11 +37,11 @@ func TestBufferPoolKeepsNoOtherSizes(t *testing.T) {
 	}
 }
 
-// reuseTries is how often a buffer is put back until it is said that none comes
-// again: the collector and the race detector have a pool forget some.
+// reuseTries is how often reuse tries until it gives up: the collector and the race
+// detector make a pool lose some buffers.
 const reuseTries = 1000
 
-// reuse puts buffers back, cut to length, until Get returns one of them.
+// reuse puts buffers back, cut to length, until Get returns one of them again.
 func reuse(pool bufferPool, size, length int) *[]byte {
 	for range reuseTries {
 		b := pool.Get(size)

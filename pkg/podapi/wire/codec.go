@@ -13,8 +13,8 @@ import (
 // chunks of content with one copy and no allocation, where gRPC's own codec makes
 // two copies, the first into a buffer four times as large.
 //
-// A received chunk is valid until its message receives another one. The data of
-// a process's output are the receiver's; see [Recycle].
+// A received chunk is valid until its message receives another one. The data of a
+// process's output belongs to the receiver; see [Recycle].
 func Codec() encoding.CodecV2 {
 	return codec{CodecV2: encoding.GetCodecV2(proto.Name), pool: buffers}
 }
@@ -53,18 +53,18 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	}
 	m, ok := v.(pb.Content)
 	if !ok {
-		return c.CodecV2.Unmarshal(data, v)
+		return c.unmarshal(data, v)
 	}
 	skip, ok := chunkAt(data)
 	if !ok {
-		return c.CodecV2.Unmarshal(data, v)
+		return c.unmarshal(data, v)
 	}
 	to := m.MakeChunk()
 	*to = appendFrom((*to)[:0], data, skip)
 	return nil
 }
 
-// chunkAt returns where the chunk begins in a message that is nothing else.
+// chunkAt returns where the chunk begins in a message that has only a chunk.
 func chunkAt(data mem.BufferSlice) (int, bool) {
 	head := appendFirst(make([]byte, 0, chunkHeader), data)
 	field, kind, n := protowire.ConsumeTag(head)

@@ -76,10 +76,10 @@ func TestCodecOfConnectionsIsProtobufOnTheWire(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(ours.Materialize(), theirs.Materialize()) {
-				t.Errorf("%T of %d bytes is coded otherwise", m, size)
+				t.Errorf("%T of %d bytes is coded differently", m, size)
 			}
 			if err := Codec().Unmarshal(split(theirs.Materialize(), 7), got); err != nil || !protobuf.Equal(got, m) {
-				t.Errorf("%T of %d bytes comes back otherwise, %v", m, size, err)
+				t.Errorf("%T of %d bytes comes back different, %v", m, size, err)
 			}
 		}
 	}
@@ -109,7 +109,7 @@ func FuzzCodec(f *testing.F) {
 			f.Fatal(err)
 		}
 		f.Add(wire, 3)
-		f.Add(append(wire, wire...), 1) // the last of a field wins
+		f.Add(append(wire, wire...), 1) // the last value of a field wins
 		f.Add(wire[:len(wire)-1], 5)
 	}
 	f.Fuzz(func(t *testing.T, wire []byte, size int) {

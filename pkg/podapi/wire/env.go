@@ -7,8 +7,8 @@ import (
 )
 
 // FormatEnv returns an environment, of texts NAME=VALUE, as the one text that
-// PODAGENT_PROCESS_ENV takes: the base64 of the texts, each ended by a NUL. Nothing
-// that may start an agent changes such a text.
+// PODAGENT_PROCESS_ENV takes: the base64 of the texts, each ended by a NUL. No
+// program that starts an agent changes such a text.
 func FormatEnv(env []string) string {
 	var b strings.Builder
 	for _, v := range env {

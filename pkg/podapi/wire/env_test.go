@@ -16,13 +16,13 @@ func TestEnvironmentComesBackAsItWas(t *testing.T) {
 	}
 }
 
-func TestEnvironmentThatIsNone(t *testing.T) {
+func TestInvalidEnvironment(t *testing.T) {
 	for _, text := range []string{"A=1\x00B", "A=1", "=1\x00", "\x00", "A\x00"} {
 		if env, err := ParseEnv(base64.StdEncoding.EncodeToString([]byte(text))); err == nil {
 			t.Errorf("%q is %q", text, env)
 		}
 	}
 	if _, err := ParseEnv("?"); err == nil {
-		t.Error("a text that is not base64 was taken")
+		t.Error("text that is not base64 was accepted")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"strings"
 	"syscall"
@@ -16,8 +17,8 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-// The errors of the contract beside those of the operating system and of fsops.
-// Package podapi has them by the same names, and says what each means.
+// The errors of the contract, besides those of the operating system and of fsops.
+// Package podapi has them under the same names, and explains them.
 var (
 	ErrUnavailable     = errors.New("agent unavailable")
 	ErrCut             = errors.New("stream was cut before its end")
@@ -29,11 +30,12 @@ var (
 	ErrUnauthenticated = errors.New("key not accepted by the agent")
 	ErrWrongPod        = errors.New("agent belongs to another pod")
 	ErrTooLarge        = errors.New("message too large")
+	ErrProtocol        = errors.New("agent broke the contract")
 )
 
-// A class row ties a class on the wire to the Go error that stands for it and
-// to the code that other languages see. The first row whose error matches is
-// taken, so the narrower come first.
+// A class row ties a class on the wire to its Go error and to the code that other
+// languages see. The first row whose error matches is used, so the narrower ones
+// come first.
 type class struct {
 	class pb.Class
 	code  codes.Code
@@ -85,7 +87,7 @@ var classes = []class{
 	{pb.Class_CLASS_UNSUPPORTED, codes.Unimplemented, errors.ErrUnsupported},
 }
 
-// errnos are the system errors that travel by their name, beside their class.
+// errnos are the system errors that are sent by name, along with their class.
 var errnos = map[string]syscall.Errno{
 	"E2BIG": syscall.E2BIG, "EACCES": syscall.EACCES, "EAGAIN": syscall.EAGAIN, "EBADF": syscall.EBADF,
 	"EBUSY": syscall.EBUSY, "EDQUOT": syscall.EDQUOT, "EEXIST": syscall.EEXIST, "EFBIG": syscall.EFBIG,
@@ -97,8 +99,8 @@ var errnos = map[string]syscall.Errno{
 	"EROFS": syscall.EROFS, "ESTALE": syscall.ESTALE, "ETIMEDOUT": syscall.ETIMEDOUT, "EXDEV": syscall.EXDEV,
 }
 
-// errnoName returns the name of the system error in err, empty if it has none
-// that travels.
+// errnoName returns the name of the system error in err; empty if it has none in
+// errnos.
 func errnoName(err error) string {
 	errno, ok := errors.AsType[syscall.Errno](err)
 	if !ok {
@@ -112,8 +114,8 @@ func errnoName(err error) string {
 	return ""
 }
 
-// EncodeError returns err as it travels: its class, the operation and the paths
-// that it names, and its words, each cut to 1 KiB. [DecodeError] is its inverse.
+// EncodeError returns err as it is sent: its class, the operation and the paths
+// that it names, and its text, each cut to 1 KiB. [DecodeError] is its inverse.
 func EncodeError(err error) *pb.Error {
 	e := &pb.Error{Message: text(err.Error()), Errno: errnoName(err)}
 	var pathErr *fs.PathError
@@ -181,9 +183,10 @@ func DecodeError(e *pb.Error) error {
 func decodeCause(e *pb.Error) error {
 	switch {
 	case e.Pattern != nil:
-		return &fsops.PatternError{Pattern: string(cutText(e.Pattern.Pattern)), Offset: int(e.Pattern.Offset), Msg: text(e.Pattern.Message)}
+		offset := max(min(e.Pattern.Offset, int64(len(e.Pattern.Pattern))), -1)
+		return &fsops.PatternError{Pattern: string(cutText(e.Pattern.Pattern)), Offset: int(offset), Msg: text(e.Pattern.Message)}
 	case e.Edit != nil:
-		return &fsops.EditError{Index: int(e.Edit.Index), Count: int(e.Edit.Count), Hint: text(e.Edit.Hint)}
+		return &fsops.EditError{Index: count(e.Edit.Index), Count: count(e.Edit.Count), Hint: text(e.Edit.Hint)}
 	}
 	cause := classError(e.Class)
 	if errno, ok := errnos[e.Errno]; ok && (cause == nil || errors.Is(errno, cause) || e.Class == pb.Class_CLASS_EXHAUSTED) {
@@ -198,8 +201,11 @@ func decodeCause(e *pb.Error) error {
 	return &remoteError{msg: text(e.Message), cause: cause}
 }
 
-// classError returns the Go error of a class, nil for a class that this
-// client does not know.
+// count returns a number of a message as one that counts something.
+func count(n int64) int { return int(max(min(n, math.MaxInt32), 0)) }
+
+// classError returns the Go error of a class; nil for a class that this client does
+// not know.
 func classError(want pb.Class) error {
 	for _, c := range classes {
 		if c.class == want {
@@ -218,8 +224,8 @@ type remoteError struct {
 func (e *remoteError) Error() string { return e.msg }
 func (e *remoteError) Unwrap() error { return e.cause }
 
-// ToStatus returns err as the gRPC status that a handler returns, with the
-// encoded error as its detail. Nil stays nil, and a status stays as it is.
+// ToStatus returns err as the gRPC status that a handler returns, with the encoded
+// error as its detail. It returns nil and statuses unchanged.
 func ToStatus(err error) error {
 	if err == nil {
 		return nil
@@ -241,8 +247,9 @@ func ToStatus(err error) error {
 	return st.Err()
 }
 
-// FromStatus returns the error that a call's status stands for: the decoded
-// detail where there is one, otherwise what the transport had to say.
+// FromStatus returns the error that a call's status stands for: the decoded detail
+// if there is one, otherwise the transport's error, cut as in [DecodeError]. A status
+// that neither a handler nor the transport returns is [ErrProtocol].
 func FromStatus(err error) error {
 	st, ok := status.FromError(err)
 	if !ok || err == nil {
@@ -252,13 +259,13 @@ func FromStatus(err error) error {
 		return DecodeError(e)
 	}
 	if cause, ok := transportErrors[st.Code()]; ok {
-		return fmt.Errorf("%w: %s", cause, st.Message())
+		return fmt.Errorf("%w: %s", cause, text(st.Message()))
 	}
-	return fmt.Errorf("%s: %s", st.Code(), st.Message())
+	return fmt.Errorf("%w: %s: %s", ErrProtocol, st.Code(), text(st.Message()))
 }
 
-// Detail returns what [ToStatus] attached to the status of a handler's error; nil
-// if err is no such status.
+// Detail returns the detail that [ToStatus] attached to the status of a handler's
+// error; nil if err is no such status.
 func Detail(err error) *pb.Error {
 	st, ok := status.FromError(err)
 	if !ok {
@@ -272,7 +279,7 @@ func Detail(err error) *pb.Error {
 	return nil
 }
 
-// transportErrors are what the codes of statuses without a detail mean.
+// transportErrors are the meanings of status codes without a detail.
 var transportErrors = map[codes.Code]error{
 	codes.Canceled:          context.Canceled,
 	codes.DeadlineExceeded:  context.DeadlineExceeded,

@@ -19,7 +19,7 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-// overTheWire returns err as the other side gets it.
+// overTheWire returns err as the other side receives it.
 func overTheWire(err error) error { return FromStatus(ToStatus(err)) }
 
 func TestErrorOfEveryClassSurvivesTheWire(t *testing.T) {
@@ -101,7 +101,7 @@ func TestEveryClassHasAnError(t *testing.T) {
 		class := pb.Class(n)
 		switch class {
 		case pb.Class_CLASS_UNSPECIFIED, pb.Class_CLASS_PATTERN, pb.Class_CLASS_EDIT:
-			continue // these are made of the message, and of the details
+			continue // these are made from the message and the details
 		}
 		if classError(class) == nil {
 			t.Errorf("%s has no row in classes", name)
@@ -167,14 +167,14 @@ func TestErrorFitsIntoSmallHeaders(t *testing.T) {
 	}
 }
 
-func TestNoErrorStaysNone(t *testing.T) {
+func TestNilErrorStaysNil(t *testing.T) {
 	if err := overTheWire(nil); err != nil {
 		t.Error(err)
 	}
 }
 
-// FuzzErrorSurvivesTheWire sends errors with any text: none may be lost
-// because the wire does not take it.
+// FuzzErrorSurvivesTheWire sends errors with any text. None may be lost because the
+// wire refuses it.
 func FuzzErrorSurvivesTheWire(f *testing.F) {
 	f.Add("open", "a\xffb", "no \xc3 such")
 	f.Add("", "", "")

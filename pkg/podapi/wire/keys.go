@@ -11,8 +11,8 @@ import (
 // keyPrefix begins an authorized key: the algorithm, as in ssh's files.
 const keyPrefix = "ed25519:"
 
-// AuthorizedKey is the public half of a caller's identity. An agent that was
-// given it takes calls from whoever holds the other half.
+// AuthorizedKey is the public half of a caller's identity. An agent that was given
+// it accepts calls from whoever holds the private half.
 type AuthorizedKey struct{ key ed25519.PublicKey }
 
 // NewAuthorizedKey returns key as an authorized key.

@@ -9,38 +9,38 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-// The output of processes is coded with one copy at each end, as contents are
-// (see [Codec]). The client's copy is lent to the receiver, who gives it back by
+// The output of processes is coded with one copy at each end, like other content
+// (see [Codec]). The client lends its copy to the receiver, who gives it back with
 // [Recycle].
 
-// The fields of ExecResponse and OutputChunk that output is made of.
+// The fields of ExecResponse and OutputChunk that carry output.
 const (
 	stdoutField, stderrField             protowire.Number = 2, 3
 	dataField, offsetField, omittedField protowire.Number = 1, 2, 3
 )
 
 const (
-	// outputHeader is room for all that is not data in a message of output.
+	// outputHeader is room for everything but the data in a message of output.
 	outputHeader = 64
-	// outputChunk is the size of the buffers that output is received in: enough
-	// for a message that fits the codec's smaller buffers.
+	// outputChunk is the size of the buffers that receive output: enough for a
+	// message that fits the codec's smaller buffers.
 	outputChunk = ChunkSize / 4
-	// minOutput is the message from which on they are worth it.
+	// minOutput is the size of a message from which on they pay off.
 	minOutput = 4 << 10
 )
 
-// outputChunks are buffers that output was received in.
+// outputChunks are buffers for received output.
 var outputChunks sync.Pool
 
-// Recycle takes back the data of a message of output that its receiver is done
-// with, for messages to come. A receiver may also keep them.
+// Recycle takes back the data of a message of output when its receiver is done with
+// it, for later messages. A receiver may also keep the data.
 func Recycle(data []byte) {
 	if cap(data) == outputChunk {
 		outputChunks.Put((*[outputChunk]byte)(data[:outputChunk]))
 	}
 }
 
-// chunkOf returns the output that the message is and its field, nil if it is
+// chunkOf returns the output in the message and its field; nil if the message is
 // something else.
 func chunkOf(r *pb.ExecResponse) (*pb.OutputChunk, protowire.Number) {
 	switch kind := r.Kind.(type) {
@@ -52,8 +52,8 @@ func chunkOf(r *pb.ExecResponse) (*pb.OutputChunk, protowire.Number) {
 	return nil, 0
 }
 
-// marshalOutput puts the data last, so that a reader knows the rest when the data
-// begin.
+// marshalOutput puts the data last, so that a reader knows everything else when the
+// data begins.
 func (c codec) marshalOutput(o *pb.OutputChunk, field protowire.Number) mem.BufferSlice {
 	head := make([]byte, 0, outputHeader)
 	head = appendVarint(head, offsetField, o.Offset)
@@ -76,8 +76,8 @@ func appendVarint(b []byte, field protowire.Number, v int64) []byte {
 	return protowire.AppendVarint(b, uint64(v))
 }
 
-// unmarshalOutput reads a message as marshalOutput makes them, and reports
-// whether it is one.
+// unmarshalOutput reads a message in marshalOutput's form, and reports whether it
+// is one.
 func unmarshalOutput(data mem.BufferSlice, r *pb.ExecResponse) bool {
 	size := data.Len()
 	if size < minOutput {
@@ -101,7 +101,7 @@ func unmarshalOutput(data mem.BufferSlice, r *pb.ExecResponse) bool {
 	return true
 }
 
-// outputHead reads what is before the data in a message of this size, and
+// outputHead reads the fields before the data in a message of this size, and
 // returns where the data starts.
 func outputHead(head []byte, size int) (field protowire.Number, chunk *pb.OutputChunk, start int, ok bool) {
 	field, kind, n := protowire.ConsumeTag(head)

@@ -63,8 +63,8 @@ func TestCodecUsesTheBuffersOfOutputAgain(t *testing.T) {
 			Recycle(m.GetStdout().Data)
 		}
 	}).AllocedBytesPerOp()
-	// The collector empties the pool now and then, and the race detector has it
-	// forget every fourth.
+	// The collector empties the pool now and then, and the race detector makes it
+	// lose every fourth buffer.
 	if cost > outputChunk/2 {
 		t.Errorf("a chunk of %d bytes costs %d bytes of new memory", outputChunk, cost)
 	}

@@ -9,18 +9,18 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// recordConn is a connection by TLS that sends the records of one Write
-// together. crypto/tls writes each by itself, and on each hop of a port-forward
-// a write has its costs, whatever its size.
+// recordConn is a TLS connection that sends the records of one Write together.
+// crypto/tls writes each record separately, and on each hop of a port-forward every
+// write has a cost, whatever its size.
 type recordConn struct {
-	net.Conn // by TLS
+	net.Conn // with TLS
 	below    *heldConn
 	writing  sync.Mutex
 }
 
-// ClientConn returns conn with TLS on it, as its client, once the handshake is
-// done. What one Write writes leaves as one write to conn. After an error conn is
-// still the caller's to close.
+// ClientConn returns conn with TLS on it, as its client, after the handshake. The
+// data of one Write leaves as one write to conn. After an error the caller still
+// has to close conn.
 func ClientConn(ctx context.Context, conn net.Conn, config *tls.Config) (net.Conn, tls.ConnectionState, error) {
 	below := &heldConn{Conn: conn}
 	secured := tls.Client(below, config)
@@ -28,8 +28,8 @@ func ClientConn(ctx context.Context, conn net.Conn, config *tls.Config) (net.Con
 	return &recordConn{Conn: secured, below: below}, secured.ConnectionState(), err
 }
 
-// AgentCredentials returns the credentials of a gRPC server that serves by
-// config, such as [AgentTLS] returns. It writes as [ClientConn] does.
+// AgentCredentials returns the credentials of a gRPC server with this config, such
+// as [AgentTLS] returns. It writes as [ClientConn] does.
 func AgentCredentials(config *tls.Config) credentials.TransportCredentials {
 	return agentCredentials{credentials.NewTLS(config)}
 }
@@ -47,7 +47,7 @@ func (c agentCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.
 	return &recordConn{Conn: secured, below: below}, info, nil
 }
 
-// Write counts what TLS has taken, also when it could not be sent.
+// Write counts the bytes that TLS has taken, even if they could not be sent.
 func (c *recordConn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()

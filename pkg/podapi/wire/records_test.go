@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// writeSizes is a connection that notes the sizes of its writes.
+// writeSizes is a connection that records the sizes of its writes.
 type writeSizes struct {
 	net.Conn
 	sizes []int
@@ -19,7 +19,7 @@ func (c *writeSizes) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// A port-forward has its costs by the write.
+// A port-forward has a cost per write.
 func TestRecordsOfOneWriteLeaveTogether(t *testing.T) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {

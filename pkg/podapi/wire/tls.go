@@ -27,8 +27,8 @@ func ClientTLS(key ed25519.PrivateKey, podUID string) (*tls.Config, error) {
 		// Small records at first are for browsers, which show a part of a page.
 		DynamicRecordSizingDisabled: true,
 		// No authority vouches for an agent. Its certificate names the pod, which
-		// guards against mix-ups. A caller that saw it on a way where nobody else
-		// answers knows the agent by it.
+		// guards against mix-ups. A caller that saw the certificate on a connection
+		// that only the pod can answer knows the agent by it.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
 			got := state.PeerCertificates[0].Subject.CommonName
@@ -41,8 +41,7 @@ func ClientTLS(key ed25519.PrivateKey, podUID string) (*tls.Config, error) {
 }
 
 // AgentTLS returns the configuration of TLS 1.3 by which the agent of the pod with
-// this UID serves the holders of keys, and nobody else. Each call makes another
-// certificate.
+// this UID serves only the holders of keys. Each call makes a new certificate.
 func AgentTLS(podUID string, keys []AuthorizedKey) (*tls.Config, error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -56,8 +55,8 @@ func AgentTLS(podUID string, keys []AuthorizedKey) (*tls.Config, error) {
 		MinVersion:   tls.VersionTLS13,
 		Certificates: []tls.Certificate{cert},
 		ClientAuth:   tls.RequireAnyClientCert,
-		// A resumed session shows no key. A thief of the agent's ticket keys could
-		// make one up.
+		// A resumed session shows no key, and a thief of the agent's ticket keys could
+		// forge one.
 		SessionTicketsDisabled:      true,
 		DynamicRecordSizingDisabled: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
@@ -72,7 +71,7 @@ func AgentTLS(podUID string, keys []AuthorizedKey) (*tls.Config, error) {
 	}, nil
 }
 
-// selfSigned returns a certificate of key by itself. Nobody checks its dates:
+// selfSigned returns a self-signed certificate of key. Nobody checks its dates:
 // keys are pinned, and clocks in sandboxes may be off.
 func selfSigned(key ed25519.PrivateKey, name string) (tls.Certificate, error) {
 	template := &x509.Certificate{

@@ -5,8 +5,8 @@ import "runtime/debug"
 // version is set by the linker (see the Makefile).
 var version string
 
-// Version returns the version of the program: what the linker was told, else
-// what Go knows of the module, else "devel".
+// Version returns the version of the program: the one set by the linker, else the
+// module's from Go, else "devel".
 func Version() string {
 	if version != "" {
 		return version

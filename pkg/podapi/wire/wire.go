@@ -1,5 +1,5 @@
-// Package wire is what the agent and the Go client of package podapi share
-// beneath the generated code, so that both ends of a connection agree:
+// Package wire is what the agent and the Go client of package podapi share below
+// the generated code, so that both ends of a connection agree:
 //
 //   - errors: [ToStatus] and [FromStatus] are the only mapping of Go's errors to
 //     the contract's and back;
@@ -8,7 +8,7 @@
 //   - the version of the contract, and the sizes and times that both ends keep.
 //
 // Hosts do not need it: package podapi has what they call, and the names of the
-// errors that they compare with. It is public so that the agent, a program of
+// errors that they compare with. It is public so that the agent, a program in
 // another folder, can import it.
 package wire
 

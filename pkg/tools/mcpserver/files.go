@@ -32,7 +32,7 @@ func (f files) read(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadR
 		return nil, err
 	}
 	var data bytes.Buffer
-	_, err = f.sandbox.Read(ctx, name, fsops.ReadOptions{Length: maxResource + 1}, &data)
+	_, err = f.sandbox.Read(ctx, name, &data, fsops.ReadOptions{Length: maxResource + 1})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, mcp.ResourceNotFoundError(r.Params.URI)
@@ -46,8 +46,11 @@ func (f files) read(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadR
 		return nil, err
 	}
 	content.URI = r.Params.URI
-	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{content}}, nil
+	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{content}, Cacheable: private}, nil
 }
+
+// private says that no proxy may keep a file for other users.
+var private = mcp.Cacheable{CacheScope: "private"}
 
 // content returns a file's content, without secrets.
 func (f files) content(ctx context.Context, name string, data []byte) (*mcp.ResourceContents, error) {

@@ -40,6 +40,9 @@ func TestFilesAreResources(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
+		if r.CacheScope != "private" || r.TTLMs != 0 {
+			t.Errorf("%s may be cached: %q, for %d ms", name, r.CacheScope, r.TTLMs)
+		}
 		if diff := cmp.Diff([]*mcp.ResourceContents{&want}, r.Contents); diff != "" {
 			t.Errorf("%s (-want +got):\n%.1000s", name, diff)
 		}

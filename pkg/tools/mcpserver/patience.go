@@ -8,7 +8,7 @@ import (
 
 // bounded bounds the time to receive the request, and the time in which the client
 // takes each part of the response. A response may go on for hours, so a server's
-// own timeouts, which count for the whole, will not do. The response must go to
+// own timeouts, which cover the whole response, do not fit. The response must go to
 // the returned writer.
 func bounded(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
 	control := http.NewResponseController(w)

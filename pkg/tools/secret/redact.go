@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// Redactor replaces secrets in texts by [REDACTED:NAME], at each place the longest
-// that matches. If secrets overlap, all of them are replaced, and the names of all
-// appear. A nil Redactor replaces nothing. It may be used concurrently.
+// Redactor replaces secrets in texts by [REDACTED:NAME]. At each place it replaces
+// the longest match. If secrets overlap, all of them are replaced, and the names of
+// all appear. A nil Redactor replaces nothing. It may be used concurrently.
 type Redactor struct {
 	// table is a function, so that package fmt cannot print it.
 	table func() *table

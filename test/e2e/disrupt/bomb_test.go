@@ -13,16 +13,16 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// bombTime is how long a fork bomb may rage at first. It has all processes within a
-// second or two, but on a machine that is busy.
+// bombTime is how long a fork bomb runs at first. It takes all processes within a
+// second or two, but longer on a busy machine.
 const bombTime = 8 * time.Second
 
-// Two thousand processes that fork take the machine from everybody else on it.
+// Two thousand forking processes slow down everything else on the machine.
 func TestForkBombEndsByItsTimeoutAndTheAgentAnswersMeanwhile(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	s := harness.Launch(t, c.Launcher(), c.Spec(t.Name()))
 	for name, args := range map[string][]string{
-		// What it forks waits when it cannot, and tries again.
+		// When bash cannot fork, it waits and tries again.
 		"in its group": {"bash", "-c", "bomb() { [ $SECONDS -lt 300 ] && bomb | bomb & }; bomb; read -r line"},
 		"leaving its group": {"perl", "-MPOSIX", "-e", `for (;;) {
 			my $pid = fork;
@@ -38,16 +38,15 @@ func TestForkBombEndsByItsTimeoutAndTheAgentAnswersMeanwhile(t *testing.T) {
 	}
 }
 
-// rage runs a fork bomb until it has taken all processes, for longer if the time was
-// too short for that.
+// rage runs a fork bomb until it has taken all processes, each time for longer.
 func rage(ctx context.Context, t *testing.T, s *launcher.Sandbox, args []string) {
 	for limit := bombTime; !rageFor(ctx, t, s, args, limit) && !t.Failed() && ctx.Err() == nil; limit *= 2 {
-		t.Logf("in %v the bomb has not taken all processes", limit)
+		t.Logf("the bomb did not take all processes in %v", limit)
 	}
 }
 
-// rageFor runs a fork bomb that is timed out, checks how it ended, and reports
-// whether it took all processes meanwhile.
+// rageFor runs a fork bomb until it times out and checks how it ended. It reports
+// whether the bomb took all processes.
 func rageFor(ctx context.Context, t *testing.T, s *launcher.Sandbox, args []string, limit time.Duration) (refused bool) {
 	bomb := s.Command(ctx, args[0], args[1:]...)
 	bomb.Timeout = limit

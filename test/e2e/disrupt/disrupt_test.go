@@ -1,6 +1,6 @@
-// Package disrupt holds the end-to-end tests that disturb whoever else uses the
-// cluster or its machine: they restart parts of the one, or take all of the other.
-// They run one after the other, and while no other test does.
+// Package disrupt holds the end-to-end tests that disturb others on the cluster or
+// its machine: they restart parts of the cluster, or use up the machine. They run
+// one after the other, while no other test runs.
 package disrupt
 
 import (
@@ -28,8 +28,8 @@ func TestRestartDuringCalls(t *testing.T) {
 	}
 }
 
-// restartable launches a sandbox that is reached by a port-forward, for which the
-// worst is that the API server restarts.
+// restartable launches a sandbox that is reached by a port-forward. The worst that
+// can happen to that is a restart of the API server.
 func restartable(t *testing.T) (s *launcher.Sandbox, w *harness.Wire, restart func()) {
 	t.Helper()
 	c := launchertest.DisruptedCluster(t, launcher.Restricted)

@@ -1,10 +1,10 @@
-// Package console shows the terminal of a command in a sandbox in the terminal that this
-// program runs in: a [Console]. While the command has it, what is typed goes there
-// unchanged, the size is followed, and the detach keys leave the command running.
-// Afterwards the terminal is as it was before, however the command ended.
+// Package console shows the terminal of a command in a sandbox in the terminal that
+// this program runs in: a [Console]. Meanwhile it passes keys to the command
+// unchanged, follows changes of the size, and lets the detach keys leave the
+// command running. Afterwards it restores the terminal, however the command ended.
 //
-// Signals belong here because a terminal sends them: [UntilSignal] makes one the end of a
-// context.
+// Signals belong here because a terminal sends them: [UntilSignal] ends a context
+// when one arrives.
 package console
 
 import (
@@ -21,14 +21,14 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// defaultSize is the size of a terminal that nobody looks at yet, or that does
-// not know its own.
+// defaultSize is the size of a terminal that nobody looks at yet, or whose size is
+// unknown.
 var defaultSize = podapi.TerminalSize{Rows: 24, Columns: 80}
 
-// A Console is the terminal that this program runs in, while it shows that of a
-// command in a sandbox. [Console.Connect] gives a command its streams before it starts,
-// and [Console.Wait] waits for it. A nil Console stands for no terminal: it has the default size, and
-// its methods leave the command's streams as they are.
+// A Console is the terminal that this program runs in, while it shows the terminal
+// of a command in a sandbox. [Console.Connect] gives a command its streams before
+// it starts, and [Console.Wait] waits for it. A nil Console stands for no terminal:
+// it has the default size, and its methods leave the command's streams unchanged.
 type Console struct {
 	in    *os.File    // the terminal
 	sized *os.File    // the terminal whose size counts
@@ -41,8 +41,9 @@ type Console struct {
 	lent chan struct{}
 }
 
-// New returns the terminal behind in, nil if in is no terminal. The command's output goes to
-// out, which need not be one. The keys leave the command running.
+// New returns a console for the terminal in; nil if in is not a terminal. The
+// command's output goes to out, which need not be a terminal. The keys leave the
+// command running.
 func New(in io.Reader, out io.Writer, keys DetachKeys) *Console {
 	file, ok := in.(*os.File)
 	if !ok || !bool(render.IsTerminal(file)) {
@@ -74,8 +75,8 @@ type Streams struct {
 	Out, Err io.Writer
 }
 
-// Connect returns the streams of a command that starts later and whose own are these. The
-// console shows standard output if it can.
+// Connect returns the streams for a command that starts later and whose own streams
+// are these. The console shows standard output if it can.
 func (c *Console) Connect(own Streams) Streams {
 	if c == nil {
 		return own
@@ -92,8 +93,8 @@ func (c *Console) Connect(own Streams) Streams {
 	return Streams{In: &lentReader{c, in}, Out: &lentWriter{c, own.Out}, Err: own.Err}
 }
 
-// Wait waits for the end of the command, which has started and now gets the console. If
-// the terminal cannot be lent, the command is left running.
+// Wait waits for the end of a command that has started, and lends it the console.
+// If the terminal cannot be lent, the command is left running.
 func (c *Console) Wait(ctx context.Context, p *podapi.Process) error {
 	if c == nil {
 		return p.Wait()
@@ -130,9 +131,9 @@ func (w *lentWriter) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// lend hands the console over to the command: what is typed goes there unchanged, and
-// the command's terminal follows the size. takeBack ends this, and so does the end of
-// ctx. Until then no second signal ends the program.
+// lend hands the console over to the command: keys go to it unchanged, and the
+// command's terminal follows the size. takeBack, or the end of ctx, ends this.
+// Until then a second signal does not end the program.
 func (c *Console) lend(ctx context.Context, p *podapi.Process) (takeBack func(), err error) {
 	c.process = p
 	defer close(c.lent)
@@ -175,7 +176,7 @@ func (c *Console) restore(status *podapi.ExitStatus) {
 	if c.modes == nil || status != nil && status.Reason == podapi.Exited {
 		return
 	}
-	_ = errors.Join(c.modes.reset(), newLine(c.modes.to)) // there is nowhere else to say it
+	_ = errors.Join(c.modes.reset(), newLine(c.modes.to)) // there is nowhere else to report it
 }
 
 func newLine(w io.Writer) error {

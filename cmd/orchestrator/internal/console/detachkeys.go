@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// DetachKeys is a flag for the keys that leave a command running, separated by commas
-// as docker has them. Each is a character, or ctrl- and one of a to z and @[\]^_.
-// Without keys there is no such way.
+// DetachKeys is a flag for the keys that leave a command running, separated by
+// commas as in docker. Each is a character, or ctrl- and one of a to z and @[\]^_.
+// Without keys, a command cannot be left this way.
 type DetachKeys struct {
 	text  string
 	bytes []byte // what a terminal sends for them
 }
 
-// DefaultDetachKeys returns the keys ctrl-p ctrl-q, which are docker's.
+// DefaultDetachKeys returns docker's keys, ctrl-p ctrl-q.
 func DefaultDetachKeys() DetachKeys {
 	return DetachKeys{"ctrl-p,ctrl-q", []byte{'p' & 0x1f, 'q' & 0x1f}}
 }
@@ -50,19 +50,19 @@ func keyBytes(key string) ([]byte, error) {
 	return nil, fmt.Errorf(`%q is neither a character nor ctrl- and one of a to z and @[\]^_`, key)
 }
 
-// A keyReader reads what is typed, up to the detach keys.
+// A keyReader reads typed input, up to the detach keys.
 type keyReader struct {
 	from  io.Reader
 	keys  []byte // at least one
-	leave func() // is called when they were typed
+	leave func() // called when they were typed
 
 	typed []byte // to be passed on
-	held  []byte // follows it, and may be the beginning of keys
+	held  []byte // follows typed, and may be the beginning of keys
 	err   error  // the end of from
 }
 
-// Read passes on what is typed as soon as it cannot be a part of the keys any more. The
-// keys are its end.
+// Read passes on typed input as soon as it cannot be part of the keys any more. It
+// ends at the keys.
 func (r *keyReader) Read(p []byte) (int, error) {
 	for len(r.typed) == 0 {
 		if bytes.Equal(r.held, r.keys) {

@@ -27,8 +27,8 @@ func TestDetachKeysAreWhatATerminalSends(t *testing.T) {
 	}
 }
 
-// typeKeys types pieces, each of them a read of its own, and returns what was
-// passed on, and whether the keys were noticed.
+// typeKeys types pieces, each as a read of its own. It returns the bytes that were
+// passed on, and whether the detach keys were recognized.
 func typeKeys(t *testing.T, keys string, pieces ...string) (passed string, left bool) {
 	t.Helper()
 	var readers []io.Reader
@@ -78,8 +78,8 @@ func TestDetachKeysDoNotHideWhyInputFailed(t *testing.T) {
 	}
 }
 
-// FuzzDetachKeys holds that what was typed before the keys is passed on as it
-// is, wherever it is split.
+// FuzzDetachKeys checks that everything typed before the keys is passed on
+// unchanged, wherever it is split.
 func FuzzDetachKeys(f *testing.F) {
 	f.Add([]byte("aaab"), []byte("aab"), uint8(1))
 	f.Fuzz(func(t *testing.T, typed, keys []byte, size uint8) {

@@ -31,13 +31,14 @@ const (
 	inSequence
 )
 
-// maxParams bounds the parameters of a sequence that is noted, in bytes: longer ones
-// set colors, or are no sequences.
+// maxParams bounds the parameters of a noted sequence, in bytes: longer ones set
+// colors, or are not sequences.
 const maxParams = 64
 
-// privateModes are the DEC private modes that programs set for themselves, as xterm's
-// ctlseqs.ms lists them: ESC [ ? number h sets one, and l resets it. The screens come
-// last, because the others count for the screen that is shown.
+// privateModes are the DEC private modes that programs set for themselves, as
+// xterm's ctlseqs.ms lists them: ESC [ ? number h sets one, and l resets it. The
+// screens come last, because the other modes must be reset on the screen that is
+// shown.
 var privateModes = []int{
 	1, 5, 6, wraps, showsCursor, // cursor keys, reverse video, origin
 	9, 1000, 1001, 1002, 1003, 1004, 1005, 1006, 1015, 1016, // the mouse, and focus
@@ -124,7 +125,7 @@ func (w *modeWriter) sequence(params string, final byte) {
 	}
 }
 
-// reset undoes the changes that were noted.
+// reset undoes the noted changes.
 func (w *modeWriter) reset() error {
 	var out strings.Builder
 	out.WriteString("\x1b[m\x1b7\x1b[r\x1b8") // the colors, and the margins without moving the cursor

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// plainReset is what is written to every terminal that is given back.
+// plainReset is written to every terminal before it is given back.
 const plainReset = "\x1b[m\x1b7\x1b[r\x1b8"
 
 func TestModesOfAProgramThatIsLeftAreUndone(t *testing.T) {

@@ -12,16 +12,17 @@ type SignalError struct{ Signal syscall.Signal }
 
 func (e *SignalError) Error() string { return e.Signal.String() }
 
-// ExitStatus returns the exit status of a program that this signal ended, as shells
-// have it.
+// ExitStatus returns the exit status of a program that this signal ended, as in
+// shells.
 func ExitStatus(s syscall.Signal) int { return 128 + int(s) }
 
-// catch returns a channel of the signals that ask the program to end. They do not end
-// it any more. The channel holds this many that nobody has received.
+// catch returns a channel of the signals that ask the program to end, which then no
+// longer end it. The channel buffers this many.
 func catch(held int) chan os.Signal {
 	signals := make(chan os.Signal, held)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
-		// A signal stays ignored that nohup ignores, or a shell for background jobs.
+		// A signal that nohup, or a shell with background jobs, made the program ignore
+		// stays ignored.
 		if !signal.Ignored(s) {
 			signal.Notify(signals, s)
 		}
@@ -47,8 +48,9 @@ func delaySecond() (release func()) {
 func UntilSignal(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := catch(1)
-	// If SIGPIPE is handled, writing to a closed pipe is an error, after which the
-	// command in the sandbox is ended. Child processes would inherit it ignored.
+	// With SIGPIPE handled, writing to a closed pipe returns an error, and then the
+	// command in the sandbox is ended. Ignoring SIGPIPE would be inherited by child
+	// processes.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	go func() {
 		select {

@@ -25,6 +25,6 @@ func onResize(ctx context.Context, changed func()) {
 	}
 }
 
-// rawOutput lets a terminal take output unchanged, until restore. Here raw mode has done
-// so.
+// rawOutput lets a terminal take output unchanged, until restore. On unix, raw mode
+// has already done so.
 func rawOutput(*os.File) (restore func()) { return func() {} }

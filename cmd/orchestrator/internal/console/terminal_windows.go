@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// resizePoll is how often a console is asked for its size, because no signal tells of a
-// change: as often as docker's client asks.
+// resizePoll is how often a console is asked for its size, because no signal
+// announces a change. docker's client asks as often.
 const resizePoll = 250 * time.Millisecond
 
 // onResize calls changed now, and when the terminal's size may have changed,
@@ -32,7 +32,7 @@ func rawOutput(out *os.File) (restore func()) {
 	handle := windows.Handle(out.Fd())
 	var mode uint32
 	if windows.GetConsoleMode(handle, &mode) != nil {
-		return func() {} // it is no console
+		return func() {} // it is not a console
 	}
 	const raw = windows.ENABLE_PROCESSED_OUTPUT | windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING | windows.DISABLE_NEWLINE_AUTO_RETURN
 	if windows.SetConsoleMode(handle, mode|raw) != nil {

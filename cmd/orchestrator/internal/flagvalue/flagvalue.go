@@ -1,8 +1,8 @@
-// Package flagvalue has the values of the orchestrator's flags: types with a pflag.Value
-// that parse what a user writes into what the libraries take. A conversion makes a
-// field of a Spec a flag: (*Volumes)(&pod.Volumes).
+// Package flagvalue has the values of the orchestrator's flags: types with a
+// pflag.Value that parse a user's text into the libraries' types. A conversion
+// makes a field of a Spec a flag: (*Volumes)(&pod.Volumes).
 //
-// Set adds to the value where the flag may be repeated, and replaces it elsewhere. Its
+// Set adds to the value if the flag may be repeated, and otherwise replaces it. Its
 // errors say what the flag takes; pflag puts the flag and the wrong value in front.
 // Type is the name of the value in the help.
 package flagvalue
@@ -20,10 +20,10 @@ import (
 // Choice is a flag that takes one of some words.
 type Choice struct {
 	Value string
-	Words []string // all that it takes
+	Words []string // all allowed words
 }
 
-// NewChoice returns the choice among words, two at least. The first is the default.
+// NewChoice returns the choice among at least two words. The first is the default.
 func NewChoice[T ~string](words ...T) Choice {
 	c := Choice{Value: string(words[0])}
 	for _, w := range words {
@@ -37,7 +37,7 @@ func (c *Choice) Type() string   { return strings.Join(c.Words, "|") }
 
 func (c *Choice) Set(s string) error {
 	if !slices.Contains(c.Words, s) {
-		return fmt.Errorf("it is %s", Alternatives(c.Words))
+		return fmt.Errorf("it must be %s", Alternatives(c.Words))
 	}
 	c.Value = s
 	return nil
@@ -48,7 +48,7 @@ func (c *Choice) Complete(*cobra.Command, []string, string) ([]string, cobra.She
 	return c.Words, cobra.ShellCompDirectiveNoFileComp
 }
 
-// Alternatives joins words, two at least: "a, b or c".
+// Alternatives joins at least two words: "a, b or c".
 func Alternatives(words []string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]

@@ -79,8 +79,8 @@ func (r *ReadOnlyDirs) Set(s string) error {
 	return nil
 }
 
-// Quantities is a flag for amounts of resources, separated by commas. Given again, it
-// adds to them.
+// Quantities is a flag for amounts of resources, separated by commas. A repeated
+// flag adds to them.
 type Quantities corev1.ResourceList
 
 func (q *Quantities) Type() string { return "NAME=QUANTITY,..." }
@@ -112,7 +112,8 @@ func (q *Quantities) Set(s string) error {
 	return nil
 }
 
-// Period is a flag for a time above zero. Zero stands for the library's default.
+// Period is a flag for a duration above zero. Zero stands for the library's
+// default.
 type Period time.Duration
 
 func (p *Period) Type() string { return "DURATION" }
@@ -133,7 +134,8 @@ func (p *Period) Set(s string) error {
 	return nil
 }
 
-// Heartbeat is a flag for a time above zero, or off, which is [launcher.HeartbeatOff].
+// Heartbeat is a flag for a duration above zero, or off, which is
+// [launcher.HeartbeatOff].
 type Heartbeat time.Duration
 
 func (h *Heartbeat) Type() string { return "DURATION|off" }

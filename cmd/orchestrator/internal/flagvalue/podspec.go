@@ -68,7 +68,7 @@ func (w *Words) Set(s string) error {
 	if strings.HasPrefix(strings.TrimSpace(s), "[") {
 		*w = nil
 		if err := json.Unmarshal([]byte(s), w); err != nil {
-			return fmt.Errorf("it is no JSON array of words: %w", err)
+			return fmt.Errorf("it is not a JSON array of words: %w", err)
 		}
 	}
 	return nil
@@ -131,8 +131,8 @@ func (t *Tolerations) Set(s string) error {
 	return nil
 }
 
-// maxPatchFile bounds how much of a patch is read: more than the library takes, whose
-// error says its limit.
+// maxPatchFile bounds how much of a patch is read: more than the library accepts,
+// so that its error names the limit.
 const maxPatchFile = 1 << 20
 
 // PatchFile is a flag for the path of a file with a part of a pod, or - for standard

@@ -19,11 +19,11 @@ import (
 	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
 )
 
-// maxConfig bounds the configuration file, in bytes: far more than all settings take,
-// and little enough to read if the path is that of another file.
+// maxConfig bounds the configuration file, in bytes: far more than all settings
+// take, and small enough to read if the path is a mistake.
 const maxConfig = 1 << 20
 
-// configFile is what a configuration file says.
+// configFile is the content of a configuration file.
 type configFile struct {
 	path    string
 	entries map[string]entry // by the name of the setting
@@ -122,9 +122,9 @@ func (c *configFile) add(key, value *yaml.Node, settings *pflag.FlagSet) error {
 	_, twice := c.entries[key.Value]
 	switch {
 	case settings.Lookup(key.Value) == nil:
-		return fmt.Errorf("%q is no setting: \"orchestrator settings\" lists all", key.Value)
+		return fmt.Errorf("%q is not a setting: \"orchestrator settings\" lists all", key.Value)
 	case twice:
-		return fmt.Errorf("%q is there twice", key.Value)
+		return fmt.Errorf("%q is given twice", key.Value)
 	}
 	c.entries[key.Value] = entry{key.Line, resolve(value)}
 	return nil
@@ -154,9 +154,9 @@ func resolve(n *yaml.Node) *yaml.Node {
 // pairFlag matches the help's name for the value of a flag that takes pairs.
 var pairFlag = regexp.MustCompile(`^[A-Z]+=`)
 
-// flagValues returns the arguments of the flag that a value in the file stands for.
-// It takes scalars as they are written, because "off" and 010 mean other things in
-// YAML than for a flag.
+// flagValues returns the flag's arguments for a value in the file. It takes scalars
+// as they are written, because "off" and 010 mean other things in YAML than for a
+// flag.
 func flagValues(f *pflag.Flag, n *yaml.Node) ([]string, error) {
 	name, _ := pflag.UnquoteUsage(f)
 	_, isCommand := f.Value.(*flagvalue.Words)
@@ -186,7 +186,7 @@ func scalars(nodes ...*yaml.Node) ([]string, error) {
 	for _, n := range nodes {
 		switch n = resolve(n); {
 		case n.Kind != yaml.ScalarNode:
-			return nil, fmt.Errorf("line %d is no single value", n.Line)
+			return nil, fmt.Errorf("line %d is not a single value", n.Line)
 		case strings.TrimSpace(n.Value) == "" || n.Tag == "!!null":
 			return nil, errors.New("it is blank: leave it out, or give a value")
 		}
@@ -195,8 +195,8 @@ func scalars(nodes ...*yaml.Node) ([]string, error) {
 	return values, nil
 }
 
-// mapped returns the pairs of a map. A value may be empty, but it must be there: a
-// missing one may be a slip.
+// mapped returns the pairs of a map. A value may be empty, but it must be present:
+// a missing one may be a mistake.
 func mapped(n *yaml.Node) ([]string, error) {
 	var values []string
 	for i := 0; i < len(n.Content); i += 2 {

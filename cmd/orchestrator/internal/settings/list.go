@@ -13,15 +13,15 @@ type Setting struct {
 	Flag     string `json:"flag"`
 	Variable string `json:"variable"`
 	Key      string `json:"key"`             // in the configuration file
-	Takes    string `json:"takes,omitempty"` // what the help calls the flag's value
+	Takes    string `json:"takes,omitempty"` // the name of the flag's value in the help
 	Default  string `json:"default,omitempty"`
 	Meaning  string `json:"meaning"`
 	Value    string `json:"value,omitempty"`
 	From     string `json:"from"` // "default", or the [Origin] of the value
 }
 
-// List returns the settings of all verbs in the order of their names, with the values
-// that they have now. verb is the one that runs.
+// List returns the settings of all verbs, sorted by name, with their present
+// values. verb is the one that runs.
 func List(verb *cobra.Command) ([]Setting, error) {
 	flags := Of(verb.Root())
 	if err := load(verb, flags); err != nil {
@@ -38,7 +38,7 @@ func describe(flags *pflag.FlagSet) (list []Setting) {
 func newSetting(f *pflag.Flag) Setting {
 	s := Setting{Flag: "--" + f.Name, Variable: variable(f.Name), Key: f.Name, From: "default"}
 	s.Takes, s.Meaning = pflag.UnquoteUsage(f)
-	// Where the default is no value, the help says what it stands for.
+	// If the default is not a value, the help says what it means.
 	s.Meaning, s.Default, _ = strings.Cut(s.Meaning, " (default ")
 	s.Default = strings.TrimSuffix(s.Default, ")")
 	if none := []string{"", "[]"}; s.Default == "" && !slices.Contains(none, f.DefValue) {

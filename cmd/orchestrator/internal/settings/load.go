@@ -13,17 +13,16 @@ import (
 // envPrefix begins the names of the variables of settings.
 const envPrefix = "PODAGENT_"
 
-// Load gives the verb's settings the values that the environment and the
-// configuration file have for them. Its errors name the variable, or the file, the
-// line and the key.
+// Load sets the verb's settings from the environment and the configuration file.
+// Its errors name the variable, or the file, the line and the key.
 func Load(verb *cobra.Command) error {
 	if verb.Flags().Lookup(configFlag) == nil {
-		return nil // it is one of cobra's own, which takes flags as words
+		return nil // one of cobra's own verbs, which take flags as words
 	}
 	return load(verb, verb.Flags())
 }
 
-// load gives these flags, which are settings of the verb or of all verbs, their values.
+// load sets those of these flags that are settings of the verb or of all verbs.
 func load(verb *cobra.Command, flags *pflag.FlagSet) error {
 	config, err := readConfig(verb)
 	if err != nil {
@@ -32,12 +31,12 @@ func load(verb *cobra.Command, flags *pflag.FlagSet) error {
 	return fill(flags, fromEnvironment, config.source)
 }
 
-// A source returns the values that it has for a flag, as the flag takes them, and the
-// name of the place. If it returns no values it has none.
+// A source returns its values for a flag, in the flag's syntax, and the name of the
+// place. Without values for the flag it returns none.
 type source func(f *pflag.Flag) (values []string, place string, err error)
 
-// fromEnvironment is the source of variables. An empty variable counts as none. If the
-// flag may be repeated, each line is a value.
+// fromEnvironment is the source for environment variables. An empty variable counts
+// as unset. If the flag may be repeated, each line is a value.
 func fromEnvironment(f *pflag.Flag) ([]string, string, error) {
 	name := variable(f.Name)
 	text := os.Getenv(name)
@@ -54,7 +53,7 @@ func fromEnvironment(f *pflag.Flag) ([]string, string, error) {
 	return slices.DeleteFunc(lines, func(s string) bool { return s == "" }), name, nil
 }
 
-// variable returns the name of the variable that stands for a flag.
+// variable returns the name of the variable for a flag.
 func variable(flag string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
@@ -77,8 +76,8 @@ func (s source) set(f *pflag.Flag) error {
 	return nil
 }
 
-// fill sets each setting that has no value yet to that of the first source which has
-// one. The backend comes first: it decides which others count.
+// fill sets each setting without a value to that of the first source that has one.
+// It sets the backend first, because that decides which other settings count.
 func fill(flags *pflag.FlagSet, sources ...source) error {
 	backend := flags.Lookup(backendFlag)
 	for _, s := range sources {
@@ -99,7 +98,7 @@ func fill(flags *pflag.FlagSet, sources ...source) error {
 	return nil
 }
 
-// open returns the settings that have no value yet and may get one.
+// open returns the settings without a value that may get one.
 func open(flags *pflag.FlagSet, backend string) []*pflag.Flag {
 	var list []*pflag.Flag
 	aside := setAside(flags)

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// onlyInEnvironment are variables that are no settings: secrets, which flags would show
-// and files would keep, and variables that other programs have named.
+// onlyInEnvironment are variables that are not settings: secrets, which flags would
+// show and files would keep, and variables that other programs define.
 var onlyInEnvironment = [][2]string{
 	{"PODAGENT_GIT_USERNAME", "the user name for --git"},
 	{"PODAGENT_GIT_PASSWORD", "the password or token for --git"},
@@ -19,7 +19,7 @@ var onlyInEnvironment = [][2]string{
 	{"XDG_STATE_HOME", "where the local backend keeps its sandboxes (default .local/state in HOME)"},
 }
 
-// EnvironmentHelp returns lines of help for the variables that are no settings.
+// EnvironmentHelp returns lines of help for the variables that are not settings.
 func EnvironmentHelp() string {
 	var text strings.Builder
 	for _, v := range onlyInEnvironment {
@@ -54,7 +54,7 @@ volume:
   the environment. Lists are not joined: the first source that has one counts.
 - Pairs (KEY=VALUE and the like) can be a map in the file.
 - An empty variable counts as none. A blank or repeated key is an error, and so are a
-  key that is no setting and a value that the flag does not take. The error names the
+  key that is not a setting and a value that the flag does not take. The error names the
   variable, or the file, the line and the key.
 - Verbs ignore settings whose flags they do not have. (--env and --workdir are those of
   new sandboxes, not of exec.) The local backend ignores the settings of pods and
@@ -86,7 +86,7 @@ func Page(root *cobra.Command) string {
 	return page.String()
 }
 
-// cell returns a text as a cell of a table has it.
+// cell returns a text as a table cell.
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 
 func code(s string) string {

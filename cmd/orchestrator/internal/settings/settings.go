@@ -1,16 +1,16 @@
 // Package settings gives flags of a cobra command line values from the environment and
 // from a configuration file.
 //
-// A setting is a flag that [Mark] or [MarkFor] has marked. Its value can also be in a
-// variable of the environment, PODAGENT_ and the flag's name, and under its name in the
-// configuration file. The flag goes first, then the variable, then the file. [Load]
-// fills in what the flags have not said, before a verb runs.
+// A setting is a flag that [Mark] or [MarkFor] has marked. Its value can also be in
+// an environment variable, PODAGENT_ and the flag's name, or under its name in the
+// configuration file. The flag comes first, then the variable, then the file.
+// [Load] fills in the missing values before a verb runs.
 //
-// Load leaves pflag's Changed as it is, which so says what was given on the command
-// line. That is the difference between the two: a flag must fit the verb and the
-// backend, and it is an error if it does not. A setting is for those that it fits, and
-// others ignore it. Verbs ask [Given] whether a flag has a value from anywhere, and
-// name its origin in errors by [Origin].
+// Load leaves pflag's Changed unchanged, so Changed tells which flags were on the
+// command line. The difference matters: a flag must fit the verb and the backend,
+// or it is an error. A setting is ignored if it does not fit. Verbs ask [Given]
+// whether a flag has a value from anywhere, and name its origin in errors by
+// [Origin].
 package settings
 
 import (
@@ -24,17 +24,17 @@ import (
 // The annotations of flags that are settings.
 const (
 	scope    = "podagent_setting"  // the backend that it is for, or everyBackend
-	origin   = "podagent_origin"   // where its value came from, then the value as it was there
+	origin   = "podagent_origin"   // where its value came from, then the value as written there
 	excludes = "podagent_excludes" // the flags that cannot be given with it
 )
 
 const everyBackend = "every backend"
 
-// backendFlag is the flag that says which settings count.
+// backendFlag is the flag that decides which settings count.
 const backendFlag = "backend"
 
-// Mark makes settings of the flags with these names, or of all flags if there are no
-// names.
+// Mark makes settings of the flags with these names, or of all flags if no names
+// are given.
 func Mark(flags *pflag.FlagSet, names ...string) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if len(names) == 0 || slices.Contains(names, f.Name) {
@@ -49,8 +49,9 @@ func MarkFor(backend string, flags *pflag.FlagSet) {
 	flags.VisitAll(func(f *pflag.Flag) { annotate(f, scope, backend) })
 }
 
-// Exclude says that a flag and these others cannot be given together. A value from one
-// source then sets aside what later sources say of the other: see [CheckExclusions].
+// Exclude says that a flag and these others cannot be given together. A value from
+// one source then overrides what later sources say about the others: see
+// [CheckExclusions].
 func Exclude(flags *pflag.FlagSet, name string, others ...string) {
 	annotate(flags.Lookup(name), excludes, others...)
 }
@@ -83,7 +84,7 @@ func Origin(f *pflag.Flag) string {
 	return "--" + f.Name
 }
 
-// isOn reports whether the flag was given, and not to say no.
+// isOn reports whether the flag was given with a value other than false.
 func isOn(f *pflag.Flag) bool { return Given(f) && f.Value.String() != "false" }
 
 // exclusions returns the pairs of these flags that exclude each other.
@@ -98,8 +99,8 @@ func exclusions(flags *pflag.FlagSet) (pairs [][2]*pflag.Flag) {
 	return pairs
 }
 
-// CheckExclusions returns an error if two of these flags were given that exclude each
-// other.
+// CheckExclusions returns an error if two of these flags that exclude each other
+// were given.
 func CheckExclusions(flags *pflag.FlagSet) error {
 	for _, pair := range exclusions(flags) {
 		if isOn(pair[0]) && isOn(pair[1]) {
@@ -109,7 +110,7 @@ func CheckExclusions(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// setAside returns the flags that cannot be given any more, because one that excludes
+// setAside returns the flags that may no longer be given, because one that excludes
 // them was.
 func setAside(flags *pflag.FlagSet) map[*pflag.Flag]bool {
 	aside := map[*pflag.Flag]bool{}

@@ -60,8 +60,8 @@ func defineCluster(flags *pflag.FlagSet) {
 	DefineConfig(flags)
 }
 
-// loaded returns the flags of a verb as they are when it runs: with these arguments,
-// variables and this configuration file, which is "config.yaml" in errors.
+// loaded returns the flags of a verb as the verb sees them, for these arguments and
+// variables and this configuration file, which errors call "config.yaml".
 func loaded(t *testing.T, verb, args, config string, env map[string]string) (*pflag.FlagSet, error) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -106,7 +106,7 @@ func TestFlagThenEnvironmentThenFileThenDefault(t *testing.T) {
 	}
 }
 
-func TestValuesInTheFileAreThoseOfTheFlags(t *testing.T) {
+func TestFileTakesTheValuesOfFlags(t *testing.T) {
 	for _, tt := range []struct{ flag, config, want string }{
 		{"heartbeat", "heartbeat: off", "off"},
 		{"log-level", "log-level: off", "off"},
@@ -140,10 +140,10 @@ func TestValuesInTheFileAreThoseOfTheFlags(t *testing.T) {
 
 func TestErrorsNameTheFileTheLineAndTheKey(t *testing.T) {
 	for config, want := range map[string]string{
-		"\nhearbeat: 1s":            `config.yaml:2: "hearbeat" is no setting`,
-		"config: other.yaml":        `config.yaml:1: "config" is no setting`,
-		"rm: true":                  `config.yaml:1: "rm" is no setting`,
-		"image: a\nimage: b":        `config.yaml:2: "image" is there twice`,
+		"\nhearbeat: 1s":            `config.yaml:2: "hearbeat" is not a setting`,
+		"config: other.yaml":        `config.yaml:1: "config" is not a setting`,
+		"rm: true":                  `config.yaml:1: "rm" is not a setting`,
+		"image: a\nimage: b":        `config.yaml:2: "image" is given twice`,
 		"heartbeat: soon":           `config.yaml:1: heartbeat: invalid argument "soon": it is neither`,
 		"keep-workspace: [true]":    `config.yaml:1: keep-workspace: it is a list, and --keep-workspace takes one value`,
 		"image:\n- a":               `config.yaml:1: image: it is a list`,
@@ -153,7 +153,7 @@ func TestErrorsNameTheFileTheLineAndTheKey(t *testing.T) {
 		"image:":                    `config.yaml:1: image: it is blank`,
 		`image: " "`:                `config.yaml:1: image: it is blank`,
 		"label: {a: }":              `config.yaml:1: label: "a" has no single value`,
-		"label:\n- [a]":             `config.yaml:1: label: line 2 is no single value`,
+		"label:\n- [a]":             `config.yaml:1: label: line 2 is not a single value`,
 		"label: [a]":                `config.yaml:1: label: invalid argument "a": it is not KEY=VALUE`,
 		"image: a\n---\nimage: b":   `config.yaml: there is more than one document`,
 		"- image":                   `config.yaml:1: it has no keys`,
@@ -169,8 +169,8 @@ func TestErrorsNameTheFileTheLineAndTheKey(t *testing.T) {
 	}
 }
 
-func TestVerbsIgnoreSettingsThatAreNotTheirs(t *testing.T) {
-	// Not even that it is wrong matters.
+func TestVerbsIgnoreOtherSettings(t *testing.T) {
+	// Not even wrong values matter.
 	if _, err := loaded(t, "list", "", "heartbeat: soon", map[string]string{"PODAGENT_VOLUME": "nonsense"}); err != nil {
 		t.Error(err)
 	}
@@ -179,7 +179,7 @@ func TestVerbsIgnoreSettingsThatAreNotTheirs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if Given(flags.Lookup("namespace")) || flags.Lookup("workdir").Value.String() != "/w" {
-		t.Error("settings of pods are not ignored, or others are")
+		t.Error("settings of pods are not ignored, or others were ignored")
 	}
 }
 
@@ -259,7 +259,7 @@ func TestDefaultConfigurationFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("namspace: mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := loaded(t, "list", "", "", noFile); err == nil || !strings.HasPrefix(err.Error(), path+`:1: "namspace" is no setting`) {
+	if _, err := loaded(t, "list", "", "", noFile); err == nil || !strings.HasPrefix(err.Error(), path+`:1: "namspace" is not a setting`) {
 		t.Errorf("a wrong key: %v", err)
 	}
 }

@@ -12,7 +12,7 @@ type activity struct {
 	lastEnd time.Time
 }
 
-// begin notes a call, and returns what notes its end.
+// begin notes a call, and returns the function that notes its end.
 func (a *activity) begin() (end func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -21,13 +21,13 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// Agent is the state that the four services share.
+// Agent is the state that the services share.
 type Agent struct {
 	config    Config
 	fs        *fsops.FS
 	processes *proc.Manager
 	activity  activity
-	rested    time.Time // when the activity ended after which it last rested
+	rested    time.Time // the end of the activity after which it last rested
 	life      lifetime
 	uploads   uploads
 	ports     ports
@@ -36,10 +36,10 @@ type Agent struct {
 	stopping  chan struct{} // closed when the shutdown begins
 
 	mu  sync.Mutex
-	env []string // the whole of a process: see setEnv
+	env []string // the whole environment of a process: see setEnv
 }
 
-// newAgent returns an agent of its own boot id.
+// newAgent returns an agent with a new boot id.
 func newAgent(config Config) *Agent {
 	a := &Agent{
 		config:    config,
@@ -55,7 +55,7 @@ func newAgent(config Config) *Agent {
 	return a
 }
 
-// newServer returns a gRPC server of the four services.
+// newServer returns a gRPC server of all services.
 func (a *Agent) newServer(opts ...grpc.ServerOption) *grpc.Server {
 	opts = append(opts,
 		grpc.ConnectionTimeout(connectTimeout),
@@ -77,5 +77,6 @@ func (a *Agent) newServer(opts ...grpc.ServerOption) *grpc.Server {
 	pb.RegisterFilesServer(s, &filesService{Agent: a})
 	pb.RegisterProcessesServer(s, &processesService{Agent: a})
 	pb.RegisterPortsServer(s, &portsService{Agent: a})
+	pb.RegisterGitServer(s, &gitService{Agent: a})
 	return s
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// exchange sends messages of Exec, and returns all that comes after started,
-// but for acknowledgements.
+// exchange sends messages of Exec. It returns all responses after started, except
+// acknowledgements.
 func exchange(t *testing.T, conn *grpc.ClientConn, messages ...*pb.ExecRequest) (started *pb.ExecStarted, rest []*pb.ExecResponse) {
 	t.Helper()
 	stream, err := pb.NewProcessesClient(conn).Exec(t.Context())
@@ -58,7 +58,7 @@ func TestDetachComesAfterWhatWasSentBefore(t *testing.T) {
 	if len(rest) != 1 {
 		t.Errorf("it got %v", rest)
 	}
-	// The agent knows how it ended, or will.
+	// The agent knows or will soon know how the command ended.
 	id := writer.GetStart().ExecId
 	started, rest := exchange(t, conn, attach(id, func(*pb.ExecAttach) {}))
 	if exit := rest[0].GetExit(); exit == nil || exit.Code != 0 || started.Stdin != 9 {
@@ -83,7 +83,7 @@ func TestDetachFromAProcessThatReadsNothing(t *testing.T) {
 	}
 }
 
-func TestAttachTakesWhatItAsksForOnly(t *testing.T) {
+func TestAttachGetsOnlyWhatItAsksFor(t *testing.T) {
 	_, socket := serveTest(t, nil)
 	conn := raw(t, socket)
 	done := start(func(s *pb.ExecStart) { s.Argv, s.Script = nil, []byte("echo output; exit 4") })

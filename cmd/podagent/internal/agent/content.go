@@ -16,7 +16,7 @@ func errFirstMessage(want string) error {
 	return fmt.Errorf("the first message of the stream is not %s: %w", want, syscall.EINVAL)
 }
 
-// errMessage is the error of a message that is out of place.
+// errMessage is the error of a message that is out of order.
 func errMessage(got any) error {
 	return fmt.Errorf("unexpected message %T in the stream: %w", got, syscall.EINVAL)
 }
@@ -29,7 +29,7 @@ func cut(err error) error {
 	return err
 }
 
-// orEmpty makes a final message without a sum one of no content.
+// orEmpty returns the sum of no content for a final message without a sum.
 func orEmpty(sum *pb.Sum) *pb.Sum {
 	if sum == nil {
 		return &pb.Sum{}
@@ -84,7 +84,7 @@ func (r *contentReader) receive() error {
 	if r.err != nil {
 		return r.err
 	}
-	if r.err = r.credit.written(r.size); r.err != nil { // all that was received is written
+	if r.err = r.credit.written(r.size); r.err != nil { // everything received is written
 		return r.err
 	}
 	data, end, err := r.next()

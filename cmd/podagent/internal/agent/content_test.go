@@ -26,7 +26,7 @@ func writeStream(t *testing.T, conn *grpc.ClientConn, messages ...*pb.WriteReque
 	}
 	for _, m := range messages {
 		if stream.Send(m) != nil {
-			break // the answer says why
+			break // the reply gives the reason
 		}
 	}
 	return lastReply(stream, &pb.WriteReply{})
@@ -44,7 +44,7 @@ func writeEnd(sum *pb.Sum) *pb.WriteRequest {
 	return &pb.WriteRequest{Kind: &pb.WriteRequest_End{End: &pb.WriteEnd{Sum: sum}}}
 }
 
-func TestWriteThatIsNotWholeLeavesTheOldContent(t *testing.T) {
+func TestIncompleteWriteLeavesTheOldContent(t *testing.T) {
 	workdir, socket := serveTest(t, nil)
 	conn := raw(t, socket)
 	right := sumToProto(fsops.SumOf([]byte("new")))
@@ -85,7 +85,7 @@ func TestWriteThatIsNotWholeLeavesTheOldContent(t *testing.T) {
 	}
 }
 
-func TestPushThatIsNotWholeIsAnError(t *testing.T) {
+func TestIncompletePushIsAnError(t *testing.T) {
 	_, socket := serveTest(t, nil)
 	conn := raw(t, socket)
 	header := &pb.PushRequest{Kind: &pb.PushRequest_Header{Header: &pb.PushHeader{Path: []byte("dir")}}}
@@ -98,13 +98,13 @@ func TestPushThatIsNotWholeIsAnError(t *testing.T) {
 		messages []*pb.PushRequest
 		want     error
 	}{
-		"cut":                            {[]*pb.PushRequest{header, data}, podapi.ErrCut},
-		"of another checksum":            {[]*pb.PushRequest{header, data, end(fsops.Sum{Size: 1024})}, fsops.ErrChecksum},
-		"that begins with data":          {[]*pb.PushRequest{data}, syscall.EINVAL},
-		"without a sum":                  {[]*pb.PushRequest{header, data, {Kind: &pb.PushRequest_End{End: &pb.PushEnd{}}}}, fsops.ErrChecksum},
-		"with a rest that is not summed": {[]*pb.PushRequest{header, data, data, end(fsops.SumOf([]byte(empty)))}, fsops.ErrChecksum},
-		"whole":                          {[]*pb.PushRequest{header, data, end(fsops.SumOf([]byte(empty)))}, nil},
-		"whole, with a rest":             {[]*pb.PushRequest{header, data, data, end(fsops.SumOf([]byte(empty + empty)))}, nil},
+		"cut":                   {[]*pb.PushRequest{header, data}, podapi.ErrCut},
+		"of another checksum":   {[]*pb.PushRequest{header, data, end(fsops.Sum{Size: 1024})}, fsops.ErrChecksum},
+		"that begins with data": {[]*pb.PushRequest{data}, syscall.EINVAL},
+		"without a sum":         {[]*pb.PushRequest{header, data, {Kind: &pb.PushRequest_End{End: &pb.PushEnd{}}}}, fsops.ErrChecksum},
+		"with trailing data outside the checksum": {[]*pb.PushRequest{header, data, data, end(fsops.SumOf([]byte(empty)))}, fsops.ErrChecksum},
+		"whole":                     {[]*pb.PushRequest{header, data, end(fsops.SumOf([]byte(empty)))}, nil},
+		"whole, with trailing data": {[]*pb.PushRequest{header, data, data, end(fsops.SumOf([]byte(empty + empty)))}, nil},
 	} {
 		stream, err := pb.NewFilesClient(conn).Push(t.Context())
 		if err != nil {
@@ -123,10 +123,10 @@ func TestPushThatIsNotWholeIsAnError(t *testing.T) {
 
 func TestFileCallsRefuseBadInput(t *testing.T) {
 	_, socket := serveTest(t, nil)
-	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+	c := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
 	ctx := t.Context()
 	read := func(opts fsops.ReadOptions) error {
-		_, err := c.Read(ctx, "f", opts, &strings.Builder{})
+		_, err := c.Read(ctx, "f", &strings.Builder{}, opts)
 		return err
 	}
 	lines := func(opts fsops.LineOptions) error { _, err := c.ReadLines(ctx, "f", opts); return err }

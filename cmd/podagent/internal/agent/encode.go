@@ -43,7 +43,7 @@ func treeStatsToProto(s fsops.TreeStats) *pb.TreeStats {
 	return &pb.TreeStats{Entries: s.Entries, Bytes: s.Bytes, Skipped: s.Skipped}
 }
 
-// The kinds by their names on the wire, whatever numbers they have here.
+// The kinds on the wire, whatever numbers they have here.
 var (
 	grepKinds = map[fsops.GrepKind]pb.GrepKind{
 		fsops.GrepMatch:   pb.GrepKind_GREP_KIND_MATCH,

@@ -15,7 +15,7 @@ func (a *Agent) environment(add []string, clear, terminal bool) ([]string, error
 		return nil, err
 	}
 	if clear {
-		return mergeEnv(add, a.markers()), nil
+		return mergeEnv(a.markers(), add), nil
 	}
 	a.mu.Lock()
 	env := a.env
@@ -26,18 +26,19 @@ func (a *Agent) environment(add []string, clear, terminal bool) ([]string, error
 	if len(add) == 0 {
 		return env, nil
 	}
-	return mergeEnv(env, add, a.markers()), nil
+	return mergeEnv(a.markers(), env, add), nil
 }
 
-// setEnv sets what processes get on top of the agent's own environment, which is
-// merged here, once, and not for each of them. The caller holds the lock, if others
-// know the agent yet.
+// setEnv sets the variables that processes get on top of the agent's own environment.
+// It merges them once, and not for each process. The caller holds the lock, unless
+// nobody else knows the agent yet.
 func (a *Agent) setEnv(env []string) {
-	a.env = mergeEnv(a.config.Env, env, a.markers())
+	a.env = mergeEnv(a.markers(), a.config.Env, env)
 }
 
 // SandboxMarker begins the variable by which a launcher finds the processes of
-// a sandbox whose agent has died. Every process gets it.
+// a sandbox whose agent has died. Every process gets it, in front of all variables but
+// the exec id, because a launcher reads only the beginning of an environment.
 const SandboxMarker = "PODAGENT_SANDBOX="
 
 // markers returns the marker that the agent was started with, if any.
@@ -60,21 +61,31 @@ func checkEnv(env []string) error {
 	return nil
 }
 
-// mergeEnv joins environments; a later value of a name wins.
-func mergeEnv(envs ...[]string) []string {
+// mergeEnv joins environments; a later value of a name wins. The variables in first win
+// over all others, and stay in front of them.
+func mergeEnv(first []string, envs ...[]string) []string {
 	last := map[string]string{}
 	for _, env := range envs {
 		for _, v := range env {
-			name, _, _ := strings.Cut(v, "=")
-			last[name] = v
+			last[nameOf(v)] = v
 		}
 	}
-	merged := make([]string, 0, len(last))
+	merged := make([]string, 0, len(first)+len(last))
+	for _, v := range first {
+		delete(last, nameOf(v))
+		merged = append(merged, v)
+	}
 	for _, v := range last {
 		merged = append(merged, v)
 	}
-	slices.Sort(merged)
+	slices.Sort(merged[len(first):])
 	return merged
+}
+
+// nameOf returns the name of a variable.
+func nameOf(v string) string {
+	name, _, _ := strings.Cut(v, "=")
+	return name
 }
 
 func toStrings(values [][]byte) []string {

@@ -129,8 +129,8 @@ func (s *processesService) spec(r *pb.ExecStart) (proc.Spec, error) {
 	}, nil
 }
 
-// digest identifies what a caller asked for, before defaults are merged in. A
-// repeated start has the same digest.
+// digest identifies a caller's request, before defaults are merged in. A repeated start
+// has the same digest.
 func digest(r *pb.ExecStart) [sha256.Size]byte {
 	// Cleared for the moment: a copy would cost more than the digest itself.
 	id, boot, reader := r.ExecId, r.BootId, r.Reader
@@ -139,7 +139,7 @@ func digest(r *pb.ExecStart) [sha256.Size]byte {
 	// Within one life of an agent the encoding does not change.
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
 	if err != nil {
-		return [sha256.Size]byte{} // it was unmarshalled, so this can't be
+		return [sha256.Size]byte{} // it was unmarshalled, so this cannot happen
 	}
 	return sha256.Sum256(data)
 }
@@ -161,7 +161,7 @@ func (c *execCall) send(r *pb.ExecResponse) error {
 	return c.stream.Send(r)
 }
 
-// output sends the process's output as attach wants it, and the end.
+// output sends the process's output as attach asks, and the end.
 func (c *execCall) output(ctx context.Context, attach *pb.ExecAttach) error {
 	for event, err := range c.process.Attach(ctx, proc.AttachOptions{
 		Stdout: attach.Stdout, Stderr: attach.Stderr, Reader: attach.Reader, Screen: attach.Screen != nil,
@@ -200,7 +200,7 @@ func eventToProto(e proc.Event) *pb.ExecResponse {
 }
 
 // receive handles the caller's messages until the last one, or one that detaches.
-// Its error ends the call: a message was bad, or the stream broke.
+// Its error ends the call: a message was invalid, or the stream broke.
 func (c *execCall) receive() error {
 	for {
 		r, err := c.stream.Recv()
@@ -278,18 +278,33 @@ func (c *execCall) feedStdin(ctx context.Context) {
 
 func (s *processesService) List(_ *pb.ListProcessesRequest, stream grpc.ServerStreamingServer[pb.ListProcessesResponse]) error {
 	list := s.processes.List()
+	strays, _, err := s.processes.Strays()
+	if err != nil {
+		return err
+	}
 	for _, p := range list {
 		process := &pb.ListProcessesResponse_Process{Process: processToProto(p)}
 		if err := stream.Send(&pb.ListProcessesResponse{Kind: process}); err != nil {
 			return err
 		}
 	}
-	end := &pb.ListProcessesResponse_End{End: &pb.ListProcessesEnd{Count: int64(len(list))}}
+	end := &pb.ListProcessesResponse_End{End: &pb.ListProcessesEnd{Count: int64(len(list)), Strays: int64(strays)}}
 	return stream.Send(&pb.ListProcessesResponse{Kind: end})
 }
 
 func (s *processesService) Signal(ctx context.Context, r *pb.SignalRequest) (*pb.SignalResponse, error) {
-	return &pb.SignalResponse{}, s.processes.Signal(ctx, r.ExecId, syscall.Signal(r.Signal))
+	sig := syscall.Signal(r.Signal)
+	err := s.processes.Signal(ctx, r.ExecId, sig)
+	if err != nil || sig != syscall.SIGKILL {
+		return &pb.SignalResponse{}, err
+	}
+	strays, _, err := s.processes.Strays()
+	return &pb.SignalResponse{Strays: int64(strays)}, err
+}
+
+func (s *processesService) KillStrays(context.Context, *pb.KillStraysRequest) (*pb.KillStraysResponse, error) {
+	count, err := s.processes.KillStrays()
+	return &pb.KillStraysResponse{Count: int64(count)}, err
 }
 
 func (s *processesService) Forget(_ context.Context, r *pb.ForgetRequest) (*pb.ForgetResponse, error) {

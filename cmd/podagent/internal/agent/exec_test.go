@@ -137,7 +137,7 @@ func TestExecRepeatedAfterConfigureAttaches(t *testing.T) {
 	if err := execStreamError(t, conn, script); err != nil {
 		t.Fatal(err)
 	}
-	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+	c := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
 	if err := c.Configure(t.Context(), podapi.Config{Env: []string{"NEW=1"}, Workdir: "/"}); err != nil {
 		t.Fatal(err)
 	}
@@ -184,8 +184,8 @@ func TestAttachDoesNotWaitForAnotherCallersStdin(t *testing.T) {
 	}
 }
 
-// TestEnvironmentIsMergedOnce has processes of all kinds in turn, since they share
-// what was merged.
+// TestEnvironmentIsMergedOnce starts processes of all kinds in turn, because they
+// share the merged environment.
 func TestEnvironmentIsMergedOnce(t *testing.T) {
 	a := &Agent{config: Config{Env: []string{"A=1", "B=1", SandboxMarker + "mine", "TERM=dumb"}}}
 	a.setEnv([]string{"B=2", SandboxMarker + "another"})
@@ -195,11 +195,11 @@ func TestEnvironmentIsMergedOnce(t *testing.T) {
 			clear, terminal bool
 			want            string
 		}{
-			{nil, false, false, "[A=1 B=2 PODAGENT_SANDBOX=mine TERM=dumb]"},
-			{nil, false, true, "[A=1 B=2 PODAGENT_SANDBOX=mine]"},
-			{[]string{"B=3", SandboxMarker + "another"}, false, false, "[A=1 B=3 PODAGENT_SANDBOX=mine TERM=dumb]"},
-			{[]string{"C=1"}, false, true, "[A=1 B=2 C=1 PODAGENT_SANDBOX=mine]"},
-			{[]string{"C=1"}, true, false, "[C=1 PODAGENT_SANDBOX=mine]"},
+			{nil, false, false, "[PODAGENT_SANDBOX=mine A=1 B=2 TERM=dumb]"},
+			{nil, false, true, "[PODAGENT_SANDBOX=mine A=1 B=2]"},
+			{[]string{"B=3", SandboxMarker + "another"}, false, false, "[PODAGENT_SANDBOX=mine A=1 B=3 TERM=dumb]"},
+			{[]string{"C=1"}, false, true, "[PODAGENT_SANDBOX=mine A=1 B=2 C=1]"},
+			{[]string{"C=1"}, true, false, "[PODAGENT_SANDBOX=mine C=1]"},
 		} {
 			env, err := a.environment(test.add, test.clear, test.terminal)
 			if err != nil || fmt.Sprint(env) != test.want {
@@ -208,34 +208,35 @@ func TestEnvironmentIsMergedOnce(t *testing.T) {
 		}
 	}
 	a.setEnv(nil)
-	if env, err := a.environment(nil, false, false); err != nil || fmt.Sprint(env) != "[A=1 B=1 PODAGENT_SANDBOX=mine TERM=dumb]" {
+	if env, err := a.environment(nil, false, false); err != nil || fmt.Sprint(env) != "[PODAGENT_SANDBOX=mine A=1 B=1 TERM=dumb]" {
 		t.Errorf("after another Configure: %v, %v", env, err)
 	}
 }
 
-func TestDigestIsOfWhatIsAskedForAlone(t *testing.T) {
+func TestDigestCoversOnlyTheRequest(t *testing.T) {
 	request := func() *pb.ExecStart {
 		return &pb.ExecStart{ExecId: "id", BootId: "boot", Reader: "reader", Argv: [][]byte{[]byte("true")}, Env: [][]byte{[]byte("A=1")}}
 	}
 	r := request()
 	first := digest(r)
 	if !proto.Equal(r, request()) {
-		t.Errorf("the request has become %v", r)
+		t.Errorf("digest changed the request to %v", r)
 	}
 	r.ExecId, r.BootId, r.Reader = "another", "", "other"
 	if digest(r) != first {
-		t.Error("another caller of the same has another digest")
+		t.Error("another caller changes the digest")
 	}
 	r.Env[0] = []byte("A=2")
 	if digest(r) == first {
-		t.Error("another environment has the same digest")
+		t.Error("another environment does not change the digest")
 	}
 }
 
-// TestLongCallsLeaveRoomForOthers has more of them than goroutines wait for calls.
+// TestLongCallsLeaveRoomForOthers starts more long calls than there are goroutines
+// for calls.
 func TestLongCallsLeaveRoomForOthers(t *testing.T) {
 	_, socket := serveTest(t, nil)
-	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+	c := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var long []*podapi.Cmd
@@ -257,14 +258,14 @@ func TestLongCallsLeaveRoomForOthers(t *testing.T) {
 	}
 }
 
-// The fork begins while its caller is there, and ends when the caller has given up and
-// closed its connection.
+// The fork begins while the caller is connected, and ends after the caller has
+// given up and closed its connection.
 func TestCommandWhoseCallerGivesUpDuringTheForkIsKilled(t *testing.T) {
 	_, socket := serveTest(t, nil)
-	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+	c := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	syscall.ForkLock.RLock() // which every fork waits for
+	syscall.ForkLock.RLock() // every fork waits for this lock
 	ended := make(chan error, 1)
 	go func() { ended <- c.Command(ctx, "sleep", "infinity").Run() }()
 	awaitCall(t, "syscall.forkExec")
@@ -274,25 +275,25 @@ func TestCommandWhoseCallerGivesUpDuringTheForkIsKilled(t *testing.T) {
 	}
 	c.Close()
 	syscall.ForkLock.RUnlock()
-	other := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+	other := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
 	for deadline := time.Now().Add(hung); ; time.Sleep(time.Millisecond) {
 		list, err := other.Processes(t.Context())
 		if err == nil && len(list) == 1 && list[0].Status != nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("it runs on: %+v, %v", list, err)
+			t.Fatalf("it is still running: %+v, %v", list, err)
 		}
 	}
 }
 
-// awaitCall waits until a goroutine of this program is in a function.
+// awaitCall waits until a goroutine of this program calls a function.
 func awaitCall(t *testing.T, function string) {
 	t.Helper()
 	stacks := make([]byte, 1<<20)
 	for deadline := time.Now().Add(hung); !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte(function)); {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited %v for a call of %s", hung, function)
+			t.Fatalf("waited %v in vain for a call of %s", hung, function)
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -41,14 +41,14 @@ func (s *filesService) Read(r *pb.ReadRequest, stream grpc.ServerStreamingServer
 	opts := fsops.ReadOptions{Offset: r.Offset, Length: r.Length, Opened: func(attr fsops.Attr) error {
 		return sendReadHeader(stream, attr)
 	}}
-	result, err := s.fs.Read(stream.Context(), string(r.Path), opts, w)
+	result, err := s.fs.Read(stream.Context(), string(r.Path), w, opts)
 	if err != nil {
 		return err
 	}
 	return sendReadEnd(stream, &pb.ReadEnd{Sum: sumToProto(result.Sum)})
 }
 
-// readLines answers with the lines: few enough to be held in memory.
+// readLines answers with the lines, which are few enough to be held in memory.
 func (s *filesService) readLines(r *pb.ReadRequest, stream grpc.ServerStreamingServer[pb.ReadResponse]) error {
 	if err := checkLineWindow(r); err != nil {
 		return err
@@ -72,8 +72,8 @@ func (s *filesService) readLines(r *pb.ReadRequest, stream grpc.ServerStreamingS
 	return sendReadEnd(stream, &pb.ReadEnd{Sum: sumToProto(sum), Lines: linesToProto(lines)})
 }
 
-// checkLineWindow refuses a request for lines that is also one for bytes, or
-// whose answer would be too large to be held in memory.
+// checkLineWindow refuses a request for lines that also asks for bytes, or whose answer
+// would be too large to be held in memory.
 func checkLineWindow(r *pb.ReadRequest) error {
 	invalid := func(msg string) error {
 		return &fs.PathError{Op: "read", Path: string(r.Path), Err: fmt.Errorf("%s: %w", msg, syscall.EINVAL)}
@@ -97,7 +97,7 @@ func sendReadEnd(stream grpc.ServerStreamingServer[pb.ReadResponse], end *pb.Rea
 }
 
 func (s *filesService) Write(stream grpc.BidiStreamingServer[pb.WriteRequest, pb.WriteReply]) error {
-	message := &pb.WriteRequest{} // for all that come, so that its buffer serves again
+	message := &pb.WriteRequest{} // for all messages, so that its buffer is used again
 	if err := stream.RecvMsg(message); err != nil {
 		return cut(err)
 	}

@@ -37,7 +37,7 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 		Gid:           uint32(os.Getgid()),
 		Workdir:       []byte(s.fs.Workdir()),
 		Idle:          int64(s.idle()),
-		Capabilities:  []string{"terminal", "protected-paths", "lifetime", "ports"},
+		Capabilities:  []string{"terminal", "protected-paths", "lifetime", "ports", "git", "strays"},
 		Os:            runtime.GOOS,
 		Arch:          runtime.GOARCH,
 		Executable:    []byte(executable),
@@ -63,8 +63,8 @@ func (a *Agent) expires() int64 {
 	return 0
 }
 
-// idle returns how long ago the last call or process ended, or bytes of a
-// connection to a port passed; 0 if a call or a process is under way.
+// idle returns the time since the last call or process ended, or a connection to a port
+// carried bytes; 0 if a call or a process is under way, or a stray at large runs.
 func (a *Agent) idle() time.Duration {
 	last, idle := a.activity.idleSince()
 	if !idle || a.processes.Running() > 0 {
@@ -73,7 +73,21 @@ func (a *Agent) idle() time.Duration {
 	if t := a.processes.LastActive(); t.After(last) {
 		last = t
 	}
+	if time.Since(last) > strayDelay && a.hasStrayAtLarge() {
+		a.activity.touch()
+		return 0
+	}
 	return time.Since(last)
+}
+
+// hasStrayAtLarge reports whether something runs that hides whose it is. What a command
+// merely left behind does not keep the agent from being idle.
+func (a *Agent) hasStrayAtLarge() bool {
+	_, atLarge, err := a.processes.Strays()
+	if err != nil {
+		a.log.Warn("cannot look for strays", "error", err)
+	}
+	return atLarge > 0
 }
 
 func (s *agentService) Configure(_ context.Context, r *pb.ConfigureRequest) (*pb.ConfigureResponse, error) {

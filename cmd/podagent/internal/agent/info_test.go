@@ -19,7 +19,7 @@ import (
 
 func TestConfigureSetsEnvironmentAndWorkdir(t *testing.T) {
 	workdir, socket := serveTest(t, func(c *Config) { c.Env = append(c.Env, "A=agent", "B=agent") })
-	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+	c := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
 	if err := os.Mkdir(filepath.Join(workdir, "sub"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -47,8 +47,8 @@ func TestConfigureSetsEnvironmentAndWorkdir(t *testing.T) {
 
 func TestInfoKnowsIdleness(t *testing.T) {
 	_, socket := serveTest(t, nil)
-	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
-	if err := c.Healthy(t.Context()); err != nil { // which is no activity
+	c := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
+	if err := c.Healthy(t.Context()); err != nil { // this is not activity
 		t.Fatal(err)
 	}
 	if info, err := c.Info(t.Context()); err != nil || info.Idle <= 0 || info.Idle > time.Hour {
@@ -69,7 +69,7 @@ func TestInfoKnowsIdleness(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	for { // the call's end is noted after its answer
+	for { // the agent notes the end of the call after its answer
 		info, err := c.Info(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -91,8 +91,8 @@ func TestPanicOfAHandlerIsAnErrorOfItsCall(t *testing.T) {
 }
 
 func TestMergeEnvTakesTheLastValue(t *testing.T) {
-	got := mergeEnv([]string{"A=1", "B=1"}, []string{"B=2"}, []string{"C=3", "C=4"})
-	if want := []string{"A=1", "B=2", "C=4"}; !cmp.Equal(got, want) {
+	got := mergeEnv([]string{"M=first"}, []string{"M=0", "A=1", "B=1"}, []string{"B=2"}, []string{"C=3", "C=4"})
+	if want := []string{"M=first", "A=1", "B=2", "C=4"}; !cmp.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

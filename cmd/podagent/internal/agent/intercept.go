@@ -9,19 +9,20 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/podagent/podagent/cmd/podagent/internal/admission"
 	"github.com/podagent/podagent/cmd/podagent/internal/proc"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// procErrors gives the errors of package proc, which knows no contract, the
-// names that they have there.
+// procErrors translates the errors of package proc, which knows no contract, to those
+// of the contract.
 var procErrors = []struct{ from, to error }{
 	{proc.ErrConflict, wire.ErrConflict},
 	{proc.ErrStdinClosed, wire.ErrStdinClosed},
 	{proc.ErrStalled, wire.ErrStalled},
-	// An earlier call may come in after the one that took its place, whose caller
-	// attaches again.
+	// An earlier call may arrive after the one that replaced it. The later call's
+	// reader is then detached, and its caller attaches again.
 	{proc.ErrReplaced, wire.ErrUnavailable},
 	{proc.ErrTooOld, wire.ErrExecExpired},
 	{proc.ErrShutdown, wire.ErrUnavailable},
@@ -38,7 +39,7 @@ func status(err error) error {
 	return wire.ToStatus(err)
 }
 
-// A renamedError keeps its words, and is also another error.
+// A renamedError keeps the text of an error, and is also another one.
 type renamedError struct {
 	error
 	is error
@@ -46,16 +47,21 @@ type renamedError struct {
 
 func (e *renamedError) Unwrap() []error { return []error{e.error, e.is} }
 
-// asksOnly reports whether a method only asks how the agent is, which is no
-// activity. A connection to a port notes its own, by its bytes.
+// asksOnly reports whether a method counts as no activity: it only asks for the agent's
+// state, or is a connection to a port, whose bytes count instead.
 func asksOnly(method string) bool {
 	return method == pb.Agent_Info_FullMethodName || method == pb.Processes_List_FullMethodName ||
 		method == pb.Ports_Dial_FullMethodName ||
 		strings.HasPrefix(method, "/grpc.health.v1.")
 }
 
-// unary is around every unary handler: activity, panics, errors.
+// unary wraps every unary handler: its connection, activity, panics, errors.
 func (a *Agent) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (response any, err error) {
+	end, err := admission.Begin(ctx)
+	if err != nil {
+		return nil, status(fmt.Errorf("%w: %w", wire.ErrUnavailable, err))
+	}
+	defer end()
 	if !asksOnly(info.FullMethod) {
 		defer a.activity.begin()()
 	}
@@ -64,8 +70,13 @@ func (a *Agent) unary(ctx context.Context, request any, info *grpc.UnaryServerIn
 	return response, a.logged(info.FullMethod, err)
 }
 
-// stream is around every streaming handler: activity, panics, errors.
+// stream wraps every streaming handler: its connection, activity, panics, errors.
 func (a *Agent) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	end, err := admission.Begin(stream.Context())
+	if err != nil {
+		return status(fmt.Errorf("%w: %w", wire.ErrUnavailable, err))
+	}
+	defer end()
 	if !asksOnly(info.FullMethod) {
 		defer a.activity.begin()()
 	}

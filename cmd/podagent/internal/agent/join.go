@@ -10,9 +10,9 @@ import (
 )
 
 // Join connects to the agent that serves at address, and copies both ways
-// between it and in and out, until the agent has closed the connection. The end
-// of in is the end of what the agent gets: it has closeGrace to close then. Join
-// returns while a Read of in may still wait.
+// between it and in and out, until the agent has closed the connection. At the end of
+// in, Join closes the agent's input; the agent then has closeGrace to close the
+// connection. When Join returns, a Read of in may still be waiting.
 func Join(ctx context.Context, address string, in io.Reader, out io.Writer) error {
 	conn, err := dialAgent(ctx, address)
 	if err != nil {

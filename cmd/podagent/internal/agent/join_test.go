@@ -16,7 +16,7 @@ import (
 func TestJoinCarriesCallsAndEndsWithThem(t *testing.T) {
 	dir, socket := serveTest(t, nil)
 	ended := make(chan error, 1)
-	c := dial(t, podapi.DialOptions{Dialer: func(context.Context) (net.Conn, error) {
+	c := dial(t, podapi.DialOptions{Dial: func(context.Context) (net.Conn, error) {
 		near, far := net.Pipe()
 		go func() {
 			ended <- Join(t.Context(), "unix:"+socket, far, far)
@@ -36,7 +36,7 @@ func TestJoinCarriesCallsAndEndsWithThem(t *testing.T) {
 	awaitJoin(t, ended)
 }
 
-// awaitJoin waits for the end of a Join, which must be a good one.
+// awaitJoin waits for a Join to end without an error.
 func awaitJoin(t *testing.T, ended <-chan error) {
 	t.Helper()
 	select {
@@ -45,7 +45,7 @@ func awaitJoin(t *testing.T, ended <-chan error) {
 			t.Error(err)
 		}
 	case <-time.After(hung):
-		t.Fatal("it does not end")
+		t.Fatal("it did not end")
 	}
 }
 
@@ -74,7 +74,7 @@ func TestJoinEndsWithTheAgentThoughItsInputDoesNot(t *testing.T) {
 	ended <- Join(t.Context(), agentThat(t, func(conn net.Conn) { _, _ = io.WriteString(conn, "bye") }), in, &out)
 	awaitJoin(t, ended)
 	if out.String() != "bye" {
-		t.Errorf("it put out %q", &out)
+		t.Errorf("its output is %q", &out)
 	}
 }
 

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// lifetime is how long the agent is to serve.
+// lifetime is how long the agent serves.
 type lifetime struct {
 	mu sync.Mutex
 	// expires is when it ends; zero for never.
 	expires time.Time
-	// changed is closed when there is another time.
+	// changed is closed when expires changes.
 	changed chan struct{}
 }
 
@@ -39,8 +39,8 @@ func (l *lifetime) get() (expires time.Time, changed <-chan struct{}) {
 	return l.expires, l.changed
 }
 
-// awaitEnd returns why the agent is to end by itself, once it is, or "" when ctx
-// ends.
+// awaitEnd waits until the agent must end by itself, and returns the reason, or "" when
+// ctx ends.
 func (a *Agent) awaitEnd(ctx context.Context) string {
 	for {
 		expires, changed := a.life.get()
@@ -53,13 +53,13 @@ func (a *Agent) awaitEnd(ctx context.Context) string {
 		case <-ctx.Done():
 			return ""
 		case <-changed:
-		case <-time.After(min(wait, lifePoll)): // the clock may be set, and a process end
+		case <-time.After(min(wait, lifePoll)): // the clock may be set, or a process end
 		}
 	}
 }
 
-// untilEnd returns how long it is until the agent ends by itself, if nothing
-// happens, and why it would. While it works it is not idle.
+// untilEnd returns the time until the agent ends by itself if nothing happens, and the
+// reason. A working agent is not idle.
 func (a *Agent) untilEnd(expires time.Time) (time.Duration, string) {
 	wait, reason := lifePoll, ""
 	if limit := a.config.IdleTimeout; limit > 0 {
@@ -71,8 +71,8 @@ func (a *Agent) untilEnd(expires time.Time) (time.Duration, string) {
 	return wait, reason
 }
 
-// serveUntil returns when the agent is to end: because ctx has ended, something has
-// failed, or it is due. The error is what its exit status says.
+// serveUntil returns when the agent must end: ctx has ended, something has failed, or
+// its time is over. The error decides the exit status.
 func (a *Agent) serveUntil(ctx, life context.Context, failed <-chan error) error {
 	due := make(chan string, 1)
 	go func() { due <- a.awaitEnd(life) }()
@@ -92,14 +92,14 @@ func (a *Agent) serveUntil(ctx, life context.Context, failed <-chan error) error
 	return nil
 }
 
-// errStopped is the error of an agent that ends by itself when it is due, but was
-// stopped before: where whatever ends with 0 is not started again, it must be.
+// errStopped is the error of an agent that may end by itself, but was stopped before.
+// Where a container that exits with 0 is not restarted, this one must be.
 var errStopped = errors.New("stopped by a signal")
 
 // endsItself reports whether the agent may end without having been told to.
 func (c *Config) endsItself() bool { return c.IdleTimeout > 0 || !c.Expires.IsZero() }
 
-// sayWhy says why the agent has ended, in the log and in the status of its
+// sayWhy writes the reason of the agent's end to the log and to the status of its
 // container.
 func sayWhy(log *slog.Logger, path, reason string) {
 	log.Info("ending", "reason", reason)

@@ -5,54 +5,80 @@ import "time"
 // The bounds of the agent's calls, each with its reason. Those of the wire are
 // podapi/wire's, those of files and processes fsops' and proc's.
 const (
-	// A batch of results is as large as makes the cost of a message small
-	// against theirs, well under wire.MaxMessage, and waits no longer than a
-	// person would notice.
+	// A batch of results is so large that the cost of its message is small, and well
+	// under wire.MaxMessage. It waits no longer than a person would notice.
 	batchItems = 256
 	batchBytes = 64 << 10
 	batchDelay = 5 * time.Millisecond
 	// watchDelay is how long a watch's event waits for others. They come
 	// together, because they have waited before.
 	watchDelay = time.Millisecond
-	// attrBytes is about what an attribute takes beside its texts.
+	// attrBytes is about the size of an attribute without its texts.
 	attrBytes = 64
-	// listedCommand bounds the bytes of a command in a list of processes:
-	// enough to know it by, small against the many that there may be.
+	// listedCommand bounds the bytes of a command in a list of processes: enough to
+	// recognize it, and small, since a list may have many.
 	listedCommand = 4 << 10
-	// uploadMemory is what all uploads under way may make the agent hold because
-	// the disk is slower than they are: the whole window for six of them, and
-	// 768 KiB each for 64. A disk that is stuck, and then goes on, makes an agent
-	// with 64 uploads as large as 110 MiB, of the 128 that it may have.
+	// uploadMemory bounds the bytes that the agent holds for all uploads under way when
+	// the disk is slower than they are: the whole window for six of them, and 768 KiB
+	// each for 64. With 64 uploads and a disk that gets stuck and then goes on, the
+	// agent takes up to 110 MiB of the 128 that it may have.
 	uploadMemory = 48 << 20
-	// maxConnections is how many connections to ports may be open at once: more
-	// than browsers and load generators use, of which each takes two descriptors
-	// with the server's, some stacks and a first window. With what they share that
-	// is 64 MiB when all of them are stuck.
+	// maxConnections is how many connections to ports may be open at once: more than
+	// browsers and load generators use. Each takes two descriptors, including the
+	// server's, some stacks and a first window. If all of them are stuck, that is
+	// 64 MiB with the memory that they share.
 	maxConnections = 512
-	// callWorkers is how many goroutines wait for calls, of which most then find a
-	// stack that has grown; a call that finds none gets one of its own. It is for
-	// the short ones, of which few run at once.
+	// callWorkers is how many goroutines wait for calls, so that most calls get a stack
+	// that has grown already. A call that finds none free gets a new goroutine. It is
+	// for short calls, of which few run at once.
 	callWorkers = 16
 	// stopGrace is how long calls that are under way may take after a shutdown
 	// began: an upload of some hundred megabytes, within a pod's usual grace
 	// period.
 	stopGrace = 5 * time.Second
-	// detachDrain is how long a caller who detaches waits for the process to
-	// take the standard input that was sent before: at once if it reads it, and
-	// else perhaps never.
+	// detachDrain is how long a caller who detaches waits for the process to take the
+	// standard input that was sent before. A process that reads takes it at once;
+	// another may never.
 	detachDrain = time.Second
-	// connectTimeout is how long a caller may take from connecting to the end
-	// of the handshake, so that a silent caller is dropped soon.
-	connectTimeout = 20 * time.Second
-	// restDelay is how long there is no call before memory is given back, which
-	// takes some milliseconds: longer than people and programs pause in their work.
+	// connectTimeout is how long a caller may take from connecting to the end of the
+	// handshake, which is three round trips, and takes some milliseconds of a
+	// processor: a silent caller is dropped soon, and a distant one with busy
+	// processors is not.
+	connectTimeout = 10 * time.Second
+	// maxStrangers bounds the connections in their handshake, each of which takes some
+	// 30 KiB. If nobody has more than a share of them and others wait, an average one
+	// lasts for strangerPatience: several times what a handshake takes at a latency of
+	// 300 ms.
+	maxStrangers     = 256
+	strangerPatience = 2 * time.Second
+	// maxKnown bounds the connections of callers who hold a key: an orchestrator has one,
+	// and each of its commands in a terminal another. Each takes some 60 KiB.
+	maxKnown = 256
+	// Who asks for the health says who they are to nobody. A check has less than a
+	// hundred bytes and takes a millisecond, so they all get little, and for a short time.
+	// A connection is dropped for a newer one after healthCallers others have come: even
+	// if these come as fast as they can, a check has some milliseconds.
+	healthCallers = 128
+	healthCalls   = 4
+	healthBytes   = 4 << 10
+	healthTimeout = 2 * time.Second
+	healthAge     = 10 * time.Second
+	// CheckHealth connects healthTries times, healthPause apart, if it is dropped: less
+	// time than a node gives a probe.
+	healthTries = 20
+	healthPause = 20 * time.Millisecond
+	// restDelay is the time without a call after which memory is given back, which takes
+	// some milliseconds: longer than people and programs pause in their work.
 	restDelay = 5 * time.Second
-	// lifePoll is how often at least it is looked whether the agent is idle for
-	// too long, or expires: no limit of either is much shorter.
+	// strayDelay is the time without a call or a process before the agent looks for strays,
+	// which takes some milliseconds: well below any limit of the idle time.
+	strayDelay = 2 * time.Second
+	// lifePoll is the longest time between two checks of whether the agent has been idle
+	// for too long or has expired: no limit of either is much shorter.
 	lifePoll = time.Second
-	// joinTimeout bounds the connection of [Join] to an agent in the same pod,
-	// and closeGrace how long the agent may take to close it when it gets no more:
-	// both take it less than a millisecond, unless its processors are busy.
+	// joinTimeout bounds how long [Join] connects to an agent in the same pod, and
+	// closeGrace how long the agent may take to close the connection when it gets no
+	// more: both take less than a millisecond, unless the processors are busy.
 	joinTimeout = 5 * time.Second
 	closeGrace  = 2 * time.Second
 	// joinBuffer is how many bytes Join copies at once: what a pipe holds.

@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/admission"
 )
 
 // splitAddress splits "unix:PATH" and "tcp:HOST:PORT".
@@ -21,8 +23,7 @@ func splitAddress(address string) (network, addr string, err error) {
 	return network, addr, nil
 }
 
-// isLoopback reports whether only this machine, or this pod, reaches an address
-// of TCP.
+// isLoopback reports whether only this machine, or this pod, can reach a TCP address.
 func isLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	ip := net.ParseIP(host)
@@ -52,8 +53,8 @@ func closeAll(listeners []net.Listener) {
 	}
 }
 
-// listen opens the listener of an address. A unix socket is its owner's alone,
-// by its mode and, with ownerOnly, by asking the kernel who calls.
+// listen opens the listener of an address. Only the owner may use a unix socket: its
+// mode says so, and with ownerOnly the listener asks the kernel who calls.
 func listen(ctx context.Context, address string, ownerOnly bool) (net.Listener, error) {
 	network, addr, err := splitAddress(address)
 	if err != nil {
@@ -80,8 +81,8 @@ func listen(ctx context.Context, address string, ownerOnly bool) (net.Listener, 
 	return ownerListener{listener}, nil
 }
 
-// removeStale removes the socket of an agent that did not end in order. One
-// that still answers is an error.
+// removeStale removes the socket of an agent that was killed. A socket that still
+// answers is an error.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -111,26 +112,9 @@ func (l ownerListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if uid, err := peerUID(conn); err == nil && (uid == os.Getuid() || uid == 0) {
+		if uid, err := admission.PeerUID(conn); err == nil && (uid == os.Getuid() || uid == 0) {
 			return conn, nil
 		}
 		conn.Close()
 	}
-}
-
-// peerUID asks the kernel which user connected.
-func peerUID(conn net.Conn) (int, error) {
-	raw, err := conn.(*net.UnixConn).SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	var cred *unix.Ucred
-	var credErr error
-	err = raw.Control(func(fd uintptr) {
-		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	})
-	if err = errors.Join(err, credErr); err != nil {
-		return 0, err
-	}
-	return int(cred.Uid), nil
 }

@@ -21,9 +21,9 @@ type ExitError struct {
 
 func (e *ExitError) Error() string { return fmt.Sprintf("%s ended with %d", e.Name, e.Code) }
 
-// runMain runs the command beside which the agent serves, and returns its end. It
-// is a process as any other for callers, but keeps the agent from being idle by no
-// more than its output, which the agent's own has, too.
+// runMain runs the command of Config.Main, and returns its end. For callers it is a
+// process like any other, but it does not keep the agent from being idle. Its output
+// also goes to the agent's own.
 func (a *Agent) runMain(ctx context.Context) error {
 	env, err := a.environment(nil, false, false)
 	if err != nil {
@@ -40,8 +40,9 @@ func (a *Agent) runMain(ctx context.Context) error {
 	return copyLog(ctx, p, a.config.Main[0])
 }
 
-// copyLog writes the output of a process to the agent's own, and returns its end.
-// A log that takes nothing for a while has it begin again where it was.
+// copyLog writes the output of a process to the agent's own, and returns its end. If
+// the agent's output was blocked for so long that the reader was detached, copyLog
+// attaches again where it was.
 func copyLog(ctx context.Context, p *proc.Process, name string) error {
 	from := proc.AttachOptions{Reader: "container"}
 	for {
@@ -52,8 +53,7 @@ func copyLog(ctx context.Context, p *proc.Process, name string) error {
 	}
 }
 
-// copyLogFrom does that until the reader is detached, and keeps in from how far it
-// came.
+// copyLogFrom is copyLog until the reader is detached. It keeps its offsets in from.
 func copyLogFrom(ctx context.Context, p *proc.Process, name string, from *proc.AttachOptions) error {
 	for event, err := range p.Attach(ctx, *from) {
 		if err != nil {
@@ -66,7 +66,7 @@ func copyLogFrom(ctx context.Context, p *proc.Process, name string, from *proc.A
 		if event.Stream == proc.Stderr {
 			out, at = os.Stderr, &from.Stderr
 		}
-		_, _ = out.Write(event.Data) // a log that nobody can write ends nothing
+		_, _ = out.Write(event.Data) // a log that fails must not end the command
 		*at = event.Offset + int64(len(event.Data))
 	}
 	return ctx.Err()

@@ -79,8 +79,8 @@ func (s *portsService) Dial(stream dialStream) error {
 	return s.carry(stream.Context(), t, socket)
 }
 
-// dialOwn connects to a port of this machine, as far as it is the sandbox's: of
-// the loopback, or of another of its addresses. The error is that of the first.
+// dialOwn connects to a port of the sandbox: on the loopback, or on another of its own
+// addresses. The error is that of the first.
 func dialOwn(ctx context.Context, port uint32) (*net.TCPConn, error) {
 	if port < 1 || port > 65535 {
 		return nil, fmt.Errorf("%d is no port: ports are 1 to 65535: %w", port, syscall.EINVAL)
@@ -106,7 +106,7 @@ func dialOwn(ctx context.Context, port uint32) (*net.TCPConn, error) {
 // in the order in which they are tried.
 func ownAddresses() []string {
 	list := []string{"127.0.0.1", "::1"}
-	addrs, _ := net.InterfaceAddrs() // without them it is the loopback alone
+	addrs, _ := net.InterfaceAddrs() // if that fails, only the loopback is tried
 	for _, addr := range addrs {
 		if ip, ok := addr.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() {
 			list = append(list, ip.IP.String())
@@ -115,8 +115,8 @@ func ownAddresses() []string {
 	return list
 }
 
-// plain returns the system's error of a socket without the words around it, which
-// the caller's side has its own of. A pipe that is broken was reset before.
+// plain returns the system's error of a socket alone, since the caller's side adds its
+// own words to it. A broken pipe counts as a reset connection.
 func plain(err error) error {
 	errno, ok := errors.AsType[syscall.Errno](err)
 	switch {
@@ -128,7 +128,7 @@ func plain(err error) error {
 	return errno
 }
 
-// reset closes a socket so that the server sees that it is no end.
+// reset closes a socket so that the server sees a reset and not an end.
 func reset(socket *net.TCPConn) {
 	_ = socket.SetLinger(0)
 	_ = socket.Close()
@@ -183,8 +183,8 @@ func (s *portsService) awaitEnd(ctx context.Context, t *tunnel.Tunnel, received,
 	}
 }
 
-// lastWords passes on what a server has sent already, although it reads no more and so
-// ends the connection with err, if the caller still listens.
+// lastWords passes on what a server has already sent, if the caller still listens. The
+// server reads no more, and so the connection has ended with err.
 func (s *portsService) lastWords(ctx context.Context, t *tunnel.Tunnel, err error, received, sent <-chan error) error {
 	t.Drop()
 	if sent == nil || received == nil {
@@ -245,7 +245,7 @@ func readSocket(raw syscall.RawConn, most int) ([]byte, error) {
 	return data[:n], nil
 }
 
-// readAgain reads, and again when a signal came between.
+// readAgain reads, and repeats a read that a signal interrupted.
 func readAgain(fd int, p []byte) (int, error) {
 	for {
 		n, err := syscall.Read(fd, p)

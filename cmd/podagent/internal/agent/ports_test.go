@@ -16,7 +16,8 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// acceptOne returns a port, and how the first connection to it ends.
+// acceptOne returns a port, and a channel that tells how the first connection to it
+// ends.
 func acceptOne(t *testing.T) (port uint32, end <-chan error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -50,13 +51,13 @@ var (
 	dialClose = &pb.DialRequest{Kind: &pb.DialRequest_Close{Close: &pb.DialClose{}}}
 )
 
-func TestDialThatDoesNotEndAsItShouldResetsTheSocket(t *testing.T) {
+func TestDialThatEndsWronglyResetsTheSocket(t *testing.T) {
 	_, socket := serveTest(t, nil)
 	conn := raw(t, socket)
 	for what, test := range map[string]struct {
 		after []*pb.DialRequest
-		want  error // without one the server sees an end, and otherwise a reset
-		early bool  // unless it has seen an end before
+		want  error // with an error, the server sees a reset; without one, an end
+		early bool  // the server sees an end before the error, so no reset
 	}{
 		"ends before close":         {[]*pb.DialRequest{dialData("begin")}, podapi.ErrCut, false},
 		"only says end":             {[]*pb.DialRequest{dialData("begin"), dialEnd}, podapi.ErrCut, true},
@@ -73,7 +74,7 @@ func TestDialThatDoesNotEndAsItShouldResetsTheSocket(t *testing.T) {
 			t.Errorf("a call that %s: %v, want %v", what, err, test.want)
 		}
 		if got := <-end; (got == nil) != (test.want == nil) && !test.early {
-			t.Errorf("of a call that %s the server sees %v", what, got)
+			t.Errorf("after a call that %s the server sees %v", what, got)
 		}
 	}
 	for what, first := range map[string]*pb.DialRequest{"data": dialData("x"), "no port": dialOpen(0), "a port too large": dialOpen(65536)} {
@@ -86,7 +87,7 @@ func TestDialThatDoesNotEndAsItShouldResetsTheSocket(t *testing.T) {
 	}
 }
 
-// dialStreamOf sends messages of Dial, and returns how the call ended; nil only
+// dialStreamOf sends messages of Dial and returns how the call ended: nil only
 // after closed.
 func dialStreamOf(t *testing.T, conn *grpc.ClientConn, messages ...*pb.DialRequest) error {
 	t.Helper()
@@ -96,7 +97,7 @@ func dialStreamOf(t *testing.T, conn *grpc.ClientConn, messages ...*pb.DialReque
 	}
 	for _, m := range messages {
 		if stream.Send(m) != nil {
-			break // the answer says why
+			break // the reply gives the reason
 		}
 	}
 	if err := stream.CloseSend(); err != nil {
@@ -122,7 +123,7 @@ func TestShutdownDoesNotWaitForConnections(t *testing.T) {
 	var client *podapi.Client
 	t.Run("agent", func(t *testing.T) {
 		_, socket := serveTest(t, nil)
-		client = dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+		client = dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
 		conn, err := client.Dial(ctx, int(port))
 		if err != nil {
 			t.Fatal(err)

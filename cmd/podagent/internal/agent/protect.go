@@ -10,9 +10,8 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-// protect sets the workdir, if it is not empty, and then the patterns of
-// protected paths, which start there, if they are to be replaced. If it fails
-// both are as before.
+// protect sets the workdir, if it is not empty, and then, with replace, the patterns of
+// protected paths, which start there. If it fails, both are as before.
 func (a *Agent) protect(workdir string, patterns []string, replace bool) error {
 	if replace {
 		if err := fsops.CheckProtected(patterns); err != nil {
@@ -33,7 +32,7 @@ func (a *Agent) protect(workdir string, patterns []string, replace bool) error {
 	return err
 }
 
-// protected returns the paths that are protected, and how.
+// protected returns the protected paths, and how each is protected.
 func (a *Agent) protected() []*pb.ProtectedPath {
 	var paths []*pb.ProtectedPath
 	for _, pattern := range a.fs.Protected() {
@@ -45,8 +44,8 @@ func (a *Agent) protected() []*pb.ProtectedPath {
 	return paths
 }
 
-// checkReadOnly refuses directories that are not on file systems that are
-// mounted read-only, so that nobody is told that they are.
+// checkReadOnly refuses directories that are not mounted read-only, because callers are
+// told that they are.
 func checkReadOnly(dirs []string) error {
 	for _, dir := range dirs {
 		var mount unix.Statfs_t

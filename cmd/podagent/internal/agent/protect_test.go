@@ -18,8 +18,7 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// serveProtected serves an agent with a file that is protected, and one that is
-// not.
+// serveProtected serves an agent with one protected and one unprotected file.
 func serveProtected(t *testing.T, patterns ...string) (*podapi.Client, string) {
 	t.Helper()
 	workdir, socket := serveTest(t, func(c *Config) { c.Protected = patterns })
@@ -28,7 +27,7 @@ func serveProtected(t *testing.T, patterns ...string) (*podapi.Client, string) {
 			t.Fatal(err)
 		}
 	}
-	return dial(t, podapi.DialOptions{Dialer: unixDialer(socket)}), workdir
+	return dial(t, podapi.DialOptions{Dial: unixDialer(socket)}), workdir
 }
 
 func TestProtectedPathsAreRefusedOverTheWire(t *testing.T) {
@@ -64,7 +63,7 @@ func TestProtectedPathsAreRefusedOverTheWire(t *testing.T) {
 		t.Errorf("the file holds %q, %v", got, err)
 	}
 	if out, err := c.Shell(ctx, "echo changed >keep/file && cat keep/file").Output(); err != nil || !bytes.Equal(out, []byte("changed\n")) {
-		t.Errorf("a command, which nothing keeps from it: %q, %v", out, err)
+		t.Errorf("a command, which may change it: %q, %v", out, err)
 	}
 }
 
@@ -89,7 +88,7 @@ func TestConfigureReplacesProtectedPaths(t *testing.T) {
 		config podapi.Config
 		want   []podapi.ProtectedPath
 	}{
-		{podapi.Config{Env: []string{"A=1"}}, byAgent("keep")}, // nil keeps them
+		{podapi.Config{Env: []string{"A=1"}}, byAgent("keep")}, // nil keeps the protected paths
 		{podapi.Config{Protected: []string{"fr*", "/x/\xff"}}, byAgent("fr*", "/x/\xff")},
 		{podapi.Config{Env: []string{}, Protected: []string{"file"}, Workdir: filepath.Join(workdir, "keep")}, byAgent("file")},
 	} {
@@ -130,15 +129,15 @@ func TestConfigureKeepsTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestReadOnlyDirectoriesAreToBeMountedSo(t *testing.T) {
+func TestReadOnlyDirectoriesMustBeMountedReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	config := Config{Listen: []string{"unix:" + dir + "/s"}, Workdir: dir, ReadOnly: []string{dir}, Log: slog.New(slog.DiscardHandler)}
 	if err := Serve(t.Context(), config); !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), dir) {
-		t.Errorf("a directory that can be written: %v", err)
+		t.Errorf("a writable directory: %v", err)
 	}
 	config.ReadOnly = []string{"/no/such/dir"}
 	if err := Serve(t.Context(), config); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a directory that is not there: %v", err)
+		t.Errorf("a missing directory: %v", err)
 	}
 }
 
@@ -156,7 +155,7 @@ func TestInfoSaysWhatIsMountedReadOnly(t *testing.T) {
 		}
 	})
 	_, socket := serveTest(t, func(c *Config) { c.Protected, c.ReadOnly = []string{"*.md"}, []string{dir} })
-	info, err := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)}).Info(context.Background())
+	info, err := dial(t, podapi.DialOptions{Dial: unixDialer(socket)}).Info(context.Background())
 	want := []podapi.ProtectedPath{{Path: "*.md", By: podapi.ByAgent}, {Path: dir, By: podapi.ByMount}}
 	if diff := cmp.Diff(want, info.Protected); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)

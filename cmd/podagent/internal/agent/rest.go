@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// rest gives the system back what memory is left over from work, once there has
-// been none for a while: the runtime itself would keep some until it next collects
-// garbage, which is when there is work again or after minutes. Only [Agent.awaitEnd]
-// calls it.
+// rest gives unused memory back to the system once the agent has had no work for a
+// while. The runtime would keep some of it until it next collects garbage: when there is
+// work again, or after minutes. Only [Agent.awaitEnd] calls rest.
 func (a *Agent) rest() {
 	last, idle := a.activity.idleSince()
 	if idle && last != a.rested && time.Since(last) >= restDelay {

@@ -2,7 +2,7 @@
 
 package agent_test
 
-// The race detector keeps memory of its own for all that the agent had.
+// The race detector has its own memory for every byte that the agent ever used.
 
 import (
 	"fmt"
@@ -15,10 +15,10 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
-// hung is when a test gives up waiting for what must come.
+// hung is how long a test waits for something that must happen.
 const hung = 2 * time.Minute
 
-// What uploads took is not kept from the sandbox when they are over.
+// After uploads, the agent gives their memory back to the sandbox.
 func TestIdleAgentGivesMemoryBack(t *testing.T) {
 	s := launchertest.Sandbox(t)
 	parent, err := s.Shell(t.Context(), "echo $PPID").Output()
@@ -39,7 +39,7 @@ func TestIdleAgentGivesMemoryBack(t *testing.T) {
 	for begun := time.Now(); time.Since(begun) < hung && least > 24<<10; time.Sleep(time.Second) {
 		least = min(least, pss(t, strings.TrimSpace(string(parent))))
 	}
-	if t.Logf("%d KiB after the uploads, %d KiB later", busy, least); least > 24<<10 {
+	if t.Logf("%d KiB right after the uploads, %d KiB later", busy, least); least > 24<<10 {
 		t.Errorf("the agent keeps %d of %d KiB", least, busy)
 	}
 }

@@ -46,8 +46,8 @@ func (s *filesService) List(r *pb.ListRequest, stream grpc.ServerStreamingServer
 	})
 }
 
-// skippedBy returns the errors that the last error of a loop over results joins, if it
-// says what was skipped, and how much that is in all; or else the error itself.
+// skippedBy looks at the last error of a loop over results. If that says what was
+// skipped, it returns the errors in it and their total number; otherwise the error.
 func skippedBy(err error) (errs []error, total int64, other error) {
 	skipped, ok := errors.AsType[*fsops.SkippedError](err)
 	if !ok {

@@ -5,38 +5,39 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/podagent/podagent/cmd/podagent/internal/admission"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // Config says how an agent serves.
 type Config struct {
-	// Listen is where it serves, "unix:PATH" or "tcp:HOST:PORT": at one place
-	// or several.
+	// Listen are the addresses where it serves, each "unix:PATH" or
+	// "tcp:HOST:PORT".
 	Listen []string
-	// Health, if not empty, is where it serves grpc.health.v1 and nothing
-	// else, to anybody: in the same form.
+	// Health, if not empty, is the address, in the same form, where it serves
+	// grpc.health.v1 and nothing else, to anybody.
 	Health string
-	// Workdir is what relative paths start at; absolute.
+	// Workdir is the absolute path at which relative paths start.
 	Workdir string
 	// Env is the environment of processes, as NAME=VALUE.
 	Env []string
-	// ProcessEnv is what processes get on top of it, until Configure replaces
-	// it.
+	// ProcessEnv are the variables that processes get on top of it, until Configure
+	// replaces them.
 	ProcessEnv []string
 	// Protected are the patterns of paths that must not be changed, until
-	// Configure replaces them: see [fsops.FS.Protect]. ReadOnly are directories
-	// that are mounted read-only, which Serve makes sure of, and Info says.
+	// Configure replaces them: see [fsops.FS.Protect]. ReadOnly are directories that
+	// are mounted read-only. Serve checks that they are, and Info lists them.
 	Protected, ReadOnly []string
-	// JournalDirs are where the output of processes may be kept, on disk: in the
-	// first that can be used. See [proc.Options].
+	// JournalDirs are directories on disk for the output of processes. The first that
+	// can be used is used: see [proc.Options].
 	JournalDirs []string
 	// Alone says that the program does nothing else, so that its processes are
 	// protected from each other, and orphans reaped: see [proc.Options]. Serve
@@ -47,19 +48,19 @@ type Config struct {
 	AuthorizedKeys []wire.AuthorizedKey
 	// Insecure serves without keys on the loopback.
 	Insecure bool
-	// PodUID is the pod's, empty outside of Kubernetes.
+	// PodUID is the UID of the pod, empty outside of Kubernetes.
 	PodUID string
 	// Main, if not empty, is a command that runs beside the agent, from its start
 	// on; when it ends, the agent does.
 	Main []string
-	// IdleTimeout is after how long without a call or a process the agent ends,
-	// and Expires when it does in any case, until Configure says another time;
-	// 0 and zero are never.
+	// IdleTimeout is the time without a call or a process after which the agent ends.
+	// Expires is when it ends in any case, until Configure sets another time. 0 and
+	// zero mean never.
 	IdleTimeout time.Duration
 	Expires     time.Time
-	// TerminationLog is the path of a file that exists, in which it says why.
+	// TerminationLog is the path of an existing file, to which it writes the reason.
 	TerminationLog string
-	// Version is the program's.
+	// Version is the version of the program.
 	Version string
 	// Log gets the agent's messages.
 	Log *slog.Logger
@@ -68,8 +69,7 @@ type Config struct {
 // Serve serves until ctx ends, or the agent is idle for too long or expires, and
 // then stops gracefully: it takes no new calls, ends the processes (TERM, then
 // KILL), and lets calls end by themselves for a few seconds. When Main ends, the
-// error is an *[ExitError]. An agent that may end by itself has an error when it
-// is ctx that ends it.
+// error is an *[ExitError]. If the agent may end by itself, the end of ctx is an error.
 func Serve(ctx context.Context, config Config) error {
 	if err := checkWorkdir(config.Workdir); err != nil {
 		return fmt.Errorf("cannot use %s as workdir: %w", config.Workdir, err)
@@ -77,7 +77,7 @@ func Serve(ctx context.Context, config Config) error {
 	if err := checkReadOnly(config.ReadOnly); err != nil {
 		return err
 	}
-	creds, err := config.credentials()
+	creds, readBuffer, err := config.credentials()
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,8 @@ func Serve(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
-	server := a.newServer(creds...)
+	gate := admission.NewGate(admission.Bounds{Strangers: maxStrangers, Patience: strangerPatience, Known: maxKnown})
+	server := a.newServer(grpc.Creds(gate.Credentials(creds)), grpc.ReadBufferSize(readBuffer))
 	state := health.NewServer()
 	healthpb.RegisterHealthServer(server, state)
 	failed := make(chan error, len(listeners)+2)
@@ -102,7 +103,7 @@ func Serve(ctx context.Context, config Config) error {
 		defer stop()
 	}
 	for _, l := range listeners {
-		go func() { failed <- server.Serve(l) }()
+		go func() { failed <- server.Serve(gate.Listener(l)) }()
 	}
 	config.Log.Info("serving", "listen", config.Listen, "workdir", config.Workdir, "boot", a.bootID, "version", config.Version)
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -137,31 +138,31 @@ func (a *Agent) stop(server *grpc.Server) {
 	select {
 	case <-graceful:
 	case <-ctx.Done():
-		// Not waited for: it waits for those who connected and say nothing.
+		// This does not wait for Stop, which waits for silent connections.
 		go server.Stop()
 	}
 }
 
-// credentials returns how callers prove that they may call, and refuses
-// what would let in anybody by mistake.
-func (c *Config) credentials() ([]grpc.ServerOption, error) {
+// credentials returns the credentials by which callers authenticate, and how much the
+// server reads at once. It refuses a configuration that would let in anybody by mistake.
+func (c *Config) credentials() (creds credentials.TransportCredentials, readBuffer int, err error) {
 	for _, address := range c.Listen {
 		if err := c.mayListen(address); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 	}
-	if len(c.AuthorizedKeys) > 0 {
-		config, err := wire.AgentTLS(c.PodUID, c.AuthorizedKeys)
-		if err != nil {
-			return nil, err
-		}
-		// TLS has a buffer of its own for what it decrypted.
-		return []grpc.ServerOption{grpc.Creds(wire.AgentCredentials(config)), grpc.ReadBufferSize(0)}, nil
+	if len(c.AuthorizedKeys) == 0 {
+		return insecure.NewCredentials(), wire.ReadBuffer, nil
 	}
-	return []grpc.ServerOption{grpc.ReadBufferSize(wire.ReadBuffer)}, nil
+	config, err := wire.AgentTLS(c.PodUID, c.AuthorizedKeys)
+	if err != nil {
+		return nil, 0, err
+	}
+	// TLS has a buffer of its own for what it decrypted.
+	return wire.AgentCredentials(config), 0, nil
 }
 
-// mayListen returns why the agent must not serve at address as it is.
+// mayListen returns an error if the agent must not serve at address without keys.
 func (c *Config) mayListen(address string) error {
 	network, addr, err := splitAddress(address)
 	switch {
@@ -173,44 +174,6 @@ func (c *Config) mayListen(address string) error {
 		return errors.New("cannot serve on TCP without a key: give --authorized-key, or --insecure to let anybody call")
 	case !isLoopback(addr):
 		return fmt.Errorf("cannot serve on %s without a key: --insecure is for the loopback alone, and others could call there", address)
-	}
-	return nil
-}
-
-// serveHealth serves the state of health alone.
-func serveHealth(ctx context.Context, address string, state healthpb.HealthServer, failed chan<- error) (stop func(), err error) {
-	listener, err := listen(ctx, address, false)
-	if err != nil {
-		return nil, fmt.Errorf("health: %w", err)
-	}
-	server := grpc.NewServer()
-	healthpb.RegisterHealthServer(server, state)
-	go func() { failed <- server.Serve(listener) }()
-	return server.Stop, nil
-}
-
-// CheckHealth returns nil if the agent whose health is served at address says
-// that it serves.
-func CheckHealth(ctx context.Context, address string) error {
-	network, addr, err := splitAddress(address)
-	if err != nil {
-		return err
-	}
-	var d net.Dialer
-	conn, err := grpc.NewClient("passthrough:///podagent",
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return d.DialContext(ctx, network, addr) }),
-	)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	r, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
-	if err != nil {
-		return wire.FromStatus(err)
-	}
-	if r.Status != healthpb.HealthCheckResponse_SERVING {
-		return fmt.Errorf("%w: health is %s", wire.ErrUnavailable, r.Status)
 	}
 	return nil
 }

@@ -41,9 +41,9 @@ func TestOnlyHoldersOfTheKeyMayCall(t *testing.T) {
 		"with another key":              {podapi.DialOptions{Identity: &stranger, PodUID: "uid-1"}, podapi.ErrUnauthenticated},
 		"without TLS":                   {podapi.DialOptions{}, podapi.ErrUnavailable},
 	} {
-		test.opts.Dialer = unixDialer(socket)
+		test.opts.Dial = unixDialer(socket)
 		c := dial(t, test.opts)
-		for range 3 { // also when it is tried again
+		for range 3 { // a second try must not make a difference
 			if _, err := c.Info(ctx); !errors.Is(err, test.want) {
 				t.Errorf("%s: a call: %v, want %v", what, err, test.want)
 			}
@@ -59,7 +59,7 @@ func TestOnlyHoldersOfTheKeyMayCall(t *testing.T) {
 	}
 }
 
-func TestServeRefusesToListenToAnybodyByMistake(t *testing.T) {
+func TestServeRefusesToListenToEverybodyByMistake(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	for _, listen := range []string{"tcp:127.0.0.1:0", "tcp:0.0.0.0:0", "udp:x", "unix:", ""} {
 		if err := Serve(t.Context(), Config{Listen: []string{listen}, Workdir: "/", Log: log}); err == nil {
@@ -108,12 +108,12 @@ func TestHealthAnswersNothingElse(t *testing.T) {
 	if err := CheckHealth(t.Context(), "unix:"+main); err != nil {
 		t.Errorf("health on the agent's own socket: %v", err)
 	}
-	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+	c := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
 	if _, err := c.Info(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("Info on the health socket: %v", err)
 	}
 	if err := CheckHealth(t.Context(), "unix:"+socket+"x"); !errors.Is(err, podapi.ErrUnavailable) {
-		t.Errorf("health of nobody: %v", err)
+		t.Errorf("health without an agent: %v", err)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestShutdownEndsProcessesAndWatches(t *testing.T) {
 	go func() {
 		ended <- Serve(ctx, Config{Listen: []string{"unix:" + socket}, Workdir: dir, Log: slog.New(slog.DiscardHandler)})
 	}()
-	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+	c := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
 	for c.Healthy(t.Context()) != nil {
 		time.Sleep(time.Millisecond)
 	}

@@ -19,13 +19,13 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// slowDisk makes uploads slow where a slow disk would: the handler comes for
-// its next message late.
+// slowDisk slows uploads down as a slow disk would: the handler is late to receive
+// its next message.
 type slowDisk struct {
 	mu      sync.Mutex
 	change  sync.Cond
-	allowed int   // how many messages of each upload are taken
-	err     error // what the disk fails with
+	allowed int   // messages that each upload may receive
+	err     error // the error that the disk fails with
 	uploads []*slowUpload
 }
 
@@ -33,9 +33,9 @@ type slowDisk struct {
 type slowUpload struct {
 	grpc.ServerStream
 	disk     *slowDisk
-	messages int // that were received
+	messages int // received
 	replies  int
-	bytes    int64 // that were received, and so taken when the next is waited for
+	bytes    int64 // received; all are written when the handler waits for the next message
 	limit    int64
 	waiting  bool
 	ended    bool
@@ -94,7 +94,7 @@ func (u *slowUpload) SendMsg(m any) error {
 	return u.ServerStream.SendMsg(m)
 }
 
-// take has each upload take so many messages, the header among them.
+// take lets each upload receive this many messages, including the header.
 func (d *slowDisk) take(messages int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -102,11 +102,11 @@ func (d *slowDisk) take(messages int, err error) {
 	d.change.Broadcast()
 }
 
-// everything is how many messages a disk takes that is not slow.
+// everything is the number of messages for a disk that is not slow.
 const everything = 1 << 30
 
-// stuck waits until so many uploads are there and each waits for the disk, and
-// returns what each may make the agent hold.
+// stuck waits until this many uploads are waiting for the disk. It returns how many
+// bytes each can still make the agent hold.
 func (d *slowDisk) stuck(t *testing.T, uploads int) []int64 {
 	t.Helper()
 	var held []int64
@@ -124,7 +124,7 @@ func (d *slowDisk) stuck(t *testing.T, uploads int) []int64 {
 	return held
 }
 
-// over returns the calls when all have ended.
+// over waits until all calls have ended, and returns them.
 func (d *slowDisk) over(t *testing.T) []*slowUpload {
 	t.Helper()
 	eventually(t, func() bool {
@@ -140,17 +140,17 @@ func (d *slowDisk) over(t *testing.T) []*slowUpload {
 	return d.uploads
 }
 
-// eventually waits until it is so.
+// eventually waits until so returns true.
 func eventually(t *testing.T, so func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(hung); !so(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("it did not come about")
+			t.Fatal("it did not happen")
 		}
 	}
 }
 
-// onSlowDisk serves an agent whose disk takes nothing yet.
+// onSlowDisk serves an agent whose disk does not write anything yet.
 func onSlowDisk(t *testing.T) (d *slowDisk, a *Agent, workdir, socket string) {
 	t.Helper()
 	d = &slowDisk{}
@@ -168,7 +168,7 @@ func onSlowDisk(t *testing.T) (d *slowDisk, a *Agent, workdir, socket string) {
 	return d, a, workdir, socket
 }
 
-// upload is an upload of the Go client, which goes on in the background.
+// upload is an upload by the Go client, in the background.
 type upload struct {
 	sent atomic.Int64
 	err  error
@@ -198,8 +198,8 @@ func (u *upload) run(ctx context.Context, c *podapi.Client, name string, size in
 	return second(w.Commit())
 }
 
-// allSent waits until the uploads have sent all that they may while the disk
-// takes nothing, and returns how much that is.
+// allSent waits until the uploads have sent everything that they may while the disk
+// writes nothing. It returns that number of bytes.
 func allSent(t *testing.T, d *slowDisk, uploads []*upload) int64 {
 	t.Helper()
 	var may, sent int64
@@ -216,7 +216,7 @@ func allSent(t *testing.T, d *slowDisk, uploads []*upload) int64 {
 		return sent >= may
 	})
 	if sent > may {
-		t.Errorf("%d bytes were sent, and %d may be", sent, may)
+		t.Errorf("%d bytes were sent, only %d are allowed", sent, may)
 	}
 	return sent
 }

@@ -3,7 +3,7 @@
 package agent
 
 // The soak would take a dozen times as long under the race detector, which finds
-// the same in the other tests.
+// the same races in the other tests.
 
 import (
 	"bytes"
@@ -25,36 +25,38 @@ import (
 )
 
 const (
-	// soakExecs is how many commands the soak runs, some twenty seconds' worth,
-	// unless PODAGENT_SOAK_EXECS names another number. The first of its parts is
-	// twice what is kept of ended commands (proc), and cuts the connection.
+	// soakExecs is how many commands the soak runs, for some twenty seconds.
+	// PODAGENT_SOAK_EXECS overrides it. Its first part runs twice as many commands
+	// as the agent remembers after their end (proc), and cuts the connection.
 	soakExecs = 10_000
 	// soakWorkers run commands at the same time.
 	soakWorkers = 8
-	// soakSamples is how often the soak looks at what it uses: the first time
-	// after the first part, when all that is kept of ended commands is there.
+	// soakSamples is how often the soak measures its usage after the first
+	// measurement, which follows the first part, when the agent remembers as many
+	// ended commands as it may.
 	soakSamples = 4
-	// soakCut is after how many commands the connection is cut, and soakOutput
-	// how many bytes the large outputs have.
+	// soakCut is the number of commands between two cuts of the connection, and
+	// soakOutput the size of the large outputs in bytes.
 	soakCut    = 2000
 	soakOutput = 64 << 10
-	// soakGrowth is by how many bytes the heap may grow between two samples: it
-	// has the ids of forgotten commands, up to some 100,000 (proc), and noise.
+	// soakGrowth is how many bytes the heap may grow between two samples. It holds
+	// the ids of forgotten commands, up to some 100,000 (proc), and varies a
+	// little.
 	soakGrowth = 8 << 20
 )
 
-// TestSoakOfExecsKeepsMemoryDescriptorsAndGoroutinesFlat runs commands, one
-// million of them in "make soak", through a client and an agent that are both
-// in this process, and whose connection is cut now and then.
+// TestSoakOfExecsKeepsMemoryDescriptorsAndGoroutinesFlat runs commands ("make soak"
+// runs a million) through a client and an agent in this process. The connection is
+// cut now and then.
 func TestSoakOfExecsKeepsMemoryDescriptorsAndGoroutinesFlat(t *testing.T) {
 	journals := t.TempDir()
 	_, socket := serveTest(t, func(c *Config) { c.JournalDirs = []string{journals} })
 	s := soak{execs: soakExecs / (soakSamples + 1)}
-	s.client = dial(t, podapi.DialOptions{Dialer: s.dialer(socket)})
+	s.client = dial(t, podapi.DialOptions{Dial: s.dialer(socket)})
 	if text := os.Getenv("PODAGENT_SOAK_EXECS"); text != "" {
 		total, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || total <= 0 {
-			t.Fatalf("PODAGENT_SOAK_EXECS=%q is no number of commands", text)
+			t.Fatalf("PODAGENT_SOAK_EXECS=%q is not a number of commands", text)
 		}
 		s.execs = total / (soakSamples + 1)
 	}
@@ -64,7 +66,7 @@ func TestSoakOfExecsKeepsMemoryDescriptorsAndGoroutinesFlat(t *testing.T) {
 		s.part(t)
 		now := measure(t)
 		for begun := time.Now(); !now.within(first) && time.Since(begun) < hung; now = measure(t) {
-			time.Sleep(20 * time.Millisecond) // in which what the last calls began ends
+			time.Sleep(20 * time.Millisecond) // for the cleanup after the last calls
 		}
 		t.Logf("after %d commands: %v", s.done.Load(), now)
 		if !now.within(first) {
@@ -73,15 +75,15 @@ func TestSoakOfExecsKeepsMemoryDescriptorsAndGoroutinesFlat(t *testing.T) {
 	}
 }
 
-// soak runs commands in parts, after each of which nothing is under way.
+// soak runs commands in parts. Between parts, no command is running.
 type soak struct {
 	client *podapi.Client
-	execs  int64 // in a part
+	execs  int64 // per part
 	done   atomic.Int64
 	conn   atomic.Pointer[net.Conn] // the latest
 }
 
-// dialer connects to a socket, by what cut can close.
+// dialer connects to a socket, so that cut can close the connection.
 func (s *soak) dialer(socket string) func(context.Context) (net.Conn, error) {
 	dial := unixDialer(socket)
 	return func(ctx context.Context) (net.Conn, error) {
@@ -120,9 +122,9 @@ func (s *soak) part(t *testing.T) {
 	all.Wait()
 }
 
-// exec runs a command of which the output and the exit code are known: of each
-// eight one has a terminal, one much output, one somebody else who waits for it,
-// and two have standard input.
+// exec runs a command with known output and exit code. Of each eight commands, one
+// has a terminal, one has a large output, one has a second client that waits for
+// it, and two have standard input.
 func (s *soak) exec(ctx context.Context, n int64) error {
 	if n%soakCut == 0 {
 		s.cut()
@@ -160,16 +162,16 @@ func runHere(_ context.Context, c *podapi.Cmd, out io.Writer) (*podapi.Process, 
 	return c.Process, err
 }
 
-// runLeft starts a command and leaves it, and attaches to it.
+// runLeft starts a command, detaches, and attaches to it again.
 func (s *soak) runLeft(ctx context.Context, c *podapi.Cmd, out io.Writer) (*podapi.Process, error) {
 	if err := c.Start(); err != nil {
 		return nil, err
 	}
-	// It may have ended before.
+	// It may have ended already.
 	if err := c.Process.Detach(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return nil, err
 	}
-	_ = c.Wait() // which says that it was left
+	_ = c.Wait() // it reports the detachment
 	p, err := s.client.Attach(ctx, c.ID, podapi.AttachOptions{Stdout: out})
 	if err != nil {
 		return nil, err
@@ -177,7 +179,7 @@ func (s *soak) runLeft(ctx context.Context, c *podapi.Cmd, out io.Writer) (*poda
 	return p, p.Wait()
 }
 
-// usage is what a process that leaks has ever more of.
+// usage is what grows in a process that leaks.
 type usage struct {
 	heap       int64 // in bytes
 	goroutines int
@@ -188,14 +190,14 @@ func (u usage) String() string {
 	return fmt.Sprintf("%.1f MiB of heap, %d goroutines, %d descriptors", float64(u.heap)/(1<<20), u.goroutines, u.files)
 }
 
-// within reports whether there is no more than before, but for what the heap may
-// grow by.
+// within reports whether usage has not grown, apart from the growth that the heap
+// may have.
 func (u usage) within(before usage) bool {
 	return u.heap <= before.heap+soakGrowth && u.goroutines <= before.goroutines && u.files <= before.files
 }
 
-// takeUsage measures, as soon as what the last calls began is over: when
-// nothing gets less any more.
+// takeUsage measures once the cleanup after the last calls is done, that is, once
+// nothing decreases any more.
 func takeUsage(t *testing.T) usage {
 	t.Helper()
 	least := measure(t)

@@ -36,8 +36,8 @@ func (q *stdinQueue) startAt(offset int64) {
 	q.offset = offset
 }
 
-// push adds a chunk. Bytes before the end of what is there are skipped; a gap,
-// or more than the window, is EINVAL.
+// push adds a chunk. It skips bytes that were received before; a gap, or more than the
+// window, is EINVAL.
 func (q *stdinQueue) push(chunk *pb.StdinChunk) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -73,9 +73,9 @@ func (q *stdinQueue) next() (offset int64, data []byte, eof, ok bool) {
 	return offset, data, eof, !q.closed
 }
 
-// accepted skips the bytes that the process already has, up to the offset next.
-// They may have come from another call: the same caller's, whose connection was cut
-// and which still writes. The caller continues at the offset that it was told.
+// accepted skips the bytes that the process already has, up to the offset next. They
+// may have come from an earlier call of the same caller, whose connection was cut and
+// which still writes. The caller continues at the offset that it was told.
 func (q *stdinQueue) accepted(next int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -85,7 +85,7 @@ func (q *stdinQueue) accepted(next int64) {
 	}
 }
 
-// close lets next and flush return.
+// close makes next and flush return.
 func (q *stdinQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

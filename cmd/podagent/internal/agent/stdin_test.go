@@ -6,7 +6,7 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-func TestInputGoesOnAfterWhatAnotherCallGotIn(t *testing.T) {
+func TestInputContinuesAfterAnotherCallsInput(t *testing.T) {
 	q := newStdinQueue()
 	q.startAt(10)
 	push := func(offset int64, data string) {
@@ -20,17 +20,17 @@ func TestInputGoesOnAfterWhatAnotherCallGotIn(t *testing.T) {
 		t.Fatalf("took %q at %d", data, offset)
 	}
 	push(20, "abc")
-	q.accepted(22) // the other call wrote two bytes more than this one took
+	q.accepted(22) // the other call wrote two bytes more than were taken here
 	if offset, data, _, _ := q.next(); offset != 22 || string(data) != "c" {
 		t.Errorf("took %q at %d", data, offset)
 	}
-	q.accepted(30) // and then more than came here at all
+	q.accepted(30) // and then more than was received here at all
 	push(30, "xyz")
 	if offset, data, _, _ := q.next(); offset != 30 || string(data) != "xyz" {
 		t.Errorf("took %q at %d", data, offset)
 	}
-	q.accepted(31) // what is older changes nothing
+	q.accepted(31) // an older position changes nothing
 	if err := q.push(&pb.StdinChunk{Offset: 34, Data: []byte("x")}); err == nil {
-		t.Error("a gap was taken")
+		t.Error("a gap was accepted")
 	}
 }

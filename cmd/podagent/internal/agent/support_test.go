@@ -15,7 +15,7 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// hung is when a test gives up waiting for what must come.
+// hung is how long a test waits for something that must happen.
 const hung = 2 * time.Minute
 
 // serveTest serves an agent on a unix socket until the test ends, and returns
@@ -68,7 +68,7 @@ func awaitListener(t *testing.T, address string) {
 	}
 }
 
-// raw connects without the Go client, to say what it would not.
+// raw connects without the Go client, to send messages that it would not send.
 func raw(t *testing.T, socket string) *grpc.ClientConn {
 	t.Helper()
 	conn, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()),

@@ -11,7 +11,7 @@ import (
 )
 
 func (s *filesService) Push(stream grpc.BidiStreamingServer[pb.PushRequest, pb.PushReply]) error {
-	message := &pb.PushRequest{} // for all that come, so that its buffer serves again
+	message := &pb.PushRequest{} // for all messages, so that its buffer is used again
 	if err := stream.RecvMsg(message); err != nil {
 		return cut(err)
 	}
@@ -29,7 +29,9 @@ func (s *filesService) Push(stream grpc.BidiStreamingServer[pb.PushRequest, pb.P
 		sum.Add(data)
 		return data, end, err
 	}}
-	stats, err := s.fs.Extract(stream.Context(), string(h.Path), content, fsops.ExtractOptions{OutsideLinks: h.OutsideLinks})
+	// The caller may fill the sandbox, and the modes are the caller's.
+	opts := fsops.ExtractOptions{OutsideLinks: h.OutsideLinks, KeepModes: true, MaxBytes: -1, MaxEntries: -1}
+	stats, err := s.fs.Extract(stream.Context(), string(h.Path), content, opts)
 	if err != nil {
 		return err
 	}

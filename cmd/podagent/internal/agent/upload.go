@@ -25,7 +25,7 @@ type uploads struct {
 type credit struct {
 	uploads *uploads
 	ack     func(*pb.UploadAck) error
-	limit   int64 // the caller was told so
+	limit   int64 // that the caller was told
 	// held is how much the upload may make the agent hold until more is written.
 	held int64
 }
@@ -48,7 +48,7 @@ func (c *credit) release() {
 	c.uploads.held -= c.held
 }
 
-// check refuses content of which more was sent than the caller may.
+// check refuses content beyond what the caller may send.
 func (c *credit) check(received int64) error {
 	if received > c.limit {
 		return fmt.Errorf("%d bytes of content are over the limit of %d: %w", received, c.limit, syscall.EINVAL)
@@ -66,8 +66,8 @@ func (c *credit) written(taken int64) error {
 }
 
 // extend raises the limit by the free part of the upload's share, if that is a quarter of
-// the share or more. When other uploads have come the share is smaller, and the limit
-// stays until the upload holds no more than its share.
+// the share or more. More uploads make the share smaller, and the limit then stays until
+// the upload holds no more than its share.
 func (c *credit) extend(taken int64) bool {
 	u := c.uploads
 	u.mu.Lock()

@@ -22,7 +22,7 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// lastReply receives to the end of an upload, and returns how it ended.
+// lastReply receives to the end of an upload and returns how it ended.
 func lastReply(stream grpc.ClientStream, reply interface{ GetAck() *pb.UploadAck }) error {
 	err := stream.CloseSend()
 	for err == nil {
@@ -44,15 +44,15 @@ func sum(of []int64) int64 {
 func TestUploadsOnASlowDiskShareTheirMemory(t *testing.T) {
 	const early, all, size = 8, 64, 10 << 20
 	d, a, workdir, socket := onSlowDisk(t)
-	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+	c := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
 	var uploads []*upload
 	begin := func(n int) {
 		for range n {
 			uploads = append(uploads, startUpload(t.Context(), c, fmt.Sprint(len(uploads)), size))
 		}
 	}
-	// The first eight may be as far ahead as their share is. What one may send at
-	// first comes on top where the others have taken all before it began.
+	// The first eight may be ahead by their share. Each may also send its first
+	// window, even if the others have used up the shares before it began.
 	d.take(1+1, nil)
 	begin(early)
 	held := d.stuck(t, early)
@@ -60,17 +60,18 @@ func TestUploadsOnASlowDiskShareTheirMemory(t *testing.T) {
 	if first < uploadMemory || first >= uploadMemory+early*wire.UploadWindow {
 		t.Errorf("%d uploads hold %d bytes, want %d and a little more", early, first, uploadMemory)
 	}
-	// Those who come later find nothing left, and have what they may send at first.
+	// Later uploads find nothing left, and may send only their first window.
 	begin(all - early)
 	held = d.stuck(t, all)
 	if got, want := sum(held), first+(all-early)*wire.UploadWindow; got != want {
 		t.Errorf("%d uploads hold %d bytes, want %d", all, got, want)
 	}
-	// They send whole chunks, and the shares of the early ones need not be any.
+	// They send whole chunks. The shares of the early ones need not be whole
+	// chunks.
 	if got, want := allSent(t, d, uploads)-all*wire.ChunkSize, sum(held); got > want || got < want-early*wire.ChunkSize {
 		t.Errorf("%d bytes were sent and not taken, want %d", got, want)
 	}
-	// Going on, each holds no more than the share of so many.
+	// As they continue, each holds at most its share among all uploads.
 	d.take(1+1+(wire.AgentWindow/wire.ChunkSize), nil)
 	held = d.stuck(t, all)
 	for _, n := range held {
@@ -97,7 +98,7 @@ func TestUploadsOnASlowDiskShareTheirMemory(t *testing.T) {
 
 func TestUploadAloneMayFillItsWindow(t *testing.T) {
 	d, _, _, socket := onSlowDisk(t)
-	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+	c := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
 	d.take(1+1, nil)
 	u := startUpload(t.Context(), c, "file", 32<<20)
 	if held := d.stuck(t, 1); held[0] != wire.AgentWindow {
@@ -114,7 +115,7 @@ func TestUploadAloneMayFillItsWindow(t *testing.T) {
 
 func TestPushOnASlowDiskIsHeldBack(t *testing.T) {
 	d, _, workdir, socket := onSlowDisk(t)
-	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+	c := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
 	source := t.TempDir()
 	if err := os.WriteFile(filepath.Join(source, "file"), make([]byte, 32<<20), 0o644); err != nil {
 		t.Fatal(err)
@@ -127,11 +128,11 @@ func TestPushOnASlowDiskIsHeldBack(t *testing.T) {
 		pushed <- err
 	}()
 	held := d.stuck(t, 1)[0]
-	// All but what waits to be a chunk.
+	// Data that waits to fill a chunk comes on top.
 	most := held + 2*wire.ChunkSize
 	eventually(t, func() bool { return moved.Load() > most-wire.ChunkSize })
 	if got := moved.Load(); got > most+wire.ChunkSize {
-		t.Errorf("%d bytes were read, of which %d may be sent", got, most)
+		t.Errorf("%d bytes were read, only %d may be sent", got, most)
 	}
 	d.take(everything, nil)
 	if err := <-pushed; err != nil {
@@ -144,8 +145,8 @@ func TestPushOnASlowDiskIsHeldBack(t *testing.T) {
 
 func TestUploadThatWaitsForTheDiskEndsWithItsContextOrTheDisksError(t *testing.T) {
 	d, a, workdir, socket := onSlowDisk(t)
-	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
-	if err := c.Healthy(t.Context()); !errors.Is(err, errors.ErrUnsupported) { // the connection is there
+	c := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
+	if err := c.Healthy(t.Context()); !errors.Is(err, errors.ErrUnsupported) { // this shows that the connection is up
 		t.Fatal(err)
 	}
 	before := runtime.NumGoroutine()
@@ -200,7 +201,7 @@ func TestContentOverTheLimitIsInvalid(t *testing.T) {
 		{Kind: &pb.PushRequest_Data{Data: make([]byte, wire.UploadWindow+1)}},
 	} {
 		if push.Send(m) != nil {
-			break // the answer says why
+			break // the reply gives the reason
 		}
 	}
 	if err := lastReply(push, &pb.PushReply{}); !errors.Is(err, syscall.EINVAL) {
@@ -211,7 +212,7 @@ func TestContentOverTheLimitIsInvalid(t *testing.T) {
 func TestSmallFileCostsNoAcks(t *testing.T) {
 	d, _, _, socket := onSlowDisk(t)
 	d.take(everything, nil)
-	c := dial(t, podapi.DialOptions{Dialer: unixDialer(socket)})
+	c := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
 	for size, requests := range map[int]int{0: 2, 4 << 10: 3, 100 << 10: 3} {
 		d.uploads = nil
 		if err := c.WriteFile(t.Context(), "file", make([]byte, size), 0o666); err != nil {
@@ -228,12 +229,12 @@ func TestSmallFileCostsNoAcks(t *testing.T) {
 func TestUploadsHoldNoMoreThanTheirMemory(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	all := &uploads{}
-	credits := map[*credit]int64{} // and what each has taken
+	credits := map[*credit]int64{} // with the bytes that each has written
 	for range 100_000 {
 		if len(credits) == 0 || len(credits) < 200 && r.IntN(20) == 0 {
 			credits[all.open(func(*pb.UploadAck) error { return nil })] = 0
 		}
-		for c, taken := range credits { // any one
+		for c, taken := range credits { // one at random
 			if r.IntN(30) == 0 {
 				c.release()
 				delete(credits, c)
@@ -246,10 +247,10 @@ func TestUploadsHoldNoMoreThanTheirMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.limit < before {
-				t.Fatalf("the limit went from %d to %d", before, c.limit)
+				t.Fatalf("the limit fell from %d to %d", before, c.limit)
 			}
 			if c.limit-taken < wire.ChunkSize {
-				t.Fatalf("with %d taken the limit is %d", taken, c.limit)
+				t.Fatalf("with %d bytes taken the limit is %d", taken, c.limit)
 			}
 			break
 		}
@@ -258,7 +259,7 @@ func TestUploadsHoldNoMoreThanTheirMemory(t *testing.T) {
 			held += c.limit - taken
 		}
 		if most := int64(uploadMemory + len(credits)*wire.UploadWindow); held > most {
-			t.Fatalf("%d uploads hold %d bytes, %d at most", len(credits), held, most)
+			t.Fatalf("%d uploads hold %d bytes, want at most %d", len(credits), held, most)
 		}
 	}
 	for c := range credits {

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A clone is made in a directory inside of its place. From there it moves by renames
-// alone: first the files, the .git last. So the place never has half a file: an entry
-// beside a staged clone is a whole file of the clone, or somebody else's.
+// A clone is made in a directory inside of its destination. From there it moves by
+// renames alone: first the files, the .git last. So the destination never has half a
+// file: an entry beside a staged clone is a whole file of the clone, or somebody else's.
 const (
 	stagingName = ".podagent-clone"
 	treeName    = "tree"  // the work tree, with its .git
@@ -32,12 +32,12 @@ func (r *run) staged() bool {
 
 // clone clones into the empty directory.
 func (r *run) clone(ctx context.Context) (Result, error) {
-	if err := os.RemoveAll(r.staging()); err != nil {
+	if err := r.remove(r.staging()); err != nil {
 		return Result{}, err
 	}
 	result, err := r.stage(ctx)
 	if err != nil {
-		return Result{}, errors.Join(err, os.RemoveAll(r.staging()))
+		return Result{}, errors.Join(err, r.remove(r.staging()))
 	}
 	return result, r.unstage(ctx)
 }
@@ -48,7 +48,7 @@ func (r *run) stage(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	t, err := remote.find(r.Ref)
+	rev, err := remote.find(r.Ref)
 	if err != nil {
 		return Result{}, err
 	}
@@ -59,17 +59,17 @@ func (r *run) stage(ctx context.Context) (Result, error) {
 	if err := r.initialize(ctx, tree, remote); err != nil {
 		return Result{}, err
 	}
-	commit, err := r.fetchClone(ctx, tree, t)
+	commit, err := r.fetchClone(ctx, tree, rev)
 	if err != nil {
 		return Result{}, err
 	}
-	if err := r.move(ctx, tree, t, commit); err != nil {
+	if err := r.move(ctx, tree, rev, commit); err != nil {
 		return Result{}, err
 	}
-	if err := r.save(ctx, tree, record{Commit: commit, Branch: t.branch}); err != nil {
+	if err := r.save(ctx, tree, headState{Commit: commit, Branch: rev.branch}); err != nil {
 		return Result{}, err
 	}
-	return Result{Commit: commit, Ref: t.ref, Changed: true}, os.WriteFile(r.staging(readyName), nil, 0o600)
+	return Result{Commit: commit, Ref: rev.ref, Changed: true}, r.create(r.staging(readyName), "", 0o600)
 }
 
 // initialize makes the repository as git clone would.
@@ -90,18 +90,18 @@ func (r *run) initialize(ctx context.Context, tree string, remote refs) error {
 	return nil
 }
 
-// fetchClone fetches everything, and also t if that is not included.
-func (r *run) fetchClone(ctx context.Context, tree string, t target) (string, error) {
+// fetchClone fetches everything, and also rev if that is not included.
+func (r *run) fetchClone(ctx context.Context, tree string, rev revision) (string, error) {
 	if err := r.fetch(ctx, tree, everything...); err != nil {
 		return "", err
 	}
 	switch {
-	case t.branch != "":
-		return r.resolve(ctx, tree, "refs/remotes/origin/"+t.branch, t)
-	case strings.HasPrefix(t.ref, "refs/tags/"):
-		return r.resolve(ctx, tree, t.ref, t)
+	case rev.branch != "":
+		return r.resolve(ctx, tree, "refs/remotes/origin/"+rev.branch, rev)
+	case strings.HasPrefix(rev.ref, "refs/tags/"):
+		return r.resolve(ctx, tree, rev.ref, rev)
 	}
-	id, err := r.fetchTarget(ctx, tree, t)
+	id, err := r.fetchRevision(ctx, tree, rev)
 	if err == nil {
 		// Nobody else should see the name; HEAD keeps the commit from here on.
 		_, err = r.git.run(ctx, tree, "update-ref", "-d", fetched)
@@ -109,18 +109,10 @@ func (r *run) fetchClone(ctx context.Context, tree string, t target) (string, er
 	return id, err
 }
 
-// unstage moves a complete clone into its place.
+// unstage moves a complete clone to its destination.
 func (r *run) unstage(ctx context.Context) error {
 	tree := r.staging(treeName)
-	entries, err := os.ReadDir(tree)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	for _, e := range entries {
-		if e.Name() != ".git" {
-			err = errors.Join(err, moveTo(r.Dir, tree, e.Name()))
-		}
-	}
+	err := moveNames(ctx, r.Dir, tree)
 	if err == nil {
 		err = moveTo(r.Dir, tree, ".git")
 	}
@@ -132,7 +124,30 @@ func (r *run) unstage(ctx context.Context) error {
 	if _, err := r.git.ok(ctx, r.Dir, "update-index", "--quiet", "--refresh"); err != nil {
 		return err
 	}
-	return os.RemoveAll(r.staging())
+	return r.remove(r.staging())
+}
+
+// moveNames moves the entries of a directory into another, all but .git. A list of a
+// directory may miss some of its entries while others leave it, so it looks again until
+// none are left. A directory that is gone has none.
+func moveNames(ctx context.Context, to, from string) error {
+	for moved := true; moved; {
+		if ctx.Err() != nil {
+			return ctx.Err() // somebody keeps adding to it
+		}
+		moved = false
+		err := eachName(from, func(name string) error {
+			if name == ".git" {
+				return nil
+			}
+			moved = true
+			return moveTo(to, from, name)
+		})
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // moveTo moves the entry name of a directory into another, which must have no entry with

@@ -39,7 +39,7 @@ func TestCloneIsWholeAndOnABranchThatTracks(t *testing.T) {
 	if got := git(t, dir, "for-each-ref", "--format=%(refname)"); got != "refs/heads/main\nrefs/remotes/origin/HEAD\nrefs/remotes/origin/main" {
 		t.Errorf("the refs are %s", got)
 	}
-	// It is a clone like any other to its users.
+	// To its users it is a clone like any other.
 	s.commit("file.txt", "three\n")
 	git(t, dir, "pull", "-q")
 	if got := read(t, filepath.Join(dir, "file.txt")); got != "three\n" {
@@ -47,7 +47,7 @@ func TestCloneIsWholeAndOnABranchThatTracks(t *testing.T) {
 	}
 }
 
-// refKinds makes one ref of each kind, and returns what each means.
+// refKinds makes one ref of each kind, and returns the commit that each names.
 func refKinds(t *testing.T, s *source) map[string]string {
 	main := s.id("main")
 	git(t, s.work, "tag", "light", "main~1")
@@ -78,11 +78,11 @@ func TestRefsOfEachKindAreClonedAndFetched(t *testing.T) {
 			if got := run(t, checkout.Options{Dir: fresh, URL: v.repo(), Ref: ref}); got.Commit != want || git(t, fresh, "rev-parse", "HEAD") != want {
 				t.Errorf("a clone is at %+v, want %s", got, want)
 			}
-			// A second run finds nothing to do.
+			// A second run has nothing to do.
 			if got := run(t, checkout.Options{Dir: fresh, URL: v.repo(), Ref: ref}); got.Commit != want || got.Changed || got.Kept != "" {
 				t.Errorf("the second run: %+v", got)
 			}
-			// A work tree from before all of them, on another branch.
+			// An older work tree, on another branch.
 			old := emptyDir(t)
 			git(t, old, "init", "-q", "-b", "other")
 			git(t, old, "remote", "add", "origin", v.repo())
@@ -101,8 +101,8 @@ func TestRefsOfEachKindAreClonedAndFetched(t *testing.T) {
 	}
 }
 
-// Servers that speak the protocol's first version do not say which branch HEAD
-// names, or do so elsewhere, and refuse commits that no ref names.
+// Servers that speak version 1 of the protocol do not say which branch HEAD names,
+// or say it elsewhere. They refuse commits that no ref names.
 func TestOldServersThatRefuseCommitsByTheirID(t *testing.T) {
 	s, dir := newSource(t), emptyDir(t)
 	v := serve(t, s)
@@ -122,7 +122,7 @@ func TestOldServersThatRefuseCommitsByTheirID(t *testing.T) {
 	}
 }
 
-func TestRefsThatAreNotThereOrMalformed(t *testing.T) {
+func TestMissingAndMalformedRefs(t *testing.T) {
 	s, dir := newSource(t), emptyDir(t)
 	for _, ref := range []string{"nowhere", "refs/heads/nowhere", "deadbeef", strings.Repeat("ab", 20)} {
 		fails(t, checkout.Options{Dir: dir, URL: s.bare, Ref: ref}, "there is no branch, tag or commit", ref)
@@ -166,7 +166,7 @@ func TestDirectoryWithOtherFilesIsRefused(t *testing.T) {
 	s, dir := newSource(t), emptyDir(t)
 	write(t, filepath.Join(dir, "notes.txt"), "mine")
 	fails(t, checkout.Options{Dir: dir, URL: s.bare}, "neither empty nor the top of a git work tree", `"notes.txt"`)
-	// Nor does a work tree around it count.
+	// A surrounding work tree makes no difference.
 	git(t, filepath.Dir(dir), "init", "-q")
 	fails(t, checkout.Options{Dir: dir, URL: s.bare}, "neither empty nor")
 	if got := names(t, dir) + read(t, filepath.Join(dir, "notes.txt")); got != "notes.txtmine" {
@@ -190,7 +190,7 @@ func TestRunsAtOnceMakeOneClone(t *testing.T) {
 	changed := make(chan bool, 8)
 	for range cap(changed) {
 		all.Go(func() {
-			result, err := checkout.Run(t.Context(), checkout.Options{Dir: dir, URL: s.bare})
+			result, err := checkout.Run(t.Context(), inTest(checkout.Options{Dir: dir, URL: s.bare}))
 			if err != nil || result.Commit != s.id("main") || result.Kept != "" {
 				t.Errorf("%+v, %v", result, err)
 			}
@@ -210,7 +210,7 @@ func TestRunsAtOnceMakeOneClone(t *testing.T) {
 	}
 }
 
-// hang makes a server stop in the middle of its packs, until release.
+// hang makes a server stop in the middle of a pack until release is called.
 func hang(t *testing.T, v *server) (reached chan struct{}, release func()) {
 	reached, released := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -241,7 +241,7 @@ type readCloser struct{ *bytes.Buffer }
 
 func (readCloser) Close() error { return nil }
 
-func TestCloneThatWasKilledIsBegunAnew(t *testing.T) {
+func TestKilledCloneIsStartedAgain(t *testing.T) {
 	s, dir := newSource(t), emptyDir(t)
 	v := serve(t, s)
 	reached, release := hang(t, v)
@@ -264,7 +264,7 @@ func TestCloneThatWasKilledIsBegunAnew(t *testing.T) {
 		t.Errorf("the killed clone left %q", got)
 	}
 	release()
-	// A user's file that came in between is not part of the clone.
+	// A file that the user adds before the next run is not part of the clone.
 	mine := filepath.Join(dir, "mine")
 	write(t, mine, "mine")
 	fails(t, o, `"mine"`)
@@ -290,7 +290,7 @@ func TestCloneThatWasKilledWhileItMovedIsFinished(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// What is in the way is the user's.
+	// A file in the way belongs to the user.
 	write(t, filepath.Join(dir, "sub"), "mine")
 	fails(t, o, "sub is in the way")
 	if err := os.Remove(filepath.Join(dir, "sub")); err != nil {
@@ -300,7 +300,7 @@ func TestCloneThatWasKilledWhileItMovedIsFinished(t *testing.T) {
 	if got := run(t, o); got.Commit != third || !got.Changed {
 		t.Errorf("got %+v", got)
 	}
-	// Or while it removed what is left over.
+	// The clone may also be killed while it removes its leftovers.
 	write(t, filepath.Join(tree, "x"), "")
 	if got := run(t, o); got.Changed || got.Kept != "" {
 		t.Errorf("got %+v", got)
@@ -322,7 +322,7 @@ func TestEndOfTheContextEndsTheCloneAndLeavesNothing(t *testing.T) {
 	}()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := checkout.Run(ctx, checkout.Options{Dir: dir, URL: v.repo(), Username: "u", Password: "p"})
+		_, err := checkout.Run(ctx, inTest(checkout.Options{Dir: dir, URL: v.repo(), Username: "u", Password: "p"}))
 		ended <- err
 	}()
 	select {
@@ -331,7 +331,7 @@ func TestEndOfTheContextEndsTheCloneAndLeavesNothing(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	case <-time.After(hung):
-		t.Fatal("it goes on")
+		t.Fatal("it did not end")
 	}
 	if got := names(t, dir); got != "" {
 		t.Errorf("left in the directory: %s", got)
@@ -341,7 +341,7 @@ func TestEndOfTheContextEndsTheCloneAndLeavesNothing(t *testing.T) {
 func TestWithoutGitTheErrorSaysSo(t *testing.T) {
 	dir := emptyDir(t)
 	t.Setenv("PATH", t.TempDir())
-	if _, err := checkout.Run(t.Context(), checkout.Options{Dir: dir, URL: "/x"}); !errors.Is(err, checkout.ErrNoGit) {
+	if _, err := checkout.Run(t.Context(), inTest(checkout.Options{Dir: dir, URL: "/x"})); !errors.Is(err, checkout.ErrNoGit) {
 		t.Errorf("got %v", err)
 	}
 }

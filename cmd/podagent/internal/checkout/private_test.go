@@ -19,10 +19,10 @@ const (
 	password = "hunter2-is-a-secret"
 )
 
-// secrets are the forms in which the credentials may be seen.
+// secrets are the forms in which the credentials could appear.
 var secrets = []string{password, base64.StdEncoding.EncodeToString([]byte(username + ":" + password))}
 
-// private returns a source behind a server that wants a password.
+// private returns a source behind a server that requires a password.
 func private(t *testing.T) (*source, *server, checkout.Options) {
 	t.Helper()
 	s := newSource(t)
@@ -32,12 +32,12 @@ func private(t *testing.T) (*source, *server, checkout.Options) {
 	return s, v, o
 }
 
-// shown returns what has a secret in it, of all processes' arguments and
-// environments and of all files below dirs.
+// shown returns where a secret appears: in the arguments and environments of all
+// processes, and in all files below dirs.
 func shown(t testing.TB, dirs ...string) (where []string) {
 	t.Helper()
 	look := func(path string) {
-		data, _ := os.ReadFile(path) // what is gone shows nothing
+		data, _ := os.ReadFile(path) // a process or file that is gone shows nothing
 		for _, s := range secrets {
 			if strings.Contains(string(data), s) {
 				where = append(where, path)
@@ -50,7 +50,7 @@ func shown(t testing.TB, dirs ...string) (where []string) {
 			t.Errorf("%s: %v", pattern, err)
 		}
 		for _, p := range processes {
-			// The server's own program is told the header by its server.
+			// The server passes the header to its own program.
 			if exe, _ := os.Readlink(filepath.Join(filepath.Dir(p), "exe")); !strings.Contains(exe, "http-backend") {
 				look(p)
 			}
@@ -67,7 +67,7 @@ func shown(t testing.TB, dirs ...string) (where []string) {
 	return where
 }
 
-// watchShown looks for the secrets while the server answers each request.
+// watchShown looks for the secrets whenever the server receives a request.
 func watchShown(t *testing.T, v *server, dirs ...string) (requests func() int) {
 	var mu sync.Mutex
 	n := 0
@@ -89,7 +89,7 @@ func watchShown(t *testing.T, v *server, dirs ...string) (requests func() int) {
 
 func TestPrivateRepositoryIsClonedAndFetchedWithCredentialsInNoProcessOrFile(t *testing.T) {
 	s, v, o := private(t)
-	// A proxy for the world is none for the relay.
+	// A proxy for the outside must not be used for the relay.
 	t.Setenv("http_proxy", "http://127.0.0.1:1")
 	t.Setenv("no_proxy", "")
 	requests := watchShown(t, v, o.Dir, os.Getenv("TMPDIR"))
@@ -112,7 +112,7 @@ func TestPrivateRepositoryIsClonedAndFetchedWithCredentialsInNoProcessOrFile(t *
 	}
 }
 
-func TestCredentialsThatAreMissingOrWrong(t *testing.T) {
+func TestMissingAndWrongCredentials(t *testing.T) {
 	_, v, o := private(t)
 	wrong := o
 	wrong.Password = "wrong"
@@ -131,9 +131,9 @@ func TestCredentialsThatAreMissingOrWrong(t *testing.T) {
 	fails(t, ssh, "for the protocols https and http only")
 }
 
-// hostile sets a repository's configuration up to run a program, and to send
-// git elsewhere, wherever git lets it. Each run of the program writes down what
-// it sees: its environment and all processes' arguments and environments.
+// hostile configures a repository to run a program, and to send git elsewhere,
+// wherever git allows it. Each run of the program logs what it sees: its
+// environment, and the arguments and environments of all processes.
 func hostile(t *testing.T, dir, elsewhere string) (runs func() string) {
 	t.Helper()
 	log := filepath.Join(t.TempDir(), "log")
@@ -188,7 +188,7 @@ func TestHostileWorkTreeNeverSeesTheCredentials(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	seen := runs()
-	// The filters run, for they are part of what a checkout is; nothing else.
+	// The filters run because they are part of a checkout. Nothing else may run.
 	if !strings.Contains(seen, "RAN smudge") {
 		t.Errorf("the hostile program never ran: %.200s", seen)
 	}

@@ -1,35 +1,45 @@
 package checkout
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
+
+	"golang.org/x/net/http/httpproxy"
+
+	"github.com/podagent/podagent/pkg/fsops"
 )
 
 // relay takes git's requests on the loopback and passes them on to the server with the
 // credentials. So the credentials are in no environment, argument or file that other
-// processes of the user could read, and a redirect cannot take them to another host. A
-// process that finds the relay can only fetch this one repository.
+// processes of the user could read, nor in those processes, and a redirect cannot take
+// them to another host. A process that finds the relay, and reads its token from git's
+// configuration, can only fetch this one repository.
 type relay struct {
-	url    string // what git is told
-	token  string // what git must show
+	url    string // that git gets
+	token  string // that git must send
 	user   *url.Userinfo
 	client *http.Client
+	open   atomic.Int32 // connections
 
-	mu     sync.Mutex
-	target *url.URL // the repository, where redirects have led to
-	err    error    // why a request failed, better than git knows
+	mu         sync.Mutex
+	repository *url.URL // where redirects have led to
+	err        error    // why a request failed, in more detail than git knows
 }
 
 // tokenHeader has the token that keeps other users of the machine out.
@@ -40,7 +50,7 @@ func (r *run) startRelay(ctx context.Context) (stop func(), err error) {
 	if r.Username == "" && r.Password == "" {
 		return func() {}, nil
 	}
-	relay, err := newRelay(r.Options)
+	relay, err := r.newRelay(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -50,50 +60,77 @@ func (r *run) startRelay(ctx context.Context) (stop func(), err error) {
 		return nil, err
 	}
 	relay.url = "http://" + listener.Addr().String() + "/repository"
-	config := fmt.Sprintf("[http]\n\textraHeader = %s: %s\n", tokenHeader, relay.token)
-	if err := appendFile(r.git.globalConfig(), config); err != nil {
-		listener.Close()
-		return nil, err
-	}
 	server := &http.Server{
-		Handler: relay, ReadHeaderTimeout: headerTimeout,
+		Handler: relay, ConnState: relay.count, ErrorLog: log.New(io.Discard, "", 0),
+		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxRelayHeader,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	go server.Serve(listener)
 	r.relay = relay
-	return func() { server.Close() }, nil
+	return func() {
+		server.Close()
+		relay.client.CloseIdleConnections()
+	}, nil
 }
 
-func newRelay(o Options) (*relay, error) {
-	target, err := url.Parse(o.URL)
-	if err != nil || target.Host == "" || target.Scheme != "https" && target.Scheme != "http" {
+// count closes the connections that are too many: anybody in the sandbox can connect.
+func (y *relay) count(conn net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		if y.open.Add(1) > maxRelayed {
+			conn.Close()
+		}
+	case http.StateClosed:
+		y.open.Add(-1)
+	}
+}
+
+func (r *run) newRelay(ctx context.Context) (*relay, error) {
+	repository, err := url.Parse(r.URL)
+	if err != nil || repository.Host == "" || repository.Scheme != "https" && repository.Scheme != "http" {
 		return nil, errors.New("a username and a password are for the protocols https and http only")
 	}
-	target.User = nil
-	target.Path = strings.TrimRight(target.Path, "/")
+	repository.Path = strings.TrimRight(repository.Path, "/")
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DisableCompression = true // bodies pass as they are
-	if transport.TLSClientConfig, err = tlsConfig(); err != nil {
+	transport.MaxResponseHeaderBytes = maxServerHeader
+	transport.Proxy = r.proxy()
+	if transport.TLSClientConfig, err = r.tlsConfig(ctx); err != nil {
 		return nil, err
 	}
-	relay := &relay{token: rand.Text(), user: url.UserPassword(o.Username, o.Password), target: target}
-	relay.client = &http.Client{Transport: transport, CheckRedirect: checkRedirect}
-	return relay, nil
+	return &relay{
+		token: rand.Text(), user: url.UserPassword(r.Username, r.Password), repository: repository,
+		client: &http.Client{Transport: transport, CheckRedirect: checkRedirect},
+	}, nil
 }
 
-// tlsConfig trusts the authorities that git would trust in this environment.
-func tlsConfig() (*tls.Config, error) {
-	file := os.Getenv("GIT_SSL_CAINFO")
-	if file == "" {
-		return nil, nil
+// proxy finds the proxies of the sandbox's environment, which need not be the agent's.
+func (o *Options) proxy() func(*http.Request) (*url.URL, error) {
+	either := func(name string) string {
+		return cmp.Or(variable(o.Env, name), variable(o.Env, strings.ToLower(name)))
 	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("GIT_SSL_CAINFO: %w", err)
+	find := (&httpproxy.Config{
+		HTTPProxy: either("HTTP_PROXY"), HTTPSProxy: either("HTTPS_PROXY"), NoProxy: either("NO_PROXY"),
+	}).ProxyFunc()
+	return func(req *http.Request) (*url.URL, error) { return find(req.URL) }
+}
+
+// tlsConfig trusts the authorities that git would trust in the sandbox's environment.
+func (r *run) tlsConfig(ctx context.Context) (*tls.Config, error) {
+	for _, name := range []string{"GIT_SSL_CAINFO", "SSL_CERT_FILE"} {
+		path := variable(r.Env, name)
+		if path == "" {
+			continue
+		}
+		var data bytes.Buffer
+		if _, err := r.files.Read(ctx, path, &data, fsops.ReadOptions{Length: maxAuthorities}); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM(data.Bytes())
+		return &tls.Config{RootCAs: pool}, nil
 	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(data)
-	return &tls.Config{RootCAs: pool}, nil
+	return nil, nil
 }
 
 // checkRedirect follows redirects within the same server. Forges send them for renamed
@@ -117,7 +154,7 @@ func (y *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	switch {
 	case req.Method == http.MethodGet && req.URL.Path == "/repository/info/refs" && req.URL.RawQuery == "service=git-upload-pack":
 		y.pass(w, req, "/info/refs")
-	case req.Method == http.MethodPost && req.URL.Path == "/repository/git-upload-pack":
+	case req.Method == http.MethodPost && req.URL.Path == "/repository/git-upload-pack" && req.URL.RawQuery == "":
 		y.pass(w, req, "/git-upload-pack")
 	default:
 		y.fail(errors.New("the server does not speak git's smart HTTP protocol, which credentials need"))
@@ -146,6 +183,10 @@ func (y *relay) pass(w http.ResponseWriter, req *http.Request, path string) {
 		status = http.StatusForbidden // git would ask for others
 	}
 	y.follow(resp, path)
+	if status != http.StatusOK {
+		y.refuse(w, resp, status)
+		return
+	}
 	for _, name := range []string{"Content-Type", "Content-Encoding", "Content-Length"} {
 		if v := resp.Header.Get(name); v != "" {
 			w.Header().Set(name, v)
@@ -157,10 +198,42 @@ func (y *relay) pass(w http.ResponseWriter, req *http.Request, path string) {
 	}
 }
 
+// refuse passes a refusal back, of which git prints the text: some servers repeat the
+// request in it. A text that is too long, or packed, does not pass.
+func (y *relay) refuse(w http.ResponseWriter, resp *http.Response, status int) {
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal+1))
+	if err != nil || len(text) > maxRefusal || resp.Header.Get("Content-Encoding") != "" {
+		text = nil
+	}
+	w.Header().Set("Content-Type", resp.Header.Get("Content-Type"))
+	w.WriteHeader(status)
+	io.WriteString(w, y.redact(string(text))) // git does not need it
+}
+
+// redact takes the password out of a text, in each form that it may have taken on its
+// way to the server and back.
+func (y *relay) redact(text string) string {
+	password, _ := y.user.Password()
+	if password == "" {
+		return text
+	}
+	pair := y.user.Username() + ":" + password
+	for _, secret := range []string{
+		base64.StdEncoding.EncodeToString([]byte(pair)),
+		base64.RawStdEncoding.EncodeToString([]byte(pair)),
+		base64.StdEncoding.EncodeToString([]byte(password)),
+		base64.RawStdEncoding.EncodeToString([]byte(password)),
+		password, url.QueryEscape(password), url.PathEscape(password),
+	} {
+		text = strings.ReplaceAll(text, secret, "[REDACTED]")
+	}
+	return text
+}
+
 // request makes the server's request out of git's.
 func (y *relay) request(req *http.Request, path string) (*http.Request, error) {
 	y.mu.Lock()
-	to := *y.target
+	to := *y.repository
 	y.mu.Unlock()
 	to.Path, to.RawPath, to.RawQuery = to.Path+path, "", req.URL.RawQuery
 	out, err := http.NewRequestWithContext(req.Context(), req.Method, to.String(), req.Body)
@@ -178,8 +251,8 @@ func (y *relay) request(req *http.Request, path string) (*http.Request, error) {
 	return out, nil
 }
 
-// follow remembers the target of a redirect, as git does: later requests do not work at
-// the old place.
+// follow remembers where a redirect led, as git does: later requests do not work at the
+// old URL.
 func (y *relay) follow(resp *http.Response, path string) {
 	at := resp.Request.URL
 	if resp.StatusCode != http.StatusOK || !strings.HasSuffix(at.Path, path) {
@@ -187,7 +260,7 @@ func (y *relay) follow(resp *http.Response, path string) {
 	}
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	y.target = &url.URL{Scheme: at.Scheme, Host: at.Host, Path: strings.TrimSuffix(at.Path, path)}
+	y.repository = &url.URL{Scheme: at.Scheme, Host: at.Host, Path: strings.TrimSuffix(at.Path, path)}
 }
 
 // fail remembers why a request failed; nil forgets it.
@@ -207,8 +280,8 @@ func (y *relay) failed() bool {
 	return y.err != nil
 }
 
-// explain replaces an error of git's, which names the relay and not the server, by what
-// the relay knows of it.
+// explain returns the relay's error in place of git's, if it has one, and otherwise
+// git's with the server's URL in place of the relay's.
 func (r *run) explain(err error) error {
 	failed, ok := errors.AsType[*gitError](err)
 	if r.relay == nil || !ok {
@@ -216,10 +289,11 @@ func (r *run) explain(err error) error {
 	}
 	r.relay.mu.Lock()
 	defer r.relay.mu.Unlock()
+	msg := strings.ReplaceAll(failed.msg, r.relay.url, r.URL)
 	if r.relay.err != nil {
-		return r.relay.err
+		msg = r.relay.err.Error()
 	}
-	return &gitError{strings.ReplaceAll(failed.msg, r.relay.url, r.URL)}
+	return &gitError{r.relay.redact(msg)}
 }
 
 // unwrapURL takes the URL out of an error of net/http: the reader knows it.
@@ -239,13 +313,4 @@ func (f flusher) Write(p []byte) (int, error) {
 		flush.Flush()
 	}
 	return n, err
-}
-
-func appendFile(path, text string) error {
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(text)
-	return errors.Join(err, file.Close())
 }

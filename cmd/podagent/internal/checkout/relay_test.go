@@ -7,13 +7,14 @@ import (
 	"testing"
 )
 
-func TestRelayServesOneRepositoryForReadingToWhoHasTheToken(t *testing.T) {
+func TestRelayServesOneRepositoryReadOnlyWithTheToken(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.URL.String())
 	}))
 	defer server.Close()
-	y, err := newRelay(Options{URL: server.URL + "/one.git", Username: "u", Password: "p"})
+	r := &run{Options: Options{URL: server.URL + "/one.git", Username: "u", Password: "p"}}
+	y, err := r.newRelay(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func TestRelayServesOneRepositoryForReadingToWhoHasTheToken(t *testing.T) {
 	for _, target := range []string{
 		"GET /repository/info/refs?service=git-receive-pack", "POST /repository/git-receive-pack",
 		"GET /repository/../two.git/info/refs?service=git-upload-pack", "GET /two.git/info/refs?service=git-upload-pack",
-		"GET /repository/HEAD", "GET /", "POST " + read,
+		"GET /repository/HEAD", "GET /", "POST " + read, "POST /repository/git-upload-pack?to=two.git", "GET " + read + "&to=two.git",
 	} {
 		method, path, _ := strings.Cut(target, " ")
 		if got := ask(method, path, y.token); got != http.StatusNotFound {

@@ -1,9 +1,11 @@
 package checkout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 )
@@ -17,33 +19,39 @@ func isCommitID(ref string) bool {
 	return len(ref) >= 4 && len(ref) <= 64 && strings.Trim(ref, "0123456789abcdefABCDEF") == ""
 }
 
-// target is the ref or the commit to check out.
-type target struct {
+// revision is the ref or the commit to check out.
+type revision struct {
 	ref    string // the full name; empty for a commit
-	branch string // the branch's short name; empty if it is none
+	branch string // the branch's short name; empty for a tag or a commit
 	id     string // the given commit id, if ref is empty
 }
 
 // full reports whether the id is not abbreviated.
-func (t target) full() bool { return len(t.id) == 40 || len(t.id) == 64 }
+func (rev revision) full() bool { return len(rev.id) == 40 || len(rev.id) == 64 }
 
-// refs are a remote's refs by name, and the branch that its HEAD names.
+// refs are those of a remote's refs that matter for a checkout. A remote may have
+// millions of others.
 type refs struct {
-	ids  map[string]string
-	head string
+	wanted []string          // by name
+	ids    map[string]string // by name
+	head   string            // the branch that HEAD names
+	// guessed says that the server reports only the commit of HEAD, and head is a branch
+	// that has it.
+	guessed bool
+	any     bool // the remote has refs
 }
 
 // network runs a git command that talks to the server.
-func (r *run) network(ctx context.Context, dir string, args ...string) (string, error) {
+func (r *run) network(ctx context.Context, stdout io.Writer, dir string, args ...string) error {
 	if r.relay != nil {
 		r.relay.fail(nil)
 		// The relay is on this machine, whatever proxy the environment names.
 		args = append([]string{"-c", "http.proxy="}, args...)
 	}
-	return r.git.run(ctx, dir, args...)
+	return r.git.runTo(ctx, stdout, dir, args...)
 }
 
-// remoteURL is the URL that git is told.
+// remoteURL is the URL that git gets.
 func (r *run) remoteURL() string {
 	if r.relay != nil {
 		return r.relay.url
@@ -53,59 +61,76 @@ func (r *run) remoteURL() string {
 
 // list asks the server for its refs.
 func (r *run) list(ctx context.Context) (refs, error) {
-	out, err := r.network(ctx, "", "ls-remote", "--symref", "--", r.remoteURL())
-	found := refs{ids: map[string]string{}}
-	for line := range strings.Lines(out) {
-		id, name, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		if symref, ok := strings.CutPrefix(id, "ref: "); ok {
-			if name == "HEAD" {
-				found.head = symref
-			}
-			continue
-		}
-		found.ids[name] = id
-	}
-	if found.head == "" {
-		found.guessHead()
-	}
+	found := refs{wanted: names(r.Ref), ids: map[string]string{}}
+	err := r.network(ctx, &lines{use: found.add}, "", "ls-remote", "--symref", "--", r.remoteURL())
 	return found, err
 }
 
-// guessHead finds the branch that HEAD may name, where the server only says
-// which commit it is.
-func (f *refs) guessHead() {
-	var branches []string
-	for name, id := range f.ids {
-		if strings.HasPrefix(name, "refs/heads/") && id == f.ids["HEAD"] {
-			branches = append(branches, name)
-		}
+// names returns the full names that a ref may have: a branch rather than a tag, as in
+// git.
+func names(ref string) []string {
+	switch {
+	case ref == "":
+		return nil
+	case strings.HasPrefix(ref, "refs/"):
+		return []string{ref}
 	}
-	slices.Sort(branches)
-	for _, usual := range []string{"refs/heads/main", "refs/heads/master"} {
-		if slices.Contains(branches, usual) {
-			branches = []string{usual}
+	return []string{"refs/heads/" + ref, "refs/tags/" + ref}
+}
+
+// add takes a line of the list, in which HEAD is the first.
+func (f *refs) add(line string) {
+	id, name, _ := strings.Cut(line, "\t")
+	if branch, ok := strings.CutPrefix(id, "ref: "); ok {
+		if name == "HEAD" {
+			f.head = branch
 		}
+		return
 	}
-	if len(branches) > 0 {
-		f.head = branches[0]
+	f.any = true
+	switch {
+	case name == "HEAD" || name == f.head || slices.Contains(f.wanted, strings.TrimSuffix(name, "^{}")):
+		f.ids[name] = id
+	case strings.HasPrefix(name, "refs/heads/") && id == f.ids["HEAD"]:
+		f.guess(name)
 	}
 }
 
-// find returns what ref means: a branch before a tag, as git has it, and a
-// commit if neither is there.
-func (f refs) find(ref string) (target, error) {
-	names := []string{"refs/heads/" + ref, "refs/tags/" + ref}
-	switch {
-	case ref == "" && len(f.ids) == 0:
-		return target{}, errors.New("the repository is empty: there is no commit to check out")
-	case ref == "" && f.head == "" && f.ids["HEAD"] != "":
-		return target{id: f.ids["HEAD"]}, nil
-	case ref == "":
-		if names = []string{f.head}; f.ids[f.head] == "" {
-			return target{}, errors.New("the repository's HEAD names no branch that exists: say which ref to check out")
+// usual are the branches that HEAD names most often.
+var usual = []string{"refs/heads/main", "refs/heads/master"}
+
+// guess takes a branch with the commit of HEAD for the one that HEAD names, unless the
+// server reports that one, or another is likelier.
+func (f *refs) guess(branch string) {
+	if f.head != "" && !f.guessed {
+		return
+	}
+	rank := func(name string) int {
+		if i := slices.Index(usual, name); i >= 0 {
+			return i
 		}
-	case strings.HasPrefix(ref, "refs/"):
-		names = []string{ref}
+		return len(usual)
+	}
+	if f.head == "" || cmp.Or(rank(branch)-rank(f.head), strings.Compare(branch, f.head)) < 0 {
+		f.head, f.guessed = branch, true
+	}
+}
+
+// find returns the meaning of ref: a name of names, or else a commit.
+func (f refs) find(ref string) (revision, error) {
+	names := f.wanted
+	switch {
+	case ref == "" && !f.any:
+		return revision{}, errors.New("the repository is empty: there is no commit to check out")
+	case ref == "" && f.head == "" && f.ids["HEAD"] != "":
+		return revision{id: f.ids["HEAD"]}, nil
+	case ref == "":
+		if names = []string{f.head}; f.guessed {
+			f.ids[f.head] = f.ids["HEAD"]
+		}
+		if f.ids[f.head] == "" {
+			return revision{}, errors.New("the repository's HEAD names no branch that exists: say which ref to check out")
+		}
 	}
 	for _, name := range names {
 		if f.ids[name] != "" {
@@ -113,22 +138,21 @@ func (f refs) find(ref string) (target, error) {
 			if !ok {
 				branch = ""
 			}
-			return target{ref: name, branch: branch}, nil
+			return revision{ref: name, branch: branch}, nil
 		}
 	}
 	if isCommitID(ref) {
-		return target{id: strings.ToLower(ref)}, nil
+		return revision{id: strings.ToLower(ref)}, nil
 	}
-	return target{}, missing(ref)
+	return revision{}, missing(ref)
 }
 
-// commit returns the commit that a ref names, as the server says; empty if it
-// does not.
-func (f refs) commit(t target) string {
-	if peeled := f.ids[t.ref+"^{}"]; peeled != "" {
+// commit returns the commit that the server lists for a ref; empty if it lists none.
+func (f refs) commit(rev revision) string {
+	if peeled := f.ids[rev.ref+"^{}"]; peeled != "" {
 		return peeled
 	}
-	return f.ids[t.ref]
+	return f.ids[rev.ref]
 }
 
 func missing(ref string) error {
@@ -151,28 +175,27 @@ var everything = []string{"+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:r
 // fetch fetches refspecs from the server into the repository at dir.
 func (r *run) fetch(ctx context.Context, dir string, refspecs ...string) error {
 	args := append([]string{"fetch", "--quiet", "--no-tags", "--", r.remoteURL()}, refspecs...)
-	_, err := r.network(ctx, dir, args...)
-	return err
+	return r.network(ctx, io.Discard, dir, args...)
 }
 
-// fetchTarget fetches t into the repository at dir, under the name fetched, and
-// returns its commit. What it has already is not fetched. A server may refuse
-// to give a commit by its id, and cannot know an abbreviated one: then it is
-// looked for in everything that there is.
-func (r *run) fetchTarget(ctx context.Context, dir string, t target) (string, error) {
-	if t.ref != "" {
-		if err := r.fetch(ctx, dir, "+"+t.ref+":"+fetched); err != nil {
+// fetchRevision fetches rev into the repository at dir, under the name fetched, and
+// returns its commit. It does not fetch a commit that is there already. A server may
+// refuse to give a commit by its id, and cannot know an abbreviated one: then
+// fetchRevision fetches everything and looks there.
+func (r *run) fetchRevision(ctx context.Context, dir string, rev revision) (string, error) {
+	if rev.ref != "" {
+		if err := r.fetch(ctx, dir, "+"+rev.ref+":"+fetched); err != nil {
 			return "", err
 		}
-		return r.resolve(ctx, dir, fetched, t)
+		return r.resolve(ctx, dir, fetched, rev)
 	}
-	if id, err := r.git.commit(ctx, dir, t.id); id != "" || err != nil {
+	if id, err := r.git.commit(ctx, dir, rev.id); id != "" || err != nil {
 		return id, r.name(ctx, dir, id, err)
 	}
-	if t.full() {
-		err := r.fetch(ctx, dir, "+"+t.id+":"+fetched)
+	if rev.full() {
+		err := r.fetch(ctx, dir, "+"+rev.id+":"+fetched)
 		if err == nil {
-			return r.resolve(ctx, dir, fetched, t)
+			return r.resolve(ctx, dir, fetched, rev)
 		}
 		if !errors.As(err, new(*gitError)) || r.relay.failed() {
 			return "", err
@@ -181,11 +204,11 @@ func (r *run) fetchTarget(ctx context.Context, dir string, t target) (string, er
 	if err := r.fetch(ctx, dir, everything...); err != nil {
 		return "", err
 	}
-	id, err := r.resolve(ctx, dir, t.id, t)
+	id, err := r.resolve(ctx, dir, rev.id, rev)
 	return id, r.name(ctx, dir, id, err)
 }
 
-// name names a commit fetched, unless there is an error already.
+// name gives a commit the name fetched, unless err is set.
 func (r *run) name(ctx context.Context, dir, id string, err error) error {
 	if err == nil {
 		_, err = r.git.run(ctx, dir, "update-ref", fetched, id)
@@ -193,16 +216,16 @@ func (r *run) name(ctx context.Context, dir, id string, err error) error {
 	return err
 }
 
-// resolve is git.commit, where to find none is an error.
-func (r *run) resolve(ctx context.Context, dir, name string, t target) (string, error) {
+// resolve is git.commit, but it is an error if there is no commit.
+func (r *run) resolve(ctx context.Context, dir, name string, rev revision) (string, error) {
 	id, err := r.git.commit(ctx, dir, name)
 	switch {
 	case err != nil:
 		return "", err
-	case id == "" && t.ref == "":
-		return "", missing(t.id)
+	case id == "" && rev.ref == "":
+		return "", missing(rev.id)
 	case id == "":
-		return "", fmt.Errorf("%s is not a commit", t.ref)
+		return "", fmt.Errorf("%s is not a commit", rev.ref)
 	}
 	return id, nil
 }

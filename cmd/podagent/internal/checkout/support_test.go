@@ -16,13 +16,14 @@ import (
 	"time"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/checkout"
+	"github.com/podagent/podagent/cmd/podagent/internal/proc"
 )
 
-// hung is when a test gives up waiting for what must come.
+// hung is how long a test waits for something that must happen.
 const hung = 2 * time.Minute
 
-// helperVariable makes this test program check out what its value says, so that
-// a checkout can be killed.
+// helperVariable makes this test program do the checkout in its value, so that a
+// checkout can be killed.
 const helperVariable = "CHECKOUT_TEST_OPTIONS"
 
 func TestMain(m *testing.M) {
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 		if err := json.Unmarshal([]byte(text), &o); err != nil {
 			panic(err)
 		}
-		if _, err := checkout.Run(context.Background(), o); err != nil {
+		if _, err := checkout.Run(context.Background(), inTest(o)); err != nil {
 			panic(err)
 		}
 		return
@@ -39,7 +40,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// git runs git as a user would, and returns what it prints.
+// processes starts the processes of all tests.
+var processes = proc.NewManager(proc.Options{})
+
+// inTest returns options with the environment of the test.
+func inTest(o checkout.Options) checkout.Options {
+	o.Env, o.Processes = os.Environ(), processes
+	return o
+}
+
+// git runs git as a user would, and returns its output.
 func git(t testing.TB, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("git", args...)
@@ -81,8 +91,8 @@ type source struct {
 	bare string
 }
 
-// newSource returns a repository with two commits on main: file.txt is "one\n",
-// then "two\n", and sub/dir/deep.txt stays.
+// newSource returns a repository with two commits on main. file.txt is "one\n",
+// then "two\n"; sub/dir/deep.txt does not change.
 func newSource(t testing.TB) *source {
 	t.Helper()
 	root := t.TempDir()
@@ -95,8 +105,8 @@ func newSource(t testing.TB) *source {
 	return s
 }
 
-// commit commits a file on the present branch, publishes it, and returns the
-// commit.
+// commit commits a file on the current branch, publishes it, and returns the
+// commit's id.
 func (s *source) commit(name, content string) string {
 	s.t.Helper()
 	write(s.t, filepath.Join(s.work, name), content)
@@ -106,7 +116,7 @@ func (s *source) commit(name, content string) string {
 	return s.id("HEAD")
 }
 
-// publish pushes refspecs; HEAD means the present branch.
+// publish pushes refspecs. HEAD means the current branch.
 func (s *source) publish(refspecs ...string) {
 	s.t.Helper()
 	git(s.t, s.work, append([]string{"push", "-q", "--force", s.bare}, refspecs...)...)
@@ -117,13 +127,13 @@ func (s *source) id(name string) string {
 	return git(s.t, s.work, "rev-parse", name+"^{commit}")
 }
 
-// server serves a source by git's own program for that.
+// server serves a source with git's own server program.
 type server struct {
 	*httptest.Server
-	username, password string // what it wants, if anything
+	username, password string // required, if not empty
 
 	mu     sync.Mutex
-	before func(http.ResponseWriter, *http.Request) bool // true: it has answered
+	before func(http.ResponseWriter, *http.Request) bool // reports whether it has answered
 }
 
 func serve(t testing.TB, s *source) *server {
@@ -134,7 +144,7 @@ func serve(t testing.TB, s *source) *server {
 	}
 	backend := &cgi.Handler{
 		Path: filepath.Join(strings.TrimSpace(string(path)), "git-http-backend"),
-		// It reports what it does not find there.
+		// The program logs missing files there.
 		Stderr: io.Discard,
 		Env:    []string{"GIT_PROJECT_ROOT=" + filepath.Dir(s.bare), "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null"},
 	}
@@ -166,8 +176,8 @@ func (v *server) intercept(f func(http.ResponseWriter, *http.Request) bool) {
 
 func (v *server) repo() string { return v.URL + "/repo.git" }
 
-// emptyDir returns a directory to check out in. Temporary files are the test's
-// own, and must be gone at its end.
+// emptyDir returns a directory to check out in. The test has its own directory for
+// temporary files, which must be empty at its end.
 func emptyDir(t testing.TB) string {
 	t.Helper()
 	tmp := t.TempDir()
@@ -184,20 +194,20 @@ func emptyDir(t testing.TB) string {
 	return dir
 }
 
-// run checks out, which must succeed.
+// run does a checkout that must succeed.
 func run(t testing.TB, o checkout.Options) checkout.Result {
 	t.Helper()
-	result, err := checkout.Run(t.Context(), o)
+	result, err := checkout.Run(t.Context(), inTest(o))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return result
 }
 
-// fails checks out, which must fail with a message that has all of words.
+// fails does a checkout that must fail with a message that contains all words.
 func fails(t testing.TB, o checkout.Options, words ...string) {
 	t.Helper()
-	result, err := checkout.Run(t.Context(), o)
+	result, err := checkout.Run(t.Context(), inTest(o))
 	if err == nil {
 		t.Fatalf("no error, but %+v", result)
 	}

@@ -16,8 +16,8 @@ type keptError struct{ why string }
 
 func (k keptError) Error() string { return k.why }
 
-// update brings the work tree to the commit that the ref has now, unless
-// something of the user's would be lost or moved.
+// update brings the work tree to the commit that the ref has now, unless that would lose
+// or move something of the user's.
 func (r *run) update(ctx context.Context) (Result, error) {
 	if err := r.checkTree(ctx); err != nil {
 		return Result{}, err
@@ -38,22 +38,22 @@ func (r *run) update(ctx context.Context) (Result, error) {
 }
 
 // advance fetches the ref, and checks its commit out.
-func (r *run) advance(ctx context.Context, head record, result *Result) error {
+func (r *run) advance(ctx context.Context, head headState, result *Result) error {
 	if head.Branch == "" && head.Commit == strings.ToLower(r.Ref) {
-		return nil // a commit is what it is: no need to ask
+		return nil // a commit never changes: no need to ask
 	}
 	remote, err := r.list(ctx)
 	if err != nil {
 		return err
 	}
-	t, err := remote.find(r.Ref)
+	rev, err := remote.find(r.Ref)
 	if err != nil {
 		return err
 	}
-	result.Ref = t.ref
-	next := record{Commit: remote.commit(t), Branch: t.branch}
+	result.Ref = rev.ref
+	next := headState{Commit: remote.commit(rev), Branch: rev.branch}
 	if next != head {
-		if next.Commit, err = r.bring(ctx, t); err != nil {
+		if next.Commit, err = r.bring(ctx, rev); err != nil {
 			return err
 		}
 	}
@@ -63,23 +63,23 @@ func (r *run) advance(ctx context.Context, head record, result *Result) error {
 	if err := r.mayMove(ctx, head, next); err != nil {
 		return err
 	}
-	// A run that is killed on its way must not be taken for the user's doing.
+	// If this run is killed, the next one must not take its work for the user's.
 	if err := r.save(ctx, r.Dir, head, next); err != nil {
 		return err
 	}
-	if err := r.move(ctx, r.Dir, t, next.Commit); err != nil {
+	if err := r.move(ctx, r.Dir, rev, next.Commit); err != nil {
 		return refusal(err)
 	}
 	result.Commit, result.Changed = next.Commit, true
 	return r.save(ctx, r.Dir, next)
 }
 
-// refusals are in what git says when it does not begin with a checkout: files
-// would be overwritten or removed, another git works in the tree (or was
-// killed there), a branch is checked out in two places.
+// refusals are texts in git's message when it refuses a checkout: files would be
+// overwritten or removed, another git works in the tree (or was killed there), the
+// branch is checked out in another work tree.
 var refusals = []string{"would be", "index.lock", "already checked out", "already used by worktree"}
 
-// refusal makes a keptError of what is a refusal of git's.
+// refusal turns a refusal of git into a keptError.
 func refusal(err error) error {
 	failed, ok := errors.AsType[*gitError](err)
 	says := func(words string) bool { return strings.Contains(failed.msg, words) }
@@ -89,8 +89,7 @@ func refusal(err error) error {
 	return err
 }
 
-// checkTree makes sure that this is the work tree of the repository that is
-// asked for.
+// checkTree makes sure that this is a work tree of the requested repository.
 func (r *run) checkTree(ctx context.Context) error {
 	top, err := r.git.run(ctx, r.Dir, "rev-parse", "--show-toplevel")
 	if err != nil {
@@ -118,12 +117,12 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// normalize leaves out of a URL what makes no difference to a server.
+// normalize removes the parts of a URL that make no difference to a server.
 func normalize(u string) string {
 	return strings.TrimSuffix(strings.TrimRight(u, "/"), ".git")
 }
 
-// redact leaves out who logs in with which password.
+// redact removes the user name and the password.
 func redact(u string) string {
 	parsed, err := url.Parse(u)
 	if err != nil || parsed.User == nil {
@@ -133,10 +132,10 @@ func redact(u string) string {
 	return parsed.String()
 }
 
-// bring fetches t and gets its objects into the work tree's repository.
-func (r *run) bring(ctx context.Context, t target) (string, error) {
-	if t.id != "" {
-		if id, err := r.git.commit(ctx, r.Dir, t.id); id != "" || err != nil {
+// bring fetches rev and gets its objects into the work tree's repository.
+func (r *run) bring(ctx context.Context, rev revision) (string, error) {
+	if rev.id != "" {
+		if id, err := r.git.commit(ctx, r.Dir, rev.id); id != "" || err != nil {
 			return id, err
 		}
 	}
@@ -144,15 +143,15 @@ func (r *run) bring(ctx context.Context, t target) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	commit, err := r.fetchTarget(ctx, bare, t)
+	commit, err := r.fetchRevision(ctx, bare, rev)
 	if err != nil {
 		return "", err
 	}
 	as := fetched
-	if t.branch != "" {
-		as = "refs/remotes/origin/" + t.branch
+	if rev.branch != "" {
+		as = "refs/remotes/origin/" + rev.branch
 	}
-	// From here on it is code of the work tree's that may run.
+	// From here on, code of the work tree may run.
 	if _, err := r.git.run(ctx, r.Dir, "fetch", "--quiet", "--no-tags", "--", bare, "+"+fetched+":"+as); err != nil {
 		return "", err
 	}
@@ -160,8 +159,8 @@ func (r *run) bring(ctx context.Context, t target) (string, error) {
 	if err == nil && got != commit {
 		err = errors.New("the work tree's configuration leads a fetch elsewhere")
 	}
-	if err == nil && strings.HasPrefix(t.ref, "refs/tags/") {
-		err = r.nameTag(ctx, t)
+	if err == nil && strings.HasPrefix(rev.ref, "refs/tags/") {
+		err = r.nameTag(ctx, rev)
 	}
 	if err == nil && as == fetched {
 		_, err = r.git.run(ctx, r.Dir, "update-ref", "-d", fetched) // git keeps the commit for days
@@ -169,19 +168,18 @@ func (r *run) bring(ctx context.Context, t target) (string, error) {
 	return commit, err
 }
 
-// nameTag makes the tag that was fetched, unless there is one of that name.
-func (r *run) nameTag(ctx context.Context, t target) error {
-	has, err := r.git.ok(ctx, r.Dir, "rev-parse", "--verify", "--quiet", t.ref)
+// nameTag makes the fetched tag, unless there is one of that name.
+func (r *run) nameTag(ctx context.Context, rev revision) error {
+	has, err := r.git.ok(ctx, r.Dir, "rev-parse", "--verify", "--quiet", rev.ref)
 	if err != nil || has {
 		return err
 	}
-	_, err = r.git.run(ctx, r.Dir, "update-ref", t.ref, fetched)
+	_, err = r.git.run(ctx, r.Dir, "update-ref", rev.ref, fetched)
 	return err
 }
 
-// makeBare makes the repository that talks to the server. It knows the objects
-// of the work tree's, so that only what is new is fetched, unless those are not
-// whole.
+// makeBare makes the repository that talks to the server. It knows the objects of the
+// work tree's repository, so that it fetches only new ones, unless that one is shallow.
 func (r *run) makeBare(ctx context.Context) (string, error) {
 	bare := filepath.Join(r.git.scratch, "fetch.git")
 	if _, err := r.git.run(ctx, "", "init", "--quiet", "--bare", "--template=", bare); err != nil {
@@ -201,7 +199,7 @@ func (r *run) makeBare(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(filepath.Join(bare, "objects", "info"), 0o700); err != nil {
 		return "", err
 	}
-	return bare, os.WriteFile(filepath.Join(bare, "objects", "info", "alternates"), []byte(objects+"\n"), 0o600)
+	return bare, r.create(filepath.Join(bare, "objects", "info", "alternates"), objects+"\n", 0o600)
 }
 
 // gitPath returns where a file of the repository at dir is.

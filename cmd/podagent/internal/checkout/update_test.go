@@ -9,7 +9,7 @@ import (
 	"github.com/podagent/podagent/cmd/podagent/internal/checkout"
 )
 
-// cloned returns a source, and a work tree of its main.
+// cloned returns a source and a clone of its main branch.
 func cloned(t *testing.T) (s *source, dir string, o checkout.Options) {
 	t.Helper()
 	s, dir = newSource(t), emptyDir(t)
@@ -47,9 +47,9 @@ func TestUpdateGoesFromRefToRef(t *testing.T) {
 	}
 }
 
-// Each of these is work of somebody's in a clone, and what Kept says of it. The
-// source has another commit by then, in which file.txt changes and
-// conflict.txt appears.
+// Each of these makes local work in a clone, and has the text that Kept then
+// contains. Meanwhile the source gets another commit, which changes file.txt and
+// adds conflict.txt.
 var localWork = map[string]struct {
 	work func(t *testing.T, s *source, dir string)
 	kept string
@@ -57,7 +57,7 @@ var localWork = map[string]struct {
 	"an edited file": {func(t *testing.T, _ *source, dir string) {
 		write(t, filepath.Join(dir, "file.txt"), "mine\n")
 	}, "uncommitted changes: M file.txt"},
-	"another edited file, that is said not to have changed": {func(t *testing.T, _ *source, dir string) {
+	"another edited file, marked as unchanged": {func(t *testing.T, _ *source, dir string) {
 		git(t, dir, "update-index", "--assume-unchanged", "file.txt")
 		write(t, filepath.Join(dir, "file.txt"), "mine\n")
 	}, "would be overwritten"},
@@ -91,7 +91,7 @@ var localWork = map[string]struct {
 	"no branch": {func(t *testing.T, _ *source, dir string) {
 		git(t, dir, "checkout", "-q", "--detach")
 	}, `HEAD was moved from branch "main" to commit `},
-	"a merge that was begun": {func(t *testing.T, _ *source, dir string) {
+	"a merge in progress": {func(t *testing.T, _ *source, dir string) {
 		git(t, dir, "checkout", "-q", "-b", "mine", "HEAD~1")
 		git(t, dir, "commit", "-q", "--allow-empty", "-m", "mine")
 		git(t, dir, "checkout", "-q", "main")
@@ -100,13 +100,13 @@ var localWork = map[string]struct {
 	"a git that still works there": {func(t *testing.T, _ *source, dir string) {
 		write(t, filepath.Join(dir, ".git/index.lock"), "")
 	}, "index.lock"},
-	"a remote that was rewritten": {func(t *testing.T, s *source, _ string) {
+	"a rewritten remote": {func(t *testing.T, s *source, _ string) {
 		git(t, s.work, "reset", "-q", "--hard", "HEAD~2")
 		s.commit("file.txt", "other\n")
 	}, `branch "main" of origin was rewritten`},
 }
 
-func TestLocalWorkStaysAndIsSaid(t *testing.T) {
+func TestLocalWorkStaysAndIsReported(t *testing.T) {
 	for name, c := range localWork {
 		t.Run(name, func(t *testing.T) {
 			s, dir, o := cloned(t)
@@ -125,7 +125,7 @@ func TestLocalWorkStaysAndIsSaid(t *testing.T) {
 	}
 }
 
-// snapshot describes what is a user's in a work tree.
+// snapshot describes what in a work tree belongs to the user.
 func snapshot(t *testing.T, dir string) string {
 	t.Helper()
 	var all strings.Builder
@@ -145,7 +145,7 @@ func snapshot(t *testing.T, dir string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// How many commits of origin's there are to come is not the user's.
+	// How far the branch is behind origin is not part of it.
 	lines := strings.Split(all.String(), "\n")
 	lines[0], _, _ = strings.Cut(lines[0], " [")
 	return strings.Join(lines, "\n")
@@ -167,7 +167,7 @@ func TestBranchWithCommitsOfItsOwnStays(t *testing.T) {
 	if got := git(t, dir, "rev-parse", "dev"); got != mine {
 		t.Errorf("dev is %s", got)
 	}
-	// One that is only behind is brought up.
+	// A branch that is only behind is updated.
 	git(t, dir, "branch", "-f", "dev", "main")
 	if got := run(t, o); got.Commit != s.id("dev") || !got.Changed || git(t, dir, "rev-parse", "--abbrev-ref", "HEAD") != "dev" {
 		t.Errorf("got %+v", got)
@@ -205,14 +205,14 @@ func TestWorkTreeThatSomebodyElseCloned(t *testing.T) {
 func TestShallowWorkTreeIsUpdated(t *testing.T) {
 	s, dir := newSource(t), emptyDir(t)
 	git(t, "", "clone", "-q", "--depth=1", "file://"+s.bare, dir)
-	// A server may leave out content that an earlier commit had: it is missing here.
+	// A server may omit content of earlier commits, so it is missing here.
 	third := s.commit("file.txt", "one\n")
 	if got := run(t, checkout.Options{Dir: dir, URL: "file://" + s.bare}); got.Commit != third || !got.Changed {
 		t.Errorf("got %+v", got)
 	}
 }
 
-// A run that is killed after it moved HEAD has not yet said that it did.
+// A run that is killed after it has moved HEAD has not recorded the move yet.
 func TestUpdateThatWasKilledIsNotTakenForTheUsersDoing(t *testing.T) {
 	s, dir, o := cloned(t)
 	first, third := s.id("main"), s.commit("file.txt", "three\n")
@@ -225,7 +225,7 @@ func TestUpdateThatWasKilledIsNotTakenForTheUsersDoing(t *testing.T) {
 	}
 }
 
-func TestUpdateSaysWhereItGoesBeforeItMoves(t *testing.T) {
+func TestUpdateRecordsItsTargetBeforeItMoves(t *testing.T) {
 	s, dir, o := cloned(t)
 	first, third := s.id("main"), s.commit("file.txt", "three\n")
 	// The filter runs in the middle of the move.

@@ -6,33 +6,34 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/podagent/podagent/pkg/fsops"
 )
 
-// record is where a checkout put HEAD.
-type record struct {
+// headState is what HEAD names.
+type headState struct {
 	Commit string `json:"commit"`
 	Branch string `json:"branch,omitempty"` // the short name; empty if detached
 }
 
-// recordName is the file in the repository that has the records.
-const recordName = "podagent-checkout"
+// stateName is the file in the repository with the states that checkouts left.
+const stateName = "podagent-checkout"
 
-// head returns where HEAD is.
-func (r *run) head(ctx context.Context) (record, error) {
+// head returns the state of HEAD.
+func (r *run) head(ctx context.Context) (headState, error) {
 	commit, err := r.git.commit(ctx, r.Dir, "HEAD")
 	if err != nil {
-		return record{}, err
+		return headState{}, err
 	}
 	ref, err := r.git.run(ctx, r.Dir, "symbolic-ref", "--quiet", "HEAD")
 	if errors.As(err, new(*gitError)) {
-		return record{Commit: commit}, nil
+		return headState{Commit: commit}, nil
 	}
-	return record{Commit: commit, Branch: strings.TrimPrefix(ref, "refs/heads/")}, err
+	return headState{Commit: commit, Branch: strings.TrimPrefix(ref, "refs/heads/")}, err
 }
 
 // gitDir returns the directory of the repository of the work tree at dir.
@@ -40,66 +41,58 @@ func (r *run) gitDir(ctx context.Context, dir string) (string, error) {
 	return r.git.run(ctx, dir, "rev-parse", "--absolute-git-dir")
 }
 
-// save remembers where HEAD was put, or may have been put.
-func (r *run) save(ctx context.Context, dir string, where ...record) error {
+// save stores the states in which this checkout leaves HEAD, or may leave it.
+func (r *run) save(ctx context.Context, dir string, where ...headState) error {
 	dir, err := r.gitDir(ctx, dir)
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, recordName)
+	path := filepath.Join(dir, stateName)
 	data, err := json.Marshal(where)
 	if err != nil {
 		return err
 	}
-	if there, err := readRecord(path); err == nil && bytes.Equal(there, data) {
+	if there, err := r.readState(ctx, path); err == nil && bytes.Equal(there, data) {
 		return nil // the tree may be another user's
 	}
-	if err := os.Remove(path + ".new"); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := r.remove(path + ".new"); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
+	if err := r.create(path+".new", string(data), 0o644); err != nil {
 		return err
 	}
-	_, err = file.Write(data)
-	if err := errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	return r.files.Rename(ctx, path+".new", path, fsops.RenameOptions{})
 }
 
-// saved returns what save remembered; nil if nothing.
-func (r *run) saved(ctx context.Context) ([]record, error) {
+// saved returns the states that save stored; nil if there are none.
+func (r *run) saved(ctx context.Context) ([]headState, error) {
 	dir, err := r.gitDir(ctx, r.Dir)
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, recordName)
-	data, err := readRecord(path)
+	path := filepath.Join(dir, stateName)
+	data, err := r.readState(ctx, path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	var where []record
+	var where []headState
 	if err := json.Unmarshal(data, &where); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	return where, nil
 }
 
-func readRecord(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, maxRecord))
+func (r *run) readState(ctx context.Context, path string) ([]byte, error) {
+	var data bytes.Buffer
+	_, err := r.files.Read(ctx, path, &data, fsops.ReadOptions{Length: maxState})
+	return data.Bytes(), err
 }
 
 // untouched returns a keptError if somebody has worked in the tree.
-func (r *run) untouched(ctx context.Context, head record) error {
+func (r *run) untouched(ctx context.Context, head headState) error {
 	if err := r.noOperation(ctx); err != nil {
 		return err
 	}
@@ -118,12 +111,12 @@ func (r *run) untouched(ctx context.Context, head record) error {
 		return r.published(ctx, head)
 	}
 	if last := where[len(where)-1]; last.Branch != head.Branch {
-		return keptError{fmt.Sprintf("HEAD was moved from %s to %s", last.place(), head.place())}
+		return keptError{fmt.Sprintf("HEAD was moved from %s to %s", last.describe(), head.describe())}
 	}
 	return keptError{fmt.Sprintf("HEAD was moved: it is %s, not %s", short(head.Commit), short(where[len(where)-1].Commit))}
 }
 
-func (r record) place() string {
+func (r headState) describe() string {
 	if r.Branch == "" {
 		return "commit " + short(r.Commit)
 	}
@@ -132,7 +125,7 @@ func (r record) place() string {
 
 func short(commit string) string { return commit[:min(len(commit), 12)] }
 
-// operations are the files that say that something is half done, and what.
+// operations are the files that show an unfinished operation.
 var operations = []struct{ file, what string }{
 	{"MERGE_HEAD", "a merge"},
 	{"CHERRY_PICK_HEAD", "a cherry-pick"},
@@ -142,7 +135,7 @@ var operations = []struct{ file, what string }{
 	{"BISECT_LOG", "a bisection"},
 }
 
-// noOperation returns a keptError if something is half done in the tree.
+// noOperation returns a keptError if the tree has an unfinished operation.
 func (r *run) noOperation(ctx context.Context) error {
 	dir, err := r.gitDir(ctx, r.Dir)
 	if err != nil {
@@ -158,7 +151,7 @@ func (r *run) noOperation(ctx context.Context) error {
 
 // published returns a keptError if HEAD, in a tree that was not made here, is
 // at a commit that the remote may not have.
-func (r *run) published(ctx context.Context, head record) error {
+func (r *run) published(ctx context.Context, head headState) error {
 	if head.Commit == "" {
 		return nil
 	}
@@ -169,9 +162,8 @@ func (r *run) published(ctx context.Context, head record) error {
 	return err
 }
 
-// mayMove returns a keptError if to move to next would lose commits from a
-// branch.
-func (r *run) mayMove(ctx context.Context, head, next record) error {
+// mayMove returns a keptError if moving to next would lose commits of a branch.
+func (r *run) mayMove(ctx context.Context, head, next headState) error {
 	if next.Branch == "" {
 		return nil
 	}
@@ -189,10 +181,10 @@ func (r *run) mayMove(ctx context.Context, head, next record) error {
 	return keptError{fmt.Sprintf("branch %q has commits that origin's has not", next.Branch)}
 }
 
-// move checks out the commit of t. Git refuses when that would lose a change,
-// or an untracked file, be it ignored or not.
-func (r *run) move(ctx context.Context, dir string, t target, commit string) error {
-	if t.branch == "" {
+// move checks out the commit of rev. Git refuses if that would lose a change or an
+// untracked file, ignored or not.
+func (r *run) move(ctx context.Context, dir string, rev revision, commit string) error {
+	if rev.branch == "" {
 		_, err := r.git.run(ctx, dir, "checkout", "--quiet", "--no-overwrite-ignore", "--detach", commit, "--")
 		return err
 	}
@@ -200,14 +192,14 @@ func (r *run) move(ctx context.Context, dir string, t target, commit string) err
 	if err != nil && !errors.As(err, new(*gitError)) {
 		return err
 	}
-	local, err := r.git.commit(ctx, dir, "refs/heads/"+t.branch)
+	local, err := r.git.commit(ctx, dir, "refs/heads/"+rev.branch)
 	if err != nil {
 		return err
 	}
-	// A merge cannot lose a commit that is made in this very moment.
+	// A merge cannot lose a commit that is made at this moment.
 	args := []string{"merge", "--quiet", "--ff-only", "--no-overwrite-ignore", commit}
-	if here != "refs/heads/"+t.branch || local == "" {
-		args = []string{"checkout", "--quiet", "--no-overwrite-ignore", "-B", t.branch, "--track", "refs/remotes/origin/" + t.branch, "--"}
+	if here != "refs/heads/"+rev.branch || local == "" {
+		args = []string{"checkout", "--quiet", "--no-overwrite-ignore", "-B", rev.branch, "--track", "refs/remotes/origin/" + rev.branch, "--"}
 	}
 	_, err = r.git.run(ctx, dir, args...)
 	return err

@@ -13,14 +13,14 @@ import (
 type AttachOptions struct {
 	// Stdout and Stderr are the offsets to go on from.
 	Stdout, Stderr int64
-	// Reader, if not empty, is the name of the reader, the same each time that
-	// it attaches: it replaces the earlier one of that name.
+	// Reader, if not empty, is the name of the reader. It replaces an attached reader
+	// of the same name.
 	Reader string
-	// Screen begins where the screen of a terminal can be drawn anew, whatever
-	// Stdout says. Without a terminal it does nothing.
+	// Screen begins, in place of Stdout, at the offset from which the screen of a
+	// terminal can be drawn. Without a terminal it does nothing.
 	Screen bool
-	// NoFollow ends the iteration, detached, when all output so far was
-	// delivered and the process still runs.
+	// NoFollow ends the iteration, detached, when the output so far is delivered and
+	// the process still runs.
 	NoFollow bool
 	// NoOutput delivers only the end. Such a caller does not count as a
 	// reader, and holds up nobody.
@@ -38,13 +38,13 @@ type AttachOptions struct {
 // Several readers may be attached at once, each at its own pace. While one is,
 // a full journal makes the process wait. The slowest reader sets the pace, and
 // one that takes nothing for 10 s while it holds the process up gets
-// [ErrStalled]. A reader that leaves before the last event is expected back for
-// 30 s: as one of the same name, or, if it has none, as the next one at about
-// the same offsets. (stallLimit and attachGrace of package journal.)
+// [ErrStalled]. A reader that leaves before the last event is expected back for 30 s.
+// It is recognized by its name or, if it has none, by its offsets. (stallLimit and
+// attachGrace of package journal.)
 //
 // The iteration also ends with the error of ctx, with [syscall.EINVAL] at an
-// offset that is negative or after the end of the output so far, and with an
-// error when it is not known how the process ended.
+// offset that is negative or after the end of the output so far, and with an error
+// if nobody knows how the process ended.
 func (p *Process) Attach(ctx context.Context, opts AttachOptions) iter.Seq2[Event, error] {
 	if opts.NoOutput {
 		return p.awaitEnd(ctx, opts)

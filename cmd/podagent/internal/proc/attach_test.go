@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// events attaches, and returns what it read of standard output and the last
-// event.
+// events attaches. It returns the standard output that it read, and the last event.
 func events(t *testing.T, p *Process, opts AttachOptions) (out string, last Event) {
 	t.Helper()
 	for ev, err := range p.Attach(testContext(t), opts) {
@@ -22,14 +21,14 @@ func events(t *testing.T, p *Process, opts AttachOptions) (out string, last Even
 	return out, last
 }
 
-// attended is the number of those who read a process, or are expected to.
+// attended returns how many readers are attached or expected back.
 func attended(p *Process) int {
 	st := p.out.State()
 	return st.Readers + st.Expected
 }
 
-// talker starts a process that says hello, and goodbye at the end of its
-// standard input.
+// talker starts a process that prints hello, and goodbye at the end of its standard
+// input.
 func talker(t *testing.T, m *Manager) *Process {
 	t.Helper()
 	p := start(t, m, withStdin(t, "sh", "-c", "printf hello; cat; printf goodbye"))
@@ -46,7 +45,7 @@ func TestAttachThatDoesNotFollowEndsWithTheOutputSoFar(t *testing.T) {
 		}
 	}
 	if n := attended(p); n != 0 {
-		t.Errorf("%d are expected to come back", n)
+		t.Errorf("%d readers are expected back", n)
 	}
 	p.CloseStdin()
 	finish(t, p)
@@ -55,9 +54,9 @@ func TestAttachThatDoesNotFollowEndsWithTheOutputSoFar(t *testing.T) {
 	}
 }
 
-// TestEndIsThereForAllAtOnce has many attach again as soon as they were told of
-// the end.
-func TestEndIsThereForAllAtOnce(t *testing.T) {
+// TestEndIsThereForAllReaders lets many readers attach again as soon as they see the
+// end.
+func TestEndIsThereForAllReaders(t *testing.T) {
 	m := newManager(t)
 	for range 200 {
 		p := start(t, m, argv(t, "/bin/true"))
@@ -90,7 +89,7 @@ func TestAttachWithoutOutputWaitsForTheEnd(t *testing.T) {
 		}
 	}
 	if n := attended(p); n != before {
-		t.Errorf("%d attend, and %d before", n, before)
+		t.Errorf("%d readers are attached or expected, %d before", n, before)
 	}
 	p.CloseStdin()
 	if out, last := events(t, p, AttachOptions{NoOutput: true}); out != "" || last.Status == nil || last.Status.Stdout != 12 {
@@ -126,8 +125,8 @@ func TestDetachedReaderIsNotExpectedBack(t *testing.T) {
 	}
 }
 
-// stopReading attaches a reader that takes one event, and nothing until go on
-// is called, which returns where it was and how it ended.
+// stopReading attaches a reader that takes one event and no more until goOn is
+// called. goOn returns the reader's next offset and how it ended.
 func stopReading(t *testing.T, p *Process) (goOn func() (next int64, err error)) {
 	t.Helper()
 	stopped, resume, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -153,9 +152,9 @@ func stopReading(t *testing.T, p *Process) (goOn func() (next int64, err error))
 	}
 }
 
-// TestReaderThatStopsReadingHoldsUpNobodyForLong is the reader that stops for a
-// minute, in less time: the second reader and the process go on as soon as it
-// counts as stalled, and what it missed is said when it comes back.
+// TestReaderThatStopsReadingHoldsUpNobodyForLong has a reader stop for longer than
+// the grace of a stalled reader. From then on the second reader and the process
+// continue. When the first comes back, it learns how much it missed.
 func TestReaderThatStopsReadingHoldsUpNobodyForLong(t *testing.T) {
 	const size = 100_000_000
 	overEach(t, func(t *testing.T, newManager makeManager) {
@@ -168,7 +167,7 @@ func TestReaderThatStopsReadingHoldsUpNobodyForLong(t *testing.T) {
 		}
 		next, err := goOn()
 		if !errors.Is(err, ErrStalled) {
-			t.Errorf("the one that stopped: %v", err)
+			t.Errorf("the reader that stopped: %v", err)
 		}
 		r, err := collect(testContext(t), p, next, 0)
 		if err != nil || next+r.omitted[0]+int64(r.stdout.Len()) != size || r.omitted[0] == 0 {
@@ -190,8 +189,8 @@ func countOutput(t *testing.T, p *Process) (n, omitted int64) {
 	return n, omitted
 }
 
-// TestReaderThatStopsReadingIsLeftAloneWhileThereIsRoom has a process print
-// less than the journal keeps.
+// TestReaderThatStopsReadingIsLeftAloneWhileThereIsRoom lets a process print less
+// than the journal keeps.
 func TestReaderThatStopsReadingIsLeftAloneWhileThereIsRoom(t *testing.T) {
 	m := newDiskManager(t, func(l *limits) { l.Stall = time.Nanosecond })
 	p := start(t, m, shell(t, "head -c 40000000 /dev/zero"))
@@ -204,9 +203,8 @@ func TestReaderThatStopsReadingIsLeftAloneWhileThereIsRoom(t *testing.T) {
 	}
 }
 
-// TestCutLosesNoMoreThanAClientsWindow has a connection drop with which a
-// window of bytes goes that were handed over, while the process fills the
-// journal.
+// TestCutLosesNoMoreThanAClientsWindow cuts a connection after a window of bytes
+// was sent but not received, while the process fills the journal.
 func TestCutLosesNoMoreThanAClientsWindow(t *testing.T) {
 	const window, size, taken = 16<<20 + 256<<10, 200_000_000, 60_000_000
 	m := newDiskManager(t)
@@ -240,12 +238,12 @@ func TestLaterReaderGetsWhatIsKept(t *testing.T) {
 		t.Errorf("omitted %d, got %d bytes: %+v", r.omitted[0], r.stdout.Len(), info)
 	}
 	if kept := r.stdout.Len(); kept > m.lim.Disk.Process || kept < m.lim.Disk.Process*31/32 {
-		t.Errorf("%d bytes are kept", kept)
+		t.Errorf("%d bytes were kept", kept)
 	}
 }
 
-// cutReader attaches by a name, reads hello, and stays until the function that
-// it returns is called, as a caller whose connection was cut.
+// cutReader attaches by a name and reads hello. Like a reader whose connection was
+// cut, it stays until leave is called.
 func cutReader(t *testing.T, p *Process, name string) (leave func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(testContext(t))
@@ -269,12 +267,12 @@ func cutReader(t *testing.T, p *Process, name string) (leave func() error) {
 func TestReaderThatIsBackBeforeItsCutWasNoticedIsNotExpectedAgain(t *testing.T) {
 	p := talker(t, newManager(t))
 	first := cutReader(t, p, "a")
-	second := cutReader(t, p, "a") // its return
+	second := cutReader(t, p, "a") // the reader's return
 	if err := first(); !errors.Is(err, ErrReplaced) && !errors.Is(err, context.Canceled) {
 		t.Errorf("the first ended with %v", err)
 	}
 	if n := attended(p); n != 1 {
-		t.Errorf("%d readers are attached or expected, want the one that came back", n)
+		t.Errorf("%d readers are attached or expected, want only the one that came back", n)
 	}
 	second()
 	if n := attended(p); n != 1 {

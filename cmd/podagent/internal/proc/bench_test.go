@@ -29,9 +29,9 @@ func BenchmarkTrueStartProcess(b *testing.B) {
 	}
 }
 
-// BenchmarkFullJournals runs commands beside others that fill the journals of
-// all, and beside none: what prints nothing, a line, and what needs the room of
-// another.
+// BenchmarkFullJournals runs commands while the journals of others are full, and
+// while there are no others. The commands print nothing, a line, or more than fits
+// without taking room from others.
 func BenchmarkFullJournals(b *testing.B) {
 	disk := journal.DefaultLimits().Disk
 	for _, script := range []string{"", "echo line", "head -c 300000 /dev/zero"} {
@@ -63,7 +63,7 @@ const benchOutput = 256 << 20
 
 var benchScript = []string{"head", "-c", "268435456", "/dev/zero"}
 
-// BenchmarkOutput moves output through a journal to a reader.
+// BenchmarkOutput copies output through a journal to a reader.
 func BenchmarkOutput(b *testing.B) {
 	for name, newManager := range map[string]makeManager{"memory": newManager, "disk": newDiskManager} {
 		b.Run(name, func(b *testing.B) {
@@ -76,7 +76,7 @@ func BenchmarkOutput(b *testing.B) {
 	}
 }
 
-// BenchmarkOutputPipe is what the same output takes through a plain pipe.
+// BenchmarkOutputPipe copies the same output through a plain pipe.
 func BenchmarkOutputPipe(b *testing.B) {
 	b.SetBytes(benchOutput)
 	for b.Loop() {

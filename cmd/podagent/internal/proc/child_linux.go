@@ -15,7 +15,9 @@ import (
 type child struct {
 	pid    int
 	reaper *reaper
-	// pidfd becomes readable when the process ends. It is -1 on kernels without.
+	// mark is the number that it bears, 0 if it bears none.
+	mark int
+	// pidfd becomes readable when the process ends. It is -1 on kernels without pidfds.
 	pidfd int
 }
 
@@ -34,35 +36,45 @@ func (m *Manager) forkChild(c *command, spec *Spec, std *stdio) (*child, error) 
 		// group without a terminal stops itself.
 		Sys: &syscall.SysProcAttr{
 			Setsid: true, Setctty: std.terminal != nil,
-			PidFD: &pidfd, Ptrace: len(spec.Rlimits) > 0,
+			PidFD: &pidfd,
 		},
 	}
-	pid, err := m.forkLimited(c, attr, spec.Rlimits)
+	number := m.nextNumber()
+	m.proc.forking.RLock()
+	defer m.proc.forking.RUnlock()
+	pid, mark, err := m.forkLimited(c, attr, spec, number)
+	if mark == 0 {
+		m.proc.marks.started(number)
+	}
 	if err != nil {
 		return nil, err
 	}
 	m.reaper.register(pid)
-	return &child{pid: pid, reaper: m.reaper, pidfd: pidfd}, nil
+	return &child{pid: pid, reaper: m.reaper, mark: mark, pidfd: pidfd}, nil
 }
 
-// forkLimited forks a process with its resource limits.
-func (m *Manager) forkLimited(c *command, attr *syscall.ProcAttr, limits []Rlimit) (pid int, err error) {
-	if len(limits) == 0 {
-		return m.forkExec(c, attr)
+// forkLimited forks a process with its mark and its resource limits. It returns the number
+// that the process bears, 0 for none.
+func (m *Manager) forkLimited(c *command, attr *syscall.ProcAttr, spec *Spec, number int) (pid, mark int, err error) {
+	if len(spec.Rlimits) == 0 && (number == 0 || changesUser(spec.program(c))) {
+		pid, err = m.forkExec(c, attr)
+		return pid, 0, err
 	}
+	attr.Sys.Ptrace = true
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	pid, err = m.forkExec(c, attr)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	if err := limitStopped(pid, limits); err != nil {
+	marked, err := m.limitStopped(pid, spec.Rlimits, number)
+	if err != nil {
 		unix.Kill(pid, unix.SIGKILL)
 		reapPid(pid, 0)
 		unix.Close(*attr.Sys.PidFD)
-		return 0, err
+		return 0, 0, err
 	}
-	return pid, nil
+	return pid, marked, nil
 }
 
 // forkExec is [syscall.ForkExec], repeated while another fork holds the program open.
@@ -82,7 +94,7 @@ func pollable(pidfd int) *os.File {
 	if pidfd < 0 {
 		return nil
 	}
-	// An error leaves a file that can't be waited for; awaitExit copes.
+	// After an error the poller cannot wait for the file; awaitExit copes.
 	unix.SetNonblock(pidfd, true)
 	return os.NewFile(uintptr(pidfd), "pidfd")
 }

@@ -57,14 +57,14 @@ func (s *Spec) shell() (*command, error) {
 	if len(s.Script) <= inlineScript {
 		return &command{file: file, argv: []string{name, "-c", s.Script}}, nil
 	}
-	// The shell opens the script by its path and reads it from a descriptor of
-	// its own. To source it keeps $0 as it is for a short script.
+	// The shell opens the script by its path and reads it from a descriptor of its
+	// own. Sourcing keeps $0 as it is for a short script.
 	return &command{file: file, argv: []string{name, "-c", ". /proc/self/fd/3"}, text: s.Script}, nil
 }
 
-// scriptFile puts a script into a file without a name. The script first closes
-// that file, so that its children do not inherit it, and does so on its first
-// line, so that line numbers stay right.
+// scriptFile puts a script into a file without a name. The script first closes that
+// file, so that its children do not inherit it. It does so on its first line, so that
+// line numbers stay right.
 func scriptFile(script string) (*os.File, error) {
 	fd, err := unix.MemfdCreate("script", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -88,10 +88,7 @@ func (s *Spec) touch(c *command) {
 	if dir, err := unix.Open(s.Dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
 		unix.Close(dir)
 	}
-	file := c.file
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(s.Dir, file)
-	}
+	file := s.program(c)
 	if !isRegular(file) { // opening a device or a FIFO may have effects
 		return
 	}
@@ -100,7 +97,26 @@ func (s *Spec) touch(c *command) {
 	}
 }
 
+// program returns the path of a command's program, whatever the agent's own directory is.
+func (s *Spec) program(c *command) string {
+	if filepath.IsAbs(c.file) {
+		return c.file
+	}
+	return filepath.Join(s.Dir, c.file)
+}
+
 func isRegular(file string) bool {
 	var st unix.Stat_t
 	return unix.Stat(file, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
+}
+
+// changesUser reports whether a program runs as another user or group than its caller, or
+// with more capabilities. The kernel grants that only to a process that nobody traces.
+func changesUser(file string) bool {
+	var st unix.Stat_t
+	if unix.Stat(file, &st) != nil || st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
+		return true
+	}
+	_, err := unix.Getxattr(file, "security.capability", nil)
+	return err == nil
 }

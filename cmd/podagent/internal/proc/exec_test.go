@@ -19,7 +19,7 @@ import (
 
 func TestExitCodeIsAResult(t *testing.T) {
 	m := newManager(t)
-	// 124 is what timeout(1) exits with; here it means nothing.
+	// timeout(1) exits with 124; here the code has no special meaning.
 	for _, code := range []int{0, 7, 124, 255} {
 		st := run(t, m, shell(t, fmt.Sprintf("exit %d", code))).status
 		if st.Reason != Exited || st.Code != code || st.Signal != 0 || st.OutputOpen {
@@ -67,7 +67,7 @@ func TestEnvironmentIsExact(t *testing.T) {
 	}
 }
 
-func TestBytesThatAreNoUTF8(t *testing.T) {
+func TestBytesThatAreNotUTF8(t *testing.T) {
 	odd := "\xff\xfe \x80'\"$(x)\n"
 	spec := argv(t, "sh", "-c", `printf %s "$1"; printf %s "$ODD" >&2`, "sh", odd)
 	spec.Env = append(spec.Env, "ODD="+odd)
@@ -87,7 +87,8 @@ func TestDirectoryIsTheProcesss(t *testing.T) {
 }
 
 func TestProcessInheritsNoDescriptor(t *testing.T) {
-	// One that is not close-on-exec, as the agent may itself have inherited.
+	// A descriptor without close-on-exec, which the agent itself may have
+	// inherited.
 	fd, err := syscall.Open("/etc/passwd", syscall.O_RDONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +197,7 @@ func TestFileThatIsJustBeingWrittenIsTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	var pauses []time.Duration
-	closeAfter := 0 // pauses; 0 leaves the file open
+	closeAfter := 0 // number of pauses; 0 keeps the file open
 	m := newManager(t, func(l *limits) {
 		l.busyPause = func(d time.Duration) {
 			if pauses = append(pauses, d); len(pauses) == closeAfter {
@@ -380,7 +381,7 @@ func TestScriptWithoutBashIsRunBySh(t *testing.T) {
 	spec = Spec{ID: newID(t), Script: "echo $0", Dir: "/", Env: []string{"PATH=" + t.TempDir()}}
 	_, _, err := m.Start(t.Context(), spec)
 	if pe := (*fs.PathError)(nil); !errors.As(err, &pe) || pe.Op != "exec" || !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("without any shell: got %v", err)
+		t.Errorf("without a shell: got %v", err)
 	}
 }
 
@@ -398,7 +399,7 @@ func TestGetListAndForget(t *testing.T) {
 		t.Errorf("got %+v", list)
 	}
 	if err := m.Forget(first.ID()); !errors.Is(err, syscall.EBUSY) {
-		t.Errorf("forgetting one that runs: got %v", err)
+		t.Errorf("forgetting a running process: got %v", err)
 	}
 	if err := m.Forget(second.ID()); err != nil {
 		t.Error(err)
@@ -433,7 +434,7 @@ func TestLastActive(t *testing.T) {
 	}
 }
 
-func TestStatusThatWasTakenIsAnError(t *testing.T) {
+func TestStolenStatusIsAnError(t *testing.T) {
 	m := newManager(t)
 	p := start(t, m, Spec{ID: newID(t), Argv: []string{"cat"}, Dir: "/", Env: []string{testPath}, Stdin: true})
 	if !p.pin() {

@@ -2,8 +2,6 @@ package proc
 
 import (
 	"log/slog"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,16 +19,16 @@ import (
 // kernel kills it.
 type guard struct {
 	log       *slog.Logger
-	fs        *procfs
+	table     *processTable
 	groups    []*cgroup.Memory
 	processes func() []*Process
-	// forgotten reports whether an exec was this agent's and has been forgotten.
-	forgotten func(id string) bool
-	stop      chan struct{}
-	stopped   sync.WaitGroup
+	// sort sorts processes by the ids of their execs, and the strays under "".
+	sort    func([]member) map[string][]member
+	stop    chan struct{}
+	stopped sync.WaitGroup
 	// seen is how much memory was left at the last look.
 	seen map[*cgroup.Memory]seenMemory
-	// helpless says that the log has been told that nothing can be ended.
+	// helpless says that the log already says that nothing can be ended.
 	helpless bool
 }
 
@@ -87,8 +85,8 @@ func (g *guard) look() time.Duration {
 	return max(next, guardOften)
 }
 
-// lead is how much of the memory left will be gone before the guard can act, if
-// it shrinks on as it did since the last look.
+// lead is how much of the memory left will be gone before the guard can act, if it keeps
+// shrinking as it did since the last look.
 func (g *guard) lead(group *cgroup.Memory, left, limit int64) int64 {
 	before, now := g.seen[group], time.Now()
 	if g.seen == nil {
@@ -139,8 +137,13 @@ func (g *guard) relieve(need int64) {
 func (g *guard) killTree(t *execTree) {
 	p := t.process
 	g.log.Warn("memory is nearly used up: ending the largest exec", "exec", t.id, "bytes", t.size)
-	whole := newTree(g.fs, g.log)
-	whole.ids[t.id] = true
+	whole := newTree(g.table, g.log)
+	if t.id != "" {
+		whole.ids[t.id] = true
+	}
+	if p != nil {
+		whole.add(p)
+	}
 	if p != nil && p.pin() {
 		defer p.unpin()
 		p.noteKill()
@@ -149,7 +152,7 @@ func (g *guard) killTree(t *execTree) {
 	}
 	for _, m := range t.members {
 		whole.seen[m.pid] = m.start
-		g.fs.signal(m, unix.SIGKILL) // kill tries again
+		g.table.signal(m, unix.SIGKILL) // kill tries again
 	}
 	if err := whole.kill(); err != nil {
 		g.log.Error("cannot end all of the largest exec", "exec", t.id, "error", err)
@@ -159,80 +162,34 @@ func (g *guard) killTree(t *execTree) {
 // execTree is the processes of one exec. The exec itself may have ended, and may have
 // been forgotten: process is nil then.
 type execTree struct {
+	// id is "" for the strays.
 	id      string
 	process *Process
 	members []member
 	size    int64 // of its memory, in bytes
 }
 
-// trees are the execs that have processes, by one scan of /proc. It leaves out those
-// that belong to another agent on the same machine, or are just being started.
+// trees are the execs that have processes, and the strays as one tree, by one scan of
+// /proc. It leaves out those that belong to another agent on the same machine, or are just
+// being started.
 func (g *guard) trees() (map[string]*execTree, error) {
-	snap := snapshot{fs: g.fs, listed: map[int]bool{}}
-	if _, err := snap.extend(); err != nil {
+	all, err := g.table.all()
+	if err != nil {
 		return nil, err
 	}
-	known, leaders := map[string]*Process{}, map[int]string{}
-	for _, p := range g.processes() {
-		known[p.id] = p
-		if p.running() {
-			leaders[p.pid] = p.id
-		}
-	}
 	trees := map[string]*execTree{}
-	for id, members := range byExec(snap.alive, leaders) {
-		if known[id] == nil && !g.forgotten(id) {
-			continue
-		}
-		t := &execTree{id: id, process: known[id], members: members}
+	for id, members := range g.sort(all) {
+		t := &execTree{id: id, members: members}
 		for _, m := range members {
-			t.size += g.fs.memory(m.pid)
+			size, _ := g.table.Unreclaimable(m.pid) // 0 if the process has ended
+			t.size += size
 		}
 		trees[id] = t
 	}
+	for _, p := range g.processes() {
+		if t := trees[p.id]; t != nil {
+			t.process = p
+		}
+	}
 	return trees, nil
-}
-
-// byExec sorts processes by the exec that they belong to, as [tree] does: by
-// session and group, marker, or parents.
-func byExec(all []member, leaders map[int]string) map[string][]member {
-	owner := map[int]string{}
-	own := func(m member) string {
-		for _, id := range []string{leaders[m.pid], leaders[m.group], leaders[m.session], m.exec} {
-			if id != "" {
-				return id
-			}
-		}
-		return owner[m.parent]
-	}
-	trees := map[string][]member{}
-	for more := true; more; {
-		more = false
-		for _, m := range all {
-			if id := own(m); id != "" && owner[m.pid] == "" {
-				owner[m.pid] = id
-				trees[id] = append(trees[id], m)
-				more = true
-			}
-		}
-	}
-	return trees
-}
-
-// memory is how many bytes a process holds that can't be reclaimed. Mapped files are
-// therefore left out. Shared pages count for each process that shares them.
-func (fs *procfs) memory(pid int) (size int64) {
-	fs.with(procPath(pid, "status"), func(fd int) error {
-		text, err := readAll(fd)
-		for line := range strings.Lines(string(text)) {
-			name, value, _ := strings.Cut(line, ":")
-			if name != "RssAnon" && name != "RssShmem" {
-				continue
-			}
-			n, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-			size += n << 10
-		}
-		return err
-	})
-	return size
 }

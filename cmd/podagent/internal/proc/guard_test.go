@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,8 +13,9 @@ import (
 	"github.com/podagent/podagent/cmd/podagent/internal/proc/cgroup"
 )
 
-// fakeGroups makes a file system with a control group of version 2, of a gibibyte. use
-// says how much of it is used: by files, and by what can't be reclaimed.
+// fakeGroups makes a file system with a version 2 control group that is limited to
+// a gibibyte. use sets how much of it is used by files and by memory that cannot be
+// reclaimed.
 func fakeGroups(t *testing.T) (groups *cgroup.Groups, use func(file, anon int64)) {
 	t.Helper()
 	root := t.TempDir()
@@ -49,13 +51,13 @@ func TestGuardLooksMoreOftenNearTheLimit(t *testing.T) {
 		use(c.file, c.anon)
 		next := g.look()
 		if next < last || next < guardOften || next > guardRarely {
-			t.Errorf("%d: looks again in %v, after %v", i, next, last)
+			t.Errorf("%d: the guard looks again in %v, after %v", i, next, last)
 		}
 		last = next
 	}
 }
 
-// The memory of version 2 is a fake here, the processes are real.
+// The version 2 memory group is a fake; the processes are real.
 func TestGuardEndsTheLargestExec(t *testing.T) {
 	groups, use := fakeGroups(t)
 	m := newManager(t)
@@ -72,10 +74,10 @@ func TestGuardEndsTheLargestExec(t *testing.T) {
 		return len(trees) == 3 && trees[hog.id].size > 40000000
 	})
 	use(0, 1<<30-guardMaximum+1)
-	// What all execs have together is less than what has to be left: to end one
-	// would be in vain.
+	// All execs together use less than the memory that must stay free, so ending
+	// one would not help.
 	if next := m.guard.look(); next != guardPause || !hog.running() {
-		t.Errorf("looks again in %v; running: %v", next, hog.running())
+		t.Errorf("the guard looks again in %v; running: %v", next, hog.running())
 	}
 	m.guard.relieve(guardMinimum)
 	if st := finish(t, hog).status; st.Reason != OutOfMemory || st.Signal != int(syscall.SIGKILL) || st.Code != 137 {
@@ -89,37 +91,44 @@ func TestGuardEndsTheLargestExec(t *testing.T) {
 		t.Errorf("%v, %v", trees, err)
 	}
 	if err := ended.Signal(syscall.SIGKILL); err != nil {
-		t.Errorf("what outlived an exec: %v", err)
+		t.Errorf("the survivor of an exec: %v", err)
 	}
 }
 
-// What an exec that was forgotten has left behind is found where there is no other
-// agent whose it could be.
+// Only an agent that adopts orphans knows that what a forgotten exec left is its own.
 func TestGuardEndsWhatAForgottenExecLeft(t *testing.T) {
 	m := newManager(t)
-	p := start(t, m, shell(t, "setsid sleep 300 > /dev/null 2>&1 &"))
+	p := start(t, m, shell(t, "setsid sleep 300 > /dev/null 2>&1 & echo $!"))
+	left, err := strconv.Atoi(strings.TrimSpace(finish(t, p).stdout.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Kill(left, syscall.SIGKILL)
+	if err := m.Forget(p.id); err != nil {
+		t.Fatal(err)
+	}
+	find := func(m *Manager) *execTree {
+		trees, err := m.guard.trees()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return trees[""]
+	}
+	if left := find(m); left != nil {
+		t.Errorf("it is found although there may be other agents: %+v", left)
+	}
+	m = newAdopter(t)
+	p = start(t, m, shell(t, "setsid sleep 300 > /dev/null 2>&1 &"))
 	finish(t, p)
 	if err := m.Forget(p.id); err != nil {
 		t.Fatal(err)
 	}
-	g := guard{log: m.log, fs: m.proc, processes: m.all}
-	find := func(forgotten bool) *execTree {
-		g.forgotten = func(id string) bool { return forgotten && id == p.id }
-		trees, err := g.trees()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return trees[p.id]
+	strays := find(m)
+	if strays == nil || strays.process != nil || len(strays.members) != 1 {
+		t.Fatalf("found is %+v", strays)
 	}
-	if left := find(false); left != nil {
-		t.Errorf("beside other agents it is found: %+v", left)
-	}
-	left := find(true)
-	if left == nil || left.process != nil || len(left.members) != 1 {
-		t.Fatalf("found is %+v", left)
-	}
-	g.killTree(left)
-	if left := find(true); left != nil {
+	m.guard.killTree(strays)
+	if left := find(m); left != nil {
 		t.Errorf("it is still there: %+v", left)
 	}
 }
@@ -134,6 +143,6 @@ func TestProcessesAreTheKernelsFirstChoice(t *testing.T) {
 	fmt.Sscan(string(own), &agents)
 	fmt.Sscan(r.stdout.String(), &childs)
 	if childs != min(agents+childOOMScore, maxOOMScore) {
-		t.Errorf("the agent's is %d, that of a process %q", agents, strings.TrimSpace(r.stdout.String()))
+		t.Errorf("the agent has %d, a process %q", agents, strings.TrimSpace(r.stdout.String()))
 	}
 }

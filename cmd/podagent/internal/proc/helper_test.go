@@ -14,15 +14,16 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
 )
 
-// hung is how long a test waits for what must come: reaching it is a failure.
+// hung is how long a test waits for something that must happen. Reaching it is a
+// failure.
 const hung = 2 * time.Minute
 
 const testPath = "PATH=/usr/local/bin:/usr/bin:/bin"
 
-// newManager returns a manager that keeps journals in memory, and whose limits
-// were adapted.
+// newManager returns a manager that keeps journals in memory, with adapted limits.
 func newManager(t testing.TB, adapt ...func(*limits)) *Manager {
 	t.Helper()
 	m := NewManager(Options{})
@@ -37,8 +38,47 @@ func newManager(t testing.TB, adapt ...func(*limits)) *Manager {
 	return m
 }
 
-// newDiskManager returns a manager that keeps journals on disk, also where that
-// is in memory.
+// newAdopter returns a manager that adopts orphans, until the test ends.
+func newAdopter(t testing.TB, adapt ...func(*limits)) *Manager {
+	t.Helper()
+	adopt := func(on uintptr) {
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, on, 0, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	adopt(1)
+	t.Cleanup(func() {
+		adopt(0)
+		eventually(t, "the end of all orphans", func() bool {
+			for _, pid := range childPIDs(t) {
+				reapPid(pid, unix.WNOHANG)
+			}
+			return len(childPIDs(t)) == 0
+		})
+	})
+	m := newManager(t, adapt...)
+	m.proc.adopts = true
+	return m
+}
+
+// childPIDs are the children of the test's process.
+func childPIDs(t testing.TB) (children []int) {
+	t.Helper()
+	table := &processTable{}
+	pids, err := table.PIDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range pids {
+		if m, err := table.member(pid); err == nil && m.parent == os.Getpid() {
+			children = append(children, pid)
+		}
+	}
+	return children
+}
+
+// newDiskManager returns a manager that keeps journals on disk, even if the
+// directory is in memory.
 func newDiskManager(t testing.TB, adapt ...func(*limits)) *Manager {
 	t.Helper()
 	m := newManager(t, adapt...)
@@ -50,8 +90,8 @@ func newDiskManager(t testing.TB, adapt ...func(*limits)) *Manager {
 
 type makeManager func(testing.TB, ...func(*limits)) *Manager
 
-// overEach runs a test with managers that keep journals in memory, and with
-// those that keep them on disk.
+// overEach runs a test with a manager that keeps journals in memory, and with one
+// that keeps them on disk.
 func overEach(t *testing.T, test func(*testing.T, makeManager)) {
 	t.Run("memory", func(t *testing.T) { test(t, newManager) })
 	t.Run("disk", func(t *testing.T) { test(t, newDiskManager) })
@@ -86,13 +126,13 @@ func idAt(t testing.TB, at time.Time) string {
 	return id.String()
 }
 
-// argv completes a spec of a command.
+// argv returns the spec of a command.
 func argv(t testing.TB, args ...string) Spec {
 	t.Helper()
 	return Spec{ID: newID(t), Argv: args, Dir: "/", Env: []string{testPath}}
 }
 
-// shell completes a spec of a script for sh.
+// shell returns the spec of a script for sh.
 func shell(t testing.TB, script string) Spec {
 	t.Helper()
 	return argv(t, "sh", "-c", script)
@@ -116,8 +156,8 @@ type result struct {
 	status         Status
 }
 
-// collect reads a process to its end from the given offsets, and checks that
-// the events follow each other.
+// collect reads a process to its end from the given offsets, and checks that the
+// events are contiguous.
 func collect(ctx context.Context, p *Process, stdout, stderr int64) (*result, error) {
 	r := &result{}
 	next := [2]int64{stdout, stderr}
@@ -161,7 +201,7 @@ func finish(t testing.TB, p *Process) *result {
 	return r
 }
 
-// fifo makes a named pipe for a process to meet the test at.
+// fifo makes a named pipe through which a process and the test wait for each other.
 func fifo(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fifo")
@@ -190,7 +230,7 @@ func receive(t testing.TB, path string) string {
 		}
 		return strings.TrimSpace(string(a.b))
 	case <-time.After(hung):
-		t.Fatalf("nothing came through %s", path)
+		t.Fatalf("nothing arrived through %s", path)
 		return ""
 	}
 }
@@ -204,7 +244,7 @@ func receivePID(t testing.TB, path string) int {
 	return pid
 }
 
-// send lets a process that reads from a fifo go on.
+// send lets a process that reads from a fifo continue.
 func send(t testing.TB, path string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte("go\n"), 0); err != nil {
@@ -212,10 +252,9 @@ func send(t testing.TB, path string) {
 	}
 }
 
-// isAlive reports whether a process runs: a zombie that nobody has reaped yet
-// does not.
+// isAlive reports whether a process runs. A zombie does not count.
 func isAlive(pid int) bool {
-	m, err := new(procfs).member(pid)
+	m, err := new(processTable).member(pid)
 	return err == nil && m.alive()
 }
 

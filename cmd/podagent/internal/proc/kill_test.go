@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The tests of this file are about processes that are killed before they run.
+// The tests in this file kill processes before they run.
 
 func TestKillPreventsAStartThatComesLater(t *testing.T) {
 	m, ran := newManager(t), filepath.Join(t.TempDir(), "ran")
@@ -31,7 +31,7 @@ func TestKillPreventsAStartThatComesLater(t *testing.T) {
 		t.Error("it ran")
 	}
 	if err := m.Signal(t.Context(), "no id", syscall.SIGKILL); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("KILL of what is no id: %v", err)
+		t.Errorf("KILL of an invalid id: %v", err)
 	}
 }
 
@@ -55,11 +55,11 @@ func TestKillEndsAStartThatWaitsForItsTurn(t *testing.T) {
 	}
 }
 
-// Neither the one who starts the process nor the one who kills it is there any more
-// when it begins to run.
+// When the process begins to run, neither its caller nor the one that killed it is
+// still there.
 func TestKillDuringTheForkEndsTheProcess(t *testing.T) {
 	m, spec := newManager(t), argv(t, "sleep", "infinity")
-	syscall.ForkLock.RLock() // which every fork waits for
+	syscall.ForkLock.RLock() // every fork waits for this lock
 	ctx, leave := context.WithCancel(t.Context())
 	done := startLater(ctx, t, m, spec)
 	eventually(t, "the turn of the start", func() bool { return len(m.forks) == 1 })

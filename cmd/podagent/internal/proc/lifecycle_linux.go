@@ -37,7 +37,7 @@ func (m *Manager) isOver(ctx context.Context) error {
 
 func (m *Manager) endTurn() { <-m.forks }
 
-// makeProcess forks the process of a spec, with all that belongs to it. Nothing watches
+// makeProcess forks the process of a spec, with its files and limits. Nothing watches
 // the process until run.
 func (m *Manager) makeProcess(ctx context.Context, spec *Spec) (*Process, error) {
 	cmd, err := spec.command()
@@ -71,7 +71,7 @@ func (m *Manager) makeProcess(ctx context.Context, spec *Spec) (*Process, error)
 	}
 	out := newOutputs(m.budget, &m.lim, std, screen)
 	return &Process{
-		id: spec.ID, pid: c.pid, argv: append([]string(nil), spec.Argv...), script: spec.Script,
+		id: spec.ID, pid: c.pid, mark: c.mark, argv: append([]string(nil), spec.Argv...), script: spec.Script,
 		started: begun, timeout: spec.Timeout, aside: spec.Aside,
 		lim: &m.lim, log: m.log, ended: m.processEnded,
 		child: c, proc: m.proc, in: newInput(std), terminal: std.terminal, screen: screen,
@@ -125,7 +125,7 @@ func (p *Process) run() {
 	}
 }
 
-// noteEnd tells all parts of the process that it has ended.
+// noteEnd tells the outputs, the input and the terminal that the process has ended.
 func (p *Process) noteEnd() {
 	exited := p.noteExit()
 	for _, pump := range p.out.pumps {

@@ -6,9 +6,8 @@ import (
 	"github.com/podagent/podagent/cmd/podagent/internal/proc/journal"
 )
 
-// Every bound in time and size of this package. Those of the first group are what
-// callers notice, and proc.go promises them; the others say how it is done. What becomes
-// of output is bounded in package journal.
+// Every bound in time and size of this package. Callers notice those of the first group,
+// and proc.go promises them; the others are internal. Package journal bounds the output.
 const (
 	// drainTime is how long output may still come after a process has ended,
 	// while a descendant holds it open. It covers the last writes of a pipeline,
@@ -19,9 +18,8 @@ const (
 	// Kubernetes gives a pod.
 	killGrace = time.Second
 	// retention is how long an ended process is kept, unless there are more than
-	// keptProcesses. Its caller may be replaced meanwhile, and the next one comes
-	// back the day after. An exec id is refused when it is older than this, less
-	// clockSkew.
+	// keptProcesses: another program may take over from the caller, and ask the day
+	// after. An exec id is refused when it is older than this, less clockSkew.
 	retention = 24 * time.Hour
 	// keptProcesses is how many ended processes are kept: more than a model
 	// starts in hours, at a few kilobytes each.
@@ -30,25 +28,37 @@ const (
 	// program that does little takes a millisecond, and nobody notices two.
 	shortWait = 2 * time.Millisecond
 
-	// drainBytes is how much output a descendant may add after drainTime if it keeps
-	// writing to a slow reader, beyond what was in the pipe when the process ended:
-	// as much as a pipe of pipeSize holds.
+	// drainBytes is how much output a descendant may add if it keeps writing to a slow
+	// reader, beyond the bytes that were in the pipe when the process ended: as much as
+	// a pipe of pipeSize holds.
 	drainBytes = pipeSize
-	// pipeSize is the size of a pipe once it was full; reading from it then costs
-	// half as many switches. 1 MiB is what the kernel allows an unprivileged user
-	// by default.
+	// pipeSize is the size of a pipe once it was full; reading from it then costs half
+	// as many switches. The kernel allows an unprivileged user 1 MiB by default.
 	pipeSize = 1 << 20
 
 	// killScans bounds the scans of /proc that one kill makes, so that a
 	// descendant which cannot die (in an uninterruptible system call) does not
 	// hold the call. A tree that behaves needs four.
 	killScans = 64
+	// freezeScan is the scan after which a kill stops all processes if it still finds
+	// new ones. A tree that behaves needs two.
+	freezeScan = 3
+	// crowd is the number of processes from which a kill stops all of them at once. A
+	// scan takes some 40 µs for each, of which the agent gets little beside so many
+	// that run.
+	crowd = 256
+	// sleepers is how many processes a kill looks at in a crowd, to see which are stopped
+	// already: the oldest, within one turn of the processor.
+	sleepers = 64
 	// endPoll is the pause between two looks of a shutdown for processes that still
 	// run: several looks before a person notices.
 	endPoll = 10 * time.Millisecond
 	// scanPasses bounds how often one scan lists /proc again for processes that
 	// started meanwhile. A quiet machine needs two.
 	scanPasses = 16
+	// rereads is how often one scan reads a process again whose parent has ended since
+	// it was read: once, unless the parent is hidden.
+	rereads = 3
 	// killWait is how long one scan waits for the processes that it killed before the
 	// next one looks again: a process without much memory is gone in less.
 	killWait = 50 * time.Millisecond
@@ -56,8 +66,8 @@ const (
 	// clockSkew is by how much the clock of a client may differ from the
 	// agent's. Clusters keep theirs within a second.
 	clockSkew = 30 * time.Second
-	// freshAge is how old an id may be on its first arrival: as much as clocks
-	// differ, and some seconds on the way.
+	// freshAge is how old an id may be on its first arrival: the difference of the
+	// clocks, and some seconds on the way.
 	freshAge = clockSkew + 10*time.Second
 	// keptCommands is how much the commands of ended processes hold together, in
 	// bytes: a thousand scripts of 16 KiB.
@@ -93,11 +103,6 @@ const (
 	// in goroutines, which wake together.
 	shortWaiters = 4
 
-	// direntSize is how much of /proc's listing is read at once, in bytes: a thousand
-	// names.
-	direntSize = 32 << 10
-	// statSize holds any /proc/PID/stat: 52 numbers and a short name.
-	statSize = 4 << 10
 	// redrawPause is how long a terminal has another size, so that programs which ask
 	// for the size only now and then see that it changed.
 	redrawPause = 100 * time.Millisecond
@@ -105,7 +110,7 @@ const (
 	// replayScreen is how far before the end of a terminal's output its screen
 	// is looked for, in bytes: full-screen programs draw one in a few KiB.
 	replayScreen = 64 << 10
-	// screenBlock is how many bytes share one remembered start of a line.
+	// screenBlock is the number of bytes for which one start of a line is remembered.
 	screenBlock = 1 << 10
 	// maxSequence is the longest escape sequence that is understood, in bytes: one that
 	// changes a dozen modes.
@@ -128,24 +133,23 @@ const (
 	guardShare   = 16
 	guardMinimum = 8 << 20
 	guardMaximum = 64 << 20
-	// guardRate is how fast processes are expected to take memory, in bytes a
-	// second: twice what one core can, page by page, so that one core takes no
+	// guardRate is how fast processes are expected to take memory, in bytes a second:
+	// twice the rate of one core that touches page by page, so that one core takes no
 	// more than half of the memory left between two looks.
 	guardRate = 4 << 30
 	// guardReaction is how long the guard takes on a busy machine to look, to find the
 	// largest exec and to end it. It expects processes to take memory meanwhile, up to
 	// as much again as guardShare says.
 	guardReaction = 30 * time.Millisecond
-	// guardOften and guardRarely bound the time between two looks. A look costs
-	// 10 µs, near the limit 100 µs; with 512 MiB left the guard looks 8 times a second.
+	// guardOften and guardRarely bound the time between two looks. A look costs 10 µs,
+	// or 100 µs near the limit; with 512 MiB left the guard looks 8 times a second.
 	guardOften  = 2 * time.Millisecond
 	guardRarely = time.Second
-	// guardPause is how long memory may take to be free after its exec was ended.
+	// guardPause is how long the memory of an ended exec may take to be free.
 	guardPause = 50 * time.Millisecond
-	// spareThreads is how many threads are kept in reserve beyond those that
-	// run Go code: one for each system call that blocks at the same time, such
-	// as file operations on a slow disk, of 32 callers. An unused one takes
-	// some 20 KiB.
+	// spareThreads is how many threads are kept in reserve beyond those that run Go
+	// code: one for each of 32 callers whose system call blocks, such as a file
+	// operation on a slow disk. An unused thread takes some 20 KiB.
 	spareThreads = 32
 	// threadShare is the part of a limit of processes, one in so many, that the reserve
 	// of threads may take.
@@ -168,7 +172,7 @@ type limits struct {
 	kept         int
 	keptCommands int
 	tombstones   int
-	// Limits are those of the journals.
+	// Limits are the limits of the journals.
 	journal.Limits
 }
 

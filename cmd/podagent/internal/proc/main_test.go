@@ -13,19 +13,22 @@ import (
 	"time"
 )
 
-// helperEnv names the helper that this program is to be, instead of the tests.
+// helperEnv names the helper to run instead of the tests.
 const helperEnv = "PODAGENT_TEST_HELPER"
 
-// helpers are what needs a process of its own: an agent that is PID 1, or in a
-// control group. What they print goes to the test. An error fails it.
+// helpers need their own process: an agent that is PID 1, or that runs in a control
+// group. The test gets their output. An error fails the test.
 func helpers() map[string]func() error {
 	return map[string]func() error{
-		"behind":  helpBehind,
-		"bomb":    helpBomb,
-		"hog":     helpHog,
-		"limit":   helpLimit,
-		"orphans": helpOrphans,
-		"term":    helpTerm,
+		"behind":   helpBehind,
+		"bomb":     helpBomb,
+		"headless": helpHeadless,
+		"hog":      helpHog,
+		"limit":    helpLimit,
+		"nested":   helpNested,
+		"orphans":  helpOrphans,
+		"storm":    helpStorm,
+		"term":     helpTerm,
 	}
 }
 
@@ -44,6 +47,8 @@ func TestMain(m *testing.M) {
 	select {
 	case m := <-alone:
 		m.ReapOrphans(ctx)
+	case <-headless:
+		syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
 	case <-ctx.Done():
 	}
 	if <-ctx.Done(); err != nil {
@@ -52,10 +57,13 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// The main thread of a helper reaps.
+// A helper reaps in its main thread.
 func init() { runtime.LockOSThread() }
 
-// alone has the manager that a helper makes for itself alone.
+// headless receives a value from a helper whose first thread ends.
+var headless = make(chan bool)
+
+// alone receives the manager of a helper that is alone in its process.
 var alone = make(chan *Manager, 1)
 
 func newAlone() *Manager {
@@ -64,8 +72,8 @@ func newAlone() *Manager {
 	return m
 }
 
-// helperCommand returns a command for a helper, which is killed with all in
-// its name space when the test ends. wrapper is what runs it.
+// helperCommand returns a command that runs a helper, through wrapper if there is
+// one. At the end of the test it is killed, with everything in its namespace.
 func helperCommand(t *testing.T, name string, wrapper ...string) *exec.Cmd {
 	t.Helper()
 	args := append(wrapper, os.Args[0])
@@ -75,7 +83,7 @@ func helperCommand(t *testing.T, name string, wrapper ...string) *exec.Cmd {
 	return cmd
 }
 
-// inNamespace makes a command PID 1 of a name space of its own.
+// inNamespace makes a command PID 1 of a new PID namespace.
 func inNamespace(cmd *exec.Cmd) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
 	return cmd

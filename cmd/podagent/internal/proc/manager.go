@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -15,38 +14,38 @@ import (
 	"github.com/podagent/podagent/cmd/podagent/internal/proc/journal"
 )
 
-// Manager starts processes and keeps them until they are forgotten: those that
-// ended more than retention ago, and, when there are more than keptProcesses, first
-// those whose end somebody was told. Its methods may be called concurrently.
+// Manager starts processes, and keeps each until retention after its end. If more than
+// keptProcesses have ended, it forgets some earlier, first those whose end a reader got.
+// Its methods may be called concurrently.
 type Manager struct {
 	log     *slog.Logger
 	lim     limits
-	proc    *procfs
+	proc    *processTable
 	budget  *journal.Budget
 	reaper  *reaper
 	guard   *guard
 	cgroup  *cgroup.Groups
 	waiters chan struct{} // see [Process.waiters]
 	forks   chan struct{} // see [Manager.awaitTurn]
-	// alone is that of the [Options].
+	// alone is Options.Alone.
 	alone bool
-	// oomScore is the oom_score_adj of processes, "" where it is not set.
+	// oomScore is the oom_score_adj of processes, "" if it is not set.
 	oomScore string
 
 	mu      sync.Mutex
 	entries map[string]*entry
 	running int
-	// lastEnd is when a process last ended; before that, when the manager was
-	// made.
+	// lastEnd is when a process last ended, or, before the first end, when the manager
+	// was made.
 	lastEnd time.Time
 	closing bool
-	closed  chan struct{} // when closing is set
+	closed  chan struct{} // closed when closing is set
 	// starts counts the starts under way.
 	starts sync.WaitGroup
 	kept   kept
 }
 
-// Options are those of a [Manager].
+// Options configure a [Manager].
 type Options struct {
 	// Log gets the messages; nil discards them.
 	Log *slog.Logger
@@ -56,10 +55,9 @@ type Options struct {
 	JournalDirs []string
 	// Alone says that the manager is the program's only one, and that nothing
 	// else in it starts processes. Then the manager ends the largest exec before
-	// memory runs out, and keeps threads in reserve. It gets the orphans, and
-	// [Manager.ReapOrphans] may be called for them. As PID 1 it ends everything
-	// else at the shutdown, except processes that came into its name space from
-	// outside.
+	// memory runs out, and keeps threads in reserve. It adopts orphans, which
+	// [Manager.ReapOrphans] reaps. As PID 1 it ends everything else at the shutdown,
+	// except processes that came into its name space from outside.
 	Alone bool
 }
 
@@ -71,8 +69,9 @@ func NewManager(opts Options) *Manager {
 		log = slog.New(slog.DiscardHandler)
 	}
 	closeOnExec()
-	proc := &procfs{}
-	proc.replenish()
+	proc := &processTable{}
+	proc.marks.open()
+	proc.Reserve()
 	m := &Manager{
 		log:     log,
 		lim:     defaultLimits(),
@@ -86,23 +85,15 @@ func NewManager(opts Options) *Manager {
 		forks:   make(chan struct{}, forksAtOnce),
 		closed:  make(chan struct{}),
 
-		oomScore: childScore(),
+		oomScore: proc.childScore(),
 	}
-	m.guard = &guard{log: log, fs: proc, groups: m.cgroup.Memory, processes: m.all, forgotten: m.hasForgotten}
+	m.guard = &guard{log: log, table: proc, groups: m.cgroup.Memory, processes: m.all, sort: m.byExec}
 	m.budget = journal.NewBudget(&m.lim.Limits, log)
 	m.budget.OpenIn(opts.JournalDirs)
 	if m.alone {
 		m.protect()
 	}
 	return m
-}
-
-// hasForgotten reports whether an exec that has a process was this manager's. As
-// PID 1 the manager sees no others, and an exec that is being started has an entry.
-func (m *Manager) hasForgotten(id string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.alone && os.Getpid() == 1 && m.entries[id] == nil
 }
 
 // JournalSize is how many bytes of the output of a process are kept, of both
@@ -167,9 +158,9 @@ func (m *Manager) processes() []*Process {
 	return all
 }
 
-// Forget drops the output and the status of an ended process. For a process that
-// runs it is [syscall.EBUSY], for an unknown one [fs.ErrNotExist]. Descendants
-// that outlived the process are not touched.
+// Forget drops the output and the status of an ended process. The error for a process
+// that runs is [syscall.EBUSY], for an unknown one [fs.ErrNotExist]. Forget does not
+// touch descendants that outlived the process: they become strays.
 func (m *Manager) Forget(id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -192,8 +183,8 @@ func (m *Manager) Running() int {
 	return m.running
 }
 
-// LastActive is when a process last ran: now while one does, else when the
-// last one ended. If there never was one it is when the manager was made.
+// LastActive is when a process last ran: now if one runs, or else when the last one
+// ended. Before the first process it is when the manager was made.
 func (m *Manager) LastActive() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/podagent/podagent/cmd/podagent/internal/proc/journal"
 )
 
-// counted prints the decimal numbers from 1 on, of which 100 MB are cut.
+// counted prints the decimal numbers from 1 on, cut to 100 MB.
 const counted = "seq 1 20000000 | head -c 100000000"
 
 func sumOf(t *testing.T, script string) [sha256.Size]byte {
@@ -60,7 +60,7 @@ func TestLargeOutputIsCompleteWithASlowReader(t *testing.T) {
 		h.Write(ev.Data)
 		n += int64(len(ev.Data))
 		if n > 99_000_000 {
-			// The process has ended, and its last bytes still wait.
+			// The process has ended, but its last bytes are still unread.
 			time.Sleep(20 * time.Millisecond)
 		}
 	}
@@ -72,16 +72,17 @@ func TestLargeOutputIsCompleteWithASlowReader(t *testing.T) {
 	}
 }
 
-// TestLastBytesOutliveTheDrain has a reader that comes long after the drain of
-// a process whose output filled the journal and the pipe.
+// TestLastBytesOutliveTheDrain attaches a reader long after the drain of a process
+// whose output filled the journal and the pipe.
 func TestLastBytesOutliveTheDrain(t *testing.T) {
 	m := newManager(t, func(l *limits) { l.drain = time.Millisecond })
-	// More than a journal takes ahead of its readers, by less than what the
-	// pipe holds. A descendant holds the pipe, so that there is no end to wait for.
+	// This is more than a journal takes ahead of its readers, but the rest fits
+	// into the pipe. A descendant keeps the pipe open, so no end will come.
 	size := m.lim.Memory.Process + pipeSize/2
 	begin, gate := fifo(t), fifo(t)
 	p := start(t, m, shell(t, fmt.Sprintf("read x < %s; head -c %d /dev/zero; (read x < %s) & exit 0", begin, size, gate)))
-	// The manager enlarges the pipe where it finds it full, which it may never do.
+	// The manager enlarges a pipe only if it finds it full, which may not happen
+	// here.
 	pipe, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/1", p.PID()), os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +102,7 @@ func TestLastBytesOutliveTheDrain(t *testing.T) {
 func TestOrphanHoldingOutputDoesNotHoldTheCall(t *testing.T) {
 	m := newManager(t)
 	gate, done := fifo(t), fifo(t)
-	// PIPE is not ignored: a write into a closed pipe would end it.
+	// SIGPIPE is not ignored, so a write to a closed pipe would end the process.
 	spec := shell(t, `(read x < $GATE; head -c 300000 /dev/zero; echo late; echo survived > $DONE) & echo early`)
 	spec.Env = append(spec.Env, "GATE="+gate, "DONE="+done)
 	p := start(t, m, spec)
@@ -131,7 +132,7 @@ func TestOrphanThatNeverStopsWritingDoesNotHoldTheCall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// So slow that the drain's time hardly runs.
+		// This is so slow that the drain's time hardly runs.
 		time.Sleep(time.Millisecond)
 		st = ev.Status
 	}
@@ -195,8 +196,8 @@ func TestReaderResumesWhereItsConnectionDropped(t *testing.T) {
 	}
 }
 
-// readUntilCut reads some bytes on from what was got, loses the last chunk and
-// the connection. It returns the status when it comes to that.
+// readUntilCut continues after the bytes in got. After some more, it loses a chunk
+// and the connection. It returns the status if it gets that far.
 func readUntilCut(t *testing.T, ctx context.Context, cut func(), p *Process, got *bytes.Buffer, some int) *Status {
 	t.Helper()
 	begun := got.Len()
@@ -295,9 +296,9 @@ func TestDroppedReaderKeepsItsPlaceForAWhile(t *testing.T) {
 	m := newManager(t, func(l *limits) { l.AttachGrace = 300 * time.Millisecond })
 	p := start(t, m, shell(t, "head -c 5000000 /dev/zero"))
 	for range p.Attach(testContext(t), AttachOptions{}) {
-		break // the connection drops
+		break // the connection is lost
 	}
-	// It does not come back: the process is no longer held up.
+	// It does not come back, so the process is held up only for a while.
 	st, err := p.Wait(testContext(t))
 	if err != nil || st.Stdout != 5000000 || st.Wall < 200*time.Millisecond {
 		t.Errorf("got %+v, %v", st, err)

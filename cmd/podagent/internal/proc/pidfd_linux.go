@@ -8,23 +8,23 @@ import (
 )
 
 // runs reports whether the process that was seen still runs.
-func (fs *procfs) runs(m member) bool {
-	now, err := fs.member(m.pid)
+func (t *processTable) runs(m member) bool {
+	now, err := t.member(m.pid)
 	return err == nil && now.start == m.start && now.alive()
 }
 
-// signal sends sig to the process that was seen, and never to another that has got
-// its pid since. A process that is gone is no error.
-func (fs *procfs) signal(m member, sig unix.Signal) error {
+// signal sends sig to the process that was seen, and never to a later one with the same
+// pid. A process that is gone is no error.
+func (t *processTable) signal(m member, sig unix.Signal) error {
 	fd, err := unix.PidfdOpen(m.pid, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil
 	}
 	if err != nil {
-		return fs.signalByPid(m, sig)
+		return t.signalByPid(m, sig)
 	}
 	defer unix.Close(fd)
-	if now, err := fs.member(m.pid); err != nil || now.start != m.start {
+	if now, err := t.member(m.pid); err != nil || now.start != m.start {
 		return ignoreGone(err)
 	}
 	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -35,22 +35,22 @@ func (fs *procfs) signal(m member, sig unix.Signal) error {
 
 // signalByPid serves kernels without pidfds, and an agent without a descriptor
 // left. Another process could get the pid between the look and the signal.
-func (fs *procfs) signalByPid(m member, sig unix.Signal) error {
-	if now, err := fs.member(m.pid); err != nil || now.start != m.start {
+func (t *processTable) signalByPid(m member, sig unix.Signal) error {
+	if now, err := t.member(m.pid); err != nil || now.start != m.start {
 		return ignoreGone(err)
 	}
 	return ignoreGone(unix.Kill(m.pid, sig))
 }
 
 // awaitEnd waits until the process has ended, at most until the deadline.
-func (fs *procfs) awaitEnd(m member, deadline time.Time) {
+func (t *processTable) awaitEnd(m member, deadline time.Time) {
 	fd, err := unix.PidfdOpen(m.pid, 0)
 	if err != nil {
-		fs.pollEnd(m, deadline)
+		t.pollEnd(m, deadline)
 		return
 	}
 	defer unix.Close(fd)
-	if !fs.runs(m) {
+	if !t.runs(m) {
 		return
 	}
 	for left := time.Until(deadline); left > 0; left = time.Until(deadline) {
@@ -63,14 +63,14 @@ func (fs *procfs) awaitEnd(m member, deadline time.Time) {
 }
 
 // pollEnd waits without a pidfd.
-func (fs *procfs) pollEnd(m member, deadline time.Time) {
-	for fs.runs(m) && time.Now().Before(deadline) {
+func (t *processTable) pollEnd(m member, deadline time.Time) {
+	for t.runs(m) && time.Now().Before(deadline) {
 		time.Sleep(killWait / 10)
 	}
 }
 
-// ignoreGone drops the errors that say that a process is gone: ENOENT when it
-// is looked up in /proc, ESRCH when it is read or signalled.
+// ignoreGone drops the errors for a process that is gone: ENOENT from looking it up in
+// /proc, ESRCH from reading or signalling it.
 func ignoreGone(err error) error {
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENOENT) {
 		return nil

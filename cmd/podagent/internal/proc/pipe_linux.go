@@ -14,9 +14,9 @@ import (
 // stdio is the standard files of a process: the agent's ends, and the
 // process's.
 type stdio struct {
-	// stdin is nil where there is none. With a terminal it is its master.
+	// stdin is nil without standard input. With a terminal it is the master.
 	stdin *os.File
-	// outputs are those of stdout and stderr. A terminal has one.
+	// outputs are stdout and stderr. A terminal has only the first.
 	outputs  [2]*source
 	terminal *terminal
 	// child are the process's ends.
@@ -71,8 +71,8 @@ func (s *stdio) openTerminal(size TerminalSize) (err error) {
 	return nil
 }
 
-// openPipe makes a pipe, and returns the process's end and the agent's. The number of
-// the agent's is end: 0 reads, 1 writes.
+// openPipe makes a pipe, and returns the process's end and the agent's. The agent's is
+// the end with the number end: 0 reads, 1 writes.
 func openPipe(end int) (theirs, ours int, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
@@ -137,7 +137,7 @@ func enlarge(f *os.File) {
 
 // source is the agent's end of an output pipe.
 type source struct {
-	// fd is the pipe until it is watched. From then on it is file.
+	// fd is the pipe until watch, and file from then on.
 	fd   int
 	file *os.File
 	raw  syscall.RawConn

@@ -6,9 +6,10 @@
 // get every byte after it exactly once. A non-zero exit is a result
 // ([Status]), never an error.
 //
-// Each process leads a session of its own and carries a marker in its
-// environment (PODAGENT_EXEC_ID), by which [Process.Signal] and timeouts also
-// find descendants that left its process group.
+// Each process leads a session of its own and bears a mark in two hard limits, which it
+// hands on to its descendants and cannot shed. By that mark [Process.Signal] and timeouts
+// find them wherever they went. A marker in the environment (PODAGENT_EXEC_ID) stands in
+// where marks cannot be set. What cannot be assigned is a stray ([Manager.Strays]).
 //
 // The output ends when the process has ended and its drain (drainTime) is over. A
 // descendant that outlives the process may write on: the agent reads its output, so that
@@ -68,18 +69,19 @@ type Spec struct {
 	// Stdin opens standard input; otherwise it is /dev/null. A terminal is
 	// always open for input.
 	Stdin bool
-	// Terminal, if set, gives the process a terminal of this size, which
-	// controls its session. All output is Stdout then. TERM is set to
-	// xterm-256color where Env has none.
+	// Terminal, if set, gives the process a controlling terminal of this size. All
+	// output is then Stdout. TERM is set to xterm-256color if Env has none.
 	Terminal *TerminalSize
-	// Rlimits are the resource limits of the process and its descendants. All other
-	// limits are those of the agent. They hold before the first instruction. With them, a command that is itself set-user-ID does
-	// not change its user, unless the agent may trace it (CAP_SYS_PTRACE).
+	// Rlimits are the resource limits of the process and its descendants. They hold
+	// before the first instruction. All other limits are those of the agent. With
+	// Rlimits, a set-user-ID command does not change its user, unless the agent may
+	// trace it (CAP_SYS_PTRACE). The limits "locks" and "rttime" bear the mark, and cannot
+	// be set.
 	Rlimits []Rlimit
 	// Timeout ends the process after so long; 0 means never.
 	Timeout time.Duration
-	// Aside says that nobody waits for the work of the process. It counts neither
-	// for [Manager.Running] nor for [Manager.LastActive].
+	// Aside says that nobody waits for the work of the process. [Manager.Running] and
+	// [Manager.LastActive] do not count it.
 	Aside bool
 	// Digest identifies the caller's request, without defaults that may change
 	// between a start and its repetition (the environment, the directory). It decides
@@ -113,10 +115,10 @@ const (
 	Signalled
 	// TimedOut: its timeout passed while it ran, however it ended then.
 	TimedOut
-	// OutOfMemory: the sandbox's memory ran out. Either the agent ended the
-	// process, as the largest; or the kernel killed something for memory while
-	// the process ran, and the process ended by a SIGKILL that was not the
-	// agent's, or exited with 137, as a shell does when its command was killed.
+	// OutOfMemory: the sandbox's memory ran out. Either the agent ended the process as
+	// the largest, or the kernel killed something for memory while the process ran, and
+	// the process ended by a SIGKILL that was not the agent's, or exited with 137, as a
+	// shell does when its command is killed.
 	OutOfMemory
 )
 
@@ -139,9 +141,8 @@ type Status struct {
 	Wall, User, System time.Duration
 	MaxRSS             int64
 	// ProcessLimit says that the limit of processes prevented a start in the
-	// sandbox while the process ran: by the count of the agent's cgroup, or
-	// because the agent itself could not start one. It does not notice a limit
-	// above that cgroup.
+	// sandbox while the process ran: the agent's cgroup counted one, or the agent itself
+	// could not start a process. A limit above that cgroup goes unnoticed.
 	ProcessLimit bool
 }
 
@@ -154,8 +155,8 @@ type Info struct {
 	Started time.Time
 	// Status is nil while the process runs.
 	Status *Status
-	// Stdout and Stderr are the numbers of bytes written to each so far, and
-	// StdoutKept and StderrKept how many of the last of them are kept.
+	// Stdout and Stderr are the numbers of bytes written to each so far. The last
+	// StdoutKept and StderrKept of them are kept.
 	Stdout, Stderr         int64
 	StdoutKept, StderrKept int64
 	// Terminal says that the process has one.

@@ -13,8 +13,10 @@ import (
 // Process is a process that was started, running or ended. Its methods may be
 // called concurrently, also after the [Manager] has forgotten it.
 type Process struct {
-	id      string
-	pid     int
+	id  string
+	pid int
+	// mark is the number that its processes bear, 0 if they bear none.
+	mark    int
 	argv    []string
 	script  string
 	started time.Time
@@ -25,10 +27,10 @@ type Process struct {
 	log   *slog.Logger
 	ended func(*Process)
 	child *child
-	proc  *procfs
+	proc  *processTable
 	in    *input
 	out   *outputs
-	// terminal is nil where the process has none.
+	// terminal is nil if the process has none.
 	terminal *terminal
 	// screen follows what the terminal shows, guarded by the lock of out. It is
 	// nil without a terminal.
@@ -41,8 +43,8 @@ type Process struct {
 	// started. It is nil if the caller does not wait.
 	waiters chan struct{}
 
-	// gone is closed when the process has ended, done when its output is
-	// complete too. done is that of out.
+	// gone is closed when the process has ended. done, which is out.Done(), is closed
+	// when its output is complete, too.
 	gone chan struct{}
 	done <-chan struct{}
 	// result is valid once done is closed.
@@ -57,10 +59,10 @@ type Process struct {
 	// killed says that the agent sent SIGKILL.
 	killed bool
 	timer  *time.Timer
-	// Callers that rely on the pid hold pins: the process is reaped only when nobody
-	// holds one. Nobody gets one once exited is set.
+	// Callers that rely on the pid hold pins. The process is reaped only when nobody
+	// holds one, and nobody gets one once exited is set.
 	pins   sync.WaitGroup
-	pinned int // how many there are
+	pinned int // the number of pins
 
 	// commandWeight is how many bytes the command of the ended process holds. The
 	// Manager guards it.
@@ -149,7 +151,7 @@ func (p *Process) condemn(cause Reason) bool {
 	return true
 }
 
-// noteKill notes that a SIGKILL which ends the process is the agent's.
+// noteKill notes that the agent sends SIGKILL to the process.
 func (p *Process) noteKill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

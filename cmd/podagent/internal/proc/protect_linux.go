@@ -1,19 +1,22 @@
 package proc
 
 import (
-	"bytes"
 	"os"
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/procfs"
 )
 
 // protect makes the agent outlive the processes that it starts from now on, and
 // adopt their orphans. It must be the program's only manager, and nothing else may
 // start processes.
 func (m *Manager) protect() {
+	m.proc.adopts = true
 	if os.Getpid() != 1 {
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			m.proc.adopts = false
 			m.log.Warn("cannot take over orphans", "error", err)
 		}
 	}
@@ -22,30 +25,21 @@ func (m *Manager) protect() {
 }
 
 // expose makes the kernel kill a process and its descendants before the agent when memory
-// runs out. For some 100 µs before this call the process ranks with the agent, and a
-// descendant that it starts in that time does so for good.
+// runs out. In the some 100 µs before this call the process has the agent's score, and a
+// descendant that it starts then keeps that.
 func (m *Manager) expose(pid int) {
 	if m.oomScore == "" {
 		return
 	}
-	fd, err := unix.Open(procPath(pid, "oom_score_adj"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return // it has ended
-	}
-	defer unix.Close(fd)
-	if _, err := unix.Write(fd, []byte(m.oomScore)); err != nil {
+	if err := procfs.SetOOMScoreAdj(pid, m.oomScore); err != nil {
 		m.log.Warn("cannot raise a process's oom_score_adj", "pid", pid, "error", err)
 	}
 }
 
 // childScore is the oom_score_adj of children: childOOMScore above the agent's own. It
-// is empty where the agent's is not known or is the maximum.
-func childScore() string {
-	b, err := os.ReadFile("/proc/self/oom_score_adj")
-	if err != nil {
-		return ""
-	}
-	own, err := strconv.Atoi(string(bytes.TrimSpace(b)))
+// is empty if the agent's is unknown or the maximum.
+func (t *processTable) childScore() string {
+	own, err := t.OOMScoreAdj()
 	if err != nil || own >= maxOOMScore {
 		return ""
 	}

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// testGroup makes a control group of its own for a controller, with limits, and
-// returns its directory. At the end of the test all in it are killed.
+// testGroup makes a control group for a controller, with limits, and returns its
+// directory. At the end of the test it kills everything in it.
 func testGroup(t *testing.T, controller string, limits map[string]string) string {
 	t.Helper()
 	parent, first := filepath.Join("/sys/fs/cgroup", controller), map[string]string{"memory.max": "memory.limit_in_bytes"}
@@ -27,7 +27,7 @@ func testGroup(t *testing.T, controller string, limits map[string]string) string
 		parent, first = "/sys/fs/cgroup", nil // version 2
 		err := os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte("+"+controller), 0)
 		if err != nil {
-			t.Fatalf("this test needs a control group of its own for %s, and root: %v", controller, err)
+			t.Fatalf("this test needs its own control group for %s, and root: %v", controller, err)
 		}
 	}
 	dir := filepath.Join(parent, fmt.Sprintf("podagent-test-%d-%s", os.Getpid(), controller))
@@ -44,7 +44,7 @@ func testGroup(t *testing.T, controller string, limits map[string]string) string
 }
 
 func removeGroup(t *testing.T, dir string) {
-	os.WriteFile(filepath.Join(dir, "pids.max"), []byte("0"), 0) // nothing forks any more
+	os.WriteFile(filepath.Join(dir, "pids.max"), []byte("0"), 0) // no more forks
 	eventually(t, "that the control group is empty", func() bool {
 		for _, pid := range groupMembers(dir) {
 			unix.Kill(pid, unix.SIGKILL)
@@ -64,12 +64,12 @@ func groupMembers(dir string) []int {
 	return pids
 }
 
-// inGroup is a wrapper that runs a helper in a control group.
+// inGroup is the wrapper that runs a helper in a control group.
 func inGroup(dir string) []string {
 	return []string{"sh", "-c", `echo $$ > "$1/cgroup.procs" && exec "$2"`, "sh", dir}
 }
 
-// startScript starts a script of bash outside of a test.
+// startScript starts a bash script outside of a test.
 func startScript(m *Manager, script string) (*Process, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -81,8 +81,8 @@ func startScript(m *Manager, script string) (*Process, error) {
 
 const bombLimit = 300
 
-// TestForkBomb has an agent in a small sandbox whose limit of processes a fork
-// bomb holds.
+// TestForkBomb runs an agent in a small sandbox in which a fork bomb uses up the
+// process limit.
 func TestForkBomb(t *testing.T) {
 	dir := testGroup(t, "pids", map[string]string{"pids.max": strconv.Itoa(bombLimit)})
 	cmd := helperCommand(t, "bomb", inGroup(dir)...)
@@ -96,13 +96,13 @@ func helpBomb() error {
 	m := newAlone()
 	defer m.Shutdown(context.Background())
 	if m.cgroup.ProcessMax != bombLimit {
-		return fmt.Errorf("the limit of processes seems to be %d", m.cgroup.ProcessMax)
+		return fmt.Errorf("the process limit seems to be %d", m.cgroup.ProcessMax)
 	}
-	const bomb = "exec 2> /dev/null; b() { [ $SECONDS -lt 300 ] && b | b & }; b; " // ends by itself if this test is killed
+	const bomb = "exec 2> /dev/null; b() { [ $SECONDS -lt 300 ] && b | b & }; b; " // it ends by itself if this test is killed
 	if st, err := survive(m, bomb+"exec sleep 300"); err != nil || !st.ProcessLimit || st.Reason != Signalled {
 		return fmt.Errorf("the bomb ended with %+v, %w", st, err)
 	}
-	// One whose first process has ended long ago.
+	// The first process of this bomb ends early.
 	if st, err := survive(m, bomb); err != nil || st.Reason != Exited {
 		return fmt.Errorf("the bomb ended with %+v, %w", st, err)
 	}
@@ -110,7 +110,7 @@ func helpBomb() error {
 	return nil
 }
 
-// survive starts a bomb, works while it is there, ends it, and works on.
+// survive starts a bomb, works during it, ends it, and works again.
 func survive(m *Manager, bomb string) (Status, error) {
 	p, err := startScript(m, bomb)
 	if err != nil {
@@ -143,8 +143,8 @@ func awaitRefusal(m *Manager) error {
 	return errors.New("no start was refused")
 }
 
-// workDuringBomb does what an agent does for 32 callers, and checks that the
-// bomb still holds the limit afterwards.
+// workDuringBomb does an agent's work for 32 callers, and checks afterwards that
+// the bomb still uses up the limit.
 func workDuringBomb(m *Manager) error {
 	failed := make(chan error, 32)
 	var callers sync.WaitGroup
@@ -181,7 +181,8 @@ func oneCall(m *Manager, name string) error {
 	return os.Remove(name)
 }
 
-// TestMemoryHog has an agent in a small sandbox whose memory a process uses up.
+// TestMemoryHog runs an agent in a small sandbox in which a process uses up the
+// memory.
 func TestMemoryHog(t *testing.T) {
 	const limit = 256 << 20
 	dir := testGroup(t, "memory", map[string]string{"memory.max": strconv.Itoa(limit)})
@@ -198,7 +199,7 @@ func helpHog() error {
 	m := newAlone()
 	defer m.Shutdown(context.Background())
 	if len(m.cgroup.Memory) == 0 {
-		return errors.New("no limit of memory was found")
+		return errors.New("no memory limit was found")
 	}
 	if os.Getenv("FIRST") == "the kernel" {
 		m.guard.close()
@@ -223,7 +224,7 @@ func helpHog() error {
 	return nil
 }
 
-// executeScript is execute for a script of bash.
+// executeScript is execute for a bash script.
 func executeScript(m *Manager, script string) (string, Status, error) {
 	p, err := startScript(m, script)
 	if err != nil {

@@ -14,13 +14,12 @@ import (
 // pump moves one output of a process from its pipe to the journal. It has a goroutine of
 // its own, once [Process.waitShort] has moved the first output.
 type pump struct {
-	source  *source // nil where there is no such output
+	source  *source // nil without such an output
 	journal *journal.Stream
 	chunks  *journal.Chunks
 	// drainTime is [limits.drain].
 	drainTime time.Duration
-	// complete is closed when everything that belongs to the output is in the
-	// journal.
+	// complete is closed when all of the output is in the journal.
 	complete chan struct{}
 	drain    drain
 
@@ -44,7 +43,7 @@ func (p *pump) run() {
 	for !p.drained() {
 		err := p.source.read(p.chunks, p.append)
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			// Pipes have no errors besides their end.
+			// A pipe has no error but its end.
 			p.finish(false)
 			return
 		}
@@ -72,7 +71,7 @@ func (p *pump) finish(open bool) {
 	close(p.complete)
 }
 
-// append adds b to the journal. Where readers hold it up, it waits for them.
+// append adds b to the journal. If readers hold it up, it waits for them.
 func (p *pump) append(b []byte) {
 	for {
 		b = b[p.journal.Append(b):]
@@ -86,7 +85,7 @@ func (p *pump) append(b []byte) {
 }
 
 // readAvailable moves the bytes that wait in the pipe. more is false at the pipe's end. It
-// waits for no reader: room is false if the journal has none left.
+// does not wait for readers: room is false if the journal has no room left.
 func (p *pump) readAvailable() (more, room bool) {
 	room, err := p.journal.Fill(func(b []byte) (int, error) { return readRetry(p.source.fd, b) })
 	return !room || errors.Is(err, unix.EAGAIN), room

@@ -15,20 +15,19 @@ import (
 	"github.com/podagent/podagent/cmd/podagent/internal/proc/eintr"
 )
 
-// reaper knows the children that were started here, and reaps the others: the
-// orphans that the kernel gives to PID 1, or to a subreaper.
+// reaper knows the children that the manager started, and reaps the others: the orphans
+// that the kernel gives to PID 1, or to a subreaper.
 //
-// It never reaps a child that was started here in place of its owner. The kernel
-// gives orphans to the main thread (find_new_reaper, exit.c), and a child to the
-// thread that forked it. As the main thread reaps only its own (__WNOTHREAD), it
-// meets no child of another thread.
+// It leaves the manager's children to their owners. The kernel gives orphans to the main
+// thread (find_new_reaper, exit.c), and a child to the thread that forked it. The main
+// thread reaps only its own (__WNOTHREAD), and so meets no child of another thread.
 type reaper struct {
 	log *slog.Logger
 	// ownReaped wakes awaitOwner.
 	ownReaped chan struct{}
 
 	mu sync.Mutex
-	// own are the children that were started here.
+	// own are the children that the manager started.
 	own map[int]struct{}
 }
 
@@ -36,7 +35,7 @@ func newReaper(log *slog.Logger) *reaper {
 	return &reaper{log: log, ownReaped: make(chan struct{}, 1), own: map[int]struct{}{}}
 }
 
-// register notes a child that was started here.
+// register notes a child that the manager started.
 func (r *reaper) register(pid int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,12 +63,12 @@ func (r *reaper) owns(pid int) bool {
 	return own
 }
 
-// ReapOrphans reaps the processes that the agent has not started, but has got as PID 1
-// or as a subreaper because their parents ended. It returns when ctx ends.
+// ReapOrphans reaps the processes that the agent did not start, but adopted as PID 1 or
+// as a subreaper when their parents ended. It returns when ctx ends.
 //
 // It must be called by a goroutine that is locked to the main thread
-// (runtime.LockOSThread in an init function), and nothing else may start
-// processes on that.
+// (runtime.LockOSThread in an init function), and nothing else may start processes on
+// that thread.
 func (m *Manager) ReapOrphans(ctx context.Context) {
 	if unix.Gettid() != os.Getpid() {
 		m.log.Error("cannot reap orphans: this is not the main thread")
@@ -149,7 +148,7 @@ func (r *reaper) awaitOwner() {
 
 // reapOrphan reaps a child of this thread.
 func (r *reaper) reapOrphan(pid int) {
-	_ = eintr.Repeat(func() error { // it is reaped now, or it has not ended
+	_ = eintr.Repeat(func() error { // afterwards it is reaped, or has not ended
 		_, err := unix.Wait4(pid, nil, unix.WNOHANG|unix.WNOTHREAD, nil)
 		return err
 	})

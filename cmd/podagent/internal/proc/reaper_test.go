@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// helpLimit prints the limit of files of a process.
+// helpLimit prints a process's limit of open files.
 func helpLimit() error {
 	m := NewManager(Options{})
 	out, st, err := execute(m, "ulimit -Sn")
@@ -51,7 +51,7 @@ func execute(m *Manager, script string) (string, Status, error) {
 	return r.stdout.String(), r.status, err
 }
 
-// prepare shows PID 1 the processes of its own name space.
+// prepare mounts /proc for PID 1's own namespace.
 func prepare() error {
 	if os.Getpid() != 1 {
 		return nil
@@ -65,7 +65,7 @@ func prepare() error {
 	return nil
 }
 
-// helpOrphans makes 10,000 orphans beside 1,000 execs, and prints what is left.
+// helpOrphans makes 10,000 orphans during 1,000 execs, and prints what is left.
 func helpOrphans() error {
 	if err := prepare(); err != nil {
 		return err
@@ -92,9 +92,8 @@ func helpOrphans() error {
 	return awaitChildren(m, 0, 0)
 }
 
-// makeOrphans is one of the execs, which makes ten orphans: they are forked by
-// a child that ends at once, and some lead a session of their own. It ends with
-// a code of its own.
+// makeOrphans runs one exec that makes ten orphans. Children that end at once fork
+// them, and some lead their own session. Each exec has its own exit code.
 func makeOrphans(m *Manager, i int) error {
 	orphan := "(: &)"
 	if i%10 == 0 {
@@ -108,7 +107,7 @@ func makeOrphans(m *Manager, i int) error {
 	return err
 }
 
-// awaitChildren waits until there are so many children and zombies.
+// awaitChildren waits for the given numbers of children and zombies.
 func awaitChildren(m *Manager, children, zombies int) error {
 	for deadline := time.Now().Add(hung); ; time.Sleep(time.Millisecond) {
 		c, z, err := countChildren(m.proc)
@@ -121,10 +120,10 @@ func awaitChildren(m *Manager, children, zombies int) error {
 	}
 }
 
-func countChildren(fs *procfs) (children, zombies int, err error) {
-	pids, err := fs.pids()
+func countChildren(table *processTable) (children, zombies int, err error) {
+	pids, err := table.PIDs()
 	for _, pid := range pids {
-		m, err := fs.member(pid)
+		m, err := table.member(pid)
 		if err != nil || m.parent != os.Getpid() {
 			continue
 		}
@@ -149,8 +148,7 @@ func TestOrphansAreReapedAndNoStatusIsStolen(t *testing.T) {
 	})
 }
 
-// An owner that is slow to take a status does not keep orphans from being
-// reaped.
+// Orphans are reaped even if an owner is slow to collect a status.
 func TestOrphanBehindAStatusThatIsNotTaken(t *testing.T) {
 	if got := helperOutput(t, inNamespace(helperCommand(t, "behind"))); got != "reaped" {
 		t.Errorf("got %q", got)
@@ -183,8 +181,9 @@ func helpBehind() error {
 	return nil
 }
 
-// helpTerm is an agent that has started a tree which does not obey, and orphans
-// that nothing tells it of; it stops at TERM, and prints who is left.
+// helpTerm is an agent that has started a process tree that ignores TERM, and
+// orphans that it knows nothing of. It stops at TERM, and prints how many processes
+// are left.
 func helpTerm() error {
 	if err := prepare(); err != nil {
 		return err
@@ -205,7 +204,7 @@ func helpTerm() error {
 	}
 	for ev, err := range p.Attach(ctx, AttachOptions{}) {
 		if err != nil || len(ev.Data) > 0 {
-			break // the trap is set
+			break // the trap is set now
 		}
 	}
 	fmt.Println("up")

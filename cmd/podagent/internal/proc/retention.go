@@ -7,9 +7,9 @@ import (
 
 // kept are the ended processes. It is guarded by the mutex of the Manager.
 type kept struct {
-	// ended holds the one that ended first at the front.
+	// ended has the process that ended first at the front.
 	ended []keptProcess
-	// commands is what their commands weigh together, in bytes.
+	// commands is the size of their commands together, in bytes.
 	commands int
 	graves   tombstones
 	// timer forgets the oldest when nothing else happens.
@@ -73,8 +73,8 @@ func (m *Manager) sweep(now time.Time) {
 	m.schedule(now)
 }
 
-// leastNeeded is the process in the older half that ended first and whose end somebody
-// was told. A process that outlived its caller goes only if there is no such one.
+// leastNeeded is the first process in the older half whose end a reader got. If there is
+// none, it is the oldest, although its caller may still come back.
 func (k *kept) leastNeeded() *Process {
 	for _, e := range k.ended[:len(k.ended)/2] {
 		if e.told.Load() {

@@ -57,18 +57,18 @@ func TestProcessesAreForgottenInAnyOrder(t *testing.T) {
 			t.Errorf("process %d: %v", i, err)
 		}
 		if left := len(m.List()); left != 3-n {
-			t.Errorf("%d are left after %d were forgotten", left, n+1)
+			t.Errorf("%d processes are left after %d were forgotten", left, n+1)
 		}
 	}
 	finish(t, start(t, m, argv(t, "true")))
 	if left := len(m.List()); left != 1 {
-		t.Errorf("%d are left after another", left)
+		t.Errorf("%d processes are left after another", left)
 	}
 }
 
-// TestEndThatNobodyWasToldOutlivesTheOthers has a process that somebody left
-// running, and many that came after it.
-func TestEndThatNobodyWasToldOutlivesTheOthers(t *testing.T) {
+// TestEndThatNobodySawOutlivesTheOthers starts a process whose end no client
+// sees, and many after it.
+func TestEndThatNobodySawOutlivesTheOthers(t *testing.T) {
 	m := newManager(t, func(l *limits) { l.kept = 4 })
 	left := start(t, m, argv(t, "true"))
 	left.Wait(testContext(t))
@@ -83,7 +83,7 @@ func TestEndThatNobodyWasToldOutlivesTheOthers(t *testing.T) {
 		finish(t, start(t, m, argv(t, "true")))
 	}
 	if _, err := m.Get(t.Context(), left.ID()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("after it was told: %v", err)
+		t.Errorf("after its end was reported: %v", err)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestOldestJournalsAreDropped(t *testing.T) {
 	m := newManager(t, func(l *limits) { l.Memory.Total, l.Memory.Spare = 3*journal.ChunkSize, 0 })
 	var ps []*Process
 	for range 5 {
-		// One write, so that how it is read does not decide what it takes.
+		// One write, so that the size does not depend on how the output is read.
 		p := start(t, m, argv(t, "dd", "if=/dev/zero", "bs=60000", "count=1", "status=none"))
 		finish(t, p)
 		ps = append(ps, p)

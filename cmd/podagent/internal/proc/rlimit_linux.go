@@ -34,6 +34,8 @@ func rlimitFault(limits []Rlimit) string {
 	for _, l := range limits {
 		_, known := rlimitResources[l.Resource]
 		switch {
+		case l.Resource == "locks" || l.Resource == "rttime":
+			return fmt.Sprintf("the limit of %s cannot be set: it marks what belongs to a process", l.Resource)
 		case !known:
 			return fmt.Sprintf("there is no resource limit %q", l.Resource)
 		case l.Soft > l.Hard:
@@ -46,23 +48,27 @@ func rlimitFault(limits []Rlimit) string {
 	return ""
 }
 
-// limitStopped gives a process that was started with Ptrace its limits, and
-// lets it go. The kernel stopped it when its exec succeeded, before its first
+// limitStopped gives a process that was started with Ptrace its limits and a mark, and
+// lets it go. It returns the number that the process bears. The kernel stopped it when its exec succeeded, before its first
 // instruction. A tracer is a thread: the one that forked the process must call this.
 //
-// To set limits in the child, before the exec, would take a program in between: the
+// Setting limits in the child, before the exec, would take a program in between: the
 // agent's own, with a Go runtime under limits made for another program.
-func limitStopped(pid int, limits []Rlimit) error {
+func (m *Manager) limitStopped(pid int, limits []Rlimit, number int) (mark int, err error) {
 	if ended, err := awaitStop(pid); ended || err != nil {
-		return err
+		return number, err
+	}
+	if err := m.proc.marks.set(pid, number); err != nil {
+		m.log.Error("cannot mark a process: what leaves its parents may escape", "pid", pid, "error", err)
+		number = 0
 	}
 	for _, l := range limits {
 		value := unix.Rlimit{Cur: l.Soft, Max: l.Hard}
 		if err := unix.Prlimit(pid, rlimitResources[l.Resource], &value, nil); err != nil {
-			return fmt.Errorf("cannot limit %s to %d (hard %d): %w", l.Resource, l.Soft, l.Hard, err)
+			return 0, fmt.Errorf("cannot limit %s to %d (hard %d): %w", l.Resource, l.Soft, l.Hard, err)
 		}
 	}
-	return syscall.PtraceDetach(pid)
+	return number, syscall.PtraceDetach(pid)
 }
 
 // awaitStop waits until a traced process has stopped, and reports whether it

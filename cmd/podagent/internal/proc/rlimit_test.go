@@ -29,7 +29,7 @@ func TestRlimitsHold(t *testing.T) {
 	if diff := cmp.Diff(want, strings.Fields(r.stdout.String())); diff != "" {
 		t.Error(diff)
 	}
-	// The kernel's tracing, by which they are set, is over.
+	// The kernel tracing that sets the limits has ended.
 	if r.status.Reason != Signalled || r.status.Signal != int(syscall.SIGKILL) {
 		t.Errorf("got %+v", r.status)
 	}
@@ -37,7 +37,7 @@ func TestRlimitsHold(t *testing.T) {
 
 func TestRlimitsHoldFromTheFirstInstruction(t *testing.T) {
 	m := newManager(t)
-	// Less memory than the dynamic loader needs for the C library.
+	// This is less memory than the dynamic loader needs for the C library.
 	st := run(t, m, limited(t, "echo ran", Rlimit{"as", 1 << 20, 1 << 20})).status
 	if st.Stdout != 0 || st.Code == 0 {
 		t.Errorf("got %+v", st)
@@ -82,6 +82,8 @@ func TestRlimitsThatMakeNoSense(t *testing.T) {
 		{{"", 1, 1}},
 		{{"NOFILE", 1, 1}},
 		{{"nofile", 2, 1}},
+		{{"locks", 1, 1}},
+		{{"rttime", 1, 1}},
 		{{"nofile", 1, 1}, {"nofile", 1, 1}},
 	} {
 		if _, _, err := m.Start(t.Context(), limited(t, "true", limits...)); !errors.Is(err, syscall.EINVAL) {
@@ -103,7 +105,7 @@ func TestRlimitsBelongToTheSpec(t *testing.T) {
 	}
 }
 
-// A limit that can't be set, here as it is above the kernel's own.
+// This limit cannot be set because it is above the kernel's own.
 func TestRlimitThatIsRefused(t *testing.T) {
 	m := newManager(t)
 	before := countDescriptors(t)

@@ -21,8 +21,8 @@ import (
 // alternate screen, the form of keys, the mouse, bracketed paste, the hidden cursor.
 // A prelude sets these. It does not restore colours, character sets, margins, and key
 // protocols that are no private mode: a program sets them itself when it draws again, as
-// after a change of size. Sequences by 8-bit controls are not seen, because they are not
-// valid in UTF-8.
+// after a change of size. screen ignores sequences with 8-bit controls, because these
+// are not valid in UTF-8.
 type screen struct {
 	// modes are the private modes that differ from a new terminal's, in the
 	// order in which they were changed.
@@ -32,17 +32,17 @@ type screen struct {
 	keypad   bool
 	keypadAt int64
 
-	// cleared is where the main screen was cleared last, entered where the
-	// alternate screen was entered, wiped where that was cleared, and left where
-	// it was left; -1 means nowhere. entered is -1 on the main screen.
+	// These are offsets of the last events, -1 if there was none: cleared of a clear of
+	// the main screen, entered of the switch to the alternate screen, wiped of a clear
+	// of that, and left of the switch back. entered is -1 on the main screen.
 	cleared, entered, wiped, left int64
 	// lines are the first starts of a line in each of the last blocks of
 	// screenBlock bytes, by the block's number modulo their count.
 	lines [replayScreen/screenBlock + 1]int64
 
 	parser sequence
-	// run is where the last sequences that go home or clear began, with nothing
-	// between them; until is where they end, and home says that they went home.
+	// run is the offset at which the last run of sequences that go home or clear began;
+	// until is where the run ends, and home says that it went home.
 	run, until int64
 	home       bool
 }
@@ -182,7 +182,7 @@ func (s *screen) start(kept, end int64) (offset int64, prelude []byte) {
 	offset = max(kept, s.from(max(0, end-replayScreen)))
 	prelude = s.prelude(offset)
 	if offset < int64(len(prelude)) {
-		return kept, nil // from the very start it lacks nothing
+		return kept, nil // a replay from the very start lacks nothing
 	}
 	return offset, prelude
 }
@@ -248,7 +248,7 @@ const escape = 0x1b
 
 func (q *sequence) idle() bool { return !q.open }
 
-// is compares the sequence with one that begins with ESC [.
+// is reports whether the sequence is ESC [ followed by text.
 func (q *sequence) is(text string) bool {
 	return len(q.text) > 0 && q.text[0] == '[' && string(q.text[1:]) == text
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// observed returns a screen that saw text in pieces of the given sizes, and
-// the rest in one.
+// observed returns a screen that saw text in pieces of the given sizes, and then
+// the rest at once.
 func observed(text string, pieces ...int) *screen {
 	s := newScreen()
 	at := 0
@@ -53,7 +53,7 @@ func TestScreenIsReplayedFromItsLastClear(t *testing.T) {
 	}
 }
 
-// pieces of terminal output, of which random outputs are made.
+// pieces are what random terminal output is made of.
 var terminalPieces = []string{
 	"\x1b[H", "\x1b[2J", "\x1b[3J", "\x1b[J", "\x1bc", "\x1b[?1049h", "\x1b[?1049l", "\x1b[?47h", "\x1b[?47l",
 	"\x1b[?1h", "\x1b[?1l", "\x1b=", "\x1b>", "\x1b[?25l", "\x1b[?25h", "\x1b[?1002;1006h", "\x1b[?1002;1006l",
@@ -91,7 +91,7 @@ func checkCuts(t *testing.T, text string, cuts []int) {
 	}
 }
 
-// A terminal that gets only the replay ends in the same modes.
+// A terminal that gets only the replay ends up in the same modes.
 func TestReplayRestoresTheModes(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {

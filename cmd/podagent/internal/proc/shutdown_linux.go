@@ -34,13 +34,13 @@ func (m *Manager) Shutdown(ctx context.Context) {
 	m.awaitDone(ctx, running)
 	m.guard.close()
 	m.cgroup.Close()
-	m.proc.close()
+	m.proc.Close()
 }
 
 // close refuses new starts and those that wait for their turn, and returns all
-// processes. It waits for those that are being started, for killGrace at most. A
-// start that hangs does so before its turn, and is refused when it goes on; the other
-// processes need the time that is left.
+// processes. It waits for those that are being started, but no longer than killGrace: a
+// start that hangs does so before its turn, and is refused when it goes on, and the other
+// processes need the remaining time.
 func (m *Manager) close(ctx context.Context) []*Process {
 	m.mu.Lock()
 	if !m.closing {
@@ -67,13 +67,13 @@ func (m *Manager) close(ctx context.Context) []*Process {
 	return m.all()
 }
 
-// allTrees is the trees of all processes. Those that still run are pinned. The
-// descendants of the others are known by their marker only.
+// allTrees is the trees of all processes. It pins those that still run. The descendants
+// of the others are known by their marks only.
 func (m *Manager) allTrees(all []*Process) (t *tree, unpin func()) {
 	t = newTree(m.proc, m.log)
 	var pinned []*Process
 	for _, p := range all {
-		t.ids[p.id] = true
+		t.add(p)
 		if p.pin() {
 			t.leaders[p.pid] = true
 			pinned = append(pinned, p)

@@ -10,12 +10,11 @@ import (
 // Signal sends sig to the process's group, then to the descendants that left
 // it. SIGKILL ends the whole tree before Signal returns: it stops and kills
 // until two scans of /proc in a row find no descendant. After the process's end
-// it still ends the descendants that outlived it, as far as they have the
-// marker, while other signals do nothing. An unknown signal is
-// [syscall.EINVAL]; if there is nothing to signal it is [os.ErrProcessDone]. Any
+// it still ends the descendants that outlived it, while other signals do nothing. The error for an unknown signal is
+// [syscall.EINVAL]; if there is nothing to signal, it is [os.ErrProcessDone]. Any
 // other error says that the signal may not have reached all of them, because
-// /proc could not be read or the agent may not signal one. The group gets the
-// signal even then, where that is possible.
+// /proc could not be read or the agent may not signal one. Even then the group gets
+// the signal if possible.
 func (p *Process) Signal(sig syscall.Signal) error {
 	if sig <= 0 || sig > maxSignal {
 		return fmt.Errorf("cannot send signal %d to exec %s: %w", int(sig), p.id, syscall.EINVAL)
@@ -38,11 +37,11 @@ func (p *Process) signal(sig syscall.Signal) error {
 	return p.tree().signal(sig)
 }
 
-// signalLeft ends what outlived the process. The first process of a fork bomb, for
-// example, is soon gone.
+// signalLeft ends the descendants that outlived the process. The first process of a fork
+// bomb, for example, is soon gone.
 func (p *Process) signalLeft(sig syscall.Signal) error {
 	t := newTree(p.proc, p.log)
-	t.ids[p.id] = true
+	t.add(p)
 	if sig != syscall.SIGKILL {
 		return os.ErrProcessDone
 	}
@@ -55,7 +54,8 @@ func (p *Process) signalLeft(sig syscall.Signal) error {
 // tree is the process with its descendants. The caller holds a pin.
 func (p *Process) tree() *tree {
 	t := newTree(p.proc, p.log)
-	t.leaders[p.pid], t.ids[p.id] = true, true
+	t.leaders[p.pid] = true
+	t.add(p)
 	return t
 }
 

@@ -67,8 +67,8 @@ func parseID(s string) (uuid.UUID, error) {
 	return id, nil
 }
 
-// digest stands for the spec in comparisons, so that a long environment need
-// not be kept.
+// digest stands for the spec in comparisons, so that the manager need not keep a long
+// environment.
 func (s *Spec) digest() [sha256.Size]byte {
 	if s.Digest != [sha256.Size]byte{} {
 		return s.Digest
@@ -94,7 +94,7 @@ func (s *Spec) digest() [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// input is a number for the kind of standard input and terminal.
+// input encodes the kind of standard input and terminal as a number.
 func (s *Spec) input() uint64 {
 	switch {
 	case s.Terminal != nil:
@@ -106,7 +106,8 @@ func (s *Spec) input() uint64 {
 }
 
 // environ is the environment of the process: the spec's with the marker and the
-// terminal's type. The marker comes first, so that a scan of /proc finds it soon.
+// terminal's type. The marker comes first, because package procfs reads only the beginning
+// of an environment.
 func (s *Spec) environ() []string {
 	env := make([]string, 1, len(s.Env)+2)
 	env[0] = markerEnv + "=" + s.ID

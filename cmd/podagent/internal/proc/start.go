@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// entry is a process under its id, from the moment that its start is tried.
+// entry is a process under its id, from the beginning of its start.
 type entry struct {
 	uuid   uuid.UUID
 	digest [sha256.Size]byte
@@ -23,19 +23,19 @@ type entry struct {
 	withdrawn bool
 	// cancel ends the start, unless its turn has come. It may be called again.
 	cancel context.CancelFunc
-	// killed says that the process must not run on. See [Manager.Signal].
+	// killed says that the process must not go on running. See [Manager.Signal].
 	killed bool
 }
 
-// Start starts a process. If one with the same id and an equal spec was
-// started before, Start returns that one, and started is false; with another spec
-// it is [ErrConflict]. A spec that makes no sense is [syscall.EINVAL]; an id
-// whose process may have been forgotten is [ErrTooOld].
+// Start starts a process. If one with the same id and an equal spec was started before,
+// Start returns that one, and started is false. The error for an id with another spec is
+// [ErrConflict], for a spec that makes no sense [syscall.EINVAL], and for an id whose
+// process may have been forgotten [ErrTooOld].
 //
-// A command or a directory that can't be used is an [*fs.PathError] with the
-// Op "exec" or "chdir". A start that failed leaves nothing behind and may be
-// repeated. If ctx ends before the turn of the process to be started, Start returns
-// its error and has started nothing; later it has no effect.
+// The error for a command or a directory that can't be used is an [*fs.PathError] with
+// the Op "exec" or "chdir". A failed start leaves nothing behind and may be repeated. If
+// ctx ends before it is the turn of this start, Start returns its error and has started
+// nothing; later ctx has no effect.
 //
 // Without stdin and terminal, Start waits briefly (shortWait) for the end, unless the
 // process is aside.
@@ -122,6 +122,9 @@ func (m *Manager) publish(name string, e *entry, p *Process, err error) {
 		m.abandon(name, e)
 	} else if !p.aside {
 		m.running++
+	}
+	if p != nil {
+		m.proc.marks.started(p.mark)
 	}
 	close(e.ready)
 	m.starts.Done()

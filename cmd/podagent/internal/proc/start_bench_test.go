@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// BenchmarkTrueSideBySide runs /bin/true in three ways by turns, so that what
-// else the machine does falls on all of them, and reports the medians: by
-// os.StartProcess without any pipe, which is the floor, by os/exec with two
-// pipes, and by a manager that is not alone in its program.
+// BenchmarkTrueSideBySide runs /bin/true in three ways in turn, so that other load
+// affects all of them, and reports the medians. The ways are os.StartProcess
+// without a pipe, which is the floor; os/exec with two pipes; and a manager that is
+// not alone in its process.
 func BenchmarkTrueSideBySide(b *testing.B) {
 	m := newManager(b)
 	ways := []struct {
@@ -61,7 +61,8 @@ func runExec(testing.TB) error {
 	return cmd.Run()
 }
 
-// nothing is a writer that keeps nothing, and no file, so that there is a pipe.
+// nothing is a writer that keeps nothing. It is not a file, so os/exec makes a
+// pipe.
 type nothing int
 
 func (n *nothing) Write(b []byte) (int, error) {

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takeDescriptors uses up the descriptors of the test's process until release.
+// takeDescriptors uses up the descriptors of the test's process until release is
+// called.
 func takeDescriptors(t *testing.T) (release func()) {
 	t.Helper()
 	var old unix.Rlimit
@@ -40,8 +41,8 @@ func takeDescriptors(t *testing.T) (release func()) {
 	}
 }
 
-// escaped is a tree of which one is only found by its parent: in a session of
-// its own and without the marker.
+// escaped starts a tree with a process that can be found only through its parent:
+// it has its own session and no marker.
 func escaped(t *testing.T, m *Manager) (p *Process, pid int) {
 	t.Helper()
 	path := fifo(t)
@@ -61,7 +62,7 @@ func TestKillTakesTheTreeWithoutDescriptors(t *testing.T) {
 		t.Error(err)
 	}
 	if isAlive(pid) || isAlive(p.PID()) {
-		t.Error("some of the tree lives")
+		t.Error("part of the tree is still alive")
 	}
 }
 
@@ -79,7 +80,7 @@ func TestTimeoutEndsTheTreeWithoutDescriptors(t *testing.T) {
 	}
 }
 
-func TestSignalReachesWhoLeftTheGroupWithoutDescriptors(t *testing.T) {
+func TestSignalReachesTheWholeTreeWithoutDescriptors(t *testing.T) {
 	m := newManager(t)
 	p, pid := escaped(t, m)
 	release := takeDescriptors(t)
@@ -91,11 +92,11 @@ func TestSignalReachesWhoLeftTheGroupWithoutDescriptors(t *testing.T) {
 	eventually(t, "the end of the descendant", func() bool { return !isAlive(pid) })
 }
 
-// TestSignalSaysThatItCouldNotLook has not even the spare descriptor left.
+// TestSignalSaysThatItCouldNotLook uses up the spare descriptor, too.
 func TestSignalSaysThatItCouldNotLook(t *testing.T) {
 	m := newManager(t)
 	p, pid := escaped(t, m)
-	m.proc.close()
+	m.proc.Close()
 	release := takeDescriptors(t)
 	term := p.Signal(syscall.SIGTERM)
 	kill := p.Signal(syscall.SIGKILL)
@@ -111,7 +112,7 @@ func TestSignalSaysThatItCouldNotLook(t *testing.T) {
 	syscall.Kill(pid, syscall.SIGKILL)
 }
 
-// TestKillSaysWhoIsLeft has a descendant that the agent has no right to signal.
+// TestKillSaysWhoIsLeft has a process that the agent may not signal.
 func TestKillSaysWhoIsLeft(t *testing.T) {
 	m := newManager(t)
 	p := start(t, m, argv(t, "sleep", "300"))

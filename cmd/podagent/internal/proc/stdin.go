@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +18,8 @@ import (
 type input struct {
 	// turn holds a token for the one writer.
 	turn chan struct{}
-	// terminal is set where the input is a terminal's. Its master is also the
-	// output, and so is not closed here.
+	// terminal is set if the input is a terminal. Its master is also the output, and so
+	// is not closed here.
 	terminal *terminal
 
 	mu sync.Mutex
@@ -26,11 +27,15 @@ type input struct {
 	file *os.File
 	// ended says that the process has ended, or reads no more.
 	ended bool
+	wide  bool
+
+	// count guards what follows. It is held while the kernel takes bytes, so that what
+	// the process may have read has been counted: a new caller continues there.
+	count sync.Mutex
 	// unfinished says that the last byte accepted was not the end of a line.
 	unfinished bool
 	// accepted is the number of bytes that the pipe took.
 	accepted int64
-	wide     bool
 }
 
 func newInput(std *stdio) *input {
@@ -67,12 +72,12 @@ func (p *Process) WriteStdin(ctx context.Context, offset int64, data []byte) (ne
 // written. A write that is blocked ends with [ErrStdinClosed]. Closing it
 // again, or where it was never open, does nothing.
 //
-// A terminal has no end. It gets the character for it instead, as if a person
-// had typed Ctrl-D: twice in an unfinished line. A program that reads single
-// keys may take that for something else.
+// The input of a terminal cannot be closed. CloseStdin types the end-of-input character
+// instead, as a person types Ctrl-D: twice in an unfinished line. A program that reads
+// single keys may take that for something else.
 func (p *Process) CloseStdin() error { return p.in.close() }
 
-// StdinOpen reports whether standard input takes more.
+// StdinOpen reports whether standard input accepts more.
 func (p *Process) StdinOpen() bool {
 	p.in.mu.Lock()
 	defer p.in.mu.Unlock()
@@ -80,14 +85,14 @@ func (p *Process) StdinOpen() bool {
 }
 
 // StdinAccepted returns the number of bytes of standard input that were
-// accepted so far. It never blocks. Bytes of a [Process.WriteStdin] under way
-// count when it returns. A caller may write them again from here on: those that
+// accepted so far: at least those that the process has read. It never waits for the
+// process. A caller may repeat a [Process.WriteStdin] under way from here on: bytes that
 // were accepted meanwhile are skipped.
 func (p *Process) StdinAccepted() int64 { return p.in.next() }
 
 func (in *input) next() int64 {
-	in.mu.Lock()
-	defer in.mu.Unlock()
+	in.count.Lock()
+	defer in.count.Unlock()
 	return in.accepted
 }
 
@@ -103,12 +108,11 @@ func (in *input) write(ctx context.Context, b []byte) error {
 		in.wide = true
 		enlarge(f)
 	}
-	n, err := writeUntil(ctx, f, b)
-	closed := in.accept(b[:n])
+	err := in.writeUntil(ctx, f, b)
 	switch {
 	case err == nil:
 		return nil
-	case closed:
+	case in.isClosed():
 		return ErrStdinClosed
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return ctx.Err()
@@ -119,38 +123,59 @@ func (in *input) write(ctx context.Context, b []byte) error {
 	return err
 }
 
-// accept counts what was written, and reports whether standard input was
-// closed meanwhile.
-func (in *input) accept(b []byte) (closed bool) {
+func (in *input) isClosed() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.accepted += int64(len(b))
-	if len(b) > 0 {
-		in.unfinished = !bytes.ContainsRune([]byte("\n\r\x04"), rune(b[len(b)-1]))
-	}
 	return in.file == nil
 }
 
-// isGone reports whether an error says that nobody reads the input any more. For a
-// terminal that no process has open that is EIO.
+// isGone reports whether an error says that nobody reads the input any more. The error
+// of a terminal that no process has open is EIO.
 func (in *input) isGone(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed) ||
 		in.terminal != nil && errors.Is(err, syscall.EIO)
 }
 
 // writeUntil writes b, or as much as the pipe takes until ctx ends.
-func writeUntil(ctx context.Context, f *os.File, b []byte) (int, error) {
+func (in *input) writeUntil(ctx context.Context, f *os.File, b []byte) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
 	interrupted := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		f.SetWriteDeadline(time.Unix(1, 0))
 		close(interrupted)
 	})
-	n, err := f.Write(b)
+	var failed error
+	err = raw.Write(func(fd uintptr) (done bool) {
+		b, failed = in.give(int(fd), b)
+		return failed != syscall.EAGAIN
+	})
 	if !stop() {
 		<-interrupted
 		f.SetWriteDeadline(time.Time{})
 	}
-	return n, err
+	return cmp.Or(err, failed)
+}
+
+// give writes as much of b as the pipe takes at once, and returns the rest.
+func (in *input) give(fd int, b []byte) (rest []byte, err error) {
+	in.count.Lock()
+	defer in.count.Unlock()
+	for len(b) > 0 {
+		n, err := syscall.Write(fd, b)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil {
+			return b, err
+		}
+		in.accepted += int64(n)
+		in.unfinished = !bytes.ContainsRune([]byte("\n\r\x04"), rune(b[n-1]))
+		b = b[n:]
+	}
+	return nil, nil
 }
 
 // close closes standard input. The process still reads what was written.
@@ -189,13 +214,16 @@ func (in *input) closeForGood() {
 func (in *input) typeEnd(f *os.File) {
 	in.turn <- struct{}{}
 	defer func() { <-in.turn }()
+	in.count.Lock()
+	unfinished := in.unfinished
+	in.count.Unlock()
 	in.mu.Lock()
-	unfinished, ended := in.unfinished, in.ended
+	ended := in.ended
 	if !ended {
 		f.SetWriteDeadline(time.Time{})
 	}
 	in.mu.Unlock()
 	if !ended {
-		f.Write(in.terminal.endOfInput(unfinished)) // the end of the process is the only error
+		f.Write(in.terminal.endOfInput(unfinished)) // fails only if the process has ended
 	}
 }

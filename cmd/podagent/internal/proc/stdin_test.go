@@ -130,8 +130,38 @@ func TestStdinOfAProcessThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// blocked reports whether a write is under way: one of more than a pipe holds
-// cannot end before the process reads.
+// Another caller writes behind what the process has read. What it writes must not be taken
+// for bytes of the first caller.
+func TestWhatTheProcessHasReadCounts(t *testing.T) {
+	p := start(t, newManager(t), withStdin(t, "cat"))
+	const bytes = 20_000
+	failed := make(chan error, 1)
+	go func() {
+		for i := range int64(bytes) {
+			if _, err := p.WriteStdin(testContext(t), i, []byte("x")); err != nil {
+				failed <- err
+				return
+			}
+		}
+		failed <- p.CloseStdin()
+	}()
+	var read int64
+	for ev, err := range p.Attach(testContext(t), AttachOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		read += int64(len(ev.Data))
+		if n := p.StdinAccepted(); n < read {
+			t.Fatalf("%d bytes are read, and %d accepted", read, n)
+		}
+	}
+	if err := <-failed; err != nil || read != bytes {
+		t.Errorf("%d bytes are read, %v", read, err)
+	}
+}
+
+// blocked reports whether a write is under way. A write of more bytes than a pipe
+// holds cannot end before the process reads.
 func (in *input) blocked() bool { return len(in.turn) == 1 }
 
 func TestStdinThatTheProcessCloses(t *testing.T) {
@@ -169,7 +199,7 @@ func TestStdinWriteEndsWithItsContext(t *testing.T) {
 		t.Fatalf("got %d, %v", next, err)
 	}
 	send(t, gate)
-	// The same write again goes on where the first was cut.
+	// The same write continues where the first one was cut off.
 	if next, err := p.WriteStdin(testContext(t), 0, data); err != nil || next != int64(len(data)) {
 		t.Fatalf("got %d, %v", next, err)
 	}

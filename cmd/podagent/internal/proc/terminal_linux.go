@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultTerm is the type of a terminal where the caller names none. All terminals
-// that people use today understand it.
+// defaultTerm is the type of a terminal if the caller names none. All terminals that
+// people use today understand it.
 const defaultTerm = "TERM=xterm-256color"
 
 // terminal is the agent's side of a process's terminal.
@@ -22,9 +22,8 @@ type terminal struct {
 	raw    syscall.RawConn
 
 	mu sync.Mutex
-	// slave is held open while the process runs, because a process that has
-	// the terminal open nowhere for a moment would end the output; -1
-	// afterwards.
+	// slave is held open while the process runs, and is -1 afterwards: otherwise the
+	// output would end if the process had the terminal open nowhere for a moment.
 	slave int
 	// size is the size that was requested last.
 	size TerminalSize
@@ -40,8 +39,8 @@ func openTerminal(size TerminalSize) (*terminal, error) {
 	}
 	defer ptmx.Close()
 	defer tty.Close()
-	// Package pty leaves both blocking, and the runtime would not use its poller
-	// for the master then.
+	// Package pty leaves both blocking, so the runtime would not use its poller for the
+	// master.
 	master, err := unix.FcntlInt(ptmx.Fd(), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return nil, os.NewSyscallError("fcntl", err)
@@ -105,7 +104,7 @@ func (t *terminal) resize(size TerminalSize) error {
 	return t.set(size)
 }
 
-// redraw sets another size, and after a pause the last one that was asked for.
+// redraw sets another size, and after a pause the last requested one.
 func (t *terminal) redraw(size TerminalSize, pause time.Duration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -148,8 +147,8 @@ func (t *terminal) set(size TerminalSize) error {
 }
 
 // endOfInput are the characters that end the input of a program that reads lines, as
-// Ctrl-D does. In an unfinished line the first one only hands over the line, and it
-// takes a second one.
+// Ctrl-D does. In an unfinished line the first one only hands over the line, and a
+// second one ends the input.
 func (t *terminal) endOfInput(unfinished bool) []byte {
 	eof := byte('D' & 0x1f)
 	lines := true
@@ -170,7 +169,7 @@ func (t *terminal) endOfInput(unfinished bool) []byte {
 // Terminal reports whether the process has a terminal.
 func (p *Process) Terminal() bool { return p.terminal != nil }
 
-// Resize changes the size of the process's terminal. Without one it is
+// Resize changes the size of the process's terminal. The error without a terminal is
 // [syscall.EINVAL], after the process's end [os.ErrProcessDone].
 func (p *Process) Resize(size TerminalSize) error {
 	return p.withTerminal("resize", func(t *terminal) error { return t.resize(size) })

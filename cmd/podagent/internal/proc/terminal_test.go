@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminalShell completes a spec of a script for sh, in a terminal.
+// terminalShell returns the spec of a script for sh in a terminal.
 func terminalShell(t testing.TB, script string) Spec {
 	t.Helper()
 	spec := shell(t, script)
@@ -22,8 +22,7 @@ func terminalShell(t testing.TB, script string) Spec {
 	return spec
 }
 
-// screenLines runs a process in a terminal, and returns the lines that it
-// printed.
+// screenLines runs a process in a terminal and returns the lines that it printed.
 func screenLines(t *testing.T, m *Manager, spec Spec) []string {
 	t.Helper()
 	r := run(t, m, spec)
@@ -41,7 +40,7 @@ func TestTerminalIsTheProcesss(t *testing.T) {
 		ls -1 /proc/$$/fd`
 	spec := terminalShell(t, strings.ReplaceAll(script, "\n\t\t", "\n"))
 	got := screenLines(t, m, spec)
-	// Not one of the flags 04000, O_NONBLOCK.
+	// The flags must not contain 04000, O_NONBLOCK.
 	want := []string{"24 80", "xterm-256color", "controls", "err", "0", "0", "1", "2"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -71,7 +70,7 @@ func TestTerminalOutputIsComplete(t *testing.T) {
 	}
 }
 
-// typed starts a process in a terminal, and waits until it has printed "up".
+// typed starts a process in a terminal and waits until it has printed "up".
 func typed(t *testing.T, m *Manager, script string) *Process {
 	t.Helper()
 	return startPrinted(t, m, terminalShell(t, "stty -echo; "+script), int64(len("up\r\n")))
@@ -108,7 +107,7 @@ func TestClosedTerminalInputEnds(t *testing.T) {
 	for _, text := range []string{"", "line\n", "line\nunfinished"} {
 		p := typed(t, m, "echo up; cat; echo end")
 		if !p.StdinOpen() {
-			t.Error("it is not open")
+			t.Error("standard input is not open")
 		}
 		if _, err := p.WriteStdin(t.Context(), 0, []byte(text)); err != nil {
 			t.Fatal(err)
@@ -117,7 +116,7 @@ func TestClosedTerminalInputEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		if p.StdinOpen() {
-			t.Error("it is still open")
+			t.Error("standard input is still open")
 		}
 		if _, err := p.WriteStdin(t.Context(), int64(len(text)), []byte("x")); !errors.Is(err, ErrStdinClosed) {
 			t.Errorf("write after the end: %v", err)
@@ -133,7 +132,7 @@ func TestClosedTerminalInputWaitsForItsReader(t *testing.T) {
 	gate := fifo(t)
 	p := start(t, newManager(t), terminalShell(t, `stty -echo; echo up; read x < `+gate+`; cat | wc -c`))
 	eventually(t, "output", func() bool { n, _, _ := p.out.sizes(); return n >= 4 })
-	// More than the kernel holds for a terminal, some 70 KiB.
+	// More than the kernel buffers for a terminal, some 70 KiB.
 	lines := strings.Repeat(strings.Repeat("x", 99)+"\n", 3000)
 	blocked := make(chan error, 1)
 	go func() {
@@ -185,14 +184,14 @@ func TestResize(t *testing.T) {
 }
 
 func TestRedrawChangesTheSizeAndBack(t *testing.T) {
-	m := newManager(t, func(l *limits) { l.redrawPause = 2 * time.Second }) // the script sees each size
+	m := newManager(t, func(l *limits) { l.redrawPause = 2 * time.Second }) // long enough for the script to see each size
 	p := typed(t, m, `trap "stty size" WINCH; echo up; while :; do sleep 0.01; done`)
 	if err := p.Redraw(TerminalSize{Rows: 30, Columns: 100}); err != nil {
 		t.Fatal(err)
 	}
 	want := "up\r\n29 100\r\n30 100\r\n"
 	eventually(t, "both sizes", func() bool { n, _, _ := p.out.sizes(); return n >= int64(len(want)) })
-	// A size that comes in between is the one that it ends with.
+	// If another size is set in between, it stays.
 	if err := errors.Join(p.Redraw(TerminalSize{Rows: 30, Columns: 100}), p.Resize(TerminalSize{Rows: 40, Columns: 90})); err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// reserveThreads has the runtime make so many threads, which it then keeps for
-// good. The runtime ends the program when it needs another thread and cannot have one:
-// a fork bomb may take all of the sandbox's limit of processes, which counts threads.
+// reserveThreads makes the runtime create n threads, which it then keeps for good. The
+// runtime ends the program when it needs another thread and cannot get one: a fork bomb
+// may use up the sandbox's limit of processes, which counts threads.
 func reserveThreads(n int) {
 	var ready, over sync.WaitGroup
 	ready.Add(n)
@@ -25,8 +25,8 @@ func reserveThreads(n int) {
 	over.Wait()
 }
 
-// threadReserve is how many threads to reserve where no more than limit
-// processes and threads may be; 0 means that there is no limit.
+// threadReserve is how many threads to reserve if the sandbox may have no more than
+// limit processes and threads; a limit of 0 means none.
 func threadReserve(limit int64) int {
 	n := spareThreads + runtime.GOMAXPROCS(0)
 	if limit > 0 {

@@ -24,7 +24,7 @@ func TestTimeoutEndsAProcess(t *testing.T) {
 	}
 }
 
-// startPrinted starts a process and waits until it has printed so much.
+// startPrinted starts a process and waits until it has printed this many bytes.
 func startPrinted(t *testing.T, m *Manager, spec Spec, size int64) *Process {
 	t.Helper()
 	p := start(t, m, spec)
@@ -32,8 +32,8 @@ func startPrinted(t *testing.T, m *Manager, spec Spec, size int64) *Process {
 	return p
 }
 
-// The tests from here on let the timeout pass, by expire, once the process is
-// where they want it.
+// From here on, the tests trigger the timeout with expire, once the process has
+// reached the right state.
 
 func TestTimeoutOfAProcessThatIgnoresTerm(t *testing.T) {
 	m := newManager(t, func(l *limits) { l.killGrace = 50 * time.Millisecond })
@@ -49,7 +49,7 @@ func TestTimeoutOfAProcessThatIgnoresTerm(t *testing.T) {
 }
 
 func TestTimeoutOfAProcessThatExitsOnTerm(t *testing.T) {
-	// It waits for the process and not for the whole grace.
+	// The timeout waits for the process, not for the whole grace.
 	m := newManager(t, func(l *limits) { l.killGrace = hung })
 	p := startPrinted(t, m, shell(t, `trap "echo bye; exit 0" TERM; echo up; while :; do sleep 0.01; done`), 3)
 	p.expire()
@@ -68,8 +68,8 @@ func TestProcessThatEndsInTimeIsNotTimedOut(t *testing.T) {
 	}
 }
 
-// TestTimeoutEndsTheTree has descendants in the group, in sessions of their
-// own, orphaned, without the marker, and deaf to SIGTERM.
+// TestTimeoutEndsTheTree has descendants in the group, in their own sessions,
+// orphaned, without the marker, and ignoring SIGTERM.
 func TestTimeoutEndsTheTree(t *testing.T) {
 	for name, child := range map[string]string{
 		"in the group":           `sleep 300 & echo $! > $F`,
@@ -93,13 +93,13 @@ func TestTimeoutEndsTheTree(t *testing.T) {
 				t.Errorf("got %+v, %q", r.status, &r.stdout)
 			}
 			if isAlive(pid) {
-				t.Errorf("the descendant %d lives", pid)
+				t.Errorf("the descendant %d is still alive", pid)
 			}
 		})
 	}
 }
 
-func TestSignalReachesTheGroupAndWhoLeftIt(t *testing.T) {
+func TestSignalReachesTheGroupAndProcessesThatLeftIt(t *testing.T) {
 	m := newManager(t)
 	ready, done := fifo(t), fifo(t)
 	spec := shell(t, `
@@ -130,7 +130,7 @@ func TestKillTakesTheTreeBeforeItReturns(t *testing.T) {
 		t.Fatal(err)
 	}
 	if isAlive(pid) || isAlive(p.PID()) {
-		t.Error("some of the tree lives")
+		t.Error("part of the tree is still alive")
 	}
 	if st := finish(t, p).status; st.Reason != Signalled || st.Signal != int(syscall.SIGKILL) || st.Code != 137 {
 		t.Errorf("got %+v", st)
@@ -140,7 +140,7 @@ func TestKillTakesTheTreeBeforeItReturns(t *testing.T) {
 func TestKillOutrunsATreeThatForks(t *testing.T) {
 	m := newManager(t)
 	path := fifo(t)
-	// Each generation starts the next in a session of its own, and ends.
+	// Each generation starts the next one in a new session, and ends.
 	next := filepath.Join(t.TempDir(), "next")
 	text := fmt.Sprintf("#!/bin/sh\nsetsid %s &\n", next)
 	if err := os.WriteFile(next, []byte(text), 0o755); err != nil {
@@ -202,19 +202,6 @@ func TestSignalErrors(t *testing.T) {
 	}
 }
 
-func TestStatWithParenthesesAndSpacesInTheName(t *testing.T) {
-	stat := "42 (a) S 1 (b) R) S 7 40 41 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 98765 0 0\n"
-	m, ok := parseStat(42, []byte(stat))
-	if want := (member{pid: 42, parent: 7, group: 40, session: 41, state: 'S', start: 98765}); !ok || m != want {
-		t.Errorf("got %+v, %v", m, ok)
-	}
-	for _, bad := range []string{"", "42", "42 (a)", "42 (a) S 1 2", "42 (a) S x 2 3 0 -1 0 1 0 0 0 0 0 0 0 20 0 1 0 98765 0"} {
-		if _, ok := parseStat(42, []byte(bad)); ok {
-			t.Errorf("accepted %q", bad)
-		}
-	}
-}
-
 func TestSignalSparesAPidThatWasReused(t *testing.T) {
 	m := newManager(t)
 	p := start(t, m, Spec{ID: newID(t), Argv: []string{"cat"}, Dir: "/", Env: []string{testPath}, Stdin: true})
@@ -263,7 +250,7 @@ func TestShutdownEndsAllTrees(t *testing.T) {
 		t.Errorf("the stubborn one: %+v", st)
 	}
 	if _, _, err := m.Start(t.Context(), argv(t, "true")); !errors.Is(err, ErrShutdown) {
-		t.Errorf("a start after that: %v", err)
+		t.Errorf("a start after the shutdown: %v", err)
 	}
 }
 

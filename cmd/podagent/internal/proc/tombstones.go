@@ -14,14 +14,14 @@ import (
 // be remembered only until it is refused for its age.
 //
 // They lie in graves by the time of the id. When there are too many, the oldest graves
-// go, and all ids of their time are refused from then on. Graves stay whose ids are so
-// fresh that they may still arrive for the first time.
+// go, and all ids of their time are refused from then on. Graves stay if their ids are
+// so fresh that they may still arrive for the first time.
 type tombstones struct {
 	// limit is how many are remembered unless they are fresh, most how many in any
 	// case.
 	limit, most int
-	// age is how old an id may be at its start, fresh how old one may be whose
-	// start was never tried.
+	// age is how old an id may be at its start, fresh how old it may be at its first
+	// arrival.
 	age, fresh time.Duration
 
 	seed   maphash.Seed
@@ -60,7 +60,7 @@ func (t *tombstones) refuses(id uuid.UUID, now time.Time) bool {
 // hash stands for an id. With 64 bits, two ids of a grave never have the same one.
 func (t *tombstones) hash(id uuid.UUID) uint64 { return maphash.Comparable(t.seed, id) }
 
-// bury remembers the id of a process that is forgotten now.
+// bury remembers the id of a process that is being forgotten.
 func (t *tombstones) bury(id uuid.UUID, now time.Time) {
 	if t.graves == nil {
 		t.graves, t.seed = map[grave]map[uint64]struct{}{}, maphash.MakeSeed()
@@ -83,8 +83,8 @@ func (t *tombstones) bury(id uuid.UUID, now time.Time) {
 	}
 }
 
-// clean removes the graves that are not needed any more, and then those that there is no
-// room for.
+// clean removes the graves that are not needed any more, and then the oldest ones while
+// there are too many.
 func (t *tombstones) clean(now time.Time) {
 	for g := range t.graves {
 		if g.end().Before(now.Add(-t.age)) {

@@ -12,8 +12,8 @@ func graveyard(limit, most int) *tombstones {
 	return &tombstones{limit: limit, most: most, age: retention - clockSkew, fresh: freshAge}
 }
 
-// TestMillionIDsInTwoMinutes has clients whose clocks differ as much as they
-// may start a million processes, each of which is soon forgotten.
+// TestMillionIDsInTwoMinutes lets clients whose clocks differ as much as they may
+// start a million processes. Each is soon forgotten.
 func TestMillionIDsInTwoMinutes(t *testing.T) {
 	const million, late = 1_000_000, time.Second
 	skews := []time.Duration{0, -clockSkew, clockSkew}
@@ -25,7 +25,7 @@ func TestMillionIDsInTwoMinutes(t *testing.T) {
 		now = now.Add(2 * time.Minute / million)
 		id := uuid.MustParse(idAt(t, now.Add(skews[i%3]-late)))
 		if g.refuses(id, now) {
-			t.Fatalf("fresh id %d of a clock %v ahead is refused", i, skews[i%3])
+			t.Fatalf("fresh id %d from a clock %v ahead was refused", i, skews[i%3])
 		}
 		g.bury(id, now)
 		most = max(most, g.count)
@@ -53,10 +53,10 @@ func TestFewIDsAreRememberedUntilTheyAreTooOld(t *testing.T) {
 	}
 	end := begun.Add(retention)
 	if g.refuses(at(retention-time.Hour), end) || g.refuses(at(time.Hour), end) {
-		t.Error("an id that was never used is refused")
+		t.Error("an unused id was refused")
 	}
 	if !g.refuses(at(0), end) {
-		t.Error("an id as old as the retention is accepted")
+		t.Error("an id as old as the retention was accepted")
 	}
 	g.bury(at(3*retention), begun.Add(3*retention))
 	if g.count != 1 || len(g.graves) != 1 {
@@ -81,7 +81,7 @@ func TestTombstonesOverTheLimitRaiseTheFloor(t *testing.T) {
 		t.Errorf("%d ids are kept", g.count)
 	}
 	if g.refuses(at(-15*time.Minute), now) || !g.refuses(at(-31*time.Minute), now) {
-		t.Error("the floor is not where the first went")
+		t.Error("the floor is in the wrong place")
 	}
 }
 
@@ -96,7 +96,7 @@ func TestClockThatIsAheadLocksNobodyOut(t *testing.T) {
 		g.bury(at(0), now)
 	}
 	if g.refuses(at(0), now) || g.refuses(at(-clockSkew), now) {
-		t.Error("a new id is refused")
+		t.Error("a new id was refused")
 	}
 	if g.count > 5 {
 		t.Errorf("%d ids are kept", g.count)

@@ -11,37 +11,53 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/procfs"
 )
 
 // errTreeLeft says that a kill gave up.
 var errTreeLeft = errors.New("some descendants do not end")
 
 // tree names the processes that belong to one or more execs, wherever they
-// went: those in the session or the group of a leader, those with the marker
-// in their environment, and the descendants of all these. A descendant escapes
-// only if it left the session, lost its parent and cleared its environment.
+// went: those in the session or the group of a leader, those with an exec's mark, or
+// without a mark with the marker in their environment, and the descendants of all these.
+//
+// A process whose mark is blurred and that has no parent left belongs to each exec whose
+// number it may have. It ends with any of them.
 type tree struct {
 	// leaders are the pids of the execs' own processes. They must not have
 	// been reaped: after that a session of the same number may be another's.
 	leaders map[int]bool
-	// ids are the exec ids.
-	ids map[string]bool
-	// seen are the members of earlier scans by their start: they belong to the
-	// tree though the parent that showed it is gone.
+	// ids are the exec ids, and numbers those of their marks.
+	ids     map[string]bool
+	numbers map[int]bool
+	// seen has the start of each member of earlier scans: members stay in the tree after
+	// the parent that showed it is gone.
 	seen map[int]uint64
-	// everything says that all processes belong to the tree. children says that the
-	// agent's children do, with their descendants.
+	// everything says that all processes belong to the tree, children that the agent's
+	// children do, with their descendants.
 	everything, children bool
 	// visited says that a scan has seen a process that came into the name space
 	// from outside, as with "kubectl exec". It has no parent there and does not
 	// belong to the tree: its caller may learn through it how the others ended.
 	visited bool
-	fs      *procfs
+	table   *processTable
 	log     *slog.Logger
 }
 
-func newTree(fs *procfs, log *slog.Logger) *tree {
-	return &tree{leaders: map[int]bool{}, ids: map[string]bool{}, seen: map[int]uint64{}, fs: fs, log: log}
+func newTree(table *processTable, log *slog.Logger) *tree {
+	return &tree{
+		leaders: map[int]bool{}, ids: map[string]bool{}, numbers: map[int]bool{},
+		seen: map[int]uint64{}, table: table, log: log,
+	}
+}
+
+// add adds the descendants of an exec that show by themselves that they are.
+func (t *tree) add(p *Process) {
+	t.ids[p.id] = true
+	if p.mark > 0 {
+		t.numbers[p.mark] = true
+	}
 }
 
 // addAll adds everything else below an agent that is alone: the orphans that it adopted,
@@ -51,8 +67,8 @@ func (t *tree) addAll() { t.everything, t.children = os.Getpid() == 1, true }
 // members scans /proc. It calls found for each member as soon as it sees one, and looks
 // again for processes that started meanwhile. After an error it may have missed some.
 func (t *tree) members(found func(member)) ([]member, error) {
-	t.fs.replenish()
-	snap := snapshot{fs: t.fs, listed: map[int]bool{}}
+	t.table.Reserve()
+	snap := newSnapshot(t.table)
 	in := make(map[int]bool)
 	var members []member
 	for range scanPasses {
@@ -91,7 +107,20 @@ func (t *tree) grow(all []member, in map[int]bool) []member {
 func (t *tree) holds(m member) bool {
 	start, seen := t.seen[m.pid]
 	return t.everything && m.parent != 0 || t.children && m.parent == os.Getpid() || t.leaders[m.pid] || t.leaders[m.group] || t.leaders[m.session] ||
-		seen && start == m.start || t.ids[m.exec]
+		seen && start == m.start || t.ids[m.exec] || t.bears(m.lineage)
+}
+
+// bears reports whether a lineage has a number of the tree.
+func (t *tree) bears(l lineage) bool {
+	if !l.blurred() {
+		return t.numbers[l.low]
+	}
+	for n := range t.numbers {
+		if l.has(n) {
+			return true
+		}
+	}
+	return false
 }
 
 // signalGroups sends sig to the groups of the leaders, or to everything if that belongs
@@ -119,7 +148,7 @@ func (t *tree) signal(sig syscall.Signal) error {
 		if t.everything && !t.visited || t.leaders[m.group] {
 			continue
 		}
-		if err := t.fs.signal(m, sig); err != nil {
+		if err := t.table.signal(m, sig); err != nil {
 			t.log.Warn("cannot signal a descendant", "pid", m.pid, "signal", int(sig), "error", err)
 		}
 	}
@@ -141,18 +170,22 @@ func (t *tree) awaitEnd(ctx context.Context) {
 	}
 }
 
-// kill ends the whole tree. It stops each member when it sees it, and looks
-// again until it sees none that still runs, so that none can fork while others
-// are killed; then it kills, and is done when two scans in a row find none.
+// kill ends the whole tree. It stops each member that it sees, and scans again until all
+// are stopped, so that none can fork while others are killed. Then it kills them, and is
+// done when two scans in a row find none.
 //
 // The leaders' groups are stopped at once and killed in any case, whatever the
 // scans find. The error says that some of the tree may be left.
 func (t *tree) kill() error {
 	k := killing{tree: t, stopped: map[int]uint64{}, immune: map[int]error{}}
-	if t.everything { // to see visitors; if this fails, the scans below say so
+	if t.everything { // to see visitors; if it fails, so do the scans below
 		_, _ = t.members(func(member) {})
 	}
 	stop := t.signalGroups(unix.SIGSTOP)
+	defer k.thaw()
+	if t.table.isCrowded() {
+		k.freeze()
+	}
 	failed := k.scans()
 	return cmp.Or(t.signalGroups(unix.SIGKILL), stop, failed, k.left)
 }
@@ -162,10 +195,13 @@ type killing struct {
 	tree *tree
 	// stopped are the members that were stopped, by their start.
 	stopped map[int]uint64
-	// immune are the members that the agent has no right to signal, and why.
+	// immune are the members that the agent may not signal, and why.
 	immune map[int]error
-	// left is why the last scan saw a member that is immune, if it did.
+	// left is the error of an immune member that the last scan saw, if any.
 	left error
+	// frozen says that everything is stopped, and asleep is what was before.
+	frozen bool
+	asleep []member
 }
 
 // scans kills the members that it finds until it finds none.
@@ -188,6 +224,9 @@ func (k *killing) scans() error {
 			continue
 		}
 		empty = 0
+		if fresh && scan == freezeScan {
+			k.freeze()
+		}
 		// In the second half it no longer waits until everything is stopped.
 		if (fresh || failed != nil) && scan < killScans/2 {
 			continue
@@ -224,19 +263,19 @@ func (k *killing) kill(found []member) {
 	}
 	deadline := time.Now().Add(killWait)
 	for _, m := range found {
-		k.tree.fs.awaitEnd(m, deadline)
+		k.tree.table.awaitEnd(m, deadline)
 	}
 }
 
 // signal sends sig, and notes as immune a member that may not be signalled. Any other
 // failure may pass.
 func (k *killing) signal(m member, sig unix.Signal) {
-	err := k.tree.fs.signal(m, sig)
+	err := k.tree.table.signal(m, sig)
 	if err == nil {
 		return
 	}
 	k.tree.log.Warn("cannot signal a descendant", "pid", m.pid, "signal", int(sig), "error", err)
-	if !starved(err) {
+	if !procfs.Starved(err) {
 		k.immune[m.pid] = err
 	}
 }

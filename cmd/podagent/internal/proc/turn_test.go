@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The tests of this file are about starts that wait: for their turn, or for what
-// the kernel does not give them yet.
+// The tests in this file are about starts that wait: for their turn, or for the
+// kernel.
 
-// takeTurns has all starts of m wait until the result is called.
+// takeTurns makes all starts of m wait until the returned function is called.
 func takeTurns(m *Manager) (end func()) {
 	for range cap(m.forks) {
 		m.forks <- struct{}{}
@@ -29,14 +29,15 @@ func takeTurns(m *Manager) (end func()) {
 	}
 }
 
-// started is what a Start has returned.
+// started is the result of a Start.
 type started struct {
 	process *Process
 	new     bool
 	err     error
 }
 
-// startLater begins a start that waits, and returns when the manager knows of it.
+// startLater begins a start that has to wait. It returns once the manager knows of
+// it.
 func startLater(ctx context.Context, t *testing.T, m *Manager, spec Spec) <-chan started {
 	t.Helper()
 	done := make(chan started, 1)
@@ -70,8 +71,8 @@ func TestStartThatWaitsForItsTurnEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Who repeats a start may have come while the first one still waited on a
-// connection that is lost by now.
+// A client may repeat a start while its first one is still waiting, on a connection
+// that is lost by then.
 func TestRepeatOfAStartThatEndedBeforeItsTurnStartsIt(t *testing.T) {
 	m, spec := newManager(t), argv(t, "true")
 	end := takeTurns(m)
@@ -95,7 +96,7 @@ func TestGetWaitsForTheTurnOfAStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := m.Get(ctx, spec.ID); !errors.Is(err, context.Canceled) {
-		t.Errorf("Get whose context has ended: %v", err)
+		t.Errorf("Get with an ended context: %v", err)
 	}
 	found := make(chan *Process, 1)
 	go func() {
@@ -126,7 +127,7 @@ func TestNothingIsStartedWhenTheContextHasEnded(t *testing.T) {
 	m, ran := newManager(t), filepath.Join(t.TempDir(), "ran")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for range 20 { // select would take either of what is ready
+	for range 20 { // select could choose either channel if both are ready
 		if _, _, err := m.Start(ctx, shell(t, "echo > "+ran)); !errors.Is(err, context.Canceled) {
 			t.Fatalf("Start: %v", err)
 		}
@@ -138,7 +139,7 @@ func TestNothingIsStartedWhenTheContextHasEnded(t *testing.T) {
 		cancel()
 		end()
 		if got := <-done; !errors.Is(got.err, context.Canceled) {
-			t.Fatalf("Start that waited: %v", got.err)
+			t.Fatalf("the Start that waited: %v", got.err)
 		}
 	}
 	m.Shutdown(t.Context())
@@ -148,7 +149,7 @@ func TestNothingIsStartedWhenTheContextHasEnded(t *testing.T) {
 }
 
 func TestStartThatHangsTakesNoTimeFromOthersAtTheShutdown(t *testing.T) {
-	const grace = 3 * time.Second // in which the process is to end
+	const grace = 3 * time.Second // the time that the process has to end
 	m, dir := newManager(t, func(l *limits) { l.killGrace = grace }), t.TempDir()
 	program, ready, ended := filepath.Join(dir, "program"), filepath.Join(dir, "ready"), filepath.Join(dir, "ended")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil {
@@ -165,7 +166,7 @@ func TestStartThatHangsTakesNoTimeFromOthersAtTheShutdown(t *testing.T) {
 	defer cancel()
 	m.Shutdown(ctx)
 	if _, err := os.Stat(ended); err != nil {
-		t.Errorf("the other process was killed before it had ended by itself: %v", err)
+		t.Errorf("the other process was killed before it ended by itself: %v", err)
 	}
 	release()
 	if got := <-hanging; !errors.Is(got.err, ErrShutdown) {
@@ -201,9 +202,9 @@ func TestFailedStartsGiveTheirTurnBack(t *testing.T) {
 	}
 }
 
-// A program may lie on a file system whose server is away. The agent goes on
-// meanwhile, and so does the runtime, which can't stop a thread that is about to start
-// a process.
+// A program may be on a file system whose server does not answer. Meanwhile the
+// agent goes on, and so does the Go runtime, which cannot stop a thread that is
+// about to start a process.
 func TestStartOfAProgramThatHangsHoldsUpNobody(t *testing.T) {
 	m := newManager(t)
 	program := filepath.Join(t.TempDir(), "program")
@@ -234,9 +235,9 @@ func TestStartOfAProgramThatHangsHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// hangOpens has whoever opens a file wait until release, as if the server of its file
-// system were away. release waits until somebody does. It is a lease of the kernel,
-// which that takes back after 45 s.
+// hangOpens makes every open of a file wait until release, as if the server of its
+// file system did not answer. release waits until there is such an open. It uses a
+// kernel lease, which the kernel breaks after 45 s.
 func hangOpens(t *testing.T, file string) (release func()) {
 	t.Helper()
 	f, err := os.Open(file)

@@ -10,11 +10,13 @@ import (
 // Most commands are short and print little. A goroutine for each output and one for the
 // end, each of which wakes a thread, then cost more than the command itself. So the
 // caller of Start waits briefly, in one system call for all three. The start, the output
-// and the end of a command then also leave the sandbox in one message. Several would
-// each occupy everything on their way while the command needs the processor.
+// and the end of a command then also leave the sandbox in one message. With several,
+// each would keep the agent and the connection busy while the command needs the
+// processor.
 
-// waitersFor returns [Process.waiters] for a start. A process with input or a terminal
-// goes on until its caller has sent something, and nobody waits for one aside.
+// waitersFor returns [Process.waiters] for a start. It is nil for a process with input or
+// a terminal, which runs until its caller has sent something, and for one aside, which
+// nobody waits for.
 func (m *Manager) waitersFor(spec *Spec) chan struct{} {
 	if spec.Stdin || spec.Terminal != nil || spec.Aside {
 		return nil
@@ -34,7 +36,7 @@ func (p *Process) waitShort(until time.Time) bool {
 	case p.waiters <- struct{}{}:
 		defer func() { <-p.waiters }()
 	default:
-		return false // enough threads wait
+		return false // enough threads are waiting
 	}
 	files := []unix.PollFd{{Fd: int32(p.child.pidfd), Events: unix.POLLIN}}
 	for _, pump := range p.out.pumps {
@@ -95,7 +97,7 @@ func (p *Process) moveOutputs(files []unix.PollFd) (open, room bool) {
 			if !room {
 				return true, false
 			}
-		case file.Revents != 0: // empty, and closed by all who could write
+		case file.Revents != 0: // empty, and closed by all writers
 			more = false
 		}
 		if !more {

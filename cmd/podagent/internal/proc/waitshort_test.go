@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a process prints, and how it ends, is the same whether the one who starts
-// it sees it to its end, leaves it in the middle, or has others wait.
+// A process's output and end are the same whether Start waits for its end, waits a
+// moment, or leaves the wait to others.
 func TestBriefCommandsEndAsOthersDo(t *testing.T) {
 	scripts := map[string]struct {
 		script         string
@@ -29,7 +29,7 @@ func TestBriefCommandsEndAsOthersDo(t *testing.T) {
 		for how, brief := range map[string]time.Duration{"to the end": hung, "a moment": time.Millisecond, "not at all": 0, "by others": hung} {
 			m := newManager(t, func(l *limits) { l.shortWait, l.drain = brief, 50*time.Millisecond })
 			if how == "by others" {
-				m.waiters = make(chan struct{}) // there is never room
+				m.waiters = make(chan struct{}) // never any room
 			}
 			for name, want := range scripts {
 				t.Run(how+"/"+name, func(t *testing.T) {
@@ -51,8 +51,8 @@ func TestBriefCommandsEndAsOthersDo(t *testing.T) {
 	})
 }
 
-// A reader may attach while the one who started the process still waits for it.
-func TestBriefCommandIsReadMeanwhile(t *testing.T) {
+// A reader may attach while Start still waits for the process.
+func TestBriefCommandCanBeReadDuringStart(t *testing.T) {
 	m := newManager(t, func(l *limits) { l.shortWait = hung })
 	spec, gate := shell(t, ""), fifo(t)
 	spec.Argv[2] = "echo first; read line < " + gate + "; echo second"
@@ -81,8 +81,8 @@ func TestBriefCommandIsReadMeanwhile(t *testing.T) {
 	}
 }
 
-// A process that somebody ends meanwhile ends the wait, too.
-func TestBriefCommandIsEndedMeanwhile(t *testing.T) {
+// Ending the process from elsewhere also ends the wait.
+func TestBriefCommandCanBeEndedDuringStart(t *testing.T) {
 	m := newManager(t, func(l *limits) { l.shortWait = hung })
 	spec := shell(t, "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done")
 	started := make(chan *Process, 1)
@@ -111,7 +111,7 @@ func TestBriefCommandIsEndedMeanwhile(t *testing.T) {
 	}
 }
 
-// No descriptor stays behind, whoever waits.
+// No descriptor is left, whichever way the wait ends.
 func TestBriefCommandsLeaveNoDescriptor(t *testing.T) {
 	m := newManager(t)
 	run(t, m, shell(t, "true"))

@@ -1,5 +1,5 @@
-// Package globs compiles and matches the patterns by which files are selected, in
-// doublestar's syntax. It looks at names alone, and never at the file system.
+// Package globs compiles and matches patterns that select files, in doublestar's
+// syntax. It looks at names alone, and never at the file system.
 //
 // A [Matcher] goes through a tree name by name: it says which directories can hold
 // a match, so that a search reads no others. A [Set] selects files as the lines of

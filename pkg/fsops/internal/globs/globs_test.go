@@ -60,9 +60,8 @@ func TestSetSelectsAsGitignoreDoes(t *testing.T) {
 	}
 }
 
-// FuzzMatcher compares what a matcher finds, which goes from name to name, with what
-// doublestar says of the whole path, and the patterns that are taken with those
-// that doublestar takes.
+// FuzzMatcher compares a matcher, which goes from name to name, with doublestar on
+// the whole path. It also compares which patterns the two accept.
 func FuzzMatcher(f *testing.F) {
 	paths := []string{"a", "b", "ab", "a.b", ".a", "d/a", "d/b", "d/d/a", "d/d/ab", "d/.d/a", "d/[a]", "d/{a}", `d/a\b`, "e/d/b/a", "e/-", "é/a", "a b", "*", "\xff/a"}
 	for _, seed := range []string{"*", "**", "**/a", "d/**/a*", "{a,d/b}", "d/[!a]", "[^d]/d", "e[/]d", `d/\[a\]`, "*/**/?", "{**/,}a", "d/{a/**/,d}", "x{a,b", "***/a", "a**", "**a/*", "\xff/*"} {
@@ -70,7 +69,7 @@ func FuzzMatcher(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, pattern string) {
 		if strings.Count(pattern, "{")+strings.Count(pattern, "*") > 12 || len(pattern) > 60 {
-			return // doublestar's own time is exponential here
+			return // doublestar itself takes exponential time here
 		}
 		valid := pattern != "" && doublestar.ValidatePattern(pattern) && !strings.Contains(pattern, "\x00") && countAlternatives(pattern) <= maxPatterns
 		if err := Check(pattern); (err == nil) != valid {
@@ -81,7 +80,7 @@ func FuzzMatcher(f *testing.F) {
 		}
 		dir, rest := Split(pattern)
 		if dir != "" || rest == "" {
-			return // the rest is relative to the directory
+			return // other paths are not relative to the directory
 		}
 		for _, path := range paths {
 			if got, want := matchedByName(rest, path), Match(pattern, path); got != want {
@@ -91,7 +90,7 @@ func FuzzMatcher(f *testing.F) {
 	})
 }
 
-// matchedByName has a matcher go through a path name by name.
+// matchedByName lets a matcher go through a path name by name.
 func matchedByName(pattern, path string) bool {
 	m := NewMatcher(pattern, false)
 	state := m.Start()

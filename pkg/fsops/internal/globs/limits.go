@@ -5,9 +5,9 @@ const (
 	// maxPattern bounds the bytes of a pattern: sixteen times the longest path
 	// that the system takes.
 	maxPattern = 64 << 10
-	// maxPatterns bounds the patterns that the braces of one stand for, since
-	// doublestar tries all of them: with so many a name takes it some 20 ms, and
-	// no search ends within a name.
+	// maxPatterns bounds the patterns that the braces of one stand for, since doublestar
+	// tries all of them: with so many, a name takes some 20 ms, and no search can end
+	// in the middle of a name.
 	maxPatterns = 64 << 10
 
 	// maxAlternatives bounds the patterns that braces are expanded to, in order to

@@ -44,7 +44,7 @@ const (
 // only a part that begins with a dot matches a name that does.
 func NewMatcher(pattern string, noHidden bool) *Matcher {
 	m := &Matcher{pattern: oneRunePerByte(pattern), noHidden: noHidden}
-	// What braces and several asterisks mean together is up to doublestar.
+	// Only doublestar decides what braces and several asterisks mean together.
 	m.plain = !strings.ContainsAny(pattern, `{\`)
 	alternatives := expand(m.pattern)
 	if alternatives == nil { // too many to follow: look everywhere

@@ -8,8 +8,8 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// A State is how far the names of a path lead in a pattern. It is nil where nothing
-// can match any more.
+// A State is how far the names of a path lead in a pattern. It is nil if nothing can
+// match any more.
 type State struct {
 	// parts are those that may take the next name, in ascending order.
 	parts []int
@@ -20,10 +20,10 @@ type State struct {
 	moves atomic.Pointer[[]move]
 }
 
-// A move says where names lead that the same parts take.
+// A move says where names lead if the same parts take them.
 type move struct {
-	// taken has a bit for each of parts; a state with more of them than bits
-	// remembers no moves.
+	// taken has a bit for each of parts; a state with more parts than bits remembers no
+	// moves.
 	taken uint64
 	// next is the state after the name. For a symbolic link, linked is the
 	// state in the directory that it names: double asterisks do not follow
@@ -105,7 +105,7 @@ func (m *Matcher) Step(s *State, name string) (next, linked *State) {
 	made.taken = taken
 	if len(known) < maxMoves {
 		all := append(slices.Clip(known), made)
-		s.moves.Store(&all) // another goroutine's may get lost, to be made again
+		s.moves.Store(&all) // another goroutine's move may get lost, and is made again
 	}
 	return made.next, made.linked
 }
@@ -122,7 +122,7 @@ func (m *Matcher) takes(i int, name string) bool {
 	return true
 }
 
-// makeMove finds out where names lead that these parts of s take.
+// makeMove finds out where names lead if these parts of s take them.
 func (m *Matcher) makeMove(s *State, taken func(i int) bool) move {
 	var next, linked []int
 	for i, p := range s.parts {

@@ -23,9 +23,8 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("pattern %q: %s", e.Pa
 // for the bytes of invalid UTF-8, see oneRunePerByte.
 const invalidByteRunes = 0x10ff00
 
-// oneRunePerByte prepares a pattern or path for doublestar, which would take
-// all bytes that are no valid UTF-8 for one and the same: each becomes a code
-// point of its own.
+// oneRunePerByte prepares a pattern or path for doublestar, to which all bytes that are
+// no valid UTF-8 are the same: each becomes a code point of its own.
 func oneRunePerByte(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -65,8 +64,8 @@ func Check(pattern string) error {
 // countAlternatives returns how many patterns without braces a valid pattern
 // stands for, or maxPatterns+1 if they are more than maxPatterns.
 func countAlternatives(pattern string) int {
-	// For each brace around a place: the patterns of its complete alternatives, and
-	// of the present one.
+	// For each open brace: the patterns of its complete alternatives, and of the
+	// present one.
 	type brace struct{ complete, present int }
 	braces := []brace{{present: 1}}
 	for i := 0; i < len(pattern); i++ {
@@ -141,7 +140,7 @@ func classEnd(pattern string, i int) int {
 	return -1
 }
 
-// Match reports whether a valid pattern matches the whole path, as doublestar has it.
+// Match reports whether a valid pattern matches the whole path, as doublestar does.
 func Match(pattern, path string) bool {
 	return doublestar.MatchUnvalidated(oneRunePerByte(pattern), oneRunePerByte(path))
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// BenchmarkIgnore measures what the rules of a repository cost for each file.
+// BenchmarkIgnore measures the cost of a repository's rules for each file.
 func BenchmarkIgnore(b *testing.B) {
 	for name, rules := range map[string]string{
 		"usual":     usualRules,
@@ -43,7 +43,7 @@ func BenchmarkIgnore(b *testing.B) {
 	}
 }
 
-// usualRules are of the kinds and the number that repositories have.
+// usualRules are typical of repositories in kind and number.
 const usualRules = `# OSX leaves these everywhere
 ._*
 .DS_Store
@@ -71,7 +71,7 @@ network_closure.sh
 *.rej
 `
 
-// manyRules makes up n rules.
+// manyRules returns n made-up rules.
 func manyRules(n int) string {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	kinds := []string{"name%d", "*.ext%d", "/dir%d/", "dir%d/*.o", "**/cache%d/", "file%d.*", "/a/b%d", "*-%d~", "!keep%d", "[Tt]mp%d", "gen/**/%d.pb"}

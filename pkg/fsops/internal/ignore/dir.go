@@ -1,6 +1,7 @@
 package ignore
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,7 +20,7 @@ const (
 	kinds
 )
 
-// Dir is a directory in a walk, with the rules that hold in it. A Dir does not
+// Dir is a directory in a walk, with the rules that hold in it. Until [Dir.Release] it does not
 // change, and may be used concurrently.
 type Dir struct {
 	*origin
@@ -31,15 +32,18 @@ type Dir struct {
 	// sources are the rules that hold here, the innermost first; directories
 	// without any of their own share those of their parent.
 	sources *[kinds]*source
+	// taken is what the directory's own rules take of the budget.
+	taken cost
 }
 
-// origin has what all directories of a walk share.
+// origin is shared by all directories of a walk.
 type origin struct {
 	// top is the file system's root.
 	top string
 	// files are the kinds of rules that are read.
-	files Files
-	user  user
+	files  Files
+	user   user
+	budget *budget
 }
 
 // A source is a file of rules.
@@ -55,8 +59,10 @@ type source struct {
 // git's up to the root of its git repository, or, outside of any, up to the
 // directory top if the path lies in it.
 //
-// If a file of rules could not be read, a [*fs.PathError] says so, and the Dir
-// lacks those rules.
+// Each file of rules that could not be read has a [*fs.PathError] in the error, and the
+// Dir lacks those rules. That is of class EFBIG if the rules have no room beside those
+// that are held already: Open begins a budget for all directories of the walk, which
+// [Dir.Release] gives back to.
 func Open(path, top string) (*Dir, error) { return open(path, top, AllFiles) }
 
 // open is Open for some kinds of files.
@@ -71,39 +77,30 @@ func open(path, top string, heeded Files) (*Dir, error) {
 		root = filepath.Dir(parents[len(parents)-1])
 	}
 	first := firstDir(path, filepath.Clean(top))
-	d := &Dir{origin: &origin{top: root, files: heeded &^ gitFiles}, sources: new([kinds]*source)}
+	d := &Dir{origin: &origin{top: root, files: heeded &^ gitFiles, budget: newBudget()}, sources: new([kinds]*source)}
 	err := d.begin(root == first, heeded)
-	if readErr := d.read(d.files, root); err == nil {
-		err = readErr
-	}
+	err = errors.Join(err, d.read(d.files, root))
 	for _, at := range slices.Backward(parents) {
 		child := d.child(filepath.Base(at))
 		if at == first {
-			err = firstOf(err, child.begin(true, heeded))
+			err = errors.Join(err, child.begin(true, heeded))
 		}
-		err = firstOf(err, child.read(child.files, at))
+		err = errors.Join(err, child.read(child.files, at))
 		d = child
 	}
 	return d, err
 }
 
-func firstOf(err, next error) error {
-	if err == nil {
-		return next
-	}
-	return err
-}
-
-// begin makes git's rules hold from d on, if they begin there.
+// begin applies git's rules from d on, if they begin there.
 func (d *Dir) begin(begins bool, heeded Files) error {
 	if !begins {
 		return nil
 	}
 	origin := *d.origin
 	origin.files = heeded
-	var err error
-	origin.user, err = newUser()
 	d.origin = &origin
+	var err error
+	origin.user, err = d.newUser()
 	d.add(userKind, origin.user.rules)
 	return err
 }
@@ -179,8 +176,8 @@ func (d *Dir) read(files Files, path string) error {
 		if files&file.bit == 0 {
 			continue
 		}
-		rules, readErr := load(filepath.Join(path, file.name), file.stat)
-		err = firstOf(err, readErr)
+		rules, readErr := d.load(filepath.Join(path, file.name), file.stat)
+		err = errors.Join(err, readErr)
 		d.add(file.kind, rules)
 	}
 	return err
@@ -198,21 +195,21 @@ func (d *Dir) add(k kind, rules Rules) {
 
 // Ignored reports whether the file of that name in d is ignored, given that d
 // itself is not.
-func (d *Dir) Ignored(name string, isDir bool) bool { return d.Verdict(name, isDir) == Ignore }
+func (d *Dir) Ignored(name string, isDir bool) bool { return d.Decide(name, isDir) == Ignore }
 
-// Verdict returns what the rules say of the file of that name in d. The rule of the
-// highest precedence that says something decides.
-func (d *Dir) Verdict(name string, isDir bool) Verdict {
+// Decide returns the decision of the rules on the file of that name in d. The rule of
+// the highest precedence that is not Undecided decides.
+func (d *Dir) Decide(name string, isDir bool) Decision {
 	dir := ""
 	for _, s := range d.sources {
 		if s != nil && dir == "" {
 			dir = d.rel()
 		}
 		for ; s != nil; s = s.next {
-			if v := s.rules.match(&subject{dir: dir[s.skip:], base: name}, isDir); v != Unknown {
+			if v := s.rules.match(&subject{dir: dir[s.skip:], base: name}, isDir); v != Undecided {
 				return v
 			}
 		}
 	}
-	return Unknown
+	return Undecided
 }

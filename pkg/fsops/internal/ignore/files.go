@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/opener"
 )
 
 const (
@@ -32,13 +34,13 @@ const (
 	AllFiles = gitFiles | hasIgnore | hasRgignore
 )
 
-// ruleFiles are the files of rules. git does not follow a symbolic link in
-// place of its own, which could lead anywhere; ripgrep does.
+// ruleFiles are the files of rules. git does not follow a symbolic link in place of its
+// own file, since the link could lead anywhere; ripgrep does.
 var ruleFiles = [...]struct {
 	name string
 	bit  Files
 	kind kind
-	stat func(string) (fs.FileInfo, error)
+	stat statFunc
 }{
 	{FileName, hasGitignore, gitignoreKind, os.Lstat},
 	{".ignore", hasIgnore, ignoreKind, os.Stat},
@@ -61,23 +63,17 @@ func FileOf(name string) Files {
 	return 0
 }
 
-// load reads a file of rules. A file that is not regular has none.
-func load(path string, stat func(string) (fs.FileInfo, error)) (Rules, error) {
-	text, err := readFile(path, stat)
-	if err != nil || text == nil {
-		return Rules{}, err
-	}
-	return Parse(text), nil
-}
+// A statFunc is [os.Stat], or [os.Lstat] for a file that may not be a symbolic link.
+type statFunc func(path string) (fs.FileInfo, error)
 
 // readFile reads a regular file, if there is one.
-func readFile(path string, stat func(string) (fs.FileInfo, error)) ([]byte, error) {
+func readFile(path string, stat statFunc) ([]byte, error) {
 	info, err := stat(path)
 	var text []byte
 	switch {
 	case err != nil || !info.Mode().IsRegular():
 	case info.Size() > maxFile:
-		return nil, &fs.PathError{Op: "read", Path: path, Err: syscall.EFBIG}
+		return nil, overBudget(path)
 	default:
 		text, err = readRegular(path)
 	}
@@ -87,22 +83,46 @@ func readFile(path string, stat func(string) (fs.FileInfo, error)) ([]byte, erro
 	return text, err
 }
 
-// readRegular reads up to maxFile of a file that was regular a moment ago. It never
-// waits, even if another file has taken its place.
+func overBudget(path string) error { return &fs.PathError{Op: "read", Path: path, Err: errBudget} }
+
+// readRegular reads a file that was regular a moment ago. It never waits, even if another
+// file has taken its place, and fails if the file is larger than it seemed.
 func readRegular(path string) ([]byte, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	dir, name := filepath.Split(path)
+	file, err := opener.OpenIn(dir, name, os.O_RDONLY|syscall.O_NONBLOCK)
 	if err != nil {
-		return nil, err
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer file.Close()
 	// Reads that could wait know a deadline: those of a FIFO, and of the few regular
 	// files under /proc that are streams.
 	_ = file.SetReadDeadline(time.Unix(1, 0))
-	return io.ReadAll(io.LimitReader(file, maxFile))
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = overBudget(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return text, nil
+}
+
+// Errors returns the errors of single files in an error of [Open], [Dir.Child] or
+// [Dir.Enter].
+func Errors(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, err := range joined.Unwrap() {
+		all = append(all, Errors(err)...)
+	}
+	return all
 }
 
 // ErrorFile returns the path from the directory dir, with slashes between its
-// parts, of the file that an error of [Open], [Dir.Child] or [Dir.Enter] is about.
+// parts, of the file that one of these errors is about.
 func ErrorFile(dir string, err error) string {
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {

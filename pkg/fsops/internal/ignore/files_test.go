@@ -23,7 +23,7 @@ func TestRulesInAFileThatIsTooLargeAreAnError(t *testing.T) {
 	}
 }
 
-// A stream such as kmsg looks like a regular file, but its end never comes.
+// A stream such as kmsg looks like a regular file, but has no end.
 func TestRulesAreNotWaitedFor(t *testing.T) {
 	top := t.TempDir()
 	write(t, top+"/.gitignore", "a\n")

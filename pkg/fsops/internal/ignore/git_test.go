@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// withoutUser has the test's process and git know of no configuration, and
-// makes sure that there is a git. It returns the user's home.
+// withoutUser hides the user's configuration from the test and from git, and checks
+// that git is installed. It returns the user's new home.
 func withoutUser(t testing.TB) string {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -30,16 +30,16 @@ func withoutUser(t testing.TB) string {
 	return home
 }
 
-// repo is a git work tree that is asked what it ignores.
+// repo is a git work tree, and paths to check with git.
 type repo struct {
 	t     testing.TB
 	dir   string
-	paths []string // of files and directories, which need not exist
-	args  []string // that git needs first
+	paths []string // files and directories, which need not exist
+	args  []string // git's first arguments
 }
 
-// newRepo makes a repository with the given files; a name with a trailing
-// slash is a directory.
+// newRepo makes a repository with the given files. A name with a trailing slash
+// makes a directory.
 func newRepo(t testing.TB, files ...string) *repo {
 	t.Helper()
 	withoutUser(t)
@@ -91,10 +91,10 @@ func (r *repo) git(args ...string) []byte {
 	r.t.Helper()
 	cmd := exec.Command("git", append(r.args, args...)...)
 	cmd.Dir = r.dir
-	cmd.Stdin = strings.NewReader("./" + strings.Join(r.paths, "\x00./") + "\x00") // a name such as ":" would be magic
+	cmd.Stdin = strings.NewReader("./" + strings.Join(r.paths, "\x00./") + "\x00") // a name such as ":" has a special meaning for git
 	out, err := cmd.Output()
 	if exit, ok := err.(*exec.ExitError); ok && exit.ExitCode() == 1 && args[0] == "check-ignore" {
-		err = nil // nothing is ignored
+		err = nil // 1 means that nothing is ignored
 	}
 	if err != nil {
 		r.t.Fatalf("git %q: %v", args, err)
@@ -102,8 +102,8 @@ func (r *repo) git(args ...string) []byte {
 	return out
 }
 
-// ignoredByGit returns the paths that git ignores, with all below an ignored
-// directory.
+// ignoredByGit returns the paths that git ignores, including everything below an
+// ignored directory.
 func (r *repo) ignoredByGit() []string {
 	var ignored []string
 	for path := range bytes.SplitSeq(r.git("check-ignore", "--no-index", "-z", "--stdin"), []byte{0}) {
@@ -115,14 +115,14 @@ func (r *repo) ignoredByGit() []string {
 	return ignored
 }
 
-// ignoredByUs returns the same as this package has it.
+// ignoredByUs returns the same from this package.
 func (r *repo) ignoredByUs() []string {
 	r.t.Helper()
 	root, err := open(r.dir, r.dir, gitFiles)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	dirs := map[string]*Dir{".": root} // nil for one that is ignored
+	dirs := map[string]*Dir{".": root} // nil for an ignored directory
 	ignored := []string{}
 	for _, path := range r.paths {
 		parent := r.enter(dirs, filepath.Dir(path))
@@ -208,10 +208,10 @@ func TestIgnoreEqualsGitCheckIgnoreWithNestedFiles(t *testing.T) {
 	}
 }
 
-// glued matches a pattern with two asterisks that follow a literal beginning
-// without a slash between. gitignore(5) says that such asterisks are regular
-// ones, and so do we; git before 2.53 had them cross slashes, because it had
-// cut off the literal beginning before it looked.
+// glued matches a pattern in which two asterisks directly follow a literal
+// beginning, without a slash. gitignore(5) and this package treat them as regular
+// asterisks. git before 2.53 let them match slashes, because it cut off the literal
+// beginning first.
 var glued = regexp.MustCompile(`(?m)^!?/?[^*?\[\\\n]*[^*?\[\\\n/!]\*\*`)
 
 func TestIgnoreEqualsGitCheckIgnoreForGeneratedRules(t *testing.T) {

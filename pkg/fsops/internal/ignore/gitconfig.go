@@ -2,9 +2,9 @@ package ignore
 
 import "strings"
 
-// configValue returns the last value that a file of git's configuration has
-// for a key of a section without a name of its own, both in lower case. What
-// follows a syntax error is not read. The syntax is that of git-config(1).
+// configValue returns the last value that a file of git's configuration has for a key
+// of a section without a subsection, both in lower case. It does not read on after a
+// syntax error. The syntax is that of git-config(1).
 func configValue(text, section, key string) (value string, found bool) {
 	p := configParser{text: strings.TrimPrefix(text, utf8BOM)}
 	for {
@@ -42,7 +42,7 @@ func (p *configParser) next() (name, value string, ok bool) {
 	}
 }
 
-// header reads "[section]" or `[section "name"]`, which is another one.
+// header reads "[section]" or `[section "name"]`, which is another section.
 func (p *configParser) header() bool {
 	end := strings.IndexAny(p.text, "]\"\n")
 	if end < 0 || p.text[end] == '\n' {
@@ -125,7 +125,7 @@ func (p *configParser) value() (string, bool) {
 	}
 }
 
-// unescape writes what a backslash in front of rest stands for.
+// unescape writes the character that a backslash in front of rest stands for.
 func unescape(b *strings.Builder, rest string) bool {
 	if rest == "" {
 		return false

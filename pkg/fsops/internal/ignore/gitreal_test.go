@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// maxRealTrees bounds the trees that are compared, maxRealPaths the paths of
-// each: both keep the test within seconds.
+// maxRealTrees limits the number of trees, maxRealPaths the paths of each. With
+// both, the test takes seconds.
 const maxRealTrees, maxRealPaths = 60, 20_000
 
-// TestIgnoreEqualsGitCheckIgnoreOnRealTrees takes the rules that people wrote,
-// from the modules that this one depends on.
+// TestIgnoreEqualsGitCheckIgnoreOnRealTrees uses rules that people wrote, from the
+// modules that this one depends on.
 func TestIgnoreEqualsGitCheckIgnoreOnRealTrees(t *testing.T) {
 	modules, err := exec.Command("go", "list", "-m", "-f", "{{if not .Main}}{{.Dir}}{{end}}", "all").Output()
 	if err != nil {
@@ -41,8 +41,8 @@ func TestIgnoreEqualsGitCheckIgnoreOnRealTrees(t *testing.T) {
 	}
 }
 
-// addRealPaths lists the tree's files, and files that its rules may be about:
-// what is to be ignored is seldom published.
+// addRealPaths lists the tree's files, and adds files that its rules may match:
+// ignored files are seldom published.
 func (r *repo) addRealPaths() {
 	err := filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
 		rel, _ := filepath.Rel(r.dir, path)
@@ -60,7 +60,7 @@ func (r *repo) addRealPaths() {
 	}
 }
 
-// addRulesOf adds paths that look like the rules of a file.
+// addRulesOf adds paths that resemble the rules of a file.
 func (r *repo) addRulesOf(path, dir string) error {
 	text, err := os.ReadFile(path)
 	clean := strings.NewReplacer("*", "x", "?", "y", "[", "", "]", "", "!", "", "\\", "")

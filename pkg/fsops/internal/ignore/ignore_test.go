@@ -21,11 +21,11 @@ func write(t *testing.T, path, text string) {
 
 func TestAsterisksInsideOfNamesAreRegular(t *testing.T) {
 	rules := Parse([]byte("a**/b\nx/foo**\n"))
-	for path, want := range map[string]Verdict{
-		"a/b": Ignore, "ac/b": Ignore, "a/c/b": Unknown, "x/foobar": Ignore, "x/foo/bar": Unknown,
+	for path, want := range map[string]Decision{
+		"a/b": Ignore, "ac/b": Ignore, "a/c/b": Undecided, "x/foobar": Ignore, "x/foo/bar": Undecided,
 	} {
 		if got := rules.Match(path, false); got != want {
-			t.Errorf("%q: verdict %v, want %v", path, got, want)
+			t.Errorf("%q: decision %v, want %v", path, got, want)
 		}
 	}
 }
@@ -41,7 +41,7 @@ func TestOpenStopsAtTheRepositoryRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d.Ignored("a", false) || !d.Ignored("b", false) || !d.Ignored("c", false) {
-		t.Error("not the rules from the repository's root on")
+		t.Error("these are not the rules from the repository's root on")
 	}
 }
 
@@ -87,8 +87,8 @@ func TestNestedRepositoryHasItsOwnRules(t *testing.T) {
 	}
 }
 
-// A .gitignore that is a symbolic link or a FIFO is none: the one could lead
-// anywhere, the other would block.
+// A .gitignore that is a symbolic link or a FIFO is not read: a link could lead
+// anywhere, and a FIFO would block.
 func TestRulesComeFromRegularFilesOnly(t *testing.T) {
 	top := t.TempDir()
 	write(t, top+"/elsewhere", "a\n")
@@ -108,8 +108,8 @@ func TestRulesComeFromRegularFilesOnly(t *testing.T) {
 func TestPatternsDoNotExplode(t *testing.T) {
 	rules := Parse([]byte("**/" + strings.Repeat("*a", 40) + "b\n/" + strings.Repeat("**/*a", 30) + "b\n"))
 	path := strings.Repeat("aaaaaaaa/", 200) + "c"
-	if v := rules.Match(path, false); v != Unknown {
-		t.Errorf("verdict %v", v)
+	if v := rules.Match(path, false); v != Undecided {
+		t.Errorf("decision %v", v)
 	}
 }
 
@@ -118,10 +118,10 @@ func FuzzIgnore(f *testing.F) {
 	f.Add("[[:alpha:]-z]\n[\n\\", "-")
 	f.Fuzz(func(t *testing.T, text, path string) {
 		rules := Parse([]byte(text))
-		if rules.Match(path, false) == Ignore && rules.Match(path, true) == Unknown {
+		if rules.Match(path, false) == Ignore && rules.Match(path, true) == Undecided {
 			t.Errorf("%q ignores %q only if it is no directory", text, path)
 		}
-		// A rule that is the path itself, quoted, has the last word.
+		// The last rule is the path itself, quoted, and so it decides.
 		if path == "" || strings.ContainsAny(path, "\n\r\x00") || strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") {
 			return
 		}

@@ -37,8 +37,7 @@ type table struct {
 // directories, and of those that hold for other files too. -1 is none.
 type latest struct{ dir, file int }
 
-// A candidate is a rule to be matched, unless the first or the last byte rules that
-// out.
+// A candidate is a rule that is to be matched unless the first or the last byte differs.
 type candidate struct {
 	rule          int
 	first, last   byte

@@ -2,9 +2,15 @@ package ignore
 
 // The bounds of what is read and remembered, each with its reason.
 const (
-	// maxFile bounds the size of a file of rules: git itself reads up to 100 MiB,
-	// and hand-written lists stay far below a megabyte.
-	maxFile = 16 << 20
+	// maxBytes and maxRules bound the rules that a walk holds at a time, from all files of
+	// all levels: the text that they come from, and the patterns in it. The largest
+	// repositories have some thousand patterns on a path, and hand-written lists stay far
+	// below a megabyte. Patterns take up to 25 times the memory of their text.
+	maxBytes = 1 << 20
+	maxRules = 50_000
+	// maxFile bounds each file that is read, of rules or of git's configuration: larger
+	// rules have no room in a walk.
+	maxFile = maxBytes
 	// maxPrefix bounds the paths that each Dir remembers, in bytes; longer ones are
 	// put together when they are needed. Otherwise a very deep tree would take
 	// memory with the square of its depth. It is well below the system's limit of a

@@ -1,6 +1,9 @@
 package ignore
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A pattern is a compiled glob of gitignore(5).
 type pattern struct {
@@ -8,7 +11,7 @@ type pattern struct {
 	// beginning otherwise.
 	literal string
 	plain   bool
-	// suffix is what the rest of the pattern, which tokens are, ends with.
+	// suffix is the text at the end of the tokens, the rest of the pattern.
 	suffix string
 	// possible is unset if nothing can match, as for an unclosed class.
 	possible bool
@@ -46,21 +49,24 @@ func (s *byteSet) addRange(lo, hi byte) {
 
 // compile translates a glob to tokens.
 func compile(glob string) pattern {
-	p := pattern{possible: true}
+	tokens := make([]token, 0, len(glob))
 	for i := 0; i < len(glob); {
 		t, next := nextToken(glob, i)
 		if next < 0 {
 			return pattern{}
 		}
-		p.tokens = append(p.tokens, t)
+		tokens = append(tokens, t)
 		i = next
 	}
 	n := 0
-	for n < len(p.tokens) && p.tokens[n].kind == literalByte {
+	for n < len(tokens) && tokens[n].kind == literalByte {
 		n++
 	}
-	p.literal, p.plain = literalOf(p.tokens[:n]), n == len(p.tokens)
-	p.tokens = p.tokens[n:]
+	p := pattern{possible: true, literal: literalOf(tokens[:n]), plain: n == len(tokens)}
+	if p.plain {
+		return p
+	}
+	p.tokens = slices.Clone(tokens[n:]) // without room for more
 	n = len(p.tokens)
 	for n > 0 && p.tokens[n-1].kind == literalByte {
 		n--
@@ -147,8 +153,8 @@ type matcher struct {
 	dirs           bool // starStar is a dirs token
 }
 
-// retry says how an asterisk can take more: up to at, and then the match goes on at
-// the token t.
+// retry says how an asterisk can take more: up to at. Then the match goes on at the
+// token t.
 type retry struct{ at, t int }
 
 func (m *matcher) run() bool {

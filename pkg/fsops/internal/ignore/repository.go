@@ -2,6 +2,7 @@ package ignore
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,11 +18,11 @@ func (d *Dir) repository(path string) error {
 	sources[gitignoreKind], sources[excludeKind], sources[userKind] = nil, nil, nil
 	d.sources = &sources
 	git := commonDir(path)
-	rules, err := load(filepath.Join(git, "info", "exclude"), os.Stat)
+	rules, err := d.load(filepath.Join(git, "info", "exclude"), os.Stat)
 	d.add(excludeKind, rules)
-	rules, userErr := d.user.rulesIn(path, git)
+	rules, userErr := d.userRules(path, git)
 	d.add(userKind, rules)
-	return firstOf(err, userErr)
+	return errors.Join(err, userErr)
 }
 
 // commonDir returns the directory that all work trees of the git repository at path

@@ -15,14 +15,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// filesOfRipgrep lists the files below dir that "rg --files" does.
+// filesOfRipgrep returns the files that "rg --files" lists below dir.
 func filesOfRipgrep(t *testing.T, dir string) []string {
 	t.Helper()
 	cmd := exec.Command("rg", "--no-config", "--files", "--hidden", "--null", "--no-require-git", "--glob", "!.git")
 	cmd.Dir = dir
 	out, err := cmd.Output()
 	if exit, ok := err.(*exec.ExitError); ok && exit.ExitCode() == 1 {
-		err = nil // there are none
+		err = nil // there are no files
 	}
 	if err != nil {
 		t.Fatal("this test compares with ripgrep, which failed: ", err)
@@ -37,7 +37,7 @@ func filesOfRipgrep(t *testing.T, dir string) []string {
 	return files
 }
 
-// filesOfOurs lists the same as this package has it.
+// filesOfOurs returns the same from this package.
 func filesOfOurs(t *testing.T, dir string) []string {
 	t.Helper()
 	top, err := Open(dir, dir)
@@ -71,8 +71,8 @@ func filesOfOurs(t *testing.T, dir string) []string {
 	return files
 }
 
-// TestIgnoreEqualsRipgrep has rules of all kinds contradict each other. Their
-// patterns are plain, since about others ripgrep and git disagree.
+// TestIgnoreEqualsRipgrep makes rules of all kinds contradict each other. Their
+// patterns are plain, because ripgrep and git disagree about others.
 func TestIgnoreEqualsRipgrep(t *testing.T) {
 	home := withoutUser(t)
 	rnd := rand.New(rand.NewPCG(5, 6))
@@ -107,7 +107,8 @@ func TestIgnoreEqualsRipgrep(t *testing.T) {
 	}
 }
 
-// The rules of ripgrep's own files are not bound to a repository, unlike git's.
+// Unlike git's, the rules in ripgrep's own files also apply outside of a
+// repository.
 func TestIgnoreFilesHoldFromAnyParentOn(t *testing.T) {
 	withoutUser(t)
 	top := t.TempDir()
@@ -121,9 +122,9 @@ func TestIgnoreFilesHoldFromAnyParentOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]Verdict{"a": Ignore, "anchored": Ignore, "b": Keep, "c": Unknown, "d": Ignore} {
-		if got := d.Verdict(name, false); got != want {
-			t.Errorf("%s: verdict %v, want %v", name, got, want)
+	for name, want := range map[string]Decision{"a": Ignore, "anchored": Ignore, "b": Keep, "c": Undecided, "d": Ignore} {
+		if got := d.Decide(name, false); got != want {
+			t.Errorf("%s: decision %v, want %v", name, got, want)
 		}
 	}
 }

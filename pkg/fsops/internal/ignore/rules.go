@@ -20,15 +20,16 @@ package ignore
 
 import (
 	"bytes"
+	"iter"
 	"strings"
 )
 
-// Verdict is what rules say of a path.
-type Verdict int
+// Decision is the decision of rules on a path.
+type Decision int
 
-// The verdicts. Unknown leaves the decision to rules of lower precedence.
+// The decisions. Undecided leaves it to rules of lower precedence.
 const (
-	Unknown Verdict = iota
+	Undecided Decision = iota
 	Ignore
 	Keep
 )
@@ -47,26 +48,44 @@ type rule struct {
 	pattern pattern
 }
 
-// utf8BOM is what some editors put at a file's beginning, and git skips.
+// utf8BOM is a mark that some editors put at a file's beginning, and git skips.
 const utf8BOM = "\xef\xbb\xbf"
 
 // Parse reads the text of a file of rules. No file is invalid: a pattern that makes
 // no sense matches nothing.
 func Parse(text []byte) Rules {
-	var rules Rules
-	text = bytes.TrimPrefix(text, []byte(utf8BOM))
-	for line := range bytes.Lines(text) {
-		line = bytes.TrimSuffix(line, []byte("\n"))
-		if len(line) == 0 || line[0] == '#' {
-			continue
-		}
-		line = bytes.TrimSuffix(line, []byte("\r"))
+	rules := Rules{rules: make([]rule, 0, countRules(text))}
+	for line := range ruleLines(text) {
 		if r, ok := parseRule(string(line)); ok {
 			rules.rules = append(rules.rules, r)
 		}
 	}
 	rules.index = indexOf(rules.rules)
 	return rules
+}
+
+// countRules returns how many lines of a text are rules, or more.
+func countRules(text []byte) int {
+	n := 0
+	for range ruleLines(text) {
+		n++
+	}
+	return n
+}
+
+// ruleLines yields the lines of a text that are neither empty nor comments.
+func ruleLines(text []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for line := range bytes.Lines(bytes.TrimPrefix(text, []byte(utf8BOM))) {
+			line = bytes.TrimSuffix(line, []byte("\n"))
+			if len(line) == 0 || line[0] == '#' {
+				continue
+			}
+			if !yield(bytes.TrimSuffix(line, []byte("\r"))) {
+				return
+			}
+		}
+	}
 }
 
 func parseRule(line string) (rule, bool) {
@@ -108,22 +127,22 @@ func trimSpaces(s string) string {
 // Empty reports whether there are no rules.
 func (r Rules) Empty() bool { return len(r.rules) == 0 }
 
-// Match returns what the last rule that matches path says. The path is relative to
+// Match returns the decision of the last rule that matches path. The path is relative to
 // the directory of the rules, with '/' between its parts; isDir says whether it is
 // a directory. Match looks at path alone. The caller must ignore everything in an
 // ignored directory, as [Dir] does.
-func (r Rules) Match(path string, isDir bool) Verdict {
+func (r Rules) Match(path string, isDir bool) Decision {
 	slash := strings.LastIndexByte(path, '/') + 1
 	return r.match(&subject{dir: path[:slash], base: path[slash:], path: path}, isDir)
 }
 
-func (r *Rules) match(s *subject, isDir bool) Verdict {
+func (r *Rules) match(s *subject, isDir bool) Decision {
 	if s.base == "" {
-		return Unknown
+		return Undecided
 	}
 	switch last := r.last(s, isDir); {
 	case last < 0:
-		return Unknown
+		return Undecided
 	case r.rules[last].keep:
 		return Keep
 	}

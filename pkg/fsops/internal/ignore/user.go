@@ -17,7 +17,7 @@ type user struct {
 
 // newUser finds the file that core.excludesFile names in the configurations of
 // the system and the user, or git's default, and reads it.
-func newUser() (user, error) {
+func (d *Dir) newUser() (user, error) {
 	var u user
 	config := configDir()
 	if config != "" {
@@ -32,13 +32,14 @@ func newUser() (user, error) {
 		return u, nil
 	}
 	var err error
-	u.rules, err = loadUser(u.file)
+	u.rules, err = d.loadUser(u.file)
 	return u, err
 }
 
-// rulesIn returns the rules for the repository at path. Its own configuration, in
-// the directory git, has precedence.
-func (u user) rulesIn(path, git string) (Rules, error) {
+// userRules returns the user's rules for the repository at path. Its own configuration,
+// in the directory git, has precedence.
+func (d *Dir) userRules(path, git string) (Rules, error) {
+	u := &d.user
 	file, ok := excludesFile(filepath.Join(git, "config"))
 	if !ok {
 		file = u.file
@@ -49,13 +50,13 @@ func (u user) rulesIn(path, git string) (Rules, error) {
 	case file == u.file && filepath.IsAbs(file):
 		return u.rules, nil
 	}
-	return loadUser(join(path, file))
+	return d.loadUser(join(path, file))
 }
 
 // loadUser reads the user's rules. It is no error if they may not be read: a
 // process that has changed its user keeps the other user's HOME.
-func loadUser(path string) (Rules, error) {
-	rules, err := load(path, os.Stat)
+func (d *Dir) loadUser(path string) (Rules, error) {
+	rules, err := d.load(path, os.Stat)
 	if errors.Is(err, fs.ErrPermission) {
 		err = nil
 	}
@@ -106,8 +107,8 @@ func isTrue(value string) bool {
 	return true
 }
 
-// excludesFile returns what a file of git's configuration says of
-// core.excludesFile, if it does.
+// excludesFile returns the value of core.excludesFile in a file of git's configuration,
+// if it has one.
 func excludesFile(path string) (string, bool) {
 	text, err := readFile(path, os.Stat)
 	if err != nil {

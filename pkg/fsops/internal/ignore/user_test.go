@@ -118,7 +118,7 @@ func TestConfigValueIsWhatGitReads(t *testing.T) {
 		if err != nil {
 			exit = err.(*exec.ExitError).ExitCode()
 		}
-		if exit > 1 { // a syntax error, after which we know only what came before
+		if exit > 1 { // after a syntax error, only what came before it is known
 			continue
 		}
 		want := fmt.Sprint(strings.TrimSuffix(string(out), "\x00"), exit == 0)

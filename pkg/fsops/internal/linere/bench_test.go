@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// benchText returns the sources of net/http, or the file that LINERE_TEXT
-// names.
+// benchText returns the sources of net/http, or the file that LINERE_TEXT names.
 func benchText(b *testing.B) []byte {
 	b.Helper()
 	if name := os.Getenv("LINERE_TEXT"); name != "" {
@@ -41,7 +40,7 @@ func benchText(b *testing.B) []byte {
 	return text.Bytes()
 }
 
-// benchPatterns are the kinds of queries of which the time matters.
+// benchPatterns are the kinds of patterns whose speed matters.
 var benchPatterns = []struct {
 	name, pattern string
 	opts          Options

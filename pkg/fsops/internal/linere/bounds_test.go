@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// hung is when a test gives up on what takes seconds.
+// hung is how long a test waits for a search that takes seconds.
 const hung = 2 * time.Minute
 
 // manyLines returns lines of random characters.
@@ -26,7 +26,7 @@ func manyLines(alphabet string, size int) []byte {
 	return text
 }
 
-// hugePatterns make an automaton explode, or are large.
+// hugePatterns are large, or make an automaton explode.
 func hugePatterns() []hugePattern {
 	r := rand.New(rand.NewPCG(5, 5))
 	var words []string
@@ -72,16 +72,16 @@ func TestHugePatternsAreBoundedInMemoryAndTime(t *testing.T) {
 			if grown := heap() - before; grown > 16<<20 {
 				t.Errorf("holds %d MiB", grown>>20)
 			}
-			t.Logf("%v, gave up %d times", time.Since(started), s.giveUps)
+			t.Logf("took %v, gave up %d times", time.Since(started), s.giveUps)
 			if time.Since(started) > hung {
-				t.Errorf("takes more than %v for 256 KiB", hung)
+				t.Errorf("took more than %v for 256 KiB", hung)
 			}
 			runtime.KeepAlive(s)
 		})
 	}
 }
 
-// heap returns how much is in use.
+// heap returns the bytes in use.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -108,7 +108,7 @@ func TestCacheIsBounded(t *testing.T) {
 		flushed = flushed || d.size < size || out == gaveUp
 	}
 	if !flushed {
-		t.Error("the cache was never full: the test tests nothing")
+		t.Error("the cache was never full, so this test shows nothing")
 	}
 }
 
@@ -118,7 +118,7 @@ func TestManyMatchesInOneLineAreNotQuadratic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), hung) // it takes a fraction of a second
+	ctx, cancel := context.WithTimeout(t.Context(), hung) // this takes a fraction of a second
 	defer cancel()
 	if _, end, _ := re.Searcher(ctx).Next(text, 0); end != len(text) || ctx.Err() != nil {
 		t.Errorf("the line ends at %d, want %d: %v", end, len(text), ctx.Err())

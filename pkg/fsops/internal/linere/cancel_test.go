@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// asked is a context that ends when it has been asked so often whether it has: in
-// the midst of a search, however fast that is.
+// asked is a context that ends after a number of calls of Err, and so in the middle
+// of a search, however fast that is.
 type asked struct {
 	context.Context
 	left int
@@ -20,11 +20,11 @@ func (a *asked) Err() error {
 	return nil
 }
 
-// Each of these would take from minutes to days.
+// Each of these searches would take minutes to days.
 func TestSearchOfAnEndlessTextEndsWithItsContext(t *testing.T) {
 	const (
-		asks = 1000 // before the end
-		more = 10   // after it: each of the parts of a search may ask once
+		asks = 1000 // calls of Err before the end
+		more = 10   // calls after it: each part of a search may make one
 	)
 	exploding, line := "(?:[ab]*a[ab]{100}){9}[c-w]|x", string(manyLines("ab", 8<<20))
 	oneLine := strings.ReplaceAll(line, "\n", "a")

@@ -4,7 +4,7 @@ import "strings"
 
 // A chain collects the facts of expressions that follow one another.
 type chain struct {
-	// run are the texts that end the expressions so far.
+	// run are the texts at the end of the expressions so far.
 	run []literal
 	// broken says that something unknown is before the run.
 	broken        bool
@@ -33,7 +33,7 @@ func (c *chain) add(f facts) {
 	}
 }
 
-// breakAt notes a run that ends.
+// breakAt ends a run.
 func (c *chain) breakAt(run []literal) {
 	run = inexact(run)
 	if !c.broken {

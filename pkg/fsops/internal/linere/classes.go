@@ -32,7 +32,7 @@ type classes struct {
 	of   []int
 }
 
-// An edge is where sets of characters begin or end.
+// An edge is a character at which sets begin or end.
 type edge struct {
 	at  rune
 	sig uint64

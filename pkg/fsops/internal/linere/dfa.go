@@ -8,7 +8,7 @@ type outcome int
 const (
 	none   outcome = iota // no line matches
 	found                 // a line matches
-	gaveUp                // the automaton does not pay
+	gaveUp                // the automaton is not worth its cost
 )
 
 // A cursor is where the automaton is in a text.
@@ -22,9 +22,9 @@ type cursor struct {
 // search searches the lines from at on. It returns a place, which may be a newline.
 // The line with that place is the first that matches, or the one where it gave up.
 //
-// A step of the automaton has to wait until the table gives the state before it. If
-// matches are far apart, two places of the text are searched in turns, which takes
-// little longer than one. That is possible since lines do not depend on each other.
+// A step of the automaton waits until the table gives the state before it. If matches
+// are far apart, search goes through two parts of the text in turns, which takes little
+// longer than one. That is possible since lines do not depend on each other.
 func (d *dfa) search(text []byte, at int) (int, outcome) {
 	c := cursor{at: at, end: min(at+minBlock, len(text)), row: firstRow, mark: at}
 	out := d.run(text, &c)

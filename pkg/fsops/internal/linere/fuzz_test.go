@@ -19,7 +19,7 @@ func FuzzLinesAgainstGoRegexp(f *testing.F) {
 			return
 		}
 		if _, err := syntax.Parse("(?:"+pattern+")", syntax.Perl); err != nil && !opts.Fixed {
-			return // bad, or with a quotation that is open
+			return // invalid, or with an open \Q
 		}
 		if _, err := Compile(pattern, opts); err != nil {
 			return // too large

@@ -12,10 +12,10 @@ func newGenerator(seed uint64) generator {
 	return generator{rand.New(rand.NewPCG(seed, 1))}
 }
 
-// of returns one of the choices.
+// of returns a random choice.
 func (g generator) of(choices ...string) string { return choices[g.IntN(len(choices))] }
 
-// pattern returns a regular expression that is valid.
+// pattern returns a valid regular expression.
 func (g generator) pattern(depth int) string {
 	if depth <= 0 {
 		return g.atom()

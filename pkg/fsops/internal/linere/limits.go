@@ -11,15 +11,14 @@ const (
 	// minBlock and maxBlock are how much of a text the automaton takes at once:
 	// little if lines match often, and at most what the processor's cache holds.
 	minBlock, maxBlock = 4 << 10, 64 << 10
-	// minUse is how many bytes for each state must be searched before the cache is
-	// full, or the automaton does not pay: making a state takes as long as the
-	// standard library takes for about so many bytes.
+	// minUse is how many bytes for each state must be searched before the cache is full.
+	// With fewer the automaton is not worth its cost: making a state takes as long as
+	// the standard library takes for about so many bytes.
 	minUse = 32
 	// maxSteps bounds how long the standard library runs before it checks whether
 	// the search has ended, in instructions times bytes: some ten milliseconds.
 	maxSteps = 1 << 20
-	// maxGiveUps is how often an automaton may fail to pay before it is not tried
-	// again.
+	// maxGiveUps is how often an automaton may give up before it is not tried again.
 	maxGiveUps = 3
 	// maxKeptSpans bounds the matches within one result of a search over many
 	// lines, 16 bytes each.
@@ -40,8 +39,8 @@ const (
 	maxNeedles = maxLiterals + 2
 	// maxClassLiterals bounds the characters of a class that is treated as literals.
 	maxClassLiterals = 4
-	// minSkip is the distance in bytes that rare bytes must have to be worth a call
-	// each, on average after maxMisses of them.
+	// minSkip is the average distance in bytes that rare bytes must have to be worth a
+	// call each. It is checked after maxMisses of them.
 	minSkip, maxMisses = 32, 32
 	// minWindow and maxWindow are how much of a text is searched for one literal
 	// before it is searched for the next: little if lines match often, and no more
@@ -58,12 +57,12 @@ const (
 	// frequent runs the automaton is as fast.
 	minRun     = 4
 	maxRunPart = 0.35
-	// maxRunStarts bounds the parts of a pattern that are tried as one run.
+	// maxRunStarts bounds the parts of a pattern at which a run is tried.
 	maxRunStarts = 8
 )
 
 // Measures of literals and bytes, in eighths of a bit. A list below minWorth is not
-// looked for (more than one place of 64 has one); one of maxWorth is as good as any
+// looked for (more than one place in 64 has one); one of maxWorth is as good as any
 // (one of 16 million); a byte of rareByteBits is rare (one of 128).
 const (
 	minWorth     = 8 * 6

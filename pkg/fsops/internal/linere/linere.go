@@ -3,8 +3,8 @@
 // Syntax and meaning are those of Go's regexp (RE2): the text is UTF-8, each
 // invalid byte counts as U+FFFD, and \w, \d, \s and \b know ASCII alone. But each
 // line is matched by itself: ^, $, \A and \z are its ends, and nothing matches its
-// newline. A carriage return at the end of a line is no part of what is matched,
-// unless the pattern names it, so that $ matches before it.
+// newline. A carriage return at the end of a line is not part of the matched text,
+// unless the pattern names it, so $ matches before it.
 //
 // Most of a text does not match, and the speed of the package is that of finding
 // this out. It looks for a literal that every match contains, by the byte of it
@@ -12,7 +12,7 @@
 // run of bytes of a small set (see run.go). A program that is built with
 // GOEXPERIMENT=simd looks for literals with vector instructions instead, where they
 // are faster and the processor has them (see vector.go). A deterministic automaton,
-// which is built while it runs, decides the lines that have one, or all lines if
+// which is built while it runs, decides on the lines that have one, or on all lines if
 // the pattern has neither (see states.go). The standard library's regexp finds the
 // matches within a line, and steps in for an automaton that grows too large. Time
 // is linear in the text; memory is bounded by the constants in limits.go.
@@ -39,7 +39,7 @@ type Options struct {
 	// match, and none directly after it.
 	Word bool
 	// Multiline matches the text as a whole: ^ and $ are the ends of lines, \A and
-	// \z those of the text, and what names a newline matches it. A text without any
+	// \z those of the text, and the pattern may name newlines. A text without any
 	// of the pattern's literals is passed over; others are searched at the speed of
 	// the standard library.
 	Multiline bool
@@ -55,8 +55,8 @@ type Regexp struct {
 	// keepCR says that the pattern names a carriage return, so that the one
 	// at the end of a line counts as a part of its text.
 	keepCR bool
-	// first finds the first match, and more the first one after a character
-	// that goes before it. What matched is the group m.
+	// first finds the first match, and more the first match after the character in
+	// front of it. The match is the group m.
 	first *regexp.Regexp
 	more  func() (*regexp.Regexp, error)
 	group int
@@ -70,9 +70,9 @@ type Regexp struct {
 	vector vectorSearch
 	// prog matches a line; it is nil with multiline.
 	prog *program
-	// literal is not empty if it is all that matches.
+	// literal, if not empty, is the only text that matches.
 	literal []byte
-	// prefix is what all matches begin with.
+	// prefix is the text that all matches begin with.
 	prefix []byte
 	// beginText says that the pattern names the beginning of the text.
 	beginText bool

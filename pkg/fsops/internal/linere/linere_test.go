@@ -162,7 +162,7 @@ func TestMultiline(t *testing.T) {
 	})
 }
 
-func TestSpansAreAtMostSoMany(t *testing.T) {
+func TestSpansAreLimited(t *testing.T) {
 	for _, opts := range []Options{{}, {Word: true}, {Multiline: true}, {Fixed: true}, {IgnoreCase: true}} {
 		re, err := Compile("a", opts)
 		if err != nil {

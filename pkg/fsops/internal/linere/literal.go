@@ -11,14 +11,13 @@ import (
 // A literal is a text that a match contains.
 type literal struct {
 	text string
-	// fold says that letters of ASCII, which are of the lower case in text, may
-	// be of either case.
+	// fold says that ASCII letters, which are lower case in text, match either case.
 	fold bool
-	// exact says that wherever the text is, there is a match.
+	// exact says that each occurrence of the text is a match.
 	exact bool
 }
 
-// facts say what is known of the matches of an expression. A nil list means that
+// facts are the known facts about the matches of an expression. A nil list means that
 // nothing is known; an empty one, that there is no match at all.
 type facts struct {
 	// exact are all texts that match; the other fields are the same then.
@@ -28,9 +27,9 @@ type facts struct {
 	prefix, suffix, inner []literal
 }
 
-// requiredLiterals returns literals of which each match of an expression has
-// one, the best that were found; nil means that there are none of use. The
-// expression is within lines.
+// requiredLiterals returns the best list of literals such that each match of an
+// expression has one of them; nil means that there is none of use. The expression is
+// within lines.
 //
 // Case is folded as Go does it (unicode.SimpleFold). Besides the two cases of
 // ASCII that concerns k and the Kelvin sign, s and the long s: a match has the
@@ -89,8 +88,8 @@ func factsOf(re *syntax.Regexp) facts {
 	return facts{}
 }
 
-// factsOfLiteral takes apart what has characters of which not all cases are
-// known, and U+FFFD, which invalid UTF-8 matches too.
+// factsOfLiteral divides a literal at characters that have other cases beyond ASCII, and
+// at U+FFFD, which invalid UTF-8 matches too.
 func factsOfLiteral(re *syntax.Regexp) facts {
 	c := newChain()
 	fold := re.Flags&syntax.FoldCase != 0
@@ -121,7 +120,7 @@ func factsOfClass(re *syntax.Regexp) facts {
 	return exactly(texts)
 }
 
-// repeated returns the facts of one or more of what f is about.
+// repeated returns the facts of one or more repetitions of the expression of f.
 func repeated(f facts) facts {
 	return facts{prefix: inexact(f.prefix), suffix: inexact(f.suffix), inner: inexact(f.inner)}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// literalsOf returns the literals of a pattern, as text: with a trailing i for
-// any case, and = for what is a match by itself.
+// literalsOf returns the literals of a pattern as text, with a trailing i if they
+// match in any case, and = if one is a match by itself.
 func literalsOf(t *testing.T, pattern string) []string {
 	t.Helper()
 	tree, err := syntax.Parse(pattern, syntax.Perl)
@@ -69,8 +69,8 @@ func TestRequiredLiterals(t *testing.T) {
 	}
 }
 
-// TestEveryMatchHasARequiredLiteral finds the lines that match with the standard
-// library, and looks for the literals in each.
+// TestEveryMatchHasARequiredLiteral finds matching lines with the standard library,
+// and looks for a required literal in each.
 func TestEveryMatchHasARequiredLiteral(t *testing.T) {
 	g := newGenerator(2)
 	checked := 0
@@ -90,17 +90,17 @@ func TestEveryMatchHasARequiredLiteral(t *testing.T) {
 			has, exact := hasLiteral(re.needles, line)
 			matches := slices.Contains(matching, Span{from, lineEnd(text, from)})
 			if matches && !has || exact && !matches {
-				t.Fatalf("pattern %q %+v, line %q: matches %v, has a literal %v, an exact one %v", pattern, opts, line, matches, has, exact)
+				t.Fatalf("pattern %q %+v, line %q: matches %v, has a literal: %v, an exact one: %v", pattern, opts, line, matches, has, exact)
 			}
 			checked++
 		}
 	}
 	if checked < 4000 {
-		t.Errorf("only %d lines were looked at", checked)
+		t.Errorf("only %d lines were checked", checked)
 	}
 }
 
-// hasLiteral compares at each place.
+// hasLiteral compares at every position.
 func hasLiteral(needles []needle, line []byte) (has, exact bool) {
 	for _, n := range needles {
 		for at := 0; at+len(n.text) <= len(line); at++ {
@@ -124,7 +124,7 @@ func TestNeedlesFindWhatBytesIndexFinds(t *testing.T) {
 		}
 		want := bytes.Index(haystack[from:], []byte(l.text))
 		if bytes.ContainsRune(text, '\ufffd') && l.fold {
-			continue // lower would change the length of what is not UTF-8
+			continue // lower would change the length of invalid UTF-8
 		}
 		got := -1
 		for _, n := range newNeedles([]literal{l}) {

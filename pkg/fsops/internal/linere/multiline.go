@@ -16,7 +16,7 @@ func (s *Searcher) nextMultiline(text []byte, from int) (start, end int, ok bool
 		if m.Start > end {
 			return false
 		}
-		if m.End > end || len(s.kept) == 0 { // to look for it each time would take too long in a long line
+		if m.End > end || len(s.kept) == 0 { // looking for it each time would take too long in a long line
 			end = max(end, lastLine(text, m))
 		}
 		if len(s.kept) < maxKeptSpans {

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// generatedPatterns is how many patterns the generator makes for the comparison
-// with the standard library, whatever machine it runs on.
+// generatedPatterns is how many patterns are compared with the standard library, on
+// any machine.
 const generatedPatterns = 8000
 
 // oracleLines finds the matching lines with the standard library, line by line.
@@ -59,14 +59,14 @@ func allLines(s *Searcher, text []byte) []Span {
 		}
 		lines = append(lines, Span{start, end})
 		if len(lines) > len(text) {
-			return lines // it makes no headway
+			return lines // it makes no progress
 		}
 		from = min(end+1, len(text))
 	}
 }
 
-// portable returns the pattern as it is searched where there are no vector
-// instructions.
+// portable returns the pattern as processors without vector instructions search for
+// it.
 func (re *Regexp) portable() *Regexp {
 	other := *re
 	other.vector = nil
@@ -108,7 +108,7 @@ func TestLinesEqualGoRegexpForGeneratedPatterns(t *testing.T) {
 	}
 }
 
-// TestLinesEqualGoRegexpInLongTexts is about what works on large blocks.
+// TestLinesEqualGoRegexpInLongTexts covers the searches that work on large blocks.
 func TestLinesEqualGoRegexpInLongTexts(t *testing.T) {
 	g := newGenerator(6)
 	var b strings.Builder
@@ -117,7 +117,7 @@ func TestLinesEqualGoRegexpInLongTexts(t *testing.T) {
 	}
 	texts := []string{b.String(), strings.Repeat("x", 40<<10) + "\n" + b.String(), strings.ReplaceAll(b.String(), "\n", " ")}
 	for size := minBlock - 3; size <= minBlock+3; size++ {
-		// Lines and characters that go beyond the first block.
+		// Lines and characters that cross the end of the first block.
 		texts = append(texts, strings.Repeat("x", size)+"AskK世AskK\nAsk K", strings.Repeat("世", size)+"AskK\n", strings.Repeat("x\n", size/2)+"x")
 	}
 	for range 40 {
@@ -152,9 +152,9 @@ func TestSpansEqualGoRegexp(t *testing.T) {
 	}
 }
 
-// TestMultilineEqualsGoRegexp compares the matches in a whole text, of which
-// each is in the lines that are found. An empty match after one that took the
-// newline counts for Next alone, which begins anew with each line.
+// TestMultilineEqualsGoRegexp compares the matches in a whole text. Each match must
+// be in the lines that are found. An empty match after one that took the newline
+// counts only for Next, which starts again with each line.
 func TestMultilineEqualsGoRegexp(t *testing.T) {
 	g := newGenerator(8)
 	for range 3000 {
@@ -183,7 +183,7 @@ func TestMultilineEqualsGoRegexp(t *testing.T) {
 	}
 }
 
-// allSpans finds the matches in a text that are not empty.
+// allSpans finds the non-empty matches in a text.
 func allSpans(s *Searcher, text []byte) (spans []Span) {
 	for _, line := range allLines(s, text) {
 		s.Next(text, line.Start)

@@ -127,9 +127,9 @@ func hasBeginText(re *syntax.Regexp) bool {
 	return contains(re, func(re *syntax.Regexp) bool { return re.Op == syntax.OpBeginText })
 }
 
-// withinLines changes an expression so that it finds the same in a text of many
-// lines as in each line alone: the ends of the text become those of a line, and
-// nothing matches a newline.
+// withinLines changes an expression so that it finds the same matches in a text of many
+// lines as in each line alone: the ends of the text become those of a line, and nothing
+// matches a newline.
 func withinLines(re *syntax.Regexp) *syntax.Regexp {
 	switch re.Op {
 	case syntax.OpBeginText:
@@ -186,8 +186,8 @@ func withoutNewline(class []rune) []rune {
 
 func isEndLine(re *syntax.Regexp) bool { return re.Op == syntax.OpEndLine }
 
-// endsBeforeCR lets the end of a line match before its carriage return as
-// well, which it takes into the match.
+// endsBeforeCR lets the end of a line also match before its carriage return, which
+// becomes part of the match.
 func endsBeforeCR(re *syntax.Regexp) *syntax.Regexp {
 	if !isEndLine(re) {
 		return withSubs(re, endsBeforeCR)

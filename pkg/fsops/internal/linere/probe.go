@@ -18,7 +18,7 @@ const (
 // If the rarest one is rare enough, [bytes.IndexByte] goes from one to the next,
 // with the processor's vector instructions. Otherwise both are compared at eight
 // places at once, in words of 64 bits, and the places that remain are compared in
-// full: that takes the same time for every text.
+// full. That takes the same time for every text.
 type needle struct {
 	literal
 	first, second anchor
@@ -35,8 +35,8 @@ type anchor struct {
 	word, mask uint64
 }
 
-// newNeedles returns needles for the literals. One whose rarest byte is a letter of
-// either case takes two needles.
+// newNeedles returns needles for the literals. A literal whose rarest byte is a letter
+// of either case takes two needles.
 func newNeedles(list []literal) []needle {
 	var needles []needle
 	for _, l := range list {
@@ -90,8 +90,8 @@ func (n *needle) find(text []byte, lo, hi int) int {
 	return n.findPair(text, lo, hi)
 }
 
-// findRare looks for the rarest byte. In a text where it is frequent, so that
-// it costs a call each time, findPair takes over.
+// findRare looks for the rarest byte, with a call for each. If that byte is frequent in
+// the text, findPair takes over.
 func (n *needle) findRare(text []byte, lo, hi int) int {
 	misses, begin := 0, lo
 	for at := n.first.at; lo < hi; lo++ {
@@ -128,8 +128,8 @@ func (n *needle) findPair(text []byte, lo, hi int) int {
 	return -1
 }
 
-// skipPairs returns the first of the steps from lo on that has both anchors
-// somewhere, or where less than a step is left.
+// skipPairs returns the first step from lo on that has both anchors somewhere, or the
+// position where less than a step is left.
 func (n *needle) skipPairs(text []byte, lo, hi int) int {
 	word1, mask1, word2, mask2 := n.first.word, n.first.mask, n.second.word, n.second.mask
 	as, bs := text[lo+n.first.at:hi+n.first.at], text[lo+n.second.at:hi+n.second.at]

@@ -22,8 +22,8 @@ type program struct {
 	classes  *classes
 }
 
-// compileProgram compiles an expression that is within lines. With word it
-// finds what has no word character beside it.
+// compileProgram compiles an expression that is within lines. With word it finds only
+// matches with no word character beside them.
 func compileProgram(tree *syntax.Regexp, word, keepCR bool) (*program, error) {
 	prog, err := syntax.Compile(tree.Simplify())
 	if err != nil {
@@ -72,7 +72,7 @@ type closure struct {
 	// known are the assertions that hold. open are those that are not decided yet;
 	// they stay in the set. All others fail.
 	known, open syntax.EmptyOp
-	// before are the flags of the character before the place.
+	// before are the flags of the character before the closure.
 	before byte
 	// matched says that a match was reached.
 	matched bool
@@ -117,8 +117,8 @@ func (c *closure) add(id uint32) {
 	}
 }
 
-// A sparse is a set of small numbers that is emptied at no cost (Briggs and
-// Torczon, 1993). Some of those that were added are kept in dense.
+// A sparse is a set of small numbers that can be emptied at no cost (Briggs and Torczon,
+// 1993). dense keeps some of the added numbers.
 type sparse struct {
 	seen  []uint32 // generation in which the number was added
 	gen   uint32

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// A run stands in for a literal: at least so many bytes of a set, one after the
-// other, such as the 40 of [0-9a-f]{40}. Then it is enough to look at every
-// fortieth byte of a text, and around those that are of the set.
+// A run stands in for a literal: a minimum number of bytes of a set in a row, such as
+// the 40 of [0-9a-f]{40}. Then it is enough to look at every fortieth byte of a text,
+// and around those that are in the set.
 type run struct {
 	set [utf8.RuneSelf]bool
 	min int
@@ -25,8 +25,8 @@ func requiredRun(re *syntax.Regexp) *run {
 	return best
 }
 
-// saves returns how many bytes the search can skip at a time with a run; 0 if that
-// does not pay.
+// saves returns how many bytes the search can skip at a time with a run; 0 if the run is
+// not worth its cost.
 func (r *run) saves() float64 {
 	if r == nil || r.min < minRun {
 		return 0
@@ -43,8 +43,8 @@ func (r *run) saves() float64 {
 	return float64(r.min) * (1 - part)
 }
 
-// runsOf returns the run that the matches of an expression are as a whole, nil
-// if they are none, and the best that they have.
+// runsOf returns the run that whole matches of an expression are, nil if they are none,
+// and the best run within them.
 func runsOf(re *syntax.Regexp) (whole, best *run) {
 	switch re.Op {
 	case syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
@@ -83,8 +83,7 @@ func longer(a, b *run) *run {
 	return a
 }
 
-// times returns the run n times or more; with what repeats more often the set
-// is the same.
+// times returns the run repeated n times or more.
 func (r *run) times(n int) *run {
 	if r == nil {
 		return nil
@@ -137,8 +136,8 @@ func runOfAlternate(re *syntax.Regexp) *run {
 	return all
 }
 
-// runsOfConcat looks at what follows one another, from each of the expressions
-// on, but from no more than maxRunStarts before.
+// runsOfConcat looks for runs across consecutive expressions, beginning at each of them.
+// Each run begins at most maxRunStarts expressions before its end.
 func runsOfConcat(re *syntax.Regexp) (whole, best *run) {
 	whole = &run{}
 	var rows []*run
@@ -176,7 +175,7 @@ func (r *run) find(text []byte, from int) int {
 		if at == begin+r.min {
 			return begin
 		}
-		// What is at at is not of the set.
+		// The byte at at is not in the set.
 	}
 	return -1
 }

@@ -12,21 +12,20 @@ type Searcher struct {
 	ctx context.Context
 	// dfa is nil before it is needed.
 	dfa *dfa
-	// searched are bytes that were searched for literals, or by the automaton
-	// in their stead, and inVain those of the lines that had a literal but did
-	// not match. Both are halved now and then, so that the past fades.
+	// searched counts the bytes that were searched for literals, or by the automaton in
+	// their stead, and inVain those of lines that had a literal but did not match. Both
+	// are halved now and then, so that the past fades.
 	searched, inVain int
-	// giveUps is how often the automaton did not pay.
+	// giveUps is how often the automaton gave up.
 	giveUps int
 	// kept are the matches within the lines that Next returned last, if the
 	// pattern is matched against the text as a whole.
 	kept []Span
 }
 
-// Next returns where the first line that matches, at or after from, begins and
-// ends; its newline is not included. A line begins at from. A text without a
-// newline at its end has one line more than newlines; after the last newline
-// there is no line.
+// Next returns the beginning and the end of the first line at or after from that
+// matches, without its newline. A line begins at from. A text without a newline at its
+// end has one line more than newlines; after the last newline there is no line.
 //
 // With Multiline it returns the lines that the first match touches, and those
 // of further matches that begin in them.
@@ -118,7 +117,7 @@ func appendLiterals(dst []Span, line, literal []byte, n int) []Span {
 	return dst
 }
 
-// lineEnd returns where the line that at is in ends.
+// lineEnd returns the end of the line that at is in.
 func lineEnd(text []byte, at int) int {
 	if n := bytes.IndexByte(text[at:], '\n'); n >= 0 {
 		return at + n
@@ -126,12 +125,12 @@ func lineEnd(text []byte, at int) int {
 	return len(text)
 }
 
-// lineStart returns where the line that at is in begins; a line begins at from.
+// lineStart returns the beginning of the line that at is in; a line begins at from.
 func lineStart(text []byte, from, at int) int {
 	return from + bytes.LastIndexByte(text[from:at], '\n') + 1
 }
 
-// trim returns the part of a line that is matched.
+// trim returns the part of a line that the pattern is matched against.
 func (re *Regexp) trim(line []byte) []byte {
 	if n := len(line); !re.keepCR && n > 0 && line[n-1] == '\r' {
 		return line[:n-1]

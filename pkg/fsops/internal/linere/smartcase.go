@@ -23,12 +23,11 @@ type caseScanner struct {
 	rest string
 	// class says that the rest begins inside of brackets.
 	class bool
-	// literal says that there was a character, upper that one was of the
-	// upper case.
+	// literal says that there was a literal character, upper that one was upper case.
 	literal, upper bool
 }
 
-// next takes what the rest begins with.
+// next takes the element that the rest begins with.
 func (s *caseScanner) next() {
 	r, size := utf8.DecodeRuneInString(s.rest)
 	switch {
@@ -74,7 +73,7 @@ func (s *caseScanner) take(r rune, size int) {
 	s.skip(size)
 }
 
-// escape takes a backslash and what belongs to it.
+// escape takes a backslash and the rest of its escape.
 func (s *caseScanner) escape() {
 	r, size := utf8.DecodeRuneInString(s.rest[1:])
 	switch {

@@ -91,8 +91,8 @@ type input struct {
 	rest []byte
 }
 
-// ReadRune is as in [io.RuneReader]. To look at the context costs little beside
-// what the standard library does for each character.
+// ReadRune is as in [io.RuneReader]. Checking the context costs little beside the
+// standard library's work for each character.
 func (in *input) ReadRune() (char rune, size int, err error) {
 	if len(in.rest) == 0 || in.ctx.Err() != nil {
 		return 0, 0, io.EOF

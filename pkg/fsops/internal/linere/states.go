@@ -39,7 +39,7 @@ type dfa struct {
 	// the instructions with four bytes each.
 	keys []string
 	rows map[string]uint32
-	// size is an estimate of what all that takes.
+	// size is an estimate of the memory that all of this takes.
 	size int
 	// always says that each line matches.
 	always bool
@@ -51,7 +51,7 @@ type dfa struct {
 	// starts are where the start of the program leads to, by flags and class.
 	starts []*start
 
-	from, to closure // what is at work in next
+	from, to closure // used in next
 	ids      []uint32
 	key      []byte
 }
@@ -82,9 +82,9 @@ func (d *dfa) flush() {
 	d.insert(string([]byte{atStart}))
 }
 
-// next computes the transition of a state for a class. It reports false if the
-// cache had to be emptied although it was hardly used: then the automaton costs
-// more than it gives. It does so, too, when the search has ended.
+// next computes the transition of a state for a class. It reports false if the cache
+// had to be emptied although it was hardly used, since the automaton is then not worth
+// its cost. It also reports false when the search has ended.
 func (d *dfa) next(row uint32, class int) (target uint32, ok bool) {
 	if d.ctx.Err() != nil {
 		return unknown, false
@@ -146,8 +146,8 @@ func (d *dfa) insert(key string) uint32 {
 	return row
 }
 
-// cost is what a state takes: its row, its key, and its places in keys and in
-// the map.
+// cost is the memory that a state takes: its row, its key, and its entries in keys and
+// in the map.
 func (d *dfa) cost(key int) int { return 4*d.prog.classes.n + key + 64 }
 
 // advance goes from d.ids, and from the start of the program, over a character of
@@ -169,8 +169,8 @@ func (d *dfa) advance(flags byte, class int) bool {
 	return false
 }
 
-// first returns where the start of the program leads to. All states have it in
-// common, and do not hold it.
+// first returns where the start of the program leads to. All states share the start, and
+// do not hold it.
 func (d *dfa) first(flags byte, class int) *start {
 	at := &d.starts[int(flags)*d.prog.classes.n+class]
 	if *at == nil {
@@ -207,7 +207,7 @@ func (d *dfa) leap(ids []uint32, flags byte, class int) bool {
 	return d.to.matched
 }
 
-// begin empties a set, for a place; the flags are those of the character before it.
+// begin empties a set. The flags are those of the character before it.
 func (d *dfa) begin(c *closure, flags byte) {
 	c.reset()
 	c.before = flags

@@ -16,8 +16,8 @@ const (
 	// teddyBuckets is how many groups of literals it tells apart: each is a bit
 	// of a byte.
 	teddyBuckets = 8
-	// maxTeddyRate is at which part of the places the tables may agree: with
-	// more to compare in full, the automaton is as fast.
+	// maxTeddyRate bounds the part of the places at which the tables agree: with more to
+	// compare in full, the automaton is as fast.
 	maxTeddyRate = 1.0 / 64
 )
 
@@ -31,7 +31,7 @@ const (
 type teddy struct {
 	low, high [teddyBytes][teddyBlock]uint8 // of 16 entries, twice
 	buckets   [teddyBuckets][]teddyLiteral
-	// rate estimates at which part of the places of source code the tables agree.
+	// rate estimates the part of the places in source code at which the tables agree.
 	rate float64
 }
 
@@ -40,7 +40,7 @@ type teddyLiteral struct {
 	at int // of the three bytes
 }
 
-// newTeddy puts each literal into the bucket that lets the least pass with it.
+// newTeddy puts each literal into the bucket that then lets the least text pass.
 func newTeddy(list []literal) *teddy {
 	t := &teddy{}
 	parts := sourceParts()
@@ -79,7 +79,7 @@ func (t *teddy) enter(bucket uint8, p fingerprint) {
 	}
 }
 
-// rarest returns where in a literal the n rarest bytes are that follow one another.
+// rarest returns the position in a literal of the n rarest consecutive bytes.
 func (l literal) rarest(n int) (at int) {
 	most := 0
 	for i := range len(l.text) - n + 1 {
@@ -120,7 +120,7 @@ func (p fingerprint) with(other fingerprint) fingerprint {
 	return p
 }
 
-// rate estimates at which part of the places of source code the fingerprint is.
+// rate estimates the part of the places in source code that have the fingerprint.
 func (p fingerprint) rate(parts *[256]float64) float64 {
 	rate := 1.0
 	for i := range teddyBytes {
@@ -135,7 +135,7 @@ func (p fingerprint) rate(parts *[256]float64) float64 {
 	return rate
 }
 
-// sourceParts returns which part of source code each byte makes up.
+// sourceParts returns the part of source code that each byte makes up.
 func sourceParts() *[256]float64 {
 	var parts [256]float64
 	for char, bits := range byteBits {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// needVectors skips a test on a processor that lacks what it is about: there,
-// patterns are searched as everywhere else.
+// needVectors skips a test on a processor without the instructions that it tests.
+// Such a processor searches as all others do.
 func needVectors(t testing.TB) {
 	t.Helper()
 	if !archsimd.X86.AVX2() {
@@ -20,7 +20,7 @@ func needVectors(t testing.TB) {
 	}
 }
 
-// guardedPage returns a page of memory; whoever reads beyond it crashes.
+// guardedPage returns a page of memory. A read beyond its end crashes.
 func guardedPage(t testing.TB) []byte {
 	t.Helper()
 	page := os.Getpagesize()
@@ -41,8 +41,8 @@ func guardedPage(t testing.TB) []byte {
 	return all[page : 2*page]
 }
 
-// checkVectors compares what vectors find in a text with what is there, for each
-// place to begin at. The text is put at both ends of a page, and in its midst among
+// checkVectors compares the result of a vector search with the text itself, from
+// every start. The text is placed at both ends of a page, and in the middle among
 // copies of itself.
 func checkVectors(t testing.TB, page []byte, list []literal, text []byte, offset int) {
 	t.Helper()
@@ -64,7 +64,8 @@ func checkVectors(t testing.TB, page []byte, list []literal, text []byte, offset
 	}
 }
 
-// vectorsFor returns the vectors for the literals even where they do not pay.
+// vectorsFor returns the vector search for the literals, even where it does not
+// pay.
 func vectorsFor(list []literal) vectorSearch {
 	if len(list) == 1 && len(list[0].text) > 1 {
 		return newVectorPair(list[0])
@@ -72,7 +73,7 @@ func vectorsFor(list []literal) vectorSearch {
 	return newTeddy(list)
 }
 
-// firstLiteral returns where the first literal begins in a text.
+// firstLiteral returns the position of the first literal in a text.
 func firstLiteral(list []literal, text []byte) int {
 	for at := range text {
 		if beginsWith(list, text[at:], true) || beginsWith(list, text[at:], false) {
@@ -94,7 +95,7 @@ func beginsWith(list []literal, text []byte, exact bool) bool {
 	return false
 }
 
-// literals returns one literal, or several.
+// literals returns one or several literals.
 func (g generator) literals() []literal {
 	list := make([]literal, 1+g.IntN(2)*g.IntN(20))
 	for i := range list {
@@ -123,7 +124,7 @@ func TestVectorsFindLiteralsAtEveryPlaceAndWithinTheText(t *testing.T) {
 	}
 }
 
-// TestVectorsFindLiteralsAtEachDistance puts a literal at each place of texts of
+// TestVectorsFindLiteralsAtEachDistance puts a literal at each position in texts of
 // each length.
 func TestVectorsFindLiteralsAtEachDistance(t *testing.T) {
 	needVectors(t)
@@ -164,7 +165,7 @@ func FuzzVectorsAgainstPlainSearch(f *testing.F) {
 		if fold {
 			for i := range list {
 				if !isASCII(list[i].text) {
-					return // lower would change what is no UTF-8
+					return // lower would change invalid UTF-8
 				}
 				list[i].text = lower(list[i].text)
 			}

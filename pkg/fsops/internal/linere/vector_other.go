@@ -3,11 +3,11 @@
 package linere
 
 const (
-	// maxAlternatives bounds the literals of which a match has to have one.
+	// maxAlternatives bounds the literals of which a match must have one.
 	maxAlternatives = maxLiterals
-	// literalCost is what a literal more costs, in eighths of a bit.
+	// literalCost is the cost of another literal, in eighths of a bit.
 	literalCost = 8
 )
 
-// newVectorSearch returns nil: the needles have to do.
+// newVectorSearch returns nil, so that the needles search.
 func newVectorSearch([]literal) vectorSearch { return nil }

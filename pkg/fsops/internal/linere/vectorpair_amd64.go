@@ -38,7 +38,7 @@ func (v *vectorPair) find(text []byte, from int) (at int, exact bool) {
 }
 
 // skip goes to the first of the blocks that has both anchors at a place, or to the
-// last whole one. The slices have what stands at the anchors of each place.
+// last whole one. The slices have the bytes at the anchors of each place.
 func (v *vectorPair) skip(as, bs []byte) (at int, hits uint64) {
 	char1, char2 := archsimd.BroadcastUint8x32(v.first.char), archsimd.BroadcastUint8x32(v.second.char)
 	mask1, mask2 := archsimd.BroadcastUint8x32(uint8(v.first.mask)), archsimd.BroadcastUint8x32(uint8(v.second.mask))

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/opener"
 )
 
 // A handle is an open directory: its descriptor.
@@ -21,22 +23,41 @@ const noHandle handle = -1
 // fileID tells a directory from all others.
 type fileID struct{ dev, ino uint64 }
 
-const dirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
+const (
+	// openDirectory makes open(2) fail with ENOTDIR for all but directories.
+	openDirectory = unix.O_DIRECTORY
+	dirFlags      = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
+)
 
 // openRoot opens the directory at path.
 func openRoot(path string) (handle, error) {
-	fd, err := openat(unix.AT_FDCWD, path, dirFlags)
+	fd, err := opener.OpenAt(unix.AT_FDCWD, path, dirFlags)
 	return handle(fd), err
 }
 
-// openDir opens the directory called name in h.
+// openDir opens the directory called name in h. The root was checked, so only a link may
+// lead to files that are not to be read, or a directory of procfs, where that of each
+// process is a number.
 func (h handle) openDir(name string, follow bool) (handle, error) {
-	flags := dirFlags
-	if !follow {
-		flags |= unix.O_NOFOLLOW
+	if follow {
+		fd, err := opener.OpenAt(int(h), name, dirFlags)
+		return handle(fd), err
 	}
-	fd, err := openat(int(h), name, flags)
+	if isNumber(name) {
+		fd, err := opener.OpenAt(int(h), name, dirFlags|unix.O_NOFOLLOW)
+		return handle(fd), err
+	}
+	fd, err := openat(int(h), name, dirFlags|unix.O_NOFOLLOW)
 	return handle(fd), err
+}
+
+func isNumber(name string) bool {
+	for i := range len(name) {
+		if name[i] < '0' || name[i] > '9' {
+			return false
+		}
+	}
+	return true
 }
 
 // openPath opens the directory that has the path below h, of any length.
@@ -44,7 +65,7 @@ func (h handle) openPath(path string, follow bool) (handle, error) {
 	at := h
 	for len(path) > maxPath {
 		cut := strings.LastIndexByte(path[:maxPath], '/')
-		fd, err := openat(int(at), path[:cut], unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
+		fd, err := opener.OpenAt(int(at), path[:cut], unix.O_PATH|unix.O_DIRECTORY)
 		if at != h {
 			at.close()
 		}
@@ -53,11 +74,15 @@ func (h handle) openPath(path string, follow bool) (handle, error) {
 		}
 		at, path = handle(fd), path[cut+1:]
 	}
-	opened, err := at.openDir(path, follow)
+	flags := dirFlags
+	if !follow {
+		flags |= unix.O_NOFOLLOW
+	}
+	fd, err := opener.OpenAt(int(at), path, flags)
 	if at != h {
 		at.close()
 	}
-	return opened, err
+	return handle(fd), err
 }
 
 // alias returns a short path of the directory, however deep it is.
@@ -88,7 +113,7 @@ func (h handle) stat(name string, follow bool) (Attr, error) {
 	return Attr{Type: typeOf(byte(st.Mode & unix.S_IFMT >> 12)), ModTime: time.Unix(st.Mtim.Unix())}, nil
 }
 
-// openat opens a file. A signal may interrupt that on a network's file system.
+// openat opens a file. A signal may interrupt that on a network file system.
 func openat(dir int, name string, flags int) (int, error) {
 	for {
 		fd, err := unix.Openat(dir, name, flags, 0)
@@ -159,8 +184,8 @@ func parseDirents(buf []byte, batch []dirent) []dirent {
 	return batch
 }
 
-// typeOf translates the type of a directory's entry, which is that of a mode
-// as well (d_type in readdir(3)).
+// typeOf translates the type of a directory's entry (d_type in readdir(3)), which is
+// coded as in a mode.
 func typeOf(typ byte) fs.FileMode {
 	switch typ {
 	case unix.DT_REG:

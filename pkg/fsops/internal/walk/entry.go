@@ -76,9 +76,9 @@ func (e *Entry) Enter(value any) {
 	e.linked = e.linked || e.Type == fs.ModeSymlink
 }
 
-// OpenFile opens a regular file, of an entry without an Err. If something else took
-// its place meanwhile, it does not wait for that, but fails with [ErrNotRegular],
-// or with the system's error for a symbolic link. The caller closes the file.
+// OpenFile opens a regular file, of an entry without an Err. If something else has
+// replaced the file, it never waits, but fails with [ErrNotRegular], or with the
+// system's error for a symbolic link. The caller closes the file.
 func (e *Entry) OpenFile() (File, error) {
 	return e.in.handle.openFile(e.Name, e.linked)
 }

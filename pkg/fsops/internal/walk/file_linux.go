@@ -4,6 +4,8 @@ import (
 	"io"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/opener"
 )
 
 // A File is a regular file that is open for reading. On Linux it is only the
@@ -14,11 +16,14 @@ type File struct {
 }
 
 func (h handle) openFile(name string, follow bool) (File, error) {
-	flags := unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY
-	if !follow {
-		flags |= unix.O_NOFOLLOW
+	const flags = unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY
+	var fd int
+	var err error
+	if follow {
+		fd, err = opener.OpenAt(int(h), name, flags)
+	} else {
+		fd, err = openat(int(h), name, flags|unix.O_NOFOLLOW)
 	}
-	fd, err := openat(int(h), name, flags)
 	if err != nil {
 		return File{}, err
 	}

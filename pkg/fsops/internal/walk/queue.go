@@ -22,15 +22,14 @@ type queue struct {
 	root          *dir
 	err           error
 
-	_ [64]byte // what follows is looked at without the lock, and seldom changes
-	// hungry is how many workers could do with a job; stopped says that the
-	// walk is to end.
+	_ [64]byte // the following fields are read without the lock, and seldom change
+	// hungry is how many workers could use a job; stopped says that the walk must end.
 	hungry  atomic.Int32
 	stopped atomic.Bool
 	_       [64]byte
 }
 
-// A job is a directory to read, or entries to visit of one that was.
+// A job is a directory to read, or entries of a directory to visit.
 type job struct {
 	dir     *dir
 	entries []dirent // nil for a directory to read
@@ -42,7 +41,8 @@ type job struct {
 func (q *queue) init(root *dir) {
 	q.more.L = &q.mu
 	q.root = root
-	root.pins++ // stays open, for what has no other open directory above it
+	root.pins++ // stays open for directories without another open one above them
+	root.left++
 	q.jobs = append(q.jobs, job{dir: root})
 }
 
@@ -54,6 +54,7 @@ func (q *queue) next(last job) (job, bool) {
 	if last.dir != nil {
 		q.busy--
 		unused = [2]handle{q.unpin(last.dir), q.unpin(last.from)}
+		q.done(last.dir)
 	}
 	q.await()
 	j, ok := q.pop()
@@ -61,6 +62,15 @@ func (q *queue) next(last job) (job, bool) {
 	unused[0].close()
 	unused[1].close()
 	return j, ok
+}
+
+// done notes that a job in d is done. The rules of a directory are not needed any more
+// when all in it is done.
+func (q *queue) done(d *dir) {
+	for d.left--; d.left == 0 && d.parent != nil; d.left-- {
+		d.rules.Release()
+		d = d.parent
+	}
 }
 
 // await waits until there is a job, or until none can come.
@@ -117,9 +127,11 @@ func (q *queue) count() {
 func (q *queue) add(d *dir, found []*dir) {
 	q.mu.Lock()
 	for _, child := range found {
+		child.left = 1
 		q.jobs = append(q.jobs, job{dir: child})
 	}
 	d.pending += len(found)
+	d.left += len(found)
 	if !d.counted {
 		d.counted = true
 		q.open++
@@ -129,10 +141,11 @@ func (q *queue) add(d *dir, found []*dir) {
 	q.mu.Unlock()
 }
 
-// share adds entries of d, whose handle stays open until they were visited.
+// share adds entries of d, whose handle stays open until they are visited.
 func (q *queue) share(d *dir, entries []dirent) {
 	q.mu.Lock()
 	d.pins++
+	d.left++
 	q.jobs = append(q.jobs, job{dir: d, entries: entries})
 	q.wake(1)
 	q.mu.Unlock()
@@ -145,8 +158,8 @@ func (q *queue) wake(jobs int) {
 	q.count()
 }
 
-// unpin notes that a user of d's handle is done with it. If it was the last
-// one, the caller closes what is returned.
+// unpin notes that a user of d's handle is done with it. After the last user it returns
+// the handle, for the caller to close.
 func (q *queue) unpin(d *dir) handle {
 	if d == nil || !d.open {
 		return noHandle
@@ -195,8 +208,8 @@ func (q *queue) failure() error {
 	return q.err
 }
 
-// closeAll closes what is still open when all workers are gone: the root, and what
-// the remaining jobs need.
+// closeAll closes the directories that are still open when all workers are gone: the
+// root, and those that the remaining jobs need.
 func (q *queue) closeAll() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

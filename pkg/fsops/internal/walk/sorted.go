@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
+	"github.com/podagent/podagent/pkg/fsops/internal/opener"
 )
 
 // A SortedEntry is a file of the tree that [Sorted] goes through, or an error in
@@ -29,11 +30,11 @@ type SortedEntry struct {
 }
 
 // Sorted yields every entry below the directory root in the order of the paths'
-// bytes, directories before what is in them. It is for results that are wanted in
-// that order as they come; [Tree] is faster. It holds the names of one directory
-// per level in memory, and goes by paths.
+// bytes, directories before what is in them. It is for results that must come in that
+// order; [Tree] is faster. It holds the names of one directory per level in memory, and
+// opens directories by their paths.
 //
-// What it leaves out, and what it yields with an Err, is as in [Tree]; it uses no
+// It leaves out the same entries as [Tree], and yields the same with an Err; it uses no
 // Workers and no Value. The loop's end ends it.
 func Sorted(root string, opts Options) iter.Seq[SortedEntry] {
 	return func(yield func(SortedEntry) bool) {
@@ -49,7 +50,9 @@ type sortedWalk struct {
 	opts  Options
 	stack []*sortedDir
 	next  *SortedEntry // a directory that is yet to be entered
-	rules *ignore.Dir  // of the directory that next is in, or next itself
+	// failed are the entries with an Err that come first.
+	failed []SortedEntry
+	rules  *ignore.Dir // of the directory that next is in, or next itself
 }
 
 type sortedDir struct {
@@ -64,14 +67,19 @@ func (w *sortedWalk) step() (SortedEntry, bool) {
 	if w.next != nil {
 		dir := *w.next
 		w.next = nil
-		if err := w.enter(&dir); err != nil {
-			dir.Err = err
-			return dir, true
-		}
+		w.enter(dir)
+	}
+	if len(w.failed) > 0 {
+		e := w.failed[0]
+		w.failed = w.failed[1:]
+		return e, true
 	}
 	for len(w.stack) > 0 {
 		top := w.stack[len(w.stack)-1]
 		if len(top.entries) == 0 {
+			if len(w.stack) > 1 { // the root's are the caller's
+				top.rules.Release()
+			}
 			w.stack = w.stack[:len(w.stack)-1]
 			continue
 		}
@@ -103,11 +111,10 @@ func (w *sortedWalk) visit(dir *sortedDir, d fs.DirEntry) (SortedEntry, bool) {
 	return e, true
 }
 
-// enter reads a directory. Its error may concern a part of it alone: the
-// files that could be read are walked. If the error is about a file of rules,
-// e becomes that file.
-func (w *sortedWalk) enter(e *SortedEntry) error {
-	entries, err := os.ReadDir(e.Path)
+// enter reads a directory. The files that could be read are walked, also if others
+// could not.
+func (w *sortedWalk) enter(e SortedEntry) {
+	entries, err := readDir(e.Path)
 	if err != nil && e.Rel != "" && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) {
 		err = nil // removed since its name was read
 	}
@@ -115,18 +122,37 @@ func (w *sortedWalk) enter(e *SortedEntry) error {
 		followLinks(e.Path, entries)
 	}
 	sortAsPaths(entries)
-	dir := &sortedDir{entry: *e, rules: w.rules, entries: entries}
+	dir := &sortedDir{entry: e, rules: w.rules, entries: entries}
 	w.stack = append(w.stack, dir)
+	if err != nil {
+		w.fail(e, e.Rel, err)
+	}
 	if dir.rules == nil || e.Rel == "" {
-		return err
+		return
 	}
 	var rulesErr error
-	dir.rules, rulesErr = dir.rules.Enter(path.Base(e.Rel), "", rulesAmong(entries, err == nil))
-	if err == nil && rulesErr != nil {
-		e.Rel = path.Join(e.Rel, ignore.ErrorFile(e.Path, rulesErr))
-		return rulesErr
+	if dir.rules, rulesErr = dir.rules.Enter(path.Base(e.Rel), "", rulesAmong(entries, err == nil)); rulesErr == nil || err != nil {
+		return
 	}
-	return err
+	for _, err := range ignore.Errors(rulesErr) {
+		w.fail(e, path.Join(e.Rel, ignore.ErrorFile(e.Path, err)), err)
+	}
+}
+
+// readDir returns the entries of a directory, as far as they can be read.
+func readDir(path string) ([]fs.DirEntry, error) {
+	dir, _, err := opener.Open(path, os.O_RDONLY|openDirectory)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return dir.ReadDir(-1)
+}
+
+// fail adds an entry with an error.
+func (w *sortedWalk) fail(e SortedEntry, rel string, err error) {
+	e.Rel, e.Err = rel, err
+	w.failed = append(w.failed, e)
 }
 
 // rulesAmong returns which files of rules there may be in a directory: those among
@@ -142,7 +168,7 @@ func rulesAmong(entries []fs.DirEntry, all bool) ignore.Files {
 	return files
 }
 
-// A linkedEntry is what a symbolic link names, or the link with an error.
+// A linkedEntry is the file that a symbolic link names, or the link with an error.
 type linkedEntry struct {
 	fs.DirEntry
 	info fs.FileInfo
@@ -158,7 +184,7 @@ func (e linkedEntry) Type() fs.FileMode {
 	return e.info.Mode().Type()
 }
 
-// followLinks puts what links name in their place.
+// followLinks replaces links by the files that they name.
 func followLinks(dir string, entries []fs.DirEntry) {
 	for i, e := range entries {
 		if e.Type()&fs.ModeSymlink != 0 {

@@ -38,14 +38,15 @@ type Options struct {
 	NoHidden bool
 	// NoGit leaves out .git.
 	NoGit bool
-	// Ignore are the rules in the root for what to leave out, nil for none.
+	// Ignore are the rules in the root for what to leave out, nil for none. The walk
+	// releases those that it reads itself, so that another walk may use Ignore again.
 	Ignore *ignore.Dir
 	// Follow visits the files that symbolic links name in place of the links. One
 	// that leads nowhere, or to a directory that it lies in, has an Err.
 	Follow bool
 	// Value is what [Entry.Value] returns for the root's entries.
 	Value any
-	// Prune, if not nil, leaves out what it returns true for. It is given the
+	// Prune, if not nil, leaves out the entries for which it returns true. It gets the
 	// path below the root.
 	Prune func(rel string, typ fs.FileMode) bool
 }
@@ -53,23 +54,23 @@ type Options struct {
 // hides reports whether the options leave out a name, by itself or by the rules of
 // its directory, which may be nil.
 func (o *Options) hides(rules *ignore.Dir, name string, isDir bool) bool {
-	verdict := ignore.Unknown
+	decision := ignore.Undecided
 	switch {
 	case name == ignore.GitDir:
 		if o.NoGit {
 			return true
 		}
-		verdict = ignore.Keep
+		decision = ignore.Keep
 	case rules != nil:
-		verdict = rules.Verdict(name, isDir)
+		decision = rules.Decide(name, isDir)
 	}
-	return verdict == ignore.Ignore || verdict == ignore.Unknown && o.NoHidden && name[0] == '.'
+	return decision == ignore.Ignore || decision == ignore.Undecided && o.NoHidden && name[0] == '.'
 }
 
 // Tree calls visit for every entry below the directory root, which may be a
 // symbolic link, a directory before what is in it and otherwise in no order.
 // It does so from opts.Workers goroutines at once; worker (from 0, less than
-// Workers) tells which, so that a caller can keep a state for each.
+// Workers) is the goroutine's number, so that a caller can keep a state for each.
 //
 // A directory that can't be read is visited once more, with an Err. A file of rules
 // that can't be read is visited with an Err and its own path. The walk goes on
@@ -106,7 +107,7 @@ type dir struct {
 	parent *dir // nil for the root
 	name   string
 	linked bool        // a symbolic link is to be followed to it
-	value  any         // what the caller keeps
+	value  any         // the caller's
 	rules  *ignore.Dir // set when it is read; nil for none
 	id     fileID      // set when it is read, if links are followed
 
@@ -117,4 +118,5 @@ type dir struct {
 	counted bool // in the queue's number of open ones
 	pins    int  // how many use the handle now
 	pending int  // directories in it that are yet to be opened
+	left    int  // jobs in it, and directories in it with jobs left, that are not done
 }

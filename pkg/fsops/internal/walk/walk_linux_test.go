@@ -20,7 +20,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
 )
 
-// openFiles counts this process's descriptors.
+// openFiles returns the number of this process's descriptors.
 func openFiles(t testing.TB) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -52,7 +52,7 @@ func TestTreeClosesAllDescriptorsAndEndsAllGoroutines(t *testing.T) {
 	if after := openFiles(t); after != before {
 		t.Errorf("%d descriptors are open, %d were before", after, before)
 	}
-	// That of a context's end may still be on its way.
+	// The goroutine of a context's end may still be running.
 	for begun := time.Now(); runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
 		if time.Since(begun) > hung {
 			t.Fatalf("%d goroutines, %d were before", runtime.NumGoroutine(), goroutines)
@@ -60,8 +60,8 @@ func TestTreeClosesAllDescriptorsAndEndsAllGoroutines(t *testing.T) {
 	}
 }
 
-// newDeepTree makes directories of that name, one in the other, each with a
-// second one called "side" that holds a file, and says where.
+// newDeepTree makes nested directories of that name. Each has a second subdirectory
+// called "side" with a file. It returns the path of the outermost.
 func newDeepTree(t *testing.T, name string, depth int) string {
 	t.Helper()
 	root := t.TempDir()
@@ -144,7 +144,8 @@ func TestOpenFileOpensNothingSpecial(t *testing.T) {
 	}
 }
 
-// asNobody names the directory that a child process of this test is to walk.
+// asNobody is the variable with the directory that a child process of this test
+// must walk.
 const asNobody = "WALK_TEST_AS_NOBODY"
 
 func TestTreeReportsWhatCannotBeReadAndGoesOn(t *testing.T) {
@@ -155,7 +156,7 @@ func TestTreeReportsWhatCannotBeReadAndGoesOn(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Fatal("this test needs root, to start a process of another user")
 	}
-	dir, err := os.MkdirTemp("", "walk") // unlike t.TempDir, which others may not enter
+	dir, err := os.MkdirTemp("", "walk") // other users may not enter t.TempDir
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	must(t, os.Chmod(dir, 0o755))

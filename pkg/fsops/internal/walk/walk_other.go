@@ -20,6 +20,9 @@ var noHandle handle
 // fileID tells a directory from all others.
 type fileID struct{ path string }
 
+// openDirectory is 0: nothing keeps a file from being opened as a directory.
+const openDirectory = 0
+
 // openRoot opens the directory at path.
 func openRoot(path string) (handle, error) {
 	file, err := os.Open(path)

@@ -20,7 +20,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
 )
 
-// hung is when a test gives up waiting for what must come.
+// hung is how long a test waits for something that must happen.
 const hung = 2 * time.Minute
 
 func must(t testing.TB, err error) {
@@ -30,8 +30,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// newTree makes a directory of files: "a/b" is a file, "a/b/" a directory, and
-// "a -> b" a symbolic link. A file's content is its name.
+// newTree makes a directory of files: "a/b" is a file, "a/b/" a directory, and "a
+// -> b" a symbolic link. The content of a file is its name.
 func newTree(t testing.TB, files ...string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -51,7 +51,7 @@ func newTree(t testing.TB, files ...string) string {
 	return root
 }
 
-// walked collects what a walk visits: paths with types, and errors.
+// walked collects the results of a walk: paths with types, and errors.
 type walked struct {
 	mu     sync.Mutex
 	types  map[string]fs.FileMode
@@ -108,7 +108,7 @@ func TestTreeVisitsWhatWalkDirDoes(t *testing.T) {
 	}
 }
 
-func TestTreeLeavesOutWhatOptionsSay(t *testing.T) {
+func TestTreeLeavesOutWhatOptionsExclude(t *testing.T) {
 	root := newTree(t, ".git/config", ".h/a", "b/.c", "b/d.o", "b/e/f", "g/d.o", "g/.keep/x")
 	must(t, os.WriteFile(root+"/.gitignore", []byte("*.o\n!.keep\n"), 0o666))
 	must(t, os.WriteFile(root+"/g/.gitignore", []byte("!*.o\n"), 0o666))
@@ -162,7 +162,7 @@ func TestTreeFollowsLinksButNotInCircles(t *testing.T) {
 	root := newTree(t, "a/b/c", "a/b/up -> ..", "a/self -> .", "link -> a/b", "file -> a/b/c", "dangling -> nowhere", "loop -> loop", "top -> .")
 	got := walkAll(t, root, Options{Workers: 4, Follow: true})
 	want := []string{"a", "a/b", "a/b/c", "a/b/up", "a/self", "file", "link", "link/c", "link/up", "link/up/b", "link/up/self", "top"}
-	want = append(want, "link/up/b/c", "link/up/b/up") // by another way once more
+	want = append(want, "link/up/b/c", "link/up/b/up") // once more, by another way
 	slices.Sort(want)
 	if diff := cmp.Diff(want, got.paths()); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
@@ -264,7 +264,7 @@ func TestTreeEndsWithVisitsErrorOrItsContexts(t *testing.T) {
 			t.Errorf("%d visits after the end of the context", visits.Load())
 		}
 		if err := Tree(ctx, root, Options{}, nil); !errors.Is(err, context.Canceled) {
-			t.Errorf("error is %v for a context that has ended before", err)
+			t.Errorf("error is %v for a context that had ended before", err)
 		}
 	}
 }

@@ -120,7 +120,7 @@ func openBelow(from, d *dir) (handle, error) {
 	return from.handle.openPath(path, d.linked)
 }
 
-// isCycle reports whether a link led to d, and d lies in that directory itself.
+// isCycle reports whether d was reached by a link, and lies in itself.
 func (d *dir) isCycle() bool {
 	if !d.linked {
 		return false
@@ -165,7 +165,12 @@ func (w *worker) enterRules(d *dir, batch []dirent, complete bool) error {
 	if d.rules, err = d.parent.rules.Enter(d.name, d.handle.alias(), files); err == nil {
 		return nil
 	}
-	return w.visit(w.id, &Entry{Name: w.rulesFile(d, err), Err: err, in: d, value: d.value})
+	for _, err := range ignore.Errors(err) {
+		if err := w.visit(w.id, &Entry{Name: w.rulesFile(d, err), Err: err, in: d, value: d.value}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rulesFile returns the path from d of the file of rules that an error is

@@ -9,7 +9,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// The library's text has the old name, which it offers in no other way.
+// fsnotify exposes the old name only in the text of an event.
 func TestFsnotifyTellsTheOldName(t *testing.T) {
 	dir := t.TempDir()
 	notify, err := fsnotify.NewWatcher()
@@ -24,12 +24,12 @@ func TestFsnotifyTellsTheOldName(t *testing.T) {
 		case e := <-notify.Events:
 			if e.Name == filepath.Join(dir, "new\" ← \"") {
 				if got := renamedFrom(e); got != old {
-					t.Errorf("of %v the old name is %q, want %q", e, got, old)
+					t.Errorf("the old name in %v is %q, want %q", e, got, old)
 				}
 				return
 			}
 			if got := renamedFrom(e); got != "" {
-				t.Errorf("of %v the old name is %q, want none", e, got)
+				t.Errorf("the old name in %v is %q, want none", e, got)
 			}
 		case err := <-notify.Errors:
 			t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
 )
 
-// event takes in one event of the watcher.
+// event handles one event of the watcher.
 func (w *watcher) event(e fsnotify.Event) error {
 	path := filepath.Clean(e.Name)
 	switch {
@@ -83,7 +83,7 @@ func (w *watcher) created(d *treeDir, name, path string) error {
 	if err == nil && w.isScanned(path, info) {
 		return nil
 	}
-	if d.dirs[name] != nil { // it is replaced, and what was in it is gone
+	if d.dirs[name] != nil { // it is replaced, and its content is gone
 		if err := w.removed(d, name, path); err != nil {
 			return err
 		}
@@ -111,8 +111,8 @@ func (w *watcher) left(d *treeDir, name, path string) error {
 	return w.holdEvent(heldEvent{Event: Event{Op: Rename, Path: path, Time: time.Now()}, waiting: true, dir: dir})
 }
 
-// renamed reports a file that has a new name in the tree. Between the renaming and
-// the new watches a directory had none, so it is searched for what happened in that
+// renamed reports a file that has a new name in the tree. A directory had no watches
+// between the renaming and the new ones, so renamed searches it for changes in that
 // time.
 func (w *watcher) renamed(old *heldEvent, d *treeDir, name, path string) error {
 	dir := old.dir
@@ -131,7 +131,7 @@ func (w *watcher) renamed(old *heldEvent, d *treeDir, name, path string) error {
 		w.attach(dir, d, name)
 		return w.rescan(dir, w.caughtUp.Add(-renameSlack))
 	}
-	if dir = w.learn(d, name, isDir); dir != nil { // of which nothing was known
+	if dir = w.learn(d, name, isDir); dir != nil { // a directory that was not known
 		return w.scan(dir, false, time.Time{})
 	}
 	return nil
@@ -189,7 +189,7 @@ func (w *watcher) readRules() error {
 	return nil
 }
 
-// fileEvent takes in an event if the root is a file: its directory is watched.
+// fileEvent handles an event if the root is a file: its directory is watched.
 func (w *watcher) fileEvent(e fsnotify.Event, path string) error {
 	if path == filepath.Dir(w.opts.Root) && (e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename)) {
 		return w.end()

@@ -21,8 +21,8 @@ type heldEvent struct {
 	dir     *treeDir
 }
 
-// A heldPath says which events of a path are held that later ones may be joined
-// with. The numbers are indexes, plus one.
+// A heldPath says with which held events of a path later ones may be joined. The
+// numbers are indexes, plus one.
 type heldPath struct {
 	created       bool
 	writes, chmod int
@@ -62,8 +62,7 @@ func (h *holder) drop(i int) {
 	}
 }
 
-// find returns the renaming of that old name that still waits, nil if there is
-// none.
+// find returns the renaming of an old name that still waits, nil if there is none.
 func (h *holder) find(old string) *heldEvent {
 	for i := len(h.events) - 1; i >= 0; i-- {
 		if e := &h.events[i]; e.waiting && e.Path == old {

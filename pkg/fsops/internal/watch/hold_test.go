@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// eventText is "create a", or "rename a -> b".
+// eventText returns "create a", or "rename a -> b".
 func eventText(e Event) string {
 	op := [...]string{"?", "create", "write", "remove", "rename", "chmod", "overflow"}[e.Op]
 	if e.From != "" {
@@ -16,7 +16,7 @@ func eventText(e Event) string {
 	return op + " " + e.Path
 }
 
-// hold holds events, of which "left a" says that a has another name.
+// hold holds events. "left a" means that a got another name.
 func hold(h *holder, events ...string) {
 	ops := map[string]Op{"create": Create, "write": Write, "remove": Remove, "chmod": Chmod, "left": Rename}
 	for _, event := range events {
@@ -29,7 +29,7 @@ func hold(h *holder, events ...string) {
 	}
 }
 
-// taken returns what a window's end gives.
+// taken returns the events at the end of a window.
 func taken(h *holder) []string {
 	var events []string
 	for _, e := range h.take(false) {
@@ -40,7 +40,7 @@ func taken(h *holder) []string {
 	return events
 }
 
-// Which events of one window are joined, and which are not.
+// This shows which events of one window are joined.
 func TestJoinsEventsOfAPath(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
@@ -62,7 +62,7 @@ func TestJoinsEventsOfAPath(t *testing.T) {
 			[]string{"write a", "rename a -> b", "write b"},
 		},
 		{
-			"a renaming, and a new file of the old name",
+			"a renaming, and a new file with the old name",
 			[]string{"left a", "create a", "rename a -> b", "write a", "left a", "rename a -> c"},
 			[]string{"rename a -> b", "create a", "rename a -> c"},
 		},
@@ -77,8 +77,8 @@ func TestJoinsEventsOfAPath(t *testing.T) {
 	}
 }
 
-// The old name waits for the new one, with all that came after it, but not for
-// ever.
+// The event for the old name waits for the new name, and holds up all events after
+// it, but not forever.
 func TestWaitsForTheNewName(t *testing.T) {
 	var h holder
 	hold(&h, "create x", "left a", "write b")
@@ -94,6 +94,6 @@ func TestWaitsForTheNewName(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if h.find("a") != nil {
-		t.Error("it waits still")
+		t.Error("the old name still waits")
 	}
 }

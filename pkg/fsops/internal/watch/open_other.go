@@ -2,5 +2,5 @@
 
 package watch
 
-// openDirectory is nothing here: no file makes an open wait.
+// openDirectory is 0 here: no file makes an open wait.
 const openDirectory = 0

@@ -17,8 +17,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// When events were lost, whatever they were, everything is watched again
-// before the caller is told.
+// Whichever events were lost, everything is watched again before the caller learns
+// of the loss.
 func TestOverflowWatchesEverythingAgain(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "dir")
 	must(t, os.MkdirAll(filepath.Join(root, "a"), 0o777))

@@ -28,10 +28,10 @@ type watcher struct {
 	scanned map[string]fileID
 	// stale are the directories whose rules have changed.
 	stale map[*treeDir]struct{}
-	// lost says that a scan could not tell what came and went.
+	// lost says that a scan could not tell which files came and went.
 	lost bool
 	held holder
-	// caughtUp is the last moment at which no event was waiting to be taken in.
+	// caughtUp is the last moment at which no event was waiting to be handled.
 	caughtUp time.Time
 }
 
@@ -75,8 +75,8 @@ func failuresOf(notify *fsnotify.Watcher) <-chan error {
 	return first
 }
 
-// run takes events in, and gives them at the end of their window, until there is
-// nothing more to report.
+// run handles events, and gives them at the end of their window, until there is nothing
+// more to report.
 func (w *watcher) run() error {
 	var windowEnd <-chan time.Time
 	for {
@@ -115,7 +115,7 @@ func (w *watcher) endWindow() error {
 	return w.give(false)
 }
 
-// hold takes an event of now, to be given later.
+// hold holds an event that happened now, to be given later.
 func (w *watcher) hold(op Op, path string) error {
 	return w.holdEvent(heldEvent{Event: Event{Op: op, Path: path, Time: time.Now()}})
 }
@@ -128,7 +128,7 @@ func (w *watcher) holdEvent(e heldEvent) error {
 	return w.give(false)
 }
 
-// give yields what is held: all, or what needs to wait no longer.
+// give yields the held events: all, or those that need not wait any longer.
 func (w *watcher) give(all bool) error {
 	removed := false
 	for _, e := range w.held.take(all) {
@@ -172,7 +172,7 @@ func (w *watcher) end() error {
 	return errDone
 }
 
-// failure handles what the watcher reports as an error.
+// failure handles an error that the watcher reports.
 func (w *watcher) failure(err error) error {
 	if errors.Is(err, fsnotify.ErrEventOverflow) {
 		return w.overflow()

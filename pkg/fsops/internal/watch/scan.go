@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/podagent/podagent/pkg/fsops/internal/opener"
 )
 
 // A scan compares directories of the tree with what is known of them, and watches
@@ -16,12 +18,12 @@ type scan struct {
 	*watcher
 	dir *treeDir
 	at  string
-	// quiet reports nothing: everything is looked at for the first time.
+	// quiet says to report nothing, because the directory is scanned for the first time.
 	quiet bool
 	// since, if it is not zero, is when the watch may have been lost: files that
 	// changed later are reported as written.
 	since time.Time
-	// blind says that the names that were in the directory are not all known.
+	// blind says that not all former names in the directory are known.
 	blind bool
 	below []scan
 }
@@ -89,10 +91,10 @@ func (d *treeDir) names() map[string]struct{} {
 	return names
 }
 
-// eachEntry calls visit for the entries of the directory, and reports whether
-// they were all.
+// eachEntry calls visit for the entries of the directory, and reports whether it could
+// read all of them.
 func (s *scan) eachEntry(visit func(fs.DirEntry) error) (whole bool, err error) {
-	dir, err := os.OpenFile(s.at, os.O_RDONLY|openDirectory, 0)
+	dir, _, err := opener.Open(s.at, os.O_RDONLY|openDirectory)
 	if err != nil {
 		return false, nil // it is gone, or may not be read
 	}
@@ -116,9 +118,9 @@ func (s *scan) eachEntry(visit func(fs.DirEntry) error) (whole bool, err error) 
 	}
 }
 
-// identify notes which directory this is. It may be one of the tree that was
-// renamed, with the event still to come. Then the watch belongs to the old name,
-// and would end with it, so it is set anew.
+// identify notes which directory this is. It may be a renamed directory of the tree
+// whose event is still to come. Then the watch belongs to the old name, and would end
+// with it, so identify sets it anew.
 func (s *scan) identify(dir *os.File) error {
 	info, err := dir.Stat()
 	if err != nil {

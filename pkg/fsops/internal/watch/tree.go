@@ -7,8 +7,8 @@ import (
 	"github.com/podagent/podagent/pkg/fsops/internal/ignore"
 )
 
-// A treeDir is a directory of the watched tree with the names in it that are known.
-// Ignored names are not.
+// A treeDir is a directory of the watched tree with the known names in it. Ignored names
+// are not known.
 type treeDir struct {
 	parent *treeDir // nil for the root, and for what left the tree
 	name   string   // in parent
@@ -16,7 +16,7 @@ type treeDir struct {
 	id    fileID
 	rules *ignore.Dir
 	dirs  map[string]*treeDir
-	files map[string]struct{} // what is no directory
+	files map[string]struct{} // all but directories
 	// partial says that files lacks some names.
 	partial bool
 }
@@ -62,13 +62,14 @@ func (w *watcher) find(path string) (d *treeDir, name string) {
 	return nil, ""
 }
 
-// ignored reports whether that name is left out of what is watched.
+// ignored reports whether the watch leaves out that name.
 func (w *watcher) ignored(d *treeDir, name string, isDir bool) bool {
 	return w.opts.Ignore && (name == ignore.GitDir || d.rules.Ignored(name, isDir))
 }
 
-// rulesOf returns the rules of a directory in the tree, nil if there are none
-// to be kept. A file of rules that cannot be read has none.
+// rulesOf returns the rules of a directory in the tree, nil without Ignore. A file of
+// rules that cannot be read has none, nor has one without room beside those of all other
+// directories.
 func (w *watcher) rulesOf(d *treeDir) *ignore.Dir {
 	if !w.opts.Ignore {
 		return nil
@@ -129,6 +130,7 @@ func (w *watcher) drop(d *treeDir, path string) {
 		delete(w.ids, d.id)
 	}
 	w.names -= len(d.files)
+	d.rules.Release()
 	for name := range d.files {
 		delete(w.scanned, filepath.Join(path, name))
 	}
@@ -169,6 +171,7 @@ func (d *treeDir) count() int {
 
 // setRules reads the rules of a directory, and of those below it, anew.
 func (w *watcher) setRules(d *treeDir) {
+	d.rules.Release()
 	d.rules = w.rulesOf(d)
 	for _, child := range d.dirs {
 		w.setRules(child)

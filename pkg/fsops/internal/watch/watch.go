@@ -109,8 +109,8 @@ func (w *watcher) rel(path string) string {
 	return filepath.ToSlash(strings.TrimPrefix(strings.TrimPrefix(path, w.opts.Root), string(filepath.Separator)))
 }
 
-// isGone reports that err says that there is no such file, or that a directory on
-// the way to it is none any more.
+// isGone reports whether err says that there is no such file, or that a directory on
+// its path is not one any more.
 func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

@@ -16,7 +16,7 @@ import (
 // demo is a session on a copy of a source tree.
 type demo struct {
 	*printer
-	place
+	backend
 	sandbox *launcher.Sandbox
 	dir     string // the local tree
 	test    string // the package to test; empty: the demo chooses one
@@ -41,7 +41,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	begin := time.Now()
 	defer func() {
 		if d.sandbox != nil {
-			err = errors.Join(err, d.sandbox.Close())
+			err = errors.Join(err, d.sandbox.Terminate(context.WithoutCancel(ctx)))
 		}
 	}()
 	for _, step := range []func(context.Context) error{
@@ -54,9 +54,9 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return d.printf("\n%d steps in %s, all successful\n", d.steps, took(time.Since(begin)))
 }
 
-// up launches the sandbox. Closing the sandbox removes it.
+// up launches the sandbox. run removes it, also if a step fails.
 func (d *demo) up(ctx context.Context) error {
-	spec := launcher.Spec{ID: "demo-" + strings.ToLower(rand.Text()[:6]), OnClose: launcher.CloseDelete, Pod: d.pod}
+	spec := launcher.Spec{ID: "demo-" + strings.ToLower(rand.Text()[:6]), Pod: d.pod}
 	command := []string{"orchestrator", "up", spec.ID}
 	if d.settings != "" {
 		command = append([]string{"export", d.settings + ";"}, command...)

@@ -15,8 +15,9 @@ import (
 
 func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"demo": main}) }
 
-// TestLocalScripts runs the scripts in testdata/local, in which the go command has
-// no module but those of the script, and can get none. None may leave a sandbox.
+// TestLocalScripts runs the scripts in testdata/local. Their go command knows only
+// the modules of the script and cannot download any. No script may leave a sandbox
+// behind.
 func TestLocalScripts(t *testing.T) {
 	agent := launchertest.Local(t).Agent
 	cache, err := exec.Command("go", "env", "GOCACHE").Output()
@@ -41,8 +42,9 @@ func TestLocalScripts(t *testing.T) {
 	})
 }
 
-// isolateGo has the go command of whoever has this home use an empty module cache
-// and no network. A file says so, because a sandbox gets no variables of the host.
+// isolateGo makes the go command of the user with this home use an empty module
+// cache and no network. It does so with a file, because a sandbox inherits no
+// variables of the host.
 func isolateGo(home, modules, cache string) error {
 	dir := filepath.Join(home, ".config", "go")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -63,8 +65,7 @@ func nothingIsLeft(t *testing.T, state string) {
 	}
 }
 
-// TestClusterScripts runs the scripts in testdata/cluster in a namespace of their
-// own.
+// TestClusterScripts runs each script in testdata/cluster in its own namespace.
 func TestClusterScripts(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)

@@ -53,7 +53,7 @@ func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(fo
 func run(ctx context.Context, args []string, out, help io.Writer) error {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.SetOutput(help)
-	backend := flags.String("backend", "local", "`where` the sandbox runs: local, on this machine without any isolation, or kubernetes, in a pod")
+	name := flags.String("backend", "local", "`where` the sandbox runs: local, on this machine without any isolation, or kubernetes, in a pod")
 	image := flags.String("image", "", "the container `IMAGE` of the pod (default that of PODAGENT_IMAGE)")
 	dir := flags.String("dir", "", "use the tree in `DIR` (default the git work tree around the current directory)")
 	test := flags.String("test", "", "run the tests in this Go package `DIR` of the tree (default the smallest package whose tests need no other module)")
@@ -65,7 +65,7 @@ func run(ctx context.Context, args []string, out, help io.Writer) error {
 	if flags.NArg() > 0 {
 		return usagef("%s: only flags are allowed", quote(flags.Arg(0)))
 	}
-	place, err := placeOf(*backend, *image)
+	where, err := backendOf(*name, *image)
 	if err != nil {
 		return err
 	}
@@ -73,37 +73,37 @@ func run(ctx context.Context, args []string, out, help io.Writer) error {
 	if err != nil {
 		return err
 	}
-	d := &demo{printer: newPrinter(out), place: place, dir: tree, test: *test}
+	d := &demo{printer: newPrinter(out), backend: where, dir: tree, test: *test}
 	return d.run(ctx)
 }
 
-// A place is where sandboxes run.
-type place struct {
+// A backend is where sandboxes run.
+type backend struct {
 	launcher launcher.Launcher
 	pod      launcher.Pod
 	// title is the title of the first step. settings makes the orchestrator use the
-	// same place.
+	// same backend.
 	title, settings string
 }
 
-// placeOf returns the place that the flags name.
-func placeOf(backend, image string) (place, error) {
+// backendOf returns the backend that the flags name.
+func backendOf(name, image string) (backend, error) {
 	switch {
-	case backend == "local" && image != "":
-		return place{}, usagef("-image %s: the local backend has no pods", quote(image))
-	case backend == "local":
-		return place{
+	case name == "local" && image != "":
+		return backend{}, usagef("-image %s: the local backend has no pods", quote(image))
+	case name == "local":
+		return backend{
 			launcher: new(launcher.Local),
 			title:    "Start a sandbox (the local backend: it isolates nothing)", settings: "PODAGENT_BACKEND=local",
 		}, nil
-	case backend == "kubernetes":
-		p := place{launcher: new(launcher.Kubernetes), pod: launcher.Pod{Image: image}, title: "Start a sandbox in a pod"}
+	case name == "kubernetes":
+		b := backend{launcher: new(launcher.Kubernetes), pod: launcher.Pod{Image: image}, title: "Start a sandbox in a pod"}
 		if image != "" {
-			p.settings = "PODAGENT_IMAGE=" + quote(image)
+			b.settings = "PODAGENT_IMAGE=" + quote(image)
 		}
-		return p, nil
+		return b, nil
 	}
-	return place{}, usagef("-backend %s: it must be local or kubernetes", quote(backend))
+	return backend{}, usagef("-backend %s: it must be local or kubernetes", quote(name))
 }
 
 // treeDir returns the tree for the demo: dir, or the git work tree that the

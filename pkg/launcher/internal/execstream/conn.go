@@ -18,8 +18,9 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/internal/upgrade"
 )
 
-// conn is a command's streams as a net.Conn. Its end of a pipe is the caller's,
-// the far one that of the executor, which copies to and from the API server.
+// conn is a command's streams as a net.Conn. It uses pipes: conn holds the caller's
+// ends, and the executor, which copies to and from the API server, holds the far
+// ends.
 type conn struct {
 	net.Conn
 	far    net.Conn
@@ -28,14 +29,14 @@ type conn struct {
 	life   context.Context // of the executor
 	end    context.CancelFunc
 	once   sync.Once
-	closed chan struct{} // by Close
-	ended  chan struct{} // the executor has returned
-	err    error         // with this, from then on
+	closed chan struct{} // closed by Close
+	ended  chan struct{} // closed when the executor has returned
+	err    error         // what it returned; valid once ended is closed
 }
 
 func newConn(remote addr) *conn {
 	near, far := net.Pipe()
-	// What client-go logs is the error of a Read, too.
+	// What client-go would log is also the error of a Read.
 	ctx := klog.NewContext(context.Background(), logr.Discard())
 	c := &conn{Conn: near, far: far, remote: remote, closed: make(chan struct{}), ended: make(chan struct{})}
 	c.life, c.end = context.WithCancel(ctx)
@@ -47,7 +48,7 @@ func (c *conn) run(executor remotecommand.Executor) {
 	defer c.end()
 	defer c.far.Close()
 	defer close(c.ended)
-	// An upgrade by WebSocket does not look at the end of its context.
+	// The WebSocket upgrade does not notice the end of its context.
 	ctx := httptrace.WithClientTrace(c.life, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
 		context.AfterFunc(c.life, func() { _ = upgrade.Bottom(got.Conn).Close() })
 	}})
@@ -60,7 +61,7 @@ func (c *conn) run(executor remotecommand.Executor) {
 // when it has exited with 0.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if err == io.EOF && c.err != nil { // the far end is closed after err was set
+	if err == io.EOF && c.err != nil { // err is set before the far end is closed
 		err = c.failure()
 	}
 	return n, c.failed("read", err)
@@ -72,8 +73,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, c.failed("write", err)
 }
 
-// Close ends all reads and writes, and behind what was written the command's
-// standard input. It does not wait for the command.
+// Close ends all reads and writes, and then, after the bytes already written, the
+// command's standard input. It does not wait for the command.
 func (c *conn) Close() error {
 	c.once.Do(func() {
 		close(c.closed)
@@ -89,7 +90,7 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// hangUp ends it all at once.
+// hangUp ends everything at once.
 func (c *conn) hangUp() {
 	_ = c.Conn.Close()
 	c.end()
@@ -98,7 +99,7 @@ func (c *conn) hangUp() {
 func (c *conn) LocalAddr() net.Addr  { return addr("podagent") }
 func (c *conn) RemoteAddr() net.Addr { return c.remote }
 
-// failed says of an error what failed, in which pod.
+// failed adds the operation and the pod to an error.
 func (c *conn) failed(op string, err error) error {
 	if err == nil || err == io.EOF {
 		return err
@@ -114,7 +115,7 @@ func (c *conn) failed(op string, err error) error {
 	return &net.OpError{Op: op, Net: c.remote.Network(), Addr: c.remote, Err: err}
 }
 
-// failure returns why the command ended, once it has.
+// failure returns why the command ended, if it has.
 func (c *conn) failure() error {
 	text := c.stderr.text()
 	switch {

@@ -7,18 +7,18 @@
 //	if err != nil { … }
 //	conn, err := dialer.Dial(ctx, "default", "web-0", "web", "podagent", "connect")
 //
-// The API server is asked by WebSocket first, and by SPDY where it, or a proxy
-// before it, does not let that through. The command is in the request's URL, so
-// that audit logs have it: it must hold no secret.
+// The API server is asked for a WebSocket first, and for SPDY if it, or a proxy
+// before it, does not allow that. The command is in the request's URL, and so in
+// audit logs: it must hold no secret.
 //
 // # What a connection promises
 //
-// It keeps the contract of net.Conn, deadlines included. Close ends the
-// command's standard input; a command that does not end by that loses its
-// streams two seconds later. [io.EOF] says that the command exited with 0, or
-// that a link by SPDY ended, which does not say how: what is cut must be seen
-// by the protocol above, as TLS does. Whatever else ended the command is the
-// error of the next Read, with what it wrote to standard error.
+// It keeps the contract of net.Conn, deadlines included. Close ends the command's
+// standard input; a command that keeps running loses its streams two seconds later.
+// [io.EOF] means that the command exited with 0, or that a SPDY connection ended,
+// which does not say how: the protocol above must detect a cut, as TLS does. If the
+// command ended in any other way, the next Read returns an error with what the
+// command wrote to standard error.
 package execstream
 
 import (
@@ -60,16 +60,15 @@ func New(config *rest.Config) (*Dialer, error) {
 	return &Dialer{config: own, pods: pods}, nil
 }
 
-// Dial runs a command in a container of a pod. It returns when the API server
-// has taken the request, which is before the command runs: that it cannot, or
-// fails, is the error of the first Read. Once Dial has returned, ctx has no
-// further effect.
+// Dial runs a command in a container of a pod. It returns when the API server has
+// accepted the request, which is before the command runs: if the command cannot
+// start, or fails, the first Read returns the error. Once Dial has returned, ctx
+// has no further effect.
 //
 // When the API server refuses, the error is a
-// [k8s.io/apimachinery/pkg/api/errors.StatusError], so that IsForbidden,
-// IsNotFound and their like of that package tell the reason. WebSocket needs
-// the verb "get" on pods/exec and in newer servers "create", SPDY only
-// "create".
+// [k8s.io/apimachinery/pkg/api/errors.StatusError], so that IsForbidden, IsNotFound
+// and the like of that package tell the reason. WebSocket needs the verb "get" on
+// pods/exec, and "create" in newer servers; SPDY needs only "create".
 func (d *Dialer) Dial(ctx context.Context, namespace, pod, container string, command ...string) (net.Conn, error) {
 	for _, name := range []string{namespace, pod} {
 		if msgs := content.IsPathSegmentName(name); name == "" || len(msgs) > 0 {
@@ -89,7 +88,7 @@ func (d *Dialer) url(namespace, pod, container string, command []string) *url.UR
 		URL()
 }
 
-// open begins the request and waits until the API server has taken it.
+// open begins the request, and waits until the API server has accepted it.
 func (d *Dialer) open(ctx context.Context, u *url.URL, remote addr) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -111,8 +110,8 @@ func (d *Dialer) open(ctx context.Context, u *url.URL, remote addr) (*conn, erro
 	}
 }
 
-// executor returns what makes the request, whose answers are watched. It decides
-// as kubectl does when to fall back to SPDY.
+// executor returns the executor of the request, and watches its answers. Like
+// kubectl, it decides when to fall back to SPDY.
 func (d *Dialer) executor(u *url.URL, answers *watcher) (remotecommand.Executor, error) {
 	config := rest.CopyConfig(d.config)
 	config.Wrap(answers.watch)
@@ -131,8 +130,8 @@ func (d *Dialer) executor(u *url.URL, answers *watcher) (remotecommand.Executor,
 
 // watcher sees the answers to requests for an upgrade.
 type watcher struct {
-	taken   chan struct{} // gets one when it was granted
-	refusal error         // of SPDY, whose class client-go loses
+	taken   chan struct{} // receives when an upgrade was granted
+	refusal error         // the one to SPDY: client-go loses its class
 }
 
 func (w *watcher) watch(next http.RoundTripper) http.RoundTripper {

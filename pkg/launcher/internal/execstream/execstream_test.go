@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// patience is when something that must come counts as hung.
+// patience is how long a test waits for something that must happen.
 const patience = 30 * time.Second
 
 func TestBytesBothWays(t *testing.T) {
@@ -42,13 +42,13 @@ func TestBytesBothWays(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(sent.Sum(nil), got.Sum(nil)) {
-			t.Error("what came back is not what was sent")
+			t.Error("the bytes that came back differ from those sent")
 		}
 	})
 }
 
-// The whole contract of net.Conn: deadlines, concurrent use, and that what was
-// written before Close arrives.
+// This is the whole contract of net.Conn: deadlines, concurrent use, and the
+// arrival of everything that was written before Close.
 func TestContract(t *testing.T) {
 	accepted := make(chan net.Conn)
 	serve := func(conn net.Conn) {
@@ -86,7 +86,7 @@ func TestCommandsEndIsEOF(t *testing.T) {
 	})
 }
 
-// The agent sees the end of the input, and only then the command ends.
+// The agent sees the end of the input, and only then does the command end.
 func TestCloseEndsTheInput(t *testing.T) {
 	got := make(chan string, 1)
 	serve := func(conn net.Conn) {
@@ -107,7 +107,7 @@ func TestCloseEndsTheInput(t *testing.T) {
 				t.Errorf("the agent got %q", data)
 			}
 		case <-time.After(patience):
-			t.Error("the input does not end")
+			t.Error("the input did not end")
 		}
 		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("a read after it: %v", err)
@@ -122,7 +122,7 @@ func TestFailureHasWhatTheCommandSaid(t *testing.T) {
 	eachProtocol(t, echo, func(t *testing.T, c *cluster) {
 		c.pod = func() (net.Conn, error) { return nil, errors.New("podagent: cannot reach the agent") }
 		conn, err := dialConfig(t.Context(), c.config())
-		if err == nil { // else it ended at once
+		if err == nil { // otherwise it ended at once
 			_, err = conn.Read(make([]byte, 1))
 		}
 		if err == nil || err == io.EOF || !strings.Contains(err.Error(), "podagent: cannot reach the agent: command terminated with exit code 1") {
@@ -181,7 +181,8 @@ func TestRefusalsKeepTheirClass(t *testing.T) {
 	}
 }
 
-// The context ends a Dial whose server falls silent, and nothing of it stays.
+// The context ends a Dial whose server falls silent, and the Dial leaves nothing
+// behind.
 func TestContextEndsDial(t *testing.T) {
 	asked := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -28,18 +28,18 @@ import (
 
 const token = "a token"
 
-// command is what the tests run: its URL must say so.
+// command is the command that the tests run. The URL must contain it.
 var command = []string{"podagent", "connect"}
 
-// cluster is an API server and node in one. Its command joins its streams to
-// what pod dials, as podagent connect does.
+// cluster is an API server and a node in one. Its command joins its streams to the
+// connection that pod opens, as podagent connect does.
 type cluster struct {
 	server *httptest.Server
 	pod    func() (net.Conn, error)
 
-	// refuse answers a request in place of the upgrade, unless it is nil.
+	// The error that answers a request instead of the upgrade, unless it is nil.
 	refuseWebSocket, refuseSPDY *apierrors.StatusError
-	websockets, spdys           atomic.Int64 // requests
+	websockets, spdys           atomic.Int64 // numbers of requests
 
 	mu   sync.Mutex
 	raws []net.Conn
@@ -65,7 +65,7 @@ func newCluster(tb testing.TB, address string) *cluster {
 	return c
 }
 
-// cut closes every connection of clients, without a word.
+// cut closes every client connection without notice.
 func (c *cluster) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,8 +111,8 @@ func refuse(w http.ResponseWriter, err *apierrors.StatusError) {
 	_ = json.NewEncoder(w).Encode(status)
 }
 
-// channels are the streams of a command on a WebSocket, which are told apart by
-// the first byte of each message.
+// channels are the streams of a command on a WebSocket. The first byte of each
+// message is the number of its channel.
 type channels struct {
 	*websocket.Conn
 	writing sync.Mutex
@@ -130,7 +130,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// stdin copies channel 0 to pod until its end is said.
+// stdin copies channel 0 to pod until the client closes it.
 func (c *channels) stdin(pod io.Writer) {
 	for {
 		_, message, err := c.ReadMessage()
@@ -188,8 +188,8 @@ func (c *cluster) serveSPDY(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// run runs the command: stdin ends its input, and what it says of its end goes
-// to status.
+// run runs the command. stdin closes its input when it ends; the command's result
+// goes to status.
 func (c *cluster) run(stdin func(pod io.Writer), stdout, stderr, status io.Writer) {
 	pod, err := c.pod()
 	if err != nil {
@@ -210,11 +210,11 @@ func (c *cluster) run(stdin func(pod io.Writer), stdout, stderr, status io.Write
 }
 
 func encode(status metav1.Status) []byte {
-	data, _ := json.Marshal(status) // it has nothing that cannot be JSON
+	data, _ := json.Marshal(status) // its fields are always valid JSON
 	return data
 }
 
-// listen serves each connection to an agent with serve, until the test ends.
+// listen serves each connection to an agent with serve until the test ends.
 func listen(tb testing.TB, serve func(net.Conn)) string {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -239,7 +239,7 @@ func listen(tb testing.TB, serve func(net.Conn)) string {
 
 func echo(conn net.Conn) { _, _ = io.Copy(conn, conn) }
 
-// eachProtocol runs a test with a cluster for each protocol, whose agents serve
+// eachProtocol runs a test with a cluster for each protocol. Their agents serve
 // their connections with serve.
 func eachProtocol(t *testing.T, serve func(net.Conn), test func(*testing.T, *cluster)) {
 	t.Helper()

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// stdin is the far end of a connection as what the executor reads. Its end is
-// Close, or that of the executor itself.
+// stdin is the far end of a connection that the executor reads from. It ends by
+// Close, or when the executor does.
 type stdin conn
 
 func (s *stdin) Read(p []byte) (int, error) {
@@ -19,8 +19,8 @@ func (s *stdin) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// stdout is the far end of a connection as what the executor writes to. It takes
-// also what nobody reads any more: behind it may be the command's end.
+// stdout is the far end of a connection that the executor writes to. It accepts
+// data that nobody reads any more, because the end of the command may follow.
 type stdout conn
 
 func (s *stdout) Write(p []byte) (int, error) {

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// clients are this package and the stock client, whose frames leave as they are, whole
-// or gathered, so that one run has what the ratios need.
+// clients are this package's and the stock client. The frames of the stock client
+// are sent as they are, whole or gathered, so that one run has all that the ratios
+// need.
 var clients = []struct {
 	name, protocol string
 	dial           dialFunc

@@ -23,10 +23,11 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// podagentPort is where the agent of a pod listens.
+// podagentPort is the port on which the agent of a pod listens.
 const podagentPort = 7463
 
-// forwards are the ways to a port of a pod that are compared, this package first.
+// forwards are the ways to reach a port of a pod that are compared, this package
+// first.
 var forwards = []struct {
 	name string
 	dial dialFunc
@@ -138,7 +139,7 @@ func (p *pod) dial(b *testing.B, forward, port int) net.Conn {
 	return conn
 }
 
-// each returns what do does by each of the forwards.
+// each returns what do returns for each of the forwards.
 func (p *pod) each(b *testing.B, do func(net.Conn) error) []func() error {
 	b.Helper()
 	var sides []func() error
@@ -149,14 +150,14 @@ func (p *pod) each(b *testing.B, do func(net.Conn) error) []func() error {
 	return sides
 }
 
-// stats returns a call of the agent by each of the forwards.
+// stats returns a call of the agent through each of the forwards.
 func (p *pod) stats(b *testing.B) []func() error {
 	b.Helper()
 	var sides []func() error
 	for i := range forwards {
 		client, err := podapi.Dial(podapi.DialOptions{
 			Identity: &p.cluster.Identity,
-			Dialer: func(context.Context) (net.Conn, error) {
+			Dial: func(context.Context) (net.Conn, error) {
 				return p.dial(b, i, podagentPort), nil
 			},
 		})
@@ -185,8 +186,8 @@ func echo(conn net.Conn, message []byte) error {
 	return err
 }
 
-// send sends so many bytes, in writes of the size of a TLS record, and waits until
-// the pod has them.
+// send sends this many bytes, in writes of the size of a TLS record, and waits
+// until the pod has them.
 func send(conn net.Conn, size int) error {
 	if err := request(conn, 'w', size); err != nil {
 		return err
@@ -211,7 +212,7 @@ func receive(conn net.Conn, size int) error {
 	return err
 }
 
-// compare has the sides take turns, every other round backwards.
+// compare lets the sides take turns, in reverse order every other round.
 func (p *pod) compare(b *testing.B, sides []func() error) {
 	b.Helper()
 	times := make([][]float64, len(sides))
@@ -222,7 +223,7 @@ func (p *pod) compare(b *testing.B, sides []func() error) {
 		}
 		times[i] = append(times[i], float64(time.Since(begun).Nanoseconds()))
 	}
-	for i := range sides { // a first turn, which does not count
+	for i := range sides { // the first turn does not count
 		once(i)
 		times[i] = nil
 	}
@@ -234,7 +235,7 @@ func (p *pod) compare(b *testing.B, sides []func() error) {
 			once(i)
 		}
 	}
-	b.ReportMetric(0, "ns/op") // of all sides together, which says nothing
+	b.ReportMetric(0, "ns/op") // the time of all sides together means nothing
 	for i := range sides {
 		b.ReportMetric(median(times[i])/1000, "µs-"+forwards[i].name)
 		if i > 0 {
@@ -252,8 +253,7 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// ratios returns the median of the rounds' ratios, and its 95 % interval by their
-// ranks.
+// ratios returns the median of the rounds' ratios and its 95 % interval, by rank.
 func ratios(own, other []float64) (low, middle, high float64) {
 	all := make([]float64, len(own))
 	for i := range own {

@@ -20,7 +20,7 @@ type conn struct {
 	out     *outbox
 
 	replied bool // the node has answered the opening of the data stream
-	end     *verdict
+	end     *closeReason
 
 	opened   chan struct{} // the node has taken the data stream
 	over     chan struct{} // the link is being closed
@@ -30,13 +30,13 @@ type conn struct {
 	sent     chan struct{} // the goroutine that writes has ended
 }
 
-// open opens the two streams on l, which it closes if that fails.
-func open(ctx context.Context, l *link, t target, buffers *bufferPool) (*conn, error) {
-	opening, err := openingFrames(t.port)
+// open opens the two streams on l. If that fails, it closes l.
+func open(ctx context.Context, l *link, to podPort, buffers *bufferPool) (*conn, error) {
+	opening, err := openingFrames(to.port)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	c := newConn(l, t.addr, buffers)
+	c := newConn(l, to.addr, buffers)
 	c.out.sendControl(opening)
 	go c.serve()
 	go c.send()
@@ -57,7 +57,7 @@ func newConn(l *link, remote addr, buffers *bufferPool) *conn {
 		opened: make(chan struct{}), over: make(chan struct{}),
 		served: make(chan struct{}), sent: make(chan struct{}),
 	}
-	c.end = &verdict{deliver: c.conclude}
+	c.end = &closeReason{deliver: c.conclude}
 	return c
 }
 
@@ -94,11 +94,11 @@ func (c *conn) send() {
 	defer func() { _ = c.link.Close() }()
 	if err := c.out.run(c.link); err != nil {
 		c.shut(lost(err))
-		<-c.served // what is still to be read may have the reason
+		<-c.served // unread frames may have the reason
 	}
 }
 
-// conclude ends both directions as the node said of the streams. It ends the writes
+// conclude ends both directions with the reason that the node gave. It ends the writes
 // first, so that none succeeds after a read has failed.
 func (c *conn) conclude(err error) {
 	if err == io.EOF {
@@ -119,8 +119,8 @@ func (c *conn) shut(err error) {
 	})
 }
 
-// linger closes the socket if the goroutines do not end by themselves in time, which
-// ends them.
+// linger closes the socket, which ends the goroutines, unless they end by themselves in
+// time.
 func (c *conn) linger() {
 	if !wait(c.sent, closeLinger) {
 		_ = c.link.socket.Close()
@@ -140,7 +140,7 @@ func wait(done <-chan struct{}, limit time.Duration) bool {
 }
 
 // Read reads what the pod sent. The error is io.EOF after the pod's clean
-// close, a *RemoteError if the node sent a text, or that the link was lost.
+// close, a *RemoteError if the node sent a text, or says that the link was lost.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.in.read(p)
 	return n, c.failed("read", err)
@@ -185,7 +185,7 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return c.failed("set", c.out.setDeadline(t))
 }
 
-// failed adds to an error what failed, and to which pod.
+// failed adds the operation and the pod to an error.
 func (c *conn) failed(op string, err error) error {
 	if err == nil || err == io.EOF {
 		return err

@@ -35,13 +35,13 @@ func TestBytesBothWays(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(sent.Sum(nil), got.Sum(nil)) {
-			t.Error("what came back is not what was sent")
+			t.Error("the bytes that came back differ from those sent")
 		}
 	})
 }
 
-// The whole contract of net.Conn: deadlines, concurrent use, and that what was
-// written before Close arrives.
+// This is the whole contract of net.Conn: deadlines, concurrent use, and the
+// arrival of everything that was written before Close.
 func TestContract(t *testing.T) {
 	accepted := make(chan net.Conn)
 	serve := func(conn net.Conn) {
@@ -57,7 +57,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// A frame's header and payload are one write: one record of TLS.
+// A frame's header and payload are one write, and so one TLS record.
 func TestSmallWriteIsOneRecord(t *testing.T) {
 	const writes = 200
 	eachProtocol(t, echo, func(t *testing.T, c *cluster) {
@@ -72,7 +72,7 @@ func TestSmallWriteIsOneRecord(t *testing.T) {
 	})
 }
 
-// What is written while the link is busy leaves together.
+// Data that is written while the link is busy is sent together.
 func TestWritesGather(t *testing.T) {
 	const writes = 1000
 	b := newOutbox(new(bufferPool))
@@ -144,7 +144,7 @@ func closedPort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func TestNodesText(t *testing.T) {
+func TestTextOfTheNode(t *testing.T) {
 	const text = "the sandbox is gone"
 	ends := map[string]func(conn httpstream.Connection, data, errs httpstream.Stream){
 		"and nothing more": func(httpstream.Connection, httpstream.Stream, httpstream.Stream) {},
@@ -165,8 +165,8 @@ func TestNodesText(t *testing.T) {
 	}
 }
 
-// The text may come after the data's end, which is then not a clean one.
-func TestNodesTextAfterTheData(t *testing.T) {
+// The text may come after the end of the data, which is then not a clean end.
+func TestTextOfTheNodeAfterTheData(t *testing.T) {
 	eachProtocol(t, echo, func(t *testing.T, c *cluster) {
 		c.afterwards = func(_ httpstream.Connection, data, errs httpstream.Stream) {
 			_ = data.Close()
@@ -190,8 +190,8 @@ func wantRemoteError(t *testing.T, c *cluster, text string, refused bool) {
 	}
 }
 
-// failures are the errors of a read and then a write, or that of Dial, if the
-// node was so fast that it sent the end before it took the stream.
+// failures returns the errors of a read and then a write, or the error of Dial, if
+// the node sent the end before Dial returned.
 func failures(t *testing.T, c *cluster) []error {
 	t.Helper()
 	conn, err := newDialer(t, c).Dial(t.Context(), "ns", "pod", 8080)
@@ -231,7 +231,7 @@ func TestLostLinkIsNotEOF(t *testing.T) {
 func TestNodeThatGoesAwayIsNotEOF(t *testing.T) {
 	eachProtocol(t, echo, func(t *testing.T, c *cluster) {
 		c.afterwards = func(conn httpstream.Connection, data, errs httpstream.Stream) {
-			conn.RemoveStreams(data, errs) // so that it does not reset them
+			conn.RemoveStreams(data, errs) // so that they are not reset
 			_ = conn.Close()
 		}
 		for _, err := range failures(t, c) {
@@ -240,7 +240,7 @@ func TestNodeThatGoesAwayIsNotEOF(t *testing.T) {
 	})
 }
 
-// A node that sends what no port-forward has ends the connection.
+// A node that sends streams which a port-forward does not have ends the connection.
 func TestStreamsOfTheNode(t *testing.T) {
 	eachProtocol(t, echo, func(t *testing.T, c *cluster) {
 		c.afterwards = func(conn httpstream.Connection, _, _ httpstream.Stream) {
@@ -252,8 +252,8 @@ func TestStreamsOfTheNode(t *testing.T) {
 	})
 }
 
-// wantBroken wants err to be neither a clean end, nor the node's text, nor our
-// own Close.
+// wantBroken checks that err is neither a clean end, nor the node's text, nor the
+// effect of Close.
 func wantBroken(t *testing.T, err error) {
 	t.Helper()
 	var remote *RemoteError
@@ -262,7 +262,7 @@ func wantBroken(t *testing.T, err error) {
 	}
 }
 
-// Close ends a read that waits, and a write to a pod that does not read.
+// Close ends a waiting read, and a write to a pod that does not read.
 func TestCloseUnblocks(t *testing.T) {
 	stuck := func(net.Conn) { <-t.Context().Done() }
 	eachProtocol(t, stuck, func(t *testing.T, c *cluster) {
@@ -312,7 +312,7 @@ func receive(t *testing.T, errs <-chan error) error {
 	}
 }
 
-// A connection whose data nobody reads can still be closed.
+// A connection with unread data can still be closed.
 func TestCloseWithUnreadData(t *testing.T) {
 	flood := func(conn net.Conn) {
 		for _, err := conn.Write(make([]byte, 64<<10)); err == nil; {
@@ -336,7 +336,7 @@ func TestCloseWithUnreadData(t *testing.T) {
 	})
 }
 
-// A deadline that cut a write short leaves a connection that works.
+// A write that a deadline cuts short leaves a working connection.
 func TestWriteDeadlineLosesNothing(t *testing.T) {
 	release := make(chan struct{})
 	var got bytes.Buffer
@@ -363,7 +363,7 @@ func TestWriteDeadlineLosesNothing(t *testing.T) {
 	_ = conn.Close()
 	<-done
 	if !bytes.Equal(got.Bytes(), data) {
-		t.Errorf("%d bytes arrived of %d, or others", got.Len(), len(data))
+		t.Errorf("%d of %d bytes arrived, or they differ", got.Len(), len(data))
 	}
 }
 

@@ -31,8 +31,8 @@ func TestWebSocketComesFirst(t *testing.T) {
 	}
 }
 
-// A server that wants SPDY is asked for WebSocket once, and again after some
-// time, or when SPDY fails too.
+// A server that requires SPDY is asked for WebSocket once, and again after some
+// time, or when SPDY fails, too.
 func TestWishForSPDYIsRemembered(t *testing.T) {
 	noLeaks(t)
 	c := newCluster(t, listen(t, echo))
@@ -99,7 +99,7 @@ func TestWrongCredentialsAndPods(t *testing.T) {
 	}
 }
 
-// What is before the API server, or behind it, does not answer with a Status.
+// A server before or behind the API server does not answer with a Status.
 func TestPlainTextRefusal(t *testing.T) {
 	for code, is := range map[int]func(error) bool{
 		http.StatusForbidden:           apierrors.IsForbidden,
@@ -139,7 +139,8 @@ func TestNoServer(t *testing.T) {
 
 // The context ends a Dial wherever the server falls silent.
 func TestContextEndsDial(t *testing.T) {
-	// arrived is told when the server has come to where it hangs.
+	// arrived receives a value when the server has reached the point where it
+	// hangs.
 	tests := map[string]func(t *testing.T, arrived chan<- struct{}) *rest.Config{
 		"before TLS": func(t *testing.T, arrived chan<- struct{}) *rest.Config {
 			return &rest.Config{Host: "https://" + silent(t, arrived)}
@@ -188,7 +189,7 @@ func TestContextEndsDial(t *testing.T) {
 	}
 }
 
-// silent accepts connections and says nothing.
+// silent accepts connections and sends nothing.
 func silent(t *testing.T, arrived chan<- struct{}) string {
 	t.Helper()
 	return listen(t, func(conn net.Conn) {
@@ -197,7 +198,7 @@ func silent(t *testing.T, arrived chan<- struct{}) string {
 	})
 }
 
-// hanging answers no request that where is true of.
+// hanging does not answer requests for which where is true.
 func hanging(t *testing.T, arrived chan<- struct{}, where func(*http.Request) bool) *rest.Config {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -227,8 +228,7 @@ func TestContextHasNoFurtherEffect(t *testing.T) {
 	})
 }
 
-// A pod that speaks first may do so before the node has answered for both
-// streams.
+// A pod that speaks first may do so before the node has answered for both streams.
 func TestPodThatSpeaksFirst(t *testing.T) {
 	flood := func(conn net.Conn) {
 		for _, err := conn.Write(make([]byte, chunk)); err == nil; {
@@ -265,8 +265,7 @@ func TestConcurrentDials(t *testing.T) {
 	})
 }
 
-// Both protocols pass through an HTTP proxy, and through one that is reached by
-// TLS.
+// Both protocols work through an HTTP proxy, also if the proxy is reached over TLS.
 func TestProxies(t *testing.T) {
 	for _, scheme := range []string{"http", "https"} {
 		t.Run(scheme, func(t *testing.T) {
@@ -344,7 +343,7 @@ func TestConfigIsNotChanged(t *testing.T) {
 	}
 }
 
-func TestNamesAndPortsThatCannotBe(t *testing.T) {
+func TestInvalidNamesAndPorts(t *testing.T) {
 	d, err := New(&rest.Config{Host: "http://127.0.0.1:1"})
 	if err != nil {
 		t.Fatal(err)

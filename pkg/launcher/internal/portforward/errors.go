@@ -10,13 +10,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// RemoteError is what the node says about a port that it could not reach, or
-// lost: nobody listens there, or the pod is gone.
+// RemoteError is the node's text about a port that it could not reach, or lost: nobody
+// listens there, or the pod is gone.
 //
 // errors.Is(err, syscall.ECONNREFUSED) is true if Text has "connection refused", the
-// system's own words for it. Nodes send nothing but the text, so that false means
-// only that the reason is not known. It is good enough to wait for a program that
-// starts, and for nothing that depends on it.
+// system's own words for it. Nodes send only the text, so false means only that the
+// reason is not known. That is good enough to wait for a program that starts, and for
+// nothing that depends on it.
 type RemoteError struct {
 	// Text is what the node sent, at most 16 KiB of it.
 	Text string

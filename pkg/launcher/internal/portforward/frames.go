@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The streams, of which a client's have odd numbers.
+// The streams. A client's have odd numbers.
 const (
 	errorStream = 1
 	dataStream  = 3
@@ -57,7 +57,7 @@ func goAwayFrame() []byte {
 	return controlFrame(spdy.TypeGoAway, 0, uint32(spdy.GoAwayOK))
 }
 
-// controlFrame is a control frame whose payload are numbers of four bytes.
+// controlFrame is a control frame whose payload is numbers of four bytes.
 func controlFrame(kind spdy.ControlFrameType, payload ...uint32) []byte {
 	frame := binary.BigEndian.AppendUint32(nil, controlBit|spdy.Version<<16|uint32(kind))
 	frame = binary.BigEndian.AppendUint32(frame, uint32(4*len(payload)))
@@ -67,9 +67,9 @@ func controlFrame(kind spdy.ControlFrameType, payload ...uint32) []byte {
 	return frame
 }
 
-// openingFrames open both streams. Their headers are compressed, by what takes some
-// 800 KiB of memory, and goes when this returns. Nothing that is sent later has
-// headers, and those that the node sends do not matter.
+// openingFrames open both streams. The compressor for their headers takes some 800 KiB
+// of memory, and is dropped when this returns: later frames have no headers, and those
+// that the node sends do not matter.
 func openingFrames(port int) ([]byte, error) {
 	var frames bytes.Buffer
 	framer, err := spdy.NewFramer(&frames, nil)
@@ -83,7 +83,7 @@ func openingFrames(port int) ([]byte, error) {
 		headers := http.Header{}
 		headers.Set(corev1.StreamType, s.kind)
 		headers.Set(corev1.PortHeader, strconv.Itoa(port))
-		headers.Set(corev1.PortForwardRequestIDHeader, "0") // by which they are a pair
+		headers.Set(corev1.PortForwardRequestIDHeader, "0") // makes them a pair
 		if err := framer.WriteFrame(&spdy.SynStreamFrame{StreamId: s.id, Headers: headers}); err != nil {
 			return nil, fmt.Errorf("cannot open stream %d: %w", s.id, err)
 		}

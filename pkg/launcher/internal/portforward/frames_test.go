@@ -10,8 +10,8 @@ import (
 	"github.com/moby/spdystream/spdy"
 )
 
-// Whatever the other side sends, reading ends with its bytes, and data and text
-// stay within what was sent.
+// Whatever the other side sends, a read ends with its bytes, and returns no more
+// data and text than were sent.
 func FuzzFrames(f *testing.F) {
 	f.Add(serverFrames(f, &spdy.SynReplyFrame{StreamId: dataStream}, data(dataStream, 0, "hello"), data(dataStream, spdy.DataFlagFin, "")))
 	f.Add(serverFrames(f, data(errorStream, spdy.DataFlagFin, "no such pod"), &spdy.RstStreamFrame{StreamId: dataStream, Status: spdy.Cancel}))

@@ -14,11 +14,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// heldBound is what a connection may hold, in bytes of heap and stacks, that is idle
-// after use: of it TLS, the goroutines and their stacks are the most.
+// heldBound is how many bytes of heap and stacks an idle connection may hold after
+// use. Most of that is TLS, and goroutines with their stacks.
 const heldBound = 100 << 10
 
-// A fleet has thousands of connections that are idle.
+// A fleet has thousands of idle connections.
 func TestIdleConnectionHoldsLittle(t *testing.T) {
 	if protocol := os.Getenv(elsewhereEnv); protocol != "" { // in the process that serveElsewhere starts
 		serveHere(t, protocol)
@@ -34,7 +34,7 @@ func TestIdleConnectionHoldsLittle(t *testing.T) {
 	}
 }
 
-// BenchmarkHeld says what connections hold that are idle, when they are new and after
+// BenchmarkHeld measures what idle connections hold when they are new and after
 // use, beside the stock client's.
 func BenchmarkHeld(b *testing.B) {
 	for _, client := range clients {
@@ -42,7 +42,7 @@ func BenchmarkHeld(b *testing.B) {
 			d := serveElsewhere(b, client.protocol)
 			for b.Loop() {
 				fresh, used := heldByEach(b, d, client.dial, func(holding) bool { return true })
-				b.ReportMetric(0, "ns/op") // which says nothing
+				b.ReportMetric(0, "ns/op") // the time means nothing
 				fresh.report(b, "new")
 				used.report(b, "used")
 			}
@@ -52,7 +52,8 @@ func BenchmarkHeld(b *testing.B) {
 
 type dialFunc func(testing.TB, *Dialer) net.Conn
 
-// holding is what is held: bytes of heap and stacks, and goroutines.
+// holding is what a process or connection holds: bytes of heap and stacks, and
+// goroutines.
 type holding struct{ heap, stacks, goroutines float64 }
 
 func (h holding) isLittle() bool { return h.heap+h.stacks <= heldBound }
@@ -63,9 +64,9 @@ func (h holding) report(b *testing.B, when string) {
 	b.ReportMetric(h.goroutines, "goroutines-"+when)
 }
 
-// heldByEach returns what each of many connections holds, before and after a mebibyte
-// has come back by each. Afterwards it looks until it is enough, or hangs: goroutines may
-// take a while to end.
+// heldByEach returns what each of many connections holds, before and after a
+// mebibyte was echoed over each. After that it measures again until enough returns
+// true or the patience is over, because goroutines may take a while to end.
 func heldByEach(tb testing.TB, d *Dialer, dial dialFunc, enough func(holding) bool) (fresh, used holding) {
 	tb.Helper()
 	const conns, size = 100, 1 << 20
@@ -103,11 +104,11 @@ func heldByEach(tb testing.TB, d *Dialer, dial dialFunc, enough func(holding) bo
 	return fresh, used
 }
 
-// held returns what this process holds, when the collector has been by several times:
-// pools keep what they have for two of them.
+// held returns what this process holds after several collections: pools keep their
+// contents for two of them.
 func held() holding {
 	for range 4 {
-		time.Sleep(50 * time.Millisecond) // for goroutines that end; a caller looks again
+		time.Sleep(50 * time.Millisecond) // goroutines that are ending get some time; a caller measures again
 		runtime.GC()
 	}
 	var m runtime.MemStats
@@ -119,17 +120,17 @@ func (h holding) perEach(before holding, n float64) holding {
 	return holding{(h.heap - before.heap) / n, (h.stacks - before.stacks) / n, (h.goroutines - before.goroutines) / n}
 }
 
-// elsewhereEnv has a process of this test serve, by the protocol that it names.
+// elsewhereEnv makes a process of this test serve, over the protocol that it names.
 const elsewhereEnv = "PORTFORWARD_SERVE_ELSEWHERE"
 
-// reachable says how a cluster elsewhere is reached.
+// reachable tells how to reach a cluster in another process.
 type reachable struct {
 	Host string
 	TLS  rest.TLSClientConfig
 }
 
-// serveHere serves as a cluster until standard input ends, so that what the cluster
-// holds does not count.
+// serveHere serves as a cluster until standard input ends. It is its own process,
+// so that its memory is not counted.
 func serveHere(t *testing.T, protocol string) {
 	c := newCluster(t, listen(t, echo))
 	protocols(t)[protocol](c)
@@ -139,7 +140,7 @@ func serveHere(t *testing.T, protocol string) {
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the other test ends
 }
 
-// serveElsewhere starts a cluster in a process of its own.
+// serveElsewhere starts a cluster in a new process.
 func serveElsewhere(tb testing.TB, protocol string) *Dialer {
 	tb.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestIdleConnectionHoldsLittle$")

@@ -9,7 +9,7 @@ import (
 // connection. It has no buffer of its own: the bytes stay where they were received
 // until a reader copies them.
 type inbox struct {
-	half
+	direction
 	lent []byte
 }
 
@@ -31,7 +31,7 @@ func (b *inbox) lend(p []byte) {
 	b.lent = nil
 }
 
-// read waits for bytes and copies what there is. An error comes after the bytes that
+// read waits for bytes and copies as many as fit. An error comes after the bytes that
 // came before it.
 func (b *inbox) read(p []byte) (int, error) {
 	b.mu.Lock()

@@ -18,9 +18,9 @@ const (
 	// closeLinger is how long the pod may take to close its side after ours, and then
 	// how long the last bytes may take to leave. Nodes give the pod the same second.
 	closeLinger = time.Second
-	// verdictWait is how long the end of one stream waits for that of the other.
+	// streamEndWait is how long the end of one stream waits for that of the other.
 	// Nodes send both at once.
-	verdictWait = time.Second
+	streamEndWait = time.Second
 
 	// maxFrame bounds the payload of a data frame in bytes: with its own header and a
 	// message's, it fills two records of TLS and leaves nothing for a third. The node

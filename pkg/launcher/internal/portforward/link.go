@@ -18,7 +18,7 @@ type link struct {
 	socket net.Conn
 }
 
-// proxy returns what tells the proxy of a request to the API server.
+// proxy returns the function that chooses the proxy of a request to the API server.
 func (d *Dialer) proxy() func(*http.Request) (*url.URL, error) {
 	if d.config.Proxy != nil {
 		return d.config.Proxy

@@ -10,7 +10,7 @@ import (
 // outbox gathers what is written while the link is busy, and sends it as one data
 // frame in one write.
 type outbox struct {
-	half
+	direction
 	// writing is held by one Write at a time, so that large ones do not mix.
 	writing sync.Mutex
 	buffers *bufferPool
@@ -18,7 +18,7 @@ type outbox struct {
 	data    []byte      // a blank header and the payload of the next frame, or nil
 	control []byte      // control frames, which leave after the data
 	pinger  *time.Timer // sends the next ping
-	closing bool        // send what there is, and end
+	closing bool        // run ends when all is sent
 	idle    bool        // nothing is being sent
 }
 
@@ -28,7 +28,7 @@ func newOutbox(buffers *bufferPool) *outbox {
 	return b
 }
 
-// write copies p as there is room. It returns how much it copied; that much is sent
+// write copies p, and waits for room. It returns how much it copied; that much is sent
 // even if there is an error.
 func (b *outbox) write(p []byte) (n int, err error) {
 	b.writing.Lock()
@@ -97,8 +97,8 @@ func (b *outbox) keepAlive(id uint32) {
 	})
 }
 
-// finish takes the last frame and nothing more, and has run return when all is sent.
-// Writes fail with err.
+// finish takes the last frame, and makes run return when all is sent. Further writes
+// fail with err.
 func (b *outbox) finish(err error, last []byte) {
 	b.sendControl(last)
 	b.mu.Lock()
@@ -119,7 +119,7 @@ func (b *outbox) flush() {
 	}
 }
 
-// rest notes that nothing is sent any more.
+// rest notes that nothing is being sent any more.
 func (b *outbox) rest() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // errGoneAway is the server's announcement that it closes the link.
 var errGoneAway = errors.New("the node went away")
 
-// readFrames does what the frames say until the link ends.
+// readFrames handles frames until the link ends.
 func (c *conn) readFrames() error {
 	var h header
 	for {
@@ -37,8 +37,8 @@ func unexpected(err error) error {
 	return err
 }
 
-// readData reads a data frame, part by part as they come. It has a buffer only for
-// as long, so that a connection whose pod is silent holds none.
+// readData reads a data frame in parts, as they come. It has a buffer only meanwhile, so
+// that a connection whose pod is silent holds none.
 func (c *conn) readData(h *header) error {
 	if h.length() > 0 {
 		buf := c.buffers.get()
@@ -69,8 +69,8 @@ func (c *conn) readPayload(h *header, buf []byte) error {
 	return nil
 }
 
-// readControl reads a control frame. Those that are not used are windows, settings
-// and headers, which port-forwarding does without.
+// readControl reads a control frame. It ignores windows, settings and headers, which
+// port-forwarding does without.
 func (c *conn) readControl(h *header) error {
 	number, err := c.readNumber(h)
 	if err != nil {
@@ -96,8 +96,8 @@ func (c *conn) readControl(h *header) error {
 	return nil
 }
 
-// readNumber reads the payload of a control frame, and returns what it begins with:
-// a stream, or the number of a ping.
+// readNumber reads the payload of a control frame, and returns the number that it
+// begins with: that of a stream or a ping.
 func (c *conn) readNumber(h *header) (uint32, error) {
 	var number [numberSize]byte
 	rest := h.length() - numberSize

@@ -28,23 +28,24 @@ import (
 
 const token = "a token"
 
-// cluster is an API server and node in one: it upgrades port-forward requests
-// with the stock server sides of both protocols and copies to what pod dials.
+// cluster is an API server and a node in one. It upgrades port-forward requests
+// with the stock server sides of both protocols, and copies to the connection that
+// pod opens.
 type cluster struct {
 	server *httptest.Server
 	pod    func(port string) (net.Conn, error)
 
-	// refuse answers a request in place of the upgrade, unless it is nil.
+	// The error that answers a request instead of the upgrade, unless it is nil.
 	refuseWebSocket, refuseSPDY *apierrors.StatusError
-	websockets, spdys           atomic.Int64 // requests
-	records                     atomic.Int64 // of TLS data that came in
+	websockets, spdys           atomic.Int64 // numbers of requests
+	records                     atomic.Int64 // TLS records with data that came in
 
-	// ignoreStreams is told of streams that then get no answer.
+	// ignoreStreams receives a value for each pair of streams that then gets no
+	// answer.
 	ignoreStreams chan<- struct{}
-	// errorReply, if it is not nil, is waited for before the error stream is
-	// answered.
+	// errorReply, if it is not nil, delays the answer to the error stream.
 	errorReply <-chan struct{}
-	// afterwards is done with the connection when the streams are open.
+	// afterwards is called with the connection when the streams are open.
 	afterwards func(conn httpstream.Connection, data, errs httpstream.Stream)
 
 	closed chan struct{}
@@ -79,7 +80,7 @@ func (c *cluster) config() *rest.Config {
 	}
 }
 
-// cut closes every connection of clients, without a word.
+// cut closes every client connection without notice.
 func (c *cluster) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,7 +144,7 @@ func (c *cluster) serveSPDY(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// take passes on streams that a client opens.
+// take passes on the streams that a client opens.
 func (c *cluster) take(streams chan<- httpstream.Stream) httpstream.NewStreamHandler {
 	return func(s httpstream.Stream, _ <-chan struct{}) error {
 		if c.ignoreStreams != nil {
@@ -161,7 +162,7 @@ func (c *cluster) take(streams chan<- httpstream.Stream) httpstream.NewStreamHan
 	}
 }
 
-// serve forwards one pair of streams, and ends with the client's connection.
+// serve forwards one pair of streams until the client's connection ends.
 func (c *cluster) serve(conn httpstream.Connection, streams <-chan httpstream.Stream) {
 	defer func() { _ = conn.Close() }()
 	var data, errs httpstream.Stream
@@ -185,7 +186,7 @@ func (c *cluster) serve(conn httpstream.Connection, streams <-chan httpstream.St
 	<-conn.CloseChan()
 }
 
-// forward does what a node does, in its order.
+// forward does what a node does, in the same order.
 func (c *cluster) forward(data, errs httpstream.Stream) {
 	pod, err := c.pod(data.Headers().Get(corev1.PortHeader))
 	if err != nil {
@@ -206,7 +207,7 @@ func (c *cluster) forward(data, errs httpstream.Stream) {
 	}()
 }
 
-// countingListener counts the TLS records with data in what clients send.
+// countingListener counts the TLS records with data that clients send.
 type countingListener struct {
 	net.Listener
 	cluster *cluster
@@ -237,7 +238,7 @@ func (c *countingConn) Read(p []byte) (int, error) {
 }
 
 func (c *countingConn) count(p []byte) {
-	const size, data = 5, 23 // of a record's header; its type
+	const size, data = 5, 23 // size of a record's header; type of a data record
 	for len(p) > 0 {
 		if c.skip > 0 {
 			k := min(c.skip, len(p))
@@ -256,7 +257,7 @@ func (c *countingConn) count(p []byte) {
 	}
 }
 
-// listen serves each connection to a pod with serve, until the test ends.
+// listen serves each connection to a pod with serve until the test ends.
 func listen(tb testing.TB, serve func(net.Conn)) string {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -282,8 +283,8 @@ func listen(tb testing.TB, serve func(net.Conn)) string {
 
 func echo(conn net.Conn) { _, _ = io.Copy(conn, conn) }
 
-// protocols are the two ways to a pod, as the changes to a cluster that force
-// each.
+// protocols returns the two ways to a pod, each as the change to a cluster that
+// forces it.
 func protocols(tb testing.TB) map[string]func(*cluster) {
 	tb.Helper()
 	return map[string]func(*cluster){
@@ -292,8 +293,8 @@ func protocols(tb testing.TB) map[string]func(*cluster) {
 	}
 }
 
-// eachProtocol runs a test with a cluster for each protocol, whose pods serve
-// their connections with serve.
+// eachProtocol runs a test with a cluster for each protocol. Their pods serve their
+// connections with serve.
 func eachProtocol(t *testing.T, serve func(net.Conn), test func(*testing.T, *cluster)) {
 	t.Helper()
 	for name, force := range protocols(t) {

@@ -15,17 +15,17 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// Under returns what the stock client writes its frames to, over a connection to the
+// Under returns the writer for the stock client's frames, over a connection to the
 // API server.
 type Under func(net.Conn) net.Conn
 
-// AsItIs has each frame leave in the three writes that the stock client makes of it.
+// AsItIs sends each frame in the three writes that the stock client makes.
 func AsItIs(conn net.Conn) net.Conn { return conn }
 
-// Whole has each frame leave in one write.
+// Whole sends each frame in one write.
 func Whole(conn net.Conn) net.Conn { return &wholeFrames{Conn: conn} }
 
-// Gathered has what is written while a write is under way leave in the next one.
+// Gathered sends together what is written while another write is under way.
 func Gathered(conn net.Conn) net.Conn {
 	g := &gatheredFrames{Conn: conn}
 	g.cond.L = &g.mu
@@ -33,11 +33,11 @@ func Gathered(conn net.Conn) net.Conn {
 	return Whole(g)
 }
 
-// DialStock connects as [Dialer.Dial] does, by the stock client's SPDY in place of
-// this package's. It does what a connection of gRPC needs and no more: deadlines
-// have no effect, and every end is io.EOF.
+// DialStock connects as [Dialer.Dial] does, with the stock client's SPDY instead of
+// this package's. It does only what a gRPC connection needs: deadlines have no
+// effect, and every end is io.EOF.
 func DialStock(ctx context.Context, d *Dialer, under Under, namespace, pod string, port int) (net.Conn, error) {
-	t, err := d.target(namespace, pod, port)
+	t, err := d.podPort(namespace, pod, port)
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +94,8 @@ func (*stockConn) SetDeadline(t time.Time) error      { return nil }
 func (*stockConn) SetReadDeadline(t time.Time) error  { return nil }
 func (*stockConn) SetWriteDeadline(t time.Time) error { return nil }
 
-// wholeFrames holds back what is written until a frame is complete. The stock client
-// writes one frame at a time, in three parts.
+// wholeFrames buffers writes until a frame is complete. The stock client writes one
+// frame at a time, in three parts.
 type wholeFrames struct {
 	net.Conn
 	frame []byte
@@ -115,7 +115,7 @@ func (c *wholeFrames) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// gatheredFrames writes in a goroutine of its own.
+// gatheredFrames writes in its own goroutine.
 type gatheredFrames struct {
 	net.Conn
 	mu             sync.Mutex

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// patience is when something that must come counts as hung.
+// patience is how long a test waits for something that must happen.
 const patience = 30 * time.Second
 
-// eventually polls until done, or fails with what done saw last.
+// eventually polls until done returns true, or fails with what done saw last.
 func eventually(t *testing.T, what string, done func() (bool, string)) {
 	t.Helper()
 	deadline := time.Now().Add(patience)

@@ -46,8 +46,8 @@ func (d *Dialer) websocket(ctx context.Context, u *url.URL) (*link, error) {
 	return &link{tunnel.NewTunnelingConnection("podagent", ws), upgrade.Bottom(ws.NetConn())}, nil
 }
 
-// webSocketUpgrader is a transport for one request. The stock client has one, too,
-// whose connections keep 66 KiB of buffers for as long as they live.
+// webSocketUpgrader is a transport for one request. With the stock client's, a
+// connection keeps 66 KiB of buffers for as long as it lives.
 type webSocketUpgrader struct {
 	dialer websocket.Dialer
 	conn   *websocket.Conn // set by RoundTrip

@@ -1,5 +1,5 @@
-// Package upgrade has what requests to the API server have in common that ask
-// for a connection of their own, by WebSocket or SPDY.
+// Package upgrade has the common parts of requests that ask the API server for a
+// connection of their own, by WebSocket or SPDY.
 package upgrade
 
 import (
@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// maxErrorBody bounds an error answer of the API server in bytes, of which
-	// real ones have some hundreds.
+	// maxErrorBody bounds an error answer of the API server in bytes; real ones have
+	// some hundreds.
 	maxErrorBody = 64 << 10
 	// maxPlainText bounds how much of an error answer that is not a Status
 	// becomes part of an error: enough for a sentence, not for a page of HTML.
 	maxPlainText = 1 << 10
-	// maxLayers bounds the layers of TLS above a socket: the API server's, a
-	// proxy's, and some.
+	// maxLayers bounds the layers of TLS above a socket: the API server's, a proxy's,
+	// and a few more.
 	maxLayers = 8
 )
 
-// Refusal is the error of an answer that is not the upgrade: a StatusError, as
-// the API server sent it, or made from its status code where something before
-// it or behind it answered with plain text. The resource is what was asked for,
-// such as pods/exec.
+// Refusal returns the error of an answer that is not the upgrade: the API server's
+// StatusError, or one made from the status code if something before or behind the
+// server answered with plain text. The resource is what was asked for, such as
+// pods/exec.
 func Refusal(resp *http.Response, resource string) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	if err != nil {
@@ -49,8 +49,7 @@ func Refusal(resp *http.Response, resource string) error {
 	return fmt.Errorf("%w: %s", generic, text)
 }
 
-// Bottom returns the connection beneath all layers of TLS, whose Close waits for
-// nothing.
+// Bottom returns the connection beneath all layers of TLS. Its Close does not wait.
 func Bottom(conn net.Conn) net.Conn {
 	for range maxLayers {
 		layer, ok := conn.(interface{ NetConn() net.Conn })

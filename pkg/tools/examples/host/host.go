@@ -21,7 +21,7 @@ type host struct {
 	job, prompt, project string
 	wait                 time.Duration
 	model                Model
-	place                place
+	backend              backend
 	store                sessionstore.Store
 	secrets              map[string]secret.Provider
 	log                  *slog.Logger
@@ -42,7 +42,7 @@ func (h *host) run(ctx context.Context) (string, error) {
 	}
 	// If this host is killed before this step, a retry does it.
 	h.log.Info("removing the sandbox")
-	if err := h.place.Terminate(ctx, h.job); err != nil {
+	if err := h.backend.Terminate(ctx, h.job); err != nil {
 		return "", err
 	}
 	answer, _ := h.conversation.done()
@@ -77,7 +77,7 @@ func (h *host) work(ctx context.Context) error {
 	// The session is not closed: the next try may need the files that it keeps in
 	// the sandbox. They are removed with the sandbox.
 	session := tools.New(sandbox, tools.Options{Secrets: h.secrets}, tools.Coding()...)
-	workspace, err := h.place.workspace(ctx, h.job, info.PodUID)
+	workspace, err := h.backend.workspace(ctx, h.job, info.PodUID)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (h *host) work(ctx context.Context) error {
 func (h *host) launch(ctx context.Context) (*launcher.Sandbox, error) {
 	h.log.Info("launching", "job", h.job)
 	for deadline := time.Now().Add(h.wait); ; time.Sleep(ownedRetry) {
-		sandbox, err := h.place.Launch(ctx, launcher.Spec{ID: h.job, Pod: h.place.pod, Take: h.place.take})
+		sandbox, err := h.backend.Launch(ctx, launcher.Spec{ID: h.job, Pod: h.backend.pod, Take: h.backend.take})
 		if !errors.Is(err, launcher.ErrOwned) || time.Now().After(deadline) {
 			return sandbox, err
 		}

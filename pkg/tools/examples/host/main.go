@@ -46,8 +46,8 @@
 // with status 75 (EX_TEMPFAIL): try again later. A killed host owns its sandbox for
 // another 30 s; -wait waits for that.
 //
-// The host does not handle signals, because that would be one more way to end to get
-// right: TERM works like KILL.
+// The host does not handle signals, because that would add another way to end that
+// must be right: TERM works like KILL.
 package main
 
 import (
@@ -84,7 +84,7 @@ func run(ctx context.Context, log *slog.Logger) error {
 	token := flag.String("secret", "", "the `NAME` of an environment variable that commands get but the model never sees")
 	wait := flag.Duration("wait", 0, "how long to wait for another host that owns the job, or was killed with it")
 	forget := flag.Bool("forget", false, "also remove the conversation when the job is done")
-	place := placeFlags(flag.CommandLine)
+	options := backendFlags(flag.CommandLine)
 	flag.Parse()
 	if *job == "" || *script == "" || flag.NArg() > 0 {
 		flag.Usage()
@@ -94,13 +94,13 @@ func run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	where, store, err := place.open(log)
+	where, store, err := options.open(log)
 	if err != nil {
 		return err
 	}
 	h := &host{
 		job: *job, prompt: *prompt, project: *project, wait: *wait,
-		model: model, place: where, store: store, secrets: map[string]secret.Provider{}, log: log,
+		model: model, backend: where, store: store, secrets: map[string]secret.Provider{}, log: log,
 	}
 	if *token != "" {
 		h.secrets[*token] = secret.Env(*token)

@@ -1,13 +1,13 @@
-// Command echo is the other end of raw bytes: benchmarks run it in a pod, and
-// compare what passes through a sandbox with what the same way carries without
-// one.
+// Command echo is the other end for raw bytes. Benchmarks run it in a pod, to
+// compare a sandbox with the same connection without one.
 //
-// It prints the port where it listens, on the loopback or at the address that it
-// is given. Of the arguments that follow "tls" is for TLS, and "grpc" for a server
-// of package bare in place of what follows here. A connection sends requests,
-// each a letter and a length of eight bytes: "e" has all that follows sent back as
-// it comes, "r" sends so many bytes, "w" takes as many and answers with one, "f"
-// writes them to a new file before, and "d" removes that, and answers with a byte.
+// It prints the port on which it listens, on loopback or at the address in its
+// first argument. Of the further arguments, "tls" turns on TLS, and "grpc" makes it
+// serve package bare instead of the following protocol. A connection sends
+// requests, each a letter and a length of eight bytes: "e" echoes everything that
+// follows; "r" sends this many bytes; "w" receives as many and answers with one
+// byte; "f" does the same, but first writes them to a new file; and "d" removes
+// that file and answers with a byte.
 package main
 
 import (
@@ -65,7 +65,7 @@ func serve() error {
 		}
 		go func() {
 			defer conn.Close()
-			// Its end is whatever the caller does: it sees it itself.
+			// The caller sees the end of the connection itself.
 			for err := error(nil); err == nil; {
 				err = answer(conn)
 			}
@@ -101,7 +101,7 @@ func answer(conn net.Conn) error {
 	return fmt.Errorf("unknown request %q", request[0])
 }
 
-// written is the file that is written.
+// written is the name of the file that is written.
 const written = "echoed"
 
 func take(conn net.Conn, to io.Writer, size int64, buf []byte) error {
@@ -109,7 +109,7 @@ func take(conn net.Conn, to io.Writer, size int64, buf []byte) error {
 	return err
 }
 
-// done answers, unless there was an error.
+// done answers unless there was an error.
 func done(conn net.Conn, err error) error {
 	if err == nil {
 		_, err = conn.Write([]byte{0})
@@ -117,7 +117,7 @@ func done(conn net.Conn, err error) error {
 	return err
 }
 
-// newCertificate returns one that nobody has to trust.
+// newCertificate returns a self-signed certificate.
 func newCertificate() (tls.Certificate, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -128,12 +128,12 @@ func newCertificate() (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, err
 }
 
-// noise yields the same random bytes again and again, which no link compresses.
+// noise yields the same random bytes again and again, which no link can compress.
 type noise struct{}
 
 func (noise) Read(p []byte) (int, error) { return copy(p, noisy[:]), nil }
 
 var noisy = func() (b [bufferSize]byte) {
-	_, _ = rand.Read(b[:]) // which never fails
+	_, _ = rand.Read(b[:]) // this never fails
 	return b
 }()

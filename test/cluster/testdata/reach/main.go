@@ -1,5 +1,6 @@
-// Command reach asks the API server for its version, as programs in pods do:
-// at the address in the environment, by the authority of the service account.
+// Command reach asks the API server for its version, as programs in pods do: at the
+// address in the environment, with the certificate authority of the service
+// account.
 package main
 
 import (

@@ -11,7 +11,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// BootOf returns the id that an agent has until it ends.
+// BootOf returns the id of an agent, which it keeps until it ends.
 func BootOf(t *testing.T, s *launcher.Sandbox) string {
 	t.Helper()
 	info, err := s.Info(t.Context())
@@ -21,8 +21,8 @@ func BootOf(t *testing.T, s *launcher.Sandbox) string {
 	return info.BootID
 }
 
-// Beside checks that while something happens all calls are answered, a command
-// runs on, and the agent does not restart.
+// Beside checks that, while something happens, all calls are answered, a command
+// continues, and the agent does not restart.
 func Beside(t *testing.T, s *launcher.Sandbox, happen func(ctx context.Context)) {
 	t.Helper()
 	boot := BootOf(t, s)
@@ -51,8 +51,7 @@ func Beside(t *testing.T, s *launcher.Sandbox, happen func(ctx context.Context))
 	}
 }
 
-// keepCalling makes calls that need no process, one round after the other,
-// until done is closed.
+// keepCalling makes rounds of calls that need no process, until done is closed.
 func keepCalling(ctx context.Context, t *testing.T, s *launcher.Sandbox, done <-chan struct{}) {
 	for rounds := 1; ; rounds++ {
 		_, writeErr := s.Write(ctx, "calls/file", strings.NewReader("content"), fsops.WriteOptions{Parents: true})

@@ -16,27 +16,28 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// What passes a connection that is cut again and again, how often it is cut on the
-// way, and what may have left its sender when a connection is cut: it arrives
-// although there is none.
+// How many bytes pass a connection that is cut repeatedly, how often it is cut, and
+// how many bytes may be under way at a cut: the receiver still gets them without a
+// connection.
 const (
 	cutSize  = 200_000_000
 	cuts     = 20
 	cutOnWay = 4 << 20
 )
 
-// cutter is a stream that has the connection cut when so many of its bytes
-// have passed, and the worst happen in the middle.
+// cutter is a stream that cuts the connection after given numbers of its bytes, and
+// does the worst harm in the middle.
 type cutter struct {
-	at   []int64 // where, in order
+	at   []int64 // offsets, in order
 	n    int64
 	cuts int
 	cut  func(i int) bool // reports whether there was a connection
 	sum  hash.Hash
 }
 
-// newCutter cuts at random places of size bytes, one in each equal part and so
-// far from its end that the next connection is there before all has passed.
+// newCutter cuts at random offsets in size bytes, one in each equal part. Each is
+// far enough from the end of its part that the next connection is there before all
+// bytes have passed.
 func newCutter(t *testing.T, size int64, w *Wire, harm func()) *cutter {
 	c := &cutter{sum: sha256.New()}
 	seed := rand.Uint64()
@@ -59,8 +60,8 @@ func newCutter(t *testing.T, size int64, w *Wire, harm func()) *cutter {
 	return c
 }
 
-// Write takes what passes. That may be what was on its way when the connection
-// was cut the last time: then it is cut at a later piece.
+// Write takes the bytes that pass. They may have been under way at the last cut, so
+// that there is no connection to cut; then a later piece is cut.
 func (c *cutter) Write(data []byte) (int, error) {
 	c.n += int64(len(data))
 	if c.cuts < len(c.at) && c.at[c.cuts] < c.n && c.cut(c.cuts) {
@@ -71,19 +72,20 @@ func (c *cutter) Write(data []byte) (int, error) {
 
 func (c *cutter) hex() string { return hex.EncodeToString(c.sum.Sum(nil)) }
 
-// check checks that all passed once, and was cut as often as it should be.
+// check checks that all bytes passed once, and that there were as many cuts as
+// planned.
 func (c *cutter) check(t *testing.T, size int64, want string) {
 	t.Helper()
 	if c.n != size || c.hex() != want {
 		t.Errorf("%d bytes of SHA-256 %s passed, want %d of %s", c.n, c.hex(), size, want)
 	}
 	if c.cuts != cuts {
-		t.Errorf("it was cut %d times, want %d", c.cuts, cuts)
+		t.Errorf("the connection was cut %d times, want %d", c.cuts, cuts)
 	}
 }
 
-// TestOutputAcrossCuts moves 200 MB of a command's output by a wire that is cut
-// twenty times, and has the worst happen to it in the middle: harm.
+// TestOutputAcrossCuts moves 200 MB of a command's output over a wire that is cut
+// twenty times. In the middle, harm does the worst to it.
 func TestOutputAcrossCuts(t *testing.T, s *launcher.Sandbox, w *Wire, harm func()) {
 	content, _, _ := Run(t, s, fmt.Sprintf("head -c %d /dev/urandom > file && sha256sum < file", cutSize), nil)
 	ctx, cancel := context.WithTimeout(t.Context(), Hung)
@@ -99,7 +101,7 @@ func TestOutputAcrossCuts(t *testing.T, s *launcher.Sandbox, w *Wire, harm func(
 	out.check(t, cutSize, strings.Fields(content)[0])
 }
 
-// TestInputAcrossCuts is the same for a command's input.
+// TestInputAcrossCuts does the same with a command's input.
 func TestInputAcrossCuts(t *testing.T, s *launcher.Sandbox, w *Wire, harm func()) {
 	ctx, cancel := context.WithTimeout(t.Context(), Hung)
 	defer cancel()
@@ -118,15 +120,15 @@ func TestInputAcrossCuts(t *testing.T, s *launcher.Sandbox, w *Wire, harm func()
 	}
 }
 
-// TestPortAcrossCuts has a connection to a port cut in each of these ways, and
-// checks that the next one works.
+// TestPortAcrossCuts cuts a connection to a port in each of these ways, and checks
+// that the next connection works.
 func TestPortAcrossCuts(t *testing.T, s *launcher.Sandbox, cuts map[string]func()) {
 	ports := StartServer(t, s)
 	for what, cut := range cuts {
 		conn := Dial(t, s, ports["echo"])
 		cut()
 		if _, err := io.Copy(io.Discard, conn); !IsCut(err) || !strings.Contains(err.Error(), "was cut, and cannot go on") {
-			t.Errorf("after %s of the way the read ended with %v", what, err)
+			t.Errorf("after %s the read ended with %v", what, err)
 		}
 		Await(t, "a connection after "+what, func() bool {
 			next, err := s.Dial(t.Context(), ports["echo"])

@@ -18,24 +18,24 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// faultSize is what each call of [TestFault] moves. From a quarter of it on a fault
-// may strike, and from half of it on nothing moves before one has.
+// faultSize is how many bytes each call of [TestFault] moves. After a quarter of
+// them a fault may strike; after half of them the call waits for it.
 func faultSize() int64 { return Size(256 << 20) }
 
-// faultTime is how long the quarter between takes if no fault strikes, so that its
-// bytes move in the moment when one does.
+// faultTime is how long the second quarter takes if no fault strikes. The bytes
+// move so slowly that some are moving when one does.
 const faultTime = 15 * time.Second
 
-// smallPeriod is how often a small file is written beside the calls.
+// smallPeriod is the time between two writes of small files beside the calls.
 const smallPeriod = 100 * time.Millisecond
 
-// patience is how long an agent keeps all output for who was cut off, 30 s, less
-// what is still on its way then.
+// patience is how long an agent keeps all output for a lost reader, 30 s, less the
+// time for data that is still under way.
 const patience = 20 * time.Second
 
-// TestFault has a fault strike in the middle of a write, a read and an exec that
-// run at once, with small writes beside them. It checks what became of them, of
-// the workspace and of the next call; kills says that the fault ends the agent.
+// TestFault lets a fault strike in the middle of a write, a read and an exec that
+// run in parallel, beside small writes. It checks the results of all of them, the
+// workspace, and the next call. kills says that the fault ends the agent.
 func TestFault(t *testing.T, s *launcher.Sandbox, kills bool, strike func()) {
 	Put(t, s, "written/file", "old")
 	content, _, _ := Run(t, s, fmt.Sprintf("mkdir read && head -c %d /dev/urandom > read/file && sha256sum < read/file", faultSize()), nil)
@@ -43,7 +43,7 @@ func TestFault(t *testing.T, s *launcher.Sandbox, kills bool, strike func()) {
 	defer cancel()
 	struck := make(chan struct{})
 	over := sync.OnceFunc(func() { close(struck) })
-	defer over() // who waits for it goes on, also when the strike has failed
+	defer over() // so that the calls continue even if strike fails
 	calls := []*faultyCall{newCall("write", writeFaulty, struck), newCall("read", readFaulty, struck), newCall("exec", execFaulty, struck)}
 	small := writeSmallFiles(ctx, s)
 	for _, c := range calls {
@@ -63,7 +63,7 @@ func TestFault(t *testing.T, s *launcher.Sandbox, kills bool, strike func()) {
 	t.Run("workspace", func(t *testing.T) {
 		checkWritten(t, s, calls[0].err)
 		if got, _, _ := Run(t, s, "sha256sum < read/file", nil); got != content {
-			t.Errorf("the file that was read has SHA-256 %s now, and had %s", got, content)
+			t.Errorf("the file that was read now has SHA-256 %s, and had %s", got, content)
 		}
 		checkSmallFiles(t, s, written)
 		if got, want := Names(t, s, "."), []string{"next", "read", "small", "written"}; !slices.Equal(got, want) {
@@ -72,7 +72,7 @@ func TestFault(t *testing.T, s *launcher.Sandbox, kills bool, strike func()) {
 	})
 }
 
-// faultyCall is a call that a fault strikes in the middle.
+// faultyCall is a call in the middle of which a fault strikes.
 type faultyCall struct {
 	name   string
 	do     func(ctx context.Context, s *launcher.Sandbox, c *faultyCall) error
@@ -80,12 +80,12 @@ type faultyCall struct {
 	marked chan struct{} // closed when a quarter of the bytes has moved
 	done   chan struct{}
 
-	// Of the call's own goroutine, until done is closed.
+	// Only the call's own goroutine uses these, until done is closed.
 	moved   int64
 	sum     hash.Hash
-	omitted int64 // of an exec's output
+	omitted int64 // in the output of an exec
 	last    time.Time
-	gap     time.Duration // the longest in which nothing moved
+	gap     time.Duration // the longest time in which nothing moved
 	err     error
 	early   bool // it ended before the fault struck
 }
@@ -104,8 +104,8 @@ func (c *faultyCall) run(ctx context.Context, s *launcher.Sandbox) {
 	}
 }
 
-// move notes that n bytes have moved. Until the fault has struck they do so slowly
-// in the second quarter, and not at all after it.
+// move records that n bytes have moved. Until the fault has struck, bytes move
+// slowly in the second quarter, and not at all after it.
 func (c *faultyCall) move(n int) {
 	if !c.last.IsZero() {
 		c.gap = max(c.gap, time.Since(c.last))
@@ -119,7 +119,7 @@ func (c *faultyCall) move(n int) {
 	if before < quarter {
 		close(c.marked)
 	}
-	var delay <-chan time.Time // which never ends
+	var delay <-chan time.Time // blocks forever
 	if c.moved < 2*quarter {
 		delay = time.After(faultTime * time.Duration(n) / time.Duration(quarter))
 	}
@@ -129,7 +129,7 @@ func (c *faultyCall) move(n int) {
 	}
 }
 
-// Write takes what the call reads.
+// Write takes the bytes that the call reads.
 func (c *faultyCall) Write(data []byte) (int, error) {
 	c.move(len(data))
 	return c.sum.Write(data)
@@ -145,9 +145,9 @@ func (c *faultyCall) awaitMark(t *testing.T) {
 	}
 }
 
-// check checks that the call has ended with all, which is content as sha256sum
-// has it, or with an error that says that it was cut; an exec's only if its
-// agent was killed.
+// check checks that the call has moved everything, with content's checksum, or has
+// ended with an error that says that it was cut. For an exec, that error is allowed
+// only if its agent was killed.
 func (c *faultyCall) check(t *testing.T, content string, kills bool) {
 	t.Logf("moved %d MiB, omitted %d: %v", c.moved>>20, c.omitted, c.err)
 	if c.early {
@@ -166,7 +166,7 @@ func (c *faultyCall) check(t *testing.T, content string, kills bool) {
 		return
 	case c.omitted > 0:
 		if c.moved+c.omitted != faultSize() || c.gap < patience {
-			t.Errorf("%d bytes came and %d were omitted, of %d, where nothing came for %v", c.moved, c.omitted, faultSize(), c.gap)
+			t.Errorf("%d bytes arrived and %d were omitted, of %d, with a gap of %v", c.moved, c.omitted, faultSize(), c.gap)
 		}
 		return
 	}
@@ -189,7 +189,7 @@ func writeFaulty(ctx context.Context, s *launcher.Sandbox, c *faultyCall) error 
 }
 
 func readFaulty(ctx context.Context, s *launcher.Sandbox, c *faultyCall) error {
-	_, err := s.Read(ctx, "read/file", fsops.ReadOptions{}, c)
+	_, err := s.Read(ctx, "read/file", c, fsops.ReadOptions{})
 	return err
 }
 
@@ -215,7 +215,7 @@ func checkNextCall(t *testing.T, s *launcher.Sandbox) {
 	}
 }
 
-// checkWritten checks that the target of a write is as it was, or has all.
+// checkWritten checks that the target of a write is unchanged or complete.
 func checkWritten(t *testing.T, s *launcher.Sandbox, err error) {
 	t.Helper()
 	if err != nil {
@@ -224,7 +224,7 @@ func checkWritten(t *testing.T, s *launcher.Sandbox, err error) {
 	}
 	Download(t, s, "written/file", faultSize(), 1)
 	if got := Names(t, s, "written"); !slices.Equal(got, []string{"file"}) {
-		t.Errorf("beside the target there is something: %q", got)
+		t.Errorf("there are other files beside the target: %q", got)
 	}
 }
 
@@ -235,7 +235,7 @@ type smallWrites struct {
 	results map[string]error
 }
 
-// smallContent is what each small file has.
+// smallContent is the content of each small file.
 var smallContent = bytes.Repeat([]byte("small "), 1000)
 
 // writeSmallFiles writes small files until stop is called.
@@ -255,15 +255,15 @@ func writeSmallFiles(ctx context.Context, s *launcher.Sandbox) *smallWrites {
 	return w
 }
 
-// stop ends the writes, and returns how each ended.
+// stop ends the writes and returns how each one ended.
 func (w *smallWrites) stop() map[string]error {
 	close(w.end)
 	w.done.Wait()
 	return w.results
 }
 
-// checkSmallFiles checks that what was written is there, that each file is
-// whole, and that there is no other.
+// checkSmallFiles checks that the files of successful writes exist, that each file
+// is complete, and that there are no others.
 func checkSmallFiles(t *testing.T, s *launcher.Sandbox, results map[string]error) {
 	t.Helper()
 	there := Names(t, s, "small")
@@ -271,7 +271,7 @@ func checkSmallFiles(t *testing.T, s *launcher.Sandbox, results map[string]error
 	for name, err := range results {
 		switch {
 		case err == nil && !slices.Contains(there, name):
-			t.Errorf("small file %s was written, and is not there", name)
+			t.Errorf("small file %s was written, but is missing", name)
 		case err != nil && !IsCut(err):
 			t.Errorf("small file %s: %v", name, err)
 		case err != nil:

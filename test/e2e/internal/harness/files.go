@@ -14,7 +14,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// Put writes a file, and its parents.
+// Put writes a file and creates its parents.
 func Put(t *testing.T, s *launcher.Sandbox, name, content string) {
 	t.Helper()
 	if _, err := s.Write(t.Context(), name, strings.NewReader(content), fsops.WriteOptions{Parents: true}); err != nil {
@@ -32,7 +32,7 @@ func Get(t *testing.T, s *launcher.Sandbox, name string) string {
 	return string(data)
 }
 
-// Names lists what is in a directory.
+// Names lists the names in a directory.
 func Names(t *testing.T, s *launcher.Sandbox, dir string) []string {
 	t.Helper()
 	list := []string{}
@@ -45,8 +45,8 @@ func Names(t *testing.T, s *launcher.Sandbox, dir string) []string {
 	return list
 }
 
-// Pattern yields size bytes that do not repeat within any chunk, the same for
-// the same seed, with every value a byte can have.
+// Pattern yields size bytes with all byte values. They do not repeat within a
+// chunk, and depend only on the seed.
 func Pattern(size int64, seed uint64) io.Reader {
 	var key [32]byte
 	key[0], key[1] = byte(seed), byte(seed>>8)
@@ -79,7 +79,7 @@ func Download(t *testing.T, s *launcher.Sandbox, name string, size int64, seed u
 	}
 }
 
-// Intact checks that dir has only the file, with its content.
+// Intact checks that dir has only this file, with this content.
 func Intact(t *testing.T, s *launcher.Sandbox, dir, file, content string) {
 	t.Helper()
 	if got := Get(t, s, dir+"/"+file); got != content {

@@ -1,6 +1,6 @@
-// Package harness has what the tests of this folder and of test/e2e/disrupt
-// share: a connection that can be cut, calls that a fault strikes in the middle,
-// servers inside of sandboxes, and short names for what nearly every test does.
+// Package harness has what the tests of this folder and of test/e2e/disrupt share:
+// a connection that can be cut, calls in the middle of which a fault strikes,
+// servers in sandboxes, and short names for common steps.
 package harness
 
 import (
@@ -14,14 +14,14 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// Hung is when a test gives up: whatever takes so long never ends, also on a
-// machine on which much else runs. It is the only time that a test fails by.
+// Hung is when a test gives up: after this time something will never end, even on a
+// busy machine. It is the only time limit by which a test fails.
 const Hung = 5 * time.Minute
 
-// pollPeriod is how often [Await] looks.
+// pollPeriod is how often [Await] checks.
 const pollPeriod = 100 * time.Millisecond
 
-// Await polls until ok, or until it hangs.
+// Await polls until ok returns true, and fails the test after [Hung].
 func Await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(Hung); time.Now().Before(deadline); time.Sleep(pollPeriod) {
@@ -29,7 +29,7 @@ func Await(t *testing.T, what string, ok func() bool) {
 			return
 		}
 	}
-	t.Fatalf("%s did not come within %v", what, Hung)
+	t.Fatalf("%s did not happen within %v", what, Hung)
 }
 
 // Launch launches a sandbox that is closed when the test ends.
@@ -63,8 +63,7 @@ func Run(t *testing.T, s *launcher.Sandbox, script string, change func(*podapi.C
 	return out.String(), errOut.String(), *cmd.Process.Status()
 }
 
-// IsCut reports whether err is that of a call whose connection or agent was
-// lost.
+// IsCut reports whether err comes from a call whose connection or agent was lost.
 func IsCut(err error) bool {
 	return errors.Is(err, podapi.ErrUnavailable) || errors.Is(err, podapi.ErrCut)
 }

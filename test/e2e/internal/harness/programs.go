@@ -24,7 +24,7 @@ func PutProgram(t *testing.T, s *launcher.Sandbox, name string) {
 	}
 }
 
-// BuildProgram returns a program of this module, static, which is built once.
+// BuildProgram returns a static program of this module. It is built once.
 func BuildProgram(t *testing.T, pkg string) []byte {
 	t.Helper()
 	built.Lock()

@@ -11,8 +11,8 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// StartServer runs test/e2e/testdata/server in the sandbox, and returns its ports by their
-// names.
+// StartServer runs test/e2e/testdata/server in the sandbox, and returns its ports
+// by name.
 func StartServer(t *testing.T, s *launcher.Sandbox) map[string]int {
 	t.Helper()
 	PutProgram(t, s, "server")
@@ -27,7 +27,7 @@ func StartServer(t *testing.T, s *launcher.Sandbox) map[string]int {
 	return PortsOf(t, out)
 }
 
-// PortsOf reads what that server prints.
+// PortsOf parses the output of that server.
 func PortsOf(t *testing.T, out io.Reader) map[string]int {
 	t.Helper()
 	ports := map[string]int{}
@@ -42,11 +42,11 @@ func PortsOf(t *testing.T, out io.Reader) map[string]int {
 		}
 		ports[name] = port
 	}
-	t.Fatal("the server does not start")
+	t.Fatal("the server did not start")
 	return nil
 }
 
-// Conn is a connection to a port, with what it can do beside a net.Conn.
+// Conn is a connection to a port, with its methods beside those of a net.Conn.
 type Conn interface {
 	net.Conn
 	CloseWrite() error

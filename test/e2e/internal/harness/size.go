@@ -2,13 +2,13 @@ package harness
 
 import "os"
 
-// FullEnv has tests move all that they are to move, if it is set to anything.
-// Without it [Size] says how much they move.
+// FullEnv, if it is set to anything, makes tests move their full sizes. Otherwise
+// they move what [Size] returns.
 const FullEnv = "PODAGENT_TEST_FULL"
 
-// Size returns how much a test moves that is to move full bytes: all of it if
-// [FullEnv] is set; else a quarter, which is still some times what windows and
-// buffers hold, and an eighth under the race detector.
+// Size returns how many bytes a test moves whose full size is full. It is full if
+// [FullEnv] is set; otherwise a quarter, which is still several times what windows
+// and buffers hold, or an eighth under the race detector.
 func Size(full int64) int64 {
 	switch {
 	case os.Getenv(FullEnv) != "":

@@ -15,36 +15,35 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
 )
 
-// Wire is the way from a launcher to the API server, to the addresses of pods,
-// or to an agent's socket, through a proxy that can cut it.
+// Wire is the way from a launcher to the API server, to the addresses of pods, or
+// to an agent's socket. It is a proxy that can cut connections.
 type Wire struct {
 	listener net.Listener
-	network  string // the other side's
+	network  string // of the other side
 
 	mu      sync.Mutex
 	to      string // the other side
 	pairs   map[*pair]struct{}
-	away    bool          // who connects is refused
-	refused chan struct{} // gets one for each who was
-	opened  int           // how many were let through
+	away    bool          // new connections are refused
+	refused chan struct{} // receives a value for each refusal
+	opened  int           // number of connections that were not refused
 }
 
 // pair is one connection through the proxy.
 type pair struct {
 	client, server halfCloser
-	stuck          chan struct{} // closed when no byte passes any more
+	stuck          chan struct{} // closed when no more bytes pass
 	stick          sync.Once
 }
 
-// halfCloser is a connection by TCP or a unix socket.
+// halfCloser is a TCP or unix connection.
 type halfCloser interface {
 	net.Conn
 	CloseWrite() error
 }
 
-// WireTo makes a proxy before the API server of a cluster, or, if agents are
-// reached by their addresses, before those; and a launcher that has no other way
-// to them.
+// WireTo makes a proxy in front of a cluster's API server, or of the agents if they
+// are reached by address. It also returns a launcher that has no other way to them.
 func WireTo(t *testing.T, c *launchertest.Cluster) (*Wire, *launcher.Kubernetes) {
 	t.Helper()
 	if c.Connection == launcher.ByAddress {
@@ -81,15 +80,15 @@ func wireToAddresses(t *testing.T, c *launchertest.Cluster) (*Wire, *launcher.Ku
 	return w, l
 }
 
-// LeadTo says where connections go from now on.
+// LeadTo sets where connections go from now on.
 func (w *Wire) LeadTo(address string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.to = address
 }
 
-// NewWire serves a proxy at a listener before the other side, which is at an
-// address of a network, until the test ends.
+// NewWire serves a proxy on a listener until the test ends. The other side is at an
+// address of a network.
 func NewWire(t *testing.T, listener net.Listener, network, to string) *Wire {
 	w := &Wire{listener: listener, network: network, to: to, pairs: map[*pair]struct{}{}, refused: make(chan struct{}, 1)}
 	go w.serve()
@@ -103,7 +102,8 @@ func NewWire(t *testing.T, listener net.Listener, network, to string) *Wire {
 // Addr returns the proxy's address.
 func (w *Wire) Addr() net.Addr { return w.listener.Addr() }
 
-// Refused gets something when somebody was refused because the other side is away.
+// Refused receives a value when a connection was refused because the other side is
+// away.
 func (w *Wire) Refused() <-chan struct{} { return w.refused }
 
 func (w *Wire) serve() {
@@ -146,7 +146,7 @@ func (w *Wire) join(client halfCloser) {
 	w.mu.Unlock()
 }
 
-// each does something to all connections there are, and returns how many.
+// each does something to all current connections, and returns their number.
 func (w *Wire) each(do func(*pair)) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,26 +156,26 @@ func (w *Wire) each(do func(*pair)) int {
 	return len(w.pairs)
 }
 
-// Reset ends all connections by RST, and returns how many there were.
+// Reset ends all connections with RST, and returns their number.
 func (w *Wire) Reset() int { return w.each((*pair).reset) }
 
-// Finish ends all connections by FIN, and returns how many there were.
+// Finish ends all connections with FIN, and returns their number.
 func (w *Wire) Finish() int { return w.each((*pair).finish) }
 
-// Stick lets no byte of any connection pass any more, though nobody closes it, and
-// returns how many connections there were.
+// Stick stops all bytes on all connections without closing them, and returns the
+// number of connections.
 func (w *Wire) Stick() int {
 	return w.each(func(p *pair) { p.stick.Do(func() { close(p.stuck) }) })
 }
 
-// SetAway makes the API server refuse who connects, or not.
+// SetAway makes the other side refuse connections, or stop refusing.
 func (w *Wire) SetAway(away bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.away = away
 }
 
-// Connections returns how many there have been.
+// Connections returns the number of connections so far.
 func (w *Wire) Connections() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -192,8 +192,8 @@ func (p *pair) carry() {
 	p.server.Close()
 }
 
-// copy copies until the end of from, which it hands on. Once stuck, it takes
-// bytes no more, until the client gives up.
+// copy copies until the end of from, which it passes on. Once stuck, it stops
+// taking bytes until the client gives up.
 func (p *pair) copy(to, from halfCloser) {
 	_, err := io.Copy(&valve{to, p.stuck}, from)
 	if errors.Is(err, errStuck) {
@@ -204,10 +204,10 @@ func (p *pair) copy(to, from halfCloser) {
 	to.CloseWrite()
 }
 
-// errStuck says that the way is stuck.
+// errStuck says that the connection is stuck.
 var errStuck = errors.New("no byte passes")
 
-// valve is a connection that takes nothing once stuck is closed.
+// valve is a connection that accepts no bytes once stuck is closed.
 type valve struct {
 	halfCloser
 	stuck <-chan struct{}
@@ -222,11 +222,11 @@ func (v *valve) Write(data []byte) (int, error) {
 	}
 }
 
-// awaitClose waits for the other side to close its connection; what comes
-// before is taken, and lost.
+// awaitClose waits for the other side to close its connection. Data that arrives
+// before is discarded.
 func awaitClose(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 
-// reset ends both connections as a crash of the proxy does.
+// reset ends both connections, as a crash of the proxy would.
 func (p *pair) reset() {
 	for _, conn := range []net.Conn{p.client, p.server} {
 		if tcp, ok := conn.(*net.TCPConn); ok {
@@ -236,7 +236,7 @@ func (p *pair) reset() {
 	}
 }
 
-// finish ends both connections with FIN, in the middle of whatever was sent.
+// finish ends both connections with FIN, wherever the data stops.
 func (p *pair) finish() {
 	p.client.CloseWrite()
 	p.server.CloseWrite()

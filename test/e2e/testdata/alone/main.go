@@ -1,6 +1,6 @@
 // Alone is the only program of an image: "alone echo WORD..." prints the words,
-// "alone cat" copies its input, "alone exit CODE" ends, and "alone serve FILE"
-// writes a file, prints a line and waits until it is told to end.
+// "alone cat" copies its input, "alone exit CODE" exits, and "alone serve FILE"
+// writes a file, prints a line and waits for a signal to end.
 package main
 
 import (

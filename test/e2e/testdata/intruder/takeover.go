@@ -13,7 +13,7 @@ import (
 	sys "golang.org/x/sys/unix"
 )
 
-// trySquatting listens where the agent does.
+// trySquatting listens on the agent's addresses.
 func trySquatting() {
 	for _, address := range []string{agent, "0.0.0.0:" + agentPort} {
 		for _, reuse := range []int{0, 1} {
@@ -36,12 +36,12 @@ func listening(l net.Listener, err error) string {
 	return "listens"
 }
 
-// tryProcess does to the agent what one process may do to another.
+// tryProcess tries what one process may do to another one, the agent.
 func tryProcess() {
 	try("KILL", func(context.Context) string { return result(syscall.Kill(1, syscall.SIGKILL)) })
 	try("STOP", func(context.Context) string { return result(syscall.Kill(1, syscall.SIGSTOP)) })
 	try("ptrace", func(context.Context) string {
-		runtime.LockOSThread() // which the kernel asks for; it ends with the program
+		runtime.LockOSThread() // the kernel requires this; the lock lasts until the program ends
 		return result(sys.PtraceSeize(1))
 	})
 }
@@ -53,7 +53,7 @@ func result(err error) string {
 	return "done"
 }
 
-// tryCluster asks the node and the API server, which the environment names,
+// tryCluster requests the URLs in the environment, of the node and the API server,
 // without credentials.
 func tryCluster() {
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}

@@ -1,12 +1,12 @@
-// A client of the Model Context Protocol, made of its TypeScript SDK.
+// A client of the Model Context Protocol, made with its TypeScript SDK.
 //
 //	node client.mjs URL                 over HTTP, with the token in PODAGENT_MCP_TOKEN
 //	node client.mjs COMMAND [ARG]...    over the standard input and output of COMMAND
 //
 // It reads a plan from standard input, {"calls": [{"tool", "input", "cancel"}],
-// "reads": [URI]}, and prints what it got as one line of JSON. "ID" in an input
-// stands for the last id of a command that a result had. A call with "cancel" is
-// cancelled when its first progress comes.
+// "reads": [URI]}, and prints the results as one line of JSON. "ID" in an input
+// stands for the last command id in a result. A call with "cancel" is cancelled at
+// its first progress.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';

@@ -1,6 +1,6 @@
-// Command server is what tests reach by its ports: servers that all listen on the
-// loopback alone. It prints a line for each, with its name and its port, and
-// "ready" when all listen; and serves until it is ended.
+// Command server has the servers that tests reach by their ports, all on loopback
+// only. It prints a line with the name and port of each, then "ready" when all are
+// listening, and serves until it is killed.
 package main
 
 import (
@@ -42,7 +42,7 @@ func serve() error {
 			_, _ = conn.Read(make([]byte, 1))
 			_ = conn.SetLinger(0)
 		},
-		"first": func(conn *net.TCPConn) { // to close its direction
+		"first": func(conn *net.TCPConn) { // it closes its direction first
 			_, _ = io.WriteString(conn, "bye")
 			_ = conn.CloseWrite()
 			rest, err := io.ReadAll(conn)
@@ -88,15 +88,15 @@ func accept(l net.Listener, answer func(*net.TCPConn)) {
 
 func echo(conn *net.TCPConn) { _, _ = io.Copy(conn, conn) }
 
-// sum returns the SHA-256 and the number of the bytes of r, and how it ended.
+// sum returns the SHA-256 and the length of r, and how r ended.
 func sum(r io.Reader) string {
 	h := sha256.New()
 	n, err := io.Copy(h, r)
 	return fmt.Sprintf("%x %d %v", h.Sum(nil), n, err)
 }
 
-// sendBytes sends as many bytes as were asked for, in decimal, of a generator
-// that the test has, too.
+// sendBytes sends the requested number of bytes, in decimal, from a generator that
+// the test also has.
 func sendBytes(conn *net.TCPConn) {
 	var n int64
 	if _, err := fmt.Fscanln(conn, &n); err == nil {

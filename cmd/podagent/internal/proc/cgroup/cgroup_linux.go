@@ -21,9 +21,9 @@ import (
 	"github.com/podagent/podagent/cmd/podagent/internal/proc/eintr"
 )
 
-// Groups are the control groups of memory and of processes that a process runs in.
-// Where none can be seen, all counts stay 0 and there is no limit. Its methods may be
-// called concurrently.
+// Groups are the control groups of memory and of processes that a process runs in. If
+// none can be seen, all counts stay 0 and there is no limit. Its methods may be called
+// concurrently.
 type Groups struct {
 	// Memory are the groups that have a limit of memory: the process's own and
 	// those above it.
@@ -31,8 +31,8 @@ type Groups struct {
 	// ProcessMax is the limit of processes, 0 if none is known.
 	ProcessMax int64
 
-	// oom counts what the kernel killed for memory, limit the starts that the
-	// limit of processes prevented.
+	// oom counts the processes that the kernel killed for memory, limit the starts
+	// that the limit of processes prevented.
 	oom, limit *statFile
 	// refused counts the starts that [Groups.CountRefused] was told of.
 	refused atomic.Int64
@@ -57,12 +57,12 @@ func (c *Groups) OOMKills() int64 { return c.oom.value("oom_kill") }
 // ProcessLimit is [Events.ProcessLimit] alone.
 func (c *Groups) ProcessLimit() int64 { return c.limit.value("max") + c.refused.Load() }
 
-// CountRefused adds a start to [Events.ProcessLimit] that the calling process could not
-// make. The kernel counts it only for a limit of the process's own group.
+// CountRefused counts a start that failed for the limit in [Events.ProcessLimit]. The
+// kernel counts it only for a limit of the process's own group.
 func (c *Groups) CountRefused() { c.refused.Add(1) }
 
-// Open finds the groups of the calling process. root is "/", or where a test has the
-// files. The caller closes them.
+// Open finds the groups of the calling process. root is "/", or a test's directory with
+// the files. The caller closes them.
 func Open(root string) *Groups {
 	c := &Groups{}
 	if dirs := controllerDirs(root, "pids"); len(dirs) > 0 {
@@ -120,8 +120,8 @@ func controllerDirs(root, controller string) []groupDir {
 	return nil
 }
 
-// memberships are the paths of the process's groups: of a controller in
-// version 1, empty where it is not used so, and in version 2 (cgroups(7)).
+// memberships are the paths of the process's groups: that of a controller in version 1,
+// empty if version 1 does not have the controller, and that in version 2 (cgroups(7)).
 func memberships(groups, controller string) (v1, v2 string) {
 	for line := range strings.Lines(groups) {
 		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -178,8 +178,8 @@ func (m mount) dirs(root, group string, v2 bool) []groupDir {
 	}
 }
 
-// readNumber reads a file with one number. A file that says "max" has none, nor has
-// one whose number is so large that it means the same.
+// readNumber reads a file with one number. "max", or a number so large that it means
+// the same, is none.
 func readNumber(file string) (int64, bool) {
 	b, err := os.ReadFile(file)
 	if err != nil {

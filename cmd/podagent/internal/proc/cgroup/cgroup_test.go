@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fakeRoot makes a file system in which the agent finds its control groups.
+// fakeRoot makes a file system with the agent's control groups.
 func fakeRoot(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -25,7 +25,7 @@ func fakeRoot(t *testing.T, files map[string]string) string {
 	return root
 }
 
-// A container of Kubernetes with version 2, in a name space of its own.
+// A Kubernetes container with version 2, in its own cgroup namespace.
 var version2 = map[string]string{
 	"proc/self/cgroup":            "0::/\n",
 	"proc/self/mountinfo":         "1 0 0:1 / / rw - overlay overlay rw\n35 31 0:32 / /sys/fs/cgroup ro,nosuid - cgroup2 cgroup rw,nsdelegate\n",
@@ -40,7 +40,7 @@ var version2 = map[string]string{
 		"sec_pagetables 0\npercpu 0\nsock 0\nvmalloc 0\nshmem 209715200\nslab_reclaimable 104857600\nslab_unreclaimable 1048576\n",
 }
 
-// The same with version 1, on a node whose groups the container sees in part.
+// A container with version 1, on a node whose groups it sees in part.
 var version1 = map[string]string{
 	"proc/self/cgroup": "4:memory:/kubepods/pod1/c1\n3:pids:/kubepods/pod1/c1\n2:cpu,cpuacct:/\n0::/\n",
 	"proc/self/mountinfo": "35 31 0:32 /kubepods/pod1 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n" +
@@ -60,7 +60,7 @@ var version1 = map[string]string{
 func TestCgroupIsFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string]string
-		// exact is what of the gibibyte is left.
+		// exact is how much of the gibibyte is left.
 		exact int64
 	}{
 		"version 2": {version2, 1<<30 - 300<<20 - 4<<20},
@@ -80,7 +80,7 @@ func TestCgroupIsFound(t *testing.T) {
 			continue
 		}
 		if len(g.Memory) != 1 || g.ProcessMax != 1024 {
-			t.Fatalf("%s: %d groups have a limit of memory, the limit of processes is %d", name, len(g.Memory), g.ProcessMax)
+			t.Fatalf("%s: %d groups have a memory limit, the process limit is %d", name, len(g.Memory), g.ProcessMax)
 		}
 		if left, limit := g.Memory[0].Left(true); left != 1<<30-700<<20 || limit != 1<<30 {
 			t.Errorf("%s: roughly %d of %d are left", name, left, limit)
@@ -107,6 +107,6 @@ func TestSwapIsMemoryThatIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left, _ := g.Memory[0].Left(false); left != without+4096 {
-		t.Errorf("%d are left with little swap", left)
+		t.Errorf("%d are left when there is little swap", left)
 	}
 }

@@ -16,7 +16,7 @@ type Memory struct {
 }
 
 // Version 2 tells which part of the kernel's own memory can't be reclaimed, and this part
-// counts. Version 1 does not tell, so that none of it counts.
+// counts. Version 1 does not tell, so none of it counts.
 var (
 	unreclaimableV1 = []string{"total_rss", "total_shmem"}
 	unreclaimableV2 = []string{
@@ -53,8 +53,8 @@ func (g *Memory) max() (int64, bool) {
 	return parseLimit(g.limit.read(eventsSize))
 }
 
-// Left is how many bytes may still be used before the kernel must kill something, and the
-// limit that they are part of. A rough answer costs less and may be too low: it counts
+// Left is how many bytes are left before the kernel must kill something, and the limit
+// that they are part of. A rough answer costs less and may be too low: it counts
 // memory that the kernel could reclaim as used. Without a limit both are 2^62.
 func (g *Memory) Left(rough bool) (left, limit int64) {
 	limit, ok := g.max()

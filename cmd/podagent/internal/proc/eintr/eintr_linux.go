@@ -1,5 +1,5 @@
 // Package eintr repeats system calls that a signal interrupted before they did anything.
-// The runtime sends its own threads signals, so that such an interruption says nothing.
+// The runtime sends signals to its own threads, so such an interruption means nothing.
 package eintr
 
 import (

@@ -1,11 +1,10 @@
 package journal
 
-// Where a stream's bytes go: the first ones into memory, those of a longer
-// output into the store, or into memory without a store.
+// This file decides where a stream's bytes go: the first ones into memory, those of a
+// longer output into the store, or into memory without a store.
 
-// extend gives the journal a segment to add to, of need bytes if it can. If it
-// reports false there is no room until a reader takes something, leaves or has
-// had its time.
+// extend gives the journal a segment to add to, of need bytes if it can. If it reports
+// false, there is no room until a reader takes something, leaves or times out.
 func (s *Stream) extend(need int) bool {
 	if s.out.budget.store.usable() {
 		if s.startInMemory(need) || s.extendOnDisk(need) {
@@ -26,8 +25,8 @@ func (s *Stream) extendAtOnce() bool {
 	return s.extendInMemory(1)
 }
 
-// startInMemory takes memory for a short output. To write it to the disk would
-// cost more than the memory is worth.
+// startInMemory takes memory for a short output. Writing that to the disk would cost
+// more than the memory is worth.
 func (s *Stream) startInMemory(need int) bool {
 	held := s.journal.held()
 	if last := s.journal.last(); held+need > headSize || last != nil && last.medium() == onDisk {
@@ -106,7 +105,7 @@ func (s *Stream) put(g *segment, b []byte) bool {
 	return err == nil
 }
 
-// reserve returns a segment of a size, or of less where the room of all is
+// reserve returns a segment of a size, or a smaller one if the room of all outputs is
 // short, or nil. It reclaims room unlocked, since that locks other outputs.
 func (s *Stream) reserve(m medium, size int) *segment {
 	o := s.out
@@ -127,8 +126,8 @@ func (s *Stream) reserve(m medium, size int) *segment {
 	return s.recycle(m, size)
 }
 
-// recycle drops the oldest bytes of the process for new ones, because the room
-// of all is short. In memory every stream has a minimum besides.
+// recycle drops the oldest bytes of the process for new ones, because the room of all
+// outputs is short. In memory every stream also has a minimum.
 func (s *Stream) recycle(m medium, size int) *segment {
 	o := s.out
 	s.tight = true

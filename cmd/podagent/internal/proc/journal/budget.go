@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// account counts what all journals take of memory, or of the disk.
+// account counts the bytes that all journals take in memory, or on disk.
 type account struct {
 	*Bounds
 
@@ -17,10 +17,10 @@ type account struct {
 	used int
 }
 
-// charge asks for n bytes to grow by.
+// charge asks for n bytes for a journal to grow.
 func (a *account) charge(n int) bool { return a.chargeBelow(n, a.growth()) }
 
-// chargeBelow asks for n bytes, if no more than limit are used then.
+// chargeBelow asks for n bytes. It fails if more than limit would then be used.
 func (a *account) chargeBelow(n, limit int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -71,7 +71,7 @@ type Budget struct {
 
 	// reclaiming is held during a reclaim.
 	reclaiming sync.Mutex
-	// again is when it is worth looking once more.
+	// again is the earliest time of the next reclaim, after one in vain.
 	again map[want]time.Time
 }
 
@@ -89,9 +89,9 @@ func NewBudget(lim *Limits, log *slog.Logger) *Budget {
 	}
 }
 
-// OpenIn has journals kept on disk, in a file without a name: in the first of dirs that can
-// be used and is not in memory itself. It logs which one, or that there is none. It comes
-// before the first output.
+// OpenIn makes the budget keep journals on disk, in a file without a name: in the first of
+// dirs that can be used and is not in memory itself. It logs which one, or that there is
+// none. It must be called before the first output.
 func (b *Budget) OpenIn(dirs []string) { b.store.openIn(dirs) }
 
 // OpenAny is OpenIn for tests: it also takes a directory that is in memory or small.
@@ -109,7 +109,7 @@ func (b *Budget) Chunks() *Chunks { return &b.chunks }
 // Size is how many bytes of the output of a process are kept, of both streams together.
 func (b *Budget) Size() int64 { return int64(b.lim.bounds(b.store.medium()).Process) }
 
-// Used is how many bytes the journals take of memory and of the disk.
+// Used is how many bytes the journals take in memory and on disk.
 func (b *Budget) Used() (memory, disk int) {
 	return b.accounts[inMemory].now(), b.accounts[onDisk].now()
 }

@@ -15,8 +15,8 @@ const (
 	crowdSize = 1_200_000
 )
 
-// startCrowd returns outputs that get numbers on both streams at once. Every other one
-// has nobody who reads it, or is expected to.
+// startCrowd returns outputs to which numbers are written, to both streams at once.
+// Every other output has no reader and expects none.
 func startCrowd(b *Budget, texts [2][]byte) (all []*Output, written *sync.WaitGroup) {
 	written = new(sync.WaitGroup)
 	for i := range crowd {
@@ -32,7 +32,8 @@ func startCrowd(b *Budget, texts [2][]byte) (all []*Output, written *sync.WaitGr
 	return all, written
 }
 
-// isIdle reports whether both writers of an output have written all, or wait for a reader.
+// isIdle reports whether each writer of an output has written all or waits for a
+// reader.
 func isIdle(o *Output) bool {
 	st := o.State()
 	for k := range st.Written {
@@ -43,7 +44,7 @@ func isIdle(o *Output) bool {
 	return true
 }
 
-// checkAccounts compares the budget with what outputs take.
+// checkAccounts compares the budget with the space that the outputs take.
 func checkAccounts(t *testing.T, b *Budget, all []*Output) {
 	t.Helper()
 	b.store.trim()
@@ -63,7 +64,7 @@ func checkAccounts(t *testing.T, b *Budget, all []*Output) {
 func liveHeap() int64 {
 	var s runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what is in a pool outlives one
+	runtime.GC() // the contents of a pool survive one collection
 	runtime.ReadMemStats(&s)
 	return int64(s.HeapAlloc)
 }
@@ -110,8 +111,9 @@ func readCrowd(t *testing.T, all []*Output, texts [2][]byte) {
 	readers.Wait()
 }
 
-// readOne reads number i of the crowd. It ends the output once both streams are written
-// and somebody reads: a sealed output that nobody reads is the first to go.
+// readOne reads output number i. It ends the output once both streams are written
+// and the reader is attached, because a sealed output without a reader is the first
+// to lose its journal.
 func readOne(ctx context.Context, o *Output, i int, texts [2][]byte) error {
 	reader, err := o.Attach(ReadOptions{})
 	if err != nil {
@@ -147,40 +149,40 @@ func checkText(got *result, attended bool, texts [2][]byte) error {
 	return nil
 }
 
-// full is more than a journal of these tests holds.
+// full is more bytes than a journal holds in these tests.
 const full = 3_000_000
 
-// fill returns an output that nobody reads, with more than it holds.
+// fill returns an output without a reader, with more bytes than it holds.
 func fill(b *Budget) *Output {
 	o := unread(b)
 	write(o.Stream(0), make([]byte, full))
 	return o
 }
 
-// oneJournal has room for one full journal.
+// oneJournal makes room for one full journal.
 func oneJournal(l *Limits) {
 	b := Bounds{Process: memorySize, Replay: memoryReplay, Total: memorySize + 4*minSize, Spare: minSize}
 	l.Memory, l.Disk = b, b
 }
 
-// isFull reports whether an output has all the room that one gets.
+// isFull reports whether an output has all the space that a single one can get.
 func isFull(o *Output) bool {
 	return takes(o)[o.budget.store.medium()] >= memorySize-2*slotMin
 }
 
-// TestJournalsGiveWayInOrder has room for one full journal: it goes from an
-// ended output to one that goes on unread, and from that to one that is read.
+// TestJournalsGiveWayInOrder has room for one full journal. An ended output gives
+// way to a running one without a reader, and that gives way to one with a reader.
 func TestJournalsGiveWayInOrder(t *testing.T) {
 	overEach(t, func(t *testing.T, newBudget makeBudget) {
 		b := newBudget(t, oneJournal)
 		ended := fill(b)
 		end(ended)
 		if !isFull(ended) {
-			t.Fatalf("the first has %d", takes(ended))
+			t.Fatalf("the first output has %d", takes(ended))
 		}
 		running := fill(b)
 		if e := takes(ended); e != [2]int{} || !isFull(running) {
-			t.Errorf("the ended one has %d, the running one %d", e, takes(running))
+			t.Errorf("the ended output has %d, the running one %d", e, takes(running))
 		}
 		read := b.NewOutput(nil)
 		go func() {
@@ -189,7 +191,7 @@ func TestJournalsGiveWayInOrder(t *testing.T) {
 		}()
 		eventually(t, "growth", func() bool { return isFull(read) })
 		if n := takes(running)[b.store.medium()]; n > memorySize/2 || n < minSize {
-			t.Errorf("the one without a reader has %d", n)
+			t.Errorf("the output without a reader has %d", n)
 		}
 		checkAccounts(t, b, []*Output{ended, running, read})
 		if r := finish(t, read); r.streams[0].Len() != full {
@@ -202,8 +204,8 @@ func TestJournalsGiveWayInOrder(t *testing.T) {
 	})
 }
 
-// TestReaderThatWaitsKeepsLittleBehindIt has a reader that took everything
-// give way to one that did not come yet.
+// TestReaderThatWaitsKeepsLittleBehindIt checks that an output whose reader took
+// everything gives way to one whose reader has yet to come.
 func TestReaderThatWaitsKeepsLittleBehindIt(t *testing.T) {
 	overEach(t, func(t *testing.T, newBudget makeBudget) {
 		b := newBudget(t, oneJournal)

@@ -2,14 +2,14 @@ package journal
 
 import "sync"
 
-// Chunks lends out the buffers that output passes through, so that a process which is
-// silent holds none. Segments in memory are made of them, too.
+// Chunks lends out the buffers that output passes through, so that a silent process holds
+// none. Segments in memory are made of them, too.
 type Chunks struct{ pool sync.Pool }
 
 // Chunk is such a buffer.
 type Chunk [ChunkSize]byte
 
-// Get returns a chunk that holds anything.
+// Get returns a chunk with arbitrary content.
 func (c *Chunks) Get() *Chunk {
 	if b, ok := c.pool.Get().(*Chunk); ok {
 		return b

@@ -68,8 +68,8 @@ func (s *Stream) drop(m medium) {
 	}
 }
 
-// dropOldest drops the oldest bytes of the process that make room where this
-// stream needs it, if nobody needs them.
+// dropOldest drops the process's oldest bytes that make room for this stream, if nobody
+// needs them.
 func (s *Stream) dropOldest() bool {
 	v := s.victim()
 	if v != nil {
@@ -108,8 +108,8 @@ func (s *Stream) needs(at int64, v *Stream, g *segment) bool {
 	return g.end() > at-replay
 }
 
-// heldBy reports whether a reader at these offsets keeps the process from dropping
-// what would make room for this stream.
+// heldBy reports whether a reader at these offsets keeps the process from dropping bytes
+// that would make room for this stream.
 func (s *Stream) heldBy(at [2]int64) bool {
 	for i, v := range s.out.streams {
 		if g := v.journal.first(s.medium); g != nil && s.needs(at[i], v, g) {
@@ -145,8 +145,8 @@ func (o *Output) caughtUp() bool {
 	return len(o.seats) == 0
 }
 
-// shrink gives up the oldest bytes of both streams where may allows it: need
-// bytes of a medium, and never the last two segments.
+// shrink gives up the oldest bytes of both streams, if may allows it: need bytes of a
+// medium, and never the last two segments.
 func (o *Output) shrink(now time.Time, m medium, need int, may func(*Output) bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

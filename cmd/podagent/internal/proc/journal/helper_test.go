@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// hung is how long a test waits for what must come: reaching it is a failure.
+// hung is how long a test waits for something that must happen. Reaching it is a
+// failure.
 const hung = 2 * time.Minute
 
-// newBudget returns a budget that keeps journals in memory, and whose limits
-// were adapted.
+// newBudget returns a budget that keeps journals in memory, with adapted limits.
 func newBudget(t testing.TB, adapt ...func(*Limits)) *Budget {
 	t.Helper()
 	lim := DefaultLimits()
@@ -27,7 +27,7 @@ func newBudget(t testing.TB, adapt ...func(*Limits)) *Budget {
 	return NewBudget(&lim, slog.New(slog.DiscardHandler))
 }
 
-// newDiskBudget returns a budget that keeps journals on disk, also where that
+// newDiskBudget returns a budget that keeps journals on disk, even if the directory
 // is in memory.
 func newDiskBudget(t testing.TB, adapt ...func(*Limits)) *Budget {
 	t.Helper()
@@ -40,8 +40,8 @@ func newDiskBudget(t testing.TB, adapt ...func(*Limits)) *Budget {
 
 type makeBudget func(testing.TB, ...func(*Limits)) *Budget
 
-// overEach runs a test with budgets that keep journals in memory, and with
-// those that keep them on disk.
+// overEach runs a test with a budget that keeps journals in memory, and with one
+// that keeps them on disk.
 func overEach(t *testing.T, test func(*testing.T, makeBudget)) {
 	t.Run("memory", func(t *testing.T) { test(t, newBudget) })
 	t.Run("disk", func(t *testing.T) { test(t, newDiskBudget) })
@@ -63,14 +63,14 @@ func eventually(t testing.TB, what string, cond func() bool) {
 	}
 }
 
-// unread returns an output that nobody reads, or is expected to.
+// unread returns an output without a reader, which expects none.
 func unread(b *Budget) *Output {
 	o := b.NewOutput(nil)
 	o.seats = nil
 	return o
 }
 
-// write adds all of b to a stream, as the pump of a process does.
+// write adds all of b to a stream, as a process's pump does.
 func write(s *Stream, b []byte) {
 	for b = b[s.Append(b):]; len(b) > 0; b = b[s.Append(b):] {
 		s.AwaitRoom()
@@ -83,7 +83,7 @@ func end(o *Output) {
 	o.Finish()
 }
 
-// numbers are size bytes of the decimal numbers from first on, a line each.
+// numbers returns size bytes of decimal numbers from first on, one per line.
 func numbers(first, size int) []byte {
 	var b []byte
 	for i := first; len(b) < size; i++ {
@@ -97,8 +97,8 @@ type result struct {
 	omitted [2]int64
 }
 
-// collect reads an output to its end from the given offsets on, and checks that
-// the events follow each other.
+// collect reads an output to its end from the given offsets, and checks that the
+// events are contiguous.
 func collect(ctx context.Context, o *Output, at [2]int64) (*result, error) {
 	reader, err := o.Attach(ReadOptions{At: at})
 	if err != nil {
@@ -141,7 +141,7 @@ func finish(t testing.TB, o *Output) *result {
 	return r
 }
 
-// takes is what the journals of an output take, by medium.
+// takes returns how much space the journals of an output take, by medium.
 func takes(o *Output) [2]int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -153,7 +153,7 @@ func used(b *Budget) [2]int {
 	return [2]int{memory, disk}
 }
 
-// logged is a log that a test reads while it is written.
+// logged is a log that a test can read while others write to it.
 type logged struct {
 	*slog.Logger
 	mu   sync.Mutex
@@ -178,5 +178,5 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// never is a grace that does not pass.
+// never is a grace that does not end.
 const never = time.Duration(math.MaxInt64 / 4)

@@ -83,7 +83,7 @@ func (j *journal) grow(n int) {
 	j.end += int64(n)
 }
 
-// at returns the segment that holds the byte at off, start <= off < end.
+// at returns the segment that holds the byte at off; start <= off < end.
 func (j *journal) at(off int64) *segment {
 	i, _ := slices.BinarySearchFunc(j.segments, off, func(g *segment, off int64) int {
 		if g.end() <= off {
@@ -118,9 +118,8 @@ func (j *journal) tailInMemory(limit int) (tail []*segment, n int) {
 	return slices.Clone(j.segments[i:]), n
 }
 
-// replace puts g in the place of the segments at the end, from the one that
-// begins where g does. If some of them were dropped meanwhile, their bytes in g
-// are before start.
+// replace puts g in place of the last segments, from the one that begins where g does.
+// If some of them were dropped meanwhile, their bytes in g are before start.
 func (j *journal) replace(g *segment) (gone []*segment) {
 	i := len(j.segments)
 	for i > 0 && j.segments[i-1].off >= g.off {
@@ -141,7 +140,7 @@ func (j *journal) first(m medium) *segment {
 	return nil
 }
 
-// count is the number of segments on a medium, and size what they take.
+// count is the number of segments on a medium, and size their size.
 func (j *journal) count(m medium) int {
 	n, _ := j.on(m)
 	return n

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// keptFrom returns what the journal of a stream has from off on.
+// keptFrom returns what the journal of a stream still has from off on.
 func keptFrom(t *testing.T, s *Stream, off int64) []byte {
 	t.Helper()
 	s.out.mu.Lock()
@@ -15,7 +15,7 @@ func keptFrom(t *testing.T, s *Stream, off int64) []byte {
 	for buf := make([]byte, ChunkSize); off < s.journal.end; {
 		n := s.read(buf, off)
 		if n == 0 {
-			t.Fatalf("nothing is at %d", off)
+			t.Fatalf("there is nothing at %d", off)
 		}
 		all = append(all, buf[:n]...)
 		off += n
@@ -23,7 +23,7 @@ func keptFrom(t *testing.T, s *Stream, off int64) []byte {
 	return all
 }
 
-// model is what a stream is compared with: all that was added to it.
+// model is the reference for a stream: everything that was added to it.
 type model struct {
 	*Stream
 	all []byte
@@ -72,8 +72,8 @@ func TestJournalKeepsTheNewest(t *testing.T) {
 	})
 }
 
-// TestShortOutputsTakeLittle looks at what commands take that print a line, and
-// at those that print a page.
+// TestShortOutputsTakeLittle checks commands that print a line, and commands that
+// print a page.
 func TestShortOutputsTakeLittle(t *testing.T) {
 	overEach(t, func(t *testing.T, newBudget makeBudget) {
 		for size, most := range map[int]int{0: 0, 10: firstSize, 4000: 8 << 10, 50_000: 64 << 10} {

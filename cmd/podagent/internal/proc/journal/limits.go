@@ -12,9 +12,9 @@ const (
 	// kept.
 	processSize = 64 << 20
 	totalSize   = 1 << 30
-	// attachGrace is how long the output of a process is kept complete for a
-	// reader that has not come yet, or whose connection dropped: clients dial
-	// again within seconds, and a restarted API server takes up to half a minute.
+	// attachGrace is how long the output of a process is kept complete for a reader that
+	// has not attached yet, or whose connection dropped: clients dial again within
+	// seconds, and a restarted API server takes up to half a minute.
 	attachGrace = 30 * time.Second
 	// stallLimit is how long a reader may take nothing, with the journal full,
 	// before it is detached: longer than any pause of a network that still
@@ -65,12 +65,12 @@ const (
 	// frees a segment for each that it takes, thousands a second, and a hole takes as
 	// long to make as to fill.
 	trimDelay = time.Second
-	// diskPause is how long nothing is written to a disk that was full or has
-	// failed, so that not every output pays for a try.
+	// diskPause is how long nothing is written to a disk that was full or has failed, so
+	// that not every output pays for an attempt.
 	diskPause = 5 * time.Second
-	// reclaimPause is how long nobody looks again for room to reclaim when
-	// there was not enough. A look at every journal for each piece of output
-	// would slow all down, and nobody notices the pause.
+	// reclaimPause is the time between two searches for room to reclaim, after one that
+	// found too little. Searching every journal for each piece of output would slow all
+	// outputs down, and nobody notices the pause.
 	reclaimPause = 10 * time.Millisecond
 )
 
@@ -80,19 +80,18 @@ const ChunkSize = 64 << 10
 
 // Bounds are those of journals on one medium, in bytes.
 type Bounds struct {
-	// Process is what both streams of a process take together, and Replay what
-	// stays behind the slowest reader of each.
+	// Process bounds both streams of a process together, and Replay the bytes kept
+	// behind the slowest reader of each.
 	Process, Replay int
-	// Total is what all processes take together. The last Spare bytes of it
-	// are for minimums.
+	// Total bounds all processes together. Its last Spare bytes are for minimums.
 	Total, Spare int
 }
 
 // growth is up to where journals may grow beyond their minimum.
 func (b *Bounds) growth() int { return b.Total - b.Spare }
 
-// largest is the size of the largest segments, at most most. They are so small that a
-// process always has one that it does not need any more.
+// largest is the size of the largest segments, at most most. It is so small that a
+// process always has a segment that it does not need any more.
 func (b *Bounds) largest(most int) int { return min(most, b.Process/16) }
 
 // Limits are the bounds that tests change.
@@ -100,11 +99,11 @@ type Limits struct {
 	Memory, Disk Bounds
 	// Stall is how long a reader may hold the writer up and take nothing.
 	Stall time.Duration
-	// AttachGrace is how long a reader is expected, at first and after it left.
+	// AttachGrace is how long a reader is expected, after the start and after it left.
 	AttachGrace time.Duration
 }
 
-// DefaultLimits returns the limits of the product.
+// DefaultLimits returns the limits for use outside of tests.
 func DefaultLimits() Limits {
 	return Limits{
 		Memory:      Bounds{Process: memorySize, Replay: memoryReplay, Total: memoryTotal, Spare: memorySpare},

@@ -32,8 +32,8 @@ func (o *Output) nextEvent(r *Reader, buf []byte) (ev Event, ok bool, err error)
 	}
 }
 
-// nextStream returns a stream that has something for the reader. If both have, it is not the
-// stream of the last time.
+// nextStream returns a stream that has something for the reader. If both have, they take
+// turns.
 func (o *Output) nextStream(r *Reader) (i int, found bool) {
 	for _, i := range [...]int{r.turn, 1 - r.turn} {
 		j := &o.streams[i].journal
@@ -105,8 +105,7 @@ func (s *Stream) lose(end int64, err error) {
 	}
 }
 
-// lastEvent returns the last event of a reader that has taken all else, if it has come to
-// that.
+// lastEvent returns the last event of a reader that has taken all others, if it is due.
 func (o *Output) lastEvent(r *Reader) (ev Event, ok bool) {
 	if !o.finished && r.until == endless {
 		return Event{}, false

@@ -31,16 +31,16 @@ import (
 // What holds whenever the lock is free:
 //
 //   - Each stream has one writer. Only the writer adds segments or fills the last one.
-//     Others drop segments from the front, but never the last, so that the writer finds
-//     that as it was when put comes back. move has to expect that part of its tail was
+//     Others drop segments from the front, but never the last. So the writer finds the
+//     last one unchanged when put returns. move must expect that part of its tail was
 //     dropped meanwhile.
 //   - Segments follow each other without gaps. A journal's start and end only grow. A
-//     byte that read copied without the lock is right if start is not after it by then;
+//     byte that read copied without the lock is right if start is not after it;
 //     otherwise its slot may hold something else.
 //   - The sizes of the segments, and of one that move is filling, add up to takes. The
 //     accounts have counted them.
-//   - Bytes that a reader or a seat has not come to yet stay, unless the disk fails. How
-//     much stays behind them is in [Stream.needs].
+//   - Bytes that a reader or a seat has not reached yet stay, unless the disk fails.
+//     [Stream.needs] says how much stays behind them.
 //   - While waiting is set, whoever moves a reader on, or ends a reader or a seat before its
 //     time, puts a token into room. So the writer sleeps without the lock and misses
 //     nothing. It wakes by itself when the time of a seat or of a stalled reader is over.
@@ -57,8 +57,8 @@ type Output struct {
 	// finished says that Finish was called, which closes done.
 	finished bool
 	done     chan struct{}
-	// takes is how much room the journals take, by medium, and births counts
-	// their segments.
+	// takes is how many bytes the journals take, by medium, and births counts their
+	// segments.
 	takes  [2]int
 	births int64
 	// counted says that the budget knows of the output.
@@ -67,7 +67,7 @@ type Output struct {
 	forgotten bool
 }
 
-// unlocked runs f, which waits, without the lock.
+// unlocked runs f, which may wait, without the lock.
 func (o *Output) unlocked(f func()) {
 	o.mu.Unlock()
 	defer o.mu.Lock()
@@ -75,8 +75,8 @@ func (o *Output) unlocked(f func()) {
 }
 
 // NewOutput returns an empty output that expects its first reader. observe, if not nil,
-// is called with all that is added to the first stream, in order and with its offset. It
-// is called with the lock, and so must not wait.
+// gets all bytes of the first stream, in order and with their offset. It is called with
+// the lock, and so must not wait.
 func (b *Budget) NewOutput(observe func(offset int64, b []byte)) *Output {
 	o := &Output{lim: b.lim, budget: b, readers: map[*Reader]struct{}{}, done: make(chan struct{})}
 	for i := range o.streams {
@@ -90,7 +90,7 @@ func (b *Budget) NewOutput(observe func(offset int64, b []byte)) *Output {
 // Stream returns a stream: 0 is standard output, 1 standard error.
 func (o *Output) Stream(i int) *Stream { return o.streams[i] }
 
-// Seal says that nothing is added any more. From now on these journals are the first to
+// Seal says that nothing more will be added. From now on these journals are the first to
 // lose bytes if others need room.
 func (o *Output) Seal() {
 	o.mu.Lock()
@@ -100,8 +100,8 @@ func (o *Output) Seal() {
 	}
 }
 
-// Finish lets all readers come to the end, and closes Done under the same lock. Otherwise
-// one could be told of the end, and the next one that the process still runs.
+// Finish lets all readers reach the end, and closes Done under the same lock. Otherwise
+// one reader could learn of the end, and the next one still find the process running.
 func (o *Output) Finish() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -115,12 +115,11 @@ func (o *Output) Done() <-chan struct{} { return o.done }
 
 // State is what an output holds, by stream, and how many read it.
 type State struct {
-	// Written is the number of bytes written so far, Kept how many of the last of
-	// them are kept.
+	// Written is the number of bytes written so far. The last Kept of them are kept.
 	Written, Kept [2]int64
 	// Waiting says that the writer of a stream waits for room.
 	Waiting [2]bool
-	// Readers is how many readers are attached, Expected how many more may come.
+	// Readers is how many readers are attached, Expected how many seats there are.
 	Readers, Expected int
 }
 

@@ -7,16 +7,16 @@ import (
 	"testing"
 )
 
-// small has journals in memory that are soon full.
+// small makes journals in memory that fill up soon.
 func small(l *Limits) { l.Memory = Bounds{Process: 1 << 20, Replay: 1 << 16, Total: 16 << 20} }
 
-// appendUntilFull adds to a stream until it has no room.
+// appendUntilFull appends to a stream until it is full.
 func appendUntilFull(s *Stream) {
 	for chunk := make([]byte, ChunkSize); s.Append(chunk) == len(chunk); {
 	}
 }
 
-// Room may come between an Append without enough of it and the wait for it.
+// Room may appear between a short Append and the wait for room.
 func TestRoomThatComesBeforeTheWaitIsNotMissed(t *testing.T) {
 	for what, makeRoom := range map[string]func(t *testing.T, o *Output, r *Reader){
 		"a reader takes": func(t *testing.T, o *Output, r *Reader) {
@@ -46,12 +46,12 @@ func TestRoomThatComesBeforeTheWaitIsNotMissed(t *testing.T) {
 			s := o.Stream(0)
 			appendUntilFull(s)
 			if !o.State().Waiting[0] {
-				t.Error("the writer does not count as waiting")
+				t.Error("the writer is not counted as waiting")
 			}
 			makeRoom(t, o, r)
-			s.AwaitRoom() // would not return
+			s.AwaitRoom() // a missed signal would hang here
 			if n := s.Append([]byte("more")); n != 4 || o.State().Waiting[0] {
-				t.Errorf("%d bytes were added, and the writer waits: %v", n, o.State().Waiting[0])
+				t.Errorf("%d bytes were added; the writer waits: %v", n, o.State().Waiting[0])
 			}
 		})
 	}
@@ -67,7 +67,7 @@ func TestFillTakesTheHeadOfAnOutputAndNoMore(t *testing.T) {
 		}
 		pipe = bytes.NewReader(all[1000:])
 		if room, err = o.Stream(0).Fill(pipe.Read); room || err != nil {
-			t.Errorf("with more than a head: %v, %v", room, err)
+			t.Errorf("after more than a head: %v, %v", room, err)
 		}
 		write(o.Stream(0), all[o.State().Written[0]:])
 		end(o)

@@ -25,8 +25,8 @@ var (
 type ReadOptions struct {
 	// At are the offsets to go on from, by stream.
 	At [2]int64
-	// Name, if not empty, is the same each time that the reader attaches: it
-	// replaces the earlier one of that name.
+	// Name, if not empty, is the name of the reader. It replaces an attached reader of
+	// the same name.
 	Name string
 	// Replay, if not nil, says where to begin in the first stream, instead of At[0].
 	// The stream has its bytes from kept to end. The prelude is sent first, instead
@@ -50,8 +50,8 @@ type Event struct {
 	Data []byte
 	// Omitted is the number of bytes before Offset that are no longer kept.
 	Omitted int64
-	// Finished is set in the last event, after all output; or Detached is, where the
-	// options end the iteration earlier.
+	// The last event has Finished set, after all output, or Detached, if the options
+	// end the iteration earlier.
 	Finished, Detached bool
 }
 
@@ -61,28 +61,27 @@ var endless = [2]int64{math.MaxInt64, math.MaxInt64}
 // Reader is one attached reader. The caller of Attach iterates over its Events, once.
 type Reader struct {
 	out *Output
-	// detach is that of the options.
+	// detach is ReadOptions.Detach.
 	detach <-chan struct{}
 
-	// The rest is guarded by out.mu.
+	// out.mu guards the following fields.
 
-	// name is the caller's, empty if it has none.
+	// name is ReadOptions.Name.
 	name string
-	// at are the offsets that it takes next, and until the offsets where it ends
-	// if the output is not finished.
+	// at are the offsets of the reader's next bytes. It ends at the offsets until if
+	// the output is not finished.
 	at, until [2]int64
 	// prelude comes first, in place of as many bytes before at[0].
 	prelude []byte
-	// news wakes it when there is something to take.
+	// news wakes the reader when there is something to take.
 	news chan struct{}
-	// turn is the stream that it looks at first, so that neither starves.
+	// turn is the stream that the reader looks at first, so that neither starves.
 	turn int
-	// busy is since when it has been busy with its last event; zero while it
-	// waits.
+	// busy is when the reader began to handle its last event; zero while it waits.
 	busy time.Time
-	// err is why it was detached.
+	// err is why the reader was detached.
 	err error
-	// done says that it got its last event.
+	// done says that the reader got its last event.
 	done bool
 }
 
@@ -164,7 +163,7 @@ func (r *Reader) deliver(ctx context.Context, yield func(Event, error) bool) boo
 	return more
 }
 
-// detached reports whether the channel of the options is closed.
+// detached reports whether ReadOptions.Detach is closed.
 func (r *Reader) detached() bool {
 	select {
 	case <-r.detach:
@@ -174,7 +173,7 @@ func (r *Reader) detached() bool {
 	}
 }
 
-// dismiss lets a reader go that does not come back.
+// dismiss removes a reader that does not come back.
 func (o *Output) dismiss(r *Reader) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

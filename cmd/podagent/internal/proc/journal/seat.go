@@ -33,9 +33,9 @@ func (o *Output) takeSeat(r *Reader) {
 	}
 }
 
-// takeNearestSeat ends the seat that a reader without a name has most likely come
-// back to: the nearest one that is not behind it, and ahead by no more than what can
-// have been lost on the way.
+// takeNearestSeat ends the seat that a reader without a name has most likely come back
+// to: the nearest one that is not behind it, and not further ahead than a broken
+// connection can lose.
 func (o *Output) takeNearestSeat(at [2]int64) {
 	replay := int64(max(o.lim.Disk.Replay, o.lim.Memory.Replay))
 	best, bestAhead := -1, int64(0)
@@ -63,8 +63,8 @@ func (o *Output) expireSeats(now time.Time) {
 	o.seats = kept
 }
 
-// heldUntil is when the first of the readers and seats that hold the stream up has had
-// its time. It is zero if all of them are about to take something.
+// heldUntil is when the first of the readers and seats that hold the stream up times
+// out. It is zero if all of them are about to take something.
 func (s *Stream) heldUntil() time.Time {
 	var first time.Time
 	consider := func(at [2]int64, until time.Time) {
@@ -93,8 +93,7 @@ func (o *Output) expire(now time.Time, holds func(at [2]int64) bool) {
 			delete(o.readers, r)
 		}
 	}
-	// Only if there are fewer now: otherwise a writer that calls this because it
-	// waits would wake itself.
+	// Otherwise a writer that calls this because it waits would wake itself.
 	if len(o.readers)+len(o.seats) < before {
 		o.wakeWriters()
 		o.releaseForgotten()

@@ -15,9 +15,9 @@ import (
 // written and read through the page cache and never mapped: a disk that is full
 // or fails must be an error and not SIGBUS.
 //
-// A slot that is freed is soon taken again, often by the same output, and its
-// pages are still there. Only one that is free for trimDelay is given back to the
-// file system, as a hole. Until then it counts as used.
+// A slot that is freed is soon taken again, often by the same output, and its pages are
+// still there. Only after trimDelay the store gives a free slot back to the file system,
+// as a hole. Until then it counts as used.
 //
 // Its methods may be called with an output locked, except write, read and trim,
 // which wait for the disk.
@@ -25,8 +25,8 @@ type store struct {
 	log *slog.Logger
 	// file is nil when journals are kept in memory.
 	file *os.File
-	// holes says that the file system takes back parts of the file. Where it
-	// does not, all slots have one size, so that each fits any journal.
+	// holes says that the file system takes back parts of the file. If it does not,
+	// all slots have one size, so that each fits any journal.
 	holes   bool
 	lim     *Limits
 	account *account
@@ -34,8 +34,8 @@ type store struct {
 	mu sync.Mutex
 	// size is where the last slot ends.
 	size int64
-	// warm and cold are the free slots by their sizes. Only the warm ones have
-	// room on the disk, and count.
+	// warm and cold are the free slots by their sizes. Only the warm ones take room on
+	// the disk, and count.
 	warm, cold map[int][]int64
 	warmBytes  int
 	// used is the number of slots that are not free.
@@ -75,7 +75,7 @@ func (s *store) openIn(dirs []string) {
 		"bytes", s.lim.Memory.Total, "directories", dirs, "error", errors.Join(failed...))
 }
 
-// use has the store write to file.
+// use makes the store write to file.
 func (s *store) use(file *os.File) {
 	s.file = file
 	s.holes = canPunch(file)
@@ -99,7 +99,7 @@ func openStoreFile(dir string) (*os.File, int64, error) {
 	return f, size, nil
 }
 
-// medium is where long journals are kept.
+// medium is the medium of long journals.
 func (s *store) medium() medium {
 	if s.file == nil {
 		return inMemory
@@ -107,7 +107,7 @@ func (s *store) medium() medium {
 	return onDisk
 }
 
-// usable reports whether there is a file, and the disk did not just fail.
+// usable reports whether there is a file, and the disk has not just failed.
 func (s *store) usable() bool {
 	if s.file == nil {
 		return false
@@ -206,7 +206,7 @@ func (s *store) trim() {
 	}
 }
 
-// trimSlot makes a hole of a slot that is in no list. Where that fails, the slot is warm
+// trimSlot makes a hole of a slot that is in no list. If that fails, the slot is warm
 // again.
 func (s *store) trimSlot(off int64, size int) error {
 	err := punch(s.file, off, size)
@@ -222,8 +222,8 @@ func (s *store) trimSlot(off int64, size int) error {
 	return nil
 }
 
-// truncate gives the whole file back once no slot is in use, for a file system that can do
-// no more. The caller holds the lock, so that none is taken meanwhile.
+// truncate gives the whole file back once no slot is in use, for a file system that
+// cannot make holes. The caller holds the lock, so that no slot is taken meanwhile.
 func (s *store) truncate() {
 	if s.used > 0 || s.warmBytes == 0 {
 		return
@@ -257,5 +257,5 @@ func (s *store) write(b []byte, off int64) error {
 	return fmt.Errorf("cannot write to the journal: %w", err)
 }
 
-// read reads all of b. A slot that was freed may hold anything.
+// read reads all of b. A slot that was freed may hold arbitrary bytes.
 func (s *store) read(b []byte, off int64) error { return readFull(s.file, b, off) }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// smallDisk returns a directory on a file system of a size, such as "3m".
+// smallDisk returns a directory on a file system of the given size, such as "3m".
 func smallDisk(t *testing.T, size string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -27,8 +27,8 @@ func smallDisk(t *testing.T, size string) string {
 	return dir
 }
 
-// openIn returns a budget whose journals are on disk in a directory, also if
-// that is in memory, and in which nobody is expected to read.
+// openIn returns a budget whose journals are on disk in a directory, even if that
+// is in memory, and which expects no readers.
 func openIn(t *testing.T, dir string, log *logged) *Budget {
 	t.Helper()
 	lim := DefaultLimits()
@@ -41,7 +41,7 @@ func openIn(t *testing.T, dir string, log *logged) *Budget {
 }
 
 func TestDirectoryOfJournals(t *testing.T) {
-	disk, err := os.MkdirTemp("/var/tmp", "journals") // which is not in memory
+	disk, err := os.MkdirTemp("/var/tmp", "journals") // this is not in memory
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,15 +51,15 @@ func TestDirectoryOfJournals(t *testing.T) {
 		says string
 		size int64
 	}{
-		"a directory":                  {[]string{disk}, "is kept on disk", processSize},
-		"none":                         {nil, "is kept in memory", memorySize},
-		"one without a name":           {[]string{""}, "no such file", memorySize},
-		"a missing one":                {[]string{filepath.Join(disk, "missing")}, "no such file", memorySize},
-		"a file":                       {[]string{"/proc/self/cmdline"}, "not a directory", memorySize},
-		"one in memory":                {[]string{smallDisk(t, "3m")}, "its file system is in memory", memorySize},
-		"the first that can be used":   {[]string{filepath.Join(disk, "missing"), "", "/dev/shm", disk}, "directory=" + disk, processSize},
-		"the first of two":             {[]string{disk, "/var/tmp"}, "directory=" + disk, processSize},
-		"none of two that can be used": {[]string{"/proc", "/dev/shm"}, "its file system is in memory", memorySize},
+		"a directory":          {[]string{disk}, "is kept on disk", processSize},
+		"none":                 {nil, "is kept in memory", memorySize},
+		"one without a name":   {[]string{""}, "no such file", memorySize},
+		"a missing one":        {[]string{filepath.Join(disk, "missing")}, "no such file", memorySize},
+		"a file":               {[]string{"/proc/self/cmdline"}, "not a directory", memorySize},
+		"one in memory":        {[]string{smallDisk(t, "3m")}, "its file system is in memory", memorySize},
+		"the first usable one": {[]string{filepath.Join(disk, "missing"), "", "/dev/shm", disk}, "directory=" + disk, processSize},
+		"the first of two":     {[]string{disk, "/var/tmp"}, "directory=" + disk, processSize},
+		"two, neither usable":  {[]string{"/proc", "/dev/shm"}, "its file system is in memory", memorySize},
 	} {
 		log := newLog()
 		lim := DefaultLimits()
@@ -74,7 +74,7 @@ func TestDirectoryOfJournals(t *testing.T) {
 	}
 }
 
-// long is how much the outputs of these tests have: more than a small disk.
+// long is the size of the outputs in these tests: more than a small disk holds.
 const long = 23_000_000
 
 func TestFullDiskIsNotTheWritersProblem(t *testing.T) {
@@ -122,8 +122,8 @@ func TestFullDiskLosesNothingOfWhatIsRead(t *testing.T) {
 	}
 }
 
-// TestDiskThatFailsLosesWhatWasOnIt takes the disk away under two outputs:
-// one that goes on, and one that has ended.
+// TestDiskThatFailsLosesWhatWasOnIt makes the disk fail under a running output and
+// an ended one.
 func TestDiskThatFailsLosesWhatWasOnIt(t *testing.T) {
 	log, all := newLog(), numbers(1, long)
 	b := openIn(t, t.TempDir(), log)
@@ -147,7 +147,7 @@ func TestDiskThatFailsLosesWhatWasOnIt(t *testing.T) {
 	}
 }
 
-// onDiskNow is what the file of the journals takes.
+// onDiskNow returns the size of the journals' file on disk.
 func onDiskNow(t *testing.T, b *Budget) int64 {
 	t.Helper()
 	info, err := b.store.file.Stat()
@@ -180,8 +180,7 @@ func TestForgottenOutputLeavesTheDisk(t *testing.T) {
 	}
 }
 
-// TestSlotsAreTakenAgain churns through a hundred times of what there is room
-// for.
+// TestSlotsAreTakenAgain writes a hundred times as much as there is room for.
 func TestSlotsAreTakenAgain(t *testing.T) {
 	b := newDiskBudget(t, func(l *Limits) { l.Disk.Total = 4 << 20 })
 	for i := range 400 {

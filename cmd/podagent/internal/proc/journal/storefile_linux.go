@@ -12,8 +12,8 @@ import (
 	"github.com/podagent/podagent/cmd/podagent/internal/proc/eintr"
 )
 
-// openUnlinked opens a new file in dir that has no name, so that it vanishes with
-// the agent, however that ends.
+// openUnlinked opens a new file in dir that has no name, so that it vanishes with the
+// agent in any case.
 func openUnlinked(dir string) (*os.File, error) {
 	f, err := os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE, 0o600)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {

@@ -6,27 +6,27 @@ import "time"
 type Stream struct {
 	out   *Output
 	index int
-	// observe is that of [Budget.NewOutput], or nil.
+	// observe is the argument of [Budget.NewOutput], or nil.
 	observe func(offset int64, b []byte)
 	// room wakes the writer when there may be room again.
 	room chan struct{}
 	// timer serves the writer while it waits for room.
 	timer *time.Timer
 
-	// The rest is guarded by out.mu, as [Output] says.
+	// out.mu guards the following fields: see [Output].
 
 	journal journal
-	// medium and tight say what room was last asked for: on which medium, and
-	// whether room is short, so that less is kept behind the readers.
+	// medium is the medium on which room was last asked for. tight says that room is
+	// short, so that less is kept behind the readers.
 	medium medium
 	tight  bool
 	// waiting says that the writer waits for room.
 	waiting bool
 }
 
-// Append adds b, as far as there is room, and returns how much of it was added. It does
-// not wait for readers, but may wait for the disk. After less than all of b the writer
-// calls AwaitRoom.
+// Append adds as much of b as there is room for, and returns how much that is. It does
+// not wait for readers, but may wait for the disk. If it did not add all of b, the
+// writer calls AwaitRoom.
 func (s *Stream) Append(b []byte) (n int) {
 	o := s.out
 	o.mu.Lock()
@@ -50,8 +50,8 @@ func (s *Stream) Append(b []byte) (n int) {
 	return n
 }
 
-// Fill has read put bytes straight into memory, until it returns none or an error, which
-// Fill returns. It is for the head of a short output, before the first Append: when there
+// Fill lets read put bytes straight into memory until it returns none or an error, which
+// Fill returns. It is for the head of a short output, before the first Append: if there
 // is no more room for that, room is false. read is called with the lock, and so must not
 // wait.
 func (s *Stream) Fill(read func([]byte) (int, error)) (room bool, err error) {
@@ -82,8 +82,8 @@ func (s *Stream) grow(b []byte) {
 	s.out.wakeReaders()
 }
 
-// AwaitRoom waits until a reader has taken something, left, or had its time. It is for
-// the writer, after an Append without enough room.
+// AwaitRoom waits until a reader has taken something, left, or timed out. It is for the
+// writer, after an Append without enough room.
 func (s *Stream) AwaitRoom() {
 	o := s.out
 	o.mu.Lock()

@@ -2,8 +2,8 @@
 
 package journal
 
-// The race detector takes several times the memory that the test of this file
-// bounds, and would find what it finds in the smaller ones.
+// The race detector takes several times the memory that this file's test allows,
+// and finds the same races in the smaller tests.
 
 import (
 	"bytes"
@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// peaks are the most that journals took while a test ran.
+// peaks are the maxima of what journals used during a test.
 type peaks struct{ heap, disk int64 }
 
-// watchPeaks looks at what journals take until stop, which returns the most.
+// watchPeaks measures what journals use until stop, which returns the maxima.
 func watchPeaks(t *testing.T, b *Budget) (stop func() peaks) {
 	t.Helper()
 	before := liveHeap()
@@ -41,9 +41,9 @@ func watchPeaks(t *testing.T, b *Budget) (stop func() peaks) {
 	}
 }
 
-// The output is eight times what a journal keeps: by then each of its segments was
-// dropped and taken again, and more of the same shows nothing new. A full test
-// writes the ten gigabytes that are promised, which another test has in a pod.
+// The output is eight times what a journal keeps, so each segment is dropped and
+// reused; more output would show nothing new. A full test writes the ten gigabytes
+// that are promised. Another test does so in a pod.
 func TestOutputThatNobodyReadsStaysWithinBounds(t *testing.T) {
 	size := int64(8 * processSize)
 	if os.Getenv("PODAGENT_TEST_FULL") != "" {

@@ -1,6 +1,6 @@
-// Package bare is gRPC with nothing in it: calls whose messages are bytes that
-// nobody looks at, with podagent's sizes of messages, windows and buffers. What
-// podagent takes beyond them is its own.
+// Package bare is plain gRPC: its calls exchange opaque bytes, with podagent's
+// sizes of messages, windows and buffers. The time that podagent takes beyond that
+// is its own.
 package bare
 
 import (
@@ -18,16 +18,15 @@ import (
 )
 
 const (
-	// small is the size of a unary call's messages in bytes, as large as raw
-	// round trips.
+	// small is the size of a unary call's messages in bytes, as in raw round trips.
 	small = 64
-	// chunk is that of each message of a stream.
+	// chunk is the size of each message of a stream.
 	chunk = wire.ChunkSize
-	// workers is how many goroutines stay for calls, as in podagent.
+	// workers is the number of goroutines that stay for calls, as in podagent.
 	workers = 16
 )
 
-// codec passes bytes on as they are, and of what comes only counts them.
+// codec sends bytes unchanged, and only counts received bytes.
 type codec struct{}
 
 func (codec) Name() string { return "bare" }
@@ -41,7 +40,7 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// The methods. A stream's length is that of one request: so many chunks.
+// The methods. A stream's length, in chunks, is the length of its request.
 const (
 	unary   = "/bare/Unary"
 	run     = "/bare/Run"
@@ -80,7 +79,8 @@ var service = grpc.ServiceDesc{
 	},
 }
 
-// runTrue starts true and waits for it, with nothing that a caller could want of it.
+// runTrue starts true and waits for it, without anything else that a caller could
+// ask for.
 func runTrue() error {
 	pid, err := syscall.ForkExec("/bin/true", []string{"true"}, &syscall.ProcAttr{})
 	if err == nil {
@@ -89,7 +89,7 @@ func runTrue() error {
 	return err
 }
 
-// stream is either side of one.
+// stream is one side of a stream.
 type stream interface {
 	SendMsg(any) error
 	RecvMsg(any) error
@@ -119,7 +119,7 @@ func receiveChunks(s stream) (bytes int64, err error) {
 	}
 }
 
-// Serve answers on a listener.
+// Serve serves on a listener.
 func Serve(l net.Listener) error {
 	server := grpc.NewServer(grpc.ForceServerCodecV2(codec{}), grpc.NumStreamWorkers(workers),
 		grpc.InitialWindowSize(wire.AgentWindow), grpc.InitialConnWindowSize(wire.ClientWindow),
@@ -131,11 +131,11 @@ func Serve(l net.Listener) error {
 // Client is a client of Serve.
 type Client struct{ conn *grpc.ClientConn }
 
-// Dial returns a client by the connection that dial opens.
+// Dial returns a client over the connection that dial opens.
 func Dial(dial func(context.Context) (net.Conn, error)) (*Client, error) {
 	conn, err := grpc.NewClient("passthrough:///bare",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }),
-		grpc.WithTransportCredentials(insecure.NewCredentials()), // dial adds TLS where there is some
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // dial adds TLS if it is used
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{})),
 		grpc.WithInitialWindowSize(wire.ClientWindow), grpc.WithInitialConnWindowSize(wire.ClientWindow),
 		grpc.WithWriteBufferSize(wire.ClientWriteBuffer), grpc.WithReadBufferSize(wire.ReadBuffer), experimental.WithBufferPool(wire.BufferPool()))
@@ -150,13 +150,13 @@ func (c *Client) Call(ctx context.Context) error {
 	return c.conn.Invoke(ctx, unary, make([]byte, small), new(int))
 }
 
-// RunTrue has the other side run /bin/true.
+// RunTrue makes the other side run /bin/true.
 func (c *Client) RunTrue(ctx context.Context) error {
 	return c.conn.Invoke(ctx, run, make([]byte, small), new(int))
 }
 
-// Receive has the other side send so many bytes, a multiple of 256 KiB, and
-// returns how many came.
+// Receive makes the other side send this many bytes, a multiple of 256 KiB, and
+// returns how many arrived.
 func (c *Client) Receive(ctx context.Context, size int64) (int64, error) {
 	s, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, receive)
 	if err != nil {
@@ -168,14 +168,14 @@ func (c *Client) Receive(ctx context.Context, size int64) (int64, error) {
 	return receiveChunks(s)
 }
 
-// Send sends so many bytes, a multiple of 256 KiB, and waits until the other side
+// Send sends this many bytes, a multiple of 256 KiB, and waits until the other side
 // has them.
 func (c *Client) Send(ctx context.Context, size int64) error {
 	s, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, send)
 	if err != nil {
 		return err
 	}
-	if err := sendChunks(s, int(size/chunk)); err != nil && err != io.EOF { // then the answer says why
+	if err := sendChunks(s, int(size/chunk)); err != nil && err != io.EOF { // at io.EOF, the reply has the reason
 		return err
 	}
 	if err := s.CloseSend(); err != nil {

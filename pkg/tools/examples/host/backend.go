@@ -17,8 +17,8 @@ import (
 	"github.com/podagent/podagent/pkg/tools/sessionstore"
 )
 
-// place is where sandboxes run: the launcher, and the Pod for each Spec.
-type place struct {
+// backend is where sandboxes run: the launcher, and the Pod for each Spec.
+type backend struct {
 	launcher.Launcher
 	pod  launcher.Pod
 	take launcher.Take
@@ -27,45 +27,45 @@ type place struct {
 // workspace identifies the current sandbox of a job, to tell it from an earlier
 // one with the same id: by its pod, or without pods by its time of creation, to the
 // second.
-func (p place) workspace(ctx context.Context, job, pod string) (string, error) {
+func (b backend) workspace(ctx context.Context, job, pod string) (string, error) {
 	if pod != "" {
 		return pod, nil
 	}
-	list, err := p.List(ctx)
+	list, err := b.List(ctx)
 	for _, s := range list {
 		if s.ID == job {
-			return s.Created.Format(time.RFC3339Nano), nil
+			return s.CreatedAt.Format(time.RFC3339Nano), nil
 		}
 	}
 	return "", errors.Join(err, launcher.ErrNotFound)
 }
 
-// placeOptions are the flags that choose a place and a store.
-type placeOptions struct {
+// backendOptions are the flags that choose a backend and a store.
+type backendOptions struct {
 	backend, image, sessions string
 }
 
-func placeFlags(flags *flag.FlagSet) *placeOptions {
-	o := new(placeOptions)
+func backendFlags(flags *flag.FlagSet) *backendOptions {
+	o := new(backendOptions)
 	flags.StringVar(&o.backend, "backend", "kubernetes", "where the sandbox runs: kubernetes, or local, which isolates nothing")
 	flags.StringVar(&o.image, "image", launcher.DefaultImage(), "the pod's `IMAGE`")
 	flags.StringVar(&o.sessions, "sessions", "", "a `DIR` for the conversations (default: the cluster; with the local backend, ~/.local/state/agent-host/sessions)")
 	return o
 }
 
-// open returns the place and the store, without using them.
-func (o *placeOptions) open(log *slog.Logger) (place, sessionstore.Store, error) {
+// open returns the backend and the store, without using them.
+func (o *backendOptions) open(log *slog.Logger) (backend, sessionstore.Store, error) {
 	switch o.backend {
 	case "local":
 		dir, err := o.localSessions()
-		return place{Launcher: &launcher.Local{Log: log}}, &sessionstore.Disk{Dir: dir}, err
+		return backend{Launcher: &launcher.Local{Log: log}}, &sessionstore.Disk{Dir: dir}, err
 	case "kubernetes":
 		return o.cluster(log)
 	}
-	return place{}, nil, fmt.Errorf("unknown backend %q: it must be kubernetes or local", o.backend)
+	return backend{}, nil, fmt.Errorf("unknown backend %q: it must be kubernetes or local", o.backend)
 }
 
-func (o *placeOptions) localSessions() (string, error) {
+func (o *backendOptions) localSessions() (string, error) {
 	if o.sessions != "" {
 		return o.sessions, nil
 	}
@@ -76,22 +76,22 @@ func (o *placeOptions) localSessions() (string, error) {
 // cluster returns the cluster of the kubeconfig, or the one that this host runs in.
 // The cluster keeps all that a retry on another machine needs, including the key to
 // the pods. deploy/rbac.yaml and deploy/session-rbac.yaml grant the permissions.
-func (o *placeOptions) cluster(log *slog.Logger) (place, sessionstore.Store, error) {
+func (o *backendOptions) cluster(log *slog.Logger) (backend, sessionstore.Store, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{})
 	config, err := loader.ClientConfig()
 	if err != nil {
-		return place{}, nil, err
+		return backend{}, nil, err
 	}
 	namespace, _, err := loader.Namespace()
 	if err != nil {
-		return place{}, nil, err
+		return backend{}, nil, err
 	}
 	config.QPS, config.Burst = apiRate, apiBurst
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return place{}, nil, err
+		return backend{}, nil, err
 	}
-	where := place{
+	where := backend{
 		Launcher: &launcher.Kubernetes{Config: config, Namespace: namespace, IdentitySecret: launcher.DefaultIdentitySecret, Log: log},
 		// Replace a pod that has ended; the model is told.
 		pod:  launcher.Pod{Image: o.image},

@@ -1,0 +1,208 @@
+package proc
+
+import (
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/procfs"
+)
+
+// An exec's number is marked in two hard limits of its processes that no kernel uses any
+// more for what they say: RLIMIT_LOCKS rises with the number, and RLIMIT_RTTIME, which
+// limits real-time threads to some hundred thousand years, falls. Descendants inherit
+// both, whatever they do to their session, parent and environment. A process can only
+// lower its hard limits, and another number would need one of them to be higher. So a
+// process can blur its mark, and never bear that of another exec. A blurred mark still
+// brackets the true number.
+//
+// Whoever has CAP_SYS_RESOURCE, such as root on a machine, can raise limits and so remove
+// the mark. What then leaves its parents, too, is a stray (strays_linux.go).
+//
+// A process may blur the marks of others of its user, with prlimit(2), so that they count
+// to more execs than their own. It gains nothing: the kernel lets it signal those
+// processes, too. It may also lower the agent's own limits. The execs that start later
+// then bear no mark, and only sessions, parents and environments show what belongs to
+// them.
+const (
+	// markNumbers is how many numbers there are, from 1. When the last is taken, the
+	// first ones come again, except those that are still in use.
+	markNumbers = 1<<19 - 1
+	// markDepth is by how much the steps of an agent are finer that runs in an exec of
+	// another agent: all marks that it sets stay within one step of the other's, below it.
+	markDepth = 20
+	// markBase stands for a hard limit that is unlimited.
+	markBase = 1 << 62
+)
+
+// marks sets and reads marks, relative to the agent's own hard limits. It gives out the
+// numbers.
+type marks struct {
+	locks, rttime uint64
+	// step is the distance between the limits of two numbers. 0 says that the agent's
+	// own limits have no room for marks.
+	step uint64
+
+	mu   sync.Mutex
+	last int
+	// taken are the numbers that must not come again before the next round, starting
+	// those of starts under way.
+	taken, starting map[int]bool
+}
+
+// open learns the agent's own limits. It begins with a number at random, so that two
+// managers which adopt no orphans (tests) hardly ever share one.
+func (m *marks) open() {
+	own, err := limitsOf(0)
+	if err != nil {
+		return
+	}
+	m.starting = map[int]bool{}
+	m.locks, m.rttime, m.last = min(own.locks, markBase), min(own.rttime, markBase), rand.IntN(markNumbers)
+	// The largest step leaves room for two more agents within each other.
+	m.step = 1 << (2 * markDepth)
+	for m.step > 0 && !(fits(m.locks, m.step) && fits(m.rttime, m.step)) {
+		m.step >>= markDepth
+	}
+}
+
+// fits reports whether a limit has room for marks with this step: it is a whole number of
+// the steps of the agent around this one, and large enough for all numbers.
+func fits(limit, step uint64) bool {
+	outer := step << markDepth
+	return limit >= outer && limit%outer == 0
+}
+
+// next returns a number that is not in use, 0 if there is none or nobody can say.
+func (m *marks) next(inUse func() (map[int]bool, error)) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.step == 0 {
+		return 0
+	}
+	for range markNumbers {
+		m.last++
+		if m.last > markNumbers {
+			taken, err := inUse()
+			if err != nil {
+				m.last--
+				return 0
+			}
+			m.last, m.taken = 1, taken
+		}
+		if !m.taken[m.last] && !m.starting[m.last] {
+			m.starting[m.last] = true
+			return m.last
+		}
+	}
+	return 0
+}
+
+// started ends the start of a number. From here on the exec is known, or has failed.
+func (m *marks) started(number int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.starting, number)
+}
+
+// underWay returns the numbers of starts under way.
+func (m *marks) underWay() map[int]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.starting)
+}
+
+// markLimits are the hard limits that bear a mark.
+type markLimits struct{ locks, rttime uint64 }
+
+// limits returns the mark of a number.
+func (m *marks) limits(number int) markLimits {
+	return markLimits{
+		locks:  m.locks - m.step*uint64(markNumbers+1-number),
+		rttime: m.rttime - m.step*uint64(number),
+	}
+}
+
+// lineage is the numbers of which one is a process's, from low to high. In a whole mark
+// they are equal. Without a mark both are 0.
+type lineage struct{ low, high int }
+
+var noLineage lineage
+
+func (l lineage) whole() bool   { return l.low == l.high && l.low > 0 }
+func (l lineage) blurred() bool { return l.low < l.high }
+
+// has reports whether a number is one of the lineage.
+func (l lineage) has(number int) bool { return number > 0 && l.low <= number && number <= l.high }
+
+// read returns the lineage of a process with these limits.
+func (m *marks) read(l markLimits) lineage {
+	l.locks, l.rttime = min(l.locks, m.locks), min(l.rttime, m.rttime)
+	if m.step == 0 || l.locks == m.locks || l.rttime == m.rttime {
+		return lineage{}
+	}
+	// Rounded away from what an agent within the exec has taken off.
+	low := markNumbers + 1 - int(min((m.locks-l.locks)/m.step, markNumbers))
+	high := int(min((m.rttime-l.rttime)/m.step, markNumbers))
+	if low > high {
+		return lineage{}
+	}
+	return lineage{low, high}
+}
+
+// nextNumber returns a number for a new exec, 0 if there is none.
+func (m *Manager) nextNumber() int { return m.proc.marks.next(m.numbersInUse) }
+
+// numbersInUse are the numbers that processes bear, and those of execs that are known.
+func (m *Manager) numbersInUse() (map[int]bool, error) {
+	taken := map[int]bool{}
+	all, err := m.proc.all()
+	for _, a := range all {
+		if a.lineage.whole() { // a blurred one stands for many
+			taken[a.lineage.low] = true
+		}
+	}
+	for _, p := range m.all() {
+		taken[p.mark] = true
+	}
+	return taken, err
+}
+
+// set marks a process of the agent's user. 0 is no number.
+func (m *marks) set(pid, number int) error {
+	if number == 0 {
+		return nil
+	}
+	l := m.limits(number)
+	locks, rttime := unix.Rlimit{Cur: l.locks, Max: l.locks}, unix.Rlimit{Cur: l.rttime, Max: l.rttime}
+	return errors.Join(
+		unix.Prlimit(pid, unix.RLIMIT_LOCKS, &locks, nil),
+		unix.Prlimit(pid, unix.RLIMIT_RTTIME, &rttime, nil),
+	)
+}
+
+// limitsOf returns the limits of a process that the agent may ask for them. 0 is the
+// agent itself.
+func limitsOf(pid int) (l markLimits, err error) {
+	var locks, rttime unix.Rlimit
+	if err := unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &locks); err != nil {
+		return l, err
+	}
+	err = unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &rttime)
+	return markLimits{locks.Max, rttime.Max}, err
+}
+
+// lineageOf returns the lineage of a process of any user.
+func (m *marks) lineageOf(pid int, fs *procfs.FS) (lineage, error) {
+	l, err := limitsOf(pid)
+	if errors.Is(err, unix.EPERM) {
+		l.locks, l.rttime, err = fs.HardLimits(pid)
+	}
+	if err != nil {
+		return lineage{}, err
+	}
+	return m.read(l), nil
+}

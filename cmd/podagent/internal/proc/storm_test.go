@@ -1,0 +1,95 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// storms are programs that fork faster than a scan sees it. They end by themselves after
+// half a minute if this test is killed.
+var storms = map[string]string{
+	// Each of two hundred processes forks, leaves its session, and ends.
+	"hoppers": `my $end = time + 30; for (1 .. 8) { fork }
+		for (;;) { my $pid = fork; exit if $pid || time > $end; setsid if defined $pid }`,
+	// All stay, each in a session of its own, until no more can be forked.
+	"bomb": `my $end = time + 30;
+		while (time < $end) { my $pid = fork; if (!defined $pid) { select undef, undef, undef, 0.01 } elsif (!$pid) { setsid } }`,
+}
+
+// A fork storm that leaves its group ends beside two busy loops, and calls go on.
+func TestForkStormThatLeavesItsGroupEnds(t *testing.T) {
+	for name := range storms {
+		t.Run(name, func(t *testing.T) {
+			dir := testGroup(t, "pids", map[string]string{"pids.max": strconv.Itoa(bombLimit)})
+			cmd := inNamespace(helperCommand(t, "storm", inGroup(dir)...))
+			cmd.Env = append(cmd.Env, "STORM="+name)
+			t.Log(helperOutput(t, cmd))
+		})
+	}
+}
+
+func helpStorm() error {
+	if err := prepare(); err != nil {
+		return err
+	}
+	m := newAlone()
+	defer m.Shutdown(context.Background())
+	var beside []*Process
+	for _, script := range []string{"while :; do :; done", "while :; do :; done", "exec sleep 300", "exec sleep 300"} {
+		p, err := startScript(m, script)
+		if err != nil {
+			return err
+		}
+		beside = append(beside, p)
+	}
+	asleep := beside[3]
+	if err := asleep.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	p, err := startScript(m, "exec perl -MPOSIX -e '"+storms[os.Getenv("STORM")]+"'")
+	if err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(hung); ; time.Sleep(time.Millisecond) {
+		pids, err := m.proc.PIDs()
+		if len(pids) > bombLimit/2 {
+			break
+		}
+		if err != nil || time.Now().After(deadline) {
+			return fmt.Errorf("there are %d processes (%v)", len(pids), err)
+		}
+	}
+	begun := time.Now()
+	if err := p.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("after %v: %w", time.Since(begun), err)
+	}
+	took := time.Since(begun)
+	if err := awaitCalm(m, len(beside), asleep.pid); err != nil {
+		return err
+	}
+	if out, _, err := execute(m, "echo works"); err != nil || out != "works\n" {
+		return fmt.Errorf("after the storm: %q, %v", out, err)
+	}
+	fmt.Println("ended in", took)
+	return nil
+}
+
+// awaitCalm waits until this many processes run, and only one of them is stopped.
+func awaitCalm(m *Manager, count, asleep int) error {
+	for deadline := time.Now().Add(hung); ; time.Sleep(time.Millisecond) {
+		all, err := m.proc.all()
+		calm := err == nil && len(all) == count
+		for _, a := range all {
+			calm = calm && a.stopped == (a.pid == asleep)
+		}
+		if calm || time.Now().After(deadline) {
+			return errors.Join(err, map[bool]error{false: fmt.Errorf("after the storm: %+v", all)}[calm])
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// openPod is the pod of an open sandbox, and the way to its agent.
+type openPod struct {
+	*cluster
+	pod *corev1.Pod // as it was when it was opened
+
+	state  *podState
+	access access
+	addr   podAddress
+
+	mu       sync.Mutex
+	dead     error     // why no further connection is possible
+	conn     net.Conn  // the latest
+	stranger time.Time // since when another pod's agent answers
+}
+
+func (c *cluster) openPod(pod *corev1.Pod) *openPod {
+	return &openPod{cluster: c, pod: pod, state: &podState{changed: make(chan struct{})}}
+}
+
+// options returns how to reach the pod's agent. A config that is not nil is set on
+// the agent, and again after each restart of it.
+func (o *openPod) options(config *podapi.Config) podapi.DialOptions {
+	options := podapi.DialOptions{
+		Dial: o.dial, Retry: o.retry, Lost: o.whyLost, Config: config,
+		Identity: &o.identity, PodUID: string(o.pod.UID),
+	}
+	if o.connectionTo(o.pod) == ByAddress {
+		options.Vouch = o.vouch
+	}
+	return options
+}
+
+// dial connects to the agent, as soon as that is possible.
+func (o *openPod) dial(ctx context.Context) (net.Conn, error) {
+	if err := o.awaitNetwork(ctx); err != nil {
+		return nil, err
+	}
+	if err := o.isDead(); err != nil {
+		return nil, err
+	}
+	conn, err := o.connect(ctx, o.connectionTo(o.pod))
+	if err != nil {
+		return nil, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.dead != nil {
+		conn.Close()
+		return nil, o.dead
+	}
+	o.conn = conn
+	return conn, nil
+}
+
+// awaitNetwork waits until the node has made the pod's network. Before that the
+// node refuses, and each try takes processor time that the start needs.
+func (o *openPod) awaitNetwork(ctx context.Context) error {
+	for {
+		state, changed := o.state.begin()
+		if state == nil || hasNetwork(state) && (state.Status.PodIP != "" || o.connectionTo(state) != ByAddress) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+// hasNetwork reports whether a port-forward may find the pod's network. Before
+// Kubernetes 1.29, nodes do not report when it is ready.
+func hasNetwork(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReadyToStartContainers {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return pod.Status.StartTime != nil
+}
+
+// retry waits before another try to connect. It returns an error if the pod was
+// replaced or deleted, or has ended.
+func (o *openPod) retry(ctx context.Context, try int, err error) error {
+	if err := o.whyStop(ctx, try, err); err != nil {
+		return err
+	}
+	tries, changed := o.state.failed(try, err)
+	wait := time.NewTimer(retryDelay(tries))
+	defer wait.Stop()
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ctx.Err(), err)
+	case <-changed: // the next try may succeed in the new state
+	case <-wait.C:
+	}
+	return nil
+}
+
+// retryDelay returns how long to wait after this many tries.
+func retryDelay(try int) time.Duration {
+	delay := firstRetry
+	for range try - 1 {
+		delay = min(delay*3/2, lastRetry)
+	}
+	return delay
+}
+
+// whyStop returns why further tries to connect are pointless; nil if they are not.
+// Another pod's agent may answer because this pod has been replaced, or because its
+// container is restarting.
+func (o *openPod) whyStop(ctx context.Context, try int, err error) error {
+	dead := o.isDead()
+	stranger, late := o.isStranger(try, err)
+	switch {
+	case dead != nil:
+		return dead
+	case isRefusal(err):
+		return o.access.refuse(o.apiError(o.pod.Name, err))
+	case o.state.latest() != nil && !stranger: // the watch judges
+		return nil
+	}
+	if end := o.whyEnded(ctx); end != nil || !late {
+		return end
+	}
+	return err
+}
+
+// isStranger reports whether another pod's agent has answered, and whether only
+// others have answered for so long that this pod's never will.
+func (o *openPod) isStranger(try int, err error) (stranger, late bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	stranger = errors.Is(err, podapi.ErrWrongPod)
+	switch {
+	case !stranger:
+		o.stranger = time.Time{}
+	case try == 1 || o.stranger.IsZero():
+		o.stranger = time.Now()
+	}
+	return stranger, stranger && time.Since(o.stranger) > strangerPatience
+}
+
+// whyEnded returns why the pod, as the API server has it now, accepts no connection
+// any more; nil if it may. Every further call then fails with this error.
+func (o *openPod) whyEnded(ctx context.Context) error {
+	now, err := o.get(ctx, o.pod.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = o.podError(o.pod, ErrGone, "", "it was deleted")
+	case isRefusal(err):
+		return o.access.refuse(err)
+	case errors.As(err, new(*PodError)): // such as a missing namespace
+		return err
+	case err != nil: // the API server is away, and may come back
+		return nil
+	default:
+		err = o.lost(ctx, now)
+	}
+	if err != nil {
+		o.kill(err) // a pod that is gone does not come back
+	}
+	return err
+}
+
+// isDead returns why no further connection is possible.
+func (o *openPod) isDead() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.dead
+}
+
+// isRefusal reports whether the API server says that the caller lacks a permission.
+func isRefusal(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
+}
+
+// isAnswer reports whether err is an answer of the API server, and not the lack of
+// one.
+func isAnswer(err error) bool {
+	return errors.As(err, new(*apierrors.StatusError)) || errors.As(err, new(*PodError))
+}
+
+// lost returns why the sandbox no longer has its pod.
+func (o *openPod) lost(ctx context.Context, now *corev1.Pod) error {
+	switch {
+	case now.UID != o.pod.UID:
+		return o.podError(o.pod, ErrGone, "", "another pod has its name")
+	case now.DeletionTimestamp == nil && ended(now):
+		return o.stale(ctx, now)
+	}
+	return o.over(now)
+}
+
+// kill ends the connection, and makes every further call fail with err.
+func (o *openPod) kill(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.dead == nil {
+		o.dead = err
+	}
+	if o.conn != nil {
+		o.conn.Close()
+	}
+}

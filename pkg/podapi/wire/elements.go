@@ -1,0 +1,62 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// unmarshal decodes a message, unless it is an answer of more than maxElements fields.
+func (c codec) unmarshal(data mem.BufferSlice, v any) error {
+	m, ok := v.(proto.Message)
+	if !ok || data.Len() <= 2*maxElements { // a field takes two bytes at least
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	descriptor := m.ProtoReflect().Descriptor()
+	if !isAnswer(descriptor) {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	whole := data.MaterializeToBuffer(c.pool)
+	defer whole.Free()
+	if _, ok := countElements(whole.ReadOnlyData(), descriptor, maxElements); !ok {
+		return fmt.Errorf("%s of %d bytes has more than %d fields", descriptor.Name(), data.Len(), maxElements)
+	}
+	return c.CodecV2.Unmarshal(mem.BufferSlice{whole}, v)
+}
+
+// isAnswer reports whether messages of this type come from an agent.
+func isAnswer(d protoreflect.MessageDescriptor) bool {
+	name := string(d.Name())
+	return strings.HasSuffix(name, "Response") || strings.HasSuffix(name, "Reply")
+}
+
+// countElements counts the fields of an encoded message, and of the messages in it. It
+// returns how many more there may be, and false if there are too many. What it cannot
+// read, the decoder refuses.
+func countElements(b []byte, d protoreflect.MessageDescriptor, room int) (left int, ok bool) {
+	for len(b) > 0 {
+		if room--; room < 0 {
+			return 0, false
+		}
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return room, true
+		}
+		size := protowire.ConsumeFieldValue(number, kind, b[n:])
+		if size < 0 {
+			return room, true
+		}
+		if field := d.Fields().ByNumber(number); kind == protowire.BytesType && field != nil && field.Message() != nil {
+			part, _ := protowire.ConsumeBytes(b[n:])
+			if room, ok = countElements(part, field.Message(), room); !ok {
+				return 0, false
+			}
+		}
+		b = b[n+size:]
+	}
+	return room, true
+}
