@@ -28,7 +28,7 @@ TOOL    := $(GO) tool -modfile=$(CURDIR)/tools.mod
 export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build image cluster runtime cluster-down test test-all needs sandboxes checks e2e unit race race-e2e disrupt soak fuzz lint generate verify bench bench-check clean
+.PHONY: help demo build image cluster runtime cluster-down test test-all needs sandboxes checks e2e unit race race-e2e disrupt soak fuzz lint sbom generate verify bench bench-check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,7 +72,8 @@ test: ## run everything that CI runs: lint, verify, the tests on a cluster, the 
 	@RESULTS=$(RESULTS) test/phases.sh needs "sandboxes checks" "e2e unit" race disrupt
 
 test-all: ## run everything at full size, and also under the race detector (hours)
-	@PODAGENT_TEST_FULL=1 RESULTS=$(RESULTS) test/phases.sh needs "sandboxes checks" "e2e unit" race race-e2e disrupt soak
+	@PODAGENT_TEST_FULL=1 RESULTS=$(RESULTS) test/phases.sh needs "sandboxes checks" "e2e unit" race race-e2e disrupt fuzz sbom soak
+test-all: export FUZZTIME ?= 10s
 
 checks: lint verify
 
@@ -131,13 +132,21 @@ fuzz: ## fuzz each parser for a while (FUZZTIME=30s), starting from the inputs o
 		done; \
 	done
 
-lint: ## run go vet, staticcheck, gofumpt and helm lint
+lint: ## run go vet, staticcheck, gofumpt, helm lint and govulncheck
 	$(GO) vet ./... && for m in $(MODULES); do (cd $$m && $(GO) vet ./...) || exit 1; done
 	GOEXPERIMENT= $(GO) vet ./pkg/fsops/...
 	$(TOOL) staticcheck ./... && for m in $(MODULES); do (cd $$m && $(TOOL) staticcheck ./...) || exit 1; done
 	@bad=$$(git ls-files '*.go' ':!*.pb.go' | xargs $(TOOL) gofumpt -l); \
 	if [ -n "$$bad" ]; then echo "not formatted by gofumpt:" $$bad >&2; exit 1; fi
 	$(GO) tool -modfile=deploy/helm.mod helm lint --strict --quiet deploy/chart
+	@test/vulnerabilities.sh
+
+# The bill of materials of an image needs the image: "make image" makes it.
+sbom: build image ## write software bills of materials (SPDX) for both programs and the runtime image into bin/
+	for from in podagent=file:bin/podagent orchestrator=file:bin/orchestrator runtime=docker-archive:$(CLUSTER)/images/runtime.tar; do \
+		$(GO) tool -modfile=deploy/syft.mod syft scan --quiet "$${from#*=}" \
+			--source-name "$${from%%=*}" --source-version '$(VERSION)' --output "spdx-json=bin/$${from%%=*}.spdx.json" || exit 1; \
+	done
 
 generate: ## generate the protobuf code and the page of settings
 	cd pkg/podapi && $(TOOL) buf generate
