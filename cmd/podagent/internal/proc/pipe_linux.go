@@ -203,8 +203,14 @@ func readRetry(fd int, b []byte) (int, error) {
 }
 
 // pending is the number of bytes that wait in the pipe.
+//
+// The kernel moves what a process writes to a terminal to the terminal's reader a little
+// later, when it gets to it. FIONREAD counts only what has been moved; poll moves it.
 func (s *source) pending() int64 {
 	n := 0
-	s.raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }) // FIONREAD
+	s.raw.Control(func(fd uintptr) {
+		unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) // FIONREAD
+	})
 	return int64(n)
 }

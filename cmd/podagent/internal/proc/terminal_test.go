@@ -55,6 +55,28 @@ func TestTerminalTypeIsTheCallers(t *testing.T) {
 	}
 }
 
+// A process may end before the kernel has moved its last output to the terminal's reader.
+func TestLastOutputInATerminalCountsAtOnce(t *testing.T) {
+	term, err := openTerminal(TerminalSize{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer term.close()
+	out := &source{file: term.master, raw: term.raw}
+	buf := make([]byte, 10)
+	for i := range 1000 {
+		if _, err := unix.Write(term.slave, []byte("end")); err != nil {
+			t.Fatal(err)
+		}
+		if n := out.pending(); n != 3 {
+			t.Fatalf("round %d: %d bytes count, want 3", i, n)
+		}
+		if _, err := term.master.Read(buf); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestTerminalOutputIsComplete(t *testing.T) {
 	m := newManager(t)
 	for range 20 {
