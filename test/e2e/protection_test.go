@@ -103,7 +103,7 @@ func waitWhileItPrints(t *testing.T, s *launcher.Sandbox, p *podapi.Process) err
 			return err
 		case <-time.After(harness.Hung):
 		}
-		now := process(t, s, p.ID).Stdout
+		now := process(t, s, p.ID()).Stdout
 		if now == before {
 			t.Fatalf("the process hangs after %d bytes", now)
 		}
