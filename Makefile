@@ -144,7 +144,7 @@ lint: ## run go vet, staticcheck, gofumpt, helm lint and govulncheck
 # The bill of materials of an image needs the image: "make image" makes it.
 sbom: build image ## write software bills of materials (SPDX) for both programs and the runtime image into bin/
 	for from in podagent=file:bin/podagent orchestrator=file:bin/orchestrator runtime=docker-archive:$(CLUSTER)/images/runtime.tar; do \
-		$(GO) tool -modfile=deploy/syft.mod syft scan --quiet "$${from#*=}" \
+		SYFT_CHECK_FOR_APP_UPDATE=false $(GO) tool -modfile=deploy/syft.mod syft scan --quiet "$${from#*=}" \
 			--source-name "$${from%%=*}" --source-version '$(VERSION)' --output "spdx-json=bin/$${from%%=*}.spdx.json" || exit 1; \
 	done
 
