@@ -34,8 +34,9 @@ var mayImport = map[string][]string{
 	"cmd/orchestrator/internal/console":   {"cmd/internal/render", "pkg/podapi"},
 	"cmd/orchestrator/internal/flagvalue": {"pkg/launcher", "pkg/podapi", "pkg/tools"},
 
-	"pkg/launcher":                      {"pkg/launcher/podmeta", "pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops", "pkg/procfs"},
+	"pkg/launcher":                      {"pkg/launcher/podmeta", "pkg/launcher/internal/keys", "pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops", "pkg/procfs"},
 	"pkg/launcher/podmeta":              {},
+	"pkg/launcher/internal/keys":        {"pkg/podapi"},
 	"pkg/launcher/internal/portforward": {"pkg/launcher/internal/upgrade"},
 	"pkg/launcher/internal/execstream":  {"pkg/launcher/internal/upgrade"},
 	"pkg/launcher/internal/upgrade":     {},

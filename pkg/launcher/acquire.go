@@ -83,6 +83,9 @@ func (c *cluster) podFor(spec *Spec) (*corev1.Pod, error) {
 // make creates the pod, and before it the claim for the workspace if the Spec keeps
 // that.
 func (c *cluster) make(ctx context.Context, pod *corev1.Pod, spec *Spec) (*corev1.Pod, error) {
+	if err := c.checkMade(pod); err != nil {
+		return nil, err
+	}
 	// The requests outlive ctx, so that their results are known.
 	lasting, cancel := outlive(ctx, createGrace)
 	defer cancel()
@@ -167,11 +170,15 @@ func (c *cluster) checkOurs(pod metav1.Object, id string) error {
 
 // checkKey returns an error unless the agent accepts our identity.
 func (c *cluster) checkKey(pod *corev1.Pod) error {
-	ours := c.identity.AuthorizedKey().Fingerprint()
-	if theirs := pod.Annotations[podmeta.AnnotationKey]; theirs != ours {
-		return c.podError(pod, ErrOtherKey, "", fmt.Sprintf("it accepts %s, ours is %s", cmp.Or(theirs, "an unknown key"), ours))
+	if theirs := pod.Annotations[podmeta.AnnotationKey]; theirs != c.identity.AuthorizedKey().Fingerprint() {
+		return c.otherKey(pod, theirs)
 	}
 	return nil
+}
+
+// otherKey returns the error for a pod, or a claim, of another identity.
+func (c *cluster) otherKey(pod metav1.Object, theirs string) error {
+	return c.podError(pod, ErrOtherKey, "", fmt.Sprintf("it accepts %s, ours is %s", cmp.Or(theirs, "an unknown key"), c.identity.AuthorizedKey().Fingerprint()))
 }
 
 // ended reports whether the agent will never run again in the pod. Other containers

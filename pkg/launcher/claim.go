@@ -29,17 +29,18 @@ func ownClaim(pod *corev1.Pod) bool {
 }
 
 // claimOf returns the claim for the workspace of a pod that is about to be created.
-// The claim records how the pod is made, for [Kubernetes.Resume].
-func claimOf(w Workspace, pod *corev1.Pod) (*corev1.PersistentVolumeClaim, error) {
-	data, err := json.Marshal(pod)
+// Its note says how the pod is made, for [Kubernetes.Resume].
+func (c *cluster) claimOf(w Workspace, pod *corev1.Pod, generation int64) (*corev1.PersistentVolumeClaim, error) {
+	id := pod.Annotations[podmeta.AnnotationID]
+	note, err := c.writeNote(c.subjectOf(pod.Name, "", id), generation, pod)
 	if err != nil {
 		return nil, err
 	}
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels, Annotations: map[string]string{
-			podmeta.AnnotationID:      pod.Annotations[podmeta.AnnotationID],
+			podmeta.AnnotationID:      id,
 			podmeta.AnnotationCreated: pod.Annotations[podmeta.AnnotationCreated],
-			podmeta.AnnotationPod:     string(data),
+			podmeta.AnnotationPod:     note,
 		}},
 		Spec: w.claimSpec(),
 	}, nil
@@ -48,12 +49,8 @@ func claimOf(w Workspace, pod *corev1.Pod) (*corev1.PersistentVolumeClaim, error
 // keepWorkspace creates the claim for the workspace of a pod that is about to be
 // created, or takes the existing one and notes that in the pod.
 func (c *cluster) keepWorkspace(ctx context.Context, spec *Spec, pod *corev1.Pod) error {
-	claim, err := claimOf(spec.Pod.Workspace, pod)
-	if err != nil {
-		return err
-	}
 	for {
-		if err := c.makeClaim(ctx, claim); !apierrors.IsAlreadyExists(err) {
+		if err := c.newClaim(ctx, spec.Pod.Workspace, pod); !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 		there, err := c.claim(ctx, pod.Name)
@@ -71,9 +68,10 @@ func (c *cluster) keepWorkspace(ctx context.Context, spec *Spec, pod *corev1.Pod
 			if drift := spec.Pod.Workspace.driftOf(there); len(drift) > 0 && spec.Take.OnDrift == DriftError {
 				return c.podError(pod, ErrDrift, "", joined(drift))
 			}
-			err := c.takeClaim(ctx, there, pod.Annotations[podmeta.AnnotationID])
+			now := time.Now()
+			err := c.takeClaim(ctx, there, pod.Annotations[podmeta.AnnotationID], now)
 			if err == nil {
-				pod.Annotations[podmeta.AnnotationResumed] = timeText(time.Now())
+				pod.Annotations[podmeta.AnnotationResumed] = timeText(now)
 			}
 			if !endedSince(err) {
 				return err
@@ -82,57 +80,69 @@ func (c *cluster) keepWorkspace(ctx context.Context, spec *Spec, pod *corev1.Pod
 	}
 }
 
+// newClaim creates the claim for the workspace of a pod that is about to be created.
+// If this machine's clock is far from the API server's, the note of the creation would
+// not be believed: see isFromCreation. Then the claim gets another, which has its UID.
+func (c *cluster) newClaim(ctx context.Context, w Workspace, pod *corev1.Pod) error {
+	generation := time.Now().UnixNano()
+	claim, err := c.claimOf(w, pod, generation)
+	if err != nil {
+		return err
+	}
+	made, err := c.makeClaim(ctx, claim)
+	if err != nil || isFromCreation(generation, made) {
+		return err
+	}
+	if err := c.notePod(ctx, pod); err != nil {
+		return errors.Join(err, c.dropUnused(ctx, pod))
+	}
+	return nil
+}
+
 // endedSince reports whether a claim could not be taken because it was deleted
 // after it was seen.
 func endedSince(err error) bool {
 	return errors.Is(err, ErrNotKept) || apierrors.IsNotFound(err) || apierrors.IsConflict(err)
 }
 
-// takeClaim marks the claim as used for a new pod of a launch that did not create
-// the claim. If its last pod belonged to another identity, the claim stays with
-// that one.
-func (c *cluster) takeClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, id string) error {
+// takeClaim marks the claim as used, from a time on, for a new pod of a launch that did
+// not create the claim. If its last pod belonged to another identity, the claim stays
+// with that one. That prevents accidents: whoever may create pods can mount the claim.
+func (c *cluster) takeClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, id string, now time.Time) error {
 	if err := c.checkOurs(claim, id); err != nil {
 		return err
 	}
-	if before, err := podOf(claim); err == nil {
-		if err := c.checkKey(before); err != nil {
-			return err
-		}
+	if signer := signerOf(claim); signer != "" && signer != c.identity.AuthorizedKey().Fingerprint() {
+		return c.otherKey(claim, signer)
 	}
-	return c.markClaim(ctx, claim.Name, claim.UID, podmeta.AnnotationAdopted, podmeta.AnnotationResumed)
+	return c.markClaim(ctx, claim.Name, claim.UID, now, podmeta.AnnotationAdopted, podmeta.AnnotationResumed)
 }
 
 // markClaim marks the claim as used by a launch that did not create it. If the
 // creating launch fails after all, podmeta.AnnotationAdopted keeps it from deleting
 // the claim. podmeta.AnnotationResumed, written for a new pod, protects the claim
 // when an older pod is removed.
-func (c *cluster) markClaim(ctx context.Context, name string, uid types.UID, annotations ...string) error {
-	values, now := map[string]string{}, timeText(time.Now())
+func (c *cluster) markClaim(ctx context.Context, name string, uid types.UID, now time.Time, annotations ...string) error {
+	values := map[string]string{}
 	for _, annotation := range annotations {
-		values[annotation] = now
+		values[annotation] = timeText(now)
 	}
-	claim, err := c.annotateClaim(ctx, name, uid, values)
+	claim, err := c.annotateClaim(ctx, name, metav1.Preconditions{UID: &uid}, values)
 	if err == nil && claim.DeletionTimestamp != nil {
 		return c.podError(claim, ErrNotKept, "", "its claim is being deleted")
 	}
 	return err
 }
 
-// notePod writes into the claim how its latest working pod was made, for
-// [Kubernetes.Resume].
-func (c *cluster) notePod(ctx context.Context, pod *corev1.Pod) error {
-	data, err := json.Marshal(pod)
-	if err == nil {
-		_, err = c.annotateClaim(ctx, pod.Name, "", map[string]string{podmeta.AnnotationPod: string(data)})
-	}
-	return err
-}
-
-func (c *cluster) annotateClaim(ctx context.Context, name string, uid types.UID, annotations map[string]string) (*corev1.PersistentVolumeClaim, error) {
+// annotateClaim changes annotations of a claim, if that keeps the preconditions. An
+// empty UID is none.
+func (c *cluster) annotateClaim(ctx context.Context, name string, only metav1.Preconditions, annotations map[string]string) (*corev1.PersistentVolumeClaim, error) {
 	meta := map[string]any{"annotations": annotations}
-	if uid != "" {
-		meta["uid"] = uid // a precondition
+	if only.UID != nil && *only.UID != "" {
+		meta["uid"] = *only.UID
+	}
+	if only.ResourceVersion != nil {
+		meta["resourceVersion"] = *only.ResourceVersion
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": meta})
 	if err != nil {
@@ -258,25 +268,13 @@ func (c *cluster) claims(ctx context.Context) ([]corev1.PersistentVolumeClaim, e
 	return list.Items, nil
 }
 
-// podOf returns the pod to make when the sandbox of this claim is resumed.
-func podOf(claim *corev1.PersistentVolumeClaim) (*corev1.Pod, error) {
-	pod := &corev1.Pod{}
-	if err := json.Unmarshal([]byte(claim.Annotations[podmeta.AnnotationPod]), pod); err != nil {
-		return nil, fmt.Errorf("annotation %s of claim %s does not say how the pod was made: %w", podmeta.AnnotationPod, claim.Name, err)
-	}
-	if pod.Name != claim.Name || agentContainer(pod) == nil {
-		return nil, fmt.Errorf("annotation %s of claim %s has another pod, %q", podmeta.AnnotationPod, claim.Name, pod.Name)
-	}
-	return pod, nil
-}
-
 // summaryOfClaim describes a sandbox that has no pod.
 func summaryOfClaim(claim *corev1.PersistentVolumeClaim) Summary {
 	s := Summary{ID: claim.Annotations[podmeta.AnnotationID], State: Paused, CreatedAt: claim.CreationTimestamp.UTC()}
 	if claim.DeletionTimestamp != nil {
 		s.State = Terminating
 	}
-	if pod, err := podOf(claim); err == nil {
+	if pod, err := shownPod(claim); err == nil {
 		s.Workdir = agentContainer(pod).WorkingDir
 		s.Heartbeat = cmp.Or(heartbeatOf(pod), s.CreatedAt)
 	}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podagent/podagent/pkg/launcher/internal/execstream"
+	"github.com/podagent/podagent/pkg/launcher/internal/keys"
 	"github.com/podagent/podagent/pkg/launcher/internal/portforward"
 	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/pkg/podapi/wire"
@@ -38,6 +39,7 @@ type cluster struct {
 	// connection is the requested way to agents; it may be empty.
 	connection Connection
 	identity   podapi.Identity
+	keys       keys.Set // of the identity
 	owner      string
 	log        *slog.Logger
 }
@@ -121,7 +123,10 @@ func (k *Kubernetes) resolve(ctx context.Context) (*cluster, error) {
 	if c.api, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
-	c.identity, err = k.identity(c.logged(ctx), c.api, namespace, config)
+	if c.identity, err = k.identity(c.logged(ctx), c.api, namespace, config); err != nil {
+		return nil, err
+	}
+	c.keys, err = keys.Of(c.identity)
 	return c, err
 }
 

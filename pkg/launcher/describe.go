@@ -49,7 +49,7 @@ type Description struct {
 	Owner string
 	// Events are the cluster's about the pod, oldest first.
 	Events []Event
-	// Problems say why Owner or Events could not be determined.
+	// Problems say why Owner or Events are unknown, or why it cannot be resumed.
 	Problems []error
 
 	// Agent is what the agent said, and Processes are those that it knows, oldest
@@ -107,9 +107,12 @@ func (c *cluster) describePaused(ctx context.Context, id string) (Description, e
 		return Description{}, err
 	}
 	d := Description{AgentErr: ErrPaused}
-	if pod, err := podOf(claim); err == nil {
+	if pod, err := shownPod(claim); err == nil {
 		d = c.describePod(pod)
 		d.AgentErr, d.Phase, d.Pod = ErrPaused, "", ""
+	}
+	if _, err := c.notedPod(claim, id); err != nil {
+		d.Problems = append(d.Problems, fmt.Errorf("cannot be resumed: %w", err))
 	}
 	d.Summary, d.Namespace, d.Reason = summaryOfClaim(claim), claim.Namespace, "its claim is "+string(claim.Status.Phase)
 	return d, nil

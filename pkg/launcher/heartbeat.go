@@ -43,7 +43,7 @@ func (c *cluster) beat(ctx context.Context, pod *corev1.Pod) error {
 func (c *cluster) mark(ctx context.Context, pod *corev1.Pod) error {
 	var going error // the claim
 	if ownClaim(pod) {
-		if going = c.markClaim(ctx, pod.Name, "", podmeta.AnnotationAdopted); going != nil && !endedSince(going) {
+		if going = c.markClaim(ctx, pod.Name, "", time.Now(), podmeta.AnnotationAdopted); going != nil && !endedSince(going) {
 			return going
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
 // launch creates or adopts the sandbox of spec. If it fails, it removes what it
@@ -36,14 +38,16 @@ func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox
 }
 
 // finishLaunch checks out the source once the agent answers. If this launch created
-// the pod (made is not nil), it notes in the claim how.
+// the pod (made is not nil) for a claim that was there, it notes in the claim how. A
+// claim that it created has had that note from the beginning. In one that was there,
+// the note of the last pod that worked stays until this one does.
 func (c *cluster) finishLaunch(ctx context.Context, spec *Spec, made *acquired, s *Sandbox) error {
 	if spec.Git != nil { // it has its own timeout
 		if err := spec.Git.checkout(ctx, s, c.log); err != nil {
 			return err
 		}
 	}
-	if made != nil && ownClaim(made.manifest) {
+	if made != nil && ownClaim(made.manifest) && made.manifest.Annotations[podmeta.AnnotationResumed] != "" {
 		return c.notePod(ctx, made.manifest)
 	}
 	return nil

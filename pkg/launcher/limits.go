@@ -107,6 +107,10 @@ const (
 	// claimPoll is how often a claim that is being deleted is checked. Its deletion
 	// takes some milliseconds once no pod uses it.
 	claimPoll = 50 * time.Millisecond
+	// noteSkew is how far this machine's clock may be from the API server's until a claim
+	// costs another call when it is made. It is also for how long the note of a claim
+	// could stand for one of the same name: a minute would do for most clocks.
+	noteSkew = time.Minute
 	// maxAnnotations bounds the caller's annotations in bytes: Kubernetes
 	// takes 256 KiB in all.
 	maxAnnotations = 128 << 10

@@ -33,7 +33,7 @@ func (c *cluster) pause(ctx context.Context, id string) error {
 	case !ownClaim(pod):
 		return c.podError(pod, ErrNotKept, "", "its workspace is not a claim of its own")
 	}
-	if err := c.markClaim(ctx, pod.Name, "", podmeta.AnnotationAdopted); err != nil {
+	if err := c.markClaim(ctx, pod.Name, "", time.Now(), podmeta.AnnotationAdopted); err != nil {
 		return err
 	}
 	return c.remove(ctx, pod)
@@ -41,8 +41,9 @@ func (c *cluster) pause(ctx context.Context, id string) error {
 
 // Resume opens a sandbox that is paused, or whose pod has ended, in a new pod made like
 // the last one, with the files in its workdir. If they were not kept, the error is
-// [ErrStale]. A sandbox that runs is opened as by Open. Launch resumes, too, but makes
-// the pod that its Spec says.
+// [ErrStale], and if another than this identity wrote how the pod is made, [ErrUnsigned].
+// A sandbox that runs is opened as by Open. Launch resumes, too, but makes the pod that
+// its Spec says.
 func (k *Kubernetes) Resume(ctx context.Context, id string) (*Sandbox, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -93,7 +94,7 @@ func (c *cluster) revive(ctx context.Context, id string) (*corev1.Pod, bool, err
 		case pod.DeletionTimestamp != nil:
 			err = c.awaitGone(ctx, pod)
 		case ended(pod) && ownClaim(pod):
-			if err = c.checkKey(pod); err == nil {
+			if err = c.checkResumable(ctx, pod, id); err == nil {
 				err = c.remove(ctx, pod)
 			}
 		default:
@@ -106,20 +107,33 @@ func (c *cluster) revive(ctx context.Context, id string) (*corev1.Pod, bool, err
 	return nil, false, context.Cause(ctx)
 }
 
+// checkResumable returns why the sandbox of a pod that has ended cannot get another.
+func (c *cluster) checkResumable(ctx context.Context, pod *corev1.Pod, id string) error {
+	if err := c.checkKey(pod); err != nil {
+		return err
+	}
+	claim, err := c.claim(ctx, pod.Name)
+	if err == nil {
+		_, err = c.notedPod(claim, id)
+	}
+	return err
+}
+
 // remake creates the pod of a paused sandbox.
 func (c *cluster) remake(ctx context.Context, id string) (*corev1.Pod, error) {
 	claim, err := c.pausedClaim(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	pod, err := podOf(claim)
+	pod, err := c.notedPod(claim, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.takeClaim(ctx, claim, id); err != nil {
+	now := time.Now()
+	if err := c.takeClaim(ctx, claim, id, now); err != nil {
 		return nil, err
 	}
-	pod = again(pod, time.Now())
+	pod = again(pod, now)
 	if c.connection == ByAddress && !listensOnAddress(pod) {
 		listenOnAddress(pod)
 	}

@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"path"
@@ -157,9 +156,8 @@ func (s *Spec) checkNotes() *SpecError {
 		return &SpecError{"Pod", fmt.Sprintf("needs %d bytes of annotations, one of which repeats the labels, the patch and other fields: at most %d fit", size, maxNotes)}
 	}
 	if s.Pod.Workspace.Keep {
-		data, _ := json.Marshal(pod) // a pod can always be encoded
-		if len(data) > maxNotes {
-			return &SpecError{"Pod.Workspace.Keep", fmt.Sprintf("needs the pod in an annotation, with its environment: that takes %d bytes, and at most %d fit", len(data), maxNotes)}
+		if size := noteSize(pod); size > maxNotes {
+			return &SpecError{"Pod.Workspace.Keep", fmt.Sprintf("needs the pod in an annotation, with its environment: that takes %d bytes, and at most %d fit", size, maxNotes)}
 		}
 	}
 	return nil

@@ -26,6 +26,7 @@ const (
 	defaultWorkdir = "/workspace"
 	homeDir        = "/home/agent"
 	sandboxUser    = 1000
+	keyVariable    = "PODAGENT_AUTHORIZED_KEY"
 )
 
 // manifest returns the pod of a sandbox.
@@ -156,7 +157,7 @@ func agentEnv(spec *Spec, key wire.AuthorizedKey, workdir string) []corev1.EnvVa
 		{Name: listenVariable, Value: "tcp:127.0.0.1:" + strconv.Itoa(agentPort)},
 		{Name: "PODAGENT_HEALTH", Value: healthSocket},
 		{Name: "PODAGENT_WORKDIR", Value: literal(workdir)},
-		{Name: "PODAGENT_AUTHORIZED_KEY", Value: key.String()},
+		{Name: keyVariable, Value: key.String()},
 		{Name: "PODAGENT_PROCESS_ENV", Value: wire.FormatEnv(spec.Env)},
 		{Name: "PODAGENT_POD_UID", ValueFrom: &corev1.EnvVarSource{
 			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"},

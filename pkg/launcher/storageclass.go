@@ -21,15 +21,15 @@ func lacksStorage(claim *corev1.PersistentVolumeClaim) bool {
 
 // makeClaim creates a claim. If the claim would have to wait for a default
 // StorageClass, it removes the claim and returns an error.
-func (c *cluster) makeClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+func (c *cluster) makeClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
 	made, err := c.api.CoreV1().PersistentVolumeClaims(c.namespace).Create(ctx, claim, metav1.CreateOptions{})
 	if err != nil {
-		return c.createError(claim.Name, err)
+		return nil, c.createError(claim.Name, err)
 	}
 	if lacksStorage(made) {
-		return errors.Join(c.noStorageClass(made), c.removeClaim(ctx, made))
+		return nil, errors.Join(c.noStorageClass(made), c.removeClaim(ctx, made))
 	}
-	return nil
+	return made, nil
 }
 
 func (c *cluster) noStorageClass(claim *corev1.PersistentVolumeClaim) error {

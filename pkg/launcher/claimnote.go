@@ -1,0 +1,221 @@
+package launcher
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podagent/podagent/pkg/launcher/internal/keys"
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
+)
+
+// The note of a claim says which pod Resume makes. Whoever may patch claims could
+// write another pod there, and so borrow the orchestrator's permission to create
+// pods. Hence the orchestrator signs the note, and believes none but its own.
+
+// podNote is the text of a note: the pod without its environment, and that sealed.
+type podNote struct {
+	Pod         *corev1.Pod `json:"pod"`
+	Environment []byte      `json:"environment,omitempty"`
+}
+
+// environment is what a note hides: it may have secrets of the caller's.
+type environment struct {
+	// Env has the variables of each container by its name.
+	Env map[string][]corev1.EnvVar `json:"env"`
+	// Spec is podmeta.AnnotationSpec, which repeats the variables of a patch.
+	Spec string `json:"spec"`
+}
+
+// subjectOf returns what the note of a claim is about. The claim has no UID before it
+// is created.
+func (c *cluster) subjectOf(name, uid, id string) keys.Subject {
+	return keys.Subject{Kind: "PersistentVolumeClaim", Namespace: c.namespace, Name: name, UID: uid, ID: id}
+}
+
+// writeNote returns the note of a claim: this pod, signed, with its environment
+// sealed.
+func (c *cluster) writeNote(about keys.Subject, generation int64, pod *corev1.Pod) (string, error) {
+	text, err := noteText(pod, func(secret []byte) []byte { return c.keys.Seal(about, secret) })
+	if err != nil {
+		return "", err
+	}
+	return c.keys.Sign(about, generation, text), nil
+}
+
+// noteText returns what is signed.
+func noteText(pod *corev1.Pod, seal func([]byte) []byte) (string, error) {
+	open := pod.DeepCopy()
+	hidden := environment{Env: map[string][]corev1.EnvVar{}, Spec: open.Annotations[podmeta.AnnotationSpec]}
+	delete(open.Annotations, podmeta.AnnotationSpec)
+	for c := range containers(open) {
+		if len(c.Env) > 0 {
+			hidden.Env[c.Name], c.Env = c.Env, nil
+		}
+	}
+	secret, err := json.Marshal(hidden)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(podNote{open, seal(secret)})
+	return string(text), err
+}
+
+// containers yields all containers of a pod.
+func containers(pod *corev1.Pod) func(yield func(*corev1.Container) bool) {
+	return func(yield func(*corev1.Container) bool) {
+		for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+			for i := range list {
+				if !yield(&list[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// noteSize returns how many bytes the note of a pod has.
+func noteSize(pod *corev1.Pod) int {
+	text, _ := noteText(pod, func(secret []byte) []byte { return make([]byte, keys.Sealed(len(secret))) }) // a pod can always be encoded
+	return len(text) + keys.MaxHeader
+}
+
+// restore returns the pod of a note with its environment.
+func (c *cluster) restore(about keys.Subject, text string) (*corev1.Pod, error) {
+	note := podNote{Pod: &corev1.Pod{}}
+	if err := json.Unmarshal([]byte(text), &note); err != nil || note.Pod == nil {
+		return nil, errors.Join(errors.New("it has no pod"), err)
+	}
+	secret, err := c.keys.Open(about, note.Environment)
+	if err != nil {
+		return nil, fmt.Errorf("its environment cannot be opened: %w", err)
+	}
+	var hidden environment
+	if err := json.Unmarshal(secret, &hidden); err != nil {
+		return nil, fmt.Errorf("its environment cannot be read: %w", err)
+	}
+	pod := note.Pod
+	for c := range containers(pod) {
+		c.Env = hidden.Env[c.Name]
+	}
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[podmeta.AnnotationSpec] = hidden.Spec
+	return pod, nil
+}
+
+// readNote returns the pod of a claim's note, and the note's generation, if this
+// identity has signed it for this claim of this sandbox.
+func (c *cluster) readNote(claim *corev1.PersistentVolumeClaim, id string) (*corev1.Pod, int64, error) {
+	about := c.subjectOf(claim.Name, string(claim.UID), id)
+	written := claim.Annotations[podmeta.AnnotationPod]
+	note, err := c.keys.Verify(about, written)
+	if errors.Is(err, keys.ErrSignature) { // it may be from the claim's creation
+		about.UID = ""
+		note, err = c.keys.Verify(about, written)
+		if err == nil && !isFromCreation(note.Generation, claim) {
+			err = fmt.Errorf("%w: it is of another claim of this name, since it was signed at %s", keys.ErrSignature, generationTime(note.Generation).Format(time.RFC3339))
+		}
+	}
+	if err != nil {
+		return nil, 0, c.unsigned(claim, err)
+	}
+	pod, err := c.restore(about, note.Text)
+	if err != nil {
+		return nil, 0, c.unsigned(claim, err)
+	}
+	return pod, note.Generation, nil
+}
+
+// unsigned returns the error for a note that is not believed. A note of another
+// identity is not for this one to sign.
+func (c *cluster) unsigned(claim *corev1.PersistentVolumeClaim, err error) error {
+	if errors.Is(err, keys.ErrForeign) {
+		return c.otherKey(claim, signerOf(claim))
+	}
+	e := c.podError(claim, ErrUnsigned, "", fmt.Sprintf("annotation %s of claim %s: %v", podmeta.AnnotationPod, claim.Name, err))
+	e.Err = err
+	return e
+}
+
+// notePod writes into the claim how its latest working pod was made, for
+// [Kubernetes.Resume]. It leaves a claim that has been taken for another pod since.
+func (c *cluster) notePod(ctx context.Context, pod *corev1.Pod) error {
+	for {
+		claim, err := c.claim(ctx, pod.Name)
+		if err != nil || claim.Annotations[podmeta.AnnotationResumed] != pod.Annotations[podmeta.AnnotationResumed] {
+			return err
+		}
+		if err := c.note(ctx, claim, pod); !apierrors.IsConflict(err) { // a conflict means that it has changed
+			return err
+		}
+	}
+}
+
+// note writes into a claim, unless that has changed since it was read, how its pod is
+// made.
+func (c *cluster) note(ctx context.Context, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) error {
+	id := pod.Annotations[podmeta.AnnotationID]
+	generation := time.Now().UnixNano()
+	if _, last, err := c.readNote(claim, id); err == nil {
+		generation = max(generation, last+1) // clocks differ
+	}
+	note, err := c.writeNote(c.subjectOf(claim.Name, string(claim.UID), id), generation, pod)
+	if err != nil {
+		return err
+	}
+	_, err = c.annotateClaim(ctx, claim.Name, metav1.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion}, map[string]string{podmeta.AnnotationPod: note})
+	return err
+}
+
+// A generation is the time in nanoseconds at which a note is signed.
+func generationTime(generation int64) time.Time { return time.Unix(0, generation).UTC() }
+
+// isFromCreation reports whether a note can be part of the creation of this claim. The
+// claim had no UID then. Without this check a note of a claim that had the same name
+// could be put in its place, also one in another cluster.
+func isFromCreation(generation int64, claim *corev1.PersistentVolumeClaim) bool {
+	return generationTime(generation).Sub(claim.CreationTimestamp.Time).Abs() <= noteSkew
+}
+
+// shownPod returns the pod of a claim's note to show it. Nobody may have signed it, and
+// it may lack its environment. Nothing else may be decided by it.
+func shownPod(claim *corev1.PersistentVolumeClaim) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	text := claim.Annotations[podmeta.AnnotationPod]
+	if note, err := keys.Parse(text); err == nil {
+		shown := podNote{Pod: pod}
+		err = json.Unmarshal([]byte(note.Text), &shown)
+		return pod, errors.Join(err, checkShown(claim, pod))
+	}
+	err := json.Unmarshal([]byte(text), pod) // as claims had it before notes were signed
+	return pod, errors.Join(err, checkShown(claim, pod))
+}
+
+func checkShown(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) error {
+	if pod.Name != claim.Name || agentContainer(pod) == nil {
+		return fmt.Errorf("annotation %s of claim %s has no pod of this sandbox", podmeta.AnnotationPod, claim.Name)
+	}
+	return nil
+}
+
+// signerOf returns the fingerprint of the identity that claims to have written a
+// claim's note; empty if none does.
+func signerOf(claim *corev1.PersistentVolumeClaim) string {
+	text := claim.Annotations[podmeta.AnnotationPod]
+	if note, err := keys.Parse(text); err == nil {
+		return note.Signer
+	}
+	if pod, err := shownPod(claim); err == nil && strings.HasPrefix(text, "{") {
+		return pod.Annotations[podmeta.AnnotationKey]
+	}
+	return ""
+}

@@ -1,0 +1,108 @@
+// Package keys derives from an identity the keys for what is not a call: to sign
+// notes in the cluster, and to seal secrets in them. Only who has the identity has
+// these keys, and all orchestrators that share it have the same.
+//
+// Each purpose has a key of its own (HKDF-SHA256, RFC 5869, of the identity's seed,
+// with the purpose as its info). So nothing that is signed for one purpose means
+// anything for another, or in the TLS by which the identity itself is used.
+package keys
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/ed25519"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// A Purpose names what a key is for, and the version of how it is used.
+type Purpose string
+
+const (
+	// Signing is for Ed25519 signatures of notes.
+	Signing Purpose = "podagent note signing v1"
+	// Sealing is for AES-256-GCM with random nonces, so for 2³² seals.
+	Sealing Purpose = "podagent note sealing v1"
+)
+
+// size is that of each key in bytes.
+const size = 32
+
+// Derive returns the identity's key for a purpose.
+func Derive(id podapi.Identity, purpose Purpose) ([]byte, error) {
+	seed, err := seedOf(id)
+	if err != nil {
+		return nil, err
+	}
+	return hkdf.Key(sha256.New, seed, nil, string(purpose), size)
+}
+
+// seedOf returns the secret that the identity consists of.
+func seedOf(id podapi.Identity) ([]byte, error) {
+	data, err := id.MarshalPEM()
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return nil, errors.New("the identity is not in PEM")
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	key, ok := parsed.(ed25519.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("the identity is a %T", parsed)
+	}
+	return key.Seed(), nil
+}
+
+// Set has the keys of an identity. It may be used concurrently.
+type Set struct {
+	signer string // the identity's fingerprint
+	sign   ed25519.PrivateKey
+	seal   cipher.AEAD
+}
+
+// Of derives the keys of an identity.
+func Of(id podapi.Identity) (Set, error) {
+	signing, err := Derive(id, Signing)
+	if err != nil {
+		return Set{}, err
+	}
+	sealing, err := Derive(id, Sealing)
+	if err != nil {
+		return Set{}, err
+	}
+	block, err := aes.NewCipher(sealing)
+	if err != nil {
+		return Set{}, err
+	}
+	seal, err := cipher.NewGCMWithRandomNonce(block)
+	return Set{id.AuthorizedKey().Fingerprint(), ed25519.NewKeyFromSeed(signing), seal}, err
+}
+
+// Seal encrypts a text that belongs to a subject. Whoever opens it names the same.
+func (s Set) Seal(about Subject, text []byte) []byte {
+	return s.seal.Seal(nil, nil, text, about.bytes("podagent sealed v1"))
+}
+
+// Sealed returns how many bytes a text of this size has when it is sealed.
+func Sealed(size int) int { return size + 12 + 16 } // nonce and tag
+
+// Open decrypts what Seal returned for the same identity and subject. Anything else
+// is an error.
+func (s Set) Open(about Subject, sealed []byte) ([]byte, error) {
+	text, err := s.seal.Open(nil, nil, sealed, about.bytes("podagent sealed v1"))
+	if err != nil {
+		return nil, errors.New("it was not sealed by this identity for this place, or has been changed")
+	}
+	return text, nil
+}

@@ -1,0 +1,141 @@
+package launcher
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/podagent/podagent/pkg/launcher/internal/keys"
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
+)
+
+// NotedPod returns the pod that [Kubernetes.Resume] would make of a sandbox whose
+// workspace is kept, as its claim says, whoever wrote that, and the digest of it. If the
+// identity must not sign it, the error says why.
+func (k *Kubernetes) NotedPod(ctx context.Context, id string) (*corev1.Pod, string, error) {
+	c, ctx, err := k.cluster(ctx)
+	if err != nil {
+		return nil, "", wrap("looking at", id, err)
+	}
+	_, pod, digest, err := c.anyNote(ctx, id)
+	return pod, digest, wrap("looking at", id, err)
+}
+
+// SignNote makes the identity's own what NotedPod returned with this digest, so that
+// [Kubernetes.Resume] makes that pod. It is for what a person has looked at, since
+// anybody may have written it. If it has changed since, the error is [ErrDrift].
+func (k *Kubernetes) SignNote(ctx context.Context, id, digest string) error {
+	c, ctx, err := k.cluster(ctx)
+	if err != nil {
+		return wrap("signing", id, err)
+	}
+	return wrap("signing", id, c.signNote(ctx, id, digest))
+}
+
+func (c *cluster) signNote(ctx context.Context, id, digest string) error {
+	for {
+		claim, pod, now, err := c.anyNote(ctx, id)
+		if err != nil {
+			return err
+		}
+		if now != digest {
+			return c.podError(claim, ErrDrift, "", "its claim's note is another by now")
+		}
+		err = c.note(ctx, claim, pod)
+		if err == nil {
+			c.log.Info("signed note", "sandbox", id, "claim", claim.Name, "uid", claim.UID, "digest", digest)
+		}
+		if !apierrors.IsConflict(err) { // controllers may have changed the claim
+			return err
+		}
+	}
+}
+
+// anyNote returns the claim of a sandbox, and the pod of its note with the note's
+// digest, if the identity may sign that.
+func (c *cluster) anyNote(ctx context.Context, id string) (*corev1.PersistentVolumeClaim, *corev1.Pod, string, error) {
+	claim, err := c.pausedClaim(ctx, id)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	pod, err := c.unverified(claim, id)
+	if err == nil {
+		err = c.checkNoted(claim, id, pod)
+	}
+	sum := sha256.Sum256([]byte(claim.Annotations[podmeta.AnnotationPod]))
+	return claim, pod, hex.EncodeToString(sum[:]), err
+}
+
+// unverified returns the pod of a note that nobody may have signed. Its environment is
+// what this identity has sealed for this claim, or what an older launcher left open.
+func (c *cluster) unverified(claim *corev1.PersistentVolumeClaim, id string) (*corev1.Pod, error) {
+	if signer := signerOf(claim); signer != "" && signer != c.identity.AuthorizedKey().Fingerprint() {
+		return nil, c.otherKey(claim, signer)
+	}
+	text := claim.Annotations[podmeta.AnnotationPod]
+	note, err := keys.Parse(text)
+	if err != nil {
+		return shownPod(claim)
+	}
+	about := c.subjectOf(claim.Name, string(claim.UID), id)
+	pod, err := c.restore(about, note.Text)
+	if err != nil {
+		about.UID = ""
+		pod, err = c.restore(about, note.Text)
+	}
+	if err != nil {
+		return nil, c.podError(claim, ErrNotOurs, "", fmt.Sprintf("%v: a launch makes the pod anew, and keeps the files", err))
+	}
+	return pod, nil
+}
+
+// notedPod returns the pod to make when the sandbox of a claim is resumed.
+func (c *cluster) notedPod(claim *corev1.PersistentVolumeClaim, id string) (*corev1.Pod, error) {
+	pod, _, err := c.readNote(claim, id)
+	if err == nil {
+		err = c.checkNoted(claim, id, pod)
+	}
+	return pod, err
+}
+
+// checkNoted checks that the pod of a note is one of this sandbox and identity, and
+// keeps its profile.
+func (c *cluster) checkNoted(claim *corev1.PersistentVolumeClaim, id string, pod *corev1.Pod) error {
+	if err := checkShown(claim, pod); err != nil {
+		return err
+	}
+	if err := cmp.Or(c.checkOurs(pod, id), c.checkKey(pod)); err != nil {
+		return err
+	}
+	switch key := variable(agentContainer(pod).Env, keyVariable).Value; {
+	case key != c.identity.AuthorizedKey().String():
+		return c.podError(pod, ErrOtherKey, "", fmt.Sprintf("its agent would accept %q", key))
+	case pod.Namespace != c.namespace, !ownClaim(pod):
+		return c.podError(pod, ErrNotOurs, "", "the claim's note is about a pod of another namespace or claim")
+	}
+	return c.checkMade(pod)
+}
+
+// checkMade checks that a pod which is about to be made keeps the profile that it was
+// launched with.
+func (c *cluster) checkMade(pod *corev1.Pod) error {
+	var made traits
+	err := json.Unmarshal([]byte(pod.Annotations[podmeta.AnnotationSpec]), &made)
+	if err == nil && !slices.Contains([]Profile{Restricted, Baseline}, made.Profile) { // another would check nothing
+		err = fmt.Errorf("it names the profile %q", made.Profile)
+	}
+	if err != nil {
+		return c.podError(pod, ErrRejected, "", fmt.Sprintf("annotation %s does not say what it was made from: %v", podmeta.AnnotationSpec, err))
+	}
+	if problem := checkProfile(pod, made.Profile); problem != nil {
+		return c.podError(pod, ErrRejected, "", "it "+problem.Msg)
+	}
+	return nil
+}
