@@ -118,6 +118,7 @@ func TestPodFailures(t *testing.T) {
 		launcher.ErrNoNamespace:    "--namespace",
 		launcher.ErrNotOurs:        "--namespace",
 		launcher.ErrOtherKey:       "--identity",
+		launcher.ErrUnsigned:       `"orchestrator identity adopt 'a b'"`,
 		launcher.ErrStale:          `"orchestrator up 'a b' --on-stale recreate"`,
 		launcher.ErrDrift:          "--on-drift",
 		launcher.ErrNoListener:     "--connection",

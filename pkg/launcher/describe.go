@@ -31,8 +31,7 @@ type Description struct {
 	// Namespace holds the pod. Node and IP are empty until the pod has them. Image is
 	// the agent container's.
 	Namespace, Node, Image, IP string
-	// Connection is the way by which the launcher reaches the agent.
-	Connection Connection
+	Connection                 Connection // the way by which the launcher reaches the agent
 	// Phase is the pod's. Reason says in the cluster's words why the pod does not
 	// serve; it is empty if it does.
 	Phase, Reason string
@@ -45,8 +44,7 @@ type Description struct {
 	// says whether it is the launcher's.
 	Key       string
 	KeyIsOurs bool
-	// Owner is the exclusive owner; empty means none.
-	Owner string
+	Owner     string // the exclusive owner; empty means none
 	// Events are the cluster's about the pod, oldest first.
 	Events []Event
 	// Problems say why Owner or Events are unknown, or why it cannot be resumed.

@@ -63,8 +63,7 @@ type Kubernetes struct {
 	// Owner names this orchestrator to others that want a sandbox which it has
 	// exclusively. Empty means the host's name, the process id and random letters.
 	Owner string
-	// Log gets what the launcher does; nil discards it.
-	Log *slog.Logger
+	Log   *slog.Logger // gets what the launcher does; nil discards it
 
 	mu       sync.Mutex
 	resolved *resolution

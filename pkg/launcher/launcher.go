@@ -82,8 +82,7 @@ type Spec struct {
 	// exists; its Info has those in force. There are up to 1024, counting each
 	// alternative in braces, in a pod 64 KiB in all.
 	Protected []string
-	// OnClose says what Close does to a sandbox that this Launch created.
-	OnClose OnClose
+	OnClose   OnClose // what Close does to a sandbox that this Launch created
 	// Git, unless nil, is a repository that every Launch puts into the workdir, or
 	// brings up to date there without touching local edits.
 	Git *Git

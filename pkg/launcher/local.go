@@ -25,8 +25,7 @@ type Local struct {
 	// Agent is the path of the podagent binary. Empty means $PODAGENT_BIN,
 	// then podagent beside this program, then podagent in PATH.
 	Agent string
-	// Log gets what the launcher does; nil discards it.
-	Log *slog.Logger
+	Log   *slog.Logger // gets what the launcher does; nil discards it
 }
 
 var _ Launcher = (*Local)(nil)

@@ -40,10 +40,9 @@ func (c *cluster) pause(ctx context.Context, id string) error {
 }
 
 // Resume opens a sandbox that is paused, or whose pod has ended, in a new pod made like
-// the last one, with the files in its workdir. If they were not kept, the error is
-// [ErrStale], and if another than this identity wrote how the pod is made, [ErrUnsigned].
-// A sandbox that runs is opened as by Open. Launch resumes, too, but makes the pod that
-// its Spec says.
+// the last one, with the files in its workdir. Without them the error is [ErrStale], and
+// [ErrUnsigned] if not this identity wrote into the claim how the pod is made. A sandbox
+// that runs is opened as by Open. Launch resumes, too, but makes the pod of its Spec.
 func (k *Kubernetes) Resume(ctx context.Context, id string) (*Sandbox, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {

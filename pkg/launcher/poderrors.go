@@ -34,17 +34,13 @@ var (
 
 // PodError says what is wrong with a sandbox's pod.
 type PodError struct {
-	// Pod is the pod as NAMESPACE/NAME.
-	Pod string
-	// Class is one of the errors above, which errors.Is finds.
-	Class error
+	Pod   string // NAMESPACE/NAME
+	Class error  // one of the errors above, which errors.Is finds
 	// Reason is Kubernetes' word for it, such as ErrImagePull, and Message says
 	// more, in Kubernetes' words or ours. Either may be empty.
 	Reason, Message string
-	// Events are the cluster's warnings about the pod, latest last.
-	Events []string
-	// Err is the error of the API, if that is what went wrong.
-	Err error
+	Events          []string // the cluster's warnings about the pod, latest last
+	Err             error    // of the API, if that is what went wrong
 }
 
 func (e *PodError) Error() string {

@@ -17,8 +17,7 @@ import (
 // write to it if the storage keeps the pod's fsGroup, as local disks and most CSI
 // drivers do, or lets everybody write.
 type Volume struct {
-	// Claim is the name of the PersistentVolumeClaim, which must exist.
-	Claim string `json:"claim"`
+	Claim string `json:"claim"` // the name of the PersistentVolumeClaim, which must exist
 	// SubPath is the directory of the claim that is mounted, and made if it is
 	// missing: relative, and in its shortest form. Empty is the whole claim.
 	//

@@ -13,10 +13,8 @@ import (
 // commands, and connections to servers.
 type Sandbox struct {
 	*podapi.Client
-	// ID names the sandbox.
-	ID string
-	// Workdir is where relative paths start, as a path in the sandbox.
-	Workdir string
+	ID      string // names the sandbox
+	Workdir string // where relative paths start, as a path in the sandbox
 	// Created says that this Launch made the sandbox, and not only another pod for
 	// files that were kept.
 	Created bool

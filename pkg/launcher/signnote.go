@@ -16,9 +16,8 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// NotedPod returns the pod that [Kubernetes.Resume] would make of a sandbox whose
-// workspace is kept, as its claim says, whoever wrote that, and the digest of it. If the
-// identity must not sign it, the error says why.
+// NotedPod returns the pod that [Kubernetes.Resume] would make, as the sandbox's claim
+// says, whoever wrote that, and its digest. The error says why it cannot be signed.
 func (k *Kubernetes) NotedPod(ctx context.Context, id string) (*corev1.Pod, string, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -28,9 +27,8 @@ func (k *Kubernetes) NotedPod(ctx context.Context, id string) (*corev1.Pod, stri
 	return pod, digest, wrap("looking at", id, err)
 }
 
-// SignNote makes the identity's own what NotedPod returned with this digest, so that
-// [Kubernetes.Resume] makes that pod. It is for what a person has looked at, since
-// anybody may have written it. If it has changed since, the error is [ErrDrift].
+// SignNote signs what NotedPod returned with this digest, so that Resume makes that pod:
+// a person must have looked at it. If it has changed since, the error is [ErrUnsigned].
 func (k *Kubernetes) SignNote(ctx context.Context, id, digest string) error {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -46,7 +44,7 @@ func (c *cluster) signNote(ctx context.Context, id, digest string) error {
 			return err
 		}
 		if now != digest {
-			return c.podError(claim, ErrDrift, "", "its claim's note is another by now")
+			return c.podError(claim, ErrUnsigned, "", "what its claim says is not what was looked at: its digest is "+now)
 		}
 		err = c.note(ctx, claim, pod)
 		if err == nil {

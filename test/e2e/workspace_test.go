@@ -150,27 +150,33 @@ func TestOpenAndResumeWaitAsLongAsTheLaunchMay(t *testing.T) {
 	}
 }
 
-func TestLaunchThatCannotNoteItsPodInTheClaimLeavesNothing(t *testing.T) {
+// How the pod is made is part of the claim's creation: no other request writes it, and
+// at no time is there a claim without it.
+func TestClaimHasTheNoteOfItsPodFromTheBeginning(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
+	spec := keptSpec(t, c, "job")
 	k.Config = c.LimitedAccount(t, "limited",
 		rule("pods", "get", "list", "watch", "create", "patch", "delete"), rule("pods/portforward", "get", "create"),
 		rule("persistentvolumeclaims", "get", "list", "create", "delete"))
-	if _, err := k.Launch(t.Context(), keptSpec(t, c, "job")); !errors.Is(err, launcher.ErrForbidden) || !strings.Contains(err.Error(), "patch") {
-		t.Errorf("Launch: %v", err)
+	s, err := k.Launch(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
 	}
-	harness.Await(t, "the end of what it made", func() bool {
-		list, err := c.Launcher().List(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		claims, err := c.API(t).CoreV1().PersistentVolumeClaims(c.Namespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(list) == 0 && len(claims.Items) == 0
-	})
+	harness.Put(t, s, "file", "kept")
+	if err := errors.Join(s.Close(), c.Launcher().Pause(t.Context(), "job")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Resume(t.Context(), "job"); !errors.Is(err, launcher.ErrForbidden) || !strings.Contains(err.Error(), "patch") {
+		t.Errorf("Resume without the permission to take the claim: %v", err)
+	}
+	resumed, err := c.Launcher().Resume(t.Context(), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resumed.Close()
+	wantKept(t, resumed)
 }
 
 // Controllers write annotations into a claim, too, when it gets its volume.
