@@ -164,16 +164,22 @@ func (c *cluster) notePod(ctx context.Context, pod *corev1.Pod) error {
 // made.
 func (c *cluster) note(ctx context.Context, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) error {
 	id := pod.Annotations[podmeta.AnnotationID]
-	generation := time.Now().UnixNano()
-	if _, last, err := c.readNote(claim, id); err == nil {
-		generation = max(generation, last+1) // clocks differ
+	generation, _, err := c.floor(ctx, claim)
+	if err != nil {
+		return err
 	}
+	if _, last, err := c.readNote(claim, id); err == nil {
+		generation = max(generation, last)
+	}
+	generation = max(generation+int64(time.Microsecond), time.Now().UnixNano()) // clocks differ, and the floor has no finer time
 	note, err := c.writeNote(c.subjectOf(claim.Name, string(claim.UID), id), generation, pod)
 	if err != nil {
 		return err
 	}
-	_, err = c.annotateClaim(ctx, claim.Name, metav1.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion}, map[string]string{podmeta.AnnotationPod: note})
-	return err
+	if _, err := c.annotateClaim(ctx, claim.Name, metav1.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion}, map[string]string{podmeta.AnnotationPod: note}); err != nil {
+		return err
+	}
+	return c.raiseFloor(ctx, claim, generation)
 }
 
 // A generation is the time in nanoseconds at which a note is signed.

@@ -79,7 +79,7 @@ func TestNoteGivesThePodBack(t *testing.T) {
 		if later {
 			renote(t, c, claim, time.Now().UnixNano(), pod)
 		}
-		got, err := c.notedPod(claim, "a")
+		got, _, err := c.notedPod(claim, "a")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,11 +135,11 @@ func TestNoteOfAnotherPlaceIsNotResumed(t *testing.T) {
 			id = "b" // whoever patches claims can write this, too
 			claim.Annotations[podmeta.AnnotationID] = id
 		}
-		if _, err := c.notedPod(claim, id); !errors.Is(err, ErrUnsigned) || !errors.Is(err, keys.ErrSignature) {
+		if _, _, err := c.notedPod(claim, id); !errors.Is(err, ErrUnsigned) || !errors.Is(err, keys.ErrSignature) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := c.notedPod(copied(claim()), "a"); err != nil {
+	if _, _, err := c.notedPod(copied(claim()), "a"); err != nil {
 		t.Errorf("its own: %v", err)
 	}
 }
@@ -160,7 +160,7 @@ func TestClaimOfAnUnsetClockIsNotedAnew(t *testing.T) {
 func TestNoteOfAnotherIdentityIsOtherKey(t *testing.T) {
 	c, theirs := noting(t), noting(t)
 	claim := madeClaim(t, theirs, keptPod(t, theirs, "a"), time.Now())
-	if _, err := c.notedPod(claim, "a"); !errors.Is(err, ErrOtherKey) {
+	if _, _, err := c.notedPod(claim, "a"); !errors.Is(err, ErrOtherKey) {
 		t.Errorf("resumed: %v", err)
 	}
 	if _, err := c.unverified(claim, "a"); !errors.Is(err, ErrOtherKey) {
@@ -184,7 +184,7 @@ func TestUnsignedNoteIsRefusedButCanBeSigned(t *testing.T) {
 	c := noting(t)
 	pod := keptPod(t, c, "a")
 	claim := legacyClaim(t, c, pod)
-	if _, err := c.notedPod(claim, "a"); !errors.Is(err, ErrUnsigned) || !errors.Is(err, keys.ErrNoNote) {
+	if _, _, err := c.notedPod(claim, "a"); !errors.Is(err, ErrUnsigned) || !errors.Is(err, keys.ErrNoNote) {
 		t.Errorf("resumed: %v", err)
 	}
 	got, err := c.unverified(claim, "a")
@@ -192,7 +192,7 @@ func TestUnsignedNoteIsRefusedButCanBeSigned(t *testing.T) {
 		t.Errorf("to be signed: %v, %v, %s", err, c.checkNoted(claim, "a", got), cmp.Diff(pod, got))
 	}
 	renote(t, c, claim, 1, got)
-	if again, err := c.notedPod(claim, "a"); err != nil || cmp.Diff(pod, again) != "" {
+	if again, _, err := c.notedPod(claim, "a"); err != nil || cmp.Diff(pod, again) != "" {
 		t.Errorf("signed: %v, %s", err, cmp.Diff(pod, again))
 	}
 	claim = legacyClaim(t, noting(t), keptPod(t, noting(t), "a"))
@@ -247,7 +247,7 @@ func TestWhatAPatcherOfClaimsWrites(t *testing.T) {
 		as := strings.Replace(forged, stranger.identity.AuthorizedKey().Fingerprint(), c.identity.AuthorizedKey().Fingerprint(), 1)
 		for _, written := range []string{string(whole), forged, as} {
 			claim.Annotations[podmeta.AnnotationPod] = written
-			if _, err := c.notedPod(claim, "a"); !errors.Is(err, ErrUnsigned) && !errors.Is(err, ErrOtherKey) {
+			if _, _, err := c.notedPod(claim, "a"); !errors.Is(err, ErrUnsigned) && !errors.Is(err, ErrOtherKey) {
 				t.Errorf("%s is resumed: %v", name, err)
 			}
 		}
@@ -263,7 +263,7 @@ func TestWhatAPatcherOfClaimsWrites(t *testing.T) {
 			continue
 		}
 		renote(t, c, claim, time.Now().UnixNano(), pod) // even if the identity had signed it
-		if _, err := c.notedPod(claim, "a"); !errors.Is(err, ErrRejected) {
+		if _, _, err := c.notedPod(claim, "a"); !errors.Is(err, ErrRejected) {
 			t.Errorf("%s, signed, is resumed: %v", name, err)
 		}
 		if err := c.checkMade(pod); !errors.Is(err, ErrRejected) {
@@ -332,7 +332,7 @@ func FuzzShownPod(f *testing.F) {
 		claim := signed.DeepCopy()
 		claim.Annotations[podmeta.AnnotationPod] = note
 		summaryOfClaim(claim)
-		if _, err := c.notedPod(claim, "a"); err == nil && note != signed.Annotations[podmeta.AnnotationPod] {
+		if _, _, err := c.notedPod(claim, "a"); err == nil && note != signed.Annotations[podmeta.AnnotationPod] {
 			t.Errorf("%q would be resumed", note)
 		}
 		if pod, err := c.unverified(claim, "a"); err == nil && c.checkNoted(claim, "a", pod) == nil && c.checkMade(pod) != nil {

@@ -109,7 +109,7 @@ func (c *cluster) describePaused(ctx context.Context, id string) (Description, e
 		d = c.describePod(pod)
 		d.AgentErr, d.Phase, d.Pod = ErrPaused, "", ""
 	}
-	if _, err := c.notedPod(claim, id); err != nil {
+	if _, err := c.notedPodNow(ctx, claim, id); err != nil {
 		d.Problems = append(d.Problems, fmt.Errorf("cannot be resumed: %w", err))
 	}
 	d.Summary, d.Namespace, d.Reason = summaryOfClaim(claim), claim.Namespace, "its claim is "+string(claim.Status.Phase)

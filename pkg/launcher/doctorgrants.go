@@ -34,7 +34,7 @@ func (p *clusterPatient) grants() []grant {
 	for i := range grants {
 		grants[i].file = "deploy/rbac.yaml"
 	}
-	if p.preflight && !p.spec.Take.Exclusive {
+	if p.preflight && !p.spec.Take.Exclusive && !p.spec.Pod.Workspace.Keep {
 		grants[1].lack = "no sandbox can be opened exclusively"
 	}
 	grants = slices.Insert(grants, 1, p.wayGrant())

@@ -113,7 +113,7 @@ func (c *cluster) checkResumable(ctx context.Context, pod *corev1.Pod, id string
 	}
 	claim, err := c.claim(ctx, pod.Name)
 	if err == nil {
-		_, err = c.notedPod(claim, id)
+		_, err = c.notedPodNow(ctx, claim, id)
 	}
 	return err
 }
@@ -124,7 +124,7 @@ func (c *cluster) remake(ctx context.Context, id string) (*corev1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	pod, err := c.notedPod(claim, id)
+	pod, err := c.notedPodNow(ctx, claim, id)
 	if err != nil {
 		return nil, err
 	}

@@ -94,13 +94,13 @@ func (c *cluster) unverified(claim *corev1.PersistentVolumeClaim, id string) (*c
 	return pod, nil
 }
 
-// notedPod returns the pod to make when the sandbox of a claim is resumed.
-func (c *cluster) notedPod(claim *corev1.PersistentVolumeClaim, id string) (*corev1.Pod, error) {
-	pod, _, err := c.readNote(claim, id)
+// notedPod returns the pod of a note that is ours, and the note's generation.
+func (c *cluster) notedPod(claim *corev1.PersistentVolumeClaim, id string) (*corev1.Pod, int64, error) {
+	pod, generation, err := c.readNote(claim, id)
 	if err == nil {
 		err = c.checkNoted(claim, id, pod)
 	}
-	return pod, err
+	return pod, generation, err
 }
 
 // checkNoted checks that the pod of a note is one of this sandbox and identity, and

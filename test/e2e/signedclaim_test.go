@@ -250,3 +250,43 @@ func TestEnvironmentIsNotReadableInTheClaim(t *testing.T) {
 	}
 	wantResumed(t, c, "job")
 }
+
+func TestNoteThatWasReplacedIsNotPutBack(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Baseline)
+	k, spec := c.Launcher(), keptSpec(t, c, "job")
+	p := newPatcher(t, c)
+	start := func(profile launcher.Profile) string {
+		t.Helper()
+		spec.Pod.Profile = profile
+		s := harness.Launch(t, k, spec)
+		name := s.PodName()
+		if err := errors.Join(s.Close(), k.Pause(t.Context(), "job")); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	claim := start(launcher.Baseline)
+	notes := []string{p.note(claim)}
+	for range 2 {
+		start(launcher.Restricted)
+		notes = append(notes, p.note(claim))
+	}
+	for i, old := range notes[:2] {
+		p.write(claim, old)
+		if _, err := k.Resume(t.Context(), "job"); !errors.Is(err, launcher.ErrUnsigned) || !strings.Contains(err.Error(), "was replaced") {
+			t.Errorf("note %d: Resume: %v", i, err)
+		}
+	}
+	p.write(claim, notes[2])
+	s, err := k.Resume(t.Context(), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	terminate(t, k, "job")
+	harness.Await(t, "the end of what says so", func() bool {
+		leases, err := c.API(t).CoordinationV1().Leases(c.Namespace).List(t.Context(), metav1.ListOptions{})
+		return err == nil && len(leases.Items) == 0
+	})
+}

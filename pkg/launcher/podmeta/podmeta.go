@@ -55,6 +55,7 @@ const (
 	AnnotationSpec = Prefix + "spec"
 )
 
-// AnnotationPod is, on a claim, the pod to create when its sandbox is resumed, as
-// JSON.
+// AnnotationPod is, on a claim, the pod to create when its sandbox is resumed: a line
+// with the signature of the identity that made it, and the pod as JSON, without its
+// environment, which is sealed beside it.
 const AnnotationPod = Prefix + "pod"
