@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -264,13 +265,19 @@ func variable(env []corev1.EnvVar, name string) corev1.EnvVar {
 	return at(env, slices.IndexFunc(env, func(v corev1.EnvVar) bool { return v.Name == name }))
 }
 
+// evaluator returns the rules of the API server's admission, which take a millisecond to
+// make. They may be used concurrently.
+var evaluator = sync.OnceValues(func() (policy.Evaluator, error) {
+	return policy.NewEvaluator(policy.DefaultChecks(), nil)
+})
+
 // checkProfile checks that the pod keeps the profile, by the rules of the API
 // server's admission.
 func checkProfile(pod *corev1.Pod, profile Profile) *SpecError {
 	if profile == "" {
 		profile = Restricted
 	}
-	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	evaluator, err := evaluator()
 	if err != nil {
 		return &SpecError{patchField, "cannot be checked: " + err.Error()}
 	}

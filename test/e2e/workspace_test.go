@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -159,7 +160,8 @@ func TestClaimHasTheNoteOfItsPodFromTheBeginning(t *testing.T) {
 	spec := keptSpec(t, c, "job")
 	k.Config = c.LimitedAccount(t, "limited",
 		rule("pods", "get", "list", "watch", "create", "patch", "delete"), rule("pods/portforward", "get", "create"),
-		rule("persistentvolumeclaims", "get", "list", "create", "delete"))
+		rule("persistentvolumeclaims", "get", "list", "create", "delete"),
+		rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get"}})
 	s, err := k.Launch(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)

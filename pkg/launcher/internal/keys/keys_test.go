@@ -135,8 +135,19 @@ func TestGenerationsPartsAndSpellingsOfOthersAreRefused(t *testing.T) {
 		}
 	}
 	for _, change := range [][2]string{
-		{" 2 ", " +2 "}, {" 2 ", " 02 "}, {" 2 ", " 0x2 "}, {" 2 ", " -2 "}, {" 2 ", "  2 "}, {" 2 ", " 2\t"}, {"\n", "\r\n"}, {"\n", "=\n"},
-		{"v1", "v2"}, {"v1", "V1"}, {"podagent", " podagent"}, {"\n", " x\n"}, {" 2 ", " 18446744073709551618 "},
+		{" 2 ", " +2 "},
+		{" 2 ", " 02 "},
+		{" 2 ", " 0x2 "},
+		{" 2 ", " -2 "},
+		{" 2 ", "  2 "},
+		{" 2 ", " 2\t"},
+		{"\n", "\r\n"},
+		{"\n", "=\n"},
+		{"v1", "v2"},
+		{"v1", "V1"},
+		{"podagent", " podagent"},
+		{"\n", " x\n"},
+		{" 2 ", " 18446744073709551618 "},
 	} {
 		if _, err := keys.Parse(strings.Replace(newer, change[0], change[1], 1)); !errors.Is(err, keys.ErrNoNote) {
 			t.Errorf("%q for %q is parsed: %v", change[1], change[0], err)
