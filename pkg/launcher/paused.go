@@ -128,11 +128,10 @@ func (c *cluster) remake(ctx context.Context, id string) (*corev1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
-	if err := c.takeClaim(ctx, claim, id, now); err != nil {
+	if err := c.takeClaim(ctx, claim, id, time.Now()); err != nil {
 		return nil, err
 	}
-	pod = again(pod, now)
+	pod = again(pod, time.Now())
 	if c.connection == ByAddress && !listensOnAddress(pod) {
 		listenOnAddress(pod)
 	}
