@@ -198,16 +198,16 @@ func shownPod(claim *corev1.PersistentVolumeClaim) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	text := claim.Annotations[podmeta.AnnotationPod]
 	if note, err := keys.Parse(text); err == nil {
-		shown := podNote{Pod: pod}
-		err = json.Unmarshal([]byte(note.Text), &shown)
-		return pod, errors.Join(err, checkShown(claim, pod))
+		err = json.Unmarshal([]byte(note.Text), &podNote{Pod: pod})
+		return pod, checkShown(claim, pod, err)
 	}
 	err := json.Unmarshal([]byte(text), pod) // as claims had it before notes were signed
-	return pod, errors.Join(err, checkShown(claim, pod))
+	return pod, checkShown(claim, pod, err)
 }
 
-func checkShown(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) error {
-	if pod.Name != claim.Name || agentContainer(pod) == nil {
+// checkShown checks that a claim's note, which was decoded with this error, has a pod.
+func checkShown(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod, err error) error {
+	if err != nil || pod.Name != claim.Name || agentContainer(pod) == nil {
 		return fmt.Errorf("annotation %s of claim %s has no pod of this sandbox", podmeta.AnnotationPod, claim.Name)
 	}
 	return nil

@@ -106,7 +106,7 @@ func (c *cluster) notedPod(claim *corev1.PersistentVolumeClaim, id string) (*cor
 // checkNoted checks that the pod of a note is one of this sandbox and identity, and
 // keeps its profile.
 func (c *cluster) checkNoted(claim *corev1.PersistentVolumeClaim, id string, pod *corev1.Pod) error {
-	if err := checkShown(claim, pod); err != nil {
+	if err := checkShown(claim, pod, nil); err != nil {
 		return err
 	}
 	if err := cmp.Or(c.checkOurs(pod, id), c.checkKey(pod)); err != nil {

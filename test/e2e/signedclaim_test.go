@@ -120,7 +120,7 @@ func evilPods(t *testing.T, pod *corev1.Pod) map[string]string {
 
 func TestPatcherOfClaimsGetsNoPodOfTheirsMade(t *testing.T) {
 	t.Parallel()
-	c := launchertest.NewCluster(t, launcher.Baseline) // whose admission lets more through
+	c := launchertest.NewCluster(t, "privileged") // its admission lets everything through
 	k, claim, other := c.Launcher(), pausedSandbox(t, c, "victim"), pausedSandbox(t, c, "other")
 	pod, _, err := k.NotedPod(t.Context(), "victim")
 	if err != nil {
