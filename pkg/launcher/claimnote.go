@@ -207,7 +207,10 @@ func shownPod(claim *corev1.PersistentVolumeClaim) (*corev1.Pod, error) {
 
 // checkShown checks that a claim's note, which was decoded with this error, has a pod.
 func checkShown(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod, err error) error {
-	if err != nil || pod.Name != claim.Name || agentContainer(pod) == nil {
+	switch {
+	case err != nil:
+		return fmt.Errorf("annotation %s of claim %s does not say how the pod is made: %w", podmeta.AnnotationPod, claim.Name, err)
+	case pod.Name != claim.Name, agentContainer(pod) == nil:
 		return fmt.Errorf("annotation %s of claim %s has no pod of this sandbox", podmeta.AnnotationPod, claim.Name)
 	}
 	return nil
