@@ -68,12 +68,7 @@ func (c *cluster) keepWorkspace(ctx context.Context, spec *Spec, pod *corev1.Pod
 			if drift := spec.Pod.Workspace.driftOf(there); len(drift) > 0 && spec.Take.OnDrift == DriftError {
 				return c.podError(pod, ErrDrift, "", joined(drift))
 			}
-			now := time.Now()
-			err := c.takeClaim(ctx, there, pod.Annotations[podmeta.AnnotationID], now)
-			if err == nil {
-				pod.Annotations[podmeta.AnnotationResumed] = timeText(now)
-			}
-			if !endedSince(err) {
+			if err := c.takeForLaunch(ctx, there, pod); !endedSince(err) {
 				return err
 			}
 		}
@@ -93,7 +88,7 @@ func (c *cluster) newClaim(ctx context.Context, w Workspace, pod *corev1.Pod) er
 	if err != nil || isFromCreation(generation, made) {
 		return err
 	}
-	if err := c.notePod(ctx, pod); err != nil {
+	if err := c.notePod(ctx, pod, generation); err != nil {
 		return errors.Join(err, c.dropUnused(ctx, pod))
 	}
 	return nil

@@ -146,33 +146,55 @@ func (c *cluster) unsigned(claim *corev1.PersistentVolumeClaim, err error) error
 	return e
 }
 
+// takeForLaunch takes a claim for a pod that is about to be created, and notes when. That
+// is the generation of the note of this pod, if it works.
+func (c *cluster) takeForLaunch(ctx context.Context, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) error {
+	id := pod.Annotations[podmeta.AnnotationID]
+	next, err := c.nextGeneration(ctx, claim, id)
+	if err != nil {
+		return err
+	}
+	now := generationTime(max(time.Now().UnixNano(), next)) // clocks differ
+	if err := c.takeClaim(ctx, claim, id, now); err != nil {
+		return err
+	}
+	pod.Annotations[podmeta.AnnotationResumed] = timeText(now)
+	return nil
+}
+
 // notePod writes into the claim how its latest working pod was made, for
-// [Kubernetes.Resume]. It leaves a claim that has been taken for another pod since.
-func (c *cluster) notePod(ctx context.Context, pod *corev1.Pod) error {
+// [Kubernetes.Resume], unless a launch that took the claim later has done so. The
+// generation says when this one took it. Nothing that others can write decides.
+func (c *cluster) notePod(ctx context.Context, pod *corev1.Pod, generation int64) error {
 	for {
 		claim, err := c.claim(ctx, pod.Name)
-		if err != nil || claim.Annotations[podmeta.AnnotationResumed] != pod.Annotations[podmeta.AnnotationResumed] {
+		if err != nil {
 			return err
 		}
-		if err := c.note(ctx, claim, pod); !apierrors.IsConflict(err) { // a conflict means that it has changed
+		next, err := c.nextGeneration(ctx, claim, pod.Annotations[podmeta.AnnotationID])
+		if err != nil || next > generation {
+			return err
+		}
+		if err := c.note(ctx, claim, pod, generation); !apierrors.IsConflict(err) { // a conflict means that it has changed
 			return err
 		}
 	}
 }
 
+// nextGeneration returns the lowest generation that the next note of a claim may have.
+// The floor has no finer time than microseconds.
+func (c *cluster) nextGeneration(ctx context.Context, claim *corev1.PersistentVolumeClaim, id string) (int64, error) {
+	last, _, err := c.floor(ctx, claim)
+	if _, noted, err := c.readNote(claim, id); err == nil {
+		last = max(last, noted)
+	}
+	return last + int64(time.Microsecond), err
+}
+
 // note writes into a claim, unless that has changed since it was read, how its pod is
-// made.
-func (c *cluster) note(ctx context.Context, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) error {
-	id := pod.Annotations[podmeta.AnnotationID]
-	generation, _, err := c.floor(ctx, claim)
-	if err != nil {
-		return err
-	}
-	if _, last, err := c.readNote(claim, id); err == nil {
-		generation = max(generation, last)
-	}
-	generation = max(generation+int64(time.Microsecond), time.Now().UnixNano()) // clocks differ, and the floor has no finer time
-	note, err := c.writeNote(c.subjectOf(claim.Name, string(claim.UID), id), generation, pod)
+// made, and sees to it that no older note is believed.
+func (c *cluster) note(ctx context.Context, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod, generation int64) error {
+	note, err := c.writeNote(c.subjectOf(claim.Name, string(claim.UID), pod.Annotations[podmeta.AnnotationID]), generation, pod)
 	if err != nil {
 		return err
 	}
@@ -182,7 +204,8 @@ func (c *cluster) note(ctx context.Context, claim *corev1.PersistentVolumeClaim,
 	return c.raiseFloor(ctx, claim, generation)
 }
 
-// A generation is the time in nanoseconds at which a note is signed.
+// A generation is the time in nanoseconds at which a launch made or took the claim, or a
+// person signed its note; or later, where clocks differ.
 func generationTime(generation int64) time.Time { return time.Unix(0, generation).UTC() }
 
 // isFromCreation reports whether a note can be part of the creation of this claim. The

@@ -47,10 +47,14 @@ func (c *cluster) finishLaunch(ctx context.Context, spec *Spec, made *acquired, 
 			return err
 		}
 	}
-	if made != nil && ownClaim(made.manifest) && made.manifest.Annotations[podmeta.AnnotationResumed] != "" {
-		return c.notePod(ctx, made.manifest)
+	if made == nil || !ownClaim(made.manifest) {
+		return nil
 	}
-	return nil
+	taken, err := time.Parse(time.RFC3339Nano, made.manifest.Annotations[podmeta.AnnotationResumed])
+	if err != nil { // it has none: the claim is new
+		return nil
+	}
+	return c.notePod(ctx, made.manifest, taken.UnixNano())
 }
 
 // reach acquires the pod and connects to its agent. It returns made only if it

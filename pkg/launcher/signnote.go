@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,7 +47,11 @@ func (c *cluster) signNote(ctx context.Context, id, digest string) error {
 		if now != digest {
 			return c.podError(claim, ErrUnsigned, "", "what its claim says is not what was looked at: its digest is "+now)
 		}
-		err = c.note(ctx, claim, pod)
+		next, err := c.nextGeneration(ctx, claim, id)
+		if err != nil {
+			return err
+		}
+		err = c.note(ctx, claim, pod, max(next, time.Now().UnixNano()))
 		if err == nil {
 			c.log.Info("signed note", "sandbox", id, "claim", claim.Name, "uid", claim.UID, "digest", digest)
 		}

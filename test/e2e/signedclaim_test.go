@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -289,4 +290,40 @@ func TestNoteThatWasReplacedIsNotPutBack(t *testing.T) {
 		leases, err := c.API(t).CoordinationV1().Leases(c.Namespace).List(t.Context(), metav1.ListOptions{})
 		return err == nil && len(leases.Items) == 0
 	})
+}
+
+// While a launch makes another pod, somebody changes all that they can in the claim. What
+// the launch notes then replaces what was noted before, all the same.
+func TestPatcherOfClaimsKeepsNoNoteFromBeingReplaced(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Baseline)
+	spec := keptSpec(t, c, "job")
+	spec.Pod.Profile = launcher.Baseline
+	s := harness.Launch(t, c.Launcher(), spec)
+	claim := s.PodName()
+	p := newPatcher(t, c)
+	old := p.note(claim)
+	if err := errors.Join(s.Close(), c.Launcher().Pause(t.Context(), "job")); err != nil {
+		t.Fatal(err)
+	}
+	second := c.Launcher()
+	before(second, func(r *http.Request) bool {
+		return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/pods")
+	}, func() {
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"2100-01-01T00:00:00Z",%q:"2100-01-01T00:00:00Z"}}}`, podmeta.AnnotationResumed, podmeta.AnnotationCreated)
+		if _, err := p.api.CoreV1().PersistentVolumeClaims(c.Namespace).Patch(t.Context(), claim, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	spec.Pod.Profile = launcher.Restricted
+	if err := errors.Join(harness.Launch(t, second, spec).Close(), c.Launcher().Pause(t.Context(), "job")); err != nil {
+		t.Fatal(err)
+	}
+	if p.note(claim) == old {
+		t.Error("the note is the old one")
+	}
+	p.write(claim, old)
+	if _, err := c.Launcher().Resume(t.Context(), "job"); !errors.Is(err, launcher.ErrUnsigned) {
+		t.Errorf("Resume: %v", err)
+	}
 }
