@@ -175,6 +175,10 @@ func TestSizeOfANoteIsKnownBeforeItIsMade(t *testing.T) {
 	if size := noteSize(pod); err != nil || len(note) > size || size-len(note) > keys.MaxHeader {
 		t.Errorf("it has %d bytes, not %d: %v", len(note), size, err)
 	}
+	largest := &Spec{ID: "a", Env: []string{"A=" + strings.Repeat("a", maxPodEnv-3)}, Pod: Pod{Image: "image", Workspace: Workspace{Keep: true}}}
+	if err := largest.validatePod(); err != nil {
+		t.Errorf("the largest environment of a pod does not fit: %v", err)
+	}
 }
 
 // Whatever a claim says, a list of sandboxes shows it or leaves it out.
