@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/confine"
 )
 
 // child is a started process that has not been reaped. Until reap its pid
@@ -56,13 +58,15 @@ func (m *Manager) forkChild(c *command, spec *Spec, std *stdio) (*child, error) 
 // forkLimited forks a process with its mark and its resource limits. It returns the number
 // that the process bears, 0 for none.
 func (m *Manager) forkLimited(c *command, attr *syscall.ProcAttr, spec *Spec, number int) (pid, mark int, err error) {
-	if len(spec.Rlimits) == 0 && (number == 0 || changesUser(spec.program(c))) {
+	if len(spec.Rlimits) == 0 && (number == 0 || m.mayChangeUser(spec.program(c))) {
 		pid, err = m.forkExec(c, attr)
 		return pid, 0, err
 	}
 	attr.Sys.Ptrace = true
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	if m.proc.thread == nil {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+	}
 	pid, err = m.forkExec(c, attr)
 	if err != nil {
 		return 0, 0, err
@@ -77,10 +81,17 @@ func (m *Manager) forkLimited(c *command, attr *syscall.ProcAttr, spec *Spec, nu
 	return pid, marked, nil
 }
 
-// forkExec is [syscall.ForkExec], repeated while another fork holds the program open.
-func (m *Manager) forkExec(c *command, attr *syscall.ProcAttr) (int, error) {
+// mayChangeUser reports whether a program would run as another user, or with more
+// capabilities, if nobody traced it.
+func (m *Manager) mayChangeUser(file string) bool {
+	return !m.proc.thread.Has(confine.NoNewPrivs) && changesUser(file)
+}
+
+// forkExec is [syscall.ForkExec] on the confined thread, repeated while another fork holds
+// the program open.
+func (m *Manager) forkExec(c *command, attr *syscall.ProcAttr) (pid int, err error) {
 	for try := 0; ; try++ {
-		pid, err := syscall.ForkExec(c.file, c.argv, attr)
+		m.proc.thread.Do(func() { pid, err = syscall.ForkExec(c.file, c.argv, attr) })
 		if try == busyRetries || !errors.Is(err, syscall.ETXTBSY) {
 			return pid, err
 		}

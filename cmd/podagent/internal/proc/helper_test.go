@@ -4,17 +4,21 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/confine"
 )
 
 // hung is how long a test waits for something that must happen. Reaching it is a
@@ -23,10 +27,28 @@ const hung = 2 * time.Minute
 
 const testPath = "PATH=/usr/local/bin:/usr/bin:/bin"
 
+// confined is the thread of all managers in the tests, with all that the kernel can do.
+var confined = sync.OnceValue(func() *confine.Thread {
+	thread, missing, err := confine.Start(confine.Auto)
+	if err != nil {
+		panic(err)
+	}
+	if missing != nil {
+		fmt.Fprintln(os.Stderr, "the tests run without a part of the boundary:", missing)
+	}
+	return thread
+})
+
 // newManager returns a manager that keeps journals in memory, with adapted limits.
 func newManager(t testing.TB, adapt ...func(*limits)) *Manager {
 	t.Helper()
-	m := NewManager(Options{})
+	return newManagerOn(t, confined(), adapt...)
+}
+
+// newManagerOn returns a manager that starts processes on a thread.
+func newManagerOn(t testing.TB, thread *confine.Thread, adapt ...func(*limits)) *Manager {
+	t.Helper()
+	m := NewManager(Options{Thread: thread})
 	for _, f := range adapt {
 		f(&m.lim)
 	}

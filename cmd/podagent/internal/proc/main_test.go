@@ -67,7 +67,7 @@ var headless = make(chan bool)
 var alone = make(chan *Manager, 1)
 
 func newAlone() *Manager {
-	m := NewManager(Options{Alone: true})
+	m := NewManager(Options{Alone: true, Thread: confined()})
 	alone <- m
 	return m
 }

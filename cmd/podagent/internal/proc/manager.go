@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/podagent/podagent/cmd/podagent/internal/confine"
 	"github.com/podagent/podagent/cmd/podagent/internal/proc/cgroup"
 	"github.com/podagent/podagent/cmd/podagent/internal/proc/journal"
 )
@@ -53,6 +54,8 @@ type Options struct {
 	// file without a name: in the first directory that can be used and is not in
 	// memory itself. Without one less is kept, in memory.
 	JournalDirs []string
+	// Thread starts all processes, within its boundary; nil starts them without one.
+	Thread *confine.Thread
 	// Alone says that the manager is the program's only one, and that nothing
 	// else in it starts processes. Then the manager ends the largest exec before
 	// memory runs out, and keeps threads in reserve. It adopts orphans, which
@@ -69,7 +72,7 @@ func NewManager(opts Options) *Manager {
 		log = slog.New(slog.DiscardHandler)
 	}
 	closeOnExec()
-	proc := &processTable{}
+	proc := &processTable{thread: opts.Thread}
 	proc.marks.open()
 	proc.Reserve()
 	m := &Manager{

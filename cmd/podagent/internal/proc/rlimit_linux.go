@@ -49,8 +49,9 @@ func rlimitFault(limits []Rlimit) string {
 }
 
 // limitStopped gives a process that was started with Ptrace its limits and a mark, and
-// lets it go. It returns the number that the process bears. The kernel stopped it when its exec succeeded, before its first
-// instruction. A tracer is a thread: the one that forked the process must call this.
+// lets it go. It returns the number that the process bears. The kernel stopped it when its
+// exec succeeded, before its first instruction. A tracer is a thread: the one that forked
+// the process lets it go. It does no more, because the confined thread may not limit others.
 //
 // Setting limits in the child, before the exec, would take a program in between: the
 // agent's own, with a Go runtime under limits made for another program.
@@ -68,7 +69,8 @@ func (m *Manager) limitStopped(pid int, limits []Rlimit, number int) (mark int, 
 			return 0, fmt.Errorf("cannot limit %s to %d (hard %d): %w", l.Resource, l.Soft, l.Hard, err)
 		}
 	}
-	return number, syscall.PtraceDetach(pid)
+	m.proc.thread.Do(func() { err = syscall.PtraceDetach(pid) })
+	return number, err
 }
 
 // awaitStop waits until a traced process has stopped, and reports whether it

@@ -5,6 +5,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/podagent/podagent/cmd/podagent/internal/confine"
 	"github.com/podagent/podagent/pkg/procfs"
 )
 
@@ -37,6 +38,9 @@ type processTable struct {
 	// agent started are below it, and others are none of its own, even if they bear the
 	// mark of another agent's exec that has the same number.
 	adopts bool
+	// thread starts all processes, within a boundary of the kernel. nil stands for any
+	// thread, without one.
+	thread *confine.Thread
 	// forking is held for reading from a fork until the reaper knows the child.
 	forking sync.RWMutex
 }

@@ -1,0 +1,107 @@
+// Package confine keeps the commands of a sandbox within a boundary of the kernel, which
+// they inherit and cannot leave: no_new_privs, a filter of system calls (seccomp), and a
+// Landlock domain.
+//
+// All three belong to a thread. So one lasting [Thread] starts all commands, and the
+// program's other threads stay free. It is never the main thread: the kernel shows a
+// process, and decides who may signal it, by that one. All commands share the one domain,
+// so that they can signal, trace and talk to each other.
+//
+// What a thread refuses must not be called for all threads of the program
+// (syscall.AllThreadsSyscall, and so syscall.Setuid and the like): the runtime ends a
+// program whose threads do not agree.
+//
+// The package is for Linux.
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Level says how much of the boundary there must be.
+type Level string
+
+// The levels.
+const (
+	// Off starts commands without a boundary.
+	Off Level = "off"
+	// Auto takes what the kernel can do.
+	Auto Level = "auto"
+	// RequireFilter is Auto, but fails without no_new_privs and the filter.
+	RequireFilter Level = "filter"
+	// RequireDomain is RequireFilter, and fails without the domain, too.
+	RequireDomain Level = "domain"
+)
+
+// ParseLevel returns the level with this name.
+func ParseLevel(name string) (Level, error) {
+	switch l := Level(name); l {
+	case Off, Auto, RequireFilter, RequireDomain:
+		return l, nil
+	}
+	return "", fmt.Errorf("%q is none of off, auto, filter and domain", name)
+}
+
+// needs are the parts without which a level fails.
+func (l Level) needs() Parts {
+	switch l {
+	case RequireFilter:
+		return NoNewPrivs | Filter
+	case RequireDomain:
+		return NoNewPrivs | Filter | Domain
+	}
+	return 0
+}
+
+// Parts are parts of the boundary.
+type Parts uint8
+
+// The parts. Each needs the ones before it, except that [Domain] does not need [Filter].
+const (
+	// NoNewPrivs: no program gives its caller rights by its set-user-ID bit or its
+	// capabilities.
+	NoNewPrivs Parts = 1 << iota
+	// Filter: the kernel refuses the system calls that filter_linux.go lists.
+	Filter
+	// Domain: commands can neither trace nor read what is outside of their domain, nor
+	// connect to an abstract unix socket there.
+	Domain
+	// Signals: nor can they signal it. The thread's own signals then reach commands only.
+	Signals
+)
+
+var names = []string{"no-new-privileges", "syscall-filter", "landlock-domain", "signal-scope"}
+
+// Names returns the names of the parts.
+func (p Parts) Names() []string {
+	var list []string
+	for i, name := range names {
+		if p&(1<<i) != 0 {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// ErrUnavailable says that the kernel cannot do what a level requires.
+var ErrUnavailable = errors.New("the kernel, or what surrounds the sandbox, does not offer it")
+
+// Start starts a thread with what the level asks for, as far as the kernel can do it. It
+// finds that out by doing it on other threads, which then end. If it can do nothing, or
+// nothing is asked for, the thread is nil. missing says why parts are missing.
+func Start(level Level) (t *Thread, missing, err error) {
+	if level == Off {
+		return nil, nil, nil
+	}
+	parts, missing := probe()
+	if lacks := level.needs() &^ parts; lacks != 0 {
+		return nil, nil, fmt.Errorf("cannot confine commands by %s: %w: %w", strings.Join(lacks.Names(), ", "), ErrUnavailable, missing)
+	}
+	if parts == 0 {
+		return nil, missing, nil
+	}
+	t, err = startThread(parts)
+	return t, missing, err
+}

@@ -1,0 +1,158 @@
+package confine
+
+import (
+	"os"
+	"unsafe"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// The kernel gives a filter the call as a structure (seccomp_data): its number, the
+// architecture of its numbers, and six arguments of 64 bits. A filter loads 32 bits at a
+// time. Where the kernel takes an int it ignores the upper half, and so must the filter: a
+// comparison of 64 bits is passed by an argument with any of the upper bits set.
+const (
+	offNumber = 0
+	offArch   = 4
+	offArgs   = 16
+	// x32 is the bit by which calls of the x32 ABI differ on amd64.
+	x32 = 0x40000000
+)
+
+// low and high are the offsets of the halves of an argument, on little-endian machines.
+func low(arg uint32) uint32  { return offArgs + 8*arg }
+func high(arg uint32) uint32 { return low(arg) + 4 }
+
+// step ends a filter with the answer if a half of an argument passes the test.
+type step struct {
+	half   uint32
+	test   bpf.JumpTest
+	value  uint32
+	answer uint32
+}
+
+// rule is what the filter does with a system call: the steps in order, and if none of them
+// answers, the call is allowed.
+type rule struct {
+	number uint32
+	steps  []step
+}
+
+const (
+	allow   = unix.SECCOMP_RET_ALLOW
+	refuse  = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+	missing = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
+	// foreign is the answer of a kernel that does not know a protocol. Programs that
+	// audit users (useradd) do without it then, but not after EPERM.
+	foreign = unix.SECCOMP_RET_ERRNO | uint32(unix.EPROTONOSUPPORT)
+)
+
+// always refuses a call whatever its arguments are.
+func always(number, answer uint32) rule {
+	return rule{number, []step{{offNumber, bpf.JumpEqual, number, answer}}}
+}
+
+// others refuses a call whose first argument names another process than the caller's, or
+// a thread.
+func others(number uint32) rule {
+	return rule{number, []step{{low(0), bpf.JumpNotEqual, 0, refuse}}}
+}
+
+// rules are what the filter refuses. All else is allowed, above all ptrace: debuggers and
+// the leak check of AddressSanitizer need it, and the agent is not dumpable.
+var rules = []rule{
+	// By these a command could cripple the agent, which has the same user: no more
+	// descriptors, or no time of the processor.
+	{unix.SYS_PRLIMIT64, []step{
+		{low(0), bpf.JumpEqual, 0, allow},
+		{low(2), bpf.JumpNotEqual, 0, refuse},
+		{high(2), bpf.JumpNotEqual, 0, refuse},
+	}},
+	others(unix.SYS_SCHED_SETSCHEDULER),
+	others(unix.SYS_SCHED_SETPARAM),
+	others(unix.SYS_SCHED_SETATTR),
+	{unix.SYS_SETPRIORITY, []step{
+		{low(0), bpf.JumpEqual, unix.PRIO_USER, refuse},
+		{low(1), bpf.JumpNotEqual, 0, refuse},
+	}},
+	{unix.SYS_IOPRIO_SET, []step{
+		{low(0), bpf.JumpEqual, ioprioWhoUser, refuse},
+		{low(1), bpf.JumpNotEqual, 0, refuse},
+	}},
+
+	// Parts of the kernel that ordinary programs do not need, and by which others broke
+	// out of it. A new user namespace opens most of the rest.
+	{unix.SYS_CLONE, []step{{low(0), bpf.JumpBitsSet, unix.CLONE_NEWUSER, refuse}}},
+	{unix.SYS_UNSHARE, []step{{low(0), bpf.JumpBitsSet, unix.CLONE_NEWUSER, refuse}}},
+	always(unix.SYS_CLONE3, missing), // its flags are in memory: libraries fall back to clone
+	always(unix.SYS_BPF, refuse),
+	always(unix.SYS_IO_URING_SETUP, refuse),
+	always(unix.SYS_IO_URING_ENTER, refuse),
+	always(unix.SYS_IO_URING_REGISTER, refuse),
+	always(unix.SYS_KEYCTL, refuse),
+	always(unix.SYS_ADD_KEY, refuse),
+	always(unix.SYS_REQUEST_KEY, refuse),
+	always(unix.SYS_USERFAULTFD, refuse),
+	{unix.SYS_SOCKET, []step{
+		{low(0), bpf.JumpNotEqual, unix.AF_NETLINK, allow},
+		{low(2), bpf.JumpNotEqual, unix.NETLINK_ROUTE, foreign},
+	}},
+
+	// A command could make its environment look as large as it likes to those who read it.
+	{unix.SYS_PRCTL, []step{{low(0), bpf.JumpEqual, unix.PR_SET_MM, refuse}}},
+}
+
+// ioprioWhoUser is IOPRIO_WHO_USER of ioprio_set(2).
+const ioprioWhoUser = 3
+
+// filterProgram is the filter. Calls by another architecture's numbers are unknown to it,
+// and so refused: they would reach the same kernel by other numbers.
+func filterProgram() []bpf.Instruction {
+	program := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: offArch, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: auditArch, SkipTrue: 1},
+		bpf.RetConstant{Val: missing},
+		bpf.LoadAbsolute{Off: offNumber, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: x32, SkipTrue: 1},
+		bpf.RetConstant{Val: missing},
+	}
+	for _, r := range rules {
+		program = append(program, r.instructions()...)
+	}
+	return append(program, bpf.RetConstant{Val: allow})
+}
+
+// instructions expect the call's number in the accumulator, and leave it there for other
+// calls.
+func (r rule) instructions() []bpf.Instruction {
+	var body []bpf.Instruction
+	for _, s := range r.steps {
+		body = append(body,
+			bpf.LoadAbsolute{Off: s.half, Size: 4},
+			bpf.JumpIf{Cond: s.test, Val: s.value, SkipFalse: 1},
+			bpf.RetConstant{Val: s.answer})
+	}
+	body = append(body, bpf.RetConstant{Val: allow})
+	skip := bpf.JumpIf{Cond: bpf.JumpEqual, Val: r.number, SkipFalse: uint8(len(body))}
+	return append([]bpf.Instruction{skip}, body...)
+}
+
+// loadFilter loads the filter on the calling thread. It leaves the processor's speculation
+// as it is: the filter is no boundary within a process.
+func loadFilter() error {
+	raw, err := bpf.Assemble(filterProgram())
+	if err != nil {
+		return err
+	}
+	filter := make([]unix.SockFilter, len(raw))
+	for i, r := range raw {
+		filter[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, uintptr(unsafe.Pointer(&program)))
+	if errno != 0 {
+		return os.NewSyscallError("seccomp", errno)
+	}
+	return nil
+}

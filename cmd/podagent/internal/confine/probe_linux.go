@@ -1,0 +1,128 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// probe returns the parts that the kernel offers and that do what they should, and why
+// others are missing.
+func probe() (parts Parts, missing error) {
+	for part := NoNewPrivs; part <= Signals; part <<= 1 {
+		if part != NoNewPrivs && parts&NoNewPrivs == 0 || part == Signals && parts&Domain == 0 {
+			continue
+		}
+		if err := (parts | part).try(); err != nil {
+			missing = errors.Join(missing, err)
+			continue
+		}
+		parts |= part
+	}
+	return parts, missing
+}
+
+// try puts a thread within a boundary of these parts, and looks whether each of them holds.
+// The thread then ends.
+func (p Parts) try() error {
+	result := make(chan error)
+	onThread(func() { result <- p.tryHere() })
+	return <-result
+}
+
+func (p Parts) tryHere() error {
+	outside, err := openAbstract()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(outside)
+	if err := p.apply(); err != nil {
+		return err
+	}
+	for _, check := range []struct {
+		part  Parts
+		holds func() error
+	}{
+		{NoNewPrivs, checkNoNewPrivs},
+		{Filter, checkFilter},
+		{Domain, func() error { return checkDomain(outside) }},
+		{Signals, checkSignals},
+	} {
+		if p&check.part == 0 {
+			continue
+		}
+		if err := check.holds(); err != nil {
+			return fmt.Errorf("%s: %w", check.part.Names()[0], err)
+		}
+	}
+	return nil
+}
+
+func checkNoNewPrivs() error {
+	set, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
+	if err == nil && set != 1 {
+		return errors.New("it does not stay set")
+	}
+	return os.NewSyscallError("prctl", err)
+}
+
+// checkFilter sets a limit of this process to what it is, by the process's number. The
+// filter takes that for another process.
+func checkFilter() error {
+	var limit unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_CORE, nil, &limit); err != nil {
+		return os.NewSyscallError("prlimit", err)
+	}
+	if err := unix.Prlimit(os.Getpid(), unix.RLIMIT_CORE, &limit, nil); !errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("prlimit is not refused: %v", err)
+	}
+	if _, _, errno := unix.RawSyscall(unix.SYS_CLONE3, 0, 0, 0); errno != unix.ENOSYS {
+		return fmt.Errorf("clone3 is not refused: %v", errno)
+	}
+	return nil
+}
+
+// openAbstract opens an abstract unix socket under a name that the kernel chooses.
+func openAbstract() (int, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("socket", err)
+	}
+	family := uint16(unix.AF_UNIX) // an address without a name
+	_, _, errno := unix.Syscall(unix.SYS_BIND, uintptr(fd), uintptr(unsafe.Pointer(&family)), unsafe.Sizeof(family))
+	if errno != 0 {
+		unix.Close(fd)
+		return -1, os.NewSyscallError("bind", errno)
+	}
+	return fd, nil
+}
+
+// checkDomain sends to an abstract socket from before the thread entered its domain.
+func checkDomain(outside int) error {
+	name, err := unix.Getsockname(outside)
+	if err != nil {
+		return os.NewSyscallError("getsockname", err)
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Sendto(fd, nil, unix.MSG_DONTWAIT, name); !errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("an abstract socket outside can be reached: %v", err)
+	}
+	return nil
+}
+
+// checkSignals looks whether the thread can signal another one of its process, as the Go
+// runtime does all the time. Some kernels from 6.12 on refuse that, until they have the
+// repair (https://docs.kernel.org/userspace-api/landlock.html, erratum 2).
+func checkSignals() error {
+	if err := unix.Tgkill(os.Getpid(), os.Getpid(), 0); err != nil {
+		return fmt.Errorf("it keeps threads of one process from signalling each other: %w", err)
+	}
+	return nil
+}
