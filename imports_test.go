@@ -17,15 +17,19 @@ const module = "github.com/podagent/podagent/"
 // mayImport lists the allowed imports. A package that is not listed may not import
 // any of ours.
 var mayImport = map[string][]string{
-	"cmd/podagent":                    {"cmd/podagent/internal/agent", "cmd/internal/render", "pkg/podapi/wire", "pkg/fsops"},
+	"cmd/podagent":                    {"cmd/podagent/internal/agent", "cmd/podagent/internal/confine", "cmd/internal/render", "pkg/podapi/wire", "pkg/fsops"},
 	"cmd/podagent/internal/admission": {},
+	"cmd/podagent/internal/confine":   {},
 	"cmd/podagent/internal/checkout":  {"cmd/podagent/internal/proc", "pkg/fsops"},
-	"cmd/podagent/internal/agent":     {"cmd/podagent/internal/admission", "cmd/podagent/internal/checkout", "cmd/podagent/internal/proc", "pkg/podapi/wire", "pkg/podapi/podapiv1", "pkg/podapi/tunnel", "pkg/fsops"},
+	"cmd/podagent/internal/agent":     {"cmd/podagent/internal/admission", "cmd/podagent/internal/checkout", "cmd/podagent/internal/confine", "cmd/podagent/internal/proc", "pkg/podapi/wire", "pkg/podapi/podapiv1", "pkg/podapi/tunnel", "pkg/fsops"},
 
-	"cmd/podagent/internal/proc":         {"cmd/podagent/internal/proc/journal", "cmd/podagent/internal/proc/cgroup", "cmd/podagent/internal/proc/eintr", "pkg/procfs"},
+	"cmd/podagent/internal/proc":         {"cmd/podagent/internal/confine", "cmd/podagent/internal/proc/journal", "cmd/podagent/internal/proc/cgroup", "cmd/podagent/internal/proc/eintr", "cmd/podagent/internal/proc/spawn", "pkg/procfs"},
 	"cmd/podagent/internal/proc/journal": {"cmd/podagent/internal/proc/eintr"},
 	"cmd/podagent/internal/proc/cgroup":  {"cmd/podagent/internal/proc/eintr"},
 	"cmd/podagent/internal/proc/eintr":   {},
+	"cmd/podagent/internal/proc/spawn":   {"cmd/podagent/internal/proc/spawn/firstlimit"},
+
+	"cmd/podagent/internal/proc/spawn/firstlimit": {},
 
 	"cmd/internal/render": {"pkg/fsops"},
 	"cmd/orchestrator":    {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/launcher", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops"},

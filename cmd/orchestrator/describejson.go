@@ -57,6 +57,7 @@ type agent struct {
 	Capabilities []string    `json:"capabilities,omitempty"`
 	OS           string      `json:"os"`
 	Arch         string      `json:"arch"`
+	Confinement  []string    `json:"confinement,omitempty"`
 	Protected    []protected `json:"protected,omitempty"`
 	IdleTimeout  int64       `json:"idle_timeout_ms,omitempty"`
 	Expires      string      `json:"expires,omitempty"`
@@ -129,7 +130,7 @@ func newAgent(info *podapi.Info) *agent {
 	}
 	return &agent{
 		info.Version, info.ProtocolMajor, info.ProtocolMinor, info.BootID, info.PodUID, info.UID, info.GID,
-		render.Text(info.Workdir), info.Idle.Milliseconds(), info.Capabilities, info.OS, info.Arch, paths,
+		render.Text(info.Workdir), info.Idle.Milliseconds(), info.Capabilities, info.OS, info.Arch, info.Confinement, paths,
 		info.IdleTimeout.Milliseconds(), expires,
 	}
 }

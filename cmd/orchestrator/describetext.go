@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -127,6 +128,7 @@ func agentSection(d launcher.Description) section {
 		if !info.Expires.IsZero() {
 			s.add("expires", info.Expires.UTC().Format(time.RFC3339)+", in "+time.Until(info.Expires).Round(time.Second).String())
 		}
+		s.add("confined by", cmp.Or(strings.Join(info.Confinement, ", "), "nothing"))
 		for _, p := range info.Protected {
 			s.add("protected", p.Path, enforcements[p.By])
 		}

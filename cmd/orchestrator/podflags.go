@@ -44,11 +44,15 @@ func (f *sandboxFlags) build(a *app) (launcher.Spec, error) {
 	return spec, err
 }
 
+// confineAuto is the value of --confine that requires nothing.
+const confineAuto = "auto"
+
 // podFlags say what pod to make, and how to take it.
 type podFlags struct {
 	pod                       launcher.Pod
 	take                      launcher.Take
 	profile, onStale, onDrift flagvalue.Choice
+	confine                   flagvalue.Choice
 	flags                     *pflag.FlagSet // these flags
 }
 
@@ -57,6 +61,7 @@ func (p *podFlags) define(cmd *cobra.Command) {
 	pod, flags := &p.pod, pflag.NewFlagSet("pod", pflag.ContinueOnError)
 	p.flags = flags
 	p.profile = flagvalue.NewChoice(launcher.Restricted, launcher.Baseline)
+	p.confine = flagvalue.NewChoice(confineAuto, "filter", "domain", "off")
 	pod.ActiveDeadline, p.take.ReadyTimeout = launcher.DefaultActiveDeadline, launcher.DefaultReadyTimeout
 	flags.StringVar(&pod.Image, "image", launcher.DefaultImage(), "the container `IMAGE`, with podagent in its PATH")
 	flags.StringVar(&pod.AgentImage, "agent-image", "", "an `IMAGE` with podagent, from which to install it if --image has none")
@@ -80,9 +85,10 @@ func (p *podFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&pod.ServiceAccount, "service-account", "", "the `NAME` of the service account of a new pod (default the namespace's, without its token)")
 	flags.Var((*flagvalue.ReadOnlyDirs)(&pod.ReadOnly), "read-only", "a directory of a new pod that commands cannot change either: empty, or with the content of the image's directory FROM; may be repeated")
 	flags.Var(&p.profile, "profile", "the Pod Security Standard of a new pod; baseline runs as root")
+	flags.Var(&p.confine, "confine", "what the kernel must confine a new sandbox's commands by: what it can, a filter of system calls, a Landlock domain besides, or nothing")
 	flags.Var((*flagvalue.Period)(&pod.ActiveDeadline), "active-deadline", "when the cluster ends a new pod in any case")
 	flags.Var((*flagvalue.Period)(&p.take.ReadyTimeout), "ready-timeout", "how long the pod may take until its agent answers")
-	p.add(cmd, map[string]*flagvalue.Choice{"profile": &p.profile})
+	p.add(cmd, map[string]*flagvalue.Choice{"profile": &p.profile, "confine": &p.confine})
 }
 
 // defineLaunch defines the flags for launching and holding a pod.
@@ -117,6 +123,9 @@ func (p *podFlags) build(a *app) (pod launcher.Pod, take launcher.Take, err erro
 	}
 	pod, take = p.pod, p.take
 	pod.Profile = launcher.Profile(p.profile.Value)
+	if p.confine.Value != confineAuto {
+		pod.Confine = p.confine.Value
+	}
 	take.OnStale, take.OnDrift = launcher.OnStale(p.onStale.Value), launcher.OnDrift(p.onDrift.Value)
 	return pod, take, nil
 }

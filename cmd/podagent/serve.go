@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/agent"
+	"github.com/podagent/podagent/cmd/podagent/internal/confine"
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
@@ -102,6 +103,10 @@ func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
 	flags.Func("read-only", "tell callers that the absolute path `DIR` is mounted read-only, and end if it is not; may be repeated", func(s string) error {
 		config.ReadOnly = append(config.ReadOnly, s)
 		return nil
+	})
+	flags.Func("confine", "keep processes within a boundary of the kernel, at `LEVEL`: auto takes what the kernel can do, filter and domain end the agent if it cannot do these, and off has none (default auto)", func(s string) (err error) {
+		config.Confine, err = confine.ParseLevel(s)
+		return err
 	})
 	flags.DurationVar(&config.IdleTimeout, "idle-timeout", 0, "exit with 0 when there was no call and no process for `DURATION`; with this flag, exit with 1 on TERM and INT")
 	flags.Func("expires", "exit with 0 at `TIME`, in the format of RFC 3339; with this flag, exit with 1 on TERM and INT", func(s string) (err error) {

@@ -90,13 +90,14 @@ func (p place) lastLog() string {
 }
 
 // scrub returns the agent's environment, which its processes inherit: the necessary
-// variables of the host, and those that make programs print plainly.
+// variables of the host, and those that make programs print plainly. PODAGENT_CONFINE is
+// for the agent alone.
 func scrub(host []string) []string {
 	var env []string
 	for _, v := range host {
 		name, _, _ := strings.Cut(v, "=")
 		switch {
-		case name == "PATH", name == "HOME", name == "LANG", name == "LANGUAGE", strings.HasPrefix(name, "LC_"):
+		case name == "PATH", name == "HOME", name == "LANG", name == "LANGUAGE", strings.HasPrefix(name, "LC_"), name == "PODAGENT_CONFINE":
 			env = append(env, v)
 		}
 	}

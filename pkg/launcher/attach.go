@@ -25,6 +25,9 @@ func (o *openPod) attach(ctx context.Context, spec *Spec, created bool) (*Sandbo
 		return nil, err
 	}
 	info, err := o.awaitAgent(ctx, client)
+	if err == nil {
+		err = spec.Pod.checkConfined(info)
+	}
 	if err != nil {
 		client.Close()
 		return nil, err

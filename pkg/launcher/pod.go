@@ -32,6 +32,7 @@ type Pod struct {
 	ServiceAccount string
 	// Profile is the Pod Security Standard that the pod keeps.
 	Profile Profile
+	Confine string // what must confine commands ("filter", "domain"), or "off": docs/pods.md
 	// RuntimeClass, PriorityClass and PullSecrets are names of what the cluster
 	// has, the Secrets in the namespace.
 	RuntimeClass, PriorityClass string

@@ -197,6 +197,7 @@ func (s *Spec) checkChoices() *SpecError {
 		words        []string
 	}{
 		{"Pod.Profile", string(s.Pod.Profile), []string{string(Restricted), string(Baseline)}},
+		{"Pod.Confine", s.Pod.Confine, confineLevels},
 		{"Take.OnStale", string(s.Take.OnStale), []string{string(StaleError), string(StaleRecreate)}},
 		{"Take.OnDrift", string(s.Take.OnDrift), []string{string(DriftSay), string(DriftError)}},
 	} {

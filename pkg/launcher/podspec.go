@@ -158,6 +158,7 @@ func agentEnv(spec *Spec, key wire.AuthorizedKey, workdir string) []corev1.EnvVa
 		{Name: "PODAGENT_HEALTH", Value: healthSocket},
 		{Name: "PODAGENT_WORKDIR", Value: literal(workdir)},
 		{Name: keyVariable, Value: key.String()},
+		{Name: "PODAGENT_CONFINE", Value: cmp.Or(spec.Pod.Confine, "auto")},
 		{Name: "PODAGENT_PROCESS_ENV", Value: wire.FormatEnv(spec.Env)},
 		{Name: "PODAGENT_POD_UID", ValueFrom: &corev1.EnvVarSource{
 			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"},
@@ -231,6 +232,7 @@ type traits struct {
 	IdleTimeout    string                      `json:"idleTimeout,omitempty"`
 	Workdir        string                      `json:"workdir"`
 	Profile        Profile                     `json:"profile"`
+	Confine        string                      `json:"confine,omitempty"`
 	ServiceAccount string                      `json:"serviceAccount,omitempty"`
 	Deadline       string                      `json:"activeDeadline"`
 	Resources      corev1.ResourceRequirements `json:"resources,omitzero"`
@@ -255,6 +257,7 @@ func traitsOf(spec *Spec) traits {
 		IdleTimeout:    periodText(spec.Pod.IdleTimeout),
 		Workdir:        spec.workdir(),
 		Profile:        cmp.Or(spec.Pod.Profile, Restricted),
+		Confine:        spec.Pod.Confine,
 		ServiceAccount: spec.Pod.ServiceAccount,
 		Deadline:       cmp.Or(spec.Pod.ActiveDeadline, DefaultActiveDeadline).String(),
 		Resources:      spec.Pod.Resources,

@@ -19,6 +19,7 @@ type Info struct {
 	Workdir                      string   // where relative paths start
 	OS, Arch                     string   // in Go's words
 	Capabilities                 []string // what the agent offers beyond protocol 1.0
+	Confinement                  []string // what the kernel keeps processes within
 	Protected                    []ProtectedPath
 	// Idle is how long ago the agent last worked; 0 while it works. An open
 	// connection to a port counts as work only when bytes pass.
@@ -66,6 +67,7 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 		Workdir:       string(r.Workdir),
 		Idle:          time.Duration(r.Idle),
 		Capabilities:  r.Capabilities,
+		Confinement:   r.Confinement,
 		OS:            r.Os,
 		Arch:          r.Arch,
 
@@ -80,11 +82,16 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 
 // checkInfo refuses what an agent would not say of itself.
 func checkInfo(r *pb.InfoResponse) error {
-	if len(r.Capabilities) > maxCapabilities || len(r.Protected) > maxProtected {
-		return protocolError("%d capabilities and %d protected paths", len(r.Capabilities), len(r.Protected))
+	if len(r.Capabilities) > maxCapabilities || len(r.Protected) > maxProtected || len(r.Confinement) > maxCapabilities {
+		return protocolError("%d capabilities, %d protected paths and %d confinements", len(r.Capabilities), len(r.Protected), len(r.Confinement))
 	}
 	for _, capability := range r.Capabilities {
 		if err := checkText("the capability", capability); err != nil {
+			return err
+		}
+	}
+	for _, part := range r.Confinement {
+		if err := checkText("the confinement", part); err != nil {
 			return err
 		}
 	}

@@ -62,7 +62,7 @@ const (
 	maxPath = 64 << 10
 	// maxText bounds ids, versions and the like.
 	maxText = 256
-	// maxProtected and maxCapabilities bound the lists that an agent has of itself.
+	// maxProtected and maxCapabilities (also of confinements) bound the lists that an agent has of itself.
 	maxProtected    = 4096
 	maxCapabilities = 256
 	// maxCommand bounds the command in a list of processes: the 4 KiB of the contract.

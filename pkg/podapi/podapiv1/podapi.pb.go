@@ -899,8 +899,12 @@ type InfoResponse struct {
 	// idle_timeout is the idle time, in nanoseconds, after which the agent ends by
 	// itself. expires is the time, in nanoseconds since 1970, when it ends in any
 	// case. 0 means never.
-	IdleTimeout   int64 `protobuf:"varint,16,opt,name=idle_timeout,json=idleTimeout,proto3" json:"idle_timeout,omitempty"`
-	Expires       int64 `protobuf:"varint,17,opt,name=expires,proto3" json:"expires,omitempty"`
+	IdleTimeout int64 `protobuf:"varint,16,opt,name=idle_timeout,json=idleTimeout,proto3" json:"idle_timeout,omitempty"`
+	Expires     int64 `protobuf:"varint,17,opt,name=expires,proto3" json:"expires,omitempty"`
+	// confinement names what the kernel keeps processes within: "no-new-privileges",
+	// "syscall-filter", "landlock-domain" and "signal-scope". Others may come. An agent
+	// that does not know of it, or was told to confine nothing, leaves it empty.
+	Confinement   []string `protobuf:"bytes,18,rep,name=confinement,proto3" json:"confinement,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1052,6 +1056,13 @@ func (x *InfoResponse) GetExpires() int64 {
 		return x.Expires
 	}
 	return 0
+}
+
+func (x *InfoResponse) GetConfinement() []string {
+	if x != nil {
+		return x.Confinement
+	}
+	return nil
 }
 
 type ProtectedPath struct {
@@ -7674,7 +7685,7 @@ const file_podapi_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\x03R\x05index\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x12\n" +
 	"\x04hint\x18\x03 \x01(\tR\x04hint\"\r\n" +
-	"\vInfoRequest\"\x82\x04\n" +
+	"\vInfoRequest\"\xa4\x04\n" +
 	"\fInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12%\n" +
 	"\x0eprotocol_major\x18\x02 \x01(\rR\rprotocolMajor\x12%\n" +
@@ -7695,7 +7706,8 @@ const file_podapi_proto_rawDesc = "" +
 	"executable\x126\n" +
 	"\tprotected\x18\x0f \x03(\v2\x18.podapi.v1.ProtectedPathR\tprotected\x12!\n" +
 	"\fidle_timeout\x18\x10 \x01(\x03R\vidleTimeout\x12\x18\n" +
-	"\aexpires\x18\x11 \x01(\x03R\aexpires\"K\n" +
+	"\aexpires\x18\x11 \x01(\x03R\aexpires\x12 \n" +
+	"\vconfinement\x18\x12 \x03(\tR\vconfinement\"K\n" +
 	"\rProtectedPath\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12&\n" +
 	"\x02by\x18\x02 \x01(\x0e2\x16.podapi.v1.EnforcementR\x02by\"\xc0\x01\n" +

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/podagent/podagent/cmd/podagent/internal/confine"
 	"github.com/podagent/podagent/cmd/podagent/internal/proc"
 	"github.com/podagent/podagent/pkg/fsops"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
@@ -26,6 +27,7 @@ type Agent struct {
 	config    Config
 	fs        *fsops.FS
 	processes *proc.Manager
+	confined  confine.Parts // the boundary of processes
 	activity  activity
 	rested    time.Time // the end of the activity after which it last rested
 	life      lifetime
@@ -40,11 +42,12 @@ type Agent struct {
 }
 
 // newAgent returns an agent with a new boot id.
-func newAgent(config Config) *Agent {
+func newAgent(config Config, thread *confine.Thread) *Agent {
 	a := &Agent{
 		config:    config,
 		fs:        fsops.New(config.Workdir),
-		processes: proc.NewManager(proc.Options{Log: config.Log, JournalDirs: config.JournalDirs, Alone: config.Alone}),
+		processes: proc.NewManager(proc.Options{Log: config.Log, JournalDirs: config.JournalDirs, Alone: config.Alone, Thread: thread}),
+		confined:  thread.Parts(),
 		activity:  activity{lastEnd: time.Now()},
 		log:       config.Log,
 		bootID:    uuid.NewString(),

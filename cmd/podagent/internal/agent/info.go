@@ -44,6 +44,7 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 		Protected:     s.protected(),
 		IdleTimeout:   int64(s.config.IdleTimeout),
 		Expires:       s.expires(),
+		Confinement:   s.confined.Names(),
 		Limits: &pb.Limits{
 			MessageBytes: wire.MaxMessage,
 			ChunkBytes:   wire.ChunkSize,

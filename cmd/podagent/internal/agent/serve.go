@@ -14,6 +14,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/podagent/podagent/cmd/podagent/internal/admission"
+	"github.com/podagent/podagent/cmd/podagent/internal/confine"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
@@ -43,6 +44,9 @@ type Config struct {
 	// protected from each other, and orphans reaped: see [proc.Options]. Serve
 	// must be called as [proc.Manager.ReapOrphans] must.
 	Alone bool
+	// Confine says how much of a boundary of the kernel the processes must have; empty
+	// means what the kernel can do.
+	Confine confine.Level
 	// AuthorizedKeys are those whose holders may call. With none, the agent
 	// serves only its own user on a unix socket, or whoever Insecure lets in.
 	AuthorizedKeys []wire.AuthorizedKey
@@ -81,7 +85,11 @@ func Serve(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
-	a := newAgent(config)
+	thread, err := config.confine()
+	if err != nil {
+		return err
+	}
+	a := newAgent(config, thread)
 	if err := a.protect("", config.Protected, true); err != nil {
 		return err
 	}

@@ -59,9 +59,9 @@ func others(number uint32) rule {
 	return rule{number, []step{{low(0), bpf.JumpNotEqual, 0, refuse}}}
 }
 
-// rules are what the filter refuses. All else is allowed, above all ptrace: debuggers and
+// refusals are what the filter refuses. All else is allowed, above all ptrace: debuggers and
 // the leak check of AddressSanitizer need it, and the agent is not dumpable.
-var rules = []rule{
+var refusals = []rule{
 	// By these a command could cripple the agent, which has the same user: no more
 	// descriptors, or no time of the processor.
 	{unix.SYS_PRLIMIT64, []step{
@@ -106,9 +106,9 @@ var rules = []rule{
 // ioprioWhoUser is IOPRIO_WHO_USER of ioprio_set(2).
 const ioprioWhoUser = 3
 
-// filterProgram is the filter. Calls by another architecture's numbers are unknown to it,
+// filterProgram is the filter of these rules. Calls by another architecture's numbers are unknown to it,
 // and so refused: they would reach the same kernel by other numbers.
-func filterProgram() []bpf.Instruction {
+func filterProgram(rules []rule) []bpf.Instruction {
 	program := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offArch, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: auditArch, SkipTrue: 1},
@@ -138,10 +138,10 @@ func (r rule) instructions() []bpf.Instruction {
 	return append([]bpf.Instruction{skip}, body...)
 }
 
-// loadFilter loads the filter on the calling thread. It leaves the processor's speculation
+// loadFilter loads the filter of these rules on the calling thread. It leaves the processor's speculation
 // as it is: the filter is no boundary within a process.
-func loadFilter() error {
-	raw, err := bpf.Assemble(filterProgram())
+func loadFilter(rules []rule) error {
+	raw, err := bpf.Assemble(filterProgram(rules))
 	if err != nil {
 		return err
 	}

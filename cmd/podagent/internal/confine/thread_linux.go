@@ -89,7 +89,7 @@ func (p Parts) apply() error {
 	}{
 		{NoNewPrivs, noNewPrivs},
 		{Domain, func() error { return enterDomain(p&Signals != 0) }},
-		{Filter, loadFilter},
+		{Filter, func() error { return loadFilter(refusals) }},
 	} {
 		if p&step.part == 0 {
 			continue

@@ -3,13 +3,12 @@ package proc
 import (
 	"errors"
 	"os"
-	"runtime"
 	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podagent/podagent/cmd/podagent/internal/confine"
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/spawn"
 )
 
 // child is a started process that has not been reaped. Until reap its pid
@@ -23,77 +22,35 @@ type child struct {
 	pidfd int
 }
 
-// forkChild forks a process with its files, and registers it as the manager's own. Its
-// error is a [syscall.Errno], or says which limit could not be set.
-//
-// It does without [os.StartProcess]: the handle of the process costs system calls, and
-// the pid is enough here.
+// forkChild forks a process with its files, limits and mark, and registers it as the
+// manager's own. Its error is a [syscall.Errno], or says which limit could not be set.
 func (m *Manager) forkChild(c *command, spec *Spec, std *stdio) (*child, error) {
-	pidfd := -1
-	attr := &syscall.ProcAttr{
-		Dir:   spec.Dir,
-		Env:   spec.environ(),
-		Files: std.files(c.script),
-		// A session of its own and not just a group: an interactive bash in a
-		// group without a terminal stops itself.
-		Sys: &syscall.SysProcAttr{
-			Setsid: true, Setctty: std.terminal != nil,
-			PidFD: &pidfd,
-		},
-	}
 	number := m.nextNumber()
+	attr := &spawn.Attr{
+		Dir:      spec.Dir,
+		Env:      spec.environ(),
+		Files:    std.files(c.script),
+		Terminal: std.terminal != nil,
+		Limits:   append(m.proc.marks.forNumber(number), spec.limits()...),
+	}
 	m.proc.forking.RLock()
 	defer m.proc.forking.RUnlock()
-	pid, mark, err := m.forkLimited(c, attr, spec, number)
-	if mark == 0 {
-		m.proc.marks.started(number)
-	}
+	pid, pidfd, err := m.forkExec(c, attr)
 	if err != nil {
-		return nil, err
+		m.proc.marks.started(number)
+		return nil, limitError(err)
 	}
 	m.reaper.register(pid)
-	return &child{pid: pid, reaper: m.reaper, mark: mark, pidfd: pidfd}, nil
+	return &child{pid: pid, reaper: m.reaper, mark: number, pidfd: pidfd}, nil
 }
 
-// forkLimited forks a process with its mark and its resource limits. It returns the number
-// that the process bears, 0 for none.
-func (m *Manager) forkLimited(c *command, attr *syscall.ProcAttr, spec *Spec, number int) (pid, mark int, err error) {
-	if len(spec.Rlimits) == 0 && (number == 0 || m.mayChangeUser(spec.program(c))) {
-		pid, err = m.forkExec(c, attr)
-		return pid, 0, err
-	}
-	attr.Sys.Ptrace = true
-	if m.proc.thread == nil {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-	}
-	pid, err = m.forkExec(c, attr)
-	if err != nil {
-		return 0, 0, err
-	}
-	marked, err := m.limitStopped(pid, spec.Rlimits, number)
-	if err != nil {
-		unix.Kill(pid, unix.SIGKILL)
-		reapPid(pid, 0)
-		unix.Close(*attr.Sys.PidFD)
-		return 0, 0, err
-	}
-	return pid, marked, nil
-}
-
-// mayChangeUser reports whether a program would run as another user, or with more
-// capabilities, if nobody traced it.
-func (m *Manager) mayChangeUser(file string) bool {
-	return !m.proc.thread.Has(confine.NoNewPrivs) && changesUser(file)
-}
-
-// forkExec is [syscall.ForkExec] on the confined thread, repeated while another fork holds
-// the program open.
-func (m *Manager) forkExec(c *command, attr *syscall.ProcAttr) (pid int, err error) {
+// forkExec starts a process on the confined thread. It tries again while another fork
+// holds the program open.
+func (m *Manager) forkExec(c *command, attr *spawn.Attr) (pid, pidfd int, err error) {
 	for try := 0; ; try++ {
-		m.proc.thread.Do(func() { pid, err = syscall.ForkExec(c.file, c.argv, attr) })
+		m.proc.thread.Do(func() { pid, pidfd, err = spawn.Start(c.file, c.argv, attr) })
 		if try == busyRetries || !errors.Is(err, syscall.ETXTBSY) {
-			return pid, err
+			return pid, pidfd, err
 		}
 		m.lim.busyPause(busyPause << try)
 	}

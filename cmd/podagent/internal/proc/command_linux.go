@@ -109,14 +109,3 @@ func isRegular(file string) bool {
 	var st unix.Stat_t
 	return unix.Stat(file, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
 }
-
-// changesUser reports whether a program runs as another user or group than its caller, or
-// with more capabilities. The kernel grants that only to a process that nobody traces.
-func changesUser(file string) bool {
-	var st unix.Stat_t
-	if unix.Stat(file, &st) != nil || st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
-		return true
-	}
-	_, err := unix.Getxattr(file, "security.capability", nil)
-	return err == nil
-}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/spawn"
 	"github.com/podagent/podagent/pkg/procfs"
 )
 
@@ -171,17 +172,16 @@ func (m *Manager) numbersInUse() (map[int]bool, error) {
 	return taken, err
 }
 
-// set marks a process of the agent's user. 0 is no number.
-func (m *marks) set(pid, number int) error {
+// forNumber returns the limits that bear a number. 0 is no number.
+func (m *marks) forNumber(number int) []spawn.Limit {
 	if number == 0 {
 		return nil
 	}
 	l := m.limits(number)
-	locks, rttime := unix.Rlimit{Cur: l.locks, Max: l.locks}, unix.Rlimit{Cur: l.rttime, Max: l.rttime}
-	return errors.Join(
-		unix.Prlimit(pid, unix.RLIMIT_LOCKS, &locks, nil),
-		unix.Prlimit(pid, unix.RLIMIT_RTTIME, &rttime, nil),
-	)
+	return []spawn.Limit{
+		{Resource: unix.RLIMIT_LOCKS, Rlimit: unix.Rlimit{Cur: l.locks, Max: l.locks}},
+		{Resource: unix.RLIMIT_RTTIME, Rlimit: unix.Rlimit{Cur: l.rttime, Max: l.rttime}},
+	}
 }
 
 // limitsOf returns the limits of a process that the agent may ask for them. 0 is the

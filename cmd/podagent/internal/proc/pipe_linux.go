@@ -88,13 +88,13 @@ func openPipe(end int) (theirs, ours int, err error) {
 }
 
 // files are the process's descriptors, from 0 on; extra follows if not nil.
-func (s *stdio) files(extra *os.File) []uintptr {
-	files := make([]uintptr, 0, len(s.child)+1)
+func (s *stdio) files(extra *os.File) []int {
+	files := make([]int, 0, len(s.child)+1)
 	for _, fd := range s.child {
-		files = append(files, uintptr(fd))
+		files = append(files, fd)
 	}
 	if extra != nil {
-		files = append(files, extra.Fd())
+		files = append(files, int(extra.Fd()))
 	}
 	return files
 }

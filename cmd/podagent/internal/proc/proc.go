@@ -73,10 +73,8 @@ type Spec struct {
 	// output is then Stdout. TERM is set to xterm-256color if Env has none.
 	Terminal *TerminalSize
 	// Rlimits are the resource limits of the process and its descendants. They hold
-	// before the first instruction. All other limits are those of the agent. With
-	// Rlimits, a set-user-ID command does not change its user, unless the agent may
-	// trace it (CAP_SYS_PTRACE). The limits "locks" and "rttime" bear the mark, and cannot
-	// be set.
+	// before the first instruction. All other limits are those of the agent. The limits
+	// "locks" and "rttime" bear the mark, and cannot be set.
 	Rlimits []Rlimit
 	// Timeout ends the process after so long; 0 means never.
 	Timeout time.Duration

@@ -3,9 +3,10 @@ package proc
 import (
 	"errors"
 	"fmt"
-	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/spawn"
 )
 
 // rlimitResources are the resources by the names of setrlimit(2).
@@ -48,43 +49,26 @@ func rlimitFault(limits []Rlimit) string {
 	return ""
 }
 
-// limitStopped gives a process that was started with Ptrace its limits and a mark, and
-// lets it go. It returns the number that the process bears. The kernel stopped it when its
-// exec succeeded, before its first instruction. A tracer is a thread: the one that forked
-// the process lets it go. It does no more, because the confined thread may not limit others.
-//
-// Setting limits in the child, before the exec, would take a program in between: the
-// agent's own, with a Go runtime under limits made for another program.
-func (m *Manager) limitStopped(pid int, limits []Rlimit, number int) (mark int, err error) {
-	if ended, err := awaitStop(pid); ended || err != nil {
-		return number, err
+// limits are the limits of a spec as package spawn takes them.
+func (s *Spec) limits() []spawn.Limit {
+	var limits []spawn.Limit
+	for _, l := range s.Rlimits {
+		limits = append(limits, spawn.Limit{Resource: rlimitResources[l.Resource], Rlimit: unix.Rlimit{Cur: l.Soft, Max: l.Hard}})
 	}
-	if err := m.proc.marks.set(pid, number); err != nil {
-		m.log.Error("cannot mark a process: what leaves its parents may escape", "pid", pid, "error", err)
-		number = 0
-	}
-	for _, l := range limits {
-		value := unix.Rlimit{Cur: l.Soft, Max: l.Hard}
-		if err := unix.Prlimit(pid, rlimitResources[l.Resource], &value, nil); err != nil {
-			return 0, fmt.Errorf("cannot limit %s to %d (hard %d): %w", l.Resource, l.Soft, l.Hard, err)
-		}
-	}
-	m.proc.thread.Do(func() { err = syscall.PtraceDetach(pid) })
-	return number, err
+	return limits
 }
 
-// awaitStop waits until a traced process has stopped, and reports whether it
-// was killed instead. It does not reap the process.
-func awaitStop(pid int) (ended bool, err error) {
-	for {
-		// As waitid returns it: signo, errno, code, then the rest.
-		var info unix.Siginfo
-		err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil)
-		if !errors.Is(err, unix.EINTR) {
-			return info.Code != cldTrapped, err
+// limitError says which limit could not be set, if that is what failed.
+func limitError(err error) error {
+	refused, ok := errors.AsType[*spawn.LimitError](err)
+	if !ok {
+		return err
+	}
+	l := refused.Limit
+	for name, resource := range rlimitResources {
+		if resource == l.Resource {
+			return fmt.Errorf("cannot limit %s to %d (hard %d): %w", name, l.Cur, l.Max, err)
 		}
 	}
+	return err
 }
-
-// cldTrapped is CLD_TRAPPED of sigaction(2): a traced child has stopped.
-const cldTrapped = 4

@@ -1,0 +1,237 @@
+//go:build !race
+
+package confine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// levelEnv names a level for which this program starts a thread, instead of the tests.
+const levelEnv = "PODAGENT_TEST_LEVEL"
+
+func TestMain(m *testing.M) {
+	level, ok := os.LookupEnv(levelEnv)
+	if !ok {
+		os.Exit(m.Run())
+	}
+	thread, _, err := Start(Level(level))
+	fmt.Println(thread.Parts().Names(), errors.Is(err, ErrUnavailable))
+}
+
+// start starts a confined thread, and fails the test if a part of the boundary is missing.
+func start(t *testing.T) *Thread {
+	t.Helper()
+	thread, missing, err := Start(Auto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if missing != nil {
+		t.Fatalf("the kernel cannot do everything, so this cannot be tested here: %v", missing)
+	}
+	return thread
+}
+
+// output runs a command on a thread, to its end.
+func output(t *testing.T, thread *Thread, name string, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	var err error
+	thread.Do(func() { err = cmd.Start() })
+	if err == nil {
+		err = cmd.Wait()
+	}
+	return out.String(), err
+}
+
+// compile compiles a program of testdata.
+func compile(t *testing.T, source string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "program")
+	if out, err := exec.Command("cc", "-Wall", "-Werror", "-o", program, filepath.Join("testdata", source)).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+// refused are the calls of testdata/calls.c that a confined program cannot make, with their
+// errors. It can make all others.
+var refused = map[string]string{
+	"prlimit64 of another":                "EPERM",
+	"prlimit64 of another, wide":          "EPERM",
+	"setpriority of another":              "EPERM",
+	"setpriority of another, wide":        "EPERM",
+	"setpriority of a user":               "EPERM",
+	"setpriority of a user, wide":         "EPERM",
+	"sched_setscheduler of another":       "EPERM",
+	"sched_setparam of another":           "EPERM",
+	"sched_setattr of another":            "EPERM",
+	"ioprio_set of another":               "EPERM",
+	"ioprio_set of a user":                "EPERM",
+	"unshare of the user namespace":       "EPERM",
+	"unshare of the user namespace, wide": "EPERM",
+	"clone of the user namespace":         "EPERM",
+	"clone of the user namespace, wide":   "EPERM",
+	"clone3":                              "ENOSYS",
+	"bpf":                                 "EPERM",
+	"io_uring_setup":                      "EPERM",
+	"io_uring_enter":                      "EPERM",
+	"io_uring_register":                   "EPERM",
+	"keyctl":                              "EPERM",
+	"add_key":                             "EPERM",
+	"request_key":                         "EPERM",
+	"userfaultfd":                         "EPERM",
+	"netlink of sockets":                  "EPROTONOSUPPORT",
+	"netlink of sockets, wide":            "EPROTONOSUPPORT",
+	"netlink of generic families":         "EPROTONOSUPPORT",
+	"prctl of the memory's layout":        "EPERM",
+	"prctl of the memory's layout, wide":  "EPERM",
+	"getpid of x32":                       "ENOSYS",
+	"getpid of i386":                      "ENOSYS",
+}
+
+// Each call that is refused behaves differently without the filter, unless this kernel has
+// no such call.
+func TestFilterRefusesWhatItShouldAndNothingElse(t *testing.T) {
+	calls := compile(t, "calls.c")
+	results := func(thread *Thread) map[string]string {
+		out, err := output(t, thread, calls, strconv.Itoa(os.Getpid()))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		got := map[string]string{}
+		for line := range strings.Lines(out) {
+			name, result, _ := strings.Cut(strings.TrimSpace(line), ": ")
+			got[name] = result
+		}
+		return got
+	}
+	free, confined := results(nil), results(start(t))
+	for name, got := range confined {
+		want, isRefused := refused[name]
+		if !isRefused {
+			want = "ok"
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+		if isRefused && free[name] == want && want != "ENOSYS" {
+			t.Errorf("%s: also %s without the filter", name, want)
+		}
+		if !isRefused && free[name] != "ok" {
+			t.Errorf("%s: %s without the filter", name, free[name])
+		}
+	}
+	for name := range refused {
+		if confined[name] == "" && (runtime.GOARCH == "amd64" || !strings.HasPrefix(name, "getpid")) {
+			t.Errorf("%s was not tried", name)
+		}
+	}
+}
+
+func TestOnlyTheThreadIsConfined(t *testing.T) {
+	thread := start(t)
+	var tid int
+	thread.Do(func() { tid = unix.Gettid() })
+	own := statusOf(t, fmt.Sprintf("/proc/self/task/%d/status", tid))
+	if !strings.Contains(own, "NoNewPrivs:\t1") || !strings.Contains(own, "Seccomp:\t2") {
+		t.Errorf("the thread is not confined:\n%s", own)
+	}
+	if main := statusOf(t, "/proc/self/status"); !strings.Contains(main, "NoNewPrivs:\t0") {
+		t.Errorf("the main thread is confined:\n%s", main)
+	}
+	if out, err := output(t, nil, "grep", "-c", "NoNewPrivs:\t0", "/proc/self/status"); err != nil {
+		t.Errorf("what another thread starts is confined, too: %v %s", err, out)
+	}
+	out, err := output(t, thread, "grep", "-E", "^(NoNewPrivs|Seccomp):", "/proc/self/status")
+	if err != nil || out != "NoNewPrivs:\t1\nSeccomp:\t2\n" {
+		t.Errorf("what the thread starts has %q, %v", out, err)
+	}
+}
+
+func statusOf(t *testing.T, path string) string {
+	t.Helper()
+	status, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(status)
+}
+
+func TestThreadIsNotTheMainOneEvenIfThatIsFree(t *testing.T) {
+	for range 20 {
+		thread := start(t)
+		var tid int
+		thread.Do(func() { tid = unix.Gettid() })
+		if tid == os.Getpid() {
+			t.Fatal("it is the main thread")
+		}
+	}
+}
+
+func TestLevels(t *testing.T) {
+	for _, level := range []Level{Auto, RequireFilter, RequireDomain, ""} {
+		thread, missing, err := Start(level)
+		if err != nil || missing != nil || !thread.Has(NoNewPrivs|Filter|Domain|Signals) {
+			t.Errorf("%q: %v, %v, %v", level, thread.Parts().Names(), missing, err)
+		}
+	}
+	if thread, missing, err := Start(Off); thread != nil || missing != nil || err != nil {
+		t.Errorf("off: %v, %v, %v", thread, missing, err)
+	}
+	if _, err := ParseLevel("some"); err == nil {
+		t.Error("some is a level")
+	}
+}
+
+// A level that requires something fails where the kernel does not offer it.
+func TestLevelsFailClosed(t *testing.T) {
+	for _, test := range []struct {
+		without []uint32
+		level   Level
+		want    string
+	}{
+		{[]uint32{unix.SYS_SECCOMP}, Auto, "[no-new-privileges landlock-domain signal-scope] false"},
+		{[]uint32{unix.SYS_SECCOMP}, RequireFilter, "[] true"},
+		{[]uint32{unix.SYS_LANDLOCK_RESTRICT_SELF}, Auto, "[no-new-privileges syscall-filter] false"},
+		{[]uint32{unix.SYS_LANDLOCK_RESTRICT_SELF}, RequireFilter, "[no-new-privileges syscall-filter] false"},
+		{[]uint32{unix.SYS_LANDLOCK_RESTRICT_SELF}, RequireDomain, "[] true"},
+		{[]uint32{unix.SYS_SECCOMP, unix.SYS_LANDLOCK_CREATE_RULESET, unix.SYS_PRCTL}, Auto, "[] false"},
+		{[]uint32{unix.SYS_PRCTL}, RequireFilter, "[] true"},
+	} {
+		out, err := outputWithout(t, test.without, test.level)
+		if got := strings.TrimSpace(out); got != test.want || err != nil {
+			t.Errorf("without system calls %v, level %s: %s, %v, want %s", test.without, test.level, got, err, test.want)
+		}
+	}
+}
+
+// outputWithout runs this program for a level, on a kernel that seems to lack system calls.
+func outputWithout(t *testing.T, calls []uint32, level Level) (out string, err error) {
+	t.Helper()
+	var lacks []rule
+	for _, number := range calls {
+		lacks = append(lacks, always(number, missing))
+	}
+	over := make(chan struct{})
+	onThread(func() {
+		defer close(over)
+		if err = errors.Join(noNewPrivs(), loadFilter(lacks)); err == nil {
+			out, err = output(t, nil, "env", levelEnv+"="+string(level), os.Args[0])
+		}
+	})
+	<-over
+	return out, err
+}
