@@ -31,7 +31,39 @@ func TestForkStormThatLeavesItsGroupEnds(t *testing.T) {
 			cmd.Env = append(cmd.Env, "STORM="+name)
 			t.Log(helperOutput(t, cmd))
 		})
+		t.Run(name+", not PID 1", func(t *testing.T) {
+			dir := testGroup(t, "pids", map[string]string{"pids.max": strconv.Itoa(bombLimit)})
+			cmd := inNamespace(helperCommand(t, "storm", "sh", "-c",
+				`mount --make-rprivate / && mount -t proc proc /proc && echo $$ > "$1/cgroup.procs" && "$2"; exit $?`, "sh", dir))
+			cmd.Env = append(cmd.Env, "STORM="+name)
+			t.Log(helperOutput(t, cmd))
+		})
 	}
+}
+
+// A freeze outside of PID 1 stops commands, and nothing else. It leaves stopped what was.
+func TestFreezeStopsCommandsOnly(t *testing.T) {
+	m := newManager(t)
+	runs, sleeps := start(t, m, argv(t, "sleep", "300")), start(t, m, argv(t, "sleep", "300"))
+	outside := start(t, newManagerOn(t, nil), argv(t, "sleep", "300"))
+	if err := sleeps.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	awaitStopped := func(p *Process, want bool) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("that %d is stopped: %v", p.pid, want), func() bool {
+			a, err := m.proc.member(p.pid)
+			return err == nil && a.alive() && a.stopped == want
+		})
+	}
+	awaitStopped(sleeps, true)
+	k := killing{tree: newTree(m.proc, m.log)}
+	k.freeze()
+	awaitStopped(runs, true)
+	awaitStopped(outside, false)
+	k.thaw()
+	awaitStopped(runs, false)
+	awaitStopped(sleeps, true)
 }
 
 func helpStorm() error {
