@@ -30,6 +30,7 @@ const (
 	oldVersion     = `protocol version not supported`
 	unheard        = `connection refused`
 	unimplemented  = `^unimplemented$`
+	notConnected   = `operation not permitted`
 	harmless       = `^nothing$|^unreadable`
 )
 
@@ -56,13 +57,14 @@ var insideWants = map[string]string{
 	"the pod's address":         unheard,
 	"the pod's address, by TLS": unheard,
 
-	"health socket: health":    `^answered$`,
-	"health socket: info":      unimplemented,
-	"health socket: configure": unimplemented,
-	"health socket: stat":      unimplemented,
-	"health socket: write":     unimplemented,
-	"health socket: processes": unimplemented,
-	"health socket: exec":      unimplemented,
+	// Where the kernel confines commands by a Landlock domain, they cannot connect.
+	"health socket: health":    `^answered$|` + notConnected,
+	"health socket: info":      unimplemented + `|` + notConnected,
+	"health socket: configure": unimplemented + `|` + notConnected,
+	"health socket: stat":      unimplemented + `|` + notConnected,
+	"health socket: write":     unimplemented + `|` + notConnected,
+	"health socket: processes": unimplemented + `|` + notConnected,
+	"health socket: exec":      unimplemented + `|` + notConnected,
 
 	// The agent's own key must be found, which shows that the search works.
 	"memory":                       `^unreadable|^has the agent's key: true, the caller's: false$`,

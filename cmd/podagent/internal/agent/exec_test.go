@@ -268,7 +268,7 @@ func TestCommandWhoseCallerGivesUpDuringTheForkIsKilled(t *testing.T) {
 	syscall.ForkLock.RLock() // every fork waits for this lock
 	ended := make(chan error, 1)
 	go func() { ended <- c.Command(ctx, "sleep", "infinity").Run() }()
-	awaitCall(t, "syscall.forkExec")
+	awaitCall(t, "spawn.Start")
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("Run: %v", err)
