@@ -29,9 +29,11 @@ func TestMain(m *testing.M) {
 	fmt.Println(thread.Parts().Names(), errors.Is(err, ErrUnavailable))
 }
 
-// start starts a confined thread, and fails the test if a part of the boundary is missing.
+// start starts a confined thread, and fails the test if a part of the boundary is missing
+// on a kernel that has it.
 func start(t *testing.T) *Thread {
 	t.Helper()
+	skipOld(t)
 	thread, missing, err := Start(Auto)
 	if err != nil {
 		t.Fatal(err)
@@ -40,6 +42,15 @@ func start(t *testing.T) *Thread {
 		t.Fatalf("the kernel cannot do everything, so this cannot be tested here: %v", missing)
 	}
 	return thread
+}
+
+// skipOld skips the test on kernels without Landlock's scopes.
+func skipOld(t *testing.T) {
+	t.Helper()
+	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 || abi < 6 {
+		t.Skipf("this needs Linux 6.12 with Landlock: its version is %d (%v)", abi, errno)
+	}
 }
 
 // output runs a command on a thread, to its end.
@@ -182,6 +193,7 @@ func TestThreadIsNotTheMainOneEvenIfThatIsFree(t *testing.T) {
 }
 
 func TestLevels(t *testing.T) {
+	skipOld(t)
 	for _, level := range []Level{Auto, RequireFilter, RequireDomain, ""} {
 		thread, missing, err := Start(level)
 		if err != nil || missing != nil || !thread.Has(NoNewPrivs|Filter|Domain|Signals) {
@@ -198,6 +210,7 @@ func TestLevels(t *testing.T) {
 
 // A level that requires something fails where the kernel does not offer it.
 func TestLevelsFailClosed(t *testing.T) {
+	skipOld(t)
 	for _, test := range []struct {
 		without []uint32
 		level   Level

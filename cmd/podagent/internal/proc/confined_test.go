@@ -173,6 +173,7 @@ s = socket.socket(socket.AF_UNIX); s.bind(""); s.listen(); socket.socket(socket.
 // the agent. All run without capabilities, some of which get their holder past the domain.
 func TestCommandsDoNotReachWhatIsOutside(t *testing.T) {
 	needs(t, "gdb")
+	needsScopes(t)
 	free, confined := newManagerOn(t, nil), newManager(t)
 	ready := fifo(t)
 	const harmless = "exec setpriv --inh-caps=-all --ambient-caps=-all --bounding-set=-all "

@@ -39,6 +39,14 @@ var confined = sync.OnceValue(func() *confine.Thread {
 	return thread
 })
 
+// needsScopes skips the test if the kernel cannot keep commands from what is outside.
+func needsScopes(t *testing.T) {
+	t.Helper()
+	if !confined().Has(confine.Domain | confine.Signals) {
+		t.Skip("this needs a kernel with Landlock's scopes")
+	}
+}
+
 // newManager returns a manager that keeps journals in memory, with adapted limits.
 func newManager(t testing.TB, adapt ...func(*limits)) *Manager {
 	t.Helper()

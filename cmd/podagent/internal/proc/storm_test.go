@@ -32,6 +32,7 @@ func TestForkStormThatLeavesItsGroupEnds(t *testing.T) {
 			t.Log(helperOutput(t, cmd))
 		})
 		t.Run(name+", not PID 1", func(t *testing.T) {
+			needsScopes(t)
 			dir := testGroup(t, "pids", map[string]string{"pids.max": strconv.Itoa(bombLimit)})
 			cmd := inNamespace(helperCommand(t, "storm", "sh", "-c",
 				`mount --make-rprivate / && mount -t proc proc /proc && echo $$ > "$1/cgroup.procs" && "$2"; exit $?`, "sh", dir))
@@ -43,6 +44,7 @@ func TestForkStormThatLeavesItsGroupEnds(t *testing.T) {
 
 // A freeze outside of PID 1 stops commands, and nothing else. It leaves stopped what was.
 func TestFreezeStopsCommandsOnly(t *testing.T) {
+	needsScopes(t)
 	m := newManager(t)
 	runs, sleeps := start(t, m, argv(t, "sleep", "300")), start(t, m, argv(t, "sleep", "300"))
 	outside := start(t, newManagerOn(t, nil), argv(t, "sleep", "300"))
