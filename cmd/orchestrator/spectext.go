@@ -43,6 +43,7 @@ var specNames = map[string]string{
 	"Pod.ServiceAccount": "--service-account",
 	"Pod.ReadOnly":       "--read-only",
 	"Pod.Profile":        "--profile",
+	"Pod.UserNamespace":  "--user-namespace",
 	"Pod.ActiveDeadline": "--active-deadline",
 	"Take.ReadyTimeout":  "--ready-timeout",
 	"Take.Heartbeat":     "--heartbeat",

@@ -32,6 +32,9 @@ type Description struct {
 	// the agent container's.
 	Namespace, Node, Image, IP string
 	Connection                 Connection // the way by which the launcher reaches the agent
+	// Bounds are the container's limits and protections in force, by their names:
+	// "none" where there is none, and "unknown" where only the node knows.
+	Bounds map[string]string
 	// Phase is the pod's. Reason says in the cluster's words why the pod does not
 	// serve; it is empty if it does.
 	Phase, Reason string
@@ -87,6 +90,7 @@ func (k *Kubernetes) Describe(ctx context.Context, id string) (Description, erro
 
 func (c *cluster) describe(ctx context.Context, pod *corev1.Pod) Description {
 	d := c.describePod(pod)
+	d.Bounds = c.boundsOf(ctx, pod)
 	var ownerErr, eventsErr error
 	if d.Owner, ownerErr = c.ownerOf(ctx, pod); ownerErr != nil {
 		d.Problems = append(d.Problems, fmt.Errorf("cannot learn the owner: %w", ownerErr))

@@ -55,6 +55,9 @@ const (
 	checkStorage    = "storage class"
 	checkIdentity   = "identity"
 	checkPod        = "pod is admitted"
+	checkRefusal    = "pods with the node's files"
+	checkSecret     = "pods with Secrets"
+	checkReap       = "reaper"
 	checkNode       = "pod has a node"
 	checkContainer  = "container runs"
 	toTheAgent      = " to the agent" // follows the connection's name
@@ -88,6 +91,9 @@ func (p *clusterPatient) checks() []check[*clusterPatient] {
 		{checkCommand, []string{p.checkWay()}, func(p *clusterPatient, ctx context.Context) Finding {
 			return runCommand(ctx, p.sandbox, programOf(p.pod), "version") // every image has this program
 		}},
+		{checkRefusal, []string{checkPod}, (*clusterPatient).checkRefusals},
+		{checkSecret, []string{checkPod}, (*clusterPatient).checkSecrets},
+		{checkReap, []string{checkServer}, (*clusterPatient).checkReaper},
 		{checkRemoval, []string{checkPod}, (*clusterPatient).checkRemoval},
 	}...)
 }

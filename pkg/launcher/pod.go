@@ -24,14 +24,22 @@ type Pod struct {
 	// Labels and Annotations are added to the pod's own. The prefix podagent.dev/
 	// is the launcher's. The annotations have up to 128 KiB.
 	Labels, Annotations map[string]string
-	// Resources are the container's. Without a request or limit of memory,
-	// DefaultMemory is requested.
+	// Resources are the container's; what is missing has a default. A limit of 0 means
+	// none. DefaultDiskLimit, of ephemeral-storage, is for what is not the workspace,
+	// whose Size is added.
 	Resources corev1.ResourceRequirements
 	// ServiceAccount is the account that the pod runs as, with its token if it
 	// mounts one. Empty means the namespace's default, without a token.
 	ServiceAccount string
 	// Profile is the Pod Security Standard that the pod keeps.
 	Profile Profile
+	// ReadOnlyRoot makes the image's files read-only: /tmp is a volume then.
+	ReadOnlyRoot bool
+	// UserNamespace maps the pod's users, root too, to users without rights on the
+	// node: Kubernetes 1.33 and Linux 6.3. RequireAppArmor refuses nodes without
+	// AppArmor; others apply the runtime's profile anyway.
+	UserNamespace   Want
+	RequireAppArmor bool
 	// RuntimeClass, PriorityClass and PullSecrets are names of what the cluster
 	// has, the Secrets in the namespace.
 	RuntimeClass, PriorityClass string
@@ -50,8 +58,8 @@ type Pod struct {
 	// Volumes are mounted in the pod, up to 64. In a read-only directory they can
 	// be written, unless they are read-only themselves.
 	Volumes []Volume
-	// Workspace is what is at the workdir: by default an emptyDir without a bound,
-	// whose files end with the pod.
+	// Workspace is what is at the workdir: by default an emptyDir, whose files end
+	// with the pod.
 	Workspace Workspace
 	// ReadOnly are directories, up to 64, that neither commands nor the agent can
 	// change, not even as root: each is a volume that is mounted read-only.
@@ -78,7 +86,15 @@ const (
 	// Restricted, the default: an unprivileged user (1000, with a home of its own),
 	// no capabilities, no escalation, the runtime's seccomp filter.
 	Restricted Profile = "restricted"
-	// Baseline runs as root with the capabilities that containers get by default,
-	// so that packages can be installed.
+	// Baseline runs as root with the capabilities that containers get by default but
+	// NET_RAW, so that packages can be installed.
 	Baseline Profile = "baseline"
+)
+
+// Want says what a pod wants of a feature that not every cluster has; empty is nothing.
+type Want string
+
+const (
+	Prefer  Want = "prefer"  // use it if all nodes can be seen to have it, and no claim is mounted
+	Require Want = "require" // do not run without it
 )
