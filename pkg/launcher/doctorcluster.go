@@ -16,11 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Check finds out whether sandboxes work in the cluster, step by step: the
-// connection to the API server, the namespace, the permissions, the identity, and a
-// real sandbox as spec says, but for its ID and Git, with a command in it. It
-// removes the sandbox again, and leaves only the identity, which is created on
-// first use. It ends early when ctx does.
+// Check finds out whether sandboxes work in the cluster, step by step, and what the
+// cluster does against hostile ones. It makes a sandbox as spec says, but for its ID and
+// Git, and leaves only the identity, created on first use. It ends early when ctx does.
 func (k *Kubernetes) Check(ctx context.Context, spec Spec) iter.Seq[Finding] {
 	spec.ID = "doctor-" + newID()
 	p := &clusterPatient{launcher: k, spec: spec.withImage()}

@@ -165,7 +165,6 @@ func agentEnv(spec *Spec, key wire.AuthorizedKey, workdir string) []corev1.EnvVa
 	}
 }
 
-
 // healthProbe asks the agent with its own program: the kubelet's other probes can
 // neither reach the loopback nor hold a key.
 func healthProbe(spec *Spec, period, failures int32) *corev1.Probe {

@@ -18,9 +18,8 @@ import (
 // drivers do, or lets everybody write.
 type Volume struct {
 	Claim string `json:"claim"` // the name of the PersistentVolumeClaim, which must exist
-	// SubPath is the directory of the claim that is mounted, and made if it is
-	// missing: relative, and in its shortest form. Empty is the whole claim.
-	//
+	// SubPath is the directory of the claim that is mounted, and made if it is missing:
+	// relative, and in its shortest form. Empty is the whole claim.
 	// The pod cannot reach what is beside it. But the node follows symbolic links on
 	// the way to it, within the claim, so no directory that a sandbox can write may
 	// lie on that way: keep them side by side. A Spec with two that do not is refused.

@@ -12,10 +12,9 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// Preflight finds out, when a host starts, what would prevent launches with spec.
-// It makes and changes nothing, so only [Kubernetes.Check] finds out whether a pod
-// is admitted and runs. The host should not go on after a Failed finding: its
-// Advice names the command that helps. It ends early when ctx does.
+// Preflight finds out, when a host starts, what would prevent launches with spec. It
+// makes and changes nothing: only [Kubernetes.Check] tries a pod. The host should not go
+// on after a Failed finding: its Advice names the command that helps. It ends with ctx.
 func (k *Kubernetes) Preflight(ctx context.Context, spec Spec) iter.Seq[Finding] {
 	p := &clusterPatient{launcher: k, spec: spec.withImage(), preflight: true}
 	checks := slices.Concat(
