@@ -22,7 +22,7 @@ func (p *clusterPatient) checkRefusals(ctx context.Context) Finding {
 	said, err := p.refusal(ctx, func(pod *corev1.Pod) {
 		pod.Spec.HostPID = true
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "doctor", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}})
-		agentContainer(pod).SecurityContext.Privileged = new(true)
+		agentContainer(pod).SecurityContext = &corev1.SecurityContext{Privileged: new(true)}
 	})
 	switch {
 	case err != nil:

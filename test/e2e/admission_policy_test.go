@@ -15,6 +15,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -199,10 +200,6 @@ func TestAdmissionPolicyLeavesOurPodsAndOlderObjectsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	applyPolicy(t, c, `[]`)
-	if err := c.Apply(t.Context(), "../../deploy/claims-rbac.yaml"); err != nil {
-		t.Fatal(err)
-	}
-	class := c.Storage(t, 1)
 	for id, change := range map[string]func(*launcher.Pod){
 		"plain": func(*launcher.Pod) {},
 		"full": func(p *launcher.Pod) {
@@ -210,21 +207,11 @@ func TestAdmissionPolicyLeavesOurPodsAndOlderObjectsAlone(t *testing.T) {
 			p.ReadOnly = []launcher.ReadOnlyDir{{Path: "/rules", From: "/etc/skel"}}
 			p.PullSecrets = []string{"registry"}
 		},
-		"kept": func(p *launcher.Pod) { p.Workspace = launcher.Workspace{Keep: true, StorageClass: class} },
 	} {
 		spec := c.Spec(id)
 		change(&spec.Pod)
 		harness.Put(t, harness.Launch(t, c.Launcher(), spec), "file", "x")
 	}
-	if err := c.Launcher().Pause(t.Context(), "kept"); err != nil {
-		t.Fatal(err)
-	}
-	kept, err := c.Launcher().Resume(t.Context(), "kept")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer kept.Close()
-
 	patch := func(text string) error {
 		_, err := deployments.Patch(t.Context(), "older", types.StrategicMergePatchType, []byte(text), metav1.PatchOptions{})
 		return err
@@ -245,6 +232,26 @@ func TestAdmissionPolicyLeavesOurPodsAndOlderObjectsAlone(t *testing.T) {
 	}}}
 	if _, err := pods.UpdateEphemeralContainers(t.Context(), pod.Name, pod, metav1.UpdateOptions{}); !isRefused(err) {
 		t.Errorf("a privileged ephemeral container: %v", err)
+	}
+}
+
+func TestAdmissionPolicyAdmitsAPodThatIsResumed(t *testing.T) {
+	t.Parallel()
+	c := unlabelled(t)
+	applyPolicy(t, c, `[]`)
+	spec := c.Spec("a")
+	spec.Pod.Workspace = launcher.Workspace{Keep: true, Size: resource.MustParse("1Gi"), StorageClass: c.Storage(t, 1)}
+	harness.Put(t, harness.Launch(t, c.Launcher(), spec), "file", "x")
+	if err := c.Launcher().Pause(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	resumed, err := c.Launcher().Resume(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resumed.Close()
+	if got := harness.Get(t, resumed, "file"); got != "x" {
+		t.Errorf("the file has %q", got)
 	}
 }
 

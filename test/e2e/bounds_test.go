@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -96,6 +97,7 @@ func TestProtectionThatTheClusterLacksIsRefusedIfRequired(t *testing.T) {
 	} {
 		spec := c.Spec(id)
 		change(&spec.Pod)
+		spec.Take.ReadyTimeout = 5 * time.Second // the kubelet tries again and again
 		s, err := c.Launcher().Launch(t.Context(), spec)
 		if err == nil {
 			d, err := c.Launcher().Describe(t.Context(), id)
