@@ -159,6 +159,10 @@ func TestProtectionsOfAPod(t *testing.T) {
 	if pod := manifest(at, "n", wire.AuthorizedKey{}, time.Now()).Spec; pod.Containers[0].VolumeMounts[0].Name != workspaceName {
 		t.Errorf("a workdir at /tmp: %+v", pod.Containers[0].VolumeMounts)
 	}
+	ping := &Spec{ID: "a", Pod: Pod{Image: "image", Profile: Baseline, Patch: []byte("spec: {containers: [{name: agent, securityContext: {capabilities: {drop: null}}}]}")}}
+	if err := ping.validatePod(); err != nil {
+		t.Errorf("a patch for ping: %v", err)
+	}
 	wrong := &Spec{ID: "a", Pod: Pod{Image: "image", UserNamespace: "always"}}
 	if err := wrong.validatePod(); err == nil || !strings.Contains(err.Error(), "prefer or require") {
 		t.Errorf("a word that is none: %v", err)

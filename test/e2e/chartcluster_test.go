@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -167,4 +168,42 @@ func mayExec(t *testing.T, c *launchertest.Cluster) bool {
 		t.Fatal(err)
 	}
 	return got.Status.Allowed
+}
+
+func TestChartsReaperDeletesWhatNobodyNeeds(t *testing.T) {
+	t.Parallel()
+	r := newRelease(t)
+	r.helm(t, "install", chart, "--set", "rbac.identity.read=true,reaper.create=true,reaper.staleAfter=1s,reaper.schedule=@yearly,reaper.image=podagent.test/orchestrator:dev")
+	c := r.as(t, launcher.ByPortForward)
+	k := &launcher.Kubernetes{Config: c.Admin, Namespace: r.sandboxes, IdentitySecret: r.namespace + "/" + launcher.DefaultIdentitySecret}
+	spec := c.Spec("forgotten")
+	spec.Take.Heartbeat = launcher.HeartbeatOff
+	harness.Launch(t, k, spec)
+	pods := c.API(t).CoreV1().Pods(r.sandboxes)
+	for run := 0; ; run++ {
+		r.reap(t, fmt.Sprintf("reap-%d", run))
+		list, err := pods.List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list.Items) == 0 || list.Items[0].DeletionTimestamp != nil {
+			return
+		}
+		// It was idle for less than a second when the reaper asked.
+	}
+}
+
+// reap runs a job of the reaper to its end.
+func (r *release) reap(t *testing.T, name string) {
+	t.Helper()
+	if err := kubectl(t, r.cluster, "create", "job", name, "--from=cronjob/podagent-reaper", "--namespace", r.namespace)(); err != nil {
+		t.Fatal(err)
+	}
+	harness.Await(t, "the end of the reaper", func() bool {
+		job, err := r.cluster.API(t).BatchV1().Jobs(r.namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err == nil && job.Status.Failed > 0 {
+			t.Fatalf("the reaper failed: %+v", job.Status.Conditions)
+		}
+		return err == nil && job.Status.Succeeded > 0
+	})
 }
