@@ -51,6 +51,11 @@ func TestPodIsBoundByDefault(t *testing.T) {
 			wantRequests: "cpu=10m memory=128Mi ephemeral-storage=0",
 			wantLimits:   "",
 		},
+		"a request without a limit": {
+			requests: "memory=16Gi", limits: "memory=0",
+			wantRequests: "cpu=10m memory=16Gi ephemeral-storage=0",
+			wantLimits:   "cpu=4 ephemeral-storage=20Gi",
+		},
 		"each key for itself": {
 			requests: "memory=1Gi", limits: "cpu=1",
 			wantRequests: "memory=1Gi ephemeral-storage=0", // the cluster takes the limit for the processor's

@@ -184,7 +184,7 @@ func (p *Pod) checkResources() *SpecError {
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Resources.Requests)) {
 		request := p.Resources.Requests[name]
-		if limit, ok := p.Resources.Limits[name]; ok && request.Cmp(limit) > 0 {
+		if limit, ok := p.Resources.Limits[name]; ok && !limit.IsZero() && request.Cmp(limit) > 0 {
 			return &SpecError{"Pod.Resources", fmt.Sprintf("requests %s=%s, which is over the limit of %s", name, request.String(), limit.String())}
 		}
 	}
