@@ -130,6 +130,12 @@ func TestVolumesOnTheNodesDiskHaveSizes(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"workspace": "none", "home": "none"}, sizes(specFor(t, Pod{Workspace: Workspace{Size: resource.MustParse("-1")}}))); diff != "" {
 		t.Errorf("without a bound (-want +got):\n%s", diff)
 	}
+	for given, want := range map[string]string{"0": DefaultWorkspaceSize, "3Gi": "3Gi"} {
+		claim := Workspace{Keep: true, Size: resource.MustParse(given)}.claimSpec()
+		if got := claim.Resources.Requests.Storage(); got.Cmp(resource.MustParse(want)) != 0 {
+			t.Errorf("a claim of %s asks for %s", given, got)
+		}
+	}
 	kept := &Spec{ID: "a", Pod: Pod{Image: "image", Workspace: Workspace{Keep: true, Size: resource.MustParse("-1")}}}
 	if err := kept.validatePod(); err == nil || !strings.Contains(err.Error(), "a claim has a size") {
 		t.Errorf("a claim without a size: %v", err)
