@@ -32,7 +32,7 @@ func (c *clusterFlags) define() *pflag.FlagSet {
 	flags.BoolVar(&c.inCluster, "in-cluster", false, "use the service account of the pod that runs this program")
 	flags.StringVarP(&c.namespace, "namespace", "n", "", "the `NAMESPACE` of the sandboxes (default that of the context, or of the pod that runs this program)")
 	flags.StringVar(&c.identity, "identity", "", "the `FILE` with the key that the agents accept (default podagent/identity.pem in the configuration directory, made on first use)")
-	flags.StringVar(&c.secret, "identity-secret", "", "the `NAME` of the Secret with this key, made on first use (default podagent-identity for the service account of a pod, without --identity)")
+	flags.StringVar(&c.secret, "identity-secret", "", "the `[NAMESPACE/]NAME` of the Secret with this key, made on first use (default podagent-identity, for the service account of a pod in the namespace of that pod, without --identity)")
 	for _, way := range launcher.Connections() {
 		c.connection.Words = append(c.connection.Words, string(way))
 	}

@@ -24,6 +24,7 @@ type pod struct {
 	Image      string              `json:"image,omitempty"`
 	IP         string              `json:"ip,omitempty"`
 	Connection launcher.Connection `json:"connection"`
+	Bounds     map[string]string   `json:"bounds,omitempty"`
 	Phase      string              `json:"phase,omitempty"`
 	Reason     string              `json:"reason,omitempty"`
 	Restarts   int                 `json:"restarts"`
@@ -103,7 +104,7 @@ func newPod(d launcher.Description) *pod {
 		return nil
 	}
 	out := &pod{
-		Namespace: d.Namespace, Node: d.Node, Image: d.Image, IP: d.IP, Connection: d.Connection,
+		Namespace: d.Namespace, Node: d.Node, Image: d.Image, IP: d.IP, Connection: d.Connection, Bounds: d.Bounds,
 		Phase: d.Phase, Reason: d.Reason, Restarts: d.Restarts, LastEnd: d.LastEnd, Labels: d.Labels,
 		Key: d.Key, KeyIsOurs: d.KeyIsOurs, Owner: d.Owner, Events: []event{},
 	}

@@ -30,6 +30,9 @@ func (a *app) describeText(d launcher.Description) error {
 	if d.Pod != "" {
 		sections = append(sections, podSection(d))
 	}
+	if len(d.Bounds) > 0 {
+		sections = append(sections, boundSection(d.Bounds))
+	}
 	sections = append(sections, agentSection(d))
 	if d.AgentErr == nil {
 		sections = append(sections, processSection(d.Processes))
@@ -104,6 +107,15 @@ func podSection(d launcher.Description) section {
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Labels)) {
 		s.add("label", name+"="+d.Labels[name])
+	}
+	return s
+}
+
+// boundSection shows the pod's limits and protections.
+func boundSection(bounds map[string]string) section {
+	s := section{title: "bounds"}
+	for _, name := range slices.Sorted(maps.Keys(bounds)) {
+		s.add(name, bounds[name])
 	}
 	return s
 }

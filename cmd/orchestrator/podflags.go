@@ -47,12 +47,16 @@ func (f *sandboxFlags) build(a *app) (launcher.Spec, error) {
 // confineAuto is the value of --confine that requires nothing.
 const confineAuto = "auto"
 
+// hostUsers is the value of --user-namespace for the users of the node.
+const hostUsers = "off"
+
 // podFlags say what pod to make, and how to take it.
 type podFlags struct {
 	pod                       launcher.Pod
 	take                      launcher.Take
 	profile, onStale, onDrift flagvalue.Choice
 	confine                   flagvalue.Choice
+	users                     flagvalue.Choice
 	flags                     *pflag.FlagSet // these flags
 }
 
@@ -62,13 +66,14 @@ func (p *podFlags) define(cmd *cobra.Command) {
 	p.flags = flags
 	p.profile = flagvalue.NewChoice(launcher.Restricted, launcher.Baseline)
 	p.confine = flagvalue.NewChoice(confineAuto, "filter", "domain", "off")
+	p.users = flagvalue.NewChoice(hostUsers, string(launcher.Prefer), string(launcher.Require))
 	pod.ActiveDeadline, p.take.ReadyTimeout = launcher.DefaultActiveDeadline, launcher.DefaultReadyTimeout
 	flags.StringVar(&pod.Image, "image", launcher.DefaultImage(), "the container `IMAGE`, with podagent in its PATH")
 	flags.StringVar(&pod.AgentImage, "agent-image", "", "an `IMAGE` with podagent, from which to install it if --image has none")
 	flags.Var((*flagvalue.Words)(&pod.Main), "main", "a command that runs beside the agent: words, or a JSON array of them")
 	flags.Var((*flagvalue.Volumes)(&pod.Volumes), "volume", "mount the claim, or a directory of it, in a new pod; may be repeated")
 	flags.BoolVar(&pod.Workspace.Keep, "keep-workspace", false, "give a new sandbox a claim of its own for its workdir, so that its files outlive its pod: see pause and resume")
-	flags.Var((*flagvalue.Size)(&pod.Workspace.Size), "workspace-size", "how much a new pod's workdir can hold, such as 10Gi (default no bound; of a claim "+launcher.DefaultClaimSize+")")
+	flags.Var((*flagvalue.Size)(&pod.Workspace.Size), "workspace-size", "how much a new pod's workdir can hold; 0 is no bound (default "+launcher.DefaultWorkspaceSize+")")
 	flags.StringVar(&pod.Workspace.StorageClass, "storage-class", "", "the `NAME` of the storage class of claims (default the cluster's)")
 	flags.StringVar(&pod.RuntimeClass, "runtime-class", "", "the `NAME` of the RuntimeClass of a new pod")
 	flags.StringVar(&pod.PriorityClass, "priority-class", "", "the `NAME` of the PriorityClass of a new pod")
@@ -80,15 +85,18 @@ func (p *podFlags) define(cmd *cobra.Command) {
 	flags.Var((*flagvalue.Period)(&pod.IdleTimeout), "max-idle", "how long a new sandbox may be idle before it ends itself (default forever)")
 	flags.Var((*flagvalue.Pairs)(&pod.Labels), "label", "add a label to a new pod; may be repeated")
 	flags.Var((*flagvalue.Pairs)(&pod.Annotations), "annotation", "add an annotation to a new pod; may be repeated")
-	flags.Var((*flagvalue.Quantities)(&pod.Resources.Requests), "requests", "the resources that a new pod requests, such as cpu=500m,memory=1Gi")
-	flags.Var((*flagvalue.Quantities)(&pod.Resources.Limits), "limits", "the resources that a new pod gets at most, such as cpu=2,memory=4Gi")
+	flags.Var((*flagvalue.Quantities)(&pod.Resources.Requests), "requests", "the resources that a new pod requests, such as cpu=500m,memory=1Gi (default cpu="+launcher.DefaultCPU+",memory="+launcher.DefaultMemory+")")
+	flags.Var((*flagvalue.Quantities)(&pod.Resources.Limits), "limits", "the resources that a new pod gets at most, such as cpu=2,memory=8Gi; 0 is no limit (default cpu="+launcher.DefaultCPULimit+",memory="+launcher.DefaultMemoryLimit+",ephemeral-storage="+launcher.DefaultDiskLimit+" and the workdir's size)")
 	flags.StringVar(&pod.ServiceAccount, "service-account", "", "the `NAME` of the service account of a new pod (default the namespace's, without its token)")
 	flags.Var((*flagvalue.ReadOnlyDirs)(&pod.ReadOnly), "read-only", "a directory of a new pod that commands cannot change either: empty, or with the content of the image's directory FROM; may be repeated")
 	flags.Var(&p.profile, "profile", "the Pod Security Standard of a new pod; baseline runs as root")
 	flags.Var(&p.confine, "confine", "what the kernel must confine a new sandbox's commands by: what it can, a filter of system calls, a Landlock domain besides, or nothing")
+	flags.BoolVar(&pod.ReadOnlyRoot, "read-only-root", false, "make the image's files in a new pod read-only; /tmp is a volume then")
+	flags.Var(&p.users, "user-namespace", "map a new pod's users to users without rights on the node: prefer it where all nodes can be seen to support that, or require it")
+	flags.BoolVar(&pod.RequireAppArmor, "require-apparmor", false, "run a new pod only on a node with AppArmor; others apply the runtime's profile anyway")
 	flags.Var((*flagvalue.Period)(&pod.ActiveDeadline), "active-deadline", "when the cluster ends a new pod in any case")
 	flags.Var((*flagvalue.Period)(&p.take.ReadyTimeout), "ready-timeout", "how long the pod may take until its agent answers")
-	p.add(cmd, map[string]*flagvalue.Choice{"profile": &p.profile, "confine": &p.confine})
+	p.add(cmd, map[string]*flagvalue.Choice{"profile": &p.profile, "confine": &p.confine, "user-namespace": &p.users})
 }
 
 // defineLaunch defines the flags for launching and holding a pod.
@@ -125,6 +133,9 @@ func (p *podFlags) build(a *app) (pod launcher.Pod, take launcher.Take, err erro
 	pod.Profile = launcher.Profile(p.profile.Value)
 	if p.confine.Value != confineAuto {
 		pod.Confine = p.confine.Value
+	}
+	if p.users.Value != hostUsers {
+		pod.UserNamespace = launcher.Want(p.users.Value)
 	}
 	take.OnStale, take.OnDrift = launcher.OnStale(p.onStale.Value), launcher.OnDrift(p.onDrift.Value)
 	return pod, take, nil

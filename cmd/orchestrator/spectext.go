@@ -44,6 +44,7 @@ var specNames = map[string]string{
 	"Pod.ReadOnly":       "--read-only",
 	"Pod.Profile":        "--profile",
 	"Pod.Confine":        "--confine",
+	"Pod.UserNamespace":  "--user-namespace",
 	"Pod.ActiveDeadline": "--active-deadline",
 	"Take.ReadyTimeout":  "--ready-timeout",
 	"Take.Heartbeat":     "--heartbeat",

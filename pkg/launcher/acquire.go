@@ -51,7 +51,7 @@ func (c *cluster) acquire(ctx context.Context, spec *Spec) (*acquired, error) {
 }
 
 func (c *cluster) create(ctx context.Context, spec *Spec) (*acquired, error) {
-	manifest, err := c.podFor(spec)
+	manifest, err := c.podFor(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (c *cluster) create(ctx context.Context, spec *Spec) (*acquired, error) {
 }
 
 // podFor returns the pod that is made from the Spec.
-func (c *cluster) podFor(spec *Spec) (*corev1.Pod, error) {
+func (c *cluster) podFor(ctx context.Context, spec *Spec) (*corev1.Pod, error) {
 	pod := manifest(spec, c.namespace, c.identity.AuthorizedKey(), time.Now())
 	if c.connection == ByAddress {
 		listenOnAddress(pod)
@@ -76,6 +76,9 @@ func (c *cluster) podFor(spec *Spec) (*corev1.Pod, error) {
 	pod, err := patched(pod, spec.Pod.Patch)
 	if err != nil {
 		return nil, err
+	}
+	if spec.Pod.UserNamespace == Prefer {
+		c.preferUserNamespace(ctx, pod)
 	}
 	return pod, nil
 }
@@ -101,6 +104,9 @@ func (c *cluster) make(ctx context.Context, pod *corev1.Pod, spec *Spec) (*corev
 	}
 	if err != nil {
 		return nil, errors.Join(c.createError(pod.Name, err), c.dropUnused(lasting, pod))
+	}
+	if ownUsers(pod) && !ownUsers(made) {
+		return nil, errors.Join(c.podError(made, ErrRejected, "", "the API server knows no user namespaces"), c.abandon(ctx, pod))
 	}
 	c.log.Info("created pod", "sandbox", pod.Annotations[podmeta.AnnotationID], "pod", made.Name, "uid", made.UID)
 	return made, nil

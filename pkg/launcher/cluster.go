@@ -135,10 +135,22 @@ func (k *Kubernetes) validate() error {
 	if problems := validation.IsDNS1123Label(k.Namespace); k.Namespace != "" && len(problems) > 0 {
 		return &SpecError{"Namespace", fmt.Sprintf("is %q: %s", k.Namespace, problems[0])}
 	}
-	if problems := validation.IsDNS1123Subdomain(k.IdentitySecret); k.IdentitySecret != "" && len(problems) > 0 {
-		return &SpecError{"IdentitySecret", fmt.Sprintf("is %q: %s", k.IdentitySecret, problems[0])}
+	if k.IdentitySecret != "" {
+		namespace, name := secretPlace(k.IdentitySecret, "default")
+		if problems := append(validation.IsDNS1123Label(namespace), validation.IsDNS1123Subdomain(name)...); len(problems) > 0 {
+			return &SpecError{"IdentitySecret", fmt.Sprintf("is %q: %s", k.IdentitySecret, problems[0])}
+		}
 	}
 	return checkConnection(k.Connection)
+}
+
+// secretPlace returns the namespace and name of the identity's Secret, which is in the
+// sandboxes' namespace unless it says another.
+func secretPlace(secret, sandboxes string) (namespace, name string) {
+	if namespace, name, ok := strings.Cut(secret, "/"); ok {
+		return namespace, name
+	}
+	return sandboxes, secret
 }
 
 // logged returns a context in which the Kubernetes client logs to our log. By
@@ -196,17 +208,25 @@ func podNamespace() string {
 
 // identity returns the identity that the fields name.
 func (k *Kubernetes) identity(ctx context.Context, client kubernetes.Interface, namespace string, config *rest.Config) (podapi.Identity, error) {
-	secret := k.IdentitySecret
-	if secret == "" && k.IdentityFile == "" && inPod(config) {
-		secret = DefaultIdentitySecret
-	}
+	secret := k.secretIn(config)
 	switch {
 	case k.Identity != nil:
 		return *k.Identity, nil
 	case secret != "":
+		namespace, secret = secretPlace(secret, namespace)
 		return IdentitySecret(ctx, client, namespace, secret)
 	}
 	return identityFile(k.IdentityFile)
+}
+
+// secretIn returns the Secret with the identity; empty if it is in a file. In a pod, it is
+// in the namespace of that pod by default: whoever may create pods in the namespace of the
+// sandboxes could read it there.
+func (k *Kubernetes) secretIn(config *rest.Config) string {
+	if k.IdentitySecret == "" && k.IdentityFile == "" && inPod(config) {
+		return podNamespace() + "/" + DefaultIdentitySecret
+	}
+	return k.IdentitySecret
 }
 
 // inPod reports whether config uses the service account of the pod that this

@@ -28,10 +28,12 @@ func (s *Sandbox) PodName() string {
 // Description is what can be learned of a sandbox in a pod.
 type Description struct {
 	Summary
-	// Namespace holds the pod. Node and IP are empty until the pod has them. Image is
-	// the agent container's.
+	// Namespace holds the pod, Image is the agent's. A new pod has no Node and IP yet.
 	Namespace, Node, Image, IP string
 	Connection                 Connection // the way by which the launcher reaches the agent
+	// Bounds are the container's limits and protections in force, by their names:
+	// "none" where there is none, and "unknown" where only the node knows.
+	Bounds map[string]string
 	// Phase is the pod's. Reason says in the cluster's words why the pod does not
 	// serve; it is empty if it does.
 	Phase, Reason string
@@ -40,19 +42,17 @@ type Description struct {
 	Restarts int
 	LastEnd  string
 	Labels   map[string]string // the pod's
-	// Key is the fingerprint of the identity that the agent accepts, and KeyIsOurs
-	// says whether it is the launcher's.
+	// Key is the fingerprint of the identity that the agent accepts.
 	Key       string
-	KeyIsOurs bool
+	KeyIsOurs bool   // it is the launcher's
 	Owner     string // the exclusive owner; empty means none
 	// Events are the cluster's about the pod, oldest first.
 	Events []Event
 	// Problems say why Owner or Events are unknown, or why it cannot be resumed.
 	Problems []error
 
-	// Agent is what the agent said, and Processes are those that it knows, oldest
-	// first. AgentErr says why the agent could not be asked. Then Agent is nil,
-	// except for an agent of another version ([podapi.ErrVersion]).
+	// Agent and Processes are what the agent said, the oldest process first. AgentErr
+	// says why it could not be asked; of another version ([podapi.ErrVersion]) Agent is set.
 	Agent     *podapi.Info
 	Processes []podapi.ProcessInfo
 	AgentErr  error
@@ -87,6 +87,7 @@ func (k *Kubernetes) Describe(ctx context.Context, id string) (Description, erro
 
 func (c *cluster) describe(ctx context.Context, pod *corev1.Pod) Description {
 	d := c.describePod(pod)
+	d.Bounds = c.boundsOf(ctx, pod)
 	var ownerErr, eventsErr error
 	if d.Owner, ownerErr = c.ownerOf(ctx, pod); ownerErr != nil {
 		d.Problems = append(d.Problems, fmt.Errorf("cannot learn the owner: %w", ownerErr))

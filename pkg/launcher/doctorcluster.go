@@ -16,11 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Check finds out whether sandboxes work in the cluster, step by step: the
-// connection to the API server, the namespace, the permissions, the identity, and a
-// real sandbox as spec says, but for its ID and Git, with a command in it. It
-// removes the sandbox again, and leaves only the identity, which is created on
-// first use. It ends early when ctx does.
+// Check finds out whether sandboxes work in the cluster, step by step, and what the
+// cluster does against hostile ones. It makes a sandbox as spec says, but for its ID and
+// Git, and leaves only the identity, created on first use. It ends early when ctx does.
 func (k *Kubernetes) Check(ctx context.Context, spec Spec) iter.Seq[Finding] {
 	spec.ID = "doctor-" + newID()
 	p := &clusterPatient{launcher: k, spec: spec.withImage()}
@@ -55,6 +53,9 @@ const (
 	checkStorage    = "storage class"
 	checkIdentity   = "identity"
 	checkPod        = "pod is admitted"
+	checkRefusal    = "pods with the node's files"
+	checkSecret     = "pods with Secrets"
+	checkReap       = "reaper"
 	checkNode       = "pod has a node"
 	checkContainer  = "container runs"
 	toTheAgent      = " to the agent" // follows the connection's name
@@ -88,6 +89,9 @@ func (p *clusterPatient) checks() []check[*clusterPatient] {
 		{checkCommand, []string{p.checkWay()}, func(p *clusterPatient, ctx context.Context) Finding {
 			return runCommand(ctx, p.sandbox, programOf(p.pod), "version") // every image has this program
 		}},
+		{checkRefusal, []string{checkPod}, (*clusterPatient).checkRefusals},
+		{checkSecret, []string{checkPod}, (*clusterPatient).checkSecrets},
+		{checkReap, []string{checkServer}, (*clusterPatient).checkReaper},
 		{checkRemoval, []string{checkPod}, (*clusterPatient).checkRemoval},
 	}...)
 }

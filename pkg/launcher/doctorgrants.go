@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,6 +17,8 @@ type grant struct {
 	verbs                        []string
 	// only names the single object that the grant is needed for.
 	only string
+	// namespace is where it is needed; empty is that of the sandboxes.
+	namespace string
 	// forPod says that no sandbox works without the grant. Otherwise the grant is
 	// optional, and lack says what is missing without it.
 	forPod bool
@@ -45,12 +48,21 @@ func (p *clusterPatient) grants() []grant {
 		})
 	}
 	if secret := p.secret(); secret != "" {
-		grants = append(grants, grant{resource: "secrets", only: secret, verbs: []string{"get"}, file: identityRules})
+		_, name := secretPlace(secret, "")
+		grants = append(grants, p.secretGrant(name, "get"))
 		if !p.preflight { // a preflight finds out whether it is needed
-			grants = append(grants, grant{resource: "secrets", verbs: []string{"create"}, lack: "somebody else has to make the identity's Secret", file: identityRules})
+			g := p.secretGrant("", "create")
+			g.lack = "somebody else has to make the identity's Secret"
+			grants = append(grants, g)
 		}
 	}
 	return grants
+}
+
+// secretGrant returns a permission for the identity's Secret.
+func (p *clusterPatient) secretGrant(only, verb string) grant {
+	namespace, _ := secretPlace(p.secret(), "")
+	return grant{resource: "secrets", only: only, namespace: namespace, verbs: []string{verb}, file: identityRules}
 }
 
 // wayGrant returns the permission for the connection to the agent. A connection by
@@ -79,13 +91,14 @@ func (p *clusterPatient) checkWay() string { return string(p.way()) + toTheAgent
 // file.
 func (p *clusterPatient) secret() string {
 	k := p.launcher
-	if k.Identity != nil || k.IdentitySecret != "" || k.IdentityFile != "" {
+	if k.Identity != nil {
+		return ""
+	}
+	config, _, err := k.config()
+	if err != nil {
 		return k.IdentitySecret
 	}
-	if config, _, err := k.config(); err == nil && inPod(config) {
-		return DefaultIdentitySecret
-	}
-	return ""
+	return k.secretIn(config)
 }
 
 // identityNeeds are the checks that must pass before the identity can be read.
@@ -116,8 +129,8 @@ func (g *grant) rule(verbs []string) string {
 	return fmt.Sprintf(`{apiGroups: [%q], resources: [%q]%s, verbs: ["%s"]}`, g.group, g.kind(), only, strings.Join(verbs, `", "`))
 }
 
-// grantAdvice says how to grant a missing rule. The file's Role is for the
-// namespace podagent and its own ServiceAccount.
+// grantAdvice says how to grant a missing rule. The file's Role is for a namespace of
+// deploy/ and its ServiceAccount.
 func grantAdvice(namespace, rule, file string) string {
 	return fmt.Sprintf("Have your Role in namespace %s grant it, like the one that \"kubectl apply -f %s\" makes: %s", namespace, file, rule)
 }
@@ -126,11 +139,12 @@ func grantAdvice(namespace, rule, file string) string {
 func (p *clusterPatient) checkGrant(ctx context.Context, g grant) Finding {
 	ctx, cancel := context.WithTimeout(ctx, doctorCall)
 	defer cancel()
+	namespace := cmp.Or(g.namespace, p.namespace)
 	var missing []string
 	for _, verb := range g.verbs {
 		r, err := p.api.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Namespace: p.namespace, Verb: verb, Group: g.group, Resource: g.resource, Subresource: g.subresource, Name: g.only,
+				Namespace: namespace, Verb: verb, Group: g.group, Resource: g.resource, Subresource: g.subresource, Name: g.only,
 			}},
 		}, metav1.CreateOptions{})
 		if err != nil {
@@ -144,7 +158,7 @@ func (p *clusterPatient) checkGrant(ctx context.Context, g grant) Finding {
 		return passed("%s", strings.Join(g.verbs, ", "))
 	}
 	err := fmt.Errorf("missing: %s", strings.Join(missing, ", "))
-	advice := grantAdvice(p.namespace, g.rule(missing), g.file)
+	advice := grantAdvice(namespace, g.rule(missing), g.file)
 	if g.lack != "" {
 		return warned(fmt.Errorf("%w: %s", err, g.lack), advice)
 	}

@@ -55,9 +55,9 @@ type Kubernetes struct {
 	// use, and which only its owner may read. Empty means podagent/identity.pem in
 	// the user's configuration directory ([os.UserConfigDir]).
 	IdentityFile string
-	// IdentitySecret names a Secret in the namespace, for orchestrators that share
-	// it: see [IdentitySecret]. Empty means DefaultIdentitySecret in a cluster
-	// without an IdentityFile, and else none.
+	// IdentitySecret is the NAME or NAMESPACE/NAME of a Secret, for orchestrators that
+	// share it: see [IdentitySecret]. In a pod, without an IdentityFile, empty means
+	// DefaultIdentitySecret in the pod's own namespace; elsewhere none.
 	IdentitySecret string
 
 	// Owner names this orchestrator to others that want a sandbox which it has

@@ -158,6 +158,9 @@ const (
 	endIsRecent = 5 * time.Minute
 	// maxSignal is Linux's last signal.
 	maxSignal = 64
+	// maxNodes is how many nodes are asked whether they support user namespaces: each
+	// takes some 20 KB. In a larger cluster it counts as unknown.
+	maxNodes = 100
 	// maxEvents is how many events of a pod are read, and shownEvents how many an
 	// error shows: the latest ones, which are the most relevant.
 	maxEvents   = 100

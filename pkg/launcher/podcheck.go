@@ -25,7 +25,7 @@ func (s *Spec) validatePod() error {
 	}
 	for _, check := range []func() *SpecError{
 		s.checkWorkdir, s.checkEnv, s.checkProtected, s.checkVolumes, s.checkWorkspace, s.checkReadOnly, s.Pod.checkAccount, s.Pod.checkMeta,
-		s.Pod.checkResources, s.checkChoices, s.Pod.checkDeadline, s.Take.checkTimes, s.Pod.checkPlacement, s.Pod.checkLife, s.Pod.checkMain, s.checkPatch, s.checkNotes, s.Pod.checkImages,
+		s.Pod.checkResources, s.checkChoices, s.Pod.checkDeadline, s.Take.checkTimes, s.Pod.checkPlacement, s.Pod.checkLife, s.Pod.checkMain, s.Pod.checkWants, s.checkPatch, s.checkNotes, s.Pod.checkImages,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -184,7 +184,7 @@ func (p *Pod) checkResources() *SpecError {
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Resources.Requests)) {
 		request := p.Resources.Requests[name]
-		if limit, ok := p.Resources.Limits[name]; ok && request.Cmp(limit) > 0 {
+		if limit, ok := p.Resources.Limits[name]; ok && !limit.IsZero() && request.Cmp(limit) > 0 {
 			return &SpecError{"Pod.Resources", fmt.Sprintf("requests %s=%s, which is over the limit of %s", name, request.String(), limit.String())}
 		}
 	}

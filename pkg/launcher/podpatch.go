@@ -185,6 +185,7 @@ func guarded(before, after *corev1.Pod) []guardedField {
 		{"spec.os", before.Spec.OS, after.Spec.OS},
 		{"spec.shareProcessNamespace", before.Spec.ShareProcessNamespace, after.Spec.ShareProcessNamespace},
 	}
+	fields = append(fields, wanted(before, after)...)
 	fields = append(fields, ownEntries("metadata.labels", before.Labels, after.Labels)...)
 	fields = append(fields, ownEntries("metadata.annotations", before.Annotations, after.Annotations)...)
 	for _, v := range before.Spec.Volumes {
@@ -196,6 +197,18 @@ func guarded(before, after *corev1.Pod) []guardedField {
 	}
 	for _, c := range before.Spec.InitContainers {
 		fields = append(fields, guardedContainer("spec.initContainers", &c, after.Spec.InitContainers)...)
+	}
+	return fields
+}
+
+// wanted are the protections that the pod asks for.
+func wanted(before, after *corev1.Pod) (fields []guardedField) {
+	if before.Spec.HostUsers != nil {
+		fields = append(fields, guardedField{"spec.hostUsers", before.Spec.HostUsers, after.Spec.HostUsers})
+	}
+	if s := before.Spec.SecurityContext; s.AppArmorProfile != nil {
+		now := after.Spec.SecurityContext
+		fields = append(fields, guardedField{"spec.securityContext.appArmorProfile", true, now != nil && now.AppArmorProfile != nil})
 	}
 	return fields
 }
@@ -231,6 +244,9 @@ func guardedContainer(list string, before *corev1.Container, all []corev1.Contai
 		{name + ".readinessProbe", before.ReadinessProbe, after.ReadinessProbe},
 		{name + ".restartPolicy", before.RestartPolicy, after.RestartPolicy},
 		{name + ".tty", before.TTY, after.TTY},
+	}
+	if s := before.SecurityContext; s != nil && s.ReadOnlyRootFilesystem != nil {
+		fields = append(fields, guardedField{name + ".securityContext.readOnlyRootFilesystem", true, hasReadOnlyRoot(after)})
 	}
 	for _, m := range before.VolumeMounts {
 		i := slices.IndexFunc(after.VolumeMounts, func(other corev1.VolumeMount) bool { return other.MountPath == m.MountPath })

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
@@ -88,10 +87,11 @@ func podSpec(spec *Spec, key wire.AuthorizedKey) corev1.PodSpec {
 	if spec.Pod.ServiceAccount == "" {
 		pod.AutomountServiceAccountToken = new(false)
 	}
-	secure(&pod, spec.Pod.Profile)
+	secure(&pod, &spec.Pod)
 	inject(&pod, spec.Pod.AgentImage)
 	mountVolumes(&pod, spec.Pod.Volumes)
 	mountReadOnly(&pod, spec.Pod.ReadOnly)
+	boundDirs(&pod)
 	return pod
 }
 
@@ -103,7 +103,7 @@ func container(spec *Spec, key wire.AuthorizedKey) corev1.Container {
 		Command:        serveCommand(spec),
 		WorkingDir:     workdir,
 		Env:            slices.Concat(plain, agentEnv(spec, key, workdir)),
-		Resources:      resources(spec.Pod.Resources),
+		Resources:      resources(&spec.Pod),
 		VolumeMounts:   []corev1.VolumeMount{{Name: workspaceName, MountPath: workdir}},
 		StartupProbe:   healthProbe(spec, startupPeriod, startupFailures),
 		ReadinessProbe: healthProbe(spec, readinessPeriod, readinessFailures),
@@ -166,24 +166,6 @@ func agentEnv(spec *Spec, key wire.AuthorizedKey, workdir string) []corev1.EnvVa
 	}
 }
 
-func resources(given corev1.ResourceRequirements) corev1.ResourceRequirements {
-	r := *given.DeepCopy()
-	_, requested := r.Requests[corev1.ResourceMemory]
-	_, limited := r.Limits[corev1.ResourceMemory] // a limit is a request, too
-	if requested || limited {
-		return r
-	}
-	if r.Requests == nil {
-		r.Requests = corev1.ResourceList{}
-	}
-	r.Requests[corev1.ResourceMemory] = resource.MustParse(DefaultMemory)
-	return r
-}
-
-func emptyDir(name string) corev1.Volume {
-	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
-}
-
 // healthProbe asks the agent with its own program: the kubelet's other probes can
 // neither reach the loopback nor hold a key.
 func healthProbe(spec *Spec, period, failures int32) *corev1.Probe {
@@ -193,32 +175,6 @@ func healthProbe(spec *Spec, period, failures int32) *corev1.Probe {
 		TimeoutSeconds:   probeTimeout,
 		FailureThreshold: failures,
 	}
-}
-
-// secure makes the pod conform to a profile.
-func secure(pod *corev1.PodSpec, profile Profile) {
-	seccomp := &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
-	if profile == Baseline {
-		pod.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(0)), RunAsGroup: new(int64(0)), SeccompProfile: seccomp}
-		return
-	}
-	// The ids are numbers, because an image's user may be a name or root. The home is
-	// set because that user has none in most images.
-	pod.SecurityContext = &corev1.PodSecurityContext{
-		RunAsNonRoot:   new(true),
-		RunAsUser:      new(int64(sandboxUser)),
-		RunAsGroup:     new(int64(sandboxUser)),
-		FSGroup:        new(int64(sandboxUser)),
-		SeccompProfile: seccomp,
-	}
-	c := &pod.Containers[0]
-	c.SecurityContext = &corev1.SecurityContext{
-		AllowPrivilegeEscalation: new(false),
-		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-	}
-	pod.Volumes = append(pod.Volumes, emptyDir("home"))
-	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "home", MountPath: homeDir})
-	c.Env = append(c.Env, corev1.EnvVar{Name: "HOME", Value: homeDir})
 }
 
 // traits are what a pod was made from, as far as a difference matters. They leave
@@ -245,6 +201,9 @@ type traits struct {
 	PullSecrets    []string                    `json:"pullSecrets,omitempty"`
 	NodeSelector   map[string]string           `json:"nodeSelector,omitempty"`
 	Tolerations    []corev1.Toleration         `json:"tolerations,omitempty"`
+	ReadOnlyRoot   bool                        `json:"readOnlyRoot,omitempty"`
+	UserNamespace  Want                        `json:"userNamespace,omitempty"`
+	AppArmor       bool                        `json:"requireAppArmor,omitempty"`
 	Patch          json.RawMessage             `json:"patch,omitempty"`
 }
 
@@ -270,6 +229,9 @@ func traitsOf(spec *Spec) traits {
 		PullSecrets:    spec.Pod.PullSecrets,
 		NodeSelector:   spec.Pod.NodeSelector,
 		Tolerations:    spec.Pod.Tolerations,
+		ReadOnlyRoot:   spec.Pod.ReadOnlyRoot,
+		UserNamespace:  spec.Pod.UserNamespace,
+		AppArmor:       spec.Pod.RequireAppArmor,
 		Patch:          patchOf(spec),
 	}
 }

@@ -18,9 +18,8 @@ import (
 // drivers do, or lets everybody write.
 type Volume struct {
 	Claim string `json:"claim"` // the name of the PersistentVolumeClaim, which must exist
-	// SubPath is the directory of the claim that is mounted, and made if it is
-	// missing: relative, and in its shortest form. Empty is the whole claim.
-	//
+	// SubPath is the directory of the claim that is mounted, and made if it is missing:
+	// relative, and in its shortest form. Empty is the whole claim.
 	// The pod cannot reach what is beside it. But the node follows symbolic links on
 	// the way to it, within the claim, so no directory that a sandbox can write may
 	// lie on that way: keep them side by side. A Spec with two that do not is refused.
@@ -34,10 +33,9 @@ type Volume struct {
 
 // Workspace describes the volume at the workdir of a pod, unless a Volume is there.
 type Workspace struct {
-	// Size is how much it holds: 1Mi or more. A pod is evicted soon after its
-	// emptyDir holds more; 0 means no bound but the node's disk. A claim asks for at
-	// least as much; 0 means DefaultClaimSize. One that exists keeps its size, which
-	// is drift.
+	// Size is how much it holds: 1Mi or more; 0 means DefaultWorkspaceSize. A pod is
+	// evicted soon after its emptyDir holds more, unless Size is negative. A claim asks
+	// for at least as much. One that exists keeps its size, which is drift.
 	Size resource.Quantity `json:"size,omitzero"`
 	// Keep makes it a PersistentVolumeClaim of the pod's name, whose files outlive
 	// the pod, and end with [Kubernetes.Terminate]. It needs an ID. See
@@ -60,30 +58,34 @@ func (w Workspace) volume(podName string) corev1.Volume {
 		return claimVolume(workspaceName, podName)
 	}
 	v := emptyDir(workspaceName)
-	if !w.Size.IsZero() {
-		size := w.Size.DeepCopy()
+	if size, bounded := w.bound(); bounded {
 		v.EmptyDir.SizeLimit = &size
 	}
 	return v
+}
+
+// bound returns how much the workspace holds; false if it has no bound.
+func (w Workspace) bound() (resource.Quantity, bool) {
+	switch w.Size.Sign() {
+	case 0:
+		return resource.MustParse(DefaultWorkspaceSize), true
+	case 1:
+		return w.Size.DeepCopy(), true
+	}
+	return resource.Quantity{}, false
 }
 
 // claimSpec returns what the sandbox's own claim asks of the storage.
 func (w Workspace) claimSpec() corev1.PersistentVolumeClaimSpec {
 	spec := corev1.PersistentVolumeClaimSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: w.claimSize()}},
 	}
+	size, _ := w.bound()
+	spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: size}
 	if w.StorageClass != "" {
 		spec.StorageClassName = &w.StorageClass
 	}
 	return spec
-}
-
-func (w Workspace) claimSize() resource.Quantity {
-	if w.Size.IsZero() {
-		return resource.MustParse(DefaultClaimSize)
-	}
-	return w.Size
 }
 
 func claimVolume(name, claim string) corev1.Volume {
@@ -206,7 +208,9 @@ func (s *Spec) checkWorkspace() *SpecError {
 	const field = "Pod.Workspace"
 	w := s.Pod.Workspace
 	switch {
-	case !w.Size.IsZero() && w.Size.Cmp(resource.MustParse(minWorkspace)) < 0:
+	case w.Keep && w.Size.Sign() < 0:
+		return &SpecError{field, "is kept, and a claim has a size"}
+	case w.Size.Sign() > 0 && w.Size.Cmp(resource.MustParse(minWorkspace)) < 0:
 		return &SpecError{field, fmt.Sprintf("has the size %s: it is at least %s", w.Size.String(), minWorkspace)}
 	case w.Keep && slices.ContainsFunc(s.Pod.ReadOnly, func(d ReadOnlyDir) bool { return d.Path == s.workdir() }):
 		return &SpecError{field, fmt.Sprintf("cannot be kept, because %q is read-only", s.workdir())}

@@ -12,10 +12,9 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// Preflight finds out, when a host starts, what would prevent launches with spec.
-// It makes and changes nothing, so only [Kubernetes.Check] finds out whether a pod
-// is admitted and runs. The host should not go on after a Failed finding: its
-// Advice names the command that helps. It ends early when ctx does.
+// Preflight finds out, when a host starts, what would prevent launches with spec. It
+// makes and changes nothing: only [Kubernetes.Check] tries a pod. The host should not go
+// on after a Failed finding: its Advice names the command that helps. It ends with ctx.
 func (k *Kubernetes) Preflight(ctx context.Context, spec Spec) iter.Seq[Finding] {
 	p := &clusterPatient{launcher: k, spec: spec.withImage(), preflight: true}
 	checks := slices.Concat(
@@ -66,7 +65,7 @@ func (p *clusterPatient) findIdentity(ctx context.Context) Finding {
 	case errors.Is(err, fs.ErrNotExist):
 		return Finding{Verdict: NotChecked, Detail: "there is none yet: the first launch makes it"}
 	case apierrors.IsNotFound(err):
-		if g := p.checkGrant(ctx, grant{resource: "secrets", verbs: []string{"create"}, file: identityRules}); g.Verdict == Failed {
+		if g := p.checkGrant(ctx, p.secretGrant("", "create")); g.Verdict == Failed {
 			return failed(err, g.Advice)
 		}
 		return Finding{Verdict: NotChecked, Detail: "there is none yet: the first launch makes it"}
@@ -82,7 +81,8 @@ func (p *clusterPatient) identityThere(ctx context.Context) (podapi.Identity, er
 		return *k.Identity, nil
 	}
 	if name := p.secret(); name != "" {
-		return readIdentitySecret(ctx, p.api, p.namespace, name)
+		namespace, name := secretPlace(name, p.namespace)
+		return readIdentitySecret(ctx, p.api, namespace, name)
 	}
 	path, err := identityPath(p.launcher.IdentityFile)
 	if err != nil {
@@ -93,9 +93,10 @@ func (p *clusterPatient) identityThere(ctx context.Context) (podapi.Identity, er
 
 func (p *clusterPatient) identityAdvice(err error) string {
 	if apierrors.IsForbidden(err) {
-		read, make := grant{resource: "secrets", only: p.secret()}, grant{resource: "secrets"}
-		rules := read.rule([]string{"get"}) + ", " + make.rule([]string{"create"})
-		return "Use an identity in a file. Or: " + grantAdvice(p.namespace, rules, identityRules)
+		namespace, name := secretPlace(p.secret(), p.namespace)
+		read, create := p.secretGrant(name, "get"), p.secretGrant("", "create")
+		rules := read.rule(read.verbs) + ", " + create.rule(create.verbs)
+		return "Use an identity in a file. Or: " + grantAdvice(namespace, rules, identityRules)
 	}
 	return "Give it the identity that your sandboxes were launched with, or none: a new one is made then."
 }

@@ -29,11 +29,19 @@ var chartOptions = map[string]string{
 	"networkpolicy-address.yaml":   "networkPolicy.address=true",
 	"networkpolicy-no-egress.yaml": "networkPolicy.noEgress=true",
 	"quota.yaml":                   "quota.create=true,limitRange.create=true",
+	"admission-policy.yaml":        "admissionPolicy.create=true",
+	"reaper.yaml":                  "reaper.create=true,reaper.image=registry.example/orchestrator:1.2,rbac.identity.read=true",
 }
 
-// chartDefaults are the manifests that "kubectl apply -k" applies, except for the
-// namespace.
-var chartDefaults = []string{"rbac.yaml", "networkpolicy.yaml"}
+// chartNeeds are the manifests that others come with in the chart.
+var chartNeeds = map[string]string{"reaper.yaml": "identity-rbac.yaml"}
+
+// chartDefaults are the manifests that "kubectl apply -k" applies. The release's
+// namespace is Helm's.
+var chartDefaults = []string{"namespace.yaml", "rbac.yaml", "networkpolicy.yaml"}
+
+// releaseNamespace is the namespace of deploy/ that is the release's.
+const releaseNamespace = "podagent-system"
 
 func TestChartPassesHelmLint(t *testing.T) {
 	t.Parallel()
@@ -47,12 +55,16 @@ func TestChartPassesHelmLint(t *testing.T) {
 func TestChartRendersThePlainManifests(t *testing.T) {
 	t.Parallel()
 	defaults := manifests(t, chartDefaults...)
-	if diff := cmp.Diff(byName(defaults), byName(render(t, "podagent"))); diff != "" {
+	if diff := cmp.Diff(byName(defaults), byName(render(t, releaseNamespace))); diff != "" {
 		t.Errorf("by default (-deploy/ +chart):\n%s", diff)
 	}
 	for file, values := range chartOptions {
-		want := byName(append(manifests(t, chartDefaults...), manifests(t, file)...))
-		got := byName(render(t, "podagent", "--set", values))
+		files := append(slices.Clone(chartDefaults), file)
+		if needed := chartNeeds[file]; needed != "" {
+			files = append(files, needed)
+		}
+		want := byName(manifests(t, files...))
+		got := byName(render(t, releaseNamespace, "--set", values))
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-deploy/%s +chart):\n%s", values, file, diff)
 		}
@@ -65,7 +77,7 @@ func TestChartHasEachPlainManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := append([]string{"kustomization.yaml", "namespace.yaml"}, chartDefaults...)
+	known := append([]string{"kustomization.yaml"}, chartDefaults...)
 	for _, f := range files {
 		if name := filepath.Base(f); chartOptions[name] == "" && !slices.Contains(known, name) {
 			t.Errorf("no test knows deploy/%s as part of the chart", name)
@@ -73,7 +85,7 @@ func TestChartHasEachPlainManifest(t *testing.T) {
 	}
 }
 
-// manifests returns the objects in files of deploy/.
+// manifests returns the objects in files of deploy/, without the release's namespace.
 func manifests(t *testing.T, files ...string) (list []unstructured.Unstructured) {
 	t.Helper()
 	for _, name := range files {
@@ -83,22 +95,21 @@ func manifests(t *testing.T, files ...string) (list []unstructured.Unstructured)
 		}
 		list = append(list, objects(t, data)...)
 	}
-	return list
+	return slices.DeleteFunc(list, func(o unstructured.Unstructured) bool {
+		return o.GetKind() == "Namespace" && o.GetName() == releaseNamespace
+	})
 }
 
-func TestChartMakesANamespaceForSandboxes(t *testing.T) {
+func TestChartKeepsSandboxesApartFromOrchestratorsAndSecrets(t *testing.T) {
 	t.Parallel()
-	list := render(t, "system", "--values", everything, "--set", "namespace.name=podagent,namespace.create=true")
-	got := byName(slices.DeleteFunc(slices.Clone(list), func(o unstructured.Unstructured) bool { return o.GetKind() != "Namespace" }))
-	if diff := cmp.Diff(byName(manifests(t, "namespace.yaml")), got); diff != "" {
-		t.Errorf("the namespace (-deploy/ +chart):\n%s", diff)
-	}
+	own := []string{"podagent-mcp", "podagent-identity", "podagent-sessions", "podagent-reaper"}
+	list := render(t, "system", "--values", everything)
 	for _, o := range list {
 		want := "podagent" // objects about sandboxes
 		switch {
-		case o.GetKind() == "Namespace":
+		case o.GetKind() == "Namespace", strings.HasPrefix(o.GetKind(), "ValidatingAdmissionPolicy"):
 			want = ""
-		case o.GetKind() == "ServiceAccount", o.GetName() == "podagent-mcp":
+		case o.GetKind() == "ServiceAccount", slices.Contains(own, o.GetName()):
 			want = "system"
 		}
 		if o.GetNamespace() != want {
@@ -121,13 +132,17 @@ func TestChartRefusesWrongValues(t *testing.T) {
 	t.Parallel()
 	const mcp = "mcp.enabled=true,mcp.image=a,rbac.identity.read=true,"
 	for _, test := range []struct{ values, says string }{
+		{"namespace.name=system", "a namespace of their own"},
+		{"namespace.name=", "a namespace of their own"},
+		{"admissionPolicy.secrets[0]=Not_a_name", "/admissionPolicy/secrets/0"},
+		{"reaper.create=true,rbac.identity.read=true", "needs reaper.image"},
+		{"reaper.create=true,reaper.image=a", "needs rbac.identity.read"},
+		{"reaper.staleAfter=soon", "/reaper/staleAfter"},
 		{"rbac.exce=true", "'exce' not allowed"},
 		{"sandbox.image=a", "'sandbox' not allowed"},
 		{"rbac.exec=maybe", "/rbac/exec"},
 		{"namespace.podSecurity=privileged", "/namespace/podSecurity"},
 		{"namespace.name=Not_a_name", "/namespace/name"},
-		{"namespace.create=true", "needs a namespace.name"},
-		{"namespace.create=true,namespace.name=podagent", "needs a namespace.name"},
 		{"claim.size=much", "/claim/size"},
 		{"quota.hard.pods=many", "/quota/hard/pods"},
 		{"mcp.enabled=true,rbac.identity.read=true", "/mcp/image"},
@@ -144,7 +159,7 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		{mcp + "mcp.service.create=true", "needs mcp.allowRemote"},
 		{mcp + `mcp.podLabels.app\.kubernetes\.io/managed-by=podagent`, "managed-by"},
 	} {
-		_, err := helm(t, "template", "podagent", chart, "--namespace", "podagent", "--set", test.values)
+		_, err := helm(t, "template", "podagent", chart, "--namespace", "system", "--set", test.values)
 		if err == nil || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: %v", test.values, err)
 		}
@@ -154,12 +169,12 @@ func TestChartRefusesWrongValues(t *testing.T) {
 func TestChartsMCPServerHasTheFlagsOfItsSettings(t *testing.T) {
 	t.Parallel()
 	var deployment appsv1.Deployment
-	object := find(t, render(t, "podagent", "--values", everything), "Deployment", "podagent-mcp")
+	object := find(t, render(t, releaseNamespace, "--values", everything), "Deployment", "podagent-mcp")
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, &deployment, true); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
-		"--in-cluster", "--namespace=podagent", "--identity-secret=podagent-identity", "--token-file=/var/run/secrets/podagent/token",
+		"--in-cluster", "--namespace=podagent", "--identity-secret=podagent-system/podagent-identity", "--token-file=/var/run/secrets/podagent/token",
 		"--http=0.0.0.0:8931", "--allow-remote",
 		"--connection=address", "--image=podagent/runtime:dev", "--max-sessions=1000000", "--requests=cpu=10m,memory=32Mi",
 		"--secret=API_TOKEN=env:API_TOKEN", "--secret=OTHER=file:/etc/other/token", "--workspace-size=1Gi",
@@ -175,12 +190,12 @@ func TestChartsMCPServerHasTheFlagsOfItsSettings(t *testing.T) {
 
 func TestChartsNotesSayWhatIsLeftToDo(t *testing.T) {
 	t.Parallel()
-	out, err := helm(t, "install", "podagent", chart, "--dry-run=client", "--namespace", "here", "--values", everything)
+	out, err := helm(t, "install", "podagent", chart, "--dry-run=client", "--namespace", "here", "--values", everything, "--set", "namespace.create=false")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"kubectl label namespace here --overwrite pod-security.kubernetes.io/enforce=restricted", "orchestrator doctor -n here",
+		"kubectl label namespace podagent --overwrite pod-security.kubernetes.io/enforce=restricted", "orchestrator doctor -n podagent",
 		"kubectl create secret generic podagent-mcp -n here", "port 8931 of podagent-mcp.here.svc", "kubectl port-forward -n here deployment/podagent-mcp 8931",
 	} {
 		if !strings.Contains(out, want) {

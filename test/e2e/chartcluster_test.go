@@ -4,11 +4,13 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -19,11 +21,11 @@ import (
 
 // newRelease returns a release that is not installed yet, in a new namespace that
 // enforces the restricted standard. The cluster's own namespace already has the
-// objects of the chart.
+// objects of the chart. The release makes the namespace of the sandboxes.
 func newRelease(t *testing.T) *release {
 	t.Helper()
 	r := &release{cluster: launchertest.NewCluster(t, launcher.Restricted)}
-	r.namespace = r.cluster.Namespace + "-chart"
+	r.namespace, r.sandboxes = r.cluster.Namespace+"-chart", r.cluster.Namespace+"-chart-sandboxes"
 	_, err := r.cluster.API(t).CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: r.namespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": string(launcher.Restricted)},
 	}}, metav1.CreateOptions{})
@@ -31,6 +33,7 @@ func newRelease(t *testing.T) *release {
 		t.Fatal(err)
 	}
 	r.deletesAtTheEnd(t, r.namespace)
+	r.deletesAtTheEnd(t, r.sandboxes)
 	return r
 }
 
@@ -55,12 +58,12 @@ func (r *release) secret(t *testing.T, name, token string) {
 }
 
 // as returns the cluster with the rights of the chart's account, for sandboxes in
-// the release's namespace.
+// their namespace.
 func (r *release) as(t *testing.T, way launcher.Connection) *launchertest.Cluster {
 	t.Helper()
 	// Pods are not admitted before the controller has created the default account.
 	harness.Await(t, "the namespace's default account", func() bool {
-		_, err := r.cluster.API(t).CoreV1().ServiceAccounts(r.namespace).Get(t.Context(), "default", metav1.GetOptions{})
+		_, err := r.cluster.API(t).CoreV1().ServiceAccounts(r.sandboxes).Get(t.Context(), "default", metav1.GetOptions{})
 		return err == nil
 	})
 	c := *r.cluster
@@ -69,6 +72,7 @@ func (r *release) as(t *testing.T, way launcher.Connection) *launchertest.Cluste
 	if c.Orchestrator, err = c.Account(t.Context(), "podagent-orchestrator"); err != nil {
 		t.Fatal(err)
 	}
+	c.Namespace = r.sandboxes
 	awaitRights(t, &c)
 	return &c
 }
@@ -98,7 +102,7 @@ func TestChartInstallsUpgradesAndUninstalls(t *testing.T) {
 	checkEverything(t, r)
 
 	r.helm(t, "uninstall")
-	if _, err := r.cluster.API(t).RbacV1().Roles(r.namespace).Get(t.Context(), "podagent-exec", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := r.cluster.API(t).RbacV1().Roles(r.sandboxes).Get(t.Context(), "podagent-exec", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the Role outlives the release: %v", err)
 	}
 	r.helm(t, "install", chart, "--set", "claim.create=true,claim.size=1Gi,claim.accessModes={ReadWriteOnce},claim.storageClass="+class, noWait)
@@ -119,7 +123,7 @@ func TestChartInstallsUpgradesAndUninstalls(t *testing.T) {
 func checkEverything(t *testing.T, r *release) {
 	t.Helper()
 	byExec := r.as(t, launcher.ByExec)
-	if err := kubectl(t, byExec, "rollout", "status", "deployment/podagent-mcp", "--timeout", harness.Hung.String())(); err != nil {
+	if err := kubectl(t, byExec, "rollout", "status", "deployment/podagent-mcp", "--namespace", r.namespace, "--timeout", harness.Hung.String())(); err != nil {
 		t.Error(err)
 	}
 	if !mayExec(t, byExec) {
@@ -139,10 +143,14 @@ func checkEverything(t *testing.T, r *release) {
 	t.Error("the sandbox is not on the chart's claim")
 }
 
+// noMemoryLimit leaves the limit of memory to the namespace's LimitRange.
+var noMemoryLimit = corev1.ResourceList{corev1.ResourceMemory: resource.Quantity{}}
+
 // tenantOfChart returns the Spec of a sandbox on the chart's claim.
 func tenantOfChart(c *launchertest.Cluster) launcher.Spec {
 	spec := c.Spec("tenant")
 	spec.Pod.Volumes = []launcher.Volume{{Claim: "podagent-tenants", SubPath: "acme/workspace", Path: "/workspace"}}
+	spec.Pod.Resources.Limits = noMemoryLimit
 	return spec
 }
 
@@ -160,4 +168,42 @@ func mayExec(t *testing.T, c *launchertest.Cluster) bool {
 		t.Fatal(err)
 	}
 	return got.Status.Allowed
+}
+
+func TestChartsReaperDeletesWhatNobodyNeeds(t *testing.T) {
+	t.Parallel()
+	r := newRelease(t)
+	r.helm(t, "install", chart, "--set", "rbac.identity.read=true,reaper.create=true,reaper.staleAfter=1s,reaper.schedule=@yearly,reaper.image=podagent.test/orchestrator:dev")
+	c := r.as(t, launcher.ByPortForward)
+	k := &launcher.Kubernetes{Config: c.Admin, Namespace: r.sandboxes, IdentitySecret: r.namespace + "/" + launcher.DefaultIdentitySecret}
+	spec := c.Spec("forgotten")
+	spec.Take.Heartbeat = launcher.HeartbeatOff
+	harness.Launch(t, k, spec)
+	pods := c.API(t).CoreV1().Pods(r.sandboxes)
+	for run := 0; ; run++ {
+		r.reap(t, fmt.Sprintf("reap-%d", run))
+		list, err := pods.List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list.Items) == 0 || list.Items[0].DeletionTimestamp != nil {
+			return
+		}
+		// It was idle for less than a second when the reaper asked.
+	}
+}
+
+// reap runs a job of the reaper to its end.
+func (r *release) reap(t *testing.T, name string) {
+	t.Helper()
+	if err := kubectl(t, r.cluster, "create", "job", name, "--from=cronjob/podagent-reaper", "--namespace", r.namespace)(); err != nil {
+		t.Fatal(err)
+	}
+	harness.Await(t, "the end of the reaper", func() bool {
+		job, err := r.cluster.API(t).BatchV1().Jobs(r.namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err == nil && job.Status.Failed > 0 {
+			t.Fatalf("the reaper failed: %+v", job.Status.Conditions)
+		}
+		return err == nil && job.Status.Succeeded > 0
+	})
 }

@@ -27,34 +27,32 @@ func TestChartsMCPServerServesAClient(t *testing.T) {
 	for name, test := range map[string]struct {
 		// values are further values, and target is what the port-forward names.
 		values, target string
-		// apart puts the sandboxes into a namespace that the chart creates.
-		apart bool
+		// shared puts the sandboxes into the release's namespace.
+		shared bool
 	}{
-		"on the loopback":                    {"mcp.port=9931", "deployment/podagent-mcp", false},
-		"by its Service":                     {"mcp.allowRemote=true,mcp.service.create=true,mcp.service.port=80", "service/podagent-mcp", false},
-		"by address":                         {"mcp.settings.connection=address,networkPolicy.address=true", "deployment/podagent-mcp", false},
-		"with a namespace for the sandboxes": {"namespace.create=true", "deployment/podagent-mcp", true},
+		"on the loopback":              {"mcp.port=9931", "deployment/podagent-mcp", false},
+		"by its Service":               {"mcp.allowRemote=true,mcp.service.create=true,mcp.service.port=80", "service/podagent-mcp", false},
+		"by address":                   {"mcp.settings.connection=address,networkPolicy.address=true", "deployment/podagent-mcp", false},
+		"with the sandboxes beside it": {"namespace.create=false,namespace.name=", "deployment/podagent-mcp", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRelease(t)
 			r.secret(t, "podagent-mcp", mcpToken)
 			values := append([]string{"--set", "mcp.settings.image=" + r.cluster.Image + "," + test.values}, chartMCP...)
-			sandboxes := *r.cluster
-			if sandboxes.Namespace = r.namespace; test.apart {
-				sandboxes.Namespace += "-sandboxes"
-				values = append(values, "--set", "namespace.name="+sandboxes.Namespace)
-				r.deletesAtTheEnd(t, sandboxes.Namespace)
+			sandboxes := r.sandboxes
+			if test.shared {
+				sandboxes = r.namespace
 			}
 			r.helm(t, "install", append([]string{chart}, values...)...)
 			callChartsServer(t, r.forward(t, test.target))
-			if pods := listSandboxes(t, r, sandboxes.Namespace); pods != 1 {
+			if pods := listSandboxes(t, r, sandboxes); pods != 1 {
 				t.Errorf("one client has %d sandboxes", pods)
 			}
 			// The server keeps its rights until it has ended, so it leaves nothing
 			// behind.
 			r.helm(t, "upgrade", append([]string{chart}, append(values, "--set", "mcp.enabled=false")...)...)
-			harness.Await(t, "the end of the client's sandbox", func() bool { return listSandboxes(t, r, sandboxes.Namespace) == 0 })
+			harness.Await(t, "the end of the client's sandbox", func() bool { return listSandboxes(t, r, sandboxes) == 0 })
 			r.helm(t, "uninstall")
 		})
 	}

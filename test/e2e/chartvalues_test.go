@@ -17,8 +17,8 @@ import (
 // value that is invalid alone is followed by a space and the value that it needs.
 var chartValues = []string{
 	"namespace.name=other",
-	"namespace.create=true",
-	"namespace.podSecurity=baseline namespace.create=true",
+	"namespace.create=false",
+	"namespace.podSecurity=baseline",
 	"serviceAccount.create=false",
 	"serviceAccount.name=other",
 	"serviceAccount.annotations.a=b",
@@ -26,12 +26,23 @@ var chartValues = []string{
 	"rbac.exec=false mcp.settings.connection=port-forward",
 	"rbac.claims=false",
 	"rbac.sessions=false",
-	"rbac.identity.read=false mcp.enabled=false",
+	"rbac.identity.read=false mcp.enabled=false,reaper.create=false",
 	"rbac.identity.create=false",
 	"rbac.identity.secret=other",
 	"networkPolicy.noIngress=false",
 	"networkPolicy.noEgress=false",
 	"networkPolicy.address=false mcp.settings.connection=port-forward",
+	"admissionPolicy.create=false",
+	"admissionPolicy.secrets[0]=other",
+	"reaper.create=false",
+	"reaper.image=other",
+	"reaper.imagePullPolicy=Always",
+	"reaper.imagePullSecrets[0]=other",
+	"reaper.schedule=@hourly",
+	"reaper.staleAfter=1h30m",
+	"reaper.resources.requests.cpu=1",
+	"reaper.resources.requests.memory=1Gi",
+	"reaper.resources.limits.memory=1Gi",
 	"quota.create=false",
 	"quota.hard.pods=null",
 	`quota.hard.requests\.memory=1Gi`,
@@ -74,7 +85,7 @@ func TestEachValueOfTheChartChangesWhatItMakes(t *testing.T) {
 	t.Parallel()
 	bases := map[string][]unstructured.Unstructured{}
 	rendered := func(set ...string) []unstructured.Unstructured {
-		args := []string{"--values", everything, "--set", "namespace.name=podagent"}
+		args := []string{"--values", everything}
 		for _, s := range set {
 			if s != "" {
 				args = append(args, "--set", s)

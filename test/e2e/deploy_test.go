@@ -33,9 +33,10 @@ func TestDeployManifestsAreValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// NewCluster applies rbac.yaml, and a kustomization is not an object.
+	// NewCluster applies rbac.yaml, and a kustomization is not an object. What is not in a
+	// namespace has tests of its own.
 	files = slices.DeleteFunc(files, func(f string) bool {
-		return slices.Contains([]string{"rbac.yaml", "kustomization.yaml", "namespace.yaml"}, filepath.Base(f))
+		return slices.Contains([]string{"rbac.yaml", "kustomization.yaml", "namespace.yaml", "admission-policy.yaml"}, filepath.Base(f))
 	})
 	if len(files) < 4 {
 		t.Fatalf("there are only %q", files)
@@ -45,11 +46,13 @@ func TestDeployManifestsAreValid(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := kubectl(t, c, "apply", "--kustomize", "../../deploy", "--namespace", "podagent", "--dry-run=client", "--validate=strict")(); err != nil {
+	if err := kubectl(t, c, "apply", "--kustomize", "../../deploy", "--namespace", "", "--dry-run=client", "--validate=strict")(); err != nil {
 		t.Error(err)
 	}
 	// With everything applied, a sandbox works with the Role of the tests.
-	s := harness.Launch(t, c.Launcher(), c.Spec("a"))
+	spec := c.Spec("a")
+	spec.Pod.Resources.Limits = noMemoryLimit
+	s := harness.Launch(t, c.Launcher(), spec)
 	harness.Put(t, s, "file", "x")
 	if pod := podOf(t, c, "a"); pod.Spec.Containers[0].Resources.Limits.Memory().IsZero() {
 		t.Error("the LimitRange gave the pod no limit")
@@ -80,41 +83,46 @@ func TestTheRoleAllowsNoExec(t *testing.T) {
 	}
 }
 
-// applied returns the cluster with the namespace that "kubectl apply -k" creates
-// from deploy/, under another name.
+// applied returns the cluster with the namespaces that "kubectl apply -k" creates
+// from deploy/, under other names.
 func applied(t *testing.T, c *launchertest.Cluster) *launchertest.Cluster {
 	t.Helper()
 	by := *c
 	by.Namespace = c.Namespace + "-applied"
+	system := by.Namespace + "-system"
 	dir := t.TempDir()
 	for _, name := range []string{"kustomization.yaml", "namespace.yaml", "rbac.yaml", "networkpolicy.yaml"} {
 		data, err := os.ReadFile(filepath.Join("../../deploy", name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := strings.ReplaceAll(string(data), "namespace: podagent\n", "namespace: "+by.Namespace+"\n")
+		text := strings.NewReplacer("namespace: podagent\n", "namespace: "+by.Namespace+"\n", "namespace: podagent-system\n", "namespace: "+system+"\n").Replace(string(data))
 		if name == "namespace.yaml" {
-			text = strings.ReplaceAll(text, "name: podagent\n", "name: "+by.Namespace+"\n")
+			text = strings.NewReplacer("name: podagent\n", "name: "+by.Namespace+"\n", "name: podagent-system\n", "name: "+system+"\n").Replace(text)
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Cleanup(func() {
-		err := c.API(t).CoreV1().Namespaces().Delete(context.Background(), by.Namespace, metav1.DeleteOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			t.Error(err)
+		for _, name := range []string{by.Namespace, system} {
+			err := c.API(t).CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{})
+			if err != nil && !apierrors.IsNotFound(err) {
+				t.Error(err)
+			}
 		}
 	})
-	if err := kubectl(t, &by, "apply", "--kustomize", dir)(); err != nil {
+	if err := kubectl(t, &by, "apply", "--kustomize", dir, "--namespace", "")(); err != nil {
 		t.Fatal(err)
 	}
 	harness.Await(t, "the namespace's account", func() bool {
 		_, err := c.API(t).CoreV1().ServiceAccounts(by.Namespace).Get(t.Context(), "default", metav1.GetOptions{})
 		return err == nil
 	})
+	in := by
+	in.Namespace = system
 	var err error
-	if by.Orchestrator, err = by.Account(t.Context(), "podagent-orchestrator"); err != nil {
+	if by.Orchestrator, err = in.Account(t.Context(), "podagent-orchestrator"); err != nil {
 		t.Fatal(err)
 	}
 	awaitRights(t, &by)

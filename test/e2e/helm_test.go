@@ -70,18 +70,22 @@ func helm(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// A release is a release of the chart in a namespace of a cluster.
+// A release is a release of the chart in a namespace of a cluster, with another one for
+// its sandboxes.
 type release struct {
-	cluster   *launchertest.Cluster
-	namespace string
+	cluster              *launchertest.Cluster
+	namespace, sandboxes string
 }
 
 // helm runs a verb on the release and waits until everything is ready, unless the
 // arguments say otherwise. If that fails, so does the test.
 func (r *release) helm(t *testing.T, verb string, args ...string) {
 	t.Helper()
-	all := append([]string{verb, "podagent", "--kubeconfig", r.cluster.Kubeconfig, "--namespace", r.namespace, "--wait", "--timeout", harness.Hung.String()}, args...)
-	if _, err := helm(t, all...); err != nil {
+	all := []string{verb, "podagent", "--kubeconfig", r.cluster.Kubeconfig, "--namespace", r.namespace, "--wait", "--timeout", harness.Hung.String()}
+	if verb != "uninstall" {
+		all = append(all, "--set", "namespace.name="+r.sandboxes)
+	}
+	if _, err := helm(t, append(all, args...)...); err != nil {
 		t.Fatal(err)
 	}
 }

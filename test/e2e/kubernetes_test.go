@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -213,8 +214,12 @@ func TestOptionsReachThePod(t *testing.T) {
 	if pod.Spec.ServiceAccountName != "agents" || pod.Spec.RestartPolicy != corev1.RestartPolicyAlways || *pod.Spec.TerminationGracePeriodSeconds > 10 {
 		t.Errorf("the pod has account %s, policy %s, %d s of grace", pod.Spec.ServiceAccountName, pod.Spec.RestartPolicy, *pod.Spec.TerminationGracePeriodSeconds)
 	}
-	if got := pod.Spec.Containers[0].Resources; !cmp.Equal(got, spec.Pod.Resources) {
-		t.Errorf("resources: %s", cmp.Diff(spec.Pod.Resources, got))
+	want := *spec.Pod.Resources.DeepCopy() // and the defaults of what is not given
+	want.Requests[corev1.ResourceEphemeralStorage] = resource.Quantity{}
+	want.Limits[corev1.ResourceCPU] = resource.MustParse(launcher.DefaultCPULimit)
+	want.Limits[corev1.ResourceEphemeralStorage] = resource.MustParse("20Gi")
+	if got := pod.Spec.Containers[0].Resources; !apiequality.Semantic.DeepEqual(got, want) {
+		t.Errorf("resources: %s", cmp.Diff(want, got))
 	}
 }
 
@@ -227,7 +232,7 @@ func TestPodHasItsDefaults(t *testing.T) {
 	if pod.Spec.RestartPolicy != corev1.RestartPolicyAlways || *pod.Spec.ActiveDeadlineSeconds != 8*60*60 || *pod.Spec.TerminationGracePeriodSeconds > 10 {
 		t.Errorf("policy %s, deadline %d s, grace %d s", pod.Spec.RestartPolicy, *pod.Spec.ActiveDeadlineSeconds, *pod.Spec.TerminationGracePeriodSeconds)
 	}
-	if requested := main.Resources.Requests.Memory(); requested.Cmp(resource.MustParse(launcher.DefaultMemory)) != 0 || len(main.Resources.Limits) > 0 {
+	if requested := main.Resources.Requests.Memory(); requested.Cmp(resource.MustParse(launcher.DefaultMemory)) != 0 || len(main.Resources.Limits) != 3 {
 		t.Errorf("it requests %v, and is limited to %v", requested, main.Resources.Limits)
 	}
 	for kind, probe := range map[string]*corev1.Probe{"startup": main.StartupProbe, "readiness": main.ReadinessProbe} {

@@ -366,17 +366,15 @@ func apiService(t *testing.T, c *launchertest.Cluster) target {
 }
 
 // The policies of the chart equal those of deploy/, except for that of the MCP
-// server, and that orchestrators are in the release's namespace, which may be another
-// than that of the sandboxes.
+// server, and that orchestrators are in the release's namespace.
 func TestChartsPoliciesAdmitWhomTheValuesName(t *testing.T) {
 	t.Parallel()
 	r := newRelease(t)
 	r.secret(t, "podagent-mcp", mcpToken)
 	release, sandboxes := *r.cluster, *r.cluster
-	release.Namespace, sandboxes.Namespace = r.namespace, r.namespace+"-sandboxes"
-	r.deletesAtTheEnd(t, sandboxes.Namespace)
+	release.Namespace, sandboxes.Namespace = r.namespace, r.sandboxes
 	r.helm(t, "install", append([]string{
-		chart, "--set", "namespace.create=true,namespace.name=" + sandboxes.Namespace,
+		chart,
 		"--set", "networkPolicy.address=true,mcp.settings.image=" + r.cluster.Image,
 		"--set", "mcp.allowRemote=true,mcp.allowFrom[0].podSelector.matchLabels.client=mcp",
 	}, chartMCP...)...)

@@ -33,12 +33,23 @@ metadata:
     {{- include "podagent.labels" $root | nindent 4 }}
 {{- end -}}
 
-{{/* binding gives a Role to the account. It takes the root and the name of the Role. */}}
+{{/* ownMetadata is metadata for an object about orchestrators. */}}
+{{- define "podagent.ownMetadata" -}}
+{{- $root := index . 0 -}}
+metadata:
+  name: {{ index . 1 }}
+  namespace: {{ $root.Release.Namespace }}
+  labels:
+    {{- include "podagent.labels" $root | nindent 4 }}
+{{- end -}}
+
+{{/* binding gives a Role to the account. It takes the root, the name of the Role, and the
+name of the template for the metadata. */}}
 {{- define "podagent.binding" -}}
 {{- $root := index . 0 -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
-{{ include "podagent.metadata" . }}
+{{ include (index . 2) . }}
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: Role

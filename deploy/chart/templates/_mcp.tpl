@@ -3,7 +3,7 @@ settings. A list repeats its flag. */}}
 {{- define "podagent.mcpFlags" -}}
 {{- $m := .Values.mcp -}}
 {{- $flags := list "--in-cluster" (printf "--namespace=%s" (include "podagent.namespace" .)) -}}
-{{- $flags = append $flags (printf "--identity-secret=%s" .Values.rbac.identity.secret) -}}
+{{- $flags = append $flags (printf "--identity-secret=%s/%s" .Release.Namespace .Values.rbac.identity.secret) -}}
 {{- $flags = append $flags "--token-file=/var/run/secrets/podagent/token" -}}
 {{- if $m.allowRemote -}}
 {{- $flags = concat $flags (list (printf "--http=0.0.0.0:%v" (int $m.port)) "--allow-remote") -}}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -225,13 +226,15 @@ func (c *Cluster) Account(ctx context.Context, name string) (*rest.Config, error
 	return config, nil
 }
 
-// Apply creates the objects of a file of deploy/ in the test's namespace, and waits
-// until the API server applies the Roles among them.
+// Apply creates the objects of a file of deploy/ in the test's namespace, which stands
+// for all namespaces of that file, and waits until the API server applies the Roles among
+// them.
 func (c *Cluster) Apply(ctx context.Context, path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
+	data = namespaceLabel.ReplaceAll(data, []byte("${1}"+c.Namespace))
 	client, err := dynamic.NewForConfig(c.Admin)
 	if err != nil {
 		return err
@@ -250,6 +253,9 @@ func (c *Cluster) Apply(ctx context.Context, path string) error {
 		objects = append(objects, object)
 	}
 }
+
+// namespaceLabel matches where a file of deploy/ selects one of its namespaces.
+var namespaceLabel = regexp.MustCompile(`(kubernetes\.io/metadata\.name: )podagent(-system)?\b`)
 
 // create creates an object. A field that the API does not know is an error.
 func (c *Cluster) create(ctx context.Context, client dynamic.Interface, object *unstructured.Unstructured) error {

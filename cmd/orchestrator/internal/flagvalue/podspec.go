@@ -74,24 +74,30 @@ func (w *Words) Set(s string) error {
 	return nil
 }
 
-// Size is a flag for an amount of bytes above zero. Zero stands for the library's
-// default.
+// Size is a flag for an amount of bytes, or 0 for no bound, which is -1 in the library.
+// Zero stands for the library's default.
 type Size resource.Quantity
 
 func (z *Size) Type() string { return "SIZE" }
 
 func (z *Size) String() string {
 	q := (*resource.Quantity)(z)
-	if q.IsZero() {
+	switch q.Sign() {
+	case 0:
 		return ""
+	case -1:
+		return "0"
 	}
 	return q.String()
 }
 
 func (z *Size) Set(s string) error {
 	q, err := resource.ParseQuantity(s)
-	if err != nil || q.Sign() <= 0 {
+	if err != nil || q.Sign() < 0 {
 		return errors.New("it is not a size such as 10Gi")
+	}
+	if q.IsZero() {
+		q = *resource.NewQuantity(-1, resource.BinarySI)
 	}
 	*z = Size(q)
 	return nil

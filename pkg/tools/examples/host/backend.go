@@ -75,7 +75,8 @@ func (o *backendOptions) localSessions() (string, error) {
 
 // cluster returns the cluster of the kubeconfig, or the one that this host runs in.
 // The cluster keeps all that a retry on another machine needs, including the key to
-// the pods. deploy/rbac.yaml and deploy/session-rbac.yaml grant the permissions.
+// the pods. deploy/rbac.yaml and deploy/session-rbac.yaml grant the permissions; here all
+// is in the namespace of the sandboxes.
 func (o *backendOptions) cluster(log *slog.Logger) (backend, sessionstore.Store, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{})
 	config, err := loader.ClientConfig()
