@@ -43,7 +43,7 @@ func keptPod(t testing.TB, c *cluster, id string) *corev1.Pod {
 	if err := spec.validatePod(); err != nil {
 		t.Fatal(err)
 	}
-	pod, err := c.podFor(spec)
+	pod, err := c.podFor(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
