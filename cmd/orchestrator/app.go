@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/podagent/podagent/cmd/internal/render"
@@ -20,18 +21,24 @@ type app struct {
 	cluster  clusterFlags
 	output   flagvalue.Choice
 	flags    *pflag.FlagSet // of the verb that runs, once its settings are loaded
+	raw      bool           // a terminal gets what a program prints unchanged
 	logLevel flagvalue.Choice
 }
 
 // json reports whether the output is JSON lines.
 func (a *app) json() bool { return a.output.Value == "json" }
 
-// print prints v as a line of JSON, or text unchanged.
+// print prints v as a line of JSON, or text.
 func (a *app) print(v any, text string) error {
 	if a.json() {
 		return render.JSON(a.out, v)
 	}
-	_, err := fmt.Fprint(a.out, text)
+	return a.printText([]byte(text))
+}
+
+// printText prints text that may have words of a sandbox in it.
+func (a *app) printText(text []byte) error {
+	_, err := a.out.Write(a.terminal.Text(text))
 	return err
 }
 
@@ -39,6 +46,16 @@ func (a *app) print(v any, text string) error {
 func (a *app) note(format string, args ...any) {
 	text := fmt.Appendf(nil, "orchestrator: "+format+"\n", args...)
 	_, _ = a.err.Write(render.IsTerminal(a.err).Text(text)) // there is nowhere else to report it
+}
+
+// rawHelp explains the flag of [app.rawFlag].
+const rawHelp = `On a terminal, %s shows colors, tabs, carriage returns and
+backspaces, and escapes what else would control the terminal or reorder the text. With
+--raw, the terminal gets all bytes as they are, as pipes and files always do.`
+
+// rawFlag defines the flag of the verbs that print what programs and files say.
+func (a *app) rawFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&a.raw, "raw", false, "let the output control the terminal")
 }
 
 func (a *app) logger() *slog.Logger {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -29,6 +30,8 @@ get the same output. When you interrupt or terminate attach, the command runs on
 
 If the command runs in a terminal, this terminal shows it, beginning with its
 present screen, and passes your keys on. ctrl-p ctrl-q leaves it running.
+
+` + fmt.Sprintf(rawHelp, "attach to any other command") + `
 ` + execIDHelp + "\n\n" + exitHelp,
 		Example: `  orchestrator attach job-1 6d1f9a04c2be
   echo yes | orchestrator attach job-1 6d1f -i`,
@@ -42,6 +45,7 @@ present screen, and passes your keys on. ctrl-p ctrl-q leaves it running.
 	}
 	cmd.Flags().BoolVarP(&opts.interactive, "interactive", "i", false, "pass standard input to the command, if it was started with -i")
 	cmd.Flags().BoolVar(&opts.fromNow, "from-now", false, "print only the output that follows from now on")
+	a.rawFlag(cmd)
 	keysFlag(cmd, &opts.keys)
 	return cmd
 }

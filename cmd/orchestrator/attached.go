@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 
+	"github.com/podagent/podagent/cmd/internal/render"
 	"github.com/podagent/podagent/cmd/orchestrator/internal/console"
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -18,7 +20,7 @@ type starter func(console.Streams) (id string, p *podapi.Process, err error)
 // or on the console if there is one. The command reads from in, unless that is nil.
 // It returns when the command has ended or was left running.
 func (a *app) runAttached(ctx context.Context, sandbox *launcher.Sandbox, in io.Reader, t *console.Console, start starter) error {
-	own, finish := a.connect()
+	own, finish := a.connect(a.raw || t != nil)
 	own.In = in
 	id, p, err := start(t.Connect(own))
 	if err != nil {
@@ -57,12 +59,15 @@ func unclear(err error) error {
 
 // connect returns the writers of a command. finish takes the error of Wait, prints how
 // the command ended, and returns the error of both. For a command that did not start, p
-// is nil.
-func (a *app) connect() (own console.Streams, finish func(p *podapi.Process, err error) error) {
+// is nil. If raw is set, the output may control the terminal.
+func (a *app) connect(raw bool) (own console.Streams, finish func(p *podapi.Process, err error) error) {
 	if !a.json() {
-		return console.Streams{Out: a.out, Err: a.err}, func(p *podapi.Process, err error) error {
+		stdout, endOut := render.ProgramText(a.out, raw)
+		stderr, endErr := render.ProgramText(a.err, raw)
+		return console.Streams{Out: stdout, Err: stderr}, func(p *podapi.Process, err error) error {
+			ended := errors.Join(endOut(), endErr())
 			a.sayLimits(p)
-			return err
+			return cmp.Or(err, ended)
 		}
 	}
 	lines := &execLines{out: a.out}

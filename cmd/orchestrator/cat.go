@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
@@ -18,6 +21,7 @@ func catCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cat ID PATH",
 		Short: "Print a file, or some of its lines",
+		Long:  "Cat prints a file, or some of its lines.\n\n" + fmt.Sprintf(rawHelp, "cat"),
 		Example: `  orchestrator cat job-1 go.mod
   orchestrator cat job-1 main.go --lines 10:40`,
 		Args:              takes(2, 2),
@@ -35,6 +39,7 @@ func catCommand(a *app) *cobra.Command {
 			})
 		},
 	}
+	a.rawFlag(cmd)
 	cmd.Flags().StringVar(&window, "lines", "", "print only the lines `A:B`, counted from 1; also A: and :B")
 	return cmd
 }
@@ -79,8 +84,9 @@ func lineNumber(s string, missing int64) (int64, error) {
 
 func (a *app) cat(ctx context.Context, sandbox *launcher.Sandbox, path string) error {
 	if !a.json() {
-		_, err := sandbox.Read(ctx, path, a.out, fsops.ReadOptions{})
-		return err
+		out, end := render.ProgramText(a.out, a.raw)
+		_, err := sandbox.Read(ctx, path, out, fsops.ReadOptions{})
+		return errors.Join(err, end())
 	}
 	var content bytes.Buffer
 	result, err := sandbox.Read(ctx, path, &content, fsops.ReadOptions{})
@@ -96,6 +102,11 @@ func (a *app) cat(ctx context.Context, sandbox *launcher.Sandbox, path string) e
 // catLines prints a window of lines. As text it prints the whole window, in pieces
 // if it exceeds the limit of one answer; as JSON it prints one answer.
 func (a *app) catLines(ctx context.Context, sandbox *launcher.Sandbox, path string, opts fsops.LineOptions) error {
+	out, end := render.ProgramText(a.out, a.raw)
+	return errors.Join(a.catLinesTo(ctx, sandbox, path, opts, out), end())
+}
+
+func (a *app) catLinesTo(ctx context.Context, sandbox *launcher.Sandbox, path string, opts fsops.LineOptions, out io.Writer) error {
 	for {
 		lines, err := sandbox.ReadLines(ctx, path, opts)
 		if err != nil {
@@ -104,7 +115,7 @@ func (a *app) catLines(ctx context.Context, sandbox *launcher.Sandbox, path stri
 		if a.json() {
 			return a.linesJSON(lines)
 		}
-		if _, err := a.out.Write(lines.Text); err != nil {
+		if _, err := out.Write(lines.Text); err != nil {
 			return err
 		}
 		if !lines.Truncated || lines.Count == 0 {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -31,7 +32,7 @@ type execOptions struct {
 	detach      bool
 }
 
-const execHelp = `Exec runs a command in a sandbox and exits with its status. No shell sees the
+var execHelp = `Exec runs a command in a sandbox and exits with its status. No shell sees the
 command: run one if you need it (sh -c '...'). Put the flags of exec in front of
 the command. When you interrupt or terminate exec, it kills the command and
 everything that the command started. When exec itself is killed, or loses its
@@ -46,6 +47,8 @@ remembers this for a day after the command's end, and for the last 1000 commands
 With -t, the command runs in a terminal of its own, and this terminal shows it. It
 gets all keys but ctrl-p ctrl-q: these leave it running, and "orchestrator attach"
 goes back to it.
+
+` + fmt.Sprintf(rawHelp, "exec without -t") + `
 
 With -o json, exec prints the output as lines such as
 {"type":"stdout","data":{"text":"..."}}. The last line says how the command ended.
@@ -83,7 +86,7 @@ func execCommand(a *app) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SetInterspersed(false)
 	inFlags(cmd, &opts)
-	execFlags(cmd, &opts)
+	a.execFlags(cmd, &opts)
 	flags.BoolVarP(&opts.detach, "detach", "d", false, "start the command, print its exec id and exit; with -i, standard input stays open for attach")
 	flags.StringVar(&opts.id, "exec-id", "", "give the command the exec id `UUID`, of version 7 (default a new one)")
 	return cmd
@@ -127,7 +130,8 @@ func inFlags(cmd *cobra.Command, opts *execOptions) {
 }
 
 // execFlags are the flags that exec and run share.
-func execFlags(cmd *cobra.Command, opts *execOptions) {
+func (a *app) execFlags(cmd *cobra.Command, opts *execOptions) {
+	a.rawFlag(cmd)
 	cmd.Flags().BoolVarP(&opts.interactive, "interactive", "i", false, "pass standard input to the command")
 	cmd.Flags().BoolVarP(&opts.terminal, "tty", "t", false, "run the command in a terminal of its own, shown in this one (includes -i)")
 	cmd.Flags().DurationVar(&opts.timeout, "timeout", 0, "end the command after `DURATION`, such as 90s (default never)")

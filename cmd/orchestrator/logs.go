@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,8 @@ missing. It exits with 0, whatever the status of the command.
 
 Logs prints both streams of the command, each to the same stream here. With --stdout
 or --stderr it prints only that one, to standard output.
-` + execIDHelp,
+
+` + fmt.Sprintf(rawHelp, "logs") + "\n" + execIDHelp,
 		Args:              takes(2, 2),
 		ValidArgsFunction: a.completeExecs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,6 +40,7 @@ or --stderr it prints only that one, to standard output.
 			})
 		},
 	}
+	a.rawFlag(cmd)
 	cmd.Flags().BoolVarP(&opts.follow, "follow", "f", false, "continue until the command ends")
 	cmd.Flags().BoolVar(&opts.stdout, "stdout", false, "print only standard output")
 	cmd.Flags().BoolVar(&opts.stderr, "stderr", false, "print only standard error")
@@ -57,7 +60,7 @@ func (a *app) logs(ctx context.Context, sandbox *launcher.Sandbox, name string, 
 	case opts.stderr:
 		at.StdoutOffset = info.Stdout
 	}
-	own, finish := a.connect()
+	own, finish := a.connect(a.raw)
 	at.Stdout, at.Stderr = a.choose(own, opts)
 	p, err := sandbox.Attach(ctx, info.ID, at)
 	if err == nil {
@@ -84,5 +87,5 @@ func (a *app) choose(own console.Streams, opts logsOptions) (stdout, stderr io.W
 	case a.json():
 		return nil, own.Err
 	}
-	return nil, a.out
+	return nil, own.Out
 }

@@ -62,11 +62,12 @@ func (a *app) ps(ctx context.Context, sandbox *launcher.Sandbox, all bool) error
 }
 
 func (a *app) psText(list []podapi.ProcessInfo) error {
+	const quoted = render.Terminal(true) // anything else would break the table
 	table := tabwriter.NewWriter(a.out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "EXEC\tPID\tAGE\tSTATUS\tOUTPUT\tCOMMAND")
 	for _, p := range list {
 		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\n",
-			short(p.ID), p.PID, age(time.Since(p.Started)), statusText(p), bytesText(p.Stdout+p.Stderr), briefCommand(p))
+			quoted.Name(short(p.ID)), p.PID, age(time.Since(p.Started)), statusText(p), bytesText(p.Stdout+p.Stderr), briefCommand(p))
 	}
 	return table.Flush()
 }

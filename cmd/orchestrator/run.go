@@ -50,7 +50,7 @@ the command would end with its sandbox.
 	flags.BoolVar(&remove, "rm", false, "remove the sandbox afterwards, if this run launched it")
 	flags.StringVar(&id, "id", "", "the `ID` of the sandbox (default a new id)")
 	from = specFlags(cmd)
-	execFlags(cmd, &opts)
+	a.execFlags(cmd, &opts)
 	return cmd
 }
 

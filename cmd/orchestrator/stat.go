@@ -57,7 +57,6 @@ func (a *app) describe(attr fsops.Attr) error {
 	fmt.Fprintf(&text, "mode:      %s (%s)\n", render.Mode(attr.Mode), modeText(attr.Mode))
 	fmt.Fprintf(&text, "owner:     %d:%d\n", attr.UID, attr.GID)
 	fmt.Fprintf(&text, "modified:  %s\n", attr.ModTime.Format(time.RFC3339Nano))
-	fmt.Fprintf(&text, "etag:      %s\n", attr.ETag)
-	_, err := a.out.Write(text.Bytes())
-	return err
+	fmt.Fprintf(&text, "etag:      %s\n", a.terminal.Name(attr.ETag))
+	return a.printText(text.Bytes())
 }

@@ -134,8 +134,7 @@ var errToolFailed = errors.New("the tool failed: its result says why")
 func (a *app) toolResult(result tools.Result) error {
 	if !a.json() {
 		text := strings.TrimSuffix(result.Text(), "\n") + "\n"
-		_, err := a.out.Write(a.terminal.Text([]byte(text)))
-		return err
+		return a.printText([]byte(text))
 	}
 	content := []toolContent{}
 	for _, c := range result.Content {

@@ -46,5 +46,5 @@ func (a *app) printVersion(program, version string, major, minor int) error {
 		Version  string `json:"version"`
 		Protocol string `json:"protocol"`
 	}{program, version, fmt.Sprintf("%d.%d", major, minor)},
-		fmt.Sprintf("%s %s (protocol %d.%d)\n", program, version, major, minor))
+		fmt.Sprintf("%s %s (protocol %d.%d)\n", program, a.terminal.Name(version), major, minor))
 }

@@ -33,7 +33,7 @@ func (a *app) wait(ctx context.Context, sandbox *launcher.Sandbox, name string) 
 	if err != nil {
 		return err
 	}
-	_, finish := a.connect()
+	_, finish := a.connect(true)
 	p, err := sandbox.Attach(ctx, info.ID, podapi.AttachOptions{NoOutput: true})
 	if err == nil {
 		err = p.Wait()

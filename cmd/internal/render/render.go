@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"io/fs"
 	"unicode/utf8"
@@ -32,11 +33,34 @@ func (t Text) MarshalJSON() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// JSON writes v as one line.
+// JSON writes v as one line. It escapes all characters that could control a terminal or
+// reorder the line, which encoding/json does up to U+001F.
 func JSON(w io.Writer, v any) error {
-	encoder := json.NewEncoder(w)
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
 	encoder.SetEscapeHTML(false)
-	return encoder.Encode(v)
+	if err := encoder.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(escapeJSON(line.Bytes()))
+	return err
+}
+
+// escapeJSON escapes in a line of JSON what [ProgramText] escapes.
+func escapeJSON(line []byte) []byte {
+	n := harmless(line)
+	if n == len(line) {
+		return line
+	}
+	escaped := append(make([]byte, 0, len(line)+len(line)/4), line[:n]...)
+	for line = line[n:]; len(line) > 0; line = line[n:] {
+		r, size := utf8.DecodeRune(line)
+		escaped = fmt.Appendf(escaped, `\u%04x`, r)
+		line = line[size:]
+		n = harmless(line)
+		escaped = append(escaped, line[:n]...)
+	}
+	return escaped
 }
 
 // TypeName names the type of a file: "file", "directory", "symlink", "fifo",

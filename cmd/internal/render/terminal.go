@@ -12,8 +12,8 @@ import (
 )
 
 // Terminal says whether output goes to a terminal. A terminal obeys escape
-// sequences, so names and text of a sandbox are escaped there. Anywhere else they
-// are printed unchanged.
+// sequences, so names and messages of a sandbox are escaped there ([ProgramText] is for
+// what programs print). Anywhere else they are printed unchanged.
 type Terminal bool
 
 // IsTerminal returns whether w is a terminal.
@@ -52,16 +52,24 @@ func (t Terminal) appendText(dst, text []byte) []byte {
 	}
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			dst = append(dst, `\x`+strconv.FormatUint(uint64(text[0]), 16)...)
-		case r == '\n' || r == '\t' || strconv.IsGraphic(r) || bytes.HasPrefix(text, []byte("\r\n")):
+		valid := r != utf8.RuneError || size > 1
+		if r == '\n' || r == '\t' || valid && strconv.IsGraphic(r) || bytes.HasPrefix(text, []byte("\r\n")) {
 			dst = append(dst, text[:size]...)
-		default:
-			quoted := strconv.QuoteRuneToASCII(r)
-			dst = append(dst, quoted[1:len(quoted)-1]...)
+		} else {
+			dst = appendEscaped(dst, r, text[:size])
 		}
 		text = text[size:]
 	}
 	return dst
+}
+
+// appendEscaped appends a character, or a byte that is not UTF-8, escaped as in Go.
+func appendEscaped(dst []byte, r rune, char []byte) []byte {
+	const hex = "0123456789abcdef"
+	if r == utf8.RuneError && len(char) == 1 {
+		return append(dst, '\\', 'x', hex[char[0]>>4], hex[char[0]&0xf])
+	}
+	var room [16]byte
+	quoted := strconv.AppendQuoteRuneToASCII(room[:0], r)
+	return append(dst, quoted[1:len(quoted)-1]...)
 }

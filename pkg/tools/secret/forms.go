@@ -1,23 +1,36 @@
 package secret
 
 import (
-	"bytes"
-	"encoding/json"
-	"strconv"
+	standard "encoding/base64"
 	"strings"
 )
 
-// minLine is the least length in bytes at which a line of a multi-line secret is
-// redacted by itself. Many secrets share shorter lines, such as a bracket or the
-// name of a field.
-const minLine = 16
+const (
+	// minLine is the least length in bytes at which a line of a multi-line secret is
+	// redacted by itself. Many secrets share shorter lines, such as a bracket or the
+	// name of a field.
+	minLine = 16
+	// minEncoded is the least length in bytes of a text whose encodings are redacted.
+	// The part of base64 that is the same whatever surrounds a text has 10 characters
+	// then, of 60 bits. Four bytes would have 5 characters: a word of any language, or
+	// a part of one, in any text. The same holds for their eight digits, which are the
+	// length of many numbers and hashes.
+	minEncoded = 8
+)
 
-// forms returns all texts under which a value may appear.
-func forms(value string) []string {
-	all := written(value)
-	for _, text := range []string{strings.TrimSpace(value), strings.Join(strings.Fields(value), " ")} {
+// A form is a text in a dialect.
+type form struct {
+	text string
+	in   *dialect
+}
+
+// forms returns all forms under which a value may appear.
+func forms(value string) []form {
+	var all []form
+	for _, text := range []string{value, strings.TrimSpace(value), strings.Join(strings.Fields(value), " ")} {
 		if len(text) >= MinValue {
 			all = append(all, written(text)...)
+			all = append(all, encoded(text)...)
 		}
 	}
 	for line := range strings.Lines(value) {
@@ -34,25 +47,50 @@ func isArmor(line string) bool {
 	return strings.HasPrefix(line, "-----BEGIN ") || strings.HasPrefix(line, "-----END ")
 }
 
-// written returns a text unchanged, and escaped as programs write it in quotes.
-func written(text string) []string {
-	all := []string{text, inJSON(text, false), inJSON(text, true), inQuotes(strconv.Quote(text))}
-	if valid := strings.ToValidUTF8(text, "\uFFFD"); len(valid) >= MinValue {
-		all = append(all, valid)
+// written returns a text unchanged, and escaped as programs write it in quotes, in
+// URLs and in HTML.
+func written(text string) []form {
+	all := []form{{text, exact}, {text, backslashed}}
+	if valid := strings.ToValidUTF8(text, replacement); valid != text && len(valid) >= MinValue {
+		all = append(all, form{valid, exact}, form{valid, backslashed})
+	}
+	if len(text) < minEncoded {
+		return all
+	}
+	for _, d := range []*dialect{quoted, doubled, percent, html} {
+		if d.changes(text) {
+			all = append(all, form{text, d})
+		}
 	}
 	return all
 }
 
-// inJSON returns a text escaped as in a JSON string, with or without escapes for
-// the special characters of HTML.
-func inJSON(text string, html bool) string {
-	var escaped bytes.Buffer
-	encoder := json.NewEncoder(&escaped)
-	encoder.SetEscapeHTML(html)
-	if encoder.Encode(text) != nil {
-		return text // a string can always be encoded
+// changes reports whether some character of a text is not written as itself.
+func (d *dialect) changes(text string) bool {
+	for size := 0; text != ""; text = text[size:] {
+		size = d.size(text)
+		if spellings := d.spell(text[:size]); len(spellings) > 1 || spellings[0] != text[:size] {
+			return true
+		}
 	}
-	return inQuotes(strings.TrimSpace(escaped.String()))
+	return false
 }
 
-func inQuotes(quoted string) string { return quoted[1 : len(quoted)-1] }
+// encoded returns the encodings of a text.
+func encoded(text string) []form {
+	if len(text) < minEncoded {
+		return nil
+	}
+	all := []form{{text, hexadecimal}}
+	for shift := range 3 {
+		all = append(all, form{core(text, shift), base64})
+	}
+	return all
+}
+
+// core returns the base64 of a text after shift other bytes, as far as it does not
+// depend on what is before and after the text. So it has no padding.
+func core(text string, shift int) string {
+	code := standard.RawStdEncoding.EncodeToString([]byte("\x00\x00"[:shift] + text))
+	return code[(8*shift+5)/6 : 8*(shift+len(text))/6]
+}

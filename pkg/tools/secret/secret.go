@@ -5,17 +5,29 @@
 // variables for the environment of processes. A [Redactor] replaces the values of
 // sets in texts and streams by [REDACTED:NAME].
 //
-// A Redactor finds these forms of a value: its exact bytes; the value without the
-// white space around it; the value with single blanks for its white space, as a
-// shell prints it without quotes; each of these escaped as in a string of JSON or
-// Go; and each line of 16 bytes and more of a multi-line value, because searches
-// and parts of files show single lines. If a text was cut inside a value,
-// [Redactor.RedactHead] and [Writer.FromMiddle] replace the remaining part.
+// A Redactor finds a value; the value without the white space around it; the value with
+// single blanks for its white space, as a shell prints it without quotes; and each line
+// of 16 bytes and more of a multi-line value, because searches and parts of files show
+// single lines. It finds each of these as it is, and escaped with backslashes: as in
+// strings of JSON (of ASCII only, too) and of programming languages, and as shells print
+// it (export -p, printf %q, $'…'). Texts of 8 bytes and more it also finds
 //
-// A Redactor does not find other encodings (base64, hex, percent-encoding), or a
-// part of a value that a program shows by itself. Redaction keeps secrets from
-// slipping into a conversation by accident. It cannot stop code that has them and
-// wants to reveal them.
+//   - within the single quotes of shells, and with doubled quotes (SQL, YAML, CSV);
+//   - percent-encoded, as in URLs, and with pluses for blanks;
+//   - with character references of HTML and XML: named, decimal and hexadecimal;
+//   - except for single lines, in hex, also with blanks, colons or line breaks between
+//     the bytes, and in dumps with addresses and a column of text; and in base64 of either alphabet, with other bytes before and after
+//     them, and broken into lines. What remains of base64 has less than a byte of the
+//     value on either side.
+//
+// If a text was cut inside a value, [Redactor.RedactHead] and [Writer.FromMiddle]
+// replace the remaining part.
+//
+// A Redactor does not find other encodings, such as base32, octal dumps or UTF-16; one
+// encoding within another, such as JSON in a string of JSON, if both change the value;
+// or a part of a value that a program shows by itself. Redaction keeps secrets from slipping
+// into a conversation by accident. It cannot stop code that has them and wants to reveal
+// them.
 package secret
 
 import (

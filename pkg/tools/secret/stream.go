@@ -7,8 +7,8 @@ import (
 )
 
 // Writer redacts a stream and passes it on. It holds back only bytes that may be
-// the beginning of a secret: fewer than the longest secret has. Close passes these
-// on. A Writer is not for concurrent use.
+// the beginning of a secret in one of its forms: fewer than the longest form has. Close
+// passes these on. A Writer is not for concurrent use.
 type Writer struct {
 	to   io.Writer
 	scan scan
@@ -42,7 +42,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	if w.scan.table == nil {
 		return w.to.Write(p)
 	}
-	return len(p), w.hand(p, false)
+	return len(p), w.hand(p, goesOn)
 }
 
 // Close passes on the bytes held back. It does not close the underlying writer.
@@ -50,17 +50,26 @@ func (w *Writer) Close() error {
 	if w.scan.table == nil {
 		return nil
 	}
-	return w.hand(nil, true)
+	return w.hand(nil, atEnd)
 }
 
-func (w *Writer) hand(p []byte, last bool) error {
-	w.out = w.scan.next(w.out[:0], p, last)
+func (w *Writer) hand(p []byte, end textEnd) error {
+	w.out = w.scan.next(w.out[:0], p, end)
 	if len(w.out) == 0 {
 		return nil
 	}
 	_, err := w.to.Write(w.out)
 	return err
 }
+
+// textEnd says what the end of a piece of text is.
+type textEnd int
+
+const (
+	goesOn textEnd = iota // more pieces follow
+	atEnd                 // the text ends
+	atCut                 // the text went on, but was cut
+)
 
 // scan finds the secrets in a text that comes in pieces.
 type scan struct {
@@ -77,14 +86,14 @@ type scan struct {
 }
 
 // next takes the next piece of the text and appends to dst the redacted text that
-// is certain by then; with last, all the rest.
-func (s *scan) next(dst, piece []byte, last bool) []byte {
+// is certain by then; unless the text goes on, all the rest.
+func (s *scan) next(dst, piece []byte, end textEnd) []byte {
 	text := piece
 	if len(s.held) > 0 {
 		text = append(s.held, piece...)
 	}
 	if s.middle {
-		dst = s.enter(dst, text, last)
+		dst = s.enter(dst, text, end)
 	}
 	at := 0
 	for at < len(text) && !s.middle {
@@ -95,11 +104,15 @@ func (s *scan) next(dst, piece []byte, last bool) []byte {
 				break
 			}
 		}
-		if !last && s.table.longer(text[at:]) != nil {
+		found, begun := s.table.at(text[at:])
+		if begun.size > 0 && end == goesOn {
 			break
 		}
-		if p := s.table.match(text[at:]); p != nil && len(p.text) > s.covered {
-			dst = s.mark(dst, *p)
+		if end == atCut && s.table.isPart(begun) {
+			return s.mark(dst, begun)
+		}
+		if found.size > s.covered {
+			dst = s.mark(dst, found)
 		}
 		if s.covered > 0 {
 			s.covered--
@@ -114,24 +127,25 @@ func (s *scan) next(dst, piece []byte, last bool) []byte {
 
 // enter redacts the end of a secret at the beginning of a text, once there is
 // enough text to be sure.
-func (s *scan) enter(dst, text []byte, last bool) []byte {
+func (s *scan) enter(dst, text []byte, end textEnd) []byte {
 	tail, sure := s.table.tail(text)
-	s.middle = !sure && !last
-	if s.middle || len(tail.text) < MinPart {
+	s.middle = !sure && end == goesOn
+	if s.middle || tail.size == 0 {
 		return dst
 	}
 	return s.mark(dst, tail)
 }
 
 // mark begins or extends a place covered by secrets.
-func (s *scan) mark(dst []byte, p pattern) []byte {
+func (s *scan) mark(dst []byte, m match) []byte {
 	if s.covered == 0 {
 		s.markers = s.markers[:0]
 	}
-	s.covered = len(p.text)
-	if slices.Contains(s.markers, p.marker) {
+	s.covered = m.size
+	marker := s.table.patterns[m.pattern].marker
+	if slices.Contains(s.markers, marker) {
 		return dst
 	}
-	s.markers = append(s.markers, p.marker)
-	return append(dst, p.marker...)
+	s.markers = append(s.markers, marker)
+	return append(dst, marker...)
 }
