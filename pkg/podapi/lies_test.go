@@ -52,7 +52,7 @@ var lies = map[string]lie{
 	"Agent/Info: negative idle time":    {answer: info(func(i *pb.InfoResponse) { i.Idle = -1 })},
 	"Agent/Info: end before 1970":       {answer: info(func(i *pb.InfoResponse) { i.Expires = math.MinInt64 })},
 	"Agent/Info: many capabilities":     {answer: parts(2_000_000, 11)},
-	"Agent/Info: many confinements":     {answer: parts(2_000_000, 18)},
+	"Agent/Info: many confinements":     {answer: parts(1_000_000, 18)},
 	"Agent/Info: many protected paths":  {answer: parts(2_000_000, 15)},
 	"Agent/Info: some protected paths":  {answer: parts(5_000, 15)},
 	"Agent/Info: two answers":           {answer: endless(honestInfo())},
