@@ -170,12 +170,13 @@ func TestIdleSandboxWithASidecarHasEnded(t *testing.T) {
 	}
 }
 
-// Commands in the sandbox cannot end it for good with a signal to the agent.
+// Commands in the sandbox cannot end it for good with a signal to the agent, where the
+// kernel lets them send one.
 func TestSandboxThatEndsItselfSurvivesASignalFromInside(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
-	spec.Pod.IdleTimeout = time.Hour
+	spec.Pod.IdleTimeout, spec.Pod.Confine = time.Hour, "off"
 	s := harness.Launch(t, c.Launcher(), spec)
 	_, _, _ = harness.Run(t, s, "kill -TERM 1; sleep 30", nil)
 	harness.Await(t, "the container's next start", func() bool {

@@ -121,16 +121,23 @@ func (c *counter) Write(p []byte) (int, error) {
 
 func TestSignalsOfTheSandboxDoNotEndTheAgent(t *testing.T) {
 	t.Parallel()
-	c := launchertest.NewCluster(t, launcher.Restricted)
-	s := harness.Launch(t, c.Launcher(), c.Spec(t.Name()))
-	boot := harness.BootOf(t, s)
-	for _, name := range []string{"HUP", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "SYS", "USR1", "PIPE", "ALRM", "STOP", "KILL"} {
-		if _, stderr, status := harness.Run(t, s, "kill -"+name+" 1", nil); !status.Success() {
-			t.Errorf("%s: %v: %s", name, status, stderr)
-		}
-	}
-	if now := harness.BootOf(t, s); now != boot {
-		t.Error("the agent has restarted")
+	for confine, refused := range map[string]bool{"": true, "off": false} {
+		t.Run("confined by "+cmp.Or(confine, "default"), func(t *testing.T) {
+			t.Parallel()
+			c := launchertest.NewCluster(t, launcher.Restricted)
+			spec := c.Spec(t.Name())
+			spec.Pod.Confine = confine
+			s := harness.Launch(t, c.Launcher(), spec)
+			boot := harness.BootOf(t, s)
+			for _, name := range []string{"HUP", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "SYS", "USR1", "PIPE", "ALRM", "STOP", "KILL"} {
+				if _, stderr, status := harness.Run(t, s, "kill -"+name+" 1", nil); status.Success() == refused {
+					t.Errorf("%s: %v: %s", name, status, stderr)
+				}
+			}
+			if now := harness.BootOf(t, s); now != boot {
+				t.Error("the agent has restarted")
+			}
+		})
 	}
 }
 
@@ -171,7 +178,9 @@ func TestTERMEndsEverythingInAPodWithinItsGrace(t *testing.T) {
 // Callers learn the results of their commands even when the agent ends.
 func TestCallersHearHowCommandsEndWithTheAgent(t *testing.T) {
 	overEachWay(t, func(t *testing.T, c *launchertest.Cluster) {
-		s := harness.Launch(t, c.Launcher(), c.Spec("a"))
+		spec := c.Spec("a")
+		spec.Pod.Confine = "off" // otherwise the kernel refuses the signal
+		s := harness.Launch(t, c.Launcher(), spec)
 		cmd := s.Shell(t.Context(), "trap 'exit 3' TERM; echo; while :; do sleep 0.1; done")
 		out, err := cmd.StdoutPipe()
 		if err == nil {
