@@ -109,6 +109,14 @@ var refused = map[string]string{
 	"netlink of generic families":         "EPROTONOSUPPORT",
 	"prctl of the memory's layout":        "EPERM",
 	"prctl of the memory's layout, wide":  "EPERM",
+	"kill of the thread":                  "EPERM",
+	"tkill of the thread":                 "EPERM",
+	"tgkill of the thread":                "EPERM",
+	"rt_sigqueueinfo of the thread":       "EPERM",
+	"rt_tgsigqueueinfo of the thread":     "EPERM",
+	"pidfd_open of the thread":            "EPERM",
+	"fcntl for the thread":                "EPERM",
+	"pidfd_send_signal":                   "ENOSYS",
 	"getpid of x32":                       "ENOSYS",
 	"getpid of i386":                      "ENOSYS",
 }
@@ -117,8 +125,11 @@ var refused = map[string]string{
 // no such call.
 func TestFilterRefusesWhatItShouldAndNothingElse(t *testing.T) {
 	calls := compile(t, "calls.c")
+	confinedThread := start(t)
+	var tid int
+	confinedThread.Do(func() { tid = unix.Gettid() })
 	results := func(thread *Thread) map[string]string {
-		out, err := output(t, thread, calls, strconv.Itoa(os.Getpid()))
+		out, err := output(t, thread, calls, strconv.Itoa(os.Getpid()), strconv.Itoa(tid))
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -129,7 +140,7 @@ func TestFilterRefusesWhatItShouldAndNothingElse(t *testing.T) {
 		}
 		return got
 	}
-	free, confined := results(nil), results(start(t))
+	free, confined := results(nil), results(confinedThread)
 	for name, got := range confined {
 		want, isRefused := refused[name]
 		if !isRefused {

@@ -2,6 +2,7 @@ package confine
 
 import (
 	"os"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/net/bpf"
@@ -103,6 +104,24 @@ var refusals = []rule{
 	{unix.SYS_PRCTL, []step{{low(0), bpf.JumpEqual, unix.PR_SET_MM, refuse}}},
 }
 
+// shield are the rules that keep signals from a thread. It is in the domain of the commands,
+// so that the kernel would let them signal it, and with it the whole program: a thread's
+// number names its process, too.
+func shield(tid int) []rule {
+	is := func(arg uint32) []step { return []step{{low(arg), bpf.JumpEqual, uint32(tid), refuse}} }
+	return []rule{
+		{unix.SYS_KILL, is(0)},
+		{unix.SYS_TKILL, is(0)},
+		{unix.SYS_TGKILL, is(1)},
+		{unix.SYS_RT_SIGQUEUEINFO, is(0)},
+		{unix.SYS_RT_TGSIGQUEUEINFO, is(1)},
+		{unix.SYS_PIDFD_OPEN, is(0)},
+		// These name a thread in memory, or by a file of /proc.
+		{unix.SYS_FCNTL, []step{{low(1), bpf.JumpEqual, unix.F_SETOWN_EX, refuse}}},
+		always(unix.SYS_PIDFD_SEND_SIGNAL, missing), // programs fall back to kill
+	}
+}
+
 // ioprioWhoUser is IOPRIO_WHO_USER of ioprio_set(2).
 const ioprioWhoUser = 3
 
@@ -150,7 +169,14 @@ func loadFilter(rules []rule) error {
 		filter[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
 	}
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, uintptr(unsafe.Pointer(&program)))
+	load := func(flags uintptr) syscall.Errno {
+		_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&program)))
+		return errno
+	}
+	errno := load(unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW)
+	if errno == unix.EINVAL { // Linux before 4.17, and gVisor, do not know the flag
+		errno = load(0)
+	}
 	if errno != 0 {
 		return os.NewSyscallError("seccomp", errno)
 	}

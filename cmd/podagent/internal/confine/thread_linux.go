@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -89,7 +90,7 @@ func (p Parts) apply() error {
 	}{
 		{NoNewPrivs, noNewPrivs},
 		{Domain, func() error { return enterDomain(p&Signals != 0) }},
-		{Filter, func() error { return loadFilter(refusals) }},
+		{Filter, func() error { return loadFilter(slices.Concat(refusals, shield(unix.Gettid()))) }},
 	} {
 		if p&step.part == 0 {
 			continue

@@ -35,22 +35,27 @@ func (m *Manager) forkChild(c *command, spec *Spec, std *stdio) (*child, error) 
 	}
 	m.proc.forking.RLock()
 	defer m.proc.forking.RUnlock()
-	pid, pidfd, err := m.forkExec(c, attr)
+	p, err := m.forkExec(c, attr)
 	if err != nil {
 		m.proc.marks.started(number)
 		return nil, limitError(err)
 	}
-	m.reaper.register(pid)
-	return &child{pid: pid, reaper: m.reaper, mark: number, pidfd: pidfd}, nil
+	if p.Unlimited {
+		m.log.Error("cannot mark a process: what leaves its parents may escape", "pid", p.Pid)
+		m.proc.marks.started(number)
+		number = 0
+	}
+	m.reaper.register(p.Pid)
+	return &child{pid: p.Pid, reaper: m.reaper, mark: number, pidfd: p.PidFD}, nil
 }
 
 // forkExec starts a process on the confined thread. It tries again while another fork
 // holds the program open.
-func (m *Manager) forkExec(c *command, attr *spawn.Attr) (pid, pidfd int, err error) {
+func (m *Manager) forkExec(c *command, attr *spawn.Attr) (p spawn.Process, err error) {
 	for try := 0; ; try++ {
-		m.proc.thread.Do(func() { pid, pidfd, err = spawn.Start(c.file, c.argv, attr) })
+		m.proc.thread.Do(func() { p, err = spawn.Start(c.file, c.argv, attr) })
 		if try == busyRetries || !errors.Is(err, syscall.ETXTBSY) {
-			return pid, pidfd, err
+			return p, err
 		}
 		m.lim.busyPause(busyPause << try)
 	}

@@ -179,8 +179,8 @@ func (m *marks) forNumber(number int) []spawn.Limit {
 	}
 	l := m.limits(number)
 	return []spawn.Limit{
-		{Resource: unix.RLIMIT_LOCKS, Rlimit: unix.Rlimit{Cur: l.locks, Max: l.locks}},
-		{Resource: unix.RLIMIT_RTTIME, Rlimit: unix.Rlimit{Cur: l.rttime, Max: l.rttime}},
+		{Resource: unix.RLIMIT_LOCKS, Rlimit: unix.Rlimit{Cur: l.locks, Max: l.locks}, Optional: true},
+		{Resource: unix.RLIMIT_RTTIME, Rlimit: unix.Rlimit{Cur: l.rttime, Max: l.rttime}, Optional: true},
 	}
 }
 

@@ -1,8 +1,9 @@
 // Calls makes the system calls of the test, and prints the name and the error of each. Its
-// argument is the pid of a process of the same user. No call changes anything if it is
-// allowed.
+// arguments are the pid of a process of the same user, and a thread of that. No call changes
+// anything if it is allowed.
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/netlink.h>
 #include <sched.h>
@@ -27,7 +28,7 @@ static void say(const char *name, long r) {
 #define wide(n) ((1L << 32) | (unsigned)(n))
 
 int main(int argc, char **argv) {
-	pid_t other = atoi(argv[1]), self = getpid();
+	pid_t other = atoi(argv[1]), thread = atoi(argv[2]), self = getpid();
 	struct rlimit limit;
 	struct sched_param param = {0};
 	char attr[64] = {56};
@@ -91,6 +92,22 @@ int main(int argc, char **argv) {
 	say("ptrace of a child", ptrace(PTRACE_CONT, child, 0, 0));
 	waitpid(child, &status, 0);
 	say("kill of itself", kill(self, 0));
+
+	siginfo_t info = {.si_code = SI_QUEUE};
+	struct f_owner_ex owner = {F_OWNER_TID, thread};
+	int fds[2], proc = open("/proc/self", O_RDONLY | O_DIRECTORY);
+	if (pipe(fds) == -1)
+		return 1;
+	say("kill of the thread", kill(thread, 0));
+	say("tkill of the thread", syscall(SYS_tkill, thread, 0));
+	say("tgkill of the thread", syscall(SYS_tgkill, other, thread, 0));
+	say("rt_sigqueueinfo of the thread", syscall(SYS_rt_sigqueueinfo, thread, 0, &info));
+	say("rt_tgsigqueueinfo of the thread", syscall(SYS_rt_tgsigqueueinfo, other, thread, 0, &info));
+	say("pidfd_open of the thread", syscall(SYS_pidfd_open, thread, O_EXCL));
+	say("pidfd_open of itself", syscall(SYS_pidfd_open, self, 0));
+	say("fcntl for the thread", fcntl(fds[0], F_SETOWN_EX, &owner));
+	say("fcntl for itself", fcntl(fds[0], F_SETOWN, self));
+	say("pidfd_send_signal", syscall(SYS_pidfd_send_signal, proc, 0, NULL, 0));
 #ifdef __x86_64__
 	long r;
 	say("getpid of x32", syscall(0x40000000 | SYS_getpid));

@@ -32,6 +32,16 @@ type Attr struct {
 type Limit struct {
 	Resource int // such as [unix.RLIMIT_CORE]
 	unix.Rlimit
+	// Optional says that the process may start without the limit, if the kernel refuses it.
+	Optional bool
+}
+
+// Process is a started process.
+type Process struct {
+	Pid   int
+	PidFD int // -1 where the kernel has none
+	// Unlimited says that the kernel has refused an optional limit.
+	Unlimited bool
 }
 
 // LimitError says which limit the kernel refused.
@@ -43,29 +53,31 @@ type LimitError struct {
 func (e *LimitError) Error() string { return e.Errno.Error() }
 func (e *LimitError) Unwrap() error { return e.Errno }
 
-// Start starts a program, and returns its pid and a pidfd. The error is a [syscall.Errno]
-// or a *[LimitError].
-func Start(file string, argv []string, attr *Attr) (pid, pidfd int, err error) {
+// Start starts a program. The error is a [syscall.Errno] or a *[LimitError].
+func Start(file string, argv []string, attr *Attr) (Process, error) {
 	c, err := prepare(file, argv, attr)
 	if err != nil {
-		return 0, -1, err
+		return Process{}, err
 	}
-	syscall.ForkLock.Lock()
-	result := c.forkExec()
-	syscall.ForkLock.Unlock()
+	result := c.forkExec(unix.CLONE_PIDFD)
+	if result == -int(unix.EINVAL) { // gVisor has no pidfds
+		result = c.forkExec(0)
+	}
 	runtime.KeepAlive(c)
 	if errno := -result; errno > 0 {
-		return 0, -1, syscall.Errno(errno)
+		return Process{}, syscall.Errno(errno)
 	}
 	if c.errno == 0 {
-		return result, int(c.pidfd), nil
+		return Process{result, int(c.pidfd), c.unlimited}, nil
 	}
-	unix.Close(int(c.pidfd))
+	if c.pidfd >= 0 {
+		unix.Close(int(c.pidfd))
+	}
 	reap(result)
 	if c.limit < len(c.limits) {
-		return 0, -1, &LimitError{c.limits[c.limit], c.errno}
+		return Process{}, &LimitError{c.limits[c.limit], c.errno}
 	}
-	return 0, -1, c.errno
+	return Process{}, c.errno
 }
 
 // reap reaps a child that is about to exit.
@@ -94,7 +106,8 @@ type child struct {
 	errno syscall.Errno
 	// limit is the index of the limit that is being set, and len(limits) before and
 	// afterwards.
-	limit int
+	limit     int
+	unlimited bool
 }
 
 func prepare(file string, argv []string, attr *Attr) (*child, error) {
@@ -137,8 +150,10 @@ func afterForkInChild()
 // forkExec returns the pid of the child, or an error below 0.
 //
 //go:norace
-func (c *child) forkExec() int {
-	result := c.vfork()
+func (c *child) forkExec(flags uintptr) int {
+	syscall.ForkLock.Lock()
+	defer syscall.ForkLock.Unlock()
+	result := c.vfork(flags | unix.CLONE_VM | unix.CLONE_VFORK | uintptr(unix.SIGCHLD))
 	afterFork()
 	return result
 }
@@ -149,9 +164,8 @@ func (c *child) forkExec() int {
 //
 //go:noinline
 //go:norace
-func (c *child) vfork() int {
+func (c *child) vfork(flags uintptr) int {
 	beforeFork()
-	const flags = unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_PIDFD | uintptr(unix.SIGCHLD)
 	if result := vfork(flags, &c.pidfd); result != 0 {
 		return int(result)
 	}
@@ -196,9 +210,13 @@ func (c *child) vfork() int {
 	syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&c.openFiles)), 0, 0, 0)
 	for c.limit = 0; c.limit < len(c.limits); c.limit++ {
 		l := &c.limits[c.limit]
-		if _, _, errno = syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, uintptr(l.Resource), uintptr(unsafe.Pointer(&l.Rlimit)), 0, 0, 0); errno != 0 {
+		if _, _, errno = syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, uintptr(l.Resource), uintptr(unsafe.Pointer(&l.Rlimit)), 0, 0, 0); errno == 0 {
+			continue
+		}
+		if !l.Optional {
 			goto failed
 		}
+		c.unlimited = true
 	}
 	_, _, errno = syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(c.file)), uintptr(unsafe.Pointer(&c.argv[0])), uintptr(unsafe.Pointer(&c.env[0])))
 failed:

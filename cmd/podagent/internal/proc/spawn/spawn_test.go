@@ -24,11 +24,11 @@ func run(t *testing.T, script string, attr Attr) string {
 		attr.Files = []int{-1, int(w.Fd()), int(w.Fd())}
 	}
 	attr.Dir = "/"
-	pid, pidfd, err := Start("/bin/sh", []string{"sh", "-c", script}, &attr)
+	p, err := Start("/bin/sh", []string{"sh", "-c", script}, &attr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	unix.Close(pidfd)
+	unix.Close(p.PidFD)
 	w.Close()
 	var out strings.Builder
 	buf := make([]byte, 4096)
@@ -40,7 +40,7 @@ func run(t *testing.T, script string, attr Attr) string {
 		out.Write(buf[:n])
 	}
 	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil || status != 0 {
+	if _, err := syscall.Wait4(p.Pid, &status, 0, nil); err != nil || status != 0 {
 		t.Errorf("%q ended with %d, %v", script, status, err)
 	}
 	return strings.TrimSpace(out.String())
@@ -72,8 +72,8 @@ func TestLimitOfOpenFilesIsTheOneFromBefore(t *testing.T) {
 
 func TestLimitsAndSession(t *testing.T) {
 	limits := []Limit{
-		{unix.RLIMIT_CORE, unix.Rlimit{Cur: 512, Max: 1024}},
-		{unix.RLIMIT_NOFILE, unix.Rlimit{Cur: 20, Max: 30}},
+		{Resource: unix.RLIMIT_CORE, Rlimit: unix.Rlimit{Cur: 512, Max: 1024}},
+		{Resource: unix.RLIMIT_NOFILE, Rlimit: unix.Rlimit{Cur: 20, Max: 30}},
 	}
 	got := run(t, "ulimit -Sc; ulimit -Hc; ulimit -Sn; ulimit -Hn; read -r _ _ _ _ _ s _ < /proc/$$/stat; [ $s = $$ ] && echo leads", Attr{Limits: limits})
 	if got != "1\n2\n20\n30\nleads" {
@@ -88,12 +88,12 @@ func TestDescriptorsThatChangePlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	pid, pidfd, err := Start("/bin/sh", []string{"sh", "-c", "echo one; echo two >&2; echo six >&6; [ -e /proc/$$/fd/7 ] || echo closed >&2"},
+	p, err := Start("/bin/sh", []string{"sh", "-c", "echo one; echo two >&2; echo six >&6; [ -e /proc/$$/fd/7 ] || echo closed >&2"},
 		&Attr{Dir: "/", Files: []int{-1, 2, int(w.Fd()), -1, -1, -1, 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	unix.Close(pidfd)
+	unix.Close(p.PidFD)
 	w.Close()
 	buf := make([]byte, 4096)
 	var got string
@@ -104,7 +104,7 @@ func TestDescriptorsThatChangePlaces(t *testing.T) {
 		}
 		got += string(buf[:n])
 	}
-	if _, err := syscall.Wait4(pid, nil, 0, nil); err != nil {
+	if _, err := syscall.Wait4(p.Pid, nil, 0, nil); err != nil {
 		t.Error(err)
 	}
 	if got != "two\nclosed\n" {
@@ -124,7 +124,7 @@ func TestErrors(t *testing.T) {
 		{"/bin/true", "/", unix.Rlimit{Cur: 2, Max: 1}, syscall.EINVAL},
 		{"/bin/true\x00", "/", unix.Rlimit{}, syscall.EINVAL},
 	} {
-		_, _, err := Start(test.file, []string{"it"}, &Attr{Dir: test.dir, Limits: []Limit{{unix.RLIMIT_CORE, test.limit}}})
+		_, err := Start(test.file, []string{"it"}, &Attr{Dir: test.dir, Limits: []Limit{{Resource: unix.RLIMIT_CORE, Rlimit: test.limit}}})
 		if !errors.Is(err, test.want) {
 			t.Errorf("%q in %s: %v, want %v", test.file, test.dir, err, test.want)
 		}
@@ -160,11 +160,11 @@ func TestStartsBesideABusyRuntime(t *testing.T) {
 	for range starters {
 		go func() {
 			for range starts {
-				pid, pidfd, err := Start("/bin/true", []string{"true"}, &Attr{Dir: "/", Files: []int{-1, -1, -1}})
+				p, err := Start("/bin/true", []string{"true"}, &Attr{Dir: "/", Files: []int{-1, -1, -1}})
 				var status syscall.WaitStatus
 				if err == nil {
-					unix.Close(pidfd)
-					_, err = syscall.Wait4(pid, &status, 0, nil)
+					unix.Close(p.PidFD)
+					_, err = syscall.Wait4(p.Pid, &status, 0, nil)
 				}
 				if err == nil && status != 0 {
 					err = errors.New("it failed")
@@ -177,5 +177,24 @@ func TestStartsBesideABusyRuntime(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// The kernel raises no hard limit for a process without privileges. This test has some, so
+// it asks for a soft limit above the hard one.
+func TestOptionalLimitIsNoReasonToFail(t *testing.T) {
+	impossible := Limit{Resource: unix.RLIMIT_LOCKS, Rlimit: unix.Rlimit{Cur: 2, Max: 1}, Optional: true}
+	attr := &Attr{Dir: "/", Files: []int{-1, -1, -1}, Limits: []Limit{impossible}}
+	p, err := Start("/bin/true", []string{"true"}, attr)
+	if err != nil || !p.Unlimited {
+		t.Fatalf("got %+v, %v", p, err)
+	}
+	unix.Close(p.PidFD)
+	if _, err := syscall.Wait4(p.Pid, nil, 0, nil); err != nil {
+		t.Error(err)
+	}
+	attr.Limits[0].Optional = false
+	if p, err := Start("/bin/true", []string{"true"}, attr); err == nil {
+		t.Errorf("started is %+v", p)
 	}
 }
