@@ -77,8 +77,8 @@ var insideWants = map[string]string{
 	"/proc/1/root/var/run/secrets": harmless,
 
 	"listening": `address already in use`,
-	"KILL":      `^done$`, // the kernel keeps KILL from process 1
-	"STOP":      `^done$`,
+	"KILL":      `^done$|not permitted`, // the kernel keeps KILL from process 1 in any case
+	"STOP":      `^done$|not permitted`,
 	"ptrace":    `^done$|not permitted`,
 	"cluster":   `^40[13] `,
 }

@@ -12,7 +12,8 @@ import (
 // mounts, too.
 //
 // Any domain keeps its processes from tracing, and from reading the memory and the
-// environment, of those outside, even as root.
+// environment, of those outside. The thread itself is inside, and its memory is the
+// agent's: there it is for the agent not to be dumpable.
 func enterDomain(signals bool) error {
 	attr := unix.LandlockRulesetAttr{Scoped: unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET}
 	if signals {

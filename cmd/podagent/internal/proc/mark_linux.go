@@ -23,8 +23,8 @@ import (
 // Whoever has CAP_SYS_RESOURCE, such as root on a machine, can raise limits and so remove
 // the mark. What then leaves its parents, too, is a stray (strays_linux.go).
 //
-// A process may blur the marks of others of its user, with prlimit(2), so that they count
-// to more execs than their own. It gains nothing: the kernel lets it signal those
+// Where commands are not confined, a process may blur the marks of others of its user, with
+// prlimit(2), so that they count to more execs than their own. It gains nothing: the kernel lets it signal those
 // processes, too. It may also lower the agent's own limits. The execs that start later
 // then bear no mark, and only sessions, parents and environments show what belongs to
 // them.
