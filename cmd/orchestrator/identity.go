@@ -35,13 +35,14 @@ func adoptCommand(a *app) *cobra.Command {
 the digest of what the claim says. Resume refuses to make it if this identity has not
 signed it: because the claim is of a version that signed nothing, or because somebody
 has changed it. Whoever may change claims can have written it, so look at the pod:
-its images, account, volumes and commands. If it is what you want, repeat the command
+its images, account, volumes, commands and variables. If it is what you want, repeat the command
 with --accept and the digest. Then it is signed, unless the claim has changed since.
 
 Adopt never signs a pod that breaks its profile (restricted or baseline), that
 another identity launched, or that is not this sandbox's. Of the environment that
-commands get, it prints the names only. Instead of signing, you can launch the
-sandbox again with "orchestrator up" and your flags: that keeps the files, too.`,
+commands get, it prints the names only if this identity has sealed it, else the
+values, too: whoever wrote the claim chose them. Instead of signing, you can launch
+the sandbox again with "orchestrator up" and your flags: that keeps the files, too.`,
 		Example: `  orchestrator identity adopt job-1
   orchestrator identity adopt job-1 --accept 5a1f0c…`,
 		Args:              takes(1, 1),
@@ -65,16 +66,16 @@ func (a *app) adopt(ctx context.Context, id, digest string, sign bool) error {
 		}
 		return nil
 	}
-	pod, digest, err := k.NotedPod(ctx, id)
+	pod, digest, sealed, err := k.NotedPod(ctx, id)
 	if err != nil {
 		return &sandboxError{id: id, launching: true, err: err}
 	}
+	showEnvironment(pod, sealed)
 	return a.printNoted(id, digest, pod)
 }
 
 // printNoted prints the pod that a person is to accept.
 func (a *app) printNoted(id, digest string, pod *corev1.Pod) error {
-	hideEnvironment(pod)
 	text, err := yaml.Marshal(pod)
 	if err != nil {
 		return err
@@ -91,8 +92,9 @@ func (a *app) printNoted(id, digest string, pod *corev1.Pod) error {
 	return err
 }
 
-// hideEnvironment replaces the environment of commands by the names in it.
-func hideEnvironment(pod *corev1.Pod) {
+// showEnvironment makes the environment of commands readable. Of one that is sealed in the
+// claim, it leaves the names. Any other can be read there, and anybody can have written it.
+func showEnvironment(pod *corev1.Pod, sealed bool) {
 	for _, c := range pod.Spec.Containers {
 		for i, v := range c.Env {
 			if v.Name != "PODAGENT_PROCESS_ENV" || v.Value == "" {
@@ -101,6 +103,10 @@ func hideEnvironment(pod *corev1.Pod) {
 			env, err := wire.ParseEnv(v.Value)
 			if err != nil {
 				continue // the agent refuses it, too
+			}
+			if !sealed {
+				c.Env[i].Value = fmt.Sprintf("(open: %q)", env)
+				continue
 			}
 			for i := range env {
 				env[i], _, _ = strings.Cut(env[i], "=")

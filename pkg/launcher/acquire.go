@@ -182,8 +182,8 @@ func (c *cluster) checkKey(pod *corev1.Pod) error {
 	return nil
 }
 
-// otherKey returns the error for a pod, or a claim, of another identity.
-func (c *cluster) otherKey(pod metav1.Object, theirs string) error {
+// otherKey returns the error for a pod of another identity.
+func (c *cluster) otherKey(pod *corev1.Pod, theirs string) error {
 	return c.podError(pod, ErrOtherKey, "", fmt.Sprintf("it accepts %s, ours is %s", cmp.Or(theirs, "an unknown key"), c.identity.AuthorizedKey().Fingerprint()))
 }
 

@@ -108,7 +108,7 @@ func (c *cluster) takeClaim(ctx context.Context, claim *corev1.PersistentVolumeC
 		return err
 	}
 	if signer := signerOf(claim); signer != "" && signer != c.identity.AuthorizedKey().Fingerprint() {
-		return c.otherKey(claim, signer)
+		return c.otherSigner(claim, signer)
 	}
 	return c.markClaim(ctx, claim.Name, claim.UID, now, podmeta.AnnotationAdopted, podmeta.AnnotationResumed)
 }

@@ -139,11 +139,17 @@ func (c *cluster) readNote(claim *corev1.PersistentVolumeClaim, id string) (*cor
 // identity is not for this one to sign.
 func (c *cluster) unsigned(claim *corev1.PersistentVolumeClaim, err error) error {
 	if errors.Is(err, keys.ErrForeign) {
-		return c.otherKey(claim, signerOf(claim))
+		return c.otherSigner(claim, signerOf(claim))
 	}
 	e := c.podError(claim, ErrUnsigned, "", fmt.Sprintf("annotation %s of claim %s: %v", podmeta.AnnotationPod, claim.Name, err))
 	e.Err = err
 	return e
+}
+
+// otherSigner returns the error for a claim whose note names another identity. Whoever may
+// patch claims can have written that.
+func (c *cluster) otherSigner(claim *corev1.PersistentVolumeClaim, theirs string) error {
+	return c.podError(claim, ErrOtherKey, "", fmt.Sprintf("annotation %s of claim %s names %s, ours is %s (if somebody changed it, remove the annotation and launch the sandbox again)", podmeta.AnnotationPod, claim.Name, theirs, c.identity.AuthorizedKey().Fingerprint()))
 }
 
 // takeForLaunch takes a claim for a pod that is about to be created, and notes when. That

@@ -166,6 +166,15 @@ func TestNoteOfAnotherIdentityIsOtherKey(t *testing.T) {
 	if _, err := c.unverified(claim, "a"); !errors.Is(err, ErrOtherKey) {
 		t.Errorf("to be signed: %v", err)
 	}
+	err := c.takeClaim(t.Context(), claim, "a", time.Now())
+	if !errors.Is(err, ErrOtherKey) {
+		t.Errorf("launched: %v", err)
+	}
+	for _, says := range []string{podmeta.AnnotationPod, claim.Name, theirs.identity.AuthorizedKey().Fingerprint(), "remove the annotation"} {
+		if !strings.Contains(err.Error(), says) {
+			t.Errorf("%v: it does not say %q", err, says)
+		}
+	}
 }
 
 func TestSizeOfANoteIsKnownBeforeItIsMade(t *testing.T) {

@@ -111,6 +111,9 @@ const (
 	// costs another call when it is made. It is also for how long the note of a claim
 	// could stand for one of the same name: a minute would do for most clocks.
 	noteSkew = time.Minute
+	// floorAhead is how far in the future the floor of a claim's note may be: clocks differ,
+	// but whoever may write Leases must not use up all times that a note can have.
+	floorAhead = 24 * time.Hour
 	// maxAnnotations bounds the caller's annotations in bytes: Kubernetes
 	// takes 256 KiB in all.
 	maxAnnotations = 128 << 10

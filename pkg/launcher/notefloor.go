@@ -33,7 +33,11 @@ func (c *cluster) floor(ctx context.Context, claim *corev1.PersistentVolumeClaim
 	if !belongsTo(lease, claim) || lease.Spec.RenewTime == nil { // of a claim that is gone, as it will be soon
 		return 0, lease, nil
 	}
-	return lease.Spec.RenewTime.UnixNano(), lease, nil
+	at := lease.Spec.RenewTime.Time
+	if time.Until(at) > floorAhead { // nanoseconds end in 2262
+		return 0, nil, fmt.Errorf("the Lease %s/%s says that the note of claim %s was replaced at %s, which is in the future: if the clocks are right, delete the Lease, and launch the sandbox again", c.namespace, lease.Name, claim.Name, at.Format(time.RFC3339))
+	}
+	return max(0, at.UnixMicro()) * int64(time.Microsecond), lease, nil
 }
 
 func belongsTo(lease *coordinationv1.Lease, claim *corev1.PersistentVolumeClaim) bool {
@@ -92,7 +96,7 @@ func (c *cluster) notedPodNow(ctx context.Context, claim *corev1.PersistentVolum
 	}
 	floor, _, err := c.floor(ctx, claim)
 	if err == nil && generation < floor {
-		err = c.unsigned(claim, fmt.Errorf("it is of %s, and was replaced at %s", generationTime(generation).Format(time.RFC3339Nano), generationTime(floor).Format(time.RFC3339Nano)))
+		err = c.unsigned(claim, fmt.Errorf("it is of %s, and was replaced at %s, as Lease %s says", generationTime(generation).Format(time.RFC3339Nano), generationTime(floor).Format(time.RFC3339Nano), floorName(claim)))
 	}
 	return pod, err
 }

@@ -18,14 +18,15 @@ import (
 )
 
 // NotedPod returns the pod that [Kubernetes.Resume] would make, as the sandbox's claim
-// says, whoever wrote that, and its digest. The error says why it cannot be signed.
-func (k *Kubernetes) NotedPod(ctx context.Context, id string) (*corev1.Pod, string, error) {
+// says, whoever wrote that, its digest, and whether this identity sealed its environment.
+// The error says why it cannot be signed.
+func (k *Kubernetes) NotedPod(ctx context.Context, id string) (pod *corev1.Pod, digest string, sealed bool, err error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
-		return nil, "", wrap("looking at", id, err)
+		return nil, "", false, wrap("looking at", id, err)
 	}
-	_, pod, digest, err := c.anyNote(ctx, id)
-	return pod, digest, wrap("looking at", id, err)
+	claim, pod, digest, err := c.anyNote(ctx, id)
+	return pod, digest, err == nil && isSealed(claim), wrap("looking at", id, err)
 }
 
 // SignNote signs what NotedPod returned with this digest, so that Resume makes that pod:
@@ -80,12 +81,14 @@ func (c *cluster) anyNote(ctx context.Context, id string) (*corev1.PersistentVol
 // what this identity has sealed for this claim, or what an older launcher left open.
 func (c *cluster) unverified(claim *corev1.PersistentVolumeClaim, id string) (*corev1.Pod, error) {
 	if signer := signerOf(claim); signer != "" && signer != c.identity.AuthorizedKey().Fingerprint() {
-		return nil, c.otherKey(claim, signer)
+		return nil, c.otherSigner(claim, signer)
 	}
-	text := claim.Annotations[podmeta.AnnotationPod]
-	note, err := keys.Parse(text)
-	if err != nil {
+	if !isSealed(claim) {
 		return shownPod(claim)
+	}
+	note, err := keys.Parse(claim.Annotations[podmeta.AnnotationPod])
+	if err != nil {
+		return nil, err
 	}
 	about := c.subjectOf(claim.Name, string(claim.UID), id)
 	pod, err := c.restore(about, note.Text)
@@ -97,6 +100,13 @@ func (c *cluster) unverified(claim *corev1.PersistentVolumeClaim, id string) (*c
 		return nil, c.podError(claim, ErrNotOurs, "", fmt.Sprintf("%v: a launch makes the pod anew, and keeps the files", err))
 	}
 	return pod, nil
+}
+
+// isSealed reports whether a claim's note has its environment sealed. If not, whoever may
+// patch claims can have written it.
+func isSealed(claim *corev1.PersistentVolumeClaim) bool {
+	_, err := keys.Parse(claim.Annotations[podmeta.AnnotationPod])
+	return err == nil
 }
 
 // notedPod returns the pod of a note that is ours, and the note's generation.
@@ -117,13 +127,25 @@ func (c *cluster) checkNoted(claim *corev1.PersistentVolumeClaim, id string, pod
 	if err := cmp.Or(c.checkOurs(pod, id), c.checkKey(pod)); err != nil {
 		return err
 	}
-	switch key := variable(agentContainer(pod).Env, keyVariable).Value; {
-	case key != c.identity.AuthorizedKey().String():
-		return c.podError(pod, ErrOtherKey, "", fmt.Sprintf("its agent would accept %q", key))
-	case pod.Namespace != c.namespace, !ownClaim(pod):
+	if err := c.checkAccepted(pod); err != nil {
+		return err
+	}
+	if pod.Namespace != c.namespace || !ownClaim(pod) {
 		return c.podError(pod, ErrNotOurs, "", "the claim's note is about a pod of another namespace or claim")
 	}
 	return c.checkMade(pod)
+}
+
+// checkAccepted checks that the agent of a pod would accept this identity. If a variable is
+// there twice, the last one counts: none may have another key.
+func (c *cluster) checkAccepted(pod *corev1.Pod) error {
+	ours := c.identity.AuthorizedKey().String()
+	env := agentContainer(pod).Env
+	other := slices.IndexFunc(env, func(v corev1.EnvVar) bool { return v.Name == keyVariable && v.Value != ours })
+	if other < 0 && variable(env, keyVariable).Value == ours {
+		return nil
+	}
+	return c.podError(pod, ErrOtherKey, "", fmt.Sprintf("its agent would accept %q", at(env, other).Value))
 }
 
 // checkMade checks that a pod which is about to be made keeps the profile that it was

@@ -69,8 +69,16 @@ func TestWhatAPatcherOfClaimsWrites(t *testing.T) {
 			p.Spec.HostPID = true
 			p.Annotations[podmeta.AnnotationSpec] = strings.Replace(p.Annotations[podmeta.AnnotationSpec], `"restricted"`, `"privileged"`, 1)
 		}, ErrRejected},
-		"no traits":      {func(p *corev1.Pod) { delete(p.Annotations, podmeta.AnnotationSpec) }, ErrRejected},
-		"another key":    {func(p *corev1.Pod) { setKey(p, stranger.identity.AuthorizedKey().String()) }, ErrOtherKey},
+		"no traits":   {func(p *corev1.Pod) { delete(p.Annotations, podmeta.AnnotationSpec) }, ErrRejected},
+		"another key": {func(p *corev1.Pod) { setKey(p, stranger.identity.AuthorizedKey().String()) }, ErrOtherKey},
+		"another key, too": {func(p *corev1.Pod) {
+			env := &p.Spec.Containers[0].Env
+			*env = append(*env, corev1.EnvVar{Name: keyVariable, Value: stranger.identity.AuthorizedKey().String()})
+		}, ErrOtherKey},
+		"another key first": {func(p *corev1.Pod) {
+			env := &p.Spec.Containers[0].Env
+			*env = append([]corev1.EnvVar{{Name: keyVariable, Value: stranger.identity.AuthorizedKey().String()}}, *env...)
+		}, ErrOtherKey},
 		"no key":         {func(p *corev1.Pod) { setKey(p, "") }, ErrOtherKey},
 		"another id":     {func(p *corev1.Pod) { p.Annotations[podmeta.AnnotationID] = "b" }, ErrNotOurs},
 		"no label":       {func(p *corev1.Pod) { p.Labels = nil }, ErrNotOurs},
@@ -126,6 +134,17 @@ func setKey(pod *corev1.Pod, key string) {
 	for i := range env {
 		if env[i].Name == keyVariable {
 			env[i].Value = key
+		}
+	}
+}
+
+// Only what is sealed is hidden from the person who is to sign it.
+func TestOnlyASignedNoteHasItsEnvironmentSealed(t *testing.T) {
+	c := noting(t)
+	pod := keptPod(t, c, "a")
+	for want, claim := range map[bool]*corev1.PersistentVolumeClaim{true: madeClaim(t, c, pod, time.Now()), false: legacyClaim(t, c, pod)} {
+		if isSealed(claim) != want {
+			t.Errorf("sealed is %t for %s", !want, claim.Annotations[podmeta.AnnotationPod])
 		}
 	}
 }

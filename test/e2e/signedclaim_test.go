@@ -123,7 +123,7 @@ func TestPatcherOfClaimsGetsNoPodOfTheirsMade(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, "privileged") // its admission lets everything through
 	k, claim, other := c.Launcher(), pausedSandbox(t, c, "victim"), pausedSandbox(t, c, "other")
-	pod, _, err := k.NotedPod(t.Context(), "victim")
+	pod, _, _, err := k.NotedPod(t.Context(), "victim")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,14 +161,14 @@ func TestPodThatBreaksItsProfileIsNotEvenSigned(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k, claim := c.Launcher(), pausedSandbox(t, c, "job")
-	pod, _, err := k.NotedPod(t.Context(), "job")
+	pod, _, _, err := k.NotedPod(t.Context(), "job")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := newPatcher(t, c)
 	for name, note := range evilPods(t, pod) {
 		p.write(claim, note)
-		if _, digest, err := k.NotedPod(t.Context(), "job"); !errors.Is(err, launcher.ErrRejected) {
+		if _, digest, _, err := k.NotedPod(t.Context(), "job"); !errors.Is(err, launcher.ErrRejected) {
 			t.Errorf("%s: NotedPod: %v", name, err)
 		} else if err := k.SignNote(t.Context(), "job", digest); !errors.Is(err, launcher.ErrRejected) {
 			t.Errorf("%s: SignNote: %v", name, err)
@@ -181,7 +181,7 @@ func TestNoteThatAPersonAcceptsIsResumed(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k, claim := c.Launcher(), pausedSandbox(t, c, "job")
-	pod, _, err := k.NotedPod(t.Context(), "job")
+	pod, _, _, err := k.NotedPod(t.Context(), "job")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,9 +191,9 @@ func TestNoteThatAPersonAcceptsIsResumed(t *testing.T) {
 	}
 	p := newPatcher(t, c)
 	p.write(claim, string(whole))
-	_, seen, err := k.NotedPod(t.Context(), "job")
-	if err != nil {
-		t.Fatal(err)
+	_, seen, sealed, err := k.NotedPod(t.Context(), "job")
+	if err != nil || sealed {
+		t.Fatalf("sealed: %t, %v", sealed, err)
 	}
 	p.write(claim, strings.Replace(string(whole), c.Image, "evil.example/image", 1)) // after it was looked at
 	if err := k.SignNote(t.Context(), "job", seen); !errors.Is(err, launcher.ErrUnsigned) {
