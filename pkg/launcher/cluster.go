@@ -213,8 +213,7 @@ func (k *Kubernetes) identity(ctx context.Context, client kubernetes.Interface, 
 	case k.Identity != nil:
 		return *k.Identity, nil
 	case secret != "":
-		namespace, secret = secretPlace(secret, namespace)
-		return IdentitySecret(ctx, client, namespace, secret)
+		return sharedIdentity(ctx, client, secret, namespace)
 	}
 	return identityFile(k.IdentityFile)
 }

@@ -118,6 +118,39 @@ func IdentitySecret(ctx context.Context, client kubernetes.Interface, namespace,
 	return parseIdentitySecret(secret, err, namespace, name)
 }
 
+// sharedIdentity is IdentitySecret, but makes none if the namespace of the sandboxes has
+// one: they would not answer another.
+func sharedIdentity(ctx context.Context, client kubernetes.Interface, secret, sandboxes string) (podapi.Identity, error) {
+	namespace, name := secretPlace(secret, sandboxes)
+	id, err := readIdentitySecret(ctx, client, namespace, name)
+	if !apierrors.IsNotFound(err) {
+		return id, err
+	}
+	if err := checkLeft(ctx, client, namespace, name, sandboxes); err != nil {
+		return podapi.Identity{}, err
+	}
+	return IdentitySecret(ctx, client, namespace, name)
+}
+
+// checkLeft returns an error if the identity that is missing in a Secret is in the
+// namespace of the sandboxes, where earlier versions kept it.
+func checkLeft(ctx context.Context, client kubernetes.Interface, namespace, name, sandboxes string) error {
+	if namespace == sandboxes {
+		return nil
+	}
+	left, err := client.CoreV1().Secrets(sandboxes).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), isRefusal(err), err == nil && left.Data[identityKey] == nil:
+		return nil
+	case err != nil:
+		return fmt.Errorf("cannot look for the identity in Secret %s/%s: %w", sandboxes, name, err)
+	}
+	return fmt.Errorf("the identity is not in Secret %[1]s/%[2]s, but in %[3]s/%[2]s, where whoever may create pods can read it: "+
+		`copy it ("kubectl get secret %[2]s -n %[3]s -o go-template='{{index .data %[4]q | base64decode}}' | `+
+		`kubectl create secret generic %[2]s -n %[1]s --from-file=%[4]s=/dev/stdin"), `+
+		"or delete it, and its sandboxes are lost", namespace, name, sandboxes, identityKey)
+}
+
 // readIdentitySecret returns the identity in an existing Secret.
 func readIdentitySecret(ctx context.Context, client kubernetes.Interface, namespace, name string) (podapi.Identity, error) {
 	secret, err := client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})

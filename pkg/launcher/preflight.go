@@ -65,6 +65,10 @@ func (p *clusterPatient) findIdentity(ctx context.Context) Finding {
 	case errors.Is(err, fs.ErrNotExist):
 		return Finding{Verdict: NotChecked, Detail: "there is none yet: the first launch makes it"}
 	case apierrors.IsNotFound(err):
+		namespace, name := secretPlace(p.secret(), p.namespace)
+		if err := checkLeft(ctx, p.api, namespace, name, p.namespace); err != nil {
+			return failed(err, "Copy the Secret before the next launch.")
+		}
 		if g := p.checkGrant(ctx, p.secretGrant("", "create")); g.Verdict == Failed {
 			return failed(err, g.Advice)
 		}

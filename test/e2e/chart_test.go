@@ -128,8 +128,28 @@ func TestChartKeepsSandboxesApartFromOrchestratorsAndSecrets(t *testing.T) {
 	}
 }
 
+// So does --reuse-values with a release of a version that did not have them.
+func TestChartRendersWithoutTheValuesThatEarlierVersionsLack(t *testing.T) {
+	t.Parallel()
+	lacking := render(t, releaseNamespace, "--set", "reaper=null,admissionPolicy=null")
+	if diff := cmp.Diff(byName(render(t, releaseNamespace)), byName(lacking)); diff != "" {
+		t.Errorf("(-defaults +without):\n%s", diff)
+	}
+}
+
+func TestChartsReaperConnectsAsTheServer(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[string]string{"reaper.staleAfter=15m": "--connection=address", "reaper.connection=exec": "--connection=exec"} {
+		job := find(t, render(t, "system", "--values", everything, "--set", values), "CronJob", "podagent-reaper")
+		if got := fmt.Sprint(job.Object["spec"]); !strings.Contains(got, want) {
+			t.Errorf("%q is missing in %s", want, got)
+		}
+	}
+}
+
 func TestChartRefusesWrongValues(t *testing.T) {
 	t.Parallel()
+	const reaper = "reaper.create=true,reaper.image=a,rbac.identity.read=true,"
 	const mcp = "mcp.enabled=true,mcp.image=a,rbac.identity.read=true,"
 	for _, test := range []struct{ values, says string }{
 		{"namespace.name=system", "a namespace of their own"},
@@ -138,6 +158,12 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		{"reaper.create=true,rbac.identity.read=true", "needs reaper.image"},
 		{"reaper.create=true,reaper.image=a", "needs rbac.identity.read"},
 		{"reaper.staleAfter=soon", "/reaper/staleAfter"},
+		{"reaper.connection=phone", "/reaper/connection"},
+		{reaper + "reaper.connection=exec", "needs rbac.exec"},
+		{reaper + "mcp.settings.connection=exec", "needs rbac.exec"},
+		{reaper + "reaper.connection=address", "needs networkPolicy.address"},
+		{reaper + "reaper.schedule=null", "--reset-then-reuse-values"},
+		{"admissionPolicy.create=true,namespace.create=false,namespace.name=", "a namespace of their own"},
 		{"rbac.exce=true", "'exce' not allowed"},
 		{"sandbox.image=a", "'sandbox' not allowed"},
 		{"rbac.exec=maybe", "/rbac/exec"},

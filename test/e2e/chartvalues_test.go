@@ -40,6 +40,7 @@ var chartValues = []string{
 	"reaper.imagePullSecrets[0]=other",
 	"reaper.schedule=@hourly",
 	"reaper.staleAfter=1h30m",
+	"reaper.connection=exec",
 	"reaper.resources.requests.cpu=1",
 	"reaper.resources.requests.memory=1Gi",
 	"reaper.resources.limits.memory=1Gi",
