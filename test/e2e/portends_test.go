@@ -153,8 +153,9 @@ func TestBytesOfAConnectionKeepASandboxAndAnOpenOneDoesNot(t *testing.T) {
 // left behind.
 func dialIdle(t *testing.T, c *launchertest.Cluster, id string) harness.Conn {
 	t.Helper()
+	harness.BuildProgram(t, "test/e2e/testdata/server") // before the sandbox can be idle
 	spec := c.Spec(id)
-	spec.Pod.IdleTimeout = 15 * time.Second
+	spec.Pod.IdleTimeout = 30 * time.Second
 	s := harness.Launch(t, c.Launcher(), spec)
 	harness.PutProgram(t, s, "server")
 	harness.Run(t, s, "./server >ports 2>&1 & until grep -q ready ports; do sleep 0.1; done", nil)
