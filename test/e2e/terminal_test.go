@@ -139,7 +139,8 @@ func cutOff(ctx context.Context, t *testing.T, x *terminal, w *harness.Wire, oth
 func (x *terminal) end(t *testing.T) {
 	t.Helper()
 	if err := x.process.Wait(); err != nil {
-		t.Errorf("the program: %v", err)
+		lines, _ := x.screen.text()
+		t.Errorf("the program: %v\n%s", err, strings.Join(lines, "\n"))
 	}
 	if _, alternate := x.screen.text(); alternate {
 		t.Error("the program left the terminal on the alternate screen")
@@ -172,6 +173,13 @@ func testVim(t *testing.T, c *launchertest.Cluster) {
 	x.awaitRow(t, -1, "40 by 100")
 
 	next := cutOff(ctx, t, x, w, other)
+	// When Vim beeps it forgets what was typed ahead. It may do so for what the new terminal
+	// answers to questions that Vim asked the old one.
+	harness.Await(t, "Vim's attention", func() bool {
+		next.press(t, "\x1b:echo 'at' 'work'\r")
+		lines, _ := next.screen.text()
+		return slices.Contains(lines, "at work")
+	})
 	next.press(t, "A line\x1b:wq\r")
 	next.end(t)
 	if got := harness.Get(t, other, "file"); got != "first line\nsecond line\nthird line\n" {

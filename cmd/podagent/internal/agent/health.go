@@ -2,9 +2,11 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -70,7 +72,7 @@ func CheckHealth(ctx context.Context, address string) error {
 }
 
 // checkOnce is CheckHealth on one connection. If it fails, dropped reports whether there
-// was one.
+// was one, or too many others wait for theirs: then a unix socket answers EAGAIN.
 func checkOnce(ctx context.Context, network, addr string) (dropped bool, err error) {
 	var d net.Dialer
 	var connected atomic.Bool
@@ -78,7 +80,7 @@ func checkOnce(ctx context.Context, network, addr string) (dropped bool, err err
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			c, err := d.DialContext(ctx, network, addr)
-			connected.Store(err == nil)
+			connected.Store(err == nil || errors.Is(err, syscall.EAGAIN))
 			return c, err
 		}),
 	)

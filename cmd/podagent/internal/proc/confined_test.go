@@ -4,6 +4,7 @@ package proc
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"strconv"
@@ -34,9 +35,12 @@ func succeeds(t *testing.T, m *Manager, script string) string {
 	return strings.TrimSpace(r.stdout.String())
 }
 
+// A confinedProgram is a script, and the program that it needs.
+type confinedProgram struct{ needs, script string }
+
 // Programs of all kinds work as without the boundary. Each script fails if they do not.
 func TestProgramsWorkConfined(t *testing.T) {
-	programs := map[string]struct{ needs, script string }{
+	programs := map[string]confinedProgram{
 		"gdb":    {"gdb", `gdb -nx -batch -ex 'break abort' -ex run -ex bt --args sh -c 'exit 7' | grep 'exited with code 07'`},
 		"strace": {"strace", `strace -f -o trace sh -c '/bin/true; true' && grep -q 'exited with 0' trace`},
 		"leak check": {"cc", `printf '#include <stdlib.h>\nint main(int c, char **v) { void *p = malloc(77); if (c == 1) free(p); p = 0; return 0; }' > leak.c &&
@@ -73,6 +77,9 @@ END
 		"useradd":             {"useradd", `useradd --help > /dev/null; chfn --help > /dev/null; id`},
 		"nice, taskset, chrt": {"taskset", `nice -n 3 true && taskset 1 true && ionice -c 3 true && chrt --idle 0 true && ulimit -n 64 && ulimit -n | grep 64`},
 	}
+	if os.Getenv("PODAGENT_TEST_FULL") != "" {
+		maps.Copy(programs, largePrograms())
+	}
 	m := newManager(t)
 	for name, p := range programs {
 		t.Run(name, func(t *testing.T) {
@@ -86,12 +93,9 @@ END
 	}
 }
 
-// Those that are large, or take long.
-func TestLargeProgramsWorkConfined(t *testing.T) {
-	if os.Getenv("PODAGENT_TEST_FULL") == "" {
-		t.Skip("this needs PODAGENT_TEST_FULL, a JDK and Chromium")
-	}
-	programs := map[string]struct{ needs, script string }{
+// largePrograms are those that are large, or take long. They are for PODAGENT_TEST_FULL.
+func largePrograms() map[string]confinedProgram {
+	return map[string]confinedProgram{
 		// Gradle talks to its daemon over such sockets, and asks for all interfaces first.
 		"jvm": {"java", `cat > It.java <<'END'
 import java.net.*;
@@ -117,18 +121,6 @@ func TestIt(t *testing.T) {
 }
 END
 			go mod init it && go test -race .`},
-	}
-	m := newManager(t)
-	for name, p := range programs {
-		t.Run(name, func(t *testing.T) {
-			needs(t, p.needs)
-			spec := shell(t, p.script)
-			spec.Dir, spec.Env = t.TempDir(), append(os.Environ(), spec.Env...)
-			spec.Env = append(spec.Env, "PATH="+os.Getenv("PATH"))
-			if r := run(t, m, spec); r.status.Code != 0 {
-				t.Errorf("it ended with %+v\n%s%s", r.status, &r.stdout, &r.stderr)
-			}
-		})
 	}
 }
 
