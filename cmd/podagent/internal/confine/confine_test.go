@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 // on a kernel that has it.
 func start(t *testing.T) *Thread {
 	t.Helper()
-	skipOld(t)
+	needsScopes(t)
 	thread, missing, err := Start(Auto)
 	if err != nil {
 		t.Fatal(err)
@@ -44,12 +44,12 @@ func start(t *testing.T) *Thread {
 	return thread
 }
 
-// skipOld skips the test on kernels without Landlock's scopes.
-func skipOld(t *testing.T) {
+// needsScopes fails the test on kernels without Landlock's scopes.
+func needsScopes(t *testing.T) {
 	t.Helper()
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 || abi < 6 {
-		t.Skipf("this needs Linux 6.12 with Landlock: its version is %d (%v)", abi, errno)
+		t.Fatalf("this needs Linux 6.12 with Landlock: its version is %d (%v)", abi, errno)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestThreadIsNotTheMainOneEvenIfThatIsFree(t *testing.T) {
 }
 
 func TestLevels(t *testing.T) {
-	skipOld(t)
+	needsScopes(t)
 	for _, level := range []Level{Auto, RequireFilter, RequireDomain, ""} {
 		thread, missing, err := Start(level)
 		if err != nil || missing != nil || !thread.Has(NoNewPrivs|Filter|Domain|Signals) {
@@ -221,7 +221,7 @@ func TestLevels(t *testing.T) {
 
 // A level that requires something fails where the kernel does not offer it.
 func TestLevelsFailClosed(t *testing.T) {
-	skipOld(t)
+	needsScopes(t)
 	for _, test := range []struct {
 		without []uint32
 		level   Level
