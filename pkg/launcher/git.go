@@ -162,6 +162,9 @@ func (g *Git) checkout(ctx context.Context, s *Sandbox, log *slog.Logger) error 
 	result, err := s.Checkout(timely, podapi.Checkout{
 		Dir: s.Workdir, URL: g.URL, Ref: g.Ref, Username: g.username(), Password: g.Password,
 	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		<-timely.Done() // gRPC reads the clock, and can be ahead of the context's timer
+	}
 	failed, ok := errors.AsType[*fs.PathError](err)
 	switch {
 	case err == nil:
