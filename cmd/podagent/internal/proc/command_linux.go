@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -81,19 +82,22 @@ func scriptFile(script string) (*os.File, error) {
 }
 
 // touch opens the directory and the program of a start, and closes them again. If the
-// server of their file system does not answer, the start waits here and not in the fork.
-// There the runtime could not stop the waiting thread, and so could not collect garbage:
-// the whole agent would stop. The fork reports errors.
+// server of their file system does not answer, the start waits here and not in the fork,
+// where all other starts would wait for it. The fork reports errors.
 func (s *Spec) touch(c *command) {
 	if dir, err := unix.Open(s.Dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
 		unix.Close(dir)
 	}
-	file := s.program(c)
-	if !isRegular(file) { // opening a device or a FIFO may have effects
+	program, err := unix.Open(s.program(c), unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
 		return
 	}
-	if program, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
-		unix.Close(program)
+	defer unix.Close(program)
+	if !isRegular(program) { // opening a device or a FIFO may have effects
+		return
+	}
+	if content, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", program), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+		unix.Close(content)
 	}
 }
 
@@ -105,7 +109,7 @@ func (s *Spec) program(c *command) string {
 	return filepath.Join(s.Dir, c.file)
 }
 
-func isRegular(file string) bool {
+func isRegular(fd int) bool {
 	var st unix.Stat_t
-	return unix.Stat(file, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
 }

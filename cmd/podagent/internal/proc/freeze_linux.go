@@ -12,8 +12,8 @@ import (
 // A tree whose processes fork and end faster than a scan sees them outruns every scan, the
 // more so as the agent gets few turns of the processor beside thousands of them. So the
 // agent stops everything with one system call, finds at leisure what must end, and lets
-// the rest go on. As PID 1 it stops all of its name space. Elsewhere it does so from the
-// confined thread, whose signals reach commands only, if the kernel scopes them. If not,
+// the rest go on. It does so from the confined thread, whose signals reach commands only,
+// if the kernel scopes them. If not, it stops all of its name space as PID 1, and elsewhere
 // only scans remain.
 
 // isCrowded reports whether there are so many processes that a scan would take long. It
@@ -28,15 +28,16 @@ func (t *processTable) isCrowded() bool {
 
 // signalAll sends sig to all processes that freeze stops.
 func (t *processTable) signalAll(sig unix.Signal) (err error) {
-	if os.Getpid() == 1 {
-		return ignoreGone(unix.Kill(-1, sig))
+	if t.thread.Has(confine.Signals) {
+		t.thread.Do(func() { err = unix.Kill(-1, sig) })
+	} else {
+		err = unix.Kill(-1, sig)
 	}
-	t.thread.Do(func() { err = unix.Kill(-1, sig) })
 	return ignoreGone(err)
 }
 
-// freeze stops everything, until thaw. No process is started meanwhile: the runtime would
-// wait for a child that is stopped before its exec, with the whole agent.
+// freeze stops everything, until thaw. No process is started meanwhile: it would be
+// stopped before its exec, and count as held.
 func (k *killing) freeze() {
 	if k.frozen || os.Getpid() != 1 && !k.tree.table.thread.Has(confine.Signals) {
 		return

@@ -27,6 +27,7 @@ func helpers() map[string]func() error {
 		"limit":    helpLimit,
 		"nested":   helpNested,
 		"orphans":  helpOrphans,
+		"stopper":  helpStopper,
 		"storm":    helpStorm,
 		"term":     helpTerm,
 	}

@@ -53,28 +53,31 @@ type LimitError struct {
 func (e *LimitError) Error() string { return e.Errno.Error() }
 func (e *LimitError) Unwrap() error { return e.Errno }
 
-// Start starts a program. The error is a [syscall.Errno] or a *[LimitError].
+// Start starts a program. The error is a [syscall.Errno], a *[LimitError], or [ErrHeld].
 func Start(file string, argv []string, attr *Attr) (Process, error) {
 	c, err := prepare(file, argv, attr)
 	if err != nil {
 		return Process{}, err
 	}
-	result := c.forkExec(unix.CLONE_PIDFD)
+	result, ended := c.forkExec(unix.CLONE_PIDFD)
 	if result == -int(unix.EINVAL) { // gVisor has no pidfds
-		result = c.forkExec(0)
+		result, ended = c.forkExec(0)
 	}
 	runtime.KeepAlive(c)
 	if errno := -result; errno > 0 {
 		return Process{}, syscall.Errno(errno)
 	}
-	if c.errno == 0 {
+	if c.errno == 0 && !ended {
 		return Process{result, int(c.pidfd), c.unlimited}, nil
 	}
 	if c.pidfd >= 0 {
 		unix.Close(int(c.pidfd))
 	}
 	reap(result)
-	if c.limit < len(c.limits) {
+	switch {
+	case ended:
+		return Process{}, ErrHeld
+	case c.limit < len(c.limits):
 		return Process{}, &LimitError{c.limits[c.limit], c.errno}
 	}
 	return Process{}, c.errno
@@ -102,6 +105,8 @@ type child struct {
 	// spare is above all descriptors in files.
 	spare int
 
+	// pid is the child's, which the kernel writes before the child does anything.
+	pid   int32
 	pidfd int32
 	errno syscall.Errno
 	// limit is the index of the limit that is being set, and len(limits) before and
@@ -136,7 +141,7 @@ func prepare(file string, argv []string, attr *Attr) (*child, error) {
 
 // vfork starts a child that shares the memory, and waits until it executes a program or
 // exits. It returns the child's pid, 0 in the child, or an error below 0.
-func vfork(flags uintptr, pidfd *int32) (result uintptr)
+func vfork(flags uintptr, pidfd, pid *int32) (result uintptr)
 
 //go:linkname beforeFork syscall.runtime_BeforeFork
 func beforeFork()
@@ -147,14 +152,34 @@ func afterFork()
 //go:linkname afterForkInChild syscall.runtime_AfterForkInChild
 func afterForkInChild()
 
-// forkExec returns the pid of the child, or an error below 0.
-//
-//go:norace
-func (c *child) forkExec(flags uintptr) int {
+//go:linkname enterSyscall runtime.entersyscall
+func enterSyscall()
+
+//go:linkname exitSyscall runtime.exitsyscall
+func exitSyscall()
+
+// forkExec returns the pid of the child, or an error below 0, and whether it has ended a
+// child that did not get to its exec.
+func (c *child) forkExec(flags uintptr) (result int, ended bool) {
 	syscall.ForkLock.Lock()
 	defer syscall.ForkLock.Unlock()
-	result := c.vfork(flags | unix.CLONE_VM | unix.CLONE_VFORK | uintptr(unix.SIGCHLD))
+	w := c.watch()
+	result = c.waitingVfork(flags | unix.CLONE_CHILD_SETTID | unix.CLONE_VM | unix.CLONE_VFORK | uintptr(unix.SIGCHLD))
+	return result, w.stop()
+}
+
+// waitingVfork is vfork as a system call that the runtime knows of. What is between fork and
+// exec can be stopped by other processes of the user, and waits for its file system. The
+// runtime does not wait for it: it gives the thread's processor to others, and collects
+// garbage meanwhile.
+//
+//go:noinline
+//go:norace
+func (c *child) waitingVfork(flags uintptr) int {
+	enterSyscall() // until exitSyscall no stack may grow
+	result := c.vfork(flags)
 	afterFork()
+	exitSyscall()
 	return result
 }
 
@@ -164,9 +189,10 @@ func (c *child) forkExec(flags uintptr) int {
 //
 //go:noinline
 //go:norace
+//go:nosplit
 func (c *child) vfork(flags uintptr) int {
 	beforeFork()
-	if result := vfork(flags, &c.pidfd); result != 0 {
+	if result := vfork(flags, &c.pidfd, &c.pid); result != 0 {
 		return int(result)
 	}
 	var errno syscall.Errno

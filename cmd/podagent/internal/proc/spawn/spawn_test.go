@@ -3,10 +3,13 @@ package spawn
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -197,4 +200,89 @@ func TestOptionalLimitIsNoReasonToFail(t *testing.T) {
 	if p, err := Start("/bin/true", []string{"true"}, attr); err == nil {
 		t.Errorf("started is %+v", p)
 	}
+}
+
+// hung is how long a test waits for something that must happen.
+const hung = 2 * time.Minute
+
+// A child that is stopped before its exec is ended, and the runtime does not wait for it. A
+// lease on the program's file keeps it from its exec until it is stopped.
+func TestChildThatIsStoppedBeforeItsExecIsEnded(t *testing.T) {
+	program := leased(t)
+	result := make(chan error)
+	go func() {
+		p, err := Start(program, []string{"true"}, &Attr{Dir: "/", Files: []int{-1, -1, -1}})
+		if err == nil {
+			unix.Close(p.PidFD)
+			reap(p.Pid)
+		}
+		result <- err
+	}()
+	pid := awaitChild(t)
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	collected := make(chan struct{})
+	go func() {
+		runtime.GC()
+		close(collected)
+	}()
+	for range 2 {
+		select {
+		case err := <-result:
+			if !errors.Is(err, ErrHeld) {
+				t.Errorf("the start: %v", err)
+			}
+			result = nil
+		case <-collected:
+			collected = nil
+		case <-time.After(hung):
+			_ = unix.Kill(pid, unix.SIGKILL)
+			t.Fatalf("the start has ended: %v, the collection of garbage: %v", result == nil, collected == nil)
+		}
+	}
+	if _, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); !errors.Is(err, syscall.ECHILD) {
+		t.Errorf("a child is left: %v", err)
+	}
+}
+
+// leased returns a copy of /bin/true with a lease: who opens it waits.
+func leased(t *testing.T) string {
+	t.Helper()
+	content, err := os.ReadFile("/bin/true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(name, content, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Fatal("cannot take a lease: ", err)
+	}
+	return name
+}
+
+// awaitChild returns the only child of this program when it sleeps.
+func awaitChild(t *testing.T) int {
+	t.Helper()
+	self := strconv.Itoa(os.Getpid())
+	for begun := time.Now(); time.Since(begun) < hung; time.Sleep(time.Millisecond) {
+		stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+		for _, name := range stats {
+			text, _ := os.ReadFile(name)
+			_, rest, _ := strings.Cut(string(text), ") ")
+			if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == self && fields[0] == "S" {
+				pid, _ := strconv.Atoi(strings.Split(name, "/")[2])
+				return pid
+			}
+		}
+	}
+	t.Fatal("there is no child")
+	return 0
 }
