@@ -167,7 +167,7 @@ func (c *cluster) describeAgent(ctx context.Context, pod *corev1.Pod, d *Descrip
 	if !isRunning(pod) {
 		return c.podError(pod, errNotRunning, "", progress(pod))
 	}
-	return c.openPod(pod).query(ctx, func(ctx context.Context, client *podapi.Client) error {
+	return c.openPod(pod).query(ctx, queryTimeout, func(ctx context.Context, client *podapi.Client) error {
 		info, err := client.Info(ctx)
 		if err == nil || errors.Is(err, podapi.ErrVersion) {
 			d.Agent = &info

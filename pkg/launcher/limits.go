@@ -143,12 +143,14 @@ const (
 	// leaseRetry is the time between tries to renew the lease while the API server is
 	// away.
 	leaseRetry = 2 * time.Second
-	// reapAtOnce bounds how many agents are asked at once, queryTimeout how long each
-	// may take, and queryTries how often each is tried: one connection may be lost by
-	// accident.
-	reapAtOnce   = 16
+	// queryTimeout bounds a question for the agent of a pod that a person asks. In that
+	// time it is tried three times: a connection may be lost by accident.
 	queryTimeout = 5 * time.Second
-	queryTries   = 3
+	queryTry     = queryTimeout / 3
+	// reapAtOnce bounds how many agents are asked at once, and reapPatience how long each
+	// may be silent before it counts as idle: one on a loaded node may be at work.
+	reapAtOnce   = 16
+	reapPatience = 30 * time.Second
 	// lateQuery bounds the question what a pod waits for, which is asked after the
 	// caller's deadline.
 	lateQuery = time.Second

@@ -45,7 +45,7 @@ func (c *cluster) extend(ctx context.Context, id string, d time.Duration) (time.
 		}
 		// Tell the agent even if another call has extended the time further: that call
 		// may not have reached the agent.
-		return expires, c.openPod(pod).query(ctx, func(ctx context.Context, client *podapi.Client) error {
+		return expires, c.openPod(pod).query(ctx, queryTimeout, func(ctx context.Context, client *podapi.Client) error {
 			return client.Configure(ctx, podapi.Config{Expires: expires})
 		})
 	}

@@ -10,13 +10,14 @@ import (
 )
 
 // query makes short calls of the pod's agent, which may not be well. If the agent
-// cannot be reached, the error is podapi.ErrUnavailable, but not if the API server
-// refuses the connection.
-func (o *openPod) query(ctx context.Context, calls func(context.Context, *podapi.Client) error) error {
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+// cannot be reached within the patience, the error is podapi.ErrUnavailable, but not if the
+// API server refuses the connection.
+func (o *openPod) query(ctx context.Context, patience time.Duration, calls func(context.Context, *podapi.Client) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	opts := o.options(nil)
-	opts.Retry = o.retryShortly
+	tries := int(patience / queryTry)
+	opts.Retry = func(ctx context.Context, try int, err error) error { return o.retryShortly(ctx, try, tries, err) }
 	client, err := podapi.Dial(opts)
 	if err != nil {
 		return err
@@ -26,14 +27,14 @@ func (o *openPod) query(ctx context.Context, calls func(context.Context, *podapi
 }
 
 // retryShortly allows a connection to fail a few times, as it may by accident.
-func (o *openPod) retryShortly(ctx context.Context, try int, err error) error {
+func (o *openPod) retryShortly(ctx context.Context, try, tries int, err error) error {
 	if isRefusal(err) {
 		return o.apiError(o.pod.Name, err)
 	}
 	if errors.Is(err, podapi.ErrWrongPod) {
 		return err
 	}
-	if try >= queryTries {
+	if try >= tries {
 		return fmt.Errorf("%w: %w", podapi.ErrUnavailable, err)
 	}
 	sleep(ctx, time.Duration(try)*firstRetry)

@@ -139,7 +139,7 @@ func (c *cluster) isIdle(ctx context.Context, pod *corev1.Pod, atLeast time.Dura
 		return false, err
 	}
 	o := c.openPod(pod)
-	err = o.query(ctx, func(ctx context.Context, client *podapi.Client) error {
+	err = o.query(ctx, reapPatience, func(ctx context.Context, client *podapi.Client) error {
 		info, err := client.Info(ctx)
 		if errors.Is(err, podapi.ErrVersion) { // the idle time is known all the same
 			err = nil
