@@ -1,12 +1,13 @@
 package proc
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/pkg/procfs"
 )
 
 // command is the program that a spec executes, with its arguments.
@@ -96,7 +97,7 @@ func (s *Spec) touch(c *command) {
 	if !isRegular(program) { // opening a device or a FIFO may have effects
 		return
 	}
-	if content, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", program), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+	if content, err := unix.Open(procfs.DescriptorPath(program), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
 		unix.Close(content)
 	}
 }
