@@ -40,7 +40,7 @@ var mayImport = map[string][]string{
 
 	"pkg/launcher":                      {"pkg/launcher/podmeta", "pkg/launcher/internal/keys", "pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops", "pkg/procfs"},
 	"pkg/launcher/podmeta":              {},
-	"pkg/launcher/internal/keys":        {"pkg/podapi"},
+	"pkg/launcher/internal/keys":        {"pkg/podapi", "pkg/podapi/wire"},
 	"pkg/launcher/internal/portforward": {"pkg/launcher/internal/upgrade"},
 	"pkg/launcher/internal/execstream":  {"pkg/launcher/internal/upgrade"},
 	"pkg/launcher/internal/upgrade":     {},

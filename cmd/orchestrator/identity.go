@@ -18,11 +18,12 @@ func identityCommand(a *app) *cobra.Command {
 		Use:   "identity",
 		Short: "Decide what the identity stands for",
 		Long: `The identity is the key that agents accept, and that signs how the pod of a paused
-sandbox is made.`,
+sandbox is made. Rotate makes a new key, and retire ends an older one. In between, all
+are accepted, and other orchestrators learn of the new one by themselves.`,
 		Args: noSuchVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(adoptCommand(a))
+	c.AddCommand(listIdentityCommand(a), rotateCommand(a), retireCommand(a), adoptCommand(a))
 	return c
 }
 

@@ -92,6 +92,7 @@ func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
 	flags.Func("authorized-key", "accept calls from the holder of `KEY` (ed25519:BASE64); may be repeated", func(s string) error {
 		return addKeys(&config, s)
 	})
+	flags.StringVar(&config.Keychain, "keychain", "", "accept the keys at the end of `CHAIN` in place of the authorized keys, as far as it is signed by them")
 	flags.Func("process-env", "add variables to the environment of processes: base64 of `NAME=VALUE` texts that each end with a NUL", func(s string) (err error) {
 		config.ProcessEnv, err = wire.ParseEnv(s)
 		return err

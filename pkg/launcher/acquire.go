@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,13 +70,17 @@ func (c *cluster) create(ctx context.Context, spec *Spec) (*acquired, error) {
 
 // podFor returns the pod that is made from the Spec.
 func (c *cluster) podFor(ctx context.Context, spec *Spec) (*corev1.Pod, error) {
-	pod := manifest(spec, c.namespace, c.identity.AuthorizedKey(), time.Now())
+	ring, err := c.identities.fresh(ctx, ringAge)
+	if err != nil {
+		return nil, err
+	}
+	pod := manifest(spec, c.namespace, ring.authorized(), time.Now())
 	if c.connection == ByAddress {
 		listenOnAddress(pod)
 	}
-	pod, err := patched(pod, spec.Pod.Patch)
-	if err != nil {
-		return nil, err
+	pod, problem := patched(pod, spec.Pod.Patch)
+	if problem != nil {
+		return nil, problem
 	}
 	if spec.Pod.UserNamespace == Prefer {
 		c.preferUserNamespace(ctx, pod)
@@ -131,7 +136,7 @@ func (c *cluster) adopt(ctx context.Context, pod *corev1.Pod, spec *Spec) (*acqu
 	if pod.DeletionTimestamp != nil {
 		return nil, c.awaitGone(ctx, pod)
 	}
-	if err := c.checkKey(pod); err != nil {
+	if err := c.checkKey(ctx, pod); err != nil {
 		return nil, err
 	}
 	if ended(pod) {
@@ -174,17 +179,23 @@ func (c *cluster) checkOurs(pod metav1.Object, id string) error {
 	return nil
 }
 
-// checkKey returns an error unless the agent accepts our identity.
-func (c *cluster) checkKey(pod *corev1.Pod) error {
-	if theirs := pod.Annotations[podmeta.AnnotationKey]; theirs != c.identity.AuthorizedKey().Fingerprint() {
-		return c.otherKey(pod, theirs)
+// checkKey returns an error unless the agent accepts our identity, as the pod says.
+func (c *cluster) checkKey(ctx context.Context, pod *corev1.Pod) error {
+	if _, err := c.versionOf(ctx, acceptedBy(pod)...); err != nil {
+		return c.otherKey(pod, pod.Annotations[podmeta.AnnotationKey])
 	}
 	return nil
 }
 
+// acceptedBy returns the fingerprints of the keys that the agent accepts, as the pod says.
+// Nothing is trusted for it.
+func acceptedBy(pod *corev1.Pod) []string {
+	return strings.Split(pod.Annotations[podmeta.AnnotationKey], ",")
+}
+
 // otherKey returns the error for a pod of another identity.
 func (c *cluster) otherKey(pod *corev1.Pod, theirs string) error {
-	return c.podError(pod, ErrOtherKey, "", fmt.Sprintf("it accepts %s, ours is %s", cmp.Or(theirs, "an unknown key"), c.identity.AuthorizedKey().Fingerprint()))
+	return c.podError(pod, ErrOtherKey, "", fmt.Sprintf("it accepts %s, ours is %s", cmp.Or(theirs, "an unknown key"), c.fingerprint()))
 }
 
 // ended reports whether the agent will never run again in the pod. Other containers

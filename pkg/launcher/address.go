@@ -126,7 +126,7 @@ func (a *podAddress) isUnvouched() bool {
 
 // shown returns the certificate that the pod's agent shows through the API server.
 func (o *openPod) shown(ctx context.Context) ([]byte, error) {
-	config, err := o.identity.ClientTLS(string(o.pod.UID))
+	config, err := o.callerOf(o.pod).ClientTLS(string(o.pod.UID))
 	if err != nil {
 		return nil, err
 	}

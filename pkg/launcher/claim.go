@@ -107,8 +107,8 @@ func (c *cluster) takeClaim(ctx context.Context, claim *corev1.PersistentVolumeC
 	if err := c.checkOurs(claim, id); err != nil {
 		return err
 	}
-	if signer := signerOf(claim); signer != "" && signer != c.identity.AuthorizedKey().Fingerprint() {
-		return c.otherSigner(claim, signer)
+	if err := c.checkSigner(ctx, claim); err != nil {
+		return err
 	}
 	return c.markClaim(ctx, claim.Name, claim.UID, now, podmeta.AnnotationAdopted, podmeta.AnnotationResumed)
 }

@@ -43,11 +43,12 @@ func (c *cluster) subjectOf(name, uid, id string) keys.Subject {
 // writeNote returns the note of a claim: this pod, signed, with its environment
 // sealed.
 func (c *cluster) writeNote(about keys.Subject, generation int64, pod *corev1.Pod) (string, error) {
-	text, err := noteText(pod, func(secret []byte) []byte { return c.keys.Seal(about, secret) })
+	ours := c.identities.now()[0].keys
+	text, err := noteText(pod, func(secret []byte) []byte { return ours.Seal(about, secret) })
 	if err != nil {
 		return "", err
 	}
-	return c.keys.Sign(about, generation, text), nil
+	return ours.Sign(about, generation, text), nil
 }
 
 // noteText returns what is signed.
@@ -88,12 +89,12 @@ func noteSize(pod *corev1.Pod) int {
 }
 
 // restore returns the pod of a note with its environment.
-func (c *cluster) restore(about keys.Subject, text string) (*corev1.Pod, error) {
+func restore(sealed keys.Set, about keys.Subject, text string) (*corev1.Pod, error) {
 	note := podNote{Pod: &corev1.Pod{}}
 	if err := json.Unmarshal([]byte(text), &note); err != nil || note.Pod == nil {
 		return nil, errors.Join(errors.New("it has no pod"), err)
 	}
-	secret, err := c.keys.Open(about, note.Environment)
+	secret, err := sealed.Open(about, note.Environment)
 	if err != nil {
 		return nil, fmt.Errorf("its environment cannot be opened: %w", err)
 	}
@@ -114,13 +115,21 @@ func (c *cluster) restore(about keys.Subject, text string) (*corev1.Pod, error) 
 
 // readNote returns the pod of a claim's note, and the note's generation, if this
 // identity has signed it for this claim of this sandbox.
-func (c *cluster) readNote(claim *corev1.PersistentVolumeClaim, id string) (*corev1.Pod, int64, error) {
+func (c *cluster) readNote(ctx context.Context, claim *corev1.PersistentVolumeClaim, id string) (*corev1.Pod, int64, error) {
 	about := c.subjectOf(claim.Name, string(claim.UID), id)
 	written := claim.Annotations[podmeta.AnnotationPod]
-	note, err := c.keys.Verify(about, written)
+	said, err := keys.Parse(written)
+	if err != nil {
+		return nil, 0, c.unsigned(claim, err)
+	}
+	v, err := c.versionOf(ctx, said.Signer)
+	if err != nil {
+		return nil, 0, c.unsigned(claim, err)
+	}
+	note, err := v.keys.Verify(about, written)
 	if errors.Is(err, keys.ErrSignature) { // it may be from the claim's creation
 		about.UID = ""
-		note, err = c.keys.Verify(about, written)
+		note, err = v.keys.Verify(about, written)
 		if err == nil && !isFromCreation(note.Generation, claim) {
 			err = fmt.Errorf("%w: it is of another claim of this name, since it was signed at %s", keys.ErrSignature, generationTime(note.Generation).Format(time.RFC3339))
 		}
@@ -128,7 +137,7 @@ func (c *cluster) readNote(claim *corev1.PersistentVolumeClaim, id string) (*cor
 	if err != nil {
 		return nil, 0, c.unsigned(claim, err)
 	}
-	pod, err := c.restore(about, note.Text)
+	pod, err := restore(v.keys, about, note.Text)
 	if err != nil {
 		return nil, 0, c.unsigned(claim, err)
 	}
@@ -146,10 +155,23 @@ func (c *cluster) unsigned(claim *corev1.PersistentVolumeClaim, err error) error
 	return e
 }
 
+// checkSigner returns an error if a claim's note names another identity.
+func (c *cluster) checkSigner(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	signer := signerOf(claim)
+	if signer == "" {
+		return nil
+	}
+	// A note that nobody signed names what the pod's agent accepts.
+	if _, err := c.versionOf(ctx, strings.Split(signer, ",")...); err != nil {
+		return c.otherSigner(claim, signer)
+	}
+	return nil
+}
+
 // otherSigner returns the error for a claim whose note names another identity. Whoever may
 // patch claims can have written that.
 func (c *cluster) otherSigner(claim *corev1.PersistentVolumeClaim, theirs string) error {
-	return c.podError(claim, ErrOtherKey, "", fmt.Sprintf("annotation %s of claim %s names %s, ours is %s (if somebody changed it, remove the annotation and launch the sandbox again)", podmeta.AnnotationPod, claim.Name, theirs, c.identity.AuthorizedKey().Fingerprint()))
+	return c.podError(claim, ErrOtherKey, "", fmt.Sprintf("annotation %s of claim %s names %s, ours is %s (if somebody changed it, remove the annotation and launch the sandbox again)", podmeta.AnnotationPod, claim.Name, theirs, c.fingerprint()))
 }
 
 // takeForLaunch takes a claim for a pod that is about to be created, and notes when. That
@@ -191,7 +213,7 @@ func (c *cluster) notePod(ctx context.Context, pod *corev1.Pod, generation int64
 // The floor has no finer time than microseconds.
 func (c *cluster) nextGeneration(ctx context.Context, claim *corev1.PersistentVolumeClaim, id string) (int64, error) {
 	last, _, err := c.floor(ctx, claim)
-	if _, noted, err := c.readNote(claim, id); err == nil {
+	if _, noted, err := c.readNote(ctx, claim, id); err == nil {
 		last = max(last, noted)
 	}
 	return last + int64(time.Microsecond), err

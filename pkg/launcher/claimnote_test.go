@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -23,11 +24,17 @@ func noting(t testing.TB) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := keys.Of(identity)
-	if err != nil {
+	return &cluster{namespace: "sandboxes", identities: onlyIdentity(t, identity)}
+}
+
+// onlyIdentity is an identity with one version.
+func onlyIdentity(t testing.TB, id podapi.Identity) *identities {
+	t.Helper()
+	i := &identities{read: func(context.Context) (ring, error) { return newRing([]keyVersion{{Identity: id, number: 1}}) }}
+	if _, err := i.fresh(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	return &cluster{namespace: "sandboxes", identity: identity, keys: set}
+	return i
 }
 
 const secretValue = "hunter2-and-more"
@@ -79,7 +86,7 @@ func TestNoteGivesThePodBack(t *testing.T) {
 		if later {
 			renote(t, c, claim, time.Now().UnixNano(), pod)
 		}
-		got, _, err := c.notedPod(claim, "a")
+		got, _, err := c.notedPod(t.Context(), claim, "a")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +116,7 @@ func TestEnvironmentCannotBeReadInTheClaim(t *testing.T) {
 
 func TestNoteOfAnotherPlaceIsNotResumed(t *testing.T) {
 	c, now := noting(t), time.Now()
-	other := &cluster{namespace: "elsewhere", identity: c.identity, keys: c.keys}
+	other := &cluster{namespace: "elsewhere", identities: c.identities}
 	claim := func() *corev1.PersistentVolumeClaim { return madeClaim(t, c, keptPod(t, c, "a"), now) }
 	copied := func(from *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 		to := claim()
@@ -135,11 +142,11 @@ func TestNoteOfAnotherPlaceIsNotResumed(t *testing.T) {
 			id = "b" // whoever patches claims can write this, too
 			claim.Annotations[podmeta.AnnotationID] = id
 		}
-		if _, _, err := c.notedPod(claim, id); !errors.Is(err, ErrUnsigned) || !errors.Is(err, keys.ErrSignature) {
+		if _, _, err := c.notedPod(t.Context(), claim, id); !errors.Is(err, ErrUnsigned) || !errors.Is(err, keys.ErrSignature) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, _, err := c.notedPod(copied(claim()), "a"); err != nil {
+	if _, _, err := c.notedPod(t.Context(), copied(claim()), "a"); err != nil {
 		t.Errorf("its own: %v", err)
 	}
 }
@@ -160,17 +167,17 @@ func TestClaimOfAnUnsetClockIsNotedAnew(t *testing.T) {
 func TestNoteOfAnotherIdentityIsOtherKey(t *testing.T) {
 	c, theirs := noting(t), noting(t)
 	claim := madeClaim(t, theirs, keptPod(t, theirs, "a"), time.Now())
-	if _, _, err := c.notedPod(claim, "a"); !errors.Is(err, ErrOtherKey) {
+	if _, _, err := c.notedPod(t.Context(), claim, "a"); !errors.Is(err, ErrOtherKey) {
 		t.Errorf("resumed: %v", err)
 	}
-	if _, err := c.unverified(claim, "a"); !errors.Is(err, ErrOtherKey) {
+	if _, err := c.unverified(t.Context(), claim, "a"); !errors.Is(err, ErrOtherKey) {
 		t.Errorf("to be signed: %v", err)
 	}
 	err := c.takeClaim(t.Context(), claim, "a", time.Now())
 	if !errors.Is(err, ErrOtherKey) {
 		t.Errorf("launched: %v", err)
 	}
-	for _, says := range []string{podmeta.AnnotationPod, claim.Name, theirs.identity.AuthorizedKey().Fingerprint(), "remove the annotation"} {
+	for _, says := range []string{podmeta.AnnotationPod, claim.Name, theirs.fingerprint(), "remove the annotation"} {
 		if !strings.Contains(err.Error(), says) {
 			t.Errorf("%v: it does not say %q", err, says)
 		}
@@ -202,10 +209,10 @@ func FuzzShownPod(f *testing.F) {
 		claim := signed.DeepCopy()
 		claim.Annotations[podmeta.AnnotationPod] = note
 		summaryOfClaim(claim)
-		if _, _, err := c.notedPod(claim, "a"); err == nil && note != signed.Annotations[podmeta.AnnotationPod] {
+		if _, _, err := c.notedPod(t.Context(), claim, "a"); err == nil && note != signed.Annotations[podmeta.AnnotationPod] {
 			t.Errorf("%q would be resumed", note)
 		}
-		if pod, err := c.unverified(claim, "a"); err == nil && c.checkNoted(claim, "a", pod) == nil && c.checkMade(pod) != nil {
+		if pod, err := c.unverified(t.Context(), claim, "a"); err == nil && c.checkNoted(t.Context(), claim, "a", pod) == nil && c.checkMade(pod) != nil {
 			t.Errorf("%q could be signed", note)
 		}
 	})

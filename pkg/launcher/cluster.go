@@ -20,9 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podagent/podagent/pkg/launcher/internal/execstream"
-	"github.com/podagent/podagent/pkg/launcher/internal/keys"
 	"github.com/podagent/podagent/pkg/launcher/internal/portforward"
-	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
@@ -38,8 +36,7 @@ type cluster struct {
 	namespace string
 	// connection is the requested way to agents; it may be empty.
 	connection Connection
-	identity   podapi.Identity
-	keys       keys.Set // of the identity
+	identities *identities
 	owner      string
 	log        *slog.Logger
 }
@@ -123,10 +120,10 @@ func (k *Kubernetes) resolve(ctx context.Context) (*cluster, error) {
 	if c.api, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
-	if c.identity, err = k.identity(c.logged(ctx), c.api, namespace, config); err != nil {
-		return nil, err
-	}
-	c.keys, err = keys.Of(c.identity)
+	c.identities = &identities{read: func(ctx context.Context) (ring, error) {
+		return k.ring(c.logged(ctx), c.api, namespace, config)
+	}}
+	_, err = c.identities.fresh(ctx, 0)
 	return c, err
 }
 
@@ -206,12 +203,12 @@ func podNamespace() string {
 	return strings.TrimSpace(string(data))
 }
 
-// identity returns the identity that the fields name.
-func (k *Kubernetes) identity(ctx context.Context, client kubernetes.Interface, namespace string, config *rest.Config) (podapi.Identity, error) {
+// ring returns the versions of the identity that the fields name.
+func (k *Kubernetes) ring(ctx context.Context, client kubernetes.Interface, namespace string, config *rest.Config) (ring, error) {
 	secret := k.secretIn(config)
 	switch {
 	case k.Identity != nil:
-		return *k.Identity, nil
+		return newRing([]keyVersion{{Identity: *k.Identity, number: 1}})
 	case secret != "":
 		return sharedIdentity(ctx, client, secret, namespace)
 	}

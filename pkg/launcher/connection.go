@@ -10,10 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Connection is a way to the agents of pods. All carry the same bytes, in TLS from end
-// to end. Through the API server only the pod is reached, whose UID the agent names.
-// An address reaches whoever holds it, so the agent there must show the key that it
-// shows through the API server.
+// Connection is a way to the agents of pods, in TLS from end to end. Through the API
+// server only the pod is reached, whose UID the agent names. An address reaches whoever
+// holds it: the agent must show the key that it shows through the API server.
 type Connection string
 
 const (

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 func TestWayIsTheOptionsOrElseTheRuntimeClasss(t *testing.T) {
@@ -40,7 +41,7 @@ func TestAgentListensOnItsPodsAddressOnlyIfItWasMadeSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod := manifest(&Spec{ID: "a"}, "ns", identity.AuthorizedKey(), time.Now())
+	pod := manifest(&Spec{ID: "a"}, "ns", []wire.AuthorizedKey{identity.AuthorizedKey()}, time.Now())
 	listen := func() (text string, before []string) {
 		for _, v := range pod.Spec.Containers[0].Env {
 			if v.Name == listenVariable {

@@ -66,9 +66,8 @@ type Event struct {
 	Reason, Message string    // a word, and a sentence
 }
 
-// Describe returns what can be learned of a sandbox in any state. It sends no
-// heartbeat, and the agent stays idle. If there is no sandbox, the error is
-// [ErrNotFound].
+// Describe returns what can be learned of a sandbox in any state. The agent stays idle.
+// If there is no sandbox, the error is [ErrNotFound].
 func (k *Kubernetes) Describe(ctx context.Context, id string) (Description, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -86,7 +85,7 @@ func (k *Kubernetes) Describe(ctx context.Context, id string) (Description, erro
 }
 
 func (c *cluster) describe(ctx context.Context, pod *corev1.Pod) Description {
-	d := c.describePod(pod)
+	d := c.describePod(ctx, pod)
 	d.Bounds = c.boundsOf(ctx, pod)
 	var ownerErr, eventsErr error
 	if d.Owner, ownerErr = c.ownerOf(ctx, pod); ownerErr != nil {
@@ -107,7 +106,7 @@ func (c *cluster) describePaused(ctx context.Context, id string) (Description, e
 	}
 	d := Description{AgentErr: ErrPaused}
 	if pod, err := shownPod(claim); err == nil {
-		d = c.describePod(pod)
+		d = c.describePod(ctx, pod)
 		d.AgentErr, d.Phase, d.Pod = ErrPaused, "", ""
 	}
 	if _, err := c.notedPodNow(ctx, claim, id); err != nil {
@@ -118,7 +117,7 @@ func (c *cluster) describePaused(ctx context.Context, id string) (Description, e
 }
 
 // describePod describes the pod without asking its agent.
-func (c *cluster) describePod(pod *corev1.Pod) Description {
+func (c *cluster) describePod(ctx context.Context, pod *corev1.Pod) Description {
 	d := Description{
 		Summary:    summaryOf(pod),
 		Namespace:  pod.Namespace,
@@ -128,7 +127,7 @@ func (c *cluster) describePod(pod *corev1.Pod) Description {
 		Phase:      string(pod.Status.Phase),
 		Labels:     pod.Labels,
 		Key:        pod.Annotations[podmeta.AnnotationKey],
-		KeyIsOurs:  c.checkKey(pod) == nil,
+		KeyIsOurs:  c.checkKey(ctx, pod) == nil,
 	}
 	if agent := agentContainer(pod); agent != nil {
 		d.Image = agent.Image
@@ -161,7 +160,7 @@ var errNotRunning = errors.New("the container does not run")
 
 // describeAgent asks the agent, if it can be reached.
 func (c *cluster) describeAgent(ctx context.Context, pod *corev1.Pod, d *Description) error {
-	if err := c.callable(pod); err != nil {
+	if err := c.callable(ctx, pod); err != nil {
 		return err
 	}
 	if !isRunning(pod) {

@@ -31,12 +31,9 @@ const (
 type Finding struct {
 	Name    string // what was checked, in a few words
 	Verdict Verdict
-	// Detail is what was found, or why it was not checked.
-	Detail string
-	// Err is why the verdict is Failed or Warned; otherwise it is nil. Advice says
-	// what to do about it, in a sentence or two.
-	Err    error
-	Advice string
+	Detail  string // what was found, or why it was not checked
+	Err     error  // why the verdict is Failed or Warned; otherwise nil
+	Advice  string // what to do about it, in a sentence or two
 }
 
 func passed(format string, args ...any) Finding {

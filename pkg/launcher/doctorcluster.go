@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Check finds out whether sandboxes work in the cluster, step by step, and what the
-// cluster does against hostile ones. It makes a sandbox as spec says, but for its ID and
-// Git, and leaves only the identity, created on first use. It ends early when ctx does.
+// Check finds out whether sandboxes work in the cluster, and what that does against
+// hostile ones. It makes one as spec says, but for its ID and Git, and leaves only the
+// identity. It ends with ctx.
 func (k *Kubernetes) Check(ctx context.Context, spec Spec) iter.Seq[Finding] {
 	spec.ID = "doctor-" + newID()
 	p := &clusterPatient{launcher: k, spec: spec.withImage()}
@@ -158,7 +158,7 @@ func (p *clusterPatient) checkIdentity(ctx context.Context) Finding {
 		return failed(err, p.identityAdvice(err))
 	}
 	p.cluster = c
-	return passed("%s", c.identity.AuthorizedKey().Fingerprint())
+	return passed("%s", c.fingerprint())
 }
 
 // adviceFor says what to do about an error with a pod.

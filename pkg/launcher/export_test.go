@@ -19,3 +19,6 @@ var (
 	LabelOf      = labelOf
 	IdentityFile = identityFile
 )
+
+// CurrentKey returns the public half of the newest version.
+func CurrentKey(r ring) string { return r[0].AuthorizedKey().String() }

@@ -52,8 +52,8 @@ type Git struct {
 	Timeout time.Duration
 }
 
-// GitError says in Msg, in git's words without secrets, why a repository could not
-// be put into the sandbox. URL names no user; Ref is empty for the default branch.
+// GitError says in Msg, in git's words without secrets, why a repository could not be
+// put into the sandbox. URL names no user.
 type GitError struct{ URL, Ref, Msg string }
 
 func (e *GitError) Error() string { return doingCheckout(e.URL, e.Ref) + ": " + e.Msg }

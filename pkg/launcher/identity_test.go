@@ -21,7 +21,7 @@ func TestIdentityFileIsMadeOnceByManyAtOnce(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			keys[i] = id.AuthorizedKey().String()
+			keys[i] = launcher.CurrentKey(id)
 		})
 	}
 	all.Wait()

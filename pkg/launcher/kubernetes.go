@@ -14,46 +14,38 @@ import (
 
 // Kubernetes runs each sandbox in a pod. It uses the Kubernetes API for the life of pods
 // only: files, commands and ports go by gRPC and TLS over one connection to the agent
-// (see [Connection]), with no listener on this side. It needs the permissions
-// of deploy/rbac.yaml, of identity-rbac.yaml for an IdentitySecret, of
-// claims-rbac.yaml for workspaces that are kept, and of exec-rbac.yaml for [ByExec].
+// (see [Connection]). It needs the permissions of deploy/rbac.yaml, of identity-rbac.yaml
+// for an IdentitySecret, of claims-rbac.yaml for workspaces that are kept, and of
+// exec-rbac.yaml for [ByExec].
 //
 // A pod's name is made from the sandbox's id; package podmeta names its labels and
-// annotations. Its workspace is an emptyDir, which outlives its container and ends
-// with the pod, unless the Spec says otherwise: see [Workspace]. Its agent answers
-// only the identity that launched it, whose public half is in the pod. Another identity
+// annotations. Its workspace is an emptyDir, which ends with the pod, unless the Spec says
+// otherwise: see [Workspace]. Its agent answers only the identity that launched it; another
 // gets [ErrOtherKey].
 //
-// The zero value is ready to use: it takes the current context of the kubeconfig, or
-// in a pod the service account. Fields must not change after the first call.
+// The zero value is ready to use. Fields must not change after a call.
 type Kubernetes struct {
 	// Config reaches the API server. If it is nil, Kubeconfig and Context say how.
 	Config *rest.Config
-	// Kubeconfig is a file's path. Empty means $KUBECONFIG, then
-	// ~/.kube/config, then the service account of the pod that this runs in.
+	// Kubeconfig is a path. Empty means $KUBECONFIG, ~/.kube/config, or a pod's account.
 	Kubeconfig string
 	// Context is a context's name in the kubeconfig; empty is the current one.
 	Context string
-	// InCluster takes the service account of the pod that this runs in,
-	// whatever kubeconfig there is.
+	// InCluster takes the service account of this pod, whatever kubeconfig there is.
 	InCluster bool
-	// Namespace holds the sandboxes. Empty means that of the context, or of
-	// the pod that this runs in, or "default".
+	// Namespace holds the sandboxes. Empty means the context's, this pod's, or "default".
 	Namespace string
 
 	// Connection is the way to agents. Empty means [ByExec] for a RuntimeClass whose
 	// name begins with gvisor, runsc or kata, and else [ByPortForward].
 	Connection Connection
-	// Dial connects to the addresses of pods, for [ByAddress]. Nil means that of a
-	// zero [net.Dialer].
+	// Dial connects to pods, for [ByAddress]. Nil means that of a zero [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Identity calls agents. Nil means that of the IdentitySecret if there is one,
-	// else of the IdentityFile.
+	// Identity calls agents. Nil means that of the IdentitySecret, else the IdentityFile.
 	Identity *podapi.Identity
-	// IdentityFile is the path of a file of PKCS#8 in PEM, which is made on first
-	// use, and which only its owner may read. Empty means podagent/identity.pem in
-	// the user's configuration directory ([os.UserConfigDir]).
+	// IdentityFile is a file of PKCS#8 in PEM, made on first use, that only its owner may
+	// read. Empty means podagent/identity.pem in [os.UserConfigDir].
 	IdentityFile string
 	// IdentitySecret is the NAME or NAMESPACE/NAME of a Secret, for orchestrators that
 	// share it: see [IdentitySecret]. In a pod, without an IdentityFile, empty means

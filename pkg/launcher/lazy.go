@@ -7,11 +7,9 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// Lazy returns a sandbox that its first call launches. If that fails, the calls
-// that waited for it return the error, and the next one tries again. An empty ID is
-// made up now; Workdir is the Spec's, empty if the launcher chooses it. A launch
-// outlives the call that began it, but not Close, which closes the launched
-// sandbox.
+// Lazy returns a sandbox that its first call launches. If that fails, the calls that
+// waited for it return the error, and the next one tries again. An empty ID is made up
+// now; Workdir is the Spec's. A launch outlives the call that began it, but not Close.
 func Lazy(l Launcher, spec Spec) (*Sandbox, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err

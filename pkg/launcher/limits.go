@@ -140,6 +140,15 @@ const (
 	minLife = 5 * time.Second
 	// minHeartbeat keeps a wrong unit from flooding the API server.
 	minHeartbeat = time.Second
+	// maxVersions bounds the keys that an identity has at a time, and so those that each
+	// agent accepts: two while one is rotated, and room for rotations that were left undone.
+	maxVersions = 4
+	// ringAge is how old the knowledge of an identity's keys may be when a pod is made, and
+	// retryAge when an agent accepts none of them. settleTime is how long a key waits for
+	// its retirement after another was made: by then all orchestrators know that one.
+	ringAge    = 10 * time.Second
+	retryAge   = time.Second
+	settleTime = 3 * ringAge
 	// leaseRetry is the time between tries to renew the lease while the API server is
 	// away.
 	leaseRetry = 2 * time.Second

@@ -9,15 +9,13 @@ import (
 	"path/filepath"
 )
 
-// Local runs each sandbox's agent as a process on this machine. It isolates nothing:
-// commands run as the caller's user, with all that this user may do. It is for
-// development, demos and tests, and for hosts that are sandboxes themselves. Linux
-// only.
+// Local runs each sandbox's agent as a process on this Linux machine. It isolates
+// nothing: commands run as the caller's user. It is for development, demos and tests, and
+// for hosts that are sandboxes themselves.
 //
-// A sandbox is a directory below StateDir, which only its owner can enter; the
-// agent listens there on a unix socket, and serves its own user only. Of the
-// environment, commands get only PATH, HOME and the locale; TERM, PAGER and
-// GIT_PAGER are set for plain text. The zero value is ready to use.
+// A sandbox is a directory below StateDir, which only its owner can enter. Its agent
+// serves its own user only. Of the environment, commands get PATH, HOME and the locale;
+// TERM, PAGER and GIT_PAGER are set for plain text. The zero value is ready to use.
 type Local struct {
 	// StateDir holds the sandboxes. Empty means podagent/local in
 	// $XDG_STATE_HOME, or in ~/.local/state.

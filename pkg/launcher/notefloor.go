@@ -90,7 +90,7 @@ func floorLease(claim *corev1.PersistentVolumeClaim, generation int64) *coordina
 // notedPodNow returns the pod to make when the sandbox of a claim is resumed, unless its
 // note was replaced by another and then put back.
 func (c *cluster) notedPodNow(ctx context.Context, claim *corev1.PersistentVolumeClaim, id string) (*corev1.Pod, error) {
-	pod, generation, err := c.notedPod(claim, id)
+	pod, generation, err := c.notedPod(ctx, claim, id)
 	if err != nil {
 		return nil, err
 	}

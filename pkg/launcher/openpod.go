@@ -36,9 +36,10 @@ func (c *cluster) openPod(pod *corev1.Pod) *openPod {
 // options returns how to reach the pod's agent. A config that is not nil is set on
 // the agent, and again after each restart of it.
 func (o *openPod) options(config *podapi.Config) podapi.DialOptions {
+	caller := o.callerOf(o.pod)
 	options := podapi.DialOptions{
 		Dial: o.dial, Retry: o.retry, Lost: o.whyLost, Config: config,
-		Identity: &o.identity, PodUID: string(o.pod.UID),
+		Identity: &caller, PodUID: string(o.pod.UID),
 	}
 	if o.connectionTo(o.pod) == ByAddress {
 		options.Vouch = o.vouch

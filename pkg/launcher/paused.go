@@ -11,10 +11,9 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// Pause ends the sandbox's processes and removes its pod. It keeps the files in its
-// workdir if they are in a claim of its own (see [Workspace]); otherwise it changes
-// nothing and returns [ErrNotKept]. It returns when the pod is gone. A paused
-// sandbox stays paused; if there is none, the error is [ErrNotFound].
+// Pause removes the sandbox's pod, and returns when it is gone. The files in its workdir
+// stay, if they are in a claim of its own (see [Workspace]); otherwise it changes nothing
+// and returns [ErrNotKept]. If there is no sandbox, the error is [ErrNotFound].
 func (k *Kubernetes) Pause(ctx context.Context, id string) error {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -108,7 +107,7 @@ func (c *cluster) revive(ctx context.Context, id string) (*corev1.Pod, bool, err
 
 // checkResumable returns why the sandbox of a pod that has ended cannot get another.
 func (c *cluster) checkResumable(ctx context.Context, pod *corev1.Pod, id string) error {
-	if err := c.checkKey(pod); err != nil {
+	if err := c.checkKey(ctx, pod); err != nil {
 		return err
 	}
 	claim, err := c.claim(ctx, pod.Name)
@@ -132,6 +131,11 @@ func (c *cluster) remake(ctx context.Context, id string) (*corev1.Pod, error) {
 		return nil, err
 	}
 	pod = again(pod, time.Now())
+	r, err := c.identities.fresh(ctx, ringAge)
+	if err != nil {
+		return nil, err
+	}
+	setKeys(pod, r)
 	if c.connection == ByAddress && !listensOnAddress(pod) {
 		listenOnAddress(pod)
 	}

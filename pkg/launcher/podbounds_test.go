@@ -8,8 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-
-	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // amounts are resources from text, such as "cpu=1 memory=2Gi".
@@ -32,7 +30,7 @@ func specFor(t *testing.T, pod Pod) corev1.PodSpec {
 	if err := spec.validatePod(); err != nil {
 		t.Fatal(err)
 	}
-	return manifest(spec, "n", wire.AuthorizedKey{}, time.Now()).Spec
+	return manifest(spec, "n", nil, time.Now()).Spec
 }
 
 func TestPodIsBoundByDefault(t *testing.T) {
@@ -167,7 +165,7 @@ func TestProtectionsOfAPod(t *testing.T) {
 		}
 	}
 	at := &Spec{ID: "a", Workdir: "/tmp", Pod: Pod{Image: "image", ReadOnlyRoot: true}}
-	if pod := manifest(at, "n", wire.AuthorizedKey{}, time.Now()).Spec; pod.Containers[0].VolumeMounts[0].Name != workspaceName {
+	if pod := manifest(at, "n", nil, time.Now()).Spec; pod.Containers[0].VolumeMounts[0].Name != workspaceName {
 		t.Errorf("a workdir at /tmp: %+v", pod.Containers[0].VolumeMounts)
 	}
 	ping := &Spec{ID: "a", Pod: Pod{Image: "image", Profile: Baseline, Patch: []byte("spec: {containers: [{name: agent, securityContext: {capabilities: {drop: null}}}]}")}}

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
-	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // validatePod checks the Pod of a Spec, and whether a pod can have the other
@@ -144,7 +143,7 @@ func (p *Pod) checkMeta() *SpecError {
 // checkNotes checks that the notes about the Spec fit into the annotations of the
 // pod, and that the pod itself fits into those of its claim.
 func (s *Spec) checkNotes() *SpecError {
-	pod, problem := patched(manifest(s, "", wire.AuthorizedKey{}, time.Time{}), s.Pod.Patch)
+	pod, problem := patched(manifest(s, "", nil, time.Time{}), s.Pod.Patch)
 	if problem != nil {
 		return problem
 	}

@@ -78,7 +78,7 @@ func (c *cluster) enterAgain(ctx context.Context, pod *corev1.Pod, created bool)
 func (c *cluster) find(ctx context.Context, id string) (*corev1.Pod, error) {
 	pod, err := c.lookup(ctx, id)
 	if err == nil {
-		err = c.callable(pod)
+		err = c.callable(ctx, pod)
 	}
 	if e, ok := errors.AsType[*PodError](err); ok && e.Class == ErrStale {
 		e.Events = c.warnings(ctx, pod)
@@ -87,11 +87,11 @@ func (c *cluster) find(ctx context.Context, id string) (*corev1.Pod, error) {
 }
 
 // callable returns why the pod's agent cannot be called.
-func (c *cluster) callable(pod *corev1.Pod) error {
+func (c *cluster) callable(ctx context.Context, pod *corev1.Pod) error {
 	if err := c.over(pod); err != nil {
 		return err
 	}
-	if err := c.checkKey(pod); err != nil {
+	if err := c.checkKey(ctx, pod); err != nil {
 		return err
 	}
 	return c.checkListener(pod)

@@ -23,7 +23,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
-	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // patchField is the field that a patch's errors name.
@@ -129,7 +128,7 @@ func (s *Spec) checkPatch() *SpecError {
 	if len(s.Pod.Patch) == 0 {
 		return nil
 	}
-	before := manifest(s, "", wire.AuthorizedKey{}, time.Time{})
+	before := manifest(s, "", nil, time.Time{})
 	listenOnAddress(before) // as it does with ByAddress
 	after, err := patched(before, s.Pod.Patch)
 	if err != nil {

@@ -6,8 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // layout is what of a pod's containers matters for its read-only directories.
@@ -22,7 +20,7 @@ func layoutOf(t *testing.T, spec *Spec) layout {
 	if err := spec.validatePod(); err != nil {
 		t.Fatal(err)
 	}
-	pod := manifest(spec, "n", wire.AuthorizedKey{}, time.Now()).Spec
+	pod := manifest(spec, "n", nil, time.Now()).Spec
 	c := pod.Containers[0]
 	l := layout{Agent: c.Command, Mounts: map[string]string{}}
 	for _, m := range c.VolumeMounts {
@@ -94,7 +92,7 @@ func TestReadOnlyDirectoriesAreDrift(t *testing.T) {
 	}
 	a, b := ReadOnlyDir{Path: "/a"}, ReadOnlyDir{Path: "/b", From: "/c"}
 	pod := &corev1.Pod{}
-	pod.Annotations = podAnnotations(spec(a, b), wire.AuthorizedKey{}, time.Now())
+	pod.Annotations = podAnnotations(spec(a, b), nil, time.Now())
 	other := spec(b, a)
 	other.Protected = nil
 	if drift := driftOf(pod, other); len(drift) > 0 {

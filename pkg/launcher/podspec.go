@@ -29,15 +29,15 @@ const (
 )
 
 // manifest returns the pod of a sandbox.
-func manifest(spec *Spec, namespace string, key wire.AuthorizedKey, now time.Time) *corev1.Pod {
+func manifest(spec *Spec, namespace string, keys []wire.AuthorizedKey, now time.Time) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        nameOf(spec.ID),
 			Namespace:   namespace,
 			Labels:      podLabels(spec),
-			Annotations: podAnnotations(spec, key, now),
+			Annotations: podAnnotations(spec, keys, now),
 		},
-		Spec: podSpec(spec, key),
+		Spec: podSpec(spec, keys),
 	}
 	lifeOf(pod, spec, now)
 	return pod
@@ -51,13 +51,13 @@ func podLabels(spec *Spec) map[string]string {
 	return labels
 }
 
-func podAnnotations(spec *Spec, key wire.AuthorizedKey, now time.Time) map[string]string {
+func podAnnotations(spec *Spec, keys []wire.AuthorizedKey, now time.Time) map[string]string {
 	annotations := map[string]string{}
 	maps.Copy(annotations, spec.Pod.Annotations)
 	annotations[podmeta.AnnotationID] = spec.ID
 	annotations[podmeta.AnnotationCreated] = timeText(now)
 	annotations[podmeta.AnnotationHeartbeat] = timeText(now)
-	annotations[podmeta.AnnotationKey] = key.Fingerprint()
+	annotations[podmeta.AnnotationKey] = fingerprints(keys)
 	annotations[podmeta.AnnotationSpec] = string(traitsOf(spec).json())
 	if spec.Take.ReadyTimeout != 0 {
 		annotations[podmeta.AnnotationReadyTimeout] = spec.Take.ReadyTimeout.String()
@@ -65,7 +65,7 @@ func podAnnotations(spec *Spec, key wire.AuthorizedKey, now time.Time) map[strin
 	return annotations
 }
 
-func podSpec(spec *Spec, key wire.AuthorizedKey) corev1.PodSpec {
+func podSpec(spec *Spec, keys []wire.AuthorizedKey) corev1.PodSpec {
 	pod := corev1.PodSpec{
 		RestartPolicy:                 corev1.RestartPolicyAlways,
 		ActiveDeadlineSeconds:         new(int64(cmp.Or(spec.Pod.ActiveDeadline, DefaultActiveDeadline) / time.Second)),
@@ -75,7 +75,7 @@ func podSpec(spec *Spec, key wire.AuthorizedKey) corev1.PodSpec {
 		NodeSelector:                  spec.Pod.NodeSelector,
 		Tolerations:                   spec.Pod.Tolerations,
 		PriorityClassName:             spec.Pod.PriorityClass,
-		Containers:                    []corev1.Container{container(spec, key)},
+		Containers:                    []corev1.Container{container(spec, keys)},
 		Volumes:                       []corev1.Volume{spec.Pod.Workspace.volume(nameOf(spec.ID))},
 	}
 	if spec.Pod.RuntimeClass != "" {
@@ -95,14 +95,14 @@ func podSpec(spec *Spec, key wire.AuthorizedKey) corev1.PodSpec {
 	return pod
 }
 
-func container(spec *Spec, key wire.AuthorizedKey) corev1.Container {
+func container(spec *Spec, keys []wire.AuthorizedKey) corev1.Container {
 	workdir := spec.workdir()
 	return corev1.Container{
 		Name:           containerName,
 		Image:          spec.Pod.Image,
 		Command:        serveCommand(spec),
 		WorkingDir:     workdir,
-		Env:            slices.Concat(plain, agentEnv(spec, key, workdir)),
+		Env:            slices.Concat(plain, agentEnv(spec, keys, workdir)),
 		Resources:      resources(&spec.Pod),
 		VolumeMounts:   []corev1.VolumeMount{{Name: workspaceName, MountPath: workdir}},
 		StartupProbe:   healthProbe(spec, startupPeriod, startupFailures),
@@ -152,12 +152,13 @@ var plain = []corev1.EnvVar{
 // agentEnv returns the agent's flags as variables, which podagent health reads,
 // too. One of them holds the environment of commands: the agent itself should not
 // run with that, its bytes need not be UTF-8, and Kubernetes must not expand it.
-func agentEnv(spec *Spec, key wire.AuthorizedKey, workdir string) []corev1.EnvVar {
+func agentEnv(spec *Spec, keys []wire.AuthorizedKey, workdir string) []corev1.EnvVar {
 	return []corev1.EnvVar{
 		{Name: listenVariable, Value: "tcp:127.0.0.1:" + strconv.Itoa(agentPort)},
 		{Name: "PODAGENT_HEALTH", Value: healthSocket},
 		{Name: "PODAGENT_WORKDIR", Value: literal(workdir)},
-		{Name: keyVariable, Value: key.String()},
+		{Name: keyVariable, Value: keysText(keys)},
+		keychainEnv(),
 		{Name: "PODAGENT_CONFINE", Value: cmp.Or(spec.Pod.Confine, "auto")},
 		{Name: "PODAGENT_PROCESS_ENV", Value: wire.FormatEnv(spec.Env)},
 		{Name: "PODAGENT_POD_UID", ValueFrom: &corev1.EnvVarSource{

@@ -8,13 +8,11 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
-	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// Preflight finds out, when a host starts, what would prevent launches with spec. It
-// makes and changes nothing: only [Kubernetes.Check] tries a pod. The host should not go
-// on after a Failed finding: its Advice names the command that helps. It ends with ctx.
+// Preflight finds out what would prevent launches with spec. It makes nothing: only
+// [Kubernetes.Check] tries a pod. A host should not go on after a Failed finding, whose
+// Advice names the command that helps. It ends with ctx.
 func (k *Kubernetes) Preflight(ctx context.Context, spec Spec) iter.Seq[Finding] {
 	p := &clusterPatient{launcher: k, spec: spec.withImage(), preflight: true}
 	checks := slices.Concat(
@@ -60,7 +58,7 @@ const identityRules = "deploy/identity-rbac.yaml"
 func (p *clusterPatient) findIdentity(ctx context.Context) Finding {
 	ctx, cancel := context.WithTimeout(ctx, doctorCall)
 	defer cancel()
-	id, err := p.identityThere(ctx)
+	there, err := p.identityThere(ctx)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return Finding{Verdict: NotChecked, Detail: "there is none yet: the first launch makes it"}
@@ -76,21 +74,29 @@ func (p *clusterPatient) findIdentity(ctx context.Context) Finding {
 	case err != nil:
 		return failed(err, p.identityAdvice(err))
 	}
-	return passed("%s", id.AuthorizedKey().Fingerprint())
+	return passed("%s", there[0].fingerprint())
 }
 
 // identityThere returns the identity, if it exists.
-func (p *clusterPatient) identityThere(ctx context.Context) (podapi.Identity, error) {
+func (p *clusterPatient) identityThere(ctx context.Context) (ring, error) {
 	if k := p.launcher; k.Identity != nil {
-		return *k.Identity, nil
+		return newRing([]keyVersion{{Identity: *k.Identity, number: 1}})
 	}
+	versions, err := p.versionsThere(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return newRing(versions)
+}
+
+func (p *clusterPatient) versionsThere(ctx context.Context) ([]keyVersion, error) {
 	if name := p.secret(); name != "" {
 		namespace, name := secretPlace(name, p.namespace)
-		return readIdentitySecret(ctx, p.api, namespace, name)
+		return readIdentitySecrets(ctx, p.api, namespace, name)
 	}
 	path, err := identityPath(p.launcher.IdentityFile)
 	if err != nil {
-		return podapi.Identity{}, err
+		return nil, err
 	}
 	return readIdentity(path)
 }

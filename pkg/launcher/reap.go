@@ -21,18 +21,16 @@ import (
 
 // ReapOptions say which sandboxes [Kubernetes.Reap] deletes.
 type ReapOptions struct {
-	// StaleAfter is the minimum age of the last heartbeat, and how long the agent
-	// must have been idle. 0 means DefaultStaleAfter.
+	// StaleAfter is for how long there was no heartbeat and no work; 0: DefaultStaleAfter.
 	StaleAfter    time.Duration
 	HeartbeatOnly bool // asks no agent
 	DryRun        bool // deletes nothing
 }
 
-// Reap deletes the sandboxes that nobody needs: those whose last heartbeat is old,
-// and whose agent has been idle for as long or cannot be reached. It leaves one
-// that changes meanwhile for the next time. A kept workspace stays, and its sandbox
-// is paused. It returns the deleted sandboxes, sorted by id, without waiting until
-// their pods are gone, and all errors, joined.
+// Reap deletes the sandboxes that nobody needs: those whose last heartbeat is old, and
+// whose agent has been idle for as long or cannot be reached for half a minute. A kept
+// workspace stays, and its sandbox is paused. It returns the deleted sandboxes, sorted by
+// id, without waiting until their pods are gone, and all errors, joined.
 func (k *Kubernetes) Reap(ctx context.Context, opts ReapOptions) ([]Summary, error) {
 	switch {
 	case opts.StaleAfter < 0:
@@ -135,7 +133,7 @@ func (c *cluster) isIdle(ctx context.Context, pod *corev1.Pod, atLeast time.Dura
 	if !isRunning(pod) {
 		return true, nil
 	}
-	if err := errors.Join(c.checkKey(pod), c.checkListener(pod)); err != nil {
+	if err := errors.Join(c.checkKey(ctx, pod), c.checkListener(pod)); err != nil {
 		return false, err
 	}
 	o := c.openPod(pod)

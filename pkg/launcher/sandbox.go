@@ -56,10 +56,9 @@ func (s *Sandbox) Close() error {
 	return err
 }
 
-// Terminate closes the connection and removes the sandbox for everybody who has it
-// open, as [Launcher.Terminate] does. It may come after Close. It removes a [Lazy]
-// sandbox only if that was launched. An exclusive owner that has lost the sandbox
-// gets [ErrOwned], and removes nothing.
+// Terminate closes the connection and removes the sandbox for everybody, as
+// [Launcher.Terminate] does. It may come after Close. A [Lazy] sandbox that was not
+// launched stays so. An exclusive owner that has lost it gets [ErrOwned].
 func (s *Sandbox) Terminate(ctx context.Context) error {
 	if s.terminate == nil { // a launcher of another package made it
 		return errors.Join(errors.ErrUnsupported, s.Close())

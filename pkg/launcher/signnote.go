@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher/internal/keys"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // NotedPod returns the pod that [Kubernetes.Resume] would make, as the sandbox's claim
@@ -29,8 +31,8 @@ func (k *Kubernetes) NotedPod(ctx context.Context, id string) (pod *corev1.Pod, 
 	return pod, digest, err == nil && isSealed(claim), wrap("looking at", id, err)
 }
 
-// SignNote signs what NotedPod returned with this digest, so that Resume makes that pod:
-// a person must have looked at it. If it has changed since, the error is [ErrUnsigned].
+// SignNote signs what NotedPod returned with this digest, once a person has looked at it.
+// If it has changed since, the error is [ErrUnsigned].
 func (k *Kubernetes) SignNote(ctx context.Context, id, digest string) error {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -69,9 +71,9 @@ func (c *cluster) anyNote(ctx context.Context, id string) (*corev1.PersistentVol
 	if err != nil {
 		return nil, nil, "", err
 	}
-	pod, err := c.unverified(claim, id)
+	pod, err := c.unverified(ctx, claim, id)
 	if err == nil {
-		err = c.checkNoted(claim, id, pod)
+		err = c.checkNoted(ctx, claim, id, pod)
 	}
 	sum := sha256.Sum256([]byte(claim.Annotations[podmeta.AnnotationPod]))
 	return claim, pod, hex.EncodeToString(sum[:]), err
@@ -79,9 +81,9 @@ func (c *cluster) anyNote(ctx context.Context, id string) (*corev1.PersistentVol
 
 // unverified returns the pod of a note that nobody may have signed. Its environment is
 // what this identity has sealed for this claim, or what an older launcher left open.
-func (c *cluster) unverified(claim *corev1.PersistentVolumeClaim, id string) (*corev1.Pod, error) {
-	if signer := signerOf(claim); signer != "" && signer != c.identity.AuthorizedKey().Fingerprint() {
-		return nil, c.otherSigner(claim, signer)
+func (c *cluster) unverified(ctx context.Context, claim *corev1.PersistentVolumeClaim, id string) (*corev1.Pod, error) {
+	if err := c.checkSigner(ctx, claim); err != nil {
+		return nil, err
 	}
 	if !isSealed(claim) {
 		return shownPod(claim)
@@ -91,10 +93,14 @@ func (c *cluster) unverified(claim *corev1.PersistentVolumeClaim, id string) (*c
 		return nil, err
 	}
 	about := c.subjectOf(claim.Name, string(claim.UID), id)
-	pod, err := c.restore(about, note.Text)
+	v, err := c.versionOf(ctx, note.Signer)
+	if err != nil {
+		return nil, err
+	}
+	pod, err := restore(v.keys, about, note.Text)
 	if err != nil {
 		about.UID = ""
-		pod, err = c.restore(about, note.Text)
+		pod, err = restore(v.keys, about, note.Text)
 	}
 	if err != nil {
 		return nil, c.podError(claim, ErrNotOurs, "", fmt.Sprintf("%v: a launch makes the pod anew, and keeps the files", err))
@@ -110,24 +116,24 @@ func isSealed(claim *corev1.PersistentVolumeClaim) bool {
 }
 
 // notedPod returns the pod of a note that is ours, and the note's generation.
-func (c *cluster) notedPod(claim *corev1.PersistentVolumeClaim, id string) (*corev1.Pod, int64, error) {
-	pod, generation, err := c.readNote(claim, id)
+func (c *cluster) notedPod(ctx context.Context, claim *corev1.PersistentVolumeClaim, id string) (*corev1.Pod, int64, error) {
+	pod, generation, err := c.readNote(ctx, claim, id)
 	if err == nil {
-		err = c.checkNoted(claim, id, pod)
+		err = c.checkNoted(ctx, claim, id, pod)
 	}
 	return pod, generation, err
 }
 
 // checkNoted checks that the pod of a note is one of this sandbox and identity, and
 // keeps its profile.
-func (c *cluster) checkNoted(claim *corev1.PersistentVolumeClaim, id string, pod *corev1.Pod) error {
+func (c *cluster) checkNoted(ctx context.Context, claim *corev1.PersistentVolumeClaim, id string, pod *corev1.Pod) error {
 	if err := checkShown(claim, pod, nil); err != nil {
 		return err
 	}
-	if err := cmp.Or(c.checkOurs(pod, id), c.checkKey(pod)); err != nil {
+	if err := cmp.Or(c.checkOurs(pod, id), c.checkKey(ctx, pod)); err != nil {
 		return err
 	}
-	if err := c.checkAccepted(pod); err != nil {
+	if err := c.checkAccepted(ctx, pod); err != nil {
 		return err
 	}
 	if pod.Namespace != c.namespace || !ownClaim(pod) {
@@ -136,16 +142,29 @@ func (c *cluster) checkNoted(claim *corev1.PersistentVolumeClaim, id string, pod
 	return c.checkMade(pod)
 }
 
-// checkAccepted checks that the agent of a pod would accept this identity. If a variable is
-// there twice, the last one counts: none may have another key.
-func (c *cluster) checkAccepted(pod *corev1.Pod) error {
-	ours := c.identity.AuthorizedKey().String()
+// checkAccepted checks that the agent of a pod would accept keys of this identity, and no
+// others. If a variable is there twice, the last one counts: none may have another key.
+func (c *cluster) checkAccepted(ctx context.Context, pod *corev1.Pod) error {
 	env := agentContainer(pod).Env
-	other := slices.IndexFunc(env, func(v corev1.EnvVar) bool { return v.Name == keyVariable && v.Value != ours })
-	if other < 0 && variable(env, keyVariable).Value == ours {
-		return nil
+	accepted := variable(env, keyVariable).Value
+	for _, v := range env {
+		for text := range strings.SplitSeq(v.Value, ",") {
+			if v.Name != keyVariable {
+				break
+			}
+			key, err := wire.ParseAuthorizedKey(text)
+			if err == nil {
+				_, err = c.versionOf(ctx, key.Fingerprint())
+			}
+			if err != nil {
+				return c.podError(pod, ErrOtherKey, "", fmt.Sprintf("its agent would accept %q", text))
+			}
+		}
 	}
-	return c.podError(pod, ErrOtherKey, "", fmt.Sprintf("its agent would accept %q", at(env, other).Value))
+	if accepted == "" {
+		return c.podError(pod, ErrOtherKey, "", "its agent would accept no key")
+	}
+	return nil
 }
 
 // checkMade checks that a pod which is about to be made keeps the profile that it was

@@ -30,19 +30,19 @@ func TestUnsignedNoteIsRefusedButCanBeSigned(t *testing.T) {
 	c := noting(t)
 	pod := keptPod(t, c, "a")
 	claim := legacyClaim(t, c, pod)
-	if _, _, err := c.notedPod(claim, "a"); !errors.Is(err, ErrUnsigned) || !errors.Is(err, keys.ErrNoNote) {
+	if _, _, err := c.notedPod(t.Context(), claim, "a"); !errors.Is(err, ErrUnsigned) || !errors.Is(err, keys.ErrNoNote) {
 		t.Errorf("resumed: %v", err)
 	}
-	got, err := c.unverified(claim, "a")
-	if err != nil || c.checkNoted(claim, "a", got) != nil || cmp.Diff(pod, got) != "" {
-		t.Errorf("to be signed: %v, %v, %s", err, c.checkNoted(claim, "a", got), cmp.Diff(pod, got))
+	got, err := c.unverified(t.Context(), claim, "a")
+	if err != nil || c.checkNoted(t.Context(), claim, "a", got) != nil || cmp.Diff(pod, got) != "" {
+		t.Errorf("to be signed: %v, %v, %s", err, c.checkNoted(t.Context(), claim, "a", got), cmp.Diff(pod, got))
 	}
 	renote(t, c, claim, 1, got)
-	if again, _, err := c.notedPod(claim, "a"); err != nil || cmp.Diff(pod, again) != "" {
+	if again, _, err := c.notedPod(t.Context(), claim, "a"); err != nil || cmp.Diff(pod, again) != "" {
 		t.Errorf("signed: %v, %s", err, cmp.Diff(pod, again))
 	}
 	claim = legacyClaim(t, noting(t), keptPod(t, noting(t), "a"))
-	if _, err := c.unverified(claim, "a"); !errors.Is(err, ErrOtherKey) {
+	if _, err := c.unverified(t.Context(), claim, "a"); !errors.Is(err, ErrOtherKey) {
 		t.Errorf("of another identity: %v", err)
 	}
 }
@@ -70,14 +70,14 @@ func TestWhatAPatcherOfClaimsWrites(t *testing.T) {
 			p.Annotations[podmeta.AnnotationSpec] = strings.Replace(p.Annotations[podmeta.AnnotationSpec], `"restricted"`, `"privileged"`, 1)
 		}, ErrRejected},
 		"no traits":   {func(p *corev1.Pod) { delete(p.Annotations, podmeta.AnnotationSpec) }, ErrRejected},
-		"another key": {func(p *corev1.Pod) { setKey(p, stranger.identity.AuthorizedKey().String()) }, ErrOtherKey},
+		"another key": {func(p *corev1.Pod) { setKey(p, stranger.identities.now()[0].AuthorizedKey().String()) }, ErrOtherKey},
 		"another key, too": {func(p *corev1.Pod) {
 			env := &p.Spec.Containers[0].Env
-			*env = append(*env, corev1.EnvVar{Name: keyVariable, Value: stranger.identity.AuthorizedKey().String()})
+			*env = append(*env, corev1.EnvVar{Name: keyVariable, Value: stranger.identities.now()[0].AuthorizedKey().String()})
 		}, ErrOtherKey},
 		"another key first": {func(p *corev1.Pod) {
 			env := &p.Spec.Containers[0].Env
-			*env = append([]corev1.EnvVar{{Name: keyVariable, Value: stranger.identity.AuthorizedKey().String()}}, *env...)
+			*env = append([]corev1.EnvVar{{Name: keyVariable, Value: stranger.identities.now()[0].AuthorizedKey().String()}}, *env...)
 		}, ErrOtherKey},
 		"no key":         {func(p *corev1.Pod) { setKey(p, "") }, ErrOtherKey},
 		"another id":     {func(p *corev1.Pod) { p.Annotations[podmeta.AnnotationID] = "b" }, ErrNotOurs},
@@ -98,17 +98,17 @@ func TestWhatAPatcherOfClaimsWrites(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		as := strings.Replace(forged, stranger.identity.AuthorizedKey().Fingerprint(), c.identity.AuthorizedKey().Fingerprint(), 1)
+		as := strings.Replace(forged, stranger.fingerprint(), c.fingerprint(), 1)
 		for _, written := range []string{string(whole), forged, as} {
 			claim.Annotations[podmeta.AnnotationPod] = written
-			if _, _, err := c.notedPod(claim, "a"); !errors.Is(err, ErrUnsigned) && !errors.Is(err, ErrOtherKey) {
+			if _, _, err := c.notedPod(t.Context(), claim, "a"); !errors.Is(err, ErrUnsigned) && !errors.Is(err, ErrOtherKey) {
 				t.Errorf("%s is resumed: %v", name, err)
 			}
 		}
 		claim.Annotations[podmeta.AnnotationPod] = string(whole)
-		shown, err := c.unverified(claim, "a")
+		shown, err := c.unverified(t.Context(), claim, "a")
 		if err == nil {
-			err = c.checkNoted(claim, "a", shown)
+			err = c.checkNoted(t.Context(), claim, "a", shown)
 		}
 		if tt.signs == errAny && err == nil || tt.signs != errAny && !errors.Is(err, tt.signs) {
 			t.Errorf("%s may be signed: %v", name, err)
@@ -117,7 +117,7 @@ func TestWhatAPatcherOfClaimsWrites(t *testing.T) {
 			continue
 		}
 		renote(t, c, claim, time.Now().UnixNano(), pod) // even if the identity had signed it
-		if _, _, err := c.notedPod(claim, "a"); !errors.Is(err, ErrRejected) {
+		if _, _, err := c.notedPod(t.Context(), claim, "a"); !errors.Is(err, ErrRejected) {
 			t.Errorf("%s, signed, is resumed: %v", name, err)
 		}
 		if err := c.checkMade(pod); !errors.Is(err, ErrRejected) {
@@ -169,8 +169,8 @@ func TestSealedEnvironmentOfAnotherClaimIsNotSigned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.Annotations[podmeta.AnnotationPod] = c.keys.Sign(c.subjectOf("x", "", "x"), 1, string(text))
-		if pod, err := c.unverified(a, "a"); !errors.Is(err, ErrNotOurs) {
+		a.Annotations[podmeta.AnnotationPod] = c.identities.now()[0].keys.Sign(c.subjectOf("x", "", "x"), 1, string(text))
+		if pod, err := c.unverified(t.Context(), a, "a"); !errors.Is(err, ErrNotOurs) {
 			t.Errorf("it may be signed: %v, %v", pod, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package podapi
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/tls"
@@ -14,16 +15,18 @@ import (
 
 // Identity is the secret by which a caller proves that it may call. It stays with
 // the caller; sandboxes get its [Identity.AuthorizedKey] only.
-type Identity struct{ key ed25519.PrivateKey }
+type Identity struct {
+	key    ed25519.PrivateKey
+	others func(context.Context) ([]ed25519.PrivateKey, error)
+}
 
 // NewIdentity makes an identity from the system's randomness.
 func NewIdentity() (Identity, error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
-	return Identity{key}, err
+	return Identity{key: key}, err
 }
 
-// ParseIdentity parses a PKCS#8 private key in PEM, as of MarshalPEM or of
-// `openssl genpkey -algorithm ed25519`.
+// ParseIdentity parses a PKCS#8 private key (Ed25519) in PEM, as of MarshalPEM.
 func ParseIdentity(data []byte) (Identity, error) {
 	block, _ := pem.Decode(data)
 	if block == nil {
@@ -37,7 +40,7 @@ func ParseIdentity(data []byte) (Identity, error) {
 	if !ok {
 		return Identity{}, fmt.Errorf("cannot parse identity: it is a %T, not an Ed25519 key", parsed)
 	}
-	return Identity{key}, nil
+	return Identity{key: key}, nil
 }
 
 // MarshalPEM returns the private key as PKCS#8 in PEM.
@@ -54,9 +57,21 @@ func (id Identity) AuthorizedKey() wire.AuthorizedKey {
 	return wire.NewAuthorizedKey(id.key.Public().(ed25519.PublicKey))
 }
 
-// ClientTLS returns the configuration of TLS 1.3 for calls by id to the agent of the
-// pod with this UID. Another pod is [ErrWrongPod] in the handshake; an empty podUID
-// accepts any.
+// ClientTLS returns the configuration of TLS 1.3 for calls to the agent of the pod with
+// this UID. Another is [ErrWrongPod]; empty accepts any.
 func (id Identity) ClientTLS(podUID string) (*tls.Config, error) {
-	return wire.ClientTLS(id.key, podUID)
+	return wire.ClientTLS(id.key, podUID, id.others)
+}
+
+// WithOthers returns id with others to call as. A handshake asks for them if the agent
+// does not accept id, and uses the first that it does.
+func (id Identity) WithOthers(others func(context.Context) ([]Identity, error)) Identity {
+	id.others = func(ctx context.Context) (keys []ed25519.PrivateKey, err error) {
+		list, err := others(ctx)
+		for _, other := range list {
+			keys = append(keys, other.key)
+		}
+		return keys, err
+	}
+	return id
 }

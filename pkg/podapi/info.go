@@ -21,8 +21,7 @@ type Info struct {
 	Capabilities                 []string // what the agent offers beyond protocol 1.0
 	Confinement                  []string // what the kernel keeps processes within
 	Protected                    []ProtectedPath
-	// Idle is how long ago the agent last worked; 0 while it works. An open
-	// connection to a port counts as work only when bytes pass.
+	// Idle is how long ago the agent last worked, or bytes passed to a port; 0 for now.
 	Idle time.Duration
 	// IdleTimeout is how long the agent may be idle before it ends by itself, and
 	// Expires when it ends in any case; zero means never.
@@ -142,7 +141,8 @@ type Config struct {
 	Protected []string
 	// Expires is when the agent ends by itself, if it was started so that its end is
 	// final. Zero, or a time before the present value, changes nothing.
-	Expires time.Time
+	Expires  time.Time
+	Keychain string // replaces the keys that the agent accepts (podapi.proto)
 }
 
 // Configure sets the defaults of later calls. An agent of protocol 1.0 knows of no
@@ -152,6 +152,7 @@ func (c *Client) Configure(ctx context.Context, config Config) error {
 		Env: toBytes(config.Env), KeepEnv: config.Env == nil,
 		Workdir:        []byte(config.Workdir),
 		ProtectedPaths: toBytes(config.Protected), KeepProtectedPaths: config.Protected == nil,
+		Keychain: config.Keychain,
 	}
 	if !config.Expires.IsZero() {
 		r.Expires = config.Expires.UnixNano()

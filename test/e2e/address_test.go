@@ -32,7 +32,7 @@ type impostor struct {
 
 func newImpostor(t *testing.T, podUID string, key wire.AuthorizedKey) *impostor {
 	t.Helper()
-	config, err := wire.AgentTLS(podUID, []wire.AuthorizedKey{key})
+	config, err := wire.AgentTLS(podUID, wire.NewAccepted([]wire.AuthorizedKey{key}))
 	if err != nil {
 		t.Fatal(err)
 	}

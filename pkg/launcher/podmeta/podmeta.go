@@ -45,8 +45,12 @@ const (
 	AnnotationHeartbeat = Prefix + "heartbeat-at"
 	// AnnotationExpires is when the sandbox ends itself.
 	AnnotationExpires = Prefix + "expires-at"
-	// AnnotationKey is the fingerprint of the identity that the agent accepts.
+	// AnnotationKey has the fingerprints of the keys that the agent accepts, with commas
+	// between them.
 	AnnotationKey = Prefix + "key"
+	// AnnotationKeychain says which keys replace those that the agent was started with.
+	// It is signed; the agent reads it at each start.
+	AnnotationKeychain = Prefix + "keychain"
 	// AnnotationReadyTimeout is how long the pod may take until its agent answers, as
 	// Go prints a duration. Without it, launcher.DefaultReadyTimeout applies.
 	AnnotationReadyTimeout = Prefix + "ready-timeout"

@@ -1219,7 +1219,15 @@ type ConfigureRequest struct {
 	// expires is the time when the agent ends by itself, in nanoseconds since 1970.
 	// 0, or a time before the present value, changes nothing. Offered with the
 	// capability "lifetime".
-	Expires       int64 `protobuf:"varint,6,opt,name=expires,proto3" json:"expires,omitempty"`
+	Expires int64 `protobuf:"varint,6,opt,name=expires,proto3" json:"expires,omitempty"`
+	// keychain, if not empty, replaces the keys of callers that the agent accepts, until
+	// it starts again. Each link, with spaces between them, is the base64 of a signature
+	// and the keys ("ed25519:" and base64) that count from then on, with commas between
+	// them. A key that counted before signed "podagent keychain v1\n", the UID of the pod,
+	// "\n", the number of links before as 32 bits (big endian), and the bytes of the keys.
+	// A chain with fewer links than the present one is CLASS_INVALID. Offered with the
+	// capability "keychain".
+	Keychain      string `protobuf:"bytes,7,opt,name=keychain,proto3" json:"keychain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1294,6 +1302,13 @@ func (x *ConfigureRequest) GetExpires() int64 {
 		return x.Expires
 	}
 	return 0
+}
+
+func (x *ConfigureRequest) GetKeychain() string {
+	if x != nil {
+		return x.Keychain
+	}
+	return ""
 }
 
 type ConfigureResponse struct {
@@ -7718,14 +7733,15 @@ const file_podapi_proto_rawDesc = "" +
 	"\n" +
 	"edit_bytes\x18\x03 \x01(\x03R\teditBytes\x12#\n" +
 	"\rjournal_bytes\x18\x04 \x01(\x03R\fjournalBytes\x12,\n" +
-	"\x12stdin_window_bytes\x18\x05 \x01(\x03R\x10stdinWindowBytes\"\xce\x01\n" +
+	"\x12stdin_window_bytes\x18\x05 \x01(\x03R\x10stdinWindowBytes\"\xea\x01\n" +
 	"\x10ConfigureRequest\x12\x10\n" +
 	"\x03env\x18\x01 \x03(\fR\x03env\x12\x18\n" +
 	"\aworkdir\x18\x02 \x01(\fR\aworkdir\x12'\n" +
 	"\x0fprotected_paths\x18\x03 \x03(\fR\x0eprotectedPaths\x12\x19\n" +
 	"\bkeep_env\x18\x04 \x01(\bR\akeepEnv\x120\n" +
 	"\x14keep_protected_paths\x18\x05 \x01(\bR\x12keepProtectedPaths\x12\x18\n" +
-	"\aexpires\x18\x06 \x01(\x03R\aexpires\"\x13\n" +
+	"\aexpires\x18\x06 \x01(\x03R\aexpires\x12\x1a\n" +
+	"\bkeychain\x18\a \x01(\tR\bkeychain\"\x13\n" +
 	"\x11ConfigureResponse\"\x7f\n" +
 	"\x0fCheckoutRequest\x12\x10\n" +
 	"\x03dir\x18\x01 \x01(\fR\x03dir\x12\x10\n" +

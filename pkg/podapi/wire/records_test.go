@@ -25,11 +25,11 @@ func TestRecordsOfOneWriteLeaveTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := AgentTLS("", []AuthorizedKey{NewAuthorizedKey(public)})
+	agent, err := AgentTLS("", NewAccepted([]AuthorizedKey{NewAuthorizedKey(public)}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := ClientTLS(private, "")
+	config, err := ClientTLS(private, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

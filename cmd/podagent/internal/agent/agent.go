@@ -33,6 +33,7 @@ type Agent struct {
 	life      lifetime
 	uploads   uploads
 	ports     ports
+	keys      *keyring
 	log       *slog.Logger
 	bootID    string
 	stopping  chan struct{} // closed when the shutdown begins

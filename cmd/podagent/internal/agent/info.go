@@ -37,7 +37,7 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 		Gid:           uint32(os.Getgid()),
 		Workdir:       []byte(s.fs.Workdir()),
 		Idle:          int64(s.idle()),
-		Capabilities:  []string{"terminal", "protected-paths", "lifetime", "ports", "git", "strays"},
+		Capabilities:  []string{"terminal", "protected-paths", "lifetime", "ports", "git", "strays", "keychain"},
 		Os:            runtime.GOOS,
 		Arch:          runtime.GOARCH,
 		Executable:    []byte(executable),
@@ -102,6 +102,9 @@ func (s *agentService) Configure(_ context.Context, r *pb.ConfigureRequest) (*pb
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.keys.follow(r.Keychain); err != nil {
+		return nil, err
+	}
 	if err := s.protect(workdir, toStrings(r.ProtectedPaths), !r.KeepProtectedPaths); err != nil {
 		return nil, err
 	}

@@ -50,6 +50,8 @@ type Config struct {
 	// AuthorizedKeys are those whose holders may call. With none, the agent
 	// serves only its own user on a unix socket, or whoever Insecure lets in.
 	AuthorizedKeys []wire.AuthorizedKey
+	// Keychain replaces them, as far as it is signed: see [wire.FollowKeychain].
+	Keychain string
 	// Insecure serves without keys on the loopback.
 	Insecure bool
 	// PodUID is the UID of the pod, empty outside of Kubernetes.
@@ -81,7 +83,8 @@ func Serve(ctx context.Context, config Config) error {
 	if err := checkReadOnly(config.ReadOnly); err != nil {
 		return err
 	}
-	creds, readBuffer, err := config.credentials()
+	keys := newKeyring(&config)
+	creds, readBuffer, err := config.credentials(keys.accepted)
 	if err != nil {
 		return err
 	}
@@ -98,10 +101,15 @@ func Serve(ctx context.Context, config Config) error {
 		return err
 	}
 	gate := admission.NewGate(admission.Bounds{Strangers: maxStrangers, Patience: strangerPatience, Known: maxKnown})
-	server := a.newServer(grpc.Creds(gate.Credentials(creds)), grpc.ReadBufferSize(readBuffer))
 	state := health.NewServer()
-	healthpb.RegisterHealthServer(server, state)
 	failed := make(chan error, len(listeners)+2)
+	server := newSuccession(func() *grpc.Server {
+		s := a.newServer(grpc.Creds(gate.Credentials(creds)), grpc.ReadBufferSize(readBuffer))
+		healthpb.RegisterHealthServer(s, state)
+		return s
+	}, failed)
+	keys.dropped = server.renew
+	a.keys = keys
 	if config.Health != "" {
 		stop, err := serveHealth(ctx, config.Health, state, failed)
 		if err != nil {
@@ -111,8 +119,9 @@ func Serve(ctx context.Context, config Config) error {
 		defer stop()
 	}
 	for _, l := range listeners {
-		go func() { failed <- server.Serve(gate.Listener(l)) }()
+		server.listen(gate.Listener(l))
 	}
+	server.renew()
 	config.Log.Info("serving", "listen", config.Listen, "workdir", config.Workdir, "boot", a.bootID, "version", config.Version)
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	if len(config.Main) > 0 {
@@ -132,12 +141,12 @@ func Serve(ctx context.Context, config Config) error {
 }
 
 // stop ends the agent's processes and calls.
-func (a *Agent) stop(server *grpc.Server) {
+func (a *Agent) stop(server *succession) {
 	a.log.Info("stopping")
 	close(a.stopping)
 	graceful := make(chan struct{})
 	go func() {
-		server.GracefulStop()
+		server.gracefulStop()
 		close(graceful)
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), stopGrace)
@@ -147,13 +156,13 @@ func (a *Agent) stop(server *grpc.Server) {
 	case <-graceful:
 	case <-ctx.Done():
 		// This does not wait for Stop, which waits for silent connections.
-		go server.Stop()
+		go server.stop()
 	}
 }
 
 // credentials returns the credentials by which callers authenticate, and how much the
 // server reads at once. It refuses a configuration that would let in anybody by mistake.
-func (c *Config) credentials() (creds credentials.TransportCredentials, readBuffer int, err error) {
+func (c *Config) credentials(accepted *wire.Accepted) (creds credentials.TransportCredentials, readBuffer int, err error) {
 	for _, address := range c.Listen {
 		if err := c.mayListen(address); err != nil {
 			return nil, 0, err
@@ -162,7 +171,7 @@ func (c *Config) credentials() (creds credentials.TransportCredentials, readBuff
 	if len(c.AuthorizedKeys) == 0 {
 		return insecure.NewCredentials(), wire.ReadBuffer, nil
 	}
-	config, err := wire.AgentTLS(c.PodUID, c.AuthorizedKeys)
+	config, err := wire.AgentTLS(c.PodUID, accepted)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -19,6 +19,7 @@ import (
 	"fmt"
 
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // A Purpose names what a key is for, and the version of how it is used.
@@ -67,12 +68,17 @@ func seedOf(id podapi.Identity) ([]byte, error) {
 // Set has the keys of an identity. It may be used concurrently.
 type Set struct {
 	signer string // the identity's fingerprint
+	caller ed25519.PrivateKey
 	sign   ed25519.PrivateKey
 	seal   cipher.AEAD
 }
 
 // Of derives the keys of an identity.
 func Of(id podapi.Identity) (Set, error) {
+	seed, err := seedOf(id)
+	if err != nil {
+		return Set{}, err
+	}
 	signing, err := Derive(id, Signing)
 	if err != nil {
 		return Set{}, err
@@ -86,7 +92,13 @@ func Of(id podapi.Identity) (Set, error) {
 		return Set{}, err
 	}
 	seal, err := cipher.NewGCMWithRandomNonce(block)
-	return Set{id.AuthorizedKey().Fingerprint(), ed25519.NewKeyFromSeed(signing), seal}, err
+	return Set{id.AuthorizedKey().Fingerprint(), ed25519.NewKeyFromSeed(seed), ed25519.NewKeyFromSeed(signing), seal}, err
+}
+
+// Authorize extends a pod's keychain by a link after which these keys count. Agents know
+// the identity itself, and no key that is derived from it, so that one signs.
+func (s Set) Authorize(chain, podUID string, keys []wire.AuthorizedKey) (string, error) {
+	return wire.ExtendKeychain(chain, podUID, s.caller, keys)
 }
 
 // Seal encrypts a text that belongs to a subject. Whoever opens it names the same.

@@ -1,0 +1,165 @@
+package agent
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// handoverGrace is the time that calls get when another server takes over. Clients go on
+// with what is cut after it, except for connections to ports.
+const handoverGrace = time.Minute
+
+// succession is a gRPC server that can be replaced: its connections then end, without the
+// loss of a call. The one that takes over accepts the next connection; the one before asks
+// its clients to connect again, and ends with its last call.
+//
+// A server's connections can only end together. Those of a key that no longer counts must.
+type succession struct {
+	make   func() *grpc.Server
+	failed chan<- error
+
+	mu      sync.Mutex
+	sources []*source
+	servers []*grpc.Server // the last accepts connections
+	stopped bool
+}
+
+func newSuccession(make func() *grpc.Server, failed chan<- error) *succession {
+	return &succession{make: make, failed: failed}
+}
+
+// listen adds a listener for all servers to come.
+func (s *succession) listen(l net.Listener) {
+	src := &source{base: l, arrivals: make(chan arrival), closed: make(chan struct{})}
+	go src.accept()
+	s.sources = append(s.sources, src)
+}
+
+// renew has a new server take over.
+func (s *succession) renew() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return
+	}
+	server := s.make()
+	for _, src := range s.sources {
+		l := &turn{source: src, over: make(chan struct{})}
+		go func() {
+			if err := server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+				s.failed <- err
+			}
+		}()
+	}
+	for _, before := range s.servers {
+		go s.retire(before)
+	}
+	s.servers = append(s.servers, server)
+}
+
+// retire ends a server after its calls.
+func (s *succession) retire(server *grpc.Server) {
+	late := time.AfterFunc(handoverGrace, server.Stop)
+	defer late.Stop()
+	server.GracefulStop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, other := range s.servers {
+		if other == server {
+			s.servers = append(s.servers[:i:i], s.servers[i+1:]...)
+			return
+		}
+	}
+}
+
+// end takes no more connections, and returns the servers that still have some.
+func (s *succession) end() []*grpc.Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	for _, src := range s.sources {
+		src.close()
+	}
+	return s.servers
+}
+
+// gracefulStop returns when all calls have ended.
+func (s *succession) gracefulStop() {
+	for _, server := range s.end() {
+		server.GracefulStop()
+	}
+}
+
+// stop ends all calls.
+func (s *succession) stop() {
+	for _, server := range s.end() {
+		server.Stop()
+	}
+}
+
+// source is a listener whose connections go to the server whose turn it is.
+type source struct {
+	base     net.Listener
+	arrivals chan arrival
+	once     sync.Once
+	closed   chan struct{}
+}
+
+type arrival struct {
+	conn net.Conn
+	err  error
+}
+
+func (s *source) accept() {
+	for {
+		conn, err := s.base.Accept()
+		select {
+		case s.arrivals <- arrival{conn, err}:
+		case <-s.closed:
+			if err == nil {
+				conn.Close()
+			}
+			return
+		}
+	}
+}
+
+func (s *source) close() {
+	s.once.Do(func() {
+		close(s.closed)
+		s.base.Close()
+	})
+}
+
+// turn is a source as one server sees it. A server closes it when its turn is over.
+type turn struct {
+	*source
+	once sync.Once
+	over chan struct{}
+}
+
+func (t *turn) Accept() (net.Conn, error) {
+	select {
+	case <-t.over: // and not a connection that is there, too
+		return nil, net.ErrClosed
+	default:
+	}
+	select {
+	case a := <-t.arrivals:
+		return a.conn, a.err
+	case <-t.over:
+	case <-t.closed:
+	}
+	return nil, net.ErrClosed
+}
+
+func (t *turn) Close() error {
+	t.once.Do(func() { close(t.over) })
+	return nil
+}
+
+func (t *turn) Addr() net.Addr { return t.base.Addr() }

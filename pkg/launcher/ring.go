@@ -1,0 +1,159 @@
+package launcher
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podagent/podagent/pkg/launcher/internal/keys"
+	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/wire"
+)
+
+// keyVersion is one of the keys of an identity. While they are rotated, an identity has several.
+type keyVersion struct {
+	podapi.Identity
+	keys   keys.Set // what is derived from it
+	number int
+	// created is zero where that is not known, expires for never.
+	created, expires time.Time
+	secret           string // the name of its Secret
+}
+
+func (v *keyVersion) fingerprint() string { return v.AuthorizedKey().Fingerprint() }
+
+// ring has the versions of an identity that may be used, the newest first. It has at least
+// one.
+type ring []keyVersion
+
+// newRing returns the ring of the versions that have not expired.
+func newRing(versions []keyVersion) (ring, error) {
+	var r ring
+	for _, v := range versions {
+		if !v.expires.IsZero() && time.Now().After(v.expires) {
+			continue
+		}
+		var err error
+		if v.keys, err = keys.Of(v.Identity); err != nil {
+			return nil, err
+		}
+		r = append(r, v)
+	}
+	if len(r) == 0 {
+		return nil, errors.New(`all keys of the identity have expired: "orchestrator identity rotate" makes another`)
+	}
+	slices.SortFunc(r, func(a, b keyVersion) int {
+		return cmp.Or(cmp.Compare(b.number, a.number), cmp.Compare(a.secret, b.secret))
+	})
+	return r, nil
+}
+
+// authorized returns the public halves.
+func (r ring) authorized() (list []wire.AuthorizedKey) {
+	for _, v := range r {
+		list = append(list, v.AuthorizedKey())
+	}
+	return list
+}
+
+// of returns the first version whose fingerprint is one of these, or nil.
+func (r ring) of(fingerprints ...string) *keyVersion {
+	for i := range r {
+		if slices.Contains(fingerprints, r[i].fingerprint()) {
+			return &r[i]
+		}
+	}
+	return nil
+}
+
+// identities gives the present ring. Another orchestrator may rotate it.
+type identities struct {
+	read func(context.Context) (ring, error)
+
+	reading sync.Mutex // held while it is read
+	mu      sync.Mutex
+	ring    ring
+	at      time.Time // when it was read
+}
+
+// now returns the ring as it was last read, at least once.
+func (i *identities) now() ring {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.ring
+}
+
+// fresh returns the ring as it was at most this long ago. With an error it returns what is
+// known.
+func (i *identities) fresh(ctx context.Context, age time.Duration) (ring, error) {
+	i.reading.Lock()
+	defer i.reading.Unlock()
+	if r := i.now(); r != nil && time.Since(i.at) < age {
+		return r, nil
+	}
+	r, err := i.read(ctx)
+	if err != nil {
+		return i.now(), err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.ring, i.at = r, time.Now()
+	return r, nil
+}
+
+// fingerprint is that of the newest version of our identity.
+func (c *cluster) fingerprint() string { return c.identities.now()[0].fingerprint() }
+
+// versionOf returns the version of our identity with one of these fingerprints. If there is
+// none, another orchestrator may just have made it.
+func (c *cluster) versionOf(ctx context.Context, fingerprints ...string) (*keyVersion, error) {
+	if v := c.identities.now().of(fingerprints...); v != nil {
+		return v, nil
+	}
+	r, err := c.identities.fresh(ctx, ringAge)
+	if v := r.of(fingerprints...); v != nil {
+		return v, nil
+	}
+	return nil, cmp.Or(err, keys.ErrForeign)
+}
+
+// callerOf returns the identity that calls the agent of a pod: the newest version of ours
+// that it accepts, as the pod says, or another that the agent itself names.
+func (c *cluster) callerOf(pod *corev1.Pod) podapi.Identity {
+	r := c.identities.now()
+	v := r.of(acceptedBy(pod)...)
+	if v == nil {
+		v = &r[0]
+	}
+	return v.WithOthers(func(ctx context.Context) (list []podapi.Identity, err error) {
+		r, err := c.identities.fresh(ctx, retryAge)
+		for _, v := range r {
+			list = append(list, v.Identity)
+		}
+		return list, err
+	})
+}
+
+// fingerprints returns those of keys, as podmeta.AnnotationKey has them.
+func fingerprints(keys []wire.AuthorizedKey) string {
+	list := make([]string, len(keys))
+	for i, k := range keys {
+		list[i] = k.Fingerprint()
+	}
+	return strings.Join(list, ",")
+}
+
+// keysText returns keys as an agent takes them.
+func keysText(keys []wire.AuthorizedKey) string {
+	list := make([]string, len(keys))
+	for i, k := range keys {
+		list[i] = k.String()
+	}
+	return strings.Join(list, ",")
+}

@@ -1,0 +1,354 @@
+package launcher
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// IdentityVersion is one key of an identity.
+type IdentityVersion struct {
+	Version          int       // from 1 on
+	Key              string    // its fingerprint
+	Created, Expires time.Time // zero if unknown, and for never
+}
+
+// IdentityVersions returns the keys that have not expired, the newest first.
+func (k *Kubernetes) IdentityVersions(ctx context.Context) ([]IdentityVersion, error) {
+	c, ctx, err := k.cluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.identities.fresh(ctx, 0)
+	var list []IdentityVersion
+	for _, v := range r {
+		list = append(list, v.shown())
+	}
+	return list, err
+}
+
+func (v *keyVersion) shown() IdentityVersion {
+	return IdentityVersion{v.number, v.fingerprint(), v.created, v.expires}
+}
+
+// RotateIdentity makes a new key, which may expire after a while (0: never), and has the
+// namespace's agents accept it beside the older ones. If the error names some that do not,
+// the key is there all the same.
+func (k *Kubernetes) RotateIdentity(ctx context.Context, lasts time.Duration) (IdentityVersion, error) {
+	c, ctx, err := k.cluster(ctx)
+	if err != nil {
+		return IdentityVersion{}, err
+	}
+	store, err := k.store(c)
+	if err != nil {
+		return IdentityVersion{}, err
+	}
+	v, err := store.extend(ctx, lasts)
+	if err != nil {
+		return IdentityVersion{}, fmt.Errorf("cannot make a new key: %w", err)
+	}
+	c.log.Info("made a new key of the identity", "version", v.number, "key", v.fingerprint())
+	r, err := c.identities.fresh(ctx, 0)
+	if err != nil {
+		return v.shown(), err
+	}
+	return v.shown(), c.tellAll(ctx, r, false)
+}
+
+// RetireIdentity ends an older key: no agent in the namespace accepts it any more, and what
+// it signed is signed by the newest. If that fails for some sandboxes, or there are more in
+// other namespaces, the key stays, and the error names them.
+func (k *Kubernetes) RetireIdentity(ctx context.Context, version int) error {
+	c, ctx, err := k.cluster(ctx)
+	if err != nil {
+		return err
+	}
+	store, err := k.store(c)
+	if err != nil {
+		return err
+	}
+	all, err := c.identities.fresh(ctx, 0)
+	if err != nil {
+		return err
+	}
+	old, rest, err := all.without(version)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(c.tellAll(ctx, rest, true), c.signAll(ctx, old)); err != nil {
+		return fmt.Errorf("version %d of the identity stays: %w", version, err)
+	}
+	if err := c.checkElsewhere(ctx, old); err != nil {
+		return err
+	}
+	if err := store.drop(ctx, old); err != nil {
+		return fmt.Errorf("cannot delete version %d of the identity: %w", version, err)
+	}
+	c.log.Info("retired a key of the identity", "version", version, "key", old.fingerprint())
+	_, err = c.identities.fresh(ctx, 0)
+	return err
+}
+
+// without returns a version that may be retired, and the others.
+func (r ring) without(number int) (old keyVersion, rest ring, err error) {
+	i := slices.IndexFunc(r, func(v keyVersion) bool { return v.number == number })
+	switch {
+	case i < 0:
+		return old, nil, fmt.Errorf("the identity has no version %d", number)
+	case i == 0:
+		return old, nil, fmt.Errorf("version %d of the identity is the newest: rotate it first", number)
+	case time.Since(r[0].created) < settleTime:
+		return old, nil, fmt.Errorf("version %d of the identity is too new: other orchestrators know it only %v after it was made", r[0].number, settleTime)
+	}
+	return r[i], slices.Delete(slices.Clone(r), i, i+1), nil
+}
+
+// tellAll has the agents of all sandboxes accept the keys of a ring, and no others. What is
+// final must last: an agent that would forget it is an error.
+func (c *cluster) tellAll(ctx context.Context, r ring, final bool) error {
+	pods, err := c.pods(ctx)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for i := range pods {
+		pod := &pods[i]
+		if ended(pod) || pod.DeletionTimestamp != nil || c.checkKey(ctx, pod) != nil {
+			continue
+		}
+		if err := c.tell(ctx, pod, r, final); err != nil && !errors.Is(err, ErrGone) {
+			failed = append(failed, wrap("replacing the keys of", pod.Annotations[podmeta.AnnotationID], err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// tell writes into a pod which keys its agent accepts when it starts, and has the agent
+// accept them now.
+func (c *cluster) tell(ctx context.Context, pod *corev1.Pod, r ring, final bool) error {
+	chain, err := c.lengthen(pod, r)
+	if err != nil {
+		return err
+	}
+	if final && variable(agentContainer(pod).Env, keychainVariable).ValueFrom == nil {
+		return errors.New("its pod is of an older version, and would forget the new keys when its container starts again: launch it again")
+	}
+	if err := c.annotatePod(ctx, pod, map[string]string{
+		podmeta.AnnotationKeychain: chain, podmeta.AnnotationKey: fingerprints(r.authorized()),
+	}); err != nil {
+		return err
+	}
+	if !isRunning(pod) {
+		return nil // it reads the annotation when it starts
+	}
+	return c.openPod(pod).query(ctx, reapPatience, func(ctx context.Context, client *podapi.Client) error {
+		info, err := client.Info(ctx)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(info.Capabilities, "keychain") {
+			return fmt.Errorf("its agent (%s) cannot replace keys: launch it again", info.Version)
+		}
+		return client.Configure(ctx, podapi.Config{Keychain: chain})
+	})
+}
+
+// annotatePod writes annotations of a pod, unless it has been replaced.
+func (c *cluster) annotatePod(ctx context.Context, pod *corev1.Pod, annotations map[string]string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": annotations}})
+	if err != nil {
+		return err
+	}
+	return c.patchPod(ctx, pod, patch)
+}
+
+// signAll signs anew what a version of the identity has signed: how the pods of sandboxes
+// with claims of their own are made.
+func (c *cluster) signAll(ctx context.Context, old keyVersion) error {
+	claims, err := c.claims(ctx)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for i := range claims {
+		if strings.Contains(signerOf(&claims[i]), old.fingerprint()) {
+			id := claims[i].Annotations[podmeta.AnnotationID]
+			failed = append(failed, wrap("signing", id, c.signAgain(ctx, claims[i].Name, id, old)))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (c *cluster) signAgain(ctx context.Context, name, id string, old keyVersion) error {
+	for ctx.Err() == nil {
+		claim, err := c.claim(ctx, name)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		pod, err := c.notedPodNow(ctx, claim, id)
+		if err != nil {
+			return err
+		}
+		next, err := c.nextGeneration(ctx, claim, id)
+		if err != nil {
+			return err
+		}
+		_, rest, err := c.identities.now().without(old.number)
+		if err != nil {
+			return err
+		}
+		setKeys(pod, rest)
+		if err = c.note(ctx, claim, pod, max(next, time.Now().UnixNano())); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// checkElsewhere returns an error if sandboxes of other namespaces accept a key. Who may not
+// list them is trusted to know.
+func (c *cluster) checkElsewhere(ctx context.Context, old keyVersion) error {
+	list, err := c.api.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: ours})
+	if isRefusal(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	there := map[string]bool{}
+	for i := range list.Items {
+		if pod := &list.Items[i]; pod.Namespace != c.namespace && !ended(pod) && slices.Contains(acceptedBy(pod), old.fingerprint()) {
+			there[pod.Namespace] = true
+		}
+	}
+	if len(there) == 0 {
+		return nil
+	}
+	return fmt.Errorf("version %d of the identity stays: there are sandboxes that accept it in %s: retire it there, too", old.number, strings.Join(slices.Sorted(maps.Keys(there)), ", "))
+}
+
+// keyStore keeps the versions of an identity.
+type keyStore interface {
+	// extend adds a version.
+	extend(ctx context.Context, lasts time.Duration) (keyVersion, error)
+	drop(ctx context.Context, v keyVersion) error
+}
+
+// store returns where the identity is kept.
+func (k *Kubernetes) store(c *cluster) (keyStore, error) {
+	if k.Identity != nil {
+		return nil, fmt.Errorf("the identity is neither in a file nor in a Secret: %w", errors.ErrUnsupported)
+	}
+	config, _, err := k.config()
+	if err != nil {
+		return nil, err
+	}
+	if secret := k.secretIn(config); secret != "" {
+		namespace, name := secretPlace(secret, c.namespace)
+		return &secretStore{c, namespace, name}, nil
+	}
+	path, err := identityPath(k.IdentityFile)
+	return fileStore(path), err
+}
+
+// next returns a version after others.
+func next(versions []keyVersion, lasts time.Duration) (keyVersion, error) {
+	id, err := podapi.NewIdentity()
+	v := keyVersion{Identity: id, number: 1, created: time.Now()}
+	for _, other := range versions {
+		v.number = max(v.number, other.number+1)
+	}
+	if lasts > 0 {
+		v.expires = v.created.Add(lasts)
+	}
+	if len(versions) >= maxVersions {
+		return v, fmt.Errorf("there are %d already: retire one", len(versions))
+	}
+	return v, err
+}
+
+// fileStore is the path of a file. Rotations of one at the same time are up to its user.
+type fileStore string
+
+func (f fileStore) extend(_ context.Context, lasts time.Duration) (keyVersion, error) {
+	versions, err := readIdentity(string(f))
+	if err != nil {
+		return keyVersion{}, err
+	}
+	v, err := next(versions, lasts)
+	if err != nil {
+		return v, err
+	}
+	return v, writeVersions(string(f), slices.Concat([]keyVersion{v}, versions), os.Rename)
+}
+
+func (f fileStore) drop(_ context.Context, v keyVersion) error {
+	versions, err := readIdentity(string(f))
+	if err != nil {
+		return err
+	}
+	rest := slices.DeleteFunc(versions, func(other keyVersion) bool { return other.number == v.number })
+	return writeVersions(string(f), rest, os.Rename)
+}
+
+type secretStore struct {
+	*cluster
+	in, name string
+}
+
+// extend makes a Secret under the first name that is free. Of two rotations at once, one
+// fails.
+func (s *secretStore) extend(ctx context.Context, lasts time.Duration) (keyVersion, error) {
+	versions, err := readIdentitySecrets(ctx, s.api, s.in, s.name)
+	if err != nil {
+		return keyVersion{}, err
+	}
+	v, err := next(versions, lasts)
+	if err != nil {
+		return v, err
+	}
+	for _, name := range identitySecrets(s.name) {
+		if !slices.ContainsFunc(versions, func(other keyVersion) bool { return other.secret == name }) {
+			v.secret = name
+			break
+		}
+	}
+	secret, err := secretOf(v)
+	if err != nil {
+		return v, err
+	}
+	_, err = s.api.CoreV1().Secrets(s.in).Create(ctx, secret, metav1.CreateOptions{})
+	return v, s.refused(err)
+}
+
+func (s *secretStore) drop(ctx context.Context, v keyVersion) error {
+	err := s.api.CoreV1().Secrets(s.in).Delete(ctx, v.secret, metav1.DeleteOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return s.refused(err)
+}
+
+// refused names the class of a refusal.
+func (s *secretStore) refused(err error) error {
+	if isRefusal(err) {
+		return fmt.Errorf("%w: %w (deploy/identity-rotation-rbac.yaml has the permissions)", ErrForbidden, err)
+	}
+	return err
+}
