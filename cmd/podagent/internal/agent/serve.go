@@ -100,7 +100,7 @@ func Serve(ctx context.Context, config Config) error {
 	gate := admission.NewGate(admission.Bounds{Strangers: maxStrangers, Patience: strangerPatience, Known: maxKnown})
 	server := a.newServer(grpc.Creds(gate.Credentials(creds)), grpc.ReadBufferSize(readBuffer))
 	state := health.NewServer()
-	healthpb.RegisterHealthServer(server, state)
+	healthpb.RegisterHealthServer(server, checksOnly{state: state})
 	failed := make(chan error, len(listeners)+2)
 	if config.Health != "" {
 		stop, err := serveHealth(ctx, config.Health, state, failed)
