@@ -79,7 +79,8 @@ checks: lint verify
 
 # The programs besides Go that the tests and benchmarks use, as program=package of Debian.
 NEEDS := git=git bash=bash setsid=util-linux mount=mount cc=gcc tar=tar rg=ripgrep fdfind=fd-find node=nodejs npm=npm curl=curl \
-	gdb=gdb strace=strace lsof=lsof fuser=psmisc tmux=tmux python3=python3 ip=iproute2
+	gdb=gdb strace=strace lsof=lsof fuser=psmisc tmux=tmux python3=python3 ip=iproute2 \
+	jq=jq xxd=xxd hexdump=bsdextrautils openssl=openssl dash=dash perl=perl
 
 needs:
 	@missing=; for n in $(NEEDS); do command -v $${n%=*} >/dev/null || missing="$$missing $${n#*=}"; done; \

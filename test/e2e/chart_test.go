@@ -30,11 +30,8 @@ var chartOptions = map[string]string{
 	"networkpolicy-no-egress.yaml": "networkPolicy.noEgress=true",
 	"quota.yaml":                   "quota.create=true,limitRange.create=true",
 	"admission-policy.yaml":        "admissionPolicy.create=true",
-	"reaper.yaml":                  "reaper.create=true,reaper.image=registry.example/orchestrator:1.2,rbac.identity.read=true",
+	"reaper.yaml":                  "reaper.create=true,reaper.image=registry.example/orchestrator:1.2",
 }
-
-// chartNeeds are the manifests that others come with in the chart.
-var chartNeeds = map[string]string{"reaper.yaml": "identity-rbac.yaml"}
 
 // chartDefaults are the manifests that "kubectl apply -k" applies. The release's
 // namespace is Helm's.
@@ -59,11 +56,7 @@ func TestChartRendersThePlainManifests(t *testing.T) {
 		t.Errorf("by default (-deploy/ +chart):\n%s", diff)
 	}
 	for file, values := range chartOptions {
-		files := append(slices.Clone(chartDefaults), file)
-		if needed := chartNeeds[file]; needed != "" {
-			files = append(files, needed)
-		}
-		want := byName(manifests(t, files...))
+		want := byName(manifests(t, append(slices.Clone(chartDefaults), file)...))
 		got := byName(render(t, releaseNamespace, "--set", values))
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-deploy/%s +chart):\n%s", values, file, diff)
@@ -102,14 +95,14 @@ func manifests(t *testing.T, files ...string) (list []unstructured.Unstructured)
 
 func TestChartKeepsSandboxesApartFromOrchestratorsAndSecrets(t *testing.T) {
 	t.Parallel()
-	own := []string{"podagent-mcp", "podagent-identity", "podagent-sessions", "podagent-reaper"}
+	own := []string{"podagent-mcp", "podagent-identity", "podagent-sessions", "podagent-reaper-identity"}
 	list := render(t, "system", "--values", everything)
 	for _, o := range list {
 		want := "podagent" // objects about sandboxes
 		switch {
 		case o.GetKind() == "Namespace", strings.HasPrefix(o.GetKind(), "ValidatingAdmissionPolicy"):
 			want = ""
-		case o.GetKind() == "ServiceAccount", slices.Contains(own, o.GetName()):
+		case o.GetKind() == "ServiceAccount", o.GetKind() == "CronJob", slices.Contains(own, o.GetName()):
 			want = "system"
 		}
 		if o.GetNamespace() != want {
@@ -147,16 +140,30 @@ func TestChartsReaperConnectsAsTheServer(t *testing.T) {
 	}
 }
 
+func TestChartsReaperMayExecOnlyWhereItConnectsSo(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[string]bool{
+		"reaper.connection=exec":         true,
+		"reaper.connection=address":      true, // it learns the keys under gVisor and Kata so
+		"reaper.connection=port-forward": false,
+		"reaper.create=false":            false,
+	} {
+		binding := find(t, render(t, "system", "--values", everything, "--set", values), "RoleBinding", "podagent-exec")
+		if got := strings.Contains(fmt.Sprint(binding.Object["subjects"]), "name:podagent-reaper"); got != want {
+			t.Errorf("%s: it may exec: %v", values, got)
+		}
+	}
+}
+
 func TestChartRefusesWrongValues(t *testing.T) {
 	t.Parallel()
-	const reaper = "reaper.create=true,reaper.image=a,rbac.identity.read=true,"
+	const reaper = "reaper.create=true,reaper.image=a,"
 	const mcp = "mcp.enabled=true,mcp.image=a,rbac.identity.read=true,"
 	for _, test := range []struct{ values, says string }{
 		{"namespace.name=system", "a namespace of their own"},
 		{"namespace.name=", "a namespace of their own"},
 		{"admissionPolicy.secrets[0]=Not_a_name", "/admissionPolicy/secrets/0"},
-		{"reaper.create=true,rbac.identity.read=true", "needs reaper.image"},
-		{"reaper.create=true,reaper.image=a", "needs rbac.identity.read"},
+		{"reaper.create=true", "needs reaper.image"},
 		{"reaper.staleAfter=soon", "/reaper/staleAfter"},
 		{"reaper.connection=phone", "/reaper/connection"},
 		{reaper + "reaper.connection=exec", "needs rbac.exec"},

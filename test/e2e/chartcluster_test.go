@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"testing"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
@@ -94,7 +92,7 @@ func TestChartInstallsUpgradesAndUninstalls(t *testing.T) {
 	if out, _, _ := harness.Run(t, first, "cat file; id -u", nil); out != "x1000\n" {
 		t.Errorf("inside: %q", out)
 	}
-	if mayExec(t, c) {
+	if may(t, c, "create pods/exec") {
 		t.Error("by default the account may exec in pods")
 	}
 
@@ -126,7 +124,7 @@ func checkEverything(t *testing.T, r *release) {
 	if err := kubectl(t, byExec, "rollout", "status", "deployment/podagent-mcp", "--namespace", r.namespace, "--timeout", harness.Hung.String())(); err != nil {
 		t.Error(err)
 	}
-	if !mayExec(t, byExec) {
+	if !may(t, byExec, "create pods/exec") {
 		t.Error("rbac.exec does not let the account exec in pods")
 	}
 	tenant := harness.Launch(t, byExec.Launcher(), tenantOfChart(byExec))
@@ -154,26 +152,10 @@ func tenantOfChart(c *launchertest.Cluster) launcher.Spec {
 	return spec
 }
 
-func mayExec(t *testing.T, c *launchertest.Cluster) bool {
-	t.Helper()
-	client, err := kubernetes.NewForConfig(c.Orchestrator)
-	if err != nil {
-		t.Fatal(err)
-	}
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: c.Namespace, Verb: "create", Resource: "pods", Subresource: "exec"},
-	}}
-	got, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got.Status.Allowed
-}
-
 func TestChartsReaperDeletesWhatNobodyNeeds(t *testing.T) {
 	t.Parallel()
 	r := newRelease(t)
-	r.helm(t, "install", chart, "--set", "rbac.identity.read=true,reaper.create=true,reaper.staleAfter=1s,reaper.schedule=@yearly,reaper.image=podagent.test/orchestrator:dev")
+	r.helm(t, "install", chart, "--set", "reaper.create=true,reaper.staleAfter=1s,reaper.schedule=@yearly,reaper.image=podagent.test/orchestrator:dev")
 	c := r.as(t, launcher.ByPortForward)
 	k := &launcher.Kubernetes{Config: c.Admin, Namespace: r.sandboxes, IdentitySecret: r.namespace + "/" + launcher.DefaultIdentitySecret}
 	spec := c.Spec("forgotten")

@@ -26,7 +26,7 @@ var chartValues = []string{
 	"rbac.exec=false mcp.settings.connection=port-forward",
 	"rbac.claims=false",
 	"rbac.sessions=false",
-	"rbac.identity.read=false mcp.enabled=false,reaper.create=false",
+	"rbac.identity.read=false mcp.enabled=false",
 	"rbac.identity.create=false",
 	"rbac.identity.secret=other",
 	"networkPolicy.noIngress=false",

@@ -43,10 +43,11 @@ metadata:
     {{- include "podagent.labels" $root | nindent 4 }}
 {{- end -}}
 
-{{/* binding gives a Role to the account. It takes the root, the name of the Role, and the
-name of the template for the metadata. */}}
+{{/* binding gives a Role to accounts. It takes the root, the name of the Role, the name of
+the template for the metadata, and the accounts: without any, that of orchestrators. */}}
 {{- define "podagent.binding" -}}
 {{- $root := index . 0 -}}
+{{- $accounts := slice . 3 | default (list $root.Values.serviceAccount.name) -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 {{ include (index . 2) . }}
@@ -55,9 +56,16 @@ roleRef:
   kind: Role
   name: {{ index . 1 }}
 subjects:
+  {{- range $accounts }}
   - kind: ServiceAccount
-    name: {{ $root.Values.serviceAccount.name }}
+    name: {{ . }}
     namespace: {{ $root.Release.Namespace }}
+  {{- end }}
+{{- end -}}
+
+{{/* reaperConnection is how the reaper connects to agents; it may be empty. */}}
+{{- define "podagent.reaperConnection" -}}
+{{- .Values.reaper.connection | default (.Values.mcp.settings).connection | default "" -}}
 {{- end -}}
 
 {{/* sandboxes is the podSelector of policies for sandboxes. */}}

@@ -63,6 +63,7 @@ func (c *Cluster) awaitBound(ctx context.Context, role *rbacv1.Role, binding *rb
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
 				Namespace: c.Namespace, Verb: rule.Verbs[0],
 				Group: rule.APIGroups[0], Resource: resource, Subresource: sub,
+				Name: strings.Join(rule.ResourceNames, ""), // one at most
 			},
 		}}
 		for {

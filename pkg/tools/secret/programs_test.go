@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,6 +91,7 @@ var pythons = []printing{
 }
 
 func TestNothingShowsOfWhatProgramsPrint(t *testing.T) {
+	need(t, slices.Concat(shells, nodes, pythons)...)
 	for name, value := range printed {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -101,29 +103,25 @@ func TestNothingShowsOfWhatProgramsPrint(t *testing.T) {
 			show := func(script string, all []printing) {
 				showsNothing(t, r, value, runAll(t, dir, value, script, len(all)), all)
 			}
-			shells := installed(shells)
 			show("("+joined(shells, `) 2>&1 && printf '\036'; (`)+`) 2>&1; printf '\036'`, shells)
-			if nodes := installed(nodes); name != "bytes" && len(nodes) > 0 { // its environment is text
+			if name != "bytes" { // node's environment is text
 				show(`exec node -e 'S = process.env.S; for (const s of [`+joined(nodes, ",")+`]) process.stdout.write(s + "\x1e")'`, nodes)
 			}
-			if pythons := installed(pythons); len(pythons) > 0 {
-				show(`exec python3 -c 'import base64, html, json, os, shlex, sys, urllib.parse
+			show(`exec python3 -c 'import base64, html, json, os, shlex, sys, urllib.parse
 S, B = os.environ["S"], os.environb[b"S"]
 for s in [`+joined(pythons, ",")+`]: sys.stdout.buffer.write((s + "\x1e").encode("utf-8", "surrogateescape"))'`, pythons)
-			}
 		})
 	}
 }
 
-// installed returns the printings whose program is installed.
-func installed(all []printing) []printing {
-	var some []printing
+// need fails the test unless the programs that the printings need are installed.
+func need(t *testing.T, all ...printing) {
+	t.Helper()
 	for _, p := range all {
-		if _, err := exec.LookPath(p.needs); err == nil {
-			some = append(some, p)
+		if _, err := exec.LookPath(p.needs); err != nil {
+			t.Fatalf("\"make needs\" installs what is missing: %v", err)
 		}
 	}
-	return some
 }
 
 func joined(all []printing, with string) string {

@@ -74,11 +74,12 @@ func (a *Agent) idle() time.Duration {
 	if t := a.processes.LastActive(); t.After(last) {
 		last = t
 	}
-	if time.Since(last) > strayDelay && a.hasStrayAtLarge() {
+	since := time.Since(last)
+	if since > strayDelay && a.hasStrayAtLarge() {
 		a.activity.touch()
 		return 0
 	}
-	return time.Since(last)
+	return since
 }
 
 // hasStrayAtLarge reports whether something runs that hides whose it is. What a command

@@ -105,7 +105,7 @@ func Serve(ctx context.Context, config Config) error {
 	failed := make(chan error, len(listeners)+2)
 	server := newSuccession(func() *grpc.Server {
 		s := a.newServer(grpc.Creds(gate.Credentials(creds)), grpc.ReadBufferSize(readBuffer))
-		healthpb.RegisterHealthServer(s, state)
+		healthpb.RegisterHealthServer(s, checksOnly{state: state})
 		return s
 	}, failed)
 	keys.dropped = server.renew

@@ -12,6 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	grpcstatus "google.golang.org/grpc/status"
+
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
 	"github.com/podagent/podagent/pkg/podapi/wire"
@@ -111,6 +115,15 @@ func TestHealthAnswersNothingElse(t *testing.T) {
 	c := dial(t, podapi.DialOptions{Dial: unixDialer(socket)})
 	if _, err := c.Info(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("Info on the health socket: %v", err)
+	}
+	for _, address := range []string{socket, main} {
+		stream, err := healthpb.NewHealthClient(raw(t, address)).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		if code := grpcstatus.Code(err); code != codes.Unimplemented {
+			t.Errorf("a watch of the health on %s: %v", address, err)
+		}
 	}
 	if err := CheckHealth(t.Context(), "unix:"+socket+"x"); !errors.Is(err, podapi.ErrUnavailable) {
 		t.Errorf("health without an agent: %v", err)

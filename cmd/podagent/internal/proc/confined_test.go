@@ -15,12 +15,12 @@ import (
 	"github.com/podagent/podagent/cmd/podagent/internal/confine"
 )
 
-// needs fails the test without these programs. "make needs" installs them.
+// needs fails the test without these programs.
 func needs(t *testing.T, programs ...string) {
 	t.Helper()
 	for _, name := range programs {
 		if _, err := exec.LookPath(name); err != nil {
-			t.Fatal(err)
+			t.Fatalf("\"make needs\" installs what is missing: %v", err)
 		}
 	}
 }
