@@ -18,8 +18,8 @@ func listIdentityCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the keys of the identity",
-		Long: `List prints the keys of the identity, the newest first, by which sandboxes are
-launched. Keys that have expired are not used and not listed.`,
+		Long: `List prints the keys of the identity. The first launches sandboxes: the newest, unless
+that is due and another is not.`,
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.listIdentity(cmd.Context()) },
 	}
@@ -41,7 +41,7 @@ takes the permissions of deploy/identity-rotation-rbac.yaml.`,
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.rotate(cmd.Context(), time.Duration(lasts)) },
 	}
-	c.Flags().Var(&lasts, "expires", "do not use the new key after this `DURATION` (default: no end)")
+	c.Flags().Var(&lasts, "expires", "the new key is due after this `DURATION`: then another launches, and doctor warns (default never)")
 	return c
 }
 

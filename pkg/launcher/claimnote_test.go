@@ -30,7 +30,8 @@ func noting(t testing.TB) *cluster {
 // onlyIdentity is an identity with one version.
 func onlyIdentity(t testing.TB, id podapi.Identity) *identities {
 	t.Helper()
-	i := &identities{read: func(context.Context) (ring, error) { return newRing([]keyVersion{{Identity: id, number: 1}}) }}
+	read := func(context.Context) (ring, error) { return newRing([]keyVersion{{Identity: id, number: 1}}) }
+	i := &identities{begin: read, read: read}
 	if _, err := i.fresh(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}

@@ -120,9 +120,10 @@ func (k *Kubernetes) resolve(ctx context.Context) (*cluster, error) {
 	if c.api, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
-	c.identities = &identities{read: func(ctx context.Context) (ring, error) {
-		return k.ring(c.logged(ctx), c.api, namespace, config)
-	}}
+	c.identities = &identities{
+		begin: func(ctx context.Context) (ring, error) { return k.ring(c.logged(ctx), c.api, namespace, config) },
+		read:  func(ctx context.Context) (ring, error) { return k.ringThere(c.logged(ctx), c.api, namespace, config) },
+	}
 	_, err = c.identities.fresh(ctx, 0)
 	return c, err
 }
@@ -203,7 +204,8 @@ func podNamespace() string {
 	return strings.TrimSpace(string(data))
 }
 
-// ring returns the versions of the identity that the fields name.
+// ring returns the versions of the identity that the fields name, and makes one if there is
+// none.
 func (k *Kubernetes) ring(ctx context.Context, client kubernetes.Interface, namespace string, config *rest.Config) (ring, error) {
 	secret := k.secretIn(config)
 	switch {
@@ -213,6 +215,29 @@ func (k *Kubernetes) ring(ctx context.Context, client kubernetes.Interface, name
 		return sharedIdentity(ctx, client, secret, namespace)
 	}
 	return identityFile(k.IdentityFile)
+}
+
+// ringThere returns the versions of the identity that the fields name, if there is one.
+func (k *Kubernetes) ringThere(ctx context.Context, client kubernetes.Interface, namespace string, config *rest.Config) (ring, error) {
+	var versions []keyVersion
+	var err error
+	secret := k.secretIn(config)
+	switch {
+	case k.Identity != nil:
+		versions = []keyVersion{{Identity: *k.Identity, number: 1}}
+	case secret != "":
+		in, name := secretPlace(secret, namespace)
+		versions, err = readIdentitySecrets(ctx, client, in, name)
+	default:
+		var path string
+		if path, err = identityPath(k.IdentityFile); err == nil {
+			versions, err = readIdentity(path)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newRing(versions)
 }
 
 // secretIn returns the Secret with the identity; empty if it is in a file. In a pod, it is

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -158,6 +159,9 @@ func (p *clusterPatient) checkIdentity(ctx context.Context) Finding {
 		return failed(err, p.identityAdvice(err))
 	}
 	p.cluster = c
+	if v := c.identities.now()[0]; v.hasExpired() {
+		return warned(fmt.Errorf("the key %s was due at %s", v.fingerprint(), v.expires.UTC().Format(time.RFC3339)), "Make a new one: \"orchestrator identity rotate\".")
+	}
 	return passed("%s", c.fingerprint())
 }
 

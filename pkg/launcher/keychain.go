@@ -1,13 +1,10 @@
 package launcher
 
 import (
-	"context"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi/wire"
@@ -67,9 +64,4 @@ func startKeys(pod *corev1.Pod) (list []wire.AuthorizedKey, err error) {
 		list = append(list, key)
 	}
 	return list, nil
-}
-
-func (c *cluster) patchPod(ctx context.Context, pod *corev1.Pod, patch []byte) error {
-	_, err := c.api.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	return c.apiError(pod.Name, err)
 }

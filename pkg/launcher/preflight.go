@@ -79,26 +79,11 @@ func (p *clusterPatient) findIdentity(ctx context.Context) Finding {
 
 // identityThere returns the identity, if it exists.
 func (p *clusterPatient) identityThere(ctx context.Context) (ring, error) {
-	if k := p.launcher; k.Identity != nil {
-		return newRing([]keyVersion{{Identity: *k.Identity, number: 1}})
-	}
-	versions, err := p.versionsThere(ctx)
+	config, _, err := p.launcher.config()
 	if err != nil {
 		return nil, err
 	}
-	return newRing(versions)
-}
-
-func (p *clusterPatient) versionsThere(ctx context.Context) ([]keyVersion, error) {
-	if name := p.secret(); name != "" {
-		namespace, name := secretPlace(name, p.namespace)
-		return readIdentitySecrets(ctx, p.api, namespace, name)
-	}
-	path, err := identityPath(p.launcher.IdentityFile)
-	if err != nil {
-		return nil, err
-	}
-	return readIdentity(path)
+	return p.launcher.ringThere(ctx, p.api, p.namespace, config)
 }
 
 func (p *clusterPatient) identityAdvice(err error) string {

@@ -3,7 +3,6 @@ package launcher
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -28,31 +27,28 @@ type keyVersion struct {
 
 func (v *keyVersion) fingerprint() string { return v.AuthorizedKey().Fingerprint() }
 
-// ring has the versions of an identity that may be used, the newest first. It has at least
-// one.
+// ring has the versions of an identity, at least one. The first launches and signs: the
+// newest, unless that has expired and another has not.
 type ring []keyVersion
 
-// newRing returns the ring of the versions that have not expired.
 func newRing(versions []keyVersion) (ring, error) {
-	var r ring
-	for _, v := range versions {
-		if !v.expires.IsZero() && time.Now().After(v.expires) {
-			continue
-		}
+	r := slices.Clone(versions)
+	for i := range r {
 		var err error
-		if v.keys, err = keys.Of(v.Identity); err != nil {
+		if r[i].keys, err = keys.Of(r[i].Identity); err != nil {
 			return nil, err
 		}
-		r = append(r, v)
-	}
-	if len(r) == 0 {
-		return nil, errors.New(`all keys of the identity have expired: "orchestrator identity rotate" makes another`)
 	}
 	slices.SortFunc(r, func(a, b keyVersion) int {
+		if a.hasExpired() != b.hasExpired() {
+			return map[bool]int{true: 1, false: -1}[a.hasExpired()]
+		}
 		return cmp.Or(cmp.Compare(b.number, a.number), cmp.Compare(a.secret, b.secret))
 	})
 	return r, nil
 }
+
+func (v *keyVersion) hasExpired() bool { return !v.expires.IsZero() && time.Now().After(v.expires) }
 
 // authorized returns the public halves.
 func (r ring) authorized() (list []wire.AuthorizedKey) {
@@ -74,7 +70,8 @@ func (r ring) of(fingerprints ...string) *keyVersion {
 
 // identities gives the present ring. Another orchestrator may rotate it.
 type identities struct {
-	read func(context.Context) (ring, error)
+	// begin makes the identity if there is none, read does not.
+	begin, read func(context.Context) (ring, error)
 
 	reading sync.Mutex // held while it is read
 	mu      sync.Mutex
@@ -97,7 +94,11 @@ func (i *identities) fresh(ctx context.Context, age time.Duration) (ring, error)
 	if r := i.now(); r != nil && time.Since(i.at) < age {
 		return r, nil
 	}
-	r, err := i.read(ctx)
+	read := i.read
+	if i.now() == nil {
+		read = i.begin
+	}
+	r, err := read(ctx)
 	if err != nil {
 		return i.now(), err
 	}

@@ -9,11 +9,13 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
@@ -26,7 +28,7 @@ type IdentityVersion struct {
 	Created, Expires time.Time // zero if unknown, and for never
 }
 
-// IdentityVersions returns the keys that have not expired, the newest first.
+// IdentityVersions returns the keys of the identity. The first launches and signs.
 func (k *Kubernetes) IdentityVersions(ctx context.Context) ([]IdentityVersion, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -44,9 +46,8 @@ func (v *keyVersion) shown() IdentityVersion {
 	return IdentityVersion{v.number, v.fingerprint(), v.created, v.expires}
 }
 
-// RotateIdentity makes a new key, which may expire after a while (0: never), and has the
-// namespace's agents accept it beside the older ones. If the error names some that do not,
-// the key is there all the same.
+// RotateIdentity makes a new key, which may be due after a while (0: never), and has the
+// namespace's agents accept it, too. It is there even if an error names some that do not.
 func (k *Kubernetes) RotateIdentity(ctx context.Context, lasts time.Duration) (IdentityVersion, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -69,8 +70,8 @@ func (k *Kubernetes) RotateIdentity(ctx context.Context, lasts time.Duration) (I
 }
 
 // RetireIdentity ends an older key: no agent in the namespace accepts it any more, and what
-// it signed is signed by the newest. If that fails for some sandboxes, or there are more in
-// other namespaces, the key stays, and the error names them.
+// it signed is signed anew. If sandboxes still need it, the key stays, and the error names
+// them.
 func (k *Kubernetes) RetireIdentity(ctx context.Context, version int) error {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -109,7 +110,7 @@ func (r ring) without(number int) (old keyVersion, rest ring, err error) {
 	case i < 0:
 		return old, nil, fmt.Errorf("the identity has no version %d", number)
 	case i == 0:
-		return old, nil, fmt.Errorf("version %d of the identity is the newest: rotate it first", number)
+		return old, nil, fmt.Errorf("version %d of the identity launches: rotate it first", number)
 	case time.Since(r[0].created) < settleTime:
 		return old, nil, fmt.Errorf("version %d of the identity is too new: other orchestrators know it only %v after it was made", r[0].number, settleTime)
 	}
@@ -123,16 +124,23 @@ func (c *cluster) tellAll(ctx context.Context, r ring, final bool) error {
 	if err != nil {
 		return err
 	}
-	var failed []error
+	failed := make([]error, len(pods))
+	var telling sync.WaitGroup
+	slots := make(chan struct{}, reapAtOnce)
 	for i := range pods {
 		pod := &pods[i]
 		if ended(pod) || pod.DeletionTimestamp != nil || c.checkKey(ctx, pod) != nil {
 			continue
 		}
-		if err := c.tell(ctx, pod, r, final); err != nil && !errors.Is(err, ErrGone) {
-			failed = append(failed, wrap("replacing the keys of", pod.Annotations[podmeta.AnnotationID], err))
-		}
+		slots <- struct{}{}
+		telling.Go(func() {
+			defer func() { <-slots }()
+			if err := c.tell(ctx, pod, r, final); !apierrors.IsNotFound(err) {
+				failed[i] = wrap("replacing the keys of", pod.Annotations[podmeta.AnnotationID], err)
+			}
+		})
 	}
+	telling.Wait()
 	return errors.Join(failed...)
 }
 
@@ -146,15 +154,18 @@ func (c *cluster) tell(ctx context.Context, pod *corev1.Pod, r ring, final bool)
 	if final && variable(agentContainer(pod).Env, keychainVariable).ValueFrom == nil {
 		return errors.New("its pod is of an older version, and would forget the new keys when its container starts again: launch it again")
 	}
-	if err := c.annotatePod(ctx, pod, map[string]string{
+	now, err := c.annotatePod(ctx, pod, map[string]string{
 		podmeta.AnnotationKeychain: chain, podmeta.AnnotationKey: fingerprints(r.authorized()),
-	}); err != nil {
+	})
+	switch {
+	case err != nil:
 		return err
-	}
-	if !isRunning(pod) {
+	case !isRunning(now) && final && now.Spec.NodeName != "":
+		return errors.New("its agent is about to start, or cannot: try again later, or remove it") // it may have read the old annotation
+	case !isRunning(now):
 		return nil // it reads the annotation when it starts
 	}
-	return c.openPod(pod).query(ctx, reapPatience, func(ctx context.Context, client *podapi.Client) error {
+	return c.openPod(now).query(ctx, reapPatience, func(ctx context.Context, client *podapi.Client) error {
 		info, err := client.Info(ctx)
 		if err != nil {
 			return err
@@ -167,26 +178,30 @@ func (c *cluster) tell(ctx context.Context, pod *corev1.Pod, r ring, final bool)
 }
 
 // annotatePod writes annotations of a pod, unless it has been replaced.
-func (c *cluster) annotatePod(ctx context.Context, pod *corev1.Pod, annotations map[string]string) error {
+func (c *cluster) annotatePod(ctx context.Context, pod *corev1.Pod, annotations map[string]string) (*corev1.Pod, error) {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": annotations}})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return c.patchPod(ctx, pod, patch)
+	now, err := c.api.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return now, c.apiError(pod.Name, err)
 }
 
 // signAll signs anew what a version of the identity has signed: how the pods of sandboxes
 // with claims of their own are made.
 func (c *cluster) signAll(ctx context.Context, old keyVersion) error {
-	claims, err := c.claims(ctx)
+	list, err := c.api.CoreV1().PersistentVolumeClaims(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: ours})
+	if isRefusal(err) {
+		return fmt.Errorf("%w: %w (deploy/claims-rbac.yaml has the permissions): paused sandboxes may need the key", ErrForbidden, err)
+	}
 	if err != nil {
 		return err
 	}
 	var failed []error
-	for i := range claims {
-		if strings.Contains(signerOf(&claims[i]), old.fingerprint()) {
-			id := claims[i].Annotations[podmeta.AnnotationID]
-			failed = append(failed, wrap("signing", id, c.signAgain(ctx, claims[i].Name, id, old)))
+	for _, claim := range list.Items {
+		if strings.Contains(signerOf(&claim), old.fingerprint()) {
+			id := claim.Annotations[podmeta.AnnotationID]
+			failed = append(failed, wrap("signing", id, c.signAgain(ctx, claim.Name, id, old)))
 		}
 	}
 	return errors.Join(failed...)

@@ -1,0 +1,125 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+func made(t *testing.T, number int, expires time.Time) keyVersion {
+	t.Helper()
+	id, err := podapi.NewIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keyVersion{Identity: id, number: number, expires: expires}
+}
+
+func TestNewestKeyLaunchesUnlessItIsDue(t *testing.T) {
+	soon, before := time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
+	for name, test := range map[string]struct {
+		versions []keyVersion
+		want     []int
+	}{
+		"one":         {[]keyVersion{made(t, 1, time.Time{})}, []int{1}},
+		"in disorder": {[]keyVersion{made(t, 1, time.Time{}), made(t, 3, soon), made(t, 2, time.Time{})}, []int{3, 2, 1}},
+		"one due":     {[]keyVersion{made(t, 1, time.Time{}), made(t, 2, before)}, []int{1, 2}},
+		"all due":     {[]keyVersion{made(t, 1, before), made(t, 2, before)}, []int{2, 1}},
+	} {
+		r, err := newRing(test.versions)
+		if err != nil || len(r) != len(test.want) {
+			t.Fatalf("%s: %v, %v", name, r, err)
+		}
+		for i, v := range r {
+			if v.number != test.want[i] {
+				t.Errorf("%s: version %d is at %d", name, v.number, i)
+			}
+		}
+	}
+}
+
+func TestIdentityFileHasAllVersionsAndIsReadByOlderPrograms(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "identity.pem")
+	if _, err := identityFile(path); err != nil {
+		t.Fatal(err)
+	}
+	store := fileStore(path)
+	second, err := store.extend(t.Context(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := identityFile(path)
+	if err != nil || len(r) != 2 || r[0].number != 2 || r[0].fingerprint() != second.fingerprint() || time.Until(r[0].expires) > time.Hour {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err := podapi.ParseIdentity(data); err != nil || id.AuthorizedKey().String() != second.AuthorizedKey().String() {
+		t.Errorf("a program that knows of one key reads %v, %v", id.AuthorizedKey(), err)
+	}
+	if err := store.drop(t.Context(), r[1]); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := identityFile(path); err != nil || len(r) != 1 || r[0].number != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	for range maxVersions - 1 {
+		if _, err = store.extend(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := store.extend(t.Context(), 0); err == nil {
+		t.Error("there is one more than there may be")
+	}
+}
+
+func TestDamagedVersionsAreErrors(t *testing.T) {
+	v := made(t, 1, time.Time{})
+	good, err := formatVersions([]keyVersion{v})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, header := range []string{"Version: 0", "Version: x", "Created: today", "Expires: never"} {
+		bad := "-----BEGIN PRIVATE KEY-----\n" + header + "\n\n" + string(good[len("-----BEGIN PRIVATE KEY-----\nVersion: 1\n\n"):])
+		if versions, err := parseVersions([]byte(bad)); err == nil {
+			t.Errorf("%s: %+v", header, versions)
+		}
+	}
+}
+
+// A key that another orchestrator has made is learned when it is first seen, and what cannot be
+// read leaves what is known.
+func TestRingIsReadAgainForAnUnknownKey(t *testing.T) {
+	older, newer := made(t, 1, time.Time{}), made(t, 2, time.Time{})
+	present := []keyVersion{older}
+	var fails error
+	read := func(context.Context) (ring, error) {
+		if fails != nil {
+			return nil, fails
+		}
+		return newRing(present)
+	}
+	c := &cluster{identities: &identities{begin: read, read: read}}
+	if _, err := c.identities.fresh(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	present = []keyVersion{older, newer}
+	c.identities.at = time.Time{} // long ago
+	if v, err := c.versionOf(t.Context(), newer.fingerprint()); err != nil || v.number != 2 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	fails = errors.New("it is away")
+	if r, err := c.identities.fresh(t.Context(), 0); !errors.Is(err, fails) || len(r) != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
