@@ -25,6 +25,7 @@ var chartOptions = map[string]string{
 	"claims-rbac.yaml":             "rbac.claims=true",
 	"exec-rbac.yaml":               "rbac.exec=true",
 	"identity-rbac.yaml":           "rbac.identity.read=true",
+	"identity-rotation-rbac.yaml":  "rbac.identity.rotation=true",
 	"session-rbac.yaml":            "rbac.sessions=true",
 	"networkpolicy-address.yaml":   "networkPolicy.address=true",
 	"networkpolicy-no-egress.yaml": "networkPolicy.noEgress=true",
@@ -95,7 +96,7 @@ func manifests(t *testing.T, files ...string) (list []unstructured.Unstructured)
 
 func TestChartKeepsSandboxesApartFromOrchestratorsAndSecrets(t *testing.T) {
 	t.Parallel()
-	own := []string{"podagent-mcp", "podagent-identity", "podagent-sessions", "podagent-reaper-identity"}
+	own := []string{"podagent-mcp", "podagent-identity", "podagent-sessions", "podagent-identity-rotation", "podagent-reaper-identity"}
 	list := render(t, "system", "--values", everything)
 	for _, o := range list {
 		want := "podagent" // objects about sandboxes

@@ -28,6 +28,7 @@ var chartValues = []string{
 	"rbac.sessions=false",
 	"rbac.identity.read=false mcp.enabled=false",
 	"rbac.identity.create=false",
+	"rbac.identity.rotation=false",
 	"rbac.identity.secret=other",
 	"networkPolicy.noIngress=false",
 	"networkPolicy.noEgress=false",
