@@ -37,21 +37,39 @@ func setKeys(pod *corev1.Pod, r ring) {
 // lengthen returns the keychain by which the pod's agent accepts the keys of a ring, and no
 // others. What somebody has spoilt of the present one is left out.
 func (c *cluster) lengthen(pod *corev1.Pod, r ring) (string, error) {
-	first, err := startKeys(pod)
-	if err != nil {
-		return "", err
-	}
-	links := strings.Fields(pod.Annotations[podmeta.AnnotationKeychain])
-	present, believed, _ := wire.FollowKeychain(strings.Join(links, " "), string(pod.UID), first)
-	chain := strings.Join(links[:believed], " ")
-	if keysText(present) == keysText(r.authorized()) {
-		return chain, nil
+	present, chain, err := keychainOf(pod)
+	if err != nil || keysText(present) == keysText(r.authorized()) {
+		return chain, err
 	}
 	signer := c.identities.now().of(strings.Split(fingerprints(present), ",")...)
 	if signer == nil {
 		return "", c.otherKey(pod, fingerprints(present))
 	}
 	return signer.keys.Authorize(chain, string(pod.UID), r.authorized())
+}
+
+// keychainOf returns the keys that the pod's agent accepts when it starts again, and the part
+// of its keychain that says so.
+func keychainOf(pod *corev1.Pod) (present []wire.AuthorizedKey, chain string, err error) {
+	first, err := startKeys(pod)
+	if err != nil {
+		return nil, "", err
+	}
+	links := strings.Fields(pod.Annotations[podmeta.AnnotationKeychain])
+	present, believed, _ := wire.FollowKeychain(strings.Join(links, " "), string(pod.UID), first)
+	return present, strings.Join(links[:believed], " "), nil
+}
+
+// acceptedNow returns the fingerprints of these keys; none for a pod without an agent of ours.
+func acceptedNow(pod *corev1.Pod) []string {
+	if agentContainer(pod) == nil {
+		return nil
+	}
+	present, _, err := keychainOf(pod)
+	if err != nil {
+		return nil
+	}
+	return strings.Split(fingerprints(present), ",")
 }
 
 // startKeys returns the keys that the pod's agent is started with.

@@ -128,15 +128,11 @@ func (c *cluster) tellAll(ctx context.Context, r ring, final bool) error {
 	var telling sync.WaitGroup
 	slots := make(chan struct{}, reapAtOnce)
 	for i := range pods {
-		pod := &pods[i]
-		if ended(pod) || pod.DeletionTimestamp != nil || c.checkKey(ctx, pod) != nil {
-			continue
-		}
 		slots <- struct{}{}
 		telling.Go(func() {
 			defer func() { <-slots }()
-			if err := c.tell(ctx, pod, r, final); !apierrors.IsNotFound(err) {
-				failed[i] = wrap("replacing the keys of", pod.Annotations[podmeta.AnnotationID], err)
+			if err := c.tell(ctx, &pods[i], r, final); !apierrors.IsNotFound(err) {
+				failed[i] = wrap("replacing the keys of", pods[i].Annotations[podmeta.AnnotationID], err)
 			}
 		})
 	}
@@ -144,28 +140,62 @@ func (c *cluster) tellAll(ctx context.Context, r ring, final bool) error {
 	return errors.Join(failed...)
 }
 
-// tell writes into a pod which keys its agent accepts when it starts, and has the agent
-// accept them now.
+// tell tells one pod. Whose it is, is known by what nobody can change: the keys that its agent
+// was started with, and what they have signed.
 func (c *cluster) tell(ctx context.Context, pod *corev1.Pod, r ring, final bool) error {
-	chain, err := c.lengthen(pod, r)
-	if err != nil {
-		return err
+	for {
+		if ended(pod) || pod.DeletionTimestamp != nil || c.identities.now().of(acceptedNow(pod)...) == nil {
+			return nil
+		}
+		now, chain, err := c.tellPod(ctx, pod, r, final)
+		switch {
+		case apierrors.IsConflict(err):
+			if pod, err = c.api.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{}); err != nil {
+				return err
+			}
+			continue
+		case err != nil || now == nil:
+			return err
+		}
+		if isRunning(now) {
+			if err := c.tellAgent(ctx, now, chain); err != nil {
+				return err
+			}
+		}
+		_, err = c.annotatePod(ctx, now, map[string]string{podmeta.AnnotationKey: fingerprints(r.authorized())})
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		pod = now // somebody wrote a heartbeat, say: all is as before
+		if pod, err = c.api.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{}); err != nil {
+			return err
+		}
 	}
-	if final && variable(agentContainer(pod).Env, keychainVariable).ValueFrom == nil {
-		return errors.New("its pod is of an older version, and would forget the new keys when its container starts again: launch it again")
+}
+
+// tellPod writes into a pod which keys its agent accepts when it starts, and returns the pod
+// as it is then. It is nil if the pod cannot have that, and need not.
+func (c *cluster) tellPod(ctx context.Context, pod *corev1.Pod, r ring, final bool) (now *corev1.Pod, chain string, err error) {
+	if variable(agentContainer(pod).Env, keychainVariable).ValueFrom == nil {
+		if final {
+			err = errors.New("its pod is of an older version, which knows no other keys: launch it again")
+		}
+		return nil, "", err // it still accepts the older key
 	}
-	now, err := c.annotatePod(ctx, pod, map[string]string{
-		podmeta.AnnotationKeychain: chain, podmeta.AnnotationKey: fingerprints(r.authorized()),
-	})
-	switch {
-	case err != nil:
-		return err
-	case !isRunning(now) && final && now.Spec.NodeName != "":
-		return errors.New("its agent is about to start, or cannot: try again later, or remove it") // it may have read the old annotation
-	case !isRunning(now):
-		return nil // it reads the annotation when it starts
+	if chain, err = c.lengthen(pod, r); err != nil {
+		return nil, "", err
 	}
-	return c.openPod(now).query(ctx, reapPatience, func(ctx context.Context, client *podapi.Client) error {
+	now, err = c.annotatePod(ctx, pod, map[string]string{podmeta.AnnotationKeychain: chain})
+	if err == nil && final && !isRunning(now) && now.Spec.NodeName != "" {
+		err = errors.New("its agent is about to start, or cannot: try again later, or remove it") // it may have read the old annotation
+	}
+	return now, chain, err
+}
+
+// tellAgent has a running agent accept the keys of a keychain. An older agent gets the key
+// that the pod still names.
+func (c *cluster) tellAgent(ctx context.Context, pod *corev1.Pod, chain string) error {
+	return c.openPod(pod).query(ctx, reapPatience, func(ctx context.Context, client *podapi.Client) error {
 		info, err := client.Info(ctx)
 		if err != nil {
 			return err
@@ -177,9 +207,11 @@ func (c *cluster) tell(ctx context.Context, pod *corev1.Pod, r ring, final bool)
 	})
 }
 
-// annotatePod writes annotations of a pod, unless it has been replaced.
+// annotatePod writes annotations of a pod, unless it has changed.
 func (c *cluster) annotatePod(ctx context.Context, pod *corev1.Pod, annotations map[string]string) (*corev1.Pod, error) {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": annotations}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "annotations": annotations,
+	}})
 	if err != nil {
 		return nil, err
 	}
@@ -199,14 +231,14 @@ func (c *cluster) signAll(ctx context.Context, old keyVersion) error {
 	}
 	var failed []error
 	for _, claim := range list.Items {
-		if strings.Contains(signerOf(&claim), old.fingerprint()) {
-			id := claim.Annotations[podmeta.AnnotationID]
-			failed = append(failed, wrap("signing", id, c.signAgain(ctx, claim.Name, id, old)))
-		}
+		id := claim.Annotations[podmeta.AnnotationID]
+		failed = append(failed, wrap("signing", id, c.signAgain(ctx, claim.Name, id, old)))
 	}
 	return errors.Join(failed...)
 }
 
+// signAgain signs the note of a claim anew, if a version of the identity has signed it, or is
+// among the keys of the pod in it.
 func (c *cluster) signAgain(ctx context.Context, name, id string, old keyVersion) error {
 	for ctx.Err() == nil {
 		claim, err := c.claim(ctx, name)
@@ -216,46 +248,58 @@ func (c *cluster) signAgain(ctx context.Context, name, id string, old keyVersion
 		if err != nil {
 			return err
 		}
-		pod, err := c.notedPodNow(ctx, claim, id)
+		signers := strings.Split(signerOf(claim), ",")
+		if c.identities.now().of(signers...) == nil {
+			return nil // of nobody, or of another identity
+		}
+		pod, generation, err := c.notedPod(ctx, claim, id)
 		if err != nil {
 			return err
 		}
-		next, err := c.nextGeneration(ctx, claim, id)
-		if err != nil {
-			return err
+		if !slices.Contains(append(signers, acceptedNow(pod)...), old.fingerprint()) {
+			return nil
 		}
 		_, rest, err := c.identities.now().without(old.number)
 		if err != nil {
 			return err
 		}
 		setKeys(pod, rest)
-		if err = c.note(ctx, claim, pod, max(next, time.Now().UnixNano())); !apierrors.IsConflict(err) {
+		// It keeps its generation, so that a launch that has taken the claim meanwhile
+		// replaces it.
+		if err = c.note(ctx, claim, pod, generation); !apierrors.IsConflict(err) {
 			return err
 		}
 	}
 	return context.Cause(ctx)
 }
 
-// checkElsewhere returns an error if sandboxes of other namespaces accept a key. Who may not
+// checkElsewhere returns an error if sandboxes of other namespaces need a key. Who may not
 // list them is trusted to know.
 func (c *cluster) checkElsewhere(ctx context.Context, old keyVersion) error {
-	list, err := c.api.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: ours})
-	if isRefusal(err) {
-		return nil
-	}
-	if err != nil {
+	there := map[string]bool{}
+	pods, err := c.api.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: ours})
+	if err != nil && !isRefusal(err) {
 		return err
 	}
-	there := map[string]bool{}
-	for i := range list.Items {
-		if pod := &list.Items[i]; pod.Namespace != c.namespace && !ended(pod) && slices.Contains(acceptedBy(pod), old.fingerprint()) {
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; !ended(pod) && slices.Contains(acceptedNow(pod), old.fingerprint()) {
 			there[pod.Namespace] = true
 		}
 	}
+	claims, err := c.api.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: ours})
+	if err != nil && !isRefusal(err) {
+		return err
+	}
+	for i := range claims.Items {
+		if claim := &claims.Items[i]; strings.Contains(signerOf(claim), old.fingerprint()) {
+			there[claim.Namespace] = true
+		}
+	}
+	delete(there, c.namespace) // it was seen to
 	if len(there) == 0 {
 		return nil
 	}
-	return fmt.Errorf("version %d of the identity stays: there are sandboxes that accept it in %s: retire it there, too", old.number, strings.Join(slices.Sorted(maps.Keys(there)), ", "))
+	return fmt.Errorf("version %d of the identity stays: there are sandboxes that need it in %s: retire it there, too", old.number, strings.Join(slices.Sorted(maps.Keys(there)), ", "))
 }
 
 // keyStore keeps the versions of an identity.

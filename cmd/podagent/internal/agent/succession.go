@@ -89,16 +89,21 @@ func (s *succession) end() []*grpc.Server {
 
 // gracefulStop returns when all calls have ended.
 func (s *succession) gracefulStop() {
-	for _, server := range s.end() {
-		server.GracefulStop()
-	}
+	each(s.end(), (*grpc.Server).GracefulStop)
 }
 
 // stop ends all calls.
 func (s *succession) stop() {
-	for _, server := range s.end() {
-		server.Stop()
+	each(s.end(), (*grpc.Server).Stop)
+}
+
+// each calls a method of all servers at once: one may take long.
+func each(servers []*grpc.Server, do func(*grpc.Server)) {
+	var all sync.WaitGroup
+	for _, server := range servers {
+		all.Go(func() { do(server) })
 	}
+	all.Wait()
 }
 
 // source is a listener whose connections go to the server whose turn it is.
