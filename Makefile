@@ -92,9 +92,10 @@ needs:
 	fi
 
 # $(call gotest,NAME,VARIABLES) runs tests with these variables. It prints the outcome of
-# each package, and failures at once. The results go to NAME.json in RESULTS.
+# each package, and failures at once. The results go to NAME.json in RESULTS. What hangs ends
+# with the stacks of its goroutines.
 gotest = mkdir -p $(RESULTS) && $(2) $(TOOL) gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg \
-	--hide-summary skipped --jsonfile-timing-events $(RESULTS)/$(1).json -- -count=1 -timeout 2h
+	--hide-summary skipped --jsonfile-timing-events $(RESULTS)/$(1).json -- -count=1 -timeout $(if $(PODAGENT_TEST_FULL),4h,1h)
 
 # The packages to test without the race detector: they have tests that cannot run with it
 # (of memory and of other programs), or they start programs that it does not see.
