@@ -2,6 +2,7 @@ package launchertest
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
+
+// accessPatience is how long the API server may take to apply a Role.
+const accessPatience = 2 * time.Minute
 
 // awaitAccess waits until the API server applies the Roles among objects to the
 // subjects of the RoleBindings among them. This takes a moment after they were
@@ -51,6 +55,8 @@ func (c *Cluster) awaitAccess(ctx context.Context, objects []*unstructured.Unstr
 // awaitBound waits until the subjects of a binding have the permissions of the role.
 // It checks only the first one, since all of them start at the same time.
 func (c *Cluster) awaitBound(ctx context.Context, role *rbacv1.Role, binding *rbacv1.RoleBinding) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, accessPatience, fmt.Errorf("the Role %s does not apply after %v", role.Name, accessPatience))
+	defer cancel()
 	client, err := kubernetes.NewForConfig(c.Admin)
 	if err != nil {
 		return err
@@ -63,7 +69,7 @@ func (c *Cluster) awaitBound(ctx context.Context, role *rbacv1.Role, binding *rb
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
 				Namespace: c.Namespace, Verb: rule.Verbs[0],
 				Group: rule.APIGroups[0], Resource: resource, Subresource: sub,
-				Name: strings.Join(rule.ResourceNames, ""), // one at most
+				Name: strings.Join(rule.ResourceNames[:min(1, len(rule.ResourceNames))], ""),
 			},
 		}}
 		for {
@@ -76,7 +82,7 @@ func (c *Cluster) awaitBound(ctx context.Context, role *rbacv1.Role, binding *rb
 			}
 			select {
 			case <-ctx.Done():
-				return ctx.Err()
+				return context.Cause(ctx)
 			case <-time.After(10 * time.Millisecond):
 			}
 		}
