@@ -10,10 +10,12 @@ import (
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// built has the programs that tests have needed so far.
-var built struct {
+// built has the programs that tests have needed so far, each with its lock.
+var built sync.Map // of *program
+
+type program struct {
 	sync.Mutex
-	programs map[string][]byte
+	content []byte
 }
 
 // PutProgram writes a program of test/e2e/testdata into a sandbox's workdir.
@@ -24,14 +26,22 @@ func PutProgram(t *testing.T, s *launcher.Sandbox, name string) {
 	}
 }
 
-// BuildProgram returns a static program of this module. It is built once.
+// BuildProgram returns a static program of this module. It is built once; what is built
+// already waits for no other.
 func BuildProgram(t *testing.T, pkg string) []byte {
 	t.Helper()
-	built.Lock()
-	defer built.Unlock()
-	if content := built.programs[pkg]; content != nil {
-		return content
+	v, _ := built.LoadOrStore(pkg, &program{})
+	p := v.(*program)
+	p.Lock()
+	defer p.Unlock()
+	if p.content == nil {
+		p.content = build(t, pkg)
 	}
+	return p.content
+}
+
+func build(t *testing.T, pkg string) []byte {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "program")
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "github.com/podagent/podagent/"+pkg)
 	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
@@ -42,9 +52,5 @@ func BuildProgram(t *testing.T, pkg string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if built.programs == nil {
-		built.programs = map[string][]byte{}
-	}
-	built.programs[pkg] = content
 	return content
 }
