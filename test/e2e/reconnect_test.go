@@ -130,9 +130,10 @@ func testFiftyCallsAcrossACutShareOneNewConnection(t *testing.T, c *launchertest
 	spec := c.Spec(t.Name())
 	spec.Take.Heartbeat = launcher.HeartbeatOff // it has its own connection
 	s := harness.Launch(t, l, spec)
+	harness.Run(t, s, "mkfifo /tmp/end", nil)
 	var waits [50]func() error
 	for i := range waits {
-		cmd := s.Shell(t.Context(), "until [ -e end ]; do sleep 2; done") // fifty that look more often slow down all else
+		cmd := s.Shell(t.Context(), ": </tmp/end") // it waits for a writer, and costs nothing
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +157,7 @@ func testFiftyCallsAcrossACutShareOneNewConnection(t *testing.T, c *launchertest
 	if got := harness.Names(t, s, "."); len(got) != len(calls) {
 		t.Errorf("%d files were written: %q", len(got), got)
 	}
-	harness.Put(t, s, "end", "")
+	harness.Run(t, s, "exec 3<>/tmp/end; : >/tmp/file; mv /tmp/file /tmp/end", nil) // a late one reads the file
 	for _, err := range atOnce(waits[:]) {
 		if err != nil {
 			t.Errorf("a command that was under way: %v", err)
