@@ -14,7 +14,7 @@ type Info struct {
 	Version                      string   // of the program
 	ProtocolMajor, ProtocolMinor int      // of the contract
 	BootID                       string   // another one at each start of the agent
-	PodUID                       string   // empty outside of Kubernetes
+	PodUID, Keychain             string   // the pod's, and what replaces its keys: see [Config]
 	UID, GID                     int      // of the agent, and so of every process
 	Workdir                      string   // where relative paths start
 	OS, Arch                     string   // in Go's words
@@ -61,6 +61,7 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 		ProtocolMinor: int(r.ProtocolMinor),
 		BootID:        r.BootId,
 		PodUID:        r.PodUid,
+		Keychain:      r.Keychain,
 		UID:           int(r.Uid),
 		GID:           int(r.Gid),
 		Workdir:       string(r.Workdir),
@@ -98,6 +99,9 @@ func checkInfo(r *pb.InfoResponse) error {
 		if err := checkPath(p.Path); err != nil {
 			return err
 		}
+	}
+	if len(r.Keychain) > maxKeychain {
+		return protocolError("a keychain of %d bytes", len(r.Keychain))
 	}
 	return firstError(
 		checkText("the version", r.Version), checkText("the boot id", r.BootId), checkText("the pod's UID", r.PodUid),

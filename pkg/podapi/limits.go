@@ -65,6 +65,8 @@ const (
 	// maxProtected and maxCapabilities (also of confinements) bound the lists that an agent has of itself.
 	maxProtected    = 4096
 	maxCapabilities = 256
+	// maxKeychain bounds the text of a keychain: 64 links of 8 keys have some 35 KiB.
+	maxKeychain = 64 << 10
 	// maxCommand bounds the command in a list of processes: the 4 KiB of the contract.
 	maxCommand = 4 << 10
 	// maxGrepLine bounds the text of a line that was found, where the caller does not.

@@ -904,7 +904,9 @@ type InfoResponse struct {
 	// confinement names what the kernel keeps processes within: "no-new-privileges",
 	// "syscall-filter", "landlock-domain" and "signal-scope". Others may come. An agent
 	// that does not know of it, or was told to confine nothing, leaves it empty.
-	Confinement   []string `protobuf:"bytes,18,rep,name=confinement,proto3" json:"confinement,omitempty"`
+	Confinement []string `protobuf:"bytes,18,rep,name=confinement,proto3" json:"confinement,omitempty"`
+	// keychain is the one that replaces the keys of callers: see ConfigureRequest.
+	Keychain      string `protobuf:"bytes,19,opt,name=keychain,proto3" json:"keychain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1063,6 +1065,13 @@ func (x *InfoResponse) GetConfinement() []string {
 		return x.Confinement
 	}
 	return nil
+}
+
+func (x *InfoResponse) GetKeychain() string {
+	if x != nil {
+		return x.Keychain
+	}
+	return ""
 }
 
 type ProtectedPath struct {
@@ -1225,7 +1234,7 @@ type ConfigureRequest struct {
 	// and the keys ("ed25519:" and base64) that count from then on, with commas between
 	// them. A key that counted before signed "podagent keychain v1\n", the UID of the pod,
 	// "\n", the number of links before as 32 bits (big endian), and the bytes of the keys.
-	// A chain with fewer links than the present one is CLASS_INVALID. Offered with the
+	// A chain that does not begin with the present one is CLASS_INVALID. Offered with the
 	// capability "keychain".
 	Keychain      string `protobuf:"bytes,7,opt,name=keychain,proto3" json:"keychain,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -7700,7 +7709,7 @@ const file_podapi_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\x03R\x05index\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x03R\x05count\x12\x12\n" +
 	"\x04hint\x18\x03 \x01(\tR\x04hint\"\r\n" +
-	"\vInfoRequest\"\xa4\x04\n" +
+	"\vInfoRequest\"\xc0\x04\n" +
 	"\fInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12%\n" +
 	"\x0eprotocol_major\x18\x02 \x01(\rR\rprotocolMajor\x12%\n" +
@@ -7722,7 +7731,8 @@ const file_podapi_proto_rawDesc = "" +
 	"\tprotected\x18\x0f \x03(\v2\x18.podapi.v1.ProtectedPathR\tprotected\x12!\n" +
 	"\fidle_timeout\x18\x10 \x01(\x03R\vidleTimeout\x12\x18\n" +
 	"\aexpires\x18\x11 \x01(\x03R\aexpires\x12 \n" +
-	"\vconfinement\x18\x12 \x03(\tR\vconfinement\"K\n" +
+	"\vconfinement\x18\x12 \x03(\tR\vconfinement\x12\x1a\n" +
+	"\bkeychain\x18\x13 \x01(\tR\bkeychain\"K\n" +
 	"\rProtectedPath\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\fR\x04path\x12&\n" +
 	"\x02by\x18\x02 \x01(\x0e2\x16.podapi.v1.EnforcementR\x02by\"\xc0\x01\n" +

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"google.golang.org/grpc/credentials"
 )
 
 // clientName is the name in the certificate of a caller.
@@ -103,6 +105,12 @@ func (a *Accepted) Replace(keys []AuthorizedKey) {
 
 // Keys returns the keys.
 func (a *Accepted) Keys() []AuthorizedKey { return a.now.Load().keys }
+
+// Admits reports whether the caller of a connection has one of the keys.
+func (a *Accepted) Admits(caller credentials.AuthInfo) bool {
+	info, ok := caller.(credentials.TLSInfo)
+	return ok && a.verify(info.State) == nil
+}
 
 func (a *Accepted) verify(state tls.ConnectionState) error {
 	key, ok := state.PeerCertificates[0].PublicKey.(ed25519.PublicKey)

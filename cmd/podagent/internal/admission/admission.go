@@ -16,6 +16,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,9 +67,10 @@ type conn struct {
 	gate   *Gate
 	source source
 
-	state state
-	calls int
-	since time.Time // when it became known, or its last call ended
+	state  state
+	caller credentials.AuthInfo // of a known one
+	calls  int
+	since  time.Time // when it became known, or its last call ended
 }
 
 type state int
@@ -152,8 +154,20 @@ func (g *Gate) takeTurn() bool {
 	return true
 }
 
+// Expel drops the known connections of callers that are not welcome any more, with their
+// calls.
+func (g *Gate) Expel(welcome func(credentials.AuthInfo) bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, c := range slices.Clone(g.known) {
+		if !welcome(c.caller) {
+			g.drop(c)
+		}
+	}
+}
+
 // recognize makes a stranger known, if there is room.
-func (g *Gate) recognize(c *conn) error {
+func (g *Gate) recognize(c *conn, caller credentials.AuthInfo) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if c.state != stranger {
@@ -163,7 +177,7 @@ func (g *Gate) recognize(c *conn) error {
 		return errNoRoom
 	}
 	g.remove(c)
-	c.state, c.since = known, time.Now()
+	c.state, c.caller, c.since = known, caller, time.Now()
 	g.known = append(g.known, c)
 	return nil
 }
@@ -241,7 +255,7 @@ func (g gateCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.Au
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := c.gate.recognize(c); err != nil {
+	if err := c.gate.recognize(c, info); err != nil {
 		return nil, nil, err
 	}
 	return secured, authInfo{info, c}, nil

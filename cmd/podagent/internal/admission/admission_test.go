@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/peer"
 )
@@ -54,7 +55,7 @@ func recognized(t *testing.T, g *Gate, from source) *conn {
 	if !ok {
 		t.Fatal("there is no room for a stranger")
 	}
-	if err := g.recognize(c); err != nil {
+	if err := g.recognize(c, nil); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -179,6 +180,37 @@ func TestIdleConnectionsGiveWayFirstWhereTheyAreMany(t *testing.T) {
 	}
 }
 
+type named struct{ credentials.AuthInfo }
+
+// Whoever is not welcome any more loses its connections with their calls, and nobody else does.
+func TestCallersThatAreNotWelcomeAreExpelled(t *testing.T) {
+	g := NewGate(Bounds{Strangers: 10, Known: 10})
+	stays, goes := named{}, new(named)
+	conns := map[*conn]bool{}
+	for i := range 6 {
+		c, _ := arrive(g, node)
+		var caller credentials.AuthInfo = stays
+		if i%2 == 0 {
+			caller = goes
+		}
+		if err := g.recognize(c, caller); err != nil {
+			t.Fatal(err)
+		}
+		c.begin()
+		conns[c] = caller == stays
+	}
+	stranger, _ := arrive(g, node)
+	g.Expel(func(caller credentials.AuthInfo) bool { return caller == stays })
+	for c, left := range conns {
+		if c.Conn.(*end).closed == left {
+			t.Errorf("one that stays %t is closed: %t", left, !left)
+		}
+	}
+	if stranger.Conn.(*end).closed {
+		t.Error("one that nobody knows yet is closed")
+	}
+}
+
 func TestConnectionsWithCallsAreNotDropped(t *testing.T) {
 	g := NewGate(Bounds{Strangers: 10, Known: 2})
 	for range 2 {
@@ -188,7 +220,7 @@ func TestConnectionsWithCallsAreNotDropped(t *testing.T) {
 	if !ok {
 		t.Fatal("there is no room for a stranger")
 	}
-	if err := g.recognize(c); !errors.Is(err, errNoRoom) {
+	if err := g.recognize(c, nil); !errors.Is(err, errNoRoom) {
 		t.Errorf("one more is known: %v", err)
 	}
 }

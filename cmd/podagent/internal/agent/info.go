@@ -45,6 +45,7 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 		IdleTimeout:   int64(s.config.IdleTimeout),
 		Expires:       s.expires(),
 		Confinement:   s.confined.Names(),
+		Keychain:      s.keys.present(),
 		Limits: &pb.Limits{
 			MessageBytes: wire.MaxMessage,
 			ChunkBytes:   wire.ChunkSize,

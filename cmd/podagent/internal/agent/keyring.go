@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -18,7 +19,7 @@ type keyring struct {
 	dropped func()
 
 	mu    sync.Mutex
-	links int
+	chain string // as far as it is believed
 }
 
 // newKeyring follows the keychain that the agent is started with as far as it is signed.
@@ -28,10 +29,21 @@ func newKeyring(c *Config) *keyring {
 	if err != nil {
 		c.Log.Warn("a part of the keychain is not believed", "error", err)
 	}
-	return &keyring{podUID: c.PodUID, first: c.AuthorizedKeys, accepted: wire.NewAccepted(keys), links: links}
+	return &keyring{podUID: c.PodUID, first: c.AuthorizedKeys, accepted: wire.NewAccepted(keys), chain: firstLinks(c.Keychain, links)}
 }
 
-// follow replaces the keys by those of a keychain. An empty one leaves them as they are.
+// firstLinks returns the first n links of a chain.
+func firstLinks(chain string, n int) string { return strings.Join(strings.Fields(chain)[:n], " ") }
+
+// present returns the keychain that counts.
+func (k *keyring) present() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.chain
+}
+
+// follow replaces the keys by those of a keychain. An empty one leaves them as they are. Any
+// other begins with the present one, so that whoever gives it knows that.
 func (k *keyring) follow(chain string) error {
 	if chain == "" {
 		return nil
@@ -42,11 +54,12 @@ func (k *keyring) follow(chain string) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, syscall.EINVAL)
 	}
-	if links < k.links {
-		return fmt.Errorf("the keychain has %d links, and the present one %d: %w", links, k.links, syscall.EINVAL)
+	chain = firstLinks(chain, links)
+	if !strings.HasPrefix(chain+" ", k.chain+" ") && k.chain != "" {
+		return fmt.Errorf("the keychain does not begin with the present one: %w", syscall.EINVAL)
 	}
 	before := k.accepted.Keys()
-	k.links = links
+	k.chain = chain
 	k.accepted.Replace(keys)
 	if !contains(keys, before) {
 		k.dropped()

@@ -176,12 +176,19 @@ func TestKeychainAtTheStartReplacesTheKeysAsFarAsItIsSigned(t *testing.T) {
 	}
 }
 
+// The agent goes on from the keychain that it says is the present one, and from no other.
 func TestKeychainIsNeverShortened(t *testing.T) {
 	older, newer := newCaller(t), newCaller(t)
 	both := older.sign(t, "", older, newer)
-	socket := serveKeys(t, older.sign(t, both, newer), older)
+	present := older.sign(t, both, newer)
+	socket := serveKeys(t, present+" x", older)
 	client := dial(t, podapi.DialOptions{Dial: unixDialer(socket), Identity: &newer.Identity})
-	for _, chain := range []string{both, "x", newer.sign(t, both, older) + "x"} {
+	info, err := client.Info(t.Context())
+	if err != nil || info.Keychain != present {
+		t.Errorf("it says that %q is the present one: %v", info.Keychain, err)
+	}
+	fork := newer.sign(t, both, newer, older)
+	for _, chain := range []string{both, "x", present + "x", fork, older.sign(t, fork, older)} {
 		if err := client.Configure(t.Context(), podapi.Config{Keychain: chain}); !errors.Is(err, syscall.EINVAL) {
 			t.Errorf("%q: %v", chain, err)
 		}

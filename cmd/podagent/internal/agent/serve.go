@@ -107,7 +107,7 @@ func Serve(ctx context.Context, config Config) error {
 		s := a.newServer(grpc.Creds(gate.Credentials(creds)), grpc.ReadBufferSize(readBuffer))
 		healthpb.RegisterHealthServer(s, checksOnly{state: state})
 		return s
-	}, failed)
+	}, func() { gate.Expel(keys.accepted.Admits) }, failed)
 	keys.dropped = server.renew
 	a.keys = keys
 	if config.Health != "" {

@@ -9,17 +9,19 @@ import (
 	"google.golang.org/grpc"
 )
 
-// handoverGrace is the time that calls get when another server takes over. Clients go on
-// with what is cut after it, except for connections to ports.
+// handoverGrace is the time that the calls of a key that no longer counts get. Clients with
+// another key go on with what is cut after it, where it can be resumed.
 const handoverGrace = time.Minute
 
 // succession is a gRPC server that can be replaced: its connections then end, without the
 // loss of a call. The one that takes over accepts the next connection; the one before asks
 // its clients to connect again, and ends with its last call.
 //
-// A server's connections can only end together. Those of a key that no longer counts must.
+// A server can ask only all of its clients, and those of a key that no longer counts must
+// go. expel, which is called after a while, ends what they have left, and no other calls.
 type succession struct {
 	make   func() *grpc.Server
+	expel  func()
 	failed chan<- error
 
 	mu      sync.Mutex
@@ -28,8 +30,8 @@ type succession struct {
 	stopped bool
 }
 
-func newSuccession(make func() *grpc.Server, failed chan<- error) *succession {
-	return &succession{make: make, failed: failed}
+func newSuccession(make func() *grpc.Server, expel func(), failed chan<- error) *succession {
+	return &succession{make: make, expel: expel, failed: failed}
 }
 
 // listen adds a listener for all servers to come.
@@ -63,7 +65,7 @@ func (s *succession) renew() {
 
 // retire ends a server after its calls.
 func (s *succession) retire(server *grpc.Server) {
-	late := time.AfterFunc(handoverGrace, server.Stop)
+	late := time.AfterFunc(handoverGrace, s.expel)
 	defer late.Stop()
 	server.GracefulStop()
 	s.mu.Lock()
