@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -18,8 +19,8 @@ func listIdentityCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the keys of the identity",
-		Long: `List prints the keys of the identity. The first launches sandboxes: the newest, unless
-that is due and another is not.`,
+		Long: `List prints the keys of the identity. The first launches sandboxes: the newest that is
+neither due nor retiring.`,
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.listIdentity(cmd.Context()) },
 	}
@@ -34,25 +35,30 @@ func rotateCommand(a *app) *cobra.Command {
 namespace accept it beside the older ones. Sandboxes stay open, and nothing has to be
 launched again. Then retire the older key: until then whoever has it may call.
 
-An identity in a Secret has each key in a Secret of its own. To make and delete them
-takes the permissions of deploy/identity-rotation-rbac.yaml.`,
+To change an identity in a Secret takes the permissions of
+deploy/identity-rotation-rbac.yaml.`,
 		Example: `  orchestrator identity rotate --expires 2160h
   orchestrator identity retire 1`,
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.rotate(cmd.Context(), time.Duration(lasts)) },
 	}
-	c.Flags().Var(&lasts, "expires", "the new key is due after this `DURATION`: then another launches, and doctor warns (default never)")
+	c.Flags().Var(&lasts, "expires", "the new key is due after this `DURATION`: then launches make no use of it any more, unless there is no other, and doctor warns (default never)")
 	return c
 }
 
 func retireCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	onlyHere := false
+	c := &cobra.Command{
 		Use:   "retire VERSION",
 		Short: "End an older key",
-		Long: `Retire ends an older key of the identity. The agents of all sandboxes in the namespace
-stop to accept it: calls that are under way have a minute to end. What it has signed is
-signed by the newest key. Then it is deleted. If any of this fails, or sandboxes of other
-namespaces accept the key, it stays; the command can be repeated.
+		Long: `Retire ends an older key of the identity. From now on nobody makes use of it; some 40
+seconds later, when all orchestrators have noticed, the agents of all sandboxes in the
+namespace stop to accept it: its calls that are under way have a minute to end. What it has
+signed is signed by the newest key. Then it is deleted. If any of this fails, or sandboxes
+of other namespaces need the key, it is retiring until the command is repeated.
+
+Retire looks for sandboxes of all namespaces, which takes the permission to list them. It
+knows nothing of other clusters: rotate there first what the same file serves.
 
 Whoever has a retired key, and may also change a pod's annotations, can have the agent
 accept it again when its container starts again. So after a leak, launch what matters
@@ -64,9 +70,11 @@ again.`,
 			if err != nil || version < 1 {
 				return usagef("%q is not a version of the identity", args[0])
 			}
-			return a.retire(cmd.Context(), version)
+			return a.retire(cmd.Context(), version, onlyHere)
 		},
 	}
+	c.Flags().BoolVar(&onlyHere, "only-here", false, "do not look for sandboxes in other namespaces: there are none, or they may be lost")
+	return c
 }
 
 // versionJSON is a key of the identity.
@@ -75,10 +83,19 @@ type versionJSON struct {
 	Key     string `json:"key"`
 	Created string `json:"created,omitempty"`
 	Expires string `json:"expires,omitempty"`
+	// Retiring is since when it is retiring.
+	Retiring string `json:"retiring,omitempty"`
 }
 
 func versionOf(v launcher.IdentityVersion) versionJSON {
-	return versionJSON{v.Version, v.Key, dateText(v.Created), dateText(v.Expires)}
+	return versionJSON{v.Version, v.Key, dateText(v.Created), dateText(v.Expires), dateText(v.Retiring)}
+}
+
+// changeJSON is what became of a key.
+type changeJSON struct {
+	versionJSON
+	Sandboxes int `json:"sandboxes"` // that were told
+	Others    int `json:"others"`    // of other identities
 }
 
 // dateText is empty for the zero time.
@@ -101,11 +118,11 @@ func (a *app) listIdentity(ctx context.Context) error {
 	list := []versionJSON{}
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "VERSION\tKEY\tCREATED\tEXPIRES")
+	fmt.Fprintln(table, "VERSION\tKEY\tCREATED\tEXPIRES\tRETIRING")
 	for _, v := range versions {
 		j := versionOf(v)
 		list = append(list, j)
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", j.Version, j.Key, j.Created, j.Expires)
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", j.Version, j.Key, j.Created, j.Expires, j.Retiring)
 	}
 	table.Flush()
 	return a.print(list, text.String())
@@ -116,21 +133,29 @@ func (a *app) rotate(ctx context.Context, lasts time.Duration) error {
 	if err != nil {
 		return err
 	}
-	v, err := k.RotateIdentity(ctx, lasts)
-	if v.Version == 0 {
+	change, err := k.RotateIdentity(ctx, lasts)
+	if change.Version == 0 {
 		return err
 	}
-	j := versionOf(v)
-	if printed := a.print(j, fmt.Sprintf("version %d: %s\n", j.Version, j.Key)); printed != nil {
-		return printed
-	}
-	return err
+	return cmp.Or(a.printChange(change, "is there"), err)
 }
 
-func (a *app) retire(ctx context.Context, version int) error {
+func (a *app) retire(ctx context.Context, version int, onlyHere bool) error {
 	k, err := a.pods("identity retire")
 	if err != nil {
 		return err
 	}
-	return k.RetireIdentity(ctx, version)
+	change, err := k.RetireIdentity(ctx, version, onlyHere)
+	if err != nil {
+		return err
+	}
+	return a.printChange(change, "is retired")
+}
+
+func (a *app) printChange(change launcher.IdentityVersion, became string) error {
+	if change.Sandboxes == 0 && change.Others > 0 {
+		a.note("all %d sandboxes in the namespace are of other identities: see --identity-secret", change.Others)
+	}
+	j := changeJSON{versionOf(change), change.Sandboxes, change.Others}
+	return a.print(j, fmt.Sprintf("version %d %s: %s (sandboxes: %d)\n", j.Version, became, j.Key, j.Sandboxes))
 }

@@ -70,11 +70,11 @@ func (c *cluster) create(ctx context.Context, spec *Spec) (*acquired, error) {
 
 // podFor returns the pod that is made from the Spec.
 func (c *cluster) podFor(ctx context.Context, spec *Spec) (*corev1.Pod, error) {
-	ring, err := c.identities.fresh(ctx, ringAge)
+	r, err := c.identities.fresh(ctx, ringAge)
 	if err != nil {
 		return nil, err
 	}
-	pod := manifest(spec, c.namespace, ring.authorized(), time.Now())
+	pod := manifest(spec, c.namespace, r.accepted().authorized(), time.Now())
 	if c.connection == ByAddress {
 		listenOnAddress(pod)
 	}
@@ -89,7 +89,7 @@ func (c *cluster) podFor(ctx context.Context, spec *Spec) (*corev1.Pod, error) {
 }
 
 // make creates the pod, and before it the claim for the workspace if the Spec keeps
-// that.
+// that. The agent gets the keys of this moment.
 func (c *cluster) make(ctx context.Context, pod *corev1.Pod, spec *Spec) (*corev1.Pod, error) {
 	if err := c.checkMade(pod); err != nil {
 		return nil, err
@@ -102,6 +102,11 @@ func (c *cluster) make(ctx context.Context, pod *corev1.Pod, spec *Spec) (*corev
 			return nil, err
 		}
 	}
+	r, err := c.identities.fresh(lasting, ringAge)
+	if err != nil {
+		return nil, errors.Join(err, c.dropUnused(lasting, pod))
+	}
+	setKeys(pod, r.accepted())
 	made, err := c.api.CoreV1().Pods(c.namespace).Create(lasting, pod, metav1.CreateOptions{})
 	if err != nil && !errors.As(err, new(*apierrors.StatusError)) {
 		// The answer was lost, but the request may have succeeded.

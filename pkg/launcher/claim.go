@@ -30,9 +30,9 @@ func ownClaim(pod *corev1.Pod) bool {
 
 // claimOf returns the claim for the workspace of a pod that is about to be created.
 // Its note says how the pod is made, for [Kubernetes.Resume].
-func (c *cluster) claimOf(w Workspace, pod *corev1.Pod, generation int64) (*corev1.PersistentVolumeClaim, error) {
+func (c *cluster) claimOf(ctx context.Context, w Workspace, pod *corev1.Pod, generation int64) (*corev1.PersistentVolumeClaim, error) {
 	id := pod.Annotations[podmeta.AnnotationID]
-	note, err := c.writeNote(c.subjectOf(pod.Name, "", id), generation, pod)
+	note, err := c.writeNote(ctx, c.subjectOf(pod.Name, "", id), generation, pod)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (c *cluster) keepWorkspace(ctx context.Context, spec *Spec, pod *corev1.Pod
 // not be believed: see isFromCreation. Then the claim gets another, which has its UID.
 func (c *cluster) newClaim(ctx context.Context, w Workspace, pod *corev1.Pod) error {
 	generation := time.Now().UnixNano()
-	claim, err := c.claimOf(w, pod, generation)
+	claim, err := c.claimOf(ctx, w, pod, generation)
 	if err != nil {
 		return err
 	}

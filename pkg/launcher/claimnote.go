@@ -42,8 +42,12 @@ func (c *cluster) subjectOf(name, uid, id string) keys.Subject {
 
 // writeNote returns the note of a claim: this pod, signed, with its environment
 // sealed.
-func (c *cluster) writeNote(about keys.Subject, generation int64, pod *corev1.Pod) (string, error) {
-	ours := c.identities.now()[0].keys
+func (c *cluster) writeNote(ctx context.Context, about keys.Subject, generation int64, pod *corev1.Pod) (string, error) {
+	r, err := c.identities.fresh(ctx, ringAge)
+	if err != nil {
+		return "", err
+	}
+	ours := r[0].keys
 	text, err := noteText(pod, func(secret []byte) []byte { return ours.Seal(about, secret) })
 	if err != nil {
 		return "", err
@@ -54,6 +58,7 @@ func (c *cluster) writeNote(about keys.Subject, generation int64, pod *corev1.Po
 // noteText returns what is signed.
 func noteText(pod *corev1.Pod, seal func([]byte) []byte) (string, error) {
 	open := pod.DeepCopy()
+	dropKeys(open) // the pod that is made of it has those of then
 	hidden := environment{Env: map[string][]corev1.EnvVar{}, Spec: open.Annotations[podmeta.AnnotationSpec]}
 	delete(open.Annotations, podmeta.AnnotationSpec)
 	for c := range containers(open) {
@@ -222,7 +227,7 @@ func (c *cluster) nextGeneration(ctx context.Context, claim *corev1.PersistentVo
 // note writes into a claim, unless that has changed since it was read, how its pod is
 // made, and sees to it that no older note is believed.
 func (c *cluster) note(ctx context.Context, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod, generation int64) error {
-	note, err := c.writeNote(c.subjectOf(claim.Name, string(claim.UID), pod.Annotations[podmeta.AnnotationID]), generation, pod)
+	note, err := c.writeNote(ctx, c.subjectOf(claim.Name, string(claim.UID), pod.Annotations[podmeta.AnnotationID]), generation, pod)
 	if err != nil {
 		return err
 	}

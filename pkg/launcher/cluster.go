@@ -227,7 +227,7 @@ func (k *Kubernetes) ringThere(ctx context.Context, client kubernetes.Interface,
 		versions = []keyVersion{{Identity: *k.Identity, number: 1}}
 	case secret != "":
 		in, name := secretPlace(secret, namespace)
-		versions, err = readIdentitySecrets(ctx, client, in, name)
+		versions, err = readIdentitySecret(ctx, client, in, name)
 	default:
 		var path string
 		if path, err = identityPath(k.IdentityFile); err == nil {

@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"context"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -9,20 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-
-	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 )
-
-// identityKey is the key of the identity in its Secret.
-const identityKey = "identity.pem"
 
 // identityFile returns the identity in a file, and creates it on first use: see
 // [Kubernetes].
@@ -44,16 +33,20 @@ func identityFile(path string) (ring, error) {
 	return newRing(versions)
 }
 
-// identityPath returns the path of the file, or the default path.
+// identityPath returns the path of the file, or the default path. A link is followed: what it
+// leads to is replaced, and not the link.
 func identityPath(path string) (string, error) {
-	if path != "" {
-		return path, nil
+	if path == "" {
+		dir, err := os.UserConfigDir()
+		if err != nil {
+			return "", fmt.Errorf("cannot find the identity: %w", err)
+		}
+		path = filepath.Join(dir, "podagent", "identity.pem")
 	}
-	dir, err := os.UserConfigDir()
-	if err != nil {
-		return "", fmt.Errorf("cannot find the identity: %w", err)
+	if followed, err := filepath.EvalSymlinks(path); err == nil {
+		return followed, nil
 	}
-	return filepath.Join(dir, "podagent", "identity.pem"), nil
+	return path, nil
 }
 
 // readIdentity returns all versions of the identity in a file.
@@ -112,14 +105,27 @@ func writeVersions(path string, versions []keyVersion, put func(from, to string)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return put(f.Name(), path)
+	if err := put(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes sure that a name lasts: agents may know a key already that no disk has.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // The headers of a version in a file. One that has none is the first.
 const (
-	headerVersion = "Version"
-	headerCreated = "Created"
-	headerExpires = "Expires"
+	headerVersion  = "Version"
+	headerCreated  = "Created"
+	headerExpires  = "Expires"
+	headerRetiring = "Retiring" // since then
 )
 
 // parseVersions returns the versions of an identity: PEM blocks, one after the other.
@@ -147,7 +153,7 @@ func (v *keyVersion) setHeaders(headers map[string]string) (err error) {
 			return fmt.Errorf("the version %q is not a positive number", text)
 		}
 	}
-	for name, t := range map[string]*time.Time{headerCreated: &v.created, headerExpires: &v.expires} {
+	for name, t := range map[string]*time.Time{headerCreated: &v.created, headerExpires: &v.expires, headerRetiring: &v.retiring} {
 		if text := headers[name]; text != "" {
 			if *t, err = time.Parse(time.RFC3339, text); err != nil {
 				return fmt.Errorf("version %d of the identity: %w", v.number, err)
@@ -168,7 +174,7 @@ func formatVersions(versions []keyVersion) ([]byte, error) {
 		}
 		block, _ := pem.Decode(text)
 		block.Headers = map[string]string{headerVersion: strconv.Itoa(v.number)}
-		for name, t := range map[string]time.Time{headerCreated: v.created, headerExpires: v.expires} {
+		for name, t := range map[string]time.Time{headerCreated: v.created, headerExpires: v.expires, headerRetiring: v.retiring} {
 			if !t.IsZero() {
 				block.Headers[name] = t.UTC().Format(time.RFC3339)
 			}
@@ -176,146 +182,4 @@ func formatVersions(versions []keyVersion) ([]byte, error) {
 		data = append(data, pem.EncodeToMemory(block)...)
 	}
 	return data, nil
-}
-
-// IdentitySecret returns the newest version of the identity in a Secret, and creates it on
-// first use. If several orchestrators do this at once, all use the first.
-func IdentitySecret(ctx context.Context, client kubernetes.Interface, namespace, name string) (podapi.Identity, error) {
-	r, err := identitySecret(ctx, client, namespace, name)
-	if err != nil {
-		return podapi.Identity{}, err
-	}
-	return r[0].Identity, nil
-}
-
-func identitySecret(ctx context.Context, client kubernetes.Interface, namespace, name string) (ring, error) {
-	versions, err := readIdentitySecrets(ctx, client, namespace, name)
-	if apierrors.IsNotFound(err) {
-		secret, failed := newIdentitySecret(name)
-		if failed != nil {
-			return nil, failed
-		}
-		secret, err = client.CoreV1().Secrets(namespace).Create(ctx, secret, metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) {
-			versions, err = readIdentitySecrets(ctx, client, namespace, name)
-		} else {
-			var v keyVersion
-			v, err = parseIdentitySecret(secret, err, namespace, name)
-			versions = []keyVersion{v}
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return newRing(versions)
-}
-
-// sharedIdentity is identitySecret, but makes none if the namespace of the sandboxes has
-// one: they would not answer another.
-func sharedIdentity(ctx context.Context, client kubernetes.Interface, secret, sandboxes string) (ring, error) {
-	namespace, name := secretPlace(secret, sandboxes)
-	versions, err := readIdentitySecrets(ctx, client, namespace, name)
-	switch {
-	case err == nil:
-		return newRing(versions)
-	case !apierrors.IsNotFound(err):
-		return nil, err
-	}
-	if err := checkLeft(ctx, client, namespace, name, sandboxes); err != nil {
-		return nil, err
-	}
-	return identitySecret(ctx, client, namespace, name)
-}
-
-// checkLeft returns an error if the identity that is missing in a Secret is in the
-// namespace of the sandboxes, where earlier versions kept it.
-func checkLeft(ctx context.Context, client kubernetes.Interface, namespace, name, sandboxes string) error {
-	if namespace == sandboxes {
-		return nil
-	}
-	left, err := client.CoreV1().Secrets(sandboxes).Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err), isRefusal(err), err == nil && left.Data[identityKey] == nil:
-		return nil
-	case err != nil:
-		return fmt.Errorf("cannot look for the identity in Secret %s/%s: %w", sandboxes, name, err)
-	}
-	return fmt.Errorf("the identity is not in Secret %[1]s/%[2]s, but in %[3]s/%[2]s, where whoever may create pods can read it: "+
-		`copy it ("kubectl get secret %[2]s -n %[3]s -o go-template='{{index .data %[4]q | base64decode}}' | `+
-		`kubectl create secret generic %[2]s -n %[1]s --from-file=%[4]s=/dev/stdin"), `+
-		"or delete it, and its sandboxes are lost", namespace, name, sandboxes, identityKey)
-}
-
-// identitySecrets are the names of the Secrets that an identity may have, one for each
-// version. They are few and known, so that a Role can list them.
-func identitySecrets(name string) []string {
-	names := []string{name}
-	for i := 2; i <= maxVersions; i++ {
-		names = append(names, fmt.Sprintf("%s-%d", name, i))
-	}
-	return names
-}
-
-// readIdentitySecrets returns all versions of the identity in existing Secrets. A Role that
-// was made before identities had versions allows to get only the first.
-func readIdentitySecrets(ctx context.Context, client kubernetes.Interface, namespace, name string) ([]keyVersion, error) {
-	names := identitySecrets(name)
-	versions, errs := make([]keyVersion, len(names)), make([]error, len(names))
-	var all sync.WaitGroup
-	for i, name := range names {
-		all.Go(func() {
-			secret, err := client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
-			versions[i], errs[i] = parseIdentitySecret(secret, err, namespace, name)
-		})
-	}
-	all.Wait()
-	var there []keyVersion
-	for i, err := range errs {
-		switch {
-		case err == nil:
-			there = append(there, versions[i])
-		case i > 0 && errors.Is(err, ErrForbidden), apierrors.IsNotFound(err):
-		default:
-			return nil, err
-		}
-	}
-	if len(there) == 0 {
-		return nil, errs[0]
-	}
-	return there, nil
-}
-
-// parseIdentitySecret returns the version in the result of an API call.
-func parseIdentitySecret(secret *corev1.Secret, err error, namespace, name string) (keyVersion, error) {
-	if isRefusal(err) {
-		err = fmt.Errorf("%w: %w", ErrForbidden, err)
-	}
-	if err != nil {
-		return keyVersion{}, fmt.Errorf("cannot get the identity from Secret %s/%s: %w", namespace, name, err)
-	}
-	versions, err := parseVersions(secret.Data[identityKey])
-	if err != nil {
-		return keyVersion{}, fmt.Errorf("key %s of Secret %s/%s: %w", identityKey, namespace, name, err)
-	}
-	v := versions[0]
-	v.secret, v.created = name, secret.CreationTimestamp.Time
-	return v, nil
-}
-
-func newIdentitySecret(name string) (*corev1.Secret, error) {
-	id, err := podapi.NewIdentity()
-	if err != nil {
-		return nil, err
-	}
-	return secretOf(keyVersion{Identity: id, number: 1, secret: name})
-}
-
-// secretOf returns the Secret of a version.
-func secretOf(v keyVersion) (*corev1.Secret, error) {
-	data, err := formatVersions([]keyVersion{v})
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: v.secret, Labels: map[string]string{podmeta.LabelManagedBy: podmeta.ManagedBy}},
-		Data:       map[string][]byte{identityKey: data},
-		Immutable:  new(true),
-	}, err
 }

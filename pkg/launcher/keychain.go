@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi/wire"
@@ -27,45 +28,71 @@ func keychainEnv() corev1.EnvVar {
 
 // setKeys has a pod that is about to be made start with the keys of a ring.
 func setKeys(pod *corev1.Pod, r ring) {
+	dropKeys(pod)
 	agent := agentContainer(pod)
-	agent.Env = slices.DeleteFunc(agent.Env, func(v corev1.EnvVar) bool { return v.Name == keyVariable || v.Name == keychainVariable })
 	agent.Env = append(agent.Env, corev1.EnvVar{Name: keyVariable, Value: keysText(r.authorized())}, keychainEnv())
-	pod.Annotations[podmeta.AnnotationKey] = fingerprints(r.authorized())
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, podmeta.AnnotationKey, fingerprints(r.authorized()))
+}
+
+// dropKeys leaves nothing of the keys in the description of a pod.
+func dropKeys(pod *corev1.Pod) {
+	if agent := agentContainer(pod); agent != nil {
+		agent.Env = slices.DeleteFunc(agent.Env, func(v corev1.EnvVar) bool { return v.Name == keyVariable || v.Name == keychainVariable })
+	}
+	delete(pod.Annotations, podmeta.AnnotationKey)
 	delete(pod.Annotations, podmeta.AnnotationKeychain)
 }
 
-// lengthen returns the keychain by which the pod's agent accepts the keys of a ring, and no
-// others. What somebody has spoilt of the present one is left out.
-func (c *cluster) lengthen(pod *corev1.Pod, r ring) (string, error) {
-	present, chain, err := keychainOf(pod)
-	if err != nil || keysText(present) == keysText(r.authorized()) {
-		return chain, err
-	}
-	signer := c.identities.now().of(strings.Split(fingerprints(present), ",")...)
-	if signer == nil {
-		return "", c.otherKey(pod, fingerprints(present))
-	}
-	return signer.keys.Authorize(chain, string(pod.UID), r.authorized())
+// followsKeychain reports whether the pod's agent is started with its keychain. An older
+// launcher gave it none.
+func followsKeychain(pod *corev1.Pod) bool {
+	return variable(agentContainer(pod).Env, keychainVariable).ValueFrom != nil
 }
 
-// keychainOf returns the keys that the pod's agent accepts when it starts again, and the part
-// of its keychain that says so.
-func keychainOf(pod *corev1.Pod) (present []wire.AuthorizedKey, chain string, err error) {
+// believed returns the keys that count for a pod's agent after a keychain, and the part of
+// the chain that says so. What somebody has spoilt is left out.
+func believed(pod *corev1.Pod, chain string) (present []wire.AuthorizedKey, good string, err error) {
 	first, err := startKeys(pod)
 	if err != nil {
 		return nil, "", err
 	}
-	links := strings.Fields(pod.Annotations[podmeta.AnnotationKeychain])
-	present, believed, _ := wire.FollowKeychain(strings.Join(links, " "), string(pod.UID), first)
-	return present, strings.Join(links[:believed], " "), nil
+	links := strings.Fields(chain)
+	present, n, _ := wire.FollowKeychain(chain, string(pod.UID), first)
+	return present, strings.Join(links[:n], " "), nil
 }
 
-// acceptedNow returns the fingerprints of these keys; none for a pod without an agent of ours.
+// lengthen returns the keychain by which the pod's agent accepts the keys of a ring, and no
+// others, after one of these chains: the longest that is signed. It is [ErrOtherKey] if
+// none of ours counts there.
+func (c *cluster) lengthen(pod *corev1.Pod, r ring, chains ...string) (string, error) {
+	var present []wire.AuthorizedKey
+	var longest string
+	for _, chain := range chains {
+		keys, good, err := believed(pod, chain)
+		if err != nil {
+			return "", c.otherKey(pod, "what is no key")
+		}
+		if present == nil || len(good) > len(longest) {
+			present, longest = keys, good
+		}
+	}
+	signer := c.identities.now().of(strings.Split(fingerprints(present), ",")...)
+	switch {
+	case signer == nil:
+		return "", c.otherKey(pod, fingerprints(present))
+	case keysText(present) == keysText(r.authorized()):
+		return longest, nil
+	}
+	return signer.keys.Authorize(longest, string(pod.UID), r.authorized())
+}
+
+// acceptedNow returns the fingerprints of the keys that the pod's agent accepts when it starts
+// again; none for a pod without an agent of ours.
 func acceptedNow(pod *corev1.Pod) []string {
 	if agentContainer(pod) == nil {
 		return nil
 	}
-	present, _, err := keychainOf(pod)
+	present, _, err := believed(pod, pod.Annotations[podmeta.AnnotationKeychain])
 	if err != nil {
 		return nil
 	}

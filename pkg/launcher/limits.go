@@ -143,12 +143,16 @@ const (
 	// maxVersions bounds the keys that an identity has at a time, and so those that each
 	// agent accepts: two while one is rotated, and room for rotations that were left undone.
 	maxVersions = 4
-	// ringAge is how old the knowledge of an identity's keys may be when a pod is made, and
-	// retryAge when an agent accepts none of them. settleTime is how long a key waits for
-	// its retirement after another was made: by then all orchestrators know that one.
-	ringAge    = 10 * time.Second
-	retryAge   = time.Second
-	settleTime = 3 * ringAge
+	// ringAge is how old the knowledge of an identity's keys may be when a pod is made or a
+	// note signed, and retryAge when an unknown key is met. settleTime is how long a key
+	// retires until nobody uses it who has not noticed; a call of the API takes callTimeout
+	// at most. startPatience is how long a retirement waits for agents that are starting,
+	// and tellTries how often it tries where others change the same pod.
+	ringAge       = 10 * time.Second
+	retryAge      = time.Second
+	settleTime    = ringAge + callTimeout
+	startPatience = time.Minute
+	tellTries     = 20
 	// leaseRetry is the time between tries to renew the lease while the API server is
 	// away.
 	leaseRetry = 2 * time.Second

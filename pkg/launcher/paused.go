@@ -131,11 +131,6 @@ func (c *cluster) remake(ctx context.Context, id string) (*corev1.Pod, error) {
 		return nil, err
 	}
 	pod = again(pod, time.Now())
-	r, err := c.identities.fresh(ctx, ringAge)
-	if err != nil {
-		return nil, err
-	}
-	setKeys(pod, r)
 	if c.connection == ByAddress && !listensOnAddress(pod) {
 		listenOnAddress(pod)
 	}

@@ -20,15 +20,14 @@ type keyVersion struct {
 	podapi.Identity
 	keys   keys.Set // what is derived from it
 	number int
-	// created is zero where that is not known, expires for never.
-	created, expires time.Time
-	secret           string // the name of its Secret
+	// created is zero where that is not known, expires for never, and retiring for not.
+	created, expires, retiring time.Time
 }
 
 func (v *keyVersion) fingerprint() string { return v.AuthorizedKey().Fingerprint() }
 
 // ring has the versions of an identity, at least one. The first launches and signs: the
-// newest, unless that has expired and another has not.
+// newest that is neither due nor retiring, if there is one.
 type ring []keyVersion
 
 func newRing(versions []keyVersion) (ring, error) {
@@ -39,16 +38,35 @@ func newRing(versions []keyVersion) (ring, error) {
 			return nil, err
 		}
 	}
-	slices.SortFunc(r, func(a, b keyVersion) int {
-		if a.hasExpired() != b.hasExpired() {
-			return map[bool]int{true: 1, false: -1}[a.hasExpired()]
-		}
-		return cmp.Or(cmp.Compare(b.number, a.number), cmp.Compare(a.secret, b.secret))
+	slices.SortStableFunc(r, func(a, b keyVersion) int {
+		return cmp.Or(cmp.Compare(a.decay(), b.decay()), cmp.Compare(b.number, a.number))
 	})
 	return r, nil
 }
 
+// decay orders versions by what is left of them: a good one has none, and then comes one
+// that is due, and last one that is retiring.
+func (v *keyVersion) decay() int {
+	switch {
+	case !v.retiring.IsZero():
+		return 2
+	case v.hasExpired():
+		return 1
+	}
+	return 0
+}
+
 func (v *keyVersion) hasExpired() bool { return !v.expires.IsZero() && time.Now().After(v.expires) }
+
+// accepted returns the versions that agents are to accept: those that are as good as the
+// first. With the others orchestrators still reach agents that have yet to hear of this.
+func (r ring) accepted() ring {
+	i := slices.IndexFunc(r, func(v keyVersion) bool { return v.decay() > r[0].decay() })
+	if i < 0 {
+		return r
+	}
+	return r[:i:i]
+}
 
 // authorized returns the public halves.
 func (r ring) authorized() (list []wire.AuthorizedKey) {
@@ -117,7 +135,7 @@ func (c *cluster) versionOf(ctx context.Context, fingerprints ...string) (*keyVe
 	if v := c.identities.now().of(fingerprints...); v != nil {
 		return v, nil
 	}
-	r, err := c.identities.fresh(ctx, ringAge)
+	r, err := c.identities.fresh(ctx, retryAge)
 	if v := r.of(fingerprints...); v != nil {
 		return v, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,6 +21,11 @@ func made(t *testing.T, number int, expires time.Time) keyVersion {
 	return keyVersion{Identity: id, number: number, expires: expires}
 }
 
+func retiring(v keyVersion) keyVersion {
+	v.retiring = time.Now()
+	return v
+}
+
 func TestNewestKeyLaunchesUnlessItIsDue(t *testing.T) {
 	soon, before := time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
 	for name, test := range map[string]struct {
@@ -30,6 +36,7 @@ func TestNewestKeyLaunchesUnlessItIsDue(t *testing.T) {
 		"in disorder": {[]keyVersion{made(t, 1, time.Time{}), made(t, 3, soon), made(t, 2, time.Time{})}, []int{3, 2, 1}},
 		"one due":     {[]keyVersion{made(t, 1, time.Time{}), made(t, 2, before)}, []int{1, 2}},
 		"all due":     {[]keyVersion{made(t, 1, before), made(t, 2, before)}, []int{2, 1}},
+		"retiring":    {[]keyVersion{retiring(made(t, 3, soon)), made(t, 1, before), made(t, 2, soon)}, []int{2, 1, 3}},
 	} {
 		r, err := newRing(test.versions)
 		if err != nil || len(r) != len(test.want) {
@@ -49,8 +56,14 @@ func TestIdentityFileHasAllVersionsAndIsReadByOlderPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := fileStore(path)
-	second, err := store.extend(t.Context(), time.Hour)
-	if err != nil {
+	var second keyVersion
+	extend := func(lasts time.Duration) error {
+		return store.change(t.Context(), func(versions []keyVersion) (_ []keyVersion, err error) {
+			second, err = next(versions, lasts)
+			return slices.Concat([]keyVersion{second}, versions), err
+		})
+	}
+	if err := extend(time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	r, err := identityFile(path)
@@ -64,7 +77,8 @@ func TestIdentityFileHasAllVersionsAndIsReadByOlderPrograms(t *testing.T) {
 	if id, err := podapi.ParseIdentity(data); err != nil || id.AuthorizedKey().String() != second.AuthorizedKey().String() {
 		t.Errorf("a program that knows of one key reads %v, %v", id.AuthorizedKey(), err)
 	}
-	if err := store.drop(t.Context(), r[1]); err != nil {
+	err = store.change(t.Context(), func(versions []keyVersion) ([]keyVersion, error) { return without(versions, r[1]), nil })
+	if err != nil {
 		t.Fatal(err)
 	}
 	if r, err := identityFile(path); err != nil || len(r) != 1 || r[0].number != 2 {
@@ -74,11 +88,11 @@ func TestIdentityFileHasAllVersionsAndIsReadByOlderPrograms(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	for range maxVersions - 1 {
-		if _, err = store.extend(t.Context(), 0); err != nil {
+		if err := extend(0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := store.extend(t.Context(), 0); err == nil {
+	if err := extend(0); err == nil {
 		t.Error("there is one more than there may be")
 	}
 }

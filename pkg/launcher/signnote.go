@@ -1,14 +1,12 @@
 package launcher
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher/internal/keys"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
-	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
 // NotedPod returns the pod that [Kubernetes.Resume] would make, as the sandbox's claim
@@ -73,7 +70,7 @@ func (c *cluster) anyNote(ctx context.Context, id string) (*corev1.PersistentVol
 	}
 	pod, err := c.unverified(ctx, claim, id)
 	if err == nil {
-		err = c.checkNoted(ctx, claim, id, pod)
+		err = c.checkNoted(claim, id, pod)
 	}
 	sum := sha256.Sum256([]byte(claim.Annotations[podmeta.AnnotationPod]))
 	return claim, pod, hex.EncodeToString(sum[:]), err
@@ -119,52 +116,24 @@ func isSealed(claim *corev1.PersistentVolumeClaim) bool {
 func (c *cluster) notedPod(ctx context.Context, claim *corev1.PersistentVolumeClaim, id string) (*corev1.Pod, int64, error) {
 	pod, generation, err := c.readNote(ctx, claim, id)
 	if err == nil {
-		err = c.checkNoted(ctx, claim, id, pod)
+		err = c.checkNoted(claim, id, pod)
 	}
 	return pod, generation, err
 }
 
-// checkNoted checks that the pod of a note is one of this sandbox and identity, and
-// keeps its profile.
-func (c *cluster) checkNoted(ctx context.Context, claim *corev1.PersistentVolumeClaim, id string, pod *corev1.Pod) error {
+// checkNoted checks that the pod of a note is one of this sandbox, and keeps its profile. It
+// does not matter which keys are in it: see make.
+func (c *cluster) checkNoted(claim *corev1.PersistentVolumeClaim, id string, pod *corev1.Pod) error {
 	if err := checkShown(claim, pod, nil); err != nil {
 		return err
 	}
-	if err := cmp.Or(c.checkOurs(pod, id), c.checkKey(ctx, pod)); err != nil {
-		return err
-	}
-	if err := c.checkAccepted(ctx, pod); err != nil {
+	if err := c.checkOurs(pod, id); err != nil {
 		return err
 	}
 	if pod.Namespace != c.namespace || !ownClaim(pod) {
 		return c.podError(pod, ErrNotOurs, "", "the claim's note is about a pod of another namespace or claim")
 	}
 	return c.checkMade(pod)
-}
-
-// checkAccepted checks that the agent of a pod would accept keys of this identity, and no
-// others. If a variable is there twice, the last one counts: none may have another key.
-func (c *cluster) checkAccepted(ctx context.Context, pod *corev1.Pod) error {
-	env := agentContainer(pod).Env
-	accepted := variable(env, keyVariable).Value
-	for _, v := range env {
-		for text := range strings.SplitSeq(v.Value, ",") {
-			if v.Name != keyVariable {
-				break
-			}
-			key, err := wire.ParseAuthorizedKey(text)
-			if err == nil {
-				_, err = c.versionOf(ctx, key.Fingerprint())
-			}
-			if err != nil {
-				return c.podError(pod, ErrOtherKey, "", fmt.Sprintf("its agent would accept %q", text))
-			}
-		}
-	}
-	if accepted == "" {
-		return c.podError(pod, ErrOtherKey, "", "its agent would accept no key")
-	}
-	return nil
 }
 
 // checkMade checks that a pod which is about to be made keeps the profile that it was

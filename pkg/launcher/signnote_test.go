@@ -34,10 +34,11 @@ func TestUnsignedNoteIsRefusedButCanBeSigned(t *testing.T) {
 		t.Errorf("resumed: %v", err)
 	}
 	got, err := c.unverified(t.Context(), claim, "a")
-	if err != nil || c.checkNoted(t.Context(), claim, "a", got) != nil || cmp.Diff(pod, got) != "" {
-		t.Errorf("to be signed: %v, %v, %s", err, c.checkNoted(t.Context(), claim, "a", got), cmp.Diff(pod, got))
+	if err != nil || c.checkNoted(claim, "a", got) != nil || cmp.Diff(pod, got) != "" {
+		t.Errorf("to be signed: %v, %v, %s", err, c.checkNoted(claim, "a", got), cmp.Diff(pod, got))
 	}
 	renote(t, c, claim, 1, got)
+	dropKeys(pod) // a signed note has none
 	if again, _, err := c.notedPod(t.Context(), claim, "a"); err != nil || cmp.Diff(pod, again) != "" {
 		t.Errorf("signed: %v, %s", err, cmp.Diff(pod, again))
 	}
@@ -69,17 +70,7 @@ func TestWhatAPatcherOfClaimsWrites(t *testing.T) {
 			p.Spec.HostPID = true
 			p.Annotations[podmeta.AnnotationSpec] = strings.Replace(p.Annotations[podmeta.AnnotationSpec], `"restricted"`, `"privileged"`, 1)
 		}, ErrRejected},
-		"no traits":   {func(p *corev1.Pod) { delete(p.Annotations, podmeta.AnnotationSpec) }, ErrRejected},
-		"another key": {func(p *corev1.Pod) { setKey(p, stranger.identities.now()[0].AuthorizedKey().String()) }, ErrOtherKey},
-		"another key, too": {func(p *corev1.Pod) {
-			env := &p.Spec.Containers[0].Env
-			*env = append(*env, corev1.EnvVar{Name: keyVariable, Value: stranger.identities.now()[0].AuthorizedKey().String()})
-		}, ErrOtherKey},
-		"another key first": {func(p *corev1.Pod) {
-			env := &p.Spec.Containers[0].Env
-			*env = append([]corev1.EnvVar{{Name: keyVariable, Value: stranger.identities.now()[0].AuthorizedKey().String()}}, *env...)
-		}, ErrOtherKey},
-		"no key":         {func(p *corev1.Pod) { setKey(p, "") }, ErrOtherKey},
+		"no traits":      {func(p *corev1.Pod) { delete(p.Annotations, podmeta.AnnotationSpec) }, ErrRejected},
 		"another id":     {func(p *corev1.Pod) { p.Annotations[podmeta.AnnotationID] = "b" }, ErrNotOurs},
 		"no label":       {func(p *corev1.Pod) { p.Labels = nil }, ErrNotOurs},
 		"another space":  {func(p *corev1.Pod) { p.Namespace = "kube-system" }, ErrNotOurs},
@@ -94,7 +85,7 @@ func TestWhatAPatcherOfClaimsWrites(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		forged, err := stranger.writeNote(c.subjectOf(claim.Name, string(claim.UID), "a"), time.Now().UnixNano(), pod)
+		forged, err := stranger.writeNote(t.Context(), c.subjectOf(claim.Name, string(claim.UID), "a"), time.Now().UnixNano(), pod)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +99,7 @@ func TestWhatAPatcherOfClaimsWrites(t *testing.T) {
 		claim.Annotations[podmeta.AnnotationPod] = string(whole)
 		shown, err := c.unverified(t.Context(), claim, "a")
 		if err == nil {
-			err = c.checkNoted(t.Context(), claim, "a", shown)
+			err = c.checkNoted(claim, "a", shown)
 		}
 		if tt.signs == errAny && err == nil || tt.signs != errAny && !errors.Is(err, tt.signs) {
 			t.Errorf("%s may be signed: %v", name, err)
@@ -129,11 +120,42 @@ func TestWhatAPatcherOfClaimsWrites(t *testing.T) {
 // errAny stands for any error.
 var errAny = errors.New("any")
 
-func setKey(pod *corev1.Pod, key string) {
-	env := pod.Spec.Containers[0].Env
-	for i := range env {
-		if env[i].Name == keyVariable {
-			env[i].Value = key
+// Whatever keys a note has, the agent of the pod that is made of it is started with ours.
+func TestKeysInANoteDoNotCount(t *testing.T) {
+	c, stranger := noting(t), noting(t)
+	theirs := corev1.EnvVar{Name: keyVariable, Value: stranger.identities.now()[0].AuthorizedKey().String()}
+	for name, change := range map[string]func(env []corev1.EnvVar) []corev1.EnvVar{
+		"another, too":  func(env []corev1.EnvVar) []corev1.EnvVar { return append(env, theirs) },
+		"another first": func(env []corev1.EnvVar) []corev1.EnvVar { return append([]corev1.EnvVar{theirs}, env...) },
+		"a keychain": func(env []corev1.EnvVar) []corev1.EnvVar {
+			return append(env, corev1.EnvVar{Name: keychainVariable, Value: "x"})
+		},
+		"none": func([]corev1.EnvVar) []corev1.EnvVar { return nil },
+	} {
+		pod := keptPod(t, c, "a")
+		agent := agentContainer(pod)
+		agent.Env = change(agent.Env)
+		claim := legacyClaim(t, c, pod)
+		noted, err := c.unverified(t.Context(), claim, "a")
+		if err == nil {
+			err = c.checkNoted(claim, "a", noted)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		setKeys(noted, c.identities.now())
+		var keys, chains []corev1.EnvVar
+		for _, v := range agentContainer(noted).Env {
+			switch v.Name {
+			case keyVariable:
+				keys = append(keys, v)
+			case keychainVariable:
+				chains = append(chains, v)
+			}
+		}
+		if len(keys) != 1 || keys[0].Value != keysText(c.identities.now().authorized()) || len(chains) != 1 || chains[0].ValueFrom == nil {
+			t.Errorf("%s: its agent accepts %v, %v", name, keys, chains)
 		}
 	}
 }

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -122,19 +123,24 @@ func testRotation(t *testing.T, c *launchertest.Cluster) {
 	calls.awaitMore(t)
 
 	v, err := admin.RotateIdentity(t.Context(), 0)
-	if err != nil || v.Version != 2 {
+	if err != nil || v.Version != 2 || v.Sandboxes != 1 || v.Others != 0 {
 		t.Fatalf("rotated: %+v, %v", v, err)
 	}
 	calls.awaitMore(t)
 	calls.restart(t, c, s)
 	calls.awaitMore(t)
-	if err := admin.RetireIdentity(t.Context(), 2); err == nil {
+	if _, err := admin.RetireIdentity(t.Context(), 2, false); err == nil {
 		t.Error("the newest key is retired")
 	}
-	harness.Await(t, "the retirement", func() bool { // other orchestrators must have seen the new key
-		err = admin.RetireIdentity(t.Context(), 1)
-		return err == nil
-	})
+	between := keptSpec(t, c, "between") // its agent is started with both keys
+	harness.Put(t, harness.Launch(t, host, between), "file", "kept")
+	if err := host.Pause(t.Context(), "between"); err != nil {
+		t.Fatal(err)
+	}
+	annotate(t, c, podOf(t, c, "open").Name, podmeta.AnnotationKeychain, "") // the agent knows better
+	if v, err := admin.RetireIdentity(t.Context(), 1, false); err != nil || v.Version != 1 || v.Sandboxes != 1 {
+		t.Fatalf("retired: %+v, %v", v, err)
+	}
 	calls.awaitMore(t)
 	calls.restart(t, c, s)
 	calls.awaitMore(t)
@@ -146,18 +152,76 @@ func testRotation(t *testing.T, c *launchertest.Cluster) {
 		t.Errorf("with the retired key: %v", err)
 	}
 	annotate(t, c, podOf(t, c, "open").Name, podmeta.AnnotationKey, v.Key)
-	again, err := host.Resume(t.Context(), "kept")
-	if err != nil {
-		t.Fatal(err)
+	for _, id := range []string{"kept", "between"} {
+		again, err := host.Resume(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer again.Close()
+		wantKept(t, again)
 	}
-	defer again.Close()
-	wantKept(t, again)
 	versions, err := host.IdentityVersions(t.Context())
 	if err != nil || len(versions) != 1 || versions[0].Key != v.Key {
 		t.Errorf("the versions: %+v, %v", versions, err)
 	}
-	if _, err := c.API(t).CoreV1().Secrets(c.Namespace).Get(t.Context(), "shared", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the first Secret: %v", err)
+}
+
+// What is not ours, or is no sandbox at all, neither holds up a rotation nor takes part in it.
+func TestRotationLeavesOthersAlone(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	mine, theirs := sharing(c), c.Launcher()
+	harness.Launch(t, mine, c.Spec("mine"))
+	s := harness.Launch(t, theirs, c.Spec("theirs"))
+	apart := podOf(t, c, "theirs").DeepCopy()
+	apart.ObjectMeta = metav1.ObjectMeta{Name: "no-agent", Labels: apart.Labels}
+	apart.Spec.NodeName, apart.Spec.Containers[0].Name = "", "other"
+	if _, err := c.API(t).CoreV1().Pods(c.Namespace).Create(t.Context(), apart, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	v, err := mine.RotateIdentity(t.Context(), 0)
+	if err != nil || v.Sandboxes != 1 || v.Others != 1 {
+		t.Errorf("rotated: %+v, %v", v, err)
+	}
+	harness.Put(t, s, "file", "x")
+	limited := sharing(c)
+	limited.Config = c.LimitedAccount(t, "limited",
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"shared"}, Verbs: []string{"get", "update"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "patch"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/portforward"}, Verbs: []string{"get", "create"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: []string{"list"}})
+	if _, err := limited.RetireIdentity(t.Context(), 1, false); !errors.Is(err, launcher.ErrForbidden) {
+		t.Errorf("whoever may not look for sandboxes elsewhere retires: %v", err)
+	}
+	list, err := mine.IdentityVersions(t.Context())
+	if err != nil || len(list) != 2 || list[1].Retiring.IsZero() {
+		t.Errorf("the versions: %+v, %v", list, err)
+	}
+	if v, err := limited.RetireIdentity(t.Context(), 1, true); err != nil || v.Others != 1 {
+		t.Errorf("retired: %+v, %v", v, err)
+	}
+}
+
+// An identity in a Secret of an earlier version cannot be changed, and the error says how to
+// have one that can.
+func TestIdentityInAnImmutableSecretSaysHowToRotateIt(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := sharing(c)
+	if _, err := k.IdentityVersions(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	secrets := c.API(t).CoreV1().Secrets(c.Namespace)
+	secret, err := secrets.Get(t.Context(), "shared", metav1.GetOptions{})
+	if err == nil {
+		secret.Immutable = new(true)
+		_, err = secrets.Update(t.Context(), secret, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := k.RotateIdentity(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "kubectl create secret generic shared -n "+c.Namespace) {
+		t.Errorf("rotated: %+v, %v", v, err)
 	}
 }
 

@@ -74,9 +74,3 @@ podSelector:
   matchLabels:
     app.kubernetes.io/managed-by: podagent
 {{- end -}}
-
-{{/* identitySecrets are the names of the Secrets that the keys of the identity may be in. */}}
-{{- define "podagent.identitySecrets" -}}
-{{- $name := .Values.rbac.identity.secret -}}
-{{- list $name (printf "%s-2" $name) (printf "%s-3" $name) (printf "%s-4" $name) | toJson -}}
-{{- end -}}

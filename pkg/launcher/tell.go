@@ -1,0 +1,157 @@
+package launcher
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+// errStarting is that an agent may have read its keychain before it was changed, and does not
+// answer yet.
+var errStarting = errors.New("its agent is about to start, or cannot: try again later, or remove it")
+
+// tellAll has the agents of all sandboxes accept the keys of the ring that are good, and no
+// others. It returns how many are ours, and how many of other identities. What is final must
+// last: an agent that would forget it is an error.
+func (c *cluster) tellAll(ctx context.Context, final bool) (told, others int, err error) {
+	pods, err := c.pods(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return needsNoKeys(&pod) })
+	failed := make([]error, len(pods))
+	var telling sync.WaitGroup
+	slots := make(chan struct{}, reapAtOnce)
+	for i := range pods {
+		slots <- struct{}{}
+		telling.Go(func() {
+			defer func() { <-slots }()
+			failed[i] = wrap("replacing the keys of", pods[i].Annotations[podmeta.AnnotationID], c.tell(ctx, &pods[i], final))
+		})
+	}
+	telling.Wait()
+	for i, err := range failed {
+		if errors.Is(err, ErrOtherKey) {
+			others++
+			failed[i] = nil
+		}
+	}
+	return len(pods) - others, others, errors.Join(failed...)
+}
+
+// tell tells one pod. The error is [ErrOtherKey] if it is not ours: that is known by what
+// nobody can change, the keys that its agent was started with, and what they have signed.
+func (c *cluster) tell(ctx context.Context, pod *corev1.Pod, final bool) error {
+	for try := 1; ; try++ {
+		err := c.tellOnce(ctx, pod, final)
+		// Somebody wrote a heartbeat, say, or told the agent something else.
+		if changed := apierrors.IsConflict(err) || errors.Is(err, syscall.EINVAL); !changed || try == tellTries {
+			return err
+		}
+		pod, err = c.api.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && needsNoKeys(pod) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// needsNoKeys reports whether no agent of ours serves in a pod, or will.
+func needsNoKeys(pod *corev1.Pod) bool {
+	return agentContainer(pod) == nil || ended(pod) || pod.DeletionTimestamp != nil
+}
+
+func (c *cluster) tellOnce(ctx context.Context, pod *corev1.Pod, final bool) error {
+	r, err := c.identities.fresh(ctx, ringAge)
+	if err != nil {
+		return err
+	}
+	if !followsKeychain(pod) { // it goes on to accept the key that it was launched with
+		_, err := c.lengthen(pod, r, "")
+		if err == nil && final {
+			err = errors.New("its pod is of an older version, which knows no other keys: launch it again")
+		}
+		return err
+	}
+	if isRunning(pod) {
+		return c.tellRunning(ctx, pod, r.accepted())
+	}
+	_, _, err = c.tellPod(ctx, pod, r.accepted(), "")
+	if err == nil && final && pod.Spec.NodeName != "" {
+		err = errStarting
+	}
+	return err
+}
+
+// tellRunning tells a pod and its agent. The agent knows the keychain that counts: somebody may
+// have shortened that of the pod.
+func (c *cluster) tellRunning(ctx context.Context, pod *corev1.Pod, r ring) error {
+	return c.openPod(pod).query(ctx, reapPatience, func(ctx context.Context, client *podapi.Client) error {
+		info, err := client.Info(ctx)
+		if err != nil && c.identities.now().of(acceptedNow(pod)...) == nil {
+			return c.otherKey(pod, "")
+		}
+		if err != nil {
+			return hideStatus(err)
+		}
+		if !slices.Contains(info.Capabilities, "keychain") {
+			return fmt.Errorf("its agent (%s) cannot replace keys: launch it again", info.Version)
+		}
+		now, chain, err := c.tellPod(ctx, pod, r, info.Keychain)
+		if err != nil || now == nil {
+			return err
+		}
+		if err := client.Configure(ctx, podapi.Config{Keychain: chain}); err != nil {
+			return hideStatus(err)
+		}
+		_, err = c.annotatePod(ctx, now, map[string]string{podmeta.AnnotationKey: fingerprints(r.authorized())})
+		return err
+	})
+}
+
+// hideStatus has nobody take an answer about a connection for one about its pod.
+func hideStatus(err error) error {
+	if errors.As(err, new(*apierrors.StatusError)) {
+		return errors.New(err.Error())
+	}
+	return err
+}
+
+// tellPod writes into a pod by which keychain its agent accepts the keys of a ring, and no
+// others, when it starts. It returns the chain, and the pod as it is then; nil if it is gone.
+func (c *cluster) tellPod(ctx context.Context, pod *corev1.Pod, r ring, agents string) (now *corev1.Pod, chain string, err error) {
+	if chain, err = c.lengthen(pod, r, pod.Annotations[podmeta.AnnotationKeychain], agents); err != nil {
+		return nil, "", err
+	}
+	now, err = c.annotatePod(ctx, pod, map[string]string{podmeta.AnnotationKeychain: chain})
+	if apierrors.IsNotFound(err) {
+		return nil, "", nil
+	}
+	return now, chain, err
+}
+
+// annotatePod writes annotations of a pod, unless it has changed.
+func (c *cluster) annotatePod(ctx context.Context, pod *corev1.Pod, annotations map[string]string) (*corev1.Pod, error) {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "annotations": annotations,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	now, err := c.api.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return now, c.apiError(pod.Name, err)
+}
