@@ -113,7 +113,7 @@ func (s *secretStore) change(ctx context.Context, edit func([]keyVersion) ([]key
 func (s *secretStore) immutable() error {
 	const replace = `kubectl get secret NAME -n IN -o go-template='{{index .data "identity.pem" | base64decode}}' >identity.pem && ` +
 		`kubectl delete secret NAME -n IN && kubectl create secret generic NAME -n IN --from-file=identity.pem`
-	return fmt.Errorf("Secret %s/%s is immutable: replace it while no orchestrator starts, and keep the file until that has succeeded (%s)",
+	return fmt.Errorf("the Secret %s/%s is immutable: replace it while no orchestrator starts, and keep the file until that has succeeded (%s)",
 		s.in, s.name, strings.NewReplacer("NAME", s.name, "IN", s.in).Replace(replace))
 }
 
