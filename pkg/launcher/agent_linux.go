@@ -179,9 +179,9 @@ func credentials(conn net.Conn) (cred *unix.Ucred, err error) {
 	return cred, errors.Join(err, credErr)
 }
 
-// checkServer returns an error if another user listens at the other end of a unix socket,
+// checkListener returns an error if another user listens at the other end of a unix socket,
 // and would get what callers send to an agent.
-func checkServer(conn net.Conn) error {
+func checkListener(conn net.Conn) error {
 	cred, err := credentials(conn)
 	if err == nil && int64(cred.Uid) != int64(os.Geteuid()) {
 		err = fmt.Errorf("user %d listens in place of its agent", cred.Uid)
@@ -222,7 +222,7 @@ func dialer(path string) func(context.Context) (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := checkServer(conn); err != nil {
+		if err := checkListener(conn); err != nil {
 			conn.Close()
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
