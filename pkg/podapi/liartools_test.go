@@ -73,7 +73,7 @@ func silences() map[string]answer {
 }
 
 func TestToolsSurviveALyingAgent(t *testing.T) {
-	lieToTools(t, toolLies(), lieTimeout)
+	lieToTools(t, toolLies(), hung)
 	if os.Getenv("PODAGENT_TEST_FULL") != "" {
 		lieToTools(t, longToolLies(), podapi.DefaultResumeTimeout+hung)
 	}
