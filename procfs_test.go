@@ -25,9 +25,6 @@ var mayNameProcfs = map[string][]string{
 	// that tests replace.
 	"cmd/podagent/internal/proc/cgroup/cgroup_linux.go": {"proc/self/mountinfo", "proc/self/cgroup"},
 	"cmd/podagent/internal/proc/cgroup/memory_linux.go": {"proc/meminfo"},
-	// The status of this process itself, whose text the kernel alone writes but for a name
-	// of 15 bytes.
-	"pkg/fsops/umask_linux.go": {"/proc/self/status"},
 	// Names in checks of specifications, which open nothing.
 	"pkg/launcher/podcheck.go": {"/proc"},
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -30,7 +31,8 @@ func (a *app) pushFile(ctx context.Context, sandbox *launcher.Sandbox, source st
 	return fsops.TreeStats{Entries: 1, Bytes: result.Attr.Size}, err
 }
 
-// pullFile copies a file of the sandbox. The copy appears only when it is complete.
+// pullFile copies a file of the sandbox. The copy appears only when it is complete. It has
+// no more bytes than the file is said to have, and leaves room on the disk.
 func (a *app) pullFile(ctx context.Context, sandbox *launcher.Sandbox, attr fsops.Attr, target string) (fsops.TreeStats, error) {
 	perm := attr.Mode.Perm()
 	w, err := fsops.New(filepath.Dir(target)).Create(target, fsops.WriteOptions{Perm: perm})
@@ -38,9 +40,10 @@ func (a *app) pullFile(ctx context.Context, sandbox *launcher.Sandbox, attr fsop
 		return fsops.TreeStats{}, local(err)
 	}
 	defer w.Close()
+	w.LeaveRoom()
 	bar := a.progress(attr.Path, attr.Size)
 	defer bar.clear()
-	read, err := sandbox.Read(ctx, attr.Path, io.MultiWriter(w, bar), fsops.ReadOptions{})
+	read, err := sandbox.Read(ctx, attr.Path, io.MultiWriter(w, bar), asAnnounced(attr))
 	if err != nil {
 		return fsops.TreeStats{}, err
 	}
@@ -51,4 +54,18 @@ func (a *app) pullFile(ctx context.Context, sandbox *launcher.Sandbox, attr fsop
 		err = os.Chmod(target, result.Attr.Mode.Perm()&perm)
 	}
 	return fsops.TreeStats{Entries: 1, Bytes: read.Sum.Size}, local(err)
+}
+
+// asAnnounced selects the bytes that a file is said to have. One without a size, as in
+// /proc, is read to its end, which comes after some MiB at most.
+func asAnnounced(attr fsops.Attr) fsops.ReadOptions {
+	if attr.Size > 0 {
+		return fsops.ReadOptions{Length: attr.Size}
+	}
+	return fsops.ReadOptions{Opened: func(now fsops.Attr) error {
+		if now.Size > 0 {
+			return fmt.Errorf("%s was empty, and has %d bytes now: copy it again", quote(attr.Path), now.Size)
+		}
+		return nil
+	}}
 }

@@ -31,8 +31,9 @@ With --http, mcp serves many clients over streamable HTTP, at the URL that it pr
 Each client has a sandbox of its own, or all share that of --id. Mcp deletes a
 client's sandbox when the client ends its session or is silent for --idle-timeout,
 and when mcp itself ends. Clients must send a token as "Authorization: Bearer TOKEN".
-It is that of --token-file, or of PODAGENT_MCP_TOKEN in the environment; without
-either, mcp makes one up and prints it to standard error.
+It is that of --token-file, which other users must not be able to read, or of
+PODAGENT_MCP_TOKEN in the environment; without either, mcp makes one up and prints it
+to standard error.
 
   {"mcpServers": {"sandbox": {"type": "http", "url": "http://127.0.0.1:8931/mcp",
     "headers": {"Authorization": "Bearer ..."}}}}

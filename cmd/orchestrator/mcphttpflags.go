@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"net"
 	"os"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
 	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
+	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/tools/mcpserver"
 	"github.com/podagent/podagent/pkg/tools/secret"
 )
@@ -91,7 +93,7 @@ func (h *httpFlags) handler(ctx context.Context, a *app) (mcpserver.HandlerOptio
 
 func (h *httpFlags) token(ctx context.Context, a *app) (string, error) {
 	if h.tokenFile != "" {
-		token, err := secret.File(h.tokenFile).Secret(ctx)
+		token, err := readToken(ctx, h.tokenFile)
 		if err != nil {
 			return "", usageError{err}
 		}
@@ -103,4 +105,16 @@ func (h *httpFlags) token(ctx context.Context, a *app) (string, error) {
 	token := rand.Text()
 	a.note("the token of clients, made up for this time, is %s", token)
 	return token, nil
+}
+
+// readToken returns the token in a file, which other users must not know.
+func readToken(ctx context.Context, path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if err := fsops.CheckPrivate(info); err != nil {
+		return "", fmt.Errorf("the token in %s is not yours alone: %w: chmod 600 it, or make another", path, err)
+	}
+	return secret.File(path).Secret(ctx)
 }

@@ -72,11 +72,11 @@ const (
 	// maxTreeEntries bounds the entries of an archive that is unpacked: several times
 	// what the largest repositories have.
 	maxTreeEntries = 10_000_000
-	// maxTreeReserve is how much room unpacking leaves on a file system, in bytes, and
-	// at most a tenth of what there was.
-	maxTreeReserve = 1 << 30
-	// treeStep is how many bytes are unpacked before the room is looked at again.
-	treeStep = 16 << 20
+	// maxReserve is how much room is left on a file system, in bytes, and at most a tenth
+	// of what there was.
+	maxReserve = 1 << 30
+	// roomStep is how many bytes are written before the room is looked at again.
+	roomStep = 16 << 20
 	// treeEntrySize is about what the name and the inode of an entry take on a disk.
 	treeEntrySize = 4 << 10
 	// maxTreeDirs bounds the memory for the directories of an archive, whose modes and

@@ -11,21 +11,17 @@ import (
 // A treeSize bounds what unpacking an archive takes, on the disk and in memory. Who made
 // the archive need not be trusted.
 type treeSize struct {
-	path                 string // of the tree
+	room
 	maxBytes, maxEntries int64
-	reserve              int64 // what has to stay free; 0 if nobody asks
 
 	bytes, entries int64
 	dirs           int64 // bytes of memory for directories
-	unchecked      int64 // bytes on the disk since the room was looked at
 }
 
 func newTreeSize(path string, opts ExtractOptions) treeSize {
-	s := treeSize{path: path, maxBytes: opts.MaxBytes, maxEntries: cmp.Or(opts.MaxEntries, maxTreeEntries)}
+	s := treeSize{maxBytes: opts.MaxBytes, maxEntries: cmp.Or(opts.MaxEntries, maxTreeEntries)}
 	if opts.MaxBytes == 0 {
-		if free, ok := freeSpace(path); ok {
-			s.reserve = min(free/10, maxTreeReserve)
-		}
+		s.room = newRoom(path)
 	}
 	if s.maxBytes <= 0 {
 		s.maxBytes = math.MaxInt64
@@ -66,22 +62,6 @@ func (s *treeSize) tooLarge() error {
 func (s *treeSize) addDir(name string) error {
 	if s.dirs += int64(len(name)) + treeDirSize; s.dirs > maxTreeDirs {
 		return fmt.Errorf("the archive has too many directories: %w", syscall.EFBIG)
-	}
-	return nil
-}
-
-// use takes bytes on the disk into account, and looks now and then whether there is
-// still room.
-func (s *treeSize) use(n int) error {
-	if s.reserve == 0 {
-		return nil
-	}
-	if s.unchecked += int64(n); s.unchecked < min(treeStep, s.reserve) {
-		return nil
-	}
-	s.unchecked = 0
-	if free, ok := freeSpace(s.path); ok && free < s.reserve {
-		return fmt.Errorf("only %d MiB are free: %w", free>>20, syscall.ENOSPC)
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ func TestExtractLeavesRoom(t *testing.T) {
 			t.Fatalf("of %d bytes, %d are to stay free", free, size.reserve)
 		}
 		size.reserve = reserve
-		if err := size.addBytes(treeStep); !errors.Is(err, want) {
+		if err := size.addBytes(roomStep); !errors.Is(err, want) {
 			t.Errorf("with %d to stay free: %v, want %v", reserve, err, want)
 		}
 	}

@@ -59,6 +59,8 @@ type Writer struct {
 	sum   Sum
 	// atomic says that the file must not be overwritten in place.
 	atomic bool
+	// room is what the content leaves on the disk.
+	room room
 	// flushed is how much of the content is on its way to the disk.
 	flushed int64
 	// failed is the first error of Write, after which nothing is committed.
@@ -152,6 +154,11 @@ func (o WriteOptions) checkPreconditions(path string, info fs.FileInfo) error {
 	return mayWrite(path)
 }
 
+// LeaveRoom makes Write fail with ENOSPC while there is still some room on the disk: a
+// tenth of what is free now, or 1 GiB, where the file system tells. It is for a content
+// whose length somebody decides who is not trusted.
+func (w *Writer) LeaveRoom() { w.room = newRoom(filepath.Dir(w.at.path)) }
+
 // Write adds p to the content. An error, such as ENOSPC, is final.
 func (w *Writer) Write(p []byte) (int, error) {
 	if w.spool == nil {
@@ -162,6 +169,9 @@ func (w *Writer) Write(p []byte) (int, error) {
 	}
 	n, err := w.spool.file.Write(p)
 	w.sum.Add(p[:n])
+	if err == nil {
+		err = w.room.use(n)
+	}
 	w.failed = pathError(w.op, w.name, err)
 	w.flush()
 	return n, w.failed

@@ -158,19 +158,35 @@ func awaitEnd(ctx context.Context, pidfd int, timeout time.Duration) (bool, erro
 // peer returns a descriptor of the process that listens at the other end of
 // a unix socket.
 func peer(conn net.Conn) (pidfd int, err error) {
-	raw, err := conn.(*net.UnixConn).SyscallConn()
+	cred, err := credentials(conn)
 	if err != nil {
 		return -1, err
 	}
-	var cred *unix.Ucred
+	return unix.PidfdOpen(int(cred.Pid), 0)
+}
+
+// credentials returns those that the process at the other end of a unix socket had when
+// it began to listen.
+func credentials(conn net.Conn) (cred *unix.Ucred, err error) {
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return nil, err
+	}
 	var credErr error
 	err = raw.Control(func(fd uintptr) {
 		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	})
-	if err = errors.Join(err, credErr); err != nil {
-		return -1, err
+	return cred, errors.Join(err, credErr)
+}
+
+// checkListener returns an error if another user listens at the other end of a unix socket,
+// and would get what callers send to an agent.
+func checkListener(conn net.Conn) error {
+	cred, err := credentials(conn)
+	if err == nil && int64(cred.Uid) != int64(os.Geteuid()) {
+		err = fmt.Errorf("user %d listens in place of its agent", cred.Uid)
 	}
-	return unix.PidfdOpen(int(cred.Pid), 0)
+	return err
 }
 
 // answers reports whether anything listens on a unix socket. It returns an error if
@@ -193,7 +209,7 @@ func isNobody(err error) bool {
 }
 
 // dialer returns a function that connects to a unix socket, however long its path
-// is.
+// is. It refuses one at which another user listens.
 func dialer(path string) func(context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (net.Conn, error) {
 		dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -202,6 +218,14 @@ func dialer(path string) func(context.Context) (net.Conn, error) {
 		}
 		defer unix.Close(dir)
 		var d net.Dialer
-		return d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir, filepath.Base(path)))
+		conn, err := d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir, filepath.Base(path)))
+		if err != nil {
+			return nil, err
+		}
+		if err := checkListener(conn); err != nil {
+			conn.Close()
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		return conn, nil
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -58,8 +59,8 @@ func readIdentity(path string) ([]keyVersion, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a file, but %v", path, info.Mode().Type())
 	}
-	if mode := info.Mode().Perm(); othersMayRead(mode) {
-		return nil, fmt.Errorf("others can read the identity in %s (mode %04o): chmod 600 it, or make another", path, mode)
+	if err := fsops.CheckPrivate(info); err != nil {
+		return nil, fmt.Errorf("the identity in %s is not yours alone: %w: chmod 600 it, or make another", path, err)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

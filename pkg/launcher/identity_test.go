@@ -1,6 +1,7 @@
 package launcher_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,7 +67,14 @@ func TestIdentityFileThatCannotBeUsed(t *testing.T) {
 				return err
 			}
 			return os.WriteFile(path, data, 0o640)
-		}, "others can read"},
+		}, "others can get at it (mode 0640): chmod 600 it"},
+		"another user's": {func(path string) error {
+			data, err := os.ReadFile(good)
+			if err != nil {
+				return err
+			}
+			return errors.Join(os.WriteFile(path, data, 0o600), os.Chown(path, 12345, 12345))
+		}, "it belongs to user 12345"},
 		"garbage":     {func(path string) error { return os.WriteFile(path, []byte("no key"), 0o600) }, "no PEM block"},
 		"a directory": {func(path string) error { return os.Mkdir(path, 0o700) }, "not a file"},
 	} {

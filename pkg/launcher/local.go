@@ -14,8 +14,9 @@ import (
 // for hosts that are sandboxes themselves.
 //
 // A sandbox is a directory below StateDir, which only its owner can enter. Its agent
-// serves its own user only. Of the environment, commands get PATH, HOME and the locale;
-// TERM, PAGER and GIT_PAGER are set for plain text. The zero value is ready to use.
+// serves its own user only, and an agent of another user is not called. Of the
+// environment, commands get PATH, HOME and the locale; TERM, PAGER and GIT_PAGER are set
+// for plain text. The zero value is ready to use.
 type Local struct {
 	// StateDir holds the sandboxes. Empty means podagent/local in
 	// $XDG_STATE_HOME, or in ~/.local/state.

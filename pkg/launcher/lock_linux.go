@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/podagent/podagent/pkg/fsops"
 )
 
 // lock takes the lock of a sandbox, which all processes of the user share, and
@@ -21,15 +23,18 @@ func (l *Local) lock(ctx context.Context, id string) (p place, unlock func(), er
 	return p, unlock, err
 }
 
-// makePrivate creates a directory that only its owner can enter, or checks that it
+// makePrivate creates a directory that only this user can enter, or checks that it
 // is one.
 func makePrivate(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	info, err := os.Stat(dir)
-	if err == nil && info.Mode().Perm()&0o077 != 0 {
-		err = fmt.Errorf("state directory %s has mode %v, and would let in others: give one with 0700", dir, info.Mode().Perm())
+	if err != nil {
+		return err
 	}
-	return err
+	if err := fsops.CheckPrivate(info); err != nil {
+		return fmt.Errorf("state directory %s is not yours alone: %w: give one of your own with 0700", dir, err)
+	}
+	return nil
 }

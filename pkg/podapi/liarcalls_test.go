@@ -13,10 +13,36 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/podagent/podagent/pkg/podapi"
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
+
+// Nobody has to remember a new RPC: the table of calls has all of the contract, and
+// TestALyingAgentGetsNoMoreThanAnError tells lies to all calls in the table.
+func TestEveryRPCHasACallThatIsLiedTo(t *testing.T) {
+	called := map[string]bool{}
+	for name := range liarCalls {
+		called[methodOf(name)] = true
+	}
+	contract := map[string]bool{}
+	protoregistry.GlobalFiles.RangeFilesByPackage(pb.File_podapi_proto.Package(), func(file protoreflect.FileDescriptor) bool {
+		for i := range file.Services().Len() {
+			service := file.Services().Get(i)
+			for j := range service.Methods().Len() {
+				contract[fmt.Sprintf("%s/%s", service.Name(), service.Methods().Get(j).Name())] = true
+			}
+		}
+		return true
+	})
+	if diff := cmp.Diff(contract, called); diff != "" {
+		t.Errorf("the RPCs of the contract and those that are called (-contract +called):\n%s", diff)
+	}
+}
 
 func TestRandomAnswersEndEveryCall(t *testing.T) {
 	l := newLiar(t, func(name string) answer {

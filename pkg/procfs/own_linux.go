@@ -3,6 +3,7 @@ package procfs
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"strconv"
 	"sync"
@@ -80,6 +81,23 @@ func readAt(dir int, name string) ([]byte, error) {
 	buf := make([]byte, maxRead)
 	n, err := retry(func() (int, error) { return unix.Pread(fd, buf, 0) })
 	return buf[:max(n, 0)], err
+}
+
+// Umask returns the umask of this process, and false if the kernel does not tell it
+// (before Linux 4.7).
+func Umask() (mask fs.FileMode, ok bool) {
+	err := new(FS).read(root+"/self/status", func(text []byte) error {
+		mask, ok = parseUmask(text)
+		return nil
+	})
+	return mask, ok && err == nil
+}
+
+func parseUmask(status []byte) (fs.FileMode, bool) {
+	_, rest, _ := bytes.Cut(status, []byte("\nUmask:\t"))
+	digits, _, ok := bytes.Cut(rest, []byte("\n"))
+	mask, err := strconv.ParseUint(string(digits), 8, 32)
+	return fs.FileMode(mask).Perm(), ok && err == nil
 }
 
 // DescriptorPath returns the path of the link that says what a descriptor of this process

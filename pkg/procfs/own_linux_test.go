@@ -52,6 +52,14 @@ func TestOwnDirIsKnownByAnyPath(t *testing.T) {
 	}
 }
 
+func TestUmaskIsThatOfThisProcess(t *testing.T) {
+	before := syscall.Umask(0o027)
+	t.Cleanup(func() { syscall.Umask(before) })
+	if mask, ok := procfs.Umask(); mask != 0o027 || !ok {
+		t.Errorf("it is %04o (%v), want 0027", mask, ok)
+	}
+}
+
 // In a namespace of its own a process has the id 1, as another process has in the
 // namespace that /proc shows.
 func TestOwnDirInAnotherNamespace(t *testing.T) {

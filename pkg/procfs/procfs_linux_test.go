@@ -19,15 +19,23 @@ import (
 // sleeper starts a process with an environment. It runs until the test ends.
 func sleeper(t *testing.T, env ...string) int {
 	t.Helper()
-	cmd := exec.Command("sleep", "300")
+	cmd := exec.Command("cat")
 	cmd.Env = env
-	if err := cmd.Start(); err != nil {
+	in, inErr := cmd.StdinPipe()
+	out, outErr := cmd.StdoutPipe()
+	if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
+	// Start returns before the kernel has put the environment in its place.
+	_, inErr = in.Write([]byte("\n"))
+	_, outErr = out.Read(make([]byte, 1))
+	if err := errors.Join(inErr, outErr); err != nil {
+		t.Fatal(err)
+	}
 	return cmd.Process.Pid
 }
 

@@ -97,7 +97,8 @@ END
 func largePrograms() map[string]confinedProgram {
 	return map[string]confinedProgram{
 		// Gradle talks to its daemon over such sockets, and asks for all interfaces first.
-		"jvm": {"java", `cat > It.java <<'END'
+		// Java compiles the file itself, if it comes with a compiler.
+		"jvm": {"javac", `cat > It.java <<'END'
 import java.net.*;
 class It { public static void main(String[] a) throws Exception {
 	for (var n : java.util.Collections.list(NetworkInterface.getNetworkInterfaces())) System.out.println(n);
@@ -121,6 +122,21 @@ func TestIt(t *testing.T) {
 }
 END
 			go mod init it && go test -race .`},
+	}
+}
+
+func TestMakeTestAllInstallsTheLargePrograms(t *testing.T) {
+	cmd := exec.Command("make", "--dry-run", "needs")
+	cmd.Dir = "../../../.." // of the module
+	cmd.Env = append(os.Environ(), "PODAGENT_TEST_FULL=1", "MAKEFLAGS=")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for name, p := range largePrograms() {
+		if p.needs != "go" && !strings.Contains(string(out), " "+p.needs+"=") {
+			t.Errorf("%s needs %s, which \"make needs\" does not install", name, p.needs)
+		}
 	}
 }
 
