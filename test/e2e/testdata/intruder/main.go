@@ -7,6 +7,9 @@
 //	intruder invited         call with the identity that standard input has
 //	intruder listen PORT     accept connections, to show that they can be made
 //	intruder squat           take the agent's port on the other loopback
+//	intruder flood KIND NUMBER POD-IP
+//	                         open that many of something in another pod, if need be with
+//	                         the identity that standard input has
 //
 // INTRUDER_KEY is the public key that the agent accepts, INTRUDER_URLS the URLs in
 // the cluster to request, and INTRUDER_PORT a port of the other pod that accepts
@@ -19,6 +22,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"time"
 )
 
@@ -53,6 +57,12 @@ func run(args []string) error {
 		return listen("0.0.0.0:" + args[1])
 	case "squat":
 		return listen("[::1]:" + agentPort)
+	case "flood":
+		number, err := strconv.Atoi(args[2])
+		if err != nil {
+			return err
+		}
+		return flood(args[1], number, net.JoinHostPort(args[3], agentPort))
 	}
 	return fmt.Errorf("unknown mode %q", args[0])
 }
