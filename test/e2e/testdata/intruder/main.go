@@ -4,6 +4,7 @@
 //
 //	intruder inside          try all ways that there are in the agent's pod
 //	intruder outside POD-IP  try those that there are in another
+//	intruder search          search the agent's memory and files for keys
 //	intruder invited         call with the identity that standard input has
 //	intruder listen PORT     accept connections, to show that they can be made
 //	intruder squat           take the agent's port on the other loopback
@@ -51,6 +52,8 @@ func run(args []string) error {
 		return inside()
 	case "outside":
 		return outside(args[1])
+	case "search":
+		return search()
 	case "invited":
 		return invited()
 	case "listen":
@@ -95,6 +98,18 @@ func inside() error {
 	tryProcess()
 	tryCluster()
 	tryOverwriting(key) // last, because afterwards the agent may be unreachable
+	return nil
+}
+
+// search looks for keys in all that the agent has. It calls nobody but to learn whose
+// memory it is.
+func search() error {
+	key, err := authorizedKey()
+	if err != nil {
+		return err
+	}
+	tryMemory(key)
+	tryFiles(key)
 	return nil
 }
 
