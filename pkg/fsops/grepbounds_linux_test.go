@@ -72,7 +72,7 @@ func searchAgain(t *testing.T, f *FS) {
 }
 
 // memoryDir returns an empty directory, in memory if there is such a file system.
-func memoryDir(t *testing.T) string {
+func memoryDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "fsops")
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"runtime/debug"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // maxRulesPeak is how much memory the rules of a search may take in addition to what the
@@ -63,16 +65,25 @@ func numbered(format string, n int) string {
 	return b.String()
 }
 
+// ruleFiles are where [ruledTree] has rules.
+var ruleFiles = []string{".git/info/exclude", ".gitignore", "a/.gitignore", "a/b/.gitignore", "a/b/c/.gitignore"}
+
+// ruledTree makes a repository of these files, with the same rules on all its levels.
+func ruledTree(t testing.TB, rules string, files ...string) *FS {
+	t.Helper()
+	f := New(memoryDir(t))
+	makeTree(t, f, ".git/info/x", "a/b/c/")
+	makeTree(t, f, files...)
+	for _, name := range ruleFiles {
+		put(t, f, name, rules)
+	}
+	return f
+}
+
 func TestHostileIgnoreFilesAreSkippedAndSaid(t *testing.T) {
-	levels := []string{".gitignore", "a/.gitignore", "a/b/.gitignore", "a/b/c/.gitignore"}
 	for name, rules := range hostileRules() {
 		t.Run(name, func(t *testing.T) {
-			f := New(memoryDir(t))
-			makeTree(t, f, ".git/info/x", "a/b/c/file", "a/b/c/d/e/file")
-			for _, level := range levels {
-				put(t, f, level, rules)
-			}
-			put(t, f, ".git/info/exclude", rules)
+			f := ruledTree(t, rules, "a/b/c/file", "a/b/c/d/e/file")
 			for what, search := range map[string]func() (int, []error){
 				"grep":        func() (int, []error) { return counted(t, f.Grep(t.Context(), "file", GrepOptions{})) },
 				"sorted grep": func() (int, []error) { return counted(t, f.Grep(t.Context(), "file", GrepOptions{Sort: true})) },
@@ -87,7 +98,7 @@ func TestHostileIgnoreFilesAreSkippedAndSaid(t *testing.T) {
 				if found != 2 {
 					t.Errorf("%s: found %d files, want 2", what, found)
 				}
-				wantOverBudget(t, what, skipped, len(levels)+1, name == "16 MiB")
+				wantOverBudget(t, what, skipped, len(ruleFiles), name == "16 MiB")
 				if t.Logf("%s: %d MiB more", what, grew>>20); grew > maxRulesPeak {
 					t.Errorf("%s: the search took %d MiB", what, grew>>20)
 				}
@@ -102,6 +113,47 @@ func TestHostileIgnoreFilesAreSkippedAndSaid(t *testing.T) {
 				t.Errorf("archive: took %d MiB", grew>>20)
 			}
 		})
+	}
+}
+
+// BenchmarkHostileIgnoreFiles searches a repository of five thousand files by usual rules,
+// and the same one by hostile ones, in turns. It reports the medians and their ratio.
+func BenchmarkHostileIgnoreFiles(b *testing.B) {
+	var files []string
+	for i := range 5000 {
+		files = append(files, fmt.Sprintf("a/b/c/d%02d/file%d", i/50, i))
+	}
+	usual := ruledTree(b, "*.o\n/build/\n.DS_Store\n[Tt]mp*\n!keep\n", files...)
+	for name, rules := range hostileRules() {
+		hostile := ruledTree(b, rules, files...)
+		for what, search := range map[string]func(*FS){
+			"grep": func(f *FS) { drain(f.Grep(b.Context(), "file", GrepOptions{})) },
+			"glob": func(f *FS) { drain(f.Glob(b.Context(), "**/file*", GlobOptions{Ignore: true})) },
+		} {
+			b.Run(name+"/"+what, func(b *testing.B) {
+				var took [2][]time.Duration
+				for b.Loop() {
+					for i, f := range []*FS{usual, hostile} {
+						begun := time.Now()
+						search(f)
+						took[i] = append(took[i], time.Since(begun))
+					}
+				}
+				for _, d := range took {
+					slices.Sort(d)
+				}
+				ordinary, other := took[0][len(took[0])/2], took[1][len(took[1])/2]
+				b.ReportMetric(float64(ordinary)/1e6, "usual-ms")
+				b.ReportMetric(float64(other)/1e6, "hostile-ms")
+				b.ReportMetric(float64(other)/float64(ordinary), "hostile/usual")
+			})
+		}
+	}
+}
+
+// drain runs a search to its end.
+func drain[T any](results iter.Seq2[T, error]) {
+	for range results {
 	}
 }
 

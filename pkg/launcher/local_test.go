@@ -273,10 +273,9 @@ func TestLocalTerminateEndsWhatADeadAgentLeft(t *testing.T) {
 }
 
 // TestLocalTerminateBesideALongEnvironment has a process on the host that claims an
-// environment of 16 MiB; it could as well be 64 GiB. The search for what an agent left
-// looks at it.
+// environment of 64 GiB. The search for what an agent left looks at it.
 func TestLocalTerminateBesideALongEnvironment(t *testing.T) {
-	procfstest.ClaimEnviron(t, 16<<20)
+	procfstest.ClaimEnviron(t, 64<<30)
 	l := launchertest.Local(t)
 	launch(t, l, launcher.Spec{ID: "a"})
 	n := procfstest.Allocated(func() {

@@ -52,24 +52,6 @@ func agentPID(t *testing.T, s *launcher.Sandbox) int {
 	return pid
 }
 
-// peakMemory returns the most memory that a sandbox's agent ever had resident, in
-// bytes.
-func peakMemory(t *testing.T, s *launcher.Sandbox) int64 {
-	t.Helper()
-	status, _, _ := harness.Run(t, s, "cat /proc/$PPID/status", nil)
-	for line := range strings.Lines(status) {
-		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return kb << 10
-		}
-	}
-	t.Fatalf("no VmHWM in %q", status)
-	return 0
-}
-
 // killAgent ends an agent as a crash would.
 func killAgent(t *testing.T, pid int) {
 	t.Helper()

@@ -22,11 +22,6 @@ var escapees = map[string]string{
 
 func TestEscapeeEndsWithItsCommandEverywhere(t *testing.T) {
 	t.Parallel()
-	besideMain := func(c *launchertest.Cluster) launcher.Spec {
-		spec := c.Spec(t.Name())
-		spec.Pod.AgentImage, spec.Pod.Main = spec.Pod.Image, []string{"sleep", "infinity"}
-		return spec
-	}
 	t.Run("local", func(t *testing.T) {
 		t.Parallel()
 		testEscapees(t, harness.Launch(t, launchertest.Local(t), launcher.Spec{ID: t.Name()}))
@@ -39,7 +34,9 @@ func TestEscapeeEndsWithItsCommandEverywhere(t *testing.T) {
 	t.Run("beside Main", func(t *testing.T) {
 		t.Parallel()
 		c := launchertest.NewCluster(t, launcher.Restricted)
-		testEscapees(t, harness.Launch(t, c.Launcher(), besideMain(c)))
+		spec := c.Spec(t.Name())
+		spec.Pod.AgentImage, spec.Pod.Main = spec.Pod.Image, besideMain
+		testEscapees(t, harness.Launch(t, c.Launcher(), spec))
 	})
 }
 

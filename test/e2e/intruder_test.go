@@ -31,6 +31,7 @@ const (
 	unheard        = `connection refused`
 	unimplemented  = `^unimplemented$`
 	notConnected   = `operation not permitted`
+	notPermitted   = `^operation not permitted$`
 	harmless       = `^nothing$|^unreadable`
 )
 
@@ -81,6 +82,11 @@ var insideWants = map[string]string{
 	"STOP":      `^done$|not permitted`,
 	"ptrace":    `^done$|not permitted`,
 	"cluster":   `^40[13] `,
+
+	"prlimit":            notPermitted,
+	"setpriority":        notPermitted,
+	"sched_setscheduler": notPermitted,
+	"PR_SET_MM":          notPermitted,
 }
 
 // heardWants are the different results in the pod of an agent that also listens on
@@ -120,20 +126,27 @@ func TestNoCallFromInsideThePodIsAnswered(t *testing.T) {
 	for _, tt := range []struct {
 		profile launcher.Profile
 		way     launcher.Connection
+		main    []string
 		more    map[string]string
 	}{
-		{launcher.Restricted, launcher.ByPortForward, nil},
-		{launcher.Baseline, launcher.ByPortForward, nil},
-		{launcher.Restricted, launcher.ByExec, nil}, // podagent connect runs in the same pod
-		{launcher.Baseline, launcher.ByExec, nil},
-		{launcher.Restricted, launcher.ByAddress, heardWants},
-		{launcher.Baseline, launcher.ByAddress, heardWants},
+		{launcher.Restricted, launcher.ByPortForward, nil, nil},
+		{launcher.Baseline, launcher.ByPortForward, nil, nil},
+		{launcher.Restricted, launcher.ByPortForward, besideMain, nil},
+		{launcher.Baseline, launcher.ByPortForward, besideMain, nil},
+		{launcher.Restricted, launcher.ByExec, nil, nil}, // podagent connect runs in the same pod
+		{launcher.Baseline, launcher.ByExec, nil, nil},
+		{launcher.Restricted, launcher.ByAddress, nil, heardWants},
+		{launcher.Baseline, launcher.ByAddress, nil, heardWants},
 	} {
-		t.Run(string(tt.profile)+" by "+string(tt.way), func(t *testing.T) {
+		name := string(tt.profile) + " by " + string(tt.way)
+		if tt.main != nil {
+			name += " beside Main"
+		}
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := launchertest.NewCluster(t, tt.profile).By(t, tt.way)
 			spec := c.Spec(t.Name())
-			spec.Pod.Profile = tt.profile
+			spec.Pod.Profile, spec.Pod.Main = tt.profile, tt.main
 			wants := maps.Clone(insideWants)
 			maps.Copy(wants, tt.more)
 			l := c.Launcher()
@@ -169,6 +182,9 @@ func testOtherPod(t *testing.T, c *launchertest.Cluster) {
 	pod := runningPodOf(t, c, "victim")
 	check(t, other.reports(t, nil, "outside", pod.Status.PodIP), outsideWants(c.Connection == launcher.ByAddress))
 }
+
+// besideMain is a command that runs beside the agent.
+var besideMain = []string{"sleep", "infinity"}
 
 // checkInvited checks that calls with the identity are answered, so the other calls
 // lacked nothing else.

@@ -22,7 +22,7 @@ func TestRoundTripOf1GiBKeepsTheAgentUnder64MiB(t *testing.T) {
 	overEach(t, func(t *testing.T, s *launcher.Sandbox) {
 		upload(t, s, "big", 1<<30, 1)
 		harness.Download(t, s, "big", 1<<30, 1)
-		peak := peakMemory(t, s)
+		peak := harness.PeakMemory(t, s)
 		t.Logf("the agent used up to %d MiB", peak>>20)
 		if peak > 64<<20 {
 			t.Errorf("the agent used up to %d MiB, want at most 64", peak>>20)
@@ -64,7 +64,7 @@ func Test64StreamsKeepTheAgentUnder128MiB(t *testing.T) {
 		})
 	}
 	all.Wait()
-	peak := peakMemory(t, s)
+	peak := harness.PeakMemory(t, s)
 	t.Logf("the agent had %d MiB at most", peak>>20)
 	if peak > 128<<20 {
 		t.Errorf("the agent used up to %d MiB, want at most 128", peak>>20)
@@ -90,7 +90,7 @@ func TestStdinThroughCatIsIdenticalAndKeepsTheAgentUnder64MiB(t *testing.T) {
 		if want, _ := harness.SHA(t, harness.Pattern(size, 9)); got != want || n != size {
 			t.Errorf("%d bytes came back, identical: %v", n, got == want)
 		}
-		if peak := peakMemory(t, s); peak > 64<<20 {
+		if peak := harness.PeakMemory(t, s); peak > 64<<20 {
 			t.Errorf("the agent had %d MiB at most, want 64", peak>>20)
 		}
 	})
@@ -111,7 +111,7 @@ func TestStuckServersKeepTheAgentUnder128MiB(t *testing.T) {
 		all.Go(func() { _, _ = io.Copy(conn, harness.Pattern(64<<20, 1)) })
 	}
 	all.Wait()
-	peak := peakMemory(t, s)
+	peak := harness.PeakMemory(t, s)
 	t.Logf("the agent had %d MiB at most", peak>>20)
 	if peak > 128<<20 {
 		t.Errorf("the agent had %d MiB at most, want 128", peak>>20)

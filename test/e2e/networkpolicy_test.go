@@ -18,7 +18,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
@@ -157,16 +156,6 @@ func startEcho(t *testing.T, s *launcher.Sandbox) {
 	}
 }
 
-// label gives a sandbox's pod a label.
-func label(t *testing.T, c *launchertest.Cluster, id, key, value string) {
-	t.Helper()
-	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, key, value)
-	_, err := c.API(t).CoreV1().Pods(c.Namespace).Patch(t.Context(), podOf(t, c, id).Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // apply applies a file of deploy/.
 func apply(t *testing.T, c *launchertest.Cluster, file string) {
 	t.Helper()
@@ -221,8 +210,8 @@ func TestAddressPolicyAdmitsOrchestratorsToTheAgentsPort(t *testing.T) {
 	apply(t, c, "networkpolicy.yaml")
 	checkRefused(t, orchestrator, agent, other)
 
-	label(t, c, "orchestrator", "podagent.dev/orchestrator", "true")
-	label(t, elsewhere, "stranger", "podagent.dev/orchestrator", "true")
+	harness.Label(t, c, orchestrator, "podagent.dev/orchestrator", "true")
+	harness.Label(t, elsewhere, stranger, "podagent.dev/orchestrator", "true")
 	apply(t, c, "networkpolicy-address.yaml")
 	harness.Await(t, "the orchestrator's connection", func() bool { return reaches(t, orchestrator, agent) })
 	checkRefused(t, orchestrator, other)
@@ -391,9 +380,9 @@ func TestChartsPoliciesAdmitWhomTheValuesName(t *testing.T) {
 	}
 	harness.Launch(t, sandboxes.Launcher(), sandboxes.Spec("sandbox"))
 	second := harness.Launch(t, sandboxes.Launcher(), sandboxes.Spec("second"))
-	label(t, &release, "orchestrator", "podagent.dev/orchestrator", "true")
-	label(t, &release, "client", "client", "mcp")
-	label(t, &sandboxes, "second", "podagent.dev/orchestrator", "true")
+	harness.Label(t, &release, inRelease["orchestrator"], "podagent.dev/orchestrator", "true")
+	harness.Label(t, &release, inRelease["client"], "client", "mcp")
+	harness.Label(t, &sandboxes, second, "podagent.dev/orchestrator", "true")
 
 	agent, server := atPod(t, &sandboxes, "sandbox", agentPort), mcpServer(t, r)
 	for name, to := range map[string]struct{ admitted, refused target }{

@@ -3,6 +3,7 @@ package e2e
 // The permissions of a pod.
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,6 +38,19 @@ func TestBaselineIsRoot(t *testing.T) {
 	// As apt does: root's files, and files of another user.
 	if out, errOut, _ := harness.Run(t, s, "id -u; touch /usr/x && chown daemon /usr/x && dpkg --configure -a && echo done", nil); out != "0\ndone\n" {
 		t.Errorf("inside: %q, %q", out, errOut)
+	}
+	// Root gains nothing either, and whoever asks is told.
+	if out, _, _ := harness.Run(t, s, "grep ^NoNewPrivs: /proc/self/status", nil); out != "NoNewPrivs:\t1\n" {
+		t.Errorf("inside: %q", out)
+	}
+	d, err := c.Launcher().Describe(t.Context(), "a")
+	if err != nil || d.Agent == nil {
+		t.Fatalf("describing it: %v, %v", err, d.AgentErr)
+	}
+	for _, part := range []string{"no-new-privileges", "syscall-filter"} {
+		if !slices.Contains(d.Agent.Confinement, part) {
+			t.Errorf("it is confined by %q, without %s", d.Agent.Confinement, part)
+		}
 	}
 }
 

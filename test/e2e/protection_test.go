@@ -84,7 +84,7 @@ func Test10GBThatNobodyReadsDoNotBlockTheProcessNorTakeThePodsMemory(t *testing.
 	if kept == 0 || kept > 64<<20 {
 		t.Errorf("%d bytes were kept, want up to 64 MiB", kept)
 	}
-	if peak := peakMemory(t, s); peak > 64<<20 {
+	if peak := harness.PeakMemory(t, s); peak > 64<<20 {
 		t.Errorf("the agent used up to %d MiB, want at most 64", peak>>20)
 	}
 	if harness.BootOf(t, s) != boot {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,11 +33,17 @@ type patcher struct {
 
 func newPatcher(t *testing.T, c *launchertest.Cluster) patcher {
 	t.Helper()
-	api, err := kubernetes.NewForConfig(c.LimitedAccount(t, "patcher", rule("persistentvolumeclaims", "get", "list", "patch", "update")))
+	return patcher{t, limited(t, c, "patcher", rule("persistentvolumeclaims", "get", "list", "patch", "update")), c.Namespace}
+}
+
+// limited returns a client with only this permission in the namespace.
+func limited(t *testing.T, c *launchertest.Cluster, name string, permission rbacv1.PolicyRule) kubernetes.Interface {
+	t.Helper()
+	api, err := kubernetes.NewForConfig(c.LimitedAccount(t, name, permission))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return patcher{t, api, c.Namespace}
+	return api
 }
 
 // note returns the note of a claim.

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"unsafe"
 
@@ -25,9 +26,9 @@ const claimEnv = "PROCFSTEST_CLAIM"
 const claimed = "claimed"
 
 // ClaimEnviron starts a process whose environment claims to have size bytes, without
-// memory behind them, and ends it after the test. The process runs the calling test
-// again, up to this call, which must come first.
-func ClaimEnviron(t *testing.T, size int) {
+// memory behind them. It ends when the test does, or by a call of end. The process runs the
+// calling test or benchmark again, up to this call, which must come first.
+func ClaimEnviron(t testing.TB, size int) (end func()) {
 	t.Helper()
 	if text := os.Getenv(claimEnv); text != "" {
 		beClaimant(text)
@@ -36,7 +37,11 @@ func ClaimEnviron(t *testing.T, size int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, "-test.run=^"+t.Name()+"$")
+	again := []string{"-test.run=^" + t.Name() + "$"}
+	if _, ok := t.(*testing.B); ok {
+		again = []string{"-test.run=^$", "-test.bench=^" + t.Name() + "$"}
+	}
+	cmd := exec.Command(self, again...)
 	cmd.Env = append(os.Environ(), claimEnv+"="+strconv.Itoa(size))
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -49,13 +54,15 @@ func ClaimEnviron(t *testing.T, size int) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	end = sync.OnceFunc(func() {
 		stdin.Close()
 		_ = cmd.Wait()
 	})
+	t.Cleanup(end)
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != claimed+"\n" {
 		t.Fatalf("the process cannot claim a long environment: %q, %v", line, err)
 	}
+	return end
 }
 
 // Allocated returns how many bytes this program allocates while it calls do.

@@ -9,11 +9,12 @@ import (
 	"github.com/podagent/podagent/pkg/procfs/procfstest"
 )
 
-// TestKillAndTimeoutBesideALongEnvironment has a process that claims an environment of
-// 256 MiB; it could as well be 64 GiB. Each scan for the members of another tree looks at
-// it.
+// longEnvironment is what a process claims as the size of its environment. A scan for the
+// members of a tree looks at the environments of others.
+const longEnvironment = 64 << 30
+
 func TestKillAndTimeoutBesideALongEnvironment(t *testing.T) {
-	procfstest.ClaimEnviron(t, 256<<20)
+	procfstest.ClaimEnviron(t, longEnvironment)
 	m := newManager(t)
 	p := start(t, m, argv(t, "sleep", "300"))
 	n := procfstest.Allocated(func() {
@@ -50,4 +51,32 @@ func TestMarkerIsFoundInALongEnvironment(t *testing.T) {
 		t.Error(err)
 	}
 	finish(t, p)
+}
+
+// BenchmarkKillBesideALongEnvironment reports how long a kill takes beside a process with a
+// long environment, and beside one with an ordinary one, in turns, and the ratio of both.
+func BenchmarkKillBesideALongEnvironment(b *testing.B) {
+	var took [2][]time.Duration
+	for b.Loop() {
+		for i, size := range []int{4 << 10, longEnvironment} {
+			took[i] = append(took[i], killBeside(b, size))
+		}
+	}
+	ordinary, long := median(took[0]), median(took[1])
+	b.ReportMetric(ordinary/1e3, "ordinary-µs")
+	b.ReportMetric(long/1e3, "long-µs")
+	b.ReportMetric(long/ordinary, "long/ordinary")
+}
+
+// killBeside returns how long a kill takes beside a process that claims an environment.
+func killBeside(b *testing.B, size int) time.Duration {
+	b.Helper()
+	defer procfstest.ClaimEnviron(b, size)()
+	p := start(b, newManager(b), argv(b, "sleep", "300"))
+	begun := time.Now()
+	if err := p.Signal(syscall.SIGKILL); err != nil {
+		b.Fatal(err)
+	}
+	finish(b, p)
+	return time.Since(begun)
 }

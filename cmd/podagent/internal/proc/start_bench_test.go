@@ -9,30 +9,42 @@ import (
 	"time"
 )
 
-// BenchmarkTrueSideBySide runs /bin/true in three ways in turn, so that other load
+// BenchmarkTrueSideBySide runs /bin/true in four ways in turn, so that other load
 // affects all of them, and reports the medians. The ways are os.StartProcess
-// without a pipe, which is the floor; os/exec with two pipes; and a manager that is
-// not alone in its process.
+// without a pipe, which is the floor; os/exec with two pipes; and managers that are
+// not alone in their process: one without boundary and marks, and one with both.
+//
+// It also reports the median of the differences between the two managers, each of a pair
+// of starts right after each other. Every other round goes backwards, so that neither is
+// always first.
 func BenchmarkTrueSideBySide(b *testing.B) {
-	m := newManager(b)
+	plain, m := newManagerOn(b, nil), newManager(b)
+	plain.proc.marks.step = 0 // it gives out no marks
 	ways := []struct {
 		name string
 		run  func(testing.TB) error
 	}{
 		{"floor", runFloor},
 		{"os/exec", runExec},
+		{"plain", func(b testing.TB) error { return runProc(b, plain) }},
 		{"proc", func(b testing.TB) error { return runProc(b, m) }},
 	}
 	took := make([][]time.Duration, len(ways))
-	for b.Loop() {
-		for i, way := range ways {
+	var differences []time.Duration
+	for round := 0; b.Loop(); round++ {
+		for i := range ways {
+			if round%2 == 1 {
+				i = len(ways) - 1 - i
+			}
 			begun := time.Now()
-			if err := way.run(b); err != nil {
+			if err := ways[i].run(b); err != nil {
 				b.Fatal(err)
 			}
 			took[i] = append(took[i], time.Since(begun))
 		}
+		differences = append(differences, took[3][round]-took[2][round])
 	}
+	b.ReportMetric(median(differences)/1e3, "proc-plain-µs")
 	floor := median(took[0])
 	for i, way := range ways {
 		b.ReportMetric(median(took[i])/1e3, way.name+"-µs")

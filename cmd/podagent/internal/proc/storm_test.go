@@ -22,23 +22,52 @@ var storms = map[string]string{
 		while (time < $end) { my $pid = fork; if (!defined $pid) { select undef, undef, undef, 0.01 } elsif (!$pid) { setsid } }`,
 }
 
+// stormEnds are what ends a storm: the script that starts it, and how it is ended then.
+var stormEnds = map[string]struct {
+	script string
+	end    func(*Process) error
+}{
+	// The first process of a storm may end before the others do.
+	"kill": {"exec perl -MPOSIX -e '%s'", func(p *Process) error {
+		if err := p.Signal(syscall.SIGKILL); !errors.Is(err, os.ErrProcessDone) {
+			return err
+		}
+		return nil
+	}},
+	// A timeout is for a command that still runs.
+	"timeout": {"perl -MPOSIX -e '%s' & exec sleep 300", func(p *Process) error {
+		p.expire()
+		ctx, cancel := context.WithTimeout(context.Background(), hung)
+		defer cancel()
+		st, err := p.Wait(ctx)
+		if err == nil && st.Reason != TimedOut {
+			err = fmt.Errorf("the storm ended with %+v", st)
+		}
+		return err
+	}},
+}
+
 // A fork storm that leaves its group ends beside two busy loops, and calls go on.
 func TestForkStormThatLeavesItsGroupEnds(t *testing.T) {
+	storm := func(t *testing.T, name, end string, wrapper ...string) {
+		t.Helper()
+		cmd := inNamespace(helperCommand(t, "storm", wrapper...))
+		cmd.Env = append(cmd.Env, "STORM="+name, "STORM_END="+end)
+		t.Log(helperOutput(t, cmd))
+	}
 	for name := range storms {
-		t.Run(name, func(t *testing.T) {
-			dir := testGroup(t, "pids", map[string]string{"pids.max": strconv.Itoa(bombLimit)})
-			cmd := inNamespace(helperCommand(t, "storm", inGroup(dir)...))
-			cmd.Env = append(cmd.Env, "STORM="+name)
-			t.Log(helperOutput(t, cmd))
-		})
-		t.Run(name+", not PID 1", func(t *testing.T) {
-			needsScopes(t)
-			dir := testGroup(t, "pids", map[string]string{"pids.max": strconv.Itoa(bombLimit)})
-			cmd := inNamespace(helperCommand(t, "storm", "sh", "-c",
-				`mount --make-rprivate / && mount -t proc proc /proc && echo $$ > "$1/cgroup.procs" && "$2"; exit $?`, "sh", dir))
-			cmd.Env = append(cmd.Env, "STORM="+name)
-			t.Log(helperOutput(t, cmd))
-		})
+		for end := range stormEnds {
+			t.Run(name+", "+end, func(t *testing.T) {
+				dir := testGroup(t, "pids", map[string]string{"pids.max": strconv.Itoa(bombLimit)})
+				storm(t, name, end, inGroup(dir)...)
+			})
+			t.Run(name+", "+end+", not PID 1", func(t *testing.T) {
+				needsScopes(t)
+				dir := testGroup(t, "pids", map[string]string{"pids.max": strconv.Itoa(bombLimit)})
+				storm(t, name, end, "sh", "-c",
+					`mount --make-rprivate / && mount -t proc proc /proc && echo $$ > "$1/cgroup.procs" && "$2"; exit $?`, "sh", dir)
+			})
+		}
 	}
 }
 
@@ -86,7 +115,8 @@ func helpStorm() error {
 	if err := asleep.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	p, err := startScript(m, "exec perl -MPOSIX -e '"+storms[os.Getenv("STORM")]+"'")
+	how := stormEnds[os.Getenv("STORM_END")]
+	p, err := startScript(m, fmt.Sprintf(how.script, storms[os.Getenv("STORM")]))
 	if err != nil {
 		return err
 	}
@@ -99,11 +129,10 @@ func helpStorm() error {
 			return fmt.Errorf("there are %d processes (%v)", len(pids), err)
 		}
 	}
-	begun := time.Now()
-	if err := p.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("after %v: %w", time.Since(begun), err)
+	took, err := callBeside(m, func() error { return how.end(p) })
+	if err != nil {
+		return fmt.Errorf("after %v: %w", took, err)
 	}
-	took := time.Since(begun)
 	if err := awaitCalm(m, len(beside), asleep.pid); err != nil {
 		return err
 	}
@@ -112,6 +141,33 @@ func helpStorm() error {
 	}
 	fmt.Println("ended in", took)
 	return nil
+}
+
+// callBeside runs commands, one after the other, until the end of a storm returns and a last
+// one has ended. It returns how long that took.
+func callBeside(m *Manager, end func() error) (time.Duration, error) {
+	begun, ended := time.Now(), make(chan error, 1)
+	go func() { ended <- end() }()
+	answered, refused, slowest := 0, 0, time.Duration(0)
+	for {
+		before := time.Now()
+		out, st, err := execute(m, "echo works")
+		slowest = max(slowest, time.Since(before))
+		switch {
+		case errors.Is(err, syscall.EAGAIN): // the storm has taken all processes
+			refused++
+		case err != nil || out != "works\n" || st.Reason != Exited:
+			return time.Since(begun), fmt.Errorf("beside the storm: %q, %+v, %w", out, st, err)
+		default:
+			answered++
+		}
+		select {
+		case err := <-ended:
+			fmt.Printf("%d commands ran meanwhile, %d were refused, the slowest took %v; ", answered, refused, slowest)
+			return time.Since(begun), err
+		default:
+		}
+	}
 }
 
 // awaitCalm waits until this many processes run, and only one of them is stopped.

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +20,24 @@ func BootOf(t *testing.T, s *launcher.Sandbox) string {
 		t.Fatal(err)
 	}
 	return info.BootID
+}
+
+// PeakMemory returns the most memory that a sandbox's agent ever had resident, in
+// bytes.
+func PeakMemory(t *testing.T, s *launcher.Sandbox) int64 {
+	t.Helper()
+	status, _, _ := Run(t, s, "cat /proc/$PPID/status", nil)
+	for line := range strings.Lines(status) {
+		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return kb << 10
+		}
+	}
+	t.Fatalf("no VmHWM in %q", status)
+	return 0
 }
 
 // Beside checks that, while something happens, all calls are answered, a command

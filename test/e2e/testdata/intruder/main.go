@@ -4,9 +4,13 @@
 //
 //	intruder inside          try all ways that there are in the agent's pod
 //	intruder outside POD-IP  try those that there are in another
+//	intruder search          search the agent's memory and files for keys
 //	intruder invited         call with the identity that standard input has
 //	intruder listen PORT     accept connections, to show that they can be made
 //	intruder squat           take the agent's port on the other loopback
+//	intruder flood KIND NUMBER POD-IP
+//	                         open that many of something in another pod, if need be with
+//	                         the identity that standard input has
 //
 // INTRUDER_KEY is the public key that the agent accepts, INTRUDER_URLS the URLs in
 // the cluster to request, and INTRUDER_PORT a port of the other pod that accepts
@@ -19,6 +23,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"time"
 )
 
@@ -47,12 +52,20 @@ func run(args []string) error {
 		return inside()
 	case "outside":
 		return outside(args[1])
+	case "search":
+		return search()
 	case "invited":
 		return invited()
 	case "listen":
 		return listen("0.0.0.0:" + args[1])
 	case "squat":
 		return listen("[::1]:" + agentPort)
+	case "flood":
+		number, err := strconv.Atoi(args[2])
+		if err != nil {
+			return err
+		}
+		return flood(args[1], number, net.JoinHostPort(args[3], agentPort))
 	}
 	return fmt.Errorf("unknown mode %q", args[0])
 }
@@ -85,6 +98,18 @@ func inside() error {
 	tryProcess()
 	tryCluster()
 	tryOverwriting(key) // last, because afterwards the agent may be unreachable
+	return nil
+}
+
+// search looks for keys in all that the agent has. It calls nobody but to learn whose
+// memory it is.
+func search() error {
+	key, err := authorizedKey()
+	if err != nil {
+		return err
+	}
+	tryMemory(key)
+	tryFiles(key)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	sys "golang.org/x/sys/unix"
 )
@@ -36,14 +37,39 @@ func listening(l net.Listener, err error) string {
 	return "listens"
 }
 
-// tryProcess tries what one process may do to another one, the agent.
+// tryProcess tries what one process may do to another one of its user: the agent, which
+// started this one.
 func tryProcess() {
-	try("KILL", func(context.Context) string { return result(syscall.Kill(1, syscall.SIGKILL)) })
-	try("STOP", func(context.Context) string { return result(syscall.Kill(1, syscall.SIGSTOP)) })
-	try("ptrace", func(context.Context) string {
-		runtime.LockOSThread() // the kernel requires this; the lock lasts until the program ends
-		return result(sys.PtraceSeize(1))
-	})
+	pid := os.Getppid()
+	for way, do := range map[string]func() error{
+		"KILL": func() error { return syscall.Kill(pid, syscall.SIGKILL) },
+		"STOP": func() error { return syscall.Kill(pid, syscall.SIGSTOP) },
+		"ptrace": func() error {
+			runtime.LockOSThread() // the kernel requires this; the lock lasts until the program ends
+			return sys.PtraceSeize(pid)
+		},
+		// No more descriptors, or no time of the processor.
+		"prlimit":            func() error { return sys.Prlimit(pid, sys.RLIMIT_NOFILE, &sys.Rlimit{}, nil) },
+		"setpriority":        func() error { return syscall.Setpriority(syscall.PRIO_PROCESS, pid, 19) },
+		"sched_setscheduler": func() error { return idle(pid) },
+		// A process can do this to itself only. It would look larger than it is to the agent.
+		"PR_SET_MM": func() error {
+			var size uint32
+			return sys.Prctl(sys.PR_SET_MM, sys.PR_SET_MM_MAP_SIZE, uintptr(unsafe.Pointer(&size)), 0, 0)
+		},
+	} {
+		try(way, func(context.Context) string { return result(do()) })
+	}
+}
+
+// idle has a process run only when no other wants to.
+func idle(pid int) error {
+	priority := int32(0) // struct sched_param
+	_, _, errno := sys.Syscall(sys.SYS_SCHED_SETSCHEDULER, uintptr(pid), sys.SCHED_IDLE, uintptr(unsafe.Pointer(&priority)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 func result(err error) string {
