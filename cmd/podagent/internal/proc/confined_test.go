@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -79,6 +80,7 @@ END
 	}
 	if os.Getenv("PODAGENT_TEST_FULL") != "" {
 		maps.Copy(programs, largePrograms())
+		buildRaced(t)
 	}
 	m := newManager(t)
 	for name, p := range programs {
@@ -112,7 +114,7 @@ class It { public static void main(String[] a) throws Exception {
 END
 			java It.java | grep works`},
 		"chromium": {"chromium", `chromium --headless --no-sandbox --disable-gpu --user-data-dir=$PWD/profile --dump-dom 'data:text/html,<p>works' | grep works`},
-		"go -race": {"go", `mkdir it && cd it && export HOME=$PWD GOFLAGS=-mod=mod CGO_ENABLED=1 && cat > it_test.go <<'END'
+		"go -race": {"go", "export PATH=$PATH:" + dirOf("go") + " GOCACHE=" + goCache() + ` && mkdir it && cd it && export HOME=$PWD GOFLAGS='-mod=mod -trimpath' CGO_ENABLED=1 && cat > it_test.go <<'END'
 package it
 import ("net"; "os/exec"; "testing")
 func TestIt(t *testing.T) {
@@ -122,6 +124,28 @@ func TestIt(t *testing.T) {
 }
 END
 			go mod init it && go test -race .`},
+	}
+}
+
+// dirOf returns the directory of a program, which commands may not have in their PATH.
+func dirOf(program string) string {
+	path, _ := exec.LookPath(program)
+	return filepath.Dir(path)
+}
+
+func goCache() string {
+	dir, _ := exec.Command("go", "env", "GOCACHE").Output()
+	return strings.TrimSpace(string(dir))
+}
+
+// buildRaced builds what the test of "go -race" uses. The first time this takes minutes,
+// and no command of a test may take that long.
+func buildRaced(t *testing.T) {
+	t.Helper()
+	cmd := exec.Command("go", "build", "-trimpath", "-race", "net", "os/exec", "testing", "testing/internal/testdeps")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "GOEXPERIMENT=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", cmd, err, out)
 	}
 }
 
