@@ -43,21 +43,31 @@ type target struct {
 	held             *holding
 }
 
-// holding keeps the connections of a flood from the garbage collector, which would close
-// them.
+// holding has the newest connections of a flood, which stay open.
 type holding struct {
 	mu    sync.Mutex
 	conns []net.Conn
+	next  int // the place of the next one
+}
+
+func (h *holding) add(c net.Conn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if old := h.conns[h.next]; old != nil {
+		old.Close()
+	}
+	h.conns[h.next] = c
+	h.next = (h.next + 1) % len(h.conns)
 }
 
 // flood is a program that floods an agent: flood KIND NUMBER NETWORK ADDRESS [FROM]. It
-// prints a line when it is through, and then holds what is open until standard input
-// ends. The variable PODAGENT_TEST_IDENTITY has the key of a caller.
+// prints a line when it has opened that many, and opens others in their place until
+// standard input ends. The variable PODAGENT_TEST_IDENTITY has the key of a caller.
 func flood() {
 	kind, network, address := os.Args[1], os.Args[3], os.Args[4]
 	number, err := strconv.Atoi(os.Args[2])
 	must(err)
-	t := target{network: network, address: address, hello: clientHello(), held: &holding{}}
+	t := target{network: network, address: address, hello: clientHello(), held: &holding{conns: make([]net.Conn, number)}}
 	if len(os.Args) > 5 {
 		t.local = &net.TCPAddr{IP: net.ParseIP(os.Args[5])}
 	}
@@ -75,6 +85,11 @@ func flood() {
 		t.watchers = append(t.watchers, healthpb.NewHealthClient(conn))
 	}
 	fmt.Printf("opened %d of them\n", t.flood(floods[kind], number))
+	go func() {
+		for {
+			t.flood(floods[kind], number)
+		}
+	}()
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
@@ -108,9 +123,7 @@ func (t target) dial() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.held.mu.Lock()
-	defer t.held.mu.Unlock()
-	t.held.conns = append(t.held.conns, c)
+	t.held.add(c)
 	return c, nil
 }
 

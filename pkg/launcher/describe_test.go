@@ -37,7 +37,7 @@ func described(t *testing.T, k *launcher.Kubernetes, id string) launcher.Descrip
 // takes seconds at most.
 func describedWhen(t *testing.T, k *launcher.Kubernetes, id string, wanted func(launcher.Description) bool) launcher.Description {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

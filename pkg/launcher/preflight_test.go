@@ -54,7 +54,7 @@ func account(t *testing.T, c *launchertest.Cluster, name string, rules ...rbacv1
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	for k := (&launcher.Kubernetes{Config: config, Namespace: c.Namespace, Identity: &c.Identity}); ; {
 		if failed, _ := bad(t, k.Preflight(ctx, launcher.Spec{})); !slices.Contains(failed, "permission on pods") {
@@ -62,7 +62,7 @@ func account(t *testing.T, c *launchertest.Cluster, name string, rules ...rbacv1
 		}
 	}
 	if ctx.Err() != nil {
-		t.Fatal("the API server does not know the role within 30s")
+		t.Fatal("the API server does not know the role within three minutes")
 	}
 	return config
 }

@@ -25,6 +25,9 @@ var toolCalls = map[string][]tools.Call{
 		{Name: "Read", Input: json.RawMessage(`{"path": "f"}`)},
 		{Name: "Read", Input: json.RawMessage(`{"path": "f.png"}`)},
 	},
+	"Files/Edit": {{Name: "Edit", Input: json.RawMessage(`{"path": "f", "old_text": "a", "new_text": "b"}`)}},
+	"Files/Glob": {{Name: "Glob", Input: json.RawMessage(`{"pattern": "**"}`)}},
+	"Files/Grep": {{Name: "Grep", Input: json.RawMessage(`{"pattern": "x"}`)}},
 	"Processes/Exec": {
 		{Name: "Bash", Input: json.RawMessage(`{"command": "true", "timeout": 1}`), ExecID: liarExecID},
 	},
@@ -38,12 +41,13 @@ func toolLies() map[string]answer {
 		"Files/Read: image that is cut": once(first, image),
 	}
 	for name, lie := range lies {
-		if methodOf(name) == "Files/Read" || strings.HasPrefix(name, "Processes/Exec:") && !errors.Is(lie.want, podapi.ErrCut) {
+		if strings.HasPrefix(name, "Files/") || strings.HasPrefix(name, "Processes/Exec:") && !errors.Is(lie.want, podapi.ErrCut) {
 			all[name] = lie.answer
 		}
 	}
 	for seed := range uint64(100) {
-		all[fmt.Sprint("Files/Read: random ", seed)] = randomAnswer(seed, "Files/Read")
+		method := []string{"Files/Read", "Files/Edit", "Files/Glob", "Files/Grep"}[seed%4]
+		all[fmt.Sprint(method, ": random ", seed)] = randomAnswer(seed, method)
 	}
 	return all
 }
@@ -103,7 +107,7 @@ func lieToTools(t *testing.T, told map[string]answer, patience time.Duration) {
 
 func useTool(ctx context.Context, c *podapi.Client, call tools.Call) (tools.Result, error) {
 	sandbox := &launcher.Sandbox{Client: c, ID: "a", Workdir: "/w"}
-	return tools.New(sandbox, tools.Options{}, tools.Read{}, tools.Bash{}).Do(ctx, call)
+	return tools.New(sandbox, tools.Options{}, tools.Coding()...).Do(ctx, call)
 }
 
 // checkTold checks that a tool did not panic, and returns no more than a model may get.

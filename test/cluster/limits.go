@@ -10,10 +10,10 @@ const (
 	// installTimeout bounds apt-get, which downloads some 60 MB.
 	installTimeout = 10 * time.Minute
 	// upTimeout bounds a start, without the build. It takes 8 s.
-	upTimeout = 4 * time.Minute
+	upTimeout = 8 * time.Minute
 	// startTimeout bounds the start of one program; the API server, the
 	// slowest, takes 4 s.
-	startTimeout = 90 * time.Second
+	startTimeout = 4 * time.Minute
 	// unhealthyGrace is how long a running program may be unhealthy before it
 	// counts as hung and is restarted.
 	unhealthyGrace = 20 * time.Second
@@ -22,12 +22,12 @@ const (
 	stopGrace = 5 * time.Second
 	// killTimeout bounds the end after SIGKILL, which only a process in
 	// uninterruptible sleep delays.
-	killTimeout = 20 * time.Second
+	killTimeout = time.Minute
 	// lockTimeout bounds the wait for another call on the same directory,
 	// which may be building.
 	lockTimeout = buildTimeout + upTimeout
 	// commandTimeout bounds one call of ip, iptables or a quick ctr.
-	commandTimeout = 30 * time.Second
+	commandTimeout = 2 * time.Minute
 	// importTimeout bounds the import of one image archive of some gigabytes.
 	importTimeout = 5 * time.Minute
 	// requestTimeout bounds one request to the API server or for a program's

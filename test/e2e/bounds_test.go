@@ -91,12 +91,15 @@ func TestProtectionThatTheClusterLacksIsRefusedIfRequired(t *testing.T) {
 	if fields := strings.Fields(out); len(fields) != 3 {
 		t.Fatalf("the users are %q", out)
 	}
-	for id, change := range map[string]func(*launcher.Pod){
-		"users":    func(p *launcher.Pod) { p.UserNamespace = launcher.Require },
-		"apparmor": func(p *launcher.Pod) { p.RequireAppArmor = true },
+	for id, lacks := range map[string]struct {
+		change func(*launcher.Pod)
+		says   string
+	}{
+		"users":    {func(p *launcher.Pod) { p.UserNamespace = launcher.Require }, "user namespace"},
+		"apparmor": {func(p *launcher.Pod) { p.RequireAppArmor = true }, "AppArmor"},
 	} {
 		spec := c.Spec(id)
-		change(&spec.Pod)
+		lacks.change(&spec.Pod)
 		spec.Take.ReadyTimeout = 5 * time.Second // the kubelet tries again and again
 		s, err := c.Launcher().Launch(t.Context(), spec)
 		if err == nil {
@@ -107,7 +110,7 @@ func TestProtectionThatTheClusterLacksIsRefusedIfRequired(t *testing.T) {
 			}
 			continue
 		}
-		if !errors.As(err, new(*launcher.PodError)) {
+		if !errors.As(err, new(*launcher.PodError)) || !strings.Contains(err.Error(), lacks.says) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}

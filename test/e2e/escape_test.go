@@ -31,6 +31,13 @@ func TestEscapeeEndsWithItsCommandEverywhere(t *testing.T) {
 		c := launchertest.NewCluster(t, launcher.Restricted)
 		testEscapees(t, harness.Launch(t, c.Launcher(), c.Spec(t.Name())))
 	})
+	t.Run("pod, as root", func(t *testing.T) {
+		t.Parallel()
+		c := launchertest.NewCluster(t, launcher.Baseline)
+		spec := c.Spec(t.Name())
+		spec.Pod.Profile = launcher.Baseline
+		testEscapees(t, harness.Launch(t, c.Launcher(), spec))
+	})
 	t.Run("beside Main", func(t *testing.T) {
 		t.Parallel()
 		c := launchertest.NewCluster(t, launcher.Restricted)

@@ -410,7 +410,7 @@ func TestCallsWaitForTheIdentityUntilTheirContextEnds(t *testing.T) {
 		first <- err
 	}()
 	<-asked
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if _, err := k.Open(ctx, "b"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "identity") {
 		t.Errorf("the second: %v", err)

@@ -33,7 +33,7 @@ func TestIdleSandboxEndsItself(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
 	spec := c.Spec("idle")
-	spec.Pod.IdleTimeout = 10 * time.Second
+	spec.Pod.IdleTimeout = 30 * time.Second
 	called := time.Now() // or later
 	s := harness.Launch(t, k, spec)
 	busy := spec
@@ -47,13 +47,13 @@ func TestIdleSandboxEndsItself(t *testing.T) {
 		t.Errorf("it ended at %v, before %v", ended, early)
 	}
 	_, err := s.Stat(t.Context(), ".")
-	if !errors.Is(err, launcher.ErrStale) || !strings.Contains(err.Error(), "idle for 10s") {
+	if !errors.Is(err, launcher.ErrStale) || !strings.Contains(err.Error(), "idle for 30s") {
 		t.Errorf("a call to what has ended: %v", err)
 	}
-	if _, err := k.Launch(t.Context(), spec); !errors.Is(err, launcher.ErrStale) || !strings.Contains(err.Error(), "idle for 10s") {
+	if _, err := k.Launch(t.Context(), spec); !errors.Is(err, launcher.ErrStale) || !strings.Contains(err.Error(), "idle for 30s") {
 		t.Errorf("Launch of what has ended: %v", err)
 	}
-	time.Sleep(time.Until(wasLeft.Add(3 * spec.Pod.IdleTimeout))) // long enough for the sandbox to become idle
+	time.Sleep(time.Until(wasLeft.Add(2 * spec.Pod.IdleTimeout))) // long enough for the sandbox to become idle
 	if hasEnded(t, c, "busy") {
 		t.Fatal("a sandbox ended while a command was running without a reader")
 	}
@@ -82,7 +82,7 @@ func TestExtendedSandboxLivesOn(t *testing.T) {
 	c := launchertest.OwnCluster(t, launcher.Restricted)
 	k := c.Launcher()
 	spec := c.Spec("short")
-	spec.Pod.Lifetime = 30 * time.Second
+	spec.Pod.Lifetime = time.Minute
 	harness.Launch(t, k, spec)
 	long := spec
 	long.ID = "long"
@@ -157,7 +157,7 @@ func TestIdleSandboxWithASidecarHasEnded(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
 	spec := c.Spec("a")
-	spec.Pod.IdleTimeout = 10 * time.Second
+	spec.Pod.IdleTimeout = 30 * time.Second
 	spec.Pod.Patch = []byte(`{"spec": {"containers": [{"name": "sidecar", "image": "` + c.Image + `", "command": ["sleep", "600"],
 		"securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}]}}`)
 	harness.Launch(t, k, spec)
@@ -191,7 +191,7 @@ func TestPausedSandboxWithALifetimeGetsAllOfItAgain(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k := c.Launcher()
 	spec := keptSpec(t, c, "a")
-	spec.Pod.Lifetime = 30 * time.Second
+	spec.Pod.Lifetime = time.Minute
 	harness.Put(t, harness.Launch(t, k, spec), "file", "kept")
 	harness.Await(t, "its end", func() bool { return hasEnded(t, c, "a") })
 	least := time.Now().Add(spec.Pod.Lifetime)

@@ -90,6 +90,9 @@ func TestExclusiveHasOneOwner(t *testing.T) {
 	}
 }
 
+// leasedFor is how long the leases of leaseOf last.
+const leasedFor = 10 * time.Minute
+
 // leaseOf makes a lease of the sandbox's pod with this age.
 func leaseOf(t *testing.T, c *launchertest.Cluster, id string, age time.Duration) {
 	t.Helper()
@@ -97,11 +100,11 @@ func leaseOf(t *testing.T, c *launchertest.Cluster, id string, age time.Duration
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: new("somebody"), LeaseDurationSeconds: new(int32(30)), RenewTime: new(metav1.NewMicroTime(time.Now().Add(-age))),
+			HolderIdentity: new("somebody"), LeaseDurationSeconds: new(int32(leasedFor / time.Second)), RenewTime: new(metav1.NewMicroTime(time.Now().Add(-age))),
 		},
 	}
 	leases := c.API(t).CoordinationV1().Leases(c.Namespace)
-	if err := leases.Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil && age < 30*time.Second {
+	if err := leases.Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil && age < leasedFor {
 		t.Log("there was no lease:", err)
 	}
 	if _, err := leases.Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
@@ -124,7 +127,7 @@ func TestExclusiveOwnerThatDiedIsFollowedAfterItsLease(t *testing.T) {
 	if out, _, _ := harness.Run(t, first, "echo $WHO", nil); out != "first\n" {
 		t.Errorf("the environment is that of %q", out)
 	}
-	leaseOf(t, c, "a", 31*time.Second)
+	leaseOf(t, c, "a", leasedFor+time.Second)
 	if out, _, _ := harness.Run(t, harness.Launch(t, c.Launcher(), spec), "echo $WHO", nil); out != "second\n" {
 		t.Errorf("the environment is that of %q", out)
 	}
@@ -135,7 +138,7 @@ func TestExclusiveOwnerThatWaitsForItsPodStaysTheOwner(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
 	spec.Take.Exclusive = true
-	spec.Pod.Patch = gated(c, "sleep 60")
+	spec.Pod.Patch = gated(c, "sleep 600")
 	first := make(chan error, 1)
 	go func() {
 		s, err := c.Launcher().Launch(t.Context(), spec)

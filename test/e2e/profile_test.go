@@ -43,6 +43,10 @@ func TestBaselineIsRoot(t *testing.T) {
 	if out, _, _ := harness.Run(t, s, "grep ^NoNewPrivs: /proc/self/status", nil); out != "NoNewPrivs:\t1\n" {
 		t.Errorf("inside: %q", out)
 	}
+	script := "install -m 4755 /usr/bin/id /usr/bin/rootsid && setpriv --reuid 1 --clear-groups rootsid -u"
+	if out, errOut, _ := harness.Run(t, s, script, nil); out != "1\n" {
+		t.Errorf("a set-user-ID program says %q, %q", out, errOut)
+	}
 	d, err := c.Launcher().Describe(t.Context(), "a")
 	if err != nil || d.Agent == nil {
 		t.Fatalf("describing it: %v, %v", err, d.AgentErr)
@@ -65,5 +69,25 @@ func TestCustomImageWorks(t *testing.T) {
 	harness.Put(t, s, "file", "x")
 	if out, _, _ := harness.Run(t, s, "cat file; id -u", nil); out != "x1000\n" {
 		t.Errorf("inside: %q", out)
+	}
+}
+
+// A sandbox that confines its commands by less than is required is not given out, and stays
+// as it is.
+func TestSandboxThatConfinesCommandsByLessIsNotTaken(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	spec := c.Spec("a")
+	spec.Pod.Confine = "off"
+	boot := harness.BootOf(t, harness.Launch(t, c.Launcher(), spec))
+	for _, level := range []string{"filter", "domain"} {
+		spec.Pod.Confine = level
+		if _, err := c.Launcher().Launch(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "not confined by no-new-privileges") {
+			t.Errorf("%s: %v", level, err)
+		}
+	}
+	spec.Pod.Confine = "off"
+	if now := harness.BootOf(t, harness.Launch(t, c.Launcher(), spec)); now != boot {
+		t.Error("the sandbox is another one")
 	}
 }

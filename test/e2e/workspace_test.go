@@ -127,7 +127,7 @@ func TestOpenAndResumeWaitAsLongAsTheLaunchMay(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	k, spec := c.Launcher(), keptSpec(t, c, "job")
-	spec.Take.ReadyTimeout = 45 * time.Second
+	spec.Take.ReadyTimeout = 90 * time.Second
 	spec.Pod.Patch = gated(c, "while [ -e /workspace/hold ]; do sleep 0.1; done")
 	s := harness.Launch(t, k, spec)
 	harness.Put(t, s, "hold", "")
@@ -145,7 +145,7 @@ func TestOpenAndResumeWaitAsLongAsTheLaunchMay(t *testing.T) {
 		return !errors.Is(opened, launcher.ErrPaused)
 	})
 	for verb, err := range map[string]error{"Resume": <-resumed, "Open": opened} {
-		if !errors.Is(err, launcher.ErrNotReady) || !strings.Contains(err.Error(), "after 45s") {
+		if !errors.Is(err, launcher.ErrNotReady) || !strings.Contains(err.Error(), "after 1m30s") {
 			t.Errorf("%s: %v", verb, err)
 		}
 	}

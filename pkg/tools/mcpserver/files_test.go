@@ -12,6 +12,22 @@ import (
 	"github.com/podagent/podagent/pkg/tools/secret"
 )
 
+func TestResourcesMayNotBeCachedForOthers(t *testing.T) {
+	t.Parallel()
+	sandbox := launchertest.Sandbox(t)
+	c, _, _ := run(t.Context(), t, sandbox, tools.Options{})
+	if err := sandbox.WriteFile(t.Context(), "f", nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "file://" + sandbox.Workdir + "/f"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.CacheScope != "private" || r.TTLMs != 0 {
+		t.Errorf("it may be cached: %q, for %d ms", r.CacheScope, r.TTLMs)
+	}
+}
+
 func TestFilesAreResources(t *testing.T) {
 	t.Parallel()
 	sandbox := launchertest.Sandbox(t)
@@ -39,9 +55,6 @@ func TestFilesAreResources(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
-		}
-		if r.CacheScope != "private" || r.TTLMs != 0 {
-			t.Errorf("%s may be cached: %q, for %d ms", name, r.CacheScope, r.TTLMs)
 		}
 		if diff := cmp.Diff([]*mcp.ResourceContents{&want}, r.Contents); diff != "" {
 			t.Errorf("%s (-want +got):\n%.1000s", name, diff)

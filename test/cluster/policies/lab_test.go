@@ -19,7 +19,7 @@ import (
 )
 
 // hung is how long something may take that takes no time.
-const hung = 30 * time.Second
+const hung = 2 * time.Minute
 
 // host is a network namespace: the node, or a pod. Its goroutine keeps a thread to
 // itself. The namespace ends with the thread, even if the tests are killed.

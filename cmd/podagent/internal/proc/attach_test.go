@@ -158,7 +158,7 @@ func stopReading(t *testing.T, p *Process) (goOn func() (next int64, err error))
 func TestReaderThatStopsReadingHoldsUpNobodyForLong(t *testing.T) {
 	const size = 100_000_000
 	overEach(t, func(t *testing.T, newManager makeManager) {
-		m := newManager(t, func(l *limits) { l.Stall = 2 * time.Second })
+		m := newManager(t, func(l *limits) { l.Stall = 5 * time.Second })
 		p := start(t, m, shell(t, counted))
 		goOn := stopReading(t, p)
 		n, omitted := countOutput(t, p)

@@ -206,7 +206,7 @@ func TestResize(t *testing.T) {
 }
 
 func TestRedrawChangesTheSizeAndBack(t *testing.T) {
-	m := newManager(t, func(l *limits) { l.redrawPause = 2 * time.Second }) // long enough for the script to see each size
+	m := newManager(t, func(l *limits) { l.redrawPause = 5 * time.Second }) // long enough for the script to see each size
 	p := typed(t, m, `trap "stty size" WINCH; echo up; while :; do sleep 0.01; done`)
 	if err := p.Redraw(TerminalSize{Rows: 30, Columns: 100}); err != nil {
 		t.Fatal(err)

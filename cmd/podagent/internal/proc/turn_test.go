@@ -149,7 +149,7 @@ func TestNothingIsStartedWhenTheContextHasEnded(t *testing.T) {
 }
 
 func TestStartThatHangsTakesNoTimeFromOthersAtTheShutdown(t *testing.T) {
-	const grace = 3 * time.Second // the time that the process has to end
+	const grace = 6 * time.Second // the time that the process has to end
 	m, dir := newManager(t, func(l *limits) { l.killGrace = grace }), t.TempDir()
 	program, ready, ended := filepath.Join(dir, "program"), filepath.Join(dir, "ready"), filepath.Join(dir, "ended")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil {

@@ -22,7 +22,7 @@ func TestBriefCommandsEndAsOthersDo(t *testing.T) {
 		"piece by piece":   {script: "for i in 1 2 3; do echo $i; sleep 0.01; done", stdout: 6},
 		"more than a head": {script: "head -c 300000 /dev/zero", stdout: 300_000},
 		"closed, then on":  {script: "echo out; exec >&- 2>&-; sleep 0.02; exit 4", stdout: 4, code: 4},
-		"a descendant's":   {script: "echo out; sleep 1 & exit 5", stdout: 4, code: 5, open: true},
+		"a descendant's":   {script: "echo out; sleep 300 & exit 5", stdout: 4, code: 5, open: true},
 		"ended by itself":  {script: "echo out; kill -9 $$", stdout: 4, code: 137},
 	}
 	overEach(t, func(t *testing.T, newManager makeManager) {

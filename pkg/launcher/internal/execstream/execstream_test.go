@@ -23,7 +23,7 @@ import (
 )
 
 // patience is how long a test waits for something that must happen.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func TestBytesBothWays(t *testing.T) {
 	const size = 32 << 20

@@ -7,7 +7,7 @@ import (
 )
 
 // patience is how long a test waits for something that must happen.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // eventually polls until done returns true, or fails with what done saw last.
 func eventually(t *testing.T, what string, done func() (bool, string)) {

@@ -24,7 +24,7 @@ const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x0
 // floodWidth is how many connections or streams a flood opens at once.
 const floodWidth = 64
 
-// A flooder floods an agent. What it has opened stays open.
+// A flooder floods an agent. The newest of its connections stay open.
 type flooder struct {
 	address string
 	caller  *tls.Config // with the identity
@@ -32,13 +32,15 @@ type flooder struct {
 	health  healthpb.HealthClient
 
 	mu   sync.Mutex
-	held []net.Conn // which the garbage collector would close
+	held []net.Conn
+	next int // the place of the next connection
 }
 
 // flood opens that many of something, with the identity in standard input if it needs
-// one. It prints how often the agent was reached, and holds what is open.
+// one. It prints how often the agent was reached, and goes on: it opens others in their
+// place.
 func flood(kind string, number int, address string) error {
-	f, err := newFlooder(address)
+	f, err := newFlooder(address, number)
 	if err != nil {
 		return err
 	}
@@ -49,10 +51,12 @@ func flood(kind string, number int, address string) error {
 		return fmt.Errorf("unknown flood %q", kind)
 	}
 	fmt.Println(repeated(open, number))
-	select {}
+	for {
+		repeated(open, number)
+	}
 }
 
-func newFlooder(address string) (*flooder, error) {
+func newFlooder(address string, most int) (*flooder, error) {
 	data, err := io.ReadAll(os.Stdin)
 	if err != nil {
 		return nil, err
@@ -61,7 +65,7 @@ func newFlooder(address string) (*flooder, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &flooder{address: address}
+	f := &flooder{address: address, held: make([]net.Conn, most)}
 	if f.caller, err = identity.ClientTLS(""); err != nil {
 		return nil, err
 	}
@@ -102,7 +106,11 @@ func (f *flooder) dial() (net.Conn, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.held = append(f.held, conn)
+	if old := f.held[f.next]; old != nil {
+		old.Close()
+	}
+	f.held[f.next] = conn
+	f.next = (f.next + 1) % len(f.held)
 	return conn, nil
 }
 
