@@ -108,6 +108,22 @@ func (r *real) do(t testing.TB, ctx context.Context, args ...string) string {
 	return out
 }
 
+// awaitHealthy waits until status finds nothing wrong: a kubelet takes a moment to find its
+// runtime again.
+func (r *real) awaitHealthy(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), hung)
+	defer cancel()
+	var out string
+	err := until(ctx, func() (ok bool, err error) {
+		out, err = r.try(ctx, "status")
+		return err == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("the cluster is not healthy: %v: %s", err, out)
+	}
+}
+
 // kubectl runs kubectl, which must succeed.
 func (r *real) kubectl(t *testing.T, args ...string) string {
 	t.Helper()
@@ -261,7 +277,7 @@ func TestDownClearsUpAfterAKilledCluster(t *testing.T) {
 	r.do(t, t.Context(), "down")
 	r.checkNothingLeft(t, ports)
 	r.do(t, t.Context(), "down") // a second time is not an error
-	other.do(t, t.Context(), "status")
+	other.awaitHealthy(t)
 
 	held, err := net.Listen("tcp", r.loopback("etcd"))
 	if err != nil {
@@ -307,7 +323,7 @@ func TestPodsRunLoadedImagesAndReachTheAPIServer(t *testing.T) {
 	for _, p := range []string{"apiserver", "kubelet", "containerd"} {
 		r.do(t, t.Context(), "restart", "--kill", p)
 	}
-	r.do(t, t.Context(), "status")
+	r.awaitHealthy(t)
 	// Images outlive the cluster.
 	r.do(t, t.Context(), "down")
 	r.do(t, t.Context(), "up")
