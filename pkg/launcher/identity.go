@@ -60,7 +60,7 @@ func readIdentity(path string) ([]keyVersion, error) {
 		return nil, fmt.Errorf("%s is not a file, but %v", path, info.Mode().Type())
 	}
 	if err := fsops.CheckPrivate(info); err != nil {
-		return nil, fmt.Errorf("the identity in %s is not yours alone: %w: chmod 600 it, or make another", path, err)
+		return nil, fmt.Errorf("the identity in %s is not yours alone: %w: chmod 600 it, or make another (a mounted Secret takes the defaultMode 0440, and no fsGroup if its reader is root)", path, err)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -109,16 +109,7 @@ func writeVersions(path string, versions []keyVersion, put func(from, to string)
 	if err := put(f.Name(), path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir makes sure that a name lasts: agents may know a key already that no disk has.
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return fsops.SyncDir(filepath.Dir(path)) // agents may learn of a key, so it must last
 }
 
 // The headers of a version in a file. One that has none is the first.

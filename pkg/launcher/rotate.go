@@ -82,7 +82,7 @@ func (k *Kubernetes) RetireIdentity(ctx context.Context, version int, onlyHere b
 	if err != nil {
 		return IdentityVersion{}, err
 	}
-	old, err := c.beginRetirement(ctx, store, version)
+	old, err := c.beginRetirement(ctx, store, version, onlyHere)
 	if err != nil {
 		return IdentityVersion{}, err
 	}
@@ -105,8 +105,9 @@ func (k *Kubernetes) RetireIdentity(ctx context.Context, version int, onlyHere b
 	return change, err
 }
 
-// beginRetirement has whoever reads the identity from now on make no use of a version.
-func (c *cluster) beginRetirement(ctx context.Context, store keyStore, version int) (old keyVersion, err error) {
+// beginRetirement has whoever reads the identity from now on make no use of a version, if
+// the retirement can go on.
+func (c *cluster) beginRetirement(ctx context.Context, store keyStore, version int, onlyHere bool) (old keyVersion, err error) {
 	err = store.change(ctx, func(versions []keyVersion) ([]keyVersion, error) {
 		r, err := newRing(versions)
 		if err != nil {
@@ -120,12 +121,32 @@ func (c *cluster) beginRetirement(ctx context.Context, store keyStore, version i
 		default:
 			old = r[i]
 		}
+		if err := c.mayLook(ctx, onlyHere); err != nil {
+			return nil, err
+		}
 		if old.retiring.IsZero() {
 			old.retiring = time.Now()
 		}
 		return append(without(versions, old), old), nil // at the end no program takes it for the newest
 	})
 	return old, err
+}
+
+// mayLook returns an error if a permission is missing to look for what needs a key, so that
+// nobody waits for a retirement that cannot succeed.
+func (c *cluster) mayLook(ctx context.Context, onlyHere bool) error {
+	one := metav1.ListOptions{LabelSelector: ours, Limit: 1}
+	if _, err := c.api.CoreV1().PersistentVolumeClaims(c.namespace).List(ctx, one); err != nil {
+		return lookedForClaims(err)
+	}
+	if onlyHere {
+		return nil
+	}
+	_, err := c.api.CoreV1().Pods(metav1.NamespaceAll).List(ctx, one)
+	if err == nil {
+		_, err = c.api.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll).List(ctx, one)
+	}
+	return lookedElsewhere(err)
 }
 
 // leave has nothing in the namespace accept or use other keys of ours than the good ones. Agents
@@ -146,11 +167,8 @@ func (c *cluster) leave(ctx context.Context) (told, others int, err error) {
 // version of the identity has signed that which is not good.
 func (c *cluster) signAll(ctx context.Context) error {
 	list, err := c.api.CoreV1().PersistentVolumeClaims(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: ours})
-	if isRefusal(err) {
-		return fmt.Errorf("%w: %w (deploy/claims-rbac.yaml has the permissions): paused sandboxes may need the key", ErrForbidden, err)
-	}
 	if err != nil {
-		return err
+		return lookedForClaims(err)
 	}
 	var failed []error
 	for _, claim := range list.Items {
@@ -158,6 +176,14 @@ func (c *cluster) signAll(ctx context.Context) error {
 		failed = append(failed, wrap("signing", id, c.signAgain(ctx, claim.Name, id)))
 	}
 	return errors.Join(failed...)
+}
+
+// lookedForClaims returns the error of a look at the namespace's claims.
+func lookedForClaims(err error) error {
+	if isRefusal(err) {
+		return fmt.Errorf("%w: %w (deploy/claims-rbac.yaml has the permissions): paused sandboxes may need the key", ErrForbidden, err)
+	}
+	return err
 }
 
 // signAgain signs the note of a claim anew, if need be.

@@ -194,7 +194,7 @@ func TestRotationLeavesOthersAlone(t *testing.T) {
 		t.Errorf("whoever may not look for sandboxes elsewhere retires: %v", err)
 	}
 	list, err := mine.IdentityVersions(t.Context())
-	if err != nil || len(list) != 2 || list[1].Retiring.IsZero() {
+	if err != nil || len(list) != 2 || !list[1].Retiring.IsZero() {
 		t.Errorf("the versions: %+v, %v", list, err)
 	}
 	if v, err := limited.RetireIdentity(t.Context(), 1, true); err != nil || v.Others != 1 {
