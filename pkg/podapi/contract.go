@@ -89,7 +89,7 @@ func attrFromProto(a *pb.Attr) (fsops.Attr, error) {
 	if a == nil {
 		return fsops.Attr{}, protocolError("no attributes")
 	}
-	return fsops.Attr{
+	attr := fsops.Attr{
 		Path:    string(a.Path),
 		Size:    a.Size,
 		Mode:    fs.FileMode(a.Mode),
@@ -98,13 +98,14 @@ func attrFromProto(a *pb.Attr) (fsops.Attr, error) {
 		GID:     a.Gid,
 		Target:  string(a.Target),
 		ETag:    a.Etag,
-	}, firstError(
+	}
+	return attr, firstError(
 		checkPath(a.Path), checkPath(a.Target), checkText("the etag", a.Etag), checkNumbers("a size", a.Size),
 	)
 }
 
-// checkEntry refuses what is not in the directory dir, or, unless recursive, not directly
-// in it. Who walks the tree, or copies it, goes by these names.
+// checkEntry refuses a name that is not in the directory dir, or, unless recursive, not
+// directly in it. Callers that walk or copy the tree go by these names.
 func checkEntry(dir string, recursive bool, name string) error {
 	prefix := path.Clean(dir) + "/"
 	switch prefix {
