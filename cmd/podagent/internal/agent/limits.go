@@ -54,8 +54,8 @@ const (
 	// maxKnown bounds the connections of callers who hold a key: an orchestrator has one,
 	// and each of its commands in a terminal another. Each takes some 60 KiB.
 	maxKnown = 256
-	// Who asks for the health says who they are to nobody. A check has less than a
-	// hundred bytes and takes a millisecond, so they all get little, and for a short time.
+	// Callers that ask for the health do not show a key. A check has less than a hundred
+	// bytes and takes a millisecond, so each caller gets little, and for a short time.
 	// A connection is dropped for a newer one after healthCallers others have come: even
 	// if these come as fast as they can, a check has some milliseconds.
 	healthCallers = 128

@@ -9,16 +9,17 @@ import (
 	"google.golang.org/grpc"
 )
 
-// handoverGrace is the time that the calls of a key that no longer counts get. Clients with
-// another key go on with what is cut after it, where it can be resumed.
+// handoverGrace is how long calls may go on once their key no longer counts. Then they are
+// cut, and clients with another key resume those that can be resumed.
 const handoverGrace = time.Minute
 
 // succession is a gRPC server that can be replaced: its connections then end, without the
 // loss of a call. The one that takes over accepts the next connection; the one before asks
 // its clients to connect again, and ends with its last call.
 //
-// A server can ask only all of its clients, and those of a key that no longer counts must
-// go. expel, which is called after a while, ends what they have left, and no other calls.
+// A server can ask only all of its clients at once, although just those whose key no longer
+// counts must go. After handoverGrace, expel ends the calls that these have left, and no
+// others.
 type succession struct {
 	make   func() *grpc.Server
 	expel  func()
@@ -41,7 +42,7 @@ func (s *succession) listen(l net.Listener) {
 	s.sources = append(s.sources, src)
 }
 
-// renew has a new server take over.
+// renew makes a new server take over.
 func (s *succession) renew() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +152,7 @@ type turn struct {
 
 func (t *turn) Accept() (net.Conn, error) {
 	select {
-	case <-t.over: // and not a connection that is there, too
+	case <-t.over: // even if a connection has arrived, too
 		return nil, net.ErrClosed
 	default:
 	}
