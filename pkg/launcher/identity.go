@@ -90,8 +90,8 @@ func makeIdentity(path string) error {
 	return err
 }
 
-// writeVersions writes versions of an identity into a file beside path, which put then puts
-// in place.
+// writeVersions writes versions of an identity into a file beside path, and lets put move
+// that to path.
 func writeVersions(path string, versions []keyVersion, put func(from, to string) error) error {
 	data, err := formatVersions(versions)
 	if err != nil {
@@ -112,7 +112,8 @@ func writeVersions(path string, versions []keyVersion, put func(from, to string)
 	return syncDir(filepath.Dir(path))
 }
 
-// syncDir makes sure that a name lasts: agents may know a key already that no disk has.
+// syncDir makes sure that a file's name lasts: otherwise a crash could lose a key that agents
+// know already.
 func syncDir(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {
@@ -164,8 +165,8 @@ func (v *keyVersion) setHeaders(headers map[string]string) (err error) {
 	return nil
 }
 
-// formatVersions is the opposite of parseVersions. The first is what a program sees that
-// knows of no versions.
+// formatVersions is the opposite of parseVersions. A program that knows of no versions sees
+// only the first.
 func formatVersions(versions []keyVersion) ([]byte, error) {
 	var data []byte
 	for _, v := range versions {

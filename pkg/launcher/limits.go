@@ -144,10 +144,11 @@ const (
 	// agent accepts: two while one is rotated, and room for rotations that were left undone.
 	maxVersions = 4
 	// ringAge is how old the knowledge of an identity's keys may be when a pod is made or a
-	// note signed, and retryAge when an unknown key is met. settleTime is how long a key
-	// retires until nobody uses it who has not noticed; a call of the API takes callTimeout
-	// at most. startPatience is how long a retirement waits for agents that are starting,
-	// and tellTries how often it tries where others change the same pod.
+	// note signed, and retryAge when an unknown key is met. settleTime is the time after
+	// which all orchestrators have noticed that a key is retiring: their knowledge is that
+	// old at most, and a call of the API that uses it takes callTimeout at most.
+	// startPatience is how long a retirement waits for agents that are starting, and
+	// tellTries how often it tries if others change the same pod.
 	ringAge       = 10 * time.Second
 	retryAge      = time.Second
 	settleTime    = ringAge + callTimeout
@@ -164,7 +165,7 @@ const (
 	// may be silent before it counts as idle: one on a loaded node may be at work.
 	reapAtOnce   = 16
 	reapPatience = 30 * time.Second
-	// lateQuery bounds the question what a pod waits for, which is asked after the
+	// lateQuery bounds the question of what a pod waits for, which is asked after the
 	// caller's deadline.
 	lateQuery = time.Second
 	// reapTries is how often a deletion is tried while the pod's status changes:
