@@ -40,6 +40,9 @@ const (
 	// standard input that was sent before. A process that reads takes it at once;
 	// another may never.
 	detachDrain = time.Second
+	// handoverGrace is how long calls may go on once their key no longer counts. Then they
+	// are cut, and clients with another key resume those that can be resumed.
+	handoverGrace = time.Minute
 	// connectTimeout is how long a caller may take from connecting to the end of the
 	// handshake, which is three round trips, and takes some milliseconds of a
 	// processor: a silent caller is dropped soon, and a distant one with busy
