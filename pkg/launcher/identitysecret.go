@@ -77,7 +77,7 @@ func checkLeft(ctx context.Context, client kubernetes.Interface, namespace, name
 	case err != nil:
 		return fmt.Errorf("cannot look for the identity in Secret %s/%s: %w", sandboxes, name, err)
 	}
-	return fmt.Errorf("the identity is not in Secret %[1]s/%[2]s, but in %[3]s/%[2]s, where all who may create pods can read it: "+
+	return fmt.Errorf("the identity is not in Secret %[1]s/%[2]s, but in %[3]s/%[2]s, where anyone who may create pods can read it: "+
 		`copy it ("kubectl get secret %[2]s -n %[3]s -o go-template='{{index .data %[4]q | base64decode}}' | `+
 		`kubectl create secret generic %[2]s -n %[1]s --from-file=%[4]s=/dev/stdin"), `+
 		"or delete it, and its sandboxes are lost", namespace, name, sandboxes, identityKey)

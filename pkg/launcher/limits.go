@@ -112,7 +112,7 @@ const (
 	// could stand for one of the same name: a minute would do for most clocks.
 	noteSkew = time.Minute
 	// floorAhead is how far in the future the floor of a claim's note may be: clocks differ,
-	// but whoever may write Leases must not use up all times that a note can have.
+	// but a user who may write Leases must not use up all times that a note can have.
 	floorAhead = 24 * time.Hour
 	// maxAnnotations bounds the caller's annotations in bytes: Kubernetes
 	// takes 256 KiB in all.

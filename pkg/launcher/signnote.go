@@ -16,8 +16,8 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// NotedPod returns the pod that [Kubernetes.Resume] would make, as the sandbox's claim
-// says, whoever wrote that, its digest, and whether this identity sealed its environment.
+// NotedPod returns the pod that [Kubernetes.Resume] would make from the note in the claim,
+// whoever wrote that, the note's digest, and whether this identity sealed its environment.
 // The error says why it cannot be signed.
 func (k *Kubernetes) NotedPod(ctx context.Context, id string) (pod *corev1.Pod, digest string, sealed bool, err error) {
 	c, ctx, err := k.cluster(ctx)
@@ -28,8 +28,8 @@ func (k *Kubernetes) NotedPod(ctx context.Context, id string) (pod *corev1.Pod, 
 	return pod, digest, err == nil && isSealed(claim), wrap("looking at", id, err)
 }
 
-// SignNote signs what NotedPod returned with this digest, once a person has looked at it.
-// If it has changed since, the error is [ErrUnsigned].
+// SignNote signs the note that NotedPod returned with this digest, once a person has looked
+// at it. If the note has changed since, the error is [ErrUnsigned].
 func (k *Kubernetes) SignNote(ctx context.Context, id, digest string) error {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 )
 
 // An agent runs beside code that nobody trusts, in an image that may be anybody's. So
-// the client takes no more from it than was asked for, and checks what it takes: what
-// does not keep the contract is ErrProtocol. This file has the checks that several
+// the client takes no more from it than was asked for, and checks what it takes: an
+// answer that breaks the contract is ErrProtocol. This file has the checks that several
 // calls share.
 
 // protocolError returns an ErrProtocol that says what is wrong.
@@ -67,7 +67,7 @@ func checkText(what, s string) error {
 	return nil
 }
 
-// checkExecID refuses what is no UUIDv7 in lower case.
+// checkExecID refuses an id that is not a UUIDv7 in lower case.
 func checkExecID(id string) error {
 	if parsed, err := uuid.Parse(id); err != nil || parsed.Version() != 7 || parsed.String() != id {
 		return protocolError("the exec id %.50q", id)

@@ -48,7 +48,7 @@ type Config struct {
 	// means what the kernel can do.
 	Confine confine.Level
 	// AuthorizedKeys are those whose holders may call. With none, the agent
-	// serves only its own user on a unix socket, or whoever Insecure lets in.
+	// serves only its own user on a unix socket, or the callers that Insecure lets in.
 	AuthorizedKeys []wire.AuthorizedKey
 	// Keychain replaces them, as far as it is signed: see [wire.FollowKeychain].
 	Keychain string

@@ -20,8 +20,8 @@ import (
 // process can blur its mark, and never bear that of another exec. A blurred mark still
 // brackets the true number.
 //
-// Whoever has CAP_SYS_RESOURCE, such as root on a machine, can raise limits and so remove
-// the mark. What then leaves its parents, too, is a stray (strays_linux.go).
+// A process with CAP_SYS_RESOURCE, such as root's on a machine, can raise limits and so
+// remove its mark. If it then leaves its parents, too, it is a stray (strays_linux.go).
 //
 // Where commands are not confined, a process may blur the marks of others of its user, with
 // prlimit(2), so that they count to more execs than their own. It gains nothing: the kernel
