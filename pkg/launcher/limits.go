@@ -84,11 +84,11 @@ const (
 	// than a millisecond, or a second or two if a packet is lost. If a policy drops
 	// all packets, the error comes after this time.
 	addressTimeout = 5 * time.Second
-	// strangerPatience is how long another agent than the pod's may answer before
+	// otherAgentPatience is how long another agent than the pod's may answer before
 	// that is an error. An agent that restarts between two looks at its key has a new
 	// one, and an address may belong to another pod for as long as its node takes to
 	// report the change.
-	strangerPatience = 5 * time.Second
+	otherAgentPatience = 5 * time.Second
 	// firstRetry and lastRetry bound the time between tries to connect, which
 	// grows by half: a starting agent takes tens of milliseconds, an API
 	// server that restarts takes seconds.
