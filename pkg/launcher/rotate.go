@@ -98,7 +98,7 @@ func (k *Kubernetes) RetireIdentity(ctx context.Context, version int, onlyHere b
 		err = store.change(ctx, func(versions []keyVersion) ([]keyVersion, error) { return without(versions, old), nil })
 	}
 	if err != nil {
-		return change, fmt.Errorf("version %d of the identity is retiring, and there until it is retired again: %w", version, err)
+		return change, fmt.Errorf("version %d of the identity stays, and is retiring until it is retired again: %w", version, err)
 	}
 	c.log.Info("retired a key of the identity", "version", version, "key", old.fingerprint())
 	_, err = c.identities.fresh(ctx, 0)
@@ -222,7 +222,7 @@ func (c *cluster) checkElsewhere(ctx context.Context, old keyVersion) error {
 // lookedElsewhere explains an error of the list of all namespaces' sandboxes.
 func lookedElsewhere(err error) error {
 	if isRefusal(err) {
-		return fmt.Errorf("%w: cannot look for its sandboxes in other namespaces (if there are none, say so): %w", ErrForbidden, err)
+		return fmt.Errorf("%w: cannot look for its sandboxes in other namespaces (if there are none, retire it only here): %w", ErrForbidden, err)
 	}
 	return err
 }

@@ -74,7 +74,7 @@ func followLink(link, podUID string, i int, before []AuthorizedKey) ([]Authorize
 func ExtendKeychain(chain, podUID string, signer ed25519.PrivateKey, keys []AuthorizedKey) (string, error) {
 	links := strings.Fields(chain)
 	if len(links) >= MaxLinks || len(keys) > MaxKeys {
-		return "", fmt.Errorf("the keys of a pod can be replaced %d times, by %d each time", MaxLinks, MaxKeys)
+		return "", fmt.Errorf("the keys of a pod can be replaced %d times, by up to %d keys each time", MaxLinks, MaxKeys)
 	}
 	signature := ed25519.Sign(signer, linkStatement(podUID, len(links), keys))
 	link := []string{base64.RawStdEncoding.EncodeToString(signature)}

@@ -41,7 +41,7 @@ func ParseLevel(name string) (Level, error) {
 	case Off, Auto, RequireFilter, RequireDomain:
 		return l, nil
 	}
-	return "", fmt.Errorf("%q is none of off, auto, filter and domain", name)
+	return "", fmt.Errorf("%q is not off, auto, filter or domain", name)
 }
 
 // needs are the parts without which a level fails.
