@@ -84,8 +84,9 @@ func ExtendKeychain(chain, podUID string, signer ed25519.PrivateKey, keys []Auth
 	return strings.Join(append(links, strings.Join(link, ",")), " "), nil
 }
 
-// linkStatement returns the text that the i-th link signs. The identity's key signs nothing
-// else but the handshakes of TLS, whose texts begin with spaces.
+// linkStatement returns the text that the i-th link signs. The identity's key signs two
+// other kinds of texts, which begin otherwise: handshakes of TLS, which begin with spaces,
+// and its own certificates, which begin with 0x30 as all sequences of DER do.
 func linkStatement(podUID string, i int, keys []AuthorizedKey) []byte {
 	b := []byte("podagent keychain v1\n" + podUID + "\n")
 	b = binary.BigEndian.AppendUint32(b, uint32(i))
