@@ -28,8 +28,8 @@ func (k *Kubernetes) NotedPod(ctx context.Context, id string) (pod *corev1.Pod, 
 	return pod, digest, err == nil && isSealed(claim), wrap("looking at", id, err)
 }
 
-// SignNote signs the note that NotedPod returned with this digest, once a person has looked
-// at it. If the note has changed since, the error is [ErrUnsigned].
+// SignNote signs what NotedPod returned with this digest, once a person has looked at it.
+// If the note has changed since, the error is [ErrUnsigned].
 func (k *Kubernetes) SignNote(ctx context.Context, id, digest string) error {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
