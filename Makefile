@@ -14,7 +14,7 @@ TAGS := grpcnotrace
 # time. The results are the same without it, and on processors other than amd64: the
 # tests with the race detector have it off.
 export GOEXPERIMENT := simd
-# All is built with the same flags, so that the tests share what they build.
+# Everything is built with the same flags, so that the tests share what they build.
 export GOFLAGS := $(strip $(GOFLAGS) $(if $(findstring -trimpath,$(GOFLAGS)),,-trimpath))
 # The image of pods that name none, neither by flag nor by PODAGENT_IMAGE.
 DEFAULT_IMAGE ?=

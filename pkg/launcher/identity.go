@@ -90,8 +90,8 @@ func makeIdentity(path string) error {
 	return err
 }
 
-// writeVersions writes versions of an identity into a file beside path, which put then puts
-// in place.
+// writeVersions writes versions of an identity into a file beside path, and lets put move
+// that to path.
 func writeVersions(path string, versions []keyVersion, put func(from, to string) error) error {
 	data, err := formatVersions(versions)
 	if err != nil {
@@ -109,7 +109,7 @@ func writeVersions(path string, versions []keyVersion, put func(from, to string)
 	if err := put(f.Name(), path); err != nil {
 		return err
 	}
-	return fsops.SyncDir(filepath.Dir(path)) // agents may learn of a key, so it must last
+	return fsops.SyncDir(filepath.Dir(path)) // otherwise a crash could lose a key that agents know already
 }
 
 // The headers of a version in a file. One that has none is the first.
@@ -155,8 +155,8 @@ func (v *keyVersion) setHeaders(headers map[string]string) (err error) {
 	return nil
 }
 
-// formatVersions is the opposite of parseVersions. The first is what a program sees that
-// knows of no versions.
+// formatVersions is the opposite of parseVersions. A program that knows of no versions sees
+// only the first.
 func formatVersions(versions []keyVersion) ([]byte, error) {
 	var data []byte
 	for _, v := range versions {
