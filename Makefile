@@ -15,7 +15,7 @@ TAGS := grpcnotrace
 # tests with the race detector have it off.
 export GOEXPERIMENT := simd
 # Everything is built with the same flags, so that the tests share what they build.
-export GOFLAGS := $(strip $(GOFLAGS) $(if $(findstring -trimpath,$(GOFLAGS)),,-trimpath))
+export GOFLAGS := $(strip $(GOFLAGS) $(if $(findstring -trimpath,$(GOFLAGS)),,-trimpath) $(if $(findstring -tags,$(GOFLAGS)),,-tags=$(TAGS)))
 # The image of pods that name none, neither by flag nor by PODAGENT_IMAGE.
 DEFAULT_IMAGE ?=
 LDFLAGS := -s -w -X github.com/podagent/podagent/pkg/podapi/wire.version=$(VERSION) \
