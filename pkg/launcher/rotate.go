@@ -122,7 +122,7 @@ func (c *cluster) beginRetirement(ctx context.Context, store keyStore, version i
 			old = r[i]
 		}
 		if err := c.mayLook(ctx, onlyHere); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("cannot retire version %d of the identity: %w", version, err)
 		}
 		if old.retiring.IsZero() {
 			old.retiring = time.Now()
