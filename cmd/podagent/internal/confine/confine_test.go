@@ -97,6 +97,8 @@ var refused = map[string]string{
 	"unshare of the user namespace, wide": "EPERM",
 	"clone of the user namespace":         "EPERM",
 	"clone of the user namespace, wide":   "EPERM",
+	"clone as a sibling":                  "EPERM",
+	"clone as a sibling, wide":            "EPERM",
 	"clone3":                              "ENOSYS",
 	"bpf":                                 "EPERM",
 	"io_uring_setup":                      "EPERM",

@@ -84,7 +84,9 @@ var refusals = []rule{
 
 	// Parts of the kernel that ordinary programs do not need, and by which others broke
 	// out of it. A new user namespace opens most of the rest.
-	{unix.SYS_CLONE, []step{{low(0), bpf.JumpBitsSet, unix.CLONE_NEWUSER, refuse}}},
+	// A process that has its parent's parent would be a child of the agent's thread, where
+	// nobody waits for it.
+	{unix.SYS_CLONE, []step{{low(0), bpf.JumpBitsSet, unix.CLONE_NEWUSER | unix.CLONE_PARENT, refuse}}},
 	{unix.SYS_UNSHARE, []step{{low(0), bpf.JumpBitsSet, unix.CLONE_NEWUSER, refuse}}},
 	always(unix.SYS_CLONE3, missing), // its flags are in memory: libraries fall back to clone
 	always(unix.SYS_BPF, refuse),

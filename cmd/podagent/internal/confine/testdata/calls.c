@@ -60,6 +60,9 @@ int main(int argc, char **argv) {
 	say("unshare of the user namespace, wide", syscall(SYS_unshare, wide(CLONE_NEWUSER | CLONE_PARENT_SETTID)));
 	say("clone of the user namespace", syscall(SYS_clone, CLONE_NEWUSER | CLONE_FS | SIGCHLD, 0, 0, 0, 0));
 	say("clone of the user namespace, wide", syscall(SYS_clone, wide(CLONE_NEWUSER | CLONE_FS | SIGCHLD), 0, 0, 0, 0));
+	// So are these.
+	say("clone as a sibling", syscall(SYS_clone, CLONE_PARENT | CLONE_SIGHAND | SIGCHLD, 0, 0, 0, 0));
+	say("clone as a sibling, wide", syscall(SYS_clone, wide(CLONE_PARENT | CLONE_SIGHAND | SIGCHLD), 0, 0, 0, 0));
 	say("clone3", syscall(SYS_clone3, 0, 0));
 
 	say("bpf", syscall(SYS_bpf, 0, 0, 0));
