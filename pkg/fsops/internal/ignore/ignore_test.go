@@ -113,11 +113,42 @@ func TestPatternsDoNotExplode(t *testing.T) {
 	}
 }
 
+// Each rule that no table finds is part of what rules take of a budget, and others are not.
+func TestCostOfWildcards(t *testing.T) {
+	for text, want := range map[string]int{
+		"a\n/b/\nc/d\n*.o\n!*.o/\n**/*.o\n**/x\n\\*x\n# *a*\n\n":                       1, // an asterisk in quotes counts
+		"*a*\n!a?\n/[a]/\n*.tar.gz\n/*.o\nx/*.o\n**/a/b\na/**\n*~\n":                   9,
+		strings.Repeat("?", wildSize) + "\n/" + strings.Repeat("?", wildSize+1) + "\n": 3,
+	} {
+		if got := costOf([]byte(text)).wild; got != want {
+			t.Errorf("%q takes %d, want %d", text, got, want)
+		}
+	}
+	if got := costOf([]byte(usualRules)).wild; got > 100 {
+		t.Errorf("usual rules take %d", got)
+	}
+}
+
+func TestTwoAsterisksWithTextBetweenThem(t *testing.T) {
+	rules := Parse([]byte("a*bc*cd\n/x/*y*/z\n/t*\n"))
+	for path, want := range map[string]Decision{
+		"abccd": Ignore, "a-bc-cd": Ignore, "abcd": Undecided, "d/abc/cd": Undecided, "x/y/z": Ignore, "x/-y-/z": Ignore,
+		"x/-/z": Undecided, "x/y/y/z": Undecided, "t": Ignore, "ty": Ignore, "t/y": Undecided,
+	} {
+		if got := rules.Match(path, false); got != want {
+			t.Errorf("%q: decision %v, want %v", path, got, want)
+		}
+	}
+}
+
 func FuzzIgnore(f *testing.F) {
 	f.Add("*.c\n!a.c\n/x/**/y/\n[a-z]?\\ \n", "x/a/y")
 	f.Add("[[:alpha:]-z]\n[\n\\", "-")
 	f.Fuzz(func(t *testing.T, text, path string) {
 		rules := Parse([]byte(text))
+		if c := costOf([]byte(text)); c.wild < len(rules.index.rest) {
+			t.Errorf("%q takes %+v, but has %d rules that no table finds", text, c, len(rules.index.rest))
+		}
 		if rules.Match(path, false) == Ignore && rules.Match(path, true) == Undecided {
 			t.Errorf("%q ignores %q only if it is no directory", text, path)
 		}

@@ -13,6 +13,10 @@ type pattern struct {
 	plain   bool
 	// suffix is the text at the end of the tokens, the rest of the pattern.
 	suffix string
+	// simple is set if what is between literal and suffix is one asterisk, or two with
+	// middle between them. There are no tokens then.
+	simple bool
+	middle string
 	// possible is unset if nothing can match, as for an unclosed class.
 	possible bool
 	tokens   []token
@@ -72,7 +76,21 @@ func compile(glob string) pattern {
 		n--
 	}
 	p.suffix = literalOf(p.tokens[n:])
+	p.simplify(p.tokens[:n])
 	return p
+}
+
+// simplify makes the pattern a simple one if the tokens between literal and suffix allow it.
+func (p *pattern) simplify(tokens []token) {
+	last := len(tokens) - 1
+	if tokens[0].kind != star || tokens[last].kind != star {
+		return
+	}
+	middle := tokens[min(1, last):last]
+	if slices.ContainsFunc(middle, func(t token) bool { return t.kind != literalByte || t.b == '/' }) {
+		return
+	}
+	p.simple, p.middle, p.tokens = true, literalOf(middle), nil
 }
 
 // literalOf returns the text that tokens of literal bytes stand for.
@@ -87,7 +105,7 @@ func literalOf(tokens []token) string {
 // isSuffix reports whether the pattern matches the names that end with suffix,
 // and no others, if they hold no slash.
 func (p *pattern) isSuffix() bool {
-	return !p.plain && p.literal == "" && p.tokens[0].kind == star && len(p.tokens) == 1+len(p.suffix)
+	return p.simple && p.literal == "" && p.middle == ""
 }
 
 // nextToken reads the token at i and says where the next one begins, or -1 if
@@ -140,6 +158,10 @@ func (p *pattern) match(s string) bool {
 	s, ok := strings.CutPrefix(s, p.literal)
 	if !ok || !strings.HasSuffix(s, p.suffix) {
 		return false
+	}
+	if p.simple {
+		s = s[:len(s)-len(p.suffix)]
+		return strings.Contains(s, p.middle) && !strings.Contains(s, "/")
 	}
 	m := matcher{tokens: p.tokens, s: s, star: retry{at: -1}, starStar: retry{at: -1}}
 	return m.run()
