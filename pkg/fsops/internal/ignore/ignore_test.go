@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func write(t *testing.T, path, text string) {
@@ -139,6 +140,38 @@ func TestTwoAsterisksWithTextBetweenThem(t *testing.T) {
 			t.Errorf("%q: decision %v, want %v", path, got, want)
 		}
 	}
+}
+
+// A match is much faster than a comparison of each token with each byte.
+func TestNoPatternIsComparedAtEachPlace(t *testing.T) {
+	path, token := strings.Repeat("a", 4000), token{kind: anyByte}
+	rules := Parse([]byte("*a" + strings.Repeat("?", 1000) + "[b]*\n"))
+	quick := leastTime(func() {
+		if v := rules.Match(path, false); v != Undecided {
+			t.Errorf("decision %v", v)
+		}
+	})
+	slow := leastTime(func() {
+		for i := range 1000 * len(path) {
+			if !token.matchByte(path[i%len(path)]) {
+				t.Error("it does not match")
+			}
+		}
+	})
+	if t.Logf("it took %v, all with all %v", quick, slow); quick > slow/5 {
+		t.Error("that is too slow")
+	}
+}
+
+// leastTime returns the least of some times that f takes.
+func leastTime(f func()) time.Duration {
+	least := time.Hour
+	for range 5 {
+		begun := time.Now()
+		f()
+		least = min(least, time.Since(begun))
+	}
+	return least
 }
 
 func FuzzIgnore(f *testing.F) {
