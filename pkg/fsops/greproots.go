@@ -174,10 +174,7 @@ func (g *grep) dirEntries(ctx context.Context, root *grepRoot, yield func(grepEn
 		NoHidden: !g.opts.Hidden, NoGit: !g.opts.NoIgnore, Follow: g.opts.Follow,
 		Ignore: root.rules, Prune: g.pruner(root),
 	}
-	for e := range walk.Sorted(root.path, opts) {
-		if ctx.Err() != nil { // otherwise it would end only at an entry that is taken
-			return
-		}
+	for e := range walk.Sorted(ctx, root.path, opts) {
 		if e.Err == nil && (!e.Type.IsRegular() || !g.include.Empty() && !g.include.Match(e.Rel, false)) {
 			continue
 		}

@@ -87,7 +87,7 @@ func (f *FS) archive(a *archiver, opts ArchiveOptions) error {
 			return pathError("archive", joinName(a.name, ignore.ErrorFile(path, err)), err)
 		}
 	}
-	return a.entries(walk.Sorted(path, which))
+	return a.entries(walk.Sorted(a.ctx, path, which))
 }
 
 // An archiver writes one archive.
@@ -102,9 +102,6 @@ type archiver struct {
 // entries writes the entries of a tree.
 func (a *archiver) entries(all iter.Seq[walk.SortedEntry]) error {
 	for e := range all {
-		if a.ctx.Err() != nil {
-			break
-		}
 		err := e.Err
 		if err == nil {
 			err = a.entry(e)

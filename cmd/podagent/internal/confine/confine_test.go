@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -95,6 +97,8 @@ var refused = map[string]string{
 	"unshare of the user namespace, wide": "EPERM",
 	"clone of the user namespace":         "EPERM",
 	"clone of the user namespace, wide":   "EPERM",
+	"clone as a sibling":                  "EPERM",
+	"clone as a sibling, wide":            "EPERM",
 	"clone3":                              "ENOSYS",
 	"bpf":                                 "EPERM",
 	"io_uring_setup":                      "EPERM",
@@ -116,6 +120,11 @@ var refused = map[string]string{
 	"rt_tgsigqueueinfo of the thread":     "EPERM",
 	"pidfd_open of the thread":            "EPERM",
 	"fcntl for the thread":                "EPERM",
+	"F_SETOWN for the thread":             "EPERM",
+	"F_SETOWN for the thread, wide":       "EPERM",
+	"FIOSETOWN for the thread":            "EPERM",
+	"SIOCSPGRP for the thread":            "EPERM",
+	"SIOCSPGRP for the thread, wide":      "EPERM",
 	"pidfd_send_signal":                   "ENOSYS",
 	"getpid of x32":                       "ENOSYS",
 	"getpid of i386":                      "ENOSYS",
@@ -159,6 +168,42 @@ func TestFilterRefusesWhatItShouldAndNothingElse(t *testing.T) {
 	for name := range refused {
 		if confined[name] == "" && (runtime.GOARCH == "amd64" || !strings.HasPrefix(name, "getpid")) {
 			t.Errorf("%s was not tried", name)
+		}
+	}
+}
+
+// The program has two numbers by which a file's signals could reach it: the main thread's,
+// which is outside of the domain, and the confined thread's, which is in it.
+func TestFilesOfConfinedProgramsSignalNobodyElse(t *testing.T) {
+	owner := compile(t, "owner.c")
+	thread := start(t)
+	var tid int
+	thread.Do(func() { tid = unix.Gettid() })
+	got := make(chan os.Signal, 1)
+	signal.Notify(got, unix.SIGUSR2)
+	defer signal.Stop(got)
+	for name, number := range map[string]int{"the process": os.Getpid(), "the thread": tid} {
+		out, err := output(t, thread, owner, strconv.Itoa(number))
+		select {
+		case <-got:
+			t.Errorf("%s got a signal (%v): %s", name, err, out)
+		case <-time.After(200 * time.Millisecond):
+		}
+		if out, err := output(t, nil, owner, strconv.Itoa(number)); err != nil || out != "" {
+			t.Fatalf("without a boundary: %v, %s", err, out)
+		}
+		<-got
+		drainSignals(got)
+	}
+}
+
+// drainSignals takes the signals that are still under way.
+func drainSignals(signals <-chan os.Signal) {
+	for {
+		select {
+		case <-signals:
+		case <-time.After(200 * time.Millisecond):
+			return
 		}
 	}
 }

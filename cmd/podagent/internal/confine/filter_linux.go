@@ -83,8 +83,9 @@ var refusals = []rule{
 	}},
 
 	// Parts of the kernel that ordinary programs do not need, and that attackers have
-	// used to take it over. A new user namespace opens most of the rest.
-	{unix.SYS_CLONE, []step{{low(0), bpf.JumpBitsSet, unix.CLONE_NEWUSER, refuse}}},
+	// used to take it over. A new user namespace opens most of the rest. A child of the
+	// caller's parent would be one of the agent's thread, where nobody waits for it.
+	{unix.SYS_CLONE, []step{{low(0), bpf.JumpBitsSet, unix.CLONE_NEWUSER | unix.CLONE_PARENT, refuse}}},
 	{unix.SYS_UNSHARE, []step{{low(0), bpf.JumpBitsSet, unix.CLONE_NEWUSER, refuse}}},
 	always(unix.SYS_CLONE3, missing), // its flags are in memory: libraries fall back to clone
 	always(unix.SYS_BPF, refuse),
@@ -116,11 +117,27 @@ func shield(tid int) []rule {
 		{unix.SYS_RT_SIGQUEUEINFO, is(0)},
 		{unix.SYS_RT_TGSIGQUEUEINFO, is(1)},
 		{unix.SYS_PIDFD_OPEN, is(0)},
-		// These name a thread in memory, or by a file of /proc.
-		{unix.SYS_FCNTL, []step{{low(1), bpf.JumpEqual, unix.F_SETOWN_EX, refuse}}},
+		// A file's owner gets its SIGIO, or any signal in place of that. All but F_SETOWN
+		// name the owner in memory, which a filter cannot read.
+		{unix.SYS_FCNTL, []step{
+			{low(1), bpf.JumpEqual, unix.F_SETOWN_EX, refuse},
+			{low(1), bpf.JumpNotEqual, unix.F_SETOWN, allow},
+			{low(2), bpf.JumpEqual, uint32(tid), refuse},
+		}},
+		{unix.SYS_IOCTL, []step{
+			{low(1), bpf.JumpEqual, fiosetown, refuse},
+			{low(1), bpf.JumpEqual, siocspgrp, refuse},
+		}},
+		// It takes a file of /proc.
 		always(unix.SYS_PIDFD_SEND_SIGNAL, missing), // programs fall back to kill
 	}
 }
+
+// fiosetown and siocspgrp are ioctls by which sockets get an owner. Programs use F_SETOWN.
+const (
+	fiosetown = 0x8901
+	siocspgrp = 0x8902
+)
 
 // ioprioWhoUser is IOPRIO_WHO_USER of ioprio_set(2).
 const ioprioWhoUser = 3

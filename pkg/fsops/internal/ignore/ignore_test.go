@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func write(t *testing.T, path, text string) {
@@ -113,11 +114,74 @@ func TestPatternsDoNotExplode(t *testing.T) {
 	}
 }
 
+// Each rule that no table finds is part of what rules take of a budget, and others are not.
+func TestCostOfWildcards(t *testing.T) {
+	for text, want := range map[string]int{
+		"a\n/b/\nc/d\n*.o\n!*.o/\n**/*.o\n**/x\n\\*x\n# *a*\n\n":                       1, // an asterisk in quotes counts
+		"*a*\n!a?\n/[a]/\n*.tar.gz\n/*.o\nx/*.o\n**/a/b\na/**\n*~\n":                   9,
+		strings.Repeat("?", wildSize) + "\n/" + strings.Repeat("?", wildSize+1) + "\n": 3,
+	} {
+		if got := costOf([]byte(text)).wild; got != want {
+			t.Errorf("%q takes %d, want %d", text, got, want)
+		}
+	}
+	if got := costOf([]byte(usualRules)).wild; got > 100 {
+		t.Errorf("usual rules take %d", got)
+	}
+}
+
+func TestTwoAsterisksWithTextBetweenThem(t *testing.T) {
+	rules := Parse([]byte("a*bc*cd\n/x/*y*/z\n/t*\n"))
+	for path, want := range map[string]Decision{
+		"abccd": Ignore, "a-bc-cd": Ignore, "abcd": Undecided, "d/abc/cd": Undecided, "x/y/z": Ignore, "x/-y-/z": Ignore,
+		"x/-/z": Undecided, "x/y/y/z": Undecided, "t": Ignore, "ty": Ignore, "t/y": Undecided,
+	} {
+		if got := rules.Match(path, false); got != want {
+			t.Errorf("%q: decision %v, want %v", path, got, want)
+		}
+	}
+}
+
+// A match is much faster than a comparison of each token with each byte.
+func TestNoPatternIsComparedAtEachPlace(t *testing.T) {
+	path, token := strings.Repeat("a", 4000), token{kind: anyByte}
+	rules := Parse([]byte("*a" + strings.Repeat("?", 1000) + "[b]*\n"))
+	quick := leastTime(func() {
+		if v := rules.Match(path, false); v != Undecided {
+			t.Errorf("decision %v", v)
+		}
+	})
+	slow := leastTime(func() {
+		for i := range 1000 * len(path) {
+			if !token.matchByte(path[i%len(path)]) {
+				t.Error("it does not match")
+			}
+		}
+	})
+	if t.Logf("it took %v, all with all %v", quick, slow); quick > slow/5 {
+		t.Error("that is too slow")
+	}
+}
+
+// leastTime returns the least of some times that f takes.
+func leastTime(f func()) time.Duration {
+	least := time.Hour
+	for range 5 {
+		begun := time.Now()
+		f()
+		least = min(least, time.Since(begun))
+	}
+	return least
+}
+
 func FuzzIgnore(f *testing.F) {
 	f.Add("*.c\n!a.c\n/x/**/y/\n[a-z]?\\ \n", "x/a/y")
 	f.Add("[[:alpha:]-z]\n[\n\\", "-")
 	f.Fuzz(func(t *testing.T, text, path string) {
 		rules := Parse([]byte(text))
+		if c := costOf([]byte(text)); c.wild < len(rules.index.rest) {
+			t.Errorf("%q takes %+v, but has %d rules that no table finds", text, c, len(rules.index.rest))
+		}
 		if rules.Match(path, false) == Ignore && rules.Match(path, true) == Undecided {
 			t.Errorf("%q ignores %q only if it is no directory", text, path)
 		}

@@ -10,12 +10,16 @@ type pattern struct {
 	// literal is the whole pattern, unescaped, if plain is set, and its
 	// beginning otherwise.
 	literal string
-	plain   bool
-	// suffix is the text at the end of the tokens, the rest of the pattern.
+	// suffix is the text at the end of the rest of the pattern.
 	suffix string
+	// middle is the text between two asterisks, if simple is set: what is between literal and
+	// suffix is one asterisk then, or two.
+	middle string
+	// machine matches what follows literal, if the pattern is neither plain nor simple.
+	machine       *machine
+	plain, simple bool
 	// possible is unset if nothing can match, as for an unclosed class.
 	possible bool
-	tokens   []token
 }
 
 type tokenKind byte
@@ -66,13 +70,30 @@ func compile(glob string) pattern {
 	if p.plain {
 		return p
 	}
-	p.tokens = slices.Clone(tokens[n:]) // without room for more
-	n = len(p.tokens)
-	for n > 0 && p.tokens[n-1].kind == literalByte {
+	tokens = tokens[n:]
+	n = len(tokens)
+	for n > 0 && tokens[n-1].kind == literalByte {
 		n--
 	}
-	p.suffix = literalOf(p.tokens[n:])
+	p.suffix = literalOf(tokens[n:])
+	if p.middle, p.simple = middleOf(tokens[:n]); !p.simple {
+		p.machine = newMachine(tokens)
+	}
 	return p
+}
+
+// middleOf returns the text between two asterisks, which is empty if there is only one. It
+// reports false if the tokens are anything else.
+func middleOf(tokens []token) (string, bool) {
+	last := len(tokens) - 1
+	if tokens[0].kind != star || tokens[last].kind != star {
+		return "", false
+	}
+	middle := tokens[min(1, last):last]
+	if slices.ContainsFunc(middle, func(t token) bool { return t.kind != literalByte || t.b == '/' }) {
+		return "", false
+	}
+	return literalOf(middle), true
 }
 
 // literalOf returns the text that tokens of literal bytes stand for.
@@ -87,7 +108,7 @@ func literalOf(tokens []token) string {
 // isSuffix reports whether the pattern matches the names that end with suffix,
 // and no others, if they hold no slash.
 func (p *pattern) isSuffix() bool {
-	return !p.plain && p.literal == "" && p.tokens[0].kind == star && len(p.tokens) == 1+len(p.suffix)
+	return p.simple && p.literal == "" && p.middle == ""
 }
 
 // nextToken reads the token at i and says where the next one begins, or -1 if
@@ -129,10 +150,7 @@ func starToken(glob string, i int) (token, int) {
 	return token{kind: star}, end
 }
 
-// match reports whether the pattern matches the whole of s. It backtracks to the
-// latest single asterisk, and from there to the latest double one, but to none
-// before: an earlier asterisk could only take more, which leaves less for the later
-// ones.
+// match reports whether the pattern matches the whole of s.
 func (p *pattern) match(s string) bool {
 	if p.plain {
 		return s == p.literal
@@ -141,89 +159,9 @@ func (p *pattern) match(s string) bool {
 	if !ok || !strings.HasSuffix(s, p.suffix) {
 		return false
 	}
-	m := matcher{tokens: p.tokens, s: s, star: retry{at: -1}, starStar: retry{at: -1}}
-	return m.run()
-}
-
-type matcher struct {
-	tokens         []token
-	s              string
-	i, t           int // positions in s and tokens
-	star, starStar retry
-	dirs           bool // starStar is a dirs token
-}
-
-// retry says how an asterisk can take more: up to at. Then the match goes on at the
-// token t.
-type retry struct{ at, t int }
-
-func (m *matcher) run() bool {
-	for {
-		if m.t == len(m.tokens) {
-			if m.i == len(m.s) {
-				return true
-			}
-		} else if m.step() {
-			continue
-		}
-		if !m.backtrack() {
-			return false
-		}
+	if p.simple {
+		s = s[:len(s)-len(p.suffix)]
+		return strings.Contains(s, p.middle) && !strings.Contains(s, "/")
 	}
-}
-
-// step matches one token at the present position.
-func (m *matcher) step() bool {
-	t := &m.tokens[m.t]
-	switch t.kind {
-	case star:
-		m.t++
-		m.star = retry{m.i, m.t}
-		return true
-	case starStar, dirs:
-		m.t++
-		m.star.at = -1
-		m.starStar, m.dirs = retry{m.i, m.t}, t.kind == dirs
-		return true
-	}
-	if m.i == len(m.s) || !t.matchByte(m.s[m.i]) {
-		return false
-	}
-	m.i++
-	m.t++
-	return true
-}
-
-func (t *token) matchByte(b byte) bool {
-	switch t.kind {
-	case literalByte:
-		return b == t.b
-	case class:
-		return b != '/' && t.set.contains(b)
-	}
-	return b != '/'
-}
-
-// backtrack lets the latest asterisk take more.
-func (m *matcher) backtrack() bool {
-	if at := m.star.at; at >= 0 && at < len(m.s) && m.s[at] != '/' {
-		m.star.at++
-		m.i, m.t = m.star.at, m.star.t
-		return true
-	}
-	m.star.at = -1
-	at := m.starStar.at
-	if at < 0 || at >= len(m.s) {
-		return false
-	}
-	if m.dirs {
-		slash := strings.IndexByte(m.s[at:], '/')
-		if slash < 0 {
-			return false
-		}
-		at += slash
-	}
-	m.starStar.at = at + 1
-	m.i, m.t = m.starStar.at, m.starStar.t
-	return true
+	return p.machine.match(s)
 }

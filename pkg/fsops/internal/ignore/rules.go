@@ -89,6 +89,17 @@ func ruleLines(text []byte) iter.Seq[[]byte] {
 }
 
 func parseRule(line string) (rule, bool) {
+	r, glob := splitRule(line)
+	if glob == "" {
+		return rule{}, false
+	}
+	r.pattern = compile(glob)
+	return r, r.pattern.possible
+}
+
+// splitRule returns the rule of a line without its pattern, and the glob of that, which is
+// empty if the line has none.
+func splitRule(line string) (rule, string) {
 	line, _, _ = strings.Cut(line, "\x00") // git handles lines as C strings
 	line = trimSpaces(line)
 	var r rule
@@ -99,11 +110,7 @@ func parseRule(line string) (rule, bool) {
 	if base, ok := strings.CutPrefix(line, "**/"); ok && base != "" && !strings.Contains(base, "/") {
 		line, r.base = base, true // the same, and much faster
 	}
-	if line == "" {
-		return rule{}, false
-	}
-	r.pattern = compile(line)
-	return r, r.pattern.possible
+	return r, line
 }
 
 // trimSpaces removes trailing spaces that no backslash protects.

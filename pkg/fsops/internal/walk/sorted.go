@@ -1,6 +1,7 @@
 package walk
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"iter"
@@ -35,10 +36,11 @@ type SortedEntry struct {
 // opens directories by their paths.
 //
 // It leaves out the same entries as [Tree], and yields the same with an Err; it uses no
-// Workers and no Value. The loop's end ends it.
-func Sorted(root string, opts Options) iter.Seq[SortedEntry] {
+// Workers and no Value. The loop's end ends it, and so does ctx, also between entries that
+// are left out.
+func Sorted(ctx context.Context, root string, opts Options) iter.Seq[SortedEntry] {
 	return func(yield func(SortedEntry) bool) {
-		w := &sortedWalk{opts: opts, next: &SortedEntry{Path: root, Type: fs.ModeDir}, rules: opts.Ignore}
+		w := &sortedWalk{ctx: ctx, opts: opts, next: &SortedEntry{Path: root, Type: fs.ModeDir}, rules: opts.Ignore}
 		for e, ok := w.step(); ok && yield(e); {
 			e, ok = w.step()
 		}
@@ -47,6 +49,7 @@ func Sorted(root string, opts Options) iter.Seq[SortedEntry] {
 
 // A sortedWalk is one walk of [Sorted].
 type sortedWalk struct {
+	ctx   context.Context
 	opts  Options
 	stack []*sortedDir
 	next  *SortedEntry // a directory that is yet to be entered
@@ -61,8 +64,8 @@ type sortedDir struct {
 	entries []fs.DirEntry
 }
 
-// step returns the next entry, and false at the end. A directory whose content
-// can't be read comes twice, the second time with an error.
+// step returns the next entry, and false at the end, or that of the context. A directory
+// whose content can't be read comes twice, the second time with an error.
 func (w *sortedWalk) step() (SortedEntry, bool) {
 	if w.next != nil {
 		dir := *w.next
@@ -74,7 +77,7 @@ func (w *sortedWalk) step() (SortedEntry, bool) {
 		w.failed = w.failed[1:]
 		return e, true
 	}
-	for len(w.stack) > 0 {
+	for len(w.stack) > 0 && w.ctx.Err() == nil {
 		top := w.stack[len(w.stack)-1]
 		if len(top.entries) == 0 {
 			if len(w.stack) > 1 { // the root's are the caller's

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -291,5 +292,32 @@ func TestOpenFileReadsThatFile(t *testing.T) {
 	}))
 	if diff := cmp.Diff(map[string]string{"a/b/c": "a/b/c", "d": "d"}, got); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
+	}
+}
+
+func TestWalksEndWithTheirContextThoughEverythingIsLeftOut(t *testing.T) {
+	root := newTree(t, "a", "b", "c", "d/e")
+	for name, walk := range map[string]func(context.Context, Options) error{
+		"tree": func(ctx context.Context, o Options) error {
+			return Tree(ctx, root, o, func(int, *Entry) error { return nil })
+		},
+		"sorted": func(ctx context.Context, o Options) error { drain(Sorted(ctx, root, o)); return ctx.Err() },
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		asked := 0
+		err := walk(ctx, Options{Prune: func(string, fs.FileMode) bool {
+			asked++
+			cancel()
+			time.Sleep(50 * time.Millisecond) // a tree notices it a little later
+			return true
+		}})
+		if !errors.Is(err, context.Canceled) || asked > 2 {
+			t.Errorf("%s: error %v after %d entries", name, err, asked)
+		}
+	}
+}
+
+func drain(entries iter.Seq[SortedEntry]) {
+	for range entries {
 	}
 }

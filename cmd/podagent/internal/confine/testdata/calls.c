@@ -6,11 +6,13 @@
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/netlink.h>
+#include <linux/sockios.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -58,6 +60,9 @@ int main(int argc, char **argv) {
 	say("unshare of the user namespace, wide", syscall(SYS_unshare, wide(CLONE_NEWUSER | CLONE_PARENT_SETTID)));
 	say("clone of the user namespace", syscall(SYS_clone, CLONE_NEWUSER | CLONE_FS | SIGCHLD, 0, 0, 0, 0));
 	say("clone of the user namespace, wide", syscall(SYS_clone, wide(CLONE_NEWUSER | CLONE_FS | SIGCHLD), 0, 0, 0, 0));
+	// So are these.
+	say("clone as a sibling", syscall(SYS_clone, CLONE_PARENT | CLONE_SIGHAND | SIGCHLD, 0, 0, 0, 0));
+	say("clone as a sibling, wide", syscall(SYS_clone, wide(CLONE_PARENT | CLONE_SIGHAND | SIGCHLD), 0, 0, 0, 0));
 	say("clone3", syscall(SYS_clone3, 0, 0));
 
 	say("bpf", syscall(SYS_bpf, 0, 0, 0));
@@ -106,7 +111,18 @@ int main(int argc, char **argv) {
 	say("pidfd_open of the thread", syscall(SYS_pidfd_open, thread, O_EXCL));
 	say("pidfd_open of itself", syscall(SYS_pidfd_open, self, 0));
 	say("fcntl for the thread", fcntl(fds[0], F_SETOWN_EX, &owner));
+	say("F_SETOWN for the thread", fcntl(fds[0], F_SETOWN, thread));
+	say("F_SETOWN for the thread, wide", syscall(SYS_fcntl, fds[0], wide(F_SETOWN), wide(thread)));
 	say("fcntl for itself", fcntl(fds[0], F_SETOWN, self));
+	say("fcntl that asks", fcntl(fds[0], F_GETOWN));
+	int sockets[2], count;
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == -1)
+		return 1;
+	say("FIOSETOWN for the thread", ioctl(sockets[0], FIOSETOWN, &thread));
+	say("SIOCSPGRP for the thread", ioctl(sockets[0], SIOCSPGRP, &thread));
+	say("SIOCSPGRP for the thread, wide", syscall(SYS_ioctl, sockets[0], wide(SIOCSPGRP), &thread));
+	say("FIOGETOWN", ioctl(sockets[0], FIOGETOWN, &count));
+	say("FIONREAD", ioctl(sockets[0], FIONREAD, &count));
 	say("pidfd_send_signal", syscall(SYS_pidfd_send_signal, proc, 0, NULL, 0));
 #ifdef __x86_64__
 	long r;
