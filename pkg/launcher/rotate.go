@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podagent/podagent/pkg/launcher/internal/keys"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
@@ -173,8 +174,10 @@ func (c *cluster) signAgain(ctx context.Context, name, id string) error {
 		if r := c.identities.now(); r.of(signerOf(claim)) == nil || r.accepted().of(signerOf(claim)) != nil {
 			return nil
 		}
-		pod, generation, err := c.notedPod(ctx, claim, id)
-		if errors.As(err, new(*PodError)) {
+		// Whether the pod may be made is for a resume to say: what is refused today may be
+		// allowed another day, and without the key its environment is lost.
+		pod, generation, err := c.readNote(ctx, claim, id)
+		if isForeignNote(err) {
 			c.log.Warn("a sandbox cannot be resumed, and its note is not signed anew", "sandbox", id, "claim", name, "error", err)
 			return nil // whoever may patch claims could keep the key otherwise
 		}
@@ -188,6 +191,12 @@ func (c *cluster) signAgain(ctx context.Context, name, id string) error {
 		}
 	}
 	return context.Cause(ctx)
+}
+
+// isForeignNote reports whether this is the error of a note that our identity has not signed
+// for its claim.
+func isForeignNote(err error) bool {
+	return errors.Is(err, keys.ErrNoNote) || errors.Is(err, keys.ErrSignature) || errors.Is(err, ErrOtherKey)
 }
 
 // checkElsewhere returns an error if sandboxes of other namespaces need a key.
