@@ -146,13 +146,16 @@ const (
 	// ringAge is how old the knowledge of an identity's keys may be when a pod is made or a
 	// note signed, and retryAge when an unknown key is met. settleTime is how long a key
 	// retires until nobody uses it who has not noticed; a call of the API takes callTimeout
-	// at most. startPatience is how long a retirement waits for agents that are starting,
+	// at most. shownElsewhere is how many sandboxes an error names that need a key in other
+	// namespaces. startPatience is how long a retirement waits for agents that are starting,
 	// and tellTries how often it tries where others change the same pod.
 	ringAge       = 10 * time.Second
 	retryAge      = time.Second
 	settleTime    = ringAge + callTimeout
 	startPatience = time.Minute
 	tellTries     = 20
+
+	shownElsewhere = 3
 	// leaseRetry is the time between tries to renew the lease while the API server is
 	// away.
 	leaseRetry = 2 * time.Second

@@ -201,14 +201,14 @@ func isForeignNote(err error) bool {
 
 // checkElsewhere returns an error if sandboxes of other namespaces need a key.
 func (c *cluster) checkElsewhere(ctx context.Context, old keyVersion) error {
-	there := map[string]bool{}
+	there := map[string]bool{} // by namespace and name, which a pod and its claim share
 	pods, err := c.api.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: ours})
 	if err != nil {
 		return lookedElsewhere(err)
 	}
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; !ended(pod) && slices.Contains(acceptedNow(pod), old.fingerprint()) {
-			there[pod.Namespace] = true
+		if pod := &pods.Items[i]; pod.Namespace != c.namespace && !ended(pod) && slices.Contains(acceptedNow(pod), old.fingerprint()) {
+			there[pod.Namespace+"/"+pod.Name] = true
 		}
 	}
 	claims, err := c.api.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: ours})
@@ -216,15 +216,24 @@ func (c *cluster) checkElsewhere(ctx context.Context, old keyVersion) error {
 		return lookedElsewhere(err)
 	}
 	for i := range claims.Items {
-		if claim := &claims.Items[i]; signerOf(claim) == old.fingerprint() {
-			there[claim.Namespace] = true
+		if claim := &claims.Items[i]; claim.Namespace != c.namespace && signerOf(claim) == old.fingerprint() {
+			there[claim.Namespace+"/"+claim.Name] = true
 		}
 	}
-	delete(there, c.namespace) // it was seen to
-	if len(there) == 0 {
+	return neededBy(slices.Sorted(maps.Keys(there)))
+}
+
+// neededBy returns an error that names the first of these sandboxes. Anyone who may make pods
+// or claims somewhere can make them look like ours.
+func neededBy(sandboxes []string) error {
+	if len(sandboxes) == 0 {
 		return nil
 	}
-	return fmt.Errorf("there are sandboxes that need it in %s: retire it there, too", strings.Join(slices.Sorted(maps.Keys(there)), ", "))
+	first := strings.Join(sandboxes[:min(len(sandboxes), shownElsewhere)], ", ")
+	if more := len(sandboxes) - shownElsewhere; more > 0 {
+		first = fmt.Sprintf("%s and %d more", first, more)
+	}
+	return fmt.Errorf("sandboxes of other namespaces need it (%s): retire it there, too, or, if they are not yours, with --only-here (in the library, onlyHere)", first)
 }
 
 // lookedElsewhere returns the error of a look at all namespaces.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,5 +118,33 @@ func TestNoteIsForeignOnlyIfThatIsKnown(t *testing.T) {
 		if err := c.unsigned(claim, known); !isForeignNote(err) {
 			t.Errorf("it is ours: %v", err)
 		}
+	}
+}
+
+// Anyone may make pods that seem to need a key, so who retires it must see what these are.
+func TestSandboxesElsewhereAreNamedWithTheWayPastThem(t *testing.T) {
+	older, both, api := rotating(t)
+	pods := &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
+	for _, name := range []string{"sandboxes/here", "b/one", "a/one", "a/two", "c/one"} {
+		pod := keyedPod(t, older, older.identities.now())
+		pod.Namespace, pod.Name, _ = strings.Cut(name, "/")
+		pods.Items = append(pods.Items, *pod)
+	}
+	claims := &corev1.PersistentVolumeClaimList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaimList"}}
+	for _, namespace := range []string{"a", "d", "sandboxes"} {
+		claim := madeClaim(t, older, keptPod(t, older, "a"), time.Now())
+		claim.Namespace, claim.Name = namespace, "one"
+		claims.Items = append(claims.Items, *claim)
+	}
+	api.HandleFunc("GET /api/v1/pods", func(w http.ResponseWriter, _ *http.Request) { sends(t, w, pods) })
+	api.HandleFunc("GET /api/v1/persistentvolumeclaims", func(w http.ResponseWriter, _ *http.Request) { sends(t, w, claims) })
+	old := older.identities.now()[0]
+	const want = "sandboxes of other namespaces need it (a/one, a/two, b/one and 2 more): retire it there, too, or, if they are not yours, with --only-here (in the library, onlyHere)"
+	if err := both.checkElsewhere(t.Context(), old); err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+	pods.Items, claims.Items = pods.Items[:1], claims.Items[2:]
+	if err := both.checkElsewhere(t.Context(), old); err != nil {
+		t.Errorf("with none elsewhere: %v", err)
 	}
 }
