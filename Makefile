@@ -14,8 +14,8 @@ TAGS := grpcnotrace
 # time. The results are the same without it, and on processors other than amd64: the
 # tests with the race detector have it off.
 export GOEXPERIMENT := simd
-# All is built with the same flags, so that the tests share what they build.
-export GOFLAGS := $(strip $(GOFLAGS) $(if $(findstring -trimpath,$(GOFLAGS)),,-trimpath))
+# Everything is built with the same flags, so that the tests share what they build.
+export GOFLAGS := $(strip $(GOFLAGS) $(if $(findstring -trimpath,$(GOFLAGS)),,-trimpath) $(if $(findstring -tags,$(GOFLAGS)),,-tags=$(TAGS)))
 # The image of pods that name none, neither by flag nor by PODAGENT_IMAGE.
 DEFAULT_IMAGE ?=
 LDFLAGS := -s -w -X github.com/podagent/podagent/pkg/podapi/wire.version=$(VERSION) \

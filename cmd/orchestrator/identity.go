@@ -16,10 +16,10 @@ import (
 func identityCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "identity",
-		Short: "Decide what the identity stands for",
+		Short: "Replace the keys of the identity, and sign pods with it",
 		Long: `The identity is the key that agents accept, and that signs how the pod of a paused
-sandbox is made. Rotate makes a new key, and retire ends an older one. In between, all
-are accepted, and other orchestrators learn of the new one by themselves.`,
+sandbox is made. Rotate makes a new key, and retire ends an older one. In between, agents
+accept both, and other orchestrators learn of the new one by themselves.`,
 		Args: noSuchVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -35,15 +35,16 @@ func adoptCommand(a *app) *cobra.Command {
 		Long: `Adopt prints the pod that resume would make of a sandbox with a claim of its own, and
 the digest of what the claim says. Resume refuses to make it if this identity has not
 signed it: because the claim is of a version that signed nothing, or because somebody
-has changed it. Whoever may change claims can have written it, so look at the pod:
-its images, account, volumes, commands and variables. If it is what you want, repeat the command
-with --accept and the digest. Then it is signed, unless the claim has changed since.
+has changed it. Anyone who may change claims can have written it, so look at the pod:
+its images, account, volumes, commands and variables. If it is what you want, repeat the
+command with --accept and the digest. Then it is signed, unless the claim has changed
+since.
 
 Adopt never signs a pod that breaks its profile (restricted or baseline), that
-another identity launched, or that is not this sandbox's. Of the environment that
-commands get, it prints the names only if this identity has sealed it, else the
-values, too: whoever wrote the claim chose them. Instead of signing, you can launch
-the sandbox again with "orchestrator up" and your flags: that keeps the files, too.`,
+another identity launched, or that is not this sandbox's. If this identity has sealed
+the environment of commands, adopt prints only its names. Otherwise it prints the
+values, too: the writer of the claim chose them. Instead of signing, you can launch the
+sandbox again with "orchestrator up" and your flags: that keeps the files, too.`,
 		Example: `  orchestrator identity adopt job-1
   orchestrator identity adopt job-1 --accept 5a1f0c…`,
 		Args:              takes(1, 1),
@@ -93,8 +94,8 @@ func (a *app) printNoted(id, digest string, pod *corev1.Pod) error {
 	return err
 }
 
-// showEnvironment makes the environment of commands readable. Of one that is sealed in the
-// claim, it leaves the names. Any other can be read there, and anybody can have written it.
+// showEnvironment makes the environment of commands readable. If it is sealed in the claim,
+// only the names are left. Otherwise everybody can read it there, and may have written it.
 func showEnvironment(pod *corev1.Pod, sealed bool) {
 	for _, c := range pod.Spec.Containers {
 		for i, v := range c.Env {

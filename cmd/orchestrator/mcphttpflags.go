@@ -114,7 +114,7 @@ func readToken(ctx context.Context, path string) (string, error) {
 		return "", err
 	}
 	if err := fsops.CheckPrivate(info); err != nil {
-		return "", fmt.Errorf("the token in %s is not yours alone: %w: chmod 600 it, or make another", path, err)
+		return "", fmt.Errorf("the token in %s is not yours alone: %w: chmod 600 it, or make another (a mounted Secret takes the defaultMode 0440, and no fsGroup if its reader is root)", path, err)
 	}
 	return secret.File(path).Secret(ctx)
 }

@@ -33,9 +33,9 @@ func rotateCommand(a *app) *cobra.Command {
 		Short: "Make a new key, beside the older ones",
 		Long: `Rotate makes a new key of the identity, and has the agents of all sandboxes in the
 namespace accept it beside the older ones. Sandboxes stay open, and nothing has to be
-launched again. Then retire the older key: until then whoever has it may call.
+launched again. Then retire the older key: until then anyone who has it may call.
 
-To change an identity in a Secret takes the permissions of
+Changing an identity in a Secret takes the permissions of
 deploy/identity-rotation-rbac.yaml.`,
 		Example: `  orchestrator identity rotate --expires 2160h
   orchestrator identity retire 1`,
@@ -51,17 +51,18 @@ func retireCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "retire VERSION",
 		Short: "End an older key",
-		Long: `Retire ends an older key of the identity. From now on nobody makes use of it; some 40
-seconds later, when all orchestrators have noticed, the agents of all sandboxes in the
-namespace stop to accept it: its calls that are under way have a minute to end. What it has
-signed is signed by the newest key. Then it is deleted. If any of this fails, or sandboxes
-of other namespaces need the key, it is retiring until the command is repeated.
+		Long: `Retire ends an older key of the identity. From now on, orchestrators that read the
+identity do not use it. Some 40 seconds later, when all of them have noticed, the agents of
+all sandboxes in the namespace stop accepting it; its calls under way have a minute to end.
+The newest key signs what the older one has signed. Then the older key is deleted. If any of
+this fails, or sandboxes of other namespaces need the key, it stays retiring until you repeat
+the command.
 
 Retire looks for sandboxes of all namespaces, which takes the permission to list them. It
-knows nothing of other clusters: rotate there first what the same file serves.
+knows nothing of other clusters: if the same file serves sandboxes there, rotate there first.
 
-Whoever has a retired key, and may also change a pod's annotations, can have the agent
-accept it again when its container starts again. So after a leak, launch what matters
+Anyone who has a retired key, and may also change a pod's annotations, can make the agent
+accept it again when its container starts again. So after a leak, launch important sandboxes
 again.`,
 		Example: "  orchestrator identity retire 1",
 		Args:    takes(1, 1),
@@ -83,7 +84,7 @@ type versionJSON struct {
 	Key     string `json:"key"`
 	Created string `json:"created,omitempty"`
 	Expires string `json:"expires,omitempty"`
-	// Retiring is since when it is retiring.
+	// Retiring is when it began to retire.
 	Retiring string `json:"retiring,omitempty"`
 }
 
@@ -91,7 +92,7 @@ func versionOf(v launcher.IdentityVersion) versionJSON {
 	return versionJSON{v.Version, v.Key, dateText(v.Created), dateText(v.Expires), dateText(v.Retiring)}
 }
 
-// changeJSON is what became of a key.
+// changeJSON is a key that was made or retired.
 type changeJSON struct {
 	versionJSON
 	Sandboxes int `json:"sandboxes"` // that were told

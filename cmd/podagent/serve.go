@@ -78,43 +78,8 @@ func outliveSignals() {
 // serveConfig reads the flags, and the environment for those that are not given.
 func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
 	config := agent.Config{Version: wire.Version(), Env: processEnv(os.Environ()), Alone: true}
-	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	level := slog.LevelInfo
-	flags.Func("listen", "serve on `ADDRESS`: unix:PATH or tcp:HOST:PORT, or several with commas between them; may be repeated (default "+defaultListen+")", func(s string) error {
-		config.Listen = append(config.Listen, addresses(s)...)
-		return nil
-	})
-	flags.StringVar(&config.Health, "health", "", "serve only health checks on `ADDRESS`")
-	flags.StringVar(&config.Workdir, "workdir", "", "relative paths start in `DIR` (default the current directory)")
-	journalFlag(flags, &config)
-	flags.StringVar(&config.PodUID, "pod-uid", "", "the `UID` of the pod that the agent runs in")
-	flags.BoolVar(&config.Insecure, "insecure", false, "serve on the loopback without a key: everybody who can connect may call")
-	flags.Func("authorized-key", "accept calls from the holder of `KEY` (ed25519:BASE64); may be repeated", func(s string) error {
-		return addKeys(&config, s)
-	})
-	flags.StringVar(&config.Keychain, "keychain", "", "accept the keys at the end of `CHAIN` in place of the authorized keys, as far as it is signed by them")
-	flags.Func("process-env", "add variables to the environment of processes: base64 of `NAME=VALUE` texts that each end with a NUL", func(s string) (err error) {
-		config.ProcessEnv, err = wire.ParseEnv(s)
-		return err
-	})
-	flags.Func("protect", "protect the paths that the glob `PATTERN` matches, and all below them, from changes by calls, though not by commands; may be repeated", func(s string) error {
-		config.Protected = append(config.Protected, s)
-		return fsops.CheckProtected(config.Protected)
-	})
-	flags.Func("read-only", "tell callers that the absolute path `DIR` is mounted read-only, and end if it is not; may be repeated", func(s string) error {
-		config.ReadOnly = append(config.ReadOnly, s)
-		return nil
-	})
-	flags.Func("confine", "keep processes within a boundary of the kernel, at `LEVEL`: auto takes what the kernel can do, filter and domain end the agent if it cannot do these, and off has none (default auto)", func(s string) (err error) {
-		config.Confine, err = confine.ParseLevel(s)
-		return err
-	})
-	flags.DurationVar(&config.IdleTimeout, "idle-timeout", 0, "exit with 0 when there was no call and no process for `DURATION`; with this flag, exit with 1 on TERM and INT")
-	flags.Func("expires", "exit with 0 at `TIME`, in the format of RFC 3339; with this flag, exit with 1 on TERM and INT", func(s string) (err error) {
-		config.Expires, err = time.Parse(time.RFC3339Nano, s)
-		return err
-	})
-	flags.TextVar(&level, "log-level", slog.LevelInfo, "log messages of `LEVEL` and above: DEBUG, INFO, WARN or ERROR")
+	flags := serveFlags(&config, &level)
 	if err := parse(flags, args, "serve [flags] [-- COMMAND...]\n\nCOMMAND runs beside the agent. Its output goes to the agent's, and when it ends, the\nagent exits with its status. The environment can give every flag: --log-level by "+envPrefix+"LOG_LEVEL.", stdout); err != nil {
 		return config, err
 	}
@@ -138,6 +103,47 @@ func serveConfig(args []string, stdout io.Writer) (agent.Config, error) {
 	var err error
 	config.Workdir, err = filepath.Abs(config.Workdir)
 	return config, err
+}
+
+// serveFlags defines the flags, which change config and level.
+func serveFlags(config *agent.Config, level *slog.Level) *flag.FlagSet {
+	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
+	flags.Func("listen", "serve on `ADDRESS`: unix:PATH or tcp:HOST:PORT, or several with commas between them; may be repeated (default "+defaultListen+")", func(s string) error {
+		config.Listen = append(config.Listen, addresses(s)...)
+		return nil
+	})
+	flags.StringVar(&config.Health, "health", "", "serve only health checks on `ADDRESS`")
+	flags.StringVar(&config.Workdir, "workdir", "", "relative paths start in `DIR` (default the current directory)")
+	journalFlag(flags, config)
+	flags.StringVar(&config.PodUID, "pod-uid", "", "the `UID` of the pod that the agent runs in")
+	flags.BoolVar(&config.Insecure, "insecure", false, "serve on the loopback without a key: everybody who can connect may call")
+	flags.Func("authorized-key", "accept calls from the holder of `KEY` (ed25519:BASE64); may be repeated", func(s string) error {
+		return addKeys(config, s)
+	})
+	flags.StringVar(&config.Keychain, "keychain", "", "accept the keys at the end of `CHAIN` in place of the authorized keys, as far as it is signed by them")
+	flags.Func("process-env", "add variables to the environment of processes: base64 of `NAME=VALUE` texts that each end with a NUL", func(s string) (err error) {
+		config.ProcessEnv, err = wire.ParseEnv(s)
+		return err
+	})
+	flags.Func("protect", "protect the paths that the glob `PATTERN` matches, and all below them, from changes by calls, though not by commands; may be repeated", func(s string) error {
+		config.Protected = append(config.Protected, s)
+		return fsops.CheckProtected(config.Protected)
+	})
+	flags.Func("read-only", "tell callers that the absolute path `DIR` is mounted read-only, and end if it is not; may be repeated", func(s string) error {
+		config.ReadOnly = append(config.ReadOnly, s)
+		return nil
+	})
+	flags.Func("confine", "keep processes within a boundary of the kernel, at `LEVEL`: auto takes what the kernel can do, filter and domain end the agent if it cannot do these, and off has none (default auto)", func(s string) (err error) {
+		config.Confine, err = confine.ParseLevel(s)
+		return err
+	})
+	flags.DurationVar(&config.IdleTimeout, "idle-timeout", 0, "exit with 0 when there was no call and no process for `DURATION`; with this flag, exit with 1 on TERM and INT")
+	flags.Func("expires", "exit with 0 at `TIME`, in the format of RFC 3339; with this flag, exit with 1 on TERM and INT", func(s string) (err error) {
+		config.Expires, err = time.Parse(time.RFC3339Nano, s)
+		return err
+	})
+	flags.TextVar(level, "log-level", slog.LevelInfo, "log messages of `LEVEL` and above: DEBUG, INFO, WARN or ERROR")
+	return flags
 }
 
 // journalFlag defines --journal-dir. Images may have no directory for temporary

@@ -14,9 +14,9 @@
 //   - A loop over results has results only. An error ends it. One
 //     [*SkippedError] at its end says what was skipped, and holds such errors.
 //   - Nothing is interpreted by a shell.
-//   - On Linux, a caller gets at nothing that this process, the agent, may do to itself
-//     and its sandbox may not. What lies in its own directory under /proc is not read,
-//     searched, watched or described, by whatever path, link or mount; /proc/net,
+//   - On Linux, callers get no right over this process, the agent, that its sandbox has
+//     not. Files in the process's own directory under /proc are not read,
+//     searched, watched or described, by any path, link or mount; /proc/net,
 //     /proc/mounts and /proc/self/mountinfo are. No path leads through a link that only a
 //     process itself may follow, such as /proc/self/fd/0, /dev/stdin or /proc/7/cwd. Both
 //     are errors of class EACCES. Nothing is changed on file systems that control the

@@ -10,8 +10,8 @@ import (
 
 // CheckPrivate returns an error unless a file or directory is safe from other users: it
 // belongs to this user or to root, and its mode gives no rights to anybody else. A group may
-// read what belongs to root, as that of a pod may read the Secrets that Kubernetes mounts,
-// but not if this user is root, and needs no group.
+// read files of root, as a pod's group may read the Secrets that Kubernetes mounts, unless
+// this user is root, who needs no group.
 func CheckPrivate(info fs.FileInfo) error {
 	uid, _ := owner(info)
 	mode, self := info.Mode().Perm(), os.Geteuid()

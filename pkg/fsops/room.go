@@ -5,15 +5,16 @@ import (
 	"syscall"
 )
 
-// A room is what has to stay free on a file system, however much comes from somebody who
-// need not be trusted. The zero value bounds nothing.
+// A room is what has to stay free on a file system, however much comes from a source that
+// is not trusted. The zero value bounds nothing.
 type room struct {
 	path      string // of a directory of the file system
 	reserve   int64  // bytes
 	unchecked int64  // bytes on the disk since the room was looked at
 }
 
-// newRoom keeps a tenth of what is free now, or maxReserve, if the file system tells.
+// newRoom keeps a tenth of what is free now, maxReserve at most, if the file system tells
+// what is free.
 func newRoom(path string) room {
 	free, ok := freeSpace(path)
 	if !ok {

@@ -27,9 +27,9 @@ type ExtractOptions struct {
 	// KeepModes sets the modes as the archive has them. Otherwise the umask of this
 	// process applies.
 	KeepModes bool
-	// MaxBytes is how many bytes of files are unpacked at most. 0 means as many as leave
-	// a tenth of the room that the file system has now, or 1 GiB, where it tells how
-	// much that is. Less than 0 means no bound.
+	// MaxBytes is how many bytes of files are unpacked at most. 0 means as many as leave a
+	// tenth of what is free on the file system now, or 1 GiB if that is less; no bound if
+	// the file system does not tell. Less than 0 means no bound.
 	MaxBytes int64
 	// MaxEntries is how many entries the archive may have. 0 means ten million, less
 	// than 0 no bound.

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// A treeSize bounds what unpacking an archive takes, on the disk and in memory. Who made
+// A treeSize bounds what unpacking an archive takes, on the disk and in memory. The maker of
 // the archive need not be trusted.
 type treeSize struct {
 	room

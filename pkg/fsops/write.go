@@ -155,9 +155,9 @@ func (o WriteOptions) checkPreconditions(path string, info fs.FileInfo) error {
 }
 
 // LeaveRoom makes Write fail with ENOSPC while there is still some room on the disk: a
-// tenth of what is free now, or 1 GiB, where the file system tells. It is for a content
-// whose length somebody decides who is not trusted.
-func (w *Writer) LeaveRoom() { w.room = newRoom(filepath.Dir(w.at.path)) }
+// tenth of what is free now, or 1 GiB if that is less. It does nothing if the file system
+// does not tell what is free. It is for a content whose source is not trusted.
+func (w *Writer) LeaveRoom() { w.room = newRoom(w.spool.dir) }
 
 // Write adds p to the content. An error, such as ENOSPC, is final.
 func (w *Writer) Write(p []byte) (int, error) {

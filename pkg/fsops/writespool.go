@@ -14,6 +14,7 @@ import (
 // A spool holds the new content of a file until it is complete and checked.
 type spool struct {
 	file *os.File
+	dir  string // on the file system that has it
 	// name is the spool's path; empty if it has none (see openUnnamed).
 	name string
 	// beside says that it lies in the destination's directory, so that it can
@@ -46,7 +47,7 @@ func openSpool(dir string, perm fs.FileMode, existing bool) (*spool, error) {
 
 func newSpool(dir string, perm fs.FileMode) (*spool, error) {
 	if file, err := openUnnamed(dir, perm); err == nil {
-		return &spool{file: file}, nil
+		return &spool{file: file, dir: dir}, nil
 	}
 	// File systems without unnamed files have many errors. A fault of dir itself
 	// fails the named file, too, which reports it.
@@ -58,7 +59,7 @@ func newSpool(dir string, perm fs.FileMode) (*spool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &spool{file: file, name: name}, nil
+	return &spool{file: file, dir: dir, name: name}, nil
 }
 
 // atFreeName calls create with the path of a short random name in dir, and

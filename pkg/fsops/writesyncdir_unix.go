@@ -8,6 +8,17 @@ import (
 	"syscall"
 )
 
+// SyncDir waits until the names in a directory are on the disk, where the file system can
+// do that.
+func SyncDir(name string) error {
+	dir, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return syncDir(dir)
+}
+
 // syncDir waits until the names in the directory are on the disk.
 func syncDir(dir *os.File) error {
 	err := dir.Sync()

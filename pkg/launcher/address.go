@@ -72,8 +72,8 @@ func (a *podAddress) used(ip string) string {
 }
 
 // vouch returns an error unless a certificate shown at the pod's address is the
-// agent's: whoever has taken over the address can name the pod, too. Through the
-// API server only the pod can be reached, so the certificate shown there is the
+// agent's: a program that has taken over the address can name the pod, too. Through
+// the API server only the pod can be reached, so the certificate shown there is the
 // agent's until the agent restarts.
 func (o *openPod) vouch(ctx context.Context, certificate []byte) error {
 	if o.recognize(certificate) {

@@ -102,7 +102,8 @@ func endedSince(err error) bool {
 
 // takeClaim marks the claim as used, from a time on, for a new pod of a launch that did
 // not create the claim. If its last pod belonged to another identity, the claim stays
-// with that one. That prevents accidents: whoever may create pods can mount the claim.
+// with that one. That prevents accidents only: users who may create pods can mount the
+// claim anyway.
 func (c *cluster) takeClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, id string, now time.Time) error {
 	if err := c.checkOurs(claim, id); err != nil {
 		return err

@@ -16,17 +16,18 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// The note of a claim says which pod Resume makes. Whoever may patch claims could
+// The note of a claim says which pod Resume makes. A user who may patch claims could
 // write another pod there, and so borrow the orchestrator's permission to create
 // pods. Hence the orchestrator signs the note, and believes none but its own.
 
-// podNote is the text of a note: the pod without its environment, and that sealed.
+// podNote is the text of a note: the pod without its environment, and the environment
+// sealed.
 type podNote struct {
 	Pod         *corev1.Pod `json:"pod"`
 	Environment []byte      `json:"environment,omitempty"`
 }
 
-// environment is what a note hides: it may have secrets of the caller's.
+// environment is the part of a pod that a note hides: it may have secrets of the caller's.
 type environment struct {
 	// Env has the variables of each container by its name.
 	Env map[string][]corev1.EnvVar `json:"env"`
@@ -55,10 +56,10 @@ func (c *cluster) writeNote(ctx context.Context, about keys.Subject, generation 
 	return ours.Sign(about, generation, text), nil
 }
 
-// noteText returns what is signed.
+// noteText returns the text that is signed.
 func noteText(pod *corev1.Pod, seal func([]byte) []byte) (string, error) {
 	open := pod.DeepCopy()
-	dropKeys(open) // the pod that is made of it has those of then
+	dropKeys(open) // a pod that is made from the note gets the keys of that moment
 	hidden := environment{Env: map[string][]corev1.EnvVar{}, Spec: open.Annotations[podmeta.AnnotationSpec]}
 	delete(open.Annotations, podmeta.AnnotationSpec)
 	for c := range containers(open) {
@@ -166,21 +167,21 @@ func (c *cluster) checkSigner(ctx context.Context, claim *corev1.PersistentVolum
 	if signer == "" {
 		return nil
 	}
-	// A note that nobody signed names what the pod's agent accepts.
+	// A note without a signature names the keys that the pod's agent accepts.
 	if _, err := c.versionOf(ctx, strings.Split(signer, ",")...); err != nil {
 		return c.otherSigner(claim, signer)
 	}
 	return nil
 }
 
-// otherSigner returns the error for a claim whose note names another identity. Whoever may
-// patch claims can have written that.
+// otherSigner returns the error for a claim whose note names another identity. Any user who
+// may patch claims can have written that.
 func (c *cluster) otherSigner(claim *corev1.PersistentVolumeClaim, theirs string) error {
 	return c.podError(claim, ErrOtherKey, "", fmt.Sprintf("annotation %s of claim %s names %s, ours is %s (if somebody changed it, remove the annotation and launch the sandbox again)", podmeta.AnnotationPod, claim.Name, theirs, c.fingerprint()))
 }
 
-// takeForLaunch takes a claim for a pod that is about to be created, and notes when. That
-// is the generation of the note of this pod, if it works.
+// takeForLaunch takes a claim for a pod that is about to be created. It annotates the pod
+// with the time, which becomes the generation of the pod's note if the pod works.
 func (c *cluster) takeForLaunch(ctx context.Context, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) error {
 	id := pod.Annotations[podmeta.AnnotationID]
 	next, err := c.nextGeneration(ctx, claim, id)
@@ -197,7 +198,7 @@ func (c *cluster) takeForLaunch(ctx context.Context, claim *corev1.PersistentVol
 
 // notePod writes into the claim how its latest working pod was made, for
 // [Kubernetes.Resume], unless a launch that took the claim later has done so. The
-// generation says when this one took it. Nothing that others can write decides.
+// generation says when this one took it. Nothing that others can write decides this.
 func (c *cluster) notePod(ctx context.Context, pod *corev1.Pod, generation int64) error {
 	for {
 		claim, err := c.claim(ctx, pod.Name)
@@ -224,8 +225,8 @@ func (c *cluster) nextGeneration(ctx context.Context, claim *corev1.PersistentVo
 	return last + int64(time.Microsecond), err
 }
 
-// note writes into a claim, unless that has changed since it was read, how its pod is
-// made, and sees to it that no older note is believed.
+// note writes into a claim how its pod is made, unless the claim has changed since it was
+// read, and makes sure that no older note is believed.
 func (c *cluster) note(ctx context.Context, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod, generation int64) error {
 	note, err := c.writeNote(ctx, c.subjectOf(claim.Name, string(claim.UID), pod.Annotations[podmeta.AnnotationID]), generation, pod)
 	if err != nil {
@@ -248,8 +249,8 @@ func isFromCreation(generation int64, claim *corev1.PersistentVolumeClaim) bool 
 	return generationTime(generation).Sub(claim.CreationTimestamp.Time).Abs() <= noteSkew
 }
 
-// shownPod returns the pod of a claim's note to show it. Nobody may have signed it, and
-// it may lack its environment. Nothing else may be decided by it.
+// shownPod returns the pod of a claim's note only to show it: it need not be signed, and
+// may lack its environment.
 func shownPod(claim *corev1.PersistentVolumeClaim) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	text := claim.Annotations[podmeta.AnnotationPod]
@@ -272,8 +273,8 @@ func checkShown(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod, err error)
 	return nil
 }
 
-// signerOf returns the fingerprint of the identity that claims to have written a
-// claim's note; empty if none does.
+// signerOf returns the fingerprint of the identity that a claim's note names as its
+// writer; empty if it names none.
 func signerOf(claim *corev1.PersistentVolumeClaim) string {
 	text := claim.Annotations[podmeta.AnnotationPod]
 	if note, err := keys.Parse(text); err == nil {

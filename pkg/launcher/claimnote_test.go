@@ -141,7 +141,7 @@ func TestNoteOfAnotherPlaceIsNotResumed(t *testing.T) {
 	} {
 		id := "a"
 		if strings.HasSuffix(name, "says") {
-			id = "b" // whoever patches claims can write this, too
+			id = "b" // a user who may patch claims can write this, too
 			claim.Annotations[podmeta.AnnotationID] = id
 		}
 		if _, _, err := c.notedPod(t.Context(), claim, id); !errors.Is(err, ErrUnsigned) || !errors.Is(err, keys.ErrSignature) {

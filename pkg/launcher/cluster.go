@@ -241,8 +241,8 @@ func (k *Kubernetes) ringThere(ctx context.Context, client kubernetes.Interface,
 }
 
 // secretIn returns the Secret with the identity; empty if it is in a file. In a pod, it is
-// in the namespace of that pod by default: whoever may create pods in the namespace of the
-// sandboxes could read it there.
+// in the namespace of that pod by default: users who may create pods in the namespace of
+// the sandboxes could read it there.
 func (k *Kubernetes) secretIn(config *rest.Config) string {
 	if k.IdentitySecret == "" && k.IdentityFile == "" && inPod(config) {
 		return podNamespace() + "/" + DefaultIdentitySecret

@@ -42,9 +42,9 @@ type Description struct {
 	Restarts int
 	LastEnd  string
 	Labels   map[string]string // the pod's
-	// Key is the fingerprint of the identity that the agent accepts.
+	// Key has the fingerprints of the keys that the agent accepts, with commas between.
 	Key       string
-	KeyIsOurs bool   // it is the launcher's
+	KeyIsOurs bool   // one of them is the launcher's
 	Owner     string // the exclusive owner; empty means none
 	// Events are the cluster's about the pod, oldest first.
 	Events []Event

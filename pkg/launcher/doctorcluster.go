@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Check finds out whether sandboxes work in the cluster, and what that does against
+// Check finds out whether sandboxes work in the cluster, and how the cluster guards against
 // hostile ones. It makes one as spec says, but for its ID and Git, and leaves only the
 // identity. It ends with ctx.
 func (k *Kubernetes) Check(ctx context.Context, spec Spec) iter.Seq[Finding] {

@@ -28,7 +28,7 @@ func (p *clusterPatient) checkRefusals(ctx context.Context) Finding {
 	case err != nil:
 		return untried(err)
 	case said == "":
-		return warned(errors.New("whoever may create pods here, such as the orchestrator, may have all of a node"),
+		return warned(errors.New("anyone who may create pods here, such as the orchestrator, may have all of a node"),
 			fmt.Sprintf("Label it: \"kubectl label namespace %s pod-security.kubernetes.io/enforce=restricted\". And apply %s, for this namespace.", p.namespace, policyFile))
 	}
 	return passed("%s", said)
@@ -47,7 +47,7 @@ func (p *clusterPatient) checkSecrets(ctx context.Context) Finding {
 		return untried(err)
 	case name != "" && namespace == p.namespace:
 		// A policy on volumes does not help: a pod may run as an account that reads Secrets.
-		return warned(fmt.Errorf("whoever may create pods here can read the identity in Secret %s", name),
+		return warned(fmt.Errorf("anyone who may create pods here can read the identity in Secret %s", name),
 			fmt.Sprintf("Keep it in another namespace (--identity-secret NAMESPACE/NAME), and apply %s, for this namespace.", policyFile))
 	case said != "":
 		return passed("%s", said)

@@ -74,7 +74,7 @@ func TestGitRefsAreValidAsGitSaysTheyAre(t *testing.T) {
 	}
 }
 
-// gitServer serves a repository with one file to who knows a password, and
+// gitServer serves a repository with one file to clients with a password, and
 // returns its URL. When hang is not nil, it only answers once that is closed.
 func gitServer(t *testing.T, username, password string, hang chan struct{}) (url, work string) {
 	t.Helper()

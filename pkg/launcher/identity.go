@@ -60,7 +60,7 @@ func readIdentity(path string) ([]keyVersion, error) {
 		return nil, fmt.Errorf("%s is not a file, but %v", path, info.Mode().Type())
 	}
 	if err := fsops.CheckPrivate(info); err != nil {
-		return nil, fmt.Errorf("the identity in %s is not yours alone: %w: chmod 600 it, or make another", path, err)
+		return nil, fmt.Errorf("the identity in %s is not yours alone: %w: chmod 600 it, or make another (a mounted Secret takes the defaultMode 0440, and no fsGroup if its reader is root)", path, err)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -90,8 +90,8 @@ func makeIdentity(path string) error {
 	return err
 }
 
-// writeVersions writes versions of an identity into a file beside path, which put then puts
-// in place.
+// writeVersions writes versions of an identity into a file beside path, and lets put move
+// that to path.
 func writeVersions(path string, versions []keyVersion, put func(from, to string) error) error {
 	data, err := formatVersions(versions)
 	if err != nil {
@@ -109,16 +109,7 @@ func writeVersions(path string, versions []keyVersion, put func(from, to string)
 	if err := put(f.Name(), path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir makes sure that a name lasts: agents may know a key already that no disk has.
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return fsops.SyncDir(filepath.Dir(path)) // otherwise a crash could lose a key that agents know already
 }
 
 // The headers of a version in a file. One that has none is the first.
@@ -164,8 +155,8 @@ func (v *keyVersion) setHeaders(headers map[string]string) (err error) {
 	return nil
 }
 
-// formatVersions is the opposite of parseVersions. The first is what a program sees that
-// knows of no versions.
+// formatVersions is the opposite of parseVersions. A program that knows of no versions sees
+// only the first.
 func formatVersions(versions []keyVersion) ([]byte, error) {
 	var data []byte
 	for _, v := range versions {

@@ -47,8 +47,8 @@ func identitySecret(ctx context.Context, client kubernetes.Interface, namespace,
 	return newRing(versions)
 }
 
-// sharedIdentity is identitySecret, but makes none if the namespace of the sandboxes has
-// one: they would not answer another.
+// sharedIdentity is identitySecret, but makes no identity if the namespace of the sandboxes
+// has one: the sandboxes would not answer another.
 func sharedIdentity(ctx context.Context, client kubernetes.Interface, secret, sandboxes string) (ring, error) {
 	namespace, name := secretPlace(secret, sandboxes)
 	versions, err := readIdentitySecret(ctx, client, namespace, name)
@@ -77,7 +77,7 @@ func checkLeft(ctx context.Context, client kubernetes.Interface, namespace, name
 	case err != nil:
 		return fmt.Errorf("cannot look for the identity in Secret %s/%s: %w", sandboxes, name, err)
 	}
-	return fmt.Errorf("the identity is not in Secret %[1]s/%[2]s, but in %[3]s/%[2]s, where whoever may create pods can read it: "+
+	return fmt.Errorf("the identity is not in Secret %[1]s/%[2]s, but in %[3]s/%[2]s, where anyone who may create pods can read it: "+
 		`copy it ("kubectl get secret %[2]s -n %[3]s -o go-template='{{index .data %[4]q | base64decode}}' | `+
 		`kubectl create secret generic %[2]s -n %[1]s --from-file=%[4]s=/dev/stdin"), `+
 		"or delete it, and its sandboxes are lost", namespace, name, sandboxes, identityKey)

@@ -26,7 +26,7 @@ func keychainEnv() corev1.EnvVar {
 	}}
 }
 
-// setKeys has a pod that is about to be made start with the keys of a ring.
+// setKeys makes a pod that is about to be created start with the keys of a ring.
 func setKeys(pod *corev1.Pod, r ring) {
 	dropKeys(pod)
 	agent := agentContainer(pod)
@@ -34,7 +34,7 @@ func setKeys(pod *corev1.Pod, r ring) {
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, podmeta.AnnotationKey, fingerprints(r.authorized()))
 }
 
-// dropKeys leaves nothing of the keys in the description of a pod.
+// dropKeys removes all keys from the description of a pod.
 func dropKeys(pod *corev1.Pod) {
 	if agent := agentContainer(pod); agent != nil {
 		agent.Env = slices.DeleteFunc(agent.Env, func(v corev1.EnvVar) bool { return v.Name == keyVariable || v.Name == keychainVariable })
@@ -50,7 +50,7 @@ func followsKeychain(pod *corev1.Pod) bool {
 }
 
 // believed returns the keys that count for a pod's agent after a keychain, and the part of
-// the chain that says so. What somebody has spoilt is left out.
+// the chain that says so. Links that somebody has spoilt are left out.
 func believed(pod *corev1.Pod, chain string) (present []wire.AuthorizedKey, good string, err error) {
 	first, err := startKeys(pod)
 	if err != nil {
@@ -62,11 +62,12 @@ func believed(pod *corev1.Pod, chain string) (present []wire.AuthorizedKey, good
 }
 
 // lengthen returns the keychain by which the pod's agent accepts the keys of a ring, and no
-// others, after the present one. It is [ErrOtherKey] if none of ours counts there.
+// others. It extends the present one. The error is [ErrOtherKey] if none of our keys counts
+// there.
 func (c *cluster) lengthen(pod *corev1.Pod, r ring, annotated, agents string) (string, error) {
 	present, chain, err := presentChain(pod, annotated, agents)
 	if err != nil {
-		return "", c.otherKey(pod, "what is no key")
+		return "", c.otherKey(pod, "a key that is not valid")
 	}
 	signer := c.identities.now().of(strings.Split(fingerprints(present), ",")...)
 	switch {

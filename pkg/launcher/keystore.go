@@ -80,7 +80,7 @@ func (f fileStore) change(ctx context.Context, edit func([]keyVersion) ([]keyVer
 }
 
 // secretStore is a Secret. It is changed and never replaced: a permission to update can name
-// it, and one to create cannot, so that whoever may create Secrets gets no key in.
+// it, and one to create cannot. So a user who may only create Secrets gets no key in.
 type secretStore struct {
 	*cluster
 	in, name string
@@ -109,7 +109,7 @@ func (s *secretStore) change(ctx context.Context, edit func([]keyVersion) ([]key
 	}
 }
 
-// immutable says how to have a Secret that can be changed, as earlier versions made none.
+// immutable says how to replace a Secret that an earlier version made immutable.
 func (s *secretStore) immutable() error {
 	const replace = `kubectl get secret NAME -n IN -o go-template='{{index .data "identity.pem" | base64decode}}' >identity.pem && ` +
 		`kubectl delete secret NAME -n IN && kubectl create secret generic NAME -n IN --from-file=identity.pem`

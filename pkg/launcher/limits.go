@@ -84,11 +84,11 @@ const (
 	// than a millisecond, or a second or two if a packet is lost. If a policy drops
 	// all packets, the error comes after this time.
 	addressTimeout = 5 * time.Second
-	// strangerPatience is how long another agent than the pod's may answer before
+	// otherAgentPatience is how long another agent than the pod's may answer before
 	// that is an error. An agent that restarts between two looks at its key has a new
 	// one, and an address may belong to another pod for as long as its node takes to
 	// report the change.
-	strangerPatience = 5 * time.Second
+	otherAgentPatience = 5 * time.Second
 	// firstRetry and lastRetry bound the time between tries to connect, which
 	// grows by half: a starting agent takes tens of milliseconds, an API
 	// server that restarts takes seconds.
@@ -112,7 +112,7 @@ const (
 	// could stand for one of the same name: a minute would do for most clocks.
 	noteSkew = time.Minute
 	// floorAhead is how far in the future the floor of a claim's note may be: clocks differ,
-	// but whoever may write Leases must not use up all times that a note can have.
+	// but a user who may write Leases must not use up all times that a note can have.
 	floorAhead = 24 * time.Hour
 	// maxAnnotations bounds the caller's annotations in bytes: Kubernetes
 	// takes 256 KiB in all.
@@ -144,11 +144,12 @@ const (
 	// agent accepts: two while one is rotated, and room for rotations that were left undone.
 	maxVersions = 4
 	// ringAge is how old the knowledge of an identity's keys may be when a pod is made or a
-	// note signed, and retryAge when an unknown key is met. settleTime is how long a key
-	// retires until nobody uses it who has not noticed; a call of the API takes callTimeout
-	// at most. shownElsewhere is how many sandboxes an error names that need a key in other
-	// namespaces. startPatience is how long a retirement waits for agents that are starting,
-	// and tellTries how often it tries where others change the same pod.
+	// note signed, and retryAge when an unknown key is met. settleTime is the time after
+	// which all orchestrators have noticed that a key is retiring: their knowledge is that
+	// old at most, and a call of the API that uses it takes callTimeout at most.
+	// startPatience is how long a retirement waits for agents that are starting, and
+	// tellTries how often it tries if others change the same pod. shownElsewhere is how many
+	// sandboxes an error names that need the key in other namespaces.
 	ringAge       = 10 * time.Second
 	retryAge      = time.Second
 	settleTime    = ringAge + callTimeout
@@ -167,7 +168,7 @@ const (
 	// may be silent before it counts as idle: one on a loaded node may be at work.
 	reapAtOnce   = 16
 	reapPatience = 30 * time.Second
-	// lateQuery bounds the question what a pod waits for, which is asked after the
+	// lateQuery bounds the question of what a pod waits for, which is asked after the
 	// caller's deadline.
 	lateQuery = time.Second
 	// reapTries is how often a deletion is tried while the pod's status changes:

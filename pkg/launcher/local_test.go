@@ -31,6 +31,22 @@ func launch(t *testing.T, l launcher.Launcher, spec launcher.Spec) *launcher.San
 	return s
 }
 
+// signalAgent signals the agent of a sandbox, which is the parent of its commands.
+func signalAgent(t *testing.T, s *launcher.Sandbox, sig syscall.Signal) {
+	t.Helper()
+	out, err := s.Shell(t.Context(), "echo $PPID").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Sscan(string(out), &pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestLocalFiftyLaunchesOfOneIDEndInOneSandbox(t *testing.T) {
 	l := launchertest.Local(t)
 	var all sync.WaitGroup
@@ -191,17 +207,7 @@ func TestLocalAgentThatDiedIsStartedAgainWithTheSameFiles(t *testing.T) {
 	if err := s.WriteFile(t.Context(), "file", []byte("kept"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	out, err := s.Shell(t.Context(), "echo $PPID").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var pid int
-	if _, err := fmt.Sscan(string(out), &pid); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	signalAgent(t, s, syscall.SIGKILL)
 	again := launch(t, l, launcher.Spec{ID: "a"})
 	if data, err := again.ReadFile(t.Context(), "file"); err != nil || string(data) != "kept" || again.Created {
 		t.Errorf("%q, %v, created %v", data, err, again.Created)
@@ -249,19 +255,11 @@ func TestLocalTerminateEndsWhatADeadAgentLeft(t *testing.T) {
 	if err := plain.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var agent, setsid int
+	var setsid int
 	if _, err := fmt.Sscan(string(out), &setsid); err != nil {
 		t.Fatal(err)
 	}
-	if out, err = s.Shell(t.Context(), "echo $PPID").Output(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Sscan(string(out), &agent); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(agent, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	signalAgent(t, s, syscall.SIGKILL)
 	if err := l.Terminate(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
@@ -299,17 +297,7 @@ func TestLocalTerminateEndsCommandsWithALongEnvironment(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	out, err := s.Shell(t.Context(), "echo $PPID").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var agent int
-	if _, err := fmt.Sscan(string(out), &agent); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(agent, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	signalAgent(t, s, syscall.SIGKILL)
 	if err := l.Terminate(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
@@ -322,17 +310,7 @@ func TestLocalTerminateEndsCommandsWithALongEnvironment(t *testing.T) {
 func TestLocalAgentThatIsStoppedIsAnErrorOfOpenAndKilledByTerminate(t *testing.T) {
 	l := launchertest.Local(t)
 	s := launch(t, l, launcher.Spec{ID: "a"})
-	out, err := s.Shell(t.Context(), "echo $PPID").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var pid int
-	if _, err := fmt.Sscan(string(out), &pid); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	signalAgent(t, s, syscall.SIGSTOP)
 	if _, err := l.Open(t.Context(), "a"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Open of a stopped agent: %v", err)
 	}

@@ -28,8 +28,8 @@ func TestLocalRefusesAStateDirectoryOfAnotherUser(t *testing.T) {
 	}
 }
 
-// Whoever listens in place of the agent would get the environment, the files and the login
-// of the sandbox.
+// A program that listens in place of the agent would get the environment, the files and the
+// login of the sandbox.
 func TestLocalRefusesAnAgentOfAnotherUser(t *testing.T) {
 	l := launchertest.Local(t)
 	launch(t, l, launcher.Spec{ID: "a"})

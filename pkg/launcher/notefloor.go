@@ -13,11 +13,12 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// A note that was replaced is signed, too. So that nobody who may patch claims puts it
-// back, the generation of the note that replaced it is kept apart from the claim: in a
-// Lease, which orchestrators may write. A claim whose note was never replaced has none.
+// A note that was replaced is signed, too. A user who may patch claims must not be able to
+// put it back. So the generation of its successor is kept outside of the claim: in a Lease,
+// which orchestrators may write. A claim whose note was never replaced has none.
 
-// floorName is no name of a sandbox: those have no dots.
+// floorName returns the name of a claim's Lease. It differs from the names of sandboxes,
+// which have no dots.
 func floorName(claim *corev1.PersistentVolumeClaim) string { return claim.Name + ".note" }
 
 // floor returns the lowest generation of a claim's note that is believed, and the Lease
@@ -30,7 +31,7 @@ func (c *cluster) floor(ctx context.Context, claim *corev1.PersistentVolumeClaim
 	case err != nil:
 		return 0, nil, c.apiError(claim.Name, err)
 	}
-	if !belongsTo(lease, claim) || lease.Spec.RenewTime == nil { // of a claim that is gone, as it will be soon
+	if !belongsTo(lease, claim) || lease.Spec.RenewTime == nil { // its claim is gone, and it will be soon
 		return 0, lease, nil
 	}
 	at := lease.Spec.RenewTime.Time
@@ -58,8 +59,8 @@ func (c *cluster) raiseFloor(ctx context.Context, claim *corev1.PersistentVolume
 	}
 }
 
-// writeFloor makes one step from the Lease that is there, which may be nil, to another,
-// and reports whether that was the last.
+// writeFloor makes one step from the Lease that is there, which may be nil, to the wanted
+// one, and reports whether that was the last step.
 func (c *cluster) writeFloor(ctx context.Context, wanted, there *coordinationv1.Lease, claim *corev1.PersistentVolumeClaim) (done bool, err error) {
 	leases := c.api.CoordinationV1().Leases(c.namespace)
 	switch {

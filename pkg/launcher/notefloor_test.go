@@ -43,8 +43,8 @@ func floored(t *testing.T, at time.Time) (*cluster, *corev1.PersistentVolumeClai
 	return c, claim, pod
 }
 
-// Whoever may write Leases could use up all generations. Nobody writes a note then which is
-// never believed.
+// A user who may write Leases could use up all generations. Then no note is written, since
+// none would be believed.
 func TestFloorInTheFarFutureIsAnErrorThatNamesTheLease(t *testing.T) {
 	for _, at := range []time.Time{
 		time.Now().Add(floorAhead + time.Hour), time.Unix(0, math.MaxInt64).Add(-time.Microsecond),

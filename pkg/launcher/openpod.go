@@ -23,10 +23,10 @@ type openPod struct {
 	access access
 	addr   podAddress
 
-	mu       sync.Mutex
-	dead     error     // why no further connection is possible
-	conn     net.Conn  // the latest
-	stranger time.Time // since when another pod's agent answers
+	mu         sync.Mutex
+	dead       error     // why no further connection is possible
+	conn       net.Conn  // the latest
+	otherAgent time.Time // since when another pod's agent answers
 }
 
 func (c *cluster) openPod(pod *corev1.Pod) *openPod {
@@ -128,13 +128,13 @@ func retryDelay(try int) time.Duration {
 // container is restarting.
 func (o *openPod) whyStop(ctx context.Context, try int, err error) error {
 	dead := o.isDead()
-	stranger, late := o.isStranger(try, err)
+	other, late := o.isOtherAgent(try, err)
 	switch {
 	case dead != nil:
 		return dead
 	case isRefusal(err):
 		return o.access.refuse(o.apiError(o.pod.Name, err))
-	case o.state.latest() != nil && !stranger: // the watch judges
+	case o.state.latest() != nil && !other: // the watch judges
 		return nil
 	}
 	if end := o.whyEnded(ctx); end != nil || !late {
@@ -143,19 +143,19 @@ func (o *openPod) whyStop(ctx context.Context, try int, err error) error {
 	return err
 }
 
-// isStranger reports whether another pod's agent has answered, and whether only
+// isOtherAgent reports whether another pod's agent has answered, and whether only
 // others have answered for so long that this pod's never will.
-func (o *openPod) isStranger(try int, err error) (stranger, late bool) {
+func (o *openPod) isOtherAgent(try int, err error) (other, late bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	stranger = errors.Is(err, podapi.ErrWrongPod)
+	other = errors.Is(err, podapi.ErrWrongPod)
 	switch {
-	case !stranger:
-		o.stranger = time.Time{}
-	case try == 1 || o.stranger.IsZero():
-		o.stranger = time.Now()
+	case !other:
+		o.otherAgent = time.Time{}
+	case try == 1 || o.otherAgent.IsZero():
+		o.otherAgent = time.Now()
 	}
-	return stranger, stranger && time.Since(o.stranger) > strangerPatience
+	return other, other && time.Since(o.otherAgent) > otherAgentPatience
 }
 
 // whyEnded returns why the pod, as the API server has it now, accepts no connection

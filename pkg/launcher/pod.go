@@ -80,7 +80,7 @@ const (
 	Baseline Profile = "baseline"
 )
 
-// Want says how much a pod wants what not every cluster has; empty is not at all.
+// Want says how much a pod wants a feature that not every cluster has; empty: not at all.
 type Want string
 
 const (

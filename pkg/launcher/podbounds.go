@@ -71,7 +71,7 @@ func emptyDir(name string) corev1.Volume {
 }
 
 // boundDirs gives each emptyDir without a size the limit of all that the pod has on the
-// node's disk, if there is one. Their kubelet then says which of them was too large.
+// node's disk, if there is one. The kubelet then says which of them was too large.
 func boundDirs(pod *corev1.PodSpec) {
 	most, ok := pod.Containers[0].Resources.Limits[corev1.ResourceEphemeralStorage]
 	if !ok {

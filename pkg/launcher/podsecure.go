@@ -86,7 +86,7 @@ func mountDir(pod *corev1.PodSpec, name, dir string) {
 	mount(pod, corev1.VolumeMount{Name: name, MountPath: dir})
 }
 
-// checkWants checks how much the pod wants what not every node has.
+// checkWants checks how much the pod wants features that not every node has.
 func (p *Pod) checkWants() *SpecError {
 	if !slices.Contains([]Want{"", Prefer, Require}, p.UserNamespace) {
 		return &SpecError{"Pod.UserNamespace", fmt.Sprintf("is %q: it is %s or %s", p.UserNamespace, Prefer, Require)}

@@ -20,7 +20,8 @@ type keyVersion struct {
 	podapi.Identity
 	keys   keys.Set // what is derived from it
 	number int
-	// created is zero where that is not known, expires for never, and retiring for not.
+	// created is zero if it is not known, expires if the key never expires, and retiring if
+	// it is not retiring.
 	created, expires, retiring time.Time
 }
 
@@ -44,8 +45,7 @@ func newRing(versions []keyVersion) (ring, error) {
 	return r, nil
 }
 
-// decay orders versions by what is left of them: a good one has none, and then comes one
-// that is due, and last one that is retiring.
+// decay orders versions: a good one is 0, one that is due 1, and one that is retiring 2.
 func (v *keyVersion) decay() int {
 	switch {
 	case !v.retiring.IsZero():
@@ -59,7 +59,7 @@ func (v *keyVersion) decay() int {
 func (v *keyVersion) hasExpired() bool { return !v.expires.IsZero() && time.Now().After(v.expires) }
 
 // accepted returns the versions that agents are to accept: those that are as good as the
-// first. With the others orchestrators still reach agents that have yet to hear of this.
+// first. With the others, orchestrators still reach agents that have yet to hear of this.
 func (r ring) accepted() ring {
 	i := slices.IndexFunc(r, func(v keyVersion) bool { return v.decay() > r[0].decay() })
 	if i < 0 {

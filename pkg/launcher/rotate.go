@@ -20,8 +20,8 @@ import (
 type IdentityVersion struct {
 	Version                    int       // from 1 on
 	Key                        string    // its fingerprint
-	Created, Expires, Retiring time.Time // zero if unknown, for never, and for not
-	Sandboxes, Others          int       // told of a change, and of other identities
+	Created, Expires, Retiring time.Time // zero means unknown, never, and not retiring
+	Sandboxes, Others          int       // how many were told of a change, or have other identities
 }
 
 // IdentityVersions returns the identity's keys. The first launches and signs.
@@ -42,8 +42,8 @@ func (v *keyVersion) shown() IdentityVersion {
 	return IdentityVersion{Version: v.number, Key: v.fingerprint(), Created: v.created, Expires: v.expires, Retiring: v.retiring}
 }
 
-// RotateIdentity makes a new key, due after a while (0: never), which the namespace's
-// agents accept, too. It is there even if an error names some that do not.
+// RotateIdentity makes a new key, due after lasts (0: never), and has the namespace's agents
+// accept it, too. The key exists even if an error names agents that do not accept it.
 func (k *Kubernetes) RotateIdentity(ctx context.Context, lasts time.Duration) (IdentityVersion, error) {
 	c, store, ctx, err := k.keeper(ctx)
 	if err != nil {
@@ -75,15 +75,15 @@ func (k *Kubernetes) keeper(ctx context.Context) (*cluster, keyStore, context.Co
 	return c, store, ctx, err
 }
 
-// RetireIdentity ends an older key, once all have noticed: after some 40 seconds. While
-// sandboxes need it, it stays, and the error names them. Who may not look for them in all
-// namespaces gets [ErrForbidden], unless onlyHere says that there are none.
+// RetireIdentity deletes an older key once all orchestrators have noticed: after some 40
+// seconds. While sandboxes need it, it stays, and the error names them. If it must not look
+// for them in all namespaces, it fails with [ErrForbidden], unless onlyHere keeps it from that.
 func (k *Kubernetes) RetireIdentity(ctx context.Context, version int, onlyHere bool) (IdentityVersion, error) {
 	c, store, ctx, err := k.keeper(ctx)
 	if err != nil {
 		return IdentityVersion{}, err
 	}
-	old, err := c.beginRetirement(ctx, store, version)
+	old, err := c.beginRetirement(ctx, store, version, onlyHere)
 	if err != nil {
 		return IdentityVersion{}, err
 	}
@@ -91,7 +91,7 @@ func (k *Kubernetes) RetireIdentity(ctx context.Context, version int, onlyHere b
 	if sleep(ctx, settleTime); ctx.Err() != nil {
 		return change, fmt.Errorf("version %d of the identity is retiring: %w", version, context.Cause(ctx))
 	}
-	change.Sandboxes, change.Others, err = c.leave(ctx)
+	change.Sandboxes, change.Others, err = c.useGoodKeys(ctx)
 	if err == nil && !onlyHere {
 		err = c.checkElsewhere(ctx, old)
 	}
@@ -99,15 +99,16 @@ func (k *Kubernetes) RetireIdentity(ctx context.Context, version int, onlyHere b
 		err = store.change(ctx, func(versions []keyVersion) ([]keyVersion, error) { return without(versions, old), nil })
 	}
 	if err != nil {
-		return change, fmt.Errorf("version %d of the identity is retiring, and there until it is retired again: %w", version, err)
+		return change, fmt.Errorf("version %d of the identity stays, and is retiring until it is retired again: %w", version, err)
 	}
 	c.log.Info("retired a key of the identity", "version", version, "key", old.fingerprint())
 	_, err = c.identities.fresh(ctx, 0)
 	return change, err
 }
 
-// beginRetirement has whoever reads the identity from now on make no use of a version.
-func (c *cluster) beginRetirement(ctx context.Context, store keyStore, version int) (old keyVersion, err error) {
+// beginRetirement marks a version as retiring, so that no program that reads the identity
+// from now on uses it. It does so only if the retirement has the permissions that it takes.
+func (c *cluster) beginRetirement(ctx context.Context, store keyStore, version int, onlyHere bool) (old keyVersion, err error) {
 	err = store.change(ctx, func(versions []keyVersion) ([]keyVersion, error) {
 		r, err := newRing(versions)
 		if err != nil {
@@ -121,17 +122,37 @@ func (c *cluster) beginRetirement(ctx context.Context, store keyStore, version i
 		default:
 			old = r[i]
 		}
+		if err := c.mayLook(ctx, onlyHere); err != nil {
+			return nil, fmt.Errorf("cannot retire version %d of the identity: %w", version, err)
+		}
 		if old.retiring.IsZero() {
 			old.retiring = time.Now()
 		}
-		return append(without(versions, old), old), nil // at the end no program takes it for the newest
+		return append(without(versions, old), old), nil // at the end, where no program takes it for the newest
 	})
 	return old, err
 }
 
-// leave has nothing in the namespace accept or use other keys of ours than the good ones. Agents
-// that are starting get some time.
-func (c *cluster) leave(ctx context.Context) (told, others int, err error) {
+// mayLook returns an error if a permission is missing to look for what needs a key, so that
+// nobody waits for a retirement that cannot succeed.
+func (c *cluster) mayLook(ctx context.Context, onlyHere bool) error {
+	one := metav1.ListOptions{LabelSelector: ours, Limit: 1}
+	if _, err := c.api.CoreV1().PersistentVolumeClaims(c.namespace).List(ctx, one); err != nil {
+		return lookedForClaims(err)
+	}
+	if onlyHere {
+		return nil
+	}
+	_, err := c.api.CoreV1().Pods(metav1.NamespaceAll).List(ctx, one)
+	if err == nil {
+		_, err = c.api.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll).List(ctx, one)
+	}
+	return lookedElsewhere(err)
+}
+
+// useGoodKeys makes the namespace's agents accept only the good ones of our keys, and signs
+// notes anew with them. It waits some time for agents that are starting.
+func (c *cluster) useGoodKeys(ctx context.Context) (told, others int, err error) {
 	if _, err := c.identities.fresh(ctx, 0); err != nil {
 		return 0, 0, err
 	}
@@ -143,15 +164,12 @@ func (c *cluster) leave(ctx context.Context) (told, others int, err error) {
 	}
 }
 
-// signAll signs anew how the pods of sandboxes with claims of their own are made, where a
-// version of the identity has signed that which is not good.
+// signAll signs anew the notes of all claims that were signed by a version of the identity
+// which is no longer good.
 func (c *cluster) signAll(ctx context.Context) error {
 	list, err := c.api.CoreV1().PersistentVolumeClaims(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: ours})
-	if isRefusal(err) {
-		return fmt.Errorf("%w: %w (deploy/claims-rbac.yaml has the permissions): paused sandboxes may need the key", ErrForbidden, err)
-	}
 	if err != nil {
-		return err
+		return lookedForClaims(err)
 	}
 	var failed []error
 	for _, claim := range list.Items {
@@ -159,6 +177,14 @@ func (c *cluster) signAll(ctx context.Context) error {
 		failed = append(failed, wrap("signing", id, c.signAgain(ctx, claim.Name, id)))
 	}
 	return errors.Join(failed...)
+}
+
+// lookedForClaims returns the error of a look at the namespace's claims.
+func lookedForClaims(err error) error {
+	if isRefusal(err) {
+		return fmt.Errorf("%w: %w (deploy/claims-rbac.yaml has the permissions): paused sandboxes may need the key", ErrForbidden, err)
+	}
+	return err
 }
 
 // signAgain signs the note of a claim anew, if need be.
@@ -179,7 +205,7 @@ func (c *cluster) signAgain(ctx context.Context, name, id string) error {
 		pod, generation, err := c.readNote(ctx, claim, id)
 		if isForeignNote(err) {
 			c.log.Warn("a sandbox cannot be resumed, and its note is not signed anew", "sandbox", id, "claim", name, "error", err)
-			return nil // whoever may patch claims could keep the key otherwise
+			return nil // otherwise a user who may patch claims could keep the key from retiring
 		}
 		if err != nil {
 			return err
@@ -201,7 +227,7 @@ func isForeignNote(err error) bool {
 
 // checkElsewhere returns an error if sandboxes of other namespaces need a key.
 func (c *cluster) checkElsewhere(ctx context.Context, old keyVersion) error {
-	there := map[string]bool{} // by namespace and name, which a pod and its claim share
+	there := map[string]bool{} // by namespace and name; useGoodKeys has done our namespace
 	pods, err := c.api.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: ours})
 	if err != nil {
 		return lookedElsewhere(err)
@@ -236,10 +262,10 @@ func neededBy(sandboxes []string) error {
 	return fmt.Errorf("sandboxes of other namespaces need it (%s): retire it there, too, or, if they are not yours, with --only-here (in the library, onlyHere)", first)
 }
 
-// lookedElsewhere returns the error of a look at all namespaces.
+// lookedElsewhere explains an error of the list of all namespaces' sandboxes.
 func lookedElsewhere(err error) error {
 	if isRefusal(err) {
-		return fmt.Errorf("%w: cannot look for its sandboxes in other namespaces (if there are none, say so): %w", ErrForbidden, err)
+		return fmt.Errorf("%w: cannot look for its sandboxes in other namespaces (if there are none, retire it only here): %w", ErrForbidden, err)
 	}
 	return err
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// NotedPod returns the pod that [Kubernetes.Resume] would make, as the sandbox's claim
-// says, whoever wrote that, its digest, and whether this identity sealed its environment.
+// NotedPod returns the pod that [Kubernetes.Resume] would make from the note in the claim,
+// whoever wrote that, the note's digest, and whether this identity sealed its environment.
 // The error says why it cannot be signed.
 func (k *Kubernetes) NotedPod(ctx context.Context, id string) (pod *corev1.Pod, digest string, sealed bool, err error) {
 	c, ctx, err := k.cluster(ctx)
@@ -29,7 +29,7 @@ func (k *Kubernetes) NotedPod(ctx context.Context, id string) (pod *corev1.Pod, 
 }
 
 // SignNote signs what NotedPod returned with this digest, once a person has looked at it.
-// If it has changed since, the error is [ErrUnsigned].
+// If the note has changed since, the error is [ErrUnsigned].
 func (k *Kubernetes) SignNote(ctx context.Context, id, digest string) error {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func (c *cluster) signNote(ctx context.Context, id, digest string) error {
 			return err
 		}
 		if now != digest {
-			return c.podError(claim, ErrUnsigned, "", "what its claim says is not what was looked at: its digest is "+now)
+			return c.podError(claim, ErrUnsigned, "", "its claim's note has changed since it was looked at: the digest is now "+now)
 		}
 		next, err := c.nextGeneration(ctx, claim, id)
 		if err != nil {
@@ -76,8 +76,8 @@ func (c *cluster) anyNote(ctx context.Context, id string) (*corev1.PersistentVol
 	return claim, pod, hex.EncodeToString(sum[:]), err
 }
 
-// unverified returns the pod of a note that nobody may have signed. Its environment is
-// what this identity has sealed for this claim, or what an older launcher left open.
+// unverified returns the pod of a note that need not be signed. Its environment is the one
+// that this identity has sealed for this claim, or that an older launcher left open.
 func (c *cluster) unverified(ctx context.Context, claim *corev1.PersistentVolumeClaim, id string) (*corev1.Pod, error) {
 	if err := c.checkSigner(ctx, claim); err != nil {
 		return nil, err
@@ -105,8 +105,8 @@ func (c *cluster) unverified(ctx context.Context, claim *corev1.PersistentVolume
 	return pod, nil
 }
 
-// isSealed reports whether a claim's note has its environment sealed. If not, whoever may
-// patch claims can have written it.
+// isSealed reports whether a claim's note has its environment sealed. If not, any user who
+// may patch claims can have written it.
 func isSealed(claim *corev1.PersistentVolumeClaim) bool {
 	_, err := keys.Parse(claim.Annotations[podmeta.AnnotationPod])
 	return err == nil

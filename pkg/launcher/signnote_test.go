@@ -48,8 +48,8 @@ func TestUnsignedNoteIsRefusedButCanBeSigned(t *testing.T) {
 	}
 }
 
-// Whoever patches claims writes what they like. Nothing of it is resumed, and what
-// breaks the profile, or is not this sandbox's, is not even signed.
+// A user who may patch claims writes anything into them. Nothing of it is resumed, and a
+// pod that breaks the profile, or is not this sandbox's, is not even signed.
 func TestWhatAPatcherOfClaimsWrites(t *testing.T) {
 	c, stranger := noting(t), noting(t)
 	for name, tt := range map[string]struct {

@@ -18,13 +18,13 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// errStarting is that an agent may have read its keychain before it was changed, and does not
-// answer yet.
+// errStarting says that an agent may have read its keychain before that was changed, and does
+// not answer yet.
 var errStarting = errors.New("its agent is about to start, or cannot: try again later, or remove it")
 
-// tellAll has the agents of all sandboxes accept the keys of the ring that are good, and no
-// others. It returns how many are ours, and how many of other identities. What is final must
-// last: an agent that would forget it is an error.
+// tellAll makes the agents of all sandboxes accept the good keys of the ring, and no others.
+// It returns how many sandboxes are ours, and how many belong to other identities. A final
+// change must last: an agent that would forget it is an error.
 func (c *cluster) tellAll(ctx context.Context, final bool) (told, others int, err error) {
 	pods, err := c.pods(ctx)
 	if err != nil {
@@ -51,8 +51,8 @@ func (c *cluster) tellAll(ctx context.Context, final bool) (told, others int, er
 	return len(pods) - others, others, errors.Join(failed...)
 }
 
-// tell tells one pod. The error is [ErrOtherKey] if it is not ours: that is known by what
-// nobody can change, the keys that its agent was started with, and what they have signed.
+// tell tells one pod. The error is [ErrOtherKey] if the pod is not ours. That depends only on
+// what nobody can change: the keys that its agent was started with, and their signatures.
 func (c *cluster) tell(ctx context.Context, pod *corev1.Pod, final bool) error {
 	for try := 1; ; try++ {
 		err := c.tellOnce(ctx, pod, final)
@@ -123,7 +123,7 @@ func (c *cluster) tellRunning(ctx context.Context, pod *corev1.Pod, r ring) erro
 	})
 }
 
-// hideStatus has nobody take an answer about a connection for one about its pod.
+// hideStatus keeps callers from taking an answer about a connection for one about its pod.
 func hideStatus(err error) error {
 	if errors.As(err, new(*apierrors.StatusError)) {
 		return errors.New(err.Error())
@@ -131,8 +131,8 @@ func hideStatus(err error) error {
 	return err
 }
 
-// tellPod writes into a pod by which keychain its agent accepts the keys of a ring, and no
-// others, when it starts. It returns the chain, and the pod as it is then; nil if it is gone.
+// tellPod writes into a pod the keychain by which its agent, when it starts, accepts the keys
+// of a ring and no others. It returns the chain, and the changed pod; nil if it is gone.
 func (c *cluster) tellPod(ctx context.Context, pod *corev1.Pod, r ring, agents string) (now *corev1.Pod, chain string, err error) {
 	if chain, err = c.lengthen(pod, r, pod.Annotations[podmeta.AnnotationKeychain], agents); err != nil {
 		return nil, "", err

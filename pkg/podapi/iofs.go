@@ -108,13 +108,11 @@ func (t *tree) ReadDir(name string) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	entries := []fs.DirEntry{}
-	for attr, err := range t.client.List(t.ctx, full, fsops.ListOptions{}) {
-		if err != nil {
-			return entries, out(name, err)
-		}
+	attrs, err := t.client.ReadDir(t.ctx, full)
+	for _, attr := range attrs {
 		entries = append(entries, fs.FileInfoToDirEntry(attr.FileInfo()))
 	}
-	return entries, nil
+	return entries, out(name, err)
 }
 
 // treeDir is an open directory of a tree.

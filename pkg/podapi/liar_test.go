@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -266,6 +267,10 @@ var liarCalls = map[string]func(ctx context.Context, c *podapi.Client, dir strin
 	},
 	"Files/Stat": func(ctx context.Context, c *podapi.Client, _ string) error {
 		_, err := c.Stat(ctx, "f")
+		return err
+	},
+	"Files/List FS": func(ctx context.Context, c *podapi.Client, _ string) error {
+		_, err := fs.ReadDir(c.FS(ctx, "."), "d")
 		return err
 	},
 	"Files/List": func(ctx context.Context, c *podapi.Client, _ string) error {

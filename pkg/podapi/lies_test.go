@@ -84,6 +84,7 @@ var lies = map[string]lie{
 
 	"Files/List: endless":              {answer: endless(listed(&pb.Attr{Path: []byte("d/f")})), want: errTooLarge},
 	"Files/List: endless long names":   {answer: endless(listed(&pb.Attr{Path: []byte("d/" + strings.Repeat("x", 60<<10))})), want: errTooLarge},
+	"Files/List FS: endless":           {answer: endless(listed(&pb.Attr{Path: []byte("d/f")})), want: errTooLarge},
 	"Files/List: endless empty":        {answer: endless(listed())},
 	"Files/List: endless unreadable":   {answer: endless(&pb.ListResponse{Kind: &pb.ListResponse_Unreadable{Unreadable: &pb.Error{}}})},
 	"Files/List: entry elsewhere":      {answer: once(listed(&pb.Attr{Path: []byte("/etc/passwd")}))},

@@ -62,7 +62,8 @@ const (
 	maxPath = 64 << 10
 	// maxText bounds ids, versions and the like.
 	maxText = 256
-	// maxProtected and maxCapabilities (also of confinements) bound the lists that an agent has of itself.
+	// maxProtected and maxCapabilities bound the lists that an agent sends about itself.
+	// maxCapabilities also bounds that of confinements.
 	maxProtected    = 4096
 	maxCapabilities = 256
 	// maxKeychain bounds the text of a keychain: 64 links of 8 keys have some 35 KiB.

@@ -12,8 +12,8 @@ import (
 )
 
 // OwnDir reports whether the directory that is open as dir is that of this process, or of
-// one of its threads. It knows it in every mount of the file system, also in one where
-// this process has another id.
+// one of its threads. It recognizes it in every mount of the file system, also in one
+// where this process has another id.
 func OwnDir(dir int) (bool, error) {
 	text, err := readAt(dir, "status")
 	switch {

@@ -153,7 +153,7 @@ func (fs *FS) Unreclaimable(pid int) (size int64, err error) {
 const oomScoreAdj = "oom_score_adj"
 
 // OOMScoreAdj returns by how much the kernel prefers this process when it must kill one
-// for memory.
+// for memory, from -1000 to 1000.
 func (fs *FS) OOMScoreAdj() (score int, err error) {
 	err = fs.read(root+"/self/"+oomScoreAdj, func(text []byte) error {
 		score, err = strconv.Atoi(string(bytes.TrimSpace(text)))
@@ -162,8 +162,8 @@ func (fs *FS) OOMScoreAdj() (score int, err error) {
 	return score, err
 }
 
-// SetOOMScoreAdj sets the score of a process, a decimal number. It does nothing if the
-// process has ended, or belongs to somebody else by now.
+// SetOOMScoreAdj sets the score of a process, a decimal number from -1000 to 1000. It does
+// nothing if the process has ended, or now belongs to somebody else.
 func SetOOMScoreAdj(pid int, score string) error {
 	fd, err := open(pathOf(pid, oomScoreAdj), unix.O_WRONLY)
 	if err != nil {

@@ -3,8 +3,8 @@
 // what they hold: its environment may be gigabytes long without a page of memory behind
 // it. So each method reads the beginning of a file, up to 64 KiB, with one system call.
 //
-// Whoever looks for processes by a variable in their environment puts it in front of all
-// others when it starts them.
+// A program that looks for processes by a variable in their environment must put it in
+// front of all others when it starts them.
 package procfs
 
 import (

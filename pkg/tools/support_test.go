@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// hung is after what time something that should have ended is taken to hang.
+// hung is the time after which something that should have ended counts as hung.
 const hung = 2 * time.Minute
 
 func TestMain(m *testing.M) { os.Exit(launchertest.Main(m)) }

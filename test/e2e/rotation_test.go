@@ -191,10 +191,10 @@ func TestRotationLeavesOthersAlone(t *testing.T) {
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/portforward"}, Verbs: []string{"get", "create"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: []string{"list"}})
 	if _, err := limited.RetireIdentity(t.Context(), 1, false); !errors.Is(err, launcher.ErrForbidden) {
-		t.Errorf("whoever may not look for sandboxes elsewhere retires: %v", err)
+		t.Errorf("a user who may not look for sandboxes elsewhere retires: %v", err)
 	}
 	list, err := mine.IdentityVersions(t.Context())
-	if err != nil || len(list) != 2 || list[1].Retiring.IsZero() {
+	if err != nil || len(list) != 2 || !list[1].Retiring.IsZero() {
 		t.Errorf("the versions: %+v, %v", list, err)
 	}
 	if v, err := limited.RetireIdentity(t.Context(), 1, true); err != nil || v.Others != 1 {
@@ -225,7 +225,7 @@ func TestIdentityInAnImmutableSecretSaysHowToRotateIt(t *testing.T) {
 	}
 }
 
-// Whoever may change a pod's annotations cannot have its agent accept a key.
+// A user who may change a pod's annotations cannot make its agent accept a key.
 func TestKeychainOfAStrangerIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	c := launchertest.OwnCluster(t, launcher.Restricted)

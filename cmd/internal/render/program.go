@@ -22,11 +22,11 @@ const (
 // set, the writer is out itself.
 //
 // On a terminal, text shows line feeds, carriage returns, tabs, backspaces, and colors
-// and other attributes of characters (SGR). These can do no more than show other text
-// than a pipe would get: within a line, as the bytes go on. Everything else that controls
-// a terminal is escaped as in Go: other control characters, as bytes and as U+0080 to
-// U+009F, and bytes that are not UTF-8; and characters that reorder the text around them
-// (Bidi_Control in Unicode), because the text would read as another one than it is.
+// and other attributes of characters (SGR). The worst that these can do is hide text, or
+// overwrite it within its line. Everything else that controls a terminal is escaped as in
+// Go: other control characters, as bytes and as U+0080 to U+009F, and bytes that are not
+// UTF-8; and characters that reorder the text around them (Bidi_Control in Unicode), because
+// the text would read as another one than it is.
 func ProgramText(out io.Writer, raw bool) (w io.Writer, end func() error) {
 	if raw || !bool(IsTerminal(out)) {
 		return out, func() error { return nil }

@@ -35,8 +35,8 @@ func isAnswer(d protoreflect.MessageDescriptor) bool {
 }
 
 // countElements counts the fields of an encoded message, and of the messages in it. It
-// returns how many more there may be, and false if there are too many. What it cannot
-// read, the decoder refuses.
+// returns how many more there may be, and false if there are too many. It stops at a
+// part that it cannot read: the decoder refuses that.
 func countElements(b []byte, d protoreflect.MessageDescriptor, room int) (left int, ok bool) {
 	for len(b) > 0 {
 		if room--; room < 0 {

@@ -11,8 +11,8 @@ import (
 
 // An agent is started with keys that stay as they are for as long as its pod lasts. A
 // keychain replaces them. Each of its links names all keys that count from then on, and is
-// signed by one of those before it; the first by one that the agent was started with. So
-// whoever may change the pod's annotations, but has no key, can at most shorten the chain.
+// signed by one of those before it; the first by one that the agent was started with. So a
+// user who may change the pod's annotations, but has no key, can at most shorten the chain.
 //
 // As text, a link is the base64 of its signature and its keys, with commas between them.
 // A space separates links. There is one way to write a link: whoever writes it in another way
@@ -73,12 +73,12 @@ func followLink(link, podUID string, i int, before []AuthorizedKey) ([]Authorize
 	return nil, errors.New("no key that counts before it has signed it")
 }
 
-// ExtendKeychain returns the chain with a link more, after which these keys count. signer is
-// one of those that count before.
+// ExtendKeychain returns the chain with one more link, after which these keys count. signer
+// is one of those that count before.
 func ExtendKeychain(chain, podUID string, signer ed25519.PrivateKey, keys []AuthorizedKey) (string, error) {
 	links := strings.Fields(chain)
 	if len(links) >= MaxLinks || len(keys) > MaxKeys {
-		return "", fmt.Errorf("the keys of a pod can be replaced %d times, by %d each time", MaxLinks, MaxKeys)
+		return "", fmt.Errorf("the keys of a pod can be replaced %d times, by up to %d keys each time", MaxLinks, MaxKeys)
 	}
 	signature := ed25519.Sign(signer, linkStatement(podUID, len(links), keys))
 	return strings.Join(append(links, linkText(signature, keys)), " "), nil
@@ -93,8 +93,9 @@ func linkText(signature []byte, keys []AuthorizedKey) string {
 	return strings.Join(link, ",")
 }
 
-// linkStatement is what the i-th link's signature is over. The identity's key signs nothing
-// else but the handshakes of TLS, whose statements begin with spaces.
+// linkStatement returns the text that the i-th link signs. The identity's key signs two
+// other kinds of texts, which begin otherwise: handshakes of TLS, which begin with spaces,
+// and its own certificates, which begin with 0x30 as all sequences of DER do.
 func linkStatement(podUID string, i int, keys []AuthorizedKey) []byte {
 	b := []byte("podagent keychain v1\n" + podUID + "\n")
 	b = binary.BigEndian.AppendUint32(b, uint32(i))

@@ -12,7 +12,7 @@ import (
 const keyPrefix = "ed25519:"
 
 // AuthorizedKey is the public half of a caller's identity. An agent that was given
-// it accepts calls from whoever holds the private half.
+// it accepts calls from the holder of the private half.
 type AuthorizedKey struct{ key ed25519.PublicKey }
 
 // NewAuthorizedKey returns key as an authorized key.

@@ -12,9 +12,9 @@ const (
 	minLine = 16
 	// minEncoded is the least length in bytes of a text whose encodings are redacted.
 	// The part of base64 that is the same whatever surrounds a text has 10 characters
-	// then, of 60 bits. Four bytes would have 5 characters: a word of any language, or
-	// a part of one, in any text. The same holds for their eight digits, which are the
-	// length of many numbers and hashes.
+	// then, of 60 bits. Four bytes would have 5 characters there: a word of any language,
+	// or a part of one, in any text. In hex, they would have eight digits, as many numbers
+	// and hashes have.
 	minEncoded = 8
 )
 

@@ -10,15 +10,16 @@
 // of 16 bytes and more of a multi-line value, because searches and parts of files show
 // single lines. It finds each of these as it is, and escaped with backslashes: as in
 // strings of JSON (of ASCII only, too) and of programming languages, and as shells print
-// it (export -p, printf %q, $'…'). Texts of 8 bytes and more it also finds
+// it (export -p, printf %q, $'…'). It also finds texts of 8 bytes and more
 //
 //   - within the single quotes of shells, and with doubled quotes (SQL, YAML, CSV);
 //   - percent-encoded, as in URLs, and with pluses for blanks;
 //   - with character references of HTML and XML: named, decimal and hexadecimal;
-//   - except for single lines, in hex, also with blanks, colons or line breaks between
-//     the bytes, and in dumps with addresses and a column of text; and in base64 of either alphabet, with other bytes before and after
-//     them, and broken into lines. What remains of base64 has less than a byte of the
-//     value on either side.
+//   - in hex, also with blanks, colons or line breaks between the bytes, and in dumps with
+//     addresses and a column of text, except for single lines of a value;
+//   - in base64 of either alphabet, also with other bytes before and after them, and broken
+//     into lines, except for single lines of a value. The base64 that remains on either
+//     side holds less than a byte of the value.
 //
 // If a text was cut inside a value, [Redactor.RedactHead] and [Writer.FromMiddle]
 // replace the remaining part.
@@ -151,7 +152,8 @@ func ask(ctx context.Context, p Provider) (string, error) {
 	}
 	got := make(chan answer, 1)
 	go func() {
-		// Sent unless Secret returns. It leaves out the text of a panic, which may contain the value.
+		// This is sent unless Secret returns. It leaves out the text of a panic, which may
+		// contain the value.
 		a := answer{err: errors.New("its provider panicked")}
 		defer func() {
 			_ = recover()

@@ -157,7 +157,7 @@ func (d *Disk) delete(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return syncDir(d.Dir)
+	return fsops.SyncDir(d.Dir)
 }
 
 func (d *Disk) file(id string) string { return filepath.Join(d.Dir, nameOf(id)+".session") }

@@ -24,7 +24,7 @@ import (
 // it saves without end, in place of running tests.
 const saverEnv = "SESSIONSTORE_TEST_SAVER"
 
-// hung is after what time something that should have ended is taken to hang.
+// hung is the time after which something that should have ended counts as hung.
 const hung = 2 * time.Minute
 
 func TestMain(m *testing.M) {

@@ -10,6 +10,8 @@ import (
 	"runtime"
 
 	"github.com/rogpeppe/go-internal/lockedfile"
+
+	"github.com/podagent/podagent/pkg/fsops"
 )
 
 // lockFile is in the directory of the snapshots. It is never removed, since
@@ -74,5 +76,5 @@ func mkdir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDir(parent)
+	return fsops.SyncDir(parent)
 }

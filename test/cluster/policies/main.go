@@ -9,8 +9,8 @@
 // error. Connections that exist are left alone. The machine itself may always
 // connect to pods. A pod's connections to the machine are filtered like all others.
 //
-// The table stays when the program ends, and so its rules, until the program has
-// started again. It answers GET /healthz at the address with 200 if the rules are in
+// The table and its rules stay when the program ends, until the program has started
+// again. The program answers GET /healthz at the address with 200 if the rules are in
 // force.
 package main
 

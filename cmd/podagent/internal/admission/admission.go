@@ -5,14 +5,13 @@
 // A [Gate] stands between a listener and a server. A connection is a stranger until its
 // handshake has succeeded, and known from then on. The gate has room for some of each.
 // When there is no room for a newcomer, the source with the most connections gives up one
-// of them: see [Bounds]. A source is whoever can be told apart from others before the
-// handshake: for a connection from the same network namespace, the owner of the peer's
-// socket; for others, the address. So a flood from one source does not lock out others,
+// of them: see [Bounds]. Sources are callers that can be told apart before the handshake:
+// a connection from the same network namespace by the owner of the peer's socket, any
+// other by its address. So a flood from one source does not lock out others,
 // such as a port-forward, which enters the pod's network namespace as the node's root.
 package admission
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
 	"net"
@@ -21,13 +20,12 @@ import (
 	"time"
 
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/peer"
 )
 
 // errNoRoom ends the connections that the gate does not let in, or drops.
 var errNoRoom = errors.New("there are too many connections")
 
-// Bounds are those of a [Gate].
+// Bounds say how many connections a [Gate] keeps, and for how long it keeps strangers.
 type Bounds struct {
 	// Strangers bounds the connections in their handshake. If there are as many, and one
 	// source has more of them than the newcomer's would have, one of that source is
@@ -109,7 +107,7 @@ func (g *Gate) remove(c *conn) {
 	}
 }
 
-// drop closes a connection. It is the server's until that notices.
+// drop closes a connection. The server holds it until it notices.
 func (g *Gate) drop(c *conn) {
 	g.remove(c)
 	c.state = dropped
@@ -121,7 +119,7 @@ func (g *Gate) drop(c *conn) {
 func (g *Gate) admit(c *conn) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	// If the server is slow to notice, then newcomers must not be faster.
+	// A server that is slow to notice dropped connections gets no new ones meanwhile.
 	if g.dropped >= g.bounds.Strangers {
 		return false
 	}
@@ -224,7 +222,7 @@ func shares(conns []*conn, from source) (largest []*conn, own int) {
 	return largest, count[from]
 }
 
-// without returns conns without c, in another order.
+// without removes c from conns. The order of the others may change.
 func without(conns []*conn, c *conn) []*conn {
 	last := len(conns) - 1
 	for i := range conns {
@@ -234,70 +232,4 @@ func without(conns []*conn, c *conn) []*conn {
 		}
 	}
 	return conns
-}
-
-// Credentials returns credentials for the server of the gate's listeners. After their
-// handshake a connection is known.
-func (g *Gate) Credentials(c credentials.TransportCredentials) credentials.TransportCredentials {
-	return gateCredentials{c}
-}
-
-type gateCredentials struct {
-	credentials.TransportCredentials
-}
-
-func (g gateCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	c, ok := raw.(*conn)
-	if !ok {
-		return nil, nil, errors.New("the connection did not come through the gate")
-	}
-	secured, info, err := g.TransportCredentials.ServerHandshake(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := c.gate.recognize(c, info); err != nil {
-		return nil, nil, err
-	}
-	return secured, authInfo{info, c}, nil
-}
-
-func (g gateCredentials) Clone() credentials.TransportCredentials {
-	return gateCredentials{g.TransportCredentials.Clone()}
-}
-
-// authInfo is what calls know of their connection.
-type authInfo struct {
-	credentials.AuthInfo
-	conn *conn
-}
-
-// Begin notes that a call begins on the connection by which ctx came, which is not
-// dropped before the call ends. It returns an error if the connection has been dropped.
-func Begin(ctx context.Context) (end func(), err error) {
-	p, ok := peer.FromContext(ctx)
-	if !ok {
-		return func() {}, nil
-	}
-	info, ok := p.AuthInfo.(authInfo)
-	if !ok {
-		return func() {}, nil
-	}
-	if !info.conn.begin() {
-		return nil, errNoRoom
-	}
-	return info.conn.end, nil
-}
-
-func (c *conn) begin() bool {
-	c.gate.mu.Lock()
-	defer c.gate.mu.Unlock()
-	c.calls++
-	return c.state == known
-}
-
-func (c *conn) end() {
-	c.gate.mu.Lock()
-	defer c.gate.mu.Unlock()
-	c.calls--
-	c.since = time.Now()
 }

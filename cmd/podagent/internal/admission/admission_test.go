@@ -182,7 +182,7 @@ func TestIdleConnectionsGiveWayFirstWhereTheyAreMany(t *testing.T) {
 
 type named struct{ credentials.AuthInfo }
 
-// Whoever is not welcome any more loses its connections with their calls, and nobody else does.
+// A caller that is not welcome any more loses its connections with their calls. No other does.
 func TestCallersThatAreNotWelcomeAreExpelled(t *testing.T) {
 	g := NewGate(Bounds{Strangers: 10, Known: 10})
 	stays, goes := named{}, new(named)

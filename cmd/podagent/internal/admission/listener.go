@@ -17,8 +17,8 @@ func (g *Gate) Listener(l net.Listener) net.Listener {
 	return gated
 }
 
-// listener is a gate's listener. The fields are those of the only goroutine that accepts,
-// which closes them when there is nothing more to accept.
+// listener is a gate's listener. Only the goroutine that accepts uses its fields. It closes
+// them when the listener is closed.
 type listener struct {
 	net.Listener
 	gate  *Gate
@@ -67,7 +67,7 @@ func (l *listener) accept() (net.Conn, error) {
 		l.reserve()
 		return nil, nil
 	}
-	return raw, nil // meanwhile there are descriptors again
+	return raw, nil // there are free descriptors again
 }
 
 // reserve opens the descriptor in reserve, if it can.

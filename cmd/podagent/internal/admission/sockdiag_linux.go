@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What linux/sock_diag.h and linux/inet_diag.h say of a question about one socket, and of
-// its answer.
+// The layout of a question about one socket, and of its answer, from linux/sock_diag.h and
+// linux/inet_diag.h.
 const (
 	sockDiagByFamily = 20
 	noCookie         = ^uint32(0)
@@ -50,8 +50,8 @@ func (p *peers) close() {
 	}
 }
 
-// owner returns who made the socket of a TCP connection whose ends are these. It is not
-// present if its owner has closed it: the kernel then has no owner for it, and may say
+// owner returns the owner of the peer's socket, of a TCP connection with these ends. It is
+// not present if the owner has closed it: the kernel then has no owner for it, and may say
 // that it is root's.
 func (p *peers) owner(peer, agent netip.AddrPort) (o owner, present bool) {
 	if p.fd < 0 {

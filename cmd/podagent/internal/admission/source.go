@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// source tells apart who connects, as far as that is known before a handshake.
+// source tells callers apart, as far as they are known before a handshake.
 type source struct {
 	// address is that of another pod or machine.
 	address netip.Addr
-	// owner is who made the socket of a peer in the agent's own network namespace.
+	// owner owns the socket of a peer in the agent's own network namespace.
 	owner owner
 }
 
@@ -46,7 +46,8 @@ func unmapped(a *net.TCPAddr) netip.AddrPort {
 	return netip.AddrPortFrom(ap.Addr().Unmap().WithZone(""), ap.Port())
 }
 
-// PeerUID returns the user who connected to a unix socket.
+// PeerUID returns the id of the user who connected to a unix socket. It panics if c is not
+// a [*net.UnixConn].
 func PeerUID(c net.Conn) (int, error) {
 	raw, err := c.(*net.UnixConn).SyscallConn()
 	if err != nil {

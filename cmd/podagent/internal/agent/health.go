@@ -40,7 +40,7 @@ func serveHealth(ctx context.Context, address string, state healthpb.HealthServe
 	return server.Stop, nil
 }
 
-// checksOnly answers no Watch, which lasts and so can be piled up, and no List.
+// checksOnly refuses List, and Watch, whose calls last and so could pile up.
 type checksOnly struct {
 	healthpb.UnimplementedHealthServer
 	state healthpb.HealthServer
@@ -52,7 +52,7 @@ func (c checksOnly) Check(ctx context.Context, request *healthpb.HealthCheckRequ
 
 // CheckHealth returns nil if the agent whose health is served at address says
 // that it serves. While many others ask, the agent may drop the connection before it
-// answers. Then CheckHealth connects again, some times.
+// answers. Then CheckHealth connects again, up to healthTries times.
 func CheckHealth(ctx context.Context, address string) error {
 	network, addr, err := splitAddress(address)
 	if err != nil {

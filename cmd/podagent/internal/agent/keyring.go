@@ -22,8 +22,8 @@ type keyring struct {
 	chain string // as far as it is believed
 }
 
-// newKeyring follows the keychain that the agent is started with as far as it is signed.
-// Whoever may change the pod's annotations can spoil it, but could also delete the pod.
+// newKeyring follows the keychain that the agent is started with, as far as it is signed.
+// A user who may change the pod's annotations can spoil it, but could also delete the pod.
 func newKeyring(c *Config) *keyring {
 	keys, links, err := wire.FollowKeychain(c.Keychain, c.PodUID, c.AuthorizedKeys)
 	if err != nil {
@@ -43,7 +43,7 @@ func (k *keyring) present() string {
 }
 
 // follow replaces the keys by those of a keychain. An empty one leaves them as they are. Any
-// other begins with the present one, so that whoever gives it knows that.
+// other must begin with the present one, as a proof that the caller knows that.
 func (k *keyring) follow(chain string) error {
 	if chain == "" {
 		return nil
@@ -67,7 +67,7 @@ func (k *keyring) follow(chain string) error {
 	return nil
 }
 
-// contains reports whether all keys of a part are among keys.
+// contains reports whether all keys of part are among keys.
 func contains(keys, part []wire.AuthorizedKey) bool {
 	there := map[string]bool{}
 	for _, k := range keys {

@@ -93,7 +93,7 @@ func (a *Agent) serveUntil(ctx, life context.Context, failed <-chan error) error
 }
 
 // errStopped is the error of an agent that may end by itself, but was stopped before.
-// Where a container that exits with 0 is not restarted, this one must be.
+// A container that exits with 0 may not be restarted, but this one must be.
 var errStopped = errors.New("stopped by a signal")
 
 // endsItself reports whether the agent may end without having been told to.

@@ -40,6 +40,9 @@ const (
 	// standard input that was sent before. A process that reads takes it at once;
 	// another may never.
 	detachDrain = time.Second
+	// handoverGrace is how long calls may go on once their key no longer counts. Then they
+	// are cut, and clients with another key resume those that can be resumed.
+	handoverGrace = time.Minute
 	// connectTimeout is how long a caller may take from connecting to the end of the
 	// handshake, which is three round trips, and takes some milliseconds of a
 	// processor: a silent caller is dropped soon, and a distant one with busy
@@ -54,8 +57,8 @@ const (
 	// maxKnown bounds the connections of callers who hold a key: an orchestrator has one,
 	// and each of its commands in a terminal another. Each takes some 60 KiB.
 	maxKnown = 256
-	// Who asks for the health says who they are to nobody. A check has less than a
-	// hundred bytes and takes a millisecond, so they all get little, and for a short time.
+	// Callers that ask for the health do not show a key. A check has less than a hundred
+	// bytes and takes a millisecond, so each caller gets little, and for a short time.
 	// A connection is dropped for a newer one after healthCallers others have come: even
 	// if these come as fast as they can, a check has some milliseconds.
 	healthCallers = 128

@@ -48,7 +48,7 @@ type Config struct {
 	// means what the kernel can do.
 	Confine confine.Level
 	// AuthorizedKeys are those whose holders may call. With none, the agent
-	// serves only its own user on a unix socket, or whoever Insecure lets in.
+	// serves only its own user on a unix socket, or the callers that Insecure lets in.
 	AuthorizedKeys []wire.AuthorizedKey
 	// Keychain replaces them, as far as it is signed: see [wire.FollowKeychain].
 	Keychain string
@@ -123,8 +123,14 @@ func Serve(ctx context.Context, config Config) error {
 	}
 	server.renew()
 	config.Log.Info("serving", "listen", config.Listen, "workdir", config.Workdir, "boot", a.bootID, "version", config.Version)
+	return a.live(ctx, server, state, failed)
+}
+
+// live runs Main and reaps orphans while the server serves, and stops it at the end. The
+// error is that of Serve. failed gets the errors that end the agent.
+func (a *Agent) live(ctx context.Context, server *succession, state *health.Server, failed chan error) (err error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	if len(config.Main) > 0 {
+	if len(a.config.Main) > 0 {
 		go func() { failed <- a.runMain(life) }()
 	}
 	go func() {
@@ -133,7 +139,7 @@ func Serve(ctx context.Context, config Config) error {
 		state.Shutdown()
 		a.stop(server)
 	}()
-	if config.Alone {
+	if a.config.Alone {
 		a.processes.ReapOrphans(life)
 	}
 	<-life.Done()

@@ -9,25 +9,22 @@ import (
 	"google.golang.org/grpc"
 )
 
-// handoverGrace is the time that the calls of a key that no longer counts get. Clients with
-// another key go on with what is cut after it, where it can be resumed.
-const handoverGrace = time.Minute
-
 // succession is a gRPC server that can be replaced: its connections then end, without the
 // loss of a call. The one that takes over accepts the next connection; the one before asks
 // its clients to connect again, and ends with its last call.
 //
-// A server can ask only all of its clients, and those of a key that no longer counts must
-// go. expel, which is called after a while, ends what they have left, and no other calls.
+// A server can ask only all of its clients at once, although just those whose key no longer
+// counts must go. After handoverGrace, expel ends the calls that these have left, and no
+// others.
 type succession struct {
 	make   func() *grpc.Server
 	expel  func()
 	failed chan<- error
 
-	mu      sync.Mutex
-	sources []*source
-	servers []*grpc.Server // the last accepts connections
-	stopped bool
+	mu        sync.Mutex
+	listeners []*sharedListener
+	servers   []*grpc.Server // the last accepts connections
+	stopped   bool
 }
 
 func newSuccession(make func() *grpc.Server, expel func(), failed chan<- error) *succession {
@@ -36,12 +33,12 @@ func newSuccession(make func() *grpc.Server, expel func(), failed chan<- error) 
 
 // listen adds a listener for all servers to come.
 func (s *succession) listen(l net.Listener) {
-	src := &source{base: l, arrivals: make(chan arrival), closed: make(chan struct{})}
-	go src.accept()
-	s.sources = append(s.sources, src)
+	shared := &sharedListener{base: l, arrivals: make(chan arrival), closed: make(chan struct{})}
+	go shared.accept()
+	s.listeners = append(s.listeners, shared)
 }
 
-// renew has a new server take over.
+// renew makes a new server take over.
 func (s *succession) renew() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,8 +46,8 @@ func (s *succession) renew() {
 		return
 	}
 	server := s.make()
-	for _, src := range s.sources {
-		l := &turn{source: src, over: make(chan struct{})}
+	for _, shared := range s.listeners {
+		l := &turn{sharedListener: shared, over: make(chan struct{})}
 		go func() {
 			if err := server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 				s.failed <- err
@@ -83,8 +80,8 @@ func (s *succession) end() []*grpc.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
-	for _, src := range s.sources {
-		src.close()
+	for _, shared := range s.listeners {
+		shared.close()
 	}
 	return s.servers
 }
@@ -108,8 +105,8 @@ func each(servers []*grpc.Server, do func(*grpc.Server)) {
 	all.Wait()
 }
 
-// source is a listener whose connections go to the server whose turn it is.
-type source struct {
+// sharedListener is a listener whose connections go to the server whose turn it is.
+type sharedListener struct {
 	base     net.Listener
 	arrivals chan arrival
 	once     sync.Once
@@ -121,7 +118,7 @@ type arrival struct {
 	err  error
 }
 
-func (s *source) accept() {
+func (s *sharedListener) accept() {
 	for {
 		conn, err := s.base.Accept()
 		select {
@@ -135,23 +132,23 @@ func (s *source) accept() {
 	}
 }
 
-func (s *source) close() {
+func (s *sharedListener) close() {
 	s.once.Do(func() {
 		close(s.closed)
 		s.base.Close()
 	})
 }
 
-// turn is a source as one server sees it. A server closes it when its turn is over.
+// turn is a shared listener as one server sees it. A server closes it when its turn is over.
 type turn struct {
-	*source
+	*sharedListener
 	once sync.Once
 	over chan struct{}
 }
 
 func (t *turn) Accept() (net.Conn, error) {
 	select {
-	case <-t.over: // and not a connection that is there, too
+	case <-t.over: // even if a connection has arrived, too
 		return nil, net.ErrClosed
 	default:
 	}

@@ -41,7 +41,7 @@ func ParseLevel(name string) (Level, error) {
 	case Off, Auto, RequireFilter, RequireDomain:
 		return l, nil
 	}
-	return "", fmt.Errorf("%q is none of off, auto, filter and domain", name)
+	return "", fmt.Errorf("%q is not off, auto, filter or domain", name)
 }
 
 // needs are the parts without which a level fails.
@@ -58,17 +58,17 @@ func (l Level) needs() Parts {
 // Parts are parts of the boundary.
 type Parts uint8
 
-// The parts. Each needs the ones before it, except that [Domain] does not need [Filter].
+// The parts. All others need [NoNewPrivs], and [Signals] needs [Domain].
 const (
 	// NoNewPrivs: no program gives its caller rights by its set-user-ID bit or its
 	// capabilities.
 	NoNewPrivs Parts = 1 << iota
 	// Filter: the kernel refuses the system calls that filter_linux.go lists.
 	Filter
-	// Domain: commands can neither trace nor read what is outside of their domain, nor
+	// Domain: commands can neither trace nor read processes outside of their domain, nor
 	// connect to an abstract unix socket there.
 	Domain
-	// Signals: nor can they signal it. The thread's own signals then reach commands only.
+	// Signals: nor can they signal them. The thread's own signals then reach commands only.
 	Signals
 )
 

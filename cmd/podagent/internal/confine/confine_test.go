@@ -203,7 +203,7 @@ func TestThreadIsNotTheMainOneEvenIfThatIsFree(t *testing.T) {
 	}
 }
 
-func TestLevels(t *testing.T) {
+func TestLevelsTakeAllPartsThatTheKernelOffers(t *testing.T) {
 	needsScopes(t)
 	for _, level := range []Level{Auto, RequireFilter, RequireDomain, ""} {
 		thread, missing, err := Start(level)

@@ -13,7 +13,7 @@ import (
 //
 // Any domain keeps its processes from tracing, and from reading the memory and the
 // environment, of those outside. The thread itself is inside, and its memory is the
-// agent's: there it is for the agent not to be dumpable.
+// agent's. The agent protects that by not being dumpable.
 func enterDomain(signals bool) error {
 	attr := unix.LandlockRulesetAttr{Scoped: unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET}
 	if signals {

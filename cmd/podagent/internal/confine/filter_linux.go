@@ -11,8 +11,8 @@ import (
 
 // The kernel gives a filter the call as a structure (seccomp_data): its number, the
 // architecture of its numbers, and six arguments of 64 bits. A filter loads 32 bits at a
-// time. Where the kernel takes an int it ignores the upper half, and so must the filter: a
-// comparison of 64 bits is passed by an argument with any of the upper bits set.
+// time. Where the kernel takes an int it ignores the upper half, and so must the filter:
+// otherwise an argument with any of the upper bits set would get past a comparison.
 const (
 	offNumber = 0
 	offArch   = 4
@@ -82,8 +82,8 @@ var refusals = []rule{
 		{low(1), bpf.JumpNotEqual, 0, refuse},
 	}},
 
-	// Parts of the kernel that ordinary programs do not need, and by which others broke
-	// out of it. A new user namespace opens most of the rest.
+	// Parts of the kernel that ordinary programs do not need, and that attackers have
+	// used to take it over. A new user namespace opens most of the rest.
 	{unix.SYS_CLONE, []step{{low(0), bpf.JumpBitsSet, unix.CLONE_NEWUSER, refuse}}},
 	{unix.SYS_UNSHARE, []step{{low(0), bpf.JumpBitsSet, unix.CLONE_NEWUSER, refuse}}},
 	always(unix.SYS_CLONE3, missing), // its flags are in memory: libraries fall back to clone
@@ -125,8 +125,8 @@ func shield(tid int) []rule {
 // ioprioWhoUser is IOPRIO_WHO_USER of ioprio_set(2).
 const ioprioWhoUser = 3
 
-// filterProgram is the filter of these rules. Calls by another architecture's numbers are unknown to it,
-// and so refused: they would reach the same kernel by other numbers.
+// filterProgram is the filter of these rules. It refuses all calls by another
+// architecture's numbers, which it does not know: they would reach the same kernel.
 func filterProgram(rules []rule) []bpf.Instruction {
 	program := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offArch, Size: 4},
@@ -157,8 +157,8 @@ func (r rule) instructions() []bpf.Instruction {
 	return append([]bpf.Instruction{skip}, body...)
 }
 
-// loadFilter loads the filter of these rules on the calling thread. It leaves the processor's speculation
-// as it is: the filter is no boundary within a process.
+// loadFilter loads the filter of these rules on the calling thread. It leaves the
+// processor's speculation as it is: the filter is no boundary within a process.
 func loadFilter(rules []rule) error {
 	raw, err := bpf.Assemble(filterProgram(rules))
 	if err != nil {

@@ -25,7 +25,7 @@ func probe() (parts Parts, missing error) {
 	return parts, missing
 }
 
-// try puts a thread within a boundary of these parts, and looks whether each of them holds.
+// try puts a thread within a boundary of these parts, and checks that each of them holds.
 // The thread then ends.
 func (p Parts) try() error {
 	result := make(chan error)
@@ -117,9 +117,9 @@ func checkDomain(outside int) error {
 	return nil
 }
 
-// checkSignals looks whether the thread can signal another one of its process, as the Go
-// runtime does all the time. Some kernels from 6.12 on refuse that, until they have the
-// repair (https://docs.kernel.org/userspace-api/landlock.html, erratum 2).
+// checkSignals checks that the thread can signal another one of its process, as the Go
+// runtime does all the time. Some kernels from 6.12 on refuse that, unless they have the
+// fix (https://docs.kernel.org/userspace-api/landlock.html, erratum 2).
 func checkSignals() error {
 	if err := unix.Tgkill(os.Getpid(), os.Getpid(), 0); err != nil {
 		return fmt.Errorf("it keeps threads of one process from signalling each other: %w", err)

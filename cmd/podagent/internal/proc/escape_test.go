@@ -208,7 +208,7 @@ func TestStartsUnderWayAreNoStrays(t *testing.T) {
 	}
 }
 
-func TestMarks(t *testing.T) {
+func TestMarksAreReadAsTheyWereSet(t *testing.T) {
 	var m marks
 	m.open()
 	if m.step == 0 {

@@ -65,8 +65,8 @@ func (k *killing) thaw() {
 	k.tree.table.forking.Unlock()
 }
 
-// asleep returns the first processes that are stopped, without those that the caller has
-// stopped, and those of others.
+// asleep returns those of the first processes (sleepers) that are stopped, without those
+// that the caller has stopped, and those of others.
 func (t *processTable) asleep(own map[int]uint64) (asleep []member) {
 	pids, _ := t.PIDs()
 	if os.Getpid() != 1 {

@@ -20,20 +20,21 @@ import (
 // process can blur its mark, and never bear that of another exec. A blurred mark still
 // brackets the true number.
 //
-// Whoever has CAP_SYS_RESOURCE, such as root on a machine, can raise limits and so remove
-// the mark. What then leaves its parents, too, is a stray (strays_linux.go).
+// A process with CAP_SYS_RESOURCE, such as root's on a machine, can raise limits and so
+// remove its mark. If it then leaves its parents, too, it is a stray (strays_linux.go).
 //
 // Where commands are not confined, a process may blur the marks of others of its user, with
-// prlimit(2), so that they count to more execs than their own. It gains nothing: the kernel lets it signal those
-// processes, too. It may also lower the agent's own limits. The execs that start later
-// then bear no mark, and only sessions, parents and environments show what belongs to
-// them.
+// prlimit(2), so that they count to more execs than their own. It gains nothing: the kernel
+// lets it signal those processes, too. It may also lower the agent's own limits. The execs
+// that start later then bear no mark, and only sessions, parents and environments show
+// what belongs to them.
 const (
 	// markNumbers is how many numbers there are, from 1. When the last is taken, the
 	// first ones come again, except those that are still in use.
 	markNumbers = 1<<19 - 1
-	// markDepth is by how much the steps of an agent are finer that runs in an exec of
-	// another agent: all marks that it sets stay within one step of the other's, below it.
+	// markDepth is how many bits finer the steps are of an agent that runs in an exec of
+	// another agent. So all marks that the inner agent sets stay within one step of the
+	// outer one's, below it.
 	markDepth = 20
 	// markBase stands for a hard limit that is unlimited.
 	markBase = 1 << 62
@@ -127,8 +128,8 @@ func (m *marks) limits(number int) markLimits {
 	}
 }
 
-// lineage is the numbers of which one is a process's, from low to high. In a whole mark
-// they are equal. Without a mark both are 0.
+// lineage is the range that the number of a process's exec is in, from low to high. In a
+// whole mark they are equal. Without a mark both are 0.
 type lineage struct{ low, high int }
 
 var noLineage lineage

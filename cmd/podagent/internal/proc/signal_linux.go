@@ -10,11 +10,11 @@ import (
 // Signal sends sig to the process's group, then to the descendants that left
 // it. SIGKILL ends the whole tree before Signal returns: it stops and kills
 // until two scans of /proc in a row find no descendant. After the process's end
-// it still ends the descendants that outlived it, while other signals do nothing. The error for an unknown signal is
-// [syscall.EINVAL]; if there is nothing to signal, it is [os.ErrProcessDone]. Any
-// other error says that the signal may not have reached all of them, because
-// /proc could not be read or the agent may not signal one. Even then the group gets
-// the signal if possible.
+// it still ends the descendants that outlived it, while other signals do nothing. The
+// error for an unknown signal is [syscall.EINVAL]; if there is nothing to signal, it is
+// [os.ErrProcessDone]. Any other error says that the signal may not have reached all of
+// them, because /proc could not be read or the agent may not signal one. Even then the
+// group gets the signal if possible.
 func (p *Process) Signal(sig syscall.Signal) error {
 	if sig <= 0 || sig > maxSignal {
 		return fmt.Errorf("cannot send signal %d to exec %s: %w", int(sig), p.id, syscall.EINVAL)

@@ -12,7 +12,8 @@ import (
 // member is one process of the sandbox as /proc shows it.
 type member struct {
 	pid, parent, group, session int
-	// stopped says that a signal or a debugger has stopped it, ended that nothing of it runs any more.
+	// stopped says that a signal or a debugger has stopped it, ended that nothing of it
+	// runs any more.
 	stopped, ended bool
 	// start tells two processes that had the same pid apart, in clock ticks
 	// since boot.

@@ -7,7 +7,7 @@ import (
 )
 
 // errBudget says that a walk has no room for the rules of a file.
-var errBudget = fmt.Errorf("its rules do not apply, since a search holds up to %d MiB of them, and %d: %w", maxBytes>>20, maxRules, syscall.EFBIG)
+var errBudget = fmt.Errorf("its rules do not apply, since a search holds up to %d MiB and %d rules: %w", maxBytes>>20, maxRules, syscall.EFBIG)
 
 // A budget is the room that a walk has for rules. All of its directories share it.
 type budget struct {

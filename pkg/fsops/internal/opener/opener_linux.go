@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open opens a file for reading, or with O_PATH, and describes it. An error names no path
-// or another one than the caller's.
+// Open opens a file for reading, or with O_PATH, and describes it. An error does not name
+// the caller's path.
 func Open(path string, flags int) (*os.File, fs.FileInfo, error) {
 	return openAs(unix.AT_FDCWD, path, flags, false)
 }
@@ -145,8 +145,8 @@ var hasOpenat2 = sync.OnceValue(func() bool {
 	return err == nil
 })
 
-// openat2 may be interrupted by a signal on a network file system, and disturbed by a
-// renaming.
+// openat2 tries again after a signal, which interrupts it on a network file system, and
+// after a rename that got in its way.
 func openat2(dir int, path string, how *unix.OpenHow) (int, error) {
 	for tries := 0; ; {
 		fd, err := unix.Openat2(dir, path, how)

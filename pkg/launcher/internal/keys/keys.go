@@ -1,6 +1,6 @@
-// Package keys derives from an identity the keys for what is not a call: to sign
-// notes in the cluster, and to seal secrets in them. Only who has the identity has
-// these keys, and all orchestrators that share it have the same.
+// Package keys derives further keys from an identity: to sign notes in the cluster, and
+// to seal secrets in them. Only holders of the identity can derive them, and all
+// orchestrators that share it derive the same.
 //
 // Each purpose has a key of its own (HKDF-SHA256, RFC 5869, of the identity's seed,
 // with the purpose as its info). So nothing that is signed for one purpose means
@@ -28,7 +28,7 @@ type Purpose string
 const (
 	// Signing is for Ed25519 signatures of notes.
 	Signing Purpose = "podagent note signing v1"
-	// Sealing is for AES-256-GCM with random nonces, so for 2³² seals.
+	// Sealing is for AES-256-GCM with random nonces, which allow 2³² seals.
 	Sealing Purpose = "podagent note sealing v1"
 )
 
@@ -96,12 +96,12 @@ func Of(id podapi.Identity) (Set, error) {
 }
 
 // Authorize extends a pod's keychain by a link after which these keys count. Agents know
-// the identity itself, and no key that is derived from it, so that one signs.
+// no derived key, so the identity itself signs the link.
 func (s Set) Authorize(chain, podUID string, keys []wire.AuthorizedKey) (string, error) {
 	return wire.ExtendKeychain(chain, podUID, s.caller, keys)
 }
 
-// Seal encrypts a text that belongs to a subject. Whoever opens it names the same.
+// Seal encrypts a text that belongs to a subject. Open needs the same subject.
 func (s Set) Seal(about Subject, text []byte) []byte {
 	return s.seal.Seal(nil, nil, text, about.bytes("podagent sealed v1"))
 }

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Subject is where a note stands, and so what it is about. A note that is copied
-// elsewhere is not about its place.
+// Subject says where a note is kept, and so what it is about. A note that was copied
+// elsewhere does not verify there.
 type Subject struct {
 	Kind, Namespace, Name string // of the object
 	UID                   string // of the object; empty in a note that is part of its creation

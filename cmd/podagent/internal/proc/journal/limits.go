@@ -18,7 +18,7 @@ const (
 	attachGrace = 30 * time.Second
 	// stallLimit is how long a reader may take nothing, with the journal full,
 	// before it is detached: longer than any pause of a network that still
-	// works, shorter than the timeout of whoever waits for the process.
+	// works, shorter than the timeouts of callers that wait for the process.
 	stallLimit = 10 * time.Second
 	// replay is how many bytes of a stream are kept behind its slowest reader. A
 	// connection that breaks may lose bytes that were handed over, and the reader

@@ -148,7 +148,7 @@ func (o *Output) wakeWriters() {
 	}
 }
 
-// wake leaves a token for whoever waits on c, now or next.
+// wake leaves a token for the goroutine that waits on c, now or next.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -15,7 +15,7 @@ type seat struct {
 }
 
 // takeSeat ends the seat of a reader that has come back. The seat of the first reader ends
-// with whoever comes first.
+// with any reader.
 func (o *Output) takeSeat(r *Reader) {
 	o.seats = slices.DeleteFunc(o.seats, func(s seat) bool {
 		return s.first || r.name != "" && s.name == r.name

@@ -24,7 +24,8 @@ type Attr struct {
 	Files []int
 	// Terminal makes the first of Files its controlling terminal.
 	Terminal bool
-	// Limits are set right before the exec. All others are the caller's.
+	// Limits are set right before the exec. All others are the caller's, but that of open
+	// files is the one that the caller was started with.
 	Limits []Limit
 }
 
@@ -92,8 +93,8 @@ func reap(pid int) {
 	}
 }
 
-// child is what a process does between fork and exec. It has the memory of its parent,
-// which waits meanwhile, and so can allocate nothing, but say what failed.
+// child is what a process needs between fork and exec. The process shares the memory of its
+// parent, which waits meanwhile. So it can allocate nothing, but says here what failed.
 type child struct {
 	file, dir *byte
 	argv, env []*byte
@@ -203,7 +204,7 @@ func (c *child) vfork(flags uintptr) int {
 	if _, _, errno = syscall.RawSyscall(unix.SYS_CHDIR, uintptr(unsafe.Pointer(c.dir)), 0, 0); errno != 0 {
 		goto failed
 	}
-	// First those that would be overwritten.
+	// First move the descriptors that others would overwrite.
 	for i, fd := range c.files {
 		if fd >= 0 && fd < i {
 			if _, _, errno = syscall.RawSyscall(unix.SYS_DUP3, uintptr(fd), uintptr(c.spare), unix.O_CLOEXEC); errno != 0 {
@@ -232,7 +233,7 @@ func (c *child) vfork(flags uintptr) int {
 			goto failed
 		}
 	}
-	// An error is no harm: the limit has been lowered since.
+	// This fails if the hard limit has been lowered since, which does no harm.
 	syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&c.openFiles)), 0, 0, 0)
 	for c.limit = 0; c.limit < len(c.limits); c.limit++ {
 		l := &c.limits[c.limit]

@@ -73,7 +73,7 @@ func TestLimitOfOpenFilesIsTheOneFromBefore(t *testing.T) {
 	}
 }
 
-func TestLimitsAndSession(t *testing.T) {
+func TestProcessHasItsLimitsAndLeadsASession(t *testing.T) {
 	limits := []Limit{
 		{Resource: unix.RLIMIT_CORE, Rlimit: unix.Rlimit{Cur: 512, Max: 1024}},
 		{Resource: unix.RLIMIT_NOFILE, Rlimit: unix.Rlimit{Cur: 20, Max: 30}},
@@ -115,7 +115,7 @@ func TestDescriptorsThatChangePlaces(t *testing.T) {
 	}
 }
 
-func TestErrors(t *testing.T) {
+func TestStartThatFailsSaysWhyAndLeavesNoChild(t *testing.T) {
 	for _, test := range []struct {
 		file, dir string
 		limit     unix.Rlimit

@@ -13,19 +13,9 @@ import (
 // stopped, or the program's file did not open in time.
 var ErrHeld = errors.New("something in the sandbox kept it from starting")
 
-// A child that another process stops before its exec would hold the thread that waits for
-// it, and with it all other starts. Nothing can keep it from being stopped: it has the same
-// user. So it is ended.
-const (
-	// firstLook is the time after which a child that is stopped is ended. It is a hundred
-	// times what a start takes on a busy machine.
-	firstLook = time.Second
-	// longestStart is the time after which a child is ended in any case. A program may come
-	// from a file system that fetches it just then.
-	longestStart = 30 * time.Second
-)
-
-// watch looks after a child until its exec.
+// watch looks after a child until its exec. A child that another process stops before its
+// exec would hold the thread that waits for it, and with it all other starts. Nothing can
+// keep it from being stopped: it has the same user. So it is ended.
 type watch struct {
 	c     *child
 	begun time.Time

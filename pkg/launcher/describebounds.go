@@ -57,8 +57,8 @@ func contextOf(pod *corev1.Pod, agent *corev1.Container) *corev1.SecurityContext
 	return s
 }
 
-// limitOf returns a limit as the node applies it, or if it has not said so, as it was
-// asked for.
+// limitOf returns a limit as the node applies it, or, if the node has not said, as the pod
+// asks for it.
 func limitOf(pod *corev1.Pod, agent *corev1.Container, name corev1.ResourceName) string {
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.Name != containerName || s.Resources == nil {

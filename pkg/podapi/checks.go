@@ -18,8 +18,8 @@ import (
 )
 
 // An agent runs beside code that nobody trusts, in an image that may be anybody's. So
-// the client takes no more from it than was asked for, and checks what it takes: what
-// does not keep the contract is ErrProtocol. This file has the checks that several
+// the client takes no more from it than was asked for, and checks what it takes: an
+// answer that breaks the contract is ErrProtocol. This file has the checks that several
 // calls share.
 
 // protocolError returns an ErrProtocol that says what is wrong.
@@ -67,7 +67,7 @@ func checkText(what, s string) error {
 	return nil
 }
 
-// checkExecID refuses what is no UUIDv7 in lower case.
+// checkExecID refuses an id that is not a UUIDv7 in lower case.
 func checkExecID(id string) error {
 	if parsed, err := uuid.Parse(id); err != nil || parsed.Version() != 7 || parsed.String() != id {
 		return protocolError("the exec id %.50q", id)
@@ -89,7 +89,7 @@ func attrFromProto(a *pb.Attr) (fsops.Attr, error) {
 	if a == nil {
 		return fsops.Attr{}, protocolError("no attributes")
 	}
-	return fsops.Attr{
+	attr := fsops.Attr{
 		Path:    string(a.Path),
 		Size:    a.Size,
 		Mode:    fs.FileMode(a.Mode),
@@ -98,13 +98,14 @@ func attrFromProto(a *pb.Attr) (fsops.Attr, error) {
 		GID:     a.Gid,
 		Target:  string(a.Target),
 		ETag:    a.Etag,
-	}, firstError(
+	}
+	return attr, firstError(
 		checkPath(a.Path), checkPath(a.Target), checkText("the etag", a.Etag), checkNumbers("a size", a.Size),
 	)
 }
 
-// checkEntry refuses what is not in the directory dir, or, unless recursive, not directly
-// in it. Who walks the tree, or copies it, goes by these names.
+// checkEntry refuses a name that is not in the directory dir, or, unless recursive, not
+// directly in it. Callers that walk or copy the tree go by these names.
 func checkEntry(dir string, recursive bool, name string) error {
 	prefix := path.Clean(dir) + "/"
 	switch prefix {
