@@ -31,7 +31,7 @@ func noting(t testing.TB) *cluster {
 func onlyIdentity(t testing.TB, id podapi.Identity) *identities {
 	t.Helper()
 	read := func(context.Context) (ring, error) { return newRing([]keyVersion{{Identity: id, number: 1}}) }
-	i := &identities{begin: read, read: read}
+	i := newIdentities(read, read)
 	if _, err := i.fresh(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}

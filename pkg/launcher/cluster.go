@@ -120,10 +120,10 @@ func (k *Kubernetes) resolve(ctx context.Context) (*cluster, error) {
 	if c.api, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
-	c.identities = &identities{
-		begin: func(ctx context.Context) (ring, error) { return k.ring(c.logged(ctx), c.api, namespace, config) },
-		read:  func(ctx context.Context) (ring, error) { return k.ringThere(c.logged(ctx), c.api, namespace, config) },
-	}
+	c.identities = newIdentities(
+		func(ctx context.Context) (ring, error) { return k.ring(c.logged(ctx), c.api, namespace, config) },
+		func(ctx context.Context) (ring, error) { return k.ringThere(c.logged(ctx), c.api, namespace, config) },
+	)
 	_, err = c.identities.fresh(ctx, 0)
 	return c, err
 }

@@ -62,28 +62,33 @@ func believed(pod *corev1.Pod, chain string) (present []wire.AuthorizedKey, good
 }
 
 // lengthen returns the keychain by which the pod's agent accepts the keys of a ring, and no
-// others. It extends the longest of these chains that is signed. The error is [ErrOtherKey]
-// if none of our keys counts there.
-func (c *cluster) lengthen(pod *corev1.Pod, r ring, chains ...string) (string, error) {
-	var present []wire.AuthorizedKey
-	var longest string
-	for _, chain := range chains {
-		keys, good, err := believed(pod, chain)
-		if err != nil {
-			return "", c.otherKey(pod, "a key that is not valid")
-		}
-		if present == nil || len(good) > len(longest) {
-			present, longest = keys, good
-		}
+// others. It extends the present one. The error is [ErrOtherKey] if none of our keys counts
+// there.
+func (c *cluster) lengthen(pod *corev1.Pod, r ring, annotated, agents string) (string, error) {
+	present, chain, err := presentChain(pod, annotated, agents)
+	if err != nil {
+		return "", c.otherKey(pod, "a key that is not valid")
 	}
 	signer := c.identities.now().of(strings.Split(fingerprints(present), ",")...)
 	switch {
 	case signer == nil:
 		return "", c.otherKey(pod, fingerprints(present))
 	case keysText(present) == keysText(r.authorized()):
-		return longest, nil
+		return chain, nil
 	}
-	return signer.keys.Authorize(longest, string(pod.UID), r.authorized())
+	return signer.keys.Authorize(chain, string(pod.UID), r.authorized())
+}
+
+// presentChain returns the keychain to lengthen, and the keys that count after it: the pod's,
+// unless it does not begin with that of the agent, which is empty as long as nobody knows it.
+// The agent takes no chain then that lengthens the pod's. Somebody may have put an old one
+// there, which is signed, too, and may even be longer.
+func presentChain(pod *corev1.Pod, annotated, agents string) ([]wire.AuthorizedKey, string, error) {
+	present, chain, err := believed(pod, annotated)
+	if err != nil || agents == "" || strings.HasPrefix(chain+" ", agents+" ") {
+		return present, chain, err
+	}
+	return believed(pod, agents)
 }
 
 // acceptedNow returns the fingerprints of the keys that the pod's agent accepts when it starts

@@ -148,12 +148,15 @@ const (
 	// which all orchestrators have noticed that a key is retiring: their knowledge is that
 	// old at most, and a call of the API that uses it takes callTimeout at most.
 	// startPatience is how long a retirement waits for agents that are starting, and
-	// tellTries how often it tries if others change the same pod.
+	// tellTries how often it tries if others change the same pod. shownElsewhere is how many
+	// sandboxes an error names that need the key in other namespaces.
 	ringAge       = 10 * time.Second
 	retryAge      = time.Second
 	settleTime    = ringAge + callTimeout
 	startPatience = time.Minute
 	tellTries     = 20
+
+	shownElsewhere = 3
 	// leaseRetry is the time between tries to renew the lease while the API server is
 	// away.
 	leaseRetry = 2 * time.Second

@@ -91,10 +91,14 @@ type identities struct {
 	// begin makes the identity if there is none, read does not.
 	begin, read func(context.Context) (ring, error)
 
-	reading sync.Mutex // held while it is read
+	reading chan struct{} // has an element while it is read
 	mu      sync.Mutex
 	ring    ring
-	at      time.Time // when it was read
+	at      time.Time // when it began to be read
+}
+
+func newIdentities(begin, read func(context.Context) (ring, error)) *identities {
+	return &identities{begin: begin, read: read, reading: make(chan struct{}, 1)}
 }
 
 // now returns the ring as it was last read, at least once.
@@ -107,11 +111,28 @@ func (i *identities) now() ring {
 // fresh returns the ring as it was at most this long ago. With an error it returns what is
 // known.
 func (i *identities) fresh(ctx context.Context, age time.Duration) (ring, error) {
-	i.reading.Lock()
-	defer i.reading.Unlock()
-	if r := i.now(); r != nil && time.Since(i.at) < age {
-		return r, nil
+	asked := time.Now()
+	select {
+	case i.reading <- struct{}{}:
+		defer func() { <-i.reading }()
+	case <-ctx.Done():
+		return i.now(), context.Cause(ctx)
 	}
+	if i.isFresh(asked, age) {
+		return i.now(), nil
+	}
+	return i.readAgain(ctx)
+}
+
+// isFresh reports whether the ring is at most this old, or was read for another caller since
+// this one asked: of many that wait for a slow answer, each would read it again otherwise.
+func (i *identities) isFresh(asked time.Time, age time.Duration) bool {
+	since := time.Since(i.at)
+	return since < age || i.at.After(asked) && since < ringAge
+}
+
+func (i *identities) readAgain(ctx context.Context) (ring, error) {
+	at := time.Now() // what changes while it is read may be missing
 	read := i.read
 	if i.now() == nil {
 		read = i.begin
@@ -122,7 +143,7 @@ func (i *identities) fresh(ctx context.Context, age time.Duration) (ring, error)
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.ring, i.at = r, time.Now()
+	i.ring, i.at = r, at
 	return r, nil
 }
 

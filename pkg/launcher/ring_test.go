@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/podagent/podagent/pkg/podapi"
@@ -123,7 +124,7 @@ func TestRingIsReadAgainForAnUnknownKey(t *testing.T) {
 		}
 		return newRing(present)
 	}
-	c := &cluster{identities: &identities{begin: read, read: read}}
+	c := &cluster{identities: newIdentities(read, read)}
 	if _, err := c.identities.fresh(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -136,4 +137,52 @@ func TestRingIsReadAgainForAnUnknownKey(t *testing.T) {
 	if r, err := c.identities.fresh(t.Context(), 0); !errors.Is(err, fails) || len(r) != 2 {
 		t.Errorf("%+v, %v", r, err)
 	}
+}
+
+// A silent API holds up nobody beyond their deadline, and what it says at last is as old as the
+// question. Those who have waited for it ask no more.
+func TestRingIsNotAwaitedBeyondADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, answer, reads := made(t, 1, time.Time{}), make(chan struct{}), 0
+		read := func(context.Context) (ring, error) {
+			reads++
+			<-answer
+			return newRing([]keyVersion{v})
+		}
+		i := newIdentities(read, read)
+		go i.fresh(t.Context(), 0)
+		time.Sleep(time.Second)
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := i.fresh(short, 0); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the one who waits gets %v", err)
+		}
+		time.Sleep(ringAge)
+		close(answer)
+		synctest.Wait()
+		if _, err := i.fresh(t.Context(), ringAge); err != nil || reads != 2 {
+			t.Errorf("a slow answer is fresh: %d reads, %v", reads, err)
+		}
+	})
+}
+
+func TestThoseWhoWaitForTheRingShareTheNextReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, reads := made(t, 1, time.Time{}), 0
+		read := func(context.Context) (ring, error) {
+			reads++
+			time.Sleep(2 * retryAge)
+			return newRing([]keyVersion{v})
+		}
+		i := newIdentities(read, read)
+		go i.fresh(t.Context(), 0)
+		time.Sleep(time.Millisecond)
+		for range 5 { // the first may have begun to be read before they asked
+			go i.fresh(t.Context(), retryAge)
+		}
+		time.Sleep(time.Minute)
+		if reads != 2 {
+			t.Errorf("it was read %d times", reads)
+		}
+	})
 }

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podagent/podagent/pkg/launcher/internal/keys"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
@@ -199,8 +200,10 @@ func (c *cluster) signAgain(ctx context.Context, name, id string) error {
 		if r := c.identities.now(); r.of(signerOf(claim)) == nil || r.accepted().of(signerOf(claim)) != nil {
 			return nil
 		}
-		pod, generation, err := c.notedPod(ctx, claim, id)
-		if errors.As(err, new(*PodError)) {
+		// Whether the pod may be made is for a resume to say: what is refused today may be
+		// allowed another day, and without the key its environment is lost.
+		pod, generation, err := c.readNote(ctx, claim, id)
+		if isForeignNote(err) {
 			c.log.Warn("a sandbox cannot be resumed, and its note is not signed anew", "sandbox", id, "claim", name, "error", err)
 			return nil // otherwise a user who may patch claims could keep the key from retiring
 		}
@@ -216,16 +219,22 @@ func (c *cluster) signAgain(ctx context.Context, name, id string) error {
 	return context.Cause(ctx)
 }
 
+// isForeignNote reports whether this is the error of a note that our identity has not signed
+// for its claim.
+func isForeignNote(err error) bool {
+	return errors.Is(err, keys.ErrNoNote) || errors.Is(err, keys.ErrSignature) || errors.Is(err, ErrOtherKey)
+}
+
 // checkElsewhere returns an error if sandboxes of other namespaces need a key.
 func (c *cluster) checkElsewhere(ctx context.Context, old keyVersion) error {
-	there := map[string]bool{}
+	there := map[string]bool{} // by namespace and name; useGoodKeys has done our namespace
 	pods, err := c.api.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: ours})
 	if err != nil {
 		return lookedElsewhere(err)
 	}
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; !ended(pod) && slices.Contains(acceptedNow(pod), old.fingerprint()) {
-			there[pod.Namespace] = true
+		if pod := &pods.Items[i]; pod.Namespace != c.namespace && !ended(pod) && slices.Contains(acceptedNow(pod), old.fingerprint()) {
+			there[pod.Namespace+"/"+pod.Name] = true
 		}
 	}
 	claims, err := c.api.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: ours})
@@ -233,15 +242,24 @@ func (c *cluster) checkElsewhere(ctx context.Context, old keyVersion) error {
 		return lookedElsewhere(err)
 	}
 	for i := range claims.Items {
-		if claim := &claims.Items[i]; signerOf(claim) == old.fingerprint() {
-			there[claim.Namespace] = true
+		if claim := &claims.Items[i]; claim.Namespace != c.namespace && signerOf(claim) == old.fingerprint() {
+			there[claim.Namespace+"/"+claim.Name] = true
 		}
 	}
-	delete(there, c.namespace) // useGoodKeys has done that one
-	if len(there) == 0 {
+	return neededBy(slices.Sorted(maps.Keys(there)))
+}
+
+// neededBy returns an error that names the first of these sandboxes. Anyone who may make pods
+// or claims somewhere can make them look like ours.
+func neededBy(sandboxes []string) error {
+	if len(sandboxes) == 0 {
 		return nil
 	}
-	return fmt.Errorf("sandboxes in %s need it: retire it there, too", strings.Join(slices.Sorted(maps.Keys(there)), ", "))
+	first := strings.Join(sandboxes[:min(len(sandboxes), shownElsewhere)], ", ")
+	if more := len(sandboxes) - shownElsewhere; more > 0 {
+		first = fmt.Sprintf("%s and %d more", first, more)
+	}
+	return fmt.Errorf("sandboxes of other namespaces need it (%s): retire it there, too, or, if they are not yours, with --only-here (in the library, onlyHere)", first)
 }
 
 // lookedElsewhere explains an error of the list of all namespaces' sandboxes.

@@ -81,7 +81,7 @@ func (c *cluster) tellOnce(ctx context.Context, pod *corev1.Pod, final bool) err
 		return err
 	}
 	if !followsKeychain(pod) { // it goes on to accept the key that it was launched with
-		_, err := c.lengthen(pod, r, "")
+		_, err := c.lengthen(pod, r, "", "")
 		if err == nil && final {
 			err = errors.New("its pod is of an older version, which knows no other keys: launch it again")
 		}

@@ -15,7 +15,8 @@ import (
 // user who may change the pod's annotations, but has no key, can at most shorten the chain.
 //
 // As text, a link is the base64 of its signature and its keys, with commas between them.
-// A space separates links.
+// A space separates links. There is one way to write a link: whoever writes it in another way
+// must not have a chain that is signed, but does not begin with the present one.
 
 // The bounds of a keychain. Its text stays far below the size of a pod's annotations.
 const (
@@ -45,7 +46,7 @@ func followLink(link, podUID string, i int, before []AuthorizedKey) ([]Authorize
 	if i >= MaxLinks || len(fields) > 1+MaxKeys {
 		return nil, errors.New("it is too long")
 	}
-	signature, err := base64.RawStdEncoding.DecodeString(fields[0])
+	signature, err := base64.RawStdEncoding.Strict().DecodeString(fields[0])
 	if err != nil {
 		return nil, errors.New("its signature is not in base64")
 	}
@@ -59,6 +60,9 @@ func followLink(link, podUID string, i int, before []AuthorizedKey) ([]Authorize
 	}
 	if len(keys) == 0 {
 		return nil, errors.New("it has no keys")
+	}
+	if linkText(signature, keys) != link {
+		return nil, errors.New("it is not written as links are")
 	}
 	statement := linkStatement(podUID, i, keys)
 	for _, key := range before {
@@ -77,11 +81,16 @@ func ExtendKeychain(chain, podUID string, signer ed25519.PrivateKey, keys []Auth
 		return "", fmt.Errorf("the keys of a pod can be replaced %d times, by up to %d keys each time", MaxLinks, MaxKeys)
 	}
 	signature := ed25519.Sign(signer, linkStatement(podUID, len(links), keys))
+	return strings.Join(append(links, linkText(signature, keys)), " "), nil
+}
+
+// linkText returns a link as it is written.
+func linkText(signature []byte, keys []AuthorizedKey) string {
 	link := []string{base64.RawStdEncoding.EncodeToString(signature)}
 	for _, key := range keys {
 		link = append(link, key.String())
 	}
-	return strings.Join(append(links, strings.Join(link, ",")), " "), nil
+	return strings.Join(link, ",")
 }
 
 // linkStatement returns the text that the i-th link signs. The identity's key signs two

@@ -66,6 +66,25 @@ func TestKeychainIsFollowedAsFarAsItIsSigned(t *testing.T) {
 	wantKeys(t, strings.Split(both, ",")[0], "u", false, 0)
 }
 
+// Another spelling of a link is no link: whoever replaces one by it would have a chain as good as
+// that of the agent, and the agent would take no chain that lengthens it.
+func TestLinkIsWrittenInOneWay(t *testing.T) {
+	both := extend(t, "", "u", 0, 0, 1)
+	whole := extend(t, both, "u", 0, 1)
+	for _, end := range []string{",", "=,", "="} {
+		at := strings.Index(both, end) - 1
+		spelled := both[:at] + string(both[at]+1) + both[at+1:] // the bits that decoding drops
+		wantKeys(t, spelled, "u", false, 0)
+		wantKeys(t, spelled+strings.TrimPrefix(whole, both), "u", false, 0)
+	}
+	_, key := pair(0)
+	text := strings.TrimSuffix(key.String(), "=")
+	last := len(text) - 1
+	if got, err := ParseAuthorizedKey(text[:last] + string(text[last]+1) + "="); err == nil {
+		t.Errorf("another spelling of %s is parsed as %s", key, got)
+	}
+}
+
 func TestKeychainHasBounds(t *testing.T) {
 	chain := ""
 	for range MaxLinks {
@@ -88,12 +107,16 @@ func TestKeychainHasBounds(t *testing.T) {
 func FuzzFollowKeychain(f *testing.F) {
 	both := extend(f, "", "u", 0, 0, 1)
 	whole := extend(f, both, "u", 0, 1)
-	for _, seed := range []string{"", both, whole, both + " " + both, "x,ed25519:", ","} {
+	end := strings.Index(both, ",") - 1
+	spelled := both[:end] + string(both[end]+1) + both[end+1:]
+	for _, seed := range []string{"", both, whole, both + " " + both, "x,ed25519:", ",", spelled} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, chain string) {
-		keys, _, err := FollowKeychain(chain, "u", publics(0))
-		links := len(strings.Fields(chain))
+		keys, links, err := FollowKeychain(chain, "u", publics(0))
+		if good := strings.Join(strings.Fields(chain)[:links], " "); good != "" && !strings.HasPrefix(whole+" ", good+" ") {
+			t.Errorf("%q: it is written in another way", chain)
+		}
 		switch got := fingerprints(keys); {
 		case slices.Equal(got, fingerprints(publics(0))):
 		case slices.Equal(got, fingerprints(publics(0, 1))) && links >= 1:

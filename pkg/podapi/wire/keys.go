@@ -22,7 +22,7 @@ func NewAuthorizedKey(key ed25519.PublicKey) AuthorizedKey { return AuthorizedKe
 // space around it. Anything else is an error.
 func ParseAuthorizedKey(s string) (AuthorizedKey, error) {
 	data, ok := strings.CutPrefix(strings.TrimSpace(s), keyPrefix)
-	key, err := base64.StdEncoding.DecodeString(data)
+	key, err := base64.StdEncoding.Strict().DecodeString(data)
 	if !ok || err != nil || len(key) != ed25519.PublicKeySize {
 		return AuthorizedKey{}, fmt.Errorf("authorized key %q is not of the form %sBASE64 with %d bytes", s, keyPrefix, ed25519.PublicKeySize)
 	}
