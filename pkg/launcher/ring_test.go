@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -175,12 +176,13 @@ func TestThoseWhoWaitForTheRingShareTheNextReading(t *testing.T) {
 			return newRing([]keyVersion{v})
 		}
 		i := newIdentities(read, read)
-		go i.fresh(t.Context(), 0)
+		var all sync.WaitGroup
+		all.Go(func() { _, _ = i.fresh(t.Context(), 0) })
 		time.Sleep(time.Millisecond)
 		for range 5 { // the first may have begun to be read before they asked
-			go i.fresh(t.Context(), retryAge)
+			all.Go(func() { _, _ = i.fresh(t.Context(), retryAge) })
 		}
-		time.Sleep(time.Minute)
+		all.Wait()
 		if reads != 2 {
 			t.Errorf("it was read %d times", reads)
 		}
