@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -182,30 +181,32 @@ func TestFilesOfConfinedProgramsSignalNobodyElse(t *testing.T) {
 	got := make(chan os.Signal, 1)
 	signal.Notify(got, unix.SIGUSR2)
 	defer signal.Stop(got)
-	for name, number := range map[string]int{"the process": os.Getpid(), "the thread": tid} {
+	numbers := map[string]int{"the process": os.Getpid(), "the thread": tid}
+	for name, number := range numbers {
 		out, err := output(t, thread, owner, strconv.Itoa(number))
-		select {
-		case <-got:
-			t.Errorf("%s got a signal (%v): %s", name, err, out)
-		case <-time.After(200 * time.Millisecond):
+		awaitSignals(t)
+		if len(got) > 0 {
+			t.Fatalf("%s got a signal (%v): %s", name, err, out)
 		}
+	}
+	for name, number := range numbers { // last, since a signal may come late
 		if out, err := output(t, nil, owner, strconv.Itoa(number)); err != nil || out != "" {
-			t.Fatalf("without a boundary: %v, %s", err, out)
+			t.Fatalf("%s, without a boundary: %v, %s", name, err, out)
 		}
 		<-got
-		drainSignals(got)
 	}
 }
 
-// drainSignals takes the signals that are still under way.
-func drainSignals(signals <-chan os.Signal) {
-	for {
-		select {
-		case <-signals:
-		case <-time.After(200 * time.Millisecond):
-			return
-		}
+// awaitSignals waits until the signals are there that this process was sent before.
+func awaitSignals(t *testing.T) {
+	t.Helper()
+	last := make(chan os.Signal, 1)
+	signal.Notify(last, unix.SIGWINCH) // pending signals come by their numbers
+	defer signal.Stop(last)
+	if err := unix.Kill(os.Getpid(), unix.SIGWINCH); err != nil {
+		t.Fatal(err)
 	}
+	<-last
 }
 
 func TestOnlyTheThreadIsConfined(t *testing.T) {
