@@ -274,23 +274,12 @@ func repeat(t *testing.T, what string, through <-chan struct{}, do func()) {
 	}
 }
 
-// exec is an orchestrator that has a command executed. It tries again if it cannot
-// connect.
+// exec has a command executed by an orchestrator. If that cannot connect, another one
+// tries at once: where chance decides who gets in, a client that waits longer after each
+// failure has few tries.
 func (a *runningAgent) exec(t *testing.T, address, from string) {
-	d := net.Dialer{}
-	if from != "" {
-		d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(from)}
-	}
-	client, err := podapi.Dial(podapi.DialOptions{Identity: &a.identity, Dial: func(ctx context.Context) (net.Conn, error) {
-		return d.DialContext(ctx, "tcp", address)
-	}})
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	defer client.Close()
 	for deadline := time.Now().Add(hung); ; {
-		err := client.Command(t.Context(), "/bin/true").Run()
+		err := a.tryExec(t, address, from)
 		if err == nil {
 			return
 		}
@@ -299,6 +288,22 @@ func (a *runningAgent) exec(t *testing.T, address, from string) {
 			return
 		}
 	}
+}
+
+// tryExec is an orchestrator that has a command executed, if it can connect.
+func (a *runningAgent) tryExec(t *testing.T, address, from string) error {
+	d := net.Dialer{}
+	if from != "" {
+		d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(from)}
+	}
+	client, err := podapi.Dial(podapi.DialOptions{Identity: &a.identity, Dial: func(ctx context.Context) (net.Conn, error) {
+		return d.DialContext(ctx, "tcp", address)
+	}})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return client.Command(t.Context(), "/bin/true").Run()
 }
 
 // delay returns an address from where bytes take this long to the agent, and as long

@@ -163,10 +163,10 @@ func (c *cluster) describeAgent(ctx context.Context, pod *corev1.Pod, d *Descrip
 	if err := c.callable(ctx, pod); err != nil {
 		return err
 	}
-	if !isRunning(pod) {
+	if !mayServe(pod) {
 		return c.podError(pod, errNotRunning, "", progress(pod))
 	}
-	return c.openPod(pod).query(ctx, queryTimeout, func(ctx context.Context, client *podapi.Client) error {
+	err := c.openPod(pod).query(ctx, queryTimeout, func(ctx context.Context, client *podapi.Client) error {
 		info, err := client.Info(ctx)
 		if err == nil || errors.Is(err, podapi.ErrVersion) {
 			d.Agent = &info
@@ -178,6 +178,10 @@ func (c *cluster) describeAgent(ctx context.Context, pod *corev1.Pod, d *Descrip
 		d.Processes, err = client.Processes(ctx)
 		return err
 	})
+	if errors.Is(err, podapi.ErrUnavailable) && !isRunning(pod) {
+		return c.podError(pod, errNotRunning, "", progress(pod))
+	}
+	return err
 }
 
 // ownerOf returns the exclusive owner of the pod's sandbox; empty if it has none.

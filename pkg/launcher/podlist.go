@@ -255,6 +255,18 @@ func isRunning(pod *corev1.Pod) bool {
 	})
 }
 
+// containerCreating is the kubelet's reason for a container that was not started before.
+const containerCreating = "ContainerCreating"
+
+// mayServe reports whether the pod's agent may answer: its container runs, or starts. A busy
+// kubelet is seconds late to say that it runs.
+func mayServe(pod *corev1.Pod) bool {
+	starting := slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.Name == containerName && s.State.Waiting != nil && s.State.Waiting.Reason == containerCreating
+	})
+	return isRunning(pod) || starting && hasNetwork(pod)
+}
+
 // heartbeatOf returns the pod's last heartbeat, or its creation if there is no
 // readable one.
 func heartbeatOf(pod *corev1.Pod) time.Time {
