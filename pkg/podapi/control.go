@@ -18,6 +18,8 @@ type control struct {
 	kill     bool
 	detach   bool
 	size     *TerminalSize
+	// rejoin says that a stream was left only because it could not carry a wish.
+	rejoin bool
 }
 
 // use sends the first message and the caller's wishes on a new stream. It does not
@@ -28,12 +30,23 @@ func (c *control) use(s *execStream, first *pb.ExecRequest) error {
 	if c.kill && !c.answered {
 		return context.Canceled
 	}
-	c.stream, c.asked = s, true
+	c.stream, c.asked, c.rejoin = s, true, false
 	if err := s.send(first); err != nil {
 		return err
 	}
 	c.tell()
+	if takesNothing(first.GetStart()) && !c.detach {
+		s.closed = true
+		return s.call.CloseSend()
+	}
 	return nil
+}
+
+// takesNothing reports whether nothing follows the start of a command, unless the caller
+// detaches. Then the stream's request side is closed at once, with the start. The transport
+// would otherwise reset the stream at its end, in a message of its own for each command.
+func takesNothing(start *pb.ExecStart) bool {
+	return start != nil && !start.Stdin && start.Terminal == nil
 }
 
 // answer notes that the agent has answered the first message.
@@ -66,8 +79,14 @@ func (c *control) wantKill() (first, asked bool) {
 	return first, c.asked
 }
 
-// tell sends the caller's wishes. If that fails, the next stream sends them again.
+// tell sends the caller's wishes. If that fails, the next stream sends them again. A stream
+// that can carry no wish is left for one that can.
 func (c *control) tell() {
+	if c.stream.closed {
+		c.rejoin = true
+		c.stream.hangUp()
+		return
+	}
 	if c.size != nil {
 		_ = c.stream.send(&pb.ExecRequest{Kind: &pb.ExecRequest_Resize{Resize: c.size.proto()}})
 	}
@@ -95,6 +114,13 @@ func (c *control) killing() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.kill
+}
+
+// left reports whether the caller has detached, and no further stream has to say so.
+func (c *control) left() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.detach && !c.rejoin
 }
 
 func (c *control) detaching() bool {

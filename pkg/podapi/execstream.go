@@ -18,6 +18,7 @@ type execStream struct {
 	hangUp  context.CancelFunc
 	sending sync.Mutex
 	feeding sync.WaitGroup // the senders of standard input
+	closed  bool           // the request side is; control's
 }
 
 func (s *execStream) send(m *pb.ExecRequest) error {

@@ -122,7 +122,7 @@ func (p *Process) resume(err error) (*execStream, error) {
 	switch {
 	case isAgentLost(err):
 		return nil, p.finalError(err)
-	case p.control.detaching():
+	case p.control.left():
 		return nil, ErrDetached
 	case p.client.closed.Load():
 		return nil, errClosed

@@ -32,6 +32,7 @@ type Agent struct {
 	rested    time.Time // the end of the activity after which it last rested
 	life      lifetime
 	uploads   uploads
+	gatherer  gatherer
 	ports     ports
 	keys      *keyring
 	log       *slog.Logger

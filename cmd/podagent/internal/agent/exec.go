@@ -83,6 +83,7 @@ func (s *processesService) open(ctx context.Context, first *pb.ExecRequest) (p *
 		if err != nil {
 			return nil, false, nil, err
 		}
+		defer s.gatherer.begin()()
 		p, started, err := s.processes.Start(ctx, spec)
 		return p, !started, &pb.ExecAttach{Reader: kind.Start.Reader}, err
 	case *pb.ExecRequest_Attach:

@@ -32,6 +32,12 @@ const (
 	// that has grown already. A call that finds none free gets a new goroutine. It is
 	// for short calls, of which few run at once.
 	callWorkers = 16
+	// While commands are being started, a connection pauses after a write of less than
+	// gatherBytes, up to gatherSteps times gatherStep. On two busy processors a few short
+	// commands end in that time, and nobody notices it.
+	gatherBytes = 4 << 10
+	gatherSteps = 4
+	gatherStep  = 250 * time.Microsecond
 	// stopGrace is how long calls that are under way may take after a shutdown
 	// began: an upload of some hundred megabytes, within a pod's usual grace
 	// period.

@@ -104,7 +104,7 @@ func Serve(ctx context.Context, config Config) error {
 	state := health.NewServer()
 	failed := make(chan error, len(listeners)+2)
 	server := newSuccession(func() *grpc.Server {
-		s := a.newServer(grpc.Creds(gate.Credentials(creds)), grpc.ReadBufferSize(readBuffer))
+		s := a.newServer(grpc.Creds(gate.Credentials(a.gatherer.credentials(creds))), grpc.ReadBufferSize(readBuffer))
 		healthpb.RegisterHealthServer(s, checksOnly{state: state})
 		return s
 	}, func() { gate.Expel(keys.accepted.Admits) }, failed)

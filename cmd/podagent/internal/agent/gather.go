@@ -1,0 +1,68 @@
+package agent
+
+import (
+	"net"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+)
+
+// gatherer has small answers leave the sandbox together while many commands run at once.
+// Each write of the agent costs the node, the API server and the client more processor
+// time than a short command's answer is worth, and the commands need that time. So after a
+// small write a connection pauses for a moment, as long as commands are being started:
+// their answers follow soon. A call that is alone waits for nothing.
+type gatherer struct{ starting atomic.Int64 }
+
+// begin notes that a command is being started, until the caller calls end.
+func (g *gatherer) begin() (end func()) {
+	g.starting.Add(1)
+	return func() { g.starting.Add(-1) }
+}
+
+// pause waits until no command is being started, but not for long.
+func (g *gatherer) pause() {
+	for range gatherSteps {
+		if g.starting.Load() == 0 {
+			return
+		}
+		time.Sleep(gatherStep)
+	}
+}
+
+// credentials returns credentials whose connections gather.
+func (g *gatherer) credentials(c credentials.TransportCredentials) credentials.TransportCredentials {
+	return gathering{c, g}
+}
+
+type gathering struct {
+	credentials.TransportCredentials
+	gatherer *gatherer
+}
+
+func (g gathering) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	secured, info, err := g.TransportCredentials.ServerHandshake(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &gatheringConn{secured, g.gatherer}, info, nil
+}
+
+func (g gathering) Clone() credentials.TransportCredentials {
+	return gathering{g.TransportCredentials.Clone(), g.gatherer}
+}
+
+// gatheringConn is a connection that pauses after small writes.
+type gatheringConn struct {
+	net.Conn
+	gatherer *gatherer
+}
+
+func (c *gatheringConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if err == nil && len(p) < gatherBytes {
+		c.gatherer.pause()
+	}
+	return n, err
+}
