@@ -18,8 +18,9 @@ type control struct {
 	kill     bool
 	detach   bool
 	size     *TerminalSize
-	// rejoin says that a stream was left only because it could not carry a wish.
-	rejoin bool
+	// apart is closed when a call of its own has said that the caller detaches; nil if
+	// there is none.
+	apart chan struct{}
 }
 
 // use sends the first message and the caller's wishes on a new stream. It does not
@@ -30,7 +31,7 @@ func (c *control) use(s *execStream, first *pb.ExecRequest) error {
 	if c.kill && !c.answered {
 		return context.Canceled
 	}
-	c.stream, c.asked, c.rejoin = s, true, false
+	c.stream, c.asked = s, true
 	if err := s.send(first); err != nil {
 		return err
 	}
@@ -56,17 +57,46 @@ func (c *control) answer() {
 	c.answered = true
 }
 
-// want changes the caller's wishes. It reports whether there was a stream to send
-// them on.
-func (c *control) want(change func(*control)) bool {
+// wantSize notes a size of the terminal.
+func (c *control) wantSize(size TerminalSize) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	change(c)
-	if c.stream == nil {
-		return false
+	c.size = &size
+	if c.stream != nil {
+		c.tell()
 	}
-	c.tell()
+}
+
+// wantDetach notes that the caller detaches. It reports whether there was a stream. If
+// that can carry nothing more, say tells the agent.
+func (c *control) wantDetach(say func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.detach = true
+	switch {
+	case c.stream == nil:
+		return false
+	case !c.stream.closed:
+		c.tell()
+	case c.apart == nil:
+		c.apart = make(chan struct{})
+		go func() {
+			defer close(c.apart)
+			say()
+		}()
+	}
 	return true
+}
+
+// awaitApart waits until the agent knows that the caller detaches, if a call of its own
+// tells it.
+func (c *control) awaitApart() {
+	c.mu.Lock()
+	apart := c.apart
+	c.mu.Unlock()
+	if apart != nil {
+		<-apart
+	}
 }
 
 // wantKill notes that the process is to be killed. It reports whether that is new, and
@@ -79,14 +109,8 @@ func (c *control) wantKill() (first, asked bool) {
 	return first, c.asked
 }
 
-// tell sends the caller's wishes. If that fails, the next stream sends them again. A stream
-// that can carry no wish is left for one that can.
+// tell sends the caller's wishes. If that fails, the next stream sends them again.
 func (c *control) tell() {
-	if c.stream.closed {
-		c.rejoin = true
-		c.stream.hangUp()
-		return
-	}
 	if c.size != nil {
 		_ = c.stream.send(&pb.ExecRequest{Kind: &pb.ExecRequest_Resize{Resize: c.size.proto()}})
 	}
@@ -114,13 +138,6 @@ func (c *control) killing() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.kill
-}
-
-// left reports whether the caller has detached, and no further stream has to say so.
-func (c *control) left() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.detach && !c.rejoin
 }
 
 func (c *control) detaching() bool {

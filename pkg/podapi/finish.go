@@ -40,7 +40,25 @@ func (p *Process) part() {
 func (p *Process) leaveRunning() bool {
 	p.abandonLater()
 	defer p.hurry()
-	return p.control.want(func(wanted *control) { wanted.detach = true })
+	return p.control.wantDetach(p.detachApart)
+}
+
+// detachApart detaches by a call of its own, which takes the place of the stream whose
+// request side is closed. The little output that it gets is of no use.
+func (p *Process) detachApart() {
+	s, err := p.dial(p.life)
+	if err != nil {
+		return // the agent finds out that the reader is away
+	}
+	defer s.hangUp()
+	attach := &pb.ExecAttach{ExecId: p.id, BootId: p.started.BootId, Reader: p.reader}
+	err = s.send(&pb.ExecRequest{Kind: &pb.ExecRequest_Attach{Attach: attach}})
+	if err == nil {
+		err = s.send(&pb.ExecRequest{Kind: &pb.ExecRequest_Detach{Detach: &pb.ExecDetach{}}})
+	}
+	for err == nil { // until the call ends
+		_, err = s.call.Recv()
+	}
 }
 
 // abandonLater gives the run up if it has not ended in KillGrace.

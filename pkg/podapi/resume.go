@@ -122,7 +122,8 @@ func (p *Process) resume(err error) (*execStream, error) {
 	switch {
 	case isAgentLost(err):
 		return nil, p.finalError(err)
-	case p.control.left():
+	case p.control.detaching():
+		p.control.awaitApart()
 		return nil, ErrDetached
 	case p.client.closed.Load():
 		return nil, errClosed

@@ -31,7 +31,7 @@ func (p *Process) Resize(size TerminalSize) error {
 	if !p.HasTerminal() {
 		return fmt.Errorf("%s has no terminal: %w", p.name, syscall.EINVAL)
 	}
-	p.control.want(func(wanted *control) { wanted.size = &size })
+	p.control.wantSize(size)
 	return nil
 }
 

@@ -11,8 +11,8 @@ import (
 // gatherer has small answers leave the sandbox together while many commands run at once.
 // Each write of the agent costs the node, the API server and the client more processor
 // time than a short command's answer is worth, and the commands need that time. So after a
-// small write a connection pauses for a moment, as long as commands are being started:
-// their answers follow soon. A call that is alone waits for nothing.
+// small write a connection pauses while commands are being started, and the longer the more
+// they are: their answers follow soon. A call that is alone waits for nothing.
 type gatherer struct{ starting atomic.Int64 }
 
 // begin notes that a command is being started, until the caller calls end.
@@ -21,10 +21,10 @@ func (g *gatherer) begin() (end func()) {
 	return func() { g.starting.Add(-1) }
 }
 
-// pause waits until no command is being started, but not for long.
+// pause waits a step for each command that is being started, up to gatherSteps.
 func (g *gatherer) pause() {
-	for range gatherSteps {
-		if g.starting.Load() == 0 {
+	for step := range int64(gatherSteps) {
+		if g.starting.Load() <= step {
 			return
 		}
 		time.Sleep(gatherStep)

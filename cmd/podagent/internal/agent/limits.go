@@ -33,10 +33,10 @@ const (
 	// for short calls, of which few run at once.
 	callWorkers = 16
 	// While commands are being started, a connection pauses after a write of less than
-	// gatherBytes, up to gatherSteps times gatherStep. On two busy processors a few short
-	// commands end in that time, and nobody notices it.
+	// gatherBytes: gatherStep for each of them, in which a short command ends on two busy
+	// processors, up to gatherSteps times.
 	gatherBytes = 4 << 10
-	gatherSteps = 4
+	gatherSteps = 16
 	gatherStep  = 250 * time.Microsecond
 	// stopGrace is how long calls that are under way may take after a shutdown
 	// began: an upload of some hundred megabytes, within a pod's usual grace
