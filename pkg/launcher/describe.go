@@ -170,7 +170,7 @@ func (c *cluster) describeAgent(ctx context.Context, pod *corev1.Pod, d *Descrip
 		info, err := client.Info(ctx)
 		if err == nil || errors.Is(err, podapi.ErrVersion) {
 			d.Agent = &info
-			d.State, d.Reason = Running, "" // the agent may answer before a probe has succeeded
+			d.State, d.Reason = Running, "" // the agent may answer before the kubelet says that it runs
 		}
 		if err != nil {
 			return err

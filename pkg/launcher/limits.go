@@ -65,16 +65,6 @@ const (
 	// podGrace is the time between TERM and KILL: the agent's own 5 s for its
 	// processes and calls, and a margin.
 	podGrace = 8 * time.Second
-	// startupPeriod is the kubelet's shortest. The agent serves within
-	// milliseconds; startupFailures lets it take a minute on a node that swaps.
-	startupPeriod   = 1
-	startupFailures = 60
-	// With readinessPeriod and readinessFailures, a hanging agent is noticed within
-	// half a minute, at the cost of one process for each probe.
-	readinessPeriod   = 10
-	readinessFailures = 3
-	// probeTimeout is long enough for a pod whose processors are busy.
-	probeTimeout = 5
 	// pullPatience is how long the image may be missing after a failed pull: nodes
 	// try again after ten seconds, and the commonest reason is a mistyped name.
 	pullPatience = 5 * time.Second

@@ -46,7 +46,7 @@ type Pod struct {
 	// Patch changes the pod that the other fields make: a strategic merge patch of
 	// any fields, in YAML or JSON, of up to 64 KiB. The agent's container is called
 	// agent. A patch must leave what the launcher gives: the command, workdir, variables,
-	// probes, volumes, mounts, init containers, labels, annotations, restart policy and
+	// volumes, mounts, init containers, labels, annotations, restart policy and
 	// protections. envFrom needs a prefix, so that no variable becomes a setting (PODAGENT_).
 	Patch []byte
 	// Volumes are up to 64. In a read-only directory they can be written if they may.

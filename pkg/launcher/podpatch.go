@@ -239,8 +239,6 @@ func guardedContainer(list string, before *corev1.Container, all []corev1.Contai
 		{name + ".command", before.Command, after.Command},
 		{name + ".args", before.Args, after.Args},
 		{name + ".workingDir", before.WorkingDir, after.WorkingDir},
-		{name + ".startupProbe", before.StartupProbe, after.StartupProbe},
-		{name + ".readinessProbe", before.ReadinessProbe, after.ReadinessProbe},
 		{name + ".restartPolicy", before.RestartPolicy, after.RestartPolicy},
 		{name + ".tty", before.TTY, after.TTY},
 	}

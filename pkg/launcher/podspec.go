@@ -95,6 +95,10 @@ func podSpec(spec *Spec, keys []wire.AuthorizedKey) corev1.PodSpec {
 	return pod
 }
 
+// container returns the agent's container. It has no probes. The kubelet starts a process in
+// the container for each, which costs a node that starts many pods at once more than the
+// agents themselves; and they would say little. Launch waits for the agent's answer, an agent
+// that ends is started again, and whoever calls one that hangs finds out.
 func container(spec *Spec, keys []wire.AuthorizedKey) corev1.Container {
 	workdir := spec.workdir()
 	return corev1.Container{
@@ -105,8 +109,6 @@ func container(spec *Spec, keys []wire.AuthorizedKey) corev1.Container {
 		Env:            slices.Concat(plain, agentEnv(spec, keys, workdir)),
 		Resources:      resources(&spec.Pod),
 		VolumeMounts:   []corev1.VolumeMount{{Name: workspaceName, MountPath: workdir}},
-		StartupProbe:   healthProbe(spec, startupPeriod, startupFailures),
-		ReadinessProbe: healthProbe(spec, readinessPeriod, readinessFailures),
 	}
 }
 
@@ -164,17 +166,6 @@ func agentEnv(spec *Spec, keys []wire.AuthorizedKey, workdir string) []corev1.En
 		{Name: "PODAGENT_POD_UID", ValueFrom: &corev1.EnvVarSource{
 			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"},
 		}},
-	}
-}
-
-// healthProbe asks the agent with its own program: the kubelet's other probes can
-// neither reach the loopback nor hold a key.
-func healthProbe(spec *Spec, period, failures int32) *corev1.Probe {
-	return &corev1.Probe{
-		ProbeHandler:     corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{spec.Pod.program(), "health"}}},
-		PeriodSeconds:    period,
-		TimeoutSeconds:   probeTimeout,
-		FailureThreshold: failures,
 	}
 }
 

@@ -100,7 +100,6 @@ func TestPatchThatBreaksThePodNamesTheField(t *testing.T) {
 		"metadata: {annotations: null}":                                          "metadata.annotations",
 		"kind: Pod\n---\nspec: {hostPID: true}":                                  "more than one document",
 		"spec: {volumes: [{name: workspace, emptyDir: {medium: Memory}}]}":       "spec.volumes[workspace]",
-		"spec: {containers: [{name: agent, startupProbe: null}]}":                "spec.containers[agent].startupProbe",
 		"spec: {containers: [{name: agent, volumeMounts: [{$patch: replace}]}]}": "spec.containers[agent].volumeMounts[",
 		"spec: {containers: [{name: agent, volumeMounts: [{name: workspace, mountPath: /.podagent/bin}]}]}": "spec.containers[agent].volumeMounts[/.podagent/bin]",
 		"spec: {containers: [{name: agent, volumeMounts: [{name: home, mountPath: /workspace/}]}]}":         "spec.containers[agent].volumeMounts[/workspace/]",
