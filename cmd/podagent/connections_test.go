@@ -287,6 +287,7 @@ func (a *runningAgent) exec(t *testing.T, address, from string) {
 			t.Errorf("exec at %s from %q: %v", address, from, err)
 			return
 		}
+		time.Sleep(time.Millisecond) // what fails at once would take the processor from the agent
 	}
 }
 
@@ -303,7 +304,9 @@ func (a *runningAgent) tryExec(t *testing.T, address, from string) error {
 		return err
 	}
 	defer client.Close()
-	return client.Command(t.Context(), "/bin/true").Run()
+	cmd := client.Command(t.Context(), "/bin/true")
+	cmd.ResumeTimeout = -1
+	return cmd.Run()
 }
 
 // delay returns an address from where bytes take this long to the agent, and as long

@@ -178,7 +178,7 @@ func (c *cluster) describeAgent(ctx context.Context, pod *corev1.Pod, d *Descrip
 		d.Processes, err = client.Processes(ctx)
 		return err
 	})
-	if errors.Is(err, podapi.ErrUnavailable) && !isRunning(pod) {
+	if err != nil && d.Agent == nil && ctx.Err() == nil && !isRunning(pod) {
 		return c.podError(pod, errNotRunning, "", progress(pod))
 	}
 	return err

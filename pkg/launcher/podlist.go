@@ -248,23 +248,35 @@ func agentContainer(pod *corev1.Pod) *corev1.Container {
 }
 
 // isRunning reports whether the agent's container runs. The agent serves from its
-// first milliseconds on, some seconds before the kubelet reports it ready.
+// first milliseconds on.
 func isRunning(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return s.Name == containerName && s.State.Running != nil
 	})
 }
 
-// containerCreating is the kubelet's reason for a container that was not started before.
-const containerCreating = "ContainerCreating"
+// The kubelet's reasons for a container that was not started before. The second one is that
+// of a pod with init containers.
+const (
+	containerCreating = "ContainerCreating"
+	podInitializing   = "PodInitializing"
+)
 
 // mayServe reports whether the pod's agent may answer: its container runs, or starts. A busy
 // kubelet is seconds late to say that it runs.
 func mayServe(pod *corev1.Pod) bool {
 	starting := slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
-		return s.Name == containerName && s.State.Waiting != nil && s.State.Waiting.Reason == containerCreating
+		w := s.State.Waiting
+		return s.Name == containerName && w != nil && (w.Reason == containerCreating || w.Reason == podInitializing && isInitialized(pod))
 	})
 	return isRunning(pod) || starting && hasNetwork(pod)
+}
+
+// isInitialized reports whether the init containers have ended.
+func isInitialized(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodInitialized && c.Status == corev1.ConditionTrue
+	})
 }
 
 // heartbeatOf returns the pod's last heartbeat, or its creation if there is no

@@ -102,13 +102,13 @@ func podSpec(spec *Spec, keys []wire.AuthorizedKey) corev1.PodSpec {
 func container(spec *Spec, keys []wire.AuthorizedKey) corev1.Container {
 	workdir := spec.workdir()
 	return corev1.Container{
-		Name:           containerName,
-		Image:          spec.Pod.Image,
-		Command:        serveCommand(spec),
-		WorkingDir:     workdir,
-		Env:            slices.Concat(plain, agentEnv(spec, keys, workdir)),
-		Resources:      resources(&spec.Pod),
-		VolumeMounts:   []corev1.VolumeMount{{Name: workspaceName, MountPath: workdir}},
+		Name:         containerName,
+		Image:        spec.Pod.Image,
+		Command:      serveCommand(spec),
+		WorkingDir:   workdir,
+		Env:          slices.Concat(plain, agentEnv(spec, keys, workdir)),
+		Resources:    resources(&spec.Pod),
+		VolumeMounts: []corev1.VolumeMount{{Name: workspaceName, MountPath: workdir}},
 	}
 }
 
@@ -151,8 +151,8 @@ var plain = []corev1.EnvVar{
 	{Name: "GIT_CONFIG_VALUE_0", Value: "*"},
 }
 
-// agentEnv returns the agent's flags as variables, which podagent health reads,
-// too. One of them holds the environment of commands: the agent itself should not
+// agentEnv returns the agent's flags as variables, which podagent health reads, too: for
+// people, and for probes that a patch adds. One of them holds the environment of commands: the agent itself should not
 // run with that, its bytes need not be UTF-8, and Kubernetes must not expand it.
 func agentEnv(spec *Spec, keys []wire.AuthorizedKey, workdir string) []corev1.EnvVar {
 	return []corev1.EnvVar{

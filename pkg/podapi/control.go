@@ -23,8 +23,8 @@ type control struct {
 	apart chan struct{}
 }
 
-// use sends the first message and the caller's wishes on a new stream. It does not
-// ask for a process that is to be killed.
+// use sends the first message and the caller's wishes on a new stream, and closes its
+// request side if nothing can follow. It does not ask for a process that is to be killed.
 func (c *control) use(s *execStream, first *pb.ExecRequest) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -36,16 +36,16 @@ func (c *control) use(s *execStream, first *pb.ExecRequest) error {
 		return err
 	}
 	c.tell()
-	if takesNothing(first.GetStart()) && !c.detach {
+	if takesNothing(first.GetStart()) {
 		s.closed = true
 		return s.call.CloseSend()
 	}
 	return nil
 }
 
-// takesNothing reports whether nothing follows the start of a command, unless the caller
-// detaches. Then the stream's request side is closed at once, with the start. The transport
-// would otherwise reset the stream at its end, in a message of its own for each command.
+// takesNothing reports whether a command takes neither input nor sizes. If its stream's
+// request side stayed open, the transport would reset the stream at its end, in a message of
+// its own for each command. Only a detaching caller would have needed it: see detachApart.
 func takesNothing(start *pb.ExecStart) bool {
 	return start != nil && !start.Stdin && start.Terminal == nil
 }
@@ -62,30 +62,38 @@ func (c *control) wantSize(size TerminalSize) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.size = &size
-	if c.stream != nil {
+	if c.stream != nil && !c.stream.closed {
 		c.tell()
 	}
 }
 
 // wantDetach notes that the caller detaches. It reports whether there was a stream. If
 // that can carry nothing more, say tells the agent.
-func (c *control) wantDetach(say func()) bool {
+func (c *control) wantDetach(say func(*execStream)) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.detach = true
 	switch {
 	case c.stream == nil:
-		return false
+		return c.apart != nil
 	case !c.stream.closed:
 		c.tell()
 	case c.apart == nil:
-		c.apart = make(chan struct{})
+		stream, told := c.stream, make(chan struct{})
+		c.apart = told
 		go func() {
-			defer close(c.apart)
-			say()
+			defer close(told)
+			say(stream)
 		}()
 	}
 	return true
+}
+
+// uses reports whether a stream has not ended.
+func (c *control) uses(s *execStream) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stream == s
 }
 
 // awaitApart waits until the agent knows that the caller detaches, if a call of its own

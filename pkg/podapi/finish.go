@@ -43,12 +43,21 @@ func (p *Process) leaveRunning() bool {
 	return p.control.wantDetach(p.detachApart)
 }
 
-// detachApart detaches by a call of its own, which takes the place of the stream whose
-// request side is closed. The little output that it gets is of no use.
-func (p *Process) detachApart() {
+// detachApart detaches by calls of their own from the process of a stream whose request side
+// is closed. Each takes the stream's place, and so ends it; but the agent may take up the
+// stream a little later than the call, and then another call is needed.
+func (p *Process) detachApart(from *execStream) {
+	for tries := 1; p.control.uses(from) && p.life.Err() == nil; tries++ {
+		p.tryDetach()
+		pause(p.life, resumeDelay(tries))
+	}
+}
+
+// tryDetach is one call that detaches. The little output that it gets is of no use.
+func (p *Process) tryDetach() {
 	s, err := p.dial(p.life)
 	if err != nil {
-		return // the agent finds out that the reader is away
+		return
 	}
 	defer s.hangUp()
 	attach := &pb.ExecAttach{ExecId: p.id, BootId: p.started.BootId, Reader: p.reader}

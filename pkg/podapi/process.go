@@ -21,8 +21,9 @@ type Process struct {
 	// A run has one follower, the goroutine that opens its streams and receives their
 	// messages. The caller's goroutine begins as the follower; after Start and Attach
 	// one of the run's own takes over. Beside it, pumps write the output (output.go),
-	// one goroutine reads the input and one for each stream sends it (stdin.go), and a
-	// killer may have the process killed (kill.go). They share the fields as follows.
+	// one goroutine reads the input and one for each stream sends it (stdin.go), a killer
+	// may have the process killed (kill.go), and one may detach from it (finish.go). They
+	// share the fields as follows.
 
 	// What the caller asked for. It never changes.
 	client             *Client

@@ -7,20 +7,32 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/podagent/podagent/pkg/podapi"
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-// listening is an agent that answers the start of a command once it knows what follows
-// the start: next gets the error of the second Recv.
+// listening is an agent that runs nothing, and tells what its callers send.
 type listening struct {
 	pb.UnimplementedAgentServer
 	pb.UnimplementedProcessesServer
-	next chan error
+	// after gets what follows the start of a command: the error of the next Recv.
+	after chan error
+	// late is how many calls that attach come before the agent has taken up the one that
+	// started the command.
+	late int
+
+	mu       sync.Mutex
+	reader   string
+	replaced chan struct{} // closed when another call takes the place of the first
+	detached int           // how often a caller of the same reader has detached
 }
 
 func (l *listening) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse, error) {
@@ -32,87 +44,125 @@ func (l *listening) Exec(stream grpc.BidiStreamingServer[pb.ExecRequest, pb.Exec
 	if err != nil {
 		return err
 	}
-	started := &pb.ExecStarted{ExecId: first.GetStart().ExecId, BootId: "boot", Pid: 7, StdinOpen: first.GetStart().Stdin}
-	if !first.GetStart().Stdin {
-		_, err := stream.Recv()
-		l.next <- err
+	if attach := first.GetAttach(); attach != nil {
+		return l.attach(stream, attach)
 	}
+	return l.start(stream, first.GetStart())
+}
+
+// start answers, and ends the call when the command has ended or another call has come.
+func (l *listening) start(stream grpc.BidiStreamingServer[pb.ExecRequest, pb.ExecResponse], start *pb.ExecStart) error {
+	l.mu.Lock()
+	l.reader = start.Reader
+	l.mu.Unlock()
+	started := &pb.ExecStarted{ExecId: start.ExecId, BootId: "boot", Pid: 7, StdinOpen: start.Stdin}
 	if err := stream.Send(&pb.ExecResponse{Kind: &pb.ExecResponse_Started{Started: started}}); err != nil {
 		return err
 	}
-	if first.GetStart().Stdin {
-		_, err := stream.Recv()
-		l.next <- err
+	_, err := stream.Recv()
+	l.after <- err
+	if string(start.Argv[0]) == "true" || start.Stdin {
+		return stream.Send(&pb.ExecResponse{Kind: &pb.ExecResponse_Exit{Exit: &pb.ExecExit{Reason: pb.ExitReason_EXIT_REASON_EXITED}}})
 	}
-	return stream.Send(&pb.ExecResponse{Kind: &pb.ExecResponse_Exit{Exit: &pb.ExecExit{Reason: pb.ExitReason_EXIT_REASON_EXITED}}})
+	select {
+	case <-l.replaced:
+		return status.Error(codes.Unavailable, "another call has taken the place of this one")
+	case <-stream.Context().Done():
+		return stream.Context().Err()
+	}
 }
 
-// A stream that the agent ends while the request side is open is reset, which costs a
-// message for each command.
-func TestCommandWithoutInputClosesItsRequestSide(t *testing.T) {
+func (l *listening) attach(stream grpc.BidiStreamingServer[pb.ExecRequest, pb.ExecResponse], attach *pb.ExecAttach) error {
+	next, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if next.GetDetach() == nil || attach.Reader != l.reader {
+		return status.Error(codes.InvalidArgument, "this is not the reader, and does not detach")
+	}
+	if l.detached++; l.detached == l.late+1 {
+		close(l.replaced)
+	}
+	return stream.Send(&pb.ExecResponse{Kind: &pb.ExecResponse_Detached{Detached: &pb.ExecDetached{}}})
+}
+
+func newListening(t *testing.T, late int) (*listening, *podapi.Client) {
+	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent := &listening{next: make(chan error, 1)}
+	agent := &listening{after: make(chan error, 10), late: late, replaced: make(chan struct{})}
 	server := grpc.NewServer()
 	pb.RegisterAgentServer(server, agent)
 	pb.RegisterProcessesServer(server, agent)
 	go server.Serve(l)
 	t.Cleanup(server.Stop)
-	c := liarClient(t, socket)
-	if err := c.Command(t.Context(), "true").Run(); err != nil {
+	return agent, liarClient(t, socket)
+}
+
+// follows returns what followed the start of a command.
+func (l *listening) follows(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-l.after:
+		return err
+	case <-time.After(hung):
+		t.Fatal("nothing follows the start")
+		return nil
+	}
+}
+
+// A stream that the agent ends while the request side is open is reset, which costs a
+// message for each command.
+func TestCommandWithoutInputClosesItsRequestSide(t *testing.T) {
+	agent, c := newListening(t, 0)
+	run := c.Command(t.Context(), "true")
+	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-agent.next; !errors.Is(err, io.EOF) {
+	if err := agent.follows(t); !errors.Is(err, io.EOF) {
 		t.Errorf("after the start of a command without input comes %v", err)
 	}
-	cmd := c.Command(t.Context(), "cat")
-	cmd.Stdin = strings.NewReader("input")
-	if err := cmd.Run(); err != nil {
-		t.Fatal(err)
+	if err := run.Wait(); err != nil {
+		t.Error(err)
 	}
-	if err := <-agent.next; err != nil {
+	run = c.Command(t.Context(), "cat")
+	run.Stdin = strings.NewReader("input")
+	if err := run.Run(); err != nil {
+		t.Error(err)
+	}
+	if err := agent.follows(t); err != nil {
 		t.Errorf("after the start of a command with input comes %v", err)
 	}
 }
 
-// The request side is closed when the caller detaches: another stream says so.
+// Another call tells the agent that the caller detaches, and is repeated until it ends the
+// stream whose request side is closed.
 func TestDetachFromACommandWithoutInputIsKnownToTheAgent(t *testing.T) {
-	leakCheck(t)
-	w := newCable(t)
-	cmd := w.client(t).Shell(t.Context(), "echo begun; exec yes")
-	out := begun(t, cmd)
-	if err := cmd.Process.Detach(); err != nil {
-		t.Errorf("Detach: %v", err)
-	}
-	go io.Copy(io.Discard, out)
-	if err := cmd.Wait(); err != podapi.ErrDetached {
-		t.Errorf("Wait: %v", err)
-	}
-	// Nobody's position holds it up.
-	before := outputOf(t, w.direct(t), cmd.ID)
-	eventually(t, "more output than is kept", func() bool {
-		return outputOf(t, w.direct(t), cmd.ID) > before+100<<20
-	})
-	if err := w.direct(t).Signal(t.Context(), cmd.ID, 9); err != nil {
-		t.Error(err)
-	}
-}
-
-// outputOf returns how much a process has printed.
-func outputOf(t *testing.T, c *podapi.Client, id string) int64 {
-	t.Helper()
-	list, err := c.Processes(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range list {
-		if p.ID == id {
-			return p.Stdout
+	for _, late := range []int{0, 2} {
+		agent, c := newListening(t, late)
+		run := c.Command(t.Context(), "sleep", "300")
+		if err := run.Start(); err != nil {
+			t.Fatal(err)
 		}
+		both := make(chan error, 2)
+		for range 2 {
+			go func() { both <- run.Process.Detach() }()
+		}
+		if err := errors.Join(<-both, <-both); err != nil {
+			t.Errorf("Detach: %v", err)
+		}
+		if err := run.Wait(); err != podapi.ErrDetached {
+			t.Errorf("Wait: %v", err)
+		}
+		agent.mu.Lock()
+		if agent.detached <= late {
+			t.Errorf("the agent was told %d times, want more than %d", agent.detached, late)
+		}
+		agent.mu.Unlock()
 	}
-	t.Fatalf("no process %s", id)
-	return 0
 }

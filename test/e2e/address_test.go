@@ -223,7 +223,7 @@ func TestReapLeavesAnAgentWhoseKeyCannotBeLearned(t *testing.T) {
 	if err := s.Command(t.Context(), "sleep", "600").Start(); err != nil {
 		t.Fatal(err)
 	}
-	harness.Await(t, "readiness", func() bool {
+	harness.Await(t, "the sandbox that runs", func() bool {
 		list, err := c.Launcher().List(t.Context())
 		return err == nil && len(list) == 1 && list[0].State == launcher.Running
 	})

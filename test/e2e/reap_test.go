@@ -203,7 +203,7 @@ func TestReapTreatsAnAgentThatDoesNotAnswerAsIdle(t *testing.T) {
 		if err := s.Command(t.Context(), "sleep", "600").Start(); err != nil {
 			t.Fatal(err)
 		}
-		harness.Await(t, "readiness", func() bool {
+		harness.Await(t, "the sandboxes that run", func() bool {
 			list, err := k.List(t.Context())
 			return err == nil && slices.ContainsFunc(list, func(s launcher.Summary) bool { return s.ID == id && s.State == launcher.Running })
 		})
@@ -247,7 +247,7 @@ func testReapAsksTheAgent(t *testing.T, c *launchertest.Cluster) {
 	theirs := c.Launcher()
 	theirs.Identity = &other
 	harness.Launch(t, theirs, spec("theirs")).Close()
-	harness.Await(t, "readiness", func() bool {
+	harness.Await(t, "the sandboxes that run", func() bool {
 		list, err := k.List(t.Context())
 		return err == nil && !slices.ContainsFunc(list, func(s launcher.Summary) bool { return s.State != launcher.Running })
 	})

@@ -937,7 +937,8 @@ type ProcessesClient interface {
 	// started; the last is exit or detached (final).
 	//
 	// Closing the request side does not close standard input (StdinChunk.eof
-	// does), and a call that breaks off leaves the process as it is.
+	// does), and a call that breaks off leaves the process as it is. Who has closed the
+	// request side can detach by another call that attaches as the same reader.
 	Exec(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecRequest, ExecResponse], error)
 	// List lists the processes that the agent knows, oldest first.
 	List(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListProcessesResponse], error)
@@ -1038,7 +1039,8 @@ type ProcessesServer interface {
 	// started; the last is exit or detached (final).
 	//
 	// Closing the request side does not close standard input (StdinChunk.eof
-	// does), and a call that breaks off leaves the process as it is.
+	// does), and a call that breaks off leaves the process as it is. Who has closed the
+	// request side can detach by another call that attaches as the same reader.
 	Exec(grpc.BidiStreamingServer[ExecRequest, ExecResponse]) error
 	// List lists the processes that the agent knows, oldest first.
 	List(*ListProcessesRequest, grpc.ServerStreamingServer[ListProcessesResponse]) error

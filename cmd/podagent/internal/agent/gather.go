@@ -8,25 +8,36 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// gatherer has small answers leave the sandbox together while many commands run at once.
-// Each write of the agent costs the node, the API server and the client more processor
-// time than a short command's answer is worth, and the commands need that time. So after a
-// small write a connection pauses while commands are being started, and the longer the more
-// they are: their answers follow soon. A call that is alone waits for nothing.
-type gatherer struct{ starting atomic.Int64 }
+// gatherer has small answers leave the sandbox together while many commands are being
+// started. Each write of the agent costs the node, the API server and the client more
+// processor time than a short command's answer is worth, and the commands need that time.
+// So after a small write a connection pauses, and the longer the more commands are being
+// started: their answers follow soon. Beside a few there is no pause, nor beside commands
+// whose starts make no progress.
+type gatherer struct {
+	starting atomic.Int64 // the commands that are being started
+	started  atomic.Int64 // those whose start has ended
+	paused   atomic.Int64 // what started was at the last pause
+}
 
 // begin notes that a command is being started, until the caller calls end.
 func (g *gatherer) begin() (end func()) {
 	g.starting.Add(1)
-	return func() { g.starting.Add(-1) }
+	return func() {
+		g.started.Add(1)
+		g.starting.Add(-1)
+	}
 }
 
-// pause waits a step for each command that is being started, up to gatherSteps.
+// pause waits a step for each gatherShare of the commands that are being started.
 func (g *gatherer) pause() {
-	for step := range int64(gatherSteps) {
-		if g.starting.Load() <= step {
-			return
-		}
+	if g.starting.Load() < gatherShare {
+		return
+	}
+	if started := g.started.Load(); g.paused.Swap(started) == started {
+		return // nothing has followed
+	}
+	for step := int64(1); step <= gatherSteps && g.starting.Load() >= step*gatherShare; step++ {
 		time.Sleep(gatherStep)
 	}
 }

@@ -16,39 +16,42 @@ func TestSmallWritesPauseWhileCommandsAreStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gatherer{}
 		c := &gatheringConn{nowhere{}, g}
-		write := func(size int) time.Duration {
+		var ends []func()
+		begin := func(n int) {
+			for range n {
+				ends = append(ends, g.begin())
+			}
+		}
+		end := func(n int) {
+			for range n {
+				ends[0]()
+				ends = ends[1:]
+			}
+		}
+		writes := func(what string, size int, want time.Duration) {
+			t.Helper()
 			begun := time.Now()
 			if n, err := c.Write(make([]byte, size)); n != size || err != nil {
-				t.Errorf("wrote %d of %d bytes: %v", n, size, err)
+				t.Errorf("%s: wrote %d of %d bytes: %v", what, n, size, err)
 			}
-			return time.Since(begun)
-		}
-		if took := write(1); took != 0 {
-			t.Errorf("without a start a write takes %v", took)
-		}
-		var ends []func()
-		for range 100 {
-			ends = append(ends, g.begin())
-		}
-		if took := write(1); took != gatherSteps*gatherStep {
-			t.Errorf("beside 100 starts a small write takes %v", took)
-		}
-		if took := write(gatherBytes); took != 0 {
-			t.Errorf("beside 100 starts a large write takes %v", took)
-		}
-		for _, end := range ends[3:] {
-			end()
-		}
-		if took := write(1); took != 3*gatherStep {
-			t.Errorf("beside three starts a small write takes %v", took)
-		}
-		time.AfterFunc(gatherStep*3/2, func() {
-			for _, end := range ends[:3] {
-				end()
+			if took := time.Since(begun); took != want {
+				t.Errorf("%s: the write takes %v, want %v", what, took, want)
 			}
-		})
-		if took := write(1); took != 2*gatherStep {
-			t.Errorf("after the last start a small write goes on for %v", took)
 		}
+		begin(gatherShare)
+		end(1)
+		writes("beside a few starts", 1, 0)
+		begin(100)
+		end(1)
+		writes("beside many starts", 1, gatherSteps*gatherStep)
+		writes("beside many that make no progress", 1, 0)
+		end(1)
+		writes("a large one beside many starts", gatherBytes, 0)
+		end(len(ends) - gatherShare)
+		writes("beside some starts", 1, gatherStep)
+		begin(100)
+		end(1)
+		time.AfterFunc(gatherStep*3/2, func() { end(len(ends)) })
+		writes("beside starts that end meanwhile", 1, 2*gatherStep)
 	})
 }

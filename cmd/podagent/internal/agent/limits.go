@@ -32,12 +32,14 @@ const (
 	// that has grown already. A call that finds none free gets a new goroutine. It is
 	// for short calls, of which few run at once.
 	callWorkers = 16
-	// While commands are being started, a connection pauses after a write of less than
-	// gatherBytes: gatherStep for each of them, in which a short command ends on two busy
-	// processors, up to gatherSteps times.
+	// A connection pauses after a write of less than gatherBytes, by one gatherStep for
+	// each gatherShare of the commands that are being started, and gatherSteps at most.
+	// Two busy processors end a few short commands in a step, which is the shortest time
+	// that the runtime waits for.
 	gatherBytes = 4 << 10
-	gatherSteps = 16
-	gatherStep  = 250 * time.Microsecond
+	gatherShare = 4
+	gatherSteps = 4
+	gatherStep  = time.Millisecond
 	// stopGrace is how long calls that are under way may take after a shutdown
 	// began: an upload of some hundred megabytes, within a pod's usual grace
 	// period.
