@@ -47,8 +47,7 @@ func (c *cluster) build(ctx context.Context) (bool, error) {
 // stamp changes when the programs must be built again.
 func stamp() (string, error) {
 	sum := sha256.New()
-	release, _, _ := strings.Cut(runtime.Version(), " ") // without the experiments of this program
-	fmt.Fprintln(sum, release, runtime.GOARCH)
+	fmt.Fprintln(sum, release(runtime.Version()), runtime.GOARCH)
 	for _, name := range append(sources(), "go.mod", "go.sum") {
 		data, err := os.ReadFile(name)
 		if err != nil {
@@ -57,6 +56,15 @@ func stamp() (string, error) {
 		sum.Write(data)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// release is a version of Go without the experiments of this program, such as simd in
+// go1.26.8-X:simd (before Go 1.26: go1.25.8 X:simd). With the race detector a program may
+// have others.
+func release(version string) string {
+	version, _, _ = strings.Cut(version, " ")
+	version, _, _ = strings.Cut(version, "-X:")
+	return version
 }
 
 // sources lists the files of this module's programs for clusters.
