@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // BenchmarkIgnore measures the cost of a repository's rules for each file.
@@ -42,6 +43,31 @@ func BenchmarkIgnore(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkLongPattern matches a long path by a long pattern, and compares each of its tokens
+// with each byte of the path, in turns. It reports how many times as long the latter takes.
+func BenchmarkLongPattern(b *testing.B) {
+	path, token := strings.Repeat("a", 4000), token{kind: anyByte}
+	rules := Parse([]byte(longPattern))
+	var match, each time.Duration
+	for b.Loop() {
+		begun := time.Now()
+		if v := rules.Match(path, false); v != Undecided {
+			b.Fatalf("decision %v", v)
+		}
+		matched := time.Now()
+		for i := range len(longPattern) * len(path) {
+			if !token.matchByte(path[i%len(path)]) {
+				b.Fatal("it does not match")
+			}
+		}
+		match, each = match+matched.Sub(begun), each+time.Since(matched)
+	}
+	b.ReportMetric(float64(each)/float64(match), "each/match")
+}
+
+// longPattern may go on at each place of a path, and so has many ways to fail.
+var longPattern = "*a" + strings.Repeat("?", 1000) + "[b]*\n"
 
 // usualRules are typical of repositories in kind and number.
 const usualRules = `# OSX leaves these everywhere
