@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,18 +14,33 @@ import (
 // program. A nil Thread stands for none.
 type Thread struct {
 	parts Parts
-	work  chan func()
+
+	mu sync.Mutex
+	// idle says that the thread waits for woken, to run next.
+	idle  bool
+	next  *task
+	woken event
+	// queue holds what came while the thread was busy.
+	queue []*task
+}
+
+// task is what a thread runs for a caller. The caller that woke the thread waits for over.
+// All others wait for done, which keeps no thread of theirs.
+type task struct {
+	run  func()
+	over *event
+	done chan struct{}
 }
 
 // startThread starts a thread within a boundary of these parts.
 func startThread(parts Parts) (*Thread, error) {
-	t := &Thread{parts: parts, work: make(chan func())}
+	t := &Thread{parts: parts}
 	applied := make(chan error)
 	onThread(func() {
 		err := parts.apply()
 		applied <- err
 		if err == nil {
-			t.run()
+			t.serve()
 		}
 	})
 	if err := <-applied; err != nil {
@@ -33,10 +49,39 @@ func startThread(parts Parts) (*Thread, error) {
 	return t, nil
 }
 
-func (t *Thread) run() {
-	for f := range t.work {
-		f()
+// serve runs tasks for ever.
+func (t *Thread) serve() {
+	for {
+		task := t.take()
+		task.run()
+		if task.over != nil {
+			task.over.signal()
+		} else {
+			close(task.done)
+		}
 	}
+}
+
+// take waits for the next task.
+func (t *Thread) take() *task {
+	if first := t.unqueue(); first != nil {
+		return first
+	}
+	t.woken.wait()
+	return t.next
+}
+
+// unqueue returns the first task of the queue. If there is none, the thread is idle.
+func (t *Thread) unqueue() *task {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.queue) == 0 {
+		t.idle = true
+		return nil
+	}
+	first := t.queue[0]
+	t.queue = t.queue[1:]
+	return first
 }
 
 // Do runs f on the thread, and returns when it has. Without a thread it runs f where it is.
@@ -45,12 +90,26 @@ func (t *Thread) Do(f func()) {
 		f()
 		return
 	}
-	done := make(chan struct{})
-	t.work <- func() {
-		defer close(done)
-		f()
+	task, wakes := t.hand(f)
+	if !wakes {
+		<-task.done
+		return
 	}
-	<-done
+	t.woken.signal()
+	task.over.wait()
+}
+
+// hand gives f to the thread, and reports whether the caller must wake it.
+func (t *Thread) hand(f func()) (given *task, wakes bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.idle {
+		t.idle, t.next = false, &task{run: f, over: new(event)}
+		return t.next, true
+	}
+	given = &task{run: f, done: make(chan struct{})}
+	t.queue = append(t.queue, given)
+	return given, false
 }
 
 // Parts are what the thread's boundary consists of.
