@@ -8,6 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// hung is how long a test waits for something that must happen.
+const hung = 2 * time.Minute
+
 // Callers come one at a time, when the thread is idle, and all at once, when it is not. It
 // runs what each of them gives it, one after the other.
 func TestThreadRunsWhatAllGiveIt(t *testing.T) {
@@ -42,7 +45,7 @@ func TestThreadRunsWhatAllGiveIt(t *testing.T) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(2 * time.Minute):
+	case <-time.After(hung):
 		t.Fatal("a call has not returned")
 	}
 	if want := (callers + 1) * calls; runs != want || len(ids) != 1 {
