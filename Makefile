@@ -69,7 +69,7 @@ sandboxes:
 # The phases of a test run, one after the other. The targets of a phase run at the same
 # time. Tests that restart parts of the cluster run last and alone.
 test: ## run everything that CI runs: lint, verify, the tests on a cluster, the race detector
-	@RESULTS=$(RESULTS) test/phases.sh needs "sandboxes checks" "e2e unit" race disrupt
+	@RESULTS=$(RESULTS) test/phases.sh needs "sandboxes checks" "e2e unit" "race race-e2e" disrupt
 
 test-all: ## run everything at full size, and also under the race detector (hours)
 	@PODAGENT_TEST_FULL=1 RESULTS=$(RESULTS) test/phases.sh needs "sandboxes checks" "e2e unit" race race-e2e disrupt fuzz sbom soak
@@ -103,26 +103,26 @@ gotest = mkdir -p $(RESULTS) && $(2) $(TOOL) gotestsum --format pkgname-and-test
 # (of memory and of other programs), or they start programs that it does not see.
 PLAIN = . ./images/... ./cmd/orchestrator/... $(addprefix ./,$(filter-out test/% .,$(sort $(patsubst %/,%,$(dir \
 	$(shell git grep -l '^//go:build.*!race' -- '*_test.go'))))))
-# The packages to test with it. Of the tests on sandboxes, these are only the tests of the
-# hardest parts of the client: cuts, owners, lazy sandboxes, sessions.
+# The packages to test with it. Of the tests on sandboxes, unless all are to run, these are
+# only the tests of the hardest parts of the client: cuts, owners, lazy sandboxes, sessions.
 RACED = $(shell $(GO) list ./... | grep -v -e /test/e2e -e /images/)
-RACED_E2E := ^Test(CutDuringCalls|200MB|Lazy|Exclusive|SessionStore)
+RACED_E2E := $(if $(PODAGENT_TEST_FULL),,-run '^Test(CutDuringCalls|200MB|Lazy|Exclusive|SessionStore)' -skip '/connection_stuck')
 
-# Eight tests at once even on few processors, since they mostly wait for their pods.
+# Eight tests at once even on few processors, since they mostly wait for their pods. Beside
+# them, two of the other packages at once, since these mostly wait for their programs.
 e2e: ## run the tests on sandboxes, except those that disrupt the cluster (RUN=TestName for some)
 	@$(call gotest,e2e) -parallel 8 -run '$(RUN)' ./test/e2e
 
 unit: ## run the other tests, without the race detector (PKG=./pkg/fsops for any one package)
-	@$(call gotest,unit) -p 1 $(or $(PKG),$(PLAIN))
+	@$(call gotest,unit) -p 2 $(or $(PKG),$(PLAIN))
 	@[ -n "$(PKG)" ] || { cd test/bench && $(call gotest,bench) ./...; }
 	@[ -n "$(PKG)$$PODAGENT_TEST_KUBECONFIG" ] || { cd test/cluster && $(call gotest,cluster,PODAGENT_CLUSTER_BIN=$(CLUSTER)/bin) ./...; }
 
 race: ## run the tests that profit from the race detector with it (PKG=./pkg/fsops for one package)
 	@$(call gotest,race,CGO_ENABLED=1 GOEXPERIMENT=) -race -skip '^Test(Cluster)?Scripts$$' $(or $(PKG),$(RACED))
-	@[ -n "$(PKG)" ] || { $(call gotest,race-e2e,CGO_ENABLED=1 GOEXPERIMENT=) -race -parallel 8 -run '$(RACED_E2E)' -skip '/connection_stuck' ./test/e2e; }
 
-race-e2e: ## run all tests on sandboxes with the race detector
-	@$(call gotest,race-e2e-all,CGO_ENABLED=1 GOEXPERIMENT=) -race -parallel 8 ./test/e2e
+race-e2e: ## run the hardest tests on sandboxes with the race detector (PODAGENT_TEST_FULL=1 for all)
+	@$(call gotest,race-e2e,CGO_ENABLED=1 GOEXPERIMENT=) -race -parallel 8 $(RACED_E2E) ./test/e2e
 
 disrupt: ## run the tests that restart parts of the cluster
 	@$(call gotest,disrupt) ./test/e2e/disrupt
