@@ -79,19 +79,14 @@ type loot struct {
 	Baits     map[string]string
 }
 
-// manyRounds are as many hand-overs as take some seconds, and 2,000 at full size.
-func manyRounds() int {
-	if os.Getenv("PODAGENT_TEST_FULL") != "" {
-		return 2000
-	}
-	return 300
-}
+// manyRounds are as many hand-overs as the thief gets a chance at, which take some seconds.
+const manyRounds = 2000
 
 func TestThiefInTheSandboxNeverSeesTheGitPassword(t *testing.T) {
 	for name, h := range map[string]heist{
-		"at adoption":                 {Rounds: manyRounds(), NoGit: true},
+		"at adoption":                 {Rounds: manyRounds, NoGit: true},
 		"at adoption with git itself": {Rounds: 20},
-		"beside Main":                 {Rounds: manyRounds(), NoGit: true, Main: true},
+		"beside Main":                 {Rounds: manyRounds, NoGit: true, Main: true},
 		"beside Main with git itself": {Rounds: 20, Main: true},
 	} {
 		t.Run(name, func(t *testing.T) {
