@@ -121,6 +121,8 @@ func serveFlags(config *agent.Config, level *slog.Level) *flag.FlagSet {
 		return addKeys(config, s)
 	})
 	flags.StringVar(&config.Keychain, "keychain", "", "accept the keys at the end of `CHAIN` in place of the authorized keys, as far as it is signed by them")
+	flags.BoolVar(&config.AwaitAssignment, "await-assignment", false, "until a caller assigns the agent to a sandbox, answer Info and Configure alone; with this flag, exit with 1 on TERM and INT")
+	flags.StringVar(&config.Assignment, "assignment", "", "the `ASSIGNMENT` that the agent had before it was started again")
 	flags.Func("process-env", "add variables to the environment of processes: base64 of `NAME=VALUE` texts that each end with a NUL", func(s string) (err error) {
 		config.ProcessEnv, err = wire.ParseEnv(s)
 		return err

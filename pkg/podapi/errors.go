@@ -19,10 +19,10 @@ var (
 	ErrTooLarge        = wire.ErrTooLarge        // a message was over 4 MiB
 	ErrProtocol        = wire.ErrProtocol        // the agent's answer is not one to the request
 	ErrAgentLost       = wire.ErrAgentLost       // the agent ended or restarted; nobody knows how far the process came
-	// ErrVersion says that the versions of client and agent are too far apart, and
-	// ErrDetached that the caller has detached from a process.
-	ErrVersion  = errors.New("incompatible versions")
-	ErrDetached = errors.New("detached from the process, which runs on")
+	ErrUnassigned      = wire.ErrUnassigned      // the agent was started for a pool, and belongs to no sandbox yet
+
+	ErrVersion  = errors.New("incompatible versions")                    // client and agent are too far apart
+	ErrDetached = errors.New("detached from the process, which runs on") // the caller has
 	// ErrExecExpired says that the agent does not start or know an exec id. The id is
 	// older than its memory, and the command may have run; or the id was killed before
 	// its start; or somebody had the agent forget the process ([Client.Forget]).

@@ -145,8 +145,8 @@ type Config struct {
 	Protected []string
 	// Expires is when the agent ends by itself, if it was started so that its end is
 	// final. Zero, or a time before the present value, changes nothing.
-	Expires  time.Time
-	Keychain string // replaces the keys that the agent accepts (podapi.proto)
+	Expires              time.Time
+	Keychain, Assignment string // the keys that the agent accepts, and what it serves its sandbox with (podapi.proto)
 }
 
 // Configure sets the defaults of later calls. An agent of protocol 1.0 knows of no
@@ -156,7 +156,7 @@ func (c *Client) Configure(ctx context.Context, config Config) error {
 		Env: toBytes(config.Env), KeepEnv: config.Env == nil,
 		Workdir:        []byte(config.Workdir),
 		ProtectedPaths: toBytes(config.Protected), KeepProtectedPaths: config.Protected == nil,
-		Keychain: config.Keychain,
+		Keychain: config.Keychain, Assignment: config.Assignment,
 	}
 	if !config.Expires.IsZero() {
 		r.Expires = config.Expires.UnixNano()

@@ -121,6 +121,8 @@ const (
 	Class_CLASS_CONNECTION_RESET Class = 40
 	// The file, or a part of it, was not searched because it is binary.
 	Class_CLASS_BINARY Class = 41
+	// The agent belongs to no sandbox yet (ConfigureRequest.assignment).
+	Class_CLASS_UNASSIGNED Class = 42
 )
 
 // Enum value maps for Class.
@@ -168,6 +170,7 @@ var (
 		39: "CLASS_CONNECTION_REFUSED",
 		40: "CLASS_CONNECTION_RESET",
 		41: "CLASS_BINARY",
+		42: "CLASS_UNASSIGNED",
 	}
 	Class_value = map[string]int32{
 		"CLASS_UNSPECIFIED":        0,
@@ -212,6 +215,7 @@ var (
 		"CLASS_CONNECTION_REFUSED": 39,
 		"CLASS_CONNECTION_RESET":   40,
 		"CLASS_BINARY":             41,
+		"CLASS_UNASSIGNED":         42,
 	}
 )
 
@@ -1236,7 +1240,14 @@ type ConfigureRequest struct {
 	// "\n", the number of links before as 32 bits (big endian), and the bytes of the keys.
 	// A chain that does not begin with the present one is CLASS_INVALID. Offered with the
 	// capability "keychain".
-	Keychain      string `protobuf:"bytes,7,opt,name=keychain,proto3" json:"keychain,omitempty"`
+	Keychain string `protobuf:"bytes,7,opt,name=keychain,proto3" json:"keychain,omitempty"`
+	// assignment, if not empty, makes an agent that awaits one serve a sandbox; until then it
+	// answers Info and Configure alone (CLASS_UNASSIGNED). It is the base64 of a signature
+	// and of an Assignment, both unpadded, with a comma between them. A key that counts
+	// signed "podagent assignment v1\n", the UID of the pod, "\n", and the bytes of the
+	// Assignment. The first one lasts: it may be repeated, but another is CLASS_INVALID, and
+	// so is one for an agent that awaits none. Offered with the capability "assignment".
+	Assignment    string `protobuf:"bytes,8,opt,name=assignment,proto3" json:"assignment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1320,6 +1331,13 @@ func (x *ConfigureRequest) GetKeychain() string {
 	return ""
 }
 
+func (x *ConfigureRequest) GetAssignment() string {
+	if x != nil {
+		return x.Assignment
+	}
+	return ""
+}
+
 type ConfigureResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1356,6 +1374,71 @@ func (*ConfigureResponse) Descriptor() ([]byte, []int) {
 	return file_podapi_proto_rawDescGZIP(), []int{8}
 }
 
+// Assignment is what a caller sets on an agent for good. The agent gets it again when it
+// starts again, so it is signed. A field that an agent does not know is CLASS_INVALID.
+type Assignment struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// env and protected_paths are as in ConfigureRequest, which replaces them until the
+	// agent starts again.
+	Env            [][]byte `protobuf:"bytes,1,rep,name=env,proto3" json:"env,omitempty"`
+	ProtectedPaths [][]byte `protobuf:"bytes,2,rep,name=protected_paths,json=protectedPaths,proto3" json:"protected_paths,omitempty"`
+	// idle_timeout, unless 0, is how long the agent may be idle before it ends by itself.
+	IdleTimeout   int64 `protobuf:"varint,3,opt,name=idle_timeout,json=idleTimeout,proto3" json:"idle_timeout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Assignment) Reset() {
+	*x = Assignment{}
+	mi := &file_podapi_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Assignment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Assignment) ProtoMessage() {}
+
+func (x *Assignment) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
+func (*Assignment) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Assignment) GetEnv() [][]byte {
+	if x != nil {
+		return x.Env
+	}
+	return nil
+}
+
+func (x *Assignment) GetProtectedPaths() [][]byte {
+	if x != nil {
+		return x.ProtectedPaths
+	}
+	return nil
+}
+
+func (x *Assignment) GetIdleTimeout() int64 {
+	if x != nil {
+		return x.IdleTimeout
+	}
+	return 0
+}
+
 type CheckoutRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// dir is a directory that exists.
@@ -1375,7 +1458,7 @@ type CheckoutRequest struct {
 
 func (x *CheckoutRequest) Reset() {
 	*x = CheckoutRequest{}
-	mi := &file_podapi_proto_msgTypes[9]
+	mi := &file_podapi_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1387,7 +1470,7 @@ func (x *CheckoutRequest) String() string {
 func (*CheckoutRequest) ProtoMessage() {}
 
 func (x *CheckoutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[9]
+	mi := &file_podapi_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1400,7 +1483,7 @@ func (x *CheckoutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckoutRequest.ProtoReflect.Descriptor instead.
 func (*CheckoutRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{9}
+	return file_podapi_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CheckoutRequest) GetDir() []byte {
@@ -1454,7 +1537,7 @@ type CheckoutResponse struct {
 
 func (x *CheckoutResponse) Reset() {
 	*x = CheckoutResponse{}
-	mi := &file_podapi_proto_msgTypes[10]
+	mi := &file_podapi_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1466,7 +1549,7 @@ func (x *CheckoutResponse) String() string {
 func (*CheckoutResponse) ProtoMessage() {}
 
 func (x *CheckoutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[10]
+	mi := &file_podapi_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1479,7 +1562,7 @@ func (x *CheckoutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckoutResponse.ProtoReflect.Descriptor instead.
 func (*CheckoutResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{10}
+	return file_podapi_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CheckoutResponse) GetCommit() string {
@@ -1528,7 +1611,7 @@ type Attr struct {
 
 func (x *Attr) Reset() {
 	*x = Attr{}
-	mi := &file_podapi_proto_msgTypes[11]
+	mi := &file_podapi_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1540,7 +1623,7 @@ func (x *Attr) String() string {
 func (*Attr) ProtoMessage() {}
 
 func (x *Attr) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[11]
+	mi := &file_podapi_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1553,7 +1636,7 @@ func (x *Attr) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attr.ProtoReflect.Descriptor instead.
 func (*Attr) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{11}
+	return file_podapi_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Attr) GetPath() []byte {
@@ -1623,7 +1706,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_podapi_proto_msgTypes[12]
+	mi := &file_podapi_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1635,7 +1718,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[12]
+	mi := &file_podapi_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1648,7 +1731,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{12}
+	return file_podapi_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Sum) GetSize() int64 {
@@ -1676,7 +1759,7 @@ type StatRequest struct {
 
 func (x *StatRequest) Reset() {
 	*x = StatRequest{}
-	mi := &file_podapi_proto_msgTypes[13]
+	mi := &file_podapi_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1688,7 +1771,7 @@ func (x *StatRequest) String() string {
 func (*StatRequest) ProtoMessage() {}
 
 func (x *StatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[13]
+	mi := &file_podapi_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1701,7 +1784,7 @@ func (x *StatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatRequest.ProtoReflect.Descriptor instead.
 func (*StatRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{13}
+	return file_podapi_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StatRequest) GetPath() []byte {
@@ -1727,7 +1810,7 @@ type StatResponse struct {
 
 func (x *StatResponse) Reset() {
 	*x = StatResponse{}
-	mi := &file_podapi_proto_msgTypes[14]
+	mi := &file_podapi_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1739,7 +1822,7 @@ func (x *StatResponse) String() string {
 func (*StatResponse) ProtoMessage() {}
 
 func (x *StatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[14]
+	mi := &file_podapi_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1752,7 +1835,7 @@ func (x *StatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatResponse.ProtoReflect.Descriptor instead.
 func (*StatResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{14}
+	return file_podapi_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StatResponse) GetAttr() *Attr {
@@ -1774,7 +1857,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_podapi_proto_msgTypes[15]
+	mi := &file_podapi_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1786,7 +1869,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[15]
+	mi := &file_podapi_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1799,7 +1882,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{15}
+	return file_podapi_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListRequest) GetPath() []byte {
@@ -1830,7 +1913,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_podapi_proto_msgTypes[16]
+	mi := &file_podapi_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +1925,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[16]
+	mi := &file_podapi_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +1938,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{16}
+	return file_podapi_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListResponse) GetKind() isListResponse_Kind {
@@ -1927,7 +2010,7 @@ type AttrBatch struct {
 
 func (x *AttrBatch) Reset() {
 	*x = AttrBatch{}
-	mi := &file_podapi_proto_msgTypes[17]
+	mi := &file_podapi_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1939,7 +2022,7 @@ func (x *AttrBatch) String() string {
 func (*AttrBatch) ProtoMessage() {}
 
 func (x *AttrBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[17]
+	mi := &file_podapi_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1952,7 +2035,7 @@ func (x *AttrBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttrBatch.ProtoReflect.Descriptor instead.
 func (*AttrBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{17}
+	return file_podapi_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AttrBatch) GetAttrs() []*Attr {
@@ -1974,7 +2057,7 @@ type ListEnd struct {
 
 func (x *ListEnd) Reset() {
 	*x = ListEnd{}
-	mi := &file_podapi_proto_msgTypes[18]
+	mi := &file_podapi_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1986,7 +2069,7 @@ func (x *ListEnd) String() string {
 func (*ListEnd) ProtoMessage() {}
 
 func (x *ListEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[18]
+	mi := &file_podapi_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1999,7 +2082,7 @@ func (x *ListEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEnd.ProtoReflect.Descriptor instead.
 func (*ListEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{18}
+	return file_podapi_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListEnd) GetCount() int64 {
@@ -2031,7 +2114,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_podapi_proto_msgTypes[19]
+	mi := &file_podapi_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2043,7 +2126,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[19]
+	mi := &file_podapi_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2056,7 +2139,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{19}
+	return file_podapi_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReadRequest) GetPath() []byte {
@@ -2101,7 +2184,7 @@ type LineWindow struct {
 
 func (x *LineWindow) Reset() {
 	*x = LineWindow{}
-	mi := &file_podapi_proto_msgTypes[20]
+	mi := &file_podapi_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2113,7 +2196,7 @@ func (x *LineWindow) String() string {
 func (*LineWindow) ProtoMessage() {}
 
 func (x *LineWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[20]
+	mi := &file_podapi_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2126,7 +2209,7 @@ func (x *LineWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineWindow.ProtoReflect.Descriptor instead.
 func (*LineWindow) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{20}
+	return file_podapi_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LineWindow) GetFirst() int64 {
@@ -2164,7 +2247,7 @@ type ReadResponse struct {
 
 func (x *ReadResponse) Reset() {
 	*x = ReadResponse{}
-	mi := &file_podapi_proto_msgTypes[21]
+	mi := &file_podapi_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2176,7 +2259,7 @@ func (x *ReadResponse) String() string {
 func (*ReadResponse) ProtoMessage() {}
 
 func (x *ReadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[21]
+	mi := &file_podapi_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2189,7 +2272,7 @@ func (x *ReadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadResponse.ProtoReflect.Descriptor instead.
 func (*ReadResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{21}
+	return file_podapi_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReadResponse) GetKind() isReadResponse_Kind {
@@ -2260,7 +2343,7 @@ type ReadHeader struct {
 
 func (x *ReadHeader) Reset() {
 	*x = ReadHeader{}
-	mi := &file_podapi_proto_msgTypes[22]
+	mi := &file_podapi_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +2355,7 @@ func (x *ReadHeader) String() string {
 func (*ReadHeader) ProtoMessage() {}
 
 func (x *ReadHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[22]
+	mi := &file_podapi_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2285,7 +2368,7 @@ func (x *ReadHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadHeader.ProtoReflect.Descriptor instead.
 func (*ReadHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{22}
+	return file_podapi_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReadHeader) GetAttr() *Attr {
@@ -2307,7 +2390,7 @@ type ReadEnd struct {
 
 func (x *ReadEnd) Reset() {
 	*x = ReadEnd{}
-	mi := &file_podapi_proto_msgTypes[23]
+	mi := &file_podapi_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2319,7 +2402,7 @@ func (x *ReadEnd) String() string {
 func (*ReadEnd) ProtoMessage() {}
 
 func (x *ReadEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[23]
+	mi := &file_podapi_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2332,7 +2415,7 @@ func (x *ReadEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadEnd.ProtoReflect.Descriptor instead.
 func (*ReadEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{23}
+	return file_podapi_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReadEnd) GetSum() *Sum {
@@ -2366,7 +2449,7 @@ type LineResult struct {
 
 func (x *LineResult) Reset() {
 	*x = LineResult{}
-	mi := &file_podapi_proto_msgTypes[24]
+	mi := &file_podapi_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2378,7 +2461,7 @@ func (x *LineResult) String() string {
 func (*LineResult) ProtoMessage() {}
 
 func (x *LineResult) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[24]
+	mi := &file_podapi_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2391,7 +2474,7 @@ func (x *LineResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineResult.ProtoReflect.Descriptor instead.
 func (*LineResult) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{24}
+	return file_podapi_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *LineResult) GetFirst() int64 {
@@ -2448,7 +2531,7 @@ type UploadAck struct {
 
 func (x *UploadAck) Reset() {
 	*x = UploadAck{}
-	mi := &file_podapi_proto_msgTypes[25]
+	mi := &file_podapi_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2460,7 +2543,7 @@ func (x *UploadAck) String() string {
 func (*UploadAck) ProtoMessage() {}
 
 func (x *UploadAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[25]
+	mi := &file_podapi_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2473,7 +2556,7 @@ func (x *UploadAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadAck.ProtoReflect.Descriptor instead.
 func (*UploadAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{25}
+	return file_podapi_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *UploadAck) GetLimit() int64 {
@@ -2497,7 +2580,7 @@ type WriteRequest struct {
 
 func (x *WriteRequest) Reset() {
 	*x = WriteRequest{}
-	mi := &file_podapi_proto_msgTypes[26]
+	mi := &file_podapi_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2509,7 +2592,7 @@ func (x *WriteRequest) String() string {
 func (*WriteRequest) ProtoMessage() {}
 
 func (x *WriteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[26]
+	mi := &file_podapi_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2522,7 +2605,7 @@ func (x *WriteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteRequest.ProtoReflect.Descriptor instead.
 func (*WriteRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{26}
+	return file_podapi_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WriteRequest) GetKind() isWriteRequest_Kind {
@@ -2604,7 +2687,7 @@ type WriteHeader struct {
 
 func (x *WriteHeader) Reset() {
 	*x = WriteHeader{}
-	mi := &file_podapi_proto_msgTypes[27]
+	mi := &file_podapi_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2616,7 +2699,7 @@ func (x *WriteHeader) String() string {
 func (*WriteHeader) ProtoMessage() {}
 
 func (x *WriteHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[27]
+	mi := &file_podapi_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2629,7 +2712,7 @@ func (x *WriteHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteHeader.ProtoReflect.Descriptor instead.
 func (*WriteHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{27}
+	return file_podapi_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WriteHeader) GetPath() []byte {
@@ -2683,7 +2766,7 @@ type WriteEnd struct {
 
 func (x *WriteEnd) Reset() {
 	*x = WriteEnd{}
-	mi := &file_podapi_proto_msgTypes[28]
+	mi := &file_podapi_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2695,7 +2778,7 @@ func (x *WriteEnd) String() string {
 func (*WriteEnd) ProtoMessage() {}
 
 func (x *WriteEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[28]
+	mi := &file_podapi_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2708,7 +2791,7 @@ func (x *WriteEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteEnd.ProtoReflect.Descriptor instead.
 func (*WriteEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{28}
+	return file_podapi_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *WriteEnd) GetSum() *Sum {
@@ -2731,7 +2814,7 @@ type WriteReply struct {
 
 func (x *WriteReply) Reset() {
 	*x = WriteReply{}
-	mi := &file_podapi_proto_msgTypes[29]
+	mi := &file_podapi_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2743,7 +2826,7 @@ func (x *WriteReply) String() string {
 func (*WriteReply) ProtoMessage() {}
 
 func (x *WriteReply) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[29]
+	mi := &file_podapi_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2756,7 +2839,7 @@ func (x *WriteReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteReply.ProtoReflect.Descriptor instead.
 func (*WriteReply) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{29}
+	return file_podapi_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WriteReply) GetKind() isWriteReply_Kind {
@@ -2814,7 +2897,7 @@ type WriteResponse struct {
 
 func (x *WriteResponse) Reset() {
 	*x = WriteResponse{}
-	mi := &file_podapi_proto_msgTypes[30]
+	mi := &file_podapi_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2826,7 +2909,7 @@ func (x *WriteResponse) String() string {
 func (*WriteResponse) ProtoMessage() {}
 
 func (x *WriteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[30]
+	mi := &file_podapi_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2839,7 +2922,7 @@ func (x *WriteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteResponse.ProtoReflect.Descriptor instead.
 func (*WriteResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{30}
+	return file_podapi_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WriteResponse) GetAttr() *Attr {
@@ -2876,7 +2959,7 @@ type EditRequest struct {
 
 func (x *EditRequest) Reset() {
 	*x = EditRequest{}
-	mi := &file_podapi_proto_msgTypes[31]
+	mi := &file_podapi_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2888,7 +2971,7 @@ func (x *EditRequest) String() string {
 func (*EditRequest) ProtoMessage() {}
 
 func (x *EditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[31]
+	mi := &file_podapi_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2901,7 +2984,7 @@ func (x *EditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditRequest.ProtoReflect.Descriptor instead.
 func (*EditRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{31}
+	return file_podapi_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *EditRequest) GetPath() []byte {
@@ -2937,7 +3020,7 @@ type Replacement struct {
 
 func (x *Replacement) Reset() {
 	*x = Replacement{}
-	mi := &file_podapi_proto_msgTypes[32]
+	mi := &file_podapi_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2949,7 +3032,7 @@ func (x *Replacement) String() string {
 func (*Replacement) ProtoMessage() {}
 
 func (x *Replacement) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[32]
+	mi := &file_podapi_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2962,7 +3045,7 @@ func (x *Replacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replacement.ProtoReflect.Descriptor instead.
 func (*Replacement) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{32}
+	return file_podapi_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Replacement) GetOld() []byte {
@@ -3001,7 +3084,7 @@ type EditResponse struct {
 
 func (x *EditResponse) Reset() {
 	*x = EditResponse{}
-	mi := &file_podapi_proto_msgTypes[33]
+	mi := &file_podapi_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3013,7 +3096,7 @@ func (x *EditResponse) String() string {
 func (*EditResponse) ProtoMessage() {}
 
 func (x *EditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[33]
+	mi := &file_podapi_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3026,7 +3109,7 @@ func (x *EditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditResponse.ProtoReflect.Descriptor instead.
 func (*EditResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{33}
+	return file_podapi_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *EditResponse) GetOccurrences() []int64 {
@@ -3070,7 +3153,7 @@ type MkdirRequest struct {
 
 func (x *MkdirRequest) Reset() {
 	*x = MkdirRequest{}
-	mi := &file_podapi_proto_msgTypes[34]
+	mi := &file_podapi_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3082,7 +3165,7 @@ func (x *MkdirRequest) String() string {
 func (*MkdirRequest) ProtoMessage() {}
 
 func (x *MkdirRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[34]
+	mi := &file_podapi_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3095,7 +3178,7 @@ func (x *MkdirRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MkdirRequest.ProtoReflect.Descriptor instead.
 func (*MkdirRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{34}
+	return file_podapi_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *MkdirRequest) GetPath() []byte {
@@ -3127,7 +3210,7 @@ type MkdirResponse struct {
 
 func (x *MkdirResponse) Reset() {
 	*x = MkdirResponse{}
-	mi := &file_podapi_proto_msgTypes[35]
+	mi := &file_podapi_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3139,7 +3222,7 @@ func (x *MkdirResponse) String() string {
 func (*MkdirResponse) ProtoMessage() {}
 
 func (x *MkdirResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[35]
+	mi := &file_podapi_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3152,7 +3235,7 @@ func (x *MkdirResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MkdirResponse.ProtoReflect.Descriptor instead.
 func (*MkdirResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{35}
+	return file_podapi_proto_rawDescGZIP(), []int{36}
 }
 
 type RemoveRequest struct {
@@ -3167,7 +3250,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_podapi_proto_msgTypes[36]
+	mi := &file_podapi_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3179,7 +3262,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[36]
+	mi := &file_podapi_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3192,7 +3275,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{36}
+	return file_podapi_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RemoveRequest) GetPath() []byte {
@@ -3224,7 +3307,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_podapi_proto_msgTypes[37]
+	mi := &file_podapi_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3236,7 +3319,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[37]
+	mi := &file_podapi_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3249,7 +3332,7 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{37}
+	return file_podapi_proto_rawDescGZIP(), []int{38}
 }
 
 type RenameRequest struct {
@@ -3264,7 +3347,7 @@ type RenameRequest struct {
 
 func (x *RenameRequest) Reset() {
 	*x = RenameRequest{}
-	mi := &file_podapi_proto_msgTypes[38]
+	mi := &file_podapi_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3276,7 +3359,7 @@ func (x *RenameRequest) String() string {
 func (*RenameRequest) ProtoMessage() {}
 
 func (x *RenameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[38]
+	mi := &file_podapi_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3289,7 +3372,7 @@ func (x *RenameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameRequest.ProtoReflect.Descriptor instead.
 func (*RenameRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{38}
+	return file_podapi_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RenameRequest) GetOldPath() []byte {
@@ -3321,7 +3404,7 @@ type RenameResponse struct {
 
 func (x *RenameResponse) Reset() {
 	*x = RenameResponse{}
-	mi := &file_podapi_proto_msgTypes[39]
+	mi := &file_podapi_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3333,7 +3416,7 @@ func (x *RenameResponse) String() string {
 func (*RenameResponse) ProtoMessage() {}
 
 func (x *RenameResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[39]
+	mi := &file_podapi_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3346,7 +3429,7 @@ func (x *RenameResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameResponse.ProtoReflect.Descriptor instead.
 func (*RenameResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{39}
+	return file_podapi_proto_rawDescGZIP(), []int{40}
 }
 
 type CopyRequest struct {
@@ -3361,7 +3444,7 @@ type CopyRequest struct {
 
 func (x *CopyRequest) Reset() {
 	*x = CopyRequest{}
-	mi := &file_podapi_proto_msgTypes[40]
+	mi := &file_podapi_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3373,7 +3456,7 @@ func (x *CopyRequest) String() string {
 func (*CopyRequest) ProtoMessage() {}
 
 func (x *CopyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[40]
+	mi := &file_podapi_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3386,7 +3469,7 @@ func (x *CopyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRequest.ProtoReflect.Descriptor instead.
 func (*CopyRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{40}
+	return file_podapi_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CopyRequest) GetSource() []byte {
@@ -3425,7 +3508,7 @@ type CopyResponse struct {
 
 func (x *CopyResponse) Reset() {
 	*x = CopyResponse{}
-	mi := &file_podapi_proto_msgTypes[41]
+	mi := &file_podapi_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3437,7 +3520,7 @@ func (x *CopyResponse) String() string {
 func (*CopyResponse) ProtoMessage() {}
 
 func (x *CopyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[41]
+	mi := &file_podapi_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3450,7 +3533,7 @@ func (x *CopyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyResponse.ProtoReflect.Descriptor instead.
 func (*CopyResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{41}
+	return file_podapi_proto_rawDescGZIP(), []int{42}
 }
 
 type ChmodRequest struct {
@@ -3463,7 +3546,7 @@ type ChmodRequest struct {
 
 func (x *ChmodRequest) Reset() {
 	*x = ChmodRequest{}
-	mi := &file_podapi_proto_msgTypes[42]
+	mi := &file_podapi_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3475,7 +3558,7 @@ func (x *ChmodRequest) String() string {
 func (*ChmodRequest) ProtoMessage() {}
 
 func (x *ChmodRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[42]
+	mi := &file_podapi_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3488,7 +3571,7 @@ func (x *ChmodRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChmodRequest.ProtoReflect.Descriptor instead.
 func (*ChmodRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{42}
+	return file_podapi_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ChmodRequest) GetPath() []byte {
@@ -3513,7 +3596,7 @@ type ChmodResponse struct {
 
 func (x *ChmodResponse) Reset() {
 	*x = ChmodResponse{}
-	mi := &file_podapi_proto_msgTypes[43]
+	mi := &file_podapi_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3525,7 +3608,7 @@ func (x *ChmodResponse) String() string {
 func (*ChmodResponse) ProtoMessage() {}
 
 func (x *ChmodResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[43]
+	mi := &file_podapi_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3538,7 +3621,7 @@ func (x *ChmodResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChmodResponse.ProtoReflect.Descriptor instead.
 func (*ChmodResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{43}
+	return file_podapi_proto_rawDescGZIP(), []int{44}
 }
 
 type SymlinkRequest struct {
@@ -3552,7 +3635,7 @@ type SymlinkRequest struct {
 
 func (x *SymlinkRequest) Reset() {
 	*x = SymlinkRequest{}
-	mi := &file_podapi_proto_msgTypes[44]
+	mi := &file_podapi_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3564,7 +3647,7 @@ func (x *SymlinkRequest) String() string {
 func (*SymlinkRequest) ProtoMessage() {}
 
 func (x *SymlinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[44]
+	mi := &file_podapi_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3577,7 +3660,7 @@ func (x *SymlinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SymlinkRequest.ProtoReflect.Descriptor instead.
 func (*SymlinkRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{44}
+	return file_podapi_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *SymlinkRequest) GetTarget() []byte {
@@ -3602,7 +3685,7 @@ type SymlinkResponse struct {
 
 func (x *SymlinkResponse) Reset() {
 	*x = SymlinkResponse{}
-	mi := &file_podapi_proto_msgTypes[45]
+	mi := &file_podapi_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3614,7 +3697,7 @@ func (x *SymlinkResponse) String() string {
 func (*SymlinkResponse) ProtoMessage() {}
 
 func (x *SymlinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[45]
+	mi := &file_podapi_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3627,7 +3710,7 @@ func (x *SymlinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SymlinkResponse.ProtoReflect.Descriptor instead.
 func (*SymlinkResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{45}
+	return file_podapi_proto_rawDescGZIP(), []int{46}
 }
 
 type GlobRequest struct {
@@ -3649,7 +3732,7 @@ type GlobRequest struct {
 
 func (x *GlobRequest) Reset() {
 	*x = GlobRequest{}
-	mi := &file_podapi_proto_msgTypes[46]
+	mi := &file_podapi_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3661,7 +3744,7 @@ func (x *GlobRequest) String() string {
 func (*GlobRequest) ProtoMessage() {}
 
 func (x *GlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[46]
+	mi := &file_podapi_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3674,7 +3757,7 @@ func (x *GlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobRequest.ProtoReflect.Descriptor instead.
 func (*GlobRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{46}
+	return file_podapi_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GlobRequest) GetPattern() []byte {
@@ -3733,7 +3816,7 @@ type GlobResponse struct {
 
 func (x *GlobResponse) Reset() {
 	*x = GlobResponse{}
-	mi := &file_podapi_proto_msgTypes[47]
+	mi := &file_podapi_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3745,7 +3828,7 @@ func (x *GlobResponse) String() string {
 func (*GlobResponse) ProtoMessage() {}
 
 func (x *GlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[47]
+	mi := &file_podapi_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3758,7 +3841,7 @@ func (x *GlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobResponse.ProtoReflect.Descriptor instead.
 func (*GlobResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{47}
+	return file_podapi_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *GlobResponse) GetKind() isGlobResponse_Kind {
@@ -3829,7 +3912,7 @@ type GlobBatch struct {
 
 func (x *GlobBatch) Reset() {
 	*x = GlobBatch{}
-	mi := &file_podapi_proto_msgTypes[48]
+	mi := &file_podapi_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3841,7 +3924,7 @@ func (x *GlobBatch) String() string {
 func (*GlobBatch) ProtoMessage() {}
 
 func (x *GlobBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[48]
+	mi := &file_podapi_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3854,7 +3937,7 @@ func (x *GlobBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobBatch.ProtoReflect.Descriptor instead.
 func (*GlobBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{48}
+	return file_podapi_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GlobBatch) GetMatches() []*GlobMatch {
@@ -3875,7 +3958,7 @@ type GlobMatch struct {
 
 func (x *GlobMatch) Reset() {
 	*x = GlobMatch{}
-	mi := &file_podapi_proto_msgTypes[49]
+	mi := &file_podapi_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3887,7 +3970,7 @@ func (x *GlobMatch) String() string {
 func (*GlobMatch) ProtoMessage() {}
 
 func (x *GlobMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[49]
+	mi := &file_podapi_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3900,7 +3983,7 @@ func (x *GlobMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobMatch.ProtoReflect.Descriptor instead.
 func (*GlobMatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{49}
+	return file_podapi_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GlobMatch) GetPath() []byte {
@@ -3931,7 +4014,7 @@ type GlobEnd struct {
 
 func (x *GlobEnd) Reset() {
 	*x = GlobEnd{}
-	mi := &file_podapi_proto_msgTypes[50]
+	mi := &file_podapi_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3943,7 +4026,7 @@ func (x *GlobEnd) String() string {
 func (*GlobEnd) ProtoMessage() {}
 
 func (x *GlobEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[50]
+	mi := &file_podapi_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3956,7 +4039,7 @@ func (x *GlobEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobEnd.ProtoReflect.Descriptor instead.
 func (*GlobEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{50}
+	return file_podapi_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GlobEnd) GetCount() int64 {
@@ -4024,7 +4107,7 @@ type GrepRequest struct {
 
 func (x *GrepRequest) Reset() {
 	*x = GrepRequest{}
-	mi := &file_podapi_proto_msgTypes[51]
+	mi := &file_podapi_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4036,7 +4119,7 @@ func (x *GrepRequest) String() string {
 func (*GrepRequest) ProtoMessage() {}
 
 func (x *GrepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[51]
+	mi := &file_podapi_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4049,7 +4132,7 @@ func (x *GrepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepRequest.ProtoReflect.Descriptor instead.
 func (*GrepRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{51}
+	return file_podapi_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *GrepRequest) GetPattern() []byte {
@@ -4205,7 +4288,7 @@ type GrepResponse struct {
 
 func (x *GrepResponse) Reset() {
 	*x = GrepResponse{}
-	mi := &file_podapi_proto_msgTypes[52]
+	mi := &file_podapi_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4217,7 +4300,7 @@ func (x *GrepResponse) String() string {
 func (*GrepResponse) ProtoMessage() {}
 
 func (x *GrepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[52]
+	mi := &file_podapi_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4230,7 +4313,7 @@ func (x *GrepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepResponse.ProtoReflect.Descriptor instead.
 func (*GrepResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{52}
+	return file_podapi_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *GrepResponse) GetKind() isGrepResponse_Kind {
@@ -4284,7 +4367,7 @@ type GrepBatch struct {
 
 func (x *GrepBatch) Reset() {
 	*x = GrepBatch{}
-	mi := &file_podapi_proto_msgTypes[53]
+	mi := &file_podapi_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4296,7 +4379,7 @@ func (x *GrepBatch) String() string {
 func (*GrepBatch) ProtoMessage() {}
 
 func (x *GrepBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[53]
+	mi := &file_podapi_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4309,7 +4392,7 @@ func (x *GrepBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepBatch.ProtoReflect.Descriptor instead.
 func (*GrepBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{53}
+	return file_podapi_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GrepBatch) GetResults() []*GrepResult {
@@ -4342,7 +4425,7 @@ type GrepResult struct {
 
 func (x *GrepResult) Reset() {
 	*x = GrepResult{}
-	mi := &file_podapi_proto_msgTypes[54]
+	mi := &file_podapi_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4354,7 +4437,7 @@ func (x *GrepResult) String() string {
 func (*GrepResult) ProtoMessage() {}
 
 func (x *GrepResult) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[54]
+	mi := &file_podapi_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4367,7 +4450,7 @@ func (x *GrepResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepResult.ProtoReflect.Descriptor instead.
 func (*GrepResult) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{54}
+	return file_podapi_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *GrepResult) GetKind() GrepKind {
@@ -4453,7 +4536,7 @@ type GrepEnd struct {
 
 func (x *GrepEnd) Reset() {
 	*x = GrepEnd{}
-	mi := &file_podapi_proto_msgTypes[55]
+	mi := &file_podapi_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4465,7 +4548,7 @@ func (x *GrepEnd) String() string {
 func (*GrepEnd) ProtoMessage() {}
 
 func (x *GrepEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[55]
+	mi := &file_podapi_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4478,7 +4561,7 @@ func (x *GrepEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepEnd.ProtoReflect.Descriptor instead.
 func (*GrepEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{55}
+	return file_podapi_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GrepEnd) GetFiles() int64 {
@@ -4536,7 +4619,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_podapi_proto_msgTypes[56]
+	mi := &file_podapi_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4548,7 +4631,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[56]
+	mi := &file_podapi_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4561,7 +4644,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{56}
+	return file_podapi_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WatchRequest) GetPath() []byte {
@@ -4598,7 +4681,7 @@ type WatchEvent struct {
 
 func (x *WatchEvent) Reset() {
 	*x = WatchEvent{}
-	mi := &file_podapi_proto_msgTypes[57]
+	mi := &file_podapi_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4610,7 +4693,7 @@ func (x *WatchEvent) String() string {
 func (*WatchEvent) ProtoMessage() {}
 
 func (x *WatchEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[57]
+	mi := &file_podapi_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4623,7 +4706,7 @@ func (x *WatchEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEvent.ProtoReflect.Descriptor instead.
 func (*WatchEvent) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{57}
+	return file_podapi_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *WatchEvent) GetOp() WatchOp {
@@ -4663,7 +4746,7 @@ type WatchBatch struct {
 
 func (x *WatchBatch) Reset() {
 	*x = WatchBatch{}
-	mi := &file_podapi_proto_msgTypes[58]
+	mi := &file_podapi_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4675,7 +4758,7 @@ func (x *WatchBatch) String() string {
 func (*WatchBatch) ProtoMessage() {}
 
 func (x *WatchBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[58]
+	mi := &file_podapi_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4688,7 +4771,7 @@ func (x *WatchBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchBatch.ProtoReflect.Descriptor instead.
 func (*WatchBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{58}
+	return file_podapi_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *WatchBatch) GetEvents() []*WatchEvent {
@@ -4711,7 +4794,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_podapi_proto_msgTypes[59]
+	mi := &file_podapi_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4723,7 +4806,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[59]
+	mi := &file_podapi_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4736,7 +4819,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{59}
+	return file_podapi_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *WatchResponse) GetKind() isWatchResponse_Kind {
@@ -4790,7 +4873,7 @@ type WatchEnd struct {
 
 func (x *WatchEnd) Reset() {
 	*x = WatchEnd{}
-	mi := &file_podapi_proto_msgTypes[60]
+	mi := &file_podapi_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4802,7 +4885,7 @@ func (x *WatchEnd) String() string {
 func (*WatchEnd) ProtoMessage() {}
 
 func (x *WatchEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[60]
+	mi := &file_podapi_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4815,7 +4898,7 @@ func (x *WatchEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEnd.ProtoReflect.Descriptor instead.
 func (*WatchEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{60}
+	return file_podapi_proto_rawDescGZIP(), []int{61}
 }
 
 type PushRequest struct {
@@ -4832,7 +4915,7 @@ type PushRequest struct {
 
 func (x *PushRequest) Reset() {
 	*x = PushRequest{}
-	mi := &file_podapi_proto_msgTypes[61]
+	mi := &file_podapi_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4844,7 +4927,7 @@ func (x *PushRequest) String() string {
 func (*PushRequest) ProtoMessage() {}
 
 func (x *PushRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[61]
+	mi := &file_podapi_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4857,7 +4940,7 @@ func (x *PushRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushRequest.ProtoReflect.Descriptor instead.
 func (*PushRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{61}
+	return file_podapi_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PushRequest) GetKind() isPushRequest_Kind {
@@ -4932,7 +5015,7 @@ type PushHeader struct {
 
 func (x *PushHeader) Reset() {
 	*x = PushHeader{}
-	mi := &file_podapi_proto_msgTypes[62]
+	mi := &file_podapi_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4944,7 +5027,7 @@ func (x *PushHeader) String() string {
 func (*PushHeader) ProtoMessage() {}
 
 func (x *PushHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[62]
+	mi := &file_podapi_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4957,7 +5040,7 @@ func (x *PushHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushHeader.ProtoReflect.Descriptor instead.
 func (*PushHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{62}
+	return file_podapi_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *PushHeader) GetPath() []byte {
@@ -4984,7 +5067,7 @@ type PushEnd struct {
 
 func (x *PushEnd) Reset() {
 	*x = PushEnd{}
-	mi := &file_podapi_proto_msgTypes[63]
+	mi := &file_podapi_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4996,7 +5079,7 @@ func (x *PushEnd) String() string {
 func (*PushEnd) ProtoMessage() {}
 
 func (x *PushEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[63]
+	mi := &file_podapi_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5009,7 +5092,7 @@ func (x *PushEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushEnd.ProtoReflect.Descriptor instead.
 func (*PushEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{63}
+	return file_podapi_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *PushEnd) GetSum() *Sum {
@@ -5032,7 +5115,7 @@ type PushReply struct {
 
 func (x *PushReply) Reset() {
 	*x = PushReply{}
-	mi := &file_podapi_proto_msgTypes[64]
+	mi := &file_podapi_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5044,7 +5127,7 @@ func (x *PushReply) String() string {
 func (*PushReply) ProtoMessage() {}
 
 func (x *PushReply) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[64]
+	mi := &file_podapi_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5057,7 +5140,7 @@ func (x *PushReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushReply.ProtoReflect.Descriptor instead.
 func (*PushReply) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{64}
+	return file_podapi_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *PushReply) GetKind() isPushReply_Kind {
@@ -5111,7 +5194,7 @@ type PushResponse struct {
 
 func (x *PushResponse) Reset() {
 	*x = PushResponse{}
-	mi := &file_podapi_proto_msgTypes[65]
+	mi := &file_podapi_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5123,7 +5206,7 @@ func (x *PushResponse) String() string {
 func (*PushResponse) ProtoMessage() {}
 
 func (x *PushResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[65]
+	mi := &file_podapi_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5136,7 +5219,7 @@ func (x *PushResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushResponse.ProtoReflect.Descriptor instead.
 func (*PushResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{65}
+	return file_podapi_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PushResponse) GetStats() *TreeStats {
@@ -5159,7 +5242,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_podapi_proto_msgTypes[66]
+	mi := &file_podapi_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5171,7 +5254,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[66]
+	mi := &file_podapi_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5184,7 +5267,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{66}
+	return file_podapi_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *PullRequest) GetPath() []byte {
@@ -5221,7 +5304,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_podapi_proto_msgTypes[67]
+	mi := &file_podapi_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5233,7 +5316,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[67]
+	mi := &file_podapi_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5246,7 +5329,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{67}
+	return file_podapi_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *PullResponse) GetKind() isPullResponse_Kind {
@@ -5303,7 +5386,7 @@ type PullEnd struct {
 
 func (x *PullEnd) Reset() {
 	*x = PullEnd{}
-	mi := &file_podapi_proto_msgTypes[68]
+	mi := &file_podapi_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5315,7 +5398,7 @@ func (x *PullEnd) String() string {
 func (*PullEnd) ProtoMessage() {}
 
 func (x *PullEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[68]
+	mi := &file_podapi_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5328,7 +5411,7 @@ func (x *PullEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullEnd.ProtoReflect.Descriptor instead.
 func (*PullEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{68}
+	return file_podapi_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *PullEnd) GetSum() *Sum {
@@ -5357,7 +5440,7 @@ type TreeStats struct {
 
 func (x *TreeStats) Reset() {
 	*x = TreeStats{}
-	mi := &file_podapi_proto_msgTypes[69]
+	mi := &file_podapi_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5369,7 +5452,7 @@ func (x *TreeStats) String() string {
 func (*TreeStats) ProtoMessage() {}
 
 func (x *TreeStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[69]
+	mi := &file_podapi_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5382,7 +5465,7 @@ func (x *TreeStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeStats.ProtoReflect.Descriptor instead.
 func (*TreeStats) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{69}
+	return file_podapi_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *TreeStats) GetEntries() int64 {
@@ -5423,7 +5506,7 @@ type ExecRequest struct {
 
 func (x *ExecRequest) Reset() {
 	*x = ExecRequest{}
-	mi := &file_podapi_proto_msgTypes[70]
+	mi := &file_podapi_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5435,7 +5518,7 @@ func (x *ExecRequest) String() string {
 func (*ExecRequest) ProtoMessage() {}
 
 func (x *ExecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[70]
+	mi := &file_podapi_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5448,7 +5531,7 @@ func (x *ExecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecRequest.ProtoReflect.Descriptor instead.
 func (*ExecRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{70}
+	return file_podapi_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ExecRequest) GetKind() isExecRequest_Kind {
@@ -5600,7 +5683,7 @@ type ExecStart struct {
 
 func (x *ExecStart) Reset() {
 	*x = ExecStart{}
-	mi := &file_podapi_proto_msgTypes[71]
+	mi := &file_podapi_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5612,7 +5695,7 @@ func (x *ExecStart) String() string {
 func (*ExecStart) ProtoMessage() {}
 
 func (x *ExecStart) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[71]
+	mi := &file_podapi_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5625,7 +5708,7 @@ func (x *ExecStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStart.ProtoReflect.Descriptor instead.
 func (*ExecStart) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{71}
+	return file_podapi_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ExecStart) GetExecId() string {
@@ -5727,7 +5810,7 @@ type Rlimit struct {
 
 func (x *Rlimit) Reset() {
 	*x = Rlimit{}
-	mi := &file_podapi_proto_msgTypes[72]
+	mi := &file_podapi_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5739,7 +5822,7 @@ func (x *Rlimit) String() string {
 func (*Rlimit) ProtoMessage() {}
 
 func (x *Rlimit) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[72]
+	mi := &file_podapi_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5752,7 +5835,7 @@ func (x *Rlimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rlimit.ProtoReflect.Descriptor instead.
 func (*Rlimit) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{72}
+	return file_podapi_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Rlimit) GetResource() string {
@@ -5807,7 +5890,7 @@ type ExecAttach struct {
 
 func (x *ExecAttach) Reset() {
 	*x = ExecAttach{}
-	mi := &file_podapi_proto_msgTypes[73]
+	mi := &file_podapi_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5819,7 +5902,7 @@ func (x *ExecAttach) String() string {
 func (*ExecAttach) ProtoMessage() {}
 
 func (x *ExecAttach) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[73]
+	mi := &file_podapi_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5832,7 +5915,7 @@ func (x *ExecAttach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecAttach.ProtoReflect.Descriptor instead.
 func (*ExecAttach) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{73}
+	return file_podapi_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ExecAttach) GetExecId() string {
@@ -5899,7 +5982,7 @@ type ExecDetach struct {
 
 func (x *ExecDetach) Reset() {
 	*x = ExecDetach{}
-	mi := &file_podapi_proto_msgTypes[74]
+	mi := &file_podapi_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5911,7 +5994,7 @@ func (x *ExecDetach) String() string {
 func (*ExecDetach) ProtoMessage() {}
 
 func (x *ExecDetach) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[74]
+	mi := &file_podapi_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5924,7 +6007,7 @@ func (x *ExecDetach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecDetach.ProtoReflect.Descriptor instead.
 func (*ExecDetach) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{74}
+	return file_podapi_proto_rawDescGZIP(), []int{75}
 }
 
 type TerminalSize struct {
@@ -5937,7 +6020,7 @@ type TerminalSize struct {
 
 func (x *TerminalSize) Reset() {
 	*x = TerminalSize{}
-	mi := &file_podapi_proto_msgTypes[75]
+	mi := &file_podapi_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5949,7 +6032,7 @@ func (x *TerminalSize) String() string {
 func (*TerminalSize) ProtoMessage() {}
 
 func (x *TerminalSize) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[75]
+	mi := &file_podapi_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5962,7 +6045,7 @@ func (x *TerminalSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminalSize.ProtoReflect.Descriptor instead.
 func (*TerminalSize) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{75}
+	return file_podapi_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *TerminalSize) GetRows() uint32 {
@@ -5994,7 +6077,7 @@ type StdinChunk struct {
 
 func (x *StdinChunk) Reset() {
 	*x = StdinChunk{}
-	mi := &file_podapi_proto_msgTypes[76]
+	mi := &file_podapi_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6006,7 +6089,7 @@ func (x *StdinChunk) String() string {
 func (*StdinChunk) ProtoMessage() {}
 
 func (x *StdinChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[76]
+	mi := &file_podapi_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6019,7 +6102,7 @@ func (x *StdinChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinChunk.ProtoReflect.Descriptor instead.
 func (*StdinChunk) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{76}
+	return file_podapi_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *StdinChunk) GetData() []byte {
@@ -6060,7 +6143,7 @@ type ExecResponse struct {
 
 func (x *ExecResponse) Reset() {
 	*x = ExecResponse{}
-	mi := &file_podapi_proto_msgTypes[77]
+	mi := &file_podapi_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6072,7 +6155,7 @@ func (x *ExecResponse) String() string {
 func (*ExecResponse) ProtoMessage() {}
 
 func (x *ExecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[77]
+	mi := &file_podapi_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6085,7 +6168,7 @@ func (x *ExecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecResponse.ProtoReflect.Descriptor instead.
 func (*ExecResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{77}
+	return file_podapi_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ExecResponse) GetKind() isExecResponse_Kind {
@@ -6201,7 +6284,7 @@ type ExecDetached struct {
 
 func (x *ExecDetached) Reset() {
 	*x = ExecDetached{}
-	mi := &file_podapi_proto_msgTypes[78]
+	mi := &file_podapi_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6213,7 +6296,7 @@ func (x *ExecDetached) String() string {
 func (*ExecDetached) ProtoMessage() {}
 
 func (x *ExecDetached) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[78]
+	mi := &file_podapi_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6226,7 +6309,7 @@ func (x *ExecDetached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecDetached.ProtoReflect.Descriptor instead.
 func (*ExecDetached) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{78}
+	return file_podapi_proto_rawDescGZIP(), []int{79}
 }
 
 type ExecStarted struct {
@@ -6248,7 +6331,7 @@ type ExecStarted struct {
 
 func (x *ExecStarted) Reset() {
 	*x = ExecStarted{}
-	mi := &file_podapi_proto_msgTypes[79]
+	mi := &file_podapi_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6260,7 +6343,7 @@ func (x *ExecStarted) String() string {
 func (*ExecStarted) ProtoMessage() {}
 
 func (x *ExecStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[79]
+	mi := &file_podapi_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6273,7 +6356,7 @@ func (x *ExecStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStarted.ProtoReflect.Descriptor instead.
 func (*ExecStarted) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{79}
+	return file_podapi_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ExecStarted) GetExecId() string {
@@ -6338,7 +6421,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_podapi_proto_msgTypes[80]
+	mi := &file_podapi_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6350,7 +6433,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[80]
+	mi := &file_podapi_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6363,7 +6446,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{80}
+	return file_podapi_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *OutputChunk) GetData() []byte {
@@ -6399,7 +6482,7 @@ type StdinAck struct {
 
 func (x *StdinAck) Reset() {
 	*x = StdinAck{}
-	mi := &file_podapi_proto_msgTypes[81]
+	mi := &file_podapi_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6411,7 +6494,7 @@ func (x *StdinAck) String() string {
 func (*StdinAck) ProtoMessage() {}
 
 func (x *StdinAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[81]
+	mi := &file_podapi_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6424,7 +6507,7 @@ func (x *StdinAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinAck.ProtoReflect.Descriptor instead.
 func (*StdinAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{81}
+	return file_podapi_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *StdinAck) GetOffset() int64 {
@@ -6468,7 +6551,7 @@ type ExecExit struct {
 
 func (x *ExecExit) Reset() {
 	*x = ExecExit{}
-	mi := &file_podapi_proto_msgTypes[82]
+	mi := &file_podapi_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6480,7 +6563,7 @@ func (x *ExecExit) String() string {
 func (*ExecExit) ProtoMessage() {}
 
 func (x *ExecExit) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[82]
+	mi := &file_podapi_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6493,7 +6576,7 @@ func (x *ExecExit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecExit.ProtoReflect.Descriptor instead.
 func (*ExecExit) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{82}
+	return file_podapi_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ExecExit) GetReason() ExitReason {
@@ -6581,7 +6664,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_podapi_proto_msgTypes[83]
+	mi := &file_podapi_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6593,7 +6676,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[83]
+	mi := &file_podapi_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6606,7 +6689,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{83}
+	return file_podapi_proto_rawDescGZIP(), []int{84}
 }
 
 type ListProcessesResponse struct {
@@ -6622,7 +6705,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_podapi_proto_msgTypes[84]
+	mi := &file_podapi_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6634,7 +6717,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[84]
+	mi := &file_podapi_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6647,7 +6730,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{84}
+	return file_podapi_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ListProcessesResponse) GetKind() isListProcessesResponse_Kind {
@@ -6704,7 +6787,7 @@ type ListProcessesEnd struct {
 
 func (x *ListProcessesEnd) Reset() {
 	*x = ListProcessesEnd{}
-	mi := &file_podapi_proto_msgTypes[85]
+	mi := &file_podapi_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6716,7 +6799,7 @@ func (x *ListProcessesEnd) String() string {
 func (*ListProcessesEnd) ProtoMessage() {}
 
 func (x *ListProcessesEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[85]
+	mi := &file_podapi_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6729,7 +6812,7 @@ func (x *ListProcessesEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesEnd.ProtoReflect.Descriptor instead.
 func (*ListProcessesEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{85}
+	return file_podapi_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ListProcessesEnd) GetCount() int64 {
@@ -6772,7 +6855,7 @@ type ProcessInfo struct {
 
 func (x *ProcessInfo) Reset() {
 	*x = ProcessInfo{}
-	mi := &file_podapi_proto_msgTypes[86]
+	mi := &file_podapi_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6784,7 +6867,7 @@ func (x *ProcessInfo) String() string {
 func (*ProcessInfo) ProtoMessage() {}
 
 func (x *ProcessInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[86]
+	mi := &file_podapi_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6797,7 +6880,7 @@ func (x *ProcessInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessInfo.ProtoReflect.Descriptor instead.
 func (*ProcessInfo) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{86}
+	return file_podapi_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ProcessInfo) GetExecId() string {
@@ -6895,7 +6978,7 @@ type SignalRequest struct {
 
 func (x *SignalRequest) Reset() {
 	*x = SignalRequest{}
-	mi := &file_podapi_proto_msgTypes[87]
+	mi := &file_podapi_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6907,7 +6990,7 @@ func (x *SignalRequest) String() string {
 func (*SignalRequest) ProtoMessage() {}
 
 func (x *SignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[87]
+	mi := &file_podapi_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6920,7 +7003,7 @@ func (x *SignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
 func (*SignalRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{87}
+	return file_podapi_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *SignalRequest) GetExecId() string {
@@ -6947,7 +7030,7 @@ type SignalResponse struct {
 
 func (x *SignalResponse) Reset() {
 	*x = SignalResponse{}
-	mi := &file_podapi_proto_msgTypes[88]
+	mi := &file_podapi_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6959,7 +7042,7 @@ func (x *SignalResponse) String() string {
 func (*SignalResponse) ProtoMessage() {}
 
 func (x *SignalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[88]
+	mi := &file_podapi_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6972,7 +7055,7 @@ func (x *SignalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalResponse.ProtoReflect.Descriptor instead.
 func (*SignalResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{88}
+	return file_podapi_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *SignalResponse) GetStrays() int64 {
@@ -6991,7 +7074,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_podapi_proto_msgTypes[89]
+	mi := &file_podapi_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7003,7 +7086,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[89]
+	mi := &file_podapi_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7016,7 +7099,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{89}
+	return file_podapi_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ForgetRequest) GetExecId() string {
@@ -7034,7 +7117,7 @@ type ForgetResponse struct {
 
 func (x *ForgetResponse) Reset() {
 	*x = ForgetResponse{}
-	mi := &file_podapi_proto_msgTypes[90]
+	mi := &file_podapi_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7046,7 +7129,7 @@ func (x *ForgetResponse) String() string {
 func (*ForgetResponse) ProtoMessage() {}
 
 func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[90]
+	mi := &file_podapi_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7059,7 +7142,7 @@ func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetResponse.ProtoReflect.Descriptor instead.
 func (*ForgetResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{90}
+	return file_podapi_proto_rawDescGZIP(), []int{91}
 }
 
 type KillStraysRequest struct {
@@ -7070,7 +7153,7 @@ type KillStraysRequest struct {
 
 func (x *KillStraysRequest) Reset() {
 	*x = KillStraysRequest{}
-	mi := &file_podapi_proto_msgTypes[91]
+	mi := &file_podapi_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7082,7 +7165,7 @@ func (x *KillStraysRequest) String() string {
 func (*KillStraysRequest) ProtoMessage() {}
 
 func (x *KillStraysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[91]
+	mi := &file_podapi_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7095,7 +7178,7 @@ func (x *KillStraysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillStraysRequest.ProtoReflect.Descriptor instead.
 func (*KillStraysRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{91}
+	return file_podapi_proto_rawDescGZIP(), []int{92}
 }
 
 type KillStraysResponse struct {
@@ -7108,7 +7191,7 @@ type KillStraysResponse struct {
 
 func (x *KillStraysResponse) Reset() {
 	*x = KillStraysResponse{}
-	mi := &file_podapi_proto_msgTypes[92]
+	mi := &file_podapi_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7120,7 +7203,7 @@ func (x *KillStraysResponse) String() string {
 func (*KillStraysResponse) ProtoMessage() {}
 
 func (x *KillStraysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[92]
+	mi := &file_podapi_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7133,7 +7216,7 @@ func (x *KillStraysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillStraysResponse.ProtoReflect.Descriptor instead.
 func (*KillStraysResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{92}
+	return file_podapi_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *KillStraysResponse) GetCount() int64 {
@@ -7159,7 +7242,7 @@ type DialRequest struct {
 
 func (x *DialRequest) Reset() {
 	*x = DialRequest{}
-	mi := &file_podapi_proto_msgTypes[93]
+	mi := &file_podapi_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7171,7 +7254,7 @@ func (x *DialRequest) String() string {
 func (*DialRequest) ProtoMessage() {}
 
 func (x *DialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[93]
+	mi := &file_podapi_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7184,7 +7267,7 @@ func (x *DialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialRequest.ProtoReflect.Descriptor instead.
 func (*DialRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{93}
+	return file_podapi_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *DialRequest) GetKind() isDialRequest_Kind {
@@ -7295,7 +7378,7 @@ type DialResponse struct {
 
 func (x *DialResponse) Reset() {
 	*x = DialResponse{}
-	mi := &file_podapi_proto_msgTypes[94]
+	mi := &file_podapi_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7307,7 +7390,7 @@ func (x *DialResponse) String() string {
 func (*DialResponse) ProtoMessage() {}
 
 func (x *DialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[94]
+	mi := &file_podapi_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7320,7 +7403,7 @@ func (x *DialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialResponse.ProtoReflect.Descriptor instead.
 func (*DialResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{94}
+	return file_podapi_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *DialResponse) GetKind() isDialResponse_Kind {
@@ -7425,7 +7508,7 @@ type DialOpen struct {
 
 func (x *DialOpen) Reset() {
 	*x = DialOpen{}
-	mi := &file_podapi_proto_msgTypes[95]
+	mi := &file_podapi_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7437,7 +7520,7 @@ func (x *DialOpen) String() string {
 func (*DialOpen) ProtoMessage() {}
 
 func (x *DialOpen) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[95]
+	mi := &file_podapi_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7450,7 +7533,7 @@ func (x *DialOpen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialOpen.ProtoReflect.Descriptor instead.
 func (*DialOpen) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{95}
+	return file_podapi_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *DialOpen) GetPort() uint32 {
@@ -7480,7 +7563,7 @@ type DialOpened struct {
 
 func (x *DialOpened) Reset() {
 	*x = DialOpened{}
-	mi := &file_podapi_proto_msgTypes[96]
+	mi := &file_podapi_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7492,7 +7575,7 @@ func (x *DialOpened) String() string {
 func (*DialOpened) ProtoMessage() {}
 
 func (x *DialOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[96]
+	mi := &file_podapi_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7505,7 +7588,7 @@ func (x *DialOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialOpened.ProtoReflect.Descriptor instead.
 func (*DialOpened) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{96}
+	return file_podapi_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *DialOpened) GetLocal() string {
@@ -7543,7 +7626,7 @@ type DialAck struct {
 
 func (x *DialAck) Reset() {
 	*x = DialAck{}
-	mi := &file_podapi_proto_msgTypes[97]
+	mi := &file_podapi_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7555,7 +7638,7 @@ func (x *DialAck) String() string {
 func (*DialAck) ProtoMessage() {}
 
 func (x *DialAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[97]
+	mi := &file_podapi_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7568,7 +7651,7 @@ func (x *DialAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialAck.ProtoReflect.Descriptor instead.
 func (*DialAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{97}
+	return file_podapi_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *DialAck) GetLimit() int64 {
@@ -7586,7 +7669,7 @@ type DialEnd struct {
 
 func (x *DialEnd) Reset() {
 	*x = DialEnd{}
-	mi := &file_podapi_proto_msgTypes[98]
+	mi := &file_podapi_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7598,7 +7681,7 @@ func (x *DialEnd) String() string {
 func (*DialEnd) ProtoMessage() {}
 
 func (x *DialEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[98]
+	mi := &file_podapi_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7611,7 +7694,7 @@ func (x *DialEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialEnd.ProtoReflect.Descriptor instead.
 func (*DialEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{98}
+	return file_podapi_proto_rawDescGZIP(), []int{99}
 }
 
 type DialClose struct {
@@ -7622,7 +7705,7 @@ type DialClose struct {
 
 func (x *DialClose) Reset() {
 	*x = DialClose{}
-	mi := &file_podapi_proto_msgTypes[99]
+	mi := &file_podapi_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7634,7 +7717,7 @@ func (x *DialClose) String() string {
 func (*DialClose) ProtoMessage() {}
 
 func (x *DialClose) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[99]
+	mi := &file_podapi_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7647,7 +7730,7 @@ func (x *DialClose) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialClose.ProtoReflect.Descriptor instead.
 func (*DialClose) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{99}
+	return file_podapi_proto_rawDescGZIP(), []int{100}
 }
 
 type DialClosed struct {
@@ -7658,7 +7741,7 @@ type DialClosed struct {
 
 func (x *DialClosed) Reset() {
 	*x = DialClosed{}
-	mi := &file_podapi_proto_msgTypes[100]
+	mi := &file_podapi_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7670,7 +7753,7 @@ func (x *DialClosed) String() string {
 func (*DialClosed) ProtoMessage() {}
 
 func (x *DialClosed) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[100]
+	mi := &file_podapi_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7683,7 +7766,7 @@ func (x *DialClosed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialClosed.ProtoReflect.Descriptor instead.
 func (*DialClosed) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{100}
+	return file_podapi_proto_rawDescGZIP(), []int{101}
 }
 
 var File_podapi_proto protoreflect.FileDescriptor
@@ -7743,7 +7826,7 @@ const file_podapi_proto_rawDesc = "" +
 	"\n" +
 	"edit_bytes\x18\x03 \x01(\x03R\teditBytes\x12#\n" +
 	"\rjournal_bytes\x18\x04 \x01(\x03R\fjournalBytes\x12,\n" +
-	"\x12stdin_window_bytes\x18\x05 \x01(\x03R\x10stdinWindowBytes\"\xea\x01\n" +
+	"\x12stdin_window_bytes\x18\x05 \x01(\x03R\x10stdinWindowBytes\"\x8a\x02\n" +
 	"\x10ConfigureRequest\x12\x10\n" +
 	"\x03env\x18\x01 \x03(\fR\x03env\x12\x18\n" +
 	"\aworkdir\x18\x02 \x01(\fR\aworkdir\x12'\n" +
@@ -7751,8 +7834,16 @@ const file_podapi_proto_rawDesc = "" +
 	"\bkeep_env\x18\x04 \x01(\bR\akeepEnv\x120\n" +
 	"\x14keep_protected_paths\x18\x05 \x01(\bR\x12keepProtectedPaths\x12\x18\n" +
 	"\aexpires\x18\x06 \x01(\x03R\aexpires\x12\x1a\n" +
-	"\bkeychain\x18\a \x01(\tR\bkeychain\"\x13\n" +
-	"\x11ConfigureResponse\"\x7f\n" +
+	"\bkeychain\x18\a \x01(\tR\bkeychain\x12\x1e\n" +
+	"\n" +
+	"assignment\x18\b \x01(\tR\n" +
+	"assignment\"\x13\n" +
+	"\x11ConfigureResponse\"j\n" +
+	"\n" +
+	"Assignment\x12\x10\n" +
+	"\x03env\x18\x01 \x03(\fR\x03env\x12'\n" +
+	"\x0fprotected_paths\x18\x02 \x03(\fR\x0eprotectedPaths\x12!\n" +
+	"\fidle_timeout\x18\x03 \x01(\x03R\vidleTimeout\"\x7f\n" +
 	"\x0fCheckoutRequest\x12\x10\n" +
 	"\x03dir\x18\x01 \x01(\fR\x03dir\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\fR\x03url\x12\x10\n" +
@@ -8164,7 +8255,7 @@ const file_podapi_proto_rawDesc = "" +
 	"\aDialEnd\"\v\n" +
 	"\tDialClose\"\f\n" +
 	"\n" +
-	"DialClosed*\x85\a\n" +
+	"DialClosed*\x9b\a\n" +
 	"\x05Class\x12\x15\n" +
 	"\x11CLASS_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fCLASS_NOT_EXIST\x10\x01\x12\x0f\n" +
@@ -8211,7 +8302,8 @@ const file_podapi_proto_rawDesc = "" +
 	"\x0fCLASS_PROTECTED\x10&\x12\x1c\n" +
 	"\x18CLASS_CONNECTION_REFUSED\x10'\x12\x1a\n" +
 	"\x16CLASS_CONNECTION_RESET\x10(\x12\x10\n" +
-	"\fCLASS_BINARY\x10)*X\n" +
+	"\fCLASS_BINARY\x10)\x12\x14\n" +
+	"\x10CLASS_UNASSIGNED\x10**X\n" +
 	"\vEnforcement\x12\x1b\n" +
 	"\x17ENFORCEMENT_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11ENFORCEMENT_AGENT\x10\x01\x12\x15\n" +
@@ -8295,7 +8387,7 @@ func file_podapi_proto_rawDescGZIP() []byte {
 }
 
 var file_podapi_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 101)
+var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 102)
 var file_podapi_proto_goTypes = []any{
 	(Class)(0),                    // 0: podapi.v1.Class
 	(Enforcement)(0),              // 1: podapi.v1.Enforcement
@@ -8313,98 +8405,99 @@ var file_podapi_proto_goTypes = []any{
 	(*Limits)(nil),                // 13: podapi.v1.Limits
 	(*ConfigureRequest)(nil),      // 14: podapi.v1.ConfigureRequest
 	(*ConfigureResponse)(nil),     // 15: podapi.v1.ConfigureResponse
-	(*CheckoutRequest)(nil),       // 16: podapi.v1.CheckoutRequest
-	(*CheckoutResponse)(nil),      // 17: podapi.v1.CheckoutResponse
-	(*Attr)(nil),                  // 18: podapi.v1.Attr
-	(*Sum)(nil),                   // 19: podapi.v1.Sum
-	(*StatRequest)(nil),           // 20: podapi.v1.StatRequest
-	(*StatResponse)(nil),          // 21: podapi.v1.StatResponse
-	(*ListRequest)(nil),           // 22: podapi.v1.ListRequest
-	(*ListResponse)(nil),          // 23: podapi.v1.ListResponse
-	(*AttrBatch)(nil),             // 24: podapi.v1.AttrBatch
-	(*ListEnd)(nil),               // 25: podapi.v1.ListEnd
-	(*ReadRequest)(nil),           // 26: podapi.v1.ReadRequest
-	(*LineWindow)(nil),            // 27: podapi.v1.LineWindow
-	(*ReadResponse)(nil),          // 28: podapi.v1.ReadResponse
-	(*ReadHeader)(nil),            // 29: podapi.v1.ReadHeader
-	(*ReadEnd)(nil),               // 30: podapi.v1.ReadEnd
-	(*LineResult)(nil),            // 31: podapi.v1.LineResult
-	(*UploadAck)(nil),             // 32: podapi.v1.UploadAck
-	(*WriteRequest)(nil),          // 33: podapi.v1.WriteRequest
-	(*WriteHeader)(nil),           // 34: podapi.v1.WriteHeader
-	(*WriteEnd)(nil),              // 35: podapi.v1.WriteEnd
-	(*WriteReply)(nil),            // 36: podapi.v1.WriteReply
-	(*WriteResponse)(nil),         // 37: podapi.v1.WriteResponse
-	(*EditRequest)(nil),           // 38: podapi.v1.EditRequest
-	(*Replacement)(nil),           // 39: podapi.v1.Replacement
-	(*EditResponse)(nil),          // 40: podapi.v1.EditResponse
-	(*MkdirRequest)(nil),          // 41: podapi.v1.MkdirRequest
-	(*MkdirResponse)(nil),         // 42: podapi.v1.MkdirResponse
-	(*RemoveRequest)(nil),         // 43: podapi.v1.RemoveRequest
-	(*RemoveResponse)(nil),        // 44: podapi.v1.RemoveResponse
-	(*RenameRequest)(nil),         // 45: podapi.v1.RenameRequest
-	(*RenameResponse)(nil),        // 46: podapi.v1.RenameResponse
-	(*CopyRequest)(nil),           // 47: podapi.v1.CopyRequest
-	(*CopyResponse)(nil),          // 48: podapi.v1.CopyResponse
-	(*ChmodRequest)(nil),          // 49: podapi.v1.ChmodRequest
-	(*ChmodResponse)(nil),         // 50: podapi.v1.ChmodResponse
-	(*SymlinkRequest)(nil),        // 51: podapi.v1.SymlinkRequest
-	(*SymlinkResponse)(nil),       // 52: podapi.v1.SymlinkResponse
-	(*GlobRequest)(nil),           // 53: podapi.v1.GlobRequest
-	(*GlobResponse)(nil),          // 54: podapi.v1.GlobResponse
-	(*GlobBatch)(nil),             // 55: podapi.v1.GlobBatch
-	(*GlobMatch)(nil),             // 56: podapi.v1.GlobMatch
-	(*GlobEnd)(nil),               // 57: podapi.v1.GlobEnd
-	(*GrepRequest)(nil),           // 58: podapi.v1.GrepRequest
-	(*GrepResponse)(nil),          // 59: podapi.v1.GrepResponse
-	(*GrepBatch)(nil),             // 60: podapi.v1.GrepBatch
-	(*GrepResult)(nil),            // 61: podapi.v1.GrepResult
-	(*GrepEnd)(nil),               // 62: podapi.v1.GrepEnd
-	(*WatchRequest)(nil),          // 63: podapi.v1.WatchRequest
-	(*WatchEvent)(nil),            // 64: podapi.v1.WatchEvent
-	(*WatchBatch)(nil),            // 65: podapi.v1.WatchBatch
-	(*WatchResponse)(nil),         // 66: podapi.v1.WatchResponse
-	(*WatchEnd)(nil),              // 67: podapi.v1.WatchEnd
-	(*PushRequest)(nil),           // 68: podapi.v1.PushRequest
-	(*PushHeader)(nil),            // 69: podapi.v1.PushHeader
-	(*PushEnd)(nil),               // 70: podapi.v1.PushEnd
-	(*PushReply)(nil),             // 71: podapi.v1.PushReply
-	(*PushResponse)(nil),          // 72: podapi.v1.PushResponse
-	(*PullRequest)(nil),           // 73: podapi.v1.PullRequest
-	(*PullResponse)(nil),          // 74: podapi.v1.PullResponse
-	(*PullEnd)(nil),               // 75: podapi.v1.PullEnd
-	(*TreeStats)(nil),             // 76: podapi.v1.TreeStats
-	(*ExecRequest)(nil),           // 77: podapi.v1.ExecRequest
-	(*ExecStart)(nil),             // 78: podapi.v1.ExecStart
-	(*Rlimit)(nil),                // 79: podapi.v1.Rlimit
-	(*ExecAttach)(nil),            // 80: podapi.v1.ExecAttach
-	(*ExecDetach)(nil),            // 81: podapi.v1.ExecDetach
-	(*TerminalSize)(nil),          // 82: podapi.v1.TerminalSize
-	(*StdinChunk)(nil),            // 83: podapi.v1.StdinChunk
-	(*ExecResponse)(nil),          // 84: podapi.v1.ExecResponse
-	(*ExecDetached)(nil),          // 85: podapi.v1.ExecDetached
-	(*ExecStarted)(nil),           // 86: podapi.v1.ExecStarted
-	(*OutputChunk)(nil),           // 87: podapi.v1.OutputChunk
-	(*StdinAck)(nil),              // 88: podapi.v1.StdinAck
-	(*ExecExit)(nil),              // 89: podapi.v1.ExecExit
-	(*ListProcessesRequest)(nil),  // 90: podapi.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil), // 91: podapi.v1.ListProcessesResponse
-	(*ListProcessesEnd)(nil),      // 92: podapi.v1.ListProcessesEnd
-	(*ProcessInfo)(nil),           // 93: podapi.v1.ProcessInfo
-	(*SignalRequest)(nil),         // 94: podapi.v1.SignalRequest
-	(*SignalResponse)(nil),        // 95: podapi.v1.SignalResponse
-	(*ForgetRequest)(nil),         // 96: podapi.v1.ForgetRequest
-	(*ForgetResponse)(nil),        // 97: podapi.v1.ForgetResponse
-	(*KillStraysRequest)(nil),     // 98: podapi.v1.KillStraysRequest
-	(*KillStraysResponse)(nil),    // 99: podapi.v1.KillStraysResponse
-	(*DialRequest)(nil),           // 100: podapi.v1.DialRequest
-	(*DialResponse)(nil),          // 101: podapi.v1.DialResponse
-	(*DialOpen)(nil),              // 102: podapi.v1.DialOpen
-	(*DialOpened)(nil),            // 103: podapi.v1.DialOpened
-	(*DialAck)(nil),               // 104: podapi.v1.DialAck
-	(*DialEnd)(nil),               // 105: podapi.v1.DialEnd
-	(*DialClose)(nil),             // 106: podapi.v1.DialClose
-	(*DialClosed)(nil),            // 107: podapi.v1.DialClosed
+	(*Assignment)(nil),            // 16: podapi.v1.Assignment
+	(*CheckoutRequest)(nil),       // 17: podapi.v1.CheckoutRequest
+	(*CheckoutResponse)(nil),      // 18: podapi.v1.CheckoutResponse
+	(*Attr)(nil),                  // 19: podapi.v1.Attr
+	(*Sum)(nil),                   // 20: podapi.v1.Sum
+	(*StatRequest)(nil),           // 21: podapi.v1.StatRequest
+	(*StatResponse)(nil),          // 22: podapi.v1.StatResponse
+	(*ListRequest)(nil),           // 23: podapi.v1.ListRequest
+	(*ListResponse)(nil),          // 24: podapi.v1.ListResponse
+	(*AttrBatch)(nil),             // 25: podapi.v1.AttrBatch
+	(*ListEnd)(nil),               // 26: podapi.v1.ListEnd
+	(*ReadRequest)(nil),           // 27: podapi.v1.ReadRequest
+	(*LineWindow)(nil),            // 28: podapi.v1.LineWindow
+	(*ReadResponse)(nil),          // 29: podapi.v1.ReadResponse
+	(*ReadHeader)(nil),            // 30: podapi.v1.ReadHeader
+	(*ReadEnd)(nil),               // 31: podapi.v1.ReadEnd
+	(*LineResult)(nil),            // 32: podapi.v1.LineResult
+	(*UploadAck)(nil),             // 33: podapi.v1.UploadAck
+	(*WriteRequest)(nil),          // 34: podapi.v1.WriteRequest
+	(*WriteHeader)(nil),           // 35: podapi.v1.WriteHeader
+	(*WriteEnd)(nil),              // 36: podapi.v1.WriteEnd
+	(*WriteReply)(nil),            // 37: podapi.v1.WriteReply
+	(*WriteResponse)(nil),         // 38: podapi.v1.WriteResponse
+	(*EditRequest)(nil),           // 39: podapi.v1.EditRequest
+	(*Replacement)(nil),           // 40: podapi.v1.Replacement
+	(*EditResponse)(nil),          // 41: podapi.v1.EditResponse
+	(*MkdirRequest)(nil),          // 42: podapi.v1.MkdirRequest
+	(*MkdirResponse)(nil),         // 43: podapi.v1.MkdirResponse
+	(*RemoveRequest)(nil),         // 44: podapi.v1.RemoveRequest
+	(*RemoveResponse)(nil),        // 45: podapi.v1.RemoveResponse
+	(*RenameRequest)(nil),         // 46: podapi.v1.RenameRequest
+	(*RenameResponse)(nil),        // 47: podapi.v1.RenameResponse
+	(*CopyRequest)(nil),           // 48: podapi.v1.CopyRequest
+	(*CopyResponse)(nil),          // 49: podapi.v1.CopyResponse
+	(*ChmodRequest)(nil),          // 50: podapi.v1.ChmodRequest
+	(*ChmodResponse)(nil),         // 51: podapi.v1.ChmodResponse
+	(*SymlinkRequest)(nil),        // 52: podapi.v1.SymlinkRequest
+	(*SymlinkResponse)(nil),       // 53: podapi.v1.SymlinkResponse
+	(*GlobRequest)(nil),           // 54: podapi.v1.GlobRequest
+	(*GlobResponse)(nil),          // 55: podapi.v1.GlobResponse
+	(*GlobBatch)(nil),             // 56: podapi.v1.GlobBatch
+	(*GlobMatch)(nil),             // 57: podapi.v1.GlobMatch
+	(*GlobEnd)(nil),               // 58: podapi.v1.GlobEnd
+	(*GrepRequest)(nil),           // 59: podapi.v1.GrepRequest
+	(*GrepResponse)(nil),          // 60: podapi.v1.GrepResponse
+	(*GrepBatch)(nil),             // 61: podapi.v1.GrepBatch
+	(*GrepResult)(nil),            // 62: podapi.v1.GrepResult
+	(*GrepEnd)(nil),               // 63: podapi.v1.GrepEnd
+	(*WatchRequest)(nil),          // 64: podapi.v1.WatchRequest
+	(*WatchEvent)(nil),            // 65: podapi.v1.WatchEvent
+	(*WatchBatch)(nil),            // 66: podapi.v1.WatchBatch
+	(*WatchResponse)(nil),         // 67: podapi.v1.WatchResponse
+	(*WatchEnd)(nil),              // 68: podapi.v1.WatchEnd
+	(*PushRequest)(nil),           // 69: podapi.v1.PushRequest
+	(*PushHeader)(nil),            // 70: podapi.v1.PushHeader
+	(*PushEnd)(nil),               // 71: podapi.v1.PushEnd
+	(*PushReply)(nil),             // 72: podapi.v1.PushReply
+	(*PushResponse)(nil),          // 73: podapi.v1.PushResponse
+	(*PullRequest)(nil),           // 74: podapi.v1.PullRequest
+	(*PullResponse)(nil),          // 75: podapi.v1.PullResponse
+	(*PullEnd)(nil),               // 76: podapi.v1.PullEnd
+	(*TreeStats)(nil),             // 77: podapi.v1.TreeStats
+	(*ExecRequest)(nil),           // 78: podapi.v1.ExecRequest
+	(*ExecStart)(nil),             // 79: podapi.v1.ExecStart
+	(*Rlimit)(nil),                // 80: podapi.v1.Rlimit
+	(*ExecAttach)(nil),            // 81: podapi.v1.ExecAttach
+	(*ExecDetach)(nil),            // 82: podapi.v1.ExecDetach
+	(*TerminalSize)(nil),          // 83: podapi.v1.TerminalSize
+	(*StdinChunk)(nil),            // 84: podapi.v1.StdinChunk
+	(*ExecResponse)(nil),          // 85: podapi.v1.ExecResponse
+	(*ExecDetached)(nil),          // 86: podapi.v1.ExecDetached
+	(*ExecStarted)(nil),           // 87: podapi.v1.ExecStarted
+	(*OutputChunk)(nil),           // 88: podapi.v1.OutputChunk
+	(*StdinAck)(nil),              // 89: podapi.v1.StdinAck
+	(*ExecExit)(nil),              // 90: podapi.v1.ExecExit
+	(*ListProcessesRequest)(nil),  // 91: podapi.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil), // 92: podapi.v1.ListProcessesResponse
+	(*ListProcessesEnd)(nil),      // 93: podapi.v1.ListProcessesEnd
+	(*ProcessInfo)(nil),           // 94: podapi.v1.ProcessInfo
+	(*SignalRequest)(nil),         // 95: podapi.v1.SignalRequest
+	(*SignalResponse)(nil),        // 96: podapi.v1.SignalResponse
+	(*ForgetRequest)(nil),         // 97: podapi.v1.ForgetRequest
+	(*ForgetResponse)(nil),        // 98: podapi.v1.ForgetResponse
+	(*KillStraysRequest)(nil),     // 99: podapi.v1.KillStraysRequest
+	(*KillStraysResponse)(nil),    // 100: podapi.v1.KillStraysResponse
+	(*DialRequest)(nil),           // 101: podapi.v1.DialRequest
+	(*DialResponse)(nil),          // 102: podapi.v1.DialResponse
+	(*DialOpen)(nil),              // 103: podapi.v1.DialOpen
+	(*DialOpened)(nil),            // 104: podapi.v1.DialOpened
+	(*DialAck)(nil),               // 105: podapi.v1.DialAck
+	(*DialEnd)(nil),               // 106: podapi.v1.DialEnd
+	(*DialClose)(nil),             // 107: podapi.v1.DialClose
+	(*DialClosed)(nil),            // 108: podapi.v1.DialClosed
 }
 var file_podapi_proto_depIdxs = []int32{
 	0,   // 0: podapi.v1.Error.class:type_name -> podapi.v1.Class
@@ -8413,125 +8506,125 @@ var file_podapi_proto_depIdxs = []int32{
 	13,  // 3: podapi.v1.InfoResponse.limits:type_name -> podapi.v1.Limits
 	12,  // 4: podapi.v1.InfoResponse.protected:type_name -> podapi.v1.ProtectedPath
 	1,   // 5: podapi.v1.ProtectedPath.by:type_name -> podapi.v1.Enforcement
-	18,  // 6: podapi.v1.StatResponse.attr:type_name -> podapi.v1.Attr
-	24,  // 7: podapi.v1.ListResponse.batch:type_name -> podapi.v1.AttrBatch
+	19,  // 6: podapi.v1.StatResponse.attr:type_name -> podapi.v1.Attr
+	25,  // 7: podapi.v1.ListResponse.batch:type_name -> podapi.v1.AttrBatch
 	7,   // 8: podapi.v1.ListResponse.unreadable:type_name -> podapi.v1.Error
-	25,  // 9: podapi.v1.ListResponse.end:type_name -> podapi.v1.ListEnd
-	18,  // 10: podapi.v1.AttrBatch.attrs:type_name -> podapi.v1.Attr
-	27,  // 11: podapi.v1.ReadRequest.lines:type_name -> podapi.v1.LineWindow
-	29,  // 12: podapi.v1.ReadResponse.header:type_name -> podapi.v1.ReadHeader
-	30,  // 13: podapi.v1.ReadResponse.end:type_name -> podapi.v1.ReadEnd
-	18,  // 14: podapi.v1.ReadHeader.attr:type_name -> podapi.v1.Attr
-	19,  // 15: podapi.v1.ReadEnd.sum:type_name -> podapi.v1.Sum
-	31,  // 16: podapi.v1.ReadEnd.lines:type_name -> podapi.v1.LineResult
-	34,  // 17: podapi.v1.WriteRequest.header:type_name -> podapi.v1.WriteHeader
-	35,  // 18: podapi.v1.WriteRequest.end:type_name -> podapi.v1.WriteEnd
-	19,  // 19: podapi.v1.WriteEnd.sum:type_name -> podapi.v1.Sum
-	32,  // 20: podapi.v1.WriteReply.ack:type_name -> podapi.v1.UploadAck
-	37,  // 21: podapi.v1.WriteReply.end:type_name -> podapi.v1.WriteResponse
-	18,  // 22: podapi.v1.WriteResponse.attr:type_name -> podapi.v1.Attr
-	39,  // 23: podapi.v1.EditRequest.edits:type_name -> podapi.v1.Replacement
-	37,  // 24: podapi.v1.EditResponse.write:type_name -> podapi.v1.WriteResponse
+	26,  // 9: podapi.v1.ListResponse.end:type_name -> podapi.v1.ListEnd
+	19,  // 10: podapi.v1.AttrBatch.attrs:type_name -> podapi.v1.Attr
+	28,  // 11: podapi.v1.ReadRequest.lines:type_name -> podapi.v1.LineWindow
+	30,  // 12: podapi.v1.ReadResponse.header:type_name -> podapi.v1.ReadHeader
+	31,  // 13: podapi.v1.ReadResponse.end:type_name -> podapi.v1.ReadEnd
+	19,  // 14: podapi.v1.ReadHeader.attr:type_name -> podapi.v1.Attr
+	20,  // 15: podapi.v1.ReadEnd.sum:type_name -> podapi.v1.Sum
+	32,  // 16: podapi.v1.ReadEnd.lines:type_name -> podapi.v1.LineResult
+	35,  // 17: podapi.v1.WriteRequest.header:type_name -> podapi.v1.WriteHeader
+	36,  // 18: podapi.v1.WriteRequest.end:type_name -> podapi.v1.WriteEnd
+	20,  // 19: podapi.v1.WriteEnd.sum:type_name -> podapi.v1.Sum
+	33,  // 20: podapi.v1.WriteReply.ack:type_name -> podapi.v1.UploadAck
+	38,  // 21: podapi.v1.WriteReply.end:type_name -> podapi.v1.WriteResponse
+	19,  // 22: podapi.v1.WriteResponse.attr:type_name -> podapi.v1.Attr
+	40,  // 23: podapi.v1.EditRequest.edits:type_name -> podapi.v1.Replacement
+	38,  // 24: podapi.v1.EditResponse.write:type_name -> podapi.v1.WriteResponse
 	2,   // 25: podapi.v1.GlobRequest.sort:type_name -> podapi.v1.GlobSort
-	55,  // 26: podapi.v1.GlobResponse.batch:type_name -> podapi.v1.GlobBatch
+	56,  // 26: podapi.v1.GlobResponse.batch:type_name -> podapi.v1.GlobBatch
 	7,   // 27: podapi.v1.GlobResponse.unreadable:type_name -> podapi.v1.Error
-	57,  // 28: podapi.v1.GlobResponse.end:type_name -> podapi.v1.GlobEnd
-	56,  // 29: podapi.v1.GlobBatch.matches:type_name -> podapi.v1.GlobMatch
+	58,  // 28: podapi.v1.GlobResponse.end:type_name -> podapi.v1.GlobEnd
+	57,  // 29: podapi.v1.GlobBatch.matches:type_name -> podapi.v1.GlobMatch
 	3,   // 30: podapi.v1.GrepRequest.report:type_name -> podapi.v1.GrepReport
-	60,  // 31: podapi.v1.GrepResponse.batch:type_name -> podapi.v1.GrepBatch
-	62,  // 32: podapi.v1.GrepResponse.end:type_name -> podapi.v1.GrepEnd
-	61,  // 33: podapi.v1.GrepBatch.results:type_name -> podapi.v1.GrepResult
+	61,  // 31: podapi.v1.GrepResponse.batch:type_name -> podapi.v1.GrepBatch
+	63,  // 32: podapi.v1.GrepResponse.end:type_name -> podapi.v1.GrepEnd
+	62,  // 33: podapi.v1.GrepBatch.results:type_name -> podapi.v1.GrepResult
 	4,   // 34: podapi.v1.GrepResult.kind:type_name -> podapi.v1.GrepKind
 	7,   // 35: podapi.v1.GrepResult.error:type_name -> podapi.v1.Error
 	5,   // 36: podapi.v1.WatchEvent.op:type_name -> podapi.v1.WatchOp
-	64,  // 37: podapi.v1.WatchBatch.events:type_name -> podapi.v1.WatchEvent
-	65,  // 38: podapi.v1.WatchResponse.batch:type_name -> podapi.v1.WatchBatch
-	67,  // 39: podapi.v1.WatchResponse.end:type_name -> podapi.v1.WatchEnd
-	69,  // 40: podapi.v1.PushRequest.header:type_name -> podapi.v1.PushHeader
-	70,  // 41: podapi.v1.PushRequest.end:type_name -> podapi.v1.PushEnd
-	19,  // 42: podapi.v1.PushEnd.sum:type_name -> podapi.v1.Sum
-	32,  // 43: podapi.v1.PushReply.ack:type_name -> podapi.v1.UploadAck
-	72,  // 44: podapi.v1.PushReply.end:type_name -> podapi.v1.PushResponse
-	76,  // 45: podapi.v1.PushResponse.stats:type_name -> podapi.v1.TreeStats
-	75,  // 46: podapi.v1.PullResponse.end:type_name -> podapi.v1.PullEnd
-	19,  // 47: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
-	76,  // 48: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
-	78,  // 49: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
-	80,  // 50: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
-	83,  // 51: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
-	82,  // 52: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
-	81,  // 53: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
-	82,  // 54: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
-	79,  // 55: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
-	82,  // 56: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
-	86,  // 57: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
-	87,  // 58: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
-	87,  // 59: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
-	88,  // 60: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
-	89,  // 61: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
-	85,  // 62: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
+	65,  // 37: podapi.v1.WatchBatch.events:type_name -> podapi.v1.WatchEvent
+	66,  // 38: podapi.v1.WatchResponse.batch:type_name -> podapi.v1.WatchBatch
+	68,  // 39: podapi.v1.WatchResponse.end:type_name -> podapi.v1.WatchEnd
+	70,  // 40: podapi.v1.PushRequest.header:type_name -> podapi.v1.PushHeader
+	71,  // 41: podapi.v1.PushRequest.end:type_name -> podapi.v1.PushEnd
+	20,  // 42: podapi.v1.PushEnd.sum:type_name -> podapi.v1.Sum
+	33,  // 43: podapi.v1.PushReply.ack:type_name -> podapi.v1.UploadAck
+	73,  // 44: podapi.v1.PushReply.end:type_name -> podapi.v1.PushResponse
+	77,  // 45: podapi.v1.PushResponse.stats:type_name -> podapi.v1.TreeStats
+	76,  // 46: podapi.v1.PullResponse.end:type_name -> podapi.v1.PullEnd
+	20,  // 47: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
+	77,  // 48: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
+	79,  // 49: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
+	81,  // 50: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
+	84,  // 51: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
+	83,  // 52: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
+	82,  // 53: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
+	83,  // 54: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
+	80,  // 55: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
+	83,  // 56: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
+	87,  // 57: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
+	88,  // 58: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
+	88,  // 59: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
+	89,  // 60: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
+	90,  // 61: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
+	86,  // 62: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
 	6,   // 63: podapi.v1.ExecExit.reason:type_name -> podapi.v1.ExitReason
-	93,  // 64: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
-	92,  // 65: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
-	89,  // 66: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
-	102, // 67: podapi.v1.DialRequest.open:type_name -> podapi.v1.DialOpen
-	104, // 68: podapi.v1.DialRequest.ack:type_name -> podapi.v1.DialAck
-	105, // 69: podapi.v1.DialRequest.end:type_name -> podapi.v1.DialEnd
-	106, // 70: podapi.v1.DialRequest.close:type_name -> podapi.v1.DialClose
-	103, // 71: podapi.v1.DialResponse.opened:type_name -> podapi.v1.DialOpened
-	104, // 72: podapi.v1.DialResponse.ack:type_name -> podapi.v1.DialAck
-	105, // 73: podapi.v1.DialResponse.end:type_name -> podapi.v1.DialEnd
-	107, // 74: podapi.v1.DialResponse.closed:type_name -> podapi.v1.DialClosed
+	94,  // 64: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
+	93,  // 65: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
+	90,  // 66: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
+	103, // 67: podapi.v1.DialRequest.open:type_name -> podapi.v1.DialOpen
+	105, // 68: podapi.v1.DialRequest.ack:type_name -> podapi.v1.DialAck
+	106, // 69: podapi.v1.DialRequest.end:type_name -> podapi.v1.DialEnd
+	107, // 70: podapi.v1.DialRequest.close:type_name -> podapi.v1.DialClose
+	104, // 71: podapi.v1.DialResponse.opened:type_name -> podapi.v1.DialOpened
+	105, // 72: podapi.v1.DialResponse.ack:type_name -> podapi.v1.DialAck
+	106, // 73: podapi.v1.DialResponse.end:type_name -> podapi.v1.DialEnd
+	108, // 74: podapi.v1.DialResponse.closed:type_name -> podapi.v1.DialClosed
 	10,  // 75: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
 	14,  // 76: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
-	20,  // 77: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
-	22,  // 78: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
-	26,  // 79: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
-	33,  // 80: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
-	38,  // 81: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
-	41,  // 82: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
-	43,  // 83: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
-	45,  // 84: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
-	47,  // 85: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
-	49,  // 86: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
-	51,  // 87: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
-	53,  // 88: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
-	58,  // 89: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
-	63,  // 90: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
-	68,  // 91: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
-	73,  // 92: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
-	77,  // 93: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
-	90,  // 94: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
-	94,  // 95: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
-	96,  // 96: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
-	98,  // 97: podapi.v1.Processes.KillStrays:input_type -> podapi.v1.KillStraysRequest
-	100, // 98: podapi.v1.Ports.Dial:input_type -> podapi.v1.DialRequest
-	16,  // 99: podapi.v1.Git.Checkout:input_type -> podapi.v1.CheckoutRequest
+	21,  // 77: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
+	23,  // 78: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
+	27,  // 79: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
+	34,  // 80: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
+	39,  // 81: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
+	42,  // 82: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
+	44,  // 83: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
+	46,  // 84: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
+	48,  // 85: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
+	50,  // 86: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
+	52,  // 87: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
+	54,  // 88: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
+	59,  // 89: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
+	64,  // 90: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
+	69,  // 91: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
+	74,  // 92: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
+	78,  // 93: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
+	91,  // 94: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
+	95,  // 95: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
+	97,  // 96: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
+	99,  // 97: podapi.v1.Processes.KillStrays:input_type -> podapi.v1.KillStraysRequest
+	101, // 98: podapi.v1.Ports.Dial:input_type -> podapi.v1.DialRequest
+	17,  // 99: podapi.v1.Git.Checkout:input_type -> podapi.v1.CheckoutRequest
 	11,  // 100: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
 	15,  // 101: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
-	21,  // 102: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
-	23,  // 103: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
-	28,  // 104: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
-	36,  // 105: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
-	40,  // 106: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
-	42,  // 107: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
-	44,  // 108: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
-	46,  // 109: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
-	48,  // 110: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
-	50,  // 111: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
-	52,  // 112: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
-	54,  // 113: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
-	59,  // 114: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
-	66,  // 115: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
-	71,  // 116: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
-	74,  // 117: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
-	84,  // 118: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
-	91,  // 119: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
-	95,  // 120: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
-	97,  // 121: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
-	99,  // 122: podapi.v1.Processes.KillStrays:output_type -> podapi.v1.KillStraysResponse
-	101, // 123: podapi.v1.Ports.Dial:output_type -> podapi.v1.DialResponse
-	17,  // 124: podapi.v1.Git.Checkout:output_type -> podapi.v1.CheckoutResponse
+	22,  // 102: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
+	24,  // 103: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
+	29,  // 104: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
+	37,  // 105: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
+	41,  // 106: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
+	43,  // 107: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
+	45,  // 108: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
+	47,  // 109: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
+	49,  // 110: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
+	51,  // 111: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
+	53,  // 112: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
+	55,  // 113: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
+	60,  // 114: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
+	67,  // 115: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
+	72,  // 116: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
+	75,  // 117: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
+	85,  // 118: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
+	92,  // 119: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
+	96,  // 120: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
+	98,  // 121: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
+	100, // 122: podapi.v1.Processes.KillStrays:output_type -> podapi.v1.KillStraysResponse
+	102, // 123: podapi.v1.Ports.Dial:output_type -> podapi.v1.DialResponse
+	18,  // 124: podapi.v1.Git.Checkout:output_type -> podapi.v1.CheckoutResponse
 	100, // [100:125] is the sub-list for method output_type
 	75,  // [75:100] is the sub-list for method input_type
 	75,  // [75:75] is the sub-list for extension type_name
@@ -8544,52 +8637,52 @@ func file_podapi_proto_init() {
 	if File_podapi_proto != nil {
 		return
 	}
-	file_podapi_proto_msgTypes[16].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[17].OneofWrappers = []any{
 		(*ListResponse_Batch)(nil),
 		(*ListResponse_Unreadable)(nil),
 		(*ListResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[21].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[22].OneofWrappers = []any{
 		(*ReadResponse_Data)(nil),
 		(*ReadResponse_Header)(nil),
 		(*ReadResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[26].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[27].OneofWrappers = []any{
 		(*WriteRequest_Data)(nil),
 		(*WriteRequest_Header)(nil),
 		(*WriteRequest_End)(nil),
 	}
-	file_podapi_proto_msgTypes[29].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[30].OneofWrappers = []any{
 		(*WriteReply_Ack)(nil),
 		(*WriteReply_End)(nil),
 	}
-	file_podapi_proto_msgTypes[47].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[48].OneofWrappers = []any{
 		(*GlobResponse_Batch)(nil),
 		(*GlobResponse_Unreadable)(nil),
 		(*GlobResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[52].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[53].OneofWrappers = []any{
 		(*GrepResponse_Batch)(nil),
 		(*GrepResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[59].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[60].OneofWrappers = []any{
 		(*WatchResponse_Batch)(nil),
 		(*WatchResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[61].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[62].OneofWrappers = []any{
 		(*PushRequest_Data)(nil),
 		(*PushRequest_Header)(nil),
 		(*PushRequest_End)(nil),
 	}
-	file_podapi_proto_msgTypes[64].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[65].OneofWrappers = []any{
 		(*PushReply_Ack)(nil),
 		(*PushReply_End)(nil),
 	}
-	file_podapi_proto_msgTypes[67].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[68].OneofWrappers = []any{
 		(*PullResponse_Data)(nil),
 		(*PullResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[70].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[71].OneofWrappers = []any{
 		(*ExecRequest_Start)(nil),
 		(*ExecRequest_Attach)(nil),
 		(*ExecRequest_Stdin)(nil),
@@ -8597,7 +8690,7 @@ func file_podapi_proto_init() {
 		(*ExecRequest_Resize)(nil),
 		(*ExecRequest_Detach)(nil),
 	}
-	file_podapi_proto_msgTypes[77].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[78].OneofWrappers = []any{
 		(*ExecResponse_Started)(nil),
 		(*ExecResponse_Stdout)(nil),
 		(*ExecResponse_Stderr)(nil),
@@ -8605,18 +8698,18 @@ func file_podapi_proto_init() {
 		(*ExecResponse_Exit)(nil),
 		(*ExecResponse_Detached)(nil),
 	}
-	file_podapi_proto_msgTypes[84].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[85].OneofWrappers = []any{
 		(*ListProcessesResponse_Process)(nil),
 		(*ListProcessesResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[93].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[94].OneofWrappers = []any{
 		(*DialRequest_Data)(nil),
 		(*DialRequest_Open)(nil),
 		(*DialRequest_Ack)(nil),
 		(*DialRequest_End)(nil),
 		(*DialRequest_Close)(nil),
 	}
-	file_podapi_proto_msgTypes[94].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[95].OneofWrappers = []any{
 		(*DialResponse_Data)(nil),
 		(*DialResponse_Opened)(nil),
 		(*DialResponse_Ack)(nil),
@@ -8629,7 +8722,7 @@ func file_podapi_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podapi_proto_rawDesc), len(file_podapi_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   101,
+			NumMessages:   102,
 			NumExtensions: 0,
 			NumServices:   5,
 		},

@@ -53,7 +53,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Agent describes the agent, and configures it when a running pod is claimed.
+// Agent describes the agent, and configures it when a running pod gets its sandbox.
 type AgentClient interface {
 	// Info describes the agent. It is the first call of every connection: the
 	// caller compares protocol versions and boot ids.
@@ -95,7 +95,7 @@ func (c *agentClient) Configure(ctx context.Context, in *ConfigureRequest, opts 
 // All implementations must embed UnimplementedAgentServer
 // for forward compatibility.
 //
-// Agent describes the agent, and configures it when a running pod is claimed.
+// Agent describes the agent, and configures it when a running pod gets its sandbox.
 type AgentServer interface {
 	// Info describes the agent. It is the first call of every connection: the
 	// caller compares protocol versions and boot ids.

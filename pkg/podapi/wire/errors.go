@@ -31,6 +31,7 @@ var (
 	ErrWrongPod        = errors.New("agent belongs to another pod")
 	ErrTooLarge        = errors.New("message too large")
 	ErrProtocol        = errors.New("agent broke the contract")
+	ErrUnassigned      = errors.New("agent belongs to no sandbox yet")
 )
 
 // A class row ties a class on the wire to its Go error and to the code that other
@@ -57,6 +58,7 @@ var classes = []class{
 	{pb.Class_CLASS_STDIN_CLOSED, codes.FailedPrecondition, ErrStdinClosed},
 	{pb.Class_CLASS_STALLED, codes.Aborted, ErrStalled},
 	{pb.Class_CLASS_UNAUTHENTICATED, codes.Unauthenticated, ErrUnauthenticated},
+	{pb.Class_CLASS_UNASSIGNED, codes.FailedPrecondition, ErrUnassigned},
 	{pb.Class_CLASS_PROCESS_DONE, codes.FailedPrecondition, os.ErrProcessDone},
 	{pb.Class_CLASS_CANCELLED, codes.Canceled, context.Canceled},
 	{pb.Class_CLASS_DEADLINE, codes.DeadlineExceeded, context.DeadlineExceeded},

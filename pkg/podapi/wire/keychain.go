@@ -93,9 +93,9 @@ func linkText(signature []byte, keys []AuthorizedKey) string {
 	return strings.Join(link, ",")
 }
 
-// linkStatement returns the text that the i-th link signs. The identity's key signs two
-// other kinds of texts, which begin otherwise: handshakes of TLS, which begin with spaces,
-// and its own certificates, which begin with 0x30 as all sequences of DER do.
+// linkStatement returns the text that the i-th link signs. The identity's key signs
+// other kinds of texts, which begin otherwise: assignments, handshakes of TLS, which begin with
+// spaces, and its own certificates, which begin with 0x30 as all sequences of DER do.
 func linkStatement(podUID string, i int, keys []AuthorizedKey) []byte {
 	b := []byte("podagent keychain v1\n" + podUID + "\n")
 	b = binary.BigEndian.AppendUint32(b, uint32(i))

@@ -24,20 +24,21 @@ import (
 
 // Agent is the state that the services share.
 type Agent struct {
-	config    Config
-	fs        *fsops.FS
-	processes *proc.Manager
-	confined  confine.Parts // the boundary of processes
-	activity  activity
-	rested    time.Time // the end of the activity after which it last rested
-	life      lifetime
-	uploads   uploads
-	gatherer  gatherer
-	ports     ports
-	keys      *keyring
-	log       *slog.Logger
-	bootID    string
-	stopping  chan struct{} // closed when the shutdown begins
+	config     Config
+	fs         *fsops.FS
+	processes  *proc.Manager
+	confined   confine.Parts // the boundary of processes
+	activity   activity
+	rested     time.Time // the end of the activity after which it last rested
+	life       lifetime
+	uploads    uploads
+	gatherer   gatherer
+	ports      ports
+	keys       *keyring
+	assignment assignment
+	log        *slog.Logger
+	bootID     string
+	stopping   chan struct{} // closed when the shutdown begins
 
 	mu  sync.Mutex
 	env []string // the whole environment of a process: see setEnv
@@ -57,6 +58,8 @@ func newAgent(config Config, thread *confine.Thread) *Agent {
 	}
 	a.setEnv(config.ProcessEnv)
 	a.life.extend(config.Expires)
+	a.life.setIdle(config.IdleTimeout)
+	a.assignment.awaited.Store(config.AwaitAssignment)
 	return a
 }
 

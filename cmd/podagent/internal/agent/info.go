@@ -37,12 +37,12 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 		Gid:           uint32(os.Getgid()),
 		Workdir:       []byte(s.fs.Workdir()),
 		Idle:          int64(s.idle()),
-		Capabilities:  []string{"terminal", "protected-paths", "lifetime", "ports", "git", "strays", "keychain"},
+		Capabilities:  []string{"terminal", "protected-paths", "lifetime", "ports", "git", "strays", "keychain", "assignment"},
 		Os:            runtime.GOOS,
 		Arch:          runtime.GOARCH,
 		Executable:    []byte(executable),
 		Protected:     s.protected(),
-		IdleTimeout:   int64(s.config.IdleTimeout),
+		IdleTimeout:   int64(s.life.idleLimit()),
 		Expires:       s.expires(),
 		Confinement:   s.confined.Names(),
 		Keychain:      s.keys.present(),
@@ -106,6 +106,12 @@ func (s *agentService) Configure(_ context.Context, r *pb.ConfigureRequest) (*pb
 	defer s.mu.Unlock()
 	if err := s.keys.follow(r.Keychain); err != nil {
 		return nil, err
+	}
+	if err := s.takeAssignment(r.Assignment); err != nil {
+		return nil, err
+	}
+	if s.assignment.awaited.Load() && !isForKeys(r) {
+		return nil, wire.ErrUnassigned
 	}
 	if err := s.protect(workdir, toStrings(r.ProtectedPaths), !r.KeepProtectedPaths); err != nil {
 		return nil, err

@@ -62,6 +62,9 @@ func (a *Agent) unary(ctx context.Context, request any, info *grpc.UnaryServerIn
 		return nil, status(fmt.Errorf("%w: %w", wire.ErrUnavailable, err))
 	}
 	defer end()
+	if err := a.assignment.admits(info.FullMethod); err != nil {
+		return nil, status(err)
+	}
 	if !asksOnly(info.FullMethod) {
 		defer a.activity.begin()()
 	}
@@ -77,6 +80,9 @@ func (a *Agent) stream(service any, stream grpc.ServerStream, info *grpc.StreamS
 		return status(fmt.Errorf("%w: %w", wire.ErrUnavailable, err))
 	}
 	defer end()
+	if err := a.assignment.admits(info.FullMethod); err != nil {
+		return status(err)
+	}
 	if !asksOnly(info.FullMethod) {
 		defer a.activity.begin()()
 	}

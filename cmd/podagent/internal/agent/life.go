@@ -15,6 +15,8 @@ type lifetime struct {
 	mu sync.Mutex
 	// expires is when it ends; zero for never.
 	expires time.Time
+	// idle is the time without work after which it ends; 0 for never.
+	idle time.Duration
 	// changed is closed when expires changes.
 	changed chan struct{}
 }
@@ -37,6 +39,19 @@ func (l *lifetime) get() (expires time.Time, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.expires, l.changed
+}
+
+// setIdle sets how long the agent may be idle.
+func (l *lifetime) setIdle(limit time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.idle = limit
+}
+
+func (l *lifetime) idleLimit() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.idle
 }
 
 // awaitEnd waits until the agent must end by itself, and returns the reason, or "" when
@@ -62,7 +77,7 @@ func (a *Agent) awaitEnd(ctx context.Context) string {
 // reason. A working agent is not idle.
 func (a *Agent) untilEnd(expires time.Time) (time.Duration, string) {
 	wait, reason := lifePoll, ""
-	if limit := a.config.IdleTimeout; limit > 0 {
+	if limit := a.life.idleLimit(); limit > 0 {
 		wait, reason = limit-a.idle(), fmt.Sprintf("idle for %v", limit)
 	}
 	if !expires.IsZero() && time.Until(expires) < wait {
@@ -97,7 +112,9 @@ func (a *Agent) serveUntil(ctx, life context.Context, failed <-chan error) error
 var errStopped = errors.New("stopped by a signal")
 
 // endsItself reports whether the agent may end without having been told to.
-func (c *Config) endsItself() bool { return c.IdleTimeout > 0 || !c.Expires.IsZero() }
+func (c *Config) endsItself() bool {
+	return c.IdleTimeout > 0 || !c.Expires.IsZero() || c.AwaitAssignment
+}
 
 // sayWhy writes the reason of the agent's end to the log and to the status of its
 // container.

@@ -52,6 +52,11 @@ type Config struct {
 	AuthorizedKeys []wire.AuthorizedKey
 	// Keychain replaces them, as far as it is signed: see [wire.FollowKeychain].
 	Keychain string
+	// AwaitAssignment makes the agent answer Info and Configure alone until it is assigned to
+	// a sandbox, and its end final. Assignment is what it had before it was started again:
+	// see [wire.VerifyAssignment].
+	AwaitAssignment bool
+	Assignment      string
 	// Insecure serves without keys on the loopback.
 	Insecure bool
 	// PodUID is the UID of the pod, empty outside of Kubernetes.
@@ -93,8 +98,12 @@ func Serve(ctx context.Context, config Config) error {
 		return err
 	}
 	a := newAgent(config, thread)
+	a.keys = keys
 	if err := a.protect("", config.Protected, true); err != nil {
 		return err
+	}
+	if err := a.takeAssignment(config.Assignment); err != nil {
+		config.Log.Warn("the assignment is not believed, so the agent awaits it again", "error", err)
 	}
 	listeners, err := listenAll(ctx, config.Listen, len(config.AuthorizedKeys) == 0)
 	if err != nil {
@@ -109,7 +118,6 @@ func Serve(ctx context.Context, config Config) error {
 		return s
 	}, func() { gate.Expel(keys.accepted.Admits) }, failed)
 	keys.dropped = server.renew
-	a.keys = keys
 	if config.Health != "" {
 		stop, err := serveHealth(ctx, config.Health, state, failed)
 		if err != nil {

@@ -17,8 +17,10 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/podagent/podagent/pkg/podapi"
+	"github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
@@ -99,6 +101,23 @@ func Of(id podapi.Identity) (Set, error) {
 // no derived key, so the identity itself signs the link.
 func (s Set) Authorize(chain, podUID string, keys []wire.AuthorizedKey) (string, error) {
 	return wire.ExtendKeychain(chain, podUID, s.caller, keys)
+}
+
+// Assignment assigns the agent of a pod to a sandbox, in the text that the agent takes.
+func (s Set) Assignment(podUID string, env, protected []string, idle time.Duration) (string, error) {
+	a := &podapiv1.Assignment{IdleTimeout: int64(idle)}
+	for _, v := range env {
+		a.Env = append(a.Env, []byte(v))
+	}
+	for _, pattern := range protected {
+		a.ProtectedPaths = append(a.ProtectedPaths, []byte(pattern))
+	}
+	return wire.SignAssignment(a, podUID, s.caller)
+}
+
+// AssignmentAnew signs an assignment anew that one of these keys has signed.
+func (s Set) AssignmentAnew(text, podUID string, signers []wire.AuthorizedKey) (string, error) {
+	return wire.SignAssignmentAnew(text, podUID, signers, s.caller)
 }
 
 // Seal encrypts a text that belongs to a subject. Open needs the same subject.
