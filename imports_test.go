@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"cmd/podagent/internal/proc/spawn/firstlimit": {},
 
 	"cmd/internal/render": {"pkg/fsops"},
-	"cmd/orchestrator":    {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/launcher", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops"},
+	"cmd/orchestrator":    {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/launcher", "pkg/launcher/pool", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops"},
 
 	"cmd/orchestrator/internal/settings":  {"cmd/orchestrator/internal/flagvalue"},
 	"cmd/orchestrator/internal/console":   {"cmd/internal/render", "pkg/podapi"},
@@ -40,7 +40,9 @@ var mayImport = map[string][]string{
 
 	"pkg/launcher":                      {"pkg/launcher/podmeta", "pkg/launcher/internal/keys", "pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops", "pkg/procfs"},
 	"pkg/launcher/podmeta":              {},
-	"pkg/launcher/internal/keys":        {"pkg/podapi", "pkg/podapi/wire"},
+	"pkg/launcher/pool":                 {"pkg/launcher", "pkg/launcher/podmeta"},
+	"pkg/launcher/internal/interleave":  {},
+	"pkg/launcher/internal/keys":        {"pkg/podapi", "pkg/podapi/wire", "pkg/podapi/podapiv1"},
 	"pkg/launcher/internal/portforward": {"pkg/launcher/internal/upgrade"},
 	"pkg/launcher/internal/execstream":  {"pkg/launcher/internal/upgrade"},
 	"pkg/launcher/internal/upgrade":     {},

@@ -78,6 +78,9 @@ func (a *app) launch(ctx context.Context, spec launcher.Spec, work func(*launche
 		return &sandboxError{id: spec.ID, launching: true, err: err}
 	}
 	a.isolatesNothing(sandbox)
+	if why := sandbox.Start.Cold; why != "" {
+		a.note("sandbox %s has a new pod: %s", quote(sandbox.ID), why)
+	}
 	for _, drift := range sandbox.Drift {
 		a.note("sandbox %s exists already, and differs from the flags: %s", quote(sandbox.ID), drift)
 	}

@@ -74,7 +74,8 @@ func clusterEnv(t *testing.T, c *launchertest.Cluster) map[string]string {
 		return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource}, Verbs: verbs}
 	}
 	pods := rule("pods", "get", "list", "watch", "create", "patch", "delete")
-	writeKubeconfig(t, env["LEAST"], c.LimitedAccount(t, "least", pods, rule("pods/portforward", "get", "create")))
+	leases := rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "create", "update", "delete"}}
+	writeKubeconfig(t, env["LEAST"], c.LimitedAccount(t, "least", pods, rule("pods/portforward", "get", "create"), leases))
 	writeKubeconfig(t, env["LACKING"], c.LimitedAccount(t, "lacking", pods, rule("pods/portforward", "get")))
 	nobody, err := c.Account(t.Context(), "default")
 	if err != nil {

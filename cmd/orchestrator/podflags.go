@@ -62,17 +62,34 @@ type podFlags struct {
 
 // define defines the flags that describe a new pod.
 func (p *podFlags) define(cmd *cobra.Command) {
+	p.defineShared()
+	pod, flags := &p.pod, p.flags
+	pod.ActiveDeadline, p.take.ReadyTimeout = launcher.DefaultActiveDeadline, launcher.DefaultReadyTimeout
+	flags.Var((*flagvalue.Words)(&pod.Main), "main", "a command that runs beside the agent: words, or a JSON array of them")
+	flags.BoolVar(&pod.Workspace.Keep, "keep-workspace", false, "give a new sandbox a claim of its own for its workdir, so that its files outlive its pod: see pause and resume")
+	flags.Var((*flagvalue.Period)(&pod.Lifetime), "lifetime", "when a new sandbox ends itself, unless you extend it (default never)")
+	flags.Var((*flagvalue.Period)(&pod.IdleTimeout), "max-idle", "how long a new sandbox may be idle before it ends itself (default forever)")
+	flags.Var((*flagvalue.Period)(&pod.ActiveDeadline), "active-deadline", "when the cluster ends a new pod in any case")
+	flags.Var((*flagvalue.Period)(&p.take.ReadyTimeout), "ready-timeout", "how long the pod may take until its agent answers")
+	p.addShared(cmd)
+}
+
+// definePool defines the flags that describe the pods of a pool.
+func (p *podFlags) definePool(cmd *cobra.Command) {
+	p.defineShared()
+	p.addShared(cmd)
+}
+
+// defineShared defines the flags for what a pod has whether it waits in a pool or not.
+func (p *podFlags) defineShared() {
 	pod, flags := &p.pod, pflag.NewFlagSet("pod", pflag.ContinueOnError)
 	p.flags = flags
 	p.profile = flagvalue.NewChoice(launcher.Restricted, launcher.Baseline)
 	p.confine = flagvalue.NewChoice(confineAuto, "filter", "domain", "off")
 	p.users = flagvalue.NewChoice(hostUsers, string(launcher.Prefer), string(launcher.Require))
-	pod.ActiveDeadline, p.take.ReadyTimeout = launcher.DefaultActiveDeadline, launcher.DefaultReadyTimeout
 	flags.StringVar(&pod.Image, "image", launcher.DefaultImage(), "the container `IMAGE`, with podagent in its PATH")
 	flags.StringVar(&pod.AgentImage, "agent-image", "", "an `IMAGE` with podagent, from which to install it if --image has none")
-	flags.Var((*flagvalue.Words)(&pod.Main), "main", "a command that runs beside the agent: words, or a JSON array of them")
 	flags.Var((*flagvalue.Volumes)(&pod.Volumes), "volume", "mount the claim, or a directory of it, in a new pod; may be repeated")
-	flags.BoolVar(&pod.Workspace.Keep, "keep-workspace", false, "give a new sandbox a claim of its own for its workdir, so that its files outlive its pod: see pause and resume")
 	flags.Var((*flagvalue.Size)(&pod.Workspace.Size), "workspace-size", "how much a new pod's workdir can hold; 0 is no bound (default "+launcher.DefaultWorkspaceSize+")")
 	flags.StringVar(&pod.Workspace.StorageClass, "storage-class", "", "the `NAME` of the storage class of claims (default the cluster's)")
 	flags.StringVar(&pod.RuntimeClass, "runtime-class", "", "the `NAME` of the RuntimeClass of a new pod")
@@ -81,8 +98,6 @@ func (p *podFlags) define(cmd *cobra.Command) {
 	flags.Var((*flagvalue.Pairs)(&pod.NodeSelector), "node-selector", "a label of the nodes that a new pod may run on; may be repeated")
 	flags.Var((*flagvalue.Tolerations)(&pod.Tolerations), "toleration", "a taint of nodes that a new pod tolerates; may be repeated")
 	flags.VarP((*flagvalue.PatchFile)(&pod.Patch), "file", "f", "merge this part of a pod, in YAML or JSON, into a new pod at the end; - is standard input")
-	flags.Var((*flagvalue.Period)(&pod.Lifetime), "lifetime", "when a new sandbox ends itself, unless you extend it (default never)")
-	flags.Var((*flagvalue.Period)(&pod.IdleTimeout), "max-idle", "how long a new sandbox may be idle before it ends itself (default forever)")
 	flags.Var((*flagvalue.Pairs)(&pod.Labels), "label", "add a label to a new pod; may be repeated")
 	flags.Var((*flagvalue.Pairs)(&pod.Annotations), "annotation", "add an annotation to a new pod; may be repeated")
 	flags.Var((*flagvalue.Quantities)(&pod.Resources.Requests), "requests", "the resources that a new pod requests, such as cpu=500m,memory=1Gi (default cpu="+launcher.DefaultCPU+",memory="+launcher.DefaultMemory+")")
@@ -94,8 +109,9 @@ func (p *podFlags) define(cmd *cobra.Command) {
 	flags.BoolVar(&pod.ReadOnlyRoot, "read-only-root", false, "make the image's files in a new pod read-only; /tmp is a volume then")
 	flags.Var(&p.users, "user-namespace", "map a new pod's users to users without rights on the node: prefer it where all nodes can be seen to support that, or require it")
 	flags.BoolVar(&pod.RequireAppArmor, "require-apparmor", false, "run a new pod only on a node with AppArmor; others apply the runtime's profile anyway")
-	flags.Var((*flagvalue.Period)(&pod.ActiveDeadline), "active-deadline", "when the cluster ends a new pod in any case")
-	flags.Var((*flagvalue.Period)(&p.take.ReadyTimeout), "ready-timeout", "how long the pod may take until its agent answers")
+}
+
+func (p *podFlags) addShared(cmd *cobra.Command) {
 	p.add(cmd, map[string]*flagvalue.Choice{"profile": &p.profile, "confine": &p.confine, "user-namespace": &p.users})
 }
 
@@ -107,6 +123,7 @@ func (p *podFlags) defineLaunch(cmd *cobra.Command) {
 	p.flags.Var((*flagvalue.Heartbeat)(&p.take.Heartbeat), "heartbeat", "how often this program marks the pod of its open sandbox as needed; or off")
 	p.flags.Var(&p.onStale, "on-stale", "what to do about a pod that has ended; its files are lost unless they were kept")
 	p.flags.Var(&p.onDrift, "on-drift", "what to do about a pod that differs from these flags")
+	p.flags.StringVar(&p.take.Pool, "pool", "", "take a new sandbox's pod out of the pool `NAME`, if one fits the flags")
 	p.flags.BoolVar(&p.take.Exclusive, "exclusive", false, "fail if another exclusive owner has the sandbox open, and keep others out while this runs")
 	p.add(cmd, map[string]*flagvalue.Choice{"on-stale": &p.onStale, "on-drift": &p.onDrift})
 }

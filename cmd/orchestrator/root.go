@@ -46,7 +46,7 @@ func rootCommand(a *app) *cobra.Command {
 	})
 	root.AddCommand(
 		upCommand(a), downCommand(a), listCommand(a), describeCommand(a), reapCommand(a),
-		pauseCommand(a), resumeCommand(a), extendCommand(a), identityCommand(a),
+		pauseCommand(a), resumeCommand(a), extendCommand(a), identityCommand(a), poolCommand(a),
 		runCommand(a), execCommand(a), shellCommand(a),
 		psCommand(a), attachCommand(a), logsCommand(a), waitCommand(a), killCommand(a),
 		catCommand(a), putCommand(a), editCommand(a),

@@ -58,7 +58,12 @@ func (a *app) up(ctx context.Context, spec launcher.Spec) error {
 			Workdir render.Text    `json:"workdir"`
 			Created bool           `json:"created"`
 			Pod     string         `json:"pod,omitempty"`
+			Warm    bool           `json:"warm,omitempty"`
+			Cold    string         `json:"cold,omitempty"`
 			Drift   []string       `json:"drift,omitempty"`
-		}{sandbox.ID, launcher.Running, render.Text(sandbox.Workdir), sandbox.Created, sandbox.PodName(), sandbox.Drift}, sandbox.ID+"\n")
+		}{
+			sandbox.ID, launcher.Running, render.Text(sandbox.Workdir), sandbox.Created, sandbox.PodName(),
+			sandbox.Start.Warm, sandbox.Start.Cold, sandbox.Drift,
+		}, sandbox.ID+"\n")
 	})
 }

@@ -19,22 +19,25 @@ import (
 // acquired is the pod that a launch uses. It is ours, and is not being deleted.
 type acquired struct {
 	pod *corev1.Pod
-	// manifest is what this launch created the pod from; nil if the pod existed.
+	// manifest is what this launch created the pod from, or the pod that it took out of a
+	// pool; nil if the sandbox had its pod.
 	manifest *corev1.Pod
+	start    Start
 	// drift lists how the pod and its claim differ from the Spec.
 	drift []string
 }
 
 func (a *acquired) created() bool { return a.manifest != nil }
 
-// acquire creates or adopts the pod of spec, and returns it.
-func (c *cluster) acquire(ctx context.Context, spec *Spec) (*acquired, error) {
+// acquire takes, creates or adopts the pod of spec, and returns it. It takes none if cold says
+// why it must not.
+func (c *cluster) acquire(ctx context.Context, spec *Spec, cold string) (*acquired, error) {
 	for {
-		pod, err := c.get(ctx, nameOf(spec.ID))
+		pod, err := c.podOf(ctx, spec.ID)
 		switch {
 		case apierrors.IsNotFound(err):
-			a, err := c.create(ctx, spec)
-			if !apierrors.IsAlreadyExists(err) {
+			a, err := c.start(ctx, spec, cold)
+			if !apierrors.IsAlreadyExists(err) && !errors.Is(err, errAnotherLaunch) {
 				return a, err
 			}
 		case err != nil:
@@ -51,15 +54,31 @@ func (c *cluster) acquire(ctx context.Context, spec *Spec) (*acquired, error) {
 	}
 }
 
-func (c *cluster) create(ctx context.Context, spec *Spec) (*acquired, error) {
-	manifest, err := c.podFor(ctx, spec)
-	if err != nil {
-		return nil, err
+// start takes a pod out of a pool, or creates one.
+func (c *cluster) start(ctx context.Context, spec *Spec, cold string) (*acquired, error) {
+	if spec.Take.Pool != "" && cold == "" {
+		a, why, err := c.takeWarm(ctx, spec)
+		if a != nil || err != nil {
+			return a, err
+		}
+		cold = why
 	}
 	if !spec.Pod.Workspace.Keep {
 		if _, err := c.pausedClaim(ctx, spec.ID); !errors.Is(err, ErrNotFound) {
 			return nil, cmp.Or(err, ErrPaused) // a sandbox without its files would be a surprise
 		}
+	}
+	a, err := c.create(ctx, spec)
+	if err == nil {
+		a.start.Cold = cold
+	}
+	return a, err
+}
+
+func (c *cluster) create(ctx context.Context, spec *Spec) (*acquired, error) {
+	manifest, err := c.podFor(ctx, spec)
+	if err != nil {
+		return nil, err
 	}
 	pod, err := c.make(ctx, manifest, spec)
 	if err != nil {
@@ -119,7 +138,15 @@ func (c *cluster) make(ctx context.Context, pod *corev1.Pod, spec *Spec) (*corev
 		return nil, errors.Join(c.podError(made, ErrRejected, "", "the API server knows no user namespaces"), c.abandon(ctx, pod))
 	}
 	c.log.Info("created pod", "sandbox", pod.Annotations[podmeta.AnnotationID], "pod", made.Name, "uid", made.UID)
-	return made, nil
+	// A launch that took a pod meanwhile may not have seen this one.
+	held, err := c.heldPod(lasting, pod.Annotations[podmeta.AnnotationID])
+	if err == nil && held == nil {
+		return made, nil
+	}
+	if err := errors.Join(err, c.abandon(ctx, made)); err != nil {
+		return nil, err
+	}
+	return nil, errAnotherLaunch
 }
 
 // outlive returns a context that ends some time after ctx.
@@ -207,8 +234,9 @@ func (c *cluster) otherKey(pod *corev1.Pod, theirs string) error {
 // of the pod may still run.
 func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed ||
-		pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure && slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
-			return s.Name == containerName && s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
+		slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+			return s.Name == containerName &&
+				(pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure && exitedWith0(s.State.Terminated) || endedForGood(pod, &s))
 		})
 }
 

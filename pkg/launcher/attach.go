@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,20 +15,40 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// attach connects to the agent of the pod as soon as it can answer. A new pod
-// already has its configuration.
-func (o *openPod) attach(ctx context.Context, spec *Spec, created bool) (*Sandbox, error) {
-	var config *podapi.Config
-	if !created && (spec.Env != nil || spec.Protected != nil) {
-		config = &podapi.Config{Env: spec.Env, Protected: spec.Protected}
+// configOf returns what the agent gets before the first call. A new pod has its
+// configuration, unless it was taken out of a pool.
+func (o *openPod) configOf(spec *Spec, created bool) *podapi.Config {
+	config := podapi.Config{Assignment: o.pod.Annotations[podmeta.AnnotationAssignment]}
+	if config.Assignment != "" {
+		config.Expires = expiry(o.pod) // an agent learns it from the pod only when it starts
 	}
-	client, err := podapi.Dial(o.options(config))
+	if !created {
+		config.Env, config.Protected = spec.Env, spec.Protected
+	}
+	if config.Assignment == "" && config.Env == nil && config.Protected == nil {
+		return nil
+	}
+	return &config
+}
+
+// checkAssigned returns an error if a pod out of a pool has an agent older than pools, which
+// ignores its assignment.
+func (o *openPod) checkAssigned(info podapi.Info) error {
+	if o.pod.Annotations[podmeta.AnnotationAssignment] == "" || slices.Contains(info.Capabilities, "assignment") {
+		return nil
+	}
+	return fmt.Errorf("%w: the agent (%s) of the pod does not know pools: update the pool's image", podapi.ErrVersion, info.Version)
+}
+
+// attach connects to the agent of the pod as soon as it can answer.
+func (o *openPod) attach(ctx context.Context, spec *Spec, created bool) (*Sandbox, error) {
+	client, err := podapi.Dial(o.options(o.configOf(spec, created)))
 	if err != nil {
 		return nil, err
 	}
 	info, err := o.awaitAgent(ctx, client)
 	if err == nil {
-		err = spec.Pod.checkConfined(info)
+		err = errors.Join(spec.Pod.checkConfined(info), o.checkAssigned(info))
 	}
 	if err != nil {
 		client.Close()

@@ -44,12 +44,10 @@ type Description struct {
 	Labels   map[string]string // the pod's
 	// Key has the fingerprints of the keys that the agent accepts, with commas between.
 	Key       string
-	KeyIsOurs bool   // one of them is the launcher's
-	Owner     string // the exclusive owner; empty means none
-	// Events are the cluster's about the pod, oldest first.
-	Events []Event
-	// Problems say why Owner or Events are unknown, or why it cannot be resumed.
-	Problems []error
+	KeyIsOurs bool    // one of them is the launcher's
+	Owner     string  // the exclusive owner; empty means none
+	Events    []Event // the cluster's about the pod, oldest first
+	Problems  []error // why Owner or Events are unknown, or why it cannot be resumed
 
 	// Agent and Processes are what the agent said, the oldest process first. AgentErr
 	// says why it could not be asked; of another version ([podapi.ErrVersion]) Agent is set.

@@ -31,14 +31,11 @@ type grant struct {
 func (p *clusterPatient) grants() []grant {
 	grants := []grant{
 		{resource: "pods", verbs: []string{"get", "list", "watch", "create", "patch", "delete"}, forPod: true},
-		{group: "coordination.k8s.io", resource: "leases", verbs: []string{"get", "create", "update", "delete"}},
+		{group: "coordination.k8s.io", resource: "leases", verbs: []string{"get", "create", "update", "delete"}}, // each lookup asks for the id's holding
 		{resource: "events", verbs: []string{"list"}, lack: "errors come without what the cluster says about a pod"},
 	}
 	for i := range grants {
 		grants[i].file = "deploy/rbac.yaml"
-	}
-	if p.preflight && !p.spec.Take.Exclusive && !p.spec.Pod.Workspace.Keep {
-		grants[1].lack = "no sandbox can be opened exclusively"
 	}
 	grants = slices.Insert(grants, 1, p.wayGrant())
 	if p.spec.Pod.Workspace.Keep {

@@ -1,6 +1,10 @@
 package launcher
 
-import "context"
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // CreatePod creates the pod of a sandbox, as the beginning of a launch does,
 // and returns what a launch does with it that then fails.
@@ -22,3 +26,47 @@ var (
 
 // CurrentKey returns the public half of the newest version.
 func CurrentKey(r ring) string { return r[0].AuthorizedKey().String() }
+
+// Acquire takes, creates or adopts the pod of a sandbox, as a launch does before it connects.
+// It returns the pod's name and UID, and what a launch does that then fails; nil if it adopted
+// the pod.
+func (k *Kubernetes) Acquire(ctx context.Context, spec Spec) (pod, uid string, abandon func(context.Context) error, err error) {
+	c, ctx, err := k.cluster(ctx)
+	if err != nil {
+		return "", "", nil, err
+	}
+	a, err := c.acquire(ctx, &spec, "")
+	if err != nil {
+		return "", "", nil, err
+	}
+	if a.created() {
+		abandon = func(ctx context.Context) error { return c.abandon(ctx, a.pod) }
+	}
+	return a.pod.Name, string(a.pod.UID), abandon, nil
+}
+
+// Find finds the pod of a sandbox and marks it as used, as Open does before it connects.
+func (k *Kubernetes) Find(ctx context.Context, id string) (pod, uid string, err error) {
+	c, ctx, err := k.cluster(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	return namesOf(c.findAndMark(ctx, id))
+}
+
+func namesOf(pod *corev1.Pod, err error) (name, uid string, _ error) {
+	if err != nil {
+		return "", "", err
+	}
+	return pod.Name, string(pod.UID), nil
+}
+
+// Revive finds or makes the pod of a sandbox, as Resume does before it connects.
+func (k *Kubernetes) Revive(ctx context.Context, id string) (pod, uid string, err error) {
+	c, ctx, err := k.cluster(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	found, _, err := c.revive(ctx, id)
+	return namesOf(found, err)
+}

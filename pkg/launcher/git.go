@@ -48,8 +48,7 @@ type Git struct {
 	// Username and Password are for https and http. A token is a password; an empty
 	// Username is replaced by a placeholder.
 	Username, Password string
-	// Timeout bounds the checkout; 0 means DefaultGitTimeout.
-	Timeout time.Duration
+	Timeout            time.Duration // bounds the checkout; 0 means DefaultGitTimeout
 }
 
 // GitError says in Msg, in git's words without secrets, why a repository could not be

@@ -21,9 +21,7 @@ const keychainVariable = "PODAGENT_KEYCHAIN"
 
 // keychainEnv is the variable with the keychain, which is empty at first.
 func keychainEnv() corev1.EnvVar {
-	return corev1.EnvVar{Name: keychainVariable, ValueFrom: &corev1.EnvVarSource{
-		FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + podmeta.AnnotationKeychain + "']"},
-	}}
+	return fromAnnotation(keychainVariable, podmeta.AnnotationKeychain)
 }
 
 // setKeys makes a pod that is about to be created start with the keys of a ring.

@@ -25,16 +25,11 @@ import (
 //
 // The zero value is ready to use. Fields must not change after a call.
 type Kubernetes struct {
-	// Config reaches the API server. If it is nil, Kubeconfig and Context say how.
-	Config *rest.Config
-	// Kubeconfig is a path. Empty means $KUBECONFIG, ~/.kube/config, or a pod's account.
-	Kubeconfig string
-	// Context is a context's name in the kubeconfig; empty is the current one.
-	Context string
-	// InCluster takes the service account of this pod, whatever kubeconfig there is.
-	InCluster bool
-	// Namespace holds the sandboxes. Empty means the context's, this pod's, or "default".
-	Namespace string
+	Config     *rest.Config // reaches the API server; if it is nil, the next three say how
+	Kubeconfig string       // a path; empty means $KUBECONFIG, ~/.kube/config, or a pod's account
+	Context    string       // a context's name in the kubeconfig; empty is the current one
+	InCluster  bool         // takes the service account of this pod, whatever kubeconfig there is
+	Namespace  string       // holds the sandboxes; empty means the context's, this pod's, or "default"
 
 	// Connection is the way to agents. Empty means [ByExec] for a RuntimeClass whose
 	// name begins with gvisor, runsc or kata, and else [ByPortForward].

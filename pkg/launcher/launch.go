@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
@@ -19,7 +21,11 @@ func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox
 	defer cancel()
 	made, sandbox, err := c.reach(ready, &spec)
 	if err != nil {
-		err = c.timedOut(ready, nameOf(spec.ID), timeout, err)
+		name := nameOf(spec.ID)
+		if made != nil {
+			name = made.pod.Name
+		}
+		err = c.timedOut(ready, name, timeout, err)
 	} else if err = c.finishLaunch(ctx, &spec, made, sandbox); err != nil {
 		err = errors.Join(err, sandbox.Close())
 	}
@@ -58,12 +64,27 @@ func (c *cluster) finishLaunch(ctx context.Context, spec *Spec, made *acquired, 
 }
 
 // reach acquires the pod and connects to its agent. It returns made only if it
-// created the pod.
+// created the pod, or took it out of a pool.
 func (c *cluster) reach(ctx context.Context, spec *Spec) (made *acquired, s *Sandbox, err error) {
+	cold, unusable := "", 0
 	for {
-		a, err := c.acquire(ctx, spec)
+		a, err := c.acquire(ctx, spec, cold)
 		if err != nil {
 			return nil, nil, err
+		}
+		if a.start.Warm {
+			sandbox, err := c.enterWarm(ctx, a, spec)
+			if err == nil || ctx.Err() != nil {
+				return a, sandbox, err
+			}
+			c.log.Warn("cannot use a pod of the pool", "sandbox", spec.ID, "pod", a.pod.Name, "error", err)
+			if giveUpErr := c.giveUp(ctx, a.pod); giveUpErr != nil {
+				return nil, nil, errors.Join(err, giveUpErr)
+			}
+			if unusable++; unusable >= warmTries {
+				cold = fmt.Sprintf("%d pods of the pool could not be used, the last because %v", unusable, err)
+			}
+			continue
 		}
 		sandbox, err := c.enter(ctx, a, spec)
 		if a.created() {
@@ -73,6 +94,28 @@ func (c *cluster) reach(ctx context.Context, spec *Spec) (made *acquired, s *San
 			return nil, sandbox, err
 		}
 	}
+}
+
+// giveUp abandons a pod that was taken out of a pool, so that the id can have another.
+func (c *cluster) giveUp(ctx context.Context, pod *corev1.Pod) error {
+	if err := c.abandon(ctx, pod); err != nil {
+		return err
+	}
+	return c.dropHoldingOf(ctx, pod)
+}
+
+// enterWarm enters a pod that was taken out of a pool. It counts only if it stays.
+func (c *cluster) enterWarm(ctx context.Context, a *acquired, spec *Spec) (*Sandbox, error) {
+	soon, cancel := context.WithTimeout(ctx, warmPatience)
+	defer cancel()
+	s, err := c.enter(soon, a, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkTaken(ctx, a.pod); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
 
 // enter connects to the agent of an acquired pod. If the Spec is exclusive, it
@@ -87,7 +130,7 @@ func (c *cluster) enter(ctx context.Context, a *acquired, spec *Spec) (*Sandbox,
 	if err != nil {
 		return nil, err
 	}
-	sandbox.Drift = a.drift
+	sandbox.Drift, sandbox.Start = a.drift, a.start
 	return sandbox, nil
 }
 

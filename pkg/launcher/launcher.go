@@ -85,10 +85,9 @@ type Spec struct {
 	OnClose   OnClose // what Close does to a sandbox that this Launch created
 	// Git, unless nil, is a repository that every Launch puts into the workdir, or
 	// brings up to date there without touching local edits.
-	Git *Git
-	// Pod says what pod is made, and Take how it is taken, by [Kubernetes] only.
-	Pod  Pod
-	Take Take
+	Git  *Git
+	Pod  Pod  // what pod is made, by [Kubernetes] only
+	Take Take // how it is taken
 }
 
 // OnClose is what Close does to a sandbox that its Launch created.

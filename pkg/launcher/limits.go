@@ -91,6 +91,15 @@ const (
 	// apiRetry is the time between tries to watch while the API server is
 	// away.
 	apiRetry = 500 * time.Millisecond
+	// holdingPatience is how long a launch may take from the holding to the pod that it takes
+	// out of a pool: three calls of the API. If it was killed, others wait for that long, and
+	// look every holdingPoll.
+	holdingPatience = 5 * time.Second
+	holdingPoll     = 20 * time.Millisecond
+	// warmPatience is how long the agent of a pod out of a pool, which runs, may take to
+	// answer. A launch tries warmTries such pods before it makes one.
+	warmPatience = 10 * time.Second
+	warmTries    = 3
 	// createGrace is how long a pod's creation may go on after the caller's context
 	// has ended: it is completed, and then undone.
 	createGrace = 10 * time.Second

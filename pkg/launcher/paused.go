@@ -84,6 +84,9 @@ func (c *cluster) revive(ctx context.Context, id string) (*corev1.Pod, bool, err
 		switch {
 		case errors.Is(err, ErrPaused):
 			pod, err = c.remake(ctx, id)
+			if errors.Is(err, errAnotherLaunch) {
+				continue
+			}
 			if !apierrors.IsAlreadyExists(err) {
 				return pod, err == nil, err
 			}

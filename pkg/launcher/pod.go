@@ -28,11 +28,9 @@ type Pod struct {
 	// ServiceAccount is the account that the pod runs as, with its token if it
 	// mounts one. Empty means the namespace's default, without a token.
 	ServiceAccount string
-	// Profile is the Pod Security Standard that the pod keeps.
-	Profile Profile
-	Confine string // what must confine commands ("filter", "domain"), or "off": docs/pods.md
-	// ReadOnlyRoot makes the image's files read-only: /tmp is a volume then.
-	ReadOnlyRoot bool
+	Profile        Profile // the Pod Security Standard that the pod keeps
+	Confine        string  // what must confine commands ("filter", "domain"), or "off": docs/pods.md
+	ReadOnlyRoot   bool    // makes the image's files read-only: /tmp is a volume then
 	// UserNamespace maps the pod's users to some without rights on the node. Nodes with
 	// AppArmor apply the runtime's profile; RequireAppArmor refuses others.
 	UserNamespace   Want
@@ -48,13 +46,10 @@ type Pod struct {
 	// agent. A patch must leave what the launcher gives: the command, workdir, variables,
 	// volumes, mounts, init containers, labels, annotations, restart policy and
 	// protections. envFrom needs a prefix, so that no variable becomes a setting (PODAGENT_).
-	Patch []byte
-	// Volumes are up to 64. In a read-only directory they can be written if they may.
-	Volumes []Volume
-	// Workspace is at the workdir: by default an emptyDir, whose files end with the pod.
-	Workspace Workspace
-	// ReadOnly are up to 64 directories that nobody in the pod can change, not even root.
-	ReadOnly []ReadOnlyDir
+	Patch     []byte
+	Volumes   []Volume      // up to 64; in a read-only directory they can be written if they may
+	Workspace Workspace     // at the workdir: by default an emptyDir, whose files end with the pod
+	ReadOnly  []ReadOnlyDir // up to 64 directories that nobody in the pod can change, not even root
 	// ActiveDeadline is when the cluster ends the pod in any case, counted from its
 	// start, in whole seconds. 0 means DefaultActiveDeadline.
 	ActiveDeadline time.Duration

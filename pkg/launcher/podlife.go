@@ -88,6 +88,9 @@ func hardDeadline(pod *corev1.Pod) time.Time {
 	return pod.Status.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)
 }
 
+// expiresVariable tells the agent when it ends.
+const expiresVariable = "PODAGENT_EXPIRES"
+
 // lifeOf makes the agent end by itself. The pod then ends, too, since a container
 // that ends with 0 is not restarted.
 func lifeOf(pod *corev1.Pod, spec *Spec, now time.Time) {
@@ -102,9 +105,7 @@ func lifeOf(pod *corev1.Pod, spec *Spec, now time.Time) {
 	}
 	if p.Lifetime > 0 {
 		pod.Annotations[podmeta.AnnotationExpires] = timeText(now.Add(p.Lifetime))
-		c.Env = append(c.Env, corev1.EnvVar{Name: "PODAGENT_EXPIRES", ValueFrom: &corev1.EnvVarSource{
-			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + podmeta.AnnotationExpires + "']"},
-		}})
+		c.Env = append(c.Env, fromAnnotation(expiresVariable, podmeta.AnnotationExpires))
 	}
 }
 

@@ -24,7 +24,7 @@ var ours = labels.Set{podmeta.LabelManagedBy: podmeta.ManagedBy}.String()
 
 // lookup returns the pod of the sandbox, in whatever state it is.
 func (c *cluster) lookup(ctx context.Context, id string) (*corev1.Pod, error) {
-	pod, err := c.get(ctx, nameOf(id))
+	pod, err := c.podOf(ctx, id)
 	if apierrors.IsNotFound(err) {
 		if _, err = c.pausedClaim(ctx, id); err == nil {
 			err = ErrPaused
@@ -118,7 +118,20 @@ func (c *cluster) terminate(ctx context.Context, id string) error {
 	case err != nil:
 		return err
 	}
-	return c.discard(ctx, pod)
+	if pod.Name == nameOf(id) {
+		return c.discard(ctx, pod)
+	}
+	// A launch that was killed may have left a pod of the id's own name beside the one that
+	// counts.
+	left, leftErr := c.get(ctx, nameOf(id))
+	err = c.discard(ctx, pod)
+	switch {
+	case err != nil || apierrors.IsNotFound(leftErr):
+		return err
+	case leftErr != nil:
+		return leftErr
+	}
+	return c.discard(ctx, left)
 }
 
 // discardPaused removes the files of a sandbox that has no pod, unless a launch has

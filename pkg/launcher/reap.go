@@ -21,10 +21,9 @@ import (
 
 // ReapOptions say which sandboxes [Kubernetes.Reap] deletes.
 type ReapOptions struct {
-	// StaleAfter is for how long there was no heartbeat and no work; 0: DefaultStaleAfter.
-	StaleAfter    time.Duration
-	HeartbeatOnly bool // asks no agent
-	DryRun        bool // deletes nothing
+	StaleAfter    time.Duration // for how long there was no heartbeat and no work; 0: DefaultStaleAfter
+	HeartbeatOnly bool          // asks no agent
+	DryRun        bool          // deletes nothing
 }
 
 // Reap deletes the sandboxes that nobody needs: those whose last heartbeat is old, and

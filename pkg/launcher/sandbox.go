@@ -18,9 +18,8 @@ type Sandbox struct {
 	// Created says that this Launch made the sandbox, and not only another pod for
 	// files that were kept.
 	Created bool
-	// Drift lists how the existing pod, and the claim of its workspace, differ from
-	// the Spec, a sentence each.
-	Drift []string
+	Drift   []string // how the existing pod, and the claim of its workspace, differ from the Spec
+	Start   Start    // where a new pod comes from, if the Spec names a pool
 
 	// pod is the sandbox's pod; nil if it has none.
 	pod *openPod
@@ -35,6 +34,12 @@ type Sandbox struct {
 	closed  bool
 	undo    func() error   // removes the sandbox, if Close does so
 	atClose []func() error // what Close does then, in reverse order
+}
+
+// Start says where a new pod comes from.
+type Start struct {
+	Warm bool   // out of the pool
+	Cold string // why a new pod was made instead, such as "the pool has no pods"
 }
 
 // Close ends the connection. The sandbox and its processes stay, unless OnClose says

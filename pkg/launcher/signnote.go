@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -65,6 +66,11 @@ func (c *cluster) signNote(ctx context.Context, id, digest string) error {
 // digest, if the identity may sign that.
 func (c *cluster) anyNote(ctx context.Context, id string) (*corev1.PersistentVolumeClaim, *corev1.Pod, string, error) {
 	claim, err := c.pausedClaim(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		if pod, err := c.lookup(ctx, id); err == nil { // there is a sandbox, but nothing to sign
+			return nil, nil, "", c.podError(pod, ErrNotKept, "", "its workspace is not a claim of its own")
+		}
+	}
 	if err != nil {
 		return nil, nil, "", err
 	}

@@ -3,6 +3,8 @@ package launcher
 import (
 	"fmt"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Take says how Launch takes a sandbox's pod, new or existing, and how the open sandbox
@@ -10,6 +12,7 @@ import (
 type Take struct {
 	OnStale OnStale
 	OnDrift OnDrift
+	Pool    string // names a pool (package pool); a new sandbox takes a pod of it that fits
 	// Exclusive keeps other exclusive owners out ([ErrOwned]), by a Lease of the
 	// pod's name. Close releases it; it ends 30 s after its owner died. The clocks of
 	// orchestrators must not differ by 10 s.
@@ -43,9 +46,12 @@ const (
 	DriftError OnDrift = "error" // return [ErrDrift]
 )
 
-// checkTimes checks the durations of a Take.
-func (t *Take) checkTimes() *SpecError {
+// check checks the name and the durations of a Take.
+func (t *Take) check() *SpecError {
+	problems := validation.IsDNS1123Label(t.Pool)
 	switch {
+	case t.Pool != "" && len(problems) > 0:
+		return &SpecError{"Take.Pool", fmt.Sprintf("is %q: %s", t.Pool, problems[0])}
 	case t.ReadyTimeout < 0:
 		return &SpecError{"Take.ReadyTimeout", fmt.Sprintf("is %v: it must not be negative", t.ReadyTimeout)}
 	case t.Heartbeat != HeartbeatOff && (t.Heartbeat < 0 || t.Heartbeat > 0 && t.Heartbeat < minHeartbeat):

@@ -131,13 +131,28 @@ func hideStatus(err error) error {
 	return err
 }
 
+// assignmentAnew returns the assignment of a pod's agent, signed by the first key of a ring:
+// the one that signed it may be about to go. One that we have not signed stays as it is.
+func (c *cluster) assignmentAnew(pod *corev1.Pod, text string, r ring) string {
+	anew, err := r[0].keys.AssignmentAnew(text, string(pod.UID), c.identities.now().authorized())
+	if err != nil {
+		c.log.Warn("the assignment of the pod's agent is not ours", "pod", pod.Name, "error", err)
+		return text
+	}
+	return anew
+}
+
 // tellPod writes into a pod the keychain by which its agent, when it starts, accepts the keys
 // of a ring and no others. It returns the chain, and the changed pod; nil if it is gone.
 func (c *cluster) tellPod(ctx context.Context, pod *corev1.Pod, r ring, agents string) (now *corev1.Pod, chain string, err error) {
 	if chain, err = c.lengthen(pod, r, pod.Annotations[podmeta.AnnotationKeychain], agents); err != nil {
 		return nil, "", err
 	}
-	now, err = c.annotatePod(ctx, pod, map[string]string{podmeta.AnnotationKeychain: chain})
+	annotations := map[string]string{podmeta.AnnotationKeychain: chain}
+	if text := pod.Annotations[podmeta.AnnotationAssignment]; text != "" {
+		annotations[podmeta.AnnotationAssignment] = c.assignmentAnew(pod, text, r)
+	}
+	now, err = c.annotatePod(ctx, pod, annotations)
 	if apierrors.IsNotFound(err) {
 		return nil, "", nil
 	}

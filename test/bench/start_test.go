@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/launcher/pool"
 )
 
 // The rounds for creating a sandbox, which takes seconds, and for adopting one.
@@ -24,9 +27,11 @@ const (
 )
 
 // BenchmarkStart measures the time until a sandbox's first result, on a node that
-// has the image: for a new sandbox, an existing one, and a paused one.
+// has the image: for a new sandbox, in a new pod and in one of a pool, an existing one, and a
+// paused one.
 func BenchmarkStart(b *testing.B) {
 	b.Run("create", benchmarkCreate)
+	b.Run("pool", benchmarkPool)
 	b.Run("adopt", benchmarkAdopt)
 	b.Run("resume", benchmarkResume)
 }
@@ -83,6 +88,49 @@ func createAndExec(b *testing.B, c *launchertest.Cluster, pods corev1client.PodI
 		},
 		after: func() error { return removePod(b.Context(), pods, made) },
 	}
+}
+
+// poolSize is how many pods wait when a sandbox takes one of them.
+const poolSize = 20
+
+func benchmarkPool(b *testing.B) {
+	c := launchertest.NewCluster(b, launcher.Restricted)
+	if err := c.Apply(b.Context(), filepath.Join("..", "..", "deploy", "pools-rbac.yaml")); err != nil {
+		b.Fatal(err)
+	}
+	l, spec := c.Launcher(), c.Spec("bench")
+	spec.Take.Pool, spec.Env = "warm", []string{"A=1"}
+	if err := errors.Join(pool.Create(b.Context(), l, "warm", poolSize, c.Spec("")), awaitPool(b.Context(), l)); err != nil {
+		b.Fatal(err)
+	}
+	var s *launcher.Sandbox
+	compare(b, "start", "take a pod out of a full pool, to the first exec's result", adoptRounds,
+		side{
+			name: "podagent",
+			do: func() (err error) {
+				s, err = firstExec(b.Context(), l, spec)
+				if err == nil && !s.Start.Warm {
+					err = fmt.Errorf("it started cold: %s", s.Start.Cold)
+				}
+				return err
+			},
+			after: func() error {
+				return errors.Join(s.Close(), l.Terminate(b.Context(), "bench"), awaitPool(b.Context(), l))
+			},
+		},
+	).limit("limit", 100)
+}
+
+// awaitPool waits until the pool is full.
+func awaitPool(ctx context.Context, l *launcher.Kubernetes) error {
+	for ctx.Err() == nil {
+		pools, err := pool.List(ctx, l)
+		if err != nil || len(pools) == 1 && pools[0].Ready == poolSize {
+			return err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return ctx.Err()
 }
 
 func benchmarkAdopt(b *testing.B) {

@@ -154,7 +154,7 @@ func TestKeyAtAnAddressIsLearnedByTheAPIServer(t *testing.T) {
 		t.Error("the key of the restarted agent was not learned")
 	}
 	limited := *c
-	limited.Orchestrator = c.LimitedAccount(t, "limited", rule("pods", "get", "list", "watch", "create", "patch", "delete"))
+	limited.Orchestrator = c.LimitedAccount(t, "limited", rule("pods", "get", "list", "watch", "create", "patch", "delete"), leaseRule("get"))
 	if _, err := limited.Launcher().Open(t.Context(), "a"); !errors.Is(err, launcher.ErrForbidden) || !strings.Contains(err.Error(), "portforward") {
 		t.Errorf("without the permission: %v", err)
 	}

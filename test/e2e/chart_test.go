@@ -31,6 +31,7 @@ var chartOptions = map[string]string{
 	"networkpolicy-no-egress.yaml": "networkPolicy.noEgress=true",
 	"quota.yaml":                   "quota.create=true,limitRange.create=true",
 	"admission-policy.yaml":        "admissionPolicy.create=true",
+	"pools-rbac.yaml":              "rbac.pools=true",
 	"reaper.yaml":                  "reaper.create=true,reaper.image=registry.example/orchestrator:1.2",
 }
 

@@ -97,13 +97,13 @@ func badClusters() []badPod {
 		{
 			name: "a permission that is missing", class: launcher.ErrForbidden, says: "create",
 			set: func(t *testing.T, c *launchertest.Cluster, k *launcher.Kubernetes, _ *launcher.Spec) {
-				k.Config = c.LimitedAccount(t, "limited", rule("pods", "get", "list", "watch"))
+				k.Config = c.LimitedAccount(t, "limited", rule("pods", "get", "list", "watch"), leaseRule("get"))
 			},
 		},
 		{
 			name: "no permission to port-forward", class: launcher.ErrForbidden, says: "portforward",
 			set: func(t *testing.T, c *launchertest.Cluster, k *launcher.Kubernetes, _ *launcher.Spec) {
-				k.Config = c.LimitedAccount(t, "limited", rule("pods", "get", "list", "watch", "create", "patch", "delete"))
+				k.Config = c.LimitedAccount(t, "limited", rule("pods", "get", "list", "watch", "create", "patch", "delete"), leaseRule("get"))
 			},
 		},
 		{
@@ -221,6 +221,10 @@ func TestPodThatIsReplacedUnderAnOpenSandboxIsGone(t *testing.T) {
 
 func rule(resource string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource}, Verbs: verbs}
+}
+
+func leaseRule(verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: verbs}
 }
 
 // A launch that fails late, after its heartbeat has begun, removes what it created,

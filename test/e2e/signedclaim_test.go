@@ -334,3 +334,16 @@ func TestPatcherOfClaimsKeepsNoNoteFromBeingReplaced(t *testing.T) {
 		t.Errorf("Resume: %v", err)
 	}
 }
+
+func TestSandboxWithoutAClaimHasNothingToSign(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := c.Launcher()
+	harness.Launch(t, k, c.Spec("plain"))
+	for id, want := range map[string]error{"plain": launcher.ErrNotKept, "none": launcher.ErrNotFound} {
+		_, _, _, err := k.NotedPod(t.Context(), id)
+		if signErr := k.SignNote(t.Context(), id, "x"); !errors.Is(err, want) || !errors.Is(signErr, want) {
+			t.Errorf("%s: NotedPod: %v, SignNote: %v", id, err, signErr)
+		}
+	}
+}

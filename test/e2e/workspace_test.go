@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -161,7 +160,7 @@ func TestClaimHasTheNoteOfItsPodFromTheBeginning(t *testing.T) {
 	k.Config = c.LimitedAccount(t, "limited",
 		rule("pods", "get", "list", "watch", "create", "patch", "delete"), rule("pods/portforward", "get", "create"),
 		rule("persistentvolumeclaims", "get", "list", "create", "delete"),
-		rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get"}})
+		leaseRule("get"))
 	s, err := k.Launch(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +214,7 @@ func TestTerminateWithoutPermissionForTheClaimIsForbidden(t *testing.T) {
 	}
 	k := c.Launcher()
 	k.Config = c.LimitedAccount(t, "limited",
-		rule("pods", "get", "list", "watch", "create", "patch", "delete"), rule("persistentvolumeclaims", "get", "list"))
+		rule("pods", "get", "list", "watch", "create", "patch", "delete"), rule("persistentvolumeclaims", "get", "list"), leaseRule("get"))
 	if err := k.Terminate(t.Context(), "job"); !errors.Is(err, launcher.ErrForbidden) || strings.Contains(err.Error(), "still being deleted") {
 		t.Errorf("Terminate: %v", err)
 	}

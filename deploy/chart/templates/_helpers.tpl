@@ -71,6 +71,6 @@ subjects:
 {{/* sandboxes is the podSelector of policies for sandboxes. */}}
 {{- define "podagent.sandboxes" -}}
 podSelector:
-  matchLabels:
-    app.kubernetes.io/managed-by: podagent
+  matchExpressions:
+    - {key: app.kubernetes.io/managed-by, operator: In, values: [podagent, podagent-pool]}
 {{- end -}}

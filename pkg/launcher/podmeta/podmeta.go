@@ -15,8 +15,12 @@ const (
 	// LabelManagedBy has the value ManagedBy, on Leases and on the Secret of an
 	// identity, too.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
-	// ManagedBy is the value of LabelManagedBy.
-	ManagedBy = "podagent"
+	// ManagedBy is the value of LabelManagedBy, and ManagedByPool that of the pods that
+	// nobody has taken out of their pool, and of the pool's Deployment.
+	ManagedBy     = "podagent"
+	ManagedByPool = "podagent-pool"
+	// LabelPool is the name of the pool that a pod waits in.
+	LabelPool = Prefix + "pool"
 	// LabelID is the sandbox's id in the characters that a label may have, cut at 63.
 	// Several ids may share one; AnnotationID has the whole id.
 	LabelID = Prefix + "id"
@@ -51,6 +55,13 @@ const (
 	// AnnotationKeychain says which keys replace those that the agent was started with.
 	// It is signed; the agent reads it at each start.
 	AnnotationKeychain = Prefix + "keychain"
+	// AnnotationHolding is, on a pod that was taken out of a pool, the UID of the Lease by
+	// which the sandbox's id holds it.
+	AnnotationHolding = Prefix + "holding"
+	// AnnotationAssignment is, on a pod that was taken out of a pool, what its agent serves
+	// the sandbox with (Assignment in podapi.proto). It is signed; the agent reads it at
+	// each start.
+	AnnotationAssignment = Prefix + "assignment"
 	// AnnotationReadyTimeout is how long the pod may take until its agent answers, as
 	// Go prints a duration. Without it, launcher.DefaultReadyTimeout applies.
 	AnnotationReadyTimeout = Prefix + "ready-timeout"

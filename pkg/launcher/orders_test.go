@@ -1,0 +1,281 @@
+//go:build linux
+
+package launcher_test
+
+// One id stays one sandbox, in whatever order the API server gets the calls of launches with
+// and without a pool, adoptions, pauses, resumes and terminations. The pods are real objects
+// that no node runs: what happens once a launch connects needs no order.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	typed "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/internal/interleave"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
+)
+
+// unscheduled is a patch by which no node runs a pod.
+const unscheduled = `{"spec": {"schedulerName": "nobody"}}`
+
+// world is a sandbox and a pool, anew for each order, but always with the same names.
+type world struct {
+	*testing.T
+	cluster *launchertest.Cluster
+	api     kubernetes.Interface
+	results []result // by operation
+}
+
+// The names of the sandbox and of the pool.
+const (
+	theID   = "a"
+	thePool = "warm"
+)
+
+// result is what an operation has got: a pod, or none.
+type result struct {
+	pod, uid string
+	err      error
+}
+
+func newWorld(t *testing.T, c *launchertest.Cluster, warm int) *world {
+	w := &world{T: t, cluster: c, api: c.API(t)}
+	template, err := c.Launcher().PoolTemplate(t.Context(), thePool, w.spec(false, false, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range warm {
+		pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+		pod.Name = fmt.Sprintf("warm-%d", i)
+		made, err := w.pods().Create(t.Context(), pod, metav1.CreateOptions{})
+		if err == nil {
+			made.Status.Phase, made.Status.Conditions = corev1.PodRunning, []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+			made.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "agent", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+			_, err = w.pods().UpdateStatus(t.Context(), made, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+func (w *world) spec(pooled, kept bool, id string) launcher.Spec {
+	spec := w.cluster.Spec(id)
+	spec.Pod.Patch = []byte(unscheduled)
+	if pooled {
+		spec.Take.Pool = thePool
+	}
+	if kept {
+		spec.Pod.Workspace.Keep, spec.Pod.Workspace.StorageClass = true, "none"
+	}
+	return spec
+}
+
+// alive returns the sandbox's pods that stay.
+func (w *world) alive() (list []corev1.Pod) {
+	w.Helper()
+	all, err := w.pods().List(w.Context(), metav1.ListOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, pod := range all.Items {
+		if pod.DeletionTimestamp == nil && pod.Annotations[podmeta.AnnotationID] == theID {
+			list = append(list, pod)
+		}
+	}
+	return list
+}
+
+func (w *world) pods() typed.PodInterface { return w.api.CoreV1().Pods(w.cluster.Namespace) }
+
+// operation is something that an orchestrator does with the sandbox.
+type operation func(ctx context.Context, w *world, k *launcher.Kubernetes) (pod, uid string, err error)
+
+func launches(pooled, kept bool) operation {
+	return func(ctx context.Context, w *world, k *launcher.Kubernetes) (string, string, error) {
+		pod, uid, _, err := k.Acquire(ctx, w.spec(pooled, kept, theID))
+		return pod, uid, err
+	}
+}
+
+// launchThatFails acquires a pod, and gives it up because its agent did not answer, say.
+func launchThatFails(pooled bool) operation {
+	return func(ctx context.Context, w *world, k *launcher.Kubernetes) (string, string, error) {
+		_, _, abandon, err := k.Acquire(ctx, w.spec(pooled, false, theID))
+		if err == nil && abandon != nil {
+			err = abandon(ctx)
+		}
+		return "", "", err
+	}
+}
+
+// operations are what pairs names.
+var operations = map[string]operation{
+	"warm":        launches(true, false),
+	"cold":        launches(false, false),
+	"kept":        launches(false, true),
+	"failed warm": launchThatFails(true),
+	"failed cold": launchThatFails(false),
+	"open": func(ctx context.Context, w *world, k *launcher.Kubernetes) (string, string, error) {
+		return k.Find(ctx, theID)
+	},
+	"resume": func(ctx context.Context, w *world, k *launcher.Kubernetes) (string, string, error) {
+		return k.Revive(ctx, theID)
+	},
+	"pause": func(ctx context.Context, w *world, k *launcher.Kubernetes) (string, string, error) {
+		return "", "", k.Pause(ctx, theID)
+	},
+	"terminate": func(ctx context.Context, w *world, k *launcher.Kubernetes) (string, string, error) {
+		return "", "", k.Terminate(ctx, theID)
+	},
+}
+
+// run makes a world, does what comes before, runs the operations in an order, and checks that
+// one sandbox is left, or none.
+func run(t *testing.T, c *launchertest.Cluster, warm int, before, names []string, s *interleave.Schedule) {
+	t.Helper()
+	w := newWorld(t, c, warm)
+	for _, name := range before {
+		if _, _, err := operations[name](t.Context(), w, c.Launcher()); err != nil {
+			t.Fatalf("%s before: %v", name, err)
+		}
+	}
+	w.results = make([]result, len(names))
+	for i, name := range names {
+		s.Go(func(wrap func(http.RoundTripper) http.RoundTripper) {
+			k := c.Launcher()
+			k.Config = rest.CopyConfig(k.Config)
+			k.Config.Wrap(wrap)
+			r := &w.results[i]
+			r.pod, r.uid, r.err = operations[name](t.Context(), w, k)
+		})
+	}
+	s.Run()
+	w.check(names)
+	w.clean()
+}
+
+// check checks that each operation has succeeded, or has met what another did, and that there
+// is at most one pod, which all see.
+func (w *world) check(names []string) {
+	w.Helper()
+	alive := w.alive()
+	if len(alive) > 1 {
+		w.Errorf("%d pods stay: %s, %s", len(alive), alive[0].Name, alive[1].Name)
+		return
+	}
+	ends := slices.ContainsFunc(names, func(name string) bool {
+		return name == "terminate" || name == "pause" || strings.HasPrefix(name, "failed")
+	})
+	for i, r := range w.results {
+		switch {
+		case r.err != nil && !isOutcome(r.err):
+			w.Errorf("%s: %v", names[i], r.err)
+		case r.err == nil && r.uid != "" && !ends && (len(alive) == 0 || string(alive[0].UID) != r.uid):
+			w.Errorf("%s has pod %s, which is not the one that stays", names[i], r.pod)
+		}
+	}
+	if pod, uid, err := w.cluster.Launcher().Find(w.Context(), theID); len(alive) == 1 && (err != nil || uid != string(alive[0].UID)) {
+		w.Errorf("pod %s stays, but %s is found: %v", alive[0].Name, pod, err)
+	}
+}
+
+// isOutcome reports whether an operation may end like this because of what another did.
+func isOutcome(err error) bool {
+	for _, outcome := range []error{launcher.ErrNotFound, launcher.ErrPaused, launcher.ErrGone, launcher.ErrNotKept} {
+		if errors.Is(err, outcome) {
+			return true
+		}
+	}
+	return false
+}
+
+// clean removes what the world has left.
+func (w *world) clean() {
+	w.Helper()
+	err := w.cluster.Launcher().Terminate(w.Context(), theID)
+	list, listErr := w.pods().List(w.Context(), metav1.ListOptions{LabelSelector: podmeta.LabelPool + "=" + thePool})
+	// The cluster would delete the holding in its own time.
+	leaseErr := w.api.CoordinationV1().Leases(w.cluster.Namespace).DeleteCollection(w.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})
+	if err := errors.Join(err, listErr, leaseErr); err != nil {
+		w.Fatal(err)
+	}
+	for _, pod := range list.Items {
+		if err := w.pods().Delete(w.Context(), pod.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			w.Fatal(err)
+		}
+	}
+}
+
+// pairs are the operations that may meet, each with what comes before.
+var pairs = []struct{ before, names []string }{
+	{nil, []string{"warm", "warm"}},
+	{nil, []string{"warm", "cold"}},
+	{nil, []string{"warm", "kept"}},
+	{nil, []string{"warm", "open"}},
+	{nil, []string{"cold", "open"}},
+	{nil, []string{"warm", "terminate"}},
+	{nil, []string{"failed warm", "warm"}},
+	{nil, []string{"failed warm", "cold"}},
+	{nil, []string{"failed warm", "open"}},
+	{nil, []string{"failed cold", "warm"}},
+	{[]string{"warm"}, []string{"warm", "terminate"}},
+	{[]string{"warm"}, []string{"cold", "terminate"}},
+	{[]string{"warm"}, []string{"open", "terminate"}},
+	{[]string{"warm"}, []string{"terminate", "terminate"}},
+	{[]string{"cold"}, []string{"warm", "terminate"}},
+	{[]string{"kept"}, []string{"warm", "pause"}},
+	{[]string{"kept", "pause"}, []string{"warm", "resume"}},
+	{[]string{"kept", "pause"}, []string{"warm", "terminate"}},
+}
+
+func TestOneIDStaysOneSandboxInEachOrderOfCalls(t *testing.T) {
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	c.Storage(t, 0)
+	for _, pair := range pairs {
+		t.Run(fmt.Sprintf("%s after %s", pair.names, pair.before), func(t *testing.T) {
+			orders := interleave.All(t, 2000, func(s *interleave.Schedule) {
+				run(t, c, 1, pair.before, pair.names, s)
+			})
+			t.Logf("%d orders", orders)
+		})
+	}
+}
+
+// Three operations meet in random orders: 1,000 at full size.
+func TestOneIDStaysOneSandboxWhenThreeMeet(t *testing.T) {
+	orders := 20
+	if os.Getenv("PODAGENT_TEST_FULL") != "" {
+		orders = 1000
+	}
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	c.Storage(t, 0)
+	all := slices.Sorted(maps.Keys(operations))
+	for range orders {
+		names := []string{all[rand.IntN(len(all))], all[rand.IntN(len(all))], "warm"}
+		before := [][]string{nil, {"warm"}, {"cold"}, {"kept"}, {"kept", "pause"}}[rand.IntN(5)]
+		interleave.Random(t, func(s *interleave.Schedule) {
+			run(t, c, 2, before, names, s)
+		})
+		if t.Failed() {
+			t.Fatalf("%s after %s", names, before)
+		}
+	}
+}
