@@ -63,7 +63,7 @@ command with the same flags: without --size the pool gets one pod.`,
 		ValidArgsFunction: a.completePools,
 	}
 	c.Flags().IntVar(&size, "size", size, "how many pods wait for sandboxes")
-	c.Flags().StringVarP(&workdir, "workdir", "w", "", "the absolute `DIR` where relative paths start (default a directory of its own)")
+	c.Flags().StringVarP(&workdir, "workdir", "w", "", "the absolute `DIR` where relative paths start in a new sandbox (default a directory of its own)")
 	settings.Mark(c.Flags(), "workdir")
 	flags.definePool(c)
 	return c

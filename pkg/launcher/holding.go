@@ -3,7 +3,6 @@ package launcher
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"strings"
 	"time"
 
@@ -138,7 +137,8 @@ func ignoreChange(err error) error {
 }
 
 // hold makes the holding by which the id is to get a pod. The error says that it already exists
-// if another launch of the id was first.
+// if another launch of the id was first. If the answer is lost, what may have been made does not
+// count, and goes with the pod.
 func (c *cluster) hold(ctx context.Context, id string, pod *corev1.Pod) (*coordinationv1.Lease, error) {
 	held, err := c.holdings().Create(ctx, &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
@@ -152,10 +152,6 @@ func (c *cluster) hold(ctx context.Context, id string, pod *corev1.Pod) (*coordi
 			AcquireTime:    new(metav1.NowMicro()),
 		},
 	}, metav1.CreateOptions{})
-	if err != nil && !errors.As(err, new(*apierrors.StatusError)) {
-		// The answer was lost. What may have been made does not count, and goes with the pod.
-		return nil, err
-	}
 	return held, c.apiError(nameOf(id), err)
 }
 

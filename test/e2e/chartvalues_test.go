@@ -25,6 +25,7 @@ var chartValues = []string{
 	"rbac.create=false",
 	"rbac.exec=false mcp.settings.connection=port-forward",
 	"rbac.claims=false",
+	"rbac.pools=false",
 	"rbac.sessions=false",
 	"rbac.identity.read=false mcp.enabled=false",
 	"rbac.identity.create=false",
