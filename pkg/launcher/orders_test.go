@@ -224,41 +224,6 @@ func (w *world) clean() {
 	}
 }
 
-// pairs are the operations that may meet, each with what comes before.
-var pairs = []struct{ before, names []string }{
-	{nil, []string{"warm", "warm"}},
-	{nil, []string{"warm", "cold"}},
-	{nil, []string{"warm", "kept"}},
-	{nil, []string{"warm", "open"}},
-	{nil, []string{"cold", "open"}},
-	{nil, []string{"warm", "terminate"}},
-	{nil, []string{"failed warm", "warm"}},
-	{nil, []string{"failed warm", "cold"}},
-	{nil, []string{"failed warm", "open"}},
-	{nil, []string{"failed cold", "warm"}},
-	{[]string{"warm"}, []string{"warm", "terminate"}},
-	{[]string{"warm"}, []string{"cold", "terminate"}},
-	{[]string{"warm"}, []string{"open", "terminate"}},
-	{[]string{"warm"}, []string{"terminate", "terminate"}},
-	{[]string{"cold"}, []string{"warm", "terminate"}},
-	{[]string{"kept"}, []string{"warm", "pause"}},
-	{[]string{"kept", "pause"}, []string{"warm", "resume"}},
-	{[]string{"kept", "pause"}, []string{"warm", "terminate"}},
-}
-
-func TestOneIDStaysOneSandboxInEachOrderOfCalls(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
-	c.Storage(t, 0)
-	for _, pair := range pairs {
-		t.Run(fmt.Sprintf("%s after %s", pair.names, pair.before), func(t *testing.T) {
-			orders := interleave.All(t, 2000, func(s *interleave.Schedule) {
-				run(t, c, 1, pair.before, pair.names, s)
-			})
-			t.Logf("%d orders", orders)
-		})
-	}
-}
-
 // Three operations meet in random orders: 1,000 at full size.
 func TestOneIDStaysOneSandboxWhenThreeMeet(t *testing.T) {
 	orders := 20
