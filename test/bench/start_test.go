@@ -118,7 +118,7 @@ func benchmarkPool(b *testing.B) {
 				return errors.Join(s.Close(), l.Terminate(b.Context(), "bench"), awaitPool(b.Context(), l))
 			},
 		},
-	).limit("limit", 100)
+	).limit("limit", 25)
 }
 
 // awaitPool waits until the pool is full.
