@@ -9,9 +9,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/podagent/podagent/pkg/launcher/internal/interleave"
 )
+
+// hung is how long a test waits for something that must happen.
+const hung = 2 * time.Minute
 
 // store is a server that keeps a text for each path.
 type store struct {
@@ -34,6 +38,7 @@ func explore(t *testing.T, calls ...[]string) (orders int, outcomes map[string]i
 	t.Helper()
 	outcomes = map[string]int{}
 	orders = interleave.All(t, 1000, func(s *interleave.Schedule) {
+		s.Settle = hung // they wait for nothing else
 		kept := &store{texts: map[string]string{}}
 		server := httptest.NewServer(kept)
 		defer server.Close()
@@ -89,6 +94,7 @@ func TestOrdersOfCallsThatCommuteAreTriedOnce(t *testing.T) {
 // An operation that waits for another by asking again and again does not keep it from going on.
 func TestWhoPollsGivesWay(t *testing.T) {
 	interleave.All(t, 100, func(s *interleave.Schedule) {
+		s.Settle = hung
 		kept := &store{texts: map[string]string{}}
 		server := httptest.NewServer(kept)
 		defer server.Close()

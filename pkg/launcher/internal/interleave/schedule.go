@@ -13,9 +13,7 @@ import (
 	"time"
 )
 
-// settle is how long an operation may take from one call to the next until the others go on
-// without it, because it waits for something else. On a busy machine it may only be slow. Then
-// an order comes out as another one: All says how often.
+// settle is the default of Schedule.Settle.
 const settle = 50 * time.Millisecond
 
 // Call is a call of the API that an operation is about to make.
@@ -34,6 +32,11 @@ func (c Call) commutes(other Call) bool {
 
 // Schedule lets one call at a time through, in an order that it is told.
 type Schedule struct {
+	// Settle is how long an operation may take from one call to the next until the others go
+	// on without it, because it waits for something else. On a busy machine it may only be
+	// slow. Then an order comes out as another one: All says how often.
+	Settle time.Duration
+
 	choose func([]Call) Call
 
 	mu      sync.Mutex
@@ -58,7 +61,7 @@ type request struct {
 }
 
 func newSchedule(choose func([]Call) Call) *Schedule {
-	s := &Schedule{choose: choose}
+	s := &Schedule{Settle: settle, choose: choose}
 	s.changed = sync.NewCond(&s.mu)
 	return s
 }
@@ -98,7 +101,7 @@ func (s *Schedule) next() (calls []Call, ended bool) {
 		if ended || len(calls) > 0 && !busy {
 			return calls, ended
 		}
-		wake := time.AfterFunc(settle, s.changed.Broadcast)
+		wake := time.AfterFunc(s.Settle, s.changed.Broadcast)
 		s.changed.Wait()
 		wake.Stop()
 	}
@@ -114,7 +117,7 @@ func (s *Schedule) state() (calls []Call, busy, ended bool) {
 		switch {
 		case op.ended:
 		case len(op.waiting) == 0:
-			busy = busy || time.Since(op.moved) < settle
+			busy = busy || time.Since(op.moved) < s.Settle
 		case op.seen == s.writes && repeats(op.reads, op.waiting[0].Call):
 			polls = append(polls, op.waiting[0].Call)
 		default:
