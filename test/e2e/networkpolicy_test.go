@@ -42,7 +42,7 @@ func (to target) String() string { return to.protocol + " " + to.address.String(
 // atPod returns a port of a sandbox's pod.
 func atPod(t *testing.T, c *launchertest.Cluster, id string, port uint16) target {
 	t.Helper()
-	return target{"tcp", netip.AddrPortFrom(netip.MustParseAddr(podOf(t, c, id).Status.PodIP), port)}
+	return target{"tcp", netip.AddrPortFrom(netip.MustParseAddr(runningPodOf(t, c, id).Status.PodIP), port)}
 }
 
 // attempts are scripts that connect to a server, or send it a byte that it sends
@@ -276,7 +276,11 @@ func startDNS(t *testing.T, c *launchertest.Cluster) netip.Addr {
 		log, err := pods.GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(t.Context())
 		return err == nil && strings.Contains(string(log), "ready")
 	})
-	if pod, err = pods.Get(t.Context(), pod.Name, metav1.GetOptions{}); err != nil {
+	harness.Await(t, "its address", func() bool { // the node reports it later than the pod serves
+		pod, err = pods.Get(t.Context(), pod.Name, metav1.GetOptions{})
+		return err != nil || pod.Status.PodIP != ""
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	return netip.MustParseAddr(pod.Status.PodIP)
