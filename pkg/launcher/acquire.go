@@ -22,6 +22,7 @@ type acquired struct {
 	// manifest is what this launch created the pod from, or the pod that it took out of a
 	// pool; nil if the sandbox had its pod.
 	manifest *corev1.Pod
+	conn     *warmConn // to the agent of a pod that it took out of a pool; else nil
 	start    Start
 	// drift lists how the pod and its claim differ from the Spec.
 	drift []string
@@ -33,7 +34,7 @@ func (a *acquired) created() bool { return a.manifest != nil }
 // why it must not.
 func (c *cluster) acquire(ctx context.Context, spec *Spec, cold string) (*acquired, error) {
 	for {
-		pod, err := c.podOf(ctx, spec.ID)
+		pod, err := c.existing(ctx, spec)
 		switch {
 		case apierrors.IsNotFound(err):
 			a, err := c.start(ctx, spec, cold)
@@ -54,6 +55,14 @@ func (c *cluster) acquire(ctx context.Context, spec *Spec, cold string) (*acquir
 	}
 }
 
+// existing returns the pod of the sandbox that the Spec names, as podOf does.
+func (c *cluster) existing(ctx context.Context, spec *Spec) (*corev1.Pod, error) {
+	if spec.isNew {
+		return nil, apierrors.NewNotFound(corev1.Resource("pods"), nameOf(spec.ID))
+	}
+	return c.podOf(ctx, spec.ID)
+}
+
 // start takes a pod out of a pool, or creates one.
 func (c *cluster) start(ctx context.Context, spec *Spec, cold string) (*acquired, error) {
 	if spec.Take.Pool != "" && cold == "" {
@@ -63,7 +72,7 @@ func (c *cluster) start(ctx context.Context, spec *Spec, cold string) (*acquired
 		}
 		cold = why
 	}
-	if !spec.Pod.Workspace.Keep {
+	if !spec.Pod.Workspace.Keep && !spec.isNew {
 		if _, err := c.pausedClaim(ctx, spec.ID); !errors.Is(err, ErrNotFound) {
 			return nil, cmp.Or(err, ErrPaused) // a sandbox without its files would be a surprise
 		}
@@ -138,6 +147,9 @@ func (c *cluster) make(ctx context.Context, pod *corev1.Pod, spec *Spec) (*corev
 		return nil, errors.Join(c.podError(made, ErrRejected, "", "the API server knows no user namespaces"), c.abandon(ctx, pod))
 	}
 	c.log.Info("created pod", "sandbox", pod.Annotations[podmeta.AnnotationID], "pod", made.Name, "uid", made.UID)
+	if spec.isNew {
+		return made, nil
+	}
 	// A launch that took a pod meanwhile may not have seen this one.
 	held, err := c.heldPod(lasting, pod.Annotations[podmeta.AnnotationID])
 	if err == nil && held == nil {
@@ -239,6 +251,17 @@ func ended(pod *corev1.Pod) bool {
 				(pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure && exitedWith0(s.State.Terminated) || endedForGood(pod, &s))
 		})
 }
+
+// endedForGood reports whether an agent of a pool has ended by itself, with 0. Where the
+// cluster drops the container's restart policy it runs again, but its sandbox is over.
+func endedForGood(pod *corev1.Pod, s *corev1.ContainerStatus) bool {
+	if !slices.ContainsFunc(agentContainer(pod).Env, func(v corev1.EnvVar) bool { return v.Name == awaitVariable }) {
+		return false
+	}
+	return exitedWith0(s.State.Terminated) || exitedWith0(s.LastTerminationState.Terminated)
+}
+
+func exitedWith0(t *corev1.ContainerStateTerminated) bool { return t != nil && t.ExitCode == 0 }
 
 // stale returns the error for a pod that has ended.
 func (c *cluster) stale(ctx context.Context, pod *corev1.Pod) error {

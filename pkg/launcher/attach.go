@@ -42,11 +42,11 @@ func (o *openPod) checkAssigned(info podapi.Info) error {
 
 // attach connects to the agent of the pod as soon as it can answer.
 func (o *openPod) attach(ctx context.Context, spec *Spec, created bool) (*Sandbox, error) {
-	client, err := podapi.Dial(o.options(o.configOf(spec, created)))
+	client, err := o.dialAgent()
 	if err != nil {
 		return nil, err
 	}
-	info, err := o.awaitAgent(ctx, client)
+	info, err := o.greet(ctx, client, o.configOf(spec, created))
 	if err == nil {
 		err = errors.Join(spec.Pod.checkConfined(info), o.checkAssigned(info))
 	}
@@ -57,8 +57,37 @@ func (o *openPod) attach(ctx context.Context, spec *Spec, created bool) (*Sandbo
 	return &Sandbox{Client: client, ID: o.pod.Annotations[podmeta.AnnotationID], Workdir: info.Workdir, Created: created && o.pod.Annotations[podmeta.AnnotationResumed] == "", pod: o}, nil
 }
 
-// awaitAgent returns the agent's first answer, or the reason why there can be none.
-func (o *openPod) awaitAgent(ctx context.Context, client *podapi.Client) (podapi.Info, error) {
+// dialAgent returns the connection that was made before the pod was taken, or another.
+func (o *openPod) dialAgent() (*podapi.Client, error) {
+	if o.warm != nil {
+		return o.warm.client, nil
+	}
+	return podapi.Dial(o.options())
+}
+
+// greet gives the agent its configuration, and returns its first answer, or the reason why there
+// can be none.
+func (o *openPod) greet(ctx context.Context, client *podapi.Client, config *podapi.Config) (podapi.Info, error) {
+	if o.warm != nil {
+		return o.warm.info, o.configure(ctx, client, config)
+	}
+	return o.awaitAgent(ctx, client, config)
+}
+
+// configure gives the agent its configuration, and again after each of its restarts.
+func (o *openPod) configure(ctx context.Context, client *podapi.Client, config *podapi.Config) error {
+	if config == nil {
+		return nil
+	}
+	o.config.Store(config)
+	if err := client.Configure(ctx, *config); err != nil {
+		return fmt.Errorf("configuring the agent: %w", err)
+	}
+	return nil
+}
+
+// awaitAgent is greet for a pod whose agent may not be there yet.
+func (o *openPod) awaitAgent(ctx context.Context, client *podapi.Client, config *podapi.Config) (podapi.Info, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	observed := make(chan struct{})
 	o.state.saw(o.pod)
@@ -73,6 +102,9 @@ func (o *openPod) awaitAgent(ctx context.Context, client *podapi.Client) (podapi
 	}()
 	for {
 		info, err := client.Info(ctx)
+		if err == nil {
+			err = o.configure(ctx, client, config)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return info, o.tooLate(ctx)

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -37,8 +38,11 @@ type cluster struct {
 	// connection is the requested way to agents; it may be empty.
 	connection Connection
 	identities *identities
-	owner      string
-	log        *slog.Logger
+	kept       keepers
+	// connectWarm is dialWarm.
+	connectWarm func(context.Context, *corev1.Pod) (*warmConn, error)
+	owner       string
+	log         *slog.Logger
 }
 
 // cluster resolves the fields, only once, and returns the context to use the result
@@ -104,6 +108,7 @@ func (k *Kubernetes) resolve(ctx context.Context) (*cluster, error) {
 		return nil, err
 	}
 	c := &cluster{namespace: namespace, connection: k.Connection, dialer: k.Dial, owner: cmp.Or(k.Owner, owner()), log: k.Log}
+	c.connectWarm = c.dialWarm
 	if c.dialer == nil {
 		c.dialer = new(net.Dialer).DialContext
 	}

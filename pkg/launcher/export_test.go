@@ -27,7 +27,7 @@ var (
 // CurrentKey returns the public half of the newest version.
 func CurrentKey(r ring) string { return r[0].AuthorizedKey().String() }
 
-// Acquire takes, creates or adopts the pod of a sandbox, as a launch does before it connects.
+// Acquire takes, creates or adopts the pod of a sandbox, as a launch does, but connects to none.
 // It returns the pod's name and UID, and what a launch does that then fails; nil if it adopted
 // the pod.
 func (k *Kubernetes) Acquire(ctx context.Context, spec Spec) (pod, uid string, abandon func(context.Context) error, err error) {
@@ -35,6 +35,7 @@ func (k *Kubernetes) Acquire(ctx context.Context, spec Spec) (pod, uid string, a
 	if err != nil {
 		return "", "", nil, err
 	}
+	c.connectWarm = func(context.Context, *corev1.Pod) (*warmConn, error) { return nil, nil }
 	a, err := c.acquire(ctx, &spec, "")
 	if err != nil {
 		return "", "", nil, err

@@ -21,8 +21,7 @@ import (
 // password want some name with it, and do not care which.
 const defaultUsername = "x-access-token"
 
-// Git is a repository that Launch puts into a sandbox's workdir, by the git program
-// there.
+// Git is a repository that the sandbox's git program puts into the workdir.
 //
 // An empty workdir gets a clone with its whole history, on a local branch that tracks
 // the remote's, or detached at a tag or commit. In a work tree of the same repository

@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/podagent/podagent/pkg/podapi"
@@ -15,8 +16,7 @@ import (
 // Kubernetes runs each sandbox in a pod. It uses the Kubernetes API for the life of pods
 // only: files, commands and ports go by gRPC and TLS over one connection to the agent
 // (see [Connection]). It needs the permissions of deploy/rbac.yaml, of identity-rbac.yaml
-// for an IdentitySecret, of claims-rbac.yaml for workspaces that are kept, and of
-// exec-rbac.yaml for [ByExec].
+// for an IdentitySecret, claims-rbac.yaml for kept workspaces, exec-rbac.yaml for [ByExec].
 //
 // A pod's name is made from the sandbox's id; package podmeta names its labels and
 // annotations. Its workspace is an emptyDir, which ends with the pod, unless the Spec says
@@ -68,7 +68,7 @@ func (k *Kubernetes) Launch(ctx context.Context, spec Spec) (*Sandbox, error) {
 	}
 	deletes := spec.deletes()
 	if spec.ID == "" {
-		spec.ID = newID()
+		spec.ID, spec.isNew = newID(), true
 	}
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -116,4 +116,13 @@ func (k *Kubernetes) Terminate(ctx context.Context, id string) error {
 		return wrap("terminating", id, err)
 	}
 	return wrap("terminating", id, c.terminate(ctx, id))
+}
+
+// API returns the client of the API server, and the sandboxes' namespace.
+func (k *Kubernetes) API(ctx context.Context) (api kubernetes.Interface, namespace string, err error) {
+	c, _, err := k.cluster(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	return c.api, c.namespace, nil
 }

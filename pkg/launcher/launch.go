@@ -72,6 +72,7 @@ func (c *cluster) reach(ctx context.Context, spec *Spec) (made *acquired, s *San
 		if err != nil {
 			return nil, nil, err
 		}
+		spec.isNew = false
 		if a.start.Warm {
 			sandbox, err := c.enterWarm(ctx, a, spec)
 			if err == nil || ctx.Err() != nil {
@@ -82,7 +83,7 @@ func (c *cluster) reach(ctx context.Context, spec *Spec) (made *acquired, s *San
 				return nil, nil, errors.Join(err, giveUpErr)
 			}
 			if unusable++; unusable >= warmTries {
-				cold = fmt.Sprintf("%d pods of the pool could not be used, the last because %v", unusable, err)
+				cold = unusableWhy(unusable, err)
 			}
 			continue
 		}
@@ -108,23 +109,26 @@ func (c *cluster) giveUp(ctx context.Context, pod *corev1.Pod) error {
 func (c *cluster) enterWarm(ctx context.Context, a *acquired, spec *Spec) (*Sandbox, error) {
 	soon, cancel := context.WithTimeout(ctx, warmPatience)
 	defer cancel()
+	stays := make(chan error, 1)
+	go func() { stays <- c.checkTaken(soon, a.pod) }()
 	s, err := c.enter(soon, a, spec)
-	if err != nil {
-		return nil, err
+	if goes := <-stays; err == nil && goes != nil {
+		return nil, errors.Join(goes, s.Close())
 	}
-	if err := c.checkTaken(ctx, a.pod); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
+	return s, err
 }
 
 // enter connects to the agent of an acquired pod. If the Spec is exclusive, it
 // takes the lease first, so that a caller that does not get it changes nothing in
 // the pod.
 func (c *cluster) enter(ctx context.Context, a *acquired, spec *Spec) (*Sandbox, error) {
-	attach := c.openPod(a.pod).attachBeating
+	o := c.openPod(a.pod)
+	if a.conn != nil {
+		o = a.conn.taken(a.pod)
+	}
+	attach := o.attachBeating
 	if spec.Take.Exclusive {
-		attach = c.openPod(a.pod).attachOwning
+		attach = o.attachOwning
 	}
 	sandbox, err := attach(ctx, spec, a.created())
 	if err != nil {

@@ -88,6 +88,8 @@ type Spec struct {
 	Git  *Git
 	Pod  Pod  // what pod is made, by [Kubernetes] only
 	Take Take // how it is taken
+
+	isNew bool // whether this launch made the ID up, so that there cannot be anything of it
 }
 
 // OnClose is what Close does to a sandbox that its Launch created.
@@ -158,8 +160,7 @@ type Summary struct {
 	State     State
 	Workdir   string
 	CreatedAt time.Time
-	// Pod is the pod's name, and Heartbeat when an orchestrator last needed it.
-	// Local sandboxes have neither.
+	// Pod is a pod's name, and Heartbeat when an orchestrator last needed it.
 	Pod       string
 	Heartbeat time.Time
 }

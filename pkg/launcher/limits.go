@@ -100,6 +100,12 @@ const (
 	// answer. A launch tries warmTries such pods before it makes one.
 	warmPatience = 10 * time.Second
 	warmTries    = 3
+	// maxKept bounds the connections that a host keeps to pods of a pool. A pod whose agent did
+	// not answer is left alone for keepRetry. After a launch took a connection, keepPause passes
+	// before the next is made: the launch has more to do.
+	maxKept   = 64
+	keepRetry = 10 * time.Second
+	keepPause = 150 * time.Millisecond
 	// createGrace is how long a pod's creation may go on after the caller's context
 	// has ended: it is completed, and then undone.
 	createGrace = 10 * time.Second

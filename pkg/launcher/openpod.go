@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,8 +18,14 @@ import (
 // openPod is the pod of an open sandbox, and the way to its agent.
 type openPod struct {
 	*cluster
-	pod *corev1.Pod // as it was when it was opened
+	pod  *corev1.Pod // as it was when it was opened
+	warm *warmConn   // the connection from before the pod was taken; nil if there is none
+	*way
+}
 
+// way is what is known about the way to a pod's agent, whatever the pod is by now.
+type way struct {
+	config atomic.Pointer[podapi.Config] // what the agent gets again when it restarts; nil is nothing
 	state  *podState
 	access access
 	addr   podAddress
@@ -30,15 +37,14 @@ type openPod struct {
 }
 
 func (c *cluster) openPod(pod *corev1.Pod) *openPod {
-	return &openPod{cluster: c, pod: pod, state: &podState{changed: make(chan struct{})}}
+	return &openPod{cluster: c, pod: pod, way: &way{state: &podState{changed: make(chan struct{})}}}
 }
 
-// options returns how to reach the pod's agent. A config that is not nil is set on
-// the agent, and again after each restart of it.
-func (o *openPod) options(config *podapi.Config) podapi.DialOptions {
+// options returns how to reach the pod's agent.
+func (o *openPod) options() podapi.DialOptions {
 	caller := o.callerOf(o.pod)
 	options := podapi.DialOptions{
-		Dial: o.dial, Retry: o.retry, Lost: o.whyLost, Config: config,
+		Dial: o.dial, Retry: o.retry, Lost: o.whyLost, Config: o.config.Load,
 		Identity: &caller, PodUID: string(o.pod.UID),
 	}
 	if o.connectionTo(o.pod) == ByAddress {

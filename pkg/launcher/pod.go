@@ -75,7 +75,7 @@ const (
 	Baseline Profile = "baseline"
 )
 
-// Want says how much a pod wants a feature that not every cluster has; empty: not at all.
+// Want is how much a pod wants what only some clusters have; empty: not at all.
 type Want string
 
 const (

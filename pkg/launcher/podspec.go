@@ -247,3 +247,11 @@ func (t traits) json() []byte {
 	data, _ := json.Marshal(t) // cannot fail
 	return data
 }
+
+// fromAnnotation returns a variable that has the value of a pod's annotation at each start of
+// the container; empty without one.
+func fromAnnotation(variable, annotation string) corev1.EnvVar {
+	return corev1.EnvVar{Name: variable, ValueFrom: &corev1.EnvVarSource{
+		FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + annotation + "']"},
+	}}
+}

@@ -31,7 +31,7 @@ type Volume struct {
 	ReadOnly bool `json:"readOnly,omitempty"`
 }
 
-// Workspace describes the volume at the workdir of a pod, unless a Volume is there.
+// Workspace is the volume at the workdir of a pod, unless a Volume is there.
 type Workspace struct {
 	// Size is how much it holds: 1Mi or more; 0 means DefaultWorkspaceSize. A pod is
 	// evicted soon after its emptyDir holds more, unless Size is negative. A claim asks

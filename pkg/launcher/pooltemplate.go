@@ -2,23 +2,16 @@ package launcher
 
 import (
 	"context"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// API returns the client of the API server, and the sandboxes' namespace.
-func (k *Kubernetes) API(ctx context.Context) (api kubernetes.Interface, namespace string, err error) {
-	c, _, err := k.cluster(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	return c.api, c.namespace, nil
-}
-
-// PoolTemplate returns the template of the pods of a pool. Of spec only Workdir and Pod may be
-// set, and in Pod neither times, Main nor Workspace.Keep: a launch that takes a pod sets the rest.
+// PoolTemplate returns the template of a pool's pods. spec has only Workdir and Pod, and in Pod
+// no times, Main or Workspace.Keep: a launch that takes a pod sets the rest.
 func (k *Kubernetes) PoolTemplate(ctx context.Context, pool string, spec Spec) (*corev1.PodTemplateSpec, error) {
 	spec = spec.withImage()
 	if problem := spec.checkPool(); problem != nil {
@@ -41,3 +34,43 @@ func (k *Kubernetes) PoolTemplate(ctx context.Context, pool string, spec Spec) (
 	awaitTaking(pod, pool)
 	return &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec}, nil
 }
+
+// checkPool checks whether a spec can describe the pods of a pool, which have nothing of a
+// sandbox yet.
+func (s *Spec) checkPool() *SpecError {
+	switch {
+	case s.ID != "" || s.Env != nil || s.Protected != nil || s.Git != nil || s.OnClose != "":
+		return &SpecError{"ID, Env, Protected, Git or OnClose", "is set, which is for the launch that takes a pod of the pool"}
+	case s.Take != Take{}:
+		return &SpecError{"Take", "is set, which is for the launch that takes a pod of the pool"}
+	case s.Pod.Lifetime != 0 || s.Pod.IdleTimeout != 0 || s.Pod.ActiveDeadline != 0:
+		return &SpecError{"Pod.Lifetime, Pod.IdleTimeout or Pod.ActiveDeadline", "is set, which is for the launch that takes a pod of the pool"}
+	case s.Pod.Workspace.Keep:
+		return &SpecError{"Pod.Workspace.Keep", "is set, but the cluster fills a pool with pods that share one description, and so cannot have a claim each that outlives them"}
+	case len(s.Pod.Main) > 0:
+		return &SpecError{"Pod.Main", "is set, but nothing runs in a pod of a pool before it is taken"}
+	}
+	return nil
+}
+
+// awaitTaking makes a pod one that waits for its sandbox, for the template of a pool. A
+// template's pods are always restarted. But an agent that ends by itself ends for good, where
+// the cluster keeps restart policies of containers (Kubernetes 1.35): see endedForGood.
+func awaitTaking(pod *corev1.Pod, pool string) {
+	delete(pod.Labels, podmeta.LabelID)
+	maps.Copy(pod.Labels, map[string]string{podmeta.LabelManagedBy: podmeta.ManagedByPool, podmeta.LabelPool: pool})
+	for _, name := range []string{podmeta.AnnotationID, podmeta.AnnotationCreated, podmeta.AnnotationHeartbeat} {
+		delete(pod.Annotations, name)
+	}
+	pod.Spec.ActiveDeadlineSeconds = nil
+	agent := agentContainer(pod)
+	agent.RestartPolicy = new(corev1.ContainerRestartPolicyOnFailure)
+	agent.Env = append(agent.Env,
+		corev1.EnvVar{Name: awaitVariable, Value: "true"},
+		fromAnnotation("PODAGENT_ASSIGNMENT", podmeta.AnnotationAssignment),
+		fromAnnotation(expiresVariable, podmeta.AnnotationExpires),
+	)
+}
+
+// awaitVariable makes an agent await its assignment.
+const awaitVariable = "PODAGENT_AWAIT_ASSIGNMENT"

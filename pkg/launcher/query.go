@@ -15,7 +15,7 @@ import (
 func (o *openPod) query(ctx context.Context, patience time.Duration, calls func(context.Context, *podapi.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	opts := o.options(nil)
+	opts := o.options()
 	tries := int(patience / queryTry)
 	opts.Retry = func(ctx context.Context, try int, err error) error { return o.retryShortly(ctx, try, tries, err) }
 	client, err := podapi.Dial(opts)

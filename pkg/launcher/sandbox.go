@@ -15,8 +15,7 @@ type Sandbox struct {
 	*podapi.Client
 	ID      string // names the sandbox
 	Workdir string // where relative paths start, as a path in the sandbox
-	// Created says that this Launch made the sandbox, and not only another pod for
-	// files that were kept.
+	// Created says that this Launch made the sandbox, not just a pod for kept files.
 	Created bool
 	Drift   []string // how the existing pod, and the claim of its workspace, differ from the Spec
 	Start   Start    // where a new pod comes from, if the Spec names a pool

@@ -33,8 +33,7 @@ type OnStale string
 
 const (
 	StaleError OnStale = "error" // the default: return [ErrStale]
-	// StaleRecreate deletes the pod, with its workspace unless that is kept, and
-	// makes another.
+	// StaleRecreate makes another pod, with another workspace unless that is kept.
 	StaleRecreate OnStale = "recreate"
 )
 

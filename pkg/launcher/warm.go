@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -37,34 +36,74 @@ func (c *cluster) takeWarm(ctx context.Context, spec *Spec) (a *acquired, why st
 	for i := range pods {
 		fit[pods[i].UID] = true
 	}
-	lasting, cancel := outlive(ctx, createGrace) // so that the results are known
-	defer cancel()
-	for err == nil && len(pods) > 0 {
-		var pod *corev1.Pod
-		pod, err = c.holdAndTake(lasting, spec, &pods[rand.IntN(len(pods))])
+	for unusable := 0; err == nil && len(pods) > 0; {
+		pod := c.choose(pods)
+		a, err = c.takeOne(ctx, spec, pod)
+		noUse, unfit := errors.AsType[*unusableError](err)
 		switch {
 		case err == nil:
 			c.log.Info("took a pod from the pool", "sandbox", spec.ID, "pod", pod.Name, "uid", pod.UID, "pool", spec.Take.Pool)
-			return &acquired{pod: pod, manifest: pod, start: Start{Warm: true}}, "", nil
+			return a, "", nil
+		case unfit:
+			c.log.Warn("cannot use a pod of the pool", "sandbox", spec.ID, "pod", pod.Name, "error", err)
+			delete(fit, pod.UID)
+			if unusable++; unusable >= warmTries {
+				return nil, unusableWhy(unusable, noUse.error), nil
+			}
+			why = unusableWhy(unusable, noUse.error)
 		case isRefused(err) && !changed(err), errors.Is(err, ErrOtherKey):
 			return nil, "no pod of the pool can be taken: " + err.Error(), nil
 		case !changed(err):
 			return nil, "", err
+		default:
+			why = "other launches took the pods that fit"
 		}
-		// Another launch took it. Pods that the pool has got since then are for others.
-		pods, why, err = c.warmPods(lasting, spec, "")
+		var none string
+		pods, none, err = c.warmPods(ctx, spec, "")
+		// Pods that the pool has got since then are for others.
 		pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return !fit[pod.UID] })
-		why = cmp.Or(why, "other launches took the pods that fit")
+		why = cmp.Or(none, why)
 	}
 	return nil, why, err
+}
+
+// unusableWhy says why a launch starts cold although pods wait.
+func unusableWhy(pods int, last error) string {
+	return fmt.Sprintf("no pod of the pool could be used; it tried %d, the last: %v", pods, last)
 }
 
 // changed reports whether an object was not changed because it is no longer what it was.
 func changed(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
 
-// holdAndTake takes one pod. The error is errAnotherLaunch if another launch of the id is
-// under way or has made a pod, and that of the API if the pod is not there to be taken.
-func (c *cluster) holdAndTake(ctx context.Context, spec *Spec, pod *corev1.Pod) (*corev1.Pod, error) {
+// choose chooses one of the pods: one with a connection if there is one, and else any, since
+// other launches choose, too.
+func (c *cluster) choose(pods []corev1.Pod) *corev1.Pod {
+	from := rand.IntN(len(pods))
+	for i := range pods {
+		if pod := &pods[(from+i)%len(pods)]; c.kept.has(pod) {
+			return pod
+		}
+	}
+	return &pods[from]
+}
+
+// takeOne takes one pod, if its agent answers. It connects while it makes the holding. The
+// error is an *unusableError if the agent does not answer, errAnotherLaunch if another launch of
+// the id is under way or has made a pod, and that of the API if the pod is not there to be taken.
+func (c *cluster) takeOne(ctx context.Context, spec *Spec, pod *corev1.Pod) (*acquired, error) {
+	meeting := c.meet(ctx, pod, spec)
+	lasting, cancel := outlive(ctx, createGrace) // so that the results are known
+	defer cancel()
+	taken, err := c.holdAndTake(lasting, spec, pod, meeting.await)
+	if err != nil {
+		meeting.end()
+		return nil, err
+	}
+	return &acquired{pod: taken, manifest: taken, conn: meeting.conn, start: Start{Warm: true}}, nil
+}
+
+// holdAndTake takes one pod, if ready returns nil.
+func (c *cluster) holdAndTake(ctx context.Context, spec *Spec, pod *corev1.Pod, ready func() error) (*corev1.Pod, error) {
 	held, err := c.hold(ctx, spec.ID, pod)
 	if apierrors.IsAlreadyExists(err) {
 		return nil, errAnotherLaunch
@@ -72,7 +111,10 @@ func (c *cluster) holdAndTake(ctx context.Context, spec *Spec, pod *corev1.Pod) 
 	if err != nil {
 		return nil, err
 	}
-	if err := c.checkAlone(ctx, spec.ID); err != nil {
+	if err = c.checkAlone(ctx, spec); err == nil {
+		err = ready()
+	}
+	if err != nil {
 		return nil, errors.Join(err, c.dropHolding(ctx, held))
 	}
 	taken, err := c.take(ctx, spec, pod, held)
@@ -88,12 +130,22 @@ func (c *cluster) holdAndTake(ctx context.Context, spec *Spec, pod *corev1.Pod) 
 // checkAlone returns an error if there is a pod of the id's own name, or a paused sandbox. Both
 // are looked for once the id has a holding: who makes a pod of the id's own name looks for
 // that afterwards, and waits while it is there.
-func (c *cluster) checkAlone(ctx context.Context, id string) error {
-	if _, err := c.get(ctx, nameOf(id)); !apierrors.IsNotFound(err) {
-		return cmp.Or(err, errAnotherLaunch)
+func (c *cluster) checkAlone(ctx context.Context, spec *Spec) error {
+	if spec.isNew {
+		return nil
 	}
-	if _, err := c.pausedClaim(ctx, id); !errors.Is(err, ErrNotFound) {
-		return cmp.Or(err, ErrPaused) // a sandbox without its files would be a surprise
+	claimed := make(chan error, 1)
+	go func() {
+		_, err := c.pausedClaim(ctx, spec.ID)
+		claimed <- err
+	}()
+	_, err := c.get(ctx, nameOf(spec.ID))
+	claimErr := <-claimed
+	switch {
+	case !apierrors.IsNotFound(err):
+		return cmp.Or(err, errAnotherLaunch)
+	case !errors.Is(claimErr, ErrNotFound):
+		return cmp.Or(claimErr, ErrPaused) // a sandbox without its files would be a surprise
 	}
 	return nil
 }
@@ -105,9 +157,11 @@ func (c *cluster) warmPods(ctx context.Context, spec *Spec, version string) (pod
 	if err != nil {
 		return nil, "", err
 	}
-	list, err := c.poolPods(ctx, spec.Take.Pool, version)
-	if err != nil {
-		return nil, "", err
+	list, watched := c.kept.pods(spec.Take.Pool)
+	if !watched || version != "0" {
+		if list, err = c.poolPods(ctx, spec.Take.Pool, version); err != nil {
+			return nil, "", err
+		}
 	}
 	why = "the pool has no pods"
 	for i := range list {
@@ -144,10 +198,15 @@ func (s *Spec) mustStartCold() string {
 // assignmentOverhead bounds the bytes that a text takes in an assignment besides its own.
 const assignmentOverhead = 4
 
+// poolSelector selects the pods of a pool that nobody has taken.
+func poolSelector(pool string) string {
+	return labels.Set{podmeta.LabelManagedBy: podmeta.ManagedByPool, podmeta.LabelPool: pool}.String()
+}
+
 // poolPods returns the pods of a pool that nobody has taken, at a resourceVersion.
 func (c *cluster) poolPods(ctx context.Context, pool, version string) ([]corev1.Pod, error) {
 	list, err := c.api.CoreV1().Pods(c.namespace).List(ctx, metav1.ListOptions{
-		LabelSelector:   labels.Set{podmeta.LabelManagedBy: podmeta.ManagedByPool, podmeta.LabelPool: pool}.String(),
+		LabelSelector:   poolSelector(pool),
 		ResourceVersion: version,
 	})
 	if err != nil {
@@ -156,18 +215,10 @@ func (c *cluster) poolPods(ctx context.Context, pool, version string) ([]corev1.
 	return list.Items, nil
 }
 
-// unfit says why a pod of a pool cannot be taken for the spec; empty if it can. Its agent must
-// accept one of these keys: another may be about to go.
+// unfit says why a pod of a pool cannot be taken for the spec; empty if it can.
 func (c *cluster) unfit(pod *corev1.Pod, spec *Spec, accepted ring) string {
-	switch {
-	case pod.DeletionTimestamp != nil:
-		return "it is being deleted"
-	case ended(pod):
-		return "it has ended"
-	case !isRunning(pod) || !isReady(pod):
-		return "it does not run yet, or its node does not answer"
-	case accepted.of(acceptedNow(pod)...) == nil:
-		return "its agent does not accept the present key of the identity: create the pool again"
+	if problem := unready(pod, accepted); problem != "" {
+		return problem
 	}
 	drift := slices.DeleteFunc(driftOf(pod, spec), func(what string) bool {
 		name, _, _ := strings.Cut(what, " ")
@@ -178,6 +229,22 @@ func (c *cluster) unfit(pod *corev1.Pod, spec *Spec, accepted ring) string {
 	}
 	if err := c.checkListener(pod); err != nil {
 		return err.Error()
+	}
+	return ""
+}
+
+// unready says why a pod of a pool cannot be taken for any spec; empty if it can. Its agent must
+// accept one of these keys: another may be about to go.
+func unready(pod *corev1.Pod, accepted ring) string {
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return "it is being deleted"
+	case ended(pod):
+		return "it has ended"
+	case !isRunning(pod) || !isReady(pod):
+		return "it does not run yet, or its node does not answer"
+	case accepted.of(acceptedNow(pod)...) == nil:
+		return "its agent does not accept the present key of the identity: create the pool again"
 	}
 	return ""
 }
@@ -316,62 +383,3 @@ func (c *cluster) checkTaken(ctx context.Context, pod *corev1.Pod) error {
 	}
 	return nil
 }
-
-// checkPool checks whether a spec can describe the pods of a pool, which have nothing of a
-// sandbox yet.
-func (s *Spec) checkPool() *SpecError {
-	switch {
-	case s.ID != "" || s.Env != nil || s.Protected != nil || s.Git != nil || s.OnClose != "":
-		return &SpecError{"ID, Env, Protected, Git or OnClose", "is set, which is for the launch that takes a pod of the pool"}
-	case s.Take != Take{}:
-		return &SpecError{"Take", "is set, which is for the launch that takes a pod of the pool"}
-	case s.Pod.Lifetime != 0 || s.Pod.IdleTimeout != 0 || s.Pod.ActiveDeadline != 0:
-		return &SpecError{"Pod.Lifetime, Pod.IdleTimeout or Pod.ActiveDeadline", "is set, which is for the launch that takes a pod of the pool"}
-	case s.Pod.Workspace.Keep:
-		return &SpecError{"Pod.Workspace.Keep", "is set, but the cluster fills a pool with pods that share one description, and so cannot have a claim each that outlives them"}
-	case len(s.Pod.Main) > 0:
-		return &SpecError{"Pod.Main", "is set, but nothing runs in a pod of a pool before it is taken"}
-	}
-	return nil
-}
-
-// awaitTaking makes a pod one that waits for its sandbox, for the template of a pool. A
-// template's pods are always restarted. But an agent that ends by itself ends for good, where
-// the cluster keeps restart policies of containers (Kubernetes 1.35): see endedForGood.
-func awaitTaking(pod *corev1.Pod, pool string) {
-	delete(pod.Labels, podmeta.LabelID)
-	maps.Copy(pod.Labels, map[string]string{podmeta.LabelManagedBy: podmeta.ManagedByPool, podmeta.LabelPool: pool})
-	for _, name := range []string{podmeta.AnnotationID, podmeta.AnnotationCreated, podmeta.AnnotationHeartbeat} {
-		delete(pod.Annotations, name)
-	}
-	pod.Spec.ActiveDeadlineSeconds = nil
-	agent := agentContainer(pod)
-	agent.RestartPolicy = new(corev1.ContainerRestartPolicyOnFailure)
-	agent.Env = append(agent.Env,
-		corev1.EnvVar{Name: awaitVariable, Value: "true"},
-		fromAnnotation("PODAGENT_ASSIGNMENT", podmeta.AnnotationAssignment),
-		fromAnnotation(expiresVariable, podmeta.AnnotationExpires),
-	)
-}
-
-// awaitVariable makes an agent await its assignment.
-const awaitVariable = "PODAGENT_AWAIT_ASSIGNMENT"
-
-// fromAnnotation returns a variable that has the value of a pod's annotation at each start of
-// the container; empty without one.
-func fromAnnotation(variable, annotation string) corev1.EnvVar {
-	return corev1.EnvVar{Name: variable, ValueFrom: &corev1.EnvVarSource{
-		FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + annotation + "']"},
-	}}
-}
-
-// endedForGood reports whether an agent of a pool has ended by itself, with 0. Where the
-// cluster drops the container's restart policy it runs again, but its sandbox is over.
-func endedForGood(pod *corev1.Pod, s *corev1.ContainerStatus) bool {
-	if !slices.ContainsFunc(agentContainer(pod).Env, func(v corev1.EnvVar) bool { return v.Name == awaitVariable }) {
-		return false
-	}
-	return exitedWith0(s.State.Terminated) || exitedWith0(s.LastTerminationState.Terminated)
-}
-
-func exitedWith0(t *corev1.ContainerStateTerminated) bool { return t != nil && t.ExitCode == 0 }

@@ -54,9 +54,9 @@ type DialOptions struct {
 	// connection. Its error ends the try. An agent makes a new certificate each time
 	// that it starts. It needs an Identity.
 	Vouch func(ctx context.Context, certificate []byte) error
-	// Config, if not nil, is set on the agent before the first call after each of its
-	// starts. It needs an Identity: the certificate tells one start from the next.
-	Config *Config
+	// Config, if not nil, returns what each start of the agent gets before its first call; nil
+	// is nothing. It needs an Identity, whose certificates tell one start from the next.
+	Config func() *Config
 	// Lost, if not nil, is asked what became of an agent with a process that was lost
 	// or not reached in time. Its error, for example that the pod was evicted,
 	// becomes part of the error of [Process.Wait]. When Retry has given up, the error

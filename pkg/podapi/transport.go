@@ -91,21 +91,30 @@ func (t *transport) connect(ctx context.Context) (net.Conn, error) {
 			return nil, err
 		}
 	}
-	if t.Config == nil || bytes.Equal(secured.cert, t.configured) {
+	config := t.config()
+	if config == nil || bytes.Equal(secured.cert, t.configured) {
 		return secured, nil
 	}
 	// An agent makes a new certificate at each start, so a new one belongs to an
 	// agent that has not been configured. The connection that configures it cannot be
 	// reused by a second HTTP/2 client.
-	if err := t.configure(ctx, secured); err != nil {
+	if err := configure(ctx, secured, *config); err != nil {
 		return nil, err
 	}
 	t.configured = secured.cert
 	return t.connect(ctx)
 }
 
-// configure sends Config over conn, and closes conn.
-func (t *transport) configure(ctx context.Context, conn net.Conn) error {
+// config returns what the agent is to have; nil for nothing.
+func (t *transport) config() *Config {
+	if t.Config == nil {
+		return nil
+	}
+	return t.Config()
+}
+
+// configure sends config over conn, and closes conn.
+func configure(ctx context.Context, conn net.Conn, config Config) error {
 	defer conn.Close()
 	once := make(chan net.Conn, 1)
 	once <- conn
@@ -121,7 +130,7 @@ func (t *transport) configure(ctx context.Context, conn net.Conn) error {
 		return err
 	}
 	defer client.Close()
-	err = client.Configure(ctx, *t.Config)
+	err = client.Configure(ctx, config)
 	if err == nil || errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
 		return err
 	}
