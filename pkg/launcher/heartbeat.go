@@ -65,12 +65,13 @@ func (c *cluster) annotate(ctx context.Context, pod *corev1.Pod, names ...string
 		return err
 	}
 	now, err := c.api.CoreV1().Pods(c.namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	err = c.apiError(pod.Name, err)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || err == nil && now.DeletionTimestamp != nil {
 		e := c.podError(pod, ErrGone, "", "it was deleted or replaced")
 		e.Err = err
 		return e
 	}
-	return c.apiError(pod.Name, err)
+	return err
 }
 
 // attachBeating is attach, with heartbeats from the beginning: a pod that waits

@@ -157,7 +157,8 @@ func (k *keeper) next(n int) *corev1.Pod {
 	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool {
 		return k.conns[pod.UID] != nil || !k.failed[pod.UID].IsZero()
 	})
-	if len(k.conns) >= n || len(pods) == 0 || time.Since(k.taken) < keepPause {
+	busy := time.Since(k.taken) < keepPause && len(k.conns) > n/2
+	if len(k.conns) >= n || len(pods) == 0 || busy {
 		return nil
 	}
 	return pods[rand.IntN(len(pods))] // other hosts choose, too

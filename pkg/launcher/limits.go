@@ -101,11 +101,11 @@ const (
 	warmPatience = 10 * time.Second
 	warmTries    = 3
 	// maxKept bounds the connections that a host keeps to pods of a pool. A pod whose agent did
-	// not answer is left alone for keepRetry. After a launch took a connection, keepPause passes
-	// before the next is made: the launch has more to do.
+	// not answer is left alone for keepRetry. While launches take connections, and half of them
+	// are left, the next ones wait for keepPause: the launches need the processors.
 	maxKept   = 64
 	keepRetry = 10 * time.Second
-	keepPause = 150 * time.Millisecond
+	keepPause = time.Second
 	// createGrace is how long a pod's creation may go on after the caller's context
 	// has ended: it is completed, and then undone.
 	createGrace = 10 * time.Second

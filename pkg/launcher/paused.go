@@ -33,9 +33,18 @@ func (c *cluster) pause(ctx context.Context, id string) error {
 		return c.podError(pod, ErrNotKept, "", "its workspace is not a claim of its own")
 	}
 	if err := c.markClaim(ctx, pod.Name, "", time.Now(), podmeta.AnnotationAdopted); err != nil {
-		return err
+		return terminated(err)
 	}
 	return c.remove(ctx, pod)
+}
+
+// terminated returns ErrNotFound in place of an error by which the claim of a sandbox is gone
+// by now.
+func terminated(err error) error {
+	if apierrors.IsNotFound(err) && !errors.Is(err, ErrNoNamespace) {
+		return ErrNotFound
+	}
+	return err
 }
 
 // Resume opens a sandbox that is paused, or whose pod has ended, in a new pod made like
@@ -131,7 +140,7 @@ func (c *cluster) remake(ctx context.Context, id string) (*corev1.Pod, error) {
 		return nil, err
 	}
 	if err := c.takeClaim(ctx, claim, id, time.Now()); err != nil {
-		return nil, err
+		return nil, terminated(err)
 	}
 	pod = again(pod, time.Now())
 	if c.connection == ByAddress && !listensOnAddress(pod) {

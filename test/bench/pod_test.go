@@ -115,11 +115,14 @@ func (p *pod) put(b *testing.B, name, program string) {
 	}
 }
 
-// build builds a program, static and stripped like podagent.
-func build(b *testing.B, name, pkg string) string {
+// build builds a program of this module, static and stripped like podagent.
+func build(b *testing.B, name, pkg string) string { return buildIn(b, ".", name, pkg) }
+
+// buildIn builds a program of the module in a directory.
+func buildIn(b *testing.B, dir, name, pkg string) string {
 	b.Helper()
 	program := filepath.Join(b.TempDir(), name)
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, pkg)
+	cmd := exec.Command("go", "build", "-C", dir, "-trimpath", "-ldflags", "-s -w", "-o", program, pkg)
 	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("%v: %v\n%s", cmd, err, out)

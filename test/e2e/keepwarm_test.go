@@ -103,11 +103,11 @@ func (k *keeping) awaitKept(t *testing.T, c *launchertest.Cluster) (pod string) 
 func TestKeptConnectionIsThatOfTheSandbox(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	poolOf(t, c, 1)
+	harness.PoolOf(t, c, 1)
 	k := keepWarm(t, c, 2)
 	for _, id := range []string{"a", "b"} { // the second gets the pod that the cluster has made since
 		pod := k.awaitKept(t, c)
-		spec := pooled(c, id)
+		spec := harness.Pooled(c, id)
 		spec.Env = []string{"GREETING=hi"}
 		s := launchWarm(t, k.Kubernetes, spec)
 		if out, _, err := harness.Run(t, s, "echo $GREETING", nil); s.PodName() != pod || out != "hi\n" || k.dialled(pod) != 1 {
@@ -120,11 +120,11 @@ func TestKeptConnectionIsThatOfTheSandbox(t *testing.T) {
 func TestTakenPodIsDialledOnce(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	poolOf(t, c, 1)
+	harness.PoolOf(t, c, 1)
 	k := &keeping{Kubernetes: c.Launcher(), dials: map[string]int{}}
 	k.Config = rest.CopyConfig(k.Config)
 	k.Config.Wrap(k.wrap)
-	spec := pooled(c, "a")
+	spec := harness.Pooled(c, "a")
 	spec.Env = []string{"GREETING=hi"}
 	if s := launchWarm(t, k.Kubernetes, spec); k.dialled(s.PodName()) != 1 {
 		t.Errorf("there were %d dials", k.dialled(s.PodName()))
@@ -135,10 +135,10 @@ func TestTakenPodIsDialledOnce(t *testing.T) {
 func TestSandboxOfAKeptConnectionOutlivesItsAgent(t *testing.T) {
 	t.Parallel()
 	c := launchertest.OwnCluster(t, launcher.Restricted)
-	poolOf(t, c, 1)
+	harness.PoolOf(t, c, 1)
 	k := keepWarm(t, c, 1)
 	k.awaitKept(t, c)
-	spec := pooled(c, "a")
+	spec := harness.Pooled(c, "a")
 	spec.Env = []string{"GREETING=hi"}
 	s := launchWarm(t, k.Kubernetes, spec)
 	restarted(t, c, podUID(t, s), "a")
@@ -152,7 +152,7 @@ func TestSandboxOfAKeptConnectionOutlivesItsAgent(t *testing.T) {
 func TestPodThatWaitsAndDoesNotServeIsLeftOut(t *testing.T) {
 	t.Parallel()
 	c := launchertest.OwnCluster(t, launcher.Restricted)
-	poolOf(t, c, 1)
+	harness.PoolOf(t, c, 1)
 	k := keepWarm(t, c, 1)
 	pod := k.awaitKept(t, c)
 	now, err := c.API(t).CoreV1().Pods(c.Namespace).Get(t.Context(), pod, metav1.GetOptions{})
@@ -163,7 +163,7 @@ func TestPodThatWaitsAndDoesNotServeIsLeftOut(t *testing.T) {
 	var both sync.WaitGroup
 	for id, k := range map[string]*launcher.Kubernetes{"kept": k.Kubernetes, "dialled": c.Launcher()} {
 		both.Go(func() {
-			s, err := k.Launch(t.Context(), pooled(c, id))
+			s, err := k.Launch(t.Context(), harness.Pooled(c, id))
 			if err != nil {
 				t.Errorf("%s: %v", id, err)
 				return

@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -32,44 +30,13 @@ import (
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
-// poolOf makes a pool of the spec's pods, and waits until so many wait in it.
-func poolOf(t *testing.T, c *launchertest.Cluster, size int) *launcher.Kubernetes {
-	t.Helper()
-	if err := c.Apply(t.Context(), filepath.Join("..", "..", "deploy", "pools-rbac.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	k := c.Launcher()
-	if err := pool.Create(t.Context(), k, "warm", size, c.Spec("")); err != nil {
-		t.Fatal(err)
-	}
-	awaitPool(t, c, size)
-	return k
-}
-
-// waiting returns the pods that wait in the pool and run.
+// waiting returns the names of the pods that wait in the pool and run.
 func waiting(t *testing.T, c *launchertest.Cluster) (names []string) {
 	t.Helper()
-	list, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: podmeta.LabelPool + "=warm"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, pod := range list.Items {
-		if pod.DeletionTimestamp == nil && len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].State.Running != nil {
-			names = append(names, pod.Name)
-		}
+	for _, pod := range harness.Waiting(t, c) {
+		names = append(names, pod.Name)
 	}
 	return names
-}
-
-func awaitPool(t *testing.T, c *launchertest.Cluster, size int) {
-	t.Helper()
-	harness.Await(t, fmt.Sprintf("a pool of %d pods", size), func() bool { return len(waiting(t, c)) == size })
-}
-
-func pooled(c *launchertest.Cluster, id string) launcher.Spec {
-	spec := c.Spec(id)
-	spec.Take.Pool = "warm"
-	return spec
 }
 
 func launchWarm(t *testing.T, k *launcher.Kubernetes, spec launcher.Spec) *launcher.Sandbox {
@@ -84,12 +51,12 @@ func launchWarm(t *testing.T, k *launcher.Kubernetes, spec launcher.Spec) *launc
 func TestPoolGivesWhatTheSpecSays(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	k := poolOf(t, c, 1)
+	k := harness.PoolOf(t, c, 1)
 	before := waiting(t, c)
 	if list, err := k.List(t.Context()); err != nil || len(list) != 0 {
 		t.Errorf("pods that wait are listed as sandboxes: %+v, %v", list, err)
 	}
-	spec := pooled(c, "a")
+	spec := harness.Pooled(c, "a")
 	spec.Env, spec.Protected = []string{"GREETING=hi $HOME"}, []string{"go.mod"}
 	spec.Pod.Lifetime, spec.Pod.IdleTimeout, spec.Pod.ActiveDeadline = time.Hour, 30*time.Minute, 2*time.Hour
 	spec.Pod.Labels, spec.Pod.Annotations = map[string]string{"team": "search"}, map[string]string{"note": "x"}
@@ -109,7 +76,7 @@ func TestPoolGivesWhatTheSpecSays(t *testing.T) {
 	if expires, err := k.Extend(t.Context(), "a", 90*time.Minute); err != nil || time.Until(expires) < 80*time.Minute {
 		t.Errorf("extended to %v: %v", expires, err)
 	}
-	awaitPool(t, c, 1) // the cluster has made the next
+	harness.AwaitPool(t, c, 1) // the cluster has made the next
 	again := harness.Launch(t, k, spec)
 	if again.Created || again.PodName() != s.PodName() || again.Start != (launcher.Start{}) || len(again.Drift) > 0 {
 		t.Errorf("the next launch has pod %s, created %v, start %+v, drift %q", again.PodName(), again.Created, again.Start, again.Drift)
@@ -142,8 +109,8 @@ func wantConfigured(t *testing.T, s *launcher.Sandbox) {
 func TestWhatAWarmSandboxGotOutlivesItsContainer(t *testing.T) {
 	t.Parallel()
 	c := launchertest.OwnCluster(t, launcher.Restricted)
-	k := poolOf(t, c, 1)
-	spec := pooled(c, "a")
+	k := harness.PoolOf(t, c, 1)
+	spec := harness.Pooled(c, "a")
 	spec.Env, spec.Protected = []string{"GREETING=hi $HOME"}, []string{"go.mod"}
 	spec.Pod.Lifetime, spec.Pod.IdleTimeout = time.Hour, 30*time.Minute
 	s := launchWarm(t, k, spec)
@@ -177,15 +144,15 @@ func restarted(t *testing.T, c *launchertest.Cluster, uid, id string) {
 func TestSpoiltAssignmentIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	c := launchertest.OwnCluster(t, launcher.Restricted)
-	k := poolOf(t, c, 1)
-	spec := pooled(c, "a")
+	k := harness.PoolOf(t, c, 1)
+	spec := harness.Pooled(c, "a")
 	spec.Protected = []string{"go.mod"}
 	s := launchWarm(t, k, spec)
 	uid, good := podUID(t, s), podOf(t, c, "a").Annotations[podmeta.AnnotationAssignment]
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	awaitPool(t, c, 1) // by then the node has mostly done what the taking asked of it
+	harness.AwaitPool(t, c, 1) // by then the node has mostly done what the taking asked of it
 	for name, spoilt := range map[string]string{"gone": "", "cut": good[:len(good)-3]} {
 		annotate(t, c, podOf(t, c, "a").Name, podmeta.AnnotationAssignment, spoilt)
 		// A node that is busy with the pod starts it again as it was before.
@@ -216,7 +183,7 @@ func TestSpoiltAssignmentIsNotBelieved(t *testing.T) {
 func TestSpecThatNoWarmPodFitsStartsColdAndSaysWhy(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	k := poolOf(t, c, 1)
+	k := harness.PoolOf(t, c, 1)
 	for id, test := range map[string]struct {
 		change func(*launcher.Spec)
 		why    string
@@ -232,7 +199,7 @@ func TestSpecThatNoWarmPodFitsStartsColdAndSaysWhy(t *testing.T) {
 			s.Protected = []string{strings.Repeat("x/", 14<<10)}
 		}, "too large"},
 	} {
-		spec := pooled(c, id)
+		spec := harness.Pooled(c, id)
 		test.change(&spec)
 		s := harness.Launch(t, k, spec)
 		if s.Start.Warm || !strings.Contains(s.Start.Cold, test.why) {
@@ -251,7 +218,7 @@ func TestSpecThatNoWarmPodFitsStartsColdAndSaysWhy(t *testing.T) {
 func TestOneIDIsOneSandboxWithAndWithoutAPool(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	poolOf(t, c, 2)
+	harness.PoolOf(t, c, 2)
 	for round := range 4 {
 		id := fmt.Sprintf("one-%d", round)
 		var all sync.WaitGroup
@@ -260,7 +227,7 @@ func TestOneIDIsOneSandboxWithAndWithoutAPool(t *testing.T) {
 			all.Go(func() {
 				spec := c.Spec(id)
 				if i%2 == 0 {
-					spec = pooled(c, id)
+					spec = harness.Pooled(c, id)
 				}
 				s, err := c.Launcher().Launch(t.Context(), spec)
 				if err != nil {
@@ -281,39 +248,21 @@ func TestOneIDIsOneSandboxWithAndWithoutAPool(t *testing.T) {
 				break
 			}
 		}
-		harness.Await(t, "one pod of "+id, func() bool { return sandboxPods(t, c, id) == 1 })
+		harness.Await(t, "one pod of "+id, func() bool { return harness.SandboxPods(t, c, id) == 1 })
 		if err := c.Launcher().Terminate(t.Context(), id); err != nil {
 			t.Error(err)
 		}
-		awaitPool(t, c, 2)
+		harness.AwaitPool(t, c, 2)
 	}
-}
-
-// sandboxPods returns how many pods of a sandbox stay.
-func sandboxPods(t *testing.T, c *launchertest.Cluster, id string) (n int) {
-	t.Helper()
-	list, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: podmeta.LabelID + "=" + id})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, pod := range list.Items {
-		if pod.DeletionTimestamp == nil {
-			n++
-		}
-	}
-	return n
 }
 
 // More launches than pods wait at once: each pod goes to one of them, and the others start
 // cold. The cluster makes no further pods for the pool meanwhile.
 func TestLaunchesShareOutAPoolThatIsTooSmall(t *testing.T) {
 	t.Parallel()
-	launches, size := 12, 4
-	if os.Getenv(harness.FullEnv) != "" {
-		launches, size = 64, 20
-	}
+	launches, size := 64, 20
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	poolOf(t, c, size)
+	harness.PoolOf(t, c, size)
 	orphan(t, c)
 	var (
 		all  sync.WaitGroup
@@ -323,7 +272,7 @@ func TestLaunchesShareOutAPoolThatIsTooSmall(t *testing.T) {
 	)
 	for i := range launches {
 		all.Go(func() {
-			s, err := c.Launcher().Launch(t.Context(), pooled(c, fmt.Sprintf("l-%d", i)))
+			s, err := c.Launcher().Launch(t.Context(), harness.Pooled(c, fmt.Sprintf("l-%d", i)))
 			if err != nil {
 				t.Errorf("launch %d: %v", i, err)
 				return
@@ -341,7 +290,7 @@ func TestLaunchesShareOutAPoolThatIsTooSmall(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if cold < launches-size || len(warm) != launches {
+	if cold != launches-size || len(warm) != launches {
 		t.Errorf("%d of %d sandboxes started cold, with %d warm pods, and %d have pods of their own", cold, launches, size, len(warm))
 	}
 }
@@ -379,7 +328,7 @@ func orphan(t *testing.T, c *launchertest.Cluster) {
 func TestHoldingOfALaunchThatWasKilledIsTakenBack(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	k := poolOf(t, c, 1)
+	k := harness.PoolOf(t, c, 1)
 	leases, pods := c.API(t).CoordinationV1().Leases(c.Namespace), c.API(t).CoreV1().Pods(c.Namespace)
 	left, err := pods.Get(t.Context(), waiting(t, c)[0], metav1.GetOptions{})
 	if err != nil {
@@ -391,7 +340,7 @@ func TestHoldingOfALaunchThatWasKilledIsTakenBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := harness.Launch(t, k, pooled(c, "a"))
+	s := harness.Launch(t, k, harness.Pooled(c, "a"))
 	if s.PodName() == left.Name {
 		t.Error("the sandbox has the pod that another launch may still take")
 	}
@@ -414,7 +363,7 @@ func holdingOf(id string) string {
 func TestPoolThatShrinksAndChangesMeanwhile(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	k := poolOf(t, c, 3)
+	k := harness.PoolOf(t, c, 3)
 	ctx, stop := context.WithCancel(t.Context())
 	var changing sync.WaitGroup
 	changing.Go(func() {
@@ -432,7 +381,7 @@ func TestPoolThatShrinksAndChangesMeanwhile(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 4 {
 			all.Go(func() {
-				s, err := c.Launcher().Launch(t.Context(), pooled(c, fmt.Sprintf("s-%d-%d", round, i)))
+				s, err := c.Launcher().Launch(t.Context(), harness.Pooled(c, fmt.Sprintf("s-%d-%d", round, i)))
 				if err != nil {
 					t.Error(err)
 					return
@@ -455,7 +404,7 @@ func TestPoolThatShrinksAndChangesMeanwhile(t *testing.T) {
 		for i := range 4 {
 			id := fmt.Sprintf("s-%d-%d", round, i)
 			_, mayGo := warm.Load(id)
-			if n := sandboxPods(t, c, id); n > 1 || n == 0 && !mayGo {
+			if n := harness.SandboxPods(t, c, id); n > 1 || n == 0 && !mayGo {
 				t.Errorf("sandbox %s has %d pods", id, n)
 			}
 		}
@@ -466,8 +415,8 @@ func TestPoolThatShrinksAndChangesMeanwhile(t *testing.T) {
 func TestWarmSandboxThatEndedItselfStaysEnded(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	k := poolOf(t, c, 1)
-	spec := pooled(c, "a")
+	k := harness.PoolOf(t, c, 1)
+	spec := harness.Pooled(c, "a")
 	spec.Pod.IdleTimeout = 20 * time.Second
 	s := launchWarm(t, k, spec)
 	harness.Await(t, "the end", func() bool {
@@ -480,7 +429,7 @@ func TestWarmSandboxThatEndedItselfStaysEnded(t *testing.T) {
 	if _, err := k.Open(t.Context(), "a"); !errors.Is(err, launcher.ErrStale) {
 		t.Errorf("Open of what has ended: %v", err)
 	}
-	awaitPool(t, c, 1)
+	harness.AwaitPool(t, c, 1)
 	spec.Take.OnStale = launcher.StaleRecreate
 	if again := launchWarm(t, k, spec); again.PodName() == s.PodName() {
 		t.Error("the sandbox that was made again has the pod that had ended")
@@ -492,13 +441,13 @@ func TestWarmSandboxThatEndedItselfStaysEnded(t *testing.T) {
 func TestAssignmentOutlivesTheKeyThatSignedIt(t *testing.T) {
 	t.Parallel()
 	c := launchertest.OwnCluster(t, launcher.Restricted)
-	poolOf(t, c, 0)
+	harness.PoolOf(t, c, 0)
 	k := sharing(c)
 	if err := pool.Create(t.Context(), k, "warm", 1, c.Spec("")); err != nil {
 		t.Fatal(err)
 	}
-	awaitPool(t, c, 1)
-	spec := pooled(c, "a")
+	harness.AwaitPool(t, c, 1)
+	spec := harness.Pooled(c, "a")
 	spec.Env, spec.Protected = []string{"GREETING=hi $HOME"}, []string{"go.mod"}
 	spec.Pod.Lifetime, spec.Pod.IdleTimeout = time.Hour, 30*time.Minute
 	s := launchWarm(t, k, spec)
@@ -515,8 +464,8 @@ func TestAssignmentOutlivesTheKeyThatSignedIt(t *testing.T) {
 		return err == nil && info.BootID != boot
 	})
 	wantConfigured(t, s)
-	awaitPool(t, c, 1) // with the older key, which nobody has
-	other := harness.Launch(t, k, pooled(c, "b"))
+	harness.AwaitPool(t, c, 1) // with the older key, which nobody has
+	other := harness.Launch(t, k, harness.Pooled(c, "b"))
 	if other.Start.Warm || !strings.Contains(other.Start.Cold, "identity") {
 		t.Errorf("the next sandbox starts as %+v", other.Start)
 	}
@@ -525,12 +474,12 @@ func TestAssignmentOutlivesTheKeyThatSignedIt(t *testing.T) {
 func TestPoolsAreMadeChangedAndRemoved(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	k := poolOf(t, c, 2)
-	s := launchWarm(t, k, pooled(c, "a"))
+	k := harness.PoolOf(t, c, 2)
+	s := launchWarm(t, k, harness.Pooled(c, "a"))
 	if err := pool.Scale(t.Context(), k, "warm", 1); err != nil {
 		t.Error(err)
 	}
-	awaitPool(t, c, 1)
+	harness.AwaitPool(t, c, 1)
 	if list, err := pool.List(t.Context(), k); err != nil || len(list) != 1 || list[0].Name != "warm" || list[0].Size != 1 || list[0].Image != c.Image {
 		t.Errorf("the pools are %+v: %v", list, err)
 	}
@@ -551,7 +500,7 @@ func TestPoolsAreMadeChangedAndRemoved(t *testing.T) {
 	if err := pool.Delete(t.Context(), k, "warm"); err != nil {
 		t.Error(err)
 	}
-	awaitPool(t, c, 0)
+	harness.AwaitPool(t, c, 0)
 	if err := s.Command(t.Context(), "true").Run(); err != nil {
 		t.Errorf("the sandbox whose pool is gone: %v", err)
 	}

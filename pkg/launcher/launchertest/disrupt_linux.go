@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -67,6 +69,20 @@ func (c *Cluster) KillAgent(t testing.TB, podUID string) {
 	c.signalAgent(t, podUID, syscall.SIGKILL)
 }
 
+// KillAgents kills the agents of pods of an [OwnCluster] that have not ended meanwhile. It
+// returns how many those were.
+func (c *Cluster) KillAgents(t testing.TB, pods []corev1.Pod) (n int) {
+	t.Helper()
+	c.mayHarm(t)
+	for _, pod := range pods {
+		pid, err := agentOf(string(pod.UID))
+		if err == nil && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			n++
+		}
+	}
+	return n
+}
+
 // FreezeAgent stops the agent of a pod of an [OwnCluster] from the node, so that it no
 // longer answers.
 func (c *Cluster) FreezeAgent(t testing.TB, podUID string) {
@@ -91,15 +107,20 @@ func (c *Cluster) DoomAgent(t testing.TB, podUID string) {
 
 func (c *Cluster) signalAgent(t testing.TB, podUID string, sig syscall.Signal) {
 	t.Helper()
-	if !c.own {
-		t.Fatal("only the agents of an OwnCluster may be harmed")
-	}
+	c.mayHarm(t)
 	pid, err := agentOf(podUID)
 	if err == nil {
 		err = syscall.Kill(pid, sig)
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func (c *Cluster) mayHarm(t testing.TB) {
+	t.Helper()
+	if !c.own {
+		t.Fatal("only the agents of an OwnCluster may be harmed")
 	}
 }
 

@@ -1,0 +1,90 @@
+package harness
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
+	"github.com/podagent/podagent/pkg/launcher/pool"
+)
+
+// PoolName is the pool that [PoolOf] makes.
+const PoolName = "warm"
+
+// PoolOf makes a pool of the spec's pods, and waits until so many wait in it.
+func PoolOf(t *testing.T, c *launchertest.Cluster, size int) *launcher.Kubernetes {
+	t.Helper()
+	role := filepath.Join("..", "..", "deploy", "pools-rbac.yaml")
+	if _, err := os.Stat(role); err != nil {
+		role = filepath.Join("..", role) // from test/e2e/disrupt
+	}
+	k := c.Launcher()
+	err := c.Apply(t.Context(), role)
+	if err == nil {
+		err = pool.Create(t.Context(), k, PoolName, size, c.Spec(""))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	AwaitPool(t, c, size)
+	return k
+}
+
+// Waiting returns the pods that wait in the pool and run.
+func Waiting(t *testing.T, c *launchertest.Cluster) (pods []corev1.Pod) {
+	t.Helper()
+	list, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: podmeta.LabelPool + "=" + PoolName})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range list.Items {
+		if pod.DeletionTimestamp == nil && isReady(&pod) {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+func isReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// AwaitPool waits until so many pods wait in the pool.
+func AwaitPool(t *testing.T, c *launchertest.Cluster, size int) {
+	t.Helper()
+	Await(t, fmt.Sprintf("a pool of %d pods", size), func() bool { return len(Waiting(t, c)) == size })
+}
+
+// Pooled is the Spec of a sandbox in a pod of the pool.
+func Pooled(c *launchertest.Cluster, id string) launcher.Spec {
+	spec := c.Spec(id)
+	spec.Take.Pool = PoolName
+	return spec
+}
+
+// SandboxPods returns how many pods of a sandbox stay.
+func SandboxPods(t *testing.T, c *launchertest.Cluster, id string) (n int) {
+	t.Helper()
+	list, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: podmeta.LabelID + "=" + id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range list.Items {
+		if pod.DeletionTimestamp == nil {
+			n++
+		}
+	}
+	return n
+}
