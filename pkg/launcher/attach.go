@@ -88,6 +88,8 @@ func (o *openPod) configure(ctx context.Context, client *podapi.Client, config *
 
 // awaitAgent is greet for a pod whose agent may not be there yet.
 func (o *openPod) awaitAgent(ctx context.Context, client *podapi.Client, config *podapi.Config) (podapi.Info, error) {
+	o.starting.Add(1)
+	defer o.starting.Add(-1)
 	ctx, cancel := context.WithCancelCause(ctx)
 	observed := make(chan struct{})
 	o.state.saw(o.pod)

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -39,6 +40,7 @@ type cluster struct {
 	connection Connection
 	identities *identities
 	kept       keepers
+	starting   atomic.Int32 // how many pods are awaited
 	// connectWarm is dialWarm.
 	connectWarm func(context.Context, *corev1.Pod) (*warmConn, error)
 	owner       string

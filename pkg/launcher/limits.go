@@ -81,9 +81,13 @@ const (
 	otherAgentPatience = 5 * time.Second
 	// firstRetry and lastRetry bound the time between tries to connect, which
 	// grows by half: a starting agent takes tens of milliseconds, an API
-	// server that restarts takes seconds.
+	// server that restarts takes seconds. Until the container runs, the first retry comes after
+	// an eighth of the time that the pod's network took, and if more than fewStarts pods of this
+	// process start at once, after as long as that, at most manyRetry.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = time.Second
+	fewStarts  = 8
+	manyRetry  = 3 * time.Second
 	// refusalPatience is how long a permission that was there before may be missing:
 	// an API server that has just started answers some seconds before it knows all
 	// permissions.

@@ -37,7 +37,7 @@ type way struct {
 }
 
 func (c *cluster) openPod(pod *corev1.Pod) *openPod {
-	return &openPod{cluster: c, pod: pod, way: &way{state: &podState{changed: make(chan struct{})}}}
+	return &openPod{cluster: c, pod: pod, way: &way{state: &podState{changed: make(chan struct{}), opened: time.Now()}}}
 }
 
 // options returns how to reach the pod's agent.
@@ -81,6 +81,7 @@ func (o *openPod) awaitNetwork(ctx context.Context) error {
 	for {
 		state, changed := o.state.begin()
 		if state == nil || hasNetwork(state) && (state.Status.PodIP != "" || o.connectionTo(state) != ByAddress) {
+			o.state.hasNetwork()
 			return nil
 		}
 		select {
@@ -109,7 +110,7 @@ func (o *openPod) retry(ctx context.Context, try int, err error) error {
 		return err
 	}
 	tries, changed := o.state.failed(try, err)
-	wait := time.NewTimer(retryDelay(tries))
+	wait := time.NewTimer(retryDelay(tries, o.pace()))
 	defer wait.Stop()
 	select {
 	case <-ctx.Done():
@@ -120,13 +121,28 @@ func (o *openPod) retry(ctx context.Context, try int, err error) error {
 	return nil
 }
 
-// retryDelay returns how long to wait after this many tries.
-func retryDelay(try int) time.Duration {
-	delay := firstRetry
+// retryDelay returns how long to wait after this many tries, the first of which has its own
+// delay.
+func retryDelay(try int, first time.Duration) time.Duration {
+	delay := first
 	for range try - 1 {
-		delay = min(delay*3/2, lastRetry)
+		delay = min(delay*3/2, max(first, lastRetry))
 	}
 	return delay
+}
+
+// pace returns how soon to try again for the first time. A node that takes long for the pod's
+// network starts the agent as slowly. If many pods start at once, each try takes processor time
+// from the starts, and the watch tells soon enough when one has started.
+func (o *openPod) pace() time.Duration {
+	now, pace := o.state.latest(), o.state.networkTime()
+	switch {
+	case now == nil || isRunning(now):
+		return firstRetry
+	case o.starting.Load() <= fewStarts:
+		pace /= fewStarts
+	}
+	return min(max(pace, firstRetry), manyRetry)
 }
 
 // whyStop returns why further tries to connect are pointless; nil if they are not.

@@ -15,6 +15,8 @@ type podState struct {
 	changed chan struct{} // closed when pod changes
 	tried   chan struct{} // the value of changed when the latest try began
 	tries   int           // how many failed since then
+	opened  time.Time     // when the pod was opened
+	network time.Duration // how long after that its network was seen; 0 before
 	failure error         // why the latest try failed
 }
 
@@ -43,6 +45,22 @@ func (s *podState) begin() (*corev1.Pod, <-chan struct{}) {
 		s.tried, s.tries = s.changed, 0
 	}
 	return s.pod, s.changed
+}
+
+// hasNetwork notes that the pod has its network.
+func (s *podState) hasNetwork() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.network == 0 {
+		s.network = time.Since(s.opened)
+	}
+}
+
+// networkTime returns how long the pod's network took; 0 before it was seen.
+func (s *podState) networkTime() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.network
 }
 
 // failed counts a failed try. It returns how many failed in this state, at most try,

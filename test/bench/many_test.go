@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -65,32 +66,58 @@ func atOnce(n int, do func() error) func() error {
 // nothing.
 func benchmarkManySandboxes(b *testing.B) {
 	c := launchertest.NewCluster(b, launcher.Restricted)
+	l := c.Launcher()
+	l.Identity, l.IdentityFile = nil, filepath.Join(b.TempDir(), "identity.pem") // for the processes, too
+	pauses := manyPauses(b, c.API(b).CoreV1().Pods(c.Namespace))
 	compare(b, "many", fmt.Sprintf("%d sandboxes at once, to the first exec's results", manySandboxes), 3,
-		manyToExec(b, c.Launcher(), c),
-		manyPauses(b, c.API(b).CoreV1().Pods(c.Namespace)),
-	)
+		manyToExec(b, l, c, manySandboxes), pauses,
+	).want(pauses.name, 1/1.4)
+	compare(b, "many", fmt.Sprintf("%d sandboxes by as many new processes at once", manySandboxes), 3,
+		manyByProcesses(b, l, c), pauses,
+	).want(pauses.name, 1/1.4)
+	compare(b, "many", fmt.Sprintf("%d sandboxes in waves of %d, each to the first exec's results", waves*waveSize, waveSize), waves,
+		manyToExec(b, l, c, waveSize))
 }
 
-func manyToExec(b *testing.B, l launcher.Launcher, c *launchertest.Cluster) side {
-	each := func(do func(ctx context.Context, id string) error) func() error {
-		return func() error {
-			group, ctx := errgroup.WithContext(b.Context())
-			for i := range manySandboxes {
-				group.Go(func() error { return do(ctx, fmt.Sprint("bench-", i)) })
-			}
-			return group.Wait()
+// In waves, sandboxes come and go on one node.
+const (
+	waves    = 10
+	waveSize = 20
+)
+
+// each does something for so many sandboxes at once.
+func each(b *testing.B, n int, do func(ctx context.Context, id string) error) func() error {
+	return func() error {
+		group, ctx := errgroup.WithContext(b.Context())
+		for i := range n {
+			group.Go(func() error { return do(ctx, fmt.Sprint("bench-", i)) })
 		}
+		return group.Wait()
 	}
+}
+
+func manyToExec(b *testing.B, l launcher.Launcher, c *launchertest.Cluster, n int) side {
 	return side{
 		name: "podagent",
-		do: each(func(ctx context.Context, id string) error {
+		do: each(b, n, func(ctx context.Context, id string) error {
 			s, err := firstExec(ctx, l, c.Spec(id))
 			if err == nil {
 				err = s.Close()
 			}
 			return err
 		}),
-		after: each(l.Terminate),
+		after: each(b, n, l.Terminate),
+	}
+}
+
+func manyByProcesses(b *testing.B, l *launcher.Kubernetes, c *launchertest.Cluster) side {
+	orchestrator := newOrchestrator(b, l, c)
+	return side{
+		name: "podagent",
+		do: each(b, manySandboxes, func(ctx context.Context, id string) error {
+			return orchestrator(ctx, "run", "--id", id, "true")
+		}),
+		after: each(b, manySandboxes, l.Terminate),
 	}
 }
 

@@ -123,27 +123,35 @@ func benchmarkPool(b *testing.B) {
 	b.Cleanup(func() { cancel(); keeping.Wait() })
 
 	taker := &taker{c: c, l: l}
-	program := buildIn(b, filepath.Join("..", ".."), "orchestrator", "./cmd/orchestrator")
-	environment := append(os.Environ(), "KUBECONFIG="+c.WriteKubeconfig(b), "PODAGENT_IDENTITY="+l.IdentityFile, "PODAGENT_IMAGE="+c.Image)
+	orchestrator := newOrchestrator(b, l, c)
 	compare(b, "start", "take a pod out of a pool, to the first exec's result", poolRounds, side{
 		name: "podagent", times: poolTaken,
 		do: func() error { return taker.take(b.Context()) }, after: taker.next,
 	}).limit("limit", 25)
 	compare(b, "start", "take one by a new process, to the command's end", adoptRounds, side{
 		name: "podagent",
-		do: func() error {
-			cmd := exec.CommandContext(b.Context(), program, "run", "--pool", "warm", "true")
-			cmd.Env = environment
-			out, err := cmd.CombinedOutput()
-			if err != nil {
-				err = fmt.Errorf("%w: %s", err, out)
-			}
-			return err
-		}, after: taker.fill,
+		do:   func() error { return orchestrator(b.Context(), "run", "--pool", "warm", "true") }, after: taker.fill,
 	}).limit("limit", 100)
 	slices.Sort(taker.times)
 	late := once("podagent", taker.times[len(taker.times)*95/100].Seconds()*1000)
 	publish(b, newRow("start", "the slowest twentieth of those taken in one process begins at", "ms", late)).limit("limit", 80)
+}
+
+// newOrchestrator returns a function that runs the command line in a new process, with the
+// identity file of a launcher.
+func newOrchestrator(b *testing.B, l *launcher.Kubernetes, c *launchertest.Cluster) func(ctx context.Context, args ...string) error {
+	b.Helper()
+	program := buildIn(b, filepath.Join("..", ".."), "orchestrator", "./cmd/orchestrator")
+	environment := append(os.Environ(), "KUBECONFIG="+c.WriteKubeconfig(b), "PODAGENT_IDENTITY="+l.IdentityFile, "PODAGENT_IMAGE="+c.Image)
+	return func(ctx context.Context, args ...string) error {
+		cmd := exec.CommandContext(ctx, program, args...)
+		cmd.Env = environment
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
+		}
+		return err
+	}
 }
 
 // taker takes pods out of a pool, one in each moment.
