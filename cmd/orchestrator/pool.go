@@ -29,7 +29,7 @@ These verbs need the permissions of deploy/pools-rbac.yaml.`,
 		Args: noSuchVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(createPoolCommand(a), listPoolsCommand(a), scalePoolCommand(a), removePoolCommand(a))
+	c.AddCommand(createPoolCommand(a), listPoolsCommand(a), describePoolCommand(a), scalePoolCommand(a), removePoolCommand(a))
 	return c
 }
 
@@ -42,7 +42,7 @@ func createPoolCommand(a *app) *cobra.Command {
 		Short: "Make a pool, or change one",
 		Long: `Create makes a pool whose pods are as the flags say. If the pool exists, it changes it: the
 cluster replaces the pods that wait, and sandboxes keep theirs. It does not wait for the
-pods: see "orchestrator pool list".
+pods: see "orchestrator pool describe".
 
 The pods accept the keys that the identity has now. After a key was retired, repeat the
 command with the same flags: without --size the pool gets one pod.`,

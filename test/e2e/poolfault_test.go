@@ -6,6 +6,7 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -94,6 +95,10 @@ func TestPoolInANamespaceWhoseQuotaIsUsedUp(t *testing.T) {
 				err = errors.Join(s.Close(), c.Launcher().Terminate(t.Context(), "beyond"))
 			}
 			return errors.Is(err, launcher.ErrRejected)
+		})
+		harness.Await(t, "a pool that says why it is not full", func() bool {
+			d, err := pool.Describe(t.Context(), c.Launcher(), harness.PoolName)
+			return err == nil && strings.Contains(d.Problem, "exceeded quota")
 		})
 		if err := quotas.Delete(t.Context(), "pods", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
