@@ -38,8 +38,9 @@ var mayImport = map[string][]string{
 	"cmd/orchestrator/internal/console":   {"cmd/internal/render", "pkg/podapi"},
 	"cmd/orchestrator/internal/flagvalue": {"pkg/launcher", "pkg/podapi", "pkg/tools"},
 
-	"pkg/launcher":                      {"pkg/launcher/podmeta", "pkg/launcher/internal/keys", "pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops", "pkg/procfs"},
+	"pkg/launcher":                      {"pkg/launcher/podmeta", "pkg/launcher/launchtrace", "pkg/launcher/internal/keys", "pkg/launcher/internal/portforward", "pkg/launcher/internal/execstream", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops", "pkg/procfs"},
 	"pkg/launcher/podmeta":              {},
+	"pkg/launcher/launchtrace":          {},
 	"pkg/launcher/pool":                 {"pkg/launcher", "pkg/launcher/podmeta"},
 	"pkg/launcher/internal/interleave":  {},
 	"pkg/launcher/internal/keys":        {"pkg/podapi", "pkg/podapi/wire", "pkg/podapi/podapiv1"},
@@ -66,7 +67,7 @@ var mayImport = map[string][]string{
 	"pkg/fsops/internal/walk":           {"pkg/fsops/internal/ignore", "pkg/fsops/internal/opener"},
 	"pkg/fsops/internal/ignore":         {"pkg/fsops/internal/opener"},
 	"pkg/fsops/internal/watch":          {"pkg/fsops/internal/ignore", "pkg/fsops/internal/opener"},
-	"test/e2e/internal/harness":         {"pkg/launcher", "pkg/launcher/launchertest", "pkg/podapi", "pkg/fsops"},
+	"test/e2e/internal/harness":         {"pkg/launcher", "pkg/launcher/launchertest", "pkg/launcher/podmeta", "pkg/launcher/pool", "pkg/podapi", "pkg/fsops"},
 }
 
 // neverReach lists prefixes of packages that a program or package must not depend

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podagent/podagent/pkg/launcher/launchtrace"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
@@ -29,6 +30,22 @@ type acquired struct {
 }
 
 func (a *acquired) created() bool { return a.manifest != nil }
+
+// trace tells the Trace of a launch how it got its pod.
+func (a *acquired) trace(ctx context.Context) {
+	got := launchtrace.FromContext(ctx).GotPod
+	if got == nil {
+		return
+	}
+	start := launchtrace.Adopted
+	switch {
+	case a.start.Warm:
+		start = launchtrace.Warm
+	case a.created():
+		start = launchtrace.Cold
+	}
+	got(launchtrace.Pod{Name: a.pod.Name, Start: start, Why: a.start.Cold})
+}
 
 // acquire takes, creates or adopts the pod of spec, and returns it. It takes none if cold says
 // why it must not.

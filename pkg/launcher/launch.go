@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podagent/podagent/pkg/launcher/launchtrace"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
@@ -39,6 +40,9 @@ func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox
 		sandbox.undo = func() error {
 			return sandbox.cleanUp(func(ctx context.Context) error { return sandbox.discardMade(ctx, made.pod) })
 		}
+	}
+	if ready := launchtrace.FromContext(ctx).Ready; ready != nil {
+		ready()
 	}
 	return sandbox, nil
 }
@@ -73,6 +77,7 @@ func (c *cluster) reach(ctx context.Context, spec *Spec) (made *acquired, s *San
 			return nil, nil, err
 		}
 		spec.isNew = false
+		a.trace(ctx)
 		if a.start.Warm {
 			sandbox, err := c.enterWarm(ctx, a, spec)
 			if err == nil || ctx.Err() != nil {
@@ -135,6 +140,9 @@ func (c *cluster) enter(ctx context.Context, a *acquired, spec *Spec) (*Sandbox,
 		return nil, err
 	}
 	sandbox.Drift, sandbox.Start = a.drift, a.start
+	if answered := launchtrace.FromContext(ctx).Answered; answered != nil {
+		answered()
+	}
 	return sandbox, nil
 }
 

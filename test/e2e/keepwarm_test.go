@@ -18,6 +18,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/launcher/launchtrace"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
@@ -192,5 +193,52 @@ func TestKeepingConnectionsIsRefusedAtOnce(t *testing.T) {
 	limited.Orchestrator = c.LimitedAccount(t, "limited", rule("pods", "get"))
 	if err := limited.Launcher().KeepWarm(t.Context(), "warm", 1); !errors.Is(err, launcher.ErrForbidden) {
 		t.Errorf("without the permission: %v", err)
+	}
+}
+
+// Hosts count how their launches get on.
+func TestTraceTellsHowALaunchGotItsPod(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := harness.PoolOf(t, c, 1)
+	var counts launchtrace.Counts
+	var told []string
+	launch := func(spec launcher.Spec) {
+		ctx := launchtrace.WithTrace(counts.Counting(t.Context()), &launchtrace.Trace{
+			GotPod:   func(p launchtrace.Pod) { told = append(told, string(p.Start)+" "+p.Name, p.Why) },
+			Answered: func() { told = append(told, "answered") },
+			Ready:    func() { told = append(told, "ready") },
+		})
+		s, err := k.Launch(ctx, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if told[0] = strings.TrimSuffix(told[0], s.PodName()); len(told) != 4 {
+			t.Errorf("told %q", told)
+		}
+	}
+	other := harness.Pooled(c, "b")
+	other.Take.Pool = "other"
+	for _, step := range []struct {
+		spec launcher.Spec
+		want []string
+	}{
+		{harness.Pooled(c, "a"), []string{"warm ", "", "answered", "ready"}},
+		{harness.Pooled(c, "a"), []string{"adopted ", "", "answered", "ready"}},
+		{other, []string{"cold ", "the pool has no pods", "answered", "ready"}},
+	} {
+		told = nil
+		if launch(step.spec); !slices.Equal(told, step.want) {
+			t.Errorf("told %q, want %q", told, step.want)
+		}
+	}
+	for start, count := range counts.Starts() {
+		if count.Launches != 1 || count.Time <= 0 {
+			t.Errorf("%s: %+v", start, count)
+		}
+	}
+	if len(counts.Starts()) != 3 || counts.Misses() != 1 {
+		t.Errorf("%d kinds of starts, %d misses", len(counts.Starts()), counts.Misses())
 	}
 }
