@@ -69,6 +69,7 @@ func (c *cluster) acquire(ctx context.Context, spec *Spec, cold string) (*acquir
 		if err := ctx.Err(); err != nil {
 			return nil, context.Cause(ctx)
 		}
+		spec.isNew = false // a request that was repeated may have met what it had made itself
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,10 +33,10 @@ func (o *openPod) configOf(spec *Spec, created bool) *podapi.Config {
 // checkAssigned returns an error if a pod out of a pool has an agent older than pools, which
 // ignores its assignment.
 func (o *openPod) checkAssigned(info podapi.Info) error {
-	if o.pod.Annotations[podmeta.AnnotationAssignment] == "" || slices.Contains(info.Capabilities, "assignment") {
+	if o.pod.Annotations[podmeta.AnnotationAssignment] == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: the agent (%s) of the pod does not know pools: update the pool's image", podapi.ErrVersion, info.Version)
+	return checkAssignable(info)
 }
 
 // attach connects to the agent of the pod as soon as it can answer.
@@ -68,10 +67,16 @@ func (o *openPod) dialAgent() (*podapi.Client, error) {
 // greet gives the agent its configuration, and returns its first answer, or the reason why there
 // can be none.
 func (o *openPod) greet(ctx context.Context, client *podapi.Client, config *podapi.Config) (podapi.Info, error) {
-	if o.warm != nil {
-		return o.warm.info, o.configure(ctx, client, config)
+	if o.warm == nil {
+		return o.awaitAgent(ctx, client, config)
 	}
-	return o.awaitAgent(ctx, client, config)
+	for {
+		err := o.configure(ctx, client, config)
+		if !errors.Is(err, podapi.ErrUnavailable) || ctx.Err() != nil {
+			return o.warm.info, err
+		}
+		sleep(ctx, firstRetry)
+	}
 }
 
 // configure gives the agent its configuration, and again after each of its restarts.

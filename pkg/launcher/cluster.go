@@ -40,6 +40,7 @@ type cluster struct {
 	connection Connection
 	identities *identities
 	kept       keepers
+	silent     silentPods
 	starting   atomic.Int32 // how many pods are awaited
 	// connectWarm is dialWarm.
 	connectWarm func(context.Context, *corev1.Pod) (*warmConn, error)

@@ -30,61 +30,76 @@ func (k *Kubernetes) KeepWarm(ctx context.Context, pool string, n int) error {
 	return c.keepWarm(ctx, pool, n)
 }
 
-// keepers are those of a cluster.
-type keepers struct {
-	mu   sync.Mutex
-	list []*keeper
-}
-
 // keeper keeps connections to pods that wait.
 type keeper struct {
 	*cluster
 	pool    string
-	watch   cache.Controller
-	pods    cache.Store   // of the pool, as the watch has them; nobody changes them
-	changed chan struct{} // has a value if they have changed, or a connection was taken
+	watch   cache.SharedInformer // of the pool's pods; nobody changes them
+	changed chan struct{}        // has a value if the pods have changed
 
 	mu    sync.Mutex
-	conns map[types.UID]*warmConn // nil once the keeper ends
-	taken time.Time               // when a launch took the latest
-	// failed has the pods whose agents did not answer, and until when they are left alone.
-	failed map[types.UID]time.Time
+	conns map[types.UID]keptConn
+	left  map[types.UID]bool // the pods that launches are taking
+	taken time.Time          // when a launch began to take the latest
+}
+
+// keptConn is a connection, and when its agent has last answered.
+type keptConn struct {
+	*warmConn
+	answered time.Time
 }
 
 func (c *cluster) keepWarm(ctx context.Context, pool string, n int) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	k := &keeper{
 		cluster: c, pool: pool, changed: make(chan struct{}, 1),
-		conns: map[types.UID]*warmConn{}, failed: map[types.UID]time.Time{},
+		conns: map[types.UID]keptConn{}, left: map[types.UID]bool{},
 	}
-	k.pods, k.watch = cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: c.poolWatch(pool), ObjectType: &corev1.Pod{}, Transform: dropManagedFields,
-		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(any) { k.wake() },
-			UpdateFunc: func(any, any) { k.wake() },
-			DeleteFunc: func(any) { k.wake() },
-		},
-	})
+	if err := k.watchPool(cancel); err != nil {
+		return err
+	}
 	c.kept.add(k)
 	defer c.kept.remove(k)
 	var watching sync.WaitGroup
 	watching.Go(func() { k.watch.RunWithContext(ctx) })
 	defer watching.Wait()
 	for ctx.Err() == nil {
-		k.drop()
-		if pod := k.next(n); pod != nil {
+		waiting := k.waiting(ctx)
+		k.drop(waiting)
+		if pod := k.next(waiting, n); pod != nil {
 			k.connect(ctx, pod)
-		} else {
+		} else if !k.checkOldest(ctx) {
 			k.await(ctx)
 		}
 	}
 	return context.Cause(ctx)
 }
 
-// poolWatch lists and watches the pods that wait in a pool.
-func (c *cluster) poolWatch(pool string) cache.ListerWatcher {
-	return cache.NewFilteredListWatchFromClient(c.api.CoreV1().RESTClient(), "pods", c.namespace, func(o *metav1.ListOptions) {
-		o.LabelSelector = poolSelector(pool)
+// watchPool makes the watch of the pods that wait in the pool. The watch calls refused if the
+// API server refuses it.
+func (k *keeper) watchPool(refused func(error)) error {
+	k.watch = cache.NewSharedInformer(
+		cache.NewFilteredListWatchFromClient(k.api.CoreV1().RESTClient(), "pods", k.namespace, func(o *metav1.ListOptions) {
+			o.LabelSelector = poolSelector(k.pool)
+		}), &corev1.Pod{}, 0)
+	if err := k.watch.SetTransform(dropManagedFields); err != nil {
+		return err
+	}
+	err := k.watch.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+		if isRefusal(err) {
+			refused(k.apiError("*", err))
+		}
 	})
+	if err != nil {
+		return err
+	}
+	_, err = k.watch.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { k.wake() },
+		UpdateFunc: func(any, any) { k.wake() },
+		DeleteFunc: func(any) { k.wake() },
+	})
+	return err
 }
 
 // dropManagedFields leaves out what nobody reads, and what is most of a pod.
@@ -114,51 +129,52 @@ func (k *keeper) await(ctx context.Context) {
 	}
 }
 
-// waiting returns the pods that can be taken.
-func (k *keeper) waiting() (pods []*corev1.Pod) {
-	r, err := k.identities.fresh(context.Background(), ringAge)
-	if err != nil {
-		return nil
-	}
-	for _, object := range k.pods.List() {
+// waiting returns the pods that can be taken, as far as the watch knows. If the identity cannot
+// be read now, the keys that are known count.
+func (k *keeper) waiting(ctx context.Context) map[types.UID]*corev1.Pod {
+	r, _ := k.identities.fresh(ctx, ringAge)
+	pods := map[types.UID]*corev1.Pod{}
+	for _, object := range k.watch.GetStore().List() {
 		if pod := object.(*corev1.Pod); unready(pod, r.accepted()) == "" {
-			pods = append(pods, pod)
+			pods[pod.UID] = pod
 		}
 	}
 	return pods
 }
 
 // drop closes the connections to pods that no longer wait.
-func (k *keeper) drop() {
-	waiting := map[types.UID]bool{}
-	for _, pod := range k.waiting() {
-		waiting[pod.UID] = true
-	}
+func (k *keeper) drop(waiting map[types.UID]*corev1.Pod) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for uid, conn := range k.conns {
-		if !waiting[uid] {
+		if waiting[uid] == nil {
 			conn.close()
 			delete(k.conns, uid)
 		}
 	}
-	for uid, until := range k.failed {
-		if !waiting[uid] || time.Now().After(until) {
-			delete(k.failed, uid)
+	for uid := range k.left {
+		if waiting[uid] == nil {
+			delete(k.left, uid)
 		}
 	}
 }
 
-// next returns a pod to connect to; nil if there is none, or if there are n connections.
-func (k *keeper) next(n int) *corev1.Pod {
-	pods := k.waiting()
+// next returns a pod to connect to; nil if there is none, or if there are n connections. While
+// launches take connections, and half of them are left, it lets the launches have the
+// processors.
+func (k *keeper) next(waiting map[types.UID]*corev1.Pod, n int) *corev1.Pod {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool {
-		return k.conns[pod.UID] != nil || !k.failed[pod.UID].IsZero()
-	})
-	busy := time.Since(k.taken) < keepPause && len(k.conns) > n/2
-	if len(k.conns) >= n || len(pods) == 0 || busy {
+	if busy := time.Since(k.taken) < keepPause && len(k.conns) > n/2; busy || len(k.conns) >= n {
+		return nil
+	}
+	var pods []*corev1.Pod
+	for uid, pod := range waiting {
+		if k.conns[uid].warmConn == nil && !k.left[uid] && !k.silent.has(uid) {
+			pods = append(pods, pod)
+		}
+	}
+	if len(pods) == 0 {
 		return nil
 	}
 	return pods[rand.IntN(len(pods))] // other hosts choose, too
@@ -166,44 +182,76 @@ func (k *keeper) next(n int) *corev1.Pod {
 
 // connect adds a connection.
 func (k *keeper) connect(ctx context.Context, pod *corev1.Pod) {
-	conn, err := k.dialWarm(ctx, pod)
+	soon, cancel := context.WithTimeout(ctx, keepPatience)
+	defer cancel()
+	conn, err := k.dialWarm(soon, pod)
+	switch {
+	case err == nil:
+		k.put(pod.UID, conn)
+		k.log.Debug("connected to a pod that waits", "pool", k.pool, "pod", pod.Name)
+	case ctx.Err() == nil:
+		k.log.Warn("cannot connect to a pod of the pool", "pool", k.pool, "pod", pod.Name, "error", err)
+		k.silent.add(pod.UID)
+	}
+}
+
+func (k *keeper) put(uid types.UID, conn *warmConn) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err != nil {
-		k.log.Warn("cannot connect to a pod of the pool", "pool", k.pool, "pod", pod.Name, "error", err)
-		k.failed[pod.UID] = time.Now().Add(keepRetry)
-		return
+	k.conns[uid] = keptConn{conn, time.Now()}
+}
+
+// checkOldest asks the agent that has not answered for longest, if that is long, and drops the
+// connection if it does not answer now. A connection without calls would end unnoticed. It
+// reports whether it asked.
+func (k *keeper) checkOldest(ctx context.Context) bool {
+	k.mu.Lock()
+	var oldest types.UID
+	for uid, conn := range k.conns {
+		if time.Since(conn.answered) > keepCheck && (oldest == "" || conn.answered.Before(k.conns[oldest].answered)) {
+			oldest = uid
+		}
 	}
-	k.conns[pod.UID] = conn
-	k.log.Debug("connected to a pod that waits", "pool", k.pool, "pod", pod.Name)
+	conn := k.conns[oldest].warmConn
+	delete(k.conns, oldest) // nobody takes it meanwhile
+	k.mu.Unlock()
+	if conn == nil {
+		return false
+	}
+	soon, cancel := context.WithTimeout(ctx, keepPatience)
+	defer cancel()
+	if conn.ask(soon) == nil {
+		k.put(oldest, conn)
+	}
+	return true
 }
 
 // take returns the connection to a pod, which is then the caller's; nil if there is none.
 func (k *keeper) take(uid types.UID) *warmConn {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	conn := k.conns[uid]
+	conn := k.conns[uid].warmConn
 	if conn != nil {
 		delete(k.conns, uid)
-		k.taken = time.Now()
+		k.left[uid], k.taken = true, time.Now()
 	}
 	return conn
 }
 
-func (k *keeper) has(uid types.UID) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.conns[uid] != nil
-}
-
-// end closes the connections.
+// end closes the connections. The keeper must make no more.
 func (k *keeper) end() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, conn := range k.conns {
 		conn.close()
 	}
-	k.conns = nil
+	clear(k.conns)
+}
+
+// keepers are those of a cluster.
+type keepers struct {
+	mu   sync.Mutex
+	list []*keeper
 }
 
 func (s *keepers) add(k *keeper) {
@@ -232,17 +280,12 @@ func (s *keepers) pods(pool string) (pods []corev1.Pod, watched bool) {
 		if k.pool != pool || !k.watch.HasSynced() {
 			continue
 		}
-		for _, object := range k.pods.List() {
+		for _, object := range k.watch.GetStore().List() {
 			pods = append(pods, *object.(*corev1.Pod))
 		}
 		return pods, true
 	}
 	return nil, false
-}
-
-// has reports whether a connection to a pod is kept.
-func (s *keepers) has(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(s.all(), func(k *keeper) bool { return k.has(pod.UID) })
 }
 
 // take returns a connection that was kept to a pod; nil if there is none.
@@ -253,4 +296,32 @@ func (s *keepers) take(pod *corev1.Pod) *warmConn {
 		}
 	}
 	return nil
+}
+
+// silentPods are pods that wait and whose agents did not answer. They are left alone for some
+// time.
+type silentPods struct {
+	mu    sync.Mutex
+	until map[types.UID]time.Time
+}
+
+func (s *silentPods) add(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.until == nil {
+		s.until = map[types.UID]time.Time{}
+	}
+	s.until[uid] = time.Now().Add(silentTime)
+}
+
+func (s *silentPods) has(uid types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for uid, until := range s.until {
+		if time.Now().After(until) {
+			delete(s.until, uid)
+		}
+	}
+	_, silent := s.until[uid]
+	return silent
 }

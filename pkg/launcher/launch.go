@@ -137,6 +137,9 @@ func (c *cluster) enter(ctx context.Context, a *acquired, spec *Spec) (*Sandbox,
 	}
 	sandbox, err := attach(ctx, spec, a.created())
 	if err != nil {
+		if a.conn != nil {
+			a.conn.close()
+		}
 		return nil, err
 	}
 	sandbox.Drift, sandbox.Start = a.drift, a.start

@@ -82,10 +82,11 @@ const (
 	// firstRetry and lastRetry bound the time between tries to connect, which
 	// grows by half: a starting agent takes tens of milliseconds, an API
 	// server that restarts takes seconds. Until the container runs, the first retry comes after
-	// an eighth of the time that the pod's network took, and if more than fewStarts pods of this
-	// process start at once, after as long as that, at most manyRetry.
+	// a share (1/paceShare) of the time that the pod's network took, and if more than fewStarts
+	// pods are awaited at once, after as long as that, at most manyRetry.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = time.Second
+	paceShare  = 8
 	fewStarts  = 8
 	manyRetry  = 3 * time.Second
 	// refusalPatience is how long a permission that was there before may be missing:
@@ -98,18 +99,21 @@ const (
 	// holdingPatience is how long a launch may take from the holding to the pod that it takes
 	// out of a pool: three calls of the API. If it was killed, others wait for that long, and
 	// look every holdingPoll.
-	holdingPatience = 5 * time.Second
+	holdingPatience = 15 * time.Second
 	holdingPoll     = 20 * time.Millisecond
 	// warmPatience is how long the agent of a pod out of a pool, which runs, may take to
 	// answer. A launch tries warmTries such pods before it makes one.
 	warmPatience = 10 * time.Second
 	warmTries    = 3
-	// maxKept bounds the connections that a host keeps to pods of a pool. A pod whose agent did
-	// not answer is left alone for keepRetry. While launches take connections, and half of them
-	// are left, the next ones wait for keepPause: the launches need the processors.
-	maxKept   = 64
-	keepRetry = 10 * time.Second
-	keepPause = time.Second
+	// silentTime is how long a pod of a pool is left alone whose agent did not answer.
+	silentTime = time.Minute
+	// maxKept bounds the connections that a host keeps to pods of a pool. Each is asked every
+	// keepCheck, and has keepPatience to be made or to answer. While launches take connections,
+	// and half of them are left, no other is made for keepPause.
+	maxKept      = 64
+	keepCheck    = time.Minute
+	keepPatience = 3 * time.Second
+	keepPause    = time.Second
 	// createGrace is how long a pod's creation may go on after the caller's context
 	// has ended: it is completed, and then undone.
 	createGrace = 10 * time.Second

@@ -140,7 +140,7 @@ func (o *openPod) pace() time.Duration {
 	case now == nil || isRunning(now):
 		return firstRetry
 	case o.starting.Load() <= fewStarts:
-		pace /= fewStarts
+		pace /= paceShare
 	}
 	return min(max(pace, firstRetry), manyRetry)
 }

@@ -118,15 +118,15 @@ func (c *cluster) apiError(name string, err error) error {
 		return &PodError{Pod: c.namespace + "/" + name, Class: ErrForbidden, Message: err.Error(), Err: err}
 	case apierrors.IsNotFound(err) && kindOf(err) == "namespaces":
 		return &PodError{Pod: c.namespace + "/" + name, Class: ErrNoNamespace, Message: err.Error(), Err: err}
-	case isOther(err):
+	case wasReplaced(err):
 		return apierrors.NewConflict(corev1.Resource(kindOf(err)), name, err)
 	}
 	return err
 }
 
-// isOther reports whether a patch was refused because another object has the name by now. The
+// wasReplaced reports whether a patch was refused because another object has the name by now. The
 // API server calls that a wrong field.
-func isOther(err error) bool {
+func wasReplaced(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	return ok && apierrors.IsInvalid(err) && status.ErrStatus.Details != nil &&
 		slices.ContainsFunc(status.ErrStatus.Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })

@@ -37,20 +37,22 @@ func (c *cluster) takeWarm(ctx context.Context, spec *Spec) (a *acquired, why st
 		fit[pods[i].UID] = true
 	}
 	for unusable := 0; err == nil && len(pods) > 0; {
-		pod := c.choose(pods)
-		a, err = c.takeOne(ctx, spec, pod)
-		noUse, unfit := errors.AsType[*unusableError](err)
+		pod, kept := c.choose(pods)
+		a, err = c.takeOne(ctx, spec, pod, kept)
+		noUse, isUnusable := errors.AsType[*unusableError](err)
 		switch {
 		case err == nil:
 			c.log.Info("took a pod from the pool", "sandbox", spec.ID, "pod", pod.Name, "uid", pod.UID, "pool", spec.Take.Pool)
 			return a, "", nil
-		case unfit:
+		case ctx.Err() != nil:
+			return nil, "", err
+		case isUnusable:
 			c.log.Warn("cannot use a pod of the pool", "sandbox", spec.ID, "pod", pod.Name, "error", err)
 			delete(fit, pod.UID)
-			if unusable++; unusable >= warmTries {
-				return nil, unusableWhy(unusable, noUse.error), nil
+			unusable++
+			if why = unusableWhy(unusable, noUse.error); unusable >= warmTries {
+				return nil, why, nil
 			}
-			why = unusableWhy(unusable, noUse.error)
 		case isRefused(err) && !changed(err), errors.Is(err, ErrOtherKey):
 			return nil, "no pod of the pool can be taken: " + err.Error(), nil
 		case !changed(err):
@@ -62,7 +64,9 @@ func (c *cluster) takeWarm(ctx context.Context, spec *Spec) (a *acquired, why st
 		pods, none, err = c.warmPods(ctx, spec, "")
 		// Pods that the pool has got since then are for others.
 		pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return !fit[pod.UID] })
-		why = cmp.Or(none, why)
+		if unusable == 0 {
+			why = cmp.Or(none, why)
+		}
 	}
 	return nil, why, err
 }
@@ -73,25 +77,29 @@ func unusableWhy(pods int, last error) string {
 }
 
 // changed reports whether an object was not changed because it is no longer what it was.
-func changed(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
-
-// choose chooses one of the pods: one with a connection if there is one, and else any, since
-// other launches choose, too.
-func (c *cluster) choose(pods []corev1.Pod) *corev1.Pod {
-	from := rand.IntN(len(pods))
-	for i := range pods {
-		if pod := &pods[(from+i)%len(pods)]; c.kept.has(pod) {
-			return pod
-		}
-	}
-	return &pods[from]
+func changed(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || errors.Is(err, ErrGone)
 }
 
-// takeOne takes one pod, if its agent answers. It connects while it makes the holding. The
-// error is an *unusableError if the agent does not answer, errAnotherLaunch if another launch of
-// the id is under way or has made a pod, and that of the API if the pod is not there to be taken.
-func (c *cluster) takeOne(ctx context.Context, spec *Spec, pod *corev1.Pod) (*acquired, error) {
-	meeting := c.meet(ctx, pod, spec)
+// choose chooses one of the pods: one with a connection that was kept, which it returns, too, or
+// else any, since other launches choose as well.
+func (c *cluster) choose(pods []corev1.Pod) (*corev1.Pod, *warmConn) {
+	from := rand.IntN(len(pods))
+	for i := range pods {
+		pod := &pods[(from+i)%len(pods)]
+		if kept := c.kept.take(pod); kept != nil {
+			return pod, kept
+		}
+	}
+	return &pods[from], nil
+}
+
+// takeOne takes one pod, if its agent answers. It connects while it makes the holding, unless it
+// has a connection that was kept. The error is an *unusableError if the agent does not answer,
+// errAnotherLaunch if another launch of the id is under way or has made a pod, and ErrGone or
+// that of the API if the pod is not there to be taken.
+func (c *cluster) takeOne(ctx context.Context, spec *Spec, pod *corev1.Pod, kept *warmConn) (*acquired, error) {
+	meeting := c.meet(ctx, spec, pod, kept)
 	lasting, cancel := outlive(ctx, createGrace) // so that the results are known
 	defer cancel()
 	taken, err := c.holdAndTake(lasting, spec, pod, meeting.await)
@@ -115,10 +123,13 @@ func (c *cluster) holdAndTake(ctx context.Context, spec *Spec, pod *corev1.Pod, 
 		err = ready()
 	}
 	if err != nil {
-		return nil, errors.Join(err, c.dropHolding(ctx, held))
+		if dropErr := c.dropHolding(ctx, held); dropErr != nil {
+			return nil, fmt.Errorf("%w, after: %v", dropErr, err) // no other pod can be tried
+		}
+		return nil, err
 	}
 	taken, err := c.take(ctx, spec, pod, held)
-	if taken != nil || !isRefused(err) && !errors.Is(err, ErrOtherKey) { // in doubt the holding stays, and goes with the pod
+	if err == nil || !isRefused(err) && !errors.Is(err, ErrOtherKey) { // in doubt the holding stays, and goes with the pod
 		return taken, err
 	}
 	if dropErr := c.dropHolding(ctx, held); dropErr != nil {
@@ -165,7 +176,11 @@ func (c *cluster) warmPods(ctx context.Context, spec *Spec, version string) (pod
 	}
 	why = "the pool has no pods"
 	for i := range list {
-		if problem := c.unfit(&list[i], spec, r.accepted()); problem != "" {
+		problem := c.unfit(&list[i], spec, r.accepted())
+		if problem == "" && c.silent.has(list[i].UID) {
+			problem = isSilent
+		}
+		if problem != "" {
 			why = "no pod of the pool fits, the last one because " + problem
 			continue
 		}
@@ -274,10 +289,13 @@ func (c *cluster) take(ctx context.Context, spec *Spec, pod *corev1.Pod, held *c
 	}
 	// The answer may be to a repetition of the request, or have come from in between.
 	taken, settleErr := c.settle(ctx, pod, held, isRefused(err))
-	if settleErr != nil {
+	switch {
+	case settleErr != nil:
 		return nil, fmt.Errorf("%w, and it is not known whether the pod was taken: %w", settleErr, err)
+	case taken != nil:
+		return taken, nil
 	}
-	return taken, c.apiError(pod.Name, err)
+	return nil, c.apiError(pod.Name, err)
 }
 
 // isRefused reports whether the API server has refused a request, so that it had no effect.

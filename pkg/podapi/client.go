@@ -34,9 +34,11 @@ type Client struct {
 	ports     pb.PortsClient
 	git       pb.GitClient
 	lost      func(context.Context) error // as in DialOptions; may be nil
-	life      atomic.Pointer[agentLife]   // nil if it is not known
-	closed    atomic.Bool
-	budget    tunnel.Budget // of the connections to ports
+	// configuring notes that the agent gets a configuration; nil without a transport of its own.
+	configuring func(Config) (done func())
+	life        atomic.Pointer[agentLife] // nil if it is not known
+	closed      atomic.Bool
+	budget      tunnel.Budget // of the connections to ports
 }
 
 // DialOptions says how [Dial] reaches an agent.
@@ -96,7 +98,9 @@ func Dial(opts DialOptions) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newClient(conn, opts.Lost), nil
+	c := newClient(conn, opts.Lost)
+	c.configuring = t.configuring
+	return c, nil
 }
 
 // readBuffer returns how many bytes of HTTP/2 the client reads at once. With TLS it

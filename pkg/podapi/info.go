@@ -161,7 +161,14 @@ func (c *Client) Configure(ctx context.Context, config Config) error {
 	if !config.Expires.IsZero() {
 		r.Expires = config.Expires.UnixNano()
 	}
+	done := func() {}
+	if c.configuring != nil {
+		done = c.configuring(config)
+	}
 	_, err := c.agent.Configure(ctx, r)
+	if err == nil {
+		done()
+	}
 	return wire.FromStatus(err)
 }
 

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
+	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -22,9 +24,10 @@ type transport struct {
 	DialOptions
 	tls    *tls.Config // nil without an identity
 	failed atomic.Pointer[error]
-	// configured is the certificate of the agent that was last given Config.
-	// Only one connection is made at a time.
-	configured []byte
+
+	mu         sync.Mutex
+	current    []byte // the certificate of the agent that the latest connection leads to
+	configured []byte // the one of the agent that was last given Config
 }
 
 func newTransport(opts DialOptions) (*transport, error) {
@@ -91,8 +94,8 @@ func (t *transport) connect(ctx context.Context) (net.Conn, error) {
 			return nil, err
 		}
 	}
-	config := t.config()
-	if config == nil || bytes.Equal(secured.cert, t.configured) {
+	known, config := t.isConfigured(secured.cert), t.config()
+	if known || config == nil {
 		return secured, nil
 	}
 	// An agent makes a new certificate at each start, so a new one belongs to an
@@ -101,8 +104,39 @@ func (t *transport) connect(ctx context.Context) (net.Conn, error) {
 	if err := configure(ctx, secured, *config); err != nil {
 		return nil, err
 	}
-	t.configured = secured.cert
+	t.wasConfigured(secured.cert)
 	return t.connect(ctx)
+}
+
+// isConfigured notes the agent that a connection leads to, and reports whether it has Config.
+func (t *transport) isConfigured(certificate []byte) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.current = certificate
+	return bytes.Equal(certificate, t.configured)
+}
+
+func (t *transport) wasConfigured(certificate []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.configured = certificate
+}
+
+// configuring is called before a call that configures the agent. What it returns is called when
+// that has succeeded: if the call did what Config asks for, on the only agent that it may have
+// met, the next connection need not.
+func (t *transport) configuring(config Config) (done func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := t.current
+	return func() {
+		wanted := t.config()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if wanted != nil && before != nil && bytes.Equal(before, t.current) && reflect.DeepEqual(*wanted, config) {
+			t.configured = before
+		}
+	}
 }
 
 // config returns what the agent is to have; nil for nothing.
