@@ -23,7 +23,7 @@ import (
 func TestPoolWhoseAgentsAreKilled(t *testing.T) {
 	t.Parallel()
 	c := launchertest.OwnCluster(t, launcher.Restricted)
-	harness.TestPoolFault(t, c, isLost, func() {
+	harness.TestPoolFault(t, c, harness.IsLost, func() {
 		killed := 0
 		for range 3 {
 			killed += c.KillAgents(t, harness.Waiting(t, c))
@@ -37,7 +37,7 @@ func TestPoolWhoseAgentsAreKilled(t *testing.T) {
 func TestPoolThatIsScaledAndChanged(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
-	harness.TestPoolFault(t, c, isLost, func() {
+	harness.TestPoolFault(t, c, harness.IsLost, func() {
 		for i := range 3 {
 			spec := c.Spec("")
 			spec.Pod.Annotations = map[string]string{"round": fmt.Sprint(i)}
@@ -56,7 +56,7 @@ func TestPoolWhosePodsAreEvicted(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	pods := c.API(t).CoreV1().Pods(c.Namespace)
-	harness.TestPoolFault(t, c, isLost, func() {
+	harness.TestPoolFault(t, c, harness.IsLost, func() {
 		list, err := pods.List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -79,7 +79,7 @@ func TestPoolInANamespaceWhoseQuotaIsUsedUp(t *testing.T) {
 	t.Parallel()
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	quotas := c.API(t).CoreV1().ResourceQuotas(c.Namespace)
-	rejected := func(err error) bool { return errors.Is(err, launcher.ErrRejected) || isLost(err) }
+	rejected := func(err error) bool { return errors.Is(err, launcher.ErrRejected) || harness.IsLost(err) }
 	harness.TestPoolFault(t, c, rejected, func() {
 		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "pods"}, Spec: corev1.ResourceQuotaSpec{
 			Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("3")},
@@ -104,9 +104,4 @@ func TestPoolInANamespaceWhoseQuotaIsUsedUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-}
-
-// isLost reports whether a sandbox or its agent was lost, as the error says.
-func isLost(err error) bool {
-	return errors.Is(err, launcher.ErrGone) || errors.Is(err, launcher.ErrStale) || harness.IsCut(err)
 }

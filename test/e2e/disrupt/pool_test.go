@@ -25,13 +25,13 @@ func TestPoolWhileTheAPIServerRestarts(t *testing.T) {
 // isAway reports whether the API server did not answer, or not yet as it should.
 func isAway(err error) bool {
 	return errors.As(err, new(net.Error)) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) ||
-		errors.Is(err, launcher.ErrForbidden) || isLost(err)
+		errors.Is(err, launcher.ErrForbidden) || harness.IsLost(err)
 }
 
 // A node that is drained takes no new pods, and evicts those it has.
 func TestPoolWhoseNodeIsDrained(t *testing.T) {
 	c := launchertest.DisruptedCluster(t, launcher.Restricted)
-	noNode := func(err error) bool { return errors.Is(err, launcher.ErrUnschedulable) || isLost(err) }
+	noNode := func(err error) bool { return errors.Is(err, launcher.ErrUnschedulable) || harness.IsLost(err) }
 	harness.TestPoolFault(t, c, noNode, func() {
 		pods, nodes := c.API(t).CoreV1().Pods(c.Namespace), c.API(t).CoreV1().Nodes()
 		list, err := pods.List(t.Context(), metav1.ListOptions{})
@@ -67,9 +67,4 @@ func nodeOf(pods []corev1.Pod) string {
 		}
 	}
 	return ""
-}
-
-// isLost reports whether a sandbox or its agent was lost, as the error says.
-func isLost(err error) bool {
-	return errors.Is(err, launcher.ErrGone) || errors.Is(err, launcher.ErrStale) || harness.IsCut(err)
 }

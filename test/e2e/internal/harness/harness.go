@@ -63,6 +63,11 @@ func Run(t *testing.T, s *launcher.Sandbox, script string, change func(*podapi.C
 	return out.String(), errOut.String(), *cmd.Process.Status()
 }
 
+// IsLost reports whether a sandbox or its agent was lost, as the error says.
+func IsLost(err error) bool {
+	return errors.Is(err, launcher.ErrGone) || errors.Is(err, launcher.ErrStale) || IsCut(err)
+}
+
 // IsCut reports whether err comes from a call whose connection or agent was lost.
 func IsCut(err error) bool {
 	return errors.Is(err, podapi.ErrUnavailable) || errors.Is(err, podapi.ErrCut)
