@@ -182,7 +182,7 @@ func (k *keeper) next(waiting map[types.UID]*corev1.Pod, n int) *corev1.Pod {
 
 // connect adds a connection.
 func (k *keeper) connect(ctx context.Context, pod *corev1.Pod) {
-	soon, cancel := context.WithTimeout(ctx, keepPatience)
+	soon, cancel := context.WithTimeout(ctx, warmPatience)
 	defer cancel()
 	conn, err := k.dialWarm(soon, pod)
 	switch {

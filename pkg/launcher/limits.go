@@ -108,11 +108,11 @@ const (
 	// silentTime is how long a pod of a pool is left alone whose agent did not answer.
 	silentTime = time.Minute
 	// maxKept bounds the connections that a host keeps to pods of a pool. Each is asked every
-	// keepCheck, and has keepPatience to be made or to answer. While launches take connections,
-	// and half of them are left, no other is made for keepPause.
+	// keepCheck, and before it is used, and has keepPatience to answer. While launches take
+	// connections, and half of them are left, no other is made for keepPause.
 	maxKept      = 64
 	keepCheck    = time.Minute
-	keepPatience = 3 * time.Second
+	keepPatience = 5 * time.Second
 	keepPause    = time.Second
 	// createGrace is how long a pod's creation may go on after the caller's context
 	// has ended: it is completed, and then undone.
