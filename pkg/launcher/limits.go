@@ -97,8 +97,8 @@ const (
 	// away.
 	apiRetry = 500 * time.Millisecond
 	// holdingPatience is how long a launch may take from the holding to the pod that it takes
-	// out of a pool: three calls of the API. If it was killed, others wait for that long, and
-	// look every holdingPoll.
+	// out of a pool: the agent's warmPatience, and three calls of the API. If it was killed,
+	// others wait for that long, and look every holdingPoll.
 	holdingPatience = 15 * time.Second
 	holdingPoll     = 20 * time.Millisecond
 	// warmPatience is how long the agent of a pod out of a pool, which runs, may take to
