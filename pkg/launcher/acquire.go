@@ -168,15 +168,29 @@ func (c *cluster) make(ctx context.Context, pod *corev1.Pod, spec *Spec) (*corev
 	if spec.isNew {
 		return made, nil
 	}
-	// A launch that took a pod meanwhile may not have seen this one.
-	held, err := c.heldPod(lasting, pod.Annotations[podmeta.AnnotationID])
-	if err == nil && held == nil {
-		return made, nil
-	}
-	if err := errors.Join(err, c.abandon(ctx, made)); err != nil {
+	if err := c.checkAfterwards(lasting, made); err != nil {
+		if abandonErr := c.abandon(ctx, made); abandonErr != nil {
+			return nil, fmt.Errorf("%w, after: %v", abandonErr, err)
+		}
 		return nil, err
 	}
-	return nil, errAnotherLaunch
+	return made, nil
+}
+
+// checkAfterwards returns errAnotherLaunch if a pod that was just made must go: a launch that took
+// a pod out of a pool meanwhile, or a call that deleted the claim, may not have seen this one.
+func (c *cluster) checkAfterwards(ctx context.Context, made *corev1.Pod) error {
+	held, err := c.heldPod(ctx, made.Annotations[podmeta.AnnotationID])
+	if err == nil && held != nil {
+		return errAnotherLaunch
+	}
+	if err == nil {
+		err = c.checkClaim(ctx, made)
+	}
+	if errors.Is(err, errClaimGone) {
+		return errAnotherLaunch
+	}
+	return err
 }
 
 // outlive returns a context that ends some time after ctx.
@@ -219,10 +233,12 @@ func (c *cluster) adopt(ctx context.Context, pod *corev1.Pod, spec *Spec) (*acqu
 	}
 	if !spec.Take.Exclusive { // an exclusive launch marks the pod once it has the lease: see attachOwning
 		err := c.mark(ctx, pod)
-		if errors.Is(err, ErrGone) {
+		switch {
+		case errors.Is(err, errClaimGone) && !isRunning(pod): // it never will
+			return nil, c.remove(ctx, pod)
+		case errors.Is(err, ErrGone):
 			return nil, nil
-		}
-		if err != nil {
+		case err != nil:
 			return nil, err
 		}
 	}

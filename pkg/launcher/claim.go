@@ -17,6 +17,10 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
+// errClaimGone says that the claim of a pod was deleted before the pod was made, so that the
+// pod can't run.
+var errClaimGone = errors.New("the claim of its workspace is gone")
+
 // ownClaim reports whether the pod's workspace is a claim that belongs to the
 // sandbox.
 func ownClaim(pod *corev1.Pod) bool {
@@ -167,14 +171,15 @@ func (c *cluster) pausedClaim(ctx context.Context, id string) (*corev1.Persisten
 }
 
 // removeClaim deletes the claim with its files, and returns when it is gone. It
-// leaves a claim that has been taken for a new pod since it was seen.
+// leaves a claim that has been taken for a new pod since it was seen. If a launch took the
+// claim before and makes its pod only now, one of the two sees the other: see checkAfterwards.
 func (c *cluster) removeClaim(ctx context.Context, seen *corev1.PersistentVolumeClaim) error {
 	claim := seen
 	for {
 		err := c.deleteClaim(ctx, claim, metav1.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
 		switch {
 		case err == nil:
-			return c.awaitNoClaim(ctx, seen)
+			return cmp.Or(c.removeUserOf(ctx, seen), c.awaitNoClaim(ctx, seen))
 		case !apierrors.IsConflict(err):
 			return err
 		}
@@ -186,6 +191,37 @@ func (c *cluster) removeClaim(ctx context.Context, seen *corev1.PersistentVolume
 			return err
 		}
 	}
+}
+
+// removeUserOf removes a pod that a launch has made for a claim which is being deleted, or gone.
+func (c *cluster) removeUserOf(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	pod, err := c.get(ctx, claim.Name)
+	if apierrors.IsNotFound(err) || err == nil && !ownClaim(pod) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	now, err := c.claim(ctx, claim.Name)
+	switch {
+	case err == nil && now.UID != claim.UID: // the pod has another claim by now
+		return nil
+	case err != nil && !apierrors.IsNotFound(err):
+		return err
+	}
+	return c.remove(ctx, pod)
+}
+
+// checkClaim returns errClaimGone if the pod's own claim is gone, or about to go.
+func (c *cluster) checkClaim(ctx context.Context, pod *corev1.Pod) error {
+	if !ownClaim(pod) {
+		return nil
+	}
+	claim, err := c.claim(ctx, pod.Name)
+	if apierrors.IsNotFound(err) || err == nil && claim.DeletionTimestamp != nil {
+		return errClaimGone
+	}
+	return err
 }
 
 func (c *cluster) deleteClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, only metav1.Preconditions) error {
@@ -203,7 +239,7 @@ func (c *cluster) deleteClaim(ctx context.Context, claim *corev1.PersistentVolum
 func (c *cluster) awaitNoClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
-	for {
+	for wait := claimPoll / 8; ; wait = min(2*wait, claimPoll) {
 		now, err := c.claim(ctx, claim.Name)
 		if apierrors.IsNotFound(err) || err == nil && now.UID != claim.UID {
 			return nil
@@ -211,7 +247,7 @@ func (c *cluster) awaitNoClaim(ctx context.Context, claim *corev1.PersistentVolu
 		if err != nil {
 			return err
 		}
-		sleep(ctx, claimPoll)
+		sleep(ctx, wait)
 		if ctx.Err() != nil {
 			return fmt.Errorf("claim %s/%s is still being deleted, as long as a pod uses it or it has finalizers: %w", c.namespace, claim.Name, context.Cause(ctx))
 		}

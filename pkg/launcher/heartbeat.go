@@ -39,11 +39,17 @@ func (c *cluster) beat(ctx context.Context, pod *corev1.Pod) error {
 
 // mark marks the pod and its claim as used by a launch that did not create them:
 // then the creator and reapers leave them alone. If both are being removed, the
-// error is that the pod is gone.
+// error is that the pod is gone; if the claim alone is gone, it is errClaimGone.
 func (c *cluster) mark(ctx context.Context, pod *corev1.Pod) error {
 	var going error // the claim
 	if ownClaim(pod) {
-		if going = c.markClaim(ctx, pod.Name, "", time.Now(), podmeta.AnnotationAdopted); going != nil && !endedSince(going) {
+		going = c.markClaim(ctx, pod.Name, "", time.Now(), podmeta.AnnotationAdopted)
+		switch {
+		case apierrors.IsNotFound(going):
+			e := c.podError(pod, ErrNotKept, "", errClaimGone.Error())
+			e.Err = errClaimGone
+			going = e
+		case going != nil && !endedSince(going):
 			return going
 		}
 	}

@@ -117,7 +117,7 @@ const (
 	// createGrace is how long a pod's creation may go on after the caller's context
 	// has ended: it is completed, and then undone.
 	createGrace = 10 * time.Second
-	// claimPoll is how often a claim that is being deleted is checked. Its deletion
+	// claimPoll is how often, at the least, a claim that is being deleted is checked. Its deletion
 	// takes some milliseconds once no pod uses it.
 	claimPoll = 50 * time.Millisecond
 	// noteSkew is how far this machine's clock may be from the API server's until a claim

@@ -34,6 +34,10 @@ var pairs = []struct{ before, names []string }{
 	{[]string{"kept"}, []string{"warm", "pause"}},
 	{[]string{"kept", "pause"}, []string{"warm", "resume"}},
 	{[]string{"kept", "pause"}, []string{"warm", "terminate"}},
+	{[]string{"kept", "pause"}, []string{"kept", "terminate"}},
+	{[]string{"kept", "pause"}, []string{"resume", "terminate"}},
+	{[]string{"kept"}, []string{"kept", "terminate"}},
+	{[]string{"kept"}, []string{"pause", "terminate"}},
 }
 
 func TestOneIDStaysOneSandboxInEachOrderOfCalls(t *testing.T) {
