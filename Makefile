@@ -111,7 +111,7 @@ RACED_E2E := $(if $(PODAGENT_TEST_FULL),,-run '^Test(CutDuringCalls|200MB|Lazy|E
 # Eight tests at once even on few processors, since they mostly wait for their pods. Beside
 # them, two of the other packages at once, since these mostly wait for their programs.
 e2e: ## run the tests on sandboxes, except those that disrupt the cluster (RUN=TestName for some)
-	@$(call gotest,e2e) -parallel 8 -run '$(RUN)' ./test/e2e
+	@$(call gotest,e2e) -parallel 8 -run '$(RUN)' ./test/e2e ./test/e2e/agentsandbox
 
 unit: ## run the other tests, without the race detector (PKG=./pkg/fsops for any one package)
 	@$(call gotest,unit) -p 2 $(or $(PKG),$(PLAIN))

@@ -6,12 +6,14 @@ import (
 	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
 	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/agentsandbox"
 )
 
 // The values of --backend.
 const (
-	inKubernetes = "kubernetes"
-	onThisHost   = "local"
+	inKubernetes   = "kubernetes"
+	inAgentSandbox = "agent-sandbox"
+	onThisHost     = "local"
 )
 
 // clusterFlags say which cluster and namespace have the sandboxes, and which
@@ -37,7 +39,7 @@ func (c *clusterFlags) define() *pflag.FlagSet {
 		c.connection.Words = append(c.connection.Words, string(way))
 	}
 	flags.Var(&c.connection, "connection", "how to reach the agents of pods (default port-forward; exec if the RuntimeClass is gVisor's or Kata's)")
-	settings.MarkFor(inKubernetes, flags)
+	settings.MarkFor(flags, inKubernetes, inAgentSandbox)
 	settings.Exclude(flags, "in-cluster", "kubeconfig", "context")
 	settings.Exclude(flags, "identity", "identity-secret")
 	c.flags = flags
@@ -53,16 +55,23 @@ func (c *clusterFlags) check() error {
 
 // launcher returns the launcher that the flags choose.
 func (a *app) launcher() (launcher.Launcher, error) {
-	if a.backend.Value == inKubernetes {
-		return a.kubernetes()
+	if a.backend.Value == onThisHost {
+		if err := a.needsPods(a.cluster.flags); err != nil {
+			return nil, err
+		}
+		return &launcher.Local{Log: a.logger()}, nil
 	}
-	if err := a.needsPods(a.cluster.flags); err != nil {
+	k, err := a.kubernetes()
+	if err != nil {
 		return nil, err
 	}
-	return &launcher.Local{Log: a.logger()}, nil
+	if a.backend.Value == inAgentSandbox {
+		return &agentsandbox.Launcher{Cluster: k}, nil
+	}
+	return k, nil
 }
 
-func (a *app) kubernetes() (launcher.Launcher, error) {
+func (a *app) kubernetes() (*launcher.Kubernetes, error) {
 	c := &a.cluster
 	if err := c.check(); err != nil {
 		return nil, err
@@ -71,6 +80,27 @@ func (a *app) kubernetes() (launcher.Launcher, error) {
 		Kubeconfig: c.kubeconfig, Context: c.context, InCluster: c.inCluster, Namespace: c.namespace,
 		Connection: launcher.Connection(c.connection.Value), IdentityFile: c.identity, IdentitySecret: c.secret, Log: a.logger(),
 	}, nil
+}
+
+// launcherOf returns the launcher that the flags choose for a verb that not all of them have.
+func launcherOf[L any](a *app, verb string) (L, error) {
+	var none L
+	l, err := a.launcher()
+	if err != nil {
+		return none, err
+	}
+	if able, ok := l.(L); ok {
+		return able, nil
+	}
+	if a.backend.Value == onThisHost {
+		return none, usagef("%s is for sandboxes in pods, and the local backend has none", verb)
+	}
+	return none, usagef("%s is not for the backend %s: use --backend kubernetes", verb, a.backend.Value)
+}
+
+// pods returns the launcher for a verb that is only for pods which it makes itself.
+func (a *app) pods(verb string) (*launcher.Kubernetes, error) {
+	return launcherOf[*launcher.Kubernetes](a, verb)
 }
 
 // needsPods returns an error if one of these flags was given with the local

@@ -20,7 +20,8 @@ func doctorCommand(a *app) *cobra.Command {
 		Long: `Doctor checks the kubeconfig, the API server, the namespace, each permission that
 sandboxes need, and the identity. Then it makes a sandbox as the flags say, runs a
 command in it, and removes it again. For each check that fails, it says what to do.
-With the local backend, it makes a sandbox on this machine.
+With the local backend, it makes a sandbox on this machine. With that of agent-sandbox,
+it also checks its resources and the warm pool that --pool names.
 
 The exit status is 1 if a check failed.`,
 		Example: "  orchestrator doctor --namespace sandboxes --image registry.example.com/runtime:1",
@@ -64,11 +65,13 @@ func (a *app) doctor(ctx context.Context, spec launcher.Spec) error {
 
 func (a *app) findings(ctx context.Context, spec launcher.Spec) (iter.Seq[launcher.Finding], error) {
 	l, err := a.launcher()
-	if k, ok := l.(*launcher.Kubernetes); ok {
-		return k.Check(ctx, spec), err
-	}
-	if l, ok := l.(*launcher.Local); ok {
+	switch l := l.(type) {
+	case *launcher.Local:
 		return l.Check(ctx), err
+	case interface {
+		Check(ctx context.Context, spec launcher.Spec) iter.Seq[launcher.Finding]
+	}:
+		return l.Check(ctx, spec), err
 	}
 	return nil, err
 }

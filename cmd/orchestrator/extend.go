@@ -29,11 +29,13 @@ cannot extend the pod's active deadline.`,
 }
 
 func (a *app) extend(ctx context.Context, id string, d time.Duration) error {
-	k, err := a.pods("extend")
+	l, err := launcherOf[interface {
+		Extend(ctx context.Context, id string, d time.Duration) (time.Time, error)
+	}](a, "extend")
 	if err != nil {
 		return err
 	}
-	expires, err := k.Extend(ctx, id, d)
+	expires, err := l.Extend(ctx, id, d)
 	if err != nil {
 		return &sandboxError{id: id, err: err}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/agentsandbox"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -35,6 +36,10 @@ var hints = []hint{
 	{is: isErr(launcher.ErrNoAgent)},
 	{is: func(err error) bool { return opOf(err) == "fork/exec" }, say: "set PODAGENT_BIN to the path of the podagent binary"},
 	{is: isNoCluster, say: "give --kubeconfig FILE, or use --backend local"},
+	{is: isErr(agentsandbox.ErrNotInstalled), say: `install a release of https://github.com/kubernetes-sigs/agent-sandbox with its extensions, or use --backend kubernetes`},
+	{is: isErr(agentsandbox.ErrNoController), say: `see whether the Deployment agent-sandbox-controller runs, with its extensions`},
+	{is: isErr(agentsandbox.ErrNoWarmPool), say: `"orchestrator agent-sandbox template NAME | kubectl apply -f -" makes one`},
+	{is: isErr(agentsandbox.ErrNoTemplate), say: `"orchestrator agent-sandbox template NAME | kubectl apply -f -" makes one`},
 	{is: isErr(launcher.ErrImage), say: "choose another --image, or make this one available to the nodes"},
 	{is: isErr(launcher.ErrUnschedulable), say: "ask for less with --requests, or add a node that can hold the pod"},
 	{is: isErr(launcher.ErrCannotStart), say: "the --image must have podagent in its PATH, and work for user 1000 (--profile baseline: for root)"},

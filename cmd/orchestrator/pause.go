@@ -28,13 +28,15 @@ it with its files.`,
 }
 
 func (a *app) pause(ctx context.Context, ids []string) error {
-	k, err := a.pods("pause")
+	l, err := launcherOf[interface {
+		Pause(ctx context.Context, id string) error
+	}](a, "pause")
 	if err != nil {
 		return err
 	}
 	var failed []error
 	for _, id := range ids {
-		if err := k.Pause(ctx, id); err != nil {
+		if err := l.Pause(ctx, id); err != nil {
 			failed = append(failed, &sandboxError{id: id, err: err})
 		}
 	}
@@ -56,11 +58,13 @@ eviction, or by itself.`,
 }
 
 func (a *app) resume(ctx context.Context, id string) error {
-	k, err := a.pods("resume")
+	l, err := launcherOf[interface {
+		Resume(ctx context.Context, id string) (*launcher.Sandbox, error)
+	}](a, "resume")
 	if err != nil {
 		return err
 	}
-	sandbox, err := k.Resume(ctx, id)
+	sandbox, err := l.Resume(ctx, id)
 	if err != nil {
 		return &sandboxError{id: id, launching: true, err: err}
 	}
@@ -70,17 +74,4 @@ func (a *app) resume(ctx context.Context, id string) error {
 		State launcher.State `json:"state"`
 		Pod   string         `json:"pod"`
 	}{sandbox.ID, launcher.Running, sandbox.PodName()}, sandbox.ID+"\n")
-}
-
-// pods returns the launcher for a verb that is only for pods.
-func (a *app) pods(verb string) (*launcher.Kubernetes, error) {
-	l, err := a.launcher()
-	if err != nil {
-		return nil, err
-	}
-	k, ok := l.(*launcher.Kubernetes)
-	if !ok {
-		return nil, usagef("%s is for sandboxes in pods, and the local backend has none", verb)
-	}
-	return k, nil
 }

@@ -129,7 +129,7 @@ func (p *podFlags) defineLaunch(cmd *cobra.Command) {
 }
 
 func (p *podFlags) add(cmd *cobra.Command, choices map[string]*flagvalue.Choice) {
-	settings.MarkFor(inKubernetes, p.flags)
+	settings.MarkFor(p.flags, inKubernetes, inAgentSandbox)
 	cmd.Flags().AddFlagSet(p.flags)
 	for name, c := range choices {
 		// The only possible error is an unknown flag.

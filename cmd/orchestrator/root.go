@@ -19,7 +19,8 @@ process that uses this id gets the same sandbox with the same files, until you
 take it down.
 
 A sandbox is a pod in Kubernetes: "orchestrator doctor" checks everything that it
-needs. The local backend runs the agent on this machine and isolates nothing.
+needs. With --backend agent-sandbox, the controller of that project makes the pods.
+The local backend runs the agent on this machine and isolates nothing.
 
 Flags that say where and how sandboxes run are settings: you can also give them in
 the environment (PODAGENT_IMAGE for --image) or in a configuration file (--config).
@@ -46,7 +47,7 @@ func rootCommand(a *app) *cobra.Command {
 	})
 	root.AddCommand(
 		upCommand(a), downCommand(a), listCommand(a), describeCommand(a), reapCommand(a),
-		pauseCommand(a), resumeCommand(a), extendCommand(a), identityCommand(a), poolCommand(a),
+		pauseCommand(a), resumeCommand(a), extendCommand(a), identityCommand(a), poolCommand(a), agentSandboxCommand(a),
 		runCommand(a), execCommand(a), shellCommand(a),
 		psCommand(a), attachCommand(a), logsCommand(a), waitCommand(a), killCommand(a),
 		catCommand(a), putCommand(a), editCommand(a),
@@ -61,7 +62,7 @@ func rootCommand(a *app) *cobra.Command {
 }
 
 func persistentFlags(a *app, root *cobra.Command) {
-	a.backend = flagvalue.NewChoice(inKubernetes, onThisHost)
+	a.backend = flagvalue.NewChoice(inKubernetes, inAgentSandbox, onThisHost)
 	a.output = flagvalue.NewChoice("text", "json")
 	a.logLevel = flagvalue.NewChoice("off", "debug", "info", "warn", "error")
 	flags := root.PersistentFlags()

@@ -31,6 +31,7 @@ const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // cluster is a [Kubernetes] with its fields resolved.
 type cluster struct {
+	rest      *rest.Config // of api; nobody changes it
 	api       kubernetes.Interface
 	forward   *portforward.Dialer
 	exec      *execstream.Dialer
@@ -125,6 +126,7 @@ func (k *Kubernetes) resolve(ctx context.Context) (*cluster, error) {
 		return nil, err
 	}
 	config.Timeout = cmp.Or(config.Timeout, callTimeout)
+	c.rest = config
 	if c.api, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}

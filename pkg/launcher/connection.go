@@ -22,11 +22,10 @@ const (
 	// deploy/exec-rbac.yaml. It is slower, and for pods that port-forwards do not
 	// reach, as under gVisor and Kata.
 	ByExec Connection = "exec"
-	// ByAddress goes to the pod's own address, for an orchestrator in the cluster,
-	// where NetworkPolicies let it through (deploy/networkpolicy-address.yaml). It
-	// reaches pods that a launcher of this connection made ([ErrNoListener]). An
-	// agent's key is learned by ByPortForward, or under gVisor and Kata by ByExec,
-	// when a sandbox is opened and when its agent has restarted.
+	// ByAddress goes to the pod's own address, for an orchestrator in the cluster, where
+	// NetworkPolicies let it through (deploy/networkpolicy-address.yaml). It reaches pods that a
+	// launcher of this connection made ([ErrNoListener]). An agent's key is learned by ByPortForward,
+	// or under gVisor and Kata by ByExec, when a sandbox is opened and when its agent has restarted.
 	ByAddress Connection = "address"
 )
 

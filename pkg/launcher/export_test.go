@@ -17,12 +17,8 @@ func (k *Kubernetes) CreatePod(ctx context.Context, spec Spec) (abandon func(con
 	return func(ctx context.Context) error { return c.abandon(ctx, made.pod) }, err
 }
 
-// What the tests of names and identities call.
-var (
-	NameOf       = nameOf
-	LabelOf      = labelOf
-	IdentityFile = identityFile
-)
+// IdentityFile is what the tests of identities call.
+var IdentityFile = identityFile
 
 // CurrentKey returns the public half of the newest version.
 func CurrentKey(r ring) string { return r[0].AuthorizedKey().String() }

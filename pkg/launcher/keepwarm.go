@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// KeepWarm keeps connections to up to n (at most 64) pods that wait in a pool, until ctx ends or
-// the API server refuses. Launches of this Kubernetes by Take.Pool then need not connect first.
+// KeepWarm keeps up to n (at most 64) pods of a pool connected for launches by Take.Pool, until
+// ctx ends or the API server refuses.
 func (k *Kubernetes) KeepWarm(ctx context.Context, pool string, n int) error {
 	if n < 1 || n > maxKept {
 		return &SpecError{"n", fmt.Sprintf("is %d: a host keeps 1 to %d connections to pods that wait", n, maxKept)}

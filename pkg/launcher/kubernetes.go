@@ -7,7 +7,6 @@ import (
 	"net"
 	"sync"
 
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/podagent/podagent/pkg/podapi"
@@ -118,11 +117,11 @@ func (k *Kubernetes) Terminate(ctx context.Context, id string) error {
 	return wrap("terminating", id, c.terminate(ctx, id))
 }
 
-// API returns the client of the API server, and the sandboxes' namespace.
-func (k *Kubernetes) API(ctx context.Context) (api kubernetes.Interface, namespace string, err error) {
+// API returns how to reach the API server, and the sandboxes' namespace.
+func (k *Kubernetes) API(ctx context.Context) (config *rest.Config, namespace string, err error) {
 	c, _, err := k.cluster(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	return c.api, c.namespace, nil
+	return rest.CopyConfig(c.rest), c.namespace, nil
 }

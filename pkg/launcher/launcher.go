@@ -65,22 +65,19 @@ type Spec struct {
 	// ID names the sandbox: up to 4 KiB of UTF-8, without NUL. If it is empty,
 	// Launch makes one up, and Close removes the sandbox (see OnClose).
 	ID string
-	// Workdir is where relative paths start and commands run in a new sandbox: an
-	// absolute path, or empty for a directory of the sandbox's own. In a pod it is
-	// a mount, so it cannot be a directory of the system or the kernel, nor
-	// /home/agent or above.
+	// Workdir is where relative paths start and commands run in a new sandbox: an absolute path, or
+	// empty for a directory of the sandbox's own. In a pod it is a mount, so it cannot be a directory
+	// of the system or the kernel, nor /home/agent or above.
 	Workdir string
-	// Env is the environment of commands, as NAME=VALUE, in addition to the
-	// launcher's. Unless it is nil, it replaces that of a sandbox that exists; in a
-	// pod this outlasts the container only while this sandbox is open. In a pod it
-	// has up to 90 KiB, and whoever may get the pod can read it.
+	// Env is the environment of commands, as NAME=VALUE, in addition to the launcher's. Unless it is
+	// nil, it replaces that of a sandbox that exists; in a pod this outlasts the container only while
+	// this sandbox is open. In a pod it has up to 90 KiB, and whoever may get the pod can read it.
 	Env []string
-	// Protected are glob patterns of paths, relative to the workdir, that the
-	// sandbox's own operations, and so the tools of a model, refuse to change with
-	// all below them ([fsops.ErrProtected]; see [fsops.FS.Protect]). Commands can
-	// change them: see Pod.ReadOnly. Like Env, they replace those of a sandbox that
-	// exists; its Info has those in force. There are up to 1024, counting each
-	// alternative in braces, in a pod 64 KiB in all.
+	// Protected are glob patterns of paths, relative to the workdir, that the sandbox's own
+	// operations, and so the tools of a model, refuse to change with all below them
+	// ([fsops.ErrProtected]; see [fsops.FS.Protect]). Commands can change them: see Pod.ReadOnly.
+	// Like Env, they replace those of a sandbox that exists; its Info has those in force. There are
+	// up to 1024, counting each alternative in braces, in a pod 64 KiB in all.
 	Protected []string
 	OnClose   OnClose // what Close does to a sandbox that this Launch created
 	// Git, unless nil, is a repository that every Launch puts into the workdir, or

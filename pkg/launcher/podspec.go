@@ -47,7 +47,7 @@ func podLabels(spec *Spec) map[string]string {
 	labels := map[string]string{}
 	maps.Copy(labels, spec.Pod.Labels)
 	labels[podmeta.LabelManagedBy] = podmeta.ManagedBy
-	labels[podmeta.LabelID] = labelOf(spec.ID)
+	labels[podmeta.LabelID] = podmeta.LabelOf(spec.ID)
 	return labels
 }
 

@@ -18,11 +18,10 @@ import (
 // drivers do, or lets everybody write.
 type Volume struct {
 	Claim string `json:"claim"` // the name of the PersistentVolumeClaim, which must exist
-	// SubPath is the directory of the claim that is mounted, and made if it is missing:
-	// relative, and in its shortest form. Empty is the whole claim.
-	// The pod cannot reach what is beside it. But the node follows symbolic links on
-	// the way to it, within the claim, so no directory that a sandbox can write may
-	// lie on that way: keep them side by side. A Spec with two that do not is refused.
+	// SubPath is the directory of the claim that is mounted, and made if it is missing: relative, and
+	// in its shortest form. Empty is the whole claim. The pod cannot reach what is beside it. But the
+	// node follows symbolic links on the way to it, within the claim, so no directory that a sandbox
+	// can write may lie on that way: keep them side by side. A Spec with two that do not is refused.
 	SubPath string `json:"subPath,omitempty"`
 	// Path is where it is mounted: absolute, without colons, and in its shortest
 	// form. It may be the workdir, but no directory of the system or the kernel.
@@ -37,9 +36,8 @@ type Workspace struct {
 	// evicted soon after its emptyDir holds more, unless Size is negative. A claim asks
 	// for at least as much. One that exists keeps its size, which is drift.
 	Size resource.Quantity `json:"size,omitzero"`
-	// Keep makes it a PersistentVolumeClaim of the pod's name, whose files outlive
-	// the pod, and end with [Kubernetes.Terminate]. It needs an ID. See
-	// [Kubernetes.Pause].
+	// Keep makes it a PersistentVolumeClaim of the pod's name, whose files outlive the pod, and end
+	// with [Kubernetes.Terminate]. It needs an ID. See [Kubernetes.Pause].
 	Keep bool `json:"keep,omitempty"`
 	// StorageClass names the claim's. Empty is the cluster's default; without one, a
 	// launch is [ErrNoStorageClass].

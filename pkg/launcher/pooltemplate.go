@@ -10,8 +10,8 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// PoolTemplate returns the template of a pool's pods. spec has only Workdir and Pod, and in Pod
-// no times, Main or Workspace.Keep: a launch that takes a pod sets the rest.
+// PoolTemplate returns the template of a pool's pods. spec has only Workdir and
+// Pod, without times, Main and Workspace.Keep: a launch sets the rest.
 func (k *Kubernetes) PoolTemplate(ctx context.Context, pool string, spec Spec) (*corev1.PodTemplateSpec, error) {
 	spec = spec.withImage()
 	if problem := spec.checkPool(); problem != nil {

@@ -17,9 +17,8 @@ type Take struct {
 	// pod's name. Close releases it; it ends 30 s after its owner died. The clocks of
 	// orchestrators must not differ by 10 s.
 	Exclusive bool
-	// ReadyTimeout bounds the time until the agent answers, an image pull included.
-	// 0 means DefaultReadyTimeout. Open and Resume wait as long as the Launch did
-	// that made the pod.
+	// ReadyTimeout bounds the time until the agent answers, an image pull included. 0 means
+	// DefaultReadyTimeout. Open and Resume wait as long as the Launch did that made the pod.
 	ReadyTimeout time.Duration
 	// Heartbeat is how often the open sandbox says in its pod that it is needed,
 	// for [Kubernetes.Reap]: 1 s or more. 0 means DefaultHeartbeat, which Open and

@@ -134,7 +134,7 @@ func hideStatus(err error) error {
 // assignmentAnew returns the assignment of a pod's agent, signed by the first key of a ring:
 // the one that signed it may be about to go. One that we have not signed stays as it is.
 func (c *cluster) assignmentAnew(pod *corev1.Pod, text string, r ring) string {
-	anew, err := r[0].keys.AssignmentAnew(text, string(pod.UID), c.identities.now().authorized())
+	anew, err := r[0].keys.AssignmentAnew(text, string(pod.UID), string(pod.UID), c.identities.now().authorized())
 	if err != nil {
 		c.log.Warn("the assignment of the pod's agent is not ours", "pod", pod.Name, "error", err)
 		return text

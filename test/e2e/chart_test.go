@@ -32,6 +32,7 @@ var chartOptions = map[string]string{
 	"quota.yaml":                   "quota.create=true,limitRange.create=true",
 	"admission-policy.yaml":        "admissionPolicy.create=true",
 	"pools-rbac.yaml":              "rbac.pools=true",
+	"agent-sandbox-rbac.yaml":      "rbac.agentSandbox=true",
 	"reaper.yaml":                  "reaper.create=true,reaper.image=registry.example/orchestrator:1.2",
 }
 

@@ -26,6 +26,7 @@ var chartValues = []string{
 	"rbac.exec=false mcp.settings.connection=port-forward",
 	"rbac.claims=false",
 	"rbac.pools=false",
+	"rbac.agentSandbox=false",
 	"rbac.sessions=false",
 	"rbac.identity.read=false mcp.enabled=false",
 	"rbac.identity.create=false",

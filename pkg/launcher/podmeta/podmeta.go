@@ -40,6 +40,9 @@ const (
 	// on a claim, when it last got such a pod. When an older pod is removed, a claim
 	// with this annotation stays.
 	AnnotationResumed = Prefix + "resumed-at"
+	// AnnotationCounts is, on a Sandbox of agent-sandbox that has no claim, since when it is
+	// known to be the only object of its sandbox.
+	AnnotationCounts = Prefix + "counts-at"
 )
 
 // The annotations of pods.

@@ -47,7 +47,7 @@ func Describe(ctx context.Context, k *launcher.Kubernetes, name string) (Descrip
 }
 
 func waitingIn(ctx context.Context, k *launcher.Kubernetes, name string) ([]Waiting, error) {
-	api, namespace, err := k.API(ctx)
+	api, namespace, err := apiOf(ctx, k)
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes"
 	typed "k8s.io/client-go/kubernetes/typed/apps/v1"
 
 	"github.com/podagent/podagent/pkg/launcher"
@@ -200,11 +201,21 @@ func find(ctx context.Context, deployments typed.DeploymentInterface, name strin
 }
 
 func deploymentsOf(ctx context.Context, k *launcher.Kubernetes) (typed.DeploymentInterface, error) {
-	api, namespace, err := k.API(ctx)
+	api, namespace, err := apiOf(ctx, k)
 	if err != nil {
 		return nil, err
 	}
 	return api.AppsV1().Deployments(namespace), nil
+}
+
+// apiOf returns the client of the API server, and the namespace.
+func apiOf(ctx context.Context, k *launcher.Kubernetes) (kubernetes.Interface, string, error) {
+	config, namespace, err := k.API(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	api, err := kubernetes.NewForConfig(config)
+	return api, namespace, err
 }
 
 func checkSize(size int) error {

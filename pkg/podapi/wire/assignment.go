@@ -26,9 +26,10 @@ func SignAssignment(assignment *pb.Assignment, podUID string, signer ed25519.Pri
 	return signAssignment(data, podUID, signer), nil
 }
 
-// SignAssignmentAnew returns an assignment that one of the keys has signed, signed by signer.
-func SignAssignmentAnew(text, podUID string, keys []AuthorizedKey, signer ed25519.PrivateKey) (string, error) {
-	data, err := assignmentData(text, podUID, keys)
+// SignAssignmentAnew returns an assignment that one of the keys has signed for from, signed by
+// signer for the agent of a pod.
+func SignAssignmentAnew(text, from, podUID string, keys []AuthorizedKey, signer ed25519.PrivateKey) (string, error) {
+	data, err := assignmentData(text, from, keys)
 	if err != nil {
 		return "", err
 	}
@@ -74,7 +75,7 @@ func assignmentData(text, podUID string, keys []AuthorizedKey) ([]byte, error) {
 			return data, nil
 		}
 	}
-	return nil, errors.New("no key that counts has signed the assignment for this pod")
+	return nil, fmt.Errorf("no key that counts has signed the assignment for %s", podUID)
 }
 
 // assignmentStatement returns what is signed. It begins otherwise than all else that the

@@ -64,7 +64,7 @@ func TestAssignmentIsSignedAnewByAnotherKey(t *testing.T) {
 	assignment := &pb.Assignment{IdleTimeout: 7}
 	older := signed(t, assignment, "u", 0)
 	private, _ := pair(1)
-	newer, err := SignAssignmentAnew(older, "u", publics(0), private)
+	newer, err := SignAssignmentAnew(older, "u", "u", publics(0), private)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestAssignmentIsSignedAnewByAnotherKey(t *testing.T) {
 	if !SameAssignment(older, newer) || SameAssignment(older, signed(t, &pb.Assignment{}, "u", 0)) {
 		t.Error("SameAssignment looks at more, or less, than the assignment")
 	}
-	if _, err := SignAssignmentAnew(older, "u", publics(1), private); err == nil {
+	if _, err := SignAssignmentAnew(older, "u", "u", publics(1), private); err == nil {
 		t.Error("an assignment that no key has signed is signed anew")
 	}
 }

@@ -43,10 +43,10 @@ func Mark(flags *pflag.FlagSet, names ...string) {
 	})
 }
 
-// MarkFor makes settings of all these flags for one value of --backend. With any other,
+// MarkFor makes settings of all these flags for some values of --backend. With any other,
 // Load ignores them.
-func MarkFor(backend string, flags *pflag.FlagSet) {
-	flags.VisitAll(func(f *pflag.Flag) { annotate(f, scope, backend) })
+func MarkFor(flags *pflag.FlagSet, backends ...string) {
+	flags.VisitAll(func(f *pflag.Flag) { annotate(f, scope, backends...) })
 }
 
 // Exclude says that a flag and these others cannot be given together. A value from

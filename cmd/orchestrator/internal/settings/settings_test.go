@@ -33,7 +33,7 @@ func newRoot() *cobra.Command {
 	pod.Var(new(flagvalue.Words), "main", "a command")
 	pod.Var(new(flagvalue.Volumes), "volume", "mount a claim; may be repeated")
 	pod.Var(new(flagvalue.PatchFile), "file", "a part of a pod")
-	MarkFor("kubernetes", pod)
+	MarkFor(pod, "kubernetes")
 	up.Flags().AddFlagSet(pod)
 	up.Flags().Var(new(flagvalue.Env), "env", "add to the environment; may be repeated")
 	up.Flags().String("workdir", "", "the `DIR`")
@@ -53,7 +53,7 @@ func defineCluster(flags *pflag.FlagSet) {
 		cluster.String(name, "", "the `NAME`")
 	}
 	cluster.Bool("in-cluster", false, "use the service account")
-	MarkFor("kubernetes", cluster)
+	MarkFor(cluster, "kubernetes")
 	Exclude(cluster, "in-cluster", "kubeconfig", "context")
 	Exclude(cluster, "identity", "identity-secret")
 	flags.AddFlagSet(cluster)

@@ -115,9 +115,10 @@ func (s Set) Assignment(podUID string, env, protected []string, idle time.Durati
 	return wire.SignAssignment(a, podUID, s.caller)
 }
 
-// AssignmentAnew signs an assignment anew that one of these keys has signed.
-func (s Set) AssignmentAnew(text, podUID string, signers []wire.AuthorizedKey) (string, error) {
-	return wire.SignAssignmentAnew(text, podUID, signers, s.caller)
+// AssignmentAnew signs an assignment anew, for the agent of a pod, that one of these keys has
+// signed for from: a pod's UID, or the place where it is kept.
+func (s Set) AssignmentAnew(text, from, podUID string, signers []wire.AuthorizedKey) (string, error) {
+	return wire.SignAssignmentAnew(text, from, podUID, signers, s.caller)
 }
 
 // Seal encrypts a text that belongs to a subject. Open needs the same subject.

@@ -1,4 +1,4 @@
-package launcher_test
+package podmeta_test
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
 func TestNamesOfIDsAreValidAndTheirOwn(t *testing.T) {
@@ -16,16 +16,16 @@ func TestNamesOfIDsAreValidAndTheirOwn(t *testing.T) {
 	}
 	of := map[string]string{}
 	for _, id := range ids {
-		name := launcher.NameOf(id)
-		if problems := validation.IsDNS1123Label(name); len(problems) > 0 || name != launcher.NameOf(id) {
+		name := podmeta.NameOf(id)
+		if problems := validation.IsDNS1123Label(name); len(problems) > 0 || name != podmeta.NameOf(id) {
 			t.Errorf("%q has the name %q: %q", id, name, problems)
 		}
 		if other, taken := of[name]; taken {
 			t.Errorf("%q and %q have the name %s", id, other, name)
 		}
 		of[name] = id
-		if problems := validation.IsValidLabelValue(launcher.LabelOf(id)); len(problems) > 0 {
-			t.Errorf("%q has the label %q: %q", id, launcher.LabelOf(id), problems)
+		if problems := validation.IsValidLabelValue(podmeta.LabelOf(id)); len(problems) > 0 {
+			t.Errorf("%q has the label %q: %q", id, podmeta.LabelOf(id), problems)
 		}
 	}
 }

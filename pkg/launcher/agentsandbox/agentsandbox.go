@@ -1,0 +1,118 @@
+// Package agentsandbox makes sandboxes through agent-sandbox
+// (https://github.com/kubernetes-sigs/agent-sandbox), by its resources of v1beta1.
+//
+// Its controller makes the pods, and removes them at their time. podagent's agent runs in
+// them, with the orchestrator's identity, connection and configuration. A sandbox is a Sandbox
+// object of its own; or, if the Spec's Take.Pool names a SandboxWarmPool, a SandboxClaim that
+// gets a pod which waits. Nothing in the claim costs that warmth: the environment, protected
+// paths and the like go to the agent once the claim has its pod.
+//
+// It needs the permissions of deploy/agent-sandbox-rbac.yaml.
+package agentsandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+// Errors of agent-sandbox. The others are those of package launcher.
+var (
+	ErrNotInstalled = errors.New("agent-sandbox is not installed in the cluster")
+	ErrNoController = errors.New("no controller of agent-sandbox acts in the cluster")
+	ErrNoWarmPool   = errors.New("there is no such SandboxWarmPool")
+	ErrNoTemplate   = errors.New("the SandboxTemplate of the warm pool is not there")
+)
+
+// Launcher makes sandboxes through agent-sandbox. Its fields must not change after a call.
+type Launcher struct {
+	// Cluster says which cluster, namespace and identity, and the way to agents. Nil is a
+	// zero one.
+	Cluster *launcher.Kubernetes
+
+	mu       sync.Mutex
+	resolved *cluster
+}
+
+var _ launcher.Launcher = (*Launcher)(nil)
+
+// Launch implements launcher.Launcher. Of a Spec with Take.Pool, the pool's template decides what
+// pod it is: of Pod it uses the labels, annotations and times. A Spec with Volumes or
+// Workspace.Keep, or without a pool, gets a Sandbox of its own.
+//
+// The controller removes the sandbox with its files at the end of Pod.Lifetime, or else of
+// Pod.ActiveDeadline: see [Launcher.Extend].
+func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec) (*launcher.Sandbox, error) {
+	if err := check(&spec); err != nil {
+		return nil, err
+	}
+	deletes := spec.OnClose == launcher.CloseDelete || spec.OnClose == launcher.CloseDefault && spec.ID == ""
+	isNew := spec.ID == ""
+	if isNew {
+		spec.ID = "sandbox-" + strings.ToLower(rand.Text()[:12])
+	}
+	c, err := l.cluster(ctx)
+	if err != nil {
+		return nil, wrap("launching", spec.ID, err)
+	}
+	s, err := c.launch(ctx, spec, isNew, deletes)
+	return s, wrap("launching", spec.ID, err)
+}
+
+// check checks what a Spec asks of agent-sandbox. The rest is checked when its pod is made.
+func check(spec *launcher.Spec) error {
+	if err := spec.Validate(); err != nil {
+		return err
+	}
+	if len(spec.Pod.Main) > 0 {
+		return &launcher.SpecError{Field: "Pod.Main", Msg: "is set, but nothing runs in a pod before it is a sandbox's"}
+	}
+	return nil
+}
+
+// Open implements launcher.Launcher. It also opens a Sandbox or SandboxClaim by its name that
+// another client has made from a template of [Template]. A paused sandbox is
+// launcher.ErrPaused.
+func (l *Launcher) Open(ctx context.Context, id string) (*launcher.Sandbox, error) {
+	c, err := l.cluster(ctx)
+	if err != nil {
+		return nil, wrap("opening", id, err)
+	}
+	s, err := c.open(ctx, id)
+	return s, wrap("opening", id, err)
+}
+
+// List implements launcher.Launcher. It lists no objects of other clients.
+func (l *Launcher) List(ctx context.Context) ([]launcher.Summary, error) {
+	c, err := l.cluster(ctx)
+	if err == nil {
+		var list []launcher.Summary
+		if list, err = c.list(ctx); err == nil {
+			return list, nil
+		}
+	}
+	return nil, fmt.Errorf("listing sandboxes: %w", err)
+}
+
+// Terminate implements launcher.Launcher. An object that another client has made is
+// launcher.ErrNotOurs.
+func (l *Launcher) Terminate(ctx context.Context, id string) error {
+	c, err := l.cluster(ctx)
+	if err == nil {
+		err = c.terminate(ctx, id)
+	}
+	return wrap("terminating", id, err)
+}
+
+// wrap says what was being done to which sandbox when err came.
+func wrap(doing, id string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s sandbox %q: %w", doing, id, err)
+}
