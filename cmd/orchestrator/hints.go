@@ -50,6 +50,7 @@ var hints = []hint{
 	{is: isErr(launcher.ErrNoNamespace), say: `create it with "kubectl create namespace", or give another --namespace`},
 	{is: isErr(launcher.ErrNotOurs), say: "choose another id or --namespace"},
 	{is: isErr(launcher.ErrOtherKey), say: "give the identity that it was launched with: --identity or --identity-secret"},
+	{is: isErr(launcher.ErrNewer), say: `"orchestrator version" says which one this is`},
 	{is: isErr(launcher.ErrUnsigned), say: `look at the pod with "orchestrator identity adopt %s", which also says how to sign it, or launch it again with "orchestrator up"`},
 	{is: isErr(launcher.ErrPaused), say: `"orchestrator resume %s" goes on with it, "orchestrator down %s" removes it with its files`},
 	{is: isErr(launcher.ErrNotKept), say: `launch it with --keep-workspace, or remove it and its files with "orchestrator down %s"`},

@@ -129,6 +129,7 @@ func TestPodFailures(t *testing.T) {
 		launcher.ErrNoNamespace:    "--namespace",
 		launcher.ErrNotOurs:        "--namespace",
 		launcher.ErrOtherKey:       "--identity",
+		launcher.ErrNewer:          `"orchestrator version"`,
 		launcher.ErrUnsigned:       `"orchestrator identity adopt 'a b'"`,
 		launcher.ErrStale:          `"orchestrator up 'a b' --on-stale recreate"`,
 		launcher.ErrDrift:          "--on-drift",

@@ -123,6 +123,11 @@ func (c *cluster) takeClaim(ctx context.Context, claim *corev1.PersistentVolumeC
 // the claim. podmeta.AnnotationResumed, written for a new pod, protects the claim
 // when an older pod is removed.
 func (c *cluster) markClaim(ctx context.Context, name string, uid types.UID, now time.Time, annotations ...string) error {
+	if uid == "" { // nobody has looked at it
+		if _, err := c.claim(ctx, name); err != nil {
+			return err
+		}
+	}
 	values := map[string]string{}
 	for _, annotation := range annotations {
 		values[annotation] = timeText(now)
@@ -152,20 +157,25 @@ func (c *cluster) annotateClaim(ctx context.Context, name string, only metav1.Pr
 	return claim, c.apiError(name, err)
 }
 
+// claim returns a claim; one of a newer form with ErrNewer.
 func (c *cluster) claim(ctx context.Context, name string) (*corev1.PersistentVolumeClaim, error) {
 	claim, err := c.api.CoreV1().PersistentVolumeClaims(c.namespace).Get(ctx, name, metav1.GetOptions{})
-	return claim, c.apiError(name, err)
+	if err != nil {
+		return nil, c.apiError(name, err)
+	}
+	return claim, c.checkForm(name, "its claim", claim)
 }
 
 // pausedClaim returns the claim of a sandbox that has no pod. If there is none, or the
-// caller lacks the permission to see it, the error is ErrNotFound.
+// caller lacks the permission to see it, the error is ErrNotFound. One of a newer form comes
+// with ErrNewer.
 func (c *cluster) pausedClaim(ctx context.Context, id string) (*corev1.PersistentVolumeClaim, error) {
 	claim, err := c.claim(ctx, nameOf(id))
 	if apierrors.IsNotFound(err) || errors.Is(err, ErrForbidden) || err == nil && claim.DeletionTimestamp != nil {
 		return nil, ErrNotFound
 	}
 	if err != nil {
-		return nil, err
+		return claim, err
 	}
 	return claim, c.checkOurs(claim, id)
 }

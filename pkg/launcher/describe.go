@@ -71,18 +71,29 @@ func (k *Kubernetes) Describe(ctx context.Context, id string) (Description, erro
 	if err != nil {
 		return Description{}, wrap("describing", id, err)
 	}
-	pod, err := c.lookup(ctx, id)
-	if errors.Is(err, ErrPaused) {
-		d, err := c.describePaused(ctx, id)
-		return d, wrap("describing", id, err)
-	}
-	if err != nil {
-		return Description{}, wrap("describing", id, err)
-	}
-	return c.describe(ctx, pod), nil
+	d, err := c.describeAny(ctx, id)
+	return d, wrap("describing", id, err)
 }
 
-func (c *cluster) describe(ctx context.Context, pod *corev1.Pod) Description {
+// describeAny describes a sandbox, also one of a newer form, which is only shown.
+func (c *cluster) describeAny(ctx context.Context, id string) (Description, error) {
+	pod, err := c.lookup(ctx, id)
+	newer := errors.Is(err, ErrNewer)
+	switch {
+	case err == nil, newer && pod != nil && pod.Annotations[podmeta.AnnotationID] == id:
+		return c.describe(ctx, pod, err), nil
+	case errors.Is(err, ErrPaused):
+		return c.describePaused(ctx, id)
+	case newer:
+		if d, pausedErr := c.describePaused(ctx, id); pausedErr == nil {
+			return d, nil
+		}
+	}
+	return Description{}, err
+}
+
+// describe describes a sandbox with a pod. It does not ask an agent that must not be called.
+func (c *cluster) describe(ctx context.Context, pod *corev1.Pod, uncallable error) Description {
 	d := c.describePod(ctx, pod)
 	d.Bounds = c.boundsOf(ctx, pod)
 	var ownerErr, eventsErr error
@@ -92,22 +103,25 @@ func (c *cluster) describe(ctx context.Context, pod *corev1.Pod) Description {
 	if d.Events, eventsErr = c.eventsOf(ctx, pod); eventsErr != nil {
 		d.Problems = append(d.Problems, fmt.Errorf("cannot list the events: %w", eventsErr))
 	}
-	d.AgentErr = c.describeAgent(ctx, pod, &d)
+	if d.AgentErr = uncallable; uncallable == nil {
+		d.AgentErr = c.describeAgent(ctx, pod, &d)
+	}
 	return d
 }
 
 // describePaused describes a sandbox without a pod by its claim.
 func (c *cluster) describePaused(ctx context.Context, id string) (Description, error) {
-	claim, err := c.pausedClaim(ctx, id)
-	if err != nil {
-		return Description{}, err
+	claim, newer := c.pausedClaim(ctx, id)
+	if newer != nil && !errors.Is(newer, ErrNewer) {
+		return Description{}, newer
 	}
 	d := Description{AgentErr: ErrPaused}
 	if pod, err := shownPod(claim); err == nil {
 		d = c.describePod(ctx, pod)
 		d.AgentErr, d.Phase, d.Pod = ErrPaused, "", ""
 	}
-	if _, err := c.notedPodNow(ctx, claim, id); err != nil {
+	_, err := c.notedPodNow(ctx, claim, id)
+	if err = cmp.Or(newer, err); err != nil {
 		d.Problems = append(d.Problems, fmt.Errorf("cannot be resumed: %w", err))
 	}
 	d.Summary, d.Namespace, d.Reason = summaryOfClaim(claim), claim.Namespace, "its claim is "+string(claim.Status.Phase)

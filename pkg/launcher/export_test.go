@@ -67,3 +67,34 @@ func (k *Kubernetes) Revive(ctx context.Context, id string) (pod, uid string, er
 	found, _, err := c.revive(ctx, id)
 	return namesOf(found, err)
 }
+
+// AcquireWhy is Acquire, and says why the launch did not take a pod out of its pool.
+func (k *Kubernetes) AcquireWhy(ctx context.Context, spec Spec) (pod, why string, err error) {
+	c, ctx, err := k.cluster(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	a, err := c.acquire(ctx, &spec, "")
+	if err != nil {
+		return "", "", err
+	}
+	return a.pod.Name, a.start.Cold, nil
+}
+
+// Hold makes the holding by which the id is to get a pod, as a launch does that takes one.
+func (k *Kubernetes) Hold(ctx context.Context, id string, pod *corev1.Pod) error {
+	c, ctx, err := k.cluster(ctx)
+	if err == nil {
+		_, err = c.hold(ctx, id, pod)
+	}
+	return err
+}
+
+// Tell makes the agents of all sandboxes accept the good keys, as a rotation does.
+func (k *Kubernetes) Tell(ctx context.Context) error {
+	c, ctx, err := k.cluster(ctx)
+	if err == nil {
+		_, _, err = c.tellAll(ctx, false)
+	}
+	return err
+}

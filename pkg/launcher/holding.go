@@ -32,11 +32,11 @@ func (c *cluster) holdings() typed.LeaseInterface {
 // podOf returns the pod of the sandbox, in whatever state: the one that its id holds, or the
 // one of its own name. If there is neither, the error says that it was not found. The order
 // matters: a pod of its own name that is there before a holding is not is never given up for
-// one.
+// one. A pod of a newer form comes with ErrNewer, so that it can be shown.
 func (c *cluster) podOf(ctx context.Context, id string) (*corev1.Pod, error) {
 	own, err := c.get(ctx, nameOf(id))
 	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, err
+		return own, err
 	}
 	held, heldErr := c.heldPod(ctx, id)
 	if held != nil || heldErr != nil {
@@ -46,7 +46,8 @@ func (c *cluster) podOf(ctx context.Context, id string) (*corev1.Pod, error) {
 }
 
 // heldPod returns the pod that the id holds, in whatever state; nil if there is none. It waits
-// while a launch is about to take one, and takes back what a launch that was killed has left.
+// while a launch is about to take one, and takes back what a launch that was killed has left. A
+// holding of a newer form it leaves alone, whether that counts or not.
 func (c *cluster) heldPod(ctx context.Context, id string) (*corev1.Pod, error) {
 	var seen types.UID // the holding that has not counted since
 	var since time.Time
@@ -59,6 +60,9 @@ func (c *cluster) heldPod(ctx context.Context, id string) (*corev1.Pod, error) {
 			return nil, c.apiError(nameOf(id), err)
 		}
 		pod, err := c.podIn(ctx, held)
+		if newer := c.checkForm(nameOf(id), "its holding", held); newer != nil {
+			return pod, newer
+		}
 		if err != nil || pod != nil && isHeldBy(pod, held) {
 			return pod, err
 		}
@@ -87,7 +91,7 @@ func (c *cluster) podIn(ctx context.Context, held *coordinationv1.Lease) (*corev
 			return pod, nil
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
-			return nil, err
+			return pod, err
 		}
 	}
 	return nil, nil

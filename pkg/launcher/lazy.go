@@ -8,8 +8,8 @@ import (
 )
 
 // Lazy returns a sandbox that its first call launches. If that fails, the calls that
-// waited for it return the error, and the next one tries again. An empty ID is made up
-// now; Workdir is the Spec's. A launch outlives the call that began it, but not Close.
+// waited return the error, and the next tries again. An empty ID is made up now;
+// Workdir is the Spec's. A launch outlives its call, but not Close.
 func Lazy(l Launcher, spec Spec) (*Sandbox, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err

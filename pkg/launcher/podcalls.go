@@ -18,9 +18,13 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
+// get returns a pod; one of a newer form with ErrNewer.
 func (c *cluster) get(ctx context.Context, name string) (*corev1.Pod, error) {
 	pod, err := c.api.CoreV1().Pods(c.namespace).Get(ctx, name, metav1.GetOptions{})
-	return pod, c.apiError(name, err)
+	if err != nil {
+		return nil, c.apiError(name, err)
+	}
+	return pod, c.checkForm(name, "it", pod)
 }
 
 // delete deletes exactly this pod, and no other of its name. With a resourceVersion

@@ -18,6 +18,7 @@ var (
 	ErrNoNamespace    = errors.New("there is no such namespace")
 	ErrNotOurs        = errors.New("a pod of this name is not ours")
 	ErrOtherKey       = errors.New("the pod was launched with another identity")
+	ErrNewer          = errors.New("this orchestrator is too old for the sandbox")     // see podmeta.AnnotationForm
 	ErrUnsigned       = errors.New("this identity has not signed how the pod is made") // see [Kubernetes.SignNote]
 	ErrStale          = errors.New("the pod has ended")
 	ErrDrift          = errors.New("the pod's spec differs")

@@ -22,7 +22,8 @@ import (
 // ours selects the pods of sandboxes.
 var ours = labels.Set{podmeta.LabelManagedBy: podmeta.ManagedBy}.String()
 
-// lookup returns the pod of the sandbox, in whatever state it is.
+// lookup returns the pod of the sandbox, in whatever state it is. One of a newer form comes with
+// ErrNewer.
 func (c *cluster) lookup(ctx context.Context, id string) (*corev1.Pod, error) {
 	pod, err := c.podOf(ctx, id)
 	if apierrors.IsNotFound(err) {
@@ -32,7 +33,7 @@ func (c *cluster) lookup(ctx context.Context, id string) (*corev1.Pod, error) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, err
+		return pod, err
 	}
 	return pod, c.checkOurs(pod, id)
 }
@@ -123,13 +124,12 @@ func (c *cluster) terminate(ctx context.Context, id string) error {
 	}
 	// A launch that was killed may have left a pod of the id's own name beside the one that
 	// counts.
-	left, leftErr := c.get(ctx, nameOf(id))
-	err = c.discard(ctx, pod)
-	switch {
-	case err != nil || apierrors.IsNotFound(leftErr):
+	left, err := c.get(ctx, nameOf(id))
+	if err != nil && !apierrors.IsNotFound(err) {
 		return err
-	case leftErr != nil:
-		return leftErr
+	}
+	if err := c.discard(ctx, pod); err != nil || left == nil {
+		return err
 	}
 	return c.discard(ctx, left)
 }

@@ -82,6 +82,9 @@ func (c *cluster) reap(ctx context.Context, pod *corev1.Pod, opts ReapOptions) (
 	if pod.DeletionTimestamp != nil || time.Since(heartbeatOf(pod)) < opts.StaleAfter {
 		return false, nil
 	}
+	if err := c.checkForm(pod.Name, "it", pod); err != nil { // nobody reaps it until somebody updates the reaper
+		return false, err
+	}
 	if !opts.HeartbeatOnly && !ended(pod) {
 		if idle, err := c.isIdle(ctx, pod, opts.StaleAfter); !idle {
 			return false, err

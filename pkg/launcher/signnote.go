@@ -67,8 +67,9 @@ func (c *cluster) signNote(ctx context.Context, id, digest string) error {
 func (c *cluster) anyNote(ctx context.Context, id string) (*corev1.PersistentVolumeClaim, *corev1.Pod, string, error) {
 	claim, err := c.pausedClaim(ctx, id)
 	if errors.Is(err, ErrNotFound) {
-		if pod, err := c.lookup(ctx, id); err == nil { // there is a sandbox, but nothing to sign
-			return nil, nil, "", c.podError(pod, ErrNotKept, "", "its workspace is not a claim of its own")
+		var pod *corev1.Pod
+		if pod, err = c.lookup(ctx, id); err == nil { // there is a sandbox, but nothing to sign
+			err = c.podError(pod, ErrNotKept, "", "its workspace is not a claim of its own")
 		}
 	}
 	if err != nil {
@@ -145,6 +146,9 @@ func (c *cluster) checkNoted(claim *corev1.PersistentVolumeClaim, id string, pod
 // checkMade checks that a pod which is about to be made keeps the profile that it was
 // launched with.
 func (c *cluster) checkMade(pod *corev1.Pod) error {
+	if err := c.checkForm(pod.Name, "it", pod); err != nil {
+		return err
+	}
 	var made traits
 	err := json.Unmarshal([]byte(pod.Annotations[podmeta.AnnotationSpec]), &made)
 	if err == nil && !slices.Contains([]Profile{Restricted, Baseline}, made.Profile) { // another would check nothing

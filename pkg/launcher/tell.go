@@ -76,6 +76,9 @@ func needsNoKeys(pod *corev1.Pod) bool {
 }
 
 func (c *cluster) tellOnce(ctx context.Context, pod *corev1.Pod, final bool) error {
+	if err := c.checkForm(pod.Name, "it", pod); err != nil {
+		return err
+	}
 	r, err := c.identities.fresh(ctx, ringAge)
 	if err != nil {
 		return err

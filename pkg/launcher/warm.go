@@ -248,6 +248,9 @@ func (c *cluster) unfit(pod *corev1.Pod, spec *Spec, accepted ring) string {
 // unready says why a pod of a pool cannot be taken for any spec; empty if it can. Its agent must
 // accept one of these keys: another may be about to go.
 func unready(pod *corev1.Pod, accepted ring) string {
+	if problem := newerForm(pod); problem != "" {
+		return "it " + problem
+	}
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return "it is being deleted"

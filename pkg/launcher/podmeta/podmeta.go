@@ -43,6 +43,10 @@ const (
 	// AnnotationCounts is, on a Sandbox of agent-sandbox that has no claim, since when it is
 	// known to be the only object of its sandbox.
 	AnnotationCounts = Prefix + "counts-at"
+	// AnnotationForm is the oldest form of the protocol between launchers that one must know
+	// to change or delete the pod, the claim, or the Lease by which an id holds a pod: a whole
+	// number. Without it that is 1, the only form so far.
+	AnnotationForm = Prefix + "form"
 )
 
 // The annotations of pods.
