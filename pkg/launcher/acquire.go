@@ -76,7 +76,7 @@ func (c *cluster) acquire(ctx context.Context, spec *Spec, cold string) (*acquir
 // existing returns the pod of the sandbox that the Spec names, as podOf does.
 func (c *cluster) existing(ctx context.Context, spec *Spec) (*corev1.Pod, error) {
 	if spec.isNew {
-		return nil, apierrors.NewNotFound(corev1.Resource("pods"), nameOf(spec.ID))
+		return nil, apierrors.NewNotFound(corev1.Resource("pods"), podmeta.NameOf(spec.ID))
 	}
 	return c.podOf(ctx, spec.ID)
 }

@@ -170,7 +170,7 @@ func (c *cluster) claim(ctx context.Context, name string) (*corev1.PersistentVol
 // caller lacks the permission to see it, the error is ErrNotFound. One of a newer form comes
 // with ErrNewer.
 func (c *cluster) pausedClaim(ctx context.Context, id string) (*corev1.PersistentVolumeClaim, error) {
-	claim, err := c.claim(ctx, nameOf(id))
+	claim, err := c.claim(ctx, podmeta.NameOf(id))
 	if apierrors.IsNotFound(err) || errors.Is(err, ErrForbidden) || err == nil && claim.DeletionTimestamp != nil {
 		return nil, ErrNotFound
 	}

@@ -129,7 +129,7 @@ func TestNoteOfAnotherPlaceIsNotResumed(t *testing.T) {
 	earlier.UID = "uid-0"
 	renote(t, c, earlier, now.UnixNano(), keptPod(t, c, "a"))
 	sameName := keptPod(t, c, "b")
-	sameName.Name = nameOf("a")
+	sameName.Name = podmeta.NameOf("a")
 	for name, claim := range map[string]*corev1.PersistentVolumeClaim{
 		"another claim":                            copied(madeClaim(t, c, keptPod(t, c, "b"), now)),
 		"another sandbox":                          copied(madeClaim(t, c, sameName, now)),

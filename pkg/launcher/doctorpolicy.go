@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
 // policyFile refuses the pods that these checks try.
@@ -68,7 +70,7 @@ func (p *clusterPatient) refusal(ctx context.Context, change func(*corev1.Pod)) 
 	if err != nil {
 		return "", err
 	}
-	pod.Name = nameOf("doctor-" + newID())
+	pod.Name = podmeta.NameOf("doctor-" + newID())
 	change(pod)
 	_, err = p.api.CoreV1().Pods(p.namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil && isPolicy(err) {

@@ -61,10 +61,7 @@ func (k *Kubernetes) Enter(ctx context.Context, end Launcher, pod *corev1.Pod, p
 // enterMade assigns a pod that others have made, unless it is assigned, and connects to its agent.
 func (c *cluster) enterMade(ctx context.Context, pod *corev1.Pod, place, assignment string, spec *Spec) (*Sandbox, error) {
 	for {
-		if err := c.over(pod); err != nil {
-			return nil, err
-		}
-		if err := c.checkKey(ctx, pod); err != nil {
+		if err := cmp.Or(c.over(pod), c.checkForm(pod.Name, "it", pod), c.checkKey(ctx, pod)); err != nil {
 			return nil, err
 		}
 		if id, ok := pod.Annotations[podmeta.AnnotationID]; ok {

@@ -40,9 +40,9 @@ func (w *world) makeNewer(kind, of string) {
 			_, err = w.pods().Patch(ctx, pod.Name, types.MergePatchType, form(of), opts)
 		}
 	case "claim":
-		_, err = w.api.CoreV1().PersistentVolumeClaims(w.cluster.Namespace).Patch(ctx, launcher.NameOf(theID), types.MergePatchType, form(of), opts)
+		_, err = w.api.CoreV1().PersistentVolumeClaims(w.cluster.Namespace).Patch(ctx, podmeta.NameOf(theID), types.MergePatchType, form(of), opts)
 	case "holding":
-		_, err = w.api.CoordinationV1().Leases(w.cluster.Namespace).Patch(ctx, "id."+launcher.NameOf(theID), types.MergePatchType, form(of), opts)
+		_, err = w.api.CoordinationV1().Leases(w.cluster.Namespace).Patch(ctx, "id."+podmeta.NameOf(theID), types.MergePatchType, form(of), opts)
 	}
 	if err != nil {
 		w.Fatal(err)
@@ -209,7 +209,7 @@ func TestTerminateLeavesBothPodsIfOneIsOfANewerForm(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := w.alive()[0]
-	left.ObjectMeta = metav1.ObjectMeta{Name: launcher.NameOf(theID), Labels: left.Labels, Annotations: map[string]string{podmeta.AnnotationID: theID}}
+	left.ObjectMeta = metav1.ObjectMeta{Name: podmeta.NameOf(theID), Labels: left.Labels, Annotations: map[string]string{podmeta.AnnotationID: theID}}
 	left.Spec.NodeName = ""
 	if _, err := w.pods().Create(t.Context(), &left, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -231,7 +231,7 @@ func TestPodOfAPoolOfANewerFormIsNotTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod, why, err := c.Launcher().AcquireWhy(t.Context(), w.spec(true, false, theID))
-	if err != nil || pod != launcher.NameOf(theID) || !strings.Contains(why, `it is of form "2"`) {
+	if err != nil || pod != podmeta.NameOf(theID) || !strings.Contains(why, `it is of form "2"`) {
 		t.Errorf("pod %s, since %q: %v", pod, why, err)
 	}
 }

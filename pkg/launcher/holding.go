@@ -23,7 +23,7 @@ import (
 // pods.
 
 // holdingName is a name that no pod has, and so no Lease of an exclusive owner: it has a dot.
-func holdingName(id string) string { return "id." + nameOf(id) }
+func holdingName(id string) string { return "id." + podmeta.NameOf(id) }
 
 func (c *cluster) holdings() typed.LeaseInterface {
 	return c.api.CoordinationV1().Leases(c.namespace)
@@ -34,7 +34,7 @@ func (c *cluster) holdings() typed.LeaseInterface {
 // matters: a pod of its own name that is there before a holding is not is never given up for
 // one. A pod of a newer form comes with ErrNewer, so that it can be shown.
 func (c *cluster) podOf(ctx context.Context, id string) (*corev1.Pod, error) {
-	own, err := c.get(ctx, nameOf(id))
+	own, err := c.get(ctx, podmeta.NameOf(id))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return own, err
 	}
@@ -57,10 +57,10 @@ func (c *cluster) heldPod(ctx context.Context, id string) (*corev1.Pod, error) {
 			return nil, nil
 		}
 		if err != nil {
-			return nil, c.apiError(nameOf(id), err)
+			return nil, c.apiError(podmeta.NameOf(id), err)
 		}
 		pod, err := c.podIn(ctx, held)
-		if newer := c.checkForm(nameOf(id), "its holding", held); newer != nil {
+		if newer := c.checkForm(podmeta.NameOf(id), "its holding", held); newer != nil {
 			return pod, newer
 		}
 		if err != nil || pod != nil && isHeldBy(pod, held) {
@@ -156,7 +156,7 @@ func (c *cluster) hold(ctx context.Context, id string, pod *corev1.Pod) (*coordi
 			AcquireTime:    new(metav1.NowMicro()),
 		},
 	}, metav1.CreateOptions{})
-	return held, c.apiError(nameOf(id), err)
+	return held, c.apiError(podmeta.NameOf(id), err)
 }
 
 func ownedBy(pod *corev1.Pod) []metav1.OwnerReference {

@@ -22,7 +22,7 @@ func (c *cluster) launch(ctx context.Context, spec Spec, deletes bool) (*Sandbox
 	defer cancel()
 	made, sandbox, err := c.reach(ready, &spec)
 	if err != nil {
-		name := nameOf(spec.ID)
+		name := podmeta.NameOf(spec.ID)
 		if made != nil {
 			name = made.pod.Name
 		}

@@ -69,7 +69,7 @@ func (c *cluster) resume(ctx context.Context, id string) (*Sandbox, error) {
 	for {
 		pod, made, err := c.revive(ready, id)
 		if err != nil {
-			return nil, c.timedOut(ready, nameOf(id), DefaultReadyTimeout, err)
+			return nil, c.timedOut(ready, podmeta.NameOf(id), DefaultReadyTimeout, err)
 		}
 		if !made {
 			sandbox, err := c.open(ctx, id)

@@ -119,16 +119,16 @@ func (c *cluster) terminate(ctx context.Context, id string) error {
 	case err != nil:
 		return err
 	}
-	if pod.Name == nameOf(id) {
+	if pod.Name == podmeta.NameOf(id) {
 		return c.discard(ctx, pod)
 	}
 	// A launch that was killed may have left a pod of the id's own name beside the one that
 	// counts.
-	left, err := c.get(ctx, nameOf(id))
+	left, err := c.get(ctx, podmeta.NameOf(id))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	if err := c.discard(ctx, pod); err != nil || left == nil {
+	if err := c.discard(ctx, pod); err != nil || left == nil || c.checkOurs(left, id) != nil {
 		return err
 	}
 	return c.discard(ctx, left)

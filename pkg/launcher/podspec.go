@@ -32,7 +32,7 @@ const (
 func manifest(spec *Spec, namespace string, keys []wire.AuthorizedKey, now time.Time) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:        nameOf(spec.ID),
+			Name:        podmeta.NameOf(spec.ID),
 			Namespace:   namespace,
 			Labels:      podLabels(spec),
 			Annotations: podAnnotations(spec, keys, now),
@@ -76,7 +76,7 @@ func podSpec(spec *Spec, keys []wire.AuthorizedKey) corev1.PodSpec {
 		Tolerations:                   spec.Pod.Tolerations,
 		PriorityClassName:             spec.Pod.PriorityClass,
 		Containers:                    []corev1.Container{container(spec, keys)},
-		Volumes:                       []corev1.Volume{spec.Pod.Workspace.volume(nameOf(spec.ID))},
+		Volumes:                       []corev1.Volume{spec.Pod.Workspace.volume(podmeta.NameOf(spec.ID))},
 	}
 	if spec.Pod.RuntimeClass != "" {
 		pod.RuntimeClassName = &spec.Pod.RuntimeClass

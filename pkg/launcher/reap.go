@@ -28,8 +28,8 @@ type ReapOptions struct {
 
 // Reap deletes the sandboxes that nobody needs: those whose last heartbeat is old, and
 // whose agent has been idle for as long or cannot be reached for half a minute. A kept
-// workspace stays, and its sandbox is paused. It returns the deleted sandboxes, sorted by
-// id, without waiting until their pods are gone, and all errors, joined.
+// workspace stays, and its sandbox is paused. It returns the deleted ones by id,
+// perhaps before their pods are gone, and all errors.
 func (k *Kubernetes) Reap(ctx context.Context, opts ReapOptions) ([]Summary, error) {
 	switch {
 	case opts.StaleAfter < 0:

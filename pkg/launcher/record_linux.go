@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"github.com/podagent/podagent/pkg/fsops"
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// A sandbox's directory has the name nameOf(id), and these files.
+// A sandbox's directory has the name podmeta.NameOf(id), and these files.
 const (
 	recordFile = "sandbox.json"
 	socketFile = "agent.sock"
@@ -39,7 +40,7 @@ type place struct {
 
 func (l *Local) place(id string) (place, error) {
 	state, err := l.stateDir()
-	return place{dir: filepath.Join(state, nameOf(id)), record: record{ID: id}}, err
+	return place{dir: filepath.Join(state, podmeta.NameOf(id)), record: record{ID: id}}, err
 }
 
 func (p place) path(file string) string { return filepath.Join(p.dir, file) }

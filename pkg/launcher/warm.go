@@ -147,7 +147,7 @@ func (c *cluster) checkAlone(ctx context.Context, spec *Spec) error {
 		_, err := c.pausedClaim(ctx, spec.ID)
 		claimed <- err
 	}()
-	_, err := c.get(ctx, nameOf(spec.ID))
+	_, err := c.get(ctx, podmeta.NameOf(spec.ID))
 	claimErr := <-claimed
 	switch {
 	case !apierrors.IsNotFound(err):
@@ -248,7 +248,7 @@ func (c *cluster) unfit(pod *corev1.Pod, spec *Spec, accepted ring) string {
 // unready says why a pod of a pool cannot be taken for any spec; empty if it can. Its agent must
 // accept one of these keys: another may be about to go.
 func unready(pod *corev1.Pod, accepted ring) string {
-	if problem := newerForm(pod); problem != "" {
+	if problem := podmeta.NewerForm(pod.Annotations); problem != "" {
 		return "it " + problem
 	}
 	switch {

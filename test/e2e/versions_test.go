@@ -237,7 +237,14 @@ func buildOld(t *testing.T) string {
 	t.Helper()
 	source, programs := t.TempDir(), t.TempDir()
 	root := filepath.Join("..", "..")
-	if out, err := exec.Command("git", "-C", root, "cat-file", "-e", oldCommit+"^{commit}").CombinedOutput(); err != nil {
+	hasCommit := func() error { return exec.Command("git", "-C", root, "cat-file", "-e", oldCommit+"^{commit}").Run() }
+	var out []byte
+	err := hasCommit()
+	if err != nil { // a shallow clone can get the rest of its history
+		out, _ = exec.Command("git", "-C", root, "fetch", "--quiet", "--unshallow").CombinedOutput()
+		err = hasCommit()
+	}
+	if err != nil {
 		t.Fatalf("the history of this repository lacks commit %s, which this test builds: a clone must not be shallow: %v\n%s", oldCommit, err, out)
 	}
 	archive := filepath.Join(source, "source.tar")

@@ -107,6 +107,9 @@ func (c *cluster) read(ctx context.Context, id string) (f *found, isUndecided bo
 	if err == nil && !isOf(f.main(), id) {
 		err = podError(c.namespace, name, launcher.ErrNotOurs, "", "another client made the object of this name")
 	}
+	if newer := podmeta.NewerForm(f.main().GetAnnotations()); err == nil && newer != "" {
+		err = podError(c.namespace, name, launcher.ErrNewer, "", "its object "+newer)
+	}
 	return f, isUndecided, err
 }
 

@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/agentsandbox"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
 
@@ -42,50 +44,34 @@ func checkNothingLeft(t *testing.T, c *launchertest.Cluster) {
 	})
 }
 
-// This test runs before the others, which install agent-sandbox: it has no t.Parallel.
-func TestClusterWithoutAgentSandbox(t *testing.T) {
-	c := launchertest.NewCluster(t, launcher.Restricted)
-	controller.Lock()
-	defer controller.Unlock()
-	if controller.process != nil {
-		t.Fatal("a test has installed agent-sandbox before this one")
-	}
-	admin := *c
-	admin.Orchestrator = c.Admin
-	removeResources(t, c)
-	pooled := c.Spec("a")
-	pooled.Take.Pool = warm
-	for _, spec := range []launcher.Spec{c.Spec("a"), pooled} {
-		if err := fails(t, &admin, spec); !errors.Is(err, agentsandbox.ErrNotInstalled) {
-			t.Errorf("without the resources: %v", err)
+// A newer orchestrator may keep older ones from its objects.
+func TestObjectOfANewerForm(t *testing.T) {
+	inEachMode(t, func(t *testing.T, l *agentsandbox.Launcher, c *launchertest.Cluster, spec launcher.Spec) {
+		harness.Launch(t, l, spec).Close()
+		resource := sandboxes
+		if spec.Take.Pool != "" {
+			resource = sandboxClaims
 		}
-	}
-	checkFinding(t, &admin, "", "resources", agentsandbox.ErrNotInstalled)
-	installResources(t, c)
-	for _, spec := range []launcher.Spec{c.Spec("a"), pooled} {
-		if err := fails(t, &admin, spec); !errors.Is(err, agentsandbox.ErrNoController) {
-			t.Errorf("without a controller: %v", err)
-		}
-	}
-	checkNothingLeft(t, &admin)
-}
-
-// removeResources removes what an earlier run has installed.
-func removeResources(t *testing.T, c *launchertest.Cluster) {
-	t.Helper()
-	api := crdsOf(t, c)
-	for _, name := range []string{
-		"sandboxes.agents.x-k8s.io", "sandboxclaims.extensions.agents.x-k8s.io",
-		"sandboxtemplates.extensions.agents.x-k8s.io", "sandboxwarmpools.extensions.agents.x-k8s.io",
-	} {
-		if err := api.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		name, patch := podmeta.NameOf(spec.ID), []byte(`{"metadata": {"annotations": {"`+podmeta.AnnotationForm+`": "2"}}}`)
+		before, err := resourceOf(t, c, resource).Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
 			t.Fatal(err)
 		}
-		harness.Await(t, "the end of "+name, func() bool {
-			_, err := api.Get(t.Context(), name, metav1.GetOptions{})
-			return apierrors.IsNotFound(err)
-		})
-	}
+		_, launchErr := l.Launch(t.Context(), spec)
+		_, openErr := l.Open(t.Context(), spec.ID)
+		_, extendErr := l.Extend(t.Context(), spec.ID, 48*time.Hour)
+		for what, err := range map[string]error{
+			"launch": launchErr, "open": openErr, "extend": extendErr, "pause": l.Pause(t.Context(), spec.ID), "terminate": l.Terminate(t.Context(), spec.ID),
+		} {
+			if !errors.Is(err, launcher.ErrNewer) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		now, err := resourceOf(t, c, resource).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil || now.GetGeneration() != before.GetGeneration() || now.GetUID() != before.GetUID() {
+			t.Errorf("the object has changed: %v", err)
+		}
+	})
 }
 
 // checkFinding checks that a check fails with an error.

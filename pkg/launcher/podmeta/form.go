@@ -1,0 +1,23 @@
+package podmeta
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// KnownForm is the newest form of the protocol between launchers that this version knows: see
+// AnnotationForm.
+const KnownForm = 1
+
+// NewerForm says that an object with these annotations is of a form that this version does not
+// know, and what to do; empty if it knows it.
+func NewerForm(annotations map[string]string) string {
+	form, ok := annotations[AnnotationForm]
+	if !ok {
+		return ""
+	}
+	if n, err := strconv.Atoi(form); err == nil && n >= 1 && n <= KnownForm {
+		return ""
+	}
+	return fmt.Sprintf("is of form %.20q, and this orchestrator knows form %d: update the orchestrator", form, KnownForm)
+}
