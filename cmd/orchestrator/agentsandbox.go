@@ -11,7 +11,7 @@ import (
 func agentSandboxCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "agent-sandbox",
-		Short: "Prepare a cluster with agent-sandbox",
+		Short: "Print templates for agent-sandbox",
 		Long: `With --backend agent-sandbox, the controller of https://github.com/kubernetes-sigs/agent-sandbox
 makes the pods of sandboxes, from its v1beta1 resources. Each sandbox is a Sandbox object; or,
 with --pool, a SandboxClaim on the SandboxWarmPool of that name.`,
@@ -30,7 +30,7 @@ func agentSandboxTemplateCommand(a *app) *cobra.Command {
 		Use:   "template NAME",
 		Short: "Print a SandboxTemplate and a SandboxWarmPool",
 		Long: `Template prints a SandboxTemplate and a SandboxWarmPool of this name, as YAML. Their pods are as
-the flags say, and wait for sandboxes of this identity. Who launches with --pool NAME sets the
+the flags say, and wait for sandboxes of this identity. A launch with --pool NAME sets the
 rest: the environment, protected paths, labels, annotations, lifetime and idle time.
 
 Each pod accepts the keys that the identity has now. After a key was retired, apply what the

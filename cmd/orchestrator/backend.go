@@ -1,6 +1,10 @@
 package main
 
 import (
+	"context"
+	"iter"
+	"time"
+
 	"github.com/spf13/pflag"
 
 	"github.com/podagent/podagent/cmd/orchestrator/internal/flagvalue"
@@ -82,25 +86,39 @@ func (a *app) kubernetes() (*launcher.Kubernetes, error) {
 	}, nil
 }
 
-// launcherOf returns the launcher that the flags choose for a verb that not all of them have.
-func launcherOf[L any](a *app, verb string) (L, error) {
-	var none L
+// podLauncher is a launcher whose sandboxes are pods.
+type podLauncher interface {
+	launcher.Launcher
+	Pause(ctx context.Context, id string) error
+	Resume(ctx context.Context, id string) (*launcher.Sandbox, error)
+	Extend(ctx context.Context, id string, d time.Duration) (time.Time, error)
+	Check(ctx context.Context, spec launcher.Spec) iter.Seq[launcher.Finding]
+}
+
+// podLauncher returns the launcher for a verb that is only for pods.
+func (a *app) podLauncher(verb string) (podLauncher, error) {
 	l, err := a.launcher()
 	if err != nil {
-		return none, err
+		return nil, err
 	}
-	if able, ok := l.(L); ok {
-		return able, nil
+	p, ok := l.(podLauncher)
+	if !ok {
+		return nil, usagef("%s is for sandboxes in pods, and the local backend has none", verb)
 	}
-	if a.backend.Value == onThisHost {
-		return none, usagef("%s is for sandboxes in pods, and the local backend has none", verb)
-	}
-	return none, usagef("%s is not for the backend %s: use --backend kubernetes", verb, a.backend.Value)
+	return p, nil
 }
 
 // pods returns the launcher for a verb that is only for pods which it makes itself.
 func (a *app) pods(verb string) (*launcher.Kubernetes, error) {
-	return launcherOf[*launcher.Kubernetes](a, verb)
+	l, err := a.podLauncher(verb)
+	if err != nil {
+		return nil, err
+	}
+	k, ok := l.(*launcher.Kubernetes)
+	if !ok {
+		return nil, usagef("%s is not for the backend %s: use --backend kubernetes", verb, a.backend.Value)
+	}
+	return k, nil
 }
 
 // needsPods returns an error if one of these flags was given with the local

@@ -32,11 +32,15 @@ func (a *app) describeSandbox(ctx context.Context, id string) error {
 		return err
 	}
 	var d launcher.Description
-	k, ok := l.(*launcher.Kubernetes)
-	if ok {
-		d, err = k.Describe(ctx, id)
-	} else {
+	switch a.backend.Value {
+	case onThisHost:
 		d, err = describeLocal(ctx, l, id)
+	default:
+		var k *launcher.Kubernetes
+		if k, err = a.pods("describe"); err != nil {
+			return err
+		}
+		d, err = k.Describe(ctx, id)
 	}
 	if err != nil {
 		return &sandboxError{id: id, launching: true, err: err}

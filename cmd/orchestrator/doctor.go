@@ -20,8 +20,8 @@ func doctorCommand(a *app) *cobra.Command {
 		Long: `Doctor checks the kubeconfig, the API server, the namespace, each permission that
 sandboxes need, and the identity. Then it makes a sandbox as the flags say, runs a
 command in it, and removes it again. For each check that fails, it says what to do.
-With the local backend, it makes a sandbox on this machine. With that of agent-sandbox,
-it also checks its resources and the warm pool that --pool names.
+With the local backend, it makes a sandbox on this machine. With that of agent-sandbox, it
+checks the resources, the warm pool that --pool names, and that a sandbox can be made.
 
 The exit status is 1 if a check failed.`,
 		Example: "  orchestrator doctor --namespace sandboxes --image registry.example.com/runtime:1",
@@ -68,9 +68,7 @@ func (a *app) findings(ctx context.Context, spec launcher.Spec) (iter.Seq[launch
 	switch l := l.(type) {
 	case *launcher.Local:
 		return l.Check(ctx), err
-	case interface {
-		Check(ctx context.Context, spec launcher.Spec) iter.Seq[launcher.Finding]
-	}:
+	case podLauncher:
 		return l.Check(ctx, spec), err
 	}
 	return nil, err

@@ -15,7 +15,10 @@ func extendCommand(a *app) *cobra.Command {
 		Short: "Let a sandbox with a lifetime live on",
 		Long: `Extend lets a sandbox that was launched with --lifetime live for at least DURATION
 from now, such as 2h, and prints when it will end. It never shortens a lifetime. It
-cannot extend the pod's active deadline.`,
+cannot extend the pod's active deadline.
+
+With --backend agent-sandbox every sandbox has a lifetime, at first that of --lifetime or
+else of --active-deadline.`,
 		Args:              takes(2, 2),
 		ValidArgsFunction: a.completeIDs(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -29,9 +32,7 @@ cannot extend the pod's active deadline.`,
 }
 
 func (a *app) extend(ctx context.Context, id string, d time.Duration) error {
-	l, err := launcherOf[interface {
-		Extend(ctx context.Context, id string, d time.Duration) (time.Time, error)
-	}](a, "extend")
+	l, err := a.podLauncher("extend")
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,11 @@ func (a *app) listText(list []launcher.Summary) error {
 	for _, s := range list {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s", quoted.Name(s.ID), s.State, quoted.Name(s.Workdir), age(time.Since(s.CreatedAt)))
 		if pods {
-			fmt.Fprintf(table, "\t%s\t%s", age(time.Since(s.Heartbeat)), s.Pod)
+			beat := "-" // agent-sandbox's controller needs none
+			if !s.Heartbeat.IsZero() {
+				beat = age(time.Since(s.Heartbeat))
+			}
+			fmt.Fprintf(table, "\t%s\t%s", beat, s.Pod)
 		}
 		fmt.Fprintln(table)
 	}

@@ -15,7 +15,8 @@ func pauseCommand(a *app) *cobra.Command {
 		Short: "Remove the pods of sandboxes, and keep their files",
 		Long: `Pause ends everything that runs in these sandboxes and removes their pods. The files
 in their workdirs stay, in claims of their own. A sandbox that was launched without
---keep-workspace has no such claim: pause leaves it as it is and fails.
+--keep-workspace has no such claim, unless a template of agent-sandbox gives it one: pause
+leaves it as it is and fails.
 "orchestrator resume" goes on with a paused sandbox, and "orchestrator down" removes
 it with its files.`,
 		Example: `  orchestrator up job-1 --keep-workspace
@@ -28,9 +29,7 @@ it with its files.`,
 }
 
 func (a *app) pause(ctx context.Context, ids []string) error {
-	l, err := launcherOf[interface {
-		Pause(ctx context.Context, id string) error
-	}](a, "pause")
+	l, err := a.podLauncher("pause")
 	if err != nil {
 		return err
 	}
@@ -58,9 +57,7 @@ eviction, or by itself.`,
 }
 
 func (a *app) resume(ctx context.Context, id string) error {
-	l, err := launcherOf[interface {
-		Resume(ctx context.Context, id string) (*launcher.Sandbox, error)
-	}](a, "resume")
+	l, err := a.podLauncher("resume")
 	if err != nil {
 		return err
 	}

@@ -34,13 +34,12 @@ that it deleted, a line each, even if it failed to delete others.`,
 }
 
 func (a *app) reap(ctx context.Context, opts launcher.ReapOptions) error {
-	l, err := a.launcher()
+	if a.backend.Value == onThisHost {
+		return usagef("reap is not for the local backend, because its sandboxes have no heartbeat: take them down with \"orchestrator down\"")
+	}
+	reaper, err := a.pods("reap")
 	if err != nil {
 		return err
-	}
-	reaper, ok := l.(*launcher.Kubernetes)
-	if !ok {
-		return usagef("reap is not for the local backend, because its sandboxes have no heartbeat: take them down with \"orchestrator down\"")
 	}
 	reaped, err := reaper.Reap(ctx, opts)
 	return errors.Join(a.printReaped(reaped), failures(err))

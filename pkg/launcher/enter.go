@@ -3,10 +3,14 @@ package launcher
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,9 +21,12 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// Assignment returns Env, Protected and Pod.IdleTimeout of spec for [Kubernetes.Enter], signed
-// for the place where they are kept.
-func (k *Kubernetes) Assignment(ctx context.Context, place string, spec Spec) (string, error) {
+// Assignment returns Env, Protected and Pod.IdleTimeout of spec for [Kubernetes.Enter], signed.
+// The subject names the object that keeps them.
+func (k *Kubernetes) Assignment(ctx context.Context, subject string, spec Spec) (string, error) {
+	if err := spec.validateEntering(); err != nil {
+		return "", err
+	}
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
 		return "", err
@@ -28,12 +35,38 @@ func (k *Kubernetes) Assignment(ctx context.Context, place string, spec Spec) (s
 	if err != nil {
 		return "", err
 	}
-	return r.accepted()[0].keys.Assignment(place, spec.Env, spec.Protected, spec.Pod.IdleTimeout)
+	return r.accepted()[0].keys.Assignment(signedSubject(subject), spec.Env, spec.Protected, spec.Pod.IdleTimeout)
 }
 
-// Enter opens sandbox spec.ID in a pod that others made from a [Kubernetes.PoolTemplate]. One
-// that waits gets the assignment for this place. CloseDelete and [Sandbox.Terminate] use end.
-func (k *Kubernetes) Enter(ctx context.Context, end Launcher, pod *corev1.Pod, place, assignment string, spec Spec) (*Sandbox, error) {
+// signedSubject is what is signed in place of a pod's UID, which it never equals.
+func signedSubject(subject string) string {
+	sum := sha256.Sum256([]byte(subject))
+	return "object " + hex.EncodeToString(sum[:])
+}
+
+// validateEntering validates a Spec for a pod that others make, whose image is theirs.
+func (s *Spec) validateEntering() error {
+	entering := *s
+	if entering.Pod.Image == "" {
+		entering.Pod.Image = "any"
+	}
+	if err := entering.validatePod(); err != nil {
+		return err
+	}
+	withoutClaim := entering
+	withoutClaim.Pod.Workspace.Keep = false
+	if why := withoutClaim.mustStartCold(); why != "" {
+		return &SpecError{"Env, Protected or Pod.Annotations", "cannot be used: " + why}
+	}
+	return nil
+}
+
+// Enter opens spec.ID in a pod of others, made from a [Kubernetes.PoolTemplate]. One that
+// waits gets the assignment. end removes the sandbox, or, for CloseDelete, what is the launch's own.
+func (k *Kubernetes) Enter(ctx context.Context, pod *corev1.Pod, subject, assignment string, spec Spec, end func(ctx context.Context, own bool) error) (*Sandbox, error) {
+	if err := spec.validateEntering(); err != nil {
+		return nil, err
+	}
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
 		return nil, err
@@ -41,7 +74,7 @@ func (k *Kubernetes) Enter(ctx context.Context, end Launcher, pod *corev1.Pod, p
 	timeout := cmp.Or(spec.Take.ReadyTimeout, DefaultReadyTimeout)
 	ready, cancel := context.WithTimeoutCause(ctx, timeout, errNotReady)
 	defer cancel()
-	s, err := c.enterMade(ready, pod, place, assignment, &spec)
+	s, err := c.enterMade(ready, pod, subject, assignment, &spec)
 	if err != nil {
 		return nil, c.timedOut(ready, pod.Name, timeout, err)
 	}
@@ -52,28 +85,30 @@ func (k *Kubernetes) Enter(ctx context.Context, end Launcher, pod *corev1.Pod, p
 	}
 	if spec.OnClose == CloseDelete {
 		s.undo = func() error {
-			return s.cleanUp(func(ctx context.Context) error { return end.Terminate(ctx, spec.ID) })
+			return s.cleanUp(func(ctx context.Context) error { return end(ctx, true) })
 		}
 	}
-	return s.endsBy(end), nil
+	s.endBy(func(ctx context.Context) error { return end(ctx, false) })
+	return s, nil
 }
 
 // enterMade assigns a pod that others have made, unless it is assigned, and connects to its agent.
-func (c *cluster) enterMade(ctx context.Context, pod *corev1.Pod, place, assignment string, spec *Spec) (*Sandbox, error) {
+func (c *cluster) enterMade(ctx context.Context, pod *corev1.Pod, subject, assignment string, spec *Spec) (*Sandbox, error) {
 	for {
-		if err := cmp.Or(c.over(pod), c.checkForm(pod.Name, "it", pod), c.checkKey(ctx, pod)); err != nil {
+		if err := cmp.Or(c.over(pod), c.checkForm(pod.Name, "it", pod), c.checkListener(pod)); err != nil {
 			return nil, err
 		}
 		if id, ok := pod.Annotations[podmeta.AnnotationID]; ok {
-			if id != spec.ID {
-				return nil, c.podError(pod, ErrNotOurs, "", fmt.Sprintf("it belongs to sandbox %q", id))
-			}
-			return c.enter(ctx, &acquired{pod: pod}, spec)
+			return c.enterAssigned(ctx, pod, id, spec)
 		}
-		assigned, err := c.assign(ctx, pod, place, assignment, spec)
+		// Who asks for gVisor, say, must not get less because of the template.
+		if drift := demandedDrift(pod, spec); len(drift) > 0 {
+			return nil, c.podError(pod, ErrDrift, "", "its template makes other pods: "+joined(drift))
+		}
+		a, err := c.assignMade(ctx, pod, subject, assignment, spec)
 		switch {
 		case err == nil:
-			return c.enter(ctx, &acquired{pod: assigned, manifest: assigned}, spec)
+			return c.enter(ctx, a, spec)
 		case !apierrors.IsConflict(err):
 			return nil, err
 		}
@@ -81,6 +116,51 @@ func (c *cluster) enterMade(ctx context.Context, pod *corev1.Pod, place, assignm
 			return nil, err
 		}
 	}
+}
+
+// enterAssigned connects to the agent of a pod that belongs to the sandbox of an id.
+func (c *cluster) enterAssigned(ctx context.Context, pod *corev1.Pod, id string, spec *Spec) (*Sandbox, error) {
+	if id != spec.ID {
+		return nil, c.podError(pod, ErrNotOurs, "", fmt.Sprintf("it belongs to sandbox %q", id))
+	}
+	if err := c.checkKey(ctx, pod); err != nil {
+		return nil, err
+	}
+	drift := demandedDrift(pod, spec)
+	if len(drift) > 0 && spec.Take.OnDrift == DriftError {
+		return nil, c.podError(pod, ErrDrift, "", joined(drift))
+	}
+	return c.enter(ctx, &acquired{pod: pod, drift: drift}, spec)
+}
+
+// demandedDrift lists how the template of a pod differs from what a Spec says otherwise than the
+// defaults: what it leaves open, the template decides.
+func demandedDrift(pod *corev1.Pod, spec *Spec) []string {
+	var open, said map[string]any
+	_ = json.Unmarshal(traitsOf(&Spec{}).json(), &open) // both were just made
+	_ = json.Unmarshal(traitsOf(spec).json(), &said)
+	return slices.DeleteFunc(driftOf(pod, spec), func(what string) bool {
+		name, _, _ := strings.Cut(what, " ")
+		return slices.Contains(setByTaking, name) || name == "workspace" || text(open[name]) == text(said[name])
+	})
+}
+
+// assignMade assigns a pod that waits. Meanwhile it connects to the agent, if that runs.
+func (c *cluster) assignMade(ctx context.Context, pod *corev1.Pod, subject, assignment string, spec *Spec) (*acquired, error) {
+	var meeting *meeting
+	if isRunning(pod) {
+		meeting = c.meet(ctx, spec, pod, nil)
+	}
+	assigned, err := c.assign(ctx, pod, subject, assignment, spec)
+	a := &acquired{pod: assigned, manifest: assigned}
+	switch {
+	case meeting == nil:
+	case err != nil || meeting.await() != nil: // then it connects again, and says what is wrong
+		meeting.end()
+	default:
+		a.conn = meeting.conn
+	}
+	return a, err
 }
 
 // again returns a pod as it is now.
@@ -92,18 +172,18 @@ func (c *cluster) again(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, erro
 	return now, err
 }
 
-// assign makes a pod that waits that of a sandbox, if it has not changed. A controller of others
-// keeps the labels and annotations of the template as they are, and no others.
-func (c *cluster) assign(ctx context.Context, pod *corev1.Pod, place, assignment string, spec *Spec) (*corev1.Pod, error) {
+// assign makes a pod that waits that of a sandbox, if it has not changed. The controller that made
+// it resets the labels and annotations that its template has, so this leaves those alone.
+func (c *cluster) assign(ctx context.Context, pod *corev1.Pod, subject, assignment string, spec *Spec) (*corev1.Pod, error) {
 	r, err := c.identities.fresh(ctx, ringAge)
 	if err != nil {
 		return nil, err
 	}
 	signer := r.accepted().of(acceptedNow(pod)...)
 	if signer == nil {
-		return nil, c.otherKey(pod, pod.Annotations[podmeta.AnnotationKey])
+		return nil, c.otherKey(pod, strings.Join(acceptedNow(pod), ","))
 	}
-	text, err := signer.keys.AssignmentAnew(assignment, place, string(pod.UID), r.accepted().authorized())
+	signed, err := signer.keys.AssignmentAnew(assignment, signedSubject(subject), string(pod.UID), r.authorized())
 	if err != nil {
 		return nil, c.podError(pod, ErrUnsigned, "", err.Error())
 	}
@@ -111,11 +191,10 @@ func (c *cluster) assign(ctx context.Context, pod *corev1.Pod, place, assignment
 	for name := range pod.Annotations {
 		delete(annotations, name)
 	}
-	annotations[podmeta.AnnotationAssignment] = text
-	labels := maps.Clone(spec.Pod.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
+	delete(annotations, podmeta.AnnotationReadyTimeout) // part of it is over
+	annotations[podmeta.AnnotationKey], annotations[podmeta.AnnotationAssignment] = strings.Join(acceptedNow(pod), ","), signed
+	labels := map[string]string{}
+	maps.Copy(labels, spec.Pod.Labels)
 	labels[podmeta.LabelID] = podmeta.LabelOf(spec.ID)
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pod.UID, "resourceVersion": pod.ResourceVersion, // preconditions

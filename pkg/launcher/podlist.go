@@ -22,6 +22,9 @@ import (
 // ours selects the pods of sandboxes.
 var ours = labels.Set{podmeta.LabelManagedBy: podmeta.ManagedBy}.String()
 
+// oursOrWaiting selects the pods of sandboxes, and those that wait to be one's.
+var oursOrWaiting = fmt.Sprintf("%s in (%s, %s)", podmeta.LabelManagedBy, podmeta.ManagedBy, podmeta.ManagedByPool)
+
 // lookup returns the pod of the sandbox, in whatever state it is. One of a newer form comes with
 // ErrNewer.
 func (c *cluster) lookup(ctx context.Context, id string) (*corev1.Pod, error) {

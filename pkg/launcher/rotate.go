@@ -228,12 +228,12 @@ func isForeignNote(err error) bool {
 // checkElsewhere returns an error if sandboxes of other namespaces need a key.
 func (c *cluster) checkElsewhere(ctx context.Context, old keyVersion) error {
 	there := map[string]bool{} // by namespace and name; useGoodKeys has done our namespace
-	pods, err := c.api.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: ours})
+	pods, err := c.podsWithIDs(ctx, metav1.NamespaceAll)
 	if err != nil {
 		return lookedElsewhere(err)
 	}
-	for i := range pods.Items {
-		if pod := &pods.Items[i]; pod.Namespace != c.namespace && !ended(pod) && slices.Contains(acceptedNow(pod), old.fingerprint()) {
+	for i := range pods {
+		if pod := &pods[i]; pod.Namespace != c.namespace && !ended(pod) && slices.Contains(acceptedNow(pod), old.fingerprint()) {
 			there[pod.Namespace+"/"+pod.Name] = true
 		}
 	}

@@ -90,13 +90,18 @@ func (s *Sandbox) keep() {
 
 // endsBy makes Terminate end the sandbox by its launcher.
 func (s *Sandbox) endsBy(l Launcher) *Sandbox {
+	s.endBy(func(ctx context.Context) error { return l.Terminate(ctx, s.ID) })
+	return s
+}
+
+// endBy makes Terminate end the sandbox so.
+func (s *Sandbox) endBy(end func(ctx context.Context) error) {
 	s.terminate = func(ctx context.Context) error {
 		if s.lease != nil && errors.Is(s.pod.isDead(), ErrOwned) {
 			return errors.Join(s.pod.isDead(), s.disconnect()) // the sandbox has another owner now
 		}
-		return errors.Join(s.disconnect(), l.Terminate(ctx, s.ID))
+		return errors.Join(s.disconnect(), end(ctx))
 	}
-	return s
 }
 
 // closes adds a step to Close. Each step has cleanupTimeout.

@@ -26,7 +26,7 @@ var errStarting = errors.New("its agent is about to start, or cannot: try again 
 // It returns how many sandboxes are ours, and how many belong to other identities. A final
 // change must last: an agent that would forget it is an error.
 func (c *cluster) tellAll(ctx context.Context, final bool) (told, others int, err error) {
-	pods, err := c.pods(ctx)
+	pods, err := c.podsWithIDs(ctx, c.namespace)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -49,6 +49,18 @@ func (c *cluster) tellAll(ctx context.Context, final bool) (told, others int, er
 		}
 	}
 	return len(pods) - others, others, errors.Join(failed...)
+}
+
+// podsWithIDs returns the pods of all sandboxes, also those that a controller of others has made,
+// which look like pods of a pool.
+func (c *cluster) podsWithIDs(ctx context.Context, namespace string) ([]corev1.Pod, error) {
+	list, err := c.api.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: oursOrWaiting})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool {
+		return pod.Labels[podmeta.LabelManagedBy] != podmeta.ManagedBy && pod.Annotations[podmeta.AnnotationID] == ""
+	}), nil
 }
 
 // tell tells one pod. The error is [ErrOtherKey] if the pod is not ours. That depends only on

@@ -254,6 +254,8 @@ func unready(pod *corev1.Pod, accepted ring) string {
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return "it is being deleted"
+	case pod.Annotations[podmeta.AnnotationID] != "":
+		return "it belongs to a sandbox"
 	case ended(pod):
 		return "it has ended"
 	case !isRunning(pod) || !isReady(pod):

@@ -124,10 +124,21 @@ func benchmarkPool(b *testing.B) {
 
 	taker := &taker{c: c, l: l}
 	orchestrator := newOrchestrator(b, l, c)
-	compare(b, "start", "take a pod out of a pool, to the first exec's result", poolRounds, side{
-		name: "podagent", times: poolTaken,
-		do: func() error { return taker.take(b.Context()) }, after: taker.next,
-	}).limit("limit", 25)
+	peer, own, through := newClaimers(b, c)
+	compare(b, "start", "take a pod out of a pool, to the first exec's result", poolRounds,
+		side{
+			name: "podagent", times: poolTaken,
+			do: func() error { return taker.take(b.Context()) }, after: taker.next,
+		},
+		side{
+			name: "agent-sandbox, and its sandboxd", times: poolTaken,
+			do: func() error { return peer.claimAndExec(b) }, after: peer.next,
+		},
+		side{
+			name: "agent-sandbox, and podagent", times: poolTaken,
+			do: func() error { return own.launchAndExec(b.Context(), c, through) }, after: own.next,
+		},
+	).limit("limit", 25)
 	compare(b, "start", "take one by a new process, to the command's end", adoptRounds, side{
 		name: "podagent",
 		do:   func() error { return orchestrator(b.Context(), "run", "--pool", "warm", "true") }, after: taker.fill,

@@ -1,11 +1,11 @@
 // Package agentsandbox makes sandboxes through agent-sandbox
 // (https://github.com/kubernetes-sigs/agent-sandbox), by its resources of v1beta1.
 //
-// Its controller makes the pods, and removes them at their time. podagent's agent runs in
-// them, with the orchestrator's identity, connection and configuration. A sandbox is a Sandbox
+// Its controller creates the pods, and deletes them when their time is over. podagent's agent runs
+// in them, with the orchestrator's identity, connection and configuration. A sandbox is a Sandbox
 // object of its own; or, if the Spec's Take.Pool names a SandboxWarmPool, a SandboxClaim that
-// gets a pod which waits. Nothing in the claim costs that warmth: the environment, protected
-// paths and the like go to the agent once the claim has its pod.
+// gets a pod which waits. The claim sets nothing that would keep it from such a pod: the agent gets
+// the environment and protected paths once the pod is known.
 //
 // It needs the permissions of deploy/agent-sandbox-rbac.yaml.
 package agentsandbox
@@ -41,9 +41,10 @@ type Launcher struct {
 
 var _ launcher.Launcher = (*Launcher)(nil)
 
-// Launch implements launcher.Launcher. Of a Spec with Take.Pool, the pool's template decides what
-// pod it is: of Pod it uses the labels, annotations and times. A Spec with Volumes or
-// Workspace.Keep, or without a pool, gets a Sandbox of its own.
+// Launch implements launcher.Launcher. With Take.Pool, the pool's template decides what pod it is.
+// If Pod demands something else, but for labels, annotations and times, the error is
+// launcher.ErrDrift. A Spec with Volumes or Workspace.Keep, or without a pool, gets a Sandbox of its
+// own.
 //
 // The controller removes the sandbox with its files at the end of Pod.Lifetime, or else of
 // Pod.ActiveDeadline: see [Launcher.Extend].
@@ -64,7 +65,8 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec) (*launcher.Sa
 	return s, wrap("launching", spec.ID, err)
 }
 
-// check checks what a Spec asks of agent-sandbox. The rest is checked when its pod is made.
+// check checks what a Spec asks of agent-sandbox. The rest is checked by what the cluster's
+// launcher makes of it.
 func check(spec *launcher.Spec) error {
 	if err := spec.Validate(); err != nil {
 		return err
@@ -72,12 +74,26 @@ func check(spec *launcher.Spec) error {
 	if len(spec.Pod.Main) > 0 {
 		return &launcher.SpecError{Field: "Pod.Main", Msg: "is set, but nothing runs in a pod before it is a sandbox's"}
 	}
+	if spec.Pod.Workspace.Keep && spec.ID == "" {
+		return &launcher.SpecError{Field: "Pod.Workspace.Keep", Msg: "needs an ID, by which the files are found again"}
+	}
+	for name := range spec.Pod.Labels {
+		if isReserved(name) {
+			return &launcher.SpecError{Field: "Pod.Labels", Msg: fmt.Sprintf("has %q, which is agent-sandbox's", name)}
+		}
+	}
 	return nil
 }
 
-// Open implements launcher.Launcher. It also opens a Sandbox or SandboxClaim by its name that
-// another client has made from a template of [Template]. A paused sandbox is
-// launcher.ErrPaused.
+// isReserved reports whether a label is agent-sandbox's.
+func isReserved(name string) bool {
+	domain, _, _ := strings.Cut(name, "/")
+	return domain == sandboxGroup.Group || domain == extensions.Group
+}
+
+// Open implements launcher.Launcher. It also opens a SandboxClaim, or a Sandbox that belongs to
+// nothing else, by its name, if another client has made it from a template of
+// [Launcher.Template]. A paused sandbox is launcher.ErrPaused.
 func (l *Launcher) Open(ctx context.Context, id string) (*launcher.Sandbox, error) {
 	c, err := l.cluster(ctx)
 	if err != nil {
@@ -95,6 +111,7 @@ func (l *Launcher) List(ctx context.Context) ([]launcher.Summary, error) {
 		if list, err = c.list(ctx); err == nil {
 			return list, nil
 		}
+		return list, fmt.Errorf("listing sandboxes: %w", err)
 	}
 	return nil, fmt.Errorf("listing sandboxes: %w", err)
 }

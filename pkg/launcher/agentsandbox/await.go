@@ -11,7 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/podagent/podagent/pkg/launcher"
 )
@@ -19,9 +21,10 @@ import (
 // errNotReady is the cause of a context whose ready timeout is over.
 var errNotReady = errors.New("the ready timeout is over")
 
-// Waiting looks again when the object changes, and at least this often. An object without any
-// condition after controllerPatience has no controller.
+// Waiting looks again when the object changes, after lookPause, and at least every lookAgain. An
+// object without any condition after controllerPatience has no controller.
 const (
+	lookPause          = 5 * time.Millisecond
 	lookAgain          = 2 * time.Second
 	controllerPatience = 8 * time.Second
 )
@@ -38,13 +41,58 @@ func (c *cluster) awaitPod(ctx context.Context, f *found) (*corev1.Pod, error) {
 		if time.Since(began) > controllerPatience && f.isUntouched() {
 			return nil, fmt.Errorf("%w: %s/%s has had no condition for %v", ErrNoController, c.namespace, f.main().GetName(), controllerPatience)
 		}
-		if err := c.awaitChange(ctx, f); err != nil {
-			return nil, err
+		if f.sandbox == nil {
+			err = follow(ctx, c.claims(), f.claim, func(now *claim) bool {
+				f.claim = now
+				return now.Status.Sandbox.Name != "" || f.failure(c.namespace) != nil
+			})
+		} else {
+			err = follow(ctx, c.sandboxes(), f.sandbox, func(now *sandbox) bool {
+				f.sandbox = now
+				return true
+			})
 		}
-		if err := c.look(ctx, f); err != nil {
-			return nil, err
+		if err == nil {
+			sleep(ctx, lookPause)
+			err = c.look(ctx, f)
+		}
+		if err != nil {
+			return nil, forbidden(c.namespace, f.main().GetName(), err)
 		}
 	}
+}
+
+// follow shows each later state of an object, until one is enough, the object is gone, or it is
+// time to look again.
+func follow[T any, P interface {
+	*T
+	metav1.Object
+}](ctx context.Context, all store[T], object P, isEnough func(now *T) bool,
+) error {
+	soon, cancel := context.WithTimeout(ctx, lookAgain)
+	defer cancel()
+	w, err := all.api.Watch(soon, metav1.ListOptions{
+		FieldSelector:   fields.OneTermEqualSelector("metadata.name", object.GetName()).String(),
+		ResourceVersion: object.GetResourceVersion(),
+	})
+	if err != nil {
+		return apiError(err)
+	}
+	defer w.Stop()
+	for event := range w.ResultChan() {
+		u, ok := event.Object.(*unstructured.Unstructured)
+		if !ok || event.Type == watch.Deleted {
+			return nil
+		}
+		now, err := decode[T](u, nil)
+		if err != nil || isEnough(now) {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // podOf returns the pod of a Sandbox; nil if there may be one soon.
@@ -56,8 +104,13 @@ func (c *cluster) podOf(ctx context.Context, f *found) (*corev1.Pod, error) {
 		return nil, nil
 	}
 	pod, err := c.api.CoreV1().Pods(c.namespace).Get(ctx, f.podName(), metav1.GetOptions{})
+	isOwn := err == nil && metav1.IsControlledBy(pod, f.sandbox)
 	switch {
-	case apierrors.IsNotFound(err), err == nil && !metav1.IsControlledBy(pod, f.sandbox), err == nil && pod.DeletionTimestamp != nil:
+	case apierrors.IsNotFound(err), err == nil && pod.DeletionTimestamp != nil:
+		return nil, nil
+	case err == nil && !isOwn && condition(f.sandbox.Status.Conditions, "Ready").Reason == "ReconcilerError":
+		return nil, podError(c.namespace, pod.Name, launcher.ErrNotOurs, "", "the pod of this name is not its Sandbox's")
+	case err == nil && !isOwn: // the controller may adopt it
 		return nil, nil
 	case err != nil:
 		return nil, forbidden(c.namespace, f.podName(), err)
@@ -76,33 +129,6 @@ func (f *found) isUntouched() bool {
 		return len(f.claim.Status.Conditions) == 0 && f.sandbox == nil
 	}
 	return len(f.sandbox.Status.Conditions) == 0
-}
-
-// awaitChange returns when the claim that has no Sandbox, or the Sandbox, has changed, or when it
-// is time to look again.
-func (c *cluster) awaitChange(ctx context.Context, f *found) error {
-	api, object := c.sandboxes().api, metav1.Object(f.sandbox)
-	if f.sandbox == nil {
-		api, object = c.claims().api, f.claim
-	}
-	ctx, cancel := context.WithTimeout(ctx, lookAgain)
-	defer cancel()
-	w, err := api.Watch(ctx, metav1.ListOptions{
-		FieldSelector:   fields.OneTermEqualSelector("metadata.name", object.GetName()).String(),
-		ResourceVersion: object.GetResourceVersion(),
-	})
-	if err != nil {
-		return forbidden(c.namespace, object.GetName(), apiError(err))
-	}
-	defer w.Stop()
-	select {
-	case <-w.ResultChan():
-	case <-ctx.Done():
-		if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
-			return cause
-		}
-	}
-	return nil
 }
 
 // failure returns why the sandbox will get no pod, or has none any more, as the controller says
@@ -147,38 +173,55 @@ func failureOf(namespace, name string, ready metav1.Condition) error {
 	return nil
 }
 
-// late returns err, or what the sandbox waits for if the ready timeout is over.
-func (c *cluster) late(ctx context.Context, f *found, err error) error {
-	if !errors.Is(context.Cause(ctx), errNotReady) || errors.As(err, new(*launcher.PodError)) || f == nil {
+// notReady returns err, or what the sandbox waits for if the ready timeout is over.
+func (c *cluster) notReady(ctx context.Context, name string, f *found, err error) error {
+	if !errors.Is(context.Cause(ctx), errNotReady) || errors.As(err, new(*launcher.PodError)) {
 		return err
 	}
-	ready := metav1.Condition{Message: "it has no pod"}
-	if f.sandbox != nil {
+	ready := metav1.Condition{}
+	switch {
+	case f == nil:
+	case f.main().GetDeletionTimestamp() != nil:
+		ready.Message = fmt.Sprintf("it is still being deleted, with the finalizers %q", f.main().GetFinalizers())
+	case f.sandbox != nil:
 		ready = condition(f.sandbox.Status.Conditions, "Ready")
-	} else if f.claim != nil {
+	default:
 		ready = condition(f.claim.Status.Conditions, "Ready")
 	}
-	return podError(c.namespace, f.main().GetName(), launcher.ErrNotReady, ready.Reason, ready.Message)
+	if ready.Status == metav1.ConditionTrue {
+		ready = metav1.Condition{}
+	}
+	return podError(c.namespace, name, launcher.ErrNotReady, ready.Reason, cmp.Or(ready.Message, err.Error()))
 }
 
-// forbidden classifies an error of the API about a missing permission.
+// forbidden classifies an error of the API about a missing permission, or namespace.
 func forbidden(namespace, name string, err error) error {
-	if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
+	class := launcher.ErrForbidden
+	switch status, _ := errors.AsType[*apierrors.StatusError](err); {
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+	case apierrors.IsNotFound(err) && status.ErrStatus.Details != nil && status.ErrStatus.Details.Kind == "namespaces":
+		class = launcher.ErrNoNamespace
+	default:
 		return err
 	}
-	e := podError(namespace, name, launcher.ErrForbidden, "", err.Error())
+	return classified(namespace, name, class, err)
+}
+
+func classified(namespace, name string, class, err error) error {
+	e := podError(namespace, name, class, "", err.Error())
 	e.Err = err
 	return e
 }
 
-// createError classifies an error of the creation of an object.
-func createError(namespace, id string, err error) error {
-	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-		e := podError(namespace, id, launcher.ErrRejected, "", err.Error())
-		e.Err = err
-		return e
+// createError classifies an error of the creation of an object. One that names the object is
+// admission's: a quota's, or a policy's.
+func createError(namespace, name string, err error) error {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	named := ok && status.ErrStatus.Details != nil && status.ErrStatus.Details.Name != ""
+	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) && named {
+		return classified(namespace, name, launcher.ErrRejected, err)
 	}
-	return forbidden(namespace, id, err)
+	return forbidden(namespace, name, err)
 }
 
 // sleep waits for d, or until ctx ends.

@@ -16,8 +16,8 @@ import (
 const install = `Install agent-sandbox with its extensions: "kubectl apply -f" of the manifests of a release at https://github.com/kubernetes-sigs/agent-sandbox/releases.`
 
 // Check finds out whether the cluster has what sandboxes of a Spec need: the resources, the warm
-// pool that it names and its template, and a controller that makes a sandbox. It removes that
-// again.
+// pool that it names with its template, and a controller: it makes a sandbox, runs a command in it,
+// and removes it.
 func (l *Launcher) Check(ctx context.Context, spec launcher.Spec) iter.Seq[launcher.Finding] {
 	return func(yield func(launcher.Finding) bool) {
 		checks := []struct {
@@ -68,7 +68,7 @@ func (l *Launcher) checkResources(ctx context.Context, spec launcher.Spec) launc
 	case err != nil:
 		return failedCheck(forbidden(c.namespace, "*", err), "Apply deploy/agent-sandbox-rbac.yaml.")
 	}
-	return passed("the API server has %s", core)
+	return passed("the API server has %s", sandboxGroup)
 }
 
 // checkWarmPool finds out whether the warm pool and its template are there.
@@ -79,7 +79,7 @@ func (l *Launcher) checkWarmPool(ctx context.Context, spec launcher.Spec) launch
 	}
 	c, err := l.cluster(ctx)
 	if err != nil {
-		return failedCheck(err, "")
+		return failedCheck(err, `"orchestrator doctor --backend kubernetes" says more.`)
 	}
 	advice := fmt.Sprintf(`Make it: "orchestrator agent-sandbox template %s | kubectl apply -f -".`, name)
 	p, err := c.pools().get(ctx, name)
@@ -108,15 +108,15 @@ func (l *Launcher) checkSandbox(ctx context.Context, spec launcher.Spec) launche
 	spec.ID, spec.OnClose = "", launcher.CloseDelete
 	s, err := l.Launch(ctx, spec)
 	if err != nil {
-		advice := ""
+		advice := `See what "kubectl describe sandboxes,sandboxclaims" says of the objects that were made.`
 		if errors.Is(err, ErrNoController) {
-			advice = install
+			advice = "See whether the Deployment agent-sandbox-controller runs, with its extensions."
 		}
 		return failedCheck(err, advice)
 	}
 	runErr := s.Command(ctx, "true").Run()
 	if err := errors.Join(runErr, s.Close()); err != nil {
-		return failedCheck(err, `Look at what the agent says: "kubectl logs" for that of a pod.`)
+		return failedCheck(err, `Read the agent's log: "kubectl logs" of its pod.`)
 	}
 	return passed("a command ran in pod %s", s.PodName())
 }

@@ -19,7 +19,7 @@ import (
 
 // cluster is a Launcher with its fields resolved.
 type cluster struct {
-	*Launcher
+	owner     *Launcher
 	k         *launcher.Kubernetes
 	api       kubernetes.Interface
 	dynamic   dynamic.Interface

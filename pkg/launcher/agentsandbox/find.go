@@ -3,10 +3,13 @@ package agentsandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/podagent/podagent/pkg/launcher"
@@ -30,27 +33,26 @@ func (f *found) main() metav1.Object {
 	return f.sandbox
 }
 
-// place names the object that keeps the assignment.
-func (f *found) place() string { return placeOf(f.claim != nil, f.main(), f.id) }
-
-func placeOf(isClaim bool, object metav1.Object, id string) string {
-	resource := sandboxes
-	if isClaim {
-		resource = claims
+// resource is that of the object that stands for the sandbox.
+func (f *found) resource() schema.GroupVersionResource {
+	if f.claim != nil {
+		return claims
 	}
-	return resource.GroupResource().String() + " " + object.GetNamespace() + "/" + object.GetName() + " " + id
+	return sandboxes
 }
 
-// One id may get a Sandbox from one launch and a claim from another at the same time. So who makes
-// a Sandbox looks for a claim afterwards, and then marks the Sandbox (podmeta.AnnotationCounts)
-// or deletes it. Who makes a claim looks for a Sandbox afterwards. At least one of the two sees
-// the other. A Sandbox that counts wins; one that does not is waited for, and after this time,
-// which says that its launch was killed, it loses.
+// subject names the object that keeps the assignment.
+func (f *found) subject() string {
+	return f.resource().GroupResource().String() + " " + f.main().GetNamespace() + "/" + f.main().GetName() + " " + f.id
+}
+
+// countPatience is how long a Sandbox may not count while a launch waits for it: then its own
+// launch was killed. ARCHITECTURE.md ("Pods that agent-sandbox makes") says what counts.
 const countPatience = 15 * time.Second
 
 // find returns what there is of a sandbox. If there is none, the error is ErrNotFound.
 func (c *cluster) find(ctx context.Context, id string) (*found, error) {
-	f, err := c.findOwn(ctx, id)
+	f, err := c.findOwn(ctx, id, false)
 	if err != nil || f != nil {
 		return f, err
 	}
@@ -60,17 +62,23 @@ func (c *cluster) find(ctx context.Context, id string) (*found, error) {
 	return c.findForeign(ctx, id)
 }
 
-// findOwn returns what launchers have made for the id; nil if there is nothing.
-func (c *cluster) findOwn(ctx context.Context, id string) (*found, error) {
-	for began := time.Now(); ; {
-		f, isUndecided, err := c.read(ctx, id)
-		if err != nil || !isUndecided {
+// findOwn returns what launchers have made for the id; nil if there is nothing. A launch waits while
+// there is a Sandbox in doubt.
+func (c *cluster) findOwn(ctx context.Context, id string, launching bool) (*found, error) {
+	var seen types.UID // the Sandbox that has not counted since
+	var since time.Time
+	for {
+		f, doubt, err := c.read(ctx, id)
+		if err != nil || !launching || doubt == nil {
 			return f, err
 		}
-		if time.Since(began) > countPatience {
-			err = c.delete(ctx, f, f.sandbox.ResourceVersion)
+		if doubt.UID != seen {
+			seen, since = doubt.UID, time.Now()
 		}
-		if err != nil && !apierrors.IsConflict(err) {
+		if time.Since(since) > countPatience {
+			err = c.decide(ctx, f, doubt)
+		}
+		if err != nil && !apierrors.IsConflict(err) && !errors.Is(err, launcher.ErrGone) {
 			return nil, err
 		}
 		sleep(ctx, againPause)
@@ -80,41 +88,76 @@ func (c *cluster) findOwn(ctx context.Context, id string) (*found, error) {
 	}
 }
 
-// read returns what launchers have made for the id; nil if there is nothing. A Sandbox is undecided
-// while it does not count.
-func (c *cluster) read(ctx context.Context, id string) (f *found, isUndecided bool, err error) {
+// decide ends the doubt about a Sandbox whose launch was killed: beside a claim it goes.
+func (c *cluster) decide(ctx context.Context, f *found, doubt *sandbox) error {
+	alone := &found{id: f.id, sandbox: doubt}
+	if f.claim != nil {
+		return c.delete(ctx, alone, doubt.ResourceVersion)
+	}
+	return c.annotate(ctx, alone, podmeta.AnnotationCounts, now())
+}
+
+// read returns what launchers have made for the id; nil if there is nothing. It also returns a
+// Sandbox that may come to count, or not.
+func (c *cluster) read(ctx context.Context, id string) (f *found, doubt *sandbox, err error) {
 	name := podmeta.NameOf(id)
 	f = &found{id: id}
 	if f.claim, err = ifThere(c.claims().get(ctx, name)); err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	own, err := c.sandboxes().get(ctx, name)
 	if isMissing(err) {
 		own, err = nil, nil
 	}
-	if err != nil {
-		return nil, false, err
+	if err != nil || own == nil && f.claim == nil {
+		return nil, nil, err
 	}
-	switch {
-	case own != nil && (f.claim == nil || !metav1.IsControlledBy(own, f.claim)):
-		f.claim, f.sandbox = nil, own
-		isUndecided = own.Annotations[podmeta.AnnotationCounts] == "" && own.DeletionTimestamp == nil && isOf(own, id)
-	case f.claim == nil:
-		return nil, false, nil
-	default:
+	if own != nil && !isDecided(own) && (f.claim == nil || !metav1.IsControlledBy(own, f.claim)) {
+		doubt = own
+	}
+	f.claim, f.sandbox = mainOf(f.claim, own)
+	if f.claim != nil {
 		err = c.addSandbox(ctx, f, own)
 	}
-	if err == nil && !isOf(f.main(), id) {
-		err = podError(c.namespace, name, launcher.ErrNotOurs, "", "another client made the object of this name")
+	if err == nil {
+		err = c.checkOurs(f)
 	}
-	if newer := podmeta.NewerForm(f.main().GetAnnotations()); err == nil && newer != "" {
-		err = podError(c.namespace, name, launcher.ErrNewer, "", "its object "+newer)
-	}
-	return f, isUndecided, err
+	return f, doubt, err
 }
 
-// addSandbox adds the Sandbox of a claim, if there is one. The claim's status says what it means
-// that there is none.
+// mainOf returns the object that stands for a sandbox that has a claim, a Sandbox of the same name,
+// or both: a Sandbox that counts, else the claim.
+func mainOf(of *claim, own *sandbox) (*claim, *sandbox) {
+	if own != nil && (of == nil || counts(own) && !metav1.IsControlledBy(own, of)) {
+		return nil, own
+	}
+	return of, nil
+}
+
+// counts reports whether the launch that made a Sandbox has seen no claim.
+func counts(s *sandbox) bool { return s.Annotations[podmeta.AnnotationCounts] != "" }
+
+// isDecided reports whether it is known whether a Sandbox counts.
+func isDecided(s *sandbox) bool { return counts(s) || s.DeletionTimestamp != nil }
+
+// checkOurs returns an error if another client has made the object of a sandbox's name, or a newer
+// launcher.
+func (c *cluster) checkOurs(f *found) error {
+	if f.main().GetAnnotations()[podmeta.AnnotationID] != f.id {
+		return podError(c.namespace, f.main().GetName(), launcher.ErrNotOurs, "", "another client made the object of this name")
+	}
+	return c.checkForm(f)
+}
+
+func (c *cluster) checkForm(f *found) error {
+	if newer := podmeta.NewerForm(f.main().GetAnnotations()); newer != "" {
+		return podError(c.namespace, f.main().GetName(), launcher.ErrNewer, "", "its object "+newer)
+	}
+	return nil
+}
+
+// addSandbox adds the Sandbox of a claim, if there is one that belongs to it. The claim's status
+// says what it means that there is none.
 func (c *cluster) addSandbox(ctx context.Context, f *found, own *sandbox) (err error) {
 	switch f.claim.Status.Sandbox.Name {
 	case "":
@@ -123,11 +166,14 @@ func (c *cluster) addSandbox(ctx context.Context, f *found, own *sandbox) (err e
 	default:
 		f.sandbox, err = ifThere(c.sandboxes().get(ctx, f.claim.Status.Sandbox.Name))
 	}
+	if f.sandbox != nil && !metav1.IsControlledBy(f.sandbox, f.claim) {
+		f.sandbox = nil
+	}
 	return err
 }
 
-// findForeign returns what another client has made by the name. The error is ErrNotFound if there
-// is nothing.
+// findForeign returns what another client has made by the name: a claim, or a Sandbox that belongs
+// to nothing else. The error is ErrNotFound if there is nothing.
 func (c *cluster) findForeign(ctx context.Context, name string) (*found, error) {
 	f := &found{id: name, foreign: true}
 	var err error
@@ -135,31 +181,27 @@ func (c *cluster) findForeign(ctx context.Context, name string) (*found, error) 
 		return nil, err
 	}
 	if f.claim != nil {
-		return f, c.addSandbox(ctx, f, nil)
-	}
-	f.sandbox, err = c.sandboxes().get(ctx, name)
-	if isMissing(err) {
+		err = c.look(ctx, f)
+	} else if f.sandbox, err = c.sandboxes().get(ctx, name); isMissing(err) {
 		return nil, launcher.ErrNotFound
 	}
-	return f, err
+	if err != nil {
+		return nil, err
+	}
+	if owner := metav1.GetControllerOf(f.main()); owner != nil {
+		return nil, podError(c.namespace, name, launcher.ErrNotOurs, "", fmt.Sprintf("it belongs to %s %s", owner.Kind, owner.Name))
+	}
+	if id, ok := f.main().GetAnnotations()[podmeta.AnnotationID]; ok {
+		return nil, podError(c.namespace, name, launcher.ErrNotOurs, "", fmt.Sprintf("it belongs to sandbox %q", id))
+	}
+	return f, c.checkForm(f)
 }
 
 // look reads the objects of a sandbox again. The error is ErrGone if the object that stands for it
 // is not there any more.
 func (c *cluster) look(ctx context.Context, f *found) error {
-	now := found{id: f.id, foreign: f.foreign}
-	var err error
-	if f.claim == nil {
-		now.sandbox, err = c.sandboxes().get(ctx, f.sandbox.Name)
-	} else if now.claim, err = c.claims().get(ctx, f.claim.Name); err == nil {
-		var own *sandbox
-		if now.claim.Status.Sandbox.Name == now.claim.Name {
-			own, err = ifThere(c.sandboxes().get(ctx, now.claim.Name))
-		}
-		if err == nil {
-			err = c.addSandbox(ctx, &now, own)
-		}
-	}
+	now := *f
+	err := c.refresh(ctx, &now)
 	switch {
 	case isMissing(err), err == nil && now.main().GetUID() != f.main().GetUID():
 		return podError(c.namespace, f.main().GetName(), launcher.ErrGone, "", "its object was deleted or replaced")
@@ -167,6 +209,29 @@ func (c *cluster) look(ctx context.Context, f *found) error {
 		*f = now
 	}
 	return err
+}
+
+// refresh reads the objects of the same names.
+func (c *cluster) refresh(ctx context.Context, f *found) error {
+	if f.claim == nil {
+		now, err := c.sandboxes().get(ctx, f.sandbox.Name)
+		if err == nil {
+			f.sandbox = now
+		}
+		return err
+	}
+	now, err := c.claims().get(ctx, f.claim.Name)
+	if err != nil {
+		return err
+	}
+	var own *sandbox
+	if now.Status.Sandbox.Name == now.Name {
+		if own, err = ifThere(c.sandboxes().get(ctx, now.Name)); err != nil {
+			return err
+		}
+	}
+	f.claim, f.sandbox = now, nil
+	return c.addSandbox(ctx, f, own)
 }
 
 // ifThere returns nil without an error for an object that is not there. A cluster without the
@@ -181,9 +246,4 @@ func ifThere[T any](object *T, err error) (*T, error) {
 // isMissing reports whether there is no object of a name, of a resource that the API server knows.
 func isMissing(err error) bool {
 	return apierrors.IsNotFound(err) && !errors.Is(err, ErrNotInstalled)
-}
-
-// isOf reports whether an object says that it belongs to the sandbox.
-func isOf(object metav1.Object, id string) bool {
-	return object.GetAnnotations()[podmeta.AnnotationID] == id
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,29 +27,42 @@ func (c *cluster) launch(ctx context.Context, spec launcher.Spec, isNew, deletes
 	spec.OnClose = launcher.CloseKeep
 	ready, cancel := context.WithTimeoutCause(ctx, cmp.Or(spec.Take.ReadyTimeout, launcher.DefaultReadyTimeout), errNotReady)
 	defer cancel()
-	for {
-		f, made, err := c.acquire(ready, &spec, isNew)
-		if err == nil {
-			opened := spec
-			if made && deletes {
-				opened.OnClose = launcher.CloseDelete
-			}
-			var s *launcher.Sandbox
-			if s, err = c.enter(ready, f, opened); err == nil {
-				s.Created = made
-				s.Start = startOf(f, &spec, made)
-				return s, nil
-			}
+	for ; ; isNew = false {
+		s, err := c.try(ctx, ready, spec, isNew, deletes)
+		if err == nil || !mayTryAgain(err) || ready.Err() != nil {
+			return s, err
 		}
-		if made {
-			return nil, errors.Join(c.late(ready, f, err), c.abandon(ctx, f))
-		}
-		if !errors.Is(err, errAgain) && !errors.Is(err, launcher.ErrGone) || ready.Err() != nil {
-			return nil, c.late(ready, f, err)
-		}
-		isNew = false
 		sleep(ready, againPause)
 	}
+}
+
+// mayTryAgain reports whether a launch met another call that made, replaced or removed something.
+func mayTryAgain(err error) bool {
+	return errors.Is(err, errAgain) || errors.Is(err, launcher.ErrGone)
+}
+
+// try is one try of a launch. Until the agent answers, it is bounded by ready.
+func (c *cluster) try(ctx, ready context.Context, spec launcher.Spec, isNew, deletes bool) (*launcher.Sandbox, error) {
+	f, made, err := c.acquire(ready, &spec, isNew)
+	if err != nil {
+		return nil, c.notReady(ready, podmeta.NameOf(spec.ID), f, err)
+	}
+	if made && deletes {
+		spec.OnClose = launcher.CloseDelete
+	}
+	s, err := c.enter(ctx, ready, f, spec)
+	if errors.Is(err, launcher.ErrUnsigned) && !made { // by a key that was retired, say
+		if err = c.assignAnew(ready, f, &spec); err == nil {
+			s, err = c.enter(ctx, ready, f, spec)
+		}
+	}
+	switch {
+	case err == nil:
+		s.Created, s.Start = made, startOf(f, &spec, made)
+	case made:
+		err = errors.Join(err, c.abandon(ctx, f))
+	}
+	return s, err
 }
 
 // startOf says where the pod of a sandbox that was just made comes from.
@@ -68,7 +82,7 @@ func startOf(f *found, spec *launcher.Spec, made bool) (start launcher.Start) {
 // acquire finds the sandbox, or makes it. There is nothing of an id that is new.
 func (c *cluster) acquire(ctx context.Context, spec *launcher.Spec, isNew bool) (f *found, made bool, err error) {
 	if !isNew {
-		if f, err = c.findOwn(ctx, spec.ID); err != nil {
+		if f, err = c.findOwn(ctx, spec.ID, true); err != nil {
 			return nil, false, err
 		}
 	}
@@ -85,9 +99,9 @@ func (c *cluster) adopt(ctx context.Context, f *found, spec *launcher.Spec) erro
 	case f.main().GetDeletionTimestamp() != nil:
 		return cmp.Or(c.awaitGone(ctx, f), errAgain)
 	case f.isPaused() && !spec.Pod.Workspace.Keep:
-		return launcher.ErrPaused // a sandbox without its files would be a surprise
+		return launcher.ErrPaused // as with Kubernetes: only a launch that keeps the workspace wakes it
 	}
-	if err := c.annotate(ctx, f, podmeta.AnnotationAdopted); err != nil {
+	if err := c.annotate(ctx, f, podmeta.AnnotationAdopted, now()); err != nil {
 		return err
 	}
 	if f.isPaused() {
@@ -99,36 +113,119 @@ func (c *cluster) adopt(ctx context.Context, f *found, spec *launcher.Spec) erro
 	return nil
 }
 
-// create makes the objects of a sandbox. The error is errAgain if another launch was first.
-func (c *cluster) create(ctx context.Context, spec *launcher.Spec, isNew bool) (*found, error) {
-	f := &found{id: spec.ID}
-	own := spec.Take.Pool == "" || len(spec.Pod.Volumes) > 0 || spec.Pod.Workspace.Keep
-	var err error
-	if own {
-		f.sandbox, err = c.createSandbox(ctx, spec, isNew)
-	} else {
-		f.claim, err = c.createClaim(ctx, spec)
+// assignAnew replaces the assignment that the sandbox's object keeps.
+func (c *cluster) assignAnew(ctx context.Context, f *found, spec *launcher.Spec) error {
+	assignment, err := c.k.Assignment(ctx, f.subject(), *spec)
+	if err != nil {
+		return err
 	}
-	if apierrors.IsAlreadyExists(err) {
+	if err := c.annotate(ctx, f, podmeta.AnnotationAssignment, assignment); err != nil {
+		return err
+	}
+	return c.look(ctx, f)
+}
+
+// create makes the object of a sandbox. The error is errAgain if another launch was first.
+func (c *cluster) create(ctx context.Context, spec *launcher.Spec, isNew bool) (*found, error) {
+	f, err := c.describe(ctx, spec, isNew)
+	if err != nil {
+		return nil, err
+	}
+	// The request outlives ctx, so that its result is known.
+	lasting, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	made := *f
+	if f.claim != nil {
+		made.claim, err = c.claims().create(lasting, f.claim)
+	} else {
+		made.sandbox, err = c.sandboxes().create(lasting, f.sandbox)
+	}
+	switch {
+	case apierrors.IsAlreadyExists(err) && !isNew:
 		return nil, errAgain
+	case err != nil && !errors.As(err, new(apierrors.APIStatus)): // its answer was lost
+		return nil, errors.Join(err, c.abandon(ctx, f))
+	case err != nil:
+		return nil, createError(c.namespace, f.main().GetName(), err)
+	case isNew: // nobody knows the id, so nobody has made an object of the other kind
+		err = context.Cause(ctx)
+	default:
+		err = c.settle(ctx, &made)
 	}
 	if err != nil {
-		return nil, createError(c.namespace, spec.ID, err)
+		return nil, errors.Join(err, c.abandon(ctx, &made))
 	}
-	if isNew { // a Sandbox of which nobody knows the id has no other beside it
-		return f, nil
+	return &made, nil
+}
+
+// describe returns the object of a new sandbox, as it is to be made.
+func (c *cluster) describe(ctx context.Context, spec *launcher.Spec, isNew bool) (*found, error) {
+	f := &found{id: spec.ID}
+	if spec.Take.Pool != "" && len(spec.Pod.Volumes) == 0 && !spec.Pod.Workspace.Keep {
+		f.claim = &claim{Spec: claimSpec{
+			WarmPoolRef: nameRef{spec.Take.Pool},
+			Lifecycle:   claimLifecycle{shutdownTime(spec), policyDelete},
+		}}
+		return f, c.mark(ctx, f, &f.claim.ObjectMeta, spec)
 	}
-	if err := c.settle(ctx, f); err != nil {
-		return nil, errors.Join(err, c.remove(ctx, f))
+	made, err := c.blueprint(ctx, spec)
+	if err != nil {
+		return nil, err
 	}
-	return f, nil
+	f.sandbox = &sandbox{Spec: sandboxSpec{blueprint: made, ShutdownTime: shutdownTime(spec), ShutdownPolicy: policyDelete}}
+	err = c.mark(ctx, f, &f.sandbox.ObjectMeta, spec)
+	if isNew {
+		f.sandbox.Annotations[podmeta.AnnotationCounts] = now()
+	}
+	return f, err
+}
+
+// mark makes metadata that of the object of a sandbox.
+func (c *cluster) mark(ctx context.Context, f *found, meta *metav1.ObjectMeta, spec *launcher.Spec) error {
+	meta.Name, meta.Namespace, meta.Labels = podmeta.NameOf(spec.ID), c.namespace, map[string]string{}
+	maps.Copy(meta.Labels, spec.Pod.Labels)
+	meta.Labels[podmeta.LabelManagedBy] = podmeta.ManagedBy
+	meta.Labels[podmeta.LabelID] = podmeta.LabelOf(spec.ID)
+	assignment, err := c.k.Assignment(ctx, f.subject(), *spec)
+	meta.Annotations = map[string]string{
+		podmeta.AnnotationID:         spec.ID,
+		podmeta.AnnotationCreated:    now(),
+		podmeta.AnnotationAssignment: assignment,
+	}
+	if spec.Take.ReadyTimeout != 0 {
+		meta.Annotations[podmeta.AnnotationReadyTimeout] = spec.Take.ReadyTimeout.String()
+	}
+	return err
+}
+
+// readyTimeout returns how long the launch that made the sandbox waited at most.
+func (f *found) readyTimeout() time.Duration {
+	if d, err := time.ParseDuration(f.main().GetAnnotations()[podmeta.AnnotationReadyTimeout]); err == nil && d > 0 {
+		return d
+	}
+	return launcher.DefaultReadyTimeout
+}
+
+// labels returns the labels of a claim that are its sandbox's. Those of a Sandbox are in its
+// template.
+func (f *found) labels() map[string]string {
+	if f.claim == nil {
+		return nil
+	}
+	return maps.Collect(func(yield func(name, value string) bool) {
+		for name, value := range f.claim.Labels {
+			if name != podmeta.LabelManagedBy && !strings.HasPrefix(name, podmeta.Prefix) && !isReserved(name) && !yield(name, value) {
+				return
+			}
+		}
+	})
 }
 
 // settle returns errAgain if an object that was just made must go, because another launch has
 // made one of the other kind for the same id: see countPatience.
 func (c *cluster) settle(ctx context.Context, made *found) error {
 	if made.claim != nil {
-		f, err := c.findOwn(ctx, made.id)
+		f, err := c.findOwn(ctx, made.id, true)
 		if err == nil && (f == nil || f.claim == nil || f.claim.UID != made.claim.UID) {
 			err = errAgain
 		}
@@ -139,55 +236,12 @@ func (c *cluster) settle(ctx context.Context, made *found) error {
 		return errAgain
 	}
 	if err == nil {
-		err = c.annotate(ctx, made, podmeta.AnnotationCounts)
+		err = c.annotate(ctx, made, podmeta.AnnotationCounts, now())
 	}
 	if errors.Is(err, launcher.ErrGone) {
 		return errAgain
 	}
 	return err
-}
-
-// objectMeta returns the metadata of the claim or Sandbox that stands for a new sandbox.
-func (c *cluster) objectMeta(ctx context.Context, spec *launcher.Spec, isClaim bool) (metav1.ObjectMeta, error) {
-	meta := metav1.ObjectMeta{Name: podmeta.NameOf(spec.ID), Namespace: c.namespace, Labels: map[string]string{}}
-	maps.Copy(meta.Labels, spec.Pod.Labels)
-	meta.Labels[podmeta.LabelManagedBy] = podmeta.ManagedBy
-	meta.Labels[podmeta.LabelID] = podmeta.LabelOf(spec.ID)
-	assignment, err := c.k.Assignment(ctx, placeOf(isClaim, &meta, spec.ID), *spec)
-	meta.Annotations = map[string]string{
-		podmeta.AnnotationID:         spec.ID,
-		podmeta.AnnotationCreated:    now(),
-		podmeta.AnnotationAssignment: assignment,
-	}
-	return meta, err
-}
-
-func (c *cluster) createClaim(ctx context.Context, spec *launcher.Spec) (*claim, error) {
-	meta, err := c.objectMeta(ctx, spec, true)
-	if err != nil {
-		return nil, err
-	}
-	return c.claims().create(ctx, &claim{ObjectMeta: meta, Spec: claimSpec{
-		WarmPoolRef: nameRef{spec.Take.Pool},
-		Lifecycle:   claimLifecycle{shutdownTime(spec), policyDelete},
-	}})
-}
-
-func (c *cluster) createSandbox(ctx context.Context, spec *launcher.Spec, isNew bool) (*sandbox, error) {
-	blueprint, err := c.blueprint(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
-	meta, err := c.objectMeta(ctx, spec, false)
-	if err != nil {
-		return nil, err
-	}
-	if isNew {
-		meta.Annotations[podmeta.AnnotationCounts] = now()
-	}
-	return c.sandboxes().create(ctx, &sandbox{ObjectMeta: meta, Spec: sandboxSpec{
-		blueprint: blueprint, ShutdownTime: shutdownTime(spec), ShutdownPolicy: policyDelete,
-	}})
 }
 
 // shutdownTime returns when the controller is to end a sandbox that is made now, whatever becomes
@@ -200,48 +254,69 @@ func shutdownTime(spec *launcher.Spec) *metav1.Time {
 // open opens a sandbox that is there.
 func (c *cluster) open(ctx context.Context, id string) (*launcher.Sandbox, error) {
 	f, err := c.find(ctx, id)
-	switch {
-	case err != nil:
+	if err == nil && f.isPaused() {
+		err = launcher.ErrPaused
+	}
+	if err != nil {
 		return nil, err
-	case f.main().GetDeletionTimestamp() != nil:
-		return nil, podError(c.namespace, f.main().GetName(), launcher.ErrGone, "", "it is being deleted")
-	case f.isPaused():
-		return nil, launcher.ErrPaused
-	case !f.foreign:
-		if err := c.annotate(ctx, f, podmeta.AnnotationAdopted); err != nil {
-			return nil, err
-		}
 	}
 	return c.reenter(ctx, f)
 }
 
-// reenter opens the sandbox without a Spec.
+// reenter marks a sandbox as used, and opens it without a Spec.
 func (c *cluster) reenter(ctx context.Context, f *found) (*launcher.Sandbox, error) {
-	ready, cancel := context.WithTimeoutCause(ctx, launcher.DefaultReadyTimeout, errNotReady)
-	defer cancel()
-	s, err := c.enter(ready, f, launcher.Spec{ID: f.id, OnClose: launcher.CloseKeep})
-	if err != nil {
-		return nil, c.late(ready, f, err)
+	if f.main().GetDeletionTimestamp() != nil {
+		return nil, podError(c.namespace, f.main().GetName(), launcher.ErrGone, "", "it is being deleted")
 	}
-	return s, nil
-}
-
-// enter waits for the pod of a sandbox, and connects to its agent.
-func (c *cluster) enter(ctx context.Context, f *found, spec launcher.Spec) (*launcher.Sandbox, error) {
-	pod, err := c.awaitPod(ctx, f)
-	if err != nil {
-		return nil, err
-	}
-	assignment := f.main().GetAnnotations()[podmeta.AnnotationAssignment]
-	if f.foreign && assignment == "" {
-		if assignment, err = c.k.Assignment(ctx, f.place(), launcher.Spec{}); err != nil {
+	if !f.foreign {
+		if err := c.annotate(ctx, f, podmeta.AnnotationAdopted, now()); err != nil {
 			return nil, err
 		}
 	}
-	s, err := c.k.Enter(ctx, c.Launcher, pod, f.place(), assignment, spec)
+	ready, cancel := context.WithTimeoutCause(ctx, f.readyTimeout(), errNotReady)
+	defer cancel()
+	spec := launcher.Spec{ID: f.id, OnClose: launcher.CloseKeep}
+	spec.Pod.Labels = f.labels()
+	return c.enter(ctx, ready, f, spec)
+}
+
+// enter waits for the pod of a sandbox, and connects to its agent, until ready ends. A checkout has
+// its own time.
+func (c *cluster) enter(ctx, ready context.Context, f *found, spec launcher.Spec) (*launcher.Sandbox, error) {
+	pod, err := c.awaitPod(ready, f)
+	if err != nil {
+		return nil, c.notReady(ready, f.main().GetName(), f, err)
+	}
+	assignment := f.main().GetAnnotations()[podmeta.AnnotationAssignment]
+	if f.foreign {
+		if assignment, err = c.k.Assignment(ctx, f.subject(), launcher.Spec{}); err != nil {
+			return nil, err
+		}
+	}
+	if deadline, ok := ready.Deadline(); ok {
+		spec.Take.ReadyTimeout = max(time.Until(deadline), time.Millisecond)
+	}
+	s, err := c.k.Enter(ctx, pod, f.subject(), assignment, spec, func(ctx context.Context, own bool) error {
+		if own {
+			return c.removeOwn(ctx, f)
+		}
+		return c.owner.Terminate(ctx, f.id)
+	})
 	if err != nil {
 		return nil, err
 	}
 	s.Created = false
 	return s, nil
+}
+
+// removeOwn removes the object that a launch made, and no later one of its name.
+func (c *cluster) removeOwn(ctx context.Context, f *found) error {
+	err := c.look(ctx, f)
+	if err == nil {
+		err = c.remove(ctx, f)
+	}
+	if errors.Is(err, launcher.ErrGone) {
+		return nil
+	}
+	return err
 }

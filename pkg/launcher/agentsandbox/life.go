@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
@@ -48,14 +47,19 @@ func (c *cluster) pause(ctx context.Context, id string) error {
 	case len(f.sandbox.Spec.VolumeClaimTemplates) == 0:
 		return podError(c.namespace, f.sandbox.Name, launcher.ErrNotKept, "", "its Sandbox has no volumeClaimTemplates")
 	}
+	// The launch that made it must not remove it now if it fails.
+	if err := c.annotate(ctx, f, podmeta.AnnotationAdopted, now()); err != nil {
+		return err
+	}
 	if err := c.setMode(ctx, f, modeSuspended); err != nil {
 		return err
 	}
 	return c.awaitNoPod(ctx, f)
 }
 
-// Resume opens a sandbox that is paused, in a new pod with the files in its workdir. A sandbox
-// that runs is opened as by Open.
+// Resume opens a sandbox that is paused, or whose pod has ended, in a new pod with the files in its
+// workdir. Without a claim for them the error is launcher.ErrStale. A sandbox that runs is opened as
+// by Open.
 func (l *Launcher) Resume(ctx context.Context, id string) (*launcher.Sandbox, error) {
 	c, err := l.cluster(ctx)
 	if err != nil {
@@ -70,10 +74,14 @@ func (c *cluster) resume(ctx context.Context, id string) (*launcher.Sandbox, err
 	if err != nil {
 		return nil, err
 	}
-	if f.isPaused() {
-		if err := c.setMode(ctx, f, modeRunning); err != nil {
-			return nil, err
-		}
+	switch {
+	case f.isPaused():
+		err = c.setMode(ctx, f, modeRunning)
+	case f.sandbox != nil && len(f.sandbox.Spec.VolumeClaimTemplates) > 0:
+		err = c.dropEnded(ctx, f)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return c.reenter(ctx, f)
 }
@@ -136,9 +144,9 @@ func (c *cluster) findOurs(ctx context.Context, id string) (*found, error) {
 // terminate deletes what stands for the sandbox, and returns when all of it is gone. A launch that
 // was killed may have left a claim beside the Sandbox that counts.
 func (c *cluster) terminate(ctx context.Context, id string) error {
+	f, err := c.findOurs(ctx, id)
 	for range 2 {
-		f, err := c.findOurs(ctx, id)
-		if errors.Is(err, launcher.ErrNotFound) {
+		if errors.Is(err, launcher.ErrNotFound) || err == nil && f == nil {
 			return nil
 		}
 		if err != nil {
@@ -147,6 +155,7 @@ func (c *cluster) terminate(ctx context.Context, id string) error {
 		if err := c.remove(ctx, f); err != nil {
 			return err
 		}
+		f, err = c.findOwn(ctx, id, false)
 	}
 	return nil
 }
@@ -168,28 +177,34 @@ func (c *cluster) delete(ctx context.Context, f *found, version string) error {
 	if version != "" {
 		only.ResourceVersion = &version
 	}
-	err := c.mainAPI(f).Delete(ctx, f.main().GetName(), metav1.DeleteOptions{
+	err := c.dynamic.Resource(f.resource()).Namespace(c.namespace).Delete(ctx, f.main().GetName(), metav1.DeleteOptions{
 		Preconditions: only, PropagationPolicy: new(metav1.DeletePropagationForeground),
 	})
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || version == "" && apierrors.IsConflict(err) { // another has its name by now
 		return nil
 	}
 	return forbidden(c.namespace, f.main().GetName(), err)
 }
 
-// abandon removes what a launch has made, unless another has adopted it.
+// abandon removes what a launch has made, unless another has adopted it. A Sandbox that does not
+// count goes in any case. The object may be as it was to be made: then only the time of its creation
+// tells it from another's.
 func (c *cluster) abandon(ctx context.Context, f *found) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
+	created := f.main().GetAnnotations()[podmeta.AnnotationCreated]
 	for {
-		err := c.look(ctx, f)
-		switch {
-		case errors.Is(err, launcher.ErrGone):
+		now := *f
+		err := c.refresh(ctx, &now)
+		switch annotations := now.main().GetAnnotations(); {
+		case isMissing(err):
 			return nil
-		case err == nil && f.main().GetAnnotations()[podmeta.AnnotationAdopted] != "":
+		case err == nil && annotations[podmeta.AnnotationCreated] != created:
+			return nil
+		case err == nil && annotations[podmeta.AnnotationAdopted] != "" && (now.claim != nil || counts(now.sandbox)):
 			return nil
 		case err == nil:
-			err = c.delete(ctx, f, f.main().GetResourceVersion())
+			err = c.delete(ctx, &now, now.main().GetResourceVersion())
 		}
 		if err == nil || ctx.Err() != nil || errors.As(err, new(*launcher.PodError)) {
 			return err
@@ -201,7 +216,7 @@ func (c *cluster) abandon(ctx context.Context, f *found) error {
 // awaitGone returns when the object that stands for the sandbox is gone.
 func (c *cluster) awaitGone(ctx context.Context, f *found) error {
 	seen := *f
-	return c.poll(ctx, func() (bool, error) {
+	return poll(ctx, func() (bool, error) {
 		err := c.look(ctx, &seen)
 		if errors.Is(err, launcher.ErrGone) {
 			return true, nil
@@ -212,7 +227,7 @@ func (c *cluster) awaitGone(ctx context.Context, f *found) error {
 
 // awaitNoPod returns when the Sandbox has no pod.
 func (c *cluster) awaitNoPod(ctx context.Context, f *found) error {
-	return c.poll(ctx, func() (bool, error) {
+	return poll(ctx, func() (bool, error) {
 		pod, err := c.api.CoreV1().Pods(c.namespace).Get(ctx, f.podName(), metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return true, nil
@@ -222,7 +237,7 @@ func (c *cluster) awaitNoPod(ctx context.Context, f *found) error {
 }
 
 // poll asks until the answer is yes or an error.
-func (c *cluster) poll(ctx context.Context, done func() (bool, error)) error {
+func poll(ctx context.Context, done func() (bool, error)) error {
 	for wait := gonePoll; ; wait = min(2*wait, lookAgain) {
 		if ok, err := done(); ok || err != nil {
 			return err
@@ -253,7 +268,9 @@ func (c *cluster) dropEnded(ctx context.Context, f *found) error {
 	pods := c.api.CoreV1().Pods(c.namespace)
 	pod, err := pods.Get(ctx, f.podName(), metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err), err == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed:
+	case apierrors.IsNotFound(err), err == nil && !metav1.IsControlledBy(pod, f.sandbox):
+		return nil
+	case err == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed:
 		return nil
 	case err == nil:
 		err = pods.Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}})
@@ -261,7 +278,7 @@ func (c *cluster) dropEnded(ctx context.Context, f *found) error {
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return forbidden(c.namespace, f.podName(), err)
 	}
-	return c.poll(ctx, func() (bool, error) {
+	return poll(ctx, func() (bool, error) {
 		now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID, ignoreNotFound(err)
 	})
@@ -274,10 +291,10 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// annotate writes the time into an annotation of the object that stands for the sandbox.
-func (c *cluster) annotate(ctx context.Context, f *found, annotation string) error {
+// annotate writes an annotation of the object that stands for the sandbox.
+func (c *cluster) annotate(ctx context.Context, f *found, annotation, value string) error {
 	meta := preconditions(f.main(), "")
-	meta["annotations"] = map[string]string{annotation: now()}
+	meta["annotations"] = map[string]string{annotation: value}
 	return c.patchMain(ctx, f, map[string]any{"metadata": meta})
 }
 
@@ -287,21 +304,9 @@ func now() string { return time.Now().UTC().Format(time.RFC3339Nano) }
 // patchMain changes the object that stands for the sandbox. The error is ErrGone if that is gone
 // or going.
 func (c *cluster) patchMain(ctx context.Context, f *found, changes map[string]any) error {
-	resource := sandboxes
-	if f.claim != nil {
-		resource = claims
-	}
-	now, err := c.patch(ctx, resource, f.main().GetName(), changes)
+	now, err := c.patch(ctx, f.resource(), f.main().GetName(), changes)
 	if err == nil && now.GetDeletionTimestamp() != nil {
 		return podError(c.namespace, now.GetName(), launcher.ErrGone, "", "it is being deleted")
 	}
 	return err
-}
-
-// mainAPI is the resource of the object that stands for the sandbox.
-func (c *cluster) mainAPI(f *found) dynamic.ResourceInterface {
-	if f.claim != nil {
-		return c.claims().api
-	}
-	return c.sandboxes().api
 }

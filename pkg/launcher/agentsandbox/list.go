@@ -8,43 +8,60 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// list describes the sandboxes, sorted by id.
+// The Sandboxes of claims have this label of the controller's.
+const labelClaimUID = "agents.x-k8s.io/claim-uid"
+
+// list describes the sandboxes, sorted by id. With an error it returns those that it found.
 func (c *cluster) list(ctx context.Context) ([]launcher.Summary, error) {
-	all, err := c.sandboxes().list(ctx)
-	if err != nil {
-		return nil, forbidden(c.namespace, "*", err)
+	ours := labels.Set{podmeta.LabelManagedBy: podmeta.ManagedBy}.String()
+	own, err := c.sandboxes().list(ctx, ours)
+	made, claimsErr := c.claims().list(ctx, ours)
+	if errors.Is(claimsErr, ErrNotInstalled) && err == nil { // it is, without its extensions
+		claimsErr = nil
 	}
-	made, err := c.claims().list(ctx)
-	if err != nil && !errors.Is(err, ErrNotInstalled) {
-		return nil, forbidden(c.namespace, "*", err)
+	err = errors.Join(err, claimsErr)
+	byName := map[string]*sandbox{}
+	for _, s := range own {
+		byName[s.Name] = s
 	}
 	var list []launcher.Summary
-	byName := map[string]*sandbox{}
-	for _, s := range all {
-		byName[s.Name] = s
-		if isOurs(s) {
-			list = append(list, summaryOf(&found{sandbox: s}))
+	belonging := c.sandboxesOfClaims(ctx, len(made) > 0)
+	for _, m := range made {
+		if of, _ := mainOf(m, byName[m.Name]); of != nil {
+			list = append(list, summaryOf(&found{claim: m, sandbox: belonging[m.UID]}))
+			delete(byName, m.Name)
 		}
 	}
-	for _, m := range made {
-		if isOurs(m) {
-			list = append(list, summaryOf(&found{claim: m, sandbox: byName[m.Status.Sandbox.Name]}))
-		}
+	for _, s := range byName {
+		list = append(list, summaryOf(&found{sandbox: s}))
 	}
 	slices.SortFunc(list, func(a, b launcher.Summary) int { return strings.Compare(a.ID, b.ID) })
-	return list, nil
+	return list, forbidden(c.namespace, "*", err)
 }
 
-func isOurs(object metav1.Object) bool {
-	_, ok := object.GetAnnotations()[podmeta.AnnotationID]
-	return ok && object.GetLabels()[podmeta.LabelManagedBy] == podmeta.ManagedBy
+// sandboxesOfClaims returns the Sandboxes of claims by the claims' UIDs. Some may be others', who may
+// have made them odd.
+func (c *cluster) sandboxesOfClaims(ctx context.Context, any bool) map[types.UID]*sandbox {
+	byUID := map[types.UID]*sandbox{}
+	if !any {
+		return byUID
+	}
+	list, _ := c.sandboxes().list(ctx, labelClaimUID)
+	for _, s := range list {
+		if owner := metav1.GetControllerOf(s); owner != nil {
+			byUID[owner.UID] = s
+		}
+	}
+	return byUID
 }
 
 func summaryOf(f *found) launcher.Summary {
@@ -81,13 +98,18 @@ func stateOf(f *found) launcher.State {
 	return launcher.Pending
 }
 
-// list returns all objects of a resource.
-func (r store[T]) list(ctx context.Context) (list []*T, err error) {
+// list returns the objects of a resource that a selector selects. With an error it returns those
+// that it could read.
+func (r store[T]) list(ctx context.Context, selector string) (list []*T, err error) {
+	var failed []error
 	pages := pager.New(pager.SimplePageFunc(func(options metav1.ListOptions) (runtime.Object, error) { return r.api.List(ctx, options) }))
-	err = pages.EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {
+	err = pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(item runtime.Object) error {
 		object, err := decode[T](item.(*unstructured.Unstructured), nil)
-		list = append(list, object)
-		return err
+		if err == nil {
+			list = append(list, object)
+		}
+		failed = append(failed, err)
+		return nil
 	})
-	return list, apiError(err)
+	return list, errors.Join(apiError(err), errors.Join(failed...))
 }

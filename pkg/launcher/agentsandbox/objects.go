@@ -17,10 +17,10 @@ import (
 
 // The resources of agent-sandbox that this uses, in the version that it knows.
 var (
-	core       = schema.GroupVersion{Group: "agents.x-k8s.io", Version: "v1beta1"}
-	extensions = schema.GroupVersion{Group: "extensions.agents.x-k8s.io", Version: "v1beta1"}
+	sandboxGroup = schema.GroupVersion{Group: "agents.x-k8s.io", Version: "v1beta1"}
+	extensions   = schema.GroupVersion{Group: "extensions.agents.x-k8s.io", Version: "v1beta1"}
 
-	sandboxes = core.WithResource("sandboxes")
+	sandboxes = sandboxGroup.WithResource("sandboxes")
 	claims    = extensions.WithResource("sandboxclaims")
 	templates = extensions.WithResource("sandboxtemplates")
 	warmPools = extensions.WithResource("sandboxwarmpools")

@@ -84,6 +84,7 @@ func (c *cluster) blueprint(ctx context.Context, spec *launcher.Spec) (blueprint
 		return blueprint{}, err
 	}
 	delete(made.Labels, podmeta.LabelPool)
+	delete(made.Annotations, podmeta.AnnotationKey)         // a rotation changes it
 	made.Spec.RestartPolicy = corev1.RestartPolicyOnFailure // an agent that ends by itself ends the pod
 	for i := range made.Spec.Containers {
 		made.Spec.Containers[i].RestartPolicy = nil
@@ -141,9 +142,9 @@ func toDNS() networkingv1.NetworkPolicyEgressRule {
 func toPublic() networkingv1.NetworkPolicyEgressRule {
 	return networkingv1.NetworkPolicyEgressRule{To: []networkingv1.NetworkPolicyPeer{
 		{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: []string{
-			"10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16",
+			"10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16",
 		}}},
-		{IPBlock: &networkingv1.IPBlock{CIDR: "::/0", Except: []string{"fc00::/7", "fe80::/10"}}},
+		{IPBlock: &networkingv1.IPBlock{CIDR: "::/0", Except: []string{"64:ff9b::/96", "fc00::/7", "fe80::/10"}}},
 	}}
 }
 

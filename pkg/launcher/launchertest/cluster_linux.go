@@ -239,18 +239,31 @@ func (c *Cluster) Apply(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	var objects []*unstructured.Unstructured
-	for d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
-		object := &unstructured.Unstructured{}
-		if err := d.Decode(&object.Object); errors.Is(err, io.EOF) {
-			return c.awaitAccess(ctx, objects)
-		} else if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
+	objects, err := Objects(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for _, object := range objects {
 		if err := c.create(ctx, client, object); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		objects = append(objects, object)
+	}
+	return c.awaitAccess(ctx, objects)
+}
+
+// Objects returns the objects of a YAML text.
+func Objects(text []byte) (list []*unstructured.Unstructured, err error) {
+	for d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
+		object := &unstructured.Unstructured{}
+		err := d.Decode(&object.Object)
+		switch {
+		case errors.Is(err, io.EOF):
+			return list, nil
+		case err != nil:
+			return nil, err
+		case object.Object != nil:
+			list = append(list, object)
+		}
 	}
 }
 

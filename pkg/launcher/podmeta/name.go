@@ -31,7 +31,8 @@ func NameOf(id string) string {
 
 var unsafeLabel = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 
-// LabelOf returns the value of LabelID for an id.
+// LabelOf returns the value of LabelID for an id. Different ids may have the same: it is for
+// people who look for pods.
 func LabelOf(id string) string {
 	const most = 63 // https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/
 	safe := strings.Trim(unsafeLabel.ReplaceAllString(id, "-"), "-_.")

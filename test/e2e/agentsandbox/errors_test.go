@@ -3,9 +3,11 @@ package agentsandbox
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -57,21 +59,93 @@ func TestObjectOfANewerForm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, launchErr := l.Launch(t.Context(), spec)
-		_, openErr := l.Open(t.Context(), spec.ID)
-		_, extendErr := l.Extend(t.Context(), spec.ID, 48*time.Hour)
-		for what, err := range map[string]error{
-			"launch": launchErr, "open": openErr, "extend": extendErr, "pause": l.Pause(t.Context(), spec.ID), "terminate": l.Terminate(t.Context(), spec.ID),
+		for _, act := range []struct {
+			what string
+			do   func() error
+		}{
+			{"launch", func() error { _, err := l.Launch(t.Context(), spec); return err }},
+			{"open", func() error { _, err := l.Open(t.Context(), spec.ID); return err }},
+			{"extend", func() error { _, err := l.Extend(t.Context(), spec.ID, 48*time.Hour); return err }},
+			{"pause", func() error { return l.Pause(t.Context(), spec.ID) }},
+			{"terminate", func() error { return l.Terminate(t.Context(), spec.ID) }},
 		} {
-			if !errors.Is(err, launcher.ErrNewer) {
-				t.Errorf("%s: %v", what, err)
+			if err := act.do(); !errors.Is(err, launcher.ErrNewer) {
+				t.Errorf("%s: %v", act.what, err)
 			}
 		}
 		now, err := resourceOf(t, c, resource).Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil || now.GetGeneration() != before.GetGeneration() || now.GetUID() != before.GetUID() {
-			t.Errorf("the object has changed: %v", err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(before.GetAnnotations(), now.GetAnnotations()); diff != "" || now.GetGeneration() != before.GetGeneration() || now.GetDeletionTimestamp() != nil {
+			t.Errorf("the object has changed: %s", diff)
 		}
 	})
+}
+
+// What a template lacks is an error, and not left out.
+func TestDemandThatTheTemplateDoesNotMeet(t *testing.T) {
+	t.Parallel()
+	c := withController(t)
+	makePool(t, c, 1, c.Spec(""))
+	for name, change := range map[string]func(*launcher.Spec){
+		"a RuntimeClass":           func(s *launcher.Spec) { s.Pod.RuntimeClass = "gvisor" },
+		"a read-only root":         func(s *launcher.Spec) { s.Pod.ReadOnlyRoot = true },
+		"another image":            func(s *launcher.Spec) { s.Pod.Image = "podagent.test/other:dev" },
+		"a class of resources":     func(s *launcher.Spec) { s.Pod.PriorityClass = "high" },
+		"an account of the pod's":  func(s *launcher.Spec) { s.Pod.ServiceAccount = "other" },
+		"a required user mapping":  func(s *launcher.Spec) { s.Pod.UserNamespace = launcher.Require },
+		"another Pod Security one": func(s *launcher.Spec) { s.Pod.Profile = launcher.Baseline },
+	} {
+		spec := c.Spec("a")
+		spec.Take.Pool = warm
+		change(&spec)
+		if err := fails(t, c, spec); !errors.Is(err, launcher.ErrDrift) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	checkNothingLeft(t, c)
+}
+
+func TestWrongSpecIsRefusedBeforeAnythingIsMade(t *testing.T) {
+	t.Parallel()
+	c := withController(t)
+	for name, change := range map[string]func(*launcher.Spec){
+		"a label of podagent's":      func(s *launcher.Spec) { s.Pod.Labels = map[string]string{podmeta.LabelPool: "warm"} },
+		"a label of agent-sandbox's": func(s *launcher.Spec) { s.Pod.Labels = map[string]string{"agents.x-k8s.io/sandbox-name": "x"} },
+		"a negative lifetime":        func(s *launcher.Spec) { s.Pod.Lifetime = -time.Second },
+		"a negative deadline":        func(s *launcher.Spec) { s.Pod.ActiveDeadline = -time.Second },
+		"a negative heartbeat":       func(s *launcher.Spec) { s.Take.Heartbeat = -5 * time.Second },
+		"a large environment":        func(s *launcher.Spec) { s.Env = []string{"A=" + strings.Repeat("x", 200<<10)} },
+		"a command of the image's":   func(s *launcher.Spec) { s.Pod.Main = []string{"true"} },
+		"a claim without an id":      func(s *launcher.Spec) { s.ID, s.Pod.Workspace.Keep = "", true },
+	} {
+		for _, pool := range []string{"", warm} {
+			spec := c.Spec("a")
+			spec.Take.Pool = pool
+			change(&spec)
+			if err := fails(t, c, spec); !errors.As(err, new(*launcher.SpecError)) {
+				t.Errorf("%s, pool %q: %v", name, pool, err)
+			}
+		}
+	}
+	checkNothingLeft(t, c)
+}
+
+// A Sandbox that waits in a pool, or belongs to a claim, has no other name.
+func TestSandboxOfAPoolIsNotOpenedByName(t *testing.T) {
+	t.Parallel()
+	c := withController(t)
+	makePool(t, c, 1, c.Spec(""))
+	list, err := resourceOf(t, c, sandboxes).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range list.Items {
+		if _, err := launcherOf(c).Open(t.Context(), object.GetName()); !errors.Is(err, launcher.ErrNotOurs) {
+			t.Errorf("opening a Sandbox that waits: %v", err)
+		}
+	}
 }
 
 // checkFinding checks that a check fails with an error.
@@ -101,7 +175,11 @@ func TestWarmPoolOrTemplateThatIsNotThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, object := range objectsOf(t, text) {
+	objects, err := launchertest.Objects(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range objects {
 		if object.GetKind() == "SandboxWarmPool" {
 			data, err := object.MarshalJSON()
 			if err != nil {

@@ -2,14 +2,32 @@ package agentsandbox
 
 import (
 	"bufio"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/agentsandbox"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/test/e2e/internal/harness"
 )
+
+// An orchestrator may be killed at any time.
+func TestSandboxIsAdoptedAfterItsOrchestratorWasKilled(t *testing.T) {
+	inEachMode(t, func(t *testing.T, l *agentsandbox.Launcher, c *launchertest.Cluster, spec launcher.Spec) {
+		program := filepath.Join(t.TempDir(), "orchestrator")
+		if err := os.WriteFile(program, harness.BuildProgram(t, "cmd/orchestrator"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		killAfterFirstLine(t, c, program, spec)
+		s := harness.Launch(t, l, spec)
+		if got := harness.Get(t, s, "file"); got != "content\n" || s.Created {
+			t.Errorf("the sandbox has %q, created: %v", got, s.Created)
+		}
+	})
+}
 
 // killAfterFirstLine runs an orchestrator that makes the sandbox and runs a command in it, and
 // kills it in the middle of that.
@@ -30,7 +48,9 @@ func killAfterFirstLine(t *testing.T, c *launchertest.Cluster, program string, s
 	if spec.Take.Pool != "" {
 		args = append([]string{args[0], "--pool", spec.Take.Pool}, args[1:]...)
 	}
-	cmd := exec.Command(program, args...)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -2,8 +2,10 @@ package agentsandbox
 
 import (
 	"errors"
-	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/agentsandbox"
@@ -27,6 +29,7 @@ var modes = map[string]func(t *testing.T, c *launchertest.Cluster, id string) la
 
 // inEachMode runs a test with the sandbox "a" of each mode.
 func inEachMode(t *testing.T, test func(t *testing.T, l *agentsandbox.Launcher, c *launchertest.Cluster, spec launcher.Spec)) {
+	t.Parallel()
 	for name, spec := range modes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -94,15 +97,11 @@ func makePool(t *testing.T, c *launchertest.Cluster, size int, spec launcher.Spe
 	}
 	apply(t, c, text)
 	harness.Await(t, "a warm pool", func() bool {
-		ready := 0
-		for f := range launcherOf(c).Check(t.Context(), launcher.Spec{Take: launcher.Take{Pool: warm}}) {
-			if f.Name == "warm pool" {
-				if f.Verdict == launcher.Passed && strings.HasPrefix(f.Detail, "1 of ") {
-					ready = 1
-				}
-				break
-			}
+		now, err := resourceOf(t, c, warmPools).Get(t.Context(), warm, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return size == 0 || ready > 0
+		ready, _, _ := unstructured.NestedInt64(now.Object, "status", "readyReplicas")
+		return ready == int64(size)
 	})
 }

@@ -1,0 +1,4 @@
+// Command true does nothing, successfully.
+package main
+
+func main() {}
