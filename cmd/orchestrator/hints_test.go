@@ -18,6 +18,7 @@ import (
 	"github.com/podagent/podagent/cmd/orchestrator/internal/console"
 	"github.com/podagent/podagent/pkg/fsops"
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/agentsandbox"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -110,6 +111,21 @@ func TestNoHintHelpsAnArchiveOutOfItsTree(t *testing.T) {
 		var said strings.Builder
 		if report(t.Context(), &said, in(err)); said.String() != "orchestrator: "+want+"\n" {
 			t.Errorf("the message for %v is\n%s", err, &said)
+		}
+	}
+}
+
+// The errors of agent-sandbox say how to get what is missing.
+func TestHintsForAgentSandbox(t *testing.T) {
+	for err, say := range map[error]string{
+		agentsandbox.ErrNotInstalled: "--backend kubernetes",
+		agentsandbox.ErrNoController: "agent-sandbox-controller",
+		agentsandbox.ErrNoWarmPool:   `"orchestrator agent-sandbox template NAME | kubectl apply -f -"`,
+		agentsandbox.ErrNoTemplate:   `"orchestrator agent-sandbox template NAME | kubectl apply -f -"`,
+	} {
+		hint, ok := strings.CutPrefix(explain(in(err)), err.Error()+": ")
+		if !ok || !strings.Contains(hint, say) {
+			t.Errorf("the message for %v is %q: it does not mention %s", err, explain(in(err)), say)
 		}
 	}
 }

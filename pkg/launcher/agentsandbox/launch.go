@@ -51,11 +51,6 @@ func (c *cluster) try(ctx, ready context.Context, spec launcher.Spec, isNew, del
 		spec.OnClose = launcher.CloseDelete
 	}
 	s, err := c.enter(ctx, ready, f, spec)
-	if errors.Is(err, launcher.ErrUnsigned) && !made { // by a key that was retired, say
-		if err = c.assignAnew(ready, f, &spec); err == nil {
-			s, err = c.enter(ctx, ready, f, spec)
-		}
-	}
 	switch {
 	case err == nil:
 		s.Created, s.Start = made, startOf(f, &spec, made)
@@ -111,18 +106,6 @@ func (c *cluster) adopt(ctx context.Context, f *found, spec *launcher.Spec) erro
 		return c.dropEnded(ctx, f)
 	}
 	return nil
-}
-
-// assignAnew replaces the assignment that the sandbox's object keeps.
-func (c *cluster) assignAnew(ctx context.Context, f *found, spec *launcher.Spec) error {
-	assignment, err := c.k.Assignment(ctx, f.subject(), *spec)
-	if err != nil {
-		return err
-	}
-	if err := c.annotate(ctx, f, podmeta.AnnotationAssignment, assignment); err != nil {
-		return err
-	}
-	return c.look(ctx, f)
 }
 
 // create makes the object of a sandbox. The error is errAgain if another launch was first.

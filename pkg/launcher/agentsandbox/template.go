@@ -2,6 +2,8 @@ package agentsandbox
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +29,9 @@ const (
 // With Pod.Workspace.Keep each Sandbox has a claim for the files in its workdir, so that it can
 // be paused.
 func (l *Launcher) Template(ctx context.Context, name string, replicas int, spec launcher.Spec) ([]byte, error) {
+	if replicas < 0 || replicas > math.MaxInt32 {
+		return nil, &launcher.SpecError{Field: "Pool.Size", Msg: fmt.Sprintf("is %d: it is between 0 and %d", replicas, math.MaxInt32)}
+	}
 	c, err := l.cluster(ctx)
 	if err != nil {
 		return nil, err

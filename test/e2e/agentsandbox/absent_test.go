@@ -24,14 +24,14 @@ func TestClusterWithoutAgentSandbox(t *testing.T) {
 	pooled := c.Spec("a")
 	pooled.Take.Pool = warm
 	for _, spec := range []launcher.Spec{c.Spec("a"), pooled} {
-		if err := fails(t, &admin, spec); !errors.Is(err, agentsandbox.ErrNotInstalled) {
+		if err := fails(t, launcherOf(&admin), spec); !errors.Is(err, agentsandbox.ErrNotInstalled) {
 			t.Errorf("without the resources: %v", err)
 		}
 	}
 	checkFinding(t, &admin, "", "resources", agentsandbox.ErrNotInstalled)
 	c.InstallAgentSandbox(t)
 	for _, spec := range []launcher.Spec{c.Spec("a"), pooled} {
-		if err := fails(t, &admin, spec); !errors.Is(err, agentsandbox.ErrNoController) {
+		if err := fails(t, launcherOf(&admin), spec); !errors.Is(err, agentsandbox.ErrNoController) {
 			t.Errorf("without a controller: %v", err)
 		}
 	}

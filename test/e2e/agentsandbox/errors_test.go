@@ -19,11 +19,11 @@ import (
 )
 
 // fails launches a sandbox that cannot start, and returns the error.
-func fails(t *testing.T, c *launchertest.Cluster, spec launcher.Spec) error {
+func fails(t *testing.T, l *agentsandbox.Launcher, spec launcher.Spec) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Hung)
 	defer cancel()
-	s, err := launcherOf(c).Launch(ctx, spec)
+	s, err := l.Launch(ctx, spec)
 	if err == nil {
 		s.Close()
 		t.Fatal("the launch succeeds")
@@ -100,7 +100,7 @@ func TestDemandThatTheTemplateDoesNotMeet(t *testing.T) {
 		spec := c.Spec("a")
 		spec.Take.Pool = warm
 		change(&spec)
-		if err := fails(t, c, spec); !errors.Is(err, launcher.ErrDrift) {
+		if err := fails(t, launcherOf(c), spec); !errors.Is(err, launcher.ErrDrift) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -124,7 +124,7 @@ func TestWrongSpecIsRefusedBeforeAnythingIsMade(t *testing.T) {
 			spec := c.Spec("a")
 			spec.Take.Pool = pool
 			change(&spec)
-			if err := fails(t, c, spec); !errors.As(err, new(*launcher.SpecError)) {
+			if err := fails(t, launcherOf(c), spec); !errors.As(err, new(*launcher.SpecError)) {
 				t.Errorf("%s, pool %q: %v", name, pool, err)
 			}
 		}
@@ -167,7 +167,7 @@ func TestWarmPoolOrTemplateThatIsNotThere(t *testing.T) {
 	c := withController(t)
 	spec := c.Spec("a")
 	spec.Take.Pool = warm
-	if err := fails(t, c, spec); !errors.Is(err, agentsandbox.ErrNoWarmPool) {
+	if err := fails(t, launcherOf(c), spec); !errors.Is(err, agentsandbox.ErrNoWarmPool) {
 		t.Errorf("without the pool: %v", err)
 	}
 	checkFinding(t, c, warm, "warm pool", agentsandbox.ErrNoWarmPool)
@@ -188,7 +188,7 @@ func TestWarmPoolOrTemplateThatIsNotThere(t *testing.T) {
 			apply(t, c, data)
 		}
 	}
-	if err := fails(t, c, spec); !errors.Is(err, agentsandbox.ErrNoTemplate) {
+	if err := fails(t, launcherOf(c), spec); !errors.Is(err, agentsandbox.ErrNoTemplate) {
 		t.Errorf("without the template: %v", err)
 	}
 	checkFinding(t, c, warm, "warm pool", agentsandbox.ErrNoTemplate)
@@ -244,7 +244,7 @@ func TestPodsThatCannotStart(t *testing.T) {
 				t.Parallel()
 				spec := c.Spec(name)
 				want.change(&spec)
-				if err := fails(t, c, spec); !errors.Is(err, want.class) {
+				if err := fails(t, launcherOf(c), spec); !errors.Is(err, want.class) {
 					t.Error(err)
 				}
 			})
