@@ -28,7 +28,7 @@ TOOL    := $(GO) tool -modfile=$(CURDIR)/tools.mod
 export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build image cluster runtime cluster-down test test-all needs sandboxes checks e2e unit race race-e2e disrupt soak fuzz lint sbom generate verify bench bench-check clean
+.PHONY: help demo build image cluster runtime cluster-down test test-all needs sandboxes checks e2e unit race race-e2e disrupt soak fuzz lint sbom generate verify bench bench-check clean prebuilt
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,7 +75,11 @@ test-all: ## run everything at full size, and also under the race detector (hour
 	@PODAGENT_TEST_FULL=1 RESULTS=$(RESULTS) test/phases.sh needs "sandboxes checks" "e2e unit" race race-e2e disrupt fuzz sbom soak
 test-all: export FUZZTIME ?= 10s
 
-checks: lint verify
+checks: lint verify prebuilt
+
+# Builds what tests on sandboxes build, so that no test waits for it.
+prebuilt:
+	@cd test/bench && CGO_ENABLED=0 GOFLAGS= GOEXPERIMENT= $(GO) build -trimpath -o /dev/null sigs.k8s.io/agent-sandbox/cmd/agent-sandbox-controller
 
 # The programs besides Go that the tests and benchmarks use, as program=package of Debian,
 # and those that only tests at full size use, because they are large.
@@ -108,10 +112,11 @@ PLAIN = . ./images/... ./cmd/orchestrator/... $(addprefix ./,$(filter-out test/%
 RACED = $(shell $(GO) list ./... | grep -v -e /test/e2e -e /images/)
 RACED_E2E := $(if $(PODAGENT_TEST_FULL),,-run '^Test(CutDuringCalls|200MB|Lazy|Exclusive|SessionStore)' -skip '/connection_stuck')
 
-# Eight tests at once even on few processors, since they mostly wait for their pods. Beside
-# them, two of the other packages at once, since these mostly wait for their programs.
+# Eight tests at once even on few processors, since they mostly wait for their pods, but of one
+# package. Beside them, two of the other packages at once, since these mostly wait for their
+# programs.
 e2e: ## run the tests on sandboxes, except those that disrupt the cluster (RUN=TestName for some)
-	@$(call gotest,e2e) -parallel 8 -run '$(RUN)' ./test/e2e ./test/e2e/agentsandbox
+	@$(call gotest,e2e) -p 1 -parallel 8 -run '$(RUN)' ./test/e2e ./test/e2e/agentsandbox
 
 unit: ## run the other tests, without the race detector (PKG=./pkg/fsops for any one package)
 	@$(call gotest,unit) -p 2 $(or $(PKG),$(PLAIN))

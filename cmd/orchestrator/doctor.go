@@ -7,8 +7,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/podagent/podagent/cmd/internal/render"
+	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
 	"github.com/podagent/podagent/pkg/launcher"
 )
 
@@ -20,6 +22,7 @@ func doctorCommand(a *app) *cobra.Command {
 		Long: `Doctor checks the kubeconfig, the API server, the namespace, each permission that
 sandboxes need, and the identity. Then it makes a sandbox as the flags say, runs a
 command in it, and removes it again. For each check that fails, it says what to do.
+With --pool, it also checks whether a pod of the pool waits and fits the flags.
 With the local backend, it makes a sandbox on this machine. With that of agent-sandbox, it
 checks the resources, the warm pool that --pool names, and that a sandbox can be made.
 
@@ -36,6 +39,10 @@ The exit status is 1 if a check failed.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	flags.define(cmd)
+	pool := pflag.NewFlagSet("pool", pflag.ContinueOnError)
+	flags.definePoolName(pool)
+	settings.MarkFor(pool, inKubernetes, inAgentSandbox)
+	cmd.Flags().AddFlagSet(pool)
 	return cmd
 }
 

@@ -123,9 +123,14 @@ func (p *podFlags) defineLaunch(cmd *cobra.Command) {
 	p.flags.Var((*flagvalue.Heartbeat)(&p.take.Heartbeat), "heartbeat", "how often this program marks the pod of its open sandbox as needed; or off")
 	p.flags.Var(&p.onStale, "on-stale", "what to do about a pod that has ended; its files are lost unless they were kept")
 	p.flags.Var(&p.onDrift, "on-drift", "what to do about a pod that differs from these flags")
-	p.flags.StringVar(&p.take.Pool, "pool", "", "take a new sandbox's pod out of the pool `NAME`, if one fits the flags")
+	p.definePoolName(p.flags)
 	p.flags.BoolVar(&p.take.Exclusive, "exclusive", false, "fail if another exclusive owner has the sandbox open, and keep others out while this runs")
 	p.add(cmd, map[string]*flagvalue.Choice{"on-stale": &p.onStale, "on-drift": &p.onDrift})
+}
+
+// definePoolName defines the flag for the pool of a new sandbox.
+func (p *podFlags) definePoolName(flags *pflag.FlagSet) {
+	flags.StringVar(&p.take.Pool, "pool", "", "take a new sandbox's pod out of the pool `NAME`, if one fits the flags; with agent-sandbox, make a claim on this warm pool")
 }
 
 func (p *podFlags) add(cmd *cobra.Command, choices map[string]*flagvalue.Choice) {

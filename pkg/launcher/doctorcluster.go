@@ -53,6 +53,7 @@ const (
 	checkPermission = "permission on "
 	checkStorage    = "storage class"
 	checkIdentity   = "identity"
+	checkPool       = "pool"
 	checkPod        = "pod is admitted"
 	checkRefusal    = "pods with the node's files"
 	checkSecret     = "pods with Secrets"
@@ -74,8 +75,11 @@ func (p *clusterPatient) checks() []check[*clusterPatient] {
 	if p.spec.Pod.Workspace.Keep {
 		needed = append(needed, checkStorage)
 	}
-	return append(p.access(), []check[*clusterPatient]{
-		{checkIdentity, p.identityNeeds(), (*clusterPatient).checkIdentity},
+	checks := append(p.access(), check[*clusterPatient]{checkIdentity, p.identityNeeds(), (*clusterPatient).checkIdentity})
+	if p.spec.Take.Pool != "" {
+		checks = append(checks, check[*clusterPatient]{checkPool, []string{checkIdentity}, (*clusterPatient).checkPool})
+	}
+	return append(checks, []check[*clusterPatient]{
 		{checkPod, needed, (*clusterPatient).checkPod},
 		{checkNode, []string{checkPod}, func(p *clusterPatient, ctx context.Context) Finding {
 			p.attach(ctx) // this check and the next two report its result
@@ -95,6 +99,23 @@ func (p *clusterPatient) checks() []check[*clusterPatient] {
 		{checkReap, []string{checkServer}, (*clusterPatient).checkReaper},
 		{checkRemoval, []string{checkPod}, (*clusterPatient).checkRemoval},
 	}...)
+}
+
+// checkPool finds out whether a launch would get a pod of the pool. Without one it makes a pod.
+func (p *clusterPatient) checkPool(ctx context.Context) Finding {
+	ctx, cancel := context.WithTimeout(ctx, doctorCall)
+	defer cancel()
+	if why := p.spec.mustStartCold(); why != "" {
+		return warned(errors.New(why), "Leave that out of the flags, or leave out --pool.")
+	}
+	pods, why, err := p.cluster.warmPods(ctx, &p.spec, "")
+	switch {
+	case err != nil:
+		return failed(err, "The API server must let this account list pods.")
+	case len(pods) == 0:
+		return warned(errors.New(why), "New sandboxes start with new pods meanwhile: \"orchestrator pool describe "+p.spec.Take.Pool+"\" says more.")
+	}
+	return passed("%d pods of %s wait and fit", len(pods), p.spec.Take.Pool)
 }
 
 func (p *clusterPatient) checkKubeconfig(context.Context) Finding {

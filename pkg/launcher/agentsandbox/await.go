@@ -24,7 +24,7 @@ var errNotReady = errors.New("the ready timeout is over")
 // Waiting looks again when the object changes, after lookPause, and at least every lookAgain. An
 // object without any condition after controllerPatience has no controller.
 const (
-	lookPause          = 5 * time.Millisecond
+	lookPause          = 20 * time.Millisecond
 	lookAgain          = 2 * time.Second
 	controllerPatience = 8 * time.Second
 )
@@ -41,34 +41,44 @@ func (c *cluster) awaitPod(ctx context.Context, f *found) (*corev1.Pod, error) {
 		if time.Since(began) > controllerPatience && f.isUntouched() {
 			return nil, fmt.Errorf("%w: %s/%s has had no condition for %v", ErrNoController, c.namespace, f.main().GetName(), controllerPatience)
 		}
-		if f.sandbox == nil {
-			err = follow(ctx, c.claims(), f.claim, func(now *claim) bool {
-				f.claim = now
-				return now.Status.Sandbox.Name != "" || f.failure(c.namespace) != nil
-			})
-		} else {
-			err = follow(ctx, c.sandboxes(), f.sandbox, func(now *sandbox) bool {
-				f.sandbox = now
-				return true
-			})
-		}
-		if err == nil {
-			sleep(ctx, lookPause)
-			err = c.look(ctx, f)
-		}
-		if err != nil {
+		if err := c.awaitChange(ctx, f); err != nil {
 			return nil, forbidden(c.namespace, f.main().GetName(), err)
 		}
 	}
 }
 
-// follow shows each later state of an object, until one is enough, the object is gone, or it is
-// time to look again.
+// awaitChange returns once the claim has a Sandbox, the Sandbox has changed, or it was time to look
+// again.
+func (c *cluster) awaitChange(ctx context.Context, f *found) (err error) {
+	var seen bool
+	if f.sandbox == nil {
+		seen, err = follow(ctx, c.claims(), f.claim, func(now *claim) bool {
+			f.claim = now
+			return now.Status.Sandbox.Name != "" || f.failure(c.namespace) != nil
+		})
+		if seen && err == nil {
+			return c.addSandbox(ctx, f)
+		}
+	} else {
+		seen, err = follow(ctx, c.sandboxes(), f.sandbox, func(now *sandbox) bool {
+			f.sandbox = now
+			return true
+		})
+	}
+	if seen || err != nil {
+		return err
+	}
+	sleep(ctx, lookPause)
+	return c.look(ctx, f)
+}
+
+// follow shows each later state of an object, until one is enough, which it reports, the object is
+// gone, or it is time to look again.
 func follow[T any, P interface {
 	*T
 	metav1.Object
 }](ctx context.Context, all store[T], object P, isEnough func(now *T) bool,
-) error {
+) (enough bool, err error) {
 	soon, cancel := context.WithTimeout(ctx, lookAgain)
 	defer cancel()
 	w, err := all.api.Watch(soon, metav1.ListOptions{
@@ -76,23 +86,20 @@ func follow[T any, P interface {
 		ResourceVersion: object.GetResourceVersion(),
 	})
 	if err != nil {
-		return apiError(err)
+		return false, apiError(err)
 	}
 	defer w.Stop()
 	for event := range w.ResultChan() {
 		u, ok := event.Object.(*unstructured.Unstructured)
-		if !ok || event.Type == watch.Deleted {
-			return nil
+		if !ok || event.Type == watch.Deleted || event.Type == watch.Error {
+			return false, nil
 		}
 		now, err := decode[T](u, nil)
 		if err != nil || isEnough(now) {
-			return err
+			return err == nil, err
 		}
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+	return false, context.Cause(ctx)
 }
 
 // podOf returns the pod of a Sandbox; nil if there may be one soon.

@@ -117,7 +117,7 @@ func (c *cluster) read(ctx context.Context, id string) (f *found, doubt *sandbox
 	}
 	f.claim, f.sandbox = mainOf(f.claim, own)
 	if f.claim != nil {
-		err = c.addSandbox(ctx, f, own)
+		err = c.addSandbox(ctx, f)
 	}
 	if err == nil {
 		err = c.checkOurs(f)
@@ -158,16 +158,15 @@ func (c *cluster) checkForm(f *found) error {
 
 // addSandbox adds the Sandbox of a claim, if there is one that belongs to it. The claim's status
 // says what it means that there is none.
-func (c *cluster) addSandbox(ctx context.Context, f *found, own *sandbox) (err error) {
-	switch f.claim.Status.Sandbox.Name {
-	case "":
-	case f.claim.Name:
-		f.sandbox = own
-	default:
-		f.sandbox, err = ifThere(c.sandboxes().get(ctx, f.claim.Status.Sandbox.Name))
+func (c *cluster) addSandbox(ctx context.Context, f *found) (err error) {
+	f.sandbox = nil
+	name := f.claim.Status.Sandbox.Name
+	if name == "" {
+		return nil
 	}
-	if f.sandbox != nil && !metav1.IsControlledBy(f.sandbox, f.claim) {
-		f.sandbox = nil
+	s, err := ifThere(c.sandboxes().get(ctx, name))
+	if s != nil && metav1.IsControlledBy(s, f.claim) {
+		f.sandbox = s
 	}
 	return err
 }
@@ -224,14 +223,8 @@ func (c *cluster) refresh(ctx context.Context, f *found) error {
 	if err != nil {
 		return err
 	}
-	var own *sandbox
-	if now.Status.Sandbox.Name == now.Name {
-		if own, err = ifThere(c.sandboxes().get(ctx, now.Name)); err != nil {
-			return err
-		}
-	}
-	f.claim, f.sandbox = now, nil
-	return c.addSandbox(ctx, f, own)
+	f.claim = now
+	return c.addSandbox(ctx, f)
 }
 
 // ifThere returns nil without an error for an object that is not there. A cluster without the
