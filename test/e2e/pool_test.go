@@ -111,7 +111,7 @@ func TestSpecThatNoWarmPodFitsStartsColdAndSaysWhy(t *testing.T) {
 	}{
 		"limits": {func(s *launcher.Spec) {
 			s.Pod.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
-		}, "resources is unset"},
+		}, "resources is {\"requests\""},
 		"directory": {func(s *launcher.Spec) { s.Workdir = "/elsewhere" }, "workdir is"},
 		"no-pool":   {func(s *launcher.Spec) { s.Take.Pool = "other" }, "the pool has no pods"},
 		"large": {func(s *launcher.Spec) {
@@ -289,7 +289,7 @@ func TestPoolThatShrinksAndChangesMeanwhile(t *testing.T) {
 	var changing sync.WaitGroup
 	changing.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
-			spec := c.Spec("")
+			spec := harness.PoolSpec(c)
 			spec.Pod.Annotations = map[string]string{"round": fmt.Sprint(i)}
 			err := errors.Join(pool.Scale(ctx, k, "warm", i%3), pool.Create(ctx, k, "warm", 3, spec))
 			if err != nil && ctx.Err() == nil {
@@ -364,7 +364,7 @@ func TestAssignmentOutlivesTheKeyThatSignedIt(t *testing.T) {
 	c := launchertest.OwnCluster(t, launcher.Restricted)
 	harness.PoolOf(t, c, 0)
 	k := sharing(c)
-	if err := pool.Create(t.Context(), k, "warm", 1, c.Spec("")); err != nil {
+	if err := pool.Create(t.Context(), k, "warm", 1, harness.PoolSpec(c)); err != nil {
 		t.Fatal(err)
 	}
 	harness.AwaitPool(t, c, 1)

@@ -39,7 +39,7 @@ func TestPoolThatIsScaledAndChanged(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	harness.TestPoolFault(t, c, harness.IsLost, func() {
 		for i := range 3 {
-			spec := c.Spec("")
+			spec := harness.PoolSpec(c)
 			spec.Pod.Annotations = map[string]string{"round": fmt.Sprint(i)}
 			err := errors.Join(
 				pool.Scale(t.Context(), c.Launcher(), harness.PoolName, 0),

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podagent/podagent/pkg/launcher"
@@ -28,7 +29,7 @@ func PoolOf(t *testing.T, c *launchertest.Cluster, size int) *launcher.Kubernete
 	k := c.Launcher()
 	err := c.Apply(t.Context(), role)
 	if err == nil {
-		err = pool.Create(t.Context(), k, PoolName, size, c.Spec(""))
+		err = pool.Create(t.Context(), k, PoolName, size, PoolSpec(c))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -67,10 +68,18 @@ func AwaitPool(t *testing.T, c *launchertest.Cluster, size int) {
 	Await(t, fmt.Sprintf("a pool of %d pods", size), func() bool { return len(Waiting(t, c)) == size })
 }
 
+// PoolSpec is the Spec of a pool's pods. They request so little memory that a small node has
+// room for all that tests make at once.
+func PoolSpec(c *launchertest.Cluster) launcher.Spec {
+	spec := c.Spec("")
+	spec.Pod.Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("32Mi")}
+	return spec
+}
+
 // Pooled is the Spec of a sandbox in a pod of the pool.
 func Pooled(c *launchertest.Cluster, id string) launcher.Spec {
-	spec := c.Spec(id)
-	spec.Take.Pool = PoolName
+	spec := PoolSpec(c)
+	spec.ID, spec.Take.Pool = id, PoolName
 	return spec
 }
 
