@@ -112,7 +112,7 @@ func (c *cluster) enterMade(ctx context.Context, pod *corev1.Pod, subject, assig
 		case !apierrors.IsConflict(err):
 			return nil, err
 		}
-		if pod, err = c.again(ctx, pod); err != nil {
+		if pod, err = c.latest(ctx, pod); err != nil {
 			return nil, err
 		}
 	}
@@ -163,8 +163,8 @@ func (c *cluster) assignMade(ctx context.Context, pod *corev1.Pod, subject, assi
 	return a, err
 }
 
-// again returns a pod as it is now.
-func (c *cluster) again(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+// latest returns a pod as it is now.
+func (c *cluster) latest(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 	now, err := c.get(ctx, pod.Name)
 	if apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID {
 		return nil, c.podError(pod, ErrGone, "", "it was deleted or replaced")

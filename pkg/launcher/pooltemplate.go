@@ -11,7 +11,7 @@ import (
 )
 
 // PoolTemplate returns the template of a pool's pods. spec has only Workdir and
-// Pod, without times, Main and Workspace.Keep: a launch sets the rest.
+// Pod, without Main, Workspace.Keep, and the times, which a launch sets.
 func (k *Kubernetes) PoolTemplate(ctx context.Context, pool string, spec Spec) (*corev1.PodTemplateSpec, error) {
 	spec = spec.withImage()
 	if problem := spec.checkPool(); problem != nil {

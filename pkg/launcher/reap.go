@@ -26,10 +26,10 @@ type ReapOptions struct {
 	DryRun        bool          // deletes nothing
 }
 
-// Reap deletes the sandboxes that nobody needs: those whose last heartbeat is old, and
-// whose agent has been idle for as long or cannot be reached for half a minute. A kept
-// workspace stays, and its sandbox is paused. It returns the deleted ones by id,
-// perhaps before their pods are gone, and all errors.
+// Reap deletes the sandboxes that nobody needs, and returns them sorted by id: those whose last
+// heartbeat is old, and whose agent has been idle for as long or cannot be reached for half a
+// minute. A kept workspace stays, and its sandbox is paused. Their pods may not be gone yet. All
+// errors are joined.
 func (k *Kubernetes) Reap(ctx context.Context, opts ReapOptions) ([]Summary, error) {
 	switch {
 	case opts.StaleAfter < 0:

@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// KnownForm is the newest form of the protocol between launchers that this version knows: see
+// knownForm is the newest form of the protocol between launchers that this version knows: see
 // AnnotationForm.
-const KnownForm = 1
+const knownForm = 1
 
 // NewerForm says that an object with these annotations is of a form that this version does not
 // know, and what to do; empty if it knows it.
@@ -16,8 +16,8 @@ func NewerForm(annotations map[string]string) string {
 	if !ok {
 		return ""
 	}
-	if n, err := strconv.Atoi(form); err == nil && n >= 1 && n <= KnownForm {
+	if n, err := strconv.Atoi(form); err == nil && n >= 1 && n <= knownForm {
 		return ""
 	}
-	return fmt.Sprintf("is of form %.20q, and this orchestrator knows form %d: update the orchestrator", form, KnownForm)
+	return fmt.Sprintf("is of form %.20q, and this orchestrator knows form %d: update the orchestrator", form, knownForm)
 }

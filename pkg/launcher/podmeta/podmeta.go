@@ -44,8 +44,8 @@ const (
 	// known to be the only object of its sandbox.
 	AnnotationCounts = Prefix + "counts-at"
 	// AnnotationForm is the oldest form of the protocol between launchers that one must know
-	// to change or delete the pod, the claim, or the Lease by which an id holds a pod: a whole
-	// number. Without it that is 1, the only form so far.
+	// to change or delete the pod, the claim, the Lease by which an id holds a pod, or the
+	// object of agent-sandbox: a whole number. Without it that is 1, the only form so far.
 	AnnotationForm = Prefix + "form"
 )
 
@@ -67,7 +67,7 @@ const (
 	AnnotationHolding = Prefix + "holding"
 	// AnnotationAssignment is, on a pod that was taken out of a pool, what its agent serves
 	// the sandbox with (Assignment in podapi.proto). It is signed; the agent reads it at
-	// each start.
+	// each start. An object of agent-sandbox keeps one that is signed for that object.
 	AnnotationAssignment = Prefix + "assignment"
 	// AnnotationReadyTimeout is how long the pod may take until its agent answers, as
 	// Go prints a duration. Without it, launcher.DefaultReadyTimeout applies.
