@@ -68,11 +68,14 @@ func AwaitPool(t *testing.T, c *launchertest.Cluster, size int) {
 	Await(t, fmt.Sprintf("a pool of %d pods", size), func() bool { return len(Waiting(t, c)) == size })
 }
 
-// PoolSpec is the Spec of a pool's pods. They request so little memory that a small node has
-// room for all that tests make at once.
+// PoolSpec is the Spec of a pool's pods. They request so little that a small node has room for
+// all that tests make at once.
 func PoolSpec(c *launchertest.Cluster) launcher.Spec {
 	spec := c.Spec("")
-	spec.Pod.Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("32Mi")}
+	spec.Pod.Resources.Requests = corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse("1m"),
+		corev1.ResourceMemory: resource.MustParse("32Mi"),
+	}
 	return spec
 }
 
