@@ -20,8 +20,8 @@ import (
 // pod the id holds, and which that pod owns, so that it goes with it. It counts as soon as the
 // pod names it, too (podmeta.AnnotationHolding). Until then the launch that made it may give
 // way. If the pod's workspace is kept, its claim owns the holding, too, which stays for as long as
-// the files do (heldclaim.go). ARCHITECTURE.md ("Pods that wait for their sandboxes") says why one id never gets two
-// pods.
+// the files do (heldclaim.go). ARCHITECTURE.md ("Pods that wait for their sandboxes") says why one
+// id never gets two pods.
 
 // holdingName is a name that no pod has, and so no Lease of an exclusive owner: it has a dot.
 func holdingName(id string) string { return "id." + podmeta.NameOf(id) }
@@ -43,7 +43,7 @@ func (c *cluster) podOf(ctx context.Context, id string) (*corev1.Pod, error) {
 	if pod != nil || heldErr != nil {
 		return pod, heldErr
 	}
-	if err == nil && isBeside(own, claim) {
+	if err == nil && isBeside(own, claim) && c.checkOurs(own, id) == nil {
 		if err = c.remove(ctx, own); err == nil {
 			return nil, apierrors.NewNotFound(corev1.Resource("pods"), own.Name)
 		}

@@ -79,7 +79,6 @@ const (
 )
 
 // AnnotationPod is, on a claim, and on the Lease of a sandbox that is about to get one with a pod of
-// a pool, the pod to create when its sandbox is resumed: a line
-// with the signature of the identity that made it, and the pod as JSON, without its
-// environment, which is sealed beside it.
+// a pool, the pod to create when its sandbox is resumed: a line with the signature of the identity
+// that made it, and the pod as JSON, without its environment, which is sealed beside it.
 const AnnotationPod = Prefix + "pod"
