@@ -53,7 +53,9 @@ func (s *Spec) validateEntering() error {
 	if err := entering.validatePod(); err != nil {
 		return err
 	}
-	if why := entering.mustStartCold(); why != "" {
+	withoutClaim := entering
+	withoutClaim.Pod.Workspace.Keep = false
+	if why := withoutClaim.mustStartCold(); why != "" {
 		return &SpecError{"Env, Protected or Pod.Annotations", "cannot be used: " + why}
 	}
 	return nil
