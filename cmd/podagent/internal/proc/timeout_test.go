@@ -80,7 +80,7 @@ func TestTimeoutEndsTheTree(t *testing.T) {
 		"own session, no TERM":   `(setsid sh -c 'trap "" TERM; echo $$ > $F; sleep 300; sleep 300' &)`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newManager(t, func(l *limits) { l.killGrace = 100 * time.Millisecond })
+			m := newManager(t, func(l *limits) { l.killGrace, l.drain = 100*time.Millisecond, hung })
 			path := fifo(t)
 			spec := shell(t, child+"\necho started; sleep 300")
 			spec.Env = append(spec.Env, "F="+path)
