@@ -4,9 +4,12 @@ package e2e
 // test/e2e/disrupt.
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,6 +53,73 @@ func TestPoolThatIsScaledAndChanged(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Whoever shrinks or changes a pool does not harm the launches under way. The cluster may be
+// late to delete a pod that a launch has taken, but it never leaves a sandbox with two.
+func TestPoolThatShrinksAndChangesMeanwhile(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k := harness.PoolOf(t, c, 3)
+	var warm sync.Map // the ids of sandboxes out of the pool
+	launching, over := context.WithCancel(t.Context())
+	go func() {
+		defer over()
+		for round := range 3 {
+			launchFromChangingPool(t, c, round, &warm)
+		}
+	}()
+	changePool(launching, t, c, k)
+	for round := range 3 {
+		for i := range 4 {
+			id := fmt.Sprintf("s-%d-%d", round, i)
+			_, mayGo := warm.Load(id)
+			if n := harness.SandboxPods(t, c, id); n > 1 || n == 0 && !mayGo {
+				t.Errorf("sandbox %s has %d pods", id, n)
+			}
+		}
+	}
+}
+
+// changePool shrinks a pool and changes its template, each time as soon as a pod of the last
+// template runs, while launches go on.
+func changePool(launching context.Context, t *testing.T, c *launchertest.Cluster, k *launcher.Kubernetes) {
+	t.Helper()
+	defer func() { <-launching.Done() }()
+	for i := 0; launching.Err() == nil; i++ {
+		spec, round := harness.PoolSpec(c), fmt.Sprint(i)
+		spec.Pod.Annotations = map[string]string{"round": round}
+		if err := errors.Join(pool.Scale(t.Context(), k, "warm", i%3), pool.Create(t.Context(), k, "warm", 3, spec)); err != nil {
+			t.Fatal(err)
+		}
+		harness.Await(t, "a pod of the changed pool", func() bool {
+			return launching.Err() != nil || slices.ContainsFunc(harness.Waiting(t, c), func(pod corev1.Pod) bool { return pod.Annotations["round"] == round })
+		})
+	}
+}
+
+// launchFromChangingPool launches four sandboxes at once. A sandbox out of the pool may end, and
+// no other.
+func launchFromChangingPool(t *testing.T, c *launchertest.Cluster, round int, warm *sync.Map) {
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			s, err := c.Launcher().Launch(t.Context(), harness.Pooled(c, fmt.Sprintf("s-%d-%d", round, i)))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			if s.Start.Warm {
+				warm.Store(s.ID, true)
+			}
+			err = s.Command(t.Context(), "true").Run()
+			if err != nil && !(errors.Is(err, launcher.ErrGone) && s.Start.Warm) {
+				t.Errorf("%s, %+v: %v", s.ID, s.Start, err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestPoolWhosePodsAreEvicted(t *testing.T) {
