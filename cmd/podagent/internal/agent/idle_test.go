@@ -1,10 +1,4 @@
-//go:build !race
-
 package agent
-
-// With the race detector, the tests of package proc run at the same time. Their managers
-// adopt no orphans, so they end processes with a blurred mark wherever they see them, and
-// this stray has one.
 
 import (
 	"log/slog"

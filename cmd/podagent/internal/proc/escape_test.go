@@ -3,6 +3,7 @@ package proc
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -129,6 +130,23 @@ func TestBlurredMarkIsNoReasonToDieWithAnotherExec(t *testing.T) {
 	if err := p.Signal(syscall.SIGKILL); err != nil || isAlive(pid) {
 		t.Errorf("%v; it is alive: %v", err, isAlive(pid))
 	}
+}
+
+// A process with a blurred mark may belong to any agent. One that adopts no orphans leaves
+// it alone.
+func TestBlurredMarkIsNoReasonToDieWithAnExecOfAnotherAgent(t *testing.T) {
+	path := fifo(t)
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", "ulimit -x 1000; ulimit -R 1000000; echo $$ > "+path+"; exec sleep 300")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := receivePID(t, path)
+	p := start(t, newManager(t), argv(t, "sleep", "300"))
+	if err := p.Signal(syscall.SIGKILL); err != nil || !isAlive(pid) {
+		t.Errorf("%v; it is alive: %v", err, isAlive(pid))
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait() // killed
 }
 
 func TestStraysAreCountedAndEnd(t *testing.T) {

@@ -158,7 +158,8 @@ func (s *snapshot) descends(m member) (below, known bool) {
 
 // narrow returns the lineage of a process with a blurred mark: that of its nearest
 // ancestor with a whole one, if there is one. The parents of a process show the truth, as
-// long as they live.
+// long as they live. Without them, an agent that adopts no orphans cannot know that the
+// process is below it, and must leave it to the agent that does.
 func (s *snapshot) narrow(m member) lineage {
 	parent, ok := s.listed[m.parent]
 	for range len(s.listed) {
@@ -169,6 +170,9 @@ func (s *snapshot) narrow(m member) lineage {
 	}
 	if ok && parent.lineage.whole() {
 		return parent.lineage
+	}
+	if !s.table.adopts {
+		return noLineage
 	}
 	return m.lineage
 }
