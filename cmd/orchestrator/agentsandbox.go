@@ -25,7 +25,7 @@ with --pool, a SandboxClaim on the SandboxWarmPool of that name.`,
 func agentSandboxTemplateCommand(a *app) *cobra.Command {
 	var flags podFlags
 	var workdir string
-	size, keep := 1, false
+	size := 1
 	c := &cobra.Command{
 		Use:   "template NAME",
 		Short: "Print a SandboxTemplate and a SandboxWarmPool",
@@ -47,7 +47,6 @@ same command prints then.`,
 			if err != nil {
 				return err
 			}
-			pod.Workspace.Keep = keep
 			text, err := (&agentsandbox.Launcher{Cluster: k}).Template(cmd.Context(), args[0], size, launcher.Spec{Workdir: workdir, Pod: pod})
 			if err == nil {
 				_, err = a.out.Write(text)
@@ -57,7 +56,6 @@ same command prints then.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c.Flags().IntVar(&size, "size", size, "how many pods wait for sandboxes")
-	c.Flags().BoolVar(&keep, "keep-workspace", keep, "give each pod a claim for its workdir, so that its sandbox can be paused")
 	c.Flags().StringVarP(&workdir, "workdir", "w", "", "the absolute `DIR` where relative paths start in a new sandbox (default a directory of its own)")
 	settings.Mark(c.Flags(), "workdir")
 	flags.definePool(c)

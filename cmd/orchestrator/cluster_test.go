@@ -30,8 +30,8 @@ func TestClusterScripts(t *testing.T) {
 			t.Parallel()
 			c := launchertest.NewCluster(t, launcher.Restricted)
 			env := clusterEnv(t, c)
-			if filepath.Base(script) == "pods.txtar" { // others have no right to claims
-				env["PODAGENT_STORAGE_CLASS"] = c.Storage(t, 2)
+			if base := filepath.Base(script); base == "pods.txtar" || base == "keptpool.txtar" { // others have no right to claims
+				env["PODAGENT_STORAGE_CLASS"] = c.Storage(t, 3)
 			}
 			env["PATH"] = bin + string(os.PathListSeparator) + os.Getenv("PATH")
 			env["PODAGENT_BIN"] = filepath.Join(bin, "podagent")

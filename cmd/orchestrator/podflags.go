@@ -66,7 +66,6 @@ func (p *podFlags) define(cmd *cobra.Command) {
 	pod, flags := &p.pod, p.flags
 	pod.ActiveDeadline, p.take.ReadyTimeout = launcher.DefaultActiveDeadline, launcher.DefaultReadyTimeout
 	flags.Var((*flagvalue.Words)(&pod.Main), "main", "a command that runs beside the agent: words, or a JSON array of them")
-	flags.BoolVar(&pod.Workspace.Keep, "keep-workspace", false, "give a new sandbox a claim of its own for its workdir, so that its files outlive its pod: see pause and resume")
 	flags.Var((*flagvalue.Period)(&pod.Lifetime), "lifetime", "when a new sandbox ends itself, unless you extend it (default never)")
 	flags.Var((*flagvalue.Period)(&pod.IdleTimeout), "max-idle", "how long a new sandbox may be idle before it ends itself (default forever)")
 	flags.Var((*flagvalue.Period)(&pod.ActiveDeadline), "active-deadline", "when the cluster ends a new pod in any case")
@@ -91,6 +90,7 @@ func (p *podFlags) defineShared() {
 	flags.StringVar(&pod.AgentImage, "agent-image", "", "an `IMAGE` with podagent, from which to install it if --image has none")
 	flags.Var((*flagvalue.Volumes)(&pod.Volumes), "volume", "mount the claim, or a directory of it, in a new pod; may be repeated")
 	flags.Var((*flagvalue.Size)(&pod.Workspace.Size), "workspace-size", "how much a new pod's workdir can hold; 0 is no bound (default "+launcher.DefaultWorkspaceSize+")")
+	flags.BoolVar(&pod.Workspace.Keep, "keep-workspace", false, "give a new sandbox a claim of its own for its workdir, so that its files outlive its pod: see pause and resume")
 	flags.StringVar(&pod.Workspace.StorageClass, "storage-class", "", "the `NAME` of the storage class of claims (default the cluster's)")
 	flags.StringVar(&pod.RuntimeClass, "runtime-class", "", "the `NAME` of the RuntimeClass of a new pod")
 	flags.StringVar(&pod.PriorityClass, "priority-class", "", "the `NAME` of the PriorityClass of a new pod")

@@ -23,7 +23,8 @@ func poolCommand(a *app) *cobra.Command {
 new sandbox takes a pod out of it, if one fits its flags, and the cluster makes the next.
 What cannot change in a running pod must match the flags: the image, workdir, volumes,
 limits, profile and the like. The environment, protected paths, labels, annotations,
-lifetime, idle time and deadline are the sandbox's own.
+lifetime, idle time and deadline are the sandbox's own. With --keep-workspace each pod has a
+claim, which its sandbox keeps: see pause and resume.
 
 These verbs need the permissions of deploy/pools-rbac.yaml.`,
 		Args: noSuchVerb,

@@ -85,6 +85,9 @@ func (c *cluster) existing(ctx context.Context, spec *Spec) (*corev1.Pod, error)
 func (c *cluster) start(ctx context.Context, spec *Spec, cold string) (*acquired, error) {
 	if spec.Take.Pool != "" && cold == "" {
 		a, why, err := c.takeWarm(ctx, spec)
+		if spec.Pod.Workspace.Keep && errors.Is(err, ErrPaused) {
+			a, why, err = nil, "its files are there already, and the pods of a pool have a workspace each", nil
+		}
 		if a != nil || err != nil {
 			return a, err
 		}
@@ -180,8 +183,8 @@ func (c *cluster) make(ctx context.Context, pod *corev1.Pod, spec *Spec) (*corev
 // checkAfterwards returns errAnotherLaunch if a pod that was just made must go: a launch that took
 // a pod out of a pool meanwhile, or a call that deleted the claim, may not have seen this one.
 func (c *cluster) checkAfterwards(ctx context.Context, made *corev1.Pod) error {
-	held, err := c.heldPod(ctx, made.Annotations[podmeta.AnnotationID])
-	if err == nil && held != nil {
+	held, claim, err := c.held(ctx, made.Annotations[podmeta.AnnotationID])
+	if err == nil && (held != nil || isBeside(made, claim)) {
 		return errAnotherLaunch
 	}
 	if err == nil {

@@ -21,17 +21,6 @@ import (
 // pod can't run.
 var errClaimGone = errors.New("the claim of its workspace is gone")
 
-// ownClaim reports whether the pod's workspace is a claim that belongs to the
-// sandbox.
-func ownClaim(pod *corev1.Pod) bool {
-	for _, v := range pod.Spec.Volumes {
-		if v.Name == workspaceName && v.PersistentVolumeClaim != nil {
-			return v.PersistentVolumeClaim.ClaimName == pod.Name
-		}
-	}
-	return false
-}
-
 // claimOf returns the claim for the workspace of a pod that is about to be created.
 // Its note says how the pod is made, for [Kubernetes.Resume].
 func (c *cluster) claimOf(ctx context.Context, w Workspace, pod *corev1.Pod, generation int64) (*corev1.PersistentVolumeClaim, error) {
@@ -54,10 +43,14 @@ func (c *cluster) claimOf(ctx context.Context, w Workspace, pod *corev1.Pod, gen
 // created, or takes the existing one and notes that in the pod.
 func (c *cluster) keepWorkspace(ctx context.Context, spec *Spec, pod *corev1.Pod) error {
 	for {
-		if err := c.newClaim(ctx, spec.Pod.Workspace, pod); !apierrors.IsAlreadyExists(err) {
-			return err
+		there, err := c.heldClaim(ctx, spec.ID)
+		if there == nil && err == nil {
+			mountClaim(pod, pod.Name)
+			if err := c.newClaim(ctx, spec.Pod.Workspace, pod); !apierrors.IsAlreadyExists(err) {
+				return err
+			}
+			there, err = c.claim(ctx, pod.Name)
 		}
-		there, err := c.claim(ctx, pod.Name)
 		switch {
 		case apierrors.IsNotFound(err):
 		case err != nil:
@@ -72,6 +65,7 @@ func (c *cluster) keepWorkspace(ctx context.Context, spec *Spec, pod *corev1.Pod
 			if drift := spec.Pod.Workspace.driftOf(there); len(drift) > 0 && spec.Take.OnDrift == DriftError {
 				return c.podError(pod, ErrDrift, "", joined(drift))
 			}
+			mountClaim(pod, there.Name)
 			if err := c.takeForLaunch(ctx, there, pod); !endedSince(err) {
 				return err
 			}
@@ -115,24 +109,19 @@ func (c *cluster) takeClaim(ctx context.Context, claim *corev1.PersistentVolumeC
 	if err := c.checkSigner(ctx, claim); err != nil {
 		return err
 	}
-	return c.markClaim(ctx, claim.Name, claim.UID, now, podmeta.AnnotationAdopted, podmeta.AnnotationResumed)
+	return c.markClaim(ctx, claim, now, podmeta.AnnotationAdopted, podmeta.AnnotationResumed)
 }
 
 // markClaim marks the claim as used by a launch that did not create it. If the
 // creating launch fails after all, podmeta.AnnotationAdopted keeps it from deleting
 // the claim. podmeta.AnnotationResumed, written for a new pod, protects the claim
 // when an older pod is removed.
-func (c *cluster) markClaim(ctx context.Context, name string, uid types.UID, now time.Time, annotations ...string) error {
-	if uid == "" { // nobody has looked at it
-		if _, err := c.claim(ctx, name); err != nil {
-			return err
-		}
-	}
+func (c *cluster) markClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, now time.Time, annotations ...string) error {
 	values := map[string]string{}
 	for _, annotation := range annotations {
 		values[annotation] = timeText(now)
 	}
-	claim, err := c.annotateClaim(ctx, name, metav1.Preconditions{UID: &uid}, values)
+	claim, err := c.annotateClaim(ctx, claim.Name, metav1.Preconditions{UID: &claim.UID}, values)
 	if err == nil && claim.DeletionTimestamp != nil {
 		return c.podError(claim, ErrNotKept, "", "its claim is being deleted")
 	}
@@ -166,20 +155,6 @@ func (c *cluster) claim(ctx context.Context, name string) (*corev1.PersistentVol
 	return claim, c.checkForm(name, "its claim", claim)
 }
 
-// pausedClaim returns the claim of a sandbox that has no pod. If there is none, or the
-// caller lacks the permission to see it, the error is ErrNotFound. One of a newer form comes
-// with ErrNewer.
-func (c *cluster) pausedClaim(ctx context.Context, id string) (*corev1.PersistentVolumeClaim, error) {
-	claim, err := c.claim(ctx, podmeta.NameOf(id))
-	if apierrors.IsNotFound(err) || errors.Is(err, ErrForbidden) || err == nil && claim.DeletionTimestamp != nil {
-		return nil, ErrNotFound
-	}
-	if err != nil {
-		return claim, err
-	}
-	return claim, c.checkOurs(claim, id)
-}
-
 // removeClaim deletes the claim with its files, and returns when it is gone. It
 // leaves a claim that has been taken for a new pod since it was seen. If a launch took the
 // claim before and makes its pod only now, one of the two sees the other: see checkAfterwards.
@@ -205,8 +180,8 @@ func (c *cluster) removeClaim(ctx context.Context, seen *corev1.PersistentVolume
 
 // removeUserOf removes a pod that a launch has made for a claim which is being deleted, or gone.
 func (c *cluster) removeUserOf(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
-	pod, err := c.get(ctx, claim.Name)
-	if apierrors.IsNotFound(err) || err == nil && !ownClaim(pod) {
+	pod, err := c.get(ctx, userOf(claim))
+	if apierrors.IsNotFound(err) || err == nil && claimName(pod) != claim.Name {
 		return nil
 	}
 	if err != nil {
@@ -227,7 +202,7 @@ func (c *cluster) checkClaim(ctx context.Context, pod *corev1.Pod) error {
 	if !ownClaim(pod) {
 		return nil
 	}
-	claim, err := c.claim(ctx, pod.Name)
+	claim, err := c.claim(ctx, claimName(pod))
 	if apierrors.IsNotFound(err) || err == nil && claim.DeletionTimestamp != nil {
 		return errClaimGone
 	}
@@ -238,6 +213,7 @@ func (c *cluster) deleteClaim(ctx context.Context, claim *corev1.PersistentVolum
 	err := c.api.CoreV1().PersistentVolumeClaims(c.namespace).Delete(ctx, claim.Name, metav1.DeleteOptions{Preconditions: &only})
 	if err == nil {
 		c.log.Info("deleted claim", "sandbox", claim.Annotations[podmeta.AnnotationID], "claim", claim.Name, "uid", claim.UID)
+		return c.dropHoldingsOf(ctx, claim)
 	}
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -273,7 +249,7 @@ func (c *cluster) dropClaim(ctx context.Context, pod *corev1.Pod, unless string)
 		return nil, nil
 	}
 	for {
-		claim, err := c.claim(ctx, pod.Name)
+		claim, err := c.claimOfPod(ctx, pod)
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}

@@ -201,7 +201,7 @@ func (c *cluster) takeForLaunch(ctx context.Context, claim *corev1.PersistentVol
 // generation says when this one took it. Nothing that others can write decides this.
 func (c *cluster) notePod(ctx context.Context, pod *corev1.Pod, generation int64) error {
 	for {
-		claim, err := c.claim(ctx, pod.Name)
+		claim, err := c.claimOfPod(ctx, pod)
 		if err != nil {
 			return err
 		}
@@ -267,7 +267,7 @@ func checkShown(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod, err error)
 	switch {
 	case err != nil:
 		return fmt.Errorf("annotation %s of claim %s does not say how the pod is made: %w", podmeta.AnnotationPod, claim.Name, err)
-	case pod.Name != claim.Name, agentContainer(pod) == nil:
+	case pod.Name != userOf(claim), agentContainer(pod) == nil:
 		return fmt.Errorf("annotation %s of claim %s has no pod of this sandbox", podmeta.AnnotationPod, claim.Name)
 	}
 	return nil

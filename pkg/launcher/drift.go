@@ -53,7 +53,7 @@ func (c *cluster) claimDrift(ctx context.Context, pod *corev1.Pod, w Workspace) 
 	if !ownClaim(pod) || w.Size.IsZero() && w.StorageClass == "" {
 		return nil
 	}
-	claim, err := c.claim(ctx, pod.Name)
+	claim, err := c.claimOfPod(ctx, pod)
 	if err != nil { // adopting a pod must work without permission for claims
 		c.log.Warn("cannot look at the claim of a workspace", "pod", pod.Name, "error", err)
 		return nil

@@ -53,9 +53,7 @@ func (s *Spec) validateEntering() error {
 	if err := entering.validatePod(); err != nil {
 		return err
 	}
-	withoutClaim := entering
-	withoutClaim.Pod.Workspace.Keep = false
-	if why := withoutClaim.mustStartCold(); why != "" {
+	if why := entering.mustStartCold(); why != "" {
 		return &SpecError{"Env, Protected or Pod.Annotations", "cannot be used: " + why}
 	}
 	return nil

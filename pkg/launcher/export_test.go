@@ -85,7 +85,7 @@ func (k *Kubernetes) AcquireWhy(ctx context.Context, spec Spec) (pod, why string
 func (k *Kubernetes) Hold(ctx context.Context, id string, pod *corev1.Pod) error {
 	c, ctx, err := k.cluster(ctx)
 	if err == nil {
-		_, err = c.hold(ctx, id, pod)
+		_, err = c.hold(ctx, c.newHolding(id, pod))
 	}
 	return err
 }

@@ -43,7 +43,7 @@ func (c *cluster) beat(ctx context.Context, pod *corev1.Pod) error {
 func (c *cluster) mark(ctx context.Context, pod *corev1.Pod) error {
 	var going error // the claim
 	if ownClaim(pod) {
-		going = c.markClaim(ctx, pod.Name, "", time.Now(), podmeta.AnnotationAdopted)
+		going = c.adoptClaim(ctx, pod)
 		switch {
 		case apierrors.IsNotFound(going):
 			e := c.podError(pod, ErrNotKept, "", errClaimGone.Error())

@@ -38,6 +38,23 @@ var pairs = []struct{ before, names []string }{
 	{[]string{"kept", "pause"}, []string{"resume", "terminate"}},
 	{[]string{"kept"}, []string{"kept", "terminate"}},
 	{[]string{"kept"}, []string{"pause", "terminate"}},
+	{nil, []string{"warm kept", "warm kept"}},
+	{nil, []string{"warm kept", "warm"}},
+	{nil, []string{"warm kept", "cold"}},
+	{nil, []string{"warm kept", "kept"}},
+	{nil, []string{"warm kept", "open"}},
+	{nil, []string{"warm kept", "pause"}},
+	{nil, []string{"warm kept", "terminate"}},
+	{nil, []string{"failed kept", "open"}},
+	{[]string{"warm kept"}, []string{"pause", "terminate"}},
+	{[]string{"warm kept"}, []string{"kept", "pause"}},
+	{[]string{"warm kept"}, []string{"open", "terminate"}},
+	{[]string{"kept", "pause"}, []string{"warm kept", "resume"}},
+	{[]string{"kept", "pause"}, []string{"warm kept", "terminate"}},
+	{[]string{"warm kept", "pause"}, []string{"warm kept", "resume"}},
+	{[]string{"warm kept", "pause"}, []string{"warm", "resume"}},
+	{[]string{"warm kept", "pause"}, []string{"kept", "terminate"}},
+	{[]string{"warm kept", "pause"}, []string{"resume", "terminate"}},
 }
 
 func TestOneIDStaysOneSandboxInEachOrderOfCalls(t *testing.T) {

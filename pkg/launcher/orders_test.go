@@ -17,10 +17,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -42,10 +44,11 @@ type world struct {
 	results []result // by operation
 }
 
-// The names of the sandbox and of the pool.
+// The names of the sandbox, of the pool, and of the pool with kept workspaces.
 const (
-	theID   = "a"
-	thePool = "warm"
+	theID    = "a"
+	thePool  = "warm"
+	keptPool = "files"
 )
 
 // result is what an operation has got: a pod, or none.
@@ -56,30 +59,59 @@ type result struct {
 
 func newWorld(t *testing.T, c *launchertest.Cluster, warm int) *world {
 	w := &world{T: t, cluster: c, api: c.API(t)}
-	template, err := c.Launcher().PoolTemplate(t.Context(), thePool, w.spec(false, false, ""))
+	w.fill(thePool, warm, w.spec(false, false, ""))
+	return w
+}
+
+// fill makes pods that wait in a pool, as the cluster does.
+func (w *world) fill(pool string, size int, spec launcher.Spec) {
+	w.Helper()
+	template, err := w.cluster.Launcher().PoolTemplate(w.Context(), pool, spec)
 	if err != nil {
-		t.Fatal(err)
+		w.Fatal(err)
 	}
-	for i := range warm {
+	for i := range size {
 		pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
-		pod.Name = fmt.Sprintf("warm-%d", i)
-		made, err := w.pods().Create(t.Context(), pod, metav1.CreateOptions{})
+		pod.Name = fmt.Sprintf("%s-%d", pool, i)
+		made, err := w.pods().Create(w.Context(), pod, metav1.CreateOptions{})
+		if err == nil && spec.Pod.Workspace.Keep {
+			err = w.makeClaim(made)
+		}
 		if err == nil {
 			made.Status.Phase, made.Status.Conditions = corev1.PodRunning, []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 			made.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "agent", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
-			_, err = w.pods().UpdateStatus(t.Context(), made, metav1.UpdateOptions{})
+			_, err = w.pods().UpdateStatus(w.Context(), made, metav1.UpdateOptions{})
 		}
 		if err != nil {
-			t.Fatal(err)
+			w.Fatal(err)
 		}
 	}
-	return w
+}
+
+// makeClaim makes the claim of a pod that waits, unless the cluster was faster.
+func (w *world) makeClaim(pod *corev1.Pod) error {
+	template := pod.Spec.Volumes[slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Ephemeral != nil })].Ephemeral.VolumeClaimTemplate
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	claim.Name = pod.Name + "-workspace"
+	claim.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(pod, corev1.SchemeGroupVersion.WithKind("Pod"))}
+	_, err := w.claims().Create(w.Context(), claim, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+func (w *world) claims() typed.PersistentVolumeClaimInterface {
+	return w.api.CoreV1().PersistentVolumeClaims(w.cluster.Namespace)
 }
 
 func (w *world) spec(pooled, kept bool, id string) launcher.Spec {
 	spec := w.cluster.Spec(id)
 	spec.Pod.Patch = []byte(unscheduled)
-	if pooled {
+	switch {
+	case pooled && kept:
+		spec.Take.Pool = keptPool
+	case pooled:
 		spec.Take.Pool = thePool
 	}
 	if kept {
@@ -116,9 +148,9 @@ func launches(pooled, kept bool) operation {
 }
 
 // launchThatFails acquires a pod, and gives it up because its agent did not answer, say.
-func launchThatFails(pooled bool) operation {
+func launchThatFails(pooled, kept bool) operation {
 	return func(ctx context.Context, w *world, k *launcher.Kubernetes) (string, string, error) {
-		_, _, abandon, err := k.Acquire(ctx, w.spec(pooled, false, theID))
+		_, _, abandon, err := k.Acquire(ctx, w.spec(pooled, kept, theID))
 		if err == nil && abandon != nil {
 			err = abandon(ctx)
 		}
@@ -131,8 +163,10 @@ var operations = map[string]operation{
 	"warm":        launches(true, false),
 	"cold":        launches(false, false),
 	"kept":        launches(false, true),
-	"failed warm": launchThatFails(true),
-	"failed cold": launchThatFails(false),
+	"warm kept":   launches(true, true),
+	"failed warm": launchThatFails(true, false),
+	"failed cold": launchThatFails(false, false),
+	"failed kept": launchThatFails(true, true),
 	"open": func(ctx context.Context, w *world, k *launcher.Kubernetes) (string, string, error) {
 		return k.Find(ctx, theID)
 	},
@@ -152,11 +186,15 @@ var operations = map[string]operation{
 func run(t *testing.T, c *launchertest.Cluster, warm int, before, names []string, s *interleave.Schedule) {
 	t.Helper()
 	w := newWorld(t, c, warm)
+	if slices.ContainsFunc(slices.Concat(before, names), func(name string) bool { return name == "warm kept" || name == "failed kept" }) {
+		w.fill(keptPool, warm, w.spec(false, true, ""))
+	}
 	for _, name := range before {
 		if _, _, err := operations[name](t.Context(), w, c.Launcher()); err != nil {
 			t.Fatalf("%s before: %v", name, err)
 		}
 	}
+	w.settle()
 	w.results = make([]result, len(names))
 	for i, name := range names {
 		s.Go(func(wrap func(http.RoundTripper) http.RoundTripper) {
@@ -170,6 +208,38 @@ func run(t *testing.T, c *launchertest.Cluster, warm int, before, names []string
 	s.Run()
 	w.check(names)
 	w.clean()
+}
+
+// settle waits until the cluster has taken the pods that are gone from what they owned: otherwise
+// the calls of the operations would depend on when it does.
+func (w *world) settle() {
+	w.Helper()
+	for {
+		pods, err := w.pods().List(w.Context(), metav1.ListOptions{})
+		claims, claimErr := w.claims().List(w.Context(), metav1.ListOptions{})
+		leases, leaseErr := w.api.CoordinationV1().Leases(w.cluster.Namespace).List(w.Context(), metav1.ListOptions{})
+		if err := errors.Join(err, claimErr, leaseErr); err != nil {
+			w.Fatal(err)
+		}
+		var owners []metav1.OwnerReference
+		for _, claim := range claims.Items {
+			owners = append(owners, claim.OwnerReferences...)
+		}
+		for _, lease := range leases.Items {
+			owners = append(owners, lease.OwnerReferences...)
+		}
+		left := slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool {
+			return o.Kind == "Pod" && !slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return pod.UID == o.UID })
+		})
+		if !left {
+			return
+		}
+		select {
+		case <-w.Context().Done():
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // check checks that each operation has succeeded, or has met what another did, and that there
@@ -192,9 +262,33 @@ func (w *world) check(names []string) {
 			w.Errorf("%s has pod %s, which is not the one that stays", names[i], r.pod)
 		}
 	}
+	if kept := w.kept(); len(kept) > 1 {
+		w.Errorf("the files are in %d claims: %s, %s", len(kept), kept[0], kept[1])
+	}
 	if pod, uid, err := w.cluster.Launcher().Find(w.Context(), theID); len(alive) == 1 && (err != nil || uid != string(alive[0].UID)) {
 		w.Errorf("pod %s stays, but %s is found: %v", alive[0].Name, pod, err)
 	}
+}
+
+// kept returns the names of the claims with the sandbox's files. One whose second owner is gone
+// goes with its pod.
+func (w *world) kept() (names []string) {
+	w.Helper()
+	claims, err := w.claims().List(w.Context(), metav1.ListOptions{})
+	leases, leaseErr := w.api.CoordinationV1().Leases(w.cluster.Namespace).List(w.Context(), metav1.ListOptions{})
+	if err := errors.Join(err, leaseErr); err != nil {
+		w.Fatal(err)
+	}
+	for _, claim := range claims.Items {
+		isHeld := claim.Name == podmeta.NameOf(theID)
+		for _, lease := range leases.Items {
+			isHeld = isHeld || slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == lease.UID })
+		}
+		if claim.DeletionTimestamp == nil && isHeld {
+			names = append(names, claim.Name)
+		}
+	}
+	return names
 }
 
 // isOutcome reports whether an operation may end like this because of what another did.
@@ -211,7 +305,7 @@ func isOutcome(err error) bool {
 func (w *world) clean() {
 	w.Helper()
 	err := w.cluster.Launcher().Terminate(w.Context(), theID)
-	list, listErr := w.pods().List(w.Context(), metav1.ListOptions{LabelSelector: podmeta.LabelPool + "=" + thePool})
+	list, listErr := w.pods().List(w.Context(), metav1.ListOptions{LabelSelector: podmeta.LabelPool})
 	// The cluster would delete the holding in its own time.
 	leaseErr := w.api.CoordinationV1().Leases(w.cluster.Namespace).DeleteCollection(w.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})
 	if err := errors.Join(err, listErr, leaseErr); err != nil {
@@ -221,6 +315,39 @@ func (w *world) clean() {
 		if err := w.pods().Delete(w.Context(), pod.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			w.Fatal(err)
 		}
+	}
+	w.cleanClaims()
+}
+
+// cleanClaims removes the claims, which the cluster would do in its own time, and waits until
+// their names are free.
+func (w *world) cleanClaims() {
+	w.Helper()
+	for {
+		list, err := w.claims().List(w.Context(), metav1.ListOptions{})
+		if err != nil {
+			w.Fatal(err)
+		}
+		if len(list.Items) == 0 {
+			return
+		}
+		for _, claim := range list.Items {
+			if err := w.claims().Delete(w.Context(), claim.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+				w.Fatal(err)
+			}
+		}
+		gone, err := w.claims().Watch(w.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+		if err != nil {
+			w.Fatal(err)
+		}
+		for range list.Items {
+			for event := range gone.ResultChan() {
+				if event.Type == watch.Deleted {
+					break
+				}
+			}
+		}
+		gone.Stop()
 	}
 }
 
@@ -234,8 +361,9 @@ func TestOneIDStaysOneSandboxWhenThreeMeet(t *testing.T) {
 	c.Storage(t, 0)
 	all := slices.Sorted(maps.Keys(operations))
 	for range orders {
-		names := []string{all[rand.IntN(len(all))], all[rand.IntN(len(all))], "warm"}
-		before := [][]string{nil, {"warm"}, {"cold"}, {"kept"}, {"kept", "pause"}}[rand.IntN(5)]
+		names := []string{all[rand.IntN(len(all))], all[rand.IntN(len(all))], []string{"warm", "warm kept"}[rand.IntN(2)]}
+		befores := [][]string{nil, {"warm"}, {"cold"}, {"kept"}, {"kept", "pause"}, {"warm kept"}, {"warm kept", "pause"}}
+		before := befores[rand.IntN(len(befores))]
 		interleave.Random(t, func(s *interleave.Schedule) {
 			run(t, c, 2, before, names, s)
 		})

@@ -32,7 +32,7 @@ func (c *cluster) pause(ctx context.Context, id string) error {
 	case !ownClaim(pod):
 		return c.podError(pod, ErrNotKept, "", "its workspace is not a claim of its own")
 	}
-	if err := c.markClaim(ctx, pod.Name, "", time.Now(), podmeta.AnnotationAdopted); err != nil {
+	if err := c.adoptClaim(ctx, pod); err != nil {
 		return terminated(err)
 	}
 	return c.remove(ctx, pod)
@@ -122,7 +122,7 @@ func (c *cluster) checkResumable(ctx context.Context, pod *corev1.Pod, id string
 	if err := c.checkKey(ctx, pod); err != nil {
 		return err
 	}
-	claim, err := c.claim(ctx, pod.Name)
+	claim, err := c.keptClaimOf(ctx, pod)
 	if err == nil {
 		_, err = c.notedPodNow(ctx, claim, id)
 	}

@@ -28,17 +28,22 @@ var oursOrWaiting = fmt.Sprintf("%s in (%s, %s)", podmeta.LabelManagedBy, podmet
 // lookup returns the pod of the sandbox, in whatever state it is. One of a newer form comes with
 // ErrNewer.
 func (c *cluster) lookup(ctx context.Context, id string) (*corev1.Pod, error) {
-	pod, err := c.podOf(ctx, id)
-	if apierrors.IsNotFound(err) {
-		if _, err = c.pausedClaim(ctx, id); err == nil {
-			err = ErrPaused
+	for ctx.Err() == nil {
+		pod, err := c.podOf(ctx, id)
+		if err == nil {
+			return pod, c.checkOurs(pod, id)
 		}
-		return nil, err
+		if !apierrors.IsNotFound(err) {
+			return pod, err
+		}
+		if _, err = c.pausedClaim(ctx, id); err == nil {
+			return nil, ErrPaused
+		}
+		if !errors.Is(err, errAnotherLaunch) { // which has taken a pod since
+			return nil, err
+		}
 	}
-	if err != nil {
-		return pod, err
-	}
-	return pod, c.checkOurs(pod, id)
+	return nil, context.Cause(ctx)
 }
 
 // open connects to the pod of an existing sandbox.
@@ -122,35 +127,74 @@ func (c *cluster) terminate(ctx context.Context, id string) error {
 	case err != nil:
 		return err
 	}
-	if pod.Name == podmeta.NameOf(id) {
-		return c.discard(ctx, pod)
+	left, err := c.leftBeside(ctx, pod, id)
+	if err == nil {
+		err = c.discard(ctx, pod)
 	}
-	// A launch that was killed may have left a pod of the id's own name beside the one that
-	// counts.
-	left, err := c.get(ctx, podmeta.NameOf(id))
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err != nil {
 		return err
 	}
-	if err := c.discard(ctx, pod); err != nil || left == nil || c.checkOurs(left, id) != nil {
-		return err
+	return c.discardLeft(ctx, left)
+}
+
+// leftBeside is what launches that were killed have left of the id's own name beside the pod or
+// claim that counts.
+type leftBeside struct {
+	pod   *corev1.Pod
+	claim *corev1.PersistentVolumeClaim
+}
+
+// leftBeside looks for what is left beside a pod that counts, before that goes: what comes
+// afterwards is a later launch's.
+func (c *cluster) leftBeside(ctx context.Context, pod *corev1.Pod, id string) (left leftBeside, err error) {
+	if pod.Name != podmeta.NameOf(id) {
+		left.pod, err = c.get(ctx, podmeta.NameOf(id))
+		if err != nil && !apierrors.IsNotFound(err) {
+			return left, err
+		}
+		if left.pod != nil && c.checkOurs(left.pod, id) != nil {
+			left.pod = nil
+		}
 	}
-	return c.discard(ctx, left)
+	if left.pod == nil && ownClaim(pod) {
+		left.claim, err = c.leftClaim(ctx, id, claimName(pod))
+		return left, err
+	}
+	return left, nil
+}
+
+// discardLeft removes what was left.
+func (c *cluster) discardLeft(ctx context.Context, left leftBeside) error {
+	if left.pod != nil {
+		return c.discard(ctx, left.pod)
+	}
+	if left.claim != nil {
+		return c.removeClaim(ctx, left.claim)
+	}
+	return nil
 }
 
 // discardPaused removes the files of a sandbox that has no pod, unless a launch has
 // made one meanwhile.
 func (c *cluster) discardPaused(ctx context.Context, id string) error {
 	claim, err := c.pausedClaim(ctx, id)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, ErrNotFound) || errors.Is(err, errAnotherLaunch) { // others have removed it, and perhaps made it anew
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := c.get(ctx, claim.Name); !apierrors.IsNotFound(err) { // a launch may have taken the claim before it was seen here
+	if _, err := c.get(ctx, userOf(claim)); !apierrors.IsNotFound(err) { // a launch may have taken the claim before it was seen here
 		return err
 	}
-	return c.removeClaim(ctx, claim)
+	left, err := c.leftClaim(ctx, id, claim.Name)
+	if err == nil {
+		err = c.removeClaim(ctx, claim)
+	}
+	if err != nil {
+		return err
+	}
+	return c.discardLeft(ctx, leftBeside{claim: left})
 }
 
 // discard removes the pod with all its files, unless another pod has taken them.
@@ -158,7 +202,7 @@ func (c *cluster) discard(ctx context.Context, pod *corev1.Pod) error {
 	if !ownClaim(pod) {
 		return c.remove(ctx, pod)
 	}
-	claim, err := c.claim(ctx, pod.Name) // read before the pod goes: the next launch takes the claim after that
+	claim, err := c.claimOfPod(ctx, pod) // read before the pod goes: the next launch takes the claim after that
 	if apierrors.IsNotFound(err) {
 		return c.remove(ctx, pod)
 	}
@@ -214,14 +258,16 @@ func (c *cluster) list(ctx context.Context) ([]Summary, error) {
 	}
 	claims, err := c.claims(ctx)
 	list := make([]Summary, len(pods), len(pods)+len(claims))
-	hasPod := map[string]bool{}
+	there := map[string]bool{}
 	for i := range pods {
 		list[i] = summaryOf(&pods[i])
-		hasPod[pods[i].Name] = true
+		there[list[i].ID] = true
 	}
+	slices.SortStableFunc(claims, heldFirst)
 	for i := range claims {
-		if !hasPod[claims[i].Name] {
-			list = append(list, summaryOfClaim(&claims[i]))
+		if s := summaryOfClaim(&claims[i]); !there[s.ID] {
+			list = append(list, s)
+			there[s.ID] = true
 		}
 	}
 	slices.SortFunc(list, func(a, b Summary) int { return strings.Compare(a.ID, b.ID) })

@@ -36,8 +36,8 @@ type Workspace struct {
 	// evicted soon after its emptyDir holds more, unless Size is negative. A claim asks
 	// for at least as much. One that exists keeps its size, which is drift.
 	Size resource.Quantity `json:"size,omitzero"`
-	// Keep makes it a PersistentVolumeClaim of the pod's name, whose files outlive the pod, and end
-	// with [Kubernetes.Terminate]. It needs an ID. See [Kubernetes.Pause].
+	// Keep makes it a PersistentVolumeClaim of the sandbox's own, whose files outlive the pod, and
+	// end with [Kubernetes.Terminate]. It needs an ID. See [Kubernetes.Pause].
 	Keep bool `json:"keep,omitempty"`
 	// StorageClass names the claim's. Empty is the cluster's default; without one, a
 	// launch is [ErrNoStorageClass].

@@ -11,13 +11,15 @@ import (
 )
 
 // PoolTemplate returns the template of a pool's pods. spec has only Workdir and
-// Pod, without Main, Workspace.Keep, and the times, which a launch sets.
+// Pod, without Main and the times, which a launch sets.
 func (k *Kubernetes) PoolTemplate(ctx context.Context, pool string, spec Spec) (*corev1.PodTemplateSpec, error) {
 	spec = spec.withImage()
 	if problem := spec.checkPool(); problem != nil {
 		return nil, problem
 	}
-	if err := spec.validatePod(); err != nil {
+	sandbox := spec
+	sandbox.ID = pool // a launch has an id, without which no workspace is kept
+	if err := sandbox.validatePod(); err != nil {
 		return nil, err
 	}
 	c, ctx, err := k.cluster(ctx)
@@ -32,6 +34,9 @@ func (k *Kubernetes) PoolTemplate(ctx context.Context, pool string, spec Spec) (
 		return nil, err
 	}
 	awaitTaking(pod, pool)
+	if spec.Pod.Workspace.Keep {
+		mountWorkspace(pod, spec.Pod.Workspace.ephemeralVolume(pool))
+	}
 	return &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec}, nil
 }
 
@@ -45,8 +50,6 @@ func (s *Spec) checkPool() *SpecError {
 		return &SpecError{"Take", "is set, which is for the launch that takes a pod of the pool"}
 	case s.Pod.Lifetime != 0 || s.Pod.IdleTimeout != 0 || s.Pod.ActiveDeadline != 0:
 		return &SpecError{"Pod.Lifetime, Pod.IdleTimeout or Pod.ActiveDeadline", "is set, which is for the launch that takes a pod of the pool"}
-	case s.Pod.Workspace.Keep:
-		return &SpecError{"Pod.Workspace.Keep", "is set, but the cluster fills a pool with pods that share one description, and so cannot have a claim each that outlives them"}
 	case len(s.Pod.Main) > 0:
 		return &SpecError{"Pod.Main", "is set, but nothing runs in a pod of a pool before it is taken"}
 	}

@@ -65,7 +65,10 @@ func (c *cluster) signNote(ctx context.Context, id, digest string) error {
 // anyNote returns the claim of a sandbox, and the pod of its note with the note's
 // digest, if the identity may sign that.
 func (c *cluster) anyNote(ctx context.Context, id string) (*corev1.PersistentVolumeClaim, *corev1.Pod, string, error) {
-	claim, err := c.pausedClaim(ctx, id)
+	claim, _, err := c.heldFiles(ctx, id)
+	if claim == nil && err == nil {
+		claim, err = c.namedClaim(ctx, id)
+	}
 	if errors.Is(err, ErrNotFound) {
 		var pod *corev1.Pod
 		if pod, err = c.lookup(ctx, id); err == nil { // there is a sandbox, but nothing to sign
@@ -137,7 +140,7 @@ func (c *cluster) checkNoted(claim *corev1.PersistentVolumeClaim, id string, pod
 	if err := c.checkOurs(pod, id); err != nil {
 		return err
 	}
-	if pod.Namespace != c.namespace || !ownClaim(pod) {
+	if pod.Namespace != c.namespace || pod.Name != podmeta.NameOf(id) || claimName(pod) != claim.Name {
 		return c.podError(pod, ErrNotOurs, "", "the claim's note is about a pod of another namespace or claim")
 	}
 	return c.checkMade(pod)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -109,9 +110,15 @@ func (c *cluster) takeOne(ctx context.Context, spec *Spec, pod *corev1.Pod, kept
 
 // holdAndTake takes one pod, if ready returns nil.
 func (c *cluster) holdAndTake(ctx context.Context, spec *Spec, pod *corev1.Pod, ready func() error) (*corev1.Pod, error) {
-	held, err := c.hold(ctx, spec.ID, pod)
+	held := c.newHolding(spec.ID, pod)
+	if spec.Pod.Workspace.Keep {
+		if err := c.holdClaim(ctx, held, spec, pod); err != nil {
+			return nil, err
+		}
+	}
+	held, err := c.hold(ctx, held)
 	if apierrors.IsAlreadyExists(err) {
-		return nil, errAnotherLaunch
+		return nil, c.otherHolder(ctx, spec.ID)
 	}
 	if err != nil {
 		return nil, err
@@ -126,13 +133,41 @@ func (c *cluster) holdAndTake(ctx context.Context, spec *Spec, pod *corev1.Pod, 
 		return nil, err
 	}
 	taken, err := c.take(ctx, spec, pod, held)
-	if err == nil || !isRefused(err) && !errors.Is(err, ErrOtherKey) { // in doubt the holding stays, and goes with the pod
+	switch {
+	case err == nil && spec.Pod.Workspace.Keep:
+		return c.keepTaken(ctx, held, taken)
+	case err == nil || !isRefused(err) && !errors.Is(err, ErrOtherKey): // in doubt the holding stays, and goes with the pod
 		return taken, err
 	}
 	if dropErr := c.dropHolding(ctx, held); dropErr != nil {
 		return nil, dropErr
 	}
 	return nil, err
+}
+
+// keepTaken makes the claim of a pod that was just taken outlive it, or gives the pod up.
+func (c *cluster) keepTaken(ctx context.Context, held *coordinationv1.Lease, taken *corev1.Pod) (*corev1.Pod, error) {
+	_, err := c.keepFiles(ctx, held, taken)
+	if err == nil {
+		return taken, nil
+	}
+	if giveUpErr := c.giveUp(ctx, taken); giveUpErr != nil {
+		return nil, fmt.Errorf("%w, after: %v", giveUpErr, err)
+	}
+	return nil, err
+}
+
+// otherHolder returns why an id cannot get a holding: another launch has one, or there are files
+// that are kept by one.
+func (c *cluster) otherHolder(ctx context.Context, id string) error {
+	pod, claim, err := c.held(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case pod == nil && claim != nil:
+		return ErrPaused
+	}
+	return errAnotherLaunch
 }
 
 // checkAlone returns an error if there is a pod of the id's own name, or a paused sandbox. Both
@@ -144,7 +179,7 @@ func (c *cluster) checkAlone(ctx context.Context, spec *Spec) error {
 	}
 	claimed := make(chan error, 1)
 	go func() {
-		_, err := c.pausedClaim(ctx, spec.ID)
+		_, err := c.namedClaim(ctx, spec.ID) // the id holds none but that of the pod to take
 		claimed <- err
 	}()
 	_, err := c.get(ctx, podmeta.NameOf(spec.ID))
@@ -191,9 +226,6 @@ func (c *cluster) warmPods(ctx context.Context, spec *Spec, version string) (pod
 
 // mustStartCold says why no pod of any pool can be taken for the spec; empty if one may.
 func (s *Spec) mustStartCold() string {
-	if s.Pod.Workspace.Keep {
-		return "its workspace is kept, and the pods of a pool have a workspace already"
-	}
 	assignment, notes := 0, 0
 	for _, text := range slices.Concat(s.Env, s.Protected) {
 		assignment += len(text) + assignmentOverhead

@@ -61,8 +61,7 @@ func TestDeadlineOfATakenPodCountsFromItsTaking(t *testing.T) {
 
 func TestSpecThatMustStartCold(t *testing.T) {
 	for name, spec := range map[string]Spec{
-		"its workspace is kept": {Pod: Pod{Workspace: Workspace{Keep: true}}},
-		"too large":             {Env: []string{"A=" + strings.Repeat("x", maxPodEnv/2)}, Protected: []string{strings.Repeat("x", maxPodEnv/2)}},
+		"too large": {Env: []string{"A=" + strings.Repeat("x", maxPodEnv/2)}, Protected: []string{strings.Repeat("x", maxPodEnv/2)}},
 	} {
 		if why := spec.mustStartCold(); !strings.Contains(why, name) {
 			t.Errorf("%s: %q", name, why)
@@ -82,7 +81,6 @@ func TestSpecOfAPoolHasNothingOfASandbox(t *testing.T) {
 		"how to take it": func(s *Spec) { s.Take.Exclusive = true },
 		"a lifetime":     func(s *Spec) { s.Pod.Lifetime = time.Hour },
 		"a deadline":     func(s *Spec) { s.Pod.ActiveDeadline = time.Hour },
-		"kept files":     func(s *Spec) { s.Pod.Workspace.Keep = true },
 		"a command":      func(s *Spec) { s.Pod.Main = []string{"true"} },
 	} {
 		spec := Spec{Workdir: "/w", Pod: Pod{Image: "i"}}

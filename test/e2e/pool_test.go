@@ -351,11 +351,10 @@ func TestPoolsAreMadeChangedAndRemoved(t *testing.T) {
 		t.Errorf("the pools are %+v: %v", list, err)
 	}
 	for name, err := range map[string]error{
-		"a wrong name":     pool.Create(t.Context(), k, "No Name", 1, c.Spec("")),
-		"a negative size":  pool.Scale(t.Context(), k, "warm", -1),
-		"an id":            pool.Create(t.Context(), k, "warm", 1, c.Spec("a")),
-		"a kept workspace": pool.Create(t.Context(), k, "warm", 1, launcher.Spec{Pod: launcher.Pod{Image: c.Image, Workspace: launcher.Workspace{Keep: true}}}),
-		"a command":        pool.Create(t.Context(), k, "warm", 1, launcher.Spec{Pod: launcher.Pod{Image: c.Image, Main: []string{"true"}}}),
+		"a wrong name":    pool.Create(t.Context(), k, "No Name", 1, c.Spec("")),
+		"a negative size": pool.Scale(t.Context(), k, "warm", -1),
+		"an id":           pool.Create(t.Context(), k, "warm", 1, c.Spec("a")),
+		"a command":       pool.Create(t.Context(), k, "warm", 1, launcher.Spec{Pod: launcher.Pod{Image: c.Image, Main: []string{"true"}}}),
 	} {
 		if !errors.As(err, new(*launcher.SpecError)) {
 			t.Errorf("%s: %v", name, err)

@@ -46,6 +46,7 @@ func TestVersionsSideBySide(t *testing.T) {
 		"a launch with a pool adopts the pod of the old one": testPoolMeetsOldPod,
 		"the old one does not find a pod out of a pool":      testOldMeetsPooledPod,
 		"the old one lists, reaps and gives keys to it":      testOldSelectsPooledPod,
+		"the old one does not find files out of a pool":      testOldMeetsPooledFiles,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -178,13 +179,41 @@ func testOldSelectsPooledPod(t *testing.T, c *launchertest.Cluster, before, now 
 	}
 }
 
-// pooled makes a pool of one pod.
-func pooled(t *testing.T, c *launchertest.Cluster, now orchestrator) {
+// The old one knows the files of a sandbox out of a pool no more than its first pod. The later
+// pods have the name by which it finds them, but it does not know that the files are the sandbox's.
+func testOldMeetsPooledFiles(t *testing.T, c *launchertest.Cluster, before, now orchestrator) {
+	kept := []string{"--keep-workspace", "--storage-class", c.Storage(t, 3), "--workspace-size", "1Gi"}
+	pooled(t, c, now, kept...)
+	up := append([]string{"a", "--pool", harness.PoolName}, kept...)
+	held := now.up(t, up...)
+	now.ok(t, "made\n", "put", "a", "first")
+	before.ok(t, "", "down", "a")
+	checkUse(t, now)
+	now.ok(t, "", "pause", "a")
+	now.ok(t, "", "resume", "a")
+	checkUse(t, before)
+	before.ok(t, "", "down", "a")
+	if list := now.ok(t, "", "list"); !strings.Contains(list, "paused") {
+		t.Errorf("listed\n%s", list)
+	}
+	if second := before.up(t, append([]string{"a"}, kept...)...); !second.Created || second.Pod == held.Pod {
+		t.Errorf("a launch of the old one got %+v", second)
+	}
+	if got := now.up(t, up...); got.Created || got.Warm {
+		t.Errorf("a launch of the new one got %+v, and not the files", got)
+	}
+	checkUse(t, now)
+	now.ok(t, "", "down", "a")
+	awaitNothingOf(t, c, "a")
+}
+
+// pooled makes a pool of one pod, with these flags.
+func pooled(t *testing.T, c *launchertest.Cluster, now orchestrator, flags ...string) {
 	t.Helper()
 	if err := c.Apply(t.Context(), filepath.Join("..", "..", "deploy", "pools-rbac.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	now.ok(t, "", "pool", "create", harness.PoolName, "--size", "1")
+	now.ok(t, "", append([]string{"pool", "create", harness.PoolName, "--size", "1"}, flags...)...)
 	harness.AwaitPool(t, c, 1)
 }
 

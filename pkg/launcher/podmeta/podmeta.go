@@ -45,7 +45,8 @@ const (
 	AnnotationCounts = Prefix + "counts-at"
 	// AnnotationForm is the oldest form of the protocol between launchers that one must know
 	// to change or delete the pod, the claim, the Lease by which an id holds a pod, or the
-	// object of agent-sandbox: a whole number. Without it that is 1, the only form so far.
+	// object of agent-sandbox: a whole number. Without it that is 1. The Lease of a sandbox out of
+	// a pool whose files are kept has 2.
 	AnnotationForm = Prefix + "form"
 )
 
@@ -77,7 +78,7 @@ const (
 	AnnotationSpec = Prefix + "spec"
 )
 
-// AnnotationPod is, on a claim, the pod to create when its sandbox is resumed: a line
-// with the signature of the identity that made it, and the pod as JSON, without its
-// environment, which is sealed beside it.
+// AnnotationPod is, on a claim, and on the Lease of a sandbox that is about to get one with a pod of
+// a pool, the pod to create when its sandbox is resumed: a line with the signature of the identity
+// that made it, and the pod as JSON, without its environment, which is sealed beside it.
 const AnnotationPod = Prefix + "pod"

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,7 +19,7 @@ import (
 type Description struct {
 	Pool
 	// Problem is why the cluster makes no more pods, in its own words, such as that a quota
-	// is used up; empty if it says nothing.
+	// is used up, or why their workspaces get no storage; empty if it says nothing.
 	Problem string
 	Waiting []Waiting // the pods that no sandbox has, the oldest first
 }
@@ -43,7 +44,7 @@ func Describe(ctx context.Context, k *launcher.Kubernetes, name string) (Descrip
 		return Description{}, wrap("describing", name, err)
 	}
 	waiting, err := waitingIn(ctx, k, name)
-	return Description{Pool: describe(d), Problem: problemOf(d), Waiting: waiting}, wrap("describing", name, err)
+	return Description{Pool: describe(d), Problem: cmp.Or(problemOf(d), storageProblem(waiting)), Waiting: waiting}, wrap("describing", name, err)
 }
 
 func waitingIn(ctx context.Context, k *launcher.Kubernetes, name string) ([]Waiting, error) {
@@ -98,6 +99,18 @@ func problemOf(d *appsv1.Deployment) string {
 	for _, c := range d.Status.Conditions {
 		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
 			return saying(c.Reason, c.Message)
+		}
+	}
+	return ""
+}
+
+// storageProblem returns why the claim of a pod that waits gets no storage, such as that there is no
+// such StorageClass; empty if nothing is known. The scheduler says it of the pod.
+func storageProblem(pods []Waiting) string {
+	for _, w := range pods {
+		state := strings.ToLower(w.State)
+		if !w.Ready && (strings.Contains(state, "persistentvolumeclaim") || strings.Contains(state, "storageclass")) {
+			return w.State
 		}
 	}
 	return ""

@@ -19,8 +19,27 @@ import (
 // PoolName is the pool that [PoolOf] makes.
 const PoolName = "warm"
 
-// PoolOf makes a pool of the spec's pods, and waits until so many wait in it.
+// PoolOf makes a pool of pods, and waits until so many wait in it.
 func PoolOf(t *testing.T, c *launchertest.Cluster, size int) *launcher.Kubernetes {
+	t.Helper()
+	return makePool(t, c, size, PoolSpec(c))
+}
+
+// KeptPoolOf is PoolOf with workspaces that are kept, of so many volumes. It also returns the
+// Specs of sandboxes in its pods, by their ids.
+func KeptPoolOf(t *testing.T, c *launchertest.Cluster, size, volumes int) (*launcher.Kubernetes, func(id string) launcher.Spec) {
+	t.Helper()
+	kept := launcher.Workspace{Keep: true, Size: resource.MustParse("1Gi"), StorageClass: c.Storage(t, volumes)}
+	pods := PoolSpec(c)
+	pods.Pod.Workspace = kept
+	return makePool(t, c, size, pods), func(id string) launcher.Spec {
+		spec := Pooled(c, id)
+		spec.Pod.Workspace = kept
+		return spec
+	}
+}
+
+func makePool(t *testing.T, c *launchertest.Cluster, size int, pods launcher.Spec) *launcher.Kubernetes {
 	t.Helper()
 	role := filepath.Join("..", "..", "deploy", "pools-rbac.yaml")
 	if _, err := os.Stat(role); err != nil {
@@ -29,7 +48,7 @@ func PoolOf(t *testing.T, c *launchertest.Cluster, size int) *launcher.Kubernete
 	k := c.Launcher()
 	err := c.Apply(t.Context(), role)
 	if err == nil {
-		err = pool.Create(t.Context(), k, PoolName, size, PoolSpec(c))
+		err = pool.Create(t.Context(), k, PoolName, size, pods)
 	}
 	if err != nil {
 		t.Fatal(err)
