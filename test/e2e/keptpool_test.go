@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -75,13 +76,17 @@ func wantFilesAndSettings(t *testing.T, s *launcher.Sandbox) {
 	}
 }
 
-// wantState expects that a sandbox is listed once, in a state, and can be described.
+// wantState expects that a sandbox is listed once, soon in a state, and can be described. The
+// kubelet says a little late that a container runs.
 func wantState(t *testing.T, k *launcher.Kubernetes, id string, want launcher.State) {
 	t.Helper()
-	list, err := k.List(t.Context())
-	if err != nil || len(list) != 1 || list[0].ID != id || list[0].State != want {
-		t.Errorf("the list is %+v, want %s once: %v", list, want, err)
-	}
+	harness.Await(t, fmt.Sprintf("a list of %s, %s", id, want), func() bool {
+		list, err := k.List(t.Context())
+		if err != nil || len(list) != 1 || list[0].ID != id {
+			t.Fatalf("the list is %+v, want %s once: %v", list, id, err)
+		}
+		return list[0].State == want
+	})
 	if d, err := k.Describe(t.Context(), id); err != nil || d.State != want || len(d.Problems) > 0 {
 		t.Errorf("it is described as %s, want %s, with %v: %v", d.State, want, d.Problems, err)
 	}

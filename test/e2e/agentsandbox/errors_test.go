@@ -54,7 +54,7 @@ func TestObjectOfANewerForm(t *testing.T) {
 		if spec.Take.Pool != "" {
 			resource = sandboxClaims
 		}
-		name, patch := podmeta.NameOf(spec.ID), []byte(`{"metadata": {"annotations": {"`+podmeta.AnnotationForm+`": "2"}}}`)
+		name, patch := podmeta.NameOf(spec.ID), []byte(`{"metadata": {"annotations": {"`+podmeta.AnnotationForm+`": "1000"}}}`)
 		before, err := resourceOf(t, c, resource).Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
 			t.Fatal(err)
