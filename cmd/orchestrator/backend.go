@@ -28,6 +28,7 @@ type clusterFlags struct {
 	namespace           string
 	identity, secret    string
 	connection          flagvalue.Choice
+	rate                int
 	flags               *pflag.FlagSet // these flags
 }
 
@@ -43,6 +44,7 @@ func (c *clusterFlags) define() *pflag.FlagSet {
 		c.connection.Words = append(c.connection.Words, string(way))
 	}
 	flags.Var(&c.connection, "connection", "how to reach the agents of pods (default port-forward; exec if the RuntimeClass is gVisor's or Kata's)")
+	flags.IntVar(&c.rate, "api-rate", 0, "at most `N` calls a second to the API server, and twice as many at once (default 500)")
 	settings.MarkFor(flags, inKubernetes, inAgentSandbox)
 	settings.Exclude(flags, "in-cluster", "kubeconfig", "context")
 	settings.Exclude(flags, "identity", "identity-secret")
@@ -82,7 +84,7 @@ func (a *app) kubernetes() (*launcher.Kubernetes, error) {
 	}
 	return &launcher.Kubernetes{
 		Kubeconfig: c.kubeconfig, Context: c.context, InCluster: c.inCluster, Namespace: c.namespace,
-		Connection: launcher.Connection(c.connection.Value), IdentityFile: c.identity, IdentitySecret: c.secret, Log: a.logger(),
+		Connection: launcher.Connection(c.connection.Value), IdentityFile: c.identity, IdentitySecret: c.secret, APIRate: c.rate, Log: a.logger(),
 	}, nil
 }
 

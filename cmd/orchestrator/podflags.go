@@ -120,7 +120,7 @@ func (p *podFlags) defineLaunch(cmd *cobra.Command) {
 	p.onStale = flagvalue.NewChoice(launcher.StaleError, launcher.StaleRecreate)
 	p.onDrift = flagvalue.NewChoice(launcher.DriftSay, launcher.DriftError)
 	p.take.Heartbeat = launcher.DefaultHeartbeat
-	p.flags.Var((*flagvalue.Heartbeat)(&p.take.Heartbeat), "heartbeat", "how often this program marks the pod of its open sandbox as needed; or off")
+	p.flags.Var((*flagvalue.Heartbeat)(&p.take.Heartbeat), "heartbeat", "how often this program says that its open sandboxes are needed; or off")
 	p.flags.Var(&p.onStale, "on-stale", "what to do about a pod that has ended; its files are lost unless they were kept")
 	p.flags.Var(&p.onDrift, "on-drift", "what to do about a pod that differs from these flags")
 	p.definePoolName(p.flags)

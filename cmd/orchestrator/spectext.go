@@ -57,6 +57,7 @@ var specNames = map[string]string{
 	"Connection":         "--connection",
 	"Namespace":          "--namespace",
 	"IdentitySecret":     "--identity-secret",
+	"APIRate":            "--api-rate",
 }
 
 // specWords replaces the library's names of other fields in its messages.

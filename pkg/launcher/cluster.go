@@ -40,6 +40,7 @@ type cluster struct {
 	// connection is the requested way to agents; it may be empty.
 	connection Connection
 	identities *identities
+	heart      *heart
 	kept       keepers
 	silent     silentPods
 	starting   atomic.Int32 // how many pods are awaited
@@ -112,7 +113,7 @@ func (k *Kubernetes) resolve(ctx context.Context) (*cluster, error) {
 		return nil, err
 	}
 	c := &cluster{namespace: namespace, connection: k.Connection, dialer: k.Dial, owner: cmp.Or(k.Owner, owner()), log: k.Log}
-	c.connectWarm = c.dialWarm
+	c.connectWarm, c.heart = c.dialWarm, newHeart(c)
 	if c.dialer == nil {
 		c.dialer = new(net.Dialer).DialContext
 	}
@@ -148,6 +149,9 @@ func (k *Kubernetes) validate() error {
 		if problems := append(validation.IsDNS1123Label(namespace), validation.IsDNS1123Subdomain(name)...); len(problems) > 0 {
 			return &SpecError{"IdentitySecret", fmt.Sprintf("is %q: %s", k.IdentitySecret, problems[0])}
 		}
+	}
+	if k.APIRate < 0 || k.APIRate > maxAPIRate {
+		return &SpecError{"APIRate", fmt.Sprintf("is %d: it is 0 to %d calls a second", k.APIRate, maxAPIRate)}
 	}
 	return checkConnection(k.Connection)
 }
@@ -193,8 +197,9 @@ func (k *Kubernetes) config() (*rest.Config, string, error) {
 	// The client's own limit is meant for controllers. It would slow down an
 	// orchestrator that launches fifty sandboxes at once. The API server has its own
 	// fairness.
-	if config.QPS == 0 && config.RateLimiter == nil {
-		config.QPS, config.Burst = apiRate, apiBurst
+	if rate := k.APIRate; rate > 0 || config.QPS == 0 && config.RateLimiter == nil {
+		config.RateLimiter = nil
+		config.QPS, config.Burst = float32(cmp.Or(rate, apiRate)), 2*cmp.Or(rate, apiRate)
 	}
 	return config, cmp.Or(k.Namespace, namespace, "default"), nil
 }

@@ -96,6 +96,10 @@ func (c *cluster) describeAny(ctx context.Context, id string) (Description, erro
 func (c *cluster) describe(ctx context.Context, pod *corev1.Pod, uncallable error) Description {
 	d := c.describePod(ctx, pod)
 	d.Bounds = c.boundsOf(ctx, pod)
+	beats, beatsErr := c.heartbeats(ctx)
+	if d.Heartbeat = beats.of(pod); beatsErr != nil && !errors.Is(beatsErr, ErrForbidden) {
+		d.Problems = append(d.Problems, fmt.Errorf("cannot learn the last heartbeat: %w", beatsErr))
+	}
 	var ownerErr, eventsErr error
 	if d.Owner, ownerErr = c.ownerOf(ctx, pod); ownerErr != nil {
 		d.Problems = append(d.Problems, fmt.Errorf("cannot learn the owner: %w", ownerErr))
@@ -131,7 +135,7 @@ func (c *cluster) describePaused(ctx context.Context, id string) (Description, e
 // describePod describes the pod without asking its agent.
 func (c *cluster) describePod(ctx context.Context, pod *corev1.Pod) Description {
 	d := Description{
-		Summary:    summaryOf(pod),
+		Summary:    summaryOf(pod, nil),
 		Namespace:  pod.Namespace,
 		Node:       pod.Spec.NodeName,
 		IP:         pod.Status.PodIP,

@@ -32,6 +32,10 @@ func (p *clusterPatient) grants() []grant {
 	grants := []grant{
 		{resource: "pods", verbs: []string{"get", "list", "watch", "create", "patch", "delete"}, forPod: true},
 		{group: "coordination.k8s.io", resource: "leases", verbs: []string{"get", "create", "update", "delete"}}, // each lookup asks for the id's holding
+		{
+			group: "coordination.k8s.io", resource: "leases", verbs: []string{"list"},
+			lack: "list and describe show the heartbeats of open sandboxes up to ten minutes late",
+		},
 		{resource: "events", verbs: []string{"list"}, lack: "errors come without what the cluster says about a pod"},
 	}
 	for i := range grants {

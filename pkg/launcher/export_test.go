@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -97,4 +98,24 @@ func (k *Kubernetes) Tell(ctx context.Context) error {
 		_, _, err = c.tellAll(ctx, false)
 	}
 	return err
+}
+
+// Heartbeats returns how to write the Lease of a launcher's heartbeats, and how to read those of all
+// launchers by the pods' UIDs.
+func (k *Kubernetes) Heartbeats(ctx context.Context) (
+	write func(ctx context.Context, uids []string, now time.Time) error, read func(context.Context) (map[string]time.Time, error), err error,
+) {
+	c, _, err := k.cluster(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	read = func(ctx context.Context) (map[string]time.Time, error) {
+		beats, err := c.heartbeats(ctx)
+		byUID := map[string]time.Time{}
+		for uid, beat := range beats {
+			byUID[string(uid)] = beat
+		}
+		return byUID, err
+	}
+	return newBeatLease(c).write, read, nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -87,38 +86,15 @@ func (o *openPod) attachBeating(ctx context.Context, spec *Spec, created bool) (
 	if interval == HeartbeatOff {
 		return o.attach(ctx, spec, created)
 	}
-	beating, stop := context.WithCancel(ctx)
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		o.beats(beating, interval)
-	}()
+	o.heart.add(o, interval)
 	s, err := o.attach(ctx, spec, created)
-	stop()
-	<-stopped
-	if err == nil {
-		s.background(func(ctx context.Context) { o.beats(ctx, interval) })
+	if err != nil {
+		o.heart.forget(o)
+		return nil, err
 	}
-	return s, err
-}
-
-// beats marks the pod as needed in every interval, until ctx ends or the pod is
-// gone. The launch itself is the first heartbeat.
-func (o *openPod) beats(ctx context.Context, interval time.Duration) {
-	for {
-		sleep(ctx, interval)
-		if ctx.Err() != nil {
-			return
-		}
-		err := o.beat(ctx, o.pod)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case errors.Is(err, ErrGone):
-			o.kill(err)
-			return
-		case err != nil: // the API server may come back
-			o.log.Warn("cannot refresh the heartbeat", "sandbox", o.pod.Annotations[podmeta.AnnotationID], "pod", o.pod.Name, "error", err)
-		}
-	}
+	s.closes(func(ctx context.Context) error {
+		o.heart.end(ctx, o)
+		return nil
+	})
+	return s, nil
 }

@@ -29,6 +29,7 @@ type Kubernetes struct {
 	Context    string       // a context's name in the kubeconfig; empty is the current one
 	InCluster  bool         // takes the service account of this pod, whatever kubeconfig there is
 	Namespace  string       // holds the sandboxes; empty means the context's, this pod's, or "default"
+	APIRate    int          // calls a second to the API server, twice as many at once; 0: Config's, or 500
 
 	// Connection is the way to agents. Empty means [ByExec] for a RuntimeClass whose
 	// name begins with gvisor, runsc or kata, and else [ByPortForward].

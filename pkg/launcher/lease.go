@@ -29,9 +29,7 @@ type lease struct {
 	object *coordinationv1.Lease
 }
 
-func (l *lease) leases() typed.LeaseInterface {
-	return l.openPod.api.CoordinationV1().Leases(l.namespace)
-}
+func (c *cluster) leases() typed.LeaseInterface { return c.api.CoordinationV1().Leases(c.namespace) }
 
 // acquireLease makes or takes the lease of the pod.
 func (o *openPod) acquireLease(ctx context.Context) (*lease, error) {

@@ -18,10 +18,11 @@ const (
 	// cleanupTimeout bounds the cleanup after the caller's context has ended,
 	// or without one: a pod's grace, and the API's answers.
 	cleanupTimeout = 30 * time.Second
-	// apiRate and apiBurst limit one launcher's calls a second to the API server:
-	// some calls for each of some hundred sandboxes that start at once.
-	apiRate  = 200
-	apiBurst = 400
+	// apiRate is a launcher's calls a second to the API server, unless Kubernetes.APIRate or the
+	// Config says otherwise, and twice as many at once: some calls for each of some hundred
+	// sandboxes that start or end together. maxAPIRate is more than an API server answers.
+	apiRate    = 500
+	maxAPIRate = 100_000
 	// leaseDuration is how long an exclusive owner that died keeps others out. An
 	// owner renews its lease every leasePeriod, in tries of at most leaseTry. If it
 	// fails for leaseDeadline, it gives up. The time until another may take the lease
@@ -108,12 +109,23 @@ const (
 	// silentTime is how long a pod of a pool is left alone whose agent did not answer.
 	silentTime = time.Minute
 	// maxKept bounds the connections that a host keeps to pods of a pool. Each is asked every
-	// keepCheck, and before it is used, and has keepPatience to answer. While launches take
+	// keepCheck, which is before it ends for lack of calls, and before it is used, and has
+	// keepPatience to answer. While launches take
 	// connections, and half of them are left, no other is made for keepPause.
 	maxKept      = 64
-	keepCheck    = time.Minute
+	keepCheck    = 30 * time.Second
 	keepPatience = 5 * time.Second
 	keepPause    = time.Second
+	// saysEvery is after how many heartbeats in a Lease a pod says itself that it is needed: reapers
+	// of versions that know only that wait for DefaultStaleAfter. After missedBeats without one,
+	// all pods do. maxBeats bounds the pods of one Lease, whose annotations take 256 KiB, and
+	// beatTries the tries to write it if somebody else does. leftBeats is the age at which the
+	// Lease of a launcher that was killed is removed: no reaper looks so far back.
+	saysEvery   = 10
+	missedBeats = 2
+	maxBeats    = 5000
+	beatTries   = 3
+	leftBeats   = 7 * 24 * time.Hour
 	// createGrace is how long a pod's creation may go on after the caller's context
 	// has ended: it is completed, and then undone.
 	createGrace = 10 * time.Second
@@ -177,9 +189,11 @@ const (
 	// time it is tried three times: a connection may be lost by accident.
 	queryTimeout = 5 * time.Second
 	queryTry     = queryTimeout / 3
-	// reapAtOnce bounds how many agents are asked at once, and reapPatience how long each
-	// may be silent before it counts as idle: one on a loaded node may be at work.
-	reapAtOnce   = 16
+	// reapAtOnce bounds how many pods are reaped at once, askAtOnce how many agents are asked, and
+	// reapPatience how long each may be silent before it counts as idle: one on a loaded node
+	// may be at work.
+	reapAtOnce   = 64
+	askAtOnce    = 16
 	reapPatience = 30 * time.Second
 	// lateQuery bounds the question of what a pod waits for, which is asked after the
 	// caller's deadline.

@@ -257,10 +257,14 @@ func (c *cluster) list(ctx context.Context) ([]Summary, error) {
 		return nil, err
 	}
 	claims, err := c.claims(ctx)
+	beats, beatsErr := c.heartbeats(ctx)
+	if !errors.Is(beatsErr, ErrForbidden) { // without the permission, pods tell
+		err = errors.Join(err, beatsErr)
+	}
 	list := make([]Summary, len(pods), len(pods)+len(claims))
 	there := map[string]bool{}
 	for i := range pods {
-		list[i] = summaryOf(&pods[i])
+		list[i] = summaryOf(&pods[i], beats)
 		there[list[i].ID] = true
 	}
 	slices.SortStableFunc(claims, heldFirst)
@@ -274,13 +278,13 @@ func (c *cluster) list(ctx context.Context) ([]Summary, error) {
 	return list, err
 }
 
-func summaryOf(pod *corev1.Pod) Summary {
+func summaryOf(pod *corev1.Pod, beats heartbeats) Summary {
 	s := Summary{
 		ID:        pod.Annotations[podmeta.AnnotationID],
 		State:     stateOf(pod),
 		CreatedAt: pod.CreationTimestamp.UTC(),
 		Pod:       pod.Name,
-		Heartbeat: heartbeatOf(pod),
+		Heartbeat: beats.of(pod),
 	}
 	if agent := agentContainer(pod); agent != nil {
 		s.Workdir = agent.WorkingDir
@@ -341,8 +345,8 @@ func isInitialized(pod *corev1.Pod) bool {
 	})
 }
 
-// heartbeatOf returns the pod's last heartbeat, or its creation if there is no
-// readable one.
+// heartbeatOf returns when the pod last said that it is needed, or its creation if it does not
+// say so readably.
 func heartbeatOf(pod *corev1.Pod) time.Time {
 	t, _ := time.Parse(time.RFC3339Nano, pod.Annotations[podmeta.AnnotationHeartbeat])
 	return cmp.Or(t, pod.CreationTimestamp.UTC())

@@ -45,19 +45,30 @@ func (k *Kubernetes) Reap(ctx context.Context, opts ReapOptions) ([]Summary, err
 	if err != nil {
 		return nil, fmt.Errorf("reaping sandboxes: %w", err)
 	}
-	return c.reapAll(ctx, pods, opts)
+	beats, err := c.heartbeats(ctx) // after the pods: a launcher that is late says so in them, too
+	if err != nil {
+		return nil, fmt.Errorf("reaping sandboxes: cannot learn the heartbeats (deploy/reaper.yaml has the permissions): %w", err)
+	}
+	return c.reapAll(ctx, pods, beats, opts)
 }
 
 // reapAll reaps the stale pods, several at once.
-func (c *cluster) reapAll(ctx context.Context, pods []corev1.Pod, opts ReapOptions) ([]Summary, error) {
+func (c *cluster) reapAll(ctx context.Context, pods []corev1.Pod, beats heartbeats, opts ReapOptions) ([]Summary, error) {
+	atOnce := askAtOnce
+	if opts.HeartbeatOnly {
+		atOnce = reapAtOnce
+	}
 	var (
 		mu      sync.Mutex
 		reaped  []Summary
 		failed  []error
 		running sync.WaitGroup
-		slots   = make(chan struct{}, reapAtOnce)
+		slots   = make(chan struct{}, atOnce)
 	)
 	for i := range pods {
+		if time.Since(beats.of(&pods[i])) < opts.StaleAfter {
+			continue
+		}
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
@@ -65,7 +76,7 @@ func (c *cluster) reapAll(ctx context.Context, pods []corev1.Pod, opts ReapOptio
 			mu.Lock()
 			defer mu.Unlock()
 			if done {
-				reaped = append(reaped, summaryOf(&pods[i]))
+				reaped = append(reaped, summaryOf(&pods[i], beats))
 			}
 			if err != nil {
 				failed = append(failed, wrap("reaping", pods[i].Annotations[podmeta.AnnotationID], err))
@@ -77,9 +88,9 @@ func (c *cluster) reapAll(ctx context.Context, pods []corev1.Pod, opts ReapOptio
 	return reaped, errors.Join(failed...)
 }
 
-// reap deletes the pod if it is stale, and reports whether it did.
+// reap deletes a pod without a heartbeat if its agent has no work, and reports whether it did.
 func (c *cluster) reap(ctx context.Context, pod *corev1.Pod, opts ReapOptions) (bool, error) {
-	if pod.DeletionTimestamp != nil || time.Since(heartbeatOf(pod)) < opts.StaleAfter {
+	if pod.DeletionTimestamp != nil {
 		return false, nil
 	}
 	if err := c.checkForm(pod.Name, "it", pod); err != nil { // nobody reaps it until somebody updates the reaper

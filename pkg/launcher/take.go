@@ -20,9 +20,8 @@ type Take struct {
 	// ReadyTimeout bounds the time until the agent answers, an image pull included. 0 means
 	// DefaultReadyTimeout. Open and Resume wait as long as the Launch did that made the pod.
 	ReadyTimeout time.Duration
-	// Heartbeat is how often the open sandbox says in its pod that it is needed,
-	// for [Kubernetes.Reap]: 1 s or more. 0 means DefaultHeartbeat, which Open and
-	// Resume use; HeartbeatOff sends none.
+	// Heartbeat is how often the open sandbox says that it is needed, for [Kubernetes.Reap]: 1 s or
+	// more. 0 means DefaultHeartbeat, which Open and Resume use; HeartbeatOff sends none.
 	Heartbeat time.Duration
 }
 

@@ -24,8 +24,8 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// Client calls one agent. Its methods may be called concurrently. They share one
-// connection, which the client makes anew when it breaks.
+// Client calls one agent. Its methods may be called concurrently. They share one connection,
+// which ends after a minute without calls. The client makes it anew when it breaks or is needed.
 type Client struct {
 	conn      connection
 	agent     pb.AgentClient
@@ -92,6 +92,7 @@ func Dial(opts DialOptions) (*Client, error) {
 		grpc.WithInitialWindowSize(wire.ClientWindow),
 		grpc.WithInitialConnWindowSize(wire.ClientWindow),
 		grpc.WithMaxHeaderListSize(maxHeaders),
+		grpc.WithIdleTimeout(idleTime),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: wire.KeepaliveTime, Timeout: wire.KeepaliveTimeout}),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(wire.Codec()), grpc.MaxCallRecvMsgSize(wire.MaxMessage), grpc.MaxCallSendMsgSize(wire.MaxMessage)),
 	)

@@ -50,6 +50,9 @@ const (
 	// maxHeaders bounds the headers and trailers of an answer, and so an error: several
 	// times what the largest error of an agent takes.
 	maxHeaders = 128 << 10
+	// idleTime is how long a connection may be without a call until it is closed. It takes memory
+	// at each end and in between, and to make it anew some milliseconds.
+	idleTime = time.Minute
 	// maxIdleMessages bounds the messages of an answer that bring nothing.
 	maxIdleMessages = 1 << 16
 	// maxSkipped bounds the results of an answer that the caller does not get.

@@ -48,7 +48,7 @@ func onlyPod(t *testing.T, c *launchertest.Cluster) *corev1.Pod {
 func outliveLease(t *testing.T, c *launchertest.Cluster) {
 	t.Helper()
 	leases := c.API(t).CoordinationV1().Leases(c.Namespace)
-	list, err := leases.List(t.Context(), metav1.ListOptions{})
+	list, err := leases.List(t.Context(), harness.NoHeartbeats)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func hasPodOrLease(t *testing.T, c *launchertest.Cluster) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leases, err := c.API(t).CoordinationV1().Leases(c.Namespace).List(t.Context(), metav1.ListOptions{})
+	leases, err := c.API(t).CoordinationV1().Leases(c.Namespace).List(t.Context(), harness.NoHeartbeats)
 	if err != nil {
 		t.Fatal(err)
 	}

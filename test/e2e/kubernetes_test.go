@@ -301,34 +301,6 @@ func TestDriftIsSaidOrAnError(t *testing.T) {
 	}
 }
 
-func TestHeartbeatIsRefreshedUntilClose(t *testing.T) {
-	t.Parallel()
-	c := launchertest.NewCluster(t, launcher.Restricted)
-	k := c.Launcher()
-	spec := c.Spec("a")
-	spec.Take.Heartbeat = time.Second
-	s := harness.Launch(t, k, spec)
-	beat := func() string { return podOf(t, c, "a").Annotations[podmeta.AnnotationHeartbeat] }
-	first := beat()
-	harness.Await(t, "a heartbeat", func() bool { return beat() != first })
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	last := beat()
-	if err := k.Heartbeat(t.Context(), "a"); err != nil || beat() == last {
-		t.Errorf("Heartbeat changed nothing: %v", err)
-	}
-	last = beat()
-	spec.Take.Heartbeat = launcher.HeartbeatOff
-	harness.Launch(t, k, spec)
-	if beat() == last {
-		t.Error("an adoption does not count as a heartbeat")
-	}
-	if err := k.Heartbeat(t.Context(), "other"); !errors.Is(err, launcher.ErrNotFound) {
-		t.Errorf("Heartbeat of a missing sandbox: %v", err)
-	}
-}
-
 // A bad option is found before any request for the pod's name, its events or its
 // deletion.
 func TestBadOptionOfAPodFailsBeforeAnyAPICall(t *testing.T) {

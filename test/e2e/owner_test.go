@@ -150,7 +150,7 @@ func TestExclusiveOwnerThatWaitsForItsPodStaysTheOwner(t *testing.T) {
 	leases := c.API(t).CoordinationV1().Leases(c.Namespace)
 	var lease coordinationv1.Lease
 	harness.Await(t, "a renewal", func() bool {
-		list, err := leases.List(t.Context(), metav1.ListOptions{})
+		list, err := leases.List(t.Context(), harness.NoHeartbeats)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -412,7 +412,7 @@ func TestReaperThatMayNotAskLeavesBusySandboxes(t *testing.T) {
 		return err == nil && len(list) == 1 && list[0].State == launcher.Running
 	})
 	k := c.Launcher()
-	k.Config = c.LimitedAccount(t, "limited", rule("pods", "get", "list", "watch", "create", "patch", "delete"))
+	k.Config = c.LimitedAccount(t, "limited", rule("pods", "get", "list", "watch", "create", "patch", "delete"), leaseRule("list"))
 	got, err := k.Reap(t.Context(), launcher.ReapOptions{StaleAfter: time.Nanosecond})
 	if len(got) > 0 || !errors.Is(err, launcher.ErrForbidden) || !strings.Contains(err.Error(), "portforward") {
 		t.Errorf("Reap: %v, %v", got, err)

@@ -166,17 +166,16 @@ func TestLaunchThatWaitsHasAHeartbeat(t *testing.T) {
 		}
 		launched <- err
 	}()
-	var first string
+	var first time.Time
 	harness.Await(t, "a heartbeat", func() bool {
-		list, err := c.API(t).CoreV1().Pods(c.Namespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil || len(list.Items) != 1 {
+		list, err := c.Launcher().List(t.Context())
+		if err != nil || len(list) != 1 {
 			return false
 		}
-		beat := list.Items[0].Annotations[podmeta.AnnotationHeartbeat]
-		if first == "" {
-			first = beat
+		if first.IsZero() {
+			first = list[0].Heartbeat
 		}
-		return beat != first
+		return list[0].Heartbeat.After(first)
 	})
 	select {
 	case err := <-launched:

@@ -17,14 +17,14 @@ import (
 var (
 	reaperMay = []string{
 		"list pods", "get pods", "delete pods", "get pods/portforward", "create pods/portforward",
-		"get secrets " + launcher.DefaultIdentitySecret,
+		"list coordination.k8s.io:leases", "get secrets " + launcher.DefaultIdentitySecret,
 	}
 	reaperMayNot = []string{
 		"create pods", "patch pods", "update pods", "deletecollection pods",
 		"create pods/exec", "get pods/exec", "create pods/attach", "get pods/attach", "create pods/proxy", "get pods/log",
 		"patch pods/ephemeralcontainers", "create serviceaccounts/token",
 		"create secrets", "list secrets", "get secrets other", "delete secrets " + launcher.DefaultIdentitySecret,
-		"delete persistentvolumeclaims", "list persistentvolumeclaims", "create coordination.k8s.io:leases", "create batch:jobs",
+		"delete persistentvolumeclaims", "list persistentvolumeclaims", "create coordination.k8s.io:leases", "update coordination.k8s.io:leases", "delete coordination.k8s.io:leases", "create batch:jobs",
 	}
 )
 

@@ -1,12 +1,15 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -211,4 +214,74 @@ func testEnvironmentOfAnAdoption(t *testing.T, c *launchertest.Cluster) {
 	if harness.BootOf(t, s) == boot {
 		t.Error("the agent did not restart")
 	}
+}
+
+// A connection without calls is closed after a minute, and made again by the next call. One with a
+// command stays.
+func TestConnectionWithoutCallsIsClosed(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Restricted).By(t, launcher.ByAddress)
+	open := func(id string) (*launcher.Sandbox, *connections) {
+		k, made := c.Launcher(), &connections{}
+		k.Dial = made.dial
+		return harness.Launch(t, k, c.Spec(id)), made
+	}
+	idle, idleConns := open("idle")
+	busy, busyConns := open("busy")
+	harness.Run(t, idle, "mkfifo /tmp/end; echo before >file", nil)
+	harness.Run(t, busy, "mkfifo /tmp/end", nil)
+	cmd := busy.Shell(t.Context(), "read line </tmp/end; echo $line")
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	made := idleConns.made.Load()
+	harness.Await(t, "the end of the connection without calls", func() bool { return idleConns.open.Load() == 0 })
+	if n := busyConns.open.Load(); n == 0 {
+		t.Error("the connection with a command has ended, too")
+	}
+	var calls [10]func() error
+	for i := range calls {
+		calls[i] = func() error {
+			got, err := idle.ReadFile(t.Context(), "file")
+			if err == nil && string(got) != "before\n" {
+				err = fmt.Errorf("got %q", got)
+			}
+			return err
+		}
+	}
+	if err := errors.Join(atOnce(calls[:])...); err != nil {
+		t.Error(err)
+	}
+	if n := idleConns.made.Load() - made; n != 1 {
+		t.Errorf("%d connections were made for the calls afterwards", n)
+	}
+	harness.Run(t, busy, "echo done >/tmp/end", nil)
+	if err := cmd.Wait(); err != nil || out.String() != "done\n" {
+		t.Errorf("the command said %q: %v", &out, err)
+	}
+}
+
+// connections counts those that it makes.
+type connections struct{ made, open atomic.Int64 }
+
+func (c *connections) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c.made.Add(1)
+	c.open.Add(1)
+	return &countedConn{Conn: conn, closed: sync.OnceFunc(func() { c.open.Add(-1) })}, nil
+}
+
+type countedConn struct {
+	net.Conn
+	closed func()
+}
+
+func (c *countedConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
 }

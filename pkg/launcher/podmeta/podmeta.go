@@ -24,6 +24,9 @@ const (
 	// LabelID is the sandbox's id in the characters that a label may have, cut at 63.
 	// Several ids may share one; AnnotationID has the whole id.
 	LabelID = Prefix + "id"
+	// LabelHeartbeats is, on a Lease, OfPods: it says when the pods that it names were needed.
+	LabelHeartbeats = Prefix + "heartbeats"
+	OfPods          = "pods"
 )
 
 // The annotations of pods and claims.
@@ -52,8 +55,8 @@ const (
 
 // The annotations of pods.
 const (
-	// AnnotationHeartbeat is when an orchestrator last said that it needs the
-	// sandbox.
+	// AnnotationHeartbeat is when an orchestrator last said in the pod that it needs the sandbox.
+	// One that has it open says so more often in a Lease (AnnotationPods).
 	AnnotationHeartbeat = Prefix + "heartbeat-at"
 	// AnnotationExpires is when the sandbox ends itself.
 	AnnotationExpires = Prefix + "expires-at"
@@ -82,3 +85,7 @@ const (
 // a pool, the pod to create when its sandbox is resumed: a line with the signature of the identity
 // that made it, and the pod as JSON, without its environment, which is sealed beside it.
 const AnnotationPod = Prefix + "pod"
+
+// AnnotationPods is, on a Lease of heartbeats, the UIDs of the pods that its holder needed at the
+// renewTime, with commas between them.
+const AnnotationPods = Prefix + "pods"

@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
@@ -31,6 +34,9 @@ func Await(t *testing.T, what string, ok func() bool) {
 	}
 	t.Fatalf("%s did not happen within %v", what, Hung)
 }
+
+// NoHeartbeats selects the Leases that are not of heartbeats, which end with no pod.
+var NoHeartbeats = metav1.ListOptions{LabelSelector: "!" + podmeta.LabelHeartbeats}
 
 // Launch launches a sandbox that is closed when the test ends.
 func Launch(t *testing.T, l launcher.Launcher, spec launcher.Spec) *launcher.Sandbox {
