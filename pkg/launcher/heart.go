@@ -22,6 +22,7 @@ type heart struct {
 	// pods are those that are needed.
 	pods    map[*openPod]*pulse
 	beating *beating // nil if there are none
+	away    bool     // the API server did not answer the latest heartbeat
 }
 
 // pulse is when a pod's heartbeats are due.
@@ -66,9 +67,9 @@ func (h *heart) add(o *openPod, interval time.Duration) {
 }
 
 // end ends the heartbeats of a pod. The Lease no longer speaks for it, so it says itself when it
-// was last needed, unless it has just done so.
+// was last needed, unless it has just done so, or nobody would hear it.
 func (h *heart) end(ctx context.Context, o *openPod) {
-	if p, ok := h.pulse(o); ok && wallTime().Sub(p.said) >= p.interval {
+	if h.owesWord(o) {
 		ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 		h.say(ctx, o)
 		cancel()
@@ -84,15 +85,12 @@ func (h *heart) forget(o *openPod) {
 	}
 }
 
-// pulse returns that of a pod that is needed.
-func (h *heart) pulse(o *openPod) (pulse, bool) {
+// owesWord reports whether a pod that is needed has not said so for an interval.
+func (h *heart) owesWord(o *openPod) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p, ok := h.pods[o]
-	if !ok {
-		return pulse{}, false
-	}
-	return *p, true
+	p := h.pods[o]
+	return p != nil && !h.away && wallTime().Sub(p.said) >= p.interval
 }
 
 // remove forgets a pod. After the last one, it returns what is to be stopped.
@@ -185,7 +183,11 @@ func (b *beating) beat(ctx context.Context) {
 	if err != nil && ctx.Err() == nil {
 		b.log.Warn("cannot write the Lease of heartbeats", "lease", b.lease.name, "error", err)
 	}
-	if err != nil && !isAnswer(err) { // the API server is away
+	away := err != nil && !isAnswer(err)
+	b.mu.Lock()
+	b.away = away
+	b.mu.Unlock()
+	if away {
 		return
 	}
 	_, _, pods := b.due(err != nil || now.Sub(b.said) > missedBeats*interval, now)

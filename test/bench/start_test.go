@@ -15,13 +15,17 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/podagent/podagent/pkg/launcher"
 	"github.com/podagent/podagent/pkg/launcher/launchertest"
+	"github.com/podagent/podagent/pkg/launcher/podmeta"
 	"github.com/podagent/podagent/pkg/launcher/pool"
 )
 
@@ -122,7 +126,7 @@ func benchmarkPool(b *testing.B) {
 	keeping.Go(func() { _ = l.KeepWarm(ctx, "warm", poolKept) }) // until ctx ends
 	b.Cleanup(func() { cancel(); keeping.Wait() })
 
-	taker := &taker{c: c, l: l}
+	taker := &taker{b: b, c: c, l: l}
 	orchestrator := newOrchestrator(b, l, c)
 	peer, own, through := newClaimers(b, c)
 	compare(b, "start", "take a pod out of a pool, to the first exec's result", poolRounds,
@@ -137,6 +141,10 @@ func benchmarkPool(b *testing.B) {
 		side{
 			name: "agent-sandbox, and podagent", times: poolTaken,
 			do: func() error { return own.launchAndExec(b.Context(), c, through) }, after: own.next,
+		},
+		side{
+			name: "its two writes alone", times: poolTaken,
+			timed: func() (time.Duration, error) { return taker.write(b.Context()) }, after: taker.next,
 		},
 	).limit("limit", 25)
 	compare(b, "start", "take one by a new process, to the command's end", adoptRounds, side{
@@ -167,6 +175,7 @@ func newOrchestrator(b *testing.B, l *launcher.Kubernetes, c *launchertest.Clust
 
 // taker takes pods out of a pool, one in each moment.
 type taker struct {
+	b     *testing.B
 	c     *launchertest.Cluster
 	l     *launcher.Kubernetes
 	began time.Time
@@ -184,6 +193,29 @@ func (t *taker) take(ctx context.Context) error {
 	}
 	t.times = append(t.times, time.Since(t.began))
 	return s.Close()
+}
+
+// write makes a Lease and takes a pod out of the pool, as a launch does, without a check or an
+// agent. It returns what the two calls took.
+func (t *taker) write(ctx context.Context) (time.Duration, error) {
+	api := t.c.API(t.b)
+	pods := api.CoreV1().Pods(t.c.Namespace)
+	list, err := pods.List(ctx, metav1.ListOptions{LabelSelector: podmeta.LabelPool + "=warm", FieldSelector: "status.phase=Running"})
+	if err != nil || len(list.Items) == 0 {
+		return 0, errors.Join(err, errors.New("the pool is empty"))
+	}
+	pod := &list.Items[0]
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: "bench-", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}},
+	}}
+	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"labels":{%q:null,%q:null,"bench":"taken"},"ownerReferences":null}}`,
+		pod.ResourceVersion, podmeta.LabelPool, podmeta.LabelManagedBy)
+	t.began = time.Now()
+	_, err = api.CoordinationV1().Leases(t.c.Namespace).Create(ctx, lease, metav1.CreateOptions{})
+	if err == nil {
+		_, err = pods.Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	}
+	return time.Since(t.began), err
 }
 
 // next waits for the next moment, or after the last of a round until the pool is full.
@@ -205,6 +237,7 @@ func (t *taker) fill() error {
 		}
 		err = errors.Join(err, t.l.Terminate(ctx, s.ID))
 	}
+	err = errors.Join(err, t.c.API(t.b).CoreV1().Pods(t.c.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "bench=taken"}))
 	return errors.Join(err, awaitPool(ctx, t.l))
 }
 
