@@ -172,7 +172,7 @@ verify: ## fail if the generated code or go.mod is out of date
 	done
 	for m in . $(MODULES); do (cd $$m && $(GO) mod tidy -diff) || exit 1; done
 
-bench: needs sandboxes ## measure podagent beside its peers (GROUP=Calls, Streams, Search, Start, Many, Cost or Tools for one; PUBLISH=1 for the published tables)
+bench: needs sandboxes ## measure podagent beside its peers (GROUP=Calls, Streams, Search, Start, Many, Cost, Tools or Scale for one; PUBLISH=1 for the published tables)
 	cd test/bench && $(GO) test -run '^$$' -bench '$(or $(GROUP),.)' -timeout 2h . -args $(BENCH) $(if $(PUBLISH),-publish)
 	$(if $(GROUP),,cd test/cluster && $(GO) test -run '^$$' -bench . -benchtime 3x .)
 

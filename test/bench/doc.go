@@ -6,7 +6,7 @@
 //
 // "make bench" in the project's root runs all groups. Each group is a benchmark:
 // BenchmarkCalls, BenchmarkStreams, BenchmarkSearch, BenchmarkStart, BenchmarkMany,
-// BenchmarkCost and BenchmarkTools. At the end it prints a table of all
+// BenchmarkCost, BenchmarkTools and BenchmarkScale. At the end it prints a table of all
 // measurements. "make bench-check" fails if a ratio misses its target.
 //
 // The package consists of tests, because it uses the tests' own way to make
