@@ -99,5 +99,5 @@ func (h *host) profile(b *testing.B, name string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	h.ask(b, "profile "+filepath.Join(dir, name))
+	fmt.Printf("%s: %s\n", name, h.ask(b, "profile "+filepath.Join(dir, name)))
 }

@@ -38,7 +38,7 @@ func simulate(b *testing.B, c *launchertest.Cluster) *simulated {
 	n.agents = startProgram(b, build(b, "agents", "./internal/agents"), "-kubeconfig", c.Kubeconfig,
 		"-certificate", filepath.Join(keys, "kubelet.crt"), "-key", filepath.Join(keys, "kubelet.key"))
 	port := n.agents.line(b)
-	startProgram(b, kwok, "--v", "ERROR", "--config", stages, "--kubeconfig", c.Kubeconfig, "--manage-single-node", n.name,
+	startProgram(b, kwok, "--v", "ERROR", "--config", stages, "--kubeconfig", c.Kubeconfig, "--manage-single-node", n.name, "--node-lease-duration-seconds", "40",
 		"--node-ip", "127.0.0.1", "--node-port", port,
 		"--server-address", "127.0.0.1:0", // by default it would serve on the node's port
 	)

@@ -14,8 +14,6 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/peer"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 	"github.com/podagent/podagent/pkg/podapi/wire"
@@ -44,11 +42,7 @@ func newAgents() *agents {
 }
 
 // serve answers on stream as the agent of a pod, until the caller leaves.
-func (a *agents) serve(ctx context.Context, pods corev1client.PodInterface, name string, stream stream) error {
-	pod, err := pods.Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
+func (a *agents) serve(ctx context.Context, pod *corev1.Pod, stream stream) error {
 	config, err := agentTLS(pod)
 	if err != nil {
 		return err

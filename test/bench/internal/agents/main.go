@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/cri-streaming/pkg/streaming/portforward"
@@ -112,5 +113,9 @@ type pod struct {
 func (p *pod) PortForward(ctx context.Context, name, _ string, _ int32, stream stream) error {
 	p.connections.Add(1)
 	defer p.connections.Add(-1)
-	return p.agents.serve(ctx, p.api.CoreV1().Pods(p.namespace), name, stream)
+	pod, err := p.api.CoreV1().Pods(p.namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	return p.agents.serve(ctx, pod, stream)
 }

@@ -3,7 +3,8 @@
 // Each line of its input is a request, which it answers with a line. "open" launches the
 // sandboxes and runs a command in each; the answer is how long that took. "writes" is how
 // many requests have changed something in the API server. "profile NAME" writes what it holds
-// into the files NAME.heap and NAME.goroutines. It ends with its input, and leaves the pods.
+// into the files NAME.heap and NAME.goroutines; the answer is a summary. It ends with its
+// input, and leaves the pods.
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 	"log"
 	"net/http"
 	"os"
+	"runtime"
 	"runtime/pprof"
 	"strings"
 	"sync/atomic"
@@ -72,7 +74,7 @@ func (h *host) do(ctx context.Context, request string) (string, error) {
 	case "writes":
 		return fmt.Sprint(h.writes.Load()), nil
 	case "profile":
-		return "", errors.Join(profile("heap", argument+".heap"), profile("goroutine", argument+".goroutines"))
+		return memory(), errors.Join(profile("heap", argument+".heap"), profile("goroutine", argument+".goroutines"))
 	}
 	return "", fmt.Errorf("there is no request %q", request)
 }
@@ -113,6 +115,14 @@ func (h *host) counting(next http.RoundTripper) http.RoundTripper {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// memory says what the runtime uses memory for.
+func memory() string {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return fmt.Sprintf("heap: %d KiB of objects in %d KiB, stacks: %d KiB of %d goroutines, everything: %d KiB, given back: %d KiB",
+		m.HeapAlloc>>10, m.HeapInuse>>10, m.StackInuse>>10, runtime.NumGoroutine(), m.Sys>>10, m.HeapReleased>>10)
+}
 
 func profile(name, path string) error {
 	file, err := os.Create(path)
