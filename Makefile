@@ -21,7 +21,7 @@ DEFAULT_IMAGE ?=
 LDFLAGS := -s -w -X github.com/podagent/podagent/pkg/podapi/wire.version=$(VERSION) \
 	$(if $(DEFAULT_IMAGE),-X github.com/podagent/podagent/pkg/launcher.defaultImage=$(DEFAULT_IMAGE))
 # Modules for what only the tests need.
-MODULES := test/cluster test/bench
+MODULES := test/cluster test/cluster/gvisor test/bench
 BUILD   := $(GO) build -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/
 TOOL    := $(GO) tool -modfile=$(CURDIR)/tools.mod
 

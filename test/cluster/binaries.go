@@ -37,7 +37,7 @@ func (c *cluster) build(ctx context.Context) (bool, error) {
 	if is, err := os.ReadFile(path); err == nil && string(is) == want {
 		return true, nil // another cluster built them while this one waited
 	}
-	c.say("building Kubernetes and etcd from their modules: once, 5 to 10 minutes on two cores")
+	c.say("building Kubernetes, etcd and gVisor from their modules: once, 5 to 10 minutes on two cores")
 	if err := c.buildAll(ctx); err != nil {
 		return false, err
 	}
@@ -48,7 +48,7 @@ func (c *cluster) build(ctx context.Context) (bool, error) {
 func stamp() (string, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, release(runtime.Version()), runtime.GOARCH)
-	for _, name := range append(sources(), "go.mod", "go.sum") {
+	for _, name := range append(sources(), "go.mod", "go.sum", gVisor+"/go.mod", gVisor+"/go.sum") {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			return "", fmt.Errorf("cannot find the module of this program: run it in its folder: %w", err)
@@ -69,14 +69,14 @@ func release(version string) string {
 
 // sources lists the files of this module's programs for clusters.
 func sources() (files []string) {
-	for _, program := range ownPrograms {
+	for _, program := range append([]string{filepath.Join(gVisor, shim)}, ownPrograms...) {
 		in, _ := filepath.Glob(filepath.Join(program, "*.go"))
 		files = append(files, slices.DeleteFunc(in, func(name string) bool { return strings.HasSuffix(name, "_test.go") })...)
 	}
 	return files
 }
 
-// buildAll builds the module's tools and its own programs, and puts them in place
+// buildAll builds the module's tools, its own programs and gVisor, and puts them in place
 // when all are ready.
 func (c *cluster) buildAll(ctx context.Context) error {
 	scratch := filepath.Join(c.Bin, "new")
@@ -110,11 +110,19 @@ func (c *cluster) compile(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	p.expect(list)
+	gVisors, err := goCommand(ctx, p, "list", "-C", gVisor, "-deps", "-f", "{{.Name}} {{.ImportPath}}", "tool", shim)
+	if err != nil {
+		return err
+	}
+	p.expect(list + "\n" + gVisors)
 	if _, err := goCommand(ctx, p, "build", "-v", "-ldflags", versionFlags(version), "-o", dir+"/", "tool"); err != nil {
 		return err
 	}
-	_, err = goCommand(ctx, p, append([]string{"build", "-v", "-ldflags", "-s -w", "-o", dir + "/"}, ownPrograms...)...)
+	own := []string{"build", "-v", "-ldflags", "-s -w", "-o", dir + "/"}
+	if _, err := goCommand(ctx, p, append(own, ownPrograms...)...); err != nil {
+		return err
+	}
+	_, err = goCommand(ctx, p, "build", "-C", gVisor, "-v", "-ldflags", "-s -w", "-o", dir+"/", "tool", shim)
 	return err
 }
 

@@ -154,6 +154,7 @@ func (c *cluster) start(ctx context.Context) error {
 		func() error { return c.ensure(ctx, c.scheduler()) },
 		func() error { return c.ensure(ctx, c.policies()) },
 		func() error { return c.ensure(ctx, c.kubelet()) },
+		func() error { return c.makeRuntimeClass(ctx) },
 	); err != nil {
 		return err
 	}
@@ -185,7 +186,7 @@ func (c *cluster) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := errors.Join(c.writeContainerdConfig(), c.writeCNIConfig(), c.writeKubeletConfig()); err != nil {
+	if err := errors.Join(c.writeContainerdConfig(), c.writeGVisorConfig(), c.writeCNIConfig(), c.writeKubeletConfig()); err != nil {
 		return err
 	}
 	if err := errors.Join(os.MkdirAll(c.run(), 0o700), saveSysctls(ctx), c.removeShimSockets()); err != nil {

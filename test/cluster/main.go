@@ -1,7 +1,7 @@
 // Command cluster runs a real one-node Kubernetes on this machine, for tests
 // to run on: etcd, the API server, the controller manager, the scheduler and
 // the kubelet, built from their Go modules (this module requires them as
-// tools), a program of this module that enforces network policies, and
+// tools), a program of this module that enforces network policies, gVisor, and
 // containerd, runc and the CNI plugins of the distribution. It must run as
 // root. As root on Debian it installs the packages that it lacks.
 //
@@ -37,6 +37,12 @@
 // --bin, or PODAGENT_CLUSTER_BIN, names another place for the programs, which
 // clusters can share. down keeps bin, images, logs, cluster.json, and the images in
 // containerd. Sockets, whose paths must be short, are in /run/podagent-cluster.
+//
+// # gVisor
+//
+// Pods of the RuntimeClass gvisor run under gVisor, built from its module (see
+// gvisor/go.mod), with its own network and the platform systrap, which needs no
+// virtualization. The class is the tests' to use, and not to change.
 //
 // # Several clusters on one machine
 //

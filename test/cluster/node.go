@@ -74,6 +74,13 @@ disabled_plugins = [
   SystemdCgroup = false
   Root = {{printf "%q" .Runc}}
 
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runsc]
+  runtime_type = "io.containerd.runsc.v1"
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runsc.options]
+  TypeUrl = "io.containerd.runsc.v1.options"
+  ConfigPath = {{printf "%q" .Runsc}}
+
 [plugins."io.containerd.grpc.v1.cri".cni]
   bin_dir = {{printf "%q" .CNIBin}}
   conf_dir = {{printf "%q" .CNIConf}}
@@ -99,7 +106,7 @@ func (c *cluster) writeContainerdConfig() error {
 	if err := containerdConfig.Execute(&config, map[string]any{
 		"Root": c.path("containerd"), "State": filepath.Join(c.run(), "containerd"), "Socket": c.ContainerdSocket,
 		"Opt": c.path("containerd", "opt"), "Pause": pauseImage, "Restricted": !mayRaisePriority(),
-		"Snapshotter": c.snapshotter(), "Runc": filepath.Join(c.run(), "runc"),
+		"Snapshotter": c.snapshotter(), "Runc": filepath.Join(c.run(), "runc"), "Runsc": c.path("etc", "runsc.toml"),
 		"CNIBin": plugins, "CNIConf": c.path("etc", "cni"), "Registries": c.path("etc", "registries"),
 	}); err != nil {
 		return err

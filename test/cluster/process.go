@@ -83,7 +83,8 @@ func (c *cluster) spawn(p program) (process, error) {
 	defer log.Close()
 	cmd := exec.Command(p.path, p.args...)
 	cmd.Dir = "/"
-	cmd.Env = []string{marker + c.dir, "PATH=" + os.Getenv("PATH"), "HOME=/root"}
+	path := os.Getenv("PATH") + ":" + c.Bin // where containerd finds gVisor's shim
+	cmd.Env = []string{marker + c.dir, "PATH=" + path, "HOME=/root"}
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
