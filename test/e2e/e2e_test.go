@@ -26,8 +26,8 @@ func overEach(t *testing.T, test func(t *testing.T, s *launcher.Sandbox)) {
 	})
 }
 
-// overEachLauncher runs a test with each launcher, in parallel. The test also gets
-// a Spec with the launcher's requirements.
+// overEachLauncher runs a test with each launcher, and in a pod under gVisor, in
+// parallel. The test also gets a Spec with the launcher's requirements.
 func overEachLauncher(t *testing.T, test func(t *testing.T, l launcher.Launcher, spec launcher.Spec)) {
 	t.Parallel()
 	t.Run("local", func(t *testing.T) {
@@ -39,6 +39,13 @@ func overEachLauncher(t *testing.T, test func(t *testing.T, l launcher.Launcher,
 		c := launchertest.NewCluster(t, launcher.Restricted)
 		test(t, c.Launcher(), c.Spec(t.Name()))
 	})
+	if runsUnderGVisor(t.Name()) {
+		t.Run("gvisor", func(t *testing.T) {
+			t.Parallel()
+			l, spec := underGVisor(t)
+			test(t, l, spec)
+		})
+	}
 }
 
 // agentPID returns the process id of a local sandbox's agent.
