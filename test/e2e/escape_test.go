@@ -17,7 +17,7 @@ import (
 var escapees = map[string]string{
 	"setsid":      `setsid -f env -i sh -c "echo \$\$ > pid; exec sleep 300"`,
 	"double fork": `(setsid sh -c "(env -i setsid sh -c 'echo \$\$ > pid; exec sleep 300' &) &" &)`,
-	"its limits":  `setsid -f env -i bash -c "ulimit -x 1000; ulimit -R 1000000; echo \$\$ > pid; exec sleep 300"`,
+	"its limits":  `setsid -f env -i bash -c "ulimit -x 1000; ulimit -R 1000000; ulimit -m 1000000; ulimit -u 1000000; echo \$\$ > pid; exec sleep 300"`,
 }
 
 func TestEscapeeEndsWithItsCommandEverywhere(t *testing.T) {
@@ -37,6 +37,11 @@ func TestEscapeeEndsWithItsCommandEverywhere(t *testing.T) {
 		spec := c.Spec(t.Name())
 		spec.Pod.Profile = launcher.Baseline
 		testEscapees(t, harness.Launch(t, c.Launcher(), spec))
+	})
+	t.Run("pod under gVisor", func(t *testing.T) {
+		t.Parallel()
+		l, spec := underGVisor(t)
+		testEscapees(t, harness.Launch(t, l, spec))
 	})
 	t.Run("beside Main", func(t *testing.T) {
 		t.Parallel()

@@ -83,6 +83,6 @@ func (t *processTable) asleep(own map[int]uint64) (asleep []member) {
 
 // isMarked reports whether a process bears a mark of the agent's.
 func (t *processTable) isMarked(pid int) bool {
-	l, err := limitsOf(pid)
+	l, err := t.marks.limitsOf(pid)
 	return err == nil && t.marks.read(l) != noLineage
 }

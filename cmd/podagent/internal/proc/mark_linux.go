@@ -20,6 +20,9 @@ import (
 // process can blur its mark, and never bear that of another exec. A blurred mark still
 // brackets the true number.
 //
+// gVisor lets nobody set these two, and uses neither RLIMIT_RSS nor RLIMIT_NPROC for
+// anything. There these bear the mark.
+//
 // A process with CAP_SYS_RESOURCE, such as root's on a machine, can raise limits and so
 // remove its mark. If it then leaves its parents, too, it is a stray (strays_linux.go).
 //
@@ -43,7 +46,10 @@ const (
 // marks sets and reads marks, relative to the agent's own hard limits. It gives out the
 // numbers.
 type marks struct {
-	locks, rttime uint64
+	// rising and falling are the resources that bear the mark. Whatever they are, their
+	// limits are called as on Linux.
+	rising, falling int
+	locks, rttime   uint64
 	// step is the distance between the limits of two numbers. 0 says that the agent's
 	// own limits have no room for marks.
 	step uint64
@@ -58,7 +64,11 @@ type marks struct {
 // open learns the agent's own limits. It begins with a number at random, so that two
 // managers which adopt no orphans (tests) hardly ever share one.
 func (m *marks) open() {
-	own, err := limitsOf(0)
+	m.rising, m.falling = unix.RLIMIT_LOCKS, unix.RLIMIT_RTTIME
+	if !settable(m.rising) {
+		m.rising, m.falling = unix.RLIMIT_RSS, unix.RLIMIT_NPROC
+	}
+	own, err := m.limitsOf(0)
 	if err != nil {
 		return
 	}
@@ -69,6 +79,13 @@ func (m *marks) open() {
 	for m.step > 0 && !(fits(m.locks, m.step) && fits(m.rttime, m.step)) {
 		m.step >>= markDepth
 	}
+}
+
+// settable reports whether the agent may set a limit of its own to what it is, as anyone
+// may on Linux.
+func settable(resource int) bool {
+	var own unix.Rlimit
+	return unix.Prlimit(0, resource, nil, &own) == nil && unix.Prlimit(0, resource, &own, nil) == nil
 }
 
 // fits reports whether a limit has room for marks with this step: it is a whole number of
@@ -180,26 +197,26 @@ func (m *marks) forNumber(number int) []spawn.Limit {
 	}
 	l := m.limits(number)
 	return []spawn.Limit{
-		{Resource: unix.RLIMIT_LOCKS, Rlimit: unix.Rlimit{Cur: l.locks, Max: l.locks}, Optional: true},
-		{Resource: unix.RLIMIT_RTTIME, Rlimit: unix.Rlimit{Cur: l.rttime, Max: l.rttime}, Optional: true},
+		{Resource: m.rising, Rlimit: unix.Rlimit{Cur: l.locks, Max: l.locks}, Optional: true},
+		{Resource: m.falling, Rlimit: unix.Rlimit{Cur: l.rttime, Max: l.rttime}, Optional: true},
 	}
 }
 
 // limitsOf returns the limits of a process that the agent may ask for them. 0 is the
 // agent itself.
-func limitsOf(pid int) (l markLimits, err error) {
+func (m *marks) limitsOf(pid int) (l markLimits, err error) {
 	var locks, rttime unix.Rlimit
-	if err := unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &locks); err != nil {
+	if err := unix.Prlimit(pid, m.rising, nil, &locks); err != nil {
 		return l, err
 	}
-	err = unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &rttime)
+	err = unix.Prlimit(pid, m.falling, nil, &rttime)
 	return markLimits{locks.Max, rttime.Max}, err
 }
 
 // lineageOf returns the lineage of a process of any user.
 func (m *marks) lineageOf(pid int, fs *procfs.FS) (lineage, error) {
-	l, err := limitsOf(pid)
-	if errors.Is(err, unix.EPERM) {
+	l, err := m.limitsOf(pid)
+	if errors.Is(err, unix.EPERM) && m.rising == unix.RLIMIT_LOCKS {
 		l.locks, l.rttime, err = fs.HardLimits(pid)
 	}
 	if err != nil {
