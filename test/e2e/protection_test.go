@@ -141,17 +141,25 @@ func TestSignalsOfTheSandboxDoNotEndTheAgent(t *testing.T) {
 			c := launchertest.NewCluster(t, launcher.Restricted)
 			spec := c.Spec(t.Name())
 			spec.Pod.Confine = confine
-			s := harness.Launch(t, c.Launcher(), spec)
-			boot := harness.BootOf(t, s)
-			for _, name := range []string{"HUP", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "SYS", "USR1", "PIPE", "ALRM", "STOP", "KILL"} {
-				if _, stderr, status := harness.Run(t, s, "kill -"+name+" 1", nil); status.Success() == refused {
-					t.Errorf("%s: %v: %s", name, status, stderr)
-				}
-			}
-			if now := harness.BootOf(t, s); now != boot {
-				t.Error("the agent has restarted")
-			}
+			testSignalsToTheAgent(t, harness.Launch(t, c.Launcher(), spec), refused)
 		})
+	}
+	t.Run("under gVisor", func(t *testing.T) {
+		t.Parallel()
+		l, spec := underGVisor(t)
+		testSignalsToTheAgent(t, harness.Launch(t, l, spec), true)
+	})
+}
+
+func testSignalsToTheAgent(t *testing.T, s *launcher.Sandbox, refused bool) {
+	boot := harness.BootOf(t, s)
+	for _, name := range []string{"HUP", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "SYS", "USR1", "PIPE", "ALRM", "STOP", "KILL"} {
+		if _, stderr, status := harness.Run(t, s, "kill -"+name+" 1", nil); status.Success() == refused {
+			t.Errorf("%s: %v: %s", name, status, stderr)
+		}
+	}
+	if now := harness.BootOf(t, s); now != boot {
+		t.Error("the agent has restarted")
 	}
 }
 

@@ -171,6 +171,24 @@ func TestFilterRefusesWhatItShouldAndNothingElse(t *testing.T) {
 	}
 }
 
+func TestFilterAloneKeepsSignalsToTheNumberOfTheProgram(t *testing.T) {
+	thread, err := startThread(NoNewPrivs | Filter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Signal 0 only asks whether it might.
+	script := fmt.Sprintf("kill -0 %d", os.Getpid())
+	if out, err := output(t, thread, "sh", "-c", script); err == nil || !strings.Contains(out, "not permitted") {
+		t.Errorf("confined: %v, %s", err, out)
+	}
+	if out, err := output(t, nil, "sh", "-c", script); err != nil {
+		t.Errorf("without a boundary: %v, %s", err, out)
+	}
+	if out, err := output(t, thread, "sh", "-c", "sleep 300 & kill $! && wait; :"); err != nil {
+		t.Errorf("another process: %v, %s", err, out)
+	}
+}
+
 // The program has two numbers by which a file's signals could reach it: the main thread's,
 // which is outside of the domain, and the confined thread's, which is in it.
 func TestFilesOfConfinedProgramsSignalNobodyElse(t *testing.T) {

@@ -108,21 +108,28 @@ var refusals = []rule{
 // shield are the rules that keep signals from a thread. It is in the domain of the commands,
 // so that the kernel would let them signal it, and with it the whole program: a thread's
 // number names its process, too.
-func shield(tid int) []rule {
-	is := func(arg uint32) []step { return []step{{low(arg), bpf.JumpEqual, uint32(tid), refuse}} }
+//
+// They also keep from the program what is sent to the number pid. Where the domain scopes no
+// signals that is the program's own, so that "kill 1" or "pkill -KILL ." does not end the
+// agent by mistake: gVisor lets processes kill number 1. Calls by other threads' numbers
+// still reach it, since the Go runtime itself needs tgkill.
+func shield(tid, pid int) []rule {
+	is := func(arg uint32, number int) step { return step{low(arg), bpf.JumpEqual, uint32(number), refuse} }
+	both := func(arg uint32) []step { return []step{is(arg, tid), is(arg, pid)} }
 	return []rule{
-		{unix.SYS_KILL, is(0)},
-		{unix.SYS_TKILL, is(0)},
-		{unix.SYS_TGKILL, is(1)},
-		{unix.SYS_RT_SIGQUEUEINFO, is(0)},
-		{unix.SYS_RT_TGSIGQUEUEINFO, is(1)},
-		{unix.SYS_PIDFD_OPEN, is(0)},
+		{unix.SYS_KILL, both(0)},
+		{unix.SYS_TKILL, both(0)},
+		{unix.SYS_TGKILL, []step{is(1, tid)}},
+		{unix.SYS_RT_SIGQUEUEINFO, both(0)},
+		{unix.SYS_RT_TGSIGQUEUEINFO, []step{is(1, tid)}},
+		{unix.SYS_PIDFD_OPEN, []step{is(0, tid)}},
 		// A file's owner gets its SIGIO, or any signal in place of that. All but F_SETOWN
 		// name the owner in memory, which a filter cannot read.
 		{unix.SYS_FCNTL, []step{
 			{low(1), bpf.JumpEqual, unix.F_SETOWN_EX, refuse},
 			{low(1), bpf.JumpNotEqual, unix.F_SETOWN, allow},
-			{low(2), bpf.JumpEqual, uint32(tid), refuse},
+			is(2, tid),
+			is(2, pid),
 		}},
 		{unix.SYS_IOCTL, []step{
 			{low(1), bpf.JumpEqual, fiosetown, refuse},

@@ -149,7 +149,7 @@ func (p Parts) apply() error {
 	}{
 		{NoNewPrivs, noNewPrivs},
 		{Domain, func() error { return enterDomain(p&Signals != 0) }},
-		{Filter, func() error { return loadFilter(slices.Concat(refusals, shield(unix.Gettid()))) }},
+		{Filter, func() error { return loadFilter(slices.Concat(refusals, shield(unix.Gettid(), p.shielded()))) }},
 	} {
 		if p&step.part == 0 {
 			continue
@@ -159,6 +159,14 @@ func (p Parts) apply() error {
 		}
 	}
 	return nil
+}
+
+// shielded is the number that the filter keeps signals from, beside the thread's.
+func (p Parts) shielded() int {
+	if p&Signals != 0 { // the domain keeps them from the whole program
+		return unix.Gettid()
+	}
+	return os.Getpid()
 }
 
 func noNewPrivs() error {
