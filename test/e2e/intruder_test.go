@@ -96,6 +96,11 @@ var heardWants = map[string]string{
 	"the pod's address, by TLS": badCertificate,
 }
 
+// gVisorWants are the different results under gVisor, where a socket for all addresses may
+// have a port that another has on the loopback. Connections to the loopback still go to
+// that one.
+var gVisorWants = map[string]string{"listening": `address already in use|^listens$`}
+
 // outsideWants returns the results in another pod, for an agent that listens on its
 // address or does not.
 func outsideWants(listens bool) map[string]string {
@@ -128,25 +133,30 @@ func TestNoCallFromInsideThePodIsAnswered(t *testing.T) {
 		way     launcher.Connection
 		main    []string
 		more    map[string]string
+		class   string
 	}{
-		{launcher.Restricted, launcher.ByPortForward, nil, nil},
-		{launcher.Baseline, launcher.ByPortForward, nil, nil},
-		{launcher.Restricted, launcher.ByPortForward, besideMain, nil},
-		{launcher.Baseline, launcher.ByPortForward, besideMain, nil},
-		{launcher.Restricted, launcher.ByExec, nil, nil}, // podagent connect runs in the same pod
-		{launcher.Baseline, launcher.ByExec, nil, nil},
-		{launcher.Restricted, launcher.ByAddress, nil, heardWants},
-		{launcher.Baseline, launcher.ByAddress, nil, heardWants},
+		{launcher.Restricted, launcher.ByPortForward, nil, nil, ""},
+		{launcher.Baseline, launcher.ByPortForward, nil, nil, ""},
+		{launcher.Restricted, launcher.ByPortForward, besideMain, nil, ""},
+		{launcher.Baseline, launcher.ByPortForward, besideMain, nil, ""},
+		{launcher.Restricted, launcher.ByExec, nil, nil, ""}, // podagent connect runs in the same pod
+		{launcher.Baseline, launcher.ByExec, nil, nil, ""},
+		{launcher.Restricted, launcher.ByAddress, nil, heardWants, ""},
+		{launcher.Baseline, launcher.ByAddress, nil, heardWants, ""},
+		{launcher.Restricted, launcher.ByExec, nil, gVisorWants, gVisor},
 	} {
 		name := string(tt.profile) + " by " + string(tt.way)
 		if tt.main != nil {
 			name += " beside Main"
 		}
+		if tt.class != "" {
+			name += " under " + tt.class
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := launchertest.NewCluster(t, tt.profile).By(t, tt.way)
 			spec := c.Spec(t.Name())
-			spec.Pod.Profile, spec.Pod.Main = tt.profile, tt.main
+			spec.Pod.Profile, spec.Pod.Main, spec.Pod.RuntimeClass = tt.profile, tt.main, tt.class
 			wants := maps.Clone(insideWants)
 			maps.Copy(wants, tt.more)
 			l := c.Launcher()
