@@ -31,7 +31,7 @@ func (m *Manager) forkChild(c *command, spec *Spec, std *stdio) (*child, error) 
 		Env:      spec.environ(),
 		Files:    std.files(c.script),
 		Terminal: std.terminal != nil,
-		Limits:   append(m.proc.marks.forNumber(number), spec.limits()...),
+		Limits:   append(m.proc.marks.forNumber(number), m.proc.marks.leave(spec.limits())...),
 	}
 	m.proc.forking.RLock()
 	defer m.proc.forking.RUnlock()

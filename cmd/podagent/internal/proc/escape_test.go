@@ -9,6 +9,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podagent/podagent/cmd/podagent/internal/proc/spawn"
 )
 
 // escapees are scripts whose first child leaves its session, its parents and its
@@ -257,6 +261,14 @@ func TestMarksAreReadAsTheyWereSet(t *testing.T) {
 	}
 	if got := m.read(markLimits{m.locks, m.rttime}); got != noLineage {
 		t.Errorf("without a mark: %+v", got)
+	}
+}
+
+func TestLimitsThatBearAMarkAreLeftOut(t *testing.T) {
+	m := marks{rising: unix.RLIMIT_RSS, falling: unix.RLIMIT_NPROC} // gVisor's
+	got := m.leave([]spawn.Limit{{Resource: unix.RLIMIT_NPROC}, {Resource: unix.RLIMIT_NOFILE}, {Resource: unix.RLIMIT_RSS}})
+	if len(got) != 1 || got[0].Resource != unix.RLIMIT_NOFILE {
+		t.Errorf("what is left is %+v", got)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -200,6 +201,12 @@ func (m *marks) forNumber(number int) []spawn.Limit {
 		{Resource: m.rising, Rlimit: unix.Rlimit{Cur: l.locks, Max: l.locks}, Optional: true},
 		{Resource: m.falling, Rlimit: unix.Rlimit{Cur: l.rttime, Max: l.rttime}, Optional: true},
 	}
+}
+
+// leave leaves out limits that would blur a mark: those that gVisor does not use. On Linux
+// nobody can ask for such limits.
+func (m *marks) leave(limits []spawn.Limit) []spawn.Limit {
+	return slices.DeleteFunc(limits, func(l spawn.Limit) bool { return l.Resource == m.rising || l.Resource == m.falling })
 }
 
 // limitsOf returns the limits of a process that the agent may ask for them. 0 is the
