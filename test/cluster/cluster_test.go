@@ -140,6 +140,12 @@ func (r *real) runPod(t *testing.T, name, image, restart string) {
 	r.kubectl(t, "run", name, "--image", image, "--restart", restart)
 }
 
+// runPodUnderGVisor creates a pod that waits under gVisor.
+func (r *real) runPodUnderGVisor(t *testing.T, name string) {
+	t.Helper()
+	r.kubectl(t, "run", name, "--image", pauseImage, "--overrides", `{"spec":{"runtimeClassName":"gvisor"}}`)
+}
+
 // podStatus is the part of a pod's status that tests use.
 type podStatus struct {
 	Phase             string
@@ -232,12 +238,17 @@ func TestAKilledClusterComesBackAndLeavesNothing(t *testing.T) {
 	r.open(t, dir)
 	r.runPod(t, "waits", pauseImage, "Always")
 	before := r.waitPod(t, "waits", podStatus.ready)
+	r.runPodUnderGVisor(t, "gvisor")
+	isolated := r.waitPod(t, "gvisor", podStatus.ready)
 
 	r.killRecorded(t)
 	r.do(t, t.Context(), "up")
 	// The containers and their shims have not stopped.
 	if after := r.waitPod(t, "waits", podStatus.ready); after.id() != before.id() {
 		t.Errorf("the container is %s; it was %s", after.id(), before.id())
+	}
+	if after := r.waitPod(t, "gvisor", podStatus.ready); after.id() != isolated.id() {
+		t.Errorf("the container under gVisor is %s; it was %s", after.id(), isolated.id())
 	}
 
 	sockets := r.shimSockets()
@@ -247,6 +258,7 @@ func TestAKilledClusterComesBackAndLeavesNothing(t *testing.T) {
 	r.killEverything(t)
 	r.do(t, t.Context(), "up")
 	r.waitPod(t, "waits", func(s podStatus) bool { return s.ready() && s.id() != before.id() })
+	r.waitPod(t, "gvisor", func(s podStatus) bool { return s.ready() && s.id() != isolated.id() })
 	r.checkListeners(t)
 
 	ports, _ := filepath.Glob(filepath.Join(interfacePath(r.Bridge), "brif", "*"))
@@ -271,7 +283,9 @@ func TestDownClearsUpAfterAKilledCluster(t *testing.T) {
 	r.do(t, t.Context(), "up")
 	r.open(t, dir)
 	r.runPod(t, "waits", pauseImage, "Always")
+	r.runPodUnderGVisor(t, "gvisor")
 	r.waitPod(t, "waits", podStatus.ready)
+	r.waitPod(t, "gvisor", podStatus.ready)
 	ports, _ := filepath.Glob(filepath.Join(interfacePath(r.Bridge), "brif", "*"))
 	r.killRecorded(t) // the shims and the containers continue
 	r.do(t, t.Context(), "down")
