@@ -23,6 +23,8 @@ type grant struct {
 	// optional, and lack says what is missing without it.
 	forPod bool
 	lack   string
+	// partly says that another grant is for the same resource.
+	partly bool
 	// file contains the rule.
 	file string
 }
@@ -33,7 +35,7 @@ func (p *clusterPatient) grants() []grant {
 		{resource: "pods", verbs: []string{"get", "list", "watch", "create", "patch", "delete"}, forPod: true},
 		{group: "coordination.k8s.io", resource: "leases", verbs: []string{"get", "create", "update", "delete"}}, // each lookup asks for the id's holding
 		{
-			group: "coordination.k8s.io", resource: "leases", verbs: []string{"list"},
+			group: "coordination.k8s.io", resource: "leases", verbs: []string{"list"}, partly: true,
 			lack: "list and describe show the heartbeats of open sandboxes up to ten minutes late",
 		},
 		{resource: "events", verbs: []string{"list"}, lack: "errors come without what the cluster says about a pod"},
@@ -63,7 +65,7 @@ func (p *clusterPatient) grants() []grant {
 // secretGrant returns a permission for the identity's Secret.
 func (p *clusterPatient) secretGrant(only, verb string) grant {
 	namespace, _ := secretPlace(p.secret(), "")
-	return grant{resource: "secrets", only: only, namespace: namespace, verbs: []string{verb}, file: identityRules}
+	return grant{resource: "secrets", partly: true, only: only, namespace: namespace, verbs: []string{verb}, file: identityRules}
 }
 
 // wayGrant returns the permission for the connection to the agent. A connection by
@@ -115,7 +117,7 @@ func (g *grant) kind() string { return strings.TrimSuffix(g.resource+"/"+g.subre
 // name tells one grant from another.
 func (g *grant) name() string {
 	name := g.kind()
-	if g.resource == "secrets" {
+	if g.partly {
 		name += " (" + strings.Join(g.verbs, ", ") + ")"
 	}
 	return name
