@@ -32,11 +32,12 @@ type way struct {
 
 	mu         sync.Mutex
 	dead       error     // why no further connection is possible
-	conn       net.Conn  // the latest
+	conn       *podConn  // the latest, until it is closed
 	otherAgent time.Time // since when another pod's agent answers
 }
 
 func (c *cluster) openPod(pod *corev1.Pod) *openPod {
+	_, _ = dropManagedFields(pod) // for as long as the sandbox is open
 	return &openPod{cluster: c, pod: pod, way: &way{state: &podState{changed: make(chan struct{}), opened: time.Now()}}}
 }
 
@@ -71,8 +72,23 @@ func (o *openPod) dial(ctx context.Context) (net.Conn, error) {
 		conn.Close()
 		return nil, o.dead
 	}
-	o.conn = conn
-	return conn, nil
+	o.conn = &podConn{conn, o.way}
+	return o.conn, nil
+}
+
+// podConn is a connection to a pod. Once it is closed, nothing keeps what it takes.
+type podConn struct {
+	net.Conn
+	way *way
+}
+
+func (c *podConn) Close() error {
+	c.way.mu.Lock()
+	if c.way.conn == c {
+		c.way.conn = nil
+	}
+	c.way.mu.Unlock()
+	return c.Conn.Close()
 }
 
 // awaitNetwork waits until the node has made the pod's network. Before that the
@@ -234,11 +250,12 @@ func (o *openPod) lost(ctx context.Context, now *corev1.Pod) error {
 // kill ends the connection, and makes every further call fail with err.
 func (o *openPod) kill(err error) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
+	conn := o.conn
 	if o.dead == nil {
 		o.dead = err
 	}
-	if o.conn != nil {
-		o.conn.Close()
+	o.mu.Unlock()
+	if conn != nil {
+		conn.Close()
 	}
 }

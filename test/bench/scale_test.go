@@ -43,11 +43,11 @@ func benchmarkScaleOpen(b *testing.B) {
 	publish(b, newRow("scale", h.what("memory of a host of", "with connections"), "MiB", h.memory(b))).limit("limit", 512)
 	h.profile(b, "connected")
 	if !n.awaitIdle(b) {
-		b.Logf("after %v without a call there are %v connections", idlePatience, n.connections(b))
+		b.Fatalf("after %v without a call there are %v connections", idlePatience, n.connections(b))
 	}
+	h.measureIdle(b)
 	publish(b, newRow("scale", h.what("memory of a host of", "idle"), "MiB", h.memory(b))).limit("limit", 256)
 	h.profile(b, "idle")
-	h.measureIdle(b)
 }
 
 // host is internal/host.
