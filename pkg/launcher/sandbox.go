@@ -118,16 +118,3 @@ func (s *Sandbox) cleanUp(do func(ctx context.Context) error) error {
 
 // calm returns a context that does not end.
 func (s *Sandbox) calm() context.Context { return s.pod.logged(context.Background()) }
-
-// background runs a task until the sandbox is closed. Close waits for the task's
-// end.
-func (s *Sandbox) background(task func(ctx context.Context)) {
-	ctx, cancel := context.WithCancel(s.calm())
-	var running sync.WaitGroup
-	running.Go(func() { task(ctx) })
-	s.closes(func(context.Context) error {
-		cancel()
-		running.Wait()
-		return nil
-	})
-}

@@ -33,7 +33,7 @@ func simulate(b *testing.B, c *launchertest.Cluster) *simulated {
 	kwok, stages := kwok(b)
 	keys := filepath.Join(filepath.Dir(c.Kubeconfig), "pki")
 	if _, err := os.Stat(keys); err != nil {
-		b.Skipf("the API server believes no other node than those of \"make cluster\": %v", err)
+		b.Fatalf("the API server believes no other node than those of \"make cluster\": %v", err)
 	}
 	n.agents = startProgram(b, build(b, "agents", "./internal/agents"), "-kubeconfig", c.Kubeconfig,
 		"-certificate", filepath.Join(keys, "kubelet.crt"), "-key", filepath.Join(keys, "kubelet.key"))
