@@ -47,10 +47,18 @@ type podAddress struct {
 func (o *openPod) address(ctx context.Context) (string, error) {
 	now := o.state.latest()
 	if now == nil {
+		before := o.addr.used("")
+		soon, cancel := ctx, func() {}
+		if before != "" {
+			soon, cancel = context.WithTimeout(ctx, queryTry) // the address is probably still its
+		}
 		var err error
-		if now, err = o.get(ctx, o.pod.Name); err == nil {
+		now, err = o.get(soon, o.pod.Name)
+		cancel()
+		switch {
+		case err == nil:
 			err = o.lost(ctx, now)
-		} else if before := o.addr.used(""); before != "" && !isAnswer(err) {
+		case before != "" && !isAnswer(err) && ctx.Err() == nil:
 			return before, nil
 		}
 		if err != nil {

@@ -41,11 +41,13 @@ func (o *openPod) checkAssigned(info podapi.Info) error {
 
 // attach connects to the agent of the pod as soon as it can answer.
 func (o *openPod) attach(ctx context.Context, spec *Spec, created bool) (*Sandbox, error) {
+	config := o.configOf(spec, created)
+	o.lasting = config != nil && config.Assignment == ""
 	client, err := o.dialAgent()
 	if err != nil {
 		return nil, err
 	}
-	info, err := o.greet(ctx, client, o.configOf(spec, created))
+	info, err := o.greet(ctx, client, config)
 	if err == nil {
 		err = errors.Join(spec.Pod.checkConfined(info), o.checkAssigned(info))
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -22,52 +23,52 @@ import (
 // leasesOfHeartbeats selects the Leases of heartbeats.
 var leasesOfHeartbeats = labels.Set{podmeta.LabelManagedBy: podmeta.ManagedBy, podmeta.LabelHeartbeats: podmeta.OfPods}.String()
 
-// beatLease says which pods one launcher needs, in a Lease for each maxBeats of them.
+// beatLease says which pods one launcher needs, in parts of at most maxBeats pods. Each part is a
+// Lease.
 type beatLease struct {
 	*cluster
 	name     string
-	versions []string // the resourceVersions of the Leases that there are
+	versions map[int]string // the resourceVersions of the parts that there are, perhaps
 }
 
 func newBeatLease(c *cluster) *beatLease {
-	return &beatLease{cluster: c, name: "heartbeats." + strings.ToLower(rand.Text()[:12])}
+	return &beatLease{cluster: c, name: "heartbeats." + strings.ToLower(rand.Text()[:12]), versions: map[int]string{}}
 }
 
-// write says that these pods, and no others, are needed now.
-func (b *beatLease) write(ctx context.Context, uids []string, now time.Time) error {
-	if len(b.versions) == 0 && len(uids) > 0 {
+// write says that the pods with these UIDs, and no others, are needed now.
+func (b *beatLease) write(ctx context.Context, parts map[int][]string, now time.Time) error {
+	if len(b.versions) == 0 && len(parts) > 0 {
 		b.sweep(ctx, now)
 	}
-	parts := 0
-	for ; parts*maxBeats < len(uids); parts++ {
-		if err := b.writePart(ctx, parts, uids[parts*maxBeats:min((parts+1)*maxBeats, len(uids))], now); err != nil {
+	for part, uids := range parts {
+		if err := b.writePart(ctx, part, uids, now); err != nil {
 			return err
 		}
 	}
-	for last := len(b.versions) - 1; last >= parts; last-- {
-		if err := b.leases().Delete(ctx, b.part(last), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	for part := range b.versions {
+		if parts[part] != nil {
+			continue
+		}
+		if err := b.leases().Delete(ctx, b.nameOf(part), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
-		b.versions = b.versions[:last]
+		delete(b.versions, part)
 	}
 	return nil
 }
 
-// part names one of the Leases.
-func (b *beatLease) part(i int) string { return fmt.Sprintf("%s.%d", b.name, i) }
+func (b *beatLease) nameOf(part int) string { return fmt.Sprintf("%s.%d", b.name, part) }
 
 // writePart writes one of the Leases, whatever others have made of it.
-func (b *beatLease) writePart(ctx context.Context, i int, uids []string, now time.Time) error {
-	if i == len(b.versions) {
-		b.versions = append(b.versions, "")
-	}
-	lease := b.lease(b.part(i), uids, now)
-	lease.ResourceVersion = b.versions[i]
+func (b *beatLease) writePart(ctx context.Context, part int, uids []string, now time.Time) error {
+	lease := b.lease(b.nameOf(part), uids, now)
+	lease.ResourceVersion = b.versions[part]
+	b.versions[part] = lease.ResourceVersion // there may be one, even if the answer is lost
 	for try := 1; ; try++ {
 		written, err := b.put(ctx, lease)
 		switch {
 		case err == nil:
-			b.versions[i] = written.ResourceVersion
+			b.versions[part] = written.ResourceVersion
 			return nil
 		case try == beatTries || !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err):
 			return err
@@ -112,19 +113,24 @@ func (b *beatLease) version(ctx context.Context, name string) (string, error) {
 
 // sweep removes what launchers left that were killed. It is not worth an error.
 func (b *beatLease) sweep(ctx context.Context, now time.Time) {
-	_ = b.eachBeatLease(ctx, func(lease *coordinationv1.Lease) {
+	err := b.eachBeatLease(ctx, func(lease *coordinationv1.Lease) {
 		if lease.Spec.RenewTime == nil || now.Sub(lease.Spec.RenewTime.Time) > leftBeats {
 			only := metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion}
 			_ = b.leases().Delete(ctx, lease.Name, metav1.DeleteOptions{Preconditions: &only})
 		}
 	})
+	if err != nil {
+		b.log.Debug("cannot remove old Leases of heartbeats", "error", err)
+	}
 }
 
-// eachBeatLease calls do with each Lease of heartbeats in the namespace.
+// eachBeatLease calls do with each Lease of heartbeats in the namespace. Somebody may have made
+// many, and each may be large, so it holds a few at a time.
 func (c *cluster) eachBeatLease(ctx context.Context, do func(*coordinationv1.Lease)) error {
 	list := pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) {
 		return c.leases().List(ctx, opts)
 	}))
+	list.PageSize, list.PageBufferSize = beatPage, 1
 	return list.EachListItem(ctx, metav1.ListOptions{LabelSelector: leasesOfHeartbeats}, func(o runtime.Object) error {
 		do(o.(*coordinationv1.Lease))
 		return nil
@@ -134,15 +140,19 @@ func (c *cluster) eachBeatLease(ctx context.Context, do func(*coordinationv1.Lea
 // heartbeats are the latest ones of pods in Leases, by the pods' UIDs.
 type heartbeats map[types.UID]time.Time
 
-// heartbeats reads the Leases of all launchers.
-func (c *cluster) heartbeats(ctx context.Context) (heartbeats, error) {
-	beats := heartbeats{}
+// heartbeats reads what the Leases of all launchers say of these pods.
+func (c *cluster) heartbeats(ctx context.Context, pods ...corev1.Pod) (heartbeats, error) {
+	beats := make(heartbeats, len(pods))
+	for i := range pods {
+		beats[pods[i].UID] = time.Time{}
+	}
 	err := c.eachBeatLease(ctx, func(lease *coordinationv1.Lease) {
 		if lease.Spec.RenewTime == nil {
 			return
 		}
+		beat := lease.Spec.RenewTime.UTC()
 		for uid := range strings.SplitSeq(lease.Annotations[podmeta.AnnotationPods], ",") {
-			if beat := lease.Spec.RenewTime.UTC(); beat.After(beats[types.UID(uid)]) {
+			if before, known := beats[types.UID(uid)]; known && beat.After(before) {
 				beats[types.UID(uid)] = beat
 			}
 		}
@@ -154,10 +164,30 @@ func (c *cluster) heartbeats(ctx context.Context) (heartbeats, error) {
 }
 
 // of returns the last heartbeat of a pod: that of a Lease, or its own.
-func (b heartbeats) of(pod *corev1.Pod) time.Time {
-	own := heartbeatOf(pod)
-	if leased := b[pod.UID]; leased.After(own) {
-		return leased
+func (b heartbeats) of(pod *corev1.Pod) time.Time { return latest(heartbeatOf(pod), b[pod.UID]) }
+
+// freshHeartbeats are read again when they are beatAge old.
+type freshHeartbeats struct {
+	*cluster
+	pods []corev1.Pod
+
+	mu    sync.Mutex
+	beats heartbeats
+	read  time.Time
+}
+
+// now returns the heartbeats as they were beatAge ago, or later.
+func (f *freshHeartbeats) now(ctx context.Context) (heartbeats, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.beats != nil && time.Since(f.read) < beatAge {
+		return f.beats, nil
 	}
-	return own
+	begun := time.Now()
+	beats, err := f.heartbeats(ctx, f.pods...)
+	if err != nil {
+		return nil, fmt.Errorf("cannot learn the heartbeats (deploy/reaper.yaml has the permissions): %w", err)
+	}
+	f.beats, f.read = beats, begun
+	return beats, nil
 }

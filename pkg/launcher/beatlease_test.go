@@ -23,20 +23,22 @@ func TestHeartbeatsOfThousandsAreInSeveralLeases(t *testing.T) {
 	now := time.Now().Truncate(time.Microsecond)
 	for i, size := range []struct{ pods, leases int }{{5000, 1}, {12_000, 3}, {5001, 2}, {1, 1}, {0, 0}} {
 		beat := now.Add(time.Duration(i) * time.Minute)
-		var uids []string
+		parts, uids := map[int][]string{}, []string{}
 		for n := range size.pods {
-			uids = append(uids, fmt.Sprintf("%08d-0000-0000-0000-000000000000", n))
+			uid := fmt.Sprintf("%08d-0000-0000-0000-000000000000", n)
+			parts[n/5000] = append(parts[n/5000], uid)
+			uids = append(uids, uid)
 		}
-		if err := write(t.Context(), uids, beat); err != nil {
+		if err := write(t.Context(), parts, beat); err != nil {
 			t.Fatalf("%d pods: %v", size.pods, err)
 		}
 		list, err := c.API(t).CoordinationV1().Leases(c.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: podmeta.LabelHeartbeats})
 		if err != nil || len(list.Items) != size.leases {
 			t.Errorf("%d pods are in %d Leases, want %d: %v", size.pods, len(list.Items), size.leases, err)
 		}
-		beats, err := read(t.Context())
-		if err != nil || len(beats) != size.pods {
-			t.Errorf("%d pods have heartbeats, want %d: %v", len(beats), size.pods, err)
+		beats, err := read(t.Context(), append(uids, "another"))
+		if err != nil || len(beats) != size.pods+1 || !beats["another"].IsZero() {
+			t.Errorf("%d pods have heartbeats, want %d: %v", len(beats)-1, size.pods, err)
 		}
 		for _, uid := range uids {
 			if !beats[uid].Equal(beat) {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
 	"github.com/podagent/podagent/pkg/launcher/internal/execstream"
@@ -199,8 +200,8 @@ func (k *Kubernetes) config() (*rest.Config, string, error) {
 	// orchestrator that launches fifty sandboxes at once. The API server has its own
 	// fairness.
 	if rate := k.APIRate; rate > 0 || config.QPS == 0 && config.RateLimiter == nil {
-		config.RateLimiter = nil
-		config.QPS, config.Burst = float32(cmp.Or(rate, apiRate)), 2*cmp.Or(rate, apiRate)
+		rate = cmp.Or(rate, apiRate)
+		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(float32(rate), 2*rate) // of all clients together
 	}
 	return config, cmp.Or(k.Namespace, namespace, "default"), nil
 }

@@ -96,7 +96,7 @@ func (c *cluster) describeAny(ctx context.Context, id string) (Description, erro
 func (c *cluster) describe(ctx context.Context, pod *corev1.Pod, uncallable error) Description {
 	d := c.describePod(ctx, pod)
 	d.Bounds = c.boundsOf(ctx, pod)
-	beats, beatsErr := c.heartbeats(ctx)
+	beats, beatsErr := c.heartbeats(ctx, *pod)
 	if d.Heartbeat = beats.of(pod); beatsErr != nil && !errors.Is(beatsErr, ErrForbidden) {
 		d.Problems = append(d.Problems, fmt.Errorf("cannot learn the last heartbeat: %w", beatsErr))
 	}
@@ -116,7 +116,7 @@ func (c *cluster) describe(ctx context.Context, pod *corev1.Pod, uncallable erro
 // describePaused describes a sandbox without a pod by its claim.
 func (c *cluster) describePaused(ctx context.Context, id string) (Description, error) {
 	claim, newer := c.pausedClaim(ctx, id)
-	if newer != nil && !errors.Is(newer, ErrNewer) {
+	if newer != nil && (claim == nil || !errors.Is(newer, ErrNewer)) {
 		return Description{}, newer
 	}
 	d := Description{AgentErr: ErrPaused}

@@ -36,7 +36,7 @@ func (p *clusterPatient) grants() []grant {
 		{group: "coordination.k8s.io", resource: "leases", verbs: []string{"get", "create", "update", "delete"}}, // each lookup asks for the id's holding
 		{
 			group: "coordination.k8s.io", resource: "leases", verbs: []string{"list"}, partly: true,
-			lack: "list and describe show the heartbeats of open sandboxes up to ten minutes late",
+			lack: "list and describe show the heartbeats of open sandboxes late, and Leases of orchestrators that were killed stay",
 		},
 		{resource: "events", verbs: []string{"list"}, lack: "errors come without what the cluster says about a pod"},
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // CreatePod creates the pod of a sandbox, as the beginning of a launch does,
@@ -100,17 +101,21 @@ func (k *Kubernetes) Tell(ctx context.Context) error {
 	return err
 }
 
-// Heartbeats returns how to write the Lease of a launcher's heartbeats, and how to read those of all
-// launchers by the pods' UIDs.
+// Heartbeats returns how to write the parts of the Lease of a launcher's heartbeats, and how to read
+// those of all launchers by the pods' UIDs.
 func (k *Kubernetes) Heartbeats(ctx context.Context) (
-	write func(ctx context.Context, uids []string, now time.Time) error, read func(context.Context) (map[string]time.Time, error), err error,
+	write func(ctx context.Context, parts map[int][]string, now time.Time) error, read func(ctx context.Context, uids []string) (map[string]time.Time, error), err error,
 ) {
 	c, _, err := k.cluster(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	read = func(ctx context.Context) (map[string]time.Time, error) {
-		beats, err := c.heartbeats(ctx)
+	read = func(ctx context.Context, uids []string) (map[string]time.Time, error) {
+		pods := make([]corev1.Pod, len(uids))
+		for i := range pods {
+			pods[i].UID = types.UID(uids[i])
+		}
+		beats, err := c.heartbeats(ctx, pods...)
 		byUID := map[string]time.Time{}
 		for uid, beat := range beats {
 			byUID[string(uid)] = beat

@@ -93,7 +93,11 @@ func (o *openPod) attachBeating(ctx context.Context, spec *Spec, created bool) (
 		return nil, err
 	}
 	s.closes(func(ctx context.Context) error {
-		o.heart.end(ctx, o)
+		if s.removed {
+			o.heart.forget(o)
+		} else {
+			o.heart.end(ctx, o)
+		}
 		return nil
 	})
 	return s, nil

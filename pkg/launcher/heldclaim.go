@@ -148,7 +148,8 @@ func (c *cluster) keepFilesOf(ctx context.Context, pod *corev1.Pod) (*corev1.Per
 }
 
 // keepFiles makes the claim of a holding the sandbox's own, so that it outlives the pod that was
-// taken. If it is gone, or about to go, the error is ErrGone: then so is the pod.
+// taken. If it is gone, or about to go, the error is ErrGone. Who may write Leases can name any
+// claim in the holding: if that is not the pod's, the error is ErrNotOurs.
 func (c *cluster) keepFiles(ctx context.Context, held *coordinationv1.Lease, pod *corev1.Pod) (*corev1.PersistentVolumeClaim, error) {
 	for {
 		claim, err := c.claimIn(ctx, held)
@@ -157,6 +158,8 @@ func (c *cluster) keepFiles(ctx context.Context, held *coordinationv1.Lease, pod
 			return claim, err
 		case claim == nil || claim.DeletionTimestamp != nil:
 			return nil, c.podError(pod, ErrGone, "", errClaimGone.Error())
+		case !isMadeFor(claim, pod):
+			return nil, c.podError(claim, ErrNotOurs, "", "the Lease of the sandbox names it, and it is not the claim of pod "+pod.Name)
 		}
 		patch, err := json.Marshal(keepingPatch(claim, held, pod))
 		if err != nil {
@@ -167,6 +170,13 @@ func (c *cluster) keepFiles(ctx context.Context, held *coordinationv1.Lease, pod
 			return claim, err
 		}
 	}
+}
+
+// isMadeFor reports whether the cluster has made a claim for a pod out of a pool, and it is no
+// other sandbox's.
+func isMadeFor(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) bool {
+	id := claim.Annotations[podmeta.AnnotationID]
+	return claim.Name == ephemeralClaim(pod) && metav1.IsControlledBy(claim, pod) && (id == "" || id == pod.Annotations[podmeta.AnnotationID])
 }
 
 // keepingPatch adds to a claim what a claim of the id's own name has from its creation, and the
@@ -180,7 +190,7 @@ func keepingPatch(claim *corev1.PersistentVolumeClaim, held *coordinationv1.Leas
 		"uid": claim.UID, "resourceVersion": claim.ResourceVersion, // preconditions
 		"labels": labels,
 		"annotations": map[string]string{
-			podmeta.AnnotationID:      held.Annotations[podmeta.AnnotationID],
+			podmeta.AnnotationID:      pod.Annotations[podmeta.AnnotationID],
 			podmeta.AnnotationCreated: pod.Annotations[podmeta.AnnotationCreated],
 			podmeta.AnnotationPod:     held.Annotations[podmeta.AnnotationPod],
 		},

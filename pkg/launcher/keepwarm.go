@@ -104,7 +104,7 @@ func (k *keeper) watchPool(refused func(error)) error {
 
 // dropManagedFields leaves out what nobody reads, and what is most of a pod.
 func dropManagedFields(object any) (any, error) {
-	if pod, ok := object.(*corev1.Pod); ok && pod.ManagedFields != nil { // else others may share it
+	if pod, ok := object.(*corev1.Pod); ok {
 		pod.ManagedFields = nil
 	}
 	return object, nil

@@ -37,8 +37,7 @@ func claimName(pod *corev1.Pod) string {
 // out of a pool.
 func ephemeralClaim(pod *corev1.Pod) string { return pod.Name + "-" + workspaceName }
 
-// ownClaim reports whether the pod's workspace is a claim that belongs to the
-// sandbox.
+// ownClaim reports whether the pod mounts a claim as the sandbox's own. claimOfPod says whose it is.
 func ownClaim(pod *corev1.Pod) bool { return claimName(pod) != "" }
 
 // claimOfPod returns the claim of a pod that has one of its own. Who may create pods can name any
@@ -56,7 +55,7 @@ func (c *cluster) claimOfPod(ctx context.Context, pod *corev1.Pod) (*corev1.Pers
 // the launch that took it out of a pool was killed before it saw to that.
 func (c *cluster) keptClaimOf(ctx context.Context, pod *corev1.Pod) (*corev1.PersistentVolumeClaim, error) {
 	claim, err := c.claimOfPod(ctx, pod)
-	if err != nil || !metav1.IsControlledBy(claim, pod) {
+	if err != nil || claim.DeletionTimestamp != nil || !metav1.IsControlledBy(claim, pod) {
 		return claim, err
 	}
 	return c.keepFilesOf(ctx, pod)

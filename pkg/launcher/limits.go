@@ -116,16 +116,23 @@ const (
 	keepCheck    = 30 * time.Second
 	keepPatience = 5 * time.Second
 	keepPause    = time.Second
-	// saysEvery is after how many heartbeats in a Lease a pod says itself that it is needed: reapers
-	// of versions that know only that wait for DefaultStaleAfter. After missedBeats without one,
-	// all pods do. maxBeats bounds the pods of one Lease, whose annotations take 256 KiB, and
-	// beatTries the tries to write it if somebody else does. leftBeats is the age at which the
-	// Lease of a launcher that was killed is removed: no reaper looks so far back.
+	// saysEvery is after how many heartbeats in a Lease a pod says itself that it is needed, but
+	// saysAfter at the latest, unless heartbeats are rarer: reapers of versions that know only what
+	// pods say wait for DefaultStaleAfter. It also does after missedBeats without one. sayAtOnce
+	// pods do so at a time.
 	saysEvery   = 10
+	saysAfter   = 10 * time.Minute
 	missedBeats = 2
-	maxBeats    = 5000
-	beatTries   = 3
-	leftBeats   = 7 * 24 * time.Hour
+	sayAtOnce   = 32
+	// maxBeats bounds the pods of one Lease, whose annotations take 256 KiB, and beatTries the tries
+	// to write it if somebody else does. beatPage is how many such Leases are read at once, and
+	// beatAge how old their content may be when a reaper deletes a pod. leftBeats is the age at
+	// which the Lease of a launcher that was killed is removed: few reapers look so far back.
+	maxBeats  = 5000
+	beatTries = 3
+	beatPage  = 16
+	beatAge   = 2 * time.Second
+	leftBeats = 7 * 24 * time.Hour
 	// createGrace is how long a pod's creation may go on after the caller's context
 	// has ended: it is completed, and then undone.
 	createGrace = 10 * time.Second

@@ -21,6 +21,9 @@ type openPod struct {
 	pod  *corev1.Pod // as it was when it was opened
 	warm *warmConn   // the connection from before the pod was taken; nil if there is none
 	*way
+	// lasting says that the connection stays without calls: the agent must get its configuration
+	// again as soon as it restarts, because nothing else gives it that.
+	lasting bool
 }
 
 // way is what is known about the way to a pod's agent, whatever the pod is by now.
@@ -37,8 +40,9 @@ type way struct {
 }
 
 func (c *cluster) openPod(pod *corev1.Pod) *openPod {
-	_, _ = dropManagedFields(pod) // for as long as the sandbox is open
-	return &openPod{cluster: c, pod: pod, way: &way{state: &podState{changed: make(chan struct{}), opened: time.Now()}}}
+	kept := *pod
+	kept.ManagedFields = nil // nobody reads them, for as long as the sandbox is open
+	return &openPod{cluster: c, pod: &kept, way: &way{state: &podState{changed: make(chan struct{}), opened: time.Now()}}}
 }
 
 // options returns how to reach the pod's agent.
@@ -46,7 +50,7 @@ func (o *openPod) options() podapi.DialOptions {
 	caller := o.callerOf(o.pod)
 	options := podapi.DialOptions{
 		Dial: o.dial, Retry: o.retry, Lost: o.whyLost, Config: o.config.Load,
-		Identity: &caller, PodUID: string(o.pod.UID),
+		Identity: &caller, PodUID: string(o.pod.UID), Lasting: o.lasting,
 	}
 	if o.connectionTo(o.pod) == ByAddress {
 		options.Vouch = o.vouch

@@ -257,7 +257,7 @@ func (c *cluster) list(ctx context.Context) ([]Summary, error) {
 		return nil, err
 	}
 	claims, err := c.claims(ctx)
-	beats, beatsErr := c.heartbeats(ctx)
+	beats, beatsErr := c.heartbeats(ctx, pods...)
 	if !errors.Is(beatsErr, ErrForbidden) { // without the permission, pods tell
 		err = errors.Join(err, beatsErr)
 	}

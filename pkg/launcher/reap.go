@@ -45,16 +45,16 @@ func (k *Kubernetes) Reap(ctx context.Context, opts ReapOptions) ([]Summary, err
 	if err != nil {
 		return nil, fmt.Errorf("reaping sandboxes: %w", err)
 	}
-	beats, err := c.heartbeats(ctx) // after the pods: a launcher that is late says so in them, too
-	if err != nil {
-		return nil, fmt.Errorf("reaping sandboxes: cannot learn the heartbeats (deploy/reaper.yaml has the permissions): %w", err)
+	beats := &freshHeartbeats{cluster: c, pods: pods} // after the pods: a launcher that is late says so in them, too
+	if _, err := beats.now(ctx); err != nil {
+		return nil, fmt.Errorf("reaping sandboxes: %w", err)
 	}
 	return c.reapAll(ctx, pods, beats, opts)
 }
 
 // reapAll reaps the stale pods, several at once.
-func (c *cluster) reapAll(ctx context.Context, pods []corev1.Pod, beats heartbeats, opts ReapOptions) ([]Summary, error) {
-	atOnce := askAtOnce
+func (c *cluster) reapAll(ctx context.Context, pods []corev1.Pod, fresh *freshHeartbeats, opts ReapOptions) ([]Summary, error) {
+	beats, atOnce := fresh.beats, askAtOnce
 	if opts.HeartbeatOnly {
 		atOnce = reapAtOnce
 	}
@@ -72,7 +72,7 @@ func (c *cluster) reapAll(ctx context.Context, pods []corev1.Pod, beats heartbea
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
-			done, err := c.reap(ctx, &pods[i], opts)
+			done, err := c.reap(ctx, &pods[i], fresh, opts)
 			mu.Lock()
 			defer mu.Unlock()
 			if done {
@@ -89,7 +89,7 @@ func (c *cluster) reapAll(ctx context.Context, pods []corev1.Pod, beats heartbea
 }
 
 // reap deletes a pod without a heartbeat if its agent has no work, and reports whether it did.
-func (c *cluster) reap(ctx context.Context, pod *corev1.Pod, opts ReapOptions) (bool, error) {
+func (c *cluster) reap(ctx context.Context, pod *corev1.Pod, fresh *freshHeartbeats, opts ReapOptions) (bool, error) {
 	if pod.DeletionTimestamp != nil {
 		return false, nil
 	}
@@ -100,6 +100,10 @@ func (c *cluster) reap(ctx context.Context, pod *corev1.Pod, opts ReapOptions) (
 		if idle, err := c.isIdle(ctx, pod, opts.StaleAfter); !idle {
 			return false, err
 		}
+	}
+	beats, err := fresh.now(ctx) // a launcher may be back that was away for long
+	if err != nil || time.Since(beats.of(pod)) < opts.StaleAfter {
+		return false, err
 	}
 	if opts.DryRun {
 		return true, nil

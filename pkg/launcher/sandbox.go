@@ -31,6 +31,7 @@ type Sandbox struct {
 
 	closing sync.Mutex // guards the fields below
 	closed  bool
+	removed bool           // the sandbox is, by Terminate or undo
 	undo    func() error   // removes the sandbox, if Close does so
 	atClose []func() error // what Close does then, in reverse order
 }
@@ -52,7 +53,9 @@ func (s *Sandbox) Close() error {
 	s.closed = true
 	err := s.disconnect()
 	if s.undo != nil {
-		err = errors.Join(s.undo(), err)
+		undone := s.undo()
+		s.removed = undone == nil
+		err = errors.Join(undone, err)
 	}
 	for _, do := range slices.Backward(s.atClose) {
 		err = errors.Join(do(), err)
@@ -80,12 +83,12 @@ func (s *Sandbox) disconnect() (err error) {
 	return err
 }
 
-// keep makes Close remove nothing: another launch may have created the sandbox
-// anew.
+// keep makes Close remove nothing, after the sandbox was removed: another launch may have created
+// it anew.
 func (s *Sandbox) keep() {
 	s.closing.Lock()
 	defer s.closing.Unlock()
-	s.undo = nil
+	s.undo, s.removed = nil, true
 }
 
 // endsBy makes Terminate end the sandbox by its launcher.

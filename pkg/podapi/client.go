@@ -24,8 +24,8 @@ import (
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// Client calls one agent. Its methods may be called concurrently. They share one connection,
-// which ends after a minute without calls. The client makes it anew when it breaks or is needed.
+// Client calls one agent. Its methods may be called concurrently. They share a connection, which
+// ends after a minute or two without calls, and is made anew for a call or when it breaks.
 type Client struct {
 	conn      connection
 	agent     pb.AgentClient
@@ -53,17 +53,16 @@ type DialOptions struct {
 	Identity *Identity // of the caller, for TLS; with nil the transport must be safe
 	PodUID   string    // of the pod that the agent must belong to; empty accepts any
 	// Vouch, if not nil, sees the agent's certificate (DER) before any call on a
-	// connection. Its error ends the try. An agent makes a new certificate each time
-	// that it starts. It needs an Identity.
+	// connection. Its error ends the try. It needs an Identity.
 	Vouch func(ctx context.Context, certificate []byte) error
 	// Config, if not nil, returns what each start of the agent gets before its first call; nil
 	// is nothing. It needs an Identity, whose certificates tell one start from the next.
-	Config func() *Config
-	// Lost, if not nil, is asked what became of an agent with a process that was lost
-	// or not reached in time. Its error, for example that the pod was evicted,
-	// becomes part of the error of [Process.Wait]. When Retry has given up, the error
-	// also means that the agent is gone, and the process with it. Nil means that
-	// nothing is known. Its ctx ends after 10 s.
+	Config  func() *Config
+	Lasting bool // keeps the connection without calls, too, so that Config follows each start at once
+	// Lost, if not nil, is asked what became of an agent with a process that was lost or not
+	// reached in time. Its error, for example that the pod was evicted, becomes part of the error
+	// of [Process.Wait]. When Retry has given up, it also means that the agent is gone, and the
+	// process with it. Nil means that nothing is known. Its ctx ends after 10 s.
 	Lost func(ctx context.Context) error
 }
 
@@ -92,7 +91,7 @@ func Dial(opts DialOptions) (*Client, error) {
 		grpc.WithInitialWindowSize(wire.ClientWindow),
 		grpc.WithInitialConnWindowSize(wire.ClientWindow),
 		grpc.WithMaxHeaderListSize(maxHeaders),
-		grpc.WithIdleTimeout(idleTime),
+		grpc.WithIdleTimeout(idleTimeOf(opts)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: wire.KeepaliveTime, Timeout: wire.KeepaliveTimeout}),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(wire.Codec()), grpc.MaxCallRecvMsgSize(wire.MaxMessage), grpc.MaxCallSendMsgSize(wire.MaxMessage)),
 	)
@@ -102,6 +101,14 @@ func Dial(opts DialOptions) (*Client, error) {
 	c := newClient(conn, opts.Lost)
 	c.configuring = t.configuring
 	return c, nil
+}
+
+// idleTimeOf returns how long a connection may be without a call; 0 is for ever.
+func idleTimeOf(opts DialOptions) time.Duration {
+	if opts.Lasting {
+		return 0
+	}
+	return idleTime
 }
 
 // readBuffer returns how many bytes of HTTP/2 the client reads at once. With TLS it

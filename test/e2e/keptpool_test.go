@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -220,5 +221,75 @@ func TestDoctorFindsAPoolWithKeptWorkspacesHealthy(t *testing.T) {
 	}
 	if !checked {
 		t.Error("the pool was not found healthy")
+	}
+}
+
+// Who may write Leases can name any claim in the holding of a sandbox. That claim does not become
+// the sandbox's.
+func TestHoldingThatNamesTheClaimOfOthers(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k, specOf := harness.KeptPoolOf(t, c, 1, 2)
+	launchWarm(t, k, specOf("a"))
+	claims, leases := c.API(t).CoreV1().PersistentVolumeClaims(c.Namespace), c.API(t).CoordinationV1().Leases(c.Namespace)
+	own := claimOf(t, c, "a")
+	own.ObjectMeta = metav1.ObjectMeta{Name: "theirs"}
+	own.Spec.VolumeName = ""
+	theirs, err := claims.Create(t.Context(), own, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := leases.Get(t.Context(), "id."+podmeta.NameOf("a"), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range held.OwnerReferences {
+		if owner := &held.OwnerReferences[i]; owner.Kind == "PersistentVolumeClaim" {
+			owner.Name, owner.UID = theirs.Name, theirs.UID
+		}
+	}
+	if _, err := leases.Update(t.Context(), held, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Open(t.Context(), "a"); !errors.Is(err, launcher.ErrNotOurs) {
+		t.Errorf("Open: %v", err)
+	}
+	now, err := claims.Get(t.Context(), theirs.Name, metav1.GetOptions{})
+	if err != nil || len(now.Annotations) > 0 || len(now.OwnerReferences) > 0 {
+		t.Errorf("their claim is %+v now: %v", now, err)
+	}
+}
+
+// claimOf returns the claim of a sandbox.
+func claimOf(t *testing.T, c *launchertest.Cluster, id string) *corev1.PersistentVolumeClaim {
+	t.Helper()
+	list, err := c.API(t).CoreV1().PersistentVolumeClaims(c.Namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		if list.Items[i].Annotations[podmeta.AnnotationID] == id {
+			return &list.Items[i]
+		}
+	}
+	t.Fatalf("sandbox %s has no claim", id)
+	return nil
+}
+
+// A claim that is being deleted stays until its pod has ended.
+func TestClaimThatIsDeletedUnderASandboxOutOfAPool(t *testing.T) {
+	t.Parallel()
+	c := launchertest.NewCluster(t, launcher.Restricted)
+	k, specOf := harness.KeptPoolOf(t, c, 1, 2)
+	launchWarm(t, k, specOf("a"))
+	name := claimOf(t, c, "a").Name
+	if err := c.API(t).CoreV1().PersistentVolumeClaims(c.Namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Open(t.Context(), "a"); !errors.Is(err, launcher.ErrNotKept) {
+		t.Errorf("Open: %v", err)
+	}
+	if _, err := k.Launch(t.Context(), specOf("a")); !errors.Is(err, launcher.ErrNotKept) {
+		t.Errorf("Launch: %v", err)
 	}
 }

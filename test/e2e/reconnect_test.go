@@ -236,11 +236,9 @@ func TestConnectionWithoutCallsIsClosed(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	made := idleConns.made.Load()
-	harness.Await(t, "the end of the connection without calls", func() bool { return idleConns.open.Load() == 0 })
-	if n := busyConns.open.Load(); n == 0 {
-		t.Error("the connection with a command has ended, too")
-	}
+	made, kept := idleConns.made.Load(), busyConns.made.Load()
+	ended := func() bool { return idleConns.open.Load() == 0 }
+	harness.Await(t, "the end of the connection without calls", ended)
 	var calls [10]func() error
 	for i := range calls {
 		calls[i] = func() error {
@@ -256,6 +254,10 @@ func TestConnectionWithoutCallsIsClosed(t *testing.T) {
 	}
 	if n := idleConns.made.Load() - made; n != 1 {
 		t.Errorf("%d connections were made for the calls afterwards", n)
+	}
+	harness.Await(t, "the end of the next connection", ended)
+	if made, open := busyConns.made.Load(), busyConns.open.Load(); made != kept || open != 1 {
+		t.Errorf("beside a command, %d connections were made, and %d are open", made-kept, open)
 	}
 	harness.Run(t, busy, "echo done >/tmp/end", nil)
 	if err := cmd.Wait(); err != nil || out.String() != "done\n" {

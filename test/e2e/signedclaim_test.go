@@ -294,7 +294,7 @@ func TestNoteThatWasReplacedIsNotPutBack(t *testing.T) {
 	s.Close()
 	terminate(t, k, "job")
 	harness.Await(t, "the end of what says so", func() bool {
-		leases, err := c.API(t).CoordinationV1().Leases(c.Namespace).List(t.Context(), metav1.ListOptions{})
+		leases, err := c.API(t).CoordinationV1().Leases(c.Namespace).List(t.Context(), harness.NoHeartbeats)
 		return err == nil && len(leases.Items) == 0
 	})
 }

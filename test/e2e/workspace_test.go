@@ -233,7 +233,7 @@ func TestCloseDeletesTheWorkspaceOfAPodThatIsGone(t *testing.T) {
 			deletePod(t, c, s.PodName())
 			harness.Await(t, "the end of the pod and its lease", func() bool {
 				_, err := c.API(t).CoreV1().Pods(c.Namespace).Get(t.Context(), s.PodName(), metav1.GetOptions{})
-				leases, listErr := c.API(t).CoordinationV1().Leases(c.Namespace).List(t.Context(), metav1.ListOptions{})
+				leases, listErr := c.API(t).CoordinationV1().Leases(c.Namespace).List(t.Context(), harness.NoHeartbeats)
 				return apierrors.IsNotFound(err) && listErr == nil && len(leases.Items) == 0
 			})
 			if err := s.Close(); err != nil {

@@ -184,7 +184,7 @@ func TestFilterAloneKeepsSignalsToTheNumberOfTheProgram(t *testing.T) {
 	if out, err := output(t, nil, "sh", "-c", script); err != nil {
 		t.Errorf("without a boundary: %v, %s", err, out)
 	}
-	if out, err := output(t, thread, "sh", "-c", "sleep 300 & kill $! && wait; :"); err != nil {
+	if out, err := output(t, thread, "sh", "-c", "sleep 300 >/dev/null 2>&1 & kill $! || exit 1; wait; :"); err != nil {
 		t.Errorf("another process: %v, %s", err, out)
 	}
 }

@@ -130,8 +130,12 @@ func (s *snapshot) identify(begun int) (dropped bool, err error) {
 	}
 	s.alive = settled
 	for i := begun; i < len(s.alive); i++ {
-		if m := &s.alive[i]; m.lineage.blurred() {
-			m.lineage = s.narrow(*m)
+		m := &s.alive[i]
+		if !m.lineage.blurred() {
+			continue
+		}
+		if m.lineage = s.narrow(*m); m.lineage == noLineage {
+			m.exec, _ = s.table.Getenv(m.pid, markerEnv) // one that hides its environment has no marker
 		}
 	}
 	return dropped, err
@@ -158,8 +162,8 @@ func (s *snapshot) descends(m member) (below, known bool) {
 
 // narrow returns the lineage of a process with a blurred mark: that of its nearest
 // ancestor with a whole one, if there is one. The parents of a process show the truth, as
-// long as they live. Without them, an agent that adopts no orphans cannot know that the
-// process is below it, and must leave it to the agent that does.
+// long as they live. Without them, an agent that adopts no orphans cannot know whose the
+// process is, and takes it for one without a mark.
 func (s *snapshot) narrow(m member) lineage {
 	parent, ok := s.listed[m.parent]
 	for range len(s.listed) {

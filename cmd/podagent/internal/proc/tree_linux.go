@@ -22,8 +22,8 @@ var errTreeLeft = errors.New("some descendants do not end")
 // went: those in the session or the group of a leader, those with an exec's mark, or
 // without a mark with the marker in their environment, and the descendants of all these.
 //
-// A process whose mark is blurred and that has no parent left belongs to each exec whose
-// number it may have. It ends with any of them.
+// A process below an agent that adopts orphans whose mark is blurred and that has no parent
+// left belongs to each exec whose number it may have. It ends with any of them.
 type tree struct {
 	// leaders are the pids of the execs' own processes. They must not have
 	// been reaped: after that a session of the same number may be another's.

@@ -174,7 +174,7 @@ func (f *poolFault) sweep() {
 		if err != nil {
 			f.Fatal(err)
 		}
-		leases, err := f.c.API(f).CoordinationV1().Leases(f.c.Namespace).List(f.Context(), metav1.ListOptions{})
+		leases, err := f.c.API(f).CoordinationV1().Leases(f.c.Namespace).List(f.Context(), NoHeartbeats)
 		if err != nil {
 			f.Fatal(err)
 		}
