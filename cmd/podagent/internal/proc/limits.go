@@ -149,8 +149,9 @@ const (
 	guardPause = 50 * time.Millisecond
 	// spareThreads is how many threads are kept in reserve beyond those that run Go
 	// code: one for each of 32 callers whose system call blocks, such as a file
-	// operation on a slow disk. An unused thread takes some 20 KiB.
-	spareThreads = 32
+	// operation on a slow disk, and a few for the agent's own work meanwhile. An unused
+	// thread takes some 20 KiB.
+	spareThreads = 36
 	// threadShare is the part of a limit of processes, one in so many, that the reserve
 	// of threads may take.
 	threadShare = 8
