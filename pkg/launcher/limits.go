@@ -109,9 +109,9 @@ const (
 	// silentTime is how long a pod of a pool is left alone whose agent did not answer.
 	silentTime = time.Minute
 	// maxKept bounds the connections that a host keeps to pods of a pool. Each is asked every
-	// keepCheck, which is before it ends for lack of calls, and before it is used, and has
-	// keepPatience to answer. While launches take
-	// connections, and half of them are left, no other is made for keepPause.
+	// keepCheck, so that it does not end for lack of calls, and before it is used, and has
+	// keepPatience to answer. While launches take connections, and half of them are left, no
+	// other is made for keepPause.
 	maxKept      = 64
 	keepCheck    = 30 * time.Second
 	keepPatience = 5 * time.Second
