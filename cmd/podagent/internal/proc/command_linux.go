@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -82,14 +83,30 @@ func scriptFile(script string) (*os.File, error) {
 	return f, nil
 }
 
-// touch opens the directory and the program of a start, and closes them again. If the
-// server of their file system does not answer, the start waits here and not in the fork,
-// where all other starts would wait for it. The fork reports errors.
-func (s *Spec) touch(c *command) {
-	if dir, err := unix.Open(s.Dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
+// touch is what a start touches before it forks. If the server of a file system does not
+// answer, the start waits there and not in the fork, where all other starts would wait for
+// it.
+type touch struct {
+	dir, program string
+	at           time.Time
+}
+
+// touch touches what a start needs, unless it was touched just now.
+func (m *Manager) touch(s *Spec, c *command) {
+	t := touch{s.Dir, s.program(c), time.Now()}
+	if last := m.touched.Load(); last != nil && last.dir == t.dir && last.program == t.program && t.at.Sub(last.at) < touchFor {
+		return
+	}
+	t.open()
+	m.touched.Store(&t)
+}
+
+// open opens the directory and the program, and closes them again. The fork reports errors.
+func (t *touch) open() {
+	if dir, err := unix.Open(t.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
 		unix.Close(dir)
 	}
-	program, err := unix.Open(s.program(c), unix.O_PATH|unix.O_CLOEXEC, 0)
+	program, err := unix.Open(t.program, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return
 	}

@@ -217,6 +217,24 @@ func TestFileThatIsJustBeingWrittenIsTriedAgain(t *testing.T) {
 	}
 }
 
+// The second start relies on the first, which has touched the program.
+func TestStartOfAProgramThatIsGoneSinceTheLastOne(t *testing.T) {
+	m := newManager(t)
+	file := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if r := run(t, m, argv(t, file)); r.status.Code != 0 {
+		t.Fatalf("the first ended with %+v", r.status)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := m.Start(t.Context(), argv(t, file)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestInvalidSpecsAreRefused(t *testing.T) {
 	m := newManager(t)
 	for name, change := range map[string]func(*Spec){

@@ -44,7 +44,7 @@ func (m *Manager) makeProcess(ctx context.Context, spec *Spec) (*Process, error)
 	if err != nil {
 		return nil, err
 	}
-	spec.touch(cmd) // before the turn, as it may take long
+	m.touch(spec, cmd) // before the turn, as it may take long
 	if err := m.awaitTurn(ctx); err != nil {
 		return nil, fmt.Errorf("cannot start exec %s: %w", spec.ID, err)
 	}
@@ -65,6 +65,7 @@ func (m *Manager) makeProcess(ctx context.Context, spec *Spec) (*Process, error)
 	}
 	std.closeChild()
 	m.expose(c.pid)
+
 	var screen *screen
 	if std.terminal != nil {
 		screen = newScreen()

@@ -92,6 +92,8 @@ const (
 	// the file open for writing: 1, 2, 4, 8 and 16 ms.
 	busyRetries = 5
 	busyPause   = time.Millisecond
+	// touchFor is how long a start relies on an earlier one that has touched the same program.
+	touchFor = time.Second
 	// forksAtOnce is how many processes are started at once. More do not start sooner,
 	// because each fork waits for the exec of the one before (syscall.ForkLock). With
 	// a thousand at once everything else that the agent does would wait behind

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -28,6 +29,7 @@ type Manager struct {
 	cgroup  *cgroup.Groups
 	waiters chan struct{} // see [Process.waiters]
 	forks   chan struct{} // see [Manager.awaitTurn]
+	touched atomic.Pointer[touch]
 	// alone is Options.Alone.
 	alone bool
 	// oomScore is the oom_score_adj of processes, "" if it is not set.

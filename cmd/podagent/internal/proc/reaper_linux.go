@@ -77,8 +77,8 @@ func (m *Manager) ReapOrphans(ctx context.Context) {
 	m.reaper.run(ctx)
 }
 
-// run reaps when children have ended. One signal may stand for many of them, and
-// most belong to owners, so it lets some come together.
+// run reaps when children have ended. Most belong to owners, so after a signal it lets some
+// come together.
 func (r *reaper) run(ctx context.Context) {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, unix.SIGCHLD)
@@ -90,11 +90,37 @@ func (r *reaper) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+		hear := ignoreSignal(unix.SIGCHLD)
 		select {
 		case <-time.After(reapPause):
 		case <-ctx.Done():
 		}
+		hear()
 	}
+}
+
+// ignoreSignal has the kernel drop a signal whose default is that, and returns how to end
+// that. The runtime does not know of it. Otherwise each child that ends in a crowd would
+// interrupt a thread, and wake two.
+func ignoreSignal(sig unix.Signal) (hear func()) {
+	var byDefault, handler sigaction
+	if setSigaction(sig, &byDefault, &handler) != nil {
+		return func() {}
+	}
+	return func() { _ = setSigaction(sig, &handler, nil) }
+}
+
+// sigaction is the kernel's struct sigaction: a handler, flags, a restorer and a mask of 64
+// bits, on amd64 and arm64. The zero value is the default.
+type sigaction [4]uint64
+
+func setSigaction(sig unix.Signal, to, from *sigaction) error {
+	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig),
+		uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(from)), unsafe.Sizeof(to[3]), 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // reapOrphans reaps the orphans that have ended.

@@ -250,3 +250,34 @@ func checkTerm(t *testing.T, cmd *exec.Cmd) {
 		t.Errorf("the orphan got no TERM: %q, %v", b, err)
 	}
 }
+
+func TestIgnoredSignalIsDroppedUntilItIsHeardAgain(t *testing.T) {
+	got := make(chan os.Signal, 2)
+	signal.Notify(got, unix.SIGWINCH, unix.SIGPWR) // the runtime hands out the lower number first
+	defer signal.Stop(got)
+	hear := ignoreSignal(unix.SIGWINCH)
+	if first := firstSignal(t, got, unix.SIGWINCH, unix.SIGPWR); first != unix.SIGPWR {
+		t.Errorf("got %v while it is ignored", first)
+	}
+	hear()
+	if first := firstSignal(t, got, unix.SIGWINCH); first != unix.SIGWINCH {
+		t.Errorf("got %v", first)
+	}
+}
+
+// firstSignal sends signals to this program, and returns the first that it gets.
+func firstSignal(t *testing.T, got <-chan os.Signal, signals ...unix.Signal) os.Signal {
+	t.Helper()
+	for _, sig := range signals {
+		if err := unix.Kill(os.Getpid(), sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case first := <-got:
+		return first
+	case <-time.After(hung):
+		t.Fatalf("none of %v has come", signals)
+		return nil
+	}
+}
