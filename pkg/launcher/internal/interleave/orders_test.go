@@ -37,7 +37,7 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func explore(t *testing.T, calls ...[]string) (orders int, outcomes map[string]int) {
 	t.Helper()
 	outcomes = map[string]int{}
-	orders = interleave.All(t, 1000, func(s *interleave.Schedule) {
+	orders, all := interleave.All(t, 1000, func(s *interleave.Schedule) {
 		s.Settle = hung // they wait for nothing else
 		kept := &store{texts: map[string]string{}}
 		server := httptest.NewServer(kept)
@@ -63,6 +63,9 @@ func explore(t *testing.T, calls ...[]string) (orders int, outcomes map[string]i
 		s.Run()
 		outcomes[fmt.Sprint(kept.texts)]++
 	})
+	if !all {
+		t.Errorf("%d orders are not all", orders)
+	}
 	return orders, outcomes
 }
 
