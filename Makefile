@@ -107,8 +107,9 @@ gotest = mkdir -p $(RESULTS) && $(2) $(TOOL) gotestsum --format pkgname-and-test
 # (of memory and of other programs), or they start programs that it does not see.
 PLAIN = . ./images/... ./cmd/orchestrator/... $(addprefix ./,$(filter-out test/% .,$(sort $(patsubst %/,%,$(dir \
 	$(shell git grep -l '^//go:build.*!race' -- '*_test.go'))))))
-# The packages to test with it: not the module's own, which reads files and starts programs. Of the tests on sandboxes, unless all are to run, these are
-# only the tests of the hardest parts of the client: cuts, owners, lazy sandboxes, sessions.
+# The packages to test with it: all but the module's own, which only reads files and starts
+# programs. Of the tests on sandboxes, unless all are to run, these are only the tests of the
+# hardest parts of the client: cuts, owners, lazy sandboxes, sessions.
 RACED = $(shell $(GO) list ./... | grep -v -e /test/e2e -e /images/ -e podagent/podagent$$)
 RACED_E2E := $(if $(PODAGENT_TEST_FULL),,-run '^Test(CutDuringCalls|200MB|Lazy|Exclusive|SessionStore)' -skip '/connection_stuck')
 

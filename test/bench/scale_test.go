@@ -46,6 +46,7 @@ func benchmarkScaleOpen(b *testing.B) {
 		b.Fatalf("after %v without a call there are %v connections", idlePatience, n.connections(b))
 	}
 	h.measureIdle(b)
+	h.awaitGivenBack(b)
 	publish(b, newRow("scale", h.what("memory of a host of", "idle"), "MiB", h.memory(b))).limit("limit", 256)
 	h.profile(b, "idle")
 }
@@ -75,6 +76,21 @@ func (h *host) memory(b *testing.B) figure {
 	}
 	slices.Sort(readings)
 	return once("podagent", readings[len(readings)/2])
+}
+
+// awaitGivenBack waits until the process gives no more memory back. Go's runtime collects garbage
+// each two minutes at least (forcegcperiod in runtime/proc.go), and returns what is free bit by bit.
+func (h *host) awaitGivenBack(b *testing.B) {
+	b.Helper()
+	const look, still, limit = 10 * time.Second, 150 * time.Second, 10 * time.Minute
+	begun := time.Now()
+	least, since := h.residentMemory(b), begun
+	for time.Since(since) < still && time.Since(begun) < limit {
+		time.Sleep(look)
+		if now := h.residentMemory(b); now < least-1 {
+			least, since = now, time.Now()
+		}
+	}
 }
 
 // measureIdle measures what the process does while nobody calls it, for as long as each

@@ -91,14 +91,18 @@ type touch struct {
 	at           time.Time
 }
 
-// touch touches what a start needs, unless it was touched just now.
+// touch touches what a start needs, unless another start did so just now.
 func (m *Manager) touch(s *Spec, c *command) {
 	t := touch{s.Dir, s.program(c), time.Now()}
-	if last := m.touched.Load(); last != nil && last.dir == t.dir && last.program == t.program && t.at.Sub(last.at) < touchFor {
-		return
+	if last := m.touched.Load(); last == nil || !last.covers(t) {
+		t.open()
+		m.touched.Store(&t)
 	}
-	t.open()
-	m.touched.Store(&t)
+}
+
+// covers reports whether a start may rely on an earlier one.
+func (t *touch) covers(later touch) bool {
+	return t.dir == later.dir && t.program == later.program && later.at.Sub(t.at) < touchFor
 }
 
 // open opens the directory and the program, and closes them again. The fork reports errors.

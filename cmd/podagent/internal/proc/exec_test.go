@@ -217,7 +217,6 @@ func TestFileThatIsJustBeingWrittenIsTriedAgain(t *testing.T) {
 	}
 }
 
-// The second start relies on the first, which has touched the program.
 func TestStartOfAProgramThatIsGoneSinceTheLastOne(t *testing.T) {
 	m := newManager(t)
 	file := filepath.Join(t.TempDir(), "program")
@@ -232,6 +231,24 @@ func TestStartOfAProgramThatIsGoneSinceTheLastOne(t *testing.T) {
 	}
 	if _, _, err := m.Start(t.Context(), argv(t, file)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestStartsRelyOnWhatOthersTouched(t *testing.T) {
+	now := time.Now()
+	last := touch{"/dir", "/bin/program", now}
+	for name, test := range map[string]struct {
+		later touch
+		want  bool
+	}{
+		"just now":     {touch{"/dir", "/bin/program", now.Add(touchFor - 1)}, true},
+		"earlier":      {touch{"/dir", "/bin/program", now.Add(touchFor)}, false},
+		"another dir":  {touch{"/", "/bin/program", now}, false},
+		"another file": {touch{"/dir", "/bin/other", now}, false},
+	} {
+		if got := last.covers(test.later); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
 

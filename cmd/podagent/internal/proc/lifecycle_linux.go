@@ -65,7 +65,6 @@ func (m *Manager) makeProcess(ctx context.Context, spec *Spec) (*Process, error)
 	}
 	std.closeChild()
 	m.expose(c.pid)
-
 	var screen *screen
 	if std.terminal != nil {
 		screen = newScreen()

@@ -92,8 +92,10 @@ const (
 	// the file open for writing: 1, 2, 4, 8 and 16 ms.
 	busyRetries = 5
 	busyPause   = time.Millisecond
-	// touchFor is how long a start relies on an earlier one that has touched the same program.
-	touchFor = time.Second
+	// touchFor is how long a start relies on an earlier one that has touched the same program:
+	// long enough for starts that come at once. If the server of the program's file system
+	// stops answering, those of this time wait in the fork, and all others with them.
+	touchFor = 20 * time.Millisecond
 	// forksAtOnce is how many processes are started at once. More do not start sooner,
 	// because each fork waits for the exec of the one before (syscall.ForkLock). With
 	// a thousand at once everything else that the agent does would wait behind

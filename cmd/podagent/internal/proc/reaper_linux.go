@@ -95,13 +95,13 @@ func (r *reaper) run(ctx context.Context) {
 		case <-time.After(reapPause):
 		case <-ctx.Done():
 		}
-		hear()
+		hear() // before the look: what has ended until now sent no signal
 	}
 }
 
 // ignoreSignal has the kernel drop a signal whose default is that, and returns how to end
 // that. The runtime does not know of it. Otherwise each child that ends in a crowd would
-// interrupt a thread, and wake two.
+// interrupt a thread, and wake two. It has one caller at a time.
 func ignoreSignal(sig unix.Signal) (hear func()) {
 	var byDefault, handler sigaction
 	if setSigaction(sig, &byDefault, &handler) != nil {

@@ -7,12 +7,13 @@ import (
 )
 
 // All runs a test in all orders of its operations' calls that can make a difference, in so many
-// runs at most. It returns how many orders these were, and whether they were all. The test makes its world anew, with the
-// same names, adds its operations, runs them, and checks the outcome.
+// runs at most. It returns how many orders these were, and whether the runs were enough. The
+// test makes its world anew, with the same names, adds its operations, runs them, and checks the
+// outcome.
 //
 // It changes the order of two calls only where that can matter: dynamic partial-order reduction
 // (C. Flanagan and P. Godefroid, POPL 2005) with sleep sets.
-func All(t *testing.T, limit int, test func(*Schedule)) (orders int, all bool) {
+func All(t *testing.T, limit int, test func(*Schedule)) (orders int, enough bool) {
 	t.Helper()
 	s := &search{}
 	defer func() {
@@ -28,7 +29,7 @@ func All(t *testing.T, limit int, test func(*Schedule)) (orders int, all bool) {
 		}
 		if t.Failed() {
 			t.Logf("in the order %v", s.order)
-			return orders, false
+			return orders, true // more would say no more
 		}
 		if !s.another() {
 			return orders, true

@@ -37,7 +37,7 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func explore(t *testing.T, calls ...[]string) (orders int, outcomes map[string]int) {
 	t.Helper()
 	outcomes = map[string]int{}
-	orders, all := interleave.All(t, 1000, func(s *interleave.Schedule) {
+	orders, enough := interleave.All(t, 1000, func(s *interleave.Schedule) {
 		s.Settle = hung // they wait for nothing else
 		kept := &store{texts: map[string]string{}}
 		server := httptest.NewServer(kept)
@@ -63,7 +63,7 @@ func explore(t *testing.T, calls ...[]string) (orders int, outcomes map[string]i
 		s.Run()
 		outcomes[fmt.Sprint(kept.texts)]++
 	})
-	if !all {
+	if !enough {
 		t.Errorf("%d orders are not all", orders)
 	}
 	return orders, outcomes
@@ -96,7 +96,7 @@ func TestOrdersOfCallsThatCommuteAreTriedOnce(t *testing.T) {
 
 // An operation that waits for another by asking again and again does not keep it from going on.
 func TestWhoPollsGivesWay(t *testing.T) {
-	interleave.All(t, 100, func(s *interleave.Schedule) {
+	_, enough := interleave.All(t, 100, func(s *interleave.Schedule) {
 		s.Settle = hung
 		kept := &store{texts: map[string]string{}}
 		server := httptest.NewServer(kept)
@@ -127,4 +127,7 @@ func TestWhoPollsGivesWay(t *testing.T) {
 		})
 		s.Run()
 	})
+	if !enough {
+		t.Error("there is no end of orders")
+	}
 }
