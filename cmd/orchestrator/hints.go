@@ -45,6 +45,7 @@ var hints = []hint{
 	{is: isErr(launcher.ErrCannotStart), say: "the --image must have podagent in its PATH, and work for user 1000 (--profile baseline: for root)"},
 	{is: isErr(launcher.ErrCrashLoop), say: "the --image must have podagent in its PATH, and work for user 1000 (--profile baseline: for root)"},
 	{is: isErr(launcher.ErrNotReady), say: `give it a longer --ready-timeout, or look for the reason with "orchestrator doctor"`},
+	{is: isNoRuntimeClass, say: `"kubectl get runtimeclasses" lists those that --runtime-class can name`},
 	{is: isErr(launcher.ErrRejected), say: "keep to the namespace's quota with --requests and --limits, and to its Pod Security Standard with --profile"},
 	{is: isErr(launcher.ErrForbidden), say: `"orchestrator doctor", with these flags, says which permission is missing`},
 	{is: isErr(launcher.ErrNoNamespace), say: `create it with "kubectl create namespace", or give another --namespace`},
@@ -142,6 +143,12 @@ func message(err error) string {
 
 func isErr(target error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, target) }
+}
+
+// isNoRuntimeClass reports whether the API server does not know a pod's RuntimeClass. It says so
+// in words alone.
+func isNoRuntimeClass(err error) bool {
+	return errors.Is(err, launcher.ErrRejected) && strings.Contains(err.Error(), "RuntimeClass ")
 }
 
 // isNoCluster reports whether err says that no cluster was named.
