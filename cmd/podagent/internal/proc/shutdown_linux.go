@@ -39,8 +39,8 @@ func (m *Manager) Shutdown(ctx context.Context) {
 
 // close refuses new starts and those that wait for their turn, and returns all
 // processes. It waits for those that are being started, but no longer than killGrace: a
-// start that hangs nearly always does so before its turn, and is refused when it goes on, and the other
-// processes need the remaining time.
+// start that hangs nearly always does so before its turn, and is refused when it goes on,
+// and the other processes need the remaining time.
 func (m *Manager) close(ctx context.Context) []*Process {
 	m.mu.Lock()
 	if !m.closing {
