@@ -48,8 +48,8 @@ var pairs = []struct{ before, names []string }{
 	{[]string{"warm kept", "pause"}, []string{"warm", "resume"}},
 }
 
-// longPairs take ten seconds or more each in all orders, which are tried at full size alone. At
-// other times it is three orders at random.
+// longPairs take ten seconds or more each. All of their orders are tried at full size alone; at
+// other times, three at random are.
 var longPairs = []struct{ before, names []string }{
 	{nil, []string{"failed warm", "cold"}},
 	{[]string{"kept"}, []string{"kept", "terminate"}},
@@ -88,7 +88,7 @@ func TestOneIDStaysOneSandboxInEachOrderOfCalls(t *testing.T) {
 					t.Fatalf("%d runs do not try all orders", most)
 				}
 			}
-			for i := 0; i < 3 && !t.Failed(); i++ {
+			for tries := 0; tries < 3 && !t.Failed(); tries++ {
 				interleave.Random(t, try)
 			}
 		})

@@ -75,7 +75,8 @@ func TestOneIDStaysOneObjectInEachOrderOfCalls(t *testing.T) {
 	for _, pair := range pairs {
 		t.Run(fmt.Sprintf("%s after %s", pair.names, pair.before), func(t *testing.T) {
 			orders, enough := interleave.All(t, 2000, func(s *interleave.Schedule) { run(t, c, pair.before, pair.names, s) })
-			if t.Logf("%d orders", orders); !enough {
+			t.Logf("%d orders", orders)
+			if !enough {
 				t.Error("they are not all")
 			}
 		})

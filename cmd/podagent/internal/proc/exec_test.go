@@ -217,41 +217,6 @@ func TestFileThatIsJustBeingWrittenIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestStartOfAProgramThatIsGoneSinceTheLastOne(t *testing.T) {
-	m := newManager(t)
-	file := filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if r := run(t, m, argv(t, file)); r.status.Code != 0 {
-		t.Fatalf("the first ended with %+v", r.status)
-	}
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := m.Start(t.Context(), argv(t, file)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestStartsRelyOnWhatOthersTouched(t *testing.T) {
-	now := time.Now()
-	last := touch{"/dir", "/bin/program", now}
-	for name, test := range map[string]struct {
-		later touch
-		want  bool
-	}{
-		"just now":     {touch{"/dir", "/bin/program", now.Add(touchFor - 1)}, true},
-		"earlier":      {touch{"/dir", "/bin/program", now.Add(touchFor)}, false},
-		"another dir":  {touch{"/", "/bin/program", now}, false},
-		"another file": {touch{"/dir", "/bin/other", now}, false},
-	} {
-		if got := last.covers(test.later); got != test.want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}
-
 func TestInvalidSpecsAreRefused(t *testing.T) {
 	m := newManager(t)
 	for name, change := range map[string]func(*Spec){

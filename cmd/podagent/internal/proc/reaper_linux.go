@@ -114,9 +114,10 @@ func ignoreSignal(sig unix.Signal) (hear func()) {
 // bits, on amd64 and arm64. The zero value is the default.
 type sigaction [4]uint64
 
-func setSigaction(sig unix.Signal, to, from *sigaction) error {
+// setSigaction sets the action of a signal, and old, unless nil, to the one before.
+func setSigaction(sig unix.Signal, next, old *sigaction) error {
 	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig),
-		uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(from)), unsafe.Sizeof(to[3]), 0, 0)
+		uintptr(unsafe.Pointer(next)), uintptr(unsafe.Pointer(old)), unsafe.Sizeof(next[3]), 0, 0)
 	if errno != 0 {
 		return errno
 	}
