@@ -16,8 +16,9 @@ const (
 	// begin anew: an API server that stays silent counts as unavailable.
 	callTimeout = 30 * time.Second
 	// cleanupTimeout bounds the cleanup after the caller's context has ended,
-	// or without one: a pod's grace, and the API's answers.
-	cleanupTimeout = 30 * time.Second
+	// or without one: a pod's grace, the API's answers, and a kubelet that has much
+	// to do, which takes half a minute to remove a pod.
+	cleanupTimeout = time.Minute
 	// apiRate is a launcher's calls a second to the API server, unless Kubernetes.APIRate or the
 	// Config says otherwise, and twice as many at once: some calls for each of some hundred
 	// sandboxes that start or end together. maxAPIRate is more than an API server answers.

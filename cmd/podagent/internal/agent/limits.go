@@ -38,7 +38,7 @@ const (
 	// that the runtime waits for.
 	gatherBytes = 4 << 10
 	gatherShare = 4
-	gatherSteps = 4
+	gatherSteps = 12
 	gatherStep  = time.Millisecond
 	// stopGrace is how long calls that are under way may take after a shutdown
 	// began: an upload of some hundred megabytes, within a pod's usual grace
