@@ -29,15 +29,16 @@ func (g *gatherer) begin() (end func()) {
 	}
 }
 
-// pause waits a step for each gatherShare of the commands that are being started.
+// pause waits a step for each gatherShare of the commands that are being started, unless they
+// are few.
 func (g *gatherer) pause() {
-	if g.starting.Load() < gatherShare {
+	if g.starting.Load() < gatherLeast {
 		return
 	}
 	if started := g.started.Load(); g.paused.Swap(started) == started {
 		return // nothing has followed
 	}
-	for step := int64(1); step <= gatherSteps && g.starting.Load() >= step*gatherShare; step++ {
+	for step := int64(1); step <= gatherSteps && g.starting.Load() >= max(gatherLeast, step*gatherShare); step++ {
 		time.Sleep(gatherStep)
 	}
 }

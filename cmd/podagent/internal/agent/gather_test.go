@@ -38,7 +38,7 @@ func TestSmallWritesPauseWhileCommandsAreStarted(t *testing.T) {
 				t.Errorf("%s: the write takes %v, want %v", what, took, want)
 			}
 		}
-		begin(gatherShare)
+		begin(gatherLeast)
 		end(1)
 		writes("beside a few starts", 1, 0)
 		begin(100)
@@ -47,8 +47,8 @@ func TestSmallWritesPauseWhileCommandsAreStarted(t *testing.T) {
 		writes("beside many that make no progress", 1, 0)
 		end(1)
 		writes("a large one beside many starts", gatherBytes, 0)
-		end(len(ends) - gatherShare)
-		writes("beside some starts", 1, gatherStep)
+		end(len(ends) - gatherLeast)
+		writes("beside some starts", 1, gatherLeast/gatherShare*gatherStep)
 		begin(100)
 		end(1)
 		time.AfterFunc(gatherStep*3/2, func() { end(len(ends)) })

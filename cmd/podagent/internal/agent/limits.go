@@ -32,12 +32,13 @@ const (
 	// that has grown already. A call that finds none free gets a new goroutine. It is
 	// for short calls, of which few run at once.
 	callWorkers = 16
-	// A connection pauses after a write of less than gatherBytes, by one gatherStep for
-	// each gatherShare of the commands that are being started, and gatherSteps at most.
-	// Two busy processors end a few short commands in a step, which is the shortest time
-	// that the runtime waits for.
+	// A connection pauses after a write of less than gatherBytes while gatherLeast commands
+	// or more are being started, by one gatherStep for each gatherShare of them, and
+	// gatherSteps at most. Two busy processors end a few short commands in a step, which is
+	// the shortest time that the runtime waits for.
 	gatherBytes = 4 << 10
-	gatherShare = 4
+	gatherLeast = 4
+	gatherShare = 2
 	gatherSteps = 12
 	gatherStep  = time.Millisecond
 	// stopGrace is how long calls that are under way may take after a shutdown

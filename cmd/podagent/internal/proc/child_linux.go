@@ -33,6 +33,7 @@ func (m *Manager) forkChild(c *command, spec *Spec, std *stdio) (*child, error) 
 		Terminal: std.terminal != nil,
 		Limits:   append(m.proc.marks.forNumber(number), m.proc.marks.leave(spec.limits())...),
 	}
+	attr.On = m.proc.thread.Do
 	m.proc.forking.RLock()
 	defer m.proc.forking.RUnlock()
 	p, err := m.forkExec(c, attr)
@@ -53,7 +54,7 @@ func (m *Manager) forkChild(c *command, spec *Spec, std *stdio) (*child, error) 
 // holds the program open.
 func (m *Manager) forkExec(c *command, attr *spawn.Attr) (p spawn.Process, err error) {
 	for try := 0; ; try++ {
-		m.proc.thread.Do(func() { p, err = spawn.Start(c.file, c.argv, attr) })
+		p, err = spawn.Start(c.file, c.argv, attr)
 		if try == busyRetries || !errors.Is(err, syscall.ETXTBSY) {
 			return p, err
 		}

@@ -83,9 +83,8 @@ func scriptFile(script string) (*os.File, error) {
 	return f, nil
 }
 
-// touch is what a start touches before it forks. If the server of a file system does not
-// answer, the start waits there and not in the fork, where all other starts would wait for
-// it.
+// touch is what a start touches before its turn. If the server of a file system does not
+// answer, the start waits there, and keeps no turn from others.
 type touch struct {
 	dir, program string
 	at           time.Time

@@ -94,13 +94,12 @@ const (
 	busyPause   = time.Millisecond
 	// touchFor is how long a start relies on an earlier one that has touched the same program:
 	// long enough for starts that come at once. If the server of the program's file system
-	// stops answering, those of this time wait in the fork, and all others with them.
+	// stops answering, those of this time keep their turns, and all others wait with them.
 	touchFor = 20 * time.Millisecond
-	// forksAtOnce is how many processes are started at once. More do not start sooner,
-	// because each fork waits for the exec of the one before (syscall.ForkLock). With
-	// a thousand at once everything else that the agent does would wait behind
-	// them: other calls for a third of a second, and orphans until they are as many
-	// as there may be processes.
+	// forksAtOnce is how many processes are started at once: more than a sandbox usually has
+	// processors, so that more do not start sooner. With a thousand at once everything else
+	// that the agent does would wait behind them: other calls for a third of a second, and
+	// orphans until they are as many as there may be processes.
 	forksAtOnce = 4
 	// shortWaiters is how many starts wait in a system call of their own, which takes
 	// a thread each: as many as a sandbox usually has processors. The others wait

@@ -8,6 +8,7 @@ package spawn
 import (
 	"errors"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -27,6 +28,9 @@ type Attr struct {
 	// Limits are set right before the exec. All others are the caller's, but that of open
 	// files is the one that the caller was started with.
 	Limits []Limit
+	// On runs the fork on the thread that the process inherits from, and returns when it has.
+	// nil stands for any thread.
+	On func(fork func())
 }
 
 // Limit is a resource limit.
@@ -54,16 +58,14 @@ type LimitError struct {
 func (e *LimitError) Error() string { return e.Errno.Error() }
 func (e *LimitError) Unwrap() error { return e.Errno }
 
-// Start starts a program. The error is a [syscall.Errno], a *[LimitError], or [ErrHeld].
+// Start starts a program. It returns when the process has executed the program. The error is
+// a [syscall.Errno], a *[LimitError], or [ErrHeld].
 func Start(file string, argv []string, attr *Attr) (Process, error) {
 	c, err := prepare(file, argv, attr)
 	if err != nil {
 		return Process{}, err
 	}
-	result, ended := c.forkExec(unix.CLONE_PIDFD)
-	if result == -int(unix.EINVAL) { // gVisor has no pidfds
-		result, ended = c.forkExec(0)
-	}
+	result, ended := c.start(attr.On)
 	runtime.KeepAlive(c)
 	if errno := -result; errno > 0 {
 		return Process{}, syscall.Errno(errno)
@@ -94,7 +96,8 @@ func reap(pid int) {
 }
 
 // child is what a process needs between fork and exec. The process shares the memory of its
-// parent, which waits meanwhile. So it can allocate nothing, but says here what failed.
+// parent, which goes on meanwhile. So it has a stack of its own, can allocate nothing, and
+// says here what failed.
 type child struct {
 	file, dir *byte
 	argv, env []*byte
@@ -106,18 +109,25 @@ type child struct {
 	// spare is above all descriptors in files.
 	spare int
 
-	// pid is the child's, which the kernel writes before the child does anything.
-	pid   int32
-	pidfd int32
-	errno syscall.Errno
+	// mask are the signals that the child blocks in the end, as its parent does.
+	mask uint64
+	// pid is the child's, 0 before there is one. shares is 1 until it shares no memory.
+	pid, shares int32
+	pidfd       int32
+	errno       syscall.Errno
 	// limit is the index of the limit that is being set, and len(limits) before and
 	// afterwards.
 	limit     int
 	unlimited bool
+
+	stack [stackSize]byte // the last field, in which the collector looks for nothing
 }
 
+// stackSize is more than the functions need that may not grow their stack.
+const stackSize = 4 << 10
+
 func prepare(file string, argv []string, attr *Attr) (*child, error) {
-	c := &child{terminal: attr.Terminal, pidfd: -1, files: append([]int(nil), attr.Files...)}
+	c := &child{terminal: attr.Terminal, pidfd: -1, shares: 1, files: append([]int(nil), attr.Files...)}
 	c.spare = len(c.files)
 	for _, fd := range c.files {
 		c.spare = max(c.spare, fd+1)
@@ -140,9 +150,16 @@ func prepare(file string, argv []string, attr *Attr) (*child, error) {
 	return c, err
 }
 
-// vfork starts a child that shares the memory, and waits until it executes a program or
-// exits. It returns the child's pid, 0 in the child, or an error below 0.
-func vfork(flags uintptr, pidfd, pid *int32) (result uintptr)
+// clone starts a child that shares the memory, and calls entry on that stack. It returns the
+// child's pid, or an error below 0.
+func clone(flags, stack uintptr, pidfd, tid *int32, c *child, entry uintptr) (result uintptr)
+
+// entry is where [execChild] begins. What assembly calls by name is a wrapper, which the race
+// detector sees.
+var entry = func() uintptr {
+	f := execChild
+	return **(**uintptr)(unsafe.Pointer(&f))
+}()
 
 //go:linkname beforeFork syscall.runtime_BeforeFork
 func beforeFork()
@@ -150,57 +167,91 @@ func beforeFork()
 //go:linkname afterFork syscall.runtime_AfterFork
 func afterFork()
 
-//go:linkname afterForkInChild syscall.runtime_AfterForkInChild
-func afterForkInChild()
-
 //go:linkname enterSyscall runtime.entersyscall
 func enterSyscall()
 
 //go:linkname exitSyscall runtime.exitsyscall
 func exitSyscall()
 
-// forkExec returns the pid of the child, or an error below 0, and whether it has ended a
-// child that did not get to its exec.
-func (c *child) forkExec(flags uintptr) (result int, ended bool) {
-	syscall.ForkLock.Lock()
-	defer syscall.ForkLock.Unlock()
+// start returns the pid of the child when it shares no memory any more, or an error below 0,
+// and whether it has ended a child that did not get to its exec.
+//
+// The thread that forks does not wait for the exec, so that it can start others meanwhile.
+// The kernel tells when the child lets go of the memory, as for a thread that ends.
+func (c *child) start(on func(func())) (result int, ended bool) {
+	if on == nil {
+		on = func(fork func()) { fork() }
+	}
 	w := c.watch()
-	result = c.waitingVfork(flags | unix.CLONE_CHILD_SETTID | unix.CLONE_VM | unix.CLONE_VFORK | uintptr(unix.SIGCHLD))
+	on(func() { result = c.fork(unix.CLONE_PIDFD|unix.CLONE_CHILD_CLEARTID, &c.shares) })
+	if result == -int(unix.EINVAL) { // gVisor has no pidfds, nor does it tell of an exec
+		on(func() { result = c.fork(unix.CLONE_VFORK|unix.CLONE_CHILD_SETTID, &c.pid) })
+	} else if result > 0 {
+		atomic.StoreInt32(&c.pid, int32(result))
+		c.awaitExec()
+	}
 	return result, w.stop()
 }
 
-// waitingVfork is vfork as a system call that the runtime knows of. What is between fork and
-// exec can be stopped by other processes of the user, and waits for its file system. The
-// runtime does not wait for it: it gives the thread's processor to others, and collects
-// garbage meanwhile.
+// fork returns the pid of the child, or an error below 0. It holds the lock that others hold
+// while they create descriptors which a child must not have.
+func (c *child) fork(flags uintptr, tid *int32) int {
+	syscall.ForkLock.Lock()
+	defer syscall.ForkLock.Unlock()
+	return c.waitingFork(flags|unix.CLONE_VM|uintptr(unix.SIGCHLD), tid)
+}
+
+// awaitExec returns when the child shares no memory any more: it has executed its program,
+// or ended.
+func (c *child) awaitExec() {
+	const futexWait = 0
+	for atomic.LoadInt32(&c.shares) != 0 {
+		_, _, _ = syscall.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&c.shares)), futexWait, 1, 0, 0, 0)
+	}
+}
+
+// waitingFork is a system call that the runtime knows of: where the fork waits for the exec,
+// the runtime gives the thread's processor to others, and collects garbage meanwhile.
 //
 //go:noinline
 //go:norace
-func (c *child) waitingVfork(flags uintptr) int {
+func (c *child) waitingFork(flags uintptr, tid *int32) int {
 	enterSyscall() // until exitSyscall no stack may grow
-	result := c.vfork(flags)
-	afterFork()
+	result := c.cloneBlocked(flags, tid)
 	exitSyscall()
 	return result
 }
 
-// vfork is a function of its own so that nothing of its frame is used after the child has
-// been there. As in package syscall, it calls only functions from beforeFork on that the
-// stack need not grow for, and that the race detector does not see.
+// cloneBlocked clones while the thread takes no signals, so that the child runs no handler
+// of its parent's.
 //
 //go:noinline
 //go:norace
 //go:nosplit
-func (c *child) vfork(flags uintptr) int {
+func (c *child) cloneBlocked(flags uintptr, tid *int32) int {
+	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_BLOCK, 0, uintptr(unsafe.Pointer(&c.mask)), unsafe.Sizeof(c.mask), 0, 0)
 	beforeFork()
-	if result := vfork(flags, &c.pidfd, &c.pid); result != 0 {
-		return int(result)
-	}
+	result := clone(flags, c.top(), &c.pidfd, tid, c, entry)
+	afterFork()
+	return int(result)
+}
+
+// top is where the child's stack begins, downwards. Processors want it aligned.
+//
+//go:nosplit
+func (c *child) top() uintptr { return (uintptr(unsafe.Pointer(&c.stack)) + stackSize) &^ 15 }
+
+// execChild is what the child does. It calls only functions that the stack need not grow for, that
+// the race detector does not see, and that use nothing of the parent's thread.
+//
+//go:norace
+//go:nosplit
+func execChild(c *child) {
 	var errno syscall.Errno
 	if _, _, errno = syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0); errno != 0 {
 		goto failed
 	}
-	afterForkInChild() // default handlers, and the signal mask of before
+	c.resetSignals()
 	if _, _, errno = syscall.RawSyscall(unix.SYS_CHDIR, uintptr(unsafe.Pointer(c.dir)), 0, 0); errno != 0 {
 		goto failed
 	}
@@ -251,4 +302,27 @@ failed:
 	for {
 		syscall.RawSyscall(unix.SYS_EXIT, 253, 0, 0)
 	}
+}
+
+// resetSignals gives all signals that the parent handles their defaults, and takes those
+// that the parent takes.
+//
+//go:norace
+//go:nosplit
+func (c *child) resetSignals() {
+	const ignored = 1 // SIG_IGN
+	for sig := uintptr(1); sig <= 64; sig++ {
+		var byDefault, before sigaction
+		syscall.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&byDefault)), uintptr(unsafe.Pointer(&before)), unsafe.Sizeof(c.mask), 0, 0)
+		if before.handler == ignored {
+			syscall.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&before)), 0, unsafe.Sizeof(c.mask), 0, 0)
+		}
+	}
+	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&c.mask)), 0, unsafe.Sizeof(c.mask), 0, 0)
+}
+
+// sigaction is the kernel's struct sigaction, on amd64 and arm64.
+type sigaction struct {
+	handler, flags, restorer uintptr
+	mask                     uint64
 }

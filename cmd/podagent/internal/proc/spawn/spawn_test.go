@@ -2,7 +2,9 @@ package spawn
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -243,6 +245,51 @@ func TestChildThatIsStoppedBeforeItsExecIsEnded(t *testing.T) {
 	}
 	if _, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); !errors.Is(err, syscall.ECHILD) {
 		t.Errorf("a child is left: %v", err)
+	}
+}
+
+// A child that does not get to its exec keeps no other from it, though one thread forks them.
+func TestChildThatWaitsForItsProgramHoldsUpNoOther(t *testing.T) {
+	forks := make(chan func())
+	defer close(forks)
+	go func() {
+		for fork := range forks {
+			fork()
+		}
+	}()
+	on := func(fork func()) {
+		done := make(chan struct{})
+		forks <- func() { fork(); close(done) }
+		<-done
+	}
+	program := leased(t)
+	waiting := make(chan error)
+	go func() {
+		_, err := Start(program, []string{"true"}, &Attr{Dir: "/", Files: []int{-1, -1, -1}, On: on})
+		waiting <- err
+	}()
+	pid := awaitChild(t)
+	if got := run(t, "echo runs", Attr{On: on}); got != "runs" {
+		t.Errorf("got %q", got)
+	}
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil { // and is ended for it
+		t.Fatal(err)
+	}
+	if err := <-waiting; !errors.Is(err, ErrHeld) {
+		t.Errorf("the start that waited: %v", err)
+	}
+}
+
+// Signals that this program ignores stay ignored, and those that it handles or blocks do not.
+func TestProgramHasTheSignalsOfItsParent(t *testing.T) {
+	signal.Ignore(unix.SIGUSR1)
+	defer signal.Reset(unix.SIGUSR1)
+	signal.Notify(make(chan os.Signal, 1), unix.SIGUSR2)
+	defer signal.Reset(unix.SIGUSR2)
+	got := run(t, "sed -n '/Sig[BIC]/p' /proc/self/status", Attr{})
+	want := fmt.Sprintf("SigBlk:\t%016x\nSigIgn:\t%016x\nSigCgt:\t%016x", 0, 1<<(unix.SIGUSR1-1), 0)
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 var ErrHeld = errors.New("something in the sandbox kept it from starting")
 
 // watch looks after a child until its exec. A child that another process stops before its
-// exec would hold the thread that waits for it, and with it all other starts. Nothing can
-// keep it from being stopped: it has the same user. So it is ended.
+// exec would hold its start for ever. Nothing can keep it from being stopped: it has the same
+// user. So it is ended.
 type watch struct {
 	c     *child
 	begun time.Time
