@@ -2,6 +2,7 @@ package procfs
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -163,9 +164,13 @@ func (fs *FS) OOMScoreAdj() (score int, err error) {
 }
 
 // SetOOMScoreAdj sets the score of a process, a decimal number from -1000 to 1000. It does
-// nothing if the process has ended, or now belongs to somebody else.
+// nothing if there is no such process. The error is [unix.EACCES] for one that belongs to
+// somebody else. To the kernel that is also one that has ended, or whose exec is not over.
 func SetOOMScoreAdj(pid int, score string) error {
 	fd, err := open(pathOf(pid, oomScoreAdj), unix.O_WRONLY)
+	if errors.Is(err, unix.EACCES) {
+		return err
+	}
 	if err != nil {
 		return nil
 	}

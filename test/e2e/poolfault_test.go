@@ -27,12 +27,8 @@ func TestPoolWhoseAgentsAreKilled(t *testing.T) {
 	t.Parallel()
 	c := launchertest.OwnCluster(t, launcher.Restricted)
 	harness.TestPoolFault(t, c, harness.IsLost, func() {
-		killed := 0
 		for range 3 {
-			killed += c.KillAgents(t, harness.Waiting(t, c))
-		}
-		if killed == 0 {
-			t.Error("no agent was killed")
+			harness.Await(t, "an agent that waits and is killed", func() bool { return c.KillAgents(t, harness.Waiting(t, c)) > 0 })
 		}
 	})
 }
@@ -127,20 +123,18 @@ func TestPoolWhosePodsAreEvicted(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	pods := c.API(t).CoreV1().Pods(c.Namespace)
 	harness.TestPoolFault(t, c, harness.IsLost, func() {
-		list, err := pods.List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		evicted := 0
-		for _, pod := range list.Items {
-			err := pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}})
-			if err == nil { // else it is gone
-				evicted++
+		harness.Await(t, "a pod that is evicted", func() bool {
+			list, err := pods.List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		if evicted == 0 {
-			t.Error("no pod was evicted")
-		}
+			evicted := false
+			for _, pod := range list.Items {
+				err := pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}})
+				evicted = evicted || err == nil // else it is gone
+			}
+			return evicted
+		})
 	})
 }
 

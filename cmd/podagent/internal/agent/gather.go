@@ -35,12 +35,19 @@ func (g *gatherer) pause() {
 	if g.starting.Load() < gatherLeast {
 		return
 	}
-	if started := g.started.Load(); g.paused.Swap(started) == started {
+	started := g.started.Load()
+	if g.paused.Swap(started) == started {
 		return // nothing has followed
 	}
 	for step := int64(1); step <= gatherSteps && g.starting.Load() >= max(gatherLeast, step*gatherShare); step++ {
 		time.Sleep(gatherStep)
+		now := g.started.Load()
+		if now == started {
+			break // nothing follows
+		}
+		started = now
 	}
+	g.paused.Store(started)
 }
 
 // credentials returns credentials whose connections gather.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,17 +17,27 @@ func TestSmallWritesPauseWhileCommandsAreStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gatherer{}
 		c := &gatheringConn{nowhere{}, g}
+		var mu sync.Mutex // timers begin and end commands, too
 		var ends []func()
 		begin := func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
 			for range n {
 				ends = append(ends, g.begin())
 			}
 		}
-		end := func(n int) {
-			for range n {
+		leave := func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			for ; len(ends) > n; ends = ends[1:] {
 				ends[0]()
-				ends = ends[1:]
 			}
+		}
+		end := func() {
+			mu.Lock()
+			defer mu.Unlock()
+			ends[0]()
+			ends = ends[1:]
 		}
 		writes := func(what string, size int, want time.Duration) {
 			t.Helper()
@@ -39,19 +50,26 @@ func TestSmallWritesPauseWhileCommandsAreStarted(t *testing.T) {
 			}
 		}
 		begin(gatherLeast)
-		end(1)
+		end()
 		writes("beside a few starts", 1, 0)
 		begin(100)
-		end(1)
+		end()
+		for i := range time.Duration(gatherSteps) {
+			time.AfterFunc(i*gatherStep+gatherStep/2, func() { end() })
+		}
 		writes("beside many starts", 1, gatherSteps*gatherStep)
 		writes("beside many that make no progress", 1, 0)
-		end(1)
+		end()
+		writes("beside many that make no more progress", 1, gatherStep)
+		end()
 		writes("a large one beside many starts", gatherBytes, 0)
-		end(len(ends) - gatherLeast)
+		leave(gatherLeast)
+		time.AfterFunc(gatherStep/2, func() { begin(1); end() })
 		writes("beside some starts", 1, gatherLeast/gatherShare*gatherStep)
 		begin(100)
-		end(1)
-		time.AfterFunc(gatherStep*3/2, func() { end(len(ends)) })
+		end()
+		time.AfterFunc(gatherStep/2, func() { end() })
+		time.AfterFunc(gatherStep*3/2, func() { leave(0) })
 		writes("beside starts that end meanwhile", 1, 2*gatherStep)
 	})
 }

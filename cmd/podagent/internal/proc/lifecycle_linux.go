@@ -64,7 +64,7 @@ func (m *Manager) makeProcess(ctx context.Context, spec *Spec) (*Process, error)
 		return nil, m.startError(spec, cmd.argv[0], err)
 	}
 	std.closeChild()
-	m.expose(c.pid)
+	m.expose(c)
 	var screen *screen
 	if std.terminal != nil {
 		screen = newScreen()

@@ -94,9 +94,10 @@ const (
 	busyPause   = time.Millisecond
 	// touchFor is how long a start relies on an earlier one that has touched the same program:
 	// long enough for starts that come at once. If the server of the program's file system
-	// stops answering, those of this time keep their turns, and all others wait with them.
+	// stops answering, those of this time keep their turns, and if they keep all, others wait
+	// with them.
 	touchFor = 20 * time.Millisecond
-	// forksAtOnce is how many processes are started at once: more than a sandbox usually has
+	// forksAtOnce is how many processes are started at once: as many as a sandbox usually has
 	// processors, so that more do not start sooner. With a thousand at once everything else
 	// that the agent does would wait behind them: other calls for a third of a second, and
 	// orphans until they are as many as there may be processes.
@@ -128,6 +129,11 @@ const (
 	// in thousandths of the memory. The kernel then kills a process of any size
 	// before an agent that has less than half of the memory.
 	childOOMScore = 500
+	// exposeTries and exposePause bound the tries to set that of a process whose exec is not
+	// quite over: for a millisecond or two, since programs of other users never become the
+	// agent's own.
+	exposeTries = 20
+	exposePause = 20 * time.Microsecond
 	// maxOOMScore is the kernel's maximum.
 	maxOOMScore = 1000
 	// guardShare is the part of the memory, one in so many, that the guard keeps free by

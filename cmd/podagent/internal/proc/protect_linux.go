@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"errors"
 	"os"
 	"strconv"
 
@@ -27,12 +28,21 @@ func (m *Manager) protect() {
 // expose makes the kernel kill a process and its descendants before the agent when memory
 // runs out. In the some 100 µs before this call the process has the agent's score, and a
 // descendant that it starts then keeps that.
-func (m *Manager) expose(pid int) {
+//
+// Where the agent is not root, a process becomes its own only at the very end of an exec.
+func (m *Manager) expose(c *child) {
 	if m.oomScore == "" {
 		return
 	}
-	if err := procfs.SetOOMScoreAdj(pid, m.oomScore); err != nil {
-		m.log.Warn("cannot raise a process's oom_score_adj", "pid", pid, "error", err)
+	var err error
+	for range exposeTries {
+		if err = procfs.SetOOMScoreAdj(c.pid, m.oomScore); !errors.Is(err, unix.EACCES) || c.exited(unix.WNOHANG) {
+			break
+		}
+		_ = unix.Nanosleep(&unix.Timespec{Nsec: exposePause.Nanoseconds()}, nil) // the runtime's pauses last a millisecond
+	}
+	if err != nil && !errors.Is(err, unix.EACCES) {
+		m.log.Warn("cannot raise a process's oom_score_adj", "pid", c.pid, "error", err)
 	}
 }
 

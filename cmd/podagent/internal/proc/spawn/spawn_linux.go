@@ -7,7 +7,6 @@ package spawn
 
 import (
 	"errors"
-	"runtime"
 	"sync/atomic"
 	"syscall"
 	"unsafe"
@@ -66,7 +65,6 @@ func Start(file string, argv []string, attr *Attr) (Process, error) {
 		return Process{}, err
 	}
 	result, ended := c.start(attr.On)
-	runtime.KeepAlive(c)
 	if errno := -result; errno > 0 {
 		return Process{}, syscall.Errno(errno)
 	}
@@ -101,9 +99,11 @@ func reap(pid int) {
 type child struct {
 	file, dir *byte
 	argv, env []*byte
-	files     []int
-	terminal  bool
-	limits    []Limit
+	// files are the child's descriptors, and, after them, the end of the pipe which its exec
+	// closes.
+	files    []int
+	terminal bool
+	limits   []Limit
 	// openFiles is the limit that the caller was started with.
 	openFiles unix.Rlimit
 	// spare is above all descriptors in files.
@@ -111,10 +111,10 @@ type child struct {
 
 	// mask are the signals that the child blocks in the end, as its parent does.
 	mask uint64
-	// pid is the child's, 0 before there is one. shares is 1 until it shares no memory.
-	pid, shares int32
-	pidfd       int32
-	errno       syscall.Errno
+	// pid is the child's, 0 before there is one.
+	pid   int32
+	pidfd int32
+	errno syscall.Errno
 	// limit is the index of the limit that is being set, and len(limits) before and
 	// afterwards.
 	limit     int
@@ -127,11 +127,8 @@ type child struct {
 const stackSize = 4 << 10
 
 func prepare(file string, argv []string, attr *Attr) (*child, error) {
-	c := &child{terminal: attr.Terminal, pidfd: -1, shares: 1, files: append([]int(nil), attr.Files...)}
-	c.spare = len(c.files)
-	for _, fd := range c.files {
-		c.spare = max(c.spare, fd+1)
-	}
+	c := &child{terminal: attr.Terminal, pidfd: -1}
+	c.files = append(make([]int, 0, len(attr.Files)+1), attr.Files...)
 	c.limits, c.limit = attr.Limits, len(attr.Limits)
 	c.openFiles = unix.Rlimit{Cur: firstlimit.Files.Soft, Max: firstlimit.Files.Hard}
 	var err error
@@ -150,9 +147,9 @@ func prepare(file string, argv []string, attr *Attr) (*child, error) {
 	return c, err
 }
 
-// clone starts a child that shares the memory, and calls entry on that stack. It returns the
-// child's pid, or an error below 0.
-func clone(flags, stack uintptr, pidfd, tid *int32, c *child, entry uintptr) (result uintptr)
+// clone starts a child that shares the memory, and calls entry with c on that stack. It returns
+// the child's pid, or an error below 0.
+func clone(flags, stack uintptr, pidfd *int32, c *child, entry uintptr) (result uintptr)
 
 // entry is where [execChild] begins. What assembly calls by name is a wrapper, which the race
 // detector sees.
@@ -167,79 +164,91 @@ func beforeFork()
 //go:linkname afterFork syscall.runtime_AfterFork
 func afterFork()
 
-//go:linkname enterSyscall runtime.entersyscall
-func enterSyscall()
-
-//go:linkname exitSyscall runtime.exitsyscall
-func exitSyscall()
-
-// start returns the pid of the child when it shares no memory any more, or an error below 0,
-// and whether it has ended a child that did not get to its exec.
+// start returns the pid of the child when that has executed its program, or ended, or an error
+// below 0; and whether it has ended a child that did not get to its exec.
 //
-// The thread that forks does not wait for the exec, so that it can start others meanwhile.
-// The kernel tells when the child lets go of the memory, as for a thread that ends.
+// The thread that forks does not wait for the exec, so that it can start others meanwhile. The
+// exec, or the end, closes the child's end of a pipe. What tells a parent of vfork, or of a
+// thread's end, comes before the kernel has given the child another memory: a change of its
+// oom_score_adj would still be one of all processes with that memory.
 func (c *child) start(on func(func())) (result int, ended bool) {
 	if on == nil {
 		on = func(fork func()) { fork() }
 	}
-	w := c.watch()
-	on(func() { result = c.fork(unix.CLONE_PIDFD|unix.CLONE_CHILD_CLEARTID, &c.shares) })
-	if result == -int(unix.EINVAL) { // gVisor has no pidfds, nor does it tell of an exec
-		on(func() { result = c.fork(unix.CLONE_VFORK|unix.CLONE_CHILD_SETTID, &c.pid) })
-	} else if result > 0 {
-		atomic.StoreInt32(&c.pid, int32(result))
-		c.awaitExec()
+	var w *watch
+	var executed int
+	fork := func(flags uintptr) {
+		on(func() { w, executed, result = c.fork(flags) })
 	}
+	fork(unix.CLONE_PIDFD)
+	if result == -int(unix.EINVAL) { // gVisor has no pidfds
+		fork(0)
+	}
+	if result < 0 {
+		return result, false
+	}
+	awaitEOF(executed)
 	return result, w.stop()
 }
 
-// fork returns the pid of the child, or an error below 0. It holds the lock that others hold
-// while they create descriptors which a child must not have.
-func (c *child) fork(flags uintptr, tid *int32) int {
+// fork returns the pid of the child, or an error below 0, the child's watch, and a descriptor
+// from which nothing comes until the child has executed its program, or ended.
+//
+// It holds the lock that others hold while they create descriptors which a child must not have.
+// So no other child has this one's end of the pipe.
+func (c *child) fork(flags uintptr) (w *watch, executed, result int) {
 	syscall.ForkLock.Lock()
 	defer syscall.ForkLock.Unlock()
-	return c.waitingFork(flags|unix.CLONE_VM|uintptr(unix.SIGCHLD), tid)
-}
-
-// awaitExec returns when the child shares no memory any more: it has executed its program,
-// or ended.
-func (c *child) awaitExec() {
-	const futexWait = 0
-	for atomic.LoadInt32(&c.shares) != 0 {
-		_, _, _ = syscall.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&c.shares)), futexWait, 1, 0, 0, 0)
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		return nil, -1, -int(err.(syscall.Errno))
 	}
+	defer unix.Close(pipe[1])
+	files := c.files
+	c.files, c.spare = append(files, pipe[1]), len(files)+1
+	for _, fd := range c.files {
+		c.spare = max(c.spare, fd+1)
+	}
+	result = c.cloneBlocked(flags | unix.CLONE_VM | uintptr(unix.SIGCHLD))
+	if result < 0 {
+		c.files = files
+		unix.Close(pipe[0])
+		return nil, -1, result
+	}
+	atomic.StoreInt32(&c.pid, int32(result))
+	return c.watch(), pipe[0], result
 }
 
-// waitingFork is a system call that the runtime knows of: where the fork waits for the exec,
-// the runtime gives the thread's processor to others, and collects garbage meanwhile.
-//
-//go:noinline
-//go:norace
-func (c *child) waitingFork(flags uintptr, tid *int32) int {
-	enterSyscall() // until exitSyscall no stack may grow
-	result := c.cloneBlocked(flags, tid)
-	exitSyscall()
-	return result
+// awaitEOF returns when nobody can write to a pipe any more, and closes it.
+func awaitEOF(pipe int) {
+	var none [1]byte
+	for {
+		if _, err := unix.Read(pipe, none[:]); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	unix.Close(pipe)
 }
 
 // cloneBlocked clones while the thread takes no signals, so that the child runs no handler
-// of its parent's.
+// of its parent's. It returns the child's pid, or an error below 0.
 //
 //go:noinline
 //go:norace
 //go:nosplit
-func (c *child) cloneBlocked(flags uintptr, tid *int32) int {
+func (c *child) cloneBlocked(flags uintptr) int {
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_BLOCK, 0, uintptr(unsafe.Pointer(&c.mask)), unsafe.Sizeof(c.mask), 0, 0)
 	beforeFork()
-	result := clone(flags, c.top(), &c.pidfd, tid, c, entry)
+	result := clone(flags, c.top(), &c.pidfd, c, entry)
 	afterFork()
 	return int(result)
 }
 
-// top is where the child's stack begins, downwards. Processors want it aligned.
+// top is where the child's stack begins, downwards. Processors want it aligned, and a function
+// may keep its arguments above it.
 //
 //go:nosplit
-func (c *child) top() uintptr { return (uintptr(unsafe.Pointer(&c.stack)) + stackSize) &^ 15 }
+func (c *child) top() uintptr { return (uintptr(unsafe.Pointer(&c.stack)) + stackSize - 64) &^ 15 }
 
 // execChild is what the child does. It calls only functions that the stack need not grow for, that
 // the race detector does not see, and that use nothing of the parent's thread.
@@ -252,9 +261,6 @@ func execChild(c *child) {
 		goto failed
 	}
 	c.resetSignals()
-	if _, _, errno = syscall.RawSyscall(unix.SYS_CHDIR, uintptr(unsafe.Pointer(c.dir)), 0, 0); errno != 0 {
-		goto failed
-	}
 	// First move the descriptors that others would overwrite.
 	for i, fd := range c.files {
 		if fd >= 0 && fd < i {
@@ -266,18 +272,28 @@ func execChild(c *child) {
 		}
 	}
 	for i, fd := range c.files {
+		var flags uintptr
+		if i == len(c.files)-1 {
+			flags = unix.O_CLOEXEC
+		}
 		switch {
 		case fd < 0:
 			syscall.RawSyscall(unix.SYS_CLOSE, uintptr(i), 0, 0)
 			continue
-		case fd == i:
+		case fd != i:
+			_, _, errno = syscall.RawSyscall(unix.SYS_DUP3, uintptr(fd), uintptr(i), flags)
+		case flags == 0:
 			_, _, errno = syscall.RawSyscall(unix.SYS_FCNTL, uintptr(fd), unix.F_SETFD, 0)
-		default:
-			_, _, errno = syscall.RawSyscall(unix.SYS_DUP3, uintptr(fd), uintptr(i), 0)
 		}
 		if errno != 0 {
 			goto failed
 		}
+	}
+	// The exec would close all others, but may be long in coming: a copy of what a parent
+	// closes keeps a pipe from its end, and a program that was just written from its start.
+	syscall.RawSyscall(unix.SYS_CLOSE_RANGE, uintptr(len(c.files)), uintptr(^uint32(0)), 0)
+	if _, _, errno = syscall.RawSyscall(unix.SYS_CHDIR, uintptr(unsafe.Pointer(c.dir)), 0, 0); errno != 0 {
+		goto failed
 	}
 	if c.terminal {
 		if _, _, errno = syscall.RawSyscall(unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 1); errno != 0 {

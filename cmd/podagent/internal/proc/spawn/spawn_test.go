@@ -3,12 +3,14 @@ package spawn
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -248,8 +250,18 @@ func TestChildThatIsStoppedBeforeItsExecIsEnded(t *testing.T) {
 	}
 }
 
-// A child that does not get to its exec keeps no other from it, though one thread forks them.
+// A child that does not get to its exec keeps no other from it, though one thread forks them,
+// nor does it keep what this program closes: the end of a pipe, or a program that was written.
 func TestChildThatWaitsForItsProgramHoldsUpNoOther(t *testing.T) {
+	written, err := os.OpenFile(filepath.Join(t.TempDir(), "written"), os.O_CREATE|os.O_WRONLY, 0o700)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
 	forks := make(chan func())
 	defer close(forks)
 	go func() {
@@ -271,6 +283,20 @@ func TestChildThatWaitsForItsProgramHoldsUpNoOther(t *testing.T) {
 	pid := awaitChild(t)
 	if got := run(t, "echo runs", Attr{On: on}); got != "runs" {
 		t.Errorf("got %q", got)
+	}
+	if _, err := written.WriteString("#!/bin/sh\necho written"); err != nil {
+		t.Fatal(err)
+	}
+	written.Close()
+	if got := run(t, written.Name(), Attr{On: on}); got != "written" {
+		t.Errorf("the program that was written: %q", got)
+	}
+	w.Close()
+	if err := r.SetReadDeadline(time.Now().Add(hung)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the pipe's end: %v", err)
 	}
 	if err := unix.Kill(pid, unix.SIGSTOP); err != nil { // and is ended for it
 		t.Fatal(err)
@@ -332,4 +358,55 @@ func awaitChild(t *testing.T) int {
 	}
 	t.Fatal("there is no child")
 	return 0
+}
+
+// The kernel takes a change of oom_score_adj for one of all processes that share a memory. A
+// process that Start has returned shares none with this program.
+func TestStartedProcessHasAScoreOfItsOwn(t *testing.T) {
+	own := func() string {
+		score, err := os.ReadFile("/proc/self/oom_score_adj")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(score)
+	}
+	before := own()
+	stop := make(chan struct{})
+	var busy, all sync.WaitGroup
+	busy.Go(func() { // what makes the kernel take its time to give a child another memory
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if b, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE); err == nil {
+				b[0] = 1
+				_ = unix.Munmap(b)
+			}
+		}
+	})
+	for range 4 {
+		all.Go(func() {
+			for range 300 {
+				p, err := Start("/bin/true", []string{"true"}, &Attr{Dir: "/", Files: []int{-1, -1, -1}})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", p.Pid), []byte("500"), 0); err != nil {
+					t.Error(err)
+				}
+				unix.Close(p.PidFD)
+				reap(p.Pid)
+			}
+		})
+	}
+	all.Wait()
+	close(stop)
+	busy.Wait()
+	if after := own(); after != before {
+		_ = os.WriteFile("/proc/self/oom_score_adj", []byte(before), 0)
+		t.Errorf("this program's oom_score_adj was %s, and is %s", before, after)
+	}
 }
