@@ -39,13 +39,12 @@ func (g *gatherer) pause() {
 	if g.paused.Swap(started) == started {
 		return // nothing has followed
 	}
-	for step := int64(1); step <= gatherSteps && g.starting.Load() >= max(gatherLeast, step*gatherShare); step++ {
+	for step, idle := int64(1), 0; step <= gatherSteps && idle < gatherIdle && g.starting.Load() >= max(gatherLeast, step*gatherShare); step++ {
 		time.Sleep(gatherStep)
-		now := g.started.Load()
-		if now == started {
-			break // nothing follows
+		idle++
+		if now := g.started.Load(); now != started {
+			started, idle = now, 0
 		}
-		started = now
 	}
 	g.paused.Store(started)
 }

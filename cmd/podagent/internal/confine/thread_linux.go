@@ -18,18 +18,10 @@ type Thread struct {
 	mu sync.Mutex
 	// idle says that the thread waits for woken, to run next.
 	idle  bool
-	next  *task
+	next  func()
 	woken event
 	// queue holds what came while the thread was busy.
-	queue []*task
-}
-
-// task is what a thread runs for a caller. The caller that woke the thread waits for over.
-// All others wait for done, which keeps no thread of theirs.
-type task struct {
-	run  func()
-	over *event
-	done chan struct{}
+	queue []func()
 }
 
 // startThread starts a thread within a boundary of these parts.
@@ -49,30 +41,26 @@ func startThread(parts Parts) (*Thread, error) {
 	return t, nil
 }
 
-// serve runs tasks for ever.
+// serve runs what it is given, for ever.
 func (t *Thread) serve() {
 	for {
-		task := t.take()
-		task.run()
-		if task.over != nil {
-			task.over.signal()
-		} else {
-			close(task.done)
-		}
+		t.take()()
 	}
 }
 
-// take waits for the next task.
-func (t *Thread) take() *task {
+// take waits for what to run next.
+func (t *Thread) take() func() {
 	if first := t.unqueue(); first != nil {
 		return first
 	}
 	t.woken.wait()
-	return t.next
+	next := t.next
+	t.next = nil
+	return next
 }
 
-// unqueue returns the first task of the queue. If there is none, the thread is idle.
-func (t *Thread) unqueue() *task {
+// unqueue returns the first of the queue. If there is none, the thread is idle.
+func (t *Thread) unqueue() func() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.queue) == 0 {
@@ -84,32 +72,38 @@ func (t *Thread) unqueue() *task {
 	return first
 }
 
-// Do runs f on the thread, and returns when it has. Without a thread it runs f where it is.
-func (t *Thread) Do(f func()) {
+// Go has the thread run f, after what it was given before, and does not wait for that. Without
+// a thread it runs f where it is.
+func (t *Thread) Go(f func()) {
 	if t == nil {
 		f()
 		return
 	}
-	task, wakes := t.hand(f)
-	if !wakes {
-		<-task.done
-		return
+	if t.hand(f) {
+		t.woken.signal()
 	}
-	t.woken.signal()
-	task.over.wait()
+}
+
+// Do is Go, but returns when f has run.
+func (t *Thread) Do(f func()) {
+	ran := make(chan struct{})
+	t.Go(func() {
+		defer close(ran)
+		f()
+	})
+	<-ran
 }
 
 // hand gives f to the thread, and reports whether the caller must wake it.
-func (t *Thread) hand(f func()) (given *task, wakes bool) {
+func (t *Thread) hand(f func()) (wakes bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.idle {
-		t.idle, t.next = false, &task{run: f, over: new(event)}
-		return t.next, true
+		t.idle, t.next = false, f
+		return true
 	}
-	given = &task{run: f, done: make(chan struct{})}
-	t.queue = append(t.queue, given)
-	return given, false
+	t.queue = append(t.queue, f)
+	return false
 }
 
 // Parts are what the thread's boundary consists of.

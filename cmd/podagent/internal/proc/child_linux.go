@@ -33,7 +33,7 @@ func (m *Manager) forkChild(c *command, spec *Spec, std *stdio) (*child, error) 
 		Terminal: std.terminal != nil,
 		Limits:   append(m.proc.marks.forNumber(number), m.proc.marks.leave(spec.limits())...),
 	}
-	attr.On = m.proc.thread.Do
+	attr.On = m.proc.thread.Go
 	m.proc.forking.RLock()
 	defer m.proc.forking.RUnlock()
 	p, err := m.forkExec(c, attr)

@@ -27,8 +27,8 @@ type Attr struct {
 	// Limits are set right before the exec. All others are the caller's, but that of open
 	// files is the one that the caller was started with.
 	Limits []Limit
-	// On runs the fork on the thread that the process inherits from, and returns when it has.
-	// nil stands for any thread.
+	// On has the fork run on the thread that the process inherits from, and need not wait for
+	// that. nil stands for any thread.
 	On func(fork func())
 }
 
@@ -175,48 +175,50 @@ func (c *child) start(on func(func())) (result int, ended bool) {
 	if on == nil {
 		on = func(fork func()) { fork() }
 	}
-	var w *watch
-	var executed int
-	fork := func(flags uintptr) {
-		on(func() { w, executed, result = c.fork(flags) })
-	}
-	fork(unix.CLONE_PIDFD)
+	w, result := c.forkOn(on, unix.CLONE_PIDFD)
 	if result == -int(unix.EINVAL) { // gVisor has no pidfds
-		fork(0)
+		w, result = c.forkOn(on, 0)
 	}
 	if result < 0 {
 		return result, false
 	}
-	awaitEOF(executed)
 	return result, w.stop()
 }
 
-// fork returns the pid of the child, or an error below 0, the child's watch, and a descriptor
-// from which nothing comes until the child has executed its program, or ended.
-//
-// It holds the lock that others hold while they create descriptors which a child must not have.
-// So no other child has this one's end of the pipe.
-func (c *child) fork(flags uintptr) (w *watch, executed, result int) {
-	syscall.ForkLock.Lock()
-	defer syscall.ForkLock.Unlock()
+// forkOn forks, and returns when the child has executed its program, or ended.
+func (c *child) forkOn(on func(func()), flags uintptr) (w *watch, result int) {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-		return nil, -1, -int(err.(syscall.Errno))
+		return nil, -int(err.(syscall.Errno))
 	}
-	defer unix.Close(pipe[1])
+	forked := make(chan struct{})
+	on(func() {
+		w, result = c.fork(flags, pipe[1])
+		close(forked)
+		unix.Close(pipe[1])
+	})
+	awaitEOF(pipe[0])
+	<-forked
+	return w, result
+}
+
+// fork returns the pid of the child, or an error below 0, and the child's watch. It holds the
+// lock that others hold while they create descriptors which a child must not have.
+func (c *child) fork(flags uintptr, executed int) (*watch, int) {
+	syscall.ForkLock.Lock()
+	defer syscall.ForkLock.Unlock()
 	files := c.files
-	c.files, c.spare = append(files, pipe[1]), len(files)+1
+	c.files, c.spare = append(files, executed), len(files)+1
 	for _, fd := range c.files {
 		c.spare = max(c.spare, fd+1)
 	}
-	result = c.cloneBlocked(flags | unix.CLONE_VM | uintptr(unix.SIGCHLD))
+	result := c.cloneBlocked(flags | unix.CLONE_VM | uintptr(unix.SIGCHLD))
 	if result < 0 {
 		c.files = files
-		unix.Close(pipe[0])
-		return nil, -1, result
+		return nil, result
 	}
 	atomic.StoreInt32(&c.pid, int32(result))
-	return c.watch(), pipe[0], result
+	return c.watch(), result
 }
 
 // awaitEOF returns when nobody can write to a pipe any more, and closes it.
