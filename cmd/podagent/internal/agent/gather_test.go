@@ -60,7 +60,7 @@ func TestSmallWritesPauseWhileCommandsAreStarted(t *testing.T) {
 		writes("beside many starts", 1, gatherSteps*gatherStep)
 		writes("beside many that make no progress", 1, 0)
 		end()
-		writes("beside many that make no more progress", 1, gatherStep)
+		writes("beside many that make no more progress", 1, gatherIdle*gatherStep)
 		end()
 		writes("a large one beside many starts", gatherBytes, 0)
 		leave(gatherLeast)

@@ -185,7 +185,8 @@ func (c *child) start(on func(func())) (result int, ended bool) {
 	return result, w.stop()
 }
 
-// forkOn forks, and returns when the child has executed its program, or ended.
+// forkOn forks, and returns when the child has executed its program, or ended. Other children
+// have its end of the pipe, too, but close it as soon as they can.
 func (c *child) forkOn(on func(func()), flags uintptr) (w *watch, result int) {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
