@@ -168,11 +168,11 @@ func (fs *FS) OOMScoreAdj() (score int, err error) {
 // somebody else. To the kernel that is also one that has ended, or whose exec is not over.
 func SetOOMScoreAdj(pid int, score string) error {
 	fd, err := open(pathOf(pid, oomScoreAdj), unix.O_WRONLY)
-	if errors.Is(err, unix.EACCES) {
-		return err
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
+		return nil
 	}
 	if err != nil {
-		return nil
+		return err
 	}
 	defer unix.Close(fd)
 	_, err = unix.Write(fd, []byte(score))

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -226,7 +225,7 @@ func TestReadOnlyDirectoryThatCannotBeFilledIsSaidToBe(t *testing.T) {
 	c := launchertest.NewCluster(t, launcher.Restricted)
 	spec := c.Spec("a")
 	spec.Pod.ReadOnly = []launcher.ReadOnlyDir{{Path: "/rules", From: "/no/such/dir"}}
-	spec.Take.ReadyTimeout = time.Minute
+	spec.Take.ReadyTimeout = harness.Hung
 	_, err := c.Launcher().Launch(t.Context(), spec)
 	if !errors.Is(err, launcher.ErrCrashLoop) || !strings.Contains(err.Error(), "copy /no/such/dir") {
 		t.Errorf("Launch: %v", err)

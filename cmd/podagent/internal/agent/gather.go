@@ -39,7 +39,8 @@ func (g *gatherer) pause() {
 	if g.paused.Swap(started) == started {
 		return // nothing has followed
 	}
-	for step, idle := int64(1), 0; step <= gatherSteps && idle < gatherIdle && g.starting.Load() >= max(gatherLeast, step*gatherShare); step++ {
+	many := func(step int64) bool { return g.starting.Load() >= max(gatherLeast, step*gatherShare) }
+	for step, idle := int64(1), 0; step <= gatherSteps && idle < gatherIdle && many(step); step++ {
 		time.Sleep(gatherStep)
 		idle++
 		if now := g.started.Load(); now != started {

@@ -34,9 +34,9 @@ const (
 	callWorkers = 16
 	// A connection pauses after a write of less than gatherBytes while gatherLeast commands
 	// or more are being started, by one gatherStep for each gatherShare of them, and
-	// gatherSteps at most; but not after gatherIdle in which no start ends. Two busy
-	// processors end a few short commands in a step, which is the shortest time that the
-	// runtime waits for.
+	// gatherSteps at most; it ends after gatherIdle steps in which no start has ended. Two
+	// busy processors end a few short commands in a step, which is the shortest time that
+	// the runtime waits for.
 	gatherBytes = 4 << 10
 	gatherLeast = 4
 	gatherShare = 2

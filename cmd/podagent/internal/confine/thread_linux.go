@@ -68,6 +68,7 @@ func (t *Thread) unqueue() func() {
 		return nil
 	}
 	first := t.queue[0]
+	t.queue[0] = nil
 	t.queue = t.queue[1:]
 	return first
 }

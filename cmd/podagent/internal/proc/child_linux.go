@@ -31,9 +31,9 @@ func (m *Manager) forkChild(c *command, spec *Spec, std *stdio) (*child, error) 
 		Env:      spec.environ(),
 		Files:    std.files(c.script),
 		Terminal: std.terminal != nil,
+		On:       m.proc.thread.Go,
 		Limits:   append(m.proc.marks.forNumber(number), m.proc.marks.leave(spec.limits())...),
 	}
-	attr.On = m.proc.thread.Go
 	m.proc.forking.RLock()
 	defer m.proc.forking.RUnlock()
 	p, err := m.forkExec(c, attr)

@@ -130,8 +130,8 @@ const (
 	// before an agent that has less than half of the memory.
 	childOOMScore = 500
 	// exposeTries and exposePause bound the tries to set that of a process whose exec is not
-	// quite over: for a millisecond or two, since programs of other users never become the
-	// agent's own.
+	// quite over: for a millisecond or two, since an agent that is not root never may if the
+	// user may execute the program, but not read it.
 	exposeTries = 20
 	exposePause = 20 * time.Microsecond
 	// maxOOMScore is the kernel's maximum.
@@ -158,9 +158,9 @@ const (
 	guardPause = 50 * time.Millisecond
 	// spareThreads is how many threads are kept in reserve beyond those that run Go
 	// code: one for each of 32 callers whose system call blocks, such as a file
-	// operation on a slow disk, and a few for the agent's own work meanwhile. An unused
-	// thread takes some 20 KiB.
-	spareThreads = 36
+	// operation on a slow disk, for each start that waits for its exec or its end, and a
+	// few for the agent's own work meanwhile. An unused thread takes some 20 KiB.
+	spareThreads = 32 + forksAtOnce + shortWaiters + 4
 	// threadShare is the part of a limit of processes, one in so many, that the reserve
 	// of threads may take.
 	threadShare = 8

@@ -29,7 +29,7 @@ func (m *Manager) protect() {
 // runs out. In the some 100 µs before this call the process has the agent's score, and a
 // descendant that it starts then keeps that.
 //
-// Where the agent is not root, a process becomes its own only at the very end of an exec.
+// An agent that is not root may do this only at the very end of an exec, so it tries again.
 func (m *Manager) expose(c *child) {
 	if m.oomScore == "" {
 		return

@@ -7,7 +7,6 @@ package spawn
 
 import (
 	"errors"
-	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -57,8 +56,8 @@ type LimitError struct {
 func (e *LimitError) Error() string { return e.Errno.Error() }
 func (e *LimitError) Unwrap() error { return e.Errno }
 
-// Start starts a program. It returns when the process has executed the program. The error is
-// a [syscall.Errno], a *[LimitError], or [ErrHeld].
+// Start starts a program. It returns when the exec is over and the program runs. The error is a
+// [syscall.Errno], a *[LimitError], or [ErrHeld].
 func Start(file string, argv []string, attr *Attr) (Process, error) {
 	c, err := prepare(file, argv, attr)
 	if err != nil {
@@ -110,9 +109,7 @@ type child struct {
 	spare int
 
 	// mask are the signals that the child blocks in the end, as its parent does.
-	mask uint64
-	// pid is the child's, 0 before there is one.
-	pid   int32
+	mask  uint64
 	pidfd int32
 	errno syscall.Errno
 	// limit is the index of the limit that is being set, and len(limits) before and
@@ -164,62 +161,59 @@ func beforeFork()
 //go:linkname afterFork syscall.runtime_AfterFork
 func afterFork()
 
-// start returns the pid of the child when that has executed its program, or ended, or an error
+// start returns the pid of the child when its exec is over, or when it has ended, or an error
 // below 0; and whether it has ended a child that did not get to its exec.
 //
 // The thread that forks does not wait for the exec, so that it can start others meanwhile. The
-// exec, or the end, closes the child's end of a pipe. What tells a parent of vfork, or of a
-// thread's end, comes before the kernel has given the child another memory: a change of its
-// oom_score_adj would still be one of all processes with that memory.
+// exec, or the end, closes the child's end of a pipe. CLONE_CHILD_CLEARTID would tell too early:
+// before the kernel has given the child a memory of its own. A change of its oom_score_adj would
+// then change the agent's, too.
 func (c *child) start(on func(func())) (result int, ended bool) {
 	if on == nil {
 		on = func(fork func()) { fork() }
 	}
-	w, result := c.forkOn(on, unix.CLONE_PIDFD)
-	if result == -int(unix.EINVAL) { // gVisor has no pidfds
-		w, result = c.forkOn(on, 0)
-	}
+	var w *watch
+	forked := make(chan int, 1)
+	on(func() {
+		var executed int
+		w, executed, result = c.fork()
+		forked <- executed
+	})
+	executed := <-forked
 	if result < 0 {
 		return result, false
 	}
+	awaitEOF(executed)
 	return result, w.stop()
 }
 
-// forkOn forks, and returns when the child has executed its program, or ended. Other children
-// have its end of the pipe, too, but close it as soon as they can.
-func (c *child) forkOn(on func(func()), flags uintptr) (w *watch, result int) {
-	var pipe [2]int
-	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-		return nil, -int(err.(syscall.Errno))
-	}
-	forked := make(chan struct{})
-	on(func() {
-		w, result = c.fork(flags, pipe[1])
-		close(forked)
-		unix.Close(pipe[1])
-	})
-	awaitEOF(pipe[0])
-	<-forked
-	return w, result
-}
-
-// fork returns the pid of the child, or an error below 0, and the child's watch. It holds the
-// lock that others hold while they create descriptors which a child must not have.
-func (c *child) fork(flags uintptr, executed int) (*watch, int) {
+// fork returns the pid of the child, or an error below 0, the child's watch, and a descriptor
+// which ends when the child's exec is over, or the child.
+//
+// It holds the lock that others hold while they create descriptors which a child must not have.
+// So no other child has this one's end of the pipe.
+func (c *child) fork() (w *watch, executed, result int) {
 	syscall.ForkLock.Lock()
 	defer syscall.ForkLock.Unlock()
-	files := c.files
-	c.files, c.spare = append(files, executed), len(files)+1
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		return nil, -1, -int(err.(syscall.Errno))
+	}
+	defer unix.Close(pipe[1])
+	c.files, c.spare = append(c.files, pipe[1]), len(c.files)+1
 	for _, fd := range c.files {
 		c.spare = max(c.spare, fd+1)
 	}
-	result := c.cloneBlocked(flags | unix.CLONE_VM | uintptr(unix.SIGCHLD))
-	if result < 0 {
-		c.files = files
-		return nil, result
+	const flags = unix.CLONE_VM | uintptr(unix.SIGCHLD)
+	result = c.cloneBlocked(flags | unix.CLONE_PIDFD)
+	if result == -int(unix.EINVAL) { // old kernels have no pidfds, nor has an old gVisor
+		result = c.cloneBlocked(flags)
 	}
-	atomic.StoreInt32(&c.pid, int32(result))
-	return c.watch(), result
+	if result < 0 {
+		unix.Close(pipe[0])
+		return nil, -1, result
+	}
+	return watchChild(result), pipe[0], result
 }
 
 // awaitEOF returns when nobody can write to a pipe any more, and closes it.
@@ -240,7 +234,7 @@ func awaitEOF(pipe int) {
 //go:norace
 //go:nosplit
 func (c *child) cloneBlocked(flags uintptr) int {
-	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_BLOCK, 0, uintptr(unsafe.Pointer(&c.mask)), unsafe.Sizeof(c.mask), 0, 0)
+	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_BLOCK, 0, uintptr(unsafe.Pointer(&c.mask)), unsafe.Sizeof(c.mask), 0, 0) // only reads the mask
 	beforeFork()
 	result := clone(flags, c.top(), &c.pidfd, c, entry)
 	afterFork()
@@ -292,12 +286,9 @@ func execChild(c *child) {
 			goto failed
 		}
 	}
-	// The exec would close all others, but may be long in coming: a copy of what a parent
+	// The exec would close all others, but may be long in coming: a copy of what the agent
 	// closes keeps a pipe from its end, and a program that was just written from its start.
 	syscall.RawSyscall(unix.SYS_CLOSE_RANGE, uintptr(len(c.files)), uintptr(^uint32(0)), 0)
-	if _, _, errno = syscall.RawSyscall(unix.SYS_CHDIR, uintptr(unsafe.Pointer(c.dir)), 0, 0); errno != 0 {
-		goto failed
-	}
 	if c.terminal {
 		if _, _, errno = syscall.RawSyscall(unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 1); errno != 0 {
 			goto failed
@@ -315,6 +306,10 @@ func execChild(c *child) {
 		}
 		c.unlimited = true
 	}
+	// These two may wait for a file server. By now the child has all marks among its limits.
+	if _, _, errno = syscall.RawSyscall(unix.SYS_CHDIR, uintptr(unsafe.Pointer(c.dir)), 0, 0); errno != 0 {
+		goto failed
+	}
 	_, _, errno = syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(c.file)), uintptr(unsafe.Pointer(&c.argv[0])), uintptr(unsafe.Pointer(&c.env[0])))
 failed:
 	c.errno = errno
@@ -323,8 +318,8 @@ failed:
 	}
 }
 
-// resetSignals gives all signals that the parent handles their defaults, and takes those
-// that the parent takes.
+// resetSignals gives all signals that the agent handles their defaults, and unblocks what the
+// agent does not block. What it ignores stays ignored.
 //
 //go:norace
 //go:nosplit

@@ -3,7 +3,6 @@ package spawn
 import (
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +16,7 @@ var ErrHeld = errors.New("something in the sandbox kept it from starting")
 // exec would hold its start for ever. Nothing can keep it from being stopped: it has the same
 // user. So it is ended.
 type watch struct {
-	c     *child
+	pid   int
 	begun time.Time
 	timer *time.Timer
 
@@ -26,8 +25,8 @@ type watch struct {
 	over, ended bool
 }
 
-func (c *child) watch() *watch {
-	w := &watch{c: c, begun: time.Now()}
+func watchChild(pid int) *watch {
+	w := &watch{pid: pid, begun: time.Now()}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.timer = time.AfterFunc(firstLook, w.look)
@@ -38,11 +37,10 @@ func (c *child) watch() *watch {
 func (w *watch) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	pid := int(atomic.LoadInt32(&w.c.pid))
 	switch {
 	case w.over:
-	case pid > 0 && (isStopped(pid) || time.Since(w.begun) > longestStart):
-		w.ended = unix.Kill(pid, unix.SIGKILL) == nil
+	case isStopped(w.pid) || time.Since(w.begun) > longestStart:
+		w.ended = unix.Kill(w.pid, unix.SIGKILL) == nil
 	default:
 		w.timer.Reset(firstLook)
 	}
