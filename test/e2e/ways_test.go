@@ -170,15 +170,16 @@ func TestAddressThatLetsNobodyThroughIsSaid(t *testing.T) {
 	if _, err := l.Launch(t.Context(), spec); !errors.Is(err, launcher.ErrNotReady) || !strings.Contains(err.Error(), "cannot connect to the address of pod "+c.Namespace) {
 		t.Errorf("launching it: %v", err)
 	}
-	// It also says what the pod does, if the API server tells it at once.
+	// A busy machine may not get to a try until then, nor to what the pod does.
 	harness.Await(t, "an error until a deadline", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		_, err := l.Open(ctx, "a")
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "cannot connect to the address of pod "+c.Namespace) {
-			t.Errorf("opening it until a deadline: %v", err)
+		if err == nil {
+			t.Fatal("it was opened")
 		}
-		return errors.Is(err, launcher.ErrNotReady) && strings.Contains(err.Error(), "Running")
+		return errors.Is(err, context.DeadlineExceeded) && errors.Is(err, launcher.ErrNotReady) &&
+			strings.Contains(err.Error(), "cannot connect to the address of pod "+c.Namespace) && strings.Contains(err.Error(), "Running")
 	})
 }
 

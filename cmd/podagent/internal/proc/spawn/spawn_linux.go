@@ -258,11 +258,44 @@ func execChild(c *child) {
 		goto failed
 	}
 	c.resetSignals()
+	if errno = c.placeFiles(); errno != 0 {
+		goto failed
+	}
+	// The exec would close all others, but may be long in coming: a copy of what the agent
+	// closes keeps a pipe from its end, and a program that was just written from its start.
+	syscall.RawSyscall(unix.SYS_CLOSE_RANGE, uintptr(len(c.files)), uintptr(^uint32(0)), 0)
+	if c.terminal {
+		if _, _, errno = syscall.RawSyscall(unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 1); errno != 0 {
+			goto failed
+		}
+	}
+	// This fails if the hard limit has been lowered since, which does no harm.
+	syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&c.openFiles)), 0, 0, 0)
+	if errno = c.setLimits(); errno != 0 {
+		goto failed
+	}
+	// These two may wait for a file server. By now the child has all marks among its limits.
+	if _, _, errno = syscall.RawSyscall(unix.SYS_CHDIR, uintptr(unsafe.Pointer(c.dir)), 0, 0); errno != 0 {
+		goto failed
+	}
+	_, _, errno = syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(c.file)), uintptr(unsafe.Pointer(&c.argv[0])), uintptr(unsafe.Pointer(&c.env[0])))
+failed:
+	c.errno = errno
+	for {
+		syscall.RawSyscall(unix.SYS_EXIT, 253, 0, 0)
+	}
+}
+
+// placeFiles gives the child's descriptors their numbers.
+//
+//go:norace
+//go:nosplit
+func (c *child) placeFiles() (errno syscall.Errno) {
 	// First move the descriptors that others would overwrite.
 	for i, fd := range c.files {
 		if fd >= 0 && fd < i {
 			if _, _, errno = syscall.RawSyscall(unix.SYS_DUP3, uintptr(fd), uintptr(c.spare), unix.O_CLOEXEC); errno != 0 {
-				goto failed
+				return errno
 			}
 			c.files[i] = c.spare
 			c.spare++
@@ -283,39 +316,28 @@ func execChild(c *child) {
 			_, _, errno = syscall.RawSyscall(unix.SYS_FCNTL, uintptr(fd), unix.F_SETFD, 0)
 		}
 		if errno != 0 {
-			goto failed
+			return errno
 		}
 	}
-	// The exec would close all others, but may be long in coming: a copy of what the agent
-	// closes keeps a pipe from its end, and a program that was just written from its start.
-	syscall.RawSyscall(unix.SYS_CLOSE_RANGE, uintptr(len(c.files)), uintptr(^uint32(0)), 0)
-	if c.terminal {
-		if _, _, errno = syscall.RawSyscall(unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 1); errno != 0 {
-			goto failed
-		}
-	}
-	// This fails if the hard limit has been lowered since, which does no harm.
-	syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&c.openFiles)), 0, 0, 0)
+	return 0
+}
+
+// setLimits sets the child's limits. After an error c.limit is the index of the one that failed.
+//
+//go:norace
+//go:nosplit
+func (c *child) setLimits() (errno syscall.Errno) {
 	for c.limit = 0; c.limit < len(c.limits); c.limit++ {
 		l := &c.limits[c.limit]
 		if _, _, errno = syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, uintptr(l.Resource), uintptr(unsafe.Pointer(&l.Rlimit)), 0, 0, 0); errno == 0 {
 			continue
 		}
 		if !l.Optional {
-			goto failed
+			return errno
 		}
 		c.unlimited = true
 	}
-	// These two may wait for a file server. By now the child has all marks among its limits.
-	if _, _, errno = syscall.RawSyscall(unix.SYS_CHDIR, uintptr(unsafe.Pointer(c.dir)), 0, 0); errno != 0 {
-		goto failed
-	}
-	_, _, errno = syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(c.file)), uintptr(unsafe.Pointer(&c.argv[0])), uintptr(unsafe.Pointer(&c.env[0])))
-failed:
-	c.errno = errno
-	for {
-		syscall.RawSyscall(unix.SYS_EXIT, 253, 0, 0)
-	}
+	return 0
 }
 
 // resetSignals gives all signals that the agent handles their defaults, and unblocks what the
