@@ -159,9 +159,10 @@ sbom: build image ## write software bills of materials (SPDX) for both programs 
 			--source-name "$${from%%=*}" --source-version '$(VERSION)' --output "spdx-json=bin/$${from%%=*}.spdx.json" || exit 1; \
 	done
 
-generate: ## generate the protobuf code and the page of settings
+generate: ## generate the protobuf code, the page of settings and the description of the gateway
 	cd pkg/podapi && $(TOOL) buf generate
 	page=$$(PODAGENT_IMAGE= $(GO) run ./cmd/orchestrator settings --markdown --config /dev/null) && printf '%s\n' "$$page" > cmd/orchestrator/SETTINGS.md
+	text=$$($(GO) run ./cmd/orchestrator gateway --openapi) && printf '%s\n' "$$text" > pkg/gateway/openapi.json
 
 verify: ## fail if the generated code or go.mod is out of date
 	cd pkg/podapi && $(TOOL) buf lint

@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"cmd/podagent/internal/proc/spawn/firstlimit": {},
 
 	"cmd/internal/render": {"pkg/fsops"},
-	"cmd/orchestrator":    {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/launcher", "pkg/launcher/agentsandbox", "pkg/launcher/pool", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops"},
+	"cmd/orchestrator":    {"cmd/orchestrator/internal/settings", "cmd/orchestrator/internal/console", "cmd/orchestrator/internal/flagvalue", "cmd/internal/render", "pkg/launcher", "pkg/gateway", "pkg/launcher/agentsandbox", "pkg/launcher/pool", "pkg/tools", "pkg/tools/mcpserver", "pkg/tools/secret", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops"},
 
 	"cmd/orchestrator/internal/settings":  {"cmd/orchestrator/internal/flagvalue"},
 	"cmd/orchestrator/internal/console":   {"cmd/internal/render", "pkg/podapi"},
@@ -50,6 +50,7 @@ var mayImport = map[string][]string{
 	"pkg/launcher/internal/upgrade":     {},
 	"pkg/launcher/launchertest":         {"pkg/launcher", "pkg/podapi"},
 	"pkg/launcher/examples/demo":        {"pkg/launcher", "pkg/podapi", "pkg/fsops"},
+	"pkg/gateway":                       {"pkg/launcher", "pkg/podapi", "pkg/podapi/wire", "pkg/podapi/podapiv1", "pkg/fsops"},
 	"pkg/tools":                         {"pkg/launcher", "pkg/podapi", "pkg/fsops", "pkg/tools/secret"},
 	"pkg/tools/secret":                  {},
 	"pkg/tools/mcpserver":               {"pkg/tools", "pkg/launcher", "pkg/podapi", "pkg/podapi/wire", "pkg/fsops"},

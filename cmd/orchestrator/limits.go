@@ -11,6 +11,9 @@ const (
 	// mcpEnd bounds the end of mcp --http: the grace of the clients' pods, and the
 	// answers of the API server. Beyond it sandboxes may be left.
 	mcpEnd = 45 * time.Second
+	// gatewayEnd bounds the end of gateway: the calls under way, but not those that follow
+	// a command or a watch.
+	gatewayEnd = 20 * time.Second
 	// maxToolInput bounds the input of a tool from standard input, in bytes: a model's
 	// message is far smaller.
 	maxToolInput = 16 << 20

@@ -64,14 +64,14 @@ func (h *httpFlags) check() error {
 	if h.maxSessions < 1 {
 		return usagef("%s %d is less than 1", settings.Origin(h.flags.Lookup("max-sessions")), h.maxSessions)
 	}
-	return h.resolve()
+	return h.resolve("http")
 }
 
-// resolve finds out where to listen.
-func (h *httpFlags) resolve() error {
+// resolve finds out where to listen, at the address of the flag of this name.
+func (h *httpFlags) resolve(flag string) error {
 	addr, err := net.ResolveTCPAddr("tcp", h.address)
 	if err != nil {
-		return usagef("%s %q is not an address such as 127.0.0.1:8931: %w", settings.Origin(h.flags.Lookup("http")), h.address, err)
+		return usagef("%s %q is not an address such as 127.0.0.1:8931: %w", settings.Origin(h.flags.Lookup(flag)), h.address, err)
 	}
 	if addr.IP == nil {
 		addr.IP = net.IPv4(127, 0, 0, 1)

@@ -49,12 +49,12 @@ func (a *app) stat(ctx context.Context, sandbox *launcher.Sandbox, path string, 
 func (a *app) describe(attr fsops.Attr) error {
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "path:      %s\n", a.terminal.Name(attr.Path))
-	fmt.Fprintf(&text, "type:      %s\n", render.TypeName(attr.Mode))
+	fmt.Fprintf(&text, "type:      %s\n", fsops.TypeName(attr.Mode))
 	if attr.Mode.Type() == fs.ModeSymlink {
 		fmt.Fprintf(&text, "target:    %s\n", a.terminal.Name(attr.Target))
 	}
 	fmt.Fprintf(&text, "size:      %d\n", attr.Size)
-	fmt.Fprintf(&text, "mode:      %s (%s)\n", render.Mode(attr.Mode), modeText(attr.Mode))
+	fmt.Fprintf(&text, "mode:      %s (%s)\n", fsops.OctalMode(attr.Mode), modeText(attr.Mode))
 	fmt.Fprintf(&text, "owner:     %d:%d\n", attr.UID, attr.GID)
 	fmt.Fprintf(&text, "modified:  %s\n", attr.ModTime.Format(time.RFC3339Nano))
 	fmt.Fprintf(&text, "etag:      %s\n", a.terminal.Name(attr.ETag))

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"fmt"
 	"io/fs"
 	"time"
 
@@ -24,7 +23,7 @@ type Attr struct {
 // NewAttr returns the JSON form of a.
 func NewAttr(a fsops.Attr) Attr {
 	out := Attr{
-		Path: Text(a.Path), Type: TypeName(a.Mode), Size: a.Size, Mode: Mode(a.Mode),
+		Path: Text(a.Path), Type: fsops.TypeName(a.Mode), Size: a.Size, Mode: fsops.OctalMode(a.Mode),
 		ModTime: a.ModTime, UID: a.UID, GID: a.GID, ETag: a.ETag,
 	}
 	if a.Mode.Type() == fs.ModeSymlink {
@@ -32,20 +31,4 @@ func NewAttr(a fsops.Attr) Attr {
 		out.Target = &target
 	}
 	return out
-}
-
-// Mode returns the permission bits in octal, including the set-id and sticky bits
-// in chmod(1)'s form.
-func Mode(mode fs.FileMode) string {
-	bits := mode.Perm()
-	for _, special := range []struct{ mode, bit fs.FileMode }{
-		{fs.ModeSetuid, 0o4000},
-		{fs.ModeSetgid, 0o2000},
-		{fs.ModeSticky, 0o1000},
-	} {
-		if mode&special.mode != 0 {
-			bits |= special.bit
-		}
-	}
-	return fmt.Sprintf("%04o", bits)
 }

@@ -63,7 +63,7 @@ func (p *globPrinter) print(m fsops.GlobMatch) error {
 		return p.out.json(struct {
 			Path Text   `json:"path"`
 			Type string `json:"type"`
-		}{Text(m.Path), TypeName(m.Type)})
+		}{Text(m.Path), fsops.TypeName(m.Type)})
 	}
 	end := byte('\n')
 	if p.Null {

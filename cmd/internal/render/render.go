@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"unicode/utf8"
 )
 
@@ -61,22 +60,4 @@ func escapeJSON(line []byte) []byte {
 		escaped = append(escaped, line[:n]...)
 	}
 	return escaped
-}
-
-// TypeName names the type of a file: "file", "directory", "symlink", "fifo",
-// "socket" or "device".
-func TypeName(mode fs.FileMode) string {
-	switch mode.Type() {
-	case 0:
-		return "file"
-	case fs.ModeDir:
-		return "directory"
-	case fs.ModeSymlink:
-		return "symlink"
-	case fs.ModeNamedPipe:
-		return "fifo"
-	case fs.ModeSocket:
-		return "socket"
-	}
-	return "device"
 }

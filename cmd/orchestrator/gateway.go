@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podagent/podagent/cmd/orchestrator/internal/settings"
+	"github.com/podagent/podagent/pkg/gateway"
+)
+
+const gatewayHelp = `Gateway serves sandboxes over HTTP, to callers of any language: their life, files,
+searches and commands below /api/v1/sandboxes, described at /openapi.json, and requests to
+servers in a sandbox by the headers X-Sandbox-ID and X-Sandbox-Port.
+
+Callers send a token as "Authorization: Bearer TOKEN". With --keys, a file says which
+tenants have which tokens; a tenant sees its own sandboxes alone. Without it there is one
+tenant: its token is in the file that --token-file names, or gateway makes one up and
+prints it.
+
+The flags of "orchestrator up" say what a new sandbox is like.
+
+Gateway keeps nothing by itself: any number of them may serve the same sandboxes. They
+stay when it ends.`
+
+// soleTenant is the tenant of a gateway without a file of keys.
+const soleTenant = "main"
+
+// gatewayFlags say how to serve.
+type gatewayFlags struct {
+	http   httpFlags
+	keys   string
+	domain string
+}
+
+func gatewayCommand(a *app) *cobra.Command {
+	var from *sandboxFlags
+	var opts gatewayFlags
+	var openAPI bool
+	cmd := &cobra.Command{
+		Use:   "gateway",
+		Short: "Serve sandboxes over HTTP",
+		Long:  gatewayHelp,
+		Example: `  orchestrator gateway --backend local --listen 127.0.0.1:8080
+  orchestrator gateway --keys /etc/podagent/keys.yaml --domain sandboxes.example.com`,
+		Args: takes(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if openAPI {
+				text, err := gateway.OpenAPI()
+				return errors.Join(err, a.printText(text))
+			}
+			if err := opts.http.resolve("listen"); err != nil {
+				return err
+			}
+			spec, err := from.build(a)
+			if err != nil {
+				return err
+			}
+			l, err := a.launcher()
+			if err != nil {
+				return err
+			}
+			tenants, err := opts.tenants(cmd.Context(), a)
+			if err != nil {
+				return err
+			}
+			return a.serveGateway(cmd.Context(), &opts, gateway.Options{
+				Launcher: l, Tenants: tenants, Base: spec, Domain: opts.domain, Log: a.logger(),
+			})
+		},
+	}
+	opts.define(cmd)
+	cmd.Flags().BoolVar(&openAPI, "openapi", false, "print the description of the operations by OpenAPI, and serve nothing")
+	from = specFlags(cmd)
+	return cmd
+}
+
+func (o *gatewayFlags) define(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.http.address, "listen", "127.0.0.1:8080", "serve at `[HOST]:PORT`; without HOST on the loopback, with port 0 at a free port")
+	flags.BoolVar(&o.http.allowRemote, "allow-remote", false, "listen at an address that other machines can reach, without TLS")
+	flags.StringVar(&o.http.tokenFile, "token-file", "", "the `FILE` with the token of the only tenant, 16 bytes or more (default a new token)")
+	flags.StringVar(&o.keys, "keys", "", "the `FILE` with the tenants and their keys, read again when it changes")
+	flags.StringVar(&o.domain, "domain", "", "serve the servers in sandboxes at the hosts PORT-ID.`DOMAIN`, too")
+	settings.Mark(flags, "listen", "allow-remote", "token-file", "keys", "domain")
+	o.http.flags = flags
+	cmd.MarkFlagsMutuallyExclusive("keys", "token-file")
+}
+
+func (o *gatewayFlags) tenants(ctx context.Context, a *app) (gateway.Tenants, error) {
+	if o.keys != "" {
+		return &gateway.Keys{Path: o.keys}, nil
+	}
+	if o.http.tokenFile != "" {
+		token, err := readToken(ctx, o.http.tokenFile)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		return gateway.OneTenant{Name: soleTenant, Token: token}, nil
+	}
+	token := rand.Text()
+	a.note("the token of callers, made up for this time, is %s", token)
+	return gateway.OneTenant{Name: soleTenant, Token: token}, nil
+}
+
+// serveGateway serves until ctx ends.
+func (a *app) serveGateway(ctx context.Context, o *gatewayFlags, options gateway.Options) error {
+	listener, err := net.ListenTCP("tcp", o.http.listen)
+	if err != nil {
+		return local(err)
+	}
+	a.serversIsolateNothing()
+	url := "http://" + listener.Addr().String()
+	err = a.print(struct {
+		URL string `json:"url"`
+	}{url}, url+"\n")
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	g := gateway.New(options)
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	server := &http.Server{
+		Handler: g, Protocols: protocols, ReadHeaderTimeout: mcpHeaderTime, MaxHeaderBytes: mcpHeaderBytes, IdleTimeout: mcpKeepAlive,
+		ErrorLog: slog.NewLogLogger(a.logger().Handler(), slog.LevelWarn),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	return errors.Join(err, endGateway(context.WithoutCancel(ctx), server, g))
+}
+
+// endGateway lets the calls that are under way come to their end.
+func endGateway(ctx context.Context, server *http.Server, g *gateway.Gateway) error {
+	ctx, cancel := context.WithTimeout(ctx, gatewayEnd)
+	defer cancel()
+	if server.Shutdown(ctx) != nil {
+		_ = server.Close()
+	}
+	return g.Close()
+}

@@ -1,0 +1,148 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/podagent/podagent/pkg/podapi"
+)
+
+func (g *Gateway) execOperations() {
+	key := param("header", idempotencyKey, huma.TypeString,
+		"a UUIDv7, made when the command is first meant: a repeated request with it runs nothing again, and has the same answer")
+	key.Schema.Format = "uuid"
+	content := g.lineOf(reflect.TypeFor[OutputLine]())
+	content["application/json"] = &huma.MediaType{Schema: g.schema(reflect.TypeFor[Result]())}
+	g.raw(huma.Operation{
+		OperationID: "exec", Method: http.MethodPost, Path: sandboxRoot + "/exec", Summary: "Run a command",
+		Description: "The answer comes when the command has ended; or, if Accept asks for " + linesType + ", its output as it comes. " +
+			"A caller that leaves ends the command, unless the request has an Idempotency-Key: then it runs on, and the same request finds it.",
+		Parameters:  []*huma.Param{key},
+		RequestBody: &huma.RequestBody{Required: true, Content: bodyOf("application/json", g.schema(reflect.TypeFor[Command]()))},
+		Responses:   map[string]*huma.Response{"200": {Description: "how it ended, whatever its exit code", Content: content}},
+	}, (*rawCall).exec)
+}
+
+// Command is a command to run.
+type Command struct {
+	Args    []string `json:"args,omitempty" doc:"the command and its arguments, without a shell"`
+	Script  string   `json:"script,omitempty" doc:"a script for bash, or for sh where there is no bash, in place of args"`
+	Dir     string   `json:"dir,omitempty" doc:"the working directory: the workdir unless said otherwise"`
+	Env     []string `json:"env,omitempty" doc:"NAME=VALUE, in addition to the sandbox's environment"`
+	Stdin   []byte   `json:"stdin,omitempty" doc:"standard input, in base64"`
+	Timeout float64  `json:"timeout_seconds,omitempty" minimum:"0" doc:"when it is ended, with all that it started"`
+}
+
+// Exit is how a command ended.
+type Exit struct {
+	ExecID string        `json:"exec_id"`
+	Reason podapi.Reason `json:"reason" enum:"exited,signalled,timed out,out of memory,agent lost"`
+	Code   int           `json:"code" doc:"the exit code; 128 + N for signal N; -1 if the agent was lost"`
+	Signal int           `json:"signal,omitempty" doc:"the number of the signal that ended it"`
+	Wall   int64         `json:"wall_ms"`
+	User   int64         `json:"user_ms"`
+	System int64         `json:"system_ms"`
+	MaxRSS int64         `json:"max_rss_bytes"`
+}
+
+func exitOf(id string, s podapi.ExitStatus) Exit {
+	return Exit{id, s.Reason, s.Code, s.Signal, s.Wall.Milliseconds(), s.User.Milliseconds(), s.System.Milliseconds(), s.MaxRSS}
+}
+
+// Result is how a command ended, with the end of its output.
+type Result struct {
+	Exit
+	Stdout        string `json:"stdout,omitempty"`
+	StdoutOther   []byte `json:"stdout_base64,omitempty" doc:"in place of stdout, if that is not UTF-8"`
+	StdoutOmitted int64  `json:"stdout_omitted,omitempty" doc:"how many bytes are missing before it"`
+	Stderr        string `json:"stderr,omitempty"`
+	StderrOther   []byte `json:"stderr_base64,omitempty" doc:"in place of stderr, if that is not UTF-8"`
+	StderrOmitted int64  `json:"stderr_omitted,omitempty" doc:"how many bytes are missing before it"`
+}
+
+// OutputLine is a line of an answer that follows a command.
+type OutputLine struct {
+	Type      string `json:"type" enum:"start,stdout,stderr,exit,running" doc:"the last line is exit, or running if the command is not to be followed"`
+	ExecID    string `json:"exec_id,omitempty" doc:"at the start"`
+	Offset    *int64 `json:"offset,omitempty" doc:"where this part of stdout or stderr begins, in bytes"`
+	Data      string `json:"data,omitempty"`
+	DataOther []byte `json:"data_base64,omitempty" doc:"in place of data, if that is not UTF-8"`
+	Exit      *Exit  `json:"exit,omitempty"`
+}
+
+func (c *rawCall) exec() error {
+	var in Command
+	if err := c.body(&in); err != nil {
+		return err
+	}
+	id, err := c.execID()
+	if err != nil {
+		return err
+	}
+	ctx := context.Context(c)
+	if id != "" {
+		ctx = context.WithoutCancel(c) // the command outlives this request
+	}
+	cmd := c.sandbox.Shell(ctx, in.Script)
+	cmd.ID, cmd.Args, cmd.Dir, cmd.Env = id, in.Args, in.Dir, in.Env
+	cmd.Timeout = time.Duration(in.Timeout * float64(time.Second))
+	if in.Stdin != nil {
+		cmd.Stdin = bytes.NewReader(in.Stdin)
+	}
+	if strings.Contains(c.r.Header.Get("Accept"), linesType) {
+		return c.execLines(cmd)
+	}
+	return c.execResult(cmd)
+}
+
+func (c *rawCall) execResult(cmd *podapi.Cmd) error {
+	stdout, stderr := &tail{limit: execOutputLimit}, &tail{limit: execOutputLimit}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	status, err := c.await(cmd.Process)
+	if err != nil {
+		return err
+	}
+	out := Result{Exit: exitOf(cmd.ID, *status), StdoutOmitted: stdout.omitted(), StderrOmitted: stderr.omitted()}
+	out.Stdout, out.StdoutOther = split(stdout.String())
+	out.Stderr, out.StderrOther = split(stderr.String())
+	return c.json(http.StatusOK, out)
+}
+
+func (c *rawCall) execLines(cmd *podapi.Cmd) error {
+	lines := &outputLines{call: c}
+	cmd.Stdout, cmd.Stderr = lines.of("stdout", 0), lines.of("stderr", 0)
+	started := make(chan struct{})
+	lines.before = started
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	err := c.line(OutputLine{Type: "start", ExecID: cmd.ID}, true)
+	close(started)
+	status, waitErr := c.await(cmd.Process)
+	if err := errors.Join(err, waitErr); err != nil {
+		return err
+	}
+	exit := exitOf(cmd.ID, *status)
+	return lines.end(OutputLine{Type: "exit", Exit: &exit})
+}
+
+// await returns how a process ended. If the caller leaves, the process runs on.
+func (c *rawCall) await(p *podapi.Process) (*podapi.ExitStatus, error) {
+	stop := context.AfterFunc(c, func() { _ = p.Detach() })
+	defer stop()
+	err := p.Wait()
+	if _, ended := errors.AsType[*podapi.ExitError](err); err != nil && !ended {
+		return nil, err
+	}
+	return p.Status(), nil
+}

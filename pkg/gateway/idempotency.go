@@ -1,0 +1,52 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+)
+
+// What a request with an Idempotency-Key makes has an id that follows from the tenant and the
+// key, on whichever replica: so a repeated request finds what the first one has made.
+
+const idempotencyKey = "Idempotency-Key"
+
+// newName makes up a sandbox's name: always the same for a tenant's key.
+func newName(tenant, key string) string {
+	if key == "" {
+		return "s-" + strings.ToLower(rand.Text())
+	}
+	sum := digestOf(tenant, key)
+	return "k-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
+}
+
+// execID returns the exec id of a request; "" if it has no key. It has the key's time, by which
+// the agent knows a repeated request that comes too late.
+func (c *rawCall) execID() (string, error) {
+	text := c.r.Header.Get(idempotencyKey)
+	if text == "" {
+		return "", nil
+	}
+	key, err := uuid.Parse(text)
+	if err != nil || key.Version() != 7 {
+		return "", huma.Error422UnprocessableEntity(idempotencyKey + " must be a UUIDv7, made when the command was first meant")
+	}
+	sum := digestOf(tenantOf(c), key.String())
+	copy(key[6:], sum[:])
+	key[6], key[8] = key[6]&0x0f|0x70, key[8]&0x3f|0x80
+	return key.String(), nil
+}
+
+// digestOf is the digest of texts, which no other texts share.
+func digestOf(texts ...string) [sha256.Size]byte {
+	h := sha256.New()
+	for _, text := range texts {
+		sum := sha256.Sum256([]byte(text))
+		h.Write(sum[:])
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}

@@ -1,0 +1,27 @@
+package gateway
+
+import "time"
+
+// The bounds of what the gateway holds and answers, each with its reason.
+const (
+	// bodyLimit is how large a JSON body may be, in bytes: a script of a megabyte in base64, and
+	// what surrounds it.
+	bodyLimit = 16 << 20
+	// execOutputLimit is how much of each output an answer has, from its end, in bytes. The rest
+	// can be read as the process's output.
+	execOutputLimit = 4 << 20
+	// listLimit is how many entries of a directory an answer has.
+	listLimit = 10_000
+	// heldFor is how long a sandbox stays open after its last use. Its connection ends a minute
+	// after its last call in any case.
+	heldFor = 10 * time.Minute
+	// silence is how long a stream of events is silent: proxies close those of a minute.
+	silence = 15 * time.Second
+	// keptConns and keptFor bound the connections to a server in a sandbox that wait for another
+	// request. Each keeps the sandbox's own connection from ending, so they are kept for less
+	// than the minute after which that one ends.
+	keptConns = 16
+	keptFor   = 15 * time.Second
+	// maxNumber is more than any number of lines or results can be.
+	maxNumber = 1 << 31
+)

@@ -1,0 +1,108 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/podagent/podagent/pkg/launcher"
+	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
+	"github.com/podagent/podagent/pkg/podapi/wire"
+)
+
+// Problem is the answer to a call that failed: problem details (RFC 9457), with the class that
+// podapi gives to the error.
+type Problem struct {
+	huma.ErrorModel
+	// Class is a class of podapi in lower case, such as "not_exist", or of a launcher, such as
+	// "no_sandbox".
+	Class string `json:"class,omitempty" doc:"what kind of failure it is, for programs" example:"not_exist"`
+}
+
+// problemType is the type of errors in the document.
+var problemType = reflect.TypeFor[Problem]()
+
+// problem returns the answer for an error, of a launcher or of a sandbox's client.
+func (g *Gateway) problem(ctx context.Context, err error) error {
+	if status, ok := errors.AsType[huma.StatusError](err); ok {
+		return status
+	}
+	class, status := classify(err)
+	if status == http.StatusInternalServerError {
+		g.Log.ErrorContext(ctx, "a call failed for a reason of no known class", "error", err)
+	}
+	return &Problem{huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: err.Error()}, class}
+}
+
+// launcherClasses are the classes of launchers' errors, and their statuses. The first that fits
+// counts.
+var launcherClasses = []struct {
+	err    error
+	class  string
+	status int
+}{
+	{launcher.ErrNotFound, "no_sandbox", http.StatusNotFound},
+	{launcher.ErrPaused, "paused", http.StatusConflict},
+	{launcher.ErrStale, "ended", http.StatusGone},
+	{launcher.ErrGone, "gone", http.StatusGone},
+	{launcher.ErrNotKept, "not_kept", http.StatusConflict},
+	{launcher.ErrNoLifetime, "no_lifetime", http.StatusConflict},
+	{launcher.ErrDeadline, "deadline", http.StatusConflict},
+	{launcher.ErrOwned, "owned", http.StatusConflict},
+	{launcher.ErrDrift, "drift", http.StatusConflict},
+	{launcher.ErrImage, "image", http.StatusUnprocessableEntity},
+	{launcher.ErrUnschedulable, "unschedulable", http.StatusServiceUnavailable},
+	{launcher.ErrNotReady, "not_ready", http.StatusServiceUnavailable},
+	{launcher.ErrRejected, "rejected", http.StatusUnprocessableEntity},
+}
+
+func classify(err error) (class string, status int) {
+	for _, c := range launcherClasses {
+		if errors.Is(err, c.err) {
+			return c.class, c.status
+		}
+	}
+	if errors.As(err, new(*launcher.SpecError)) {
+		return "invalid", http.StatusUnprocessableEntity
+	}
+	of := wire.EncodeError(err).GetClass()
+	name, _ := strings.CutPrefix(of.String(), "CLASS_")
+	return strings.ToLower(name), statusOf(of)
+}
+
+// statusOf returns the HTTP status of a class.
+func statusOf(c pb.Class) int {
+	switch c {
+	case pb.Class_CLASS_NOT_EXIST, pb.Class_CLASS_EXEC_EXPIRED:
+		return http.StatusNotFound
+	case pb.Class_CLASS_EXIST, pb.Class_CLASS_NOT_EMPTY, pb.Class_CLASS_BUSY, pb.Class_CLASS_CONFLICT,
+		pb.Class_CLASS_STDIN_CLOSED, pb.Class_CLASS_PROCESS_DONE, pb.Class_CLASS_EDIT,
+		pb.Class_CLASS_IS_DIRECTORY, pb.Class_CLASS_NOT_DIRECTORY, pb.Class_CLASS_NOT_REGULAR:
+		return http.StatusConflict
+	case pb.Class_CLASS_PERMISSION, pb.Class_CLASS_READ_ONLY, pb.Class_CLASS_PROTECTED:
+		return http.StatusForbidden
+	case pb.Class_CLASS_CHANGED:
+		return http.StatusPreconditionFailed
+	case pb.Class_CLASS_NO_SPACE, pb.Class_CLASS_QUOTA:
+		return http.StatusInsufficientStorage
+	case pb.Class_CLASS_TOO_LARGE:
+		return http.StatusRequestEntityTooLarge
+	case pb.Class_CLASS_INVALID, pb.Class_CLASS_PATTERN, pb.Class_CLASS_NAME_TOO_LONG, pb.Class_CLASS_LOOP,
+		pb.Class_CLASS_CHECKSUM, pb.Class_CLASS_UNSAFE_ARCHIVE, pb.Class_CLASS_ARCHIVE,
+		pb.Class_CLASS_NOT_EXECUTABLE, pb.Class_CLASS_CROSS_DEVICE:
+		return http.StatusUnprocessableEntity
+	case pb.Class_CLASS_UNSUPPORTED:
+		return http.StatusNotImplemented
+	case pb.Class_CLASS_DEADLINE:
+		return http.StatusGatewayTimeout
+	case pb.Class_CLASS_UNAVAILABLE, pb.Class_CLASS_EXHAUSTED, pb.Class_CLASS_STALLED:
+		return http.StatusServiceUnavailable
+	case pb.Class_CLASS_AGENT_LOST, pb.Class_CLASS_CUT, pb.Class_CLASS_UNAUTHENTICATED, pb.Class_CLASS_IO:
+		return http.StatusBadGateway
+	}
+	return http.StatusInternalServerError
+}

@@ -1,0 +1,217 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+// sandboxRoot is where the operations on one sandbox are.
+const sandboxRoot = root + "/{id}"
+
+// rawCall is a call whose request or answer is bytes, or comes bit by bit.
+type rawCall struct {
+	context.Context
+	w       http.ResponseWriter
+	r       *http.Request
+	queries url.Values
+	sandbox *launcher.Sandbox
+	began   bool // the answer has, so that an error can change nothing of it
+}
+
+// raw adds an operation on a sandbox that reads its request, and writes its answer, by itself.
+func (g *Gateway) raw(op huma.Operation, handle func(*rawCall) error) {
+	id := param("path", "id", huma.TypeString, "the sandbox's name")
+	limit := nameLimit
+	id.Required, id.Schema.Pattern, id.Schema.MaxLength = true, namePattern, &limit
+	op.Parameters = append([]*huma.Param{id}, op.Parameters...)
+	op.Responses["default"] = &huma.Response{Description: "Error", Content: map[string]*huma.MediaType{
+		"application/problem+json": {Schema: g.schema(problemType)},
+	}}
+	g.api.OpenAPI().AddOperation(&op)
+	g.api.Adapter().Handle(&op, g.api.Middlewares().Handler(func(ctx huma.Context) {
+		r, w := humago.Unwrap(ctx)
+		c := &rawCall{Context: ctx.Context(), w: w, r: r}
+		err := c.checkQuery(&op)
+		if err == nil {
+			err = g.on(c, r.PathValue("id"), func(s *launcher.Sandbox) error {
+				c.sandbox = s
+				return handle(c)
+			})
+		}
+		if err != nil {
+			c.fail(g.problem(c, err))
+		}
+	}))
+}
+
+// on calls do with the caller's open sandbox of this name.
+func (g *Gateway) on(ctx context.Context, name string, do func(*launcher.Sandbox) error) error {
+	if err := CheckName(name); err != nil {
+		return huma.Error422UnprocessableEntity(err.Error())
+	}
+	return g.held.use(ctx, launcherID(tenantOf(ctx), name), do)
+}
+
+// schema returns the schema of a type, and has it in the document.
+func (g *Gateway) schema(t reflect.Type) *huma.Schema {
+	return g.api.OpenAPI().Components.Schemas.Schema(t, true, t.Name())
+}
+
+// lineOf is the content of an answer in JSON lines of this type.
+func (g *Gateway) lineOf(line reflect.Type) map[string]*huma.MediaType {
+	return bodyOf(linesType, g.schema(line))
+}
+
+const (
+	linesType  = "application/jsonl"
+	eventsType = "text/event-stream"
+)
+
+func bodyOf(contentType string, schema *huma.Schema) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{contentType: {Schema: schema}}
+}
+
+// param describes a parameter that may be missing.
+func param(in, name, kind, doc string) *huma.Param {
+	return &huma.Param{Name: name, In: in, Description: doc, Schema: &huma.Schema{Type: kind}}
+}
+
+var pathParam = &huma.Param{
+	Name: "path", In: "query", Required: true, Schema: &huma.Schema{Type: huma.TypeString},
+	Description: "the file's path: any bytes, percent-encoded; relative to the workdir unless it begins with a slash",
+}
+
+// checkQuery refuses queries that the operation does not have, and those of which it has but one.
+func (c *rawCall) checkQuery(op *huma.Operation) (err error) {
+	if c.queries, err = url.ParseQuery(c.r.URL.RawQuery); err != nil {
+		return huma.Error422UnprocessableEntity("the query: " + err.Error())
+	}
+	known := map[string]bool{}
+	for _, p := range op.Parameters {
+		if p.In != "query" {
+			continue
+		}
+		known[p.Name] = true
+		if p.Required && !c.queries.Has(p.Name) {
+			return huma.Error422UnprocessableEntity("the query lacks " + p.Name)
+		}
+	}
+	for name, values := range c.queries {
+		if !known[name] || len(values) > 1 {
+			return huma.Error422UnprocessableEntity("the query has " + strconv.Quote(name) + " too often, or should not have it")
+		}
+	}
+	return nil
+}
+
+// query returns a value of the query; "" if there is none.
+func (c *rawCall) query(name string) string { return c.queries.Get(name) }
+
+func (c *rawCall) flag(name string) (bool, error) {
+	if !c.queries.Has(name) {
+		return false, nil
+	}
+	b, err := strconv.ParseBool(c.query(name))
+	if err != nil {
+		return false, huma.Error422UnprocessableEntity(name + " must be true or false")
+	}
+	return b, nil
+}
+
+// flags sets each of the named flags of the query.
+func (c *rawCall) flags(flags map[string]*bool) (err error) {
+	for name, to := range flags {
+		if *to, err = c.flag(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// number returns a number of the query, from 0 to limit; 0 if there is none.
+func (c *rawCall) number(name string, limit int64) (int64, error) {
+	if !c.queries.Has(name) {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(c.query(name), 10, 64)
+	if err != nil || n < 0 || n > limit {
+		return 0, huma.Error422UnprocessableEntity(name + " must be a number from 0 to " + strconv.FormatInt(limit, 10))
+	}
+	return n, nil
+}
+
+// fail answers with a problem. An answer that has begun is cut off instead, so that nobody takes
+// it for whole.
+func (c *rawCall) fail(err error) {
+	if c.began {
+		panic(http.ErrAbortHandler)
+	}
+	status := http.StatusInternalServerError
+	if p, ok := errors.AsType[huma.StatusError](err); ok {
+		status = p.GetStatus()
+	}
+	for _, name := range []string{"ETag", "Last-Modified"} {
+		c.w.Header().Del(name)
+	}
+	c.w.Header().Set("Content-Type", "application/problem+json")
+	c.w.WriteHeader(status)
+	_ = json.NewEncoder(c.w).Encode(err)
+}
+
+// begin begins an answer that comes bit by bit.
+func (c *rawCall) begin(contentType string) {
+	c.began = true
+	c.w.Header().Set("Content-Type", contentType)
+	c.w.Header().Set("Cache-Control", "no-store")
+	c.w.WriteHeader(http.StatusOK)
+}
+
+// line adds a line to an answer, which begins with the first. It is on its way when line returns
+// if it is to be so at once.
+func (c *rawCall) line(v any, atOnce bool) error {
+	if !c.began {
+		c.begin(linesType)
+	}
+	if err := json.NewEncoder(c.w).Encode(v); err != nil || !atOnce {
+		return err
+	}
+	return http.NewResponseController(c.w).Flush()
+}
+
+// json answers with v.
+func (c *rawCall) json(status int, v any) error {
+	c.w.Header().Set("Content-Type", "application/json")
+	c.w.WriteHeader(status)
+	c.began = true
+	return json.NewEncoder(c.w).Encode(v)
+}
+
+// body reads a JSON body of up to bodyLimit bytes.
+func (c *rawCall) body(v any) error {
+	decoder := json.NewDecoder(http.MaxBytesReader(c.w, c.r.Body, bodyLimit))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(v)
+	if err == nil && decoder.More() {
+		err = errors.New("there is more than one value")
+	}
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return huma.NewError(http.StatusRequestEntityTooLarge, "the body: "+err.Error())
+	case errors.Is(err, io.EOF):
+		return huma.Error422UnprocessableEntity("the body is empty")
+	case err != nil:
+		return huma.Error422UnprocessableEntity("the body: " + err.Error())
+	}
+	return nil
+}

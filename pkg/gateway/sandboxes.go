@@ -1,0 +1,230 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+// root is where the operations are.
+const root = "/api/v1/sandboxes"
+
+// sandboxPath names a sandbox in a path.
+type sandboxPath struct {
+	ID string `path:"id" pattern:"^[a-z0-9]+(-[a-z0-9]+)*$" maxLength:"36" doc:"the sandbox's name"`
+}
+
+// Sandbox is what a caller sees of a sandbox.
+type Sandbox struct {
+	ID        string    `json:"id" doc:"the sandbox's name, unique among the tenant's" example:"job-1"`
+	State     string    `json:"state" enum:"running,pending,paused,ended,dead" doc:"what it does"`
+	Workdir   string    `json:"workdir,omitempty" doc:"where relative paths start and commands run"`
+	CreatedAt time.Time `json:"created_at,omitzero" doc:"missing in the answer that made it"`
+}
+
+func (g *Gateway) sandboxOperations() {
+	register(g, http.MethodPost, root, "create-sandbox", "Make a sandbox, or get the one that has the id", g.create)
+	register(g, http.MethodGet, root, "list-sandboxes", "List the sandboxes", g.list)
+	register(g, http.MethodGet, root+"/{id}", "get-sandbox", "Describe a sandbox", g.get)
+	register(g, http.MethodDelete, root+"/{id}", "delete-sandbox", "End a sandbox, and remove it with its files", g.remove)
+	register(g, http.MethodPost, root+"/{id}/pause", "pause-sandbox", "End a sandbox's pod, and keep its files", g.pause)
+	register(g, http.MethodPost, root+"/{id}/resume", "resume-sandbox", "Give a paused sandbox a pod", g.resume)
+	register(g, http.MethodPost, root+"/{id}/extend", "extend-sandbox", "Let a sandbox live longer", g.extend)
+}
+
+// register adds an operation. What its handler returns as an error becomes a problem.
+func register[I, O any](g *Gateway, method, path, id, summary string, handle func(context.Context, *I) (*O, error)) {
+	huma.Register(g.api, huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary}, func(ctx context.Context, in *I) (*O, error) {
+		out, err := handle(ctx, in)
+		if err != nil {
+			return nil, g.problem(ctx, err)
+		}
+		return out, nil
+	})
+}
+
+type createInput struct {
+	Key  string `header:"Idempotency-Key" maxLength:"255" doc:"a repeated request with this key has the same answer"`
+	Body struct {
+		ID       string   `json:"id,omitempty" pattern:"^[a-z0-9]+(-[a-z0-9]+)*$" maxLength:"36" doc:"the sandbox's name; made up if it is missing"`
+		Image    string   `json:"image,omitempty" doc:"the container image"`
+		Env      []string `json:"env,omitempty" doc:"the environment of commands, as NAME=VALUE"`
+		Lifetime int64    `json:"lifetime_seconds,omitempty" minimum:"5" doc:"when it ends itself, counted from its start"`
+		Idle     int64    `json:"idle_seconds,omitempty" minimum:"5" doc:"how long it may be idle before it ends itself"`
+		Keep     bool     `json:"keep,omitempty" doc:"keep its files when its pod ends, so that it can be paused"`
+		Pool     string   `json:"pool,omitempty" doc:"the pool of warm pods to take one from"`
+	}
+}
+
+type sandboxOutput struct {
+	Status int
+	Body   Sandbox
+}
+
+func (g *Gateway) create(ctx context.Context, in *createInput) (*sandboxOutput, error) {
+	tenant, name := tenantOf(ctx), in.Body.ID
+	if name == "" {
+		name = newName(tenant, in.Key)
+	}
+	spec := g.Base
+	spec.ID, spec.OnClose = launcherID(tenant, name), launcher.CloseKeep
+	spec.Env = append(slices.Clone(spec.Env), in.Body.Env...)
+	if in.Body.Image != "" {
+		spec.Pod.Image = in.Body.Image
+	}
+	if in.Body.Lifetime > 0 {
+		spec.Pod.Lifetime = time.Duration(in.Body.Lifetime) * time.Second
+	}
+	if in.Body.Idle > 0 {
+		spec.Pod.IdleTimeout = time.Duration(in.Body.Idle) * time.Second
+	}
+	if in.Body.Keep {
+		spec.Pod.Workspace.Keep = true
+	}
+	if in.Body.Pool != "" {
+		spec.Take.Pool = in.Body.Pool
+	}
+	s, err := g.Launcher.Launch(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	out := &sandboxOutput{http.StatusOK, Sandbox{ID: name, State: "running", Workdir: s.Workdir}}
+	if s.Created {
+		out.Status = http.StatusCreated
+	}
+	g.held.put(spec.ID, s)
+	return out, nil
+}
+
+type listInput struct {
+	State string `query:"state" enum:"running,pending,paused,ended,dead" doc:"only those in this state"`
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"how many at most"`
+	After string `query:"after" doc:"only those whose names come after this one: next of the page before"`
+}
+
+type listOutput struct {
+	Body struct {
+		Sandboxes []Sandbox `json:"sandboxes"`
+		Next      string    `json:"next,omitempty" doc:"after of the next page; missing on the last one"`
+	}
+}
+
+func (g *Gateway) list(ctx context.Context, in *listInput) (*listOutput, error) {
+	all, err := g.Launcher.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &listOutput{}
+	out.Body.Sandboxes = []Sandbox{}
+	for _, s := range all {
+		name, ours := nameOf(tenantOf(ctx), s.ID)
+		switch {
+		case !ours || name <= in.After || in.State != "" && in.State != string(s.State):
+		case len(out.Body.Sandboxes) == in.Limit:
+			out.Body.Next = out.Body.Sandboxes[in.Limit-1].ID
+			return out, nil
+		default:
+			out.Body.Sandboxes = append(out.Body.Sandboxes, Sandbox{name, string(s.State), s.Workdir, s.CreatedAt})
+		}
+	}
+	return out, nil
+}
+
+func (g *Gateway) get(ctx context.Context, in *sandboxPath) (*sandboxOutput, error) {
+	s, err := g.find(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &sandboxOutput{http.StatusOK, Sandbox{in.ID, string(s.State), s.Workdir, s.CreatedAt}}, nil
+}
+
+// find describes the caller's sandbox of this name. TODO: launchers should find one without a list.
+func (g *Gateway) find(ctx context.Context, name string) (launcher.Summary, error) {
+	all, err := g.Launcher.List(ctx)
+	id := launcherID(tenantOf(ctx), name)
+	i := slices.IndexFunc(all, func(s launcher.Summary) bool { return s.ID == id })
+	switch {
+	case i >= 0:
+		return all[i], nil
+	case err != nil:
+		return launcher.Summary{}, err
+	}
+	return launcher.Summary{}, launcher.ErrNotFound
+}
+
+func (g *Gateway) remove(ctx context.Context, in *sandboxPath) (*struct{}, error) {
+	if _, err := g.find(ctx, in.ID); err != nil {
+		return nil, err
+	}
+	id := launcherID(tenantOf(ctx), in.ID)
+	g.held.forget(id)
+	return nil, g.Launcher.Terminate(ctx, id)
+}
+
+// pauser is a launcher whose sandboxes can be paused.
+type pauser interface {
+	Pause(ctx context.Context, id string) error
+	Resume(ctx context.Context, id string) (*launcher.Sandbox, error)
+	Extend(ctx context.Context, id string, d time.Duration) (time.Time, error)
+}
+
+func (g *Gateway) pauser() (pauser, error) {
+	p, ok := g.Launcher.(pauser)
+	if !ok {
+		return nil, huma.Error501NotImplemented("sandboxes of this backend cannot be paused, nor do they end by themselves")
+	}
+	return p, nil
+}
+
+func (g *Gateway) pause(ctx context.Context, in *sandboxPath) (*struct{}, error) {
+	p, err := g.pauser()
+	if err != nil {
+		return nil, err
+	}
+	id := launcherID(tenantOf(ctx), in.ID)
+	g.held.forget(id)
+	return nil, p.Pause(ctx, id)
+}
+
+func (g *Gateway) resume(ctx context.Context, in *sandboxPath) (*sandboxOutput, error) {
+	p, err := g.pauser()
+	if err != nil {
+		return nil, err
+	}
+	id := launcherID(tenantOf(ctx), in.ID)
+	s, err := p.Resume(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	out := &sandboxOutput{http.StatusOK, Sandbox{ID: in.ID, State: "running", Workdir: s.Workdir}}
+	g.held.put(id, s)
+	return out, nil
+}
+
+type extendInput struct {
+	ID   string `path:"id" pattern:"^[a-z0-9]+(-[a-z0-9]+)*$" maxLength:"36" doc:"the sandbox's name"`
+	Body struct {
+		Seconds int64 `json:"additional_seconds" minimum:"1" doc:"how much longer"`
+	}
+}
+
+type extendOutput struct {
+	Body struct {
+		ExpiresAt time.Time `json:"expires_at" doc:"when it ends itself"`
+	}
+}
+
+func (g *Gateway) extend(ctx context.Context, in *extendInput) (*extendOutput, error) {
+	p, err := g.pauser()
+	if err != nil {
+		return nil, err
+	}
+	out := &extendOutput{}
+	out.Body.ExpiresAt, err = p.Extend(ctx, launcherID(tenantOf(ctx), in.ID), time.Duration(in.Body.Seconds)*time.Second)
+	return out, err
+}
