@@ -3,7 +3,7 @@
 //
 // It prints the port on which it listens, on loopback or at the address in its
 // first argument. Of the further arguments, "tls" turns on TLS, and "grpc" makes it
-// serve package bare instead of the following protocol. A connection sends
+// serve package bare instead of the following protocol, and "http" pages of 64 bytes. A connection sends
 // requests, each a letter and a length of eight bytes: "e" echoes everything that
 // follows; "r" sends this many bytes; "w" receives as many and answers with one
 // byte; "f" does the same, but first writes them to a new file; and "d" removes
@@ -21,6 +21,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"net/http"
 	"os"
 	"slices"
 	"time"
@@ -57,6 +58,11 @@ func serve() error {
 	}
 	if slices.Contains(os.Args, "grpc") {
 		return bare.Serve(listener)
+	}
+	if slices.Contains(os.Args, "http") {
+		return http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(make([]byte, 64)) // the caller sees what is missing
+		}))
 	}
 	for {
 		conn, err := listener.Accept()

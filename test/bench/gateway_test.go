@@ -1,0 +1,129 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"testing"
+
+	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/launcher"
+	"github.com/podagent/podagent/pkg/launcher/launchertest"
+)
+
+// The gateway may take this much longer than what it calls, in milliseconds.
+const (
+	gatewayCall  = 0.6
+	gatewayRoute = 0.4
+)
+
+// BenchmarkGateway measures what the gateway adds to a call, and to a request to a server in a
+// sandbox.
+func BenchmarkGateway(b *testing.B) {
+	c := launchertest.NewCluster(b, launcher.Restricted)
+	l := c.By(b, launcher.ByPortForward).Launcher()
+	d := openDoor(b, l, c.Spec(""))
+	d.post(b, "/api/v1/sandboxes", `{"id":"bench"}`)
+	s, err := l.Open(b.Context(), "main.bench")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { s.Close() })
+	p := &pod{s, c}
+
+	r := compare(b, "calls", "exec true, by the gateway", 300,
+		side{name: "podagent's gateway", do: d.exec(b)},
+		side{name: "podagent", do: p.run(b, "true")},
+	)
+	r.limit(fmt.Sprintf("podagent + %v ms", gatewayCall), r.Peers[0].Median+gatewayCall)
+
+	port := p.startEcho(b, "0.0.0.0:0", "http")
+	raw := p.forwardRaw(b, p.startEcho(b)).startEchoing(b)
+	r = compare(b, "calls", "a request to a server in the sandbox, by the gateway", 300,
+		side{name: "podagent's gateway", do: d.routed(b, port)},
+		side{name: "ReverseProxy by address", do: reverseProxied(b, p.address(b, port))},
+		side{name: "raw port-forward, 64 bytes", do: raw.echo},
+	)
+	r.limit(fmt.Sprintf("ReverseProxy + raw + %v ms", gatewayRoute), r.Peers[0].Median+r.Peers[1].Median+gatewayRoute)
+}
+
+// door is a gateway.
+type door struct{ url string }
+
+const doorToken = "the token of a benchmark"
+
+func openDoor(b *testing.B, l launcher.Launcher, base launcher.Spec) *door {
+	b.Helper()
+	base.ID = ""
+	g := gateway.New(gateway.Options{Launcher: l, Tenants: gateway.OneTenant{Name: "main", Token: doorToken}, Base: base})
+	server := httptest.NewServer(g)
+	b.Cleanup(func() { server.Close(); g.Close() })
+	return &door{server.URL}
+}
+
+func (d *door) request(b *testing.B, method, path, body string) *http.Request {
+	req, err := http.NewRequestWithContext(b.Context(), method, d.url+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+doorToken)
+	req.Header.Set("Content-Type", "application/json")
+	return req
+}
+
+func (d *door) post(b *testing.B, path, body string) {
+	b.Helper()
+	if err := answered(d.request(b, http.MethodPost, path, body)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// exec returns a call that runs true in the sandbox.
+func (d *door) exec(b *testing.B) func() error {
+	return func() error {
+		return answered(d.request(b, http.MethodPost, "/api/v1/sandboxes/bench/exec", `{"args":["true"]}`))
+	}
+}
+
+// routed returns a request to the server at a port of the sandbox.
+func (d *door) routed(b *testing.B, port int) func() error {
+	return func() error {
+		req := d.request(b, http.MethodGet, "/", "")
+		req.Header.Set("X-Sandbox-ID", "bench")
+		req.Header.Set("X-Sandbox-Port", strconv.Itoa(port))
+		return answered(req)
+	}
+}
+
+// reverseProxied returns a request through the standard library's proxy.
+func reverseProxied(b *testing.B, address string) func() error {
+	b.Helper()
+	server := httptest.NewServer(httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address}))
+	b.Cleanup(server.Close)
+	return func() error {
+		req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, server.URL, nil)
+		if err != nil {
+			return err
+		}
+		return answered(req)
+	}
+}
+
+// answered sends a request, and fails unless the whole answer comes, and is a good one.
+func answered(req *http.Request) error {
+	r, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err == nil && r.StatusCode/100 != 2 {
+		err = fmt.Errorf("%s: %s", r.Status, text)
+	}
+	return err
+}
