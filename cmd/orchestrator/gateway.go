@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +17,8 @@ import (
 
 const gatewayHelp = `Gateway serves sandboxes over HTTP, to callers of any language: their life, files,
 searches and commands below /api/v1/sandboxes, described at /openapi.json, and requests to
-servers in a sandbox by the headers X-Sandbox-ID and X-Sandbox-Port.
+servers in a sandbox by the headers X-Sandbox-ID and X-Sandbox-Port or, with --domain, by
+host names: those are for browsers, too, and nothing else may be served below the domain.
 
 Callers send a token as "Authorization: Bearer TOKEN". With --keys, a file says which
 tenants have which tokens; a tenant sees its own sandboxes alone. Without it there is one
@@ -33,9 +35,10 @@ const soleTenant = "main"
 
 // gatewayFlags say how to serve.
 type gatewayFlags struct {
-	http   httpFlags
-	keys   string
-	domain string
+	http     httpFlags
+	keys     string
+	domain   string
+	linkKeys string
 }
 
 func gatewayCommand(a *app) *cobra.Command {
@@ -69,8 +72,12 @@ func gatewayCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			links, err := opts.links()
+			if err != nil {
+				return usageError{err}
+			}
 			return a.serveGateway(cmd.Context(), &opts, gateway.Options{
-				Launcher: l, Tenants: tenants, Base: spec, Domain: opts.domain, Log: a.logger(),
+				Launcher: l, Tenants: tenants, Base: spec, Domain: opts.domain, LinkKeys: links, Log: a.logger(),
 			})
 		},
 	}
@@ -86,8 +93,9 @@ func (o *gatewayFlags) define(cmd *cobra.Command) {
 	flags.BoolVar(&o.http.allowRemote, "allow-remote", false, "listen at an address that other machines can reach, without TLS")
 	flags.StringVar(&o.http.tokenFile, "token-file", "", "the `FILE` with the token of the only tenant, 16 bytes or more (default a new token)")
 	flags.StringVar(&o.keys, "keys", "", "the `FILE` with the tenants and their keys, read again when it changes")
-	flags.StringVar(&o.domain, "domain", "", "serve the servers in sandboxes at the hosts PORT-ID.`DOMAIN`, too")
-	settings.Mark(flags, "listen", "allow-remote", "token-file", "keys", "domain")
+	flags.StringVar(&o.domain, "domain", "", "serve the servers in sandboxes at the hosts PORT-ID--TENANT.`DOMAIN[:PORT]`, too: with localhost by HTTP at the port of --listen, else by HTTPS, which a proxy has to provide")
+	flags.StringVar(&o.linkKeys, "link-key-file", "", "the `FILE` with the secrets that sign links to servers, one a line of 32 bytes or more, the newest first; the same for all gateways, read again when it changes (default one that is made up)")
+	settings.Mark(flags, "listen", "allow-remote", "token-file", "keys", "domain", "link-key-file")
 	o.http.flags = flags
 	cmd.MarkFlagsMutuallyExclusive("keys", "token-file")
 }
@@ -108,6 +116,18 @@ func (o *gatewayFlags) tenants(ctx context.Context, a *app) (gateway.Tenants, er
 	return gateway.OneTenant{Name: soleTenant, Token: token}, nil
 }
 
+// links returns the secrets that sign links, which other users must not know; nil for new ones.
+func (o *gatewayFlags) links() (*gateway.LinkKeys, error) {
+	if o.linkKeys == "" {
+		return nil, nil
+	}
+	if err := checkPrivate("the signing key", o.linkKeys); err != nil {
+		return nil, err
+	}
+	keys := &gateway.LinkKeys{Path: o.linkKeys}
+	return keys, keys.Load()
+}
+
 // serveGateway serves until ctx ends.
 func (a *app) serveGateway(ctx context.Context, o *gatewayFlags, options gateway.Options) error {
 	listener, err := net.ListenTCP("tcp", o.http.listen)
@@ -121,6 +141,9 @@ func (a *app) serveGateway(ctx context.Context, o *gatewayFlags, options gateway
 	}{url}, url+"\n")
 	if err != nil {
 		return errors.Join(err, listener.Close())
+	}
+	if options.Domain == "localhost" { // nothing stands before it
+		options.Domain = net.JoinHostPort(options.Domain, strconv.Itoa(listener.Addr().(*net.TCPAddr).Port))
 	}
 	g := gateway.New(options)
 	protocols := &http.Protocols{}

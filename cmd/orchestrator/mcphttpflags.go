@@ -109,12 +109,20 @@ func (h *httpFlags) token(ctx context.Context, a *app) (string, error) {
 
 // readToken returns the token in a file, which other users must not know.
 func readToken(ctx context.Context, path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
+	if err := checkPrivate("the token", path); err != nil {
 		return "", err
 	}
-	if err := fsops.CheckPrivate(info); err != nil {
-		return "", fmt.Errorf("the token in %s is not yours alone: %w: chmod 600 it, or make another (a mounted Secret takes the defaultMode 0440, and no fsGroup if its reader is root)", path, err)
-	}
 	return secret.File(path).Secret(ctx)
+}
+
+// checkPrivate refuses a file of secrets that other users can read.
+func checkPrivate(what, path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if err := fsops.CheckPrivate(info); err != nil {
+		return fmt.Errorf("%s in %s is not yours alone: %w: chmod 600 it, or make another (a mounted Secret takes the defaultMode 0440, and no fsGroup if its reader is root)", what, path, err)
+	}
+	return nil
 }

@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"log"
 	"log/slog"
 	"net/http"
 
@@ -21,8 +23,12 @@ type Options struct {
 	// Base is what a new sandbox is like, as far as its creator may not or does not say. Its ID
 	// must be empty.
 	Base launcher.Spec
-	// Domain, if not empty, makes PORT-NAME.Domain the host of a server in a sandbox.
+	// Domain, if not empty, makes PORT-NAME--TENANT.Domain the host of a server in a sandbox, and
+	// PORT-NAME.Domain for callers with a token. It may end in the port of links, such as :8443.
+	// Nothing of the gateway's own is served there.
 	Domain string
+	// LinkKeys sign links to servers. With nil only this gateway's own are valid, while it lasts.
+	LinkKeys *LinkKeys
 	// Log gets what the caller is not told; nil discards it.
 	Log *slog.Logger
 }
@@ -30,9 +36,13 @@ type Options struct {
 // Gateway is the handler of all that a gateway serves. Close it when it serves no more.
 type Gateway struct {
 	Options
-	held *held
-	api  huma.API
-	mux  *http.ServeMux
+	held    *held
+	lookups *lookups
+	domain  domain
+	quiet   *log.Logger // of what hostile servers do
+	end     context.CancelFunc
+	api     huma.API
+	mux     *http.ServeMux
 }
 
 // New returns a gateway.
@@ -40,7 +50,15 @@ func New(o Options) *Gateway {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	g := &Gateway{Options: o, held: newHeld(o.Launcher), mux: http.NewServeMux()}
+	if o.LinkKeys == nil {
+		o.LinkKeys = madeUpKeys()
+	}
+	life, end := context.WithCancel(context.Background())
+	g := &Gateway{
+		Options: o, held: newHeld(o.Launcher), domain: parseDomain(o.Domain), mux: http.NewServeMux(), end: end,
+		quiet: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+	}
+	g.lookups = newLookups(life, g.findID)
 	config := huma.DefaultConfig("podagent", "v1")
 	config.DocsPath, config.SchemasPath, config.CreateHooks = "", "", nil
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
@@ -55,6 +73,7 @@ func New(o Options) *Gateway {
 	g.watchOperations()
 	g.execOperations()
 	g.processOperations()
+	g.linkOperations()
 	g.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	return g
 }
@@ -63,12 +82,21 @@ func New(o Options) *Gateway {
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch t, err := g.targetOf(r); {
 	case err != nil:
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		g.refuse(w, r, err)
 	case t != nil:
 		g.route(w, r, t)
 	default:
+		guard(w.Header())
 		g.mux.ServeHTTP(w, r)
 	}
+}
+
+// guard keeps what the gateway itself answers out of the pages of others: none may frame it or
+// take it for a script, and content of a sandbox's files is no page of the gateway's.
+func guard(h http.Header) {
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
 // OpenAPI returns the description of the operations by OpenAPI 3.1, in JSON.
@@ -83,4 +111,7 @@ func OpenAPI() ([]byte, error) {
 }
 
 // Close closes the connections to sandboxes. The sandboxes stay.
-func (g *Gateway) Close() error { return g.held.close() }
+func (g *Gateway) Close() error {
+	g.end()
+	return g.held.close()
+}

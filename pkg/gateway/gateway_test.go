@@ -29,12 +29,20 @@ type door struct {
 	keys string
 }
 
-func newDoor(t *testing.T) *door {
+func newDoor(t *testing.T, edit ...func(*gateway.Options)) *door {
 	t.Helper()
 	d := &door{T: t, keys: filepath.Join(t.TempDir(), "keys.yaml")}
 	d.writeKeys(fmt.Sprintf("tenants:\n  acme:\n    keys:\n    - sha256: %s\n  other:\n    keys:\n    - sha256: %s\n", hashOf("a"), hashOf("o")))
-	g := gateway.New(gateway.Options{Launcher: launchertest.Local(t), Tenants: &gateway.Keys{Path: d.keys}, Domain: "sandboxes.test"})
-	server := httptest.NewServer(g)
+	o := gateway.Options{Launcher: launchertest.Local(t), Tenants: &gateway.Keys{Path: d.keys}, Domain: "sandboxes.test"}
+	for _, edit := range edit {
+		edit(&o)
+	}
+	g := gateway.New(o)
+	server := httptest.NewUnstartedServer(g)
+	server.Config.Protocols = &http.Protocols{}
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
 	t.Cleanup(func() {
 		server.Close()
 		if err := g.Close(); err != nil {

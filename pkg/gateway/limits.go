@@ -22,6 +22,19 @@ const (
 	// than the minute after which that one ends.
 	keptConns = 16
 	keptFor   = 15 * time.Second
+	// answerHeaderLimit is how large the header of a server's answer may be, in bytes: what browsers
+	// take. informLimit is how many informational answers (1xx) may come before it.
+	answerHeaderLimit = 256 << 10
+	informLimit       = 32
+	// continueTime is how long a server may take to ask for a body that the client holds back
+	// (Expect: 100-continue). Then it is sent all the same, as curl does.
+	continueTime = time.Second
+	// What strangers may have looked up: for how long it counts, after which time it failed, how
+	// many sandboxes are remembered, and how many are looked up at a time.
+	lookupFor     = 2 * time.Second
+	lookupTime    = 5 * time.Second
+	lookupLimit   = 4096
+	lookupsAtOnce = 8
 	// maxNumber is more than any number of lines or results can be.
 	maxNumber = 1 << 31
 )

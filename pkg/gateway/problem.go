@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"reflect"
@@ -105,4 +106,12 @@ func statusOf(c pb.Class) int {
 		return http.StatusBadGateway
 	}
 	return http.StatusInternalServerError
+}
+
+// writeProblem answers with a problem, outside of the operations.
+func writeProblem(w http.ResponseWriter, of *refusal) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(of.status)
+	p := Problem{huma.ErrorModel{Status: of.status, Title: http.StatusText(of.status), Detail: of.detail}, of.class}
+	_ = json.NewEncoder(w).Encode(p)
 }

@@ -1,133 +1,169 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
 	"net/http"
-	"net/http/httputil"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
-
-	"github.com/podagent/podagent/pkg/launcher"
 )
 
-// A request is routed to a server in a sandbox by headers, on any path, or by its host name.
+// A request goes to a server in a sandbox by its host name, or else by these headers, on any path.
 const (
 	headerID   = "X-Sandbox-Id"
 	headerPort = "X-Sandbox-Port"
-	// headerToken has the gateway's token where Authorization is the server's.
-	headerToken = "X-Sandbox-Token"
+	// headerNamespace is of agent-sandbox's router. Here it may only name the caller's tenant.
+	headerNamespace = "X-Sandbox-Namespace"
 	// defaultPort is that of agent-sandbox's router.
 	defaultPort = 8888
 )
 
 // target is the server that a request is for.
 type target struct {
-	name string
-	port int
+	tenant string // "" is the caller's: a request without credentials reaches nothing then
+	name   string
+	port   int
+	// byHeader says that the gateway's own host was called, which may have cookies of its own.
+	byHeader bool
 }
 
-var hostExp = regexp.MustCompile(`^([1-9][0-9]{0,4})-([a-z0-9]+(?:-[a-z0-9]+)*)$`)
+// alone reports whether the host that was called is that of this server only, so that a browser
+// keeps it apart from all others. Two tenants' sandboxes can share any other host.
+func (t *target) alone() bool { return t.tenant != "" }
 
-// errTarget says that a request names no server that there could be.
-var errTarget = errors.New("the sandbox or the port is not valid")
+// Errors of requests that name no server that there could be.
+var (
+	errTarget = &refusal{http.StatusBadRequest, "invalid", "X-Sandbox-ID must be the name of a sandbox, and X-Sandbox-Port a port from 1 to 65535, each given once"}
+	errHost   = &refusal{http.StatusNotFound, "no_sandbox", "no server in a sandbox has this host name, which must be PORT-ID--TENANT or PORT-ID before the domain; the gateway's own operations are at another host"}
+	errMethod = &refusal{http.StatusMethodNotAllowed, "unsupported", "CONNECT is not passed on"}
+)
 
-// targetOf returns the server that a request is for; nil if it is for the gateway itself.
+// targetOf returns the server that a request is for; nil if it is for the gateway itself. A host
+// below the domain is never the gateway's, and there the headers do not count.
 func (g *Gateway) targetOf(r *http.Request) (*target, error) {
-	if t, ok := g.hostTarget(r.Host); ok {
+	if label, below := g.domain.label(r.Host); below {
+		t, ok := parseLabel(label)
+		switch {
+		case !ok:
+			return nil, errHost
+		case r.Method == http.MethodConnect:
+			return nil, errMethod
+		}
 		return t, nil
 	}
-	name, port := r.Header.Get(headerID), r.Header.Get(headerPort)
-	if name == "" {
+	names, ports := r.Header[headerID], r.Header[headerPort]
+	if len(names) == 0 {
 		return nil, nil
 	}
-	t := &target{name, defaultPort}
-	if port != "" {
-		n, err := strconv.ParseUint(port, 10, 16)
-		if err != nil || n == 0 {
-			return nil, errTarget
-		}
-		t.port = int(n)
-	}
-	if CheckName(name) != nil {
+	port, ok := parsePort(cmp.Or(strings.Join(ports, ","), strconv.Itoa(defaultPort)))
+	switch {
+	case len(names) > 1 || !ok || CheckName(names[0]) != nil:
 		return nil, errTarget
+	case r.Method == http.MethodConnect:
+		return nil, errMethod
 	}
-	return t, nil
+	return &target{name: names[0], port: port, byHeader: true}, nil
 }
 
-// hostTarget takes a host name apart: PORT-NAME.DOMAIN.
-func (g *Gateway) hostTarget(host string) (*target, bool) {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
+// domain is what the hosts of servers in sandboxes end with.
+type domain struct {
+	host string // in lower case; "" for none
+	port string // of the links; "" for the scheme's
+}
+
+func parseDomain(text string) domain {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil {
+		host = text
 	}
-	label, domain, _ := strings.Cut(strings.ToLower(strings.TrimSuffix(host, ".")), ".")
-	m := hostExp.FindStringSubmatch(label)
-	if g.Domain == "" || domain != g.Domain || m == nil {
+	return domain{strings.ToLower(strings.Trim(host, ".")), port}
+}
+
+// scheme is how browsers reach the servers. Only this machine's own names, which lead no further,
+// go without TLS: browsers trust them as if they had it.
+func (d domain) scheme() string {
+	if d.host == "localhost" || strings.HasSuffix(d.host, ".localhost") {
+		return "http"
+	}
+	return "https"
+}
+
+// origin returns the URL of a server, without a path.
+func (d domain) origin(t *target) string {
+	host := strconv.Itoa(t.port) + "-" + t.name + hostSeparator + t.tenant + "." + d.host
+	if d.port != "" {
+		host += ":" + d.port
+	}
+	return d.scheme() + "://" + host
+}
+
+// label returns what a host has before the domain, and whether it is the domain or below it.
+func (d domain) label(host string) (label string, below bool) {
+	if d.host == "" {
+		return "", false
+	}
+	host, _, _ = strings.Cut(host, ":") // the port; an IPv6 address is below no domain
+	host = strings.ToLower(strings.TrimRight(host, "."))
+	if host == d.host {
+		return "", true
+	}
+	return strings.CutSuffix(host, "."+d.host)
+}
+
+// hostSeparator is between the names of a sandbox and its tenant in a host name. No name has it.
+const hostSeparator = "--"
+
+// parseLabel takes apart PORT-NAME--TENANT, or PORT-NAME.
+func parseLabel(label string) (*target, bool) {
+	first, rest, _ := strings.Cut(label, "-")
+	name, tenant, full := strings.Cut(rest, hostSeparator)
+	port, ok := parsePort(first)
+	if !ok || CheckName(name) != nil || full && CheckTenant(tenant) != nil {
 		return nil, false
 	}
-	port, err := strconv.ParseUint(m[1], 10, 16)
-	return &target{m[2], int(port)}, err == nil
+	return &target{tenant: tenant, name: name, port: port}, true
+}
+
+// parsePort reads a port from 1 to 65535, which has one way of being written.
+func parsePort(text string) (int, bool) {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return int(n), err == nil && n > 0 && text[0] != '0'
 }
 
 // route passes a request to a server in a sandbox.
 func (g *Gateway) route(w http.ResponseWriter, r *http.Request, t *target) {
-	caller, own, err := g.callerOfRequest(r)
+	a, err := g.admit(r, t)
 	if err != nil {
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		http.Error(w, err.Error(), http.StatusUnauthorized)
+		g.refuse(w, r, err)
 		return
 	}
-	id := launcherID(caller.Tenant, t.name)
+	if a.enter {
+		g.enter(w, r, t, a.link)
+		return
+	}
+	id := launcherID(a.tenant, t.name)
 	s, err := g.held.get(r.Context(), id)
-	if err == nil {
-		defer g.held.release(id, s)
-		proxyTo(s.ways.to(s.sandbox, t.port, isGRPC(r)), t.port, own).ServeHTTP(w, r)
+	if err != nil {
+		g.refuse(w, r, a.hide(err))
 		return
 	}
-	_, status := classify(err)
-	http.Error(w, err.Error(), status)
-}
-
-// callerOfRequest returns who sends a request to be routed, and the header with the token, which
-// the server must not see.
-func (g *Gateway) callerOfRequest(r *http.Request) (caller Caller, header string, err error) {
-	header, token := headerToken, r.Header.Get(headerToken)
-	if token == "" {
-		var scheme string
-		header = "Authorization"
-		scheme, token, _ = strings.Cut(r.Header.Get(header), " ")
-		if !strings.EqualFold(scheme, "bearer") {
-			return Caller{}, "", ErrUnknownToken
+	defer g.held.release(id, s)
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	p := &passage{target: t, admission: a, scheme: g.domain.scheme(), cancel: cancel}
+	p.failed = func(w http.ResponseWriter, err error) {
+		if isOver(err) {
+			g.held.drop(id, s)
 		}
+		g.refuse(w, r, a.hide(p.explain(err)))
 	}
-	caller, err = g.Tenants.Caller(r.Context(), token)
-	return caller, header, err
-}
-
-// proxyTo returns the proxy to a server in a sandbox. own is the header with the gateway's token.
-func proxyTo(way http.RoundTripper, port int, own string) http.Handler {
-	return &httputil.ReverseProxy{
-		Transport:     way,
-		FlushInterval: -1,
-		Rewrite: func(p *httputil.ProxyRequest) {
-			p.Out.URL.Scheme, p.Out.URL.Host = "http", net.JoinHostPort("localhost", strconv.Itoa(port))
-			p.Out.Host = p.In.Host
-			p.Out.URL.RawQuery = p.In.URL.RawQuery // as it came
-			for _, name := range []string{own, headerID, headerPort, headerToken, "X-Sandbox-Namespace"} {
-				p.Out.Header.Del(name)
-			}
-			p.SetXForwarded()
-		},
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if r.Context().Err() != nil {
-				panic(http.ErrAbortHandler) // nobody waits for an answer
-			}
-			http.Error(w, "the sandbox's server does not answer: "+err.Error(), http.StatusBadGateway)
-		},
+	if r.ProtoMajor == 1 && r.ContentLength != 0 {
+		// The server may answer before it has read everything.
+		_ = http.NewResponseController(w).EnableFullDuplex()
 	}
+	p.proxy(s.ways.to(s.sandbox, isGRPC(r)), g.quiet).ServeHTTP(&answerWriter{w, p, 0}, r.WithContext(ctx))
 }
 
 // isGRPC reports whether a request is one of gRPC, which needs HTTP/2 all the way.
@@ -135,43 +171,36 @@ func isGRPC(r *http.Request) bool {
 	return r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
 }
 
-// ways are the ways to the servers in a sandbox, with connections that are kept.
-type ways struct {
-	mu   sync.Mutex
-	open map[way]*http.Transport
+// refusal is an answer of the gateway itself.
+type refusal struct {
+	status int
+	class  string
+	detail string
 }
 
-type way struct {
-	port  int
-	http2 bool
-}
+func (e *refusal) Error() string { return e.detail }
 
-// to returns the way to a port.
-func (w *ways) to(s *launcher.Sandbox, port int, http2 bool) *http.Transport {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if t := w.open[way{port, http2}]; t != nil {
-		return t
+// refuse answers with a problem.
+func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		panic(http.ErrAbortHandler) // nobody waits for an answer
 	}
-	protocols := &http.Protocols{}
-	protocols.SetHTTP1(!http2)
-	protocols.SetUnencryptedHTTP2(http2)
-	t := &http.Transport{
-		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return s.Dial(ctx, port) },
-		DisableCompression: true, Protocols: protocols,
-		MaxIdleConnsPerHost: keptConns, IdleConnTimeout: keptFor,
+	of, ok := errors.AsType[*refusal](err)
+	if !ok {
+		class, status := classify(err)
+		if status == http.StatusInternalServerError {
+			g.Log.ErrorContext(r.Context(), "a request cannot be passed to a sandbox for a reason of no known class", "error", err)
+			status = http.StatusBadGateway
+		}
+		of = &refusal{status, class, err.Error()}
 	}
-	if w.open == nil {
-		w.open = map[way]*http.Transport{}
+	switch of.status {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	case http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", "1")
 	}
-	w.open[way{port, http2}] = t
-	return t
-}
-
-func (w *ways) close() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, t := range w.open {
-		t.CloseIdleConnections()
-	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	writeProblem(w, of)
 }

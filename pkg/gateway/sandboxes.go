@@ -98,6 +98,7 @@ func (g *Gateway) create(ctx context.Context, in *createInput) (*sandboxOutput, 
 		out.Status = http.StatusCreated
 	}
 	g.held.put(spec.ID, s)
+	g.lookups.forget(spec.ID)
 	return out, nil
 }
 
@@ -145,8 +146,11 @@ func (g *Gateway) get(ctx context.Context, in *sandboxPath) (*sandboxOutput, err
 
 // find describes the caller's sandbox of this name. TODO: launchers should find one without a list.
 func (g *Gateway) find(ctx context.Context, name string) (launcher.Summary, error) {
+	return g.findID(ctx, launcherID(tenantOf(ctx), name))
+}
+
+func (g *Gateway) findID(ctx context.Context, id string) (launcher.Summary, error) {
 	all, err := g.Launcher.List(ctx)
-	id := launcherID(tenantOf(ctx), name)
 	i := slices.IndexFunc(all, func(s launcher.Summary) bool { return s.ID == id })
 	switch {
 	case i >= 0:
@@ -163,6 +167,7 @@ func (g *Gateway) remove(ctx context.Context, in *sandboxPath) (*struct{}, error
 	}
 	id := launcherID(tenantOf(ctx), in.ID)
 	g.held.forget(id)
+	defer g.lookups.forget(id)
 	return nil, g.Launcher.Terminate(ctx, id)
 }
 

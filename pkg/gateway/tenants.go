@@ -50,7 +50,12 @@ func (t OneTenant) Caller(_ context.Context, token string) (Caller, error) {
 }
 
 // Policy implements [Tenants].
-func (t OneTenant) Policy(context.Context, string) (Policy, error) { return Policy{}, nil }
+func (t OneTenant) Policy(_ context.Context, tenant string) (Policy, error) {
+	if tenant != t.Name {
+		return Policy{}, fmt.Errorf("there is no tenant %q", tenant)
+	}
+	return Policy{}, nil
+}
 
 // Keys are the tenants of a file in YAML, which is read again when it has changed:
 //

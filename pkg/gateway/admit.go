@@ -1,0 +1,190 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+const (
+	// headerToken has the gateway's token where Authorization is the server's own.
+	headerToken = "X-Sandbox-Token"
+	// headerLink has the token of a link, for programs.
+	headerLink = "X-Sandbox-Link"
+	// queryLink is the parameter of a link that has its token.
+	queryLink = "podagent_link"
+	// cookiePrefix is that of the gateway's cookies. A browser takes a cookie whose name begins
+	// with __Host- from its host alone, so that no other sandbox can set it (RFC 6265bis).
+	cookiePrefix = "__Host-podagent"
+	cookieLink   = cookiePrefix + "-link"
+)
+
+// admission says by what right a request passes.
+type admission struct {
+	tenant string
+	caller Caller // zero for a link, and for a port that is public
+	// authorization says that this header has a token of the gateway.
+	authorization bool
+	public        bool
+	link          linkToken // that let it pass
+	// enter says that a browser has followed a link: it gets a cookie first.
+	enter bool
+}
+
+var (
+	errStranger = &refusal{http.StatusUnauthorized, "unauthenticated", "this takes a token of the gateway in Authorization or X-Sandbox-Token, or a link that is valid, unless the port is public"}
+	errBrowser  = &refusal{http.StatusForbidden, "permission", "browsers reach a server in a sandbox by the host PORT-ID--TENANT alone, which keeps its pages apart from all else"}
+	errKeys     = &refusal{http.StatusServiceUnavailable, "unavailable", "the gateway cannot tell who calls"}
+)
+
+// admit says whether a request may pass, and why.
+func (g *Gateway) admit(r *http.Request, t *target) (a admission, err error) {
+	if !t.alone() && fromBrowser(r) {
+		return a, errBrowser
+	}
+	if a.caller, err = g.callerOfRequest(r, &a); err != nil {
+		return a, err
+	}
+	a.tenant = a.caller.Tenant
+	switch {
+	case a.tenant != "":
+		if t.alone() && t.tenant != a.tenant || !namespaceIs(r, a.tenant) {
+			return a, launcher.ErrNotFound
+		}
+		return a, nil
+	case !t.alone():
+		return a, errStranger
+	}
+	a.tenant = t.tenant
+	if g.admitLink(r, t, &a) {
+		return a, nil
+	}
+	a.public, err = g.isPublic(r.Context(), t)
+	if err == nil && !a.public {
+		err = errStranger
+	}
+	return a, err
+}
+
+// callerOfRequest returns who sends a request; nobody if it has no token, or one that is the
+// server's own.
+func (g *Gateway) callerOfRequest(r *http.Request, a *admission) (Caller, error) {
+	caller, err := Caller{}, error(nil)
+	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "bearer") {
+		caller, err = g.Tenants.Caller(r.Context(), strings.TrimSpace(token))
+		a.authorization = err == nil
+	}
+	given := r.Header[headerToken]
+	if len(given) > 0 && (err == nil || errors.Is(err, ErrUnknownToken)) {
+		caller, err = g.Tenants.Caller(r.Context(), given[0])
+	}
+	switch {
+	case err == nil:
+		return caller, nil
+	case !errors.Is(err, ErrUnknownToken):
+		g.Log.ErrorContext(r.Context(), "cannot tell who calls", "error", err)
+		return Caller{}, errKeys
+	case len(given) > 0:
+		return Caller{}, errStranger
+	}
+	return Caller{}, nil
+}
+
+// fromBrowser reports whether a browser sent a request for a page, or for a script of one.
+func fromBrowser(r *http.Request) bool {
+	return r.Header["Sec-Fetch-Site"] != nil || r.Header["Origin"] != nil
+}
+
+// namespaceIs reports whether a request names this tenant as its namespace, or none.
+func namespaceIs(r *http.Request, tenant string) bool {
+	names := r.Header[headerNamespace]
+	return len(names) == 0 || len(names) == 1 && names[0] == tenant
+}
+
+// admitLink reports whether a request has a link that opens a server, and says so in a.
+func (g *Gateway) admitLink(r *http.Request, t *target, a *admission) bool {
+	given := linkToken(r.Header.Get(headerLink))
+	inURL := linkToken(linkOfQuery(r.URL.RawQuery))
+	switch {
+	case given != "" && g.opens(r.Context(), given, t):
+		a.link = given
+	case inURL != "" && g.opens(r.Context(), inURL, t):
+		a.link, a.enter = inURL, navigates(r)
+	case fromOwnPage(r):
+		for _, c := range r.CookiesNamed(cookieLink) {
+			if g.opens(r.Context(), linkToken(c.Value), t) {
+				a.link = linkToken(c.Value)
+				return true
+			}
+		}
+		return false
+	default:
+		return false
+	}
+	return true
+}
+
+// navigates reports whether a browser, or who looks like one, wants a page.
+func navigates(r *http.Request) bool {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return false
+	}
+	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" {
+		return mode == "navigate"
+	}
+	return strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+// fromOwnPage reports whether a request of a browser comes from its user or from a page of the
+// same server. The pages of other sandboxes, which browsers may take for parts of the same site,
+// can but lead to it in the open.
+func fromOwnPage(r *http.Request) bool {
+	switch site := r.Header.Get("Sec-Fetch-Site"); site {
+	case "same-origin", "none":
+		return true
+	case "":
+		origin := r.Header.Get("Origin")
+		_, host, _ := strings.Cut(origin, "://")
+		return origin == "" || strings.EqualFold(host, r.Host)
+	}
+	return navigates(r) && r.Header.Get("Sec-Fetch-Dest") == "document"
+}
+
+// hide keeps the words of an error from strangers, who are told no more than its class.
+func (a *admission) hide(err error) error {
+	if _, plain := errors.AsType[*refusal](err); plain || a.caller.Tenant != "" {
+		return err
+	}
+	class, status := classify(err)
+	if status == http.StatusInternalServerError {
+		status = http.StatusBadGateway
+	}
+	return &refusal{status, class, "the sandbox cannot be reached"}
+}
+
+// withoutLink returns a query without the token of a link; all else is as it came.
+func withoutLink(query string) string {
+	if !strings.Contains(query, queryLink) {
+		return query
+	}
+	parts := strings.Split(query, "&")
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool {
+		name, _, _ := strings.Cut(part, "=")
+		return name == queryLink
+	}), "&")
+}
+
+// linkOfQuery returns the token of a link in a query.
+func linkOfQuery(query string) string {
+	for query != "" {
+		var part string
+		part, query, _ = strings.Cut(query, "&")
+		if token, ok := strings.CutPrefix(part, queryLink+"="); ok {
+			return token
+		}
+	}
+	return ""
+}
