@@ -40,6 +40,7 @@ func (p *passage) rewrite(r *httputil.ProxyRequest) {
 	r.Out.Host = r.In.Host
 	r.Out.URL.Scheme, r.Out.URL.Host = "http", net.JoinHostPort("localhost", strconv.Itoa(p.port))
 	keepPath(r)
+	r.Out.Trailer = r.In.Trailer // which has values when the body has been read
 	r.Out.URL.RawQuery = spaces.Replace(r.In.URL.RawQuery)
 	for name := range r.Out.Header {
 		if strings.HasPrefix(name, "X-Forwarded-") || name == "X-Real-Ip" {

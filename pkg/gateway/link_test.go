@@ -1,0 +1,225 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podagent/podagent/pkg/gateway"
+)
+
+// link makes a link to a port of the sandbox "web", and returns its token.
+func (d *door) link(port, body string) (token string) {
+	d.Helper()
+	got := d.send("a", "POST", "/api/v1/sandboxes/web/ports/"+port+"/link", body)
+	var link struct {
+		URL       string    `json:"url"`
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+	if err := json.Unmarshal([]byte(got.text), &link); err != nil || got.StatusCode != 200 {
+		d.Fatalf("%d %s: %v", got.StatusCode, got.text, err)
+	}
+	token, ok := strings.CutPrefix(link.URL, "https://"+port+"-web--acme.sandboxes.test/?podagent_link=")
+	if !ok || time.Until(link.ExpiresAt) <= 0 {
+		d.Fatalf("the link is %s, until %v", link.URL, link.ExpiresAt)
+	}
+	return token
+}
+
+// echo answers with what the gateway must not pass on, if it does.
+func echo(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprintf(w, "%s%s%s%s", r.RequestURI, r.Header["Cookie"], r.Header["Authorization"], r.Header["X-Sandbox-Link"])
+}
+
+func TestLinkOpensAPortToABrowser(t *testing.T) {
+	d := newDoor(t)
+	port, host := d.serve(echo)
+	token := d.link(port, `{"expires_seconds":60}`)
+	for _, test := range []struct{ path, location string }{
+		{"/?podagent_link=" + token, "/"},
+		{"/a%2Fb/..?x=1&podagent_link=" + token + "&y=;", "/a%2Fb/..?x=1&y=;"},
+		{"//evil.test/?podagent_link=" + token, "//evil.test/"},
+		{`/\evil.test/?podagent_link=` + token + "&podagent_link=x", `/\evil.test/`},
+	} {
+		got := d.ask("GET", host, test.path, "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document", "Sec-Fetch-Site: cross-site")
+		if got.StatusCode != 303 || got.Header.Get("Location") != "https://"+host+test.location || got.Header.Get("Referrer-Policy") != "no-referrer" || got.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %d %v", test.path, got.StatusCode, got.Header)
+		}
+		cookies := got.Cookies()
+		if len(cookies) != 1 {
+			t.Fatalf("the cookies are %v", cookies)
+		}
+		if c := cookies[0]; c.Name != "__Host-podagent-link" || !c.Secure || !c.HttpOnly || c.Path != "/" || c.Domain != "" || c.SameSite != http.SameSiteLaxMode || c.MaxAge <= 0 || c.MaxAge > 60 {
+			t.Errorf("the cookie is %v", c)
+		}
+		cookie := "Cookie: own=1; " + cookies[0].Name + "=" + cookies[0].Value
+		if got := d.ask("GET", host, "/x?y", cookie, "Sec-Fetch-Site: same-origin", "Authorization: Bearer own"); got.text != "/x?y[own=1][Bearer own][]" {
+			t.Errorf("with the cookie: %d %s", got.StatusCode, got.text)
+		}
+	}
+	if got := d.ask("GET", host+":8443", "/?podagent_link="+token, "Accept: text/html,*/*"); got.Header.Get("Location") != "https://"+host+":8443/" {
+		t.Errorf("at another port: %d %v", got.StatusCode, got.Header)
+	}
+	if got := d.ask("GET", host+":80@evil.test", "/?podagent_link="+token, "Accept: text/html"); got.StatusCode == 303 && got.Header.Get("Location") != "https://"+host+"/" {
+		t.Errorf("at a wrong port: %d %v", got.StatusCode, got.Header)
+	}
+	for _, headers := range [][]string{{"X-Sandbox-Link: " + token}, {"X-Sandbox-Link: " + token, "Accept: text/html"}} {
+		if got := d.ask("POST", host, "/x", headers...); got.text != "/x[][][]" {
+			t.Errorf("a program with %q: %d %s", headers, got.StatusCode, got.text)
+		}
+	}
+	if got := d.ask("GET", host, "/x?a&podagent_link="+token+"&b"); got.text != "/x?a&b[][][]" {
+		t.Errorf("a program with the URL: %d %s", got.StatusCode, got.text)
+	}
+}
+
+// A page of another sandbox cannot use the cookie of who looks at it, but for opening the page.
+func TestCookieOfALinkCountsForItsOwnPagesAlone(t *testing.T) {
+	d := newDoor(t)
+	port, host := d.serve(echo)
+	cookie := "Cookie: __Host-podagent-link=" + d.link(port, "")
+	for _, test := range []struct {
+		method  string
+		headers []string
+		status  int
+	}{
+		{"GET", nil, 200},
+		{"POST", nil, 200},
+		{"POST", []string{"Sec-Fetch-Site: same-origin", "Origin: https://" + host}, 200},
+		{"POST", []string{"Origin: https://" + host}, 200},
+		{"GET", []string{"Sec-Fetch-Site: none", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"}, 200},
+		{"GET", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"}, 200},
+		{"POST", []string{"Sec-Fetch-Site: same-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"}, 401},
+		{"GET", []string{"Sec-Fetch-Site: same-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"}, 401},
+		{"GET", []string{"Sec-Fetch-Site: same-site", "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty"}, 401},
+		{"GET", []string{"Sec-Fetch-Site: same-site", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: script"}, 401},
+		{"GET", []string{"Sec-Fetch-Site: same-site", "Sec-Fetch-Mode: websocket", "Origin: https://1-evil--other.sandboxes.test"}, 401},
+		{"GET", []string{"Origin: https://1-evil--other.sandboxes.test"}, 401},
+		{"GET", []string{"Origin: null"}, 401},
+	} {
+		if got := d.ask(test.method, host, "/", append(test.headers, cookie)...); got.StatusCode != test.status {
+			t.Errorf("%s %q: %d %s, want %d", test.method, test.headers, got.StatusCode, got.text, test.status)
+		}
+	}
+}
+
+func TestLinkOpensNothingElse(t *testing.T) {
+	d := newDoor(t)
+	port, host := d.serve(echo)
+	d.send("a", "POST", "/api/v1/sandboxes", `{"id":"other"}`)
+	d.send("o", "POST", "/api/v1/sandboxes", `{"id":"web"}`)
+	token := d.link(port, "{}")
+	refused := func(name, host, token string) {
+		t.Helper()
+		for _, header := range []string{"X-Sandbox-Link: " + token, "Cookie: __Host-podagent-link=" + token, "Authorization: Bearer " + token, "X-Sandbox-Token: " + token} {
+			if got := d.ask("GET", host, "/?podagent_link="+token, header, "Accept: text/html"); got.StatusCode != 401 || got.Header["Set-Cookie"] != nil {
+				t.Errorf("%s: %d %v %s", name, got.StatusCode, got.Header, got.text)
+			}
+		}
+	}
+	if got := d.ask("GET", host, "/", "X-Sandbox-Link: "+token); got.StatusCode != 200 {
+		t.Fatalf("%d %s", got.StatusCode, got.text)
+	}
+	refused("another port", "1-web--acme.sandboxes.test", token)
+	refused("another sandbox", port+"-other--acme.sandboxes.test", token)
+	refused("another tenant", port+"-web--other.sandboxes.test", token)
+	refused("the host without a tenant", port+"-web.sandboxes.test", token)
+	refused("cut", host, token[:len(token)-1])
+	refused("longer", host, token+"A")
+	for i := range token {
+		changed := []byte(token)
+		if changed[i] = 'A'; token[i] == 'A' {
+			changed[i] = 'B'
+		}
+		if got := d.ask("GET", host, "/", "X-Sandbox-Link: "+string(changed)); got.StatusCode != 401 {
+			t.Errorf("with another byte %d: %d", i, got.StatusCode)
+		}
+	}
+	if got := d.ask("GET", "gateway.test", "/api/v1/sandboxes", "X-Sandbox-Link: "+token, "Cookie: __Host-podagent-link="+token, "Authorization: Bearer "+token); got.StatusCode != 401 {
+		t.Errorf("the gateway's own: %d", got.StatusCode)
+	}
+	d.send("a", "DELETE", "/api/v1/sandboxes/web", "")
+	refused("none", host, token)
+	d.send("a", "POST", "/api/v1/sandboxes", `{"id":"web"}`)
+	refused("its successor", host, token)
+	token = d.link(port, "")
+	d.writeKeys("tenants:\n  other:\n    keys:\n    - sha256: " + hashOf("o") + "\n")
+	refused("of a tenant that there is no longer", host, token)
+}
+
+func TestLinkExpires(t *testing.T) {
+	d := newDoor(t)
+	port, host := d.serve(echo)
+	token := d.link(port, `{"expires_seconds":1}`)
+	for deadline := time.Now().Add(hung); ; time.Sleep(10 * time.Millisecond) {
+		got := d.ask("GET", host, "/", "X-Sandbox-Link: "+token)
+		if got.StatusCode == 401 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d %s", got.StatusCode, got.text)
+		}
+	}
+	for _, body := range []string{`{"expires_seconds":0}`, `{"expires_seconds":-1}`, `{"expires_seconds":2592001}`, `{"seconds":1}`} {
+		if got := d.send("a", "POST", "/api/v1/sandboxes/web/ports/"+port+"/link", body); got.StatusCode != 422 {
+			t.Errorf("%s: %d %s", body, got.StatusCode, got.text)
+		}
+	}
+	d.walk(
+		step{"POST", "/api/v1/sandboxes/none/ports/80/link", "", nil, 404, `"class":"no_sandbox"`},
+		step{"POST", "/api/v1/sandboxes/web/ports/0/link", "", nil, 422, ``},
+		step{"POST", "/api/v1/sandboxes/web/ports/65536/link", "", nil, 422, ``},
+	)
+	if got := d.send("o", "POST", "/api/v1/sandboxes/web/ports/80/link", ""); got.StatusCode != 404 {
+		t.Errorf("another tenant: %d", got.StatusCode)
+	}
+	none := newDoor(t, func(o *gateway.Options) { o.Domain = "" })
+	none.send("a", "POST", "/api/v1/sandboxes", `{"id":"web"}`)
+	none.walk(step{"POST", "/api/v1/sandboxes/web/ports/80/link", "", nil, 501, `no domain`})
+}
+
+func TestKeysOfLinksAreReadAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "links")
+	write := func(keys ...string) {
+		t.Helper()
+		if err := os.WriteFile(path+".next", []byte(strings.Join(keys, "\n")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".next", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, second := strings.Repeat("1", 32), strings.Repeat("2", 32)
+	write(first)
+	d := newDoor(t, func(o *gateway.Options) { o.LinkKeys = &gateway.LinkKeys{Path: path} })
+	port, host := d.serve(echo)
+	opens := func(token string) int { return d.ask("GET", host, "/", "X-Sandbox-Link: "+token).StatusCode }
+	old := d.link(port, "")
+	write(second, "", first, "")
+	young := d.link(port, "")
+	if opens(old) != 200 || opens(young) != 200 {
+		t.Errorf("with both keys: %d %d", opens(old), opens(young))
+	}
+	write(second)
+	if opens(old) != 401 || opens(young) != 200 {
+		t.Errorf("with the new key: %d %d", opens(old), opens(young))
+	}
+	for _, wrong := range []string{"", "short", second + "\nshort"} {
+		write(wrong)
+		if opens(young) != 401 {
+			t.Errorf("with the keys %q: %d", wrong, opens(young))
+		}
+		d.walk(step{"POST", "/api/v1/sandboxes/web/ports/80/link", "", nil, 503, `cannot sign`})
+		if err := (&gateway.LinkKeys{Path: path}).Load(); err == nil {
+			t.Errorf("the keys %q load", wrong)
+		}
+	}
+	if err := (&gateway.LinkKeys{}).Load(); err == nil {
+		t.Error("no file loads")
+	}
+}
