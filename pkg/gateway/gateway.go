@@ -58,7 +58,7 @@ func New(o Options) *Gateway {
 		Options: o, held: newHeld(o.Launcher), domain: parseDomain(o.Domain), mux: http.NewServeMux(), end: end,
 		quiet: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
-	g.lookups = newLookups(life, g.findID)
+	g.lookups = newLookups(life, func(ctx context.Context, id string) (launcher.Summary, error) { return o.Launcher.Find(ctx, id) })
 	config := huma.DefaultConfig("podagent", "v1")
 	config.DocsPath, config.SchemasPath, config.CreateHooks = "", "", nil
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}

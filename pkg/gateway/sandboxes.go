@@ -144,21 +144,9 @@ func (g *Gateway) get(ctx context.Context, in *sandboxPath) (*sandboxOutput, err
 	return &sandboxOutput{http.StatusOK, Sandbox{in.ID, string(s.State), s.Workdir, s.CreatedAt}}, nil
 }
 
-// find describes the caller's sandbox of this name. TODO: launchers should find one without a list.
+// find describes the caller's sandbox of this name.
 func (g *Gateway) find(ctx context.Context, name string) (launcher.Summary, error) {
-	return g.findID(ctx, launcherID(tenantOf(ctx), name))
-}
-
-func (g *Gateway) findID(ctx context.Context, id string) (launcher.Summary, error) {
-	all, err := g.Launcher.List(ctx)
-	i := slices.IndexFunc(all, func(s launcher.Summary) bool { return s.ID == id })
-	switch {
-	case i >= 0:
-		return all[i], nil
-	case err != nil:
-		return launcher.Summary{}, err
-	}
-	return launcher.Summary{}, launcher.ErrNotFound
+	return g.Launcher.Find(ctx, launcherID(tenantOf(ctx), name))
 }
 
 func (g *Gateway) remove(ctx context.Context, in *sandboxPath) (*struct{}, error) {

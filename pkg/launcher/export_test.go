@@ -44,8 +44,8 @@ func (k *Kubernetes) Acquire(ctx context.Context, spec Spec) (pod, uid string, a
 	return a.pod.Name, string(a.pod.UID), abandon, nil
 }
 
-// Find finds the pod of a sandbox and marks it as used, as Open does before it connects.
-func (k *Kubernetes) Find(ctx context.Context, id string) (pod, uid string, err error) {
+// FindPod finds the pod of a sandbox and marks it as used, as Open does before it connects.
+func (k *Kubernetes) FindPod(ctx context.Context, id string) (pod, uid string, err error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
 		return "", "", err

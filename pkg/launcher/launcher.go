@@ -54,6 +54,10 @@ type Launcher interface {
 	// returns those that it found.
 	List(ctx context.Context) ([]Summary, error)
 
+	// Find describes one sandbox, in whatever state, at the price of a lookup. If there is none,
+	// the error is [ErrNotFound].
+	Find(ctx context.Context, id string) (Summary, error)
+
 	// Terminate ends the sandbox's processes and removes it with its files, but
 	// for a Workdir outside of it that its Spec named. It returns when the sandbox
 	// is gone. If there is none, it does nothing.

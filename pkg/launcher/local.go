@@ -79,6 +79,12 @@ func (l *Local) Open(ctx context.Context, id string) (*Sandbox, error) {
 // List implements Launcher.
 func (l *Local) List(ctx context.Context) ([]Summary, error) { return l.list(ctx) }
 
+// Find implements Launcher.
+func (l *Local) Find(ctx context.Context, id string) (Summary, error) {
+	s, err := l.find(ctx, id)
+	return s, wrap("finding", id, err)
+}
+
 // Terminate implements Launcher. The agent gets TERM, ends its processes, and
 // is killed if it takes too long.
 func (l *Local) Terminate(ctx context.Context, id string) error {

@@ -198,6 +198,14 @@ func (l *Local) list(ctx context.Context) ([]Summary, error) {
 	return list, err
 }
 
+func (l *Local) find(ctx context.Context, id string) (Summary, error) {
+	p, err := l.place(id)
+	if err != nil {
+		return Summary{}, err
+	}
+	return p.summary(ctx)
+}
+
 func (p place) summary(ctx context.Context) (Summary, error) {
 	if err := p.load(); err != nil {
 		return Summary{}, err

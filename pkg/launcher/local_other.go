@@ -14,4 +14,5 @@ var errNoLocal = fmt.Errorf("the local launcher needs Linux: %w", errors.ErrUnsu
 func (l *Local) launch(context.Context, Spec) (*Sandbox, error) { return nil, errNoLocal }
 func (l *Local) open(context.Context, string) (*Sandbox, error) { return nil, errNoLocal }
 func (l *Local) list(context.Context) ([]Summary, error)        { return nil, errNoLocal }
+func (l *Local) find(context.Context, string) (Summary, error)  { return Summary{}, errNoLocal }
 func (l *Local) terminate(context.Context, string) error        { return errNoLocal }

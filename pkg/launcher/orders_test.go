@@ -168,7 +168,7 @@ var operations = map[string]operation{
 	"failed cold": launchThatFails(false, false),
 	"failed kept": launchThatFails(true, true),
 	"open": func(ctx context.Context, w *world, k *launcher.Kubernetes) (string, string, error) {
-		return k.Find(ctx, theID)
+		return k.FindPod(ctx, theID)
 	},
 	"resume": func(ctx context.Context, w *world, k *launcher.Kubernetes) (string, string, error) {
 		return k.Revive(ctx, theID)
@@ -265,7 +265,7 @@ func (w *world) check(names []string) {
 	if kept := w.kept(); len(kept) > 1 {
 		w.Errorf("the files are in %d claims: %s, %s", len(kept), kept[0], kept[1])
 	}
-	if pod, uid, err := w.cluster.Launcher().Find(w.Context(), theID); len(alive) == 1 && (err != nil || uid != string(alive[0].UID)) {
+	if pod, uid, err := w.cluster.Launcher().FindPod(w.Context(), theID); len(alive) == 1 && (err != nil || uid != string(alive[0].UID)) {
 		w.Errorf("pod %s stays, but %s is found: %v", alive[0].Name, pod, err)
 	}
 }

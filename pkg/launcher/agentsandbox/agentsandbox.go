@@ -116,6 +116,17 @@ func (l *Launcher) List(ctx context.Context) ([]launcher.Summary, error) {
 	return nil, fmt.Errorf("listing sandboxes: %w", err)
 }
 
+// Find implements launcher.Launcher. An object of another client is launcher.ErrNotFound, unless it
+// has the name that is made from the id: then it is launcher.ErrNotOurs.
+func (l *Launcher) Find(ctx context.Context, id string) (launcher.Summary, error) {
+	c, err := l.cluster(ctx)
+	var s launcher.Summary
+	if err == nil {
+		s, err = c.findOne(ctx, id)
+	}
+	return s, wrap("finding", id, err)
+}
+
 // Terminate implements launcher.Launcher. An object that another client has made is
 // launcher.ErrNotOurs.
 func (l *Launcher) Terminate(ctx context.Context, id string) error {

@@ -26,8 +26,8 @@ func (l *Launcher) Acquire(ctx context.Context, spec launcher.Spec) (uid string,
 	}
 }
 
-// Find returns the UID of the object of a sandbox.
-func (l *Launcher) Find(ctx context.Context, id string) (uid string, err error) {
+// FindUID returns the UID of the object of a sandbox.
+func (l *Launcher) FindUID(ctx context.Context, id string) (uid string, err error) {
 	c, err := l.cluster(ctx)
 	if err != nil {
 		return "", err

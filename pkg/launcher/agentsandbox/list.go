@@ -48,6 +48,18 @@ func (c *cluster) list(ctx context.Context) ([]launcher.Summary, error) {
 	return list, forbidden(c.namespace, "*", err)
 }
 
+// findOne describes a sandbox, also one of a newer form, which is only shown.
+func (c *cluster) findOne(ctx context.Context, id string) (launcher.Summary, error) {
+	f, err := c.findOwn(ctx, id, false)
+	switch {
+	case err != nil && (f == nil || !errors.Is(err, launcher.ErrNewer)):
+		return launcher.Summary{}, forbidden(c.namespace, podmeta.NameOf(id), err)
+	case f == nil:
+		return launcher.Summary{}, launcher.ErrNotFound
+	}
+	return summaryOf(f), nil
+}
+
 // sandboxesOfClaims returns the Sandboxes of claims by the claims' UIDs. Some may be others', who may
 // have made them odd.
 func (c *cluster) sandboxesOfClaims(ctx context.Context, any bool) map[types.UID]*sandbox {

@@ -48,7 +48,7 @@ var operations = map[string]operation{
 	"failed direct": acquires("", true),
 	"failed claim":  acquires("missing", true),
 	"find": func(ctx context.Context, _ *launchertest.Cluster, l *agentsandbox.Launcher) (string, error) {
-		return l.Find(ctx, "a")
+		return l.FindUID(ctx, "a")
 	},
 	"terminate": func(ctx context.Context, _ *launchertest.Cluster, l *agentsandbox.Launcher) (string, error) {
 		return "", l.Terminate(ctx, "a")
