@@ -83,10 +83,12 @@ type summary struct {
 	CreatedAt time.Time      `json:"created_at"`
 	Pod       string         `json:"pod,omitempty"`
 	Heartbeat time.Time      `json:"heartbeat_at,omitzero"`
+
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 func newSummary(s launcher.Summary) summary {
-	return summary{s.ID, s.State, render.Text(s.Workdir), s.CreatedAt, s.Pod, s.Heartbeat}
+	return summary{s.ID, s.State, render.Text(s.Workdir), s.CreatedAt, s.Pod, s.Heartbeat, s.Labels}
 }
 
 // age returns a duration in its largest unit.

@@ -12,6 +12,8 @@ const (
 	execOutputLimit = 4 << 20
 	// listLimit is how many entries of a directory an answer has.
 	listLimit = 10_000
+	// labelLimit is how many labels a list can be filtered by: no sandbox has more.
+	labelLimit = 64
 	// heldFor is how long a sandbox stays open after its last use. Its connection ends a minute
 	// after its last call in any case.
 	heldFor = 10 * time.Minute

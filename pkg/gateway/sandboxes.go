@@ -25,6 +25,12 @@ type Sandbox struct {
 	State     string    `json:"state" enum:"running,pending,paused,ended,dead" doc:"what it does"`
 	Workdir   string    `json:"workdir,omitempty" doc:"where relative paths start and commands run"`
 	CreatedAt time.Time `json:"created_at,omitzero" doc:"missing in the answer that made it"`
+
+	Labels map[string]string `json:"labels,omitempty" doc:"those that it was made with; missing in the answers of create and resume"`
+}
+
+func sandboxOf(name string, s launcher.Summary) Sandbox {
+	return Sandbox{ID: name, State: string(s.State), Workdir: s.Workdir, CreatedAt: s.CreatedAt, Labels: s.Labels}
 }
 
 func (g *Gateway) sandboxOperations() {
@@ -58,6 +64,8 @@ type createInput struct {
 		Idle     int64    `json:"idle_seconds,omitempty" minimum:"5" doc:"how long it may be idle before it ends itself"`
 		Keep     bool     `json:"keep,omitempty" doc:"keep its files when its pod ends, so that it can be paused"`
 		Pool     string   `json:"pool,omitempty" doc:"the pool of warm pods to take one from"`
+
+		Labels map[string]string `json:"labels,omitempty" maxProperties:"64" doc:"labels of a new sandbox, by which lists can be filtered: names and values in Kubernetes' syntax"`
 	}
 }
 
@@ -89,6 +97,10 @@ func (g *Gateway) create(ctx context.Context, in *createInput) (*sandboxOutput, 
 	if in.Body.Pool != "" {
 		spec.Take.Pool = in.Body.Pool
 	}
+	var err error
+	if spec.Labels, err = g.labels(in.Body.Labels); err != nil {
+		return nil, err
+	}
 	s, err := g.Launcher.Launch(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -103,9 +115,10 @@ func (g *Gateway) create(ctx context.Context, in *createInput) (*sandboxOutput, 
 }
 
 type listInput struct {
-	State string `query:"state" enum:"running,pending,paused,ended,dead" doc:"only those in this state"`
-	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"how many at most"`
-	After string `query:"after" doc:"only those whose names come after this one: next of the page before"`
+	State string   `query:"state" enum:"running,pending,paused,ended,dead" doc:"only those in this state"`
+	Label []string `query:"label,explode" doc:"only those with this label, as NAME=VALUE; several, repeated or with commas between them, must all match"`
+	Limit int      `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"how many at most"`
+	After string   `query:"after" doc:"only those whose names come after this one: next of the page before"`
 }
 
 type listOutput struct {
@@ -120,17 +133,21 @@ func (g *Gateway) list(ctx context.Context, in *listInput) (*listOutput, error) 
 	if err != nil {
 		return nil, err
 	}
+	want, err := labelTerms(in.Label)
+	if err != nil {
+		return nil, err
+	}
 	out := &listOutput{}
 	out.Body.Sandboxes = []Sandbox{}
 	for _, s := range all {
 		name, ours := nameOf(tenantOf(ctx), s.ID)
 		switch {
-		case !ours || name <= in.After || in.State != "" && in.State != string(s.State):
+		case !ours || name <= in.After || in.State != "" && in.State != string(s.State) || !hasLabels(s, want):
 		case len(out.Body.Sandboxes) == in.Limit:
 			out.Body.Next = out.Body.Sandboxes[in.Limit-1].ID
 			return out, nil
 		default:
-			out.Body.Sandboxes = append(out.Body.Sandboxes, Sandbox{name, string(s.State), s.Workdir, s.CreatedAt})
+			out.Body.Sandboxes = append(out.Body.Sandboxes, sandboxOf(name, s))
 		}
 	}
 	return out, nil
@@ -141,7 +158,7 @@ func (g *Gateway) get(ctx context.Context, in *sandboxPath) (*sandboxOutput, err
 	if err != nil {
 		return nil, err
 	}
-	return &sandboxOutput{http.StatusOK, Sandbox{in.ID, string(s.State), s.Workdir, s.CreatedAt}}, nil
+	return &sandboxOutput{http.StatusOK, sandboxOf(in.ID, s)}, nil
 }
 
 // find describes the caller's sandbox of this name.

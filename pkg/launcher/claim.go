@@ -30,13 +30,20 @@ func (c *cluster) claimOf(ctx context.Context, w Workspace, pod *corev1.Pod, gen
 		return nil, err
 	}
 	return &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels, Annotations: map[string]string{
-			podmeta.AnnotationID:      id,
-			podmeta.AnnotationCreated: pod.Annotations[podmeta.AnnotationCreated],
-			podmeta.AnnotationPod:     note,
-		}},
-		Spec: w.claimSpec(),
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels, Annotations: claimAnnotations(pod, note)},
+		Spec:       w.claimSpec(),
 	}, nil
+}
+
+// claimAnnotations returns those of a claim that the launch of a pod makes or keeps.
+func claimAnnotations(pod *corev1.Pod, note string) map[string]string {
+	annotations := map[string]string{
+		podmeta.AnnotationID:      pod.Annotations[podmeta.AnnotationID],
+		podmeta.AnnotationCreated: pod.Annotations[podmeta.AnnotationCreated],
+		podmeta.AnnotationPod:     note,
+	}
+	copyLabels(annotations, pod.Annotations)
+	return annotations
 }
 
 // keepWorkspace creates the claim for the workspace of a pod that is about to be
@@ -288,7 +295,10 @@ func (c *cluster) claims(ctx context.Context) ([]corev1.PersistentVolumeClaim, e
 
 // summaryOfClaim describes a sandbox that has no pod.
 func summaryOfClaim(claim *corev1.PersistentVolumeClaim) Summary {
-	s := Summary{ID: claim.Annotations[podmeta.AnnotationID], State: Paused, CreatedAt: claim.CreationTimestamp.UTC()}
+	s := Summary{
+		ID: claim.Annotations[podmeta.AnnotationID], State: Paused, CreatedAt: claim.CreationTimestamp.UTC(),
+		Labels: podmeta.LabelsIn(claim.Annotations),
+	}
 	if claim.DeletionTimestamp != nil {
 		s.State = Terminating
 	}

@@ -181,7 +181,8 @@ func (c *cluster) otherSigner(claim *corev1.PersistentVolumeClaim, theirs string
 }
 
 // takeForLaunch takes a claim for a pod that is about to be created. It annotates the pod
-// with the time, which becomes the generation of the pod's note if the pod works.
+// with the time, which becomes the generation of the pod's note if the pod works, and with the
+// labels of the sandbox, which is there already.
 func (c *cluster) takeForLaunch(ctx context.Context, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) error {
 	id := pod.Annotations[podmeta.AnnotationID]
 	next, err := c.nextGeneration(ctx, claim, id)
@@ -193,6 +194,7 @@ func (c *cluster) takeForLaunch(ctx context.Context, claim *corev1.PersistentVol
 		return err
 	}
 	pod.Annotations[podmeta.AnnotationResumed] = timeText(now)
+	copyLabels(pod.Annotations, claim.Annotations)
 	return nil
 }
 

@@ -188,12 +188,8 @@ func keepingPatch(claim *corev1.PersistentVolumeClaim, held *coordinationv1.Leas
 	}
 	return map[string]any{"metadata": map[string]any{
 		"uid": claim.UID, "resourceVersion": claim.ResourceVersion, // preconditions
-		"labels": labels,
-		"annotations": map[string]string{
-			podmeta.AnnotationID:      pod.Annotations[podmeta.AnnotationID],
-			podmeta.AnnotationCreated: pod.Annotations[podmeta.AnnotationCreated],
-			podmeta.AnnotationPod:     held.Annotations[podmeta.AnnotationPod],
-		},
+		"labels":          labels,
+		"annotations":     claimAnnotations(pod, held.Annotations[podmeta.AnnotationPod]),
 		"ownerReferences": []metav1.OwnerReference{{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: held.Name, UID: held.UID}},
 	}}
 }

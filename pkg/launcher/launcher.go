@@ -83,7 +83,10 @@ type Spec struct {
 	// Like Env, they replace those of a sandbox that exists; its Info has those in force. There are
 	// up to 1024, counting each alternative in braces, in a pod 64 KiB in all.
 	Protected []string
-	OnClose   OnClose // what Close does to a sandbox that this Launch created
+	// Labels are the host's own, for lists ([Summary]): up to 64 in Kubernetes' syntax, which nothing in
+	// a cluster selects by. They are those of the Launch that makes the sandbox, for all its life.
+	Labels  map[string]string
+	OnClose OnClose // what Close does to a sandbox that this Launch created
 	// Git, unless nil, is a repository that every Launch puts into the workdir, or
 	// brings up to date there without touching local edits.
 	Git  *Git
@@ -132,6 +135,9 @@ func (s *Spec) Validate() error {
 	if err := fsops.CheckProtected(s.Protected); err != nil {
 		return &SpecError{"Protected", "cannot be used: " + err.Error()}
 	}
+	if err := checkLabels(s.Labels); err != nil {
+		return err
+	}
 	if s.Git != nil {
 		return s.Git.validate()
 	}
@@ -164,6 +170,7 @@ type Summary struct {
 	// Pod is a pod's name, and Heartbeat when an orchestrator last needed it.
 	Pod       string
 	Heartbeat time.Time
+	Labels    map[string]string // see Spec
 }
 
 // wrap says what was being done to which sandbox when err came.

@@ -147,6 +147,9 @@ const (
 	// floorAhead is how far in the future the floor of a claim's note may be: clocks differ,
 	// but a user who may write Leases must not use up all times that a note can have.
 	floorAhead = 24 * time.Hour
+	// maxLabels bounds the host's labels of a sandbox. With the longest names and values they take
+	// 25 KiB, and a list has those of all sandboxes.
+	maxLabels = 64
 	// maxAnnotations bounds the caller's annotations in bytes: Kubernetes
 	// takes 256 KiB in all.
 	maxAnnotations = 128 << 10

@@ -210,7 +210,7 @@ func (p place) summary(ctx context.Context) (Summary, error) {
 	if err := p.load(); err != nil {
 		return Summary{}, err
 	}
-	s := Summary{ID: p.ID, State: Stopped, Workdir: p.Workdir, CreatedAt: p.Created}
+	s := Summary{ID: p.ID, State: Stopped, Workdir: p.Workdir, CreatedAt: p.Created, Labels: p.Labels}
 	running, err := answers(ctx, p.path(socketFile))
 	if running {
 		s.State = Running

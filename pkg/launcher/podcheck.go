@@ -155,7 +155,7 @@ func (s *Spec) checkNotes() *SpecError {
 		return &SpecError{"Pod", fmt.Sprintf("needs %d bytes of annotations, one of which repeats the labels, the patch and other fields: at most %d fit", size, maxNotes)}
 	}
 	if s.Pod.Workspace.Keep {
-		if size := noteSize(pod); size > maxNotes {
+		if size := noteSize(pod) + len(pod.Annotations[podmeta.AnnotationLabels]); size > maxNotes {
 			return &SpecError{"Pod.Workspace.Keep", fmt.Sprintf("needs the pod in an annotation, with its environment: that takes %d bytes, and at most %d fit", size, maxNotes)}
 		}
 	}

@@ -285,6 +285,7 @@ func summaryOf(pod *corev1.Pod, beats heartbeats) Summary {
 		CreatedAt: pod.CreationTimestamp.UTC(),
 		Pod:       pod.Name,
 		Heartbeat: beats.of(pod),
+		Labels:    podmeta.LabelsIn(pod.Annotations),
 	}
 	if agent := agentContainer(pod); agent != nil {
 		s.Workdir = agent.WorkingDir

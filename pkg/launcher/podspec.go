@@ -59,6 +59,7 @@ func podAnnotations(spec *Spec, keys []wire.AuthorizedKey, now time.Time) map[st
 	annotations[podmeta.AnnotationHeartbeat] = timeText(now)
 	annotations[podmeta.AnnotationKey] = fingerprints(keys)
 	annotations[podmeta.AnnotationSpec] = string(traitsOf(spec).json())
+	podmeta.SetLabels(annotations, spec.Labels)
 	if spec.Take.ReadyTimeout != 0 {
 		annotations[podmeta.AnnotationReadyTimeout] = spec.Take.ReadyTimeout.String()
 	}

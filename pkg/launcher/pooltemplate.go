@@ -44,8 +44,8 @@ func (k *Kubernetes) PoolTemplate(ctx context.Context, pool string, spec Spec) (
 // sandbox yet.
 func (s *Spec) checkPool() *SpecError {
 	switch {
-	case s.ID != "" || s.Env != nil || s.Protected != nil || s.Git != nil || s.OnClose != "":
-		return &SpecError{"ID, Env, Protected, Git or OnClose", "is set, which is for the launch that takes a pod of the pool"}
+	case s.ID != "" || s.Env != nil || s.Protected != nil || s.Labels != nil || s.Git != nil || s.OnClose != "":
+		return &SpecError{"ID, Env, Protected, Labels, Git or OnClose", "is set, which is for the launch that takes a pod of the pool"}
 	case s.Take != Take{}:
 		return &SpecError{"Take", "is set, which is for the launch that takes a pod of the pool"}
 	case s.Pod.Lifetime != 0 || s.Pod.IdleTimeout != 0 || s.Pod.ActiveDeadline != 0:

@@ -24,9 +24,10 @@ const (
 
 // record is what the launcher remembers of a sandbox.
 type record struct {
-	ID      string    `json:"id"`
-	Workdir string    `json:"workdir"`
-	Created time.Time `json:"created"`
+	ID      string            `json:"id"`
+	Workdir string            `json:"workdir"`
+	Created time.Time         `json:"created"`
+	Labels  map[string]string `json:"labels,omitempty"`
 	// These are bytes, because they need not be UTF-8.
 	Env       [][]byte `json:"env,omitempty"`
 	Protected [][]byte `json:"protected,omitempty"`
@@ -71,7 +72,7 @@ func (p *place) create(ctx context.Context, spec Spec) error {
 	if err := os.RemoveAll(p.dir); err != nil {
 		return err
 	}
-	p.record = record{ID: spec.ID, Workdir: spec.Workdir, Created: time.Now().UTC().Truncate(time.Second)}
+	p.record = record{ID: spec.ID, Workdir: spec.Workdir, Created: time.Now().UTC().Truncate(time.Second), Labels: spec.Labels}
 	if p.Workdir == "" {
 		p.Workdir = p.path(workspace)
 	}

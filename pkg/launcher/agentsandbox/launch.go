@@ -175,6 +175,7 @@ func (c *cluster) mark(ctx context.Context, f *found, meta *metav1.ObjectMeta, s
 		podmeta.AnnotationCreated:    now(),
 		podmeta.AnnotationAssignment: assignment,
 	}
+	podmeta.SetLabels(meta.Annotations, spec.Labels)
 	if spec.Take.ReadyTimeout != 0 {
 		meta.Annotations[podmeta.AnnotationReadyTimeout] = spec.Take.ReadyTimeout.String()
 	}
@@ -279,6 +280,7 @@ func (c *cluster) enter(ctx, ready context.Context, f *found, spec launcher.Spec
 	if deadline, ok := ready.Deadline(); ok {
 		spec.Take.ReadyTimeout = max(time.Until(deadline), time.Millisecond)
 	}
+	spec.Labels = nil // its object has them
 	s, err := c.k.Enter(ctx, pod, f.subject(), assignment, spec, func(ctx context.Context, own bool) error {
 		if own {
 			return c.removeOwn(ctx, f)

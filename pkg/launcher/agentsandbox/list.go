@@ -79,6 +79,7 @@ func (c *cluster) sandboxesOfClaims(ctx context.Context, any bool) map[types.UID
 func summaryOf(f *found) launcher.Summary {
 	s := launcher.Summary{
 		ID: f.main().GetAnnotations()[podmeta.AnnotationID], State: stateOf(f), CreatedAt: f.main().GetCreationTimestamp().UTC(),
+		Labels: podmeta.LabelsIn(f.main().GetAnnotations()),
 	}
 	if f.sandbox == nil {
 		return s

@@ -36,6 +36,9 @@ const (
 	// AnnotationCreated is when the launch that created the pod or claim began. The
 	// pod of a launch and the claim that it created have the same time.
 	AnnotationCreated = Prefix + "created-at"
+	// AnnotationLabels has the host's own labels of the sandbox, as a JSON object. An object of
+	// agent-sandbox has it, too. Nothing in the cluster selects by them.
+	AnnotationLabels = Prefix + "labels"
 	// AnnotationAdopted is when somebody other than its creator last used the pod or
 	// claim. A launch that fails leaves such an object alone.
 	AnnotationAdopted = Prefix + "adopted-at"
