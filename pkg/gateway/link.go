@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -112,12 +111,6 @@ func signLink(key []byte, t *target, what []byte) []byte {
 	fmt.Fprintf(mac, "%s\x00%s/%s/%d\x00", linkPurpose, t.tenant, t.name, t.port)
 	mac.Write(what)
 	return mac.Sum(nil)
-}
-
-// identityOf tells a sandbox from its successor of the same name.
-func identityOf(s launcher.Summary) []byte {
-	sum := sha256.Sum256([]byte(strconv.FormatInt(s.CreatedAt.UnixNano(), 10)))
-	return sum[:linkIdentity]
 }
 
 // parse returns what a token says, if one of the keys has signed it for this server.

@@ -1,16 +1,21 @@
 package gateway_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/podagent/podagent/pkg/gateway"
+	"github.com/podagent/podagent/pkg/launcher"
 )
 
 // link makes a link to a port of the sandbox "web", and returns its token.
@@ -221,5 +226,96 @@ func TestKeysOfLinksAreReadAgain(t *testing.T) {
 	}
 	if err := (&gateway.LinkKeys{}).Load(); err == nil {
 		t.Error("no file loads")
+	}
+}
+
+func TestPublicPortIsOpenToStrangers(t *testing.T) {
+	d := newDoor(t)
+	server := httptest.NewServer(http.HandlerFunc(echo))
+	defer server.Close()
+	port := portOf(server)
+	d.walk(
+		step{"POST", "/api/v1/sandboxes", `{"id":"web","public_ports":[` + port + `,1],"labels":{"team":"red"}}`, nil, 201, ``},
+		step{"POST", "/api/v1/sandboxes", `{"id":"web","public_ports":[2]}`, nil, 200, ``},
+		step{"GET", "/api/v1/sandboxes/web", "", nil, 200, `"labels":{"team":"red"},"public_ports":\[` + port + `,1\]}`},
+		step{"POST", "/api/v1/sandboxes", `{"id":"private"}`, nil, 201, ``},
+		step{"POST", "/api/v1/sandboxes", `{"id":"x","public_ports":[0]}`, nil, 422, `public_ports`},
+		step{"POST", "/api/v1/sandboxes", `{"id":"x","public_ports":[65536]}`, nil, 422, `public_ports`},
+		step{"POST", "/api/v1/sandboxes", `{"id":"x","public_ports":[1,2,3,4,5,6,7,8,9,10,11]}`, nil, 422, `public_ports`},
+		step{"POST", "/api/v1/sandboxes", `{"id":"x","labels":{"podagent.dev/public-ports":"1"}}`, nil, 422, `reserved`},
+	)
+	host := port + "-web--acme.sandboxes.test"
+	for _, headers := range [][]string{
+		nil, {"Origin: https://evil.test", "Sec-Fetch-Site: cross-site"}, {"X-Sandbox-Link: wrong"}, {"Cookie: __Host-podagent-link=wrong"},
+	} {
+		if got := d.ask("GET", host, "/?a&podagent_link=wrong", headers...); got.text != "/?a[][][]" || got.Header.Get("Cache-Control") != "" {
+			t.Errorf("%q: %d %v %s", headers, got.StatusCode, got.Header, got.text)
+		}
+	}
+	if got := d.ask("GET", host, "/", "Authorization: Bearer own"); got.text != "/[][Bearer own][]" {
+		t.Errorf("with its own token: %d %s", got.StatusCode, got.text)
+	}
+	if got := d.ask("GET", host, "/", tokenA); got.text != "/[][][]" {
+		t.Errorf("with the gateway's token: %d %s", got.StatusCode, got.text)
+	}
+	for _, headers := range [][]string{{"Authorization: Bearer o"}, {"X-Sandbox-Token: o"}} {
+		if got := d.ask("GET", host, "/", headers...); got.StatusCode != 404 {
+			t.Errorf("by another tenant: %d %s", got.StatusCode, got.text)
+		}
+	}
+	if got := d.ask("GET", "1-web--acme.sandboxes.test", "/"); got.StatusCode != 502 {
+		t.Errorf("without a server: %d %s", got.StatusCode, got.text)
+	}
+	private := d.ask("GET", "2-web--acme.sandboxes.test", "/")
+	for _, host := range []string{port + "-private--acme.sandboxes.test", port + "-none--acme.sandboxes.test", port + "-web--none.sandboxes.test", port + "-web--other.sandboxes.test", port + "-web.sandboxes.test"} {
+		if got := d.ask("GET", host, "/"); got.StatusCode != 401 || got.text != private.text || len(got.Header) != len(private.Header) {
+			t.Errorf("%s: %d %v %s, but a private port has %s", host, got.StatusCode, got.Header, got.text, private.text)
+		}
+	}
+	d.writeKeys("tenants:\n  other:\n    keys:\n    - sha256: " + hashOf("o") + "\n")
+	if got := d.ask("GET", host, "/"); got.StatusCode != 401 {
+		t.Errorf("of a tenant that there is no longer: %d %s", got.StatusCode, got.text)
+	}
+}
+
+// counted is a launcher that counts what it is asked for.
+type counted struct {
+	launcher.Launcher
+	finds, opens atomic.Int32
+}
+
+func (c *counted) Find(ctx context.Context, id string) (launcher.Summary, error) {
+	c.finds.Add(1)
+	return c.Launcher.Find(ctx, id)
+}
+
+func (c *counted) Open(ctx context.Context, id string) (*launcher.Sandbox, error) {
+	c.opens.Add(1)
+	return c.Launcher.Open(ctx, id)
+}
+
+// Strangers cost little: nothing is opened for them, and one lookup is for many.
+func TestStrangersOpenNothing(t *testing.T) {
+	var count counted
+	d := newDoor(t, func(o *gateway.Options) {
+		count.Launcher = o.Launcher
+		o.Launcher = &count
+	})
+	port, host := d.serve(echo)
+	token := d.link(port, "")
+	count.finds.Store(0)
+	began := time.Now()
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			if got := d.ask("GET", host, "/", "X-Sandbox-Link: "+token[1:]+fmt.Sprint(i%10)); got.StatusCode != 401 {
+				t.Errorf("%d %s", got.StatusCode, got.text)
+			}
+		})
+	}
+	all.Wait()
+	most := int32(1 + time.Since(began)/(2*time.Second)) // a lookup counts for two seconds
+	if finds := count.finds.Load(); finds < 1 || finds > most || count.opens.Load() != 0 {
+		t.Errorf("%d lookups, at most %d expected; %d opened", finds, most, count.opens.Load())
 	}
 }

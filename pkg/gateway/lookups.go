@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -109,7 +108,7 @@ func (g *Gateway) isPublic(ctx context.Context, t *target) (bool, error) {
 	if errors.Is(err, launcher.ErrNotFound) {
 		return false, nil
 	}
-	return err == nil && slices.Contains(publicPorts(s), t.port), err
+	return err == nil && isPublic(s, t.port), err
 }
 
 // known describes the sandbox of a target that names its tenant. Of a tenant that there is no
@@ -119,15 +118,12 @@ func (g *Gateway) known(ctx context.Context, t *target) (launcher.Summary, error
 		return launcher.Summary{}, launcher.ErrNotFound
 	}
 	s, err := g.lookups.get(ctx, launcherID(t.tenant, t.name))
-	if err == nil || errors.Is(err, launcher.ErrNotFound) || ctx.Err() != nil {
+	if _, ours := errors.AsType[*refusal](err); err == nil || ours || ctx.Err() != nil {
 		return s, err
 	}
-	if _, ok := errors.AsType[*refusal](err); !ok {
-		g.Log.ErrorContext(ctx, "cannot look up a sandbox", "error", err)
-		err = &refusal{http.StatusServiceUnavailable, "unavailable", "the gateway cannot look up sandboxes"}
+	if _, status := classify(err); status < http.StatusInternalServerError { // such as what is another client's
+		return launcher.Summary{}, launcher.ErrNotFound
 	}
-	return launcher.Summary{}, err
+	g.Log.ErrorContext(ctx, "cannot look up a sandbox", "error", err)
+	return launcher.Summary{}, &refusal{http.StatusServiceUnavailable, "unavailable", "the gateway cannot look up sandboxes"}
 }
-
-// publicPorts returns the ports of a sandbox that anybody may call. TODO: its labels have them.
-func publicPorts(launcher.Summary) []int { return nil }

@@ -27,10 +27,12 @@ type Sandbox struct {
 	CreatedAt time.Time `json:"created_at,omitzero" doc:"missing in the answer that made it"`
 
 	Labels map[string]string `json:"labels,omitempty" doc:"those that it was made with; missing in the answers of create and resume"`
+
+	PublicPorts []int `json:"public_ports,omitempty" doc:"the ports that anybody may call; missing in the answers of create and resume"`
 }
 
 func sandboxOf(name string, s launcher.Summary) Sandbox {
-	return Sandbox{ID: name, State: string(s.State), Workdir: s.Workdir, CreatedAt: s.CreatedAt, Labels: s.Labels}
+	return Sandbox{ID: name, State: string(s.State), Workdir: s.Workdir, CreatedAt: s.CreatedAt, Labels: withoutOwn(s.Labels), PublicPorts: publicPorts(s)}
 }
 
 func (g *Gateway) sandboxOperations() {
@@ -64,6 +66,8 @@ type createInput struct {
 		Idle     int64    `json:"idle_seconds,omitempty" minimum:"5" doc:"how long it may be idle before it ends itself"`
 		Keep     bool     `json:"keep,omitempty" doc:"keep its files when its pod ends, so that it can be paused"`
 		Pool     string   `json:"pool,omitempty" doc:"the pool of warm pods to take one from"`
+
+		PublicPorts []int `json:"public_ports,omitempty" nullable:"false" maxItems:"10" uniqueItems:"true" doc:"the ports of a new sandbox that anybody may call, each from 1 to 65535, at the gateway's domain"`
 
 		Labels map[string]string `json:"labels,omitempty" maxProperties:"64" doc:"labels of a new sandbox, by which lists can be filtered: names and values in Kubernetes' syntax"`
 	}
@@ -101,6 +105,10 @@ func (g *Gateway) create(ctx context.Context, in *createInput) (*sandboxOutput, 
 	if spec.Labels, err = g.labels(in.Body.Labels); err != nil {
 		return nil, err
 	}
+	if err = checkPorts(in.Body.PublicPorts); err != nil {
+		return nil, err
+	}
+	spec.Labels = withOwn(spec.Labels, in.Body.PublicPorts)
 	s, err := g.Launcher.Launch(ctx, spec)
 	if err != nil {
 		return nil, err

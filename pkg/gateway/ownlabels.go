@@ -1,0 +1,81 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+// Labels that the gateway gives to a new sandbox, for itself.
+const (
+	// labelIdentity tells a sandbox from its successor of the same name.
+	labelIdentity = ownLabels + "identity"
+	// labelPublic has the ports that anybody may call, with portSeparator between them: up to
+	// ten, since a label has 63 bytes.
+	labelPublic   = ownLabels + "public-ports"
+	portSeparator = "_"
+)
+
+// checkPorts refuses what is no port.
+func checkPorts(ports []int) error {
+	for _, port := range ports {
+		if port < 1 || port > 65535 {
+			return huma.Error422UnprocessableEntity(fmt.Sprintf("public_ports has %d: ports are 1 to 65535", port))
+		}
+	}
+	return nil
+}
+
+// withOwn adds the gateway's labels to those of a new sandbox.
+func withOwn(labels map[string]string, public []int) map[string]string {
+	all := map[string]string{labelIdentity: rand.Text()}
+	maps.Copy(all, labels)
+	if len(public) > 0 {
+		ports := make([]string, len(public))
+		for i, port := range public {
+			ports[i] = strconv.Itoa(port)
+		}
+		all[labelPublic] = strings.Join(ports, portSeparator)
+	}
+	return all
+}
+
+// withoutOwn returns the labels of a sandbox that callers see.
+func withoutOwn(labels map[string]string) map[string]string {
+	seen := maps.Clone(labels)
+	delete(seen, labelIdentity)
+	delete(seen, labelPublic)
+	return seen
+}
+
+// publicPorts returns the ports of a sandbox that anybody may call.
+func publicPorts(s launcher.Summary) (ports []int) {
+	for text := range strings.SplitSeq(s.Labels[labelPublic], portSeparator) {
+		if port, ok := parsePort(text); ok {
+			ports = append(ports, port)
+		}
+	}
+	return ports
+}
+
+// isPublic reports whether anybody may call a port of a sandbox.
+func isPublic(s launcher.Summary, port int) bool { return slices.Contains(publicPorts(s), port) }
+
+// identityOf tells a sandbox from its successor of the same name. One that was not made by a
+// gateway has its time for that.
+func identityOf(s launcher.Summary) []byte {
+	identity := s.Labels[labelIdentity]
+	if identity == "" {
+		identity = s.CreatedAt.UTC().String()
+	}
+	sum := sha256.Sum256([]byte(identity))
+	return sum[:linkIdentity]
+}
