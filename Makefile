@@ -85,8 +85,8 @@ prebuilt:
 # and those that only tests at full size use, because they are large.
 NEEDS := git=git bash=bash setsid=util-linux mount=mount cc=gcc tar=tar rg=ripgrep fdfind=fd-find node=nodejs npm=npm curl=curl \
 	gdb=gdb strace=strace lsof=lsof fuser=psmisc tmux=tmux python3=python3 ip=iproute2 \
-	jq=jq xxd=xxd hexdump=bsdextrautils openssl=openssl dash=dash perl=perl \
-	$(if $(PODAGENT_TEST_FULL),javac=default-jdk-headless chromium=chromium)
+	jq=jq xxd=xxd hexdump=bsdextrautils openssl=openssl dash=dash perl=perl chromium=chromium \
+	$(if $(PODAGENT_TEST_FULL),javac=default-jdk-headless)
 
 needs:
 	@missing=; for n in $(NEEDS); do command -v $${n%=*} >/dev/null || missing="$$missing $${n#*=}"; done; \

@@ -150,7 +150,8 @@ func (a *app) serveGateway(ctx context.Context, o *gatewayFlags, options gateway
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	server := &http.Server{
-		Handler: g, Protocols: protocols, ReadHeaderTimeout: mcpHeaderTime, MaxHeaderBytes: mcpHeaderBytes, IdleTimeout: mcpKeepAlive,
+		Handler: g, Protocols: protocols, DisableGeneralOptionsHandler: true, // "OPTIONS *" may be for a sandbox
+		ReadHeaderTimeout: mcpHeaderTime, MaxHeaderBytes: mcpHeaderBytes, IdleTimeout: mcpKeepAlive,
 		ErrorLog: slog.NewLogLogger(a.logger().Handler(), slog.LevelWarn),
 	}
 	failed := make(chan error, 1)

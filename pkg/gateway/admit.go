@@ -73,9 +73,11 @@ func (g *Gateway) admit(r *http.Request, t *target) (a admission, err error) {
 // server's own.
 func (g *Gateway) callerOfRequest(r *http.Request, a *admission) (Caller, error) {
 	caller, err := Caller{}, error(nil)
-	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "bearer") {
-		caller, err = g.Tenants.Caller(r.Context(), strings.TrimSpace(token))
-		a.authorization = err == nil
+	for _, value := range r.Header["Authorization"] {
+		if scheme, token, _ := strings.Cut(value, " "); strings.EqualFold(scheme, "bearer") && !a.authorization {
+			caller, err = g.Tenants.Caller(r.Context(), strings.TrimSpace(token))
+			a.authorization = err == nil
+		}
 	}
 	given := r.Header[headerToken]
 	if len(given) > 0 && (err == nil || errors.Is(err, ErrUnknownToken)) {

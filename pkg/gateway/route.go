@@ -201,6 +201,6 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "1")
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	guard(w.Header())
 	writeProblem(w, of)
 }
