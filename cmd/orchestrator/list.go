@@ -84,11 +84,12 @@ type summary struct {
 	Pod       string         `json:"pod,omitempty"`
 	Heartbeat time.Time      `json:"heartbeat_at,omitzero"`
 
-	Labels map[string]string `json:"labels,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Expires time.Time         `json:"expires_at,omitzero"`
 }
 
 func newSummary(s launcher.Summary) summary {
-	return summary{s.ID, s.State, render.Text(s.Workdir), s.CreatedAt, s.Pod, s.Heartbeat, s.Labels}
+	return summary{s.ID, s.State, render.Text(s.Workdir), s.CreatedAt, s.Pod, s.Heartbeat, s.Labels, s.Expires}
 }
 
 // age returns a duration in its largest unit.

@@ -137,6 +137,8 @@ func TestLifeOfASandbox(t *testing.T) {
 		step{"GET", "/api/v1/sandboxes/none", "", nil, 404, `"class":"no_sandbox"`},
 		step{"POST", "~/pause", "", nil, 501, `cannot be paused`},
 		step{"POST", "~/extend", `{"additional_seconds":60}`, nil, 501, ``},
+		step{"PUT", "~/expires", `{"at":"2100-01-01T00:00:00Z"}`, nil, 501, ``},
+		step{"PUT", "~/expires", `{"at":"tomorrow"}`, nil, 422, `"location":"body.at"`},
 		step{"DELETE", "~", "", nil, 204, `^$`},
 		step{"DELETE", "~", "", nil, 404, `"class":"no_sandbox"`},
 		step{"GET", "~", "", nil, 404, `"class":"no_sandbox"`},

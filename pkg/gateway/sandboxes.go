@@ -29,10 +29,15 @@ type Sandbox struct {
 	Labels map[string]string `json:"labels,omitempty" doc:"those that it was made with; missing in the answers of create and resume"`
 
 	PublicPorts []int `json:"public_ports,omitempty" doc:"the ports that anybody may call; missing in the answers of create and resume"`
+
+	ExpiresAt time.Time `json:"expires_at,omitzero" doc:"when it ends itself, if it does so by a time"`
 }
 
 func sandboxOf(name string, s launcher.Summary) Sandbox {
-	return Sandbox{ID: name, State: string(s.State), Workdir: s.Workdir, CreatedAt: s.CreatedAt, Labels: withoutOwn(s.Labels), PublicPorts: publicPorts(s)}
+	return Sandbox{
+		ID: name, State: string(s.State), Workdir: s.Workdir, CreatedAt: s.CreatedAt,
+		Labels: withoutOwn(s.Labels), PublicPorts: publicPorts(s), ExpiresAt: s.Expires,
+	}
 }
 
 func (g *Gateway) sandboxOperations() {
@@ -43,6 +48,7 @@ func (g *Gateway) sandboxOperations() {
 	register(g, http.MethodPost, root+"/{id}/pause", "pause-sandbox", "End a sandbox's pod, and keep its files", g.pause)
 	register(g, http.MethodPost, root+"/{id}/resume", "resume-sandbox", "Give a paused sandbox a pod", g.resume)
 	register(g, http.MethodPost, root+"/{id}/extend", "extend-sandbox", "Let a sandbox live longer", g.extend)
+	register(g, http.MethodPut, root+"/{id}/expires", "expire-sandbox", "Set when a sandbox ends itself, also sooner than planned", g.expire)
 }
 
 // register adds an operation. What its handler returns as an error becomes a problem.
@@ -189,6 +195,7 @@ type pauser interface {
 	Pause(ctx context.Context, id string) error
 	Resume(ctx context.Context, id string) (*launcher.Sandbox, error)
 	Extend(ctx context.Context, id string, d time.Duration) (time.Time, error)
+	Expire(ctx context.Context, id string, at time.Time) (time.Time, error)
 }
 
 func (g *Gateway) pauser() (pauser, error) {

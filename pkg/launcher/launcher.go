@@ -171,6 +171,7 @@ type Summary struct {
 	Pod       string
 	Heartbeat time.Time
 	Labels    map[string]string // see Spec
+	Expires   time.Time         // when it ends itself; zero if it need not, or has no pod
 }
 
 // wrap says what was being done to which sandbox when err came.

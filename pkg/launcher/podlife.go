@@ -3,7 +3,9 @@ package launcher
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,26 +19,45 @@ import (
 
 // Extend lets the sandbox live for at least d from now, and returns when it ends, which
 // is never sooner than before. Without a Lifetime the error is [ErrNoLifetime], and
-// beyond the pod's ActiveDeadline [ErrDeadline].
+// beyond the pod's ActiveDeadline [ErrDeadline]. [Kubernetes.Expire] may shorten its life.
 func (k *Kubernetes) Extend(ctx context.Context, id string, d time.Duration) (time.Time, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
 		return time.Time{}, wrap("extending", id, err)
 	}
-	expires, err := c.extend(ctx, id, d)
+	if d <= 0 || d > maxActiveDeadline {
+		err = &SpecError{"Pod.Lifetime", fmt.Sprintf("cannot be extended by %v: it is up to %v", d, maxActiveDeadline)}
+		return time.Time{}, wrap("extending", id, err)
+	}
+	expires, err := c.setExpiry(ctx, id, func() time.Time { return time.Now().Add(d) }, false)
 	return expires, wrap("extending", id, err)
 }
 
-func (c *cluster) extend(ctx context.Context, id string, d time.Duration) (time.Time, error) {
-	if d <= 0 || d > maxActiveDeadline {
-		return time.Time{}, &SpecError{"Pod.Lifetime", fmt.Sprintf("cannot be extended by %v: it is up to %v", d, maxActiveDeadline)}
+// Expire makes the sandbox end at a time, also sooner than planned, and returns that time. Errors
+// are as with Extend, a *[SpecError] for a time that has passed, and [errors.ErrUnsupported] if the
+// agent is too old to end sooner.
+func (k *Kubernetes) Expire(ctx context.Context, id string, at time.Time) (time.Time, error) {
+	c, ctx, err := k.cluster(ctx)
+	if err != nil {
+		return time.Time{}, wrap("setting the end of", id, err)
 	}
+	if left := time.Until(at); left <= 0 || left > maxActiveDeadline {
+		err = &SpecError{"Pod.Lifetime", fmt.Sprintf("cannot end at %s: that is %v from now, and must be up to %v", at.UTC().Format(time.RFC3339), left.Round(time.Second), maxActiveDeadline)}
+		return time.Time{}, wrap("setting the end of", id, err)
+	}
+	expires, err := c.setExpiry(ctx, id, func() time.Time { return at }, true)
+	return expires, wrap("setting the end of", id, err)
+}
+
+// setExpiry makes the sandbox end at a time, which may come before the present one if it may be
+// sooner, and returns when it ends.
+func (c *cluster) setExpiry(ctx context.Context, id string, at func() time.Time, sooner bool) (time.Time, error) {
 	for {
 		pod, err := c.find(ctx, id)
 		if err != nil {
 			return time.Time{}, err
 		}
-		expires, err := c.putOff(ctx, pod, time.Now().Add(d))
+		expires, err := c.noteExpiry(ctx, pod, at(), sooner)
 		if apierrors.IsConflict(err) { // the pod has changed meanwhile
 			continue
 		}
@@ -45,21 +66,51 @@ func (c *cluster) extend(ctx context.Context, id string, d time.Duration) (time.
 		}
 		// Tell the agent even if another call has extended the time further: that call
 		// may not have reached the agent.
-		return expires, c.openPod(pod).query(ctx, queryTimeout, func(ctx context.Context, client *podapi.Client) error {
-			return client.Configure(ctx, podapi.Config{Expires: expires})
-		})
+		return expires, c.tellExpiry(ctx, pod, expires, sooner)
 	}
 }
 
-// putOff writes into the pod that it ends no sooner than at a time, and returns the
-// resulting time. An agent that restarts uses it.
-func (c *cluster) putOff(ctx context.Context, pod *corev1.Pod, expires time.Time) (time.Time, error) {
+// tellExpiry tells the agent when it ends. Another call may have written another time into the pod
+// since, and have told the agent before: then it is told that time, until both say the same.
+func (c *cluster) tellExpiry(ctx context.Context, pod *corev1.Pod, expires time.Time, sooner bool) error {
+	return c.openPod(pod).query(ctx, queryTimeout, func(ctx context.Context, client *podapi.Client) error {
+		for {
+			if err := client.Configure(ctx, podapi.Config{Expires: expires, Sooner: sooner}); err != nil {
+				return err
+			}
+			now, err := c.latest(ctx, pod)
+			if err != nil || expiry(now).IsZero() || expiry(now).Equal(expires) {
+				return err
+			}
+			expires, sooner = expiry(now), true
+		}
+	})
+}
+
+// checkSooner returns an error if the pod's agent only ever puts its end off.
+func (c *cluster) checkSooner(ctx context.Context, pod *corev1.Pod) error {
+	return c.openPod(pod).query(ctx, queryTimeout, func(ctx context.Context, client *podapi.Client) error {
+		info, err := client.Info(ctx)
+		if err == nil && !slices.Contains(info.Capabilities, "sooner") {
+			err = c.podError(pod, errors.ErrUnsupported, "", "the agent's image is too old to end sooner than planned")
+		}
+		return err
+	})
+}
+
+// noteExpiry writes into the pod when it ends, and returns the resulting time. An agent that
+// restarts uses it.
+func (c *cluster) noteExpiry(ctx context.Context, pod *corev1.Pod, expires time.Time, sooner bool) (time.Time, error) {
 	now := expiry(pod)
 	switch deadline := hardDeadline(pod); {
 	case now.IsZero():
 		return now, c.podError(pod, ErrNoLifetime, "", "it ends at its active deadline, or when it is deleted")
-	case !expires.After(now):
+	case expires.Equal(now), !sooner && expires.Before(now):
 		return now, nil
+	case expires.Before(now):
+		if err := c.checkSooner(ctx, pod); err != nil {
+			return now, err
+		}
 	case !deadline.IsZero() && expires.After(deadline):
 		return now, c.podError(pod, ErrDeadline, "", fmt.Sprintf("the cluster ends it at %s", deadline.UTC().Format(time.RFC3339)))
 	}

@@ -286,6 +286,7 @@ func summaryOf(pod *corev1.Pod, beats heartbeats) Summary {
 		Pod:       pod.Name,
 		Heartbeat: beats.of(pod),
 		Labels:    podmeta.LabelsIn(pod.Annotations),
+		Expires:   expiry(pod),
 	}
 	if agent := agentContainer(pod); agent != nil {
 		s.Workdir = agent.WorkingDir

@@ -143,9 +143,10 @@ type Config struct {
 	// Protected are patterns of paths that the agent does not change, but commands
 	// can (see [fsops.FS.Protect]); nil leaves them as they are.
 	Protected []string
-	// Expires is when the agent ends by itself, if it was started so that its end is
-	// final. Zero, or a time before the present value, changes nothing.
+	// Expires is when the agent ends by itself, if it was started so that its end is final. Zero
+	// changes nothing, nor does a time before the present value, unless Sooner is set.
 	Expires              time.Time
+	Sooner               bool   // offered with the capability "sooner"
 	Keychain, Assignment string // the keys that the agent accepts, and what it serves its sandbox with (podapi.proto)
 }
 
@@ -159,7 +160,7 @@ func (c *Client) Configure(ctx context.Context, config Config) error {
 		Keychain: config.Keychain, Assignment: config.Assignment,
 	}
 	if !config.Expires.IsZero() {
-		r.Expires = config.Expires.UnixNano()
+		r.Expires, r.Sooner = config.Expires.UnixNano(), config.Sooner
 	}
 	done := func() {}
 	if c.configuring != nil {

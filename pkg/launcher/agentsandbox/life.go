@@ -101,6 +101,26 @@ func (c *cluster) extend(ctx context.Context, id string, d time.Duration) (time.
 	if d <= 0 {
 		return time.Time{}, &launcher.SpecError{Field: "Pod.Lifetime", Msg: fmt.Sprintf("cannot be extended by %v", d)}
 	}
+	return c.setShutdown(ctx, id, func() time.Time { return time.Now().Add(d) }, false)
+}
+
+// Expire makes the sandbox end at a time, also sooner than planned, and returns that time, in whole
+// seconds.
+func (l *Launcher) Expire(ctx context.Context, id string, at time.Time) (time.Time, error) {
+	c, err := l.cluster(ctx)
+	if err == nil && !at.After(time.Now()) {
+		err = &launcher.SpecError{Field: "Pod.Lifetime", Msg: fmt.Sprintf("cannot end at %s, which has passed", at.UTC().Format(time.RFC3339))}
+	}
+	var ends time.Time
+	if err == nil {
+		ends, err = c.setShutdown(ctx, id, func() time.Time { return at }, true)
+	}
+	return ends, wrap("setting the end of", id, err)
+}
+
+// setShutdown makes the sandbox end at a time, which may come before the present one if it may be
+// sooner, and returns when it ends.
+func (c *cluster) setShutdown(ctx context.Context, id string, at func() time.Time, sooner bool) (time.Time, error) {
 	for {
 		f, err := c.findOurs(ctx, id)
 		if err != nil {
@@ -110,8 +130,8 @@ func (c *cluster) extend(ctx context.Context, id string, d time.Duration) (time.
 		if now == nil {
 			return time.Time{}, podError(c.namespace, f.main().GetName(), launcher.ErrNoLifetime, "", "its object has no shutdownTime")
 		}
-		ends := time.Now().Add(d).Truncate(time.Second).Add(time.Second) // the object has whole seconds
-		if !ends.After(now.Time) {
+		ends := at().Add(time.Second - time.Nanosecond).Truncate(time.Second) // the object has whole seconds
+		if ends.Equal(now.Time) || !sooner && ends.Before(now.Time) {
 			return now.Time, nil
 		}
 		spec := map[string]any{"shutdownTime": ends.UTC().Format(time.RFC3339)}

@@ -81,6 +81,9 @@ func summaryOf(f *found) launcher.Summary {
 		ID: f.main().GetAnnotations()[podmeta.AnnotationID], State: stateOf(f), CreatedAt: f.main().GetCreationTimestamp().UTC(),
 		Labels: podmeta.LabelsIn(f.main().GetAnnotations()),
 	}
+	if ends := f.shutdownTime(); ends != nil {
+		s.Expires = ends.UTC()
+	}
 	if f.sandbox == nil {
 		return s
 	}

@@ -1230,8 +1230,8 @@ type ConfigureRequest struct {
 	KeepEnv            bool `protobuf:"varint,4,opt,name=keep_env,json=keepEnv,proto3" json:"keep_env,omitempty"`
 	KeepProtectedPaths bool `protobuf:"varint,5,opt,name=keep_protected_paths,json=keepProtectedPaths,proto3" json:"keep_protected_paths,omitempty"`
 	// expires is the time when the agent ends by itself, in nanoseconds since 1970.
-	// 0, or a time before the present value, changes nothing. Offered with the
-	// capability "lifetime".
+	// 0, or a time before the present value, changes nothing, but see sooner. Offered
+	// with the capability "lifetime".
 	Expires int64 `protobuf:"varint,6,opt,name=expires,proto3" json:"expires,omitempty"`
 	// keychain, if not empty, replaces the keys of callers that the agent accepts, until
 	// it starts again. Each link, with spaces between them, is the base64 of a signature
@@ -1247,7 +1247,10 @@ type ConfigureRequest struct {
 	// signed "podagent assignment v1\n", the UID of the pod, "\n", and the bytes of the
 	// Assignment. The first one lasts: it may be repeated, but another is CLASS_INVALID, and
 	// so is one for an agent that awaits none. Offered with the capability "assignment".
-	Assignment    string `protobuf:"bytes,8,opt,name=assignment,proto3" json:"assignment,omitempty"`
+	Assignment string `protobuf:"bytes,8,opt,name=assignment,proto3" json:"assignment,omitempty"`
+	// sooner lets expires be before the present value. Offered with the capability
+	// "sooner"; otherwise it changes nothing.
+	Sooner        bool `protobuf:"varint,9,opt,name=sooner,proto3" json:"sooner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1336,6 +1339,13 @@ func (x *ConfigureRequest) GetAssignment() string {
 		return x.Assignment
 	}
 	return ""
+}
+
+func (x *ConfigureRequest) GetSooner() bool {
+	if x != nil {
+		return x.Sooner
+	}
+	return false
 }
 
 type ConfigureResponse struct {
@@ -7826,7 +7836,7 @@ const file_podapi_proto_rawDesc = "" +
 	"\n" +
 	"edit_bytes\x18\x03 \x01(\x03R\teditBytes\x12#\n" +
 	"\rjournal_bytes\x18\x04 \x01(\x03R\fjournalBytes\x12,\n" +
-	"\x12stdin_window_bytes\x18\x05 \x01(\x03R\x10stdinWindowBytes\"\x8a\x02\n" +
+	"\x12stdin_window_bytes\x18\x05 \x01(\x03R\x10stdinWindowBytes\"\xa2\x02\n" +
 	"\x10ConfigureRequest\x12\x10\n" +
 	"\x03env\x18\x01 \x03(\fR\x03env\x12\x18\n" +
 	"\aworkdir\x18\x02 \x01(\fR\aworkdir\x12'\n" +
@@ -7837,7 +7847,8 @@ const file_podapi_proto_rawDesc = "" +
 	"\bkeychain\x18\a \x01(\tR\bkeychain\x12\x1e\n" +
 	"\n" +
 	"assignment\x18\b \x01(\tR\n" +
-	"assignment\"\x13\n" +
+	"assignment\x12\x16\n" +
+	"\x06sooner\x18\t \x01(\bR\x06sooner\"\x13\n" +
 	"\x11ConfigureResponse\"j\n" +
 	"\n" +
 	"Assignment\x12\x10\n" +

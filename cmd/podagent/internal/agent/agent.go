@@ -57,7 +57,7 @@ func newAgent(config Config, thread *confine.Thread) *Agent {
 		stopping:  make(chan struct{}),
 	}
 	a.setEnv(config.ProcessEnv)
-	a.life.extend(config.Expires)
+	a.life.set(config.Expires, false)
 	a.life.setIdle(config.IdleTimeout)
 	a.assignment.awaited.Store(config.AwaitAssignment)
 	return a

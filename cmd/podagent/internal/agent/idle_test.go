@@ -107,3 +107,34 @@ func ownProgram(t *testing.T) bool {
 	}
 	return false
 }
+
+func TestEndIsPutOffUnlessItMayBeSooner(t *testing.T) {
+	now := time.Now()
+	var l lifetime
+	for _, step := range []struct {
+		set    time.Duration
+		sooner bool
+		want   time.Duration
+	}{
+		{time.Hour, false, time.Hour},
+		{time.Minute, false, time.Hour},
+		{2 * time.Hour, false, 2 * time.Hour},
+		{time.Minute, true, time.Minute},
+		{3 * time.Hour, true, 3 * time.Hour},
+	} {
+		before, changed := l.get()
+		l.set(now.Add(step.set), step.sooner)
+		got, _ := l.get()
+		if !got.Equal(now.Add(step.want)) {
+			t.Errorf("after %+v it ends in %v", step, got.Sub(now))
+		}
+		if changed == nil || before.Equal(got) {
+			continue
+		}
+		select {
+		case <-changed:
+		default:
+			t.Errorf("who waits for the end is not told of %+v", step)
+		}
+	}
+}

@@ -37,7 +37,7 @@ func (s *agentService) Info(context.Context, *pb.InfoRequest) (*pb.InfoResponse,
 		Gid:           uint32(os.Getgid()),
 		Workdir:       []byte(s.fs.Workdir()),
 		Idle:          int64(s.idle()),
-		Capabilities:  []string{"terminal", "protected-paths", "lifetime", "ports", "git", "strays", "keychain", "assignment"},
+		Capabilities:  []string{"terminal", "protected-paths", "lifetime", "ports", "git", "strays", "keychain", "assignment", "sooner"},
 		Os:            runtime.GOOS,
 		Arch:          runtime.GOARCH,
 		Executable:    []byte(executable),
@@ -120,7 +120,7 @@ func (s *agentService) Configure(_ context.Context, r *pb.ConfigureRequest) (*pb
 		s.setEnv(env)
 	}
 	if r.Expires != 0 {
-		s.life.extend(time.Unix(0, r.Expires))
+		s.life.set(time.Unix(0, r.Expires), r.Sooner)
 	}
 	return &pb.ConfigureResponse{}, nil
 }

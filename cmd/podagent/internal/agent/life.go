@@ -21,11 +21,11 @@ type lifetime struct {
 	changed chan struct{}
 }
 
-// extend makes the agent end at a later time; an earlier one changes nothing.
-func (l *lifetime) extend(expires time.Time) {
+// set makes the agent end at a later time. An earlier one changes nothing, unless it may be sooner.
+func (l *lifetime) set(expires time.Time, sooner bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !expires.After(l.expires) && l.changed != nil {
+	if !sooner && !expires.After(l.expires) && l.changed != nil {
 		return
 	}
 	l.expires = expires

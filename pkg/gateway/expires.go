@@ -1,0 +1,24 @@
+package gateway
+
+import (
+	"context"
+	"time"
+)
+
+type expireInput struct {
+	ID   string `path:"id" pattern:"^[a-z0-9]+(-[a-z0-9]+)*$" maxLength:"36" doc:"the sandbox's name"`
+	Body struct {
+		At time.Time `json:"at" doc:"when it is to end itself: in the future, and not beyond its active deadline"`
+	}
+}
+
+// expire sets when a sandbox ends itself, which extend only puts off.
+func (g *Gateway) expire(ctx context.Context, in *expireInput) (*extendOutput, error) {
+	p, err := g.pauser()
+	if err != nil {
+		return nil, err
+	}
+	out := &extendOutput{}
+	out.Body.ExpiresAt, err = p.Expire(ctx, launcherID(tenantOf(ctx), in.ID), in.Body.At)
+	return out, err
+}
