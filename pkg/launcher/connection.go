@@ -18,9 +18,8 @@ type Connection string
 const (
 	// ByPortForward goes through the API server and the node to the pod's loopback.
 	ByPortForward Connection = "port-forward"
-	// ByExec runs "podagent connect" in the pod's container, with the permission of
-	// deploy/exec-rbac.yaml. It is slower, and for pods that port-forwards do not
-	// reach, as under gVisor and Kata.
+	// ByExec runs "podagent connect" in the pod's container, with the permission of deploy/exec-rbac.yaml.
+	// It is slower, and for pods that port-forwards do not reach, as under gVisor and Kata.
 	ByExec Connection = "exec"
 	// ByAddress goes to the pod's own address, for an orchestrator in the cluster, where
 	// NetworkPolicies let it through (deploy/networkpolicy-address.yaml). It reaches pods that a

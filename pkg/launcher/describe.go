@@ -34,11 +34,9 @@ type Description struct {
 	// Bounds are the container's limits and protections in force, by their names:
 	// "none" where there is none, and "unknown" where only the node knows.
 	Bounds map[string]string
-	// Phase is the pod's. Reason says in the cluster's words why the pod does not
-	// serve; it is empty if it does.
+	// Phase is the pod's. Reason says in the cluster's words why it does not serve; empty if it does.
 	Phase, Reason string
-	// Restarts is how often the container was restarted, and LastEnd says how it last
-	// ended, such as "OOMKilled, exit code 137".
+	// Restarts are the container's. LastEnd says how it last ended: "OOMKilled, exit code 137".
 	Restarts int
 	LastEnd  string
 	Labels   map[string]string // the pod's

@@ -11,7 +11,7 @@ import (
 	"github.com/podagent/podagent/pkg/launcher/podmeta"
 )
 
-// Find implements Launcher. The Heartbeat is that of the pod itself, not of a Lease.
+// Find implements Launcher. The Heartbeat is the pod's own, not a Lease's.
 func (k *Kubernetes) Find(ctx context.Context, id string) (Summary, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {

@@ -37,9 +37,8 @@ const defaultUsername = "x-access-token"
 // sandbox can look into the agent, and replace certificates: give credentials that
 // are short-lived and for reading only.
 type Git struct {
-	// URL is where the repository is: https, http, ssh (also as
-	// [user@]host:path), git, file, or an absolute path in the sandbox. The work
-	// tree's configuration keeps it, so a password in it is an error.
+	// URL is the repository's: https, http, ssh (also as [user@]host:path), git, file, or an absolute path
+	// in the sandbox. The work tree's configuration keeps it, so a password in it is an error.
 	URL string
 	// Ref is a branch, a tag (after branches), a commit, also abbreviated, or a name
 	// that begins with refs/. Empty means the remote's default branch.

@@ -1,9 +1,8 @@
-// Package launcher makes sandboxes, finds them again by their id, and connects
-// to them.
+// Package launcher makes sandboxes, finds them by their id, and connects to them.
 //
 // A [Launcher] turns a [Spec] into a [Sandbox]: a place with files and processes,
 // and the client of the agent that serves them. Whoever launches the same id again,
-// from any process, after a crash or a retry, gets the same sandbox with its files.
+// from any process, after a crash or retry, gets the same sandbox and files.
 //
 //	s, err := (&launcher.Local{}).Launch(ctx, launcher.Spec{ID: "job-1"})
 //	if err != nil { … }
@@ -40,27 +39,23 @@ const maxID = 4 << 10
 // Launcher makes and finds sandboxes. Its methods may be called concurrently, also
 // from several processes: launches of one id end in one sandbox.
 type Launcher interface {
-	// Launch returns the sandbox with the id of spec, which it makes if there is
-	// none, once the agent answers. The caller closes it. A wrong spec is a
-	// *[SpecError], before anything is made. If Launch fails, also because ctx ended,
-	// it removes what it made, unless another caller has adopted that.
+	// Launch returns the sandbox with the id of spec, which it makes if there is none, once the agent
+	// answers. The caller closes it. A wrong spec is a *[SpecError], before anything is made. If Launch
+	// fails, also because ctx ended, it removes what it made, unless another caller has adopted that.
 	Launch(ctx context.Context, spec Spec) (*Sandbox, error)
 
 	// Open connects to the sandbox with this id. If there is none, the error is
 	// [ErrNotFound]. A [Local] sandbox's agent is started again if it has died.
 	Open(ctx context.Context, id string) (*Sandbox, error)
 
-	// List describes the sandboxes of this launcher, sorted by id. With an error it
-	// returns those that it found.
+	// List describes the sandboxes of this launcher, sorted by id; with an error, those that it found.
 	List(ctx context.Context) ([]Summary, error)
 
-	// Find describes one sandbox, in whatever state, at the price of a lookup. If there is none,
-	// the error is [ErrNotFound].
+	// Find describes one sandbox in any state, without a list. If there is none: [ErrNotFound].
 	Find(ctx context.Context, id string) (Summary, error)
 
-	// Terminate ends the sandbox's processes and removes it with its files, but
-	// for a Workdir outside of it that its Spec named. It returns when the sandbox
-	// is gone. If there is none, it does nothing.
+	// Terminate ends the sandbox's processes and removes it with its files, but for a Workdir outside of
+	// it that its Spec named. It returns when the sandbox is gone. If there is none, it does nothing.
 	Terminate(ctx context.Context, id string) error
 }
 
@@ -167,9 +162,8 @@ type Summary struct {
 	State     State
 	Workdir   string
 	CreatedAt time.Time
-	// Pod is a pod's name, and Heartbeat when an orchestrator last needed it.
-	Pod       string
-	Heartbeat time.Time
+	Pod       string            // a pod's name
+	Heartbeat time.Time         // when an orchestrator last needed the pod
 	Labels    map[string]string // see Spec
 	Expires   time.Time         // when it ends itself; zero if it need not, or has no pod
 }

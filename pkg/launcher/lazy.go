@@ -7,7 +7,7 @@ import (
 	"github.com/podagent/podagent/pkg/podapi"
 )
 
-// Lazy returns a sandbox that its first call launches. If that fails, the calls that waited
+// Lazy returns a sandbox that its first call launches. If that fails, waiting calls
 // return the error, and the next tries again. An empty ID is made up now. Workdir is the Spec's.
 // The launch outlives its call, but not Close.
 func Lazy(l Launcher, spec Spec) (*Sandbox, error) {

@@ -18,11 +18,9 @@ import (
 // environment, commands get PATH, HOME and the locale; TERM, PAGER and GIT_PAGER are set
 // for plain text. The zero value is ready to use.
 type Local struct {
-	// StateDir holds the sandboxes. Empty means podagent/local in
-	// $XDG_STATE_HOME, or in ~/.local/state.
+	// StateDir holds the sandboxes. Empty means podagent/local in $XDG_STATE_HOME, or in ~/.local/state.
 	StateDir string
-	// Agent is the path of the podagent binary. Empty means $PODAGENT_BIN,
-	// then podagent beside this program, then podagent in PATH.
+	// Agent is the path of podagent. Empty: $PODAGENT_BIN, or podagent beside this program or in PATH.
 	Agent string
 	Log   *slog.Logger // gets what the launcher does; nil discards it
 }

@@ -15,9 +15,9 @@ type Pod struct {
 	// AgentImage is an image with podagent in its PATH, which installs it for an Image
 	// that lacks it. That Image needs no shell.
 	AgentImage string
-	// Main is a command of up to 64 KiB that runs beside the agent, such as the image's
-	// own: from the start, in the workdir, with its output in the container's log. The
-	// container ends and starts again with it. The sandbox may be idle meanwhile.
+	// Main is a command of up to 64 KiB that runs beside the agent, such as the image's own: from the
+	// start, in the workdir, with its output in the container's log. The container ends and starts again
+	// with it. The sandbox may be idle meanwhile.
 	Main []string
 	// Labels and Annotations are added to the pod's own. The prefix podagent.dev/
 	// is the launcher's. The annotations have up to 128 KiB.
@@ -41,11 +41,10 @@ type Pod struct {
 	// NodeSelector and Tolerations are labels and taints of nodes that the pod may run on.
 	NodeSelector map[string]string
 	Tolerations  []corev1.Toleration
-	// Patch changes the pod that the other fields make: a strategic merge patch of
-	// any fields, in YAML or JSON, of up to 64 KiB. The agent's container is called
-	// agent. A patch must leave what the launcher gives: the command, workdir, variables,
-	// volumes, mounts, init containers, labels, annotations, restart policy and
-	// protections. envFrom needs a prefix, so that no variable becomes a setting (PODAGENT_).
+	// Patch changes the pod that the other fields make: a strategic merge patch of any fields, in YAML or
+	// JSON, of up to 64 KiB. The agent's container is called agent. The patch must leave what the launcher
+	// gives: the command, workdir, variables, volumes, mounts, init containers, labels, annotations, restart
+	// policy and protections. envFrom needs a prefix, so that no variable becomes a setting (PODAGENT_).
 	Patch     []byte
 	Volumes   []Volume      // up to 64; in a read-only directory they can be written if they may
 	Workspace Workspace     // at the workdir: by default an emptyDir, whose files end with the pod
@@ -75,7 +74,7 @@ const (
 	Baseline Profile = "baseline"
 )
 
-// Want is how much a pod wants what only some clusters have; empty: not at all.
+// Want is how much a pod wants what some clusters lack; empty: not at all.
 type Want string
 
 const (

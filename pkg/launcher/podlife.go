@@ -19,7 +19,7 @@ import (
 
 // Extend lets the sandbox live for at least d from now, and returns when it ends, which
 // is never sooner than before. Without a Lifetime the error is [ErrNoLifetime], and
-// beyond the pod's ActiveDeadline [ErrDeadline]. [Kubernetes.Expire] may shorten its life.
+// beyond the pod's ActiveDeadline [ErrDeadline].
 func (k *Kubernetes) Extend(ctx context.Context, id string, d time.Duration) (time.Time, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {
@@ -34,8 +34,8 @@ func (k *Kubernetes) Extend(ctx context.Context, id string, d time.Duration) (ti
 }
 
 // Expire makes the sandbox end at a time, also sooner than planned, and returns that time. Errors
-// are as with Extend, a *[SpecError] for a time that has passed, and [errors.ErrUnsupported] if the
-// agent is too old to end sooner.
+// are those of Extend, a *[SpecError] for a time that has passed, and [errors.ErrUnsupported] for
+// an agent too old to end sooner.
 func (k *Kubernetes) Expire(ctx context.Context, id string, at time.Time) (time.Time, error) {
 	c, ctx, err := k.cluster(ctx)
 	if err != nil {

@@ -14,10 +14,9 @@ import (
 // a command can replace a directory between it and a volume that can be written, such as
 // /workspace/a of /workspace/a/b. Directly in the workdir the path is safe, too.
 type ReadOnlyDir struct {
-	// Path is the directory, which is made if it is missing: absolute, without
-	// colons, and in its shortest form. It may be the workdir or the home directory,
-	// or above or below them; what is mounted in it can be written. It cannot be in a
-	// workdir that Git fills, nor a directory of the system or the kernel.
+	// Path is the directory, which is made if it is missing: absolute, without colons, and in its shortest
+	// form. It may be the workdir or the home directory, or above or below them; what is mounted in it can
+	// be written. It cannot be in a workdir that Git fills, nor a directory of the system or the kernel.
 	Path string `json:"path"`
 	// From is the directory of the image whose content it gets, or empty: absolute, and
 	// readable for the pod's user, who owns the copy. It may be Path itself. The copy is

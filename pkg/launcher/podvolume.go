@@ -25,9 +25,8 @@ type Volume struct {
 	SubPath string `json:"subPath,omitempty"`
 	// Path is where it is mounted: absolute, without colons, and in its shortest
 	// form. It may be the workdir, but no directory of the system or the kernel.
-	Path string `json:"path"`
-	// ReadOnly mounts it so that neither commands nor the agent can change it.
-	ReadOnly bool `json:"readOnly,omitempty"`
+	Path     string `json:"path"`
+	ReadOnly bool   `json:"readOnly,omitempty"` // neither commands nor the agent can change it
 }
 
 // Workspace is the volume at the workdir of a pod, unless a Volume is there.
@@ -39,8 +38,7 @@ type Workspace struct {
 	// Keep makes it a PersistentVolumeClaim of the sandbox's own, whose files outlive the pod, and
 	// end with [Kubernetes.Terminate]. It needs an ID. See [Kubernetes.Pause].
 	Keep bool `json:"keep,omitempty"`
-	// StorageClass names the claim's. Empty is the cluster's default; without one, a
-	// launch is [ErrNoStorageClass].
+	// StorageClass names the claim's. Empty is the cluster's default, or else [ErrNoStorageClass].
 	StorageClass string `json:"storageClass,omitempty"`
 }
 

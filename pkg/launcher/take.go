@@ -13,9 +13,8 @@ type Take struct {
 	OnStale OnStale
 	OnDrift OnDrift
 	Pool    string // names a pool (package pool); a new sandbox takes a pod of it that fits
-	// Exclusive keeps other exclusive owners out ([ErrOwned]), by a Lease of the
-	// pod's name. Close releases it; it ends 30 s after its owner died. The clocks of
-	// orchestrators must not differ by 10 s.
+	// Exclusive keeps other exclusive owners out ([ErrOwned]), by a Lease of the pod's name. Close releases
+	// it; it ends 30 s after its owner died. The clocks of orchestrators must not differ by 10 s.
 	Exclusive bool
 	// ReadyTimeout bounds the time until the agent answers, an image pull included. 0 means
 	// DefaultReadyTimeout. Open and Resume wait as long as the Launch did that made the pod.
@@ -25,8 +24,7 @@ type Take struct {
 	Heartbeat time.Duration
 }
 
-// OnStale is what Launch does about a pod that has ended: by itself, at its deadline,
-// or by eviction.
+// OnStale is what Launch does about a pod that has [Ended].
 type OnStale string
 
 const (

@@ -23,8 +23,7 @@ type Info struct {
 	Protected                    []ProtectedPath
 	// Idle is how long ago the agent last worked, or bytes passed to a port; 0 for now.
 	Idle time.Duration
-	// IdleTimeout is how long the agent may be idle before it ends by itself, and
-	// Expires when it ends in any case; zero means never.
+	// IdleTimeout is how long the agent may be idle until it ends by itself; Expires is when; 0: never.
 	IdleTimeout time.Duration
 	Expires     time.Time
 }
@@ -143,10 +142,10 @@ type Config struct {
 	// Protected are patterns of paths that the agent does not change, but commands
 	// can (see [fsops.FS.Protect]); nil leaves them as they are.
 	Protected []string
-	// Expires is when the agent ends by itself, if it was started so that its end is final. Zero
-	// changes nothing, nor does a time before the present value, unless Sooner is set.
+	// Expires is when the agent ends by itself, if it was started so that its end is final. Zero changes
+	// nothing, nor does a time before the present value, unless it may be Sooner (a capability).
 	Expires              time.Time
-	Sooner               bool   // offered with the capability "sooner"
+	Sooner               bool
 	Keychain, Assignment string // the keys that the agent accepts, and what it serves its sandbox with (podapi.proto)
 }
 
