@@ -15,20 +15,24 @@ import (
 // ownLabels begins the names of labels that only the host gives, in Options.Base.
 const ownLabels = "podagent.dev/"
 
-// labels returns the labels of a new sandbox: those that its creator wants, and the host's, which
-// no creator can replace.
-func (g *Gateway) labels(wanted map[string]string) (map[string]string, error) {
-	all := maps.Clone(wanted)
-	for name := range all {
+// setLabels gives a new sandbox the labels that its creator wants, the host's, which no creator can
+// replace, and the gateway's own.
+func (o *order) setLabels() error {
+	for name := range o.Labels {
 		if strings.HasPrefix(name, ownLabels) {
-			return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("labels: the prefix %s of %.100q is reserved", ownLabels, name))
+			return invalid("labels: the prefix %s of %.100q is reserved", ownLabels, name)
 		}
 	}
-	if all == nil {
-		return g.Base.Labels, nil
+	if err := checkPorts(o.PublicPorts); err != nil {
+		return err
 	}
-	maps.Copy(all, g.Base.Labels)
-	return all, nil
+	all := maps.Clone(o.Labels)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, o.spec.Labels)
+	o.spec.Labels = withOwn(all, o.PublicPorts)
+	return nil
 }
 
 // labelTerm is a label that a sandbox must have.

@@ -36,7 +36,11 @@ func (g *Gateway) problem(ctx context.Context, err error) error {
 	if status == http.StatusInternalServerError {
 		g.Log.ErrorContext(ctx, "a call failed for a reason of no known class", "error", err)
 	}
-	return &Problem{huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: err.Error()}, class}
+	return newProblem(status, class, err.Error())
+}
+
+func newProblem(status int, class, detail string) *Problem {
+	return &Problem{huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: detail}, class}
 }
 
 // launcherClasses are the classes of launchers' errors, and their statuses. The first that fits
@@ -56,6 +60,9 @@ var launcherClasses = []struct {
 	{launcher.ErrOwned, "owned", http.StatusConflict},
 	{launcher.ErrDrift, "drift", http.StatusConflict},
 	{launcher.ErrImage, "image", http.StatusUnprocessableEntity},
+	{launcher.ErrCannotStart, "cannot_start", http.StatusUnprocessableEntity},
+	{launcher.ErrCrashLoop, "crash_loop", http.StatusUnprocessableEntity},
+	{launcher.ErrNoStorageClass, "no_storage_class", http.StatusNotImplemented},
 	{launcher.ErrUnschedulable, "unschedulable", http.StatusServiceUnavailable},
 	{launcher.ErrNotReady, "not_ready", http.StatusServiceUnavailable},
 	{launcher.ErrRejected, "rejected", http.StatusUnprocessableEntity},

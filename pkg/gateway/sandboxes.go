@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -64,19 +63,7 @@ func register[I, O any](g *Gateway, method, path, id, summary string, handle fun
 
 type createInput struct {
 	Key  string `header:"Idempotency-Key" maxLength:"255" doc:"a repeated request with this key has the same answer"`
-	Body struct {
-		ID       string   `json:"id,omitempty" pattern:"^[a-z0-9]+(-[a-z0-9]+)*$" maxLength:"36" doc:"the sandbox's name; made up if it is missing"`
-		Image    string   `json:"image,omitempty" doc:"the container image"`
-		Env      []string `json:"env,omitempty" doc:"the environment of commands, as NAME=VALUE"`
-		Lifetime int64    `json:"lifetime_seconds,omitempty" minimum:"5" doc:"when it ends itself, counted from its start"`
-		Idle     int64    `json:"idle_seconds,omitempty" minimum:"5" doc:"how long it may be idle before it ends itself"`
-		Keep     bool     `json:"keep,omitempty" doc:"keep its files when its pod ends, so that it can be paused"`
-		Pool     string   `json:"pool,omitempty" doc:"the pool of warm pods to take one from"`
-
-		PublicPorts []int `json:"public_ports,omitempty" nullable:"false" maxItems:"10" uniqueItems:"true" doc:"the ports of a new sandbox that anybody may call, each from 1 to 65535, at the gateway's domain"`
-
-		Labels map[string]string `json:"labels,omitempty" maxProperties:"64" doc:"labels of a new sandbox, by which lists can be filtered: names and values in Kubernetes' syntax"`
-	}
+	Body newSandbox
 }
 
 type sandboxOutput struct {
@@ -89,32 +76,15 @@ func (g *Gateway) create(ctx context.Context, in *createInput) (*sandboxOutput, 
 	if name == "" {
 		name = newName(tenant, in.Key)
 	}
-	spec := g.Base
-	spec.ID, spec.OnClose = launcherID(tenant, name), launcher.CloseKeep
-	spec.Env = append(slices.Clone(spec.Env), in.Body.Env...)
-	if in.Body.Image != "" {
-		spec.Pod.Image = in.Body.Image
-	}
-	if in.Body.Lifetime > 0 {
-		spec.Pod.Lifetime = time.Duration(in.Body.Lifetime) * time.Second
-	}
-	if in.Body.Idle > 0 {
-		spec.Pod.IdleTimeout = time.Duration(in.Body.Idle) * time.Second
-	}
-	if in.Body.Keep {
-		spec.Pod.Workspace.Keep = true
-	}
-	if in.Body.Pool != "" {
-		spec.Take.Pool = in.Body.Pool
-	}
-	var err error
-	if spec.Labels, err = g.labels(in.Body.Labels); err != nil {
+	policy, err := g.policy(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if err = checkPorts(in.Body.PublicPorts); err != nil {
+	spec, err := specOf(g.Base, tenant, policy, in.Body)
+	if err != nil {
 		return nil, err
 	}
-	spec.Labels = withOwn(spec.Labels, in.Body.PublicPorts)
+	spec.ID = launcherID(tenant, name)
 	s, err := g.Launcher.Launch(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -249,7 +219,15 @@ func (g *Gateway) extend(ctx context.Context, in *extendInput) (*extendOutput, e
 	if err != nil {
 		return nil, err
 	}
+	policy, err := g.policy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	longer := seconds(in.Body.Seconds)
+	if err := checkTime("additional_seconds", longer, policy.Max.Lifetime); err != nil {
+		return nil, err
+	}
 	out := &extendOutput{}
-	out.Body.ExpiresAt, err = p.Extend(ctx, launcherID(tenantOf(ctx), in.ID), time.Duration(in.Body.Seconds)*time.Second)
+	out.Body.ExpiresAt, err = p.Extend(ctx, launcherID(tenantOf(ctx), in.ID), longer)
 	return out, err
 }

@@ -37,7 +37,8 @@ type Tenants interface {
 	Policy(ctx context.Context, tenant string) (Policy, error)
 }
 
-// OneTenant is the only tenant, with one token that lasts. It may do everything.
+// OneTenant is the only tenant, with one token that lasts. It may do everything, but there are no
+// volumes by name.
 type OneTenant struct{ Name, Token string }
 
 // Caller implements [Tenants].
@@ -54,7 +55,7 @@ func (t OneTenant) Policy(_ context.Context, tenant string) (Policy, error) {
 	if tenant != t.Name {
 		return Policy{}, fmt.Errorf("there is no tenant %q", tenant)
 	}
-	return Policy{}, nil
+	return everything, nil
 }
 
 // Keys are the tenants of a file in YAML, which is read again when it has changed:
@@ -161,12 +162,18 @@ func parseKeys(data []byte) (keyFile, error) {
 	if err := yaml.UnmarshalStrict(data, &text); err != nil {
 		return keyFile{}, err
 	}
-	file := keyFile{policies: map[string]Policy{}}
+	file, volumes := keyFile{policies: map[string]Policy{}}, []mounted{}
 	for name, tenant := range text.Tenants {
 		if err := CheckTenant(name); err != nil {
 			return keyFile{}, fmt.Errorf("tenant %q: %w", name, err)
 		}
+		if err := tenant.Policy.check(); err != nil {
+			return keyFile{}, fmt.Errorf("tenant %q: %w", name, err)
+		}
 		file.policies[name] = tenant.Policy
+		for _, v := range tenant.Volumes {
+			volumes = append(volumes, mounted{name, v})
+		}
 		for i, k := range tenant.Keys {
 			hash, err := hex.DecodeString(k.SHA256)
 			if err != nil || len(hash) != sha256.Size {
@@ -175,7 +182,20 @@ func parseKeys(data []byte) (keyFile, error) {
 			file.keys = append(file.keys, key{Caller{name, cmp.Or(k.Name, k.SHA256[:8])}, [sha256.Size]byte(hash), k.Expires})
 		}
 	}
+	if err := checkNesting(volumes); err != nil {
+		return keyFile{}, err
+	}
 	return file, nil
+}
+
+// policy returns what the caller may do.
+func (g *Gateway) policy(ctx context.Context) (*Policy, error) {
+	policy, err := g.Tenants.Policy(ctx, tenantOf(ctx))
+	if err != nil {
+		g.Log.ErrorContext(ctx, "cannot tell what a tenant may do", "error", err)
+		return nil, huma.Error503ServiceUnavailable("the gateway cannot tell what the tenant may do")
+	}
+	return &policy, nil
 }
 
 type callerKey struct{}

@@ -1,0 +1,276 @@
+package gateway
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podagent/podagent/pkg/launcher"
+)
+
+const baseImage = "registry.test/base:1"
+
+func testBase() launcher.Spec {
+	return launcher.Spec{
+		Env: []string{"BASE=1"},
+		Pod: launcher.Pod{
+			Image:          baseImage,
+			ServiceAccount: "own",
+			NodeSelector:   map[string]string{"pool": "sandboxes"},
+			Volumes:        []launcher.Volume{{Claim: "tools", Path: "/tools", ReadOnly: true}},
+			ReadOnly:       []launcher.ReadOnlyDir{{Path: "/opt/a/b"}, {Path: "/workspace/.own"}},
+		},
+		Take: launcher.Take{Pool: "own"},
+	}
+}
+
+func testPolicy() *Policy {
+	return &Policy{
+		Images: []string{"registry.test/acme/*", "python:3.*", "pinned@sha256:" + strings.Repeat("a", 64)},
+		Pools:  []string{"go", "py-*"},
+		Volumes: []Volume{
+			{Name: "code", Claim: "shared", Prefix: "org/{tenant}/", Depth: 2},
+			{Name: "mine", Claim: "whole", Prefix: "org/{tenant}"},
+			{Name: "data", Claim: "data", ReadOnly: true},
+		},
+		Max: Max{
+			CPU: resource.MustParse("2"), Memory: resource.MustParse("2Gi"), Storage: resource.MustParse("20Gi"),
+			Lifetime: Duration(time.Hour), Idle: Duration(10 * time.Minute),
+		},
+	}
+}
+
+func TestSpecOfACreate(t *testing.T) {
+	list := func(cpu, memory string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	}
+	for name, c := range map[string]struct {
+		body newSandbox
+		want func(*launcher.Spec)
+	}{
+		"what is not said is Base's, within the bounds": {newSandbox{}, func(*launcher.Spec) {}},
+		"environment":      {newSandbox{Env: []string{"A=b", "PODAGENT_WORKDIR=/"}}, func(s *launcher.Spec) { s.Env = []string{"BASE=1", "A=b", "PODAGENT_WORKDIR=/"} }},
+		"the base's image": {newSandbox{Image: baseImage}, func(*launcher.Spec) {}},
+		"another image":    {newSandbox{Image: "python:3.14"}, func(s *launcher.Spec) { s.Pod.Image = "python:3.14" }},
+		"the base's pool":  {newSandbox{Pool: "own"}, func(*launcher.Spec) {}},
+		"another pool":     {newSandbox{Pool: "py-3"}, func(s *launcher.Spec) { s.Take.Pool = "py-3" }},
+		"times":            {newSandbox{Lifetime: 3600, Idle: 5}, func(s *launcher.Spec) { s.Pod.IdleTimeout = 5 * time.Second }},
+		"kept files": {newSandbox{Keep: true, Storage: "20Gi"}, func(s *launcher.Spec) {
+			s.Pod.Workspace = launcher.Workspace{Keep: true, Size: resource.MustParse("20Gi")}
+		}},
+		"the usual size": {newSandbox{Storage: launcher.DefaultWorkspaceSize}, func(*launcher.Spec) {}},
+		"resources":      {newSandbox{CPU: "1.5", Memory: "1Gi"}, func(s *launcher.Spec) { s.Pod.Resources.Limits = list("1.5", "1Gi") }},
+		"less than is requested": {newSandbox{CPU: "20m", Memory: "64Mi"}, func(s *launcher.Spec) {
+			s.Pod.Resources = corev1.ResourceRequirements{Limits: list("20m", "64Mi"), Requests: list("10m", "64Mi")}
+		}},
+		"volumes": {
+			newSandbox{Volumes: []volumeMount{{Name: "code", Path: "ws/code", Mount: "/code"}, {Name: "mine", Mount: "/mine", ReadOnly: true}, {Name: "data", Mount: "/data"}}},
+			func(s *launcher.Spec) {
+				s.Pod.Volumes = append(s.Pod.Volumes,
+					launcher.Volume{Claim: "shared", SubPath: "org/acme/ws/code", Path: "/code"},
+					launcher.Volume{Claim: "whole", SubPath: "org/acme", Path: "/mine", ReadOnly: true},
+					launcher.Volume{Claim: "data", Path: "/data", ReadOnly: true})
+			},
+		},
+	} {
+		want := testBase()
+		want.OnClose, want.Pod.Lifetime, want.Pod.IdleTimeout = launcher.CloseKeep, time.Hour, 10*time.Minute
+		want.Pod.Resources = corev1.ResourceRequirements{Limits: list("2", "2Gi"), Requests: list(launcher.DefaultCPU, launcher.DefaultMemory)}
+		c.want(&want)
+		got, err := specOf(testBase(), "acme", testPolicy(), c.body)
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(launcher.Spec{})); err != nil || diff != "" {
+			t.Errorf("%s: %v\n%s", name, err, diff)
+		}
+	}
+}
+
+// A tenant with no bounds and a base without limits of its own leave the Spec as it is, so that a
+// pod of a pool, which was made from the same base, fits.
+func TestSpecWithoutBoundsIsTheBase(t *testing.T) {
+	want := testBase()
+	want.OnClose = launcher.CloseKeep
+	got, err := specOf(testBase(), "acme", &Policy{}, newSandbox{CPU: launcher.DefaultCPULimit, Memory: launcher.DefaultMemoryLimit})
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(launcher.Spec{})); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}
+
+func TestBaseWithoutLimitsGetsTheBounds(t *testing.T) {
+	base := testBase()
+	base.Pod.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0")}
+	base.Pod.Workspace.Size = resource.MustParse("-1")
+	got, err := specOf(base, "acme", testPolicy(), newSandbox{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cpu := got.Pod.Resources.Limits[corev1.ResourceCPU]; cpu.String() != "2" || got.Pod.Workspace.Size.String() != "20Gi" {
+		t.Errorf("cpu %s, storage %s", cpu.String(), got.Pod.Workspace.Size.String())
+	}
+	if cpu := base.Pod.Resources.Limits[corev1.ResourceCPU]; !cpu.IsZero() {
+		t.Errorf("the base has changed: cpu %s", cpu.String())
+	}
+}
+
+func TestVolumeAtTheWorkdirTakesTheWorkspacesPlace(t *testing.T) {
+	base := testBase()
+	base.Pod.Workspace = launcher.Workspace{Keep: true, Size: resource.MustParse("1Gi")}
+	got, err := specOf(base, "acme", testPolicy(), newSandbox{Volumes: []volumeMount{{Name: "mine", Mount: "/workspace"}}})
+	if err != nil || got.Pod.Workspace.Keep || !got.Pod.Workspace.Size.IsZero() {
+		t.Errorf("%v, %+v", err, got.Pod.Workspace)
+	}
+}
+
+func TestCreateThatIsRefused(t *testing.T) {
+	volume := func(name, below, at string) newSandbox {
+		return newSandbox{Volumes: []volumeMount{{Name: name, Path: below, Mount: at}}}
+	}
+	for name, c := range map[string]struct {
+		body   newSandbox
+		status int
+		detail string
+	}{
+		"an image":                    {newSandbox{Image: "alpine:3"}, 403, `image: "alpine:3" is not allowed`},
+		"no reference":                {newSandbox{Image: "registry.test/acme/../other"}, 422, "not a reference"},
+		"a pool":                      {newSandbox{Pool: "gold"}, 403, `pool: "gold" is not allowed`},
+		"a lifetime":                  {newSandbox{Lifetime: 3601}, 403, "lifetime_seconds: 1h0m1s is not allowed: the most is 1h0m0s"},
+		"a lifetime beyond all times": {newSandbox{Lifetime: math.MaxInt64}, 403, "lifetime_seconds"},
+		"an idle time":                {newSandbox{Idle: 601}, 403, "idle_seconds"},
+		"processors":                  {newSandbox{CPU: "2001m"}, 403, "cpu: 2001m is not allowed: the most is 2"},
+		"no processors":               {newSandbox{CPU: "0"}, 422, "cpu: 0 is too little"},
+		"a negative amount":           {newSandbox{CPU: "-1"}, 422, "not a quantity"},
+		"memory":                      {newSandbox{Memory: "3Gi"}, 403, "memory"},
+		"a wrong unit":                {newSandbox{Memory: "100m"}, 422, "memory: 100m is too little"},
+		"an amount that takes long":   {newSandbox{Memory: "1e99999999"}, 422, "not a quantity"},
+		"storage":                     {newSandbox{Storage: "21Gi"}, 403, "storage"},
+		"no name of a volume":         {volume("", "", "/data"), 403, `volumes: "" is not allowed`},
+		"another's volume":            {volume("theirs", "", "/data"), 403, `volumes: "theirs" is not allowed`},
+		"above the depth":             {volume("code", "ws", "/data"), 403, "has 1 components"},
+		"the prefix itself":           {volume("code", "", "/data"), 403, "has 0 components"},
+		"below the depth":             {volume("mine", "x", "/data"), 403, "has 1 components"},
+		"up":                          {volume("code", "../other", "/data"), 422, `component ".."`},
+		"up at the end":               {volume("code", "ws/..", "/data"), 422, `component ".."`},
+		"itself":                      {volume("code", "./ws", "/data"), 422, `component "."`},
+		"an absolute path":            {volume("code", "/etc", "/data"), 422, `component ""`},
+		"an empty component":          {volume("code", "ws//code", "/data"), 422, `component ""`},
+		"a slash at the end":          {volume("code", "ws/", "/data"), 422, `component ""`},
+		"NUL":                         {volume("code", "ws/a\x00b", "/data"), 422, `component "a\x00b"`},
+		"a backslash":                 {volume("code", `ws/..\x`, "/data"), 422, "component"},
+		"an expansion":                {volume("code", "ws/$(HOME)", "/data"), 422, "component"},
+		"old versions":                {volume("code", ".snapshot/x", "/data"), 422, "component"},
+		"a long component":            {volume("code", "ws/"+strings.Repeat("x", 64), "/data"), 422, "component"},
+		"in what is read-only":        {volume("mine", "", "/opt/a/b/c"), 403, `"/opt/a/b" is read-only`},
+		"at what is read-only":        {volume("mine", "", "/opt/a/b"), 403, `"/opt/a/b" is read-only`},
+		"above what is read-only":     {volume("mine", "", "/opt"), 403, `"/opt/a/b" is read-only`},
+	} {
+		_, err := specOf(testBase(), "acme", testPolicy(), c.body)
+		p, ok := errors.AsType[*Problem](err)
+		class := map[int]string{http.StatusForbidden: "not_allowed", http.StatusUnprocessableEntity: "invalid"}[c.status]
+		if !ok || p.Status != c.status || p.Class != class || !strings.Contains(p.Detail, c.detail) {
+			t.Errorf("%s: %+v, want %d %s %s", name, err, c.status, class, c.detail)
+		}
+	}
+	for _, body := range []newSandbox{{Image: "alpine:3"}, {Pool: "go"}, volume("code", "a/b", "/data")} {
+		if _, err := specOf(testBase(), "acme", &Policy{}, body); err == nil {
+			t.Errorf("the zero policy allows %+v", body)
+		}
+	}
+}
+
+func TestPatternsOfImages(t *testing.T) {
+	digest := "@sha256:" + strings.Repeat("0f", 32)
+	for pattern, refs := range map[string]struct{ allowed, refused []string }{
+		"python":                {[]string{"python", "python:3", "python" + digest, "python:3" + digest}, []string{"docker.io/library/python", "python2", "x/python", "python/x"}},
+		"python:3.*":            {[]string{"python:3.14"}, []string{"python", "python:2", "python" + digest, "python:3.14" + digest}},
+		"python" + digest:       {[]string{"python" + digest, "python:3" + digest}, []string{"python", "python:3", "python@sha256:" + strings.Repeat("00", 32)}},
+		"registry.test:5000/*":  {[]string{"registry.test:5000/a", "registry.test:5000/a:1"}, []string{"registry.test:5000/a/b", "registry.test:5001/a", "registry.test:5000"}},
+		"registry.test/acme/**": {[]string{"registry.test/acme/a", "registry.test/acme/a/b:1"}, []string{"registry.test/acme", "registry.test/acme:1", "registry.test/acmes/a", "x.test/registry.test/acme/a"}},
+		"registry.test/{a,b}:1": {[]string{"registry.test/a:1", "registry.test/b:1"}, []string{"registry.test/c:1", "registry.test/a"}},
+		"*":                     {[]string{"alpine", "alpine:3"}, []string{"x/alpine", "registry.test/alpine"}},
+		"**":                    {[]string{"alpine", "registry.test:5000/a/b:1" + digest}, []string{"", "a b", "A", "a/../b", "a//b", "/a", "a/", "a:", "a@", "a@sha256:00", "-a", "a\n", "a:1:2", "http://a"}},
+	} {
+		p := &Policy{Images: []string{pattern}}
+		if err := p.check(); err != nil {
+			t.Errorf("%s: %v", pattern, err)
+		}
+		for _, ref := range refs.allowed {
+			if !p.allowsImage(ref) {
+				t.Errorf("%s refuses %q", pattern, ref)
+			}
+		}
+		for _, ref := range refs.refused {
+			if p.allowsImage(ref) {
+				t.Errorf("%s allows %q", pattern, ref)
+			}
+		}
+	}
+}
+
+func TestVolumesThatLieInEachOtherAreRefused(t *testing.T) {
+	of := func(tenant, prefix string, depth int, readOnly bool) mounted {
+		return mounted{tenant, Volume{Name: "v", Claim: "shared", Prefix: prefix, Depth: depth, ReadOnly: readOnly}}
+	}
+	other := of("b", "", 0, false)
+	other.Claim = "other"
+	for name, c := range map[string]struct {
+		all     []mounted
+		refused bool
+	}{
+		"side by side":                  {[]mounted{of("a", "org/{tenant}", 1, false), of("b", "org/{tenant}/", 1, false)}, false},
+		"the same":                      {[]mounted{of("a", "team", 0, false), of("b", "team", 0, false)}, false},
+		"as deep in another way":        {[]mounted{of("a", "org", 2, false), of("b", "org/b", 1, false)}, false},
+		"other claims":                  {[]mounted{of("a", "org/{tenant}", 1, false), other}, false},
+		"one tenant's in each other":    {[]mounted{of("a", "org/{tenant}", 0, false), of("a", "org/{tenant}", 1, false)}, true},
+		"above another tenant's":        {[]mounted{of("a", "org", 0, false), of("b", "org/{tenant}", 0, false)}, true},
+		"perhaps above another's":       {[]mounted{of("a", "org", 1, false), of("b", "org/{tenant}", 2, false)}, true},
+		"the whole claim":               {[]mounted{of("b", "org/{tenant}", 0, false), of("a", "", 0, false)}, true},
+		"above, but read-only":          {[]mounted{of("a", "", 0, true), of("b", "org/{tenant}", 0, false)}, false},
+		"below, and read-only":          {[]mounted{of("a", "org", 0, false), of("b", "org/{tenant}", 0, true)}, true},
+		"names with a common beginning": {[]mounted{of("a", "org/a", 0, false), of("ab", "org/ab/x", 0, false)}, false},
+	} {
+		if err := checkNesting(c.all); (err != nil) != c.refused {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func FuzzVolumePathStaysBelowThePrefix(f *testing.F) {
+	for _, p := range []string{"", "a", "a/b", "../a", "a/..", "a//b", "/a", "a/./b", "a\\..\\b", "a\x00/b", "a/b/c"} {
+		f.Add("acme", p, 2)
+	}
+	f.Fuzz(func(t *testing.T, tenant, below string, depth int) {
+		v := Volume{Name: "v", Claim: "shared", Prefix: "org/{tenant}", Depth: depth}
+		if CheckTenant(tenant) != nil || v.check() != nil {
+			return
+		}
+		dir, err := v.directory(tenant, below)
+		if err != nil {
+			return
+		}
+		prefix := "org/" + tenant
+		if dir != path.Clean(dir) || dir != prefix && !strings.HasPrefix(dir, prefix+"/") || strings.Count(dir, "/") != 1+depth || strings.ContainsAny(dir, "\x00\\:$") {
+			t.Errorf("tenant %q, path %q, depth %d: %q", tenant, below, depth, dir)
+		}
+	})
+}
+
+func FuzzAmount(f *testing.F) {
+	for _, s := range []string{"", "1", "500m", "4Gi", "1e9", "-1", "0.001", "999999999Ti", "1E"} {
+		f.Add(s)
+	}
+	most := resource.MustParse("8Gi")
+	f.Fuzz(func(t *testing.T, asked string) {
+		q, err := amount("memory", asked, minMemory, resource.MustParse("4Gi"), most)
+		if err == nil && (q.Cmp(most) > 0 || q.Cmp(resource.MustParse(minMemory)) < 0) {
+			t.Errorf("%q: %s", asked, q.String())
+		}
+	})
+}
