@@ -4,7 +4,9 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"os"
 	"path"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -273,4 +275,22 @@ func FuzzAmount(f *testing.F) {
 			t.Errorf("%q: %s", asked, q.String())
 		}
 	})
+}
+
+func TestKeysOfTheDocumentationAreValid(t *testing.T) {
+	page, err := os.ReadFile("../../docs/gateway.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	volumes := 0
+	for _, block := range regexp.MustCompile("(?s)```yaml\n(tenants:.*?)```").FindAllStringSubmatch(string(page), -1) {
+		file, err := parseKeys([]byte(block[1]))
+		if err != nil || len(file.keys) == 0 {
+			t.Errorf("%v in:\n%s", err, block[1])
+		}
+		volumes += len(file.policies["acme"].Volumes)
+	}
+	if volumes != 2 {
+		t.Errorf("there are %d volumes", volumes)
+	}
 }
