@@ -132,14 +132,15 @@ func (c *cluster) enterAssigned(ctx context.Context, pod *corev1.Pod, id string,
 }
 
 // demandedDrift lists how the template of a pod differs from what a Spec says otherwise than the
-// defaults: what it leaves open, the template decides.
+// defaults: what it leaves open, the template decides. A workspace that is kept is a claim, of which
+// the template's pod says nothing.
 func demandedDrift(pod *corev1.Pod, spec *Spec) []string {
 	var open, said map[string]any
 	_ = json.Unmarshal(traitsOf(&Spec{}).json(), &open) // both were just made
 	_ = json.Unmarshal(traitsOf(spec).json(), &said)
 	return slices.DeleteFunc(driftOf(pod, spec), func(what string) bool {
 		name, _, _ := strings.Cut(what, " ")
-		return slices.Contains(setByTaking, name) || name == "workspace" || text(open[name]) == text(said[name])
+		return slices.Contains(setByTaking, name) || name == "workspace" && spec.Pod.Workspace.Keep || text(open[name]) == text(said[name])
 	})
 }
 

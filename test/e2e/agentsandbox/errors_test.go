@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -92,6 +93,7 @@ func TestDemandThatTheTemplateDoesNotMeet(t *testing.T) {
 		"a RuntimeClass":           func(s *launcher.Spec) { s.Pod.RuntimeClass = "gvisor" },
 		"a read-only root":         func(s *launcher.Spec) { s.Pod.ReadOnlyRoot = true },
 		"another image":            func(s *launcher.Spec) { s.Pod.Image = "podagent.test/other:dev" },
+		"another size":             func(s *launcher.Spec) { s.Pod.Workspace.Size = resource.MustParse("20Gi") },
 		"a class of resources":     func(s *launcher.Spec) { s.Pod.PriorityClass = "high" },
 		"an account of the pod's":  func(s *launcher.Spec) { s.Pod.ServiceAccount = "other" },
 		"a required user mapping":  func(s *launcher.Spec) { s.Pod.UserNamespace = launcher.Require },
