@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"fmt"
+	"os/exec"
 	"regexp"
 	"testing"
 )
@@ -55,11 +56,11 @@ func TestLocalSandboxesRefuseWhatOnlyPodsHave(t *testing.T) {
     pools: ["*"]
     volumes: [{name: code, claim: shared}]`)
 	for body, field := range map[string]string{
-		`{"image":"alpine"}`: "Pod.Image", `{"pool":"go"}`: "Take.Pool", `{"cpu":"1"}`: "Pod.Resources", `{"memory":"1Gi"}`: "Pod.Resources",
-		`{"storage":"1Gi"}`: "Pod.Workspace", `{"keep":true}`: "Pod.Workspace", `{"lifetime_seconds":60}`: "Pod.Lifetime", `{"idle_seconds":60}`: "Pod.IdleTimeout",
-		`{"volumes":[{"name":"code","mount":"/x"}]}`: "Pod.Volumes",
+		`{"image":"alpine"}`: "image", `{"pool":"go"}`: "pool", `{"cpu":"1"}`: "cpu or memory", `{"memory":"1Gi"}`: "cpu or memory",
+		`{"storage":"1Gi"}`: "storage or keep", `{"keep":true}`: "storage or keep", `{"lifetime_seconds":60}`: "lifetime_seconds", `{"idle_seconds":60}`: "idle_seconds",
+		`{"volumes":[{"name":"code","mount":"/x"}]}`: "volumes",
 	} {
-		d.walk(step{"POST", "/api/v1/sandboxes", body, nil, 422, field + ` is set, but the local launcher makes no pods.*"class":"invalid"`})
+		d.walk(step{"POST", "/api/v1/sandboxes", body, nil, 422, `"detail":"` + field + ` is set, but the local launcher makes no pods.*"class":"invalid"`})
 	}
 	for _, bound := range []string{"cpu: 1", "memory: 1Gi", "storage: 1Gi", "lifetime: 1h", "idle: 1h"} {
 		d.allow("    max: {" + bound + "}")
@@ -94,4 +95,22 @@ func TestPoliciesWithMistakesLetNobodyIn(t *testing.T) {
 	}
 	d.allow(boundedPolicy)
 	d.walk(step{"GET", "/api/v1/sandboxes", "", nil, 200, ``})
+}
+
+func TestCreateChecksOutARepository(t *testing.T) {
+	d, repo := newDoor(t), t.TempDir()
+	script := `git init -q -b main && echo hello > file && git add file && git -c user.name=a -c user.email=a@example.com commit -qm one`
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
+	cmd.Dir = repo
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	create := func(git string) string { return `{"id":"job-1","git":` + git + `}` }
+	d.walk(
+		step{"POST", "/api/v1/sandboxes", create(`{"url":"` + repo + `","ref":"none"}`), nil, 422, `"class":"git"`},
+		step{"POST", "/api/v1/sandboxes", create(`{"url":"https://u:secret@example.com/a"}`), nil, 422, `"detail":"git.url has a user in it, .*"class":"invalid"`},
+		step{"GET", "~", "", nil, 404, ``},
+		step{"POST", "/api/v1/sandboxes", create(`{"url":"` + repo + `","ref":"main"}`), nil, 201, ``},
+		step{"GET", "~/files?path=file", "", nil, 200, `^hello\n$`},
+	)
 }

@@ -36,7 +36,7 @@ func (g *Gateway) problem(ctx context.Context, err error) error {
 	if status == http.StatusInternalServerError {
 		g.Log.ErrorContext(ctx, "a call failed for a reason of no known class", "error", err)
 	}
-	return newProblem(status, class, err.Error())
+	return newProblem(status, class, detailOf(err))
 }
 
 func newProblem(status int, class, detail string) *Problem {
@@ -76,6 +76,9 @@ func classify(err error) (class string, status int) {
 	}
 	if errors.As(err, new(*launcher.SpecError)) {
 		return "invalid", http.StatusUnprocessableEntity
+	}
+	if errors.As(err, new(*launcher.GitError)) {
+		return "git", http.StatusUnprocessableEntity
 	}
 	of := wire.EncodeError(err).GetClass()
 	name, _ := strings.CutPrefix(of.String(), "CLASS_")

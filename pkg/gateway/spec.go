@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"cmp"
+	"errors"
 	"math"
 	"regexp"
 	"slices"
@@ -25,10 +26,19 @@ type newSandbox struct {
 	CPU      string        `json:"cpu,omitempty" maxLength:"16" doc:"how many processors it may use, as a quantity of Kubernetes" example:"500m"`
 	Memory   string        `json:"memory,omitempty" maxLength:"16" doc:"how much memory it may use, as a quantity of Kubernetes" example:"2Gi"`
 	Storage  string        `json:"storage,omitempty" maxLength:"16" doc:"how much its workspace holds, as a quantity of Kubernetes" example:"10Gi"`
+	Git      *gitSource    `json:"git,omitempty" doc:"a repository that is checked out into the workdir; a repeated create brings it up to date"`
 	Volumes  []volumeMount `json:"volumes,omitempty" maxItems:"16" doc:"volumes that the tenant may mount"`
 
 	PublicPorts []int             `json:"public_ports,omitempty" nullable:"false" maxItems:"10" uniqueItems:"true" doc:"the ports that anybody may call, each from 1 to 65535, at the gateway's domain"`
 	Labels      map[string]string `json:"labels,omitempty" maxProperties:"64" doc:"labels, by which lists can be filtered: names and values in Kubernetes' syntax"`
+}
+
+// gitSource is a repository: see [launcher.Git].
+type gitSource struct {
+	URL      string `json:"url" maxLength:"2048" doc:"where the sandbox finds it" example:"https://git.example.com/team/code.git"`
+	Ref      string `json:"ref,omitempty" maxLength:"255" doc:"a branch, tag or commit; the remote's default branch if it is missing"`
+	Username string `json:"username,omitempty" maxLength:"255" doc:"for https"`
+	Password string `json:"password,omitempty" maxLength:"8192" doc:"for https: a token is one, too. Nothing keeps it"`
 }
 
 // order is what a tenant asks for in a create, and the Spec that it becomes. The Spec has of it
@@ -48,6 +58,9 @@ func specOf(base launcher.Spec, tenant string, policy *Policy, body newSandbox) 
 	o.spec.Env = append(slices.Clone(base.Env), body.Env...)
 	o.spec.OnClose = launcher.CloseKeep
 	o.spec.Pod.Workspace.Keep = base.Pod.Workspace.Keep || body.Keep
+	if g := body.Git; g != nil {
+		o.spec.Git = &launcher.Git{URL: g.URL, Ref: g.Ref, Username: g.Username, Password: g.Password}
+	}
 	for _, step := range []func() error{o.setImage, o.setPool, o.addVolumes, o.setTimes, o.setResources, o.setStorage, o.setLabels} {
 		if err := step(); err != nil {
 			return launcher.Spec{}, err
@@ -218,4 +231,19 @@ func amount(name, asked, least string, usual, most resource.Quantity) (resource.
 		return usual, notAllowed("%s: %s is not allowed: the most is %s", name, asked, most.String())
 	}
 	return q, nil
+}
+
+// bodyNames are what a create calls the fields of a Spec.
+var bodyNames = map[string]string{
+	"Env": "env", "Git.URL": "git.url", "Git.Ref": "git.ref", "Git.Username": "git.username", "Git.Password": "git.password",
+	"Pod.Image": "image", "Pod.Resources": "cpu or memory", "Pod.Volumes": "volumes", "Pod.Workspace": "storage or keep", "Pod.Workspace.Keep": "keep",
+	"Pod.Lifetime": "lifetime_seconds", "Pod.IdleTimeout": "idle_seconds", "Take.Pool": "pool",
+}
+
+// detailOf returns an error's text, in the words of a create if it is about a Spec.
+func detailOf(err error) string {
+	if wrong, ok := errors.AsType[*launcher.SpecError](err); ok && bodyNames[wrong.Field] != "" {
+		return bodyNames[wrong.Field] + " " + wrong.Msg
+	}
+	return err.Error()
 }
