@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -26,7 +27,7 @@ type Policy struct {
 	Images []string `json:"images,omitempty"`
 	// Pools are patterns of the pools that are allowed beside Base's own: "*" allows all.
 	Pools []string `json:"pools,omitempty"`
-	// Volumes are those that sandboxes may mount, by their names.
+	// Volumes are those that sandboxes may mount, each with a name of its own.
 	Volumes []Volume `json:"volumes,omitempty"`
 	// Max bounds a single sandbox.
 	Max Max `json:"max"`
@@ -61,7 +62,23 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // everything is the policy of who may do everything.
 var everything = Policy{Images: []string{"**"}, Pools: []string{"*"}}
 
-// check returns what is wrong with a policy.
+// CheckPolicies returns what is wrong with the policies of all tenants, by their names: a pattern or
+// a bound that cannot be, or volumes that lie in each other (see [Volume]).
+func CheckPolicies(byTenant map[string]Policy) error {
+	var volumes []*mounted
+	for _, tenant := range slices.Sorted(maps.Keys(byTenant)) {
+		policy := byTenant[tenant]
+		if err := policy.check(); err != nil {
+			return fmt.Errorf("tenant %q: %w", tenant, err)
+		}
+		for _, v := range policy.Volumes {
+			volumes = append(volumes, newMounted(tenant, v))
+		}
+	}
+	return checkNesting(volumes)
+}
+
+// check returns what is wrong with a policy by itself.
 func (p *Policy) check() error {
 	for _, pattern := range p.Images {
 		if repository, tag, digest := splitPattern(pattern); pattern == "" || !validPatterns(repository, tag, digest) {

@@ -217,26 +217,27 @@ func TestPatternsOfImages(t *testing.T) {
 }
 
 func TestVolumesThatLieInEachOtherAreRefused(t *testing.T) {
-	of := func(tenant, prefix string, depth int, readOnly bool) mounted {
-		return mounted{tenant, Volume{Name: "v", Claim: "shared", Prefix: prefix, Depth: depth, ReadOnly: readOnly}}
+	of := func(tenant, prefix string, depth int, readOnly bool) *mounted {
+		return newMounted(tenant, Volume{Name: "v", Claim: "shared", Prefix: prefix, Depth: depth, ReadOnly: readOnly})
 	}
 	other := of("b", "", 0, false)
 	other.Claim = "other"
 	for name, c := range map[string]struct {
-		all     []mounted
+		all     []*mounted
 		refused bool
 	}{
-		"side by side":                  {[]mounted{of("a", "org/{tenant}", 1, false), of("b", "org/{tenant}/", 1, false)}, false},
-		"the same":                      {[]mounted{of("a", "team", 0, false), of("b", "team", 0, false)}, false},
-		"as deep in another way":        {[]mounted{of("a", "org", 2, false), of("b", "org/b", 1, false)}, false},
-		"other claims":                  {[]mounted{of("a", "org/{tenant}", 1, false), other}, false},
-		"one tenant's in each other":    {[]mounted{of("a", "org/{tenant}", 0, false), of("a", "org/{tenant}", 1, false)}, true},
-		"above another tenant's":        {[]mounted{of("a", "org", 0, false), of("b", "org/{tenant}", 0, false)}, true},
-		"perhaps above another's":       {[]mounted{of("a", "org", 1, false), of("b", "org/{tenant}", 2, false)}, true},
-		"the whole claim":               {[]mounted{of("b", "org/{tenant}", 0, false), of("a", "", 0, false)}, true},
-		"above, but read-only":          {[]mounted{of("a", "", 0, true), of("b", "org/{tenant}", 0, false)}, false},
-		"below, and read-only":          {[]mounted{of("a", "org", 0, false), of("b", "org/{tenant}", 0, true)}, true},
-		"names with a common beginning": {[]mounted{of("a", "org/a", 0, false), of("ab", "org/ab/x", 0, false)}, false},
+		"side by side":                  {[]*mounted{of("a", "org/{tenant}", 1, false), of("b", "org/{tenant}/", 1, false)}, false},
+		"the same":                      {[]*mounted{of("a", "team", 0, false), of("b", "team", 0, false)}, false},
+		"as deep in another way":        {[]*mounted{of("a", "org", 2, false), of("b", "org/b", 1, false)}, false},
+		"other claims":                  {[]*mounted{of("a", "org/{tenant}", 1, false), other}, false},
+		"one tenant's in each other":    {[]*mounted{of("a", "org/{tenant}", 0, false), of("a", "org/{tenant}", 1, false)}, true},
+		"above another tenant's":        {[]*mounted{of("a", "org", 0, false), of("b", "org/{tenant}", 0, false)}, true},
+		"perhaps above another's":       {[]*mounted{of("a", "org", 1, false), of("b", "org/{tenant}", 2, false)}, true},
+		"above a deeper one alone":      {[]*mounted{of("a", "org", 1, false), of("b", "org/{tenant}", 0, false), of("c", "org/{tenant}", 1, false)}, true},
+		"the whole claim":               {[]*mounted{of("b", "org/{tenant}", 0, false), of("a", "", 0, false)}, true},
+		"above, but read-only":          {[]*mounted{of("a", "", 0, true), of("b", "org/{tenant}", 0, false)}, false},
+		"below, and read-only":          {[]*mounted{of("a", "org", 0, false), of("b", "org/{tenant}", 0, true)}, true},
+		"names with a common beginning": {[]*mounted{of("a", "org/a", 0, false), of("ab", "org/ab/x", 0, false)}, false},
 	} {
 		if err := checkNesting(c.all); (err != nil) != c.refused {
 			t.Errorf("%s: %v", name, err)
@@ -260,6 +261,20 @@ func FuzzVolumePathStaysBelowThePrefix(f *testing.F) {
 		prefix := "org/" + tenant
 		if dir != path.Clean(dir) || dir != prefix && !strings.HasPrefix(dir, prefix+"/") || strings.Count(dir, "/") != 1+depth || strings.ContainsAny(dir, "\x00\\:$") {
 			t.Errorf("tenant %q, path %q, depth %d: %q", tenant, below, depth, dir)
+		}
+	})
+}
+
+func FuzzImageIsOfTheRepository(f *testing.F) {
+	const allowed = "registry.test/acme/"
+	for _, s := range []string{allowed + "a:1", allowed + "a@sha256:" + strings.Repeat("0", 64), allowed + "../x", "registry.test/acme", allowed + "/a", "registry.test:1/acme/a"} {
+		f.Add(s)
+	}
+	p := &Policy{Images: []string{allowed + "**"}}
+	f.Fuzz(func(t *testing.T, ref string) {
+		rest, in := strings.CutPrefix(ref, allowed)
+		if p.allowsImage(ref) && (!in || rest == "" || strings.Contains(rest, "..") || strings.Contains(rest, "//") || strings.HasPrefix(rest, "/")) {
+			t.Errorf("%q is allowed", ref)
 		}
 	})
 }

@@ -33,7 +33,7 @@ type Tenants interface {
 	// Caller returns whose token it is. If it is nobody's, or no longer, the error is
 	// [ErrUnknownToken].
 	Caller(ctx context.Context, token string) (Caller, error)
-	// Policy returns what a tenant may do.
+	// Policy returns what a tenant may do. The policies of all tenants must pass [CheckPolicies].
 	Policy(ctx context.Context, tenant string) (Policy, error)
 }
 
@@ -162,18 +162,12 @@ func parseKeys(data []byte) (keyFile, error) {
 	if err := yaml.UnmarshalStrict(data, &text); err != nil {
 		return keyFile{}, err
 	}
-	file, volumes := keyFile{policies: map[string]Policy{}}, []mounted{}
+	file := keyFile{policies: map[string]Policy{}}
 	for name, tenant := range text.Tenants {
 		if err := CheckTenant(name); err != nil {
 			return keyFile{}, fmt.Errorf("tenant %q: %w", name, err)
 		}
-		if err := tenant.Policy.check(); err != nil {
-			return keyFile{}, fmt.Errorf("tenant %q: %w", name, err)
-		}
 		file.policies[name] = tenant.Policy
-		for _, v := range tenant.Volumes {
-			volumes = append(volumes, mounted{name, v})
-		}
 		for i, k := range tenant.Keys {
 			hash, err := hex.DecodeString(k.SHA256)
 			if err != nil || len(hash) != sha256.Size {
@@ -182,10 +176,7 @@ func parseKeys(data []byte) (keyFile, error) {
 			file.keys = append(file.keys, key{Caller{name, cmp.Or(k.Name, k.SHA256[:8])}, [sha256.Size]byte(hash), k.Expires})
 		}
 	}
-	if err := checkNesting(volumes); err != nil {
-		return keyFile{}, err
-	}
-	return file, nil
+	return file, CheckPolicies(file.policies)
 }
 
 // policy returns what the caller may do.

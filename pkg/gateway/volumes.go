@@ -19,7 +19,7 @@ import (
 // A node follows symbolic links on the way to the directory that it mounts, within the claim. So
 // a sandbox that can write a directory above one that is mounted later could lead that mount to
 // the files of other tenants. This is why all directories of a volume are equally deep, and why
-// volumes that lie in each other are refused (see [checkNesting]).
+// volumes that lie in each other are refused ([CheckPolicies]).
 type Volume struct {
 	Name  string `json:"name"`  // what a create calls it
 	Claim string `json:"claim"` // the PersistentVolumeClaim
@@ -92,40 +92,59 @@ func (v *Volume) directory(tenant, below string) (string, error) {
 type mounted struct {
 	tenant string
 	Volume
+	prefix []string // the components of the tenant's prefix
+}
+
+func newMounted(tenant string, v Volume) *mounted {
+	return &mounted{tenant, v, components(v.prefixOf(tenant))}
+}
+
+// deep is how many components of the claim there are on the way to a directory, with itself.
+func (v *mounted) deep() int { return len(v.prefix) + v.Depth }
+
+// way returns the directories on the way to the prefix, the claim first, the prefix last.
+func (v *mounted) way() []string {
+	way := []string{v.Claim}
+	for i, c := range v.prefix {
+		way = append(way, way[i]+"/"+c)
+	}
+	return way
+}
+
+// deeper returns the deeper of two volumes, of which either may be nil.
+func deeper(a, b *mounted) *mounted {
+	if a == nil || b != nil && b.deep() > a.deep() {
+		return b
+	}
+	return a
 }
 
 // checkNesting refuses volumes of which a sandbox could write a directory above one of another
-// volume, of the same tenant or not.
-func checkNesting(all []mounted) error {
-	byClaim := map[string][]mounted{}
+// volume, of the same tenant or not. Below their prefixes, any component may follow: so a volume
+// that is deeper in the claim counts if one of both prefixes is on the way to the other.
+func checkNesting(all []*mounted) error {
+	at, in := map[string]*mounted{}, map[string]*mounted{} // the deepest with this prefix, and with one on whose way this is
 	for _, v := range all {
-		byClaim[v.Claim] = append(byClaim[v.Claim], v)
+		way := v.way()
+		for _, dir := range way {
+			in[dir] = deeper(in[dir], v)
+		}
+		prefix := way[len(way)-1]
+		at[prefix] = deeper(at[prefix], v)
 	}
-	for _, same := range byClaim {
-		for _, above := range same {
-			for _, below := range same {
-				if !above.ReadOnly && above.contains(&below) {
-					return fmt.Errorf("tenant %q, volume %q: it can write directories above those of tenant %q, volume %q: they must be equally deep in their claim, or beside each other",
-						above.tenant, above.Name, below.tenant, below.Name)
-				}
-			}
+	for _, v := range all {
+		way := v.way()
+		below := in[way[len(way)-1]]
+		for _, dir := range way {
+			below = deeper(below, at[dir])
+		}
+		if !v.ReadOnly && below.deep() > v.deep() {
+			return fmt.Errorf("volume %q of tenant %q can write directories above those of volume %q of tenant %q: they must be equally deep in their claim, or beside each other",
+				v.Name, v.tenant, below.Name, below.tenant)
 		}
 	}
 	return nil
 }
-
-// contains reports whether a directory of v may be above one of other, which is of the same claim.
-func (v *mounted) contains(other *mounted) bool {
-	if v.deep() >= other.deep() {
-		return false
-	}
-	a, b := components(v.prefixOf(v.tenant)), components(other.prefixOf(other.tenant))
-	known := min(len(a), len(b)) // any component may follow
-	return slices.Equal(a[:known], b[:known])
-}
-
-// deep is how many components of the claim there are on the way to a directory, with itself.
-func (v *mounted) deep() int { return len(components(v.prefixOf(v.tenant))) + v.Depth }
 
 // volumeMount is a volume that a create asks for.
 type volumeMount struct {
