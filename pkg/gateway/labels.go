@@ -15,8 +15,8 @@ import (
 // ownLabels begins the names of labels that only the host gives, in Options.Base.
 const ownLabels = "podagent.dev/"
 
-// setLabels gives a new sandbox the labels that its creator wants, the host's, which no creator can
-// replace, and the gateway's own.
+// setLabels gives a new sandbox the labels that its creator wants, and the host's, which no creator
+// can replace.
 func (o *order) setLabels() error {
 	for name := range o.Labels {
 		if strings.HasPrefix(name, ownLabels) {
@@ -26,12 +26,10 @@ func (o *order) setLabels() error {
 	if err := checkPorts(o.PublicPorts); err != nil {
 		return err
 	}
-	all := maps.Clone(o.Labels)
-	if all == nil {
-		all = map[string]string{}
+	if all := maps.Clone(o.Labels); all != nil {
+		maps.Copy(all, o.spec.Labels)
+		o.spec.Labels = all
 	}
-	maps.Copy(all, o.spec.Labels)
-	o.spec.Labels = withOwn(all, o.PublicPorts)
 	return nil
 }
 

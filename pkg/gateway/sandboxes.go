@@ -84,7 +84,7 @@ func (g *Gateway) create(ctx context.Context, in *createInput) (*sandboxOutput, 
 	if err != nil {
 		return nil, err
 	}
-	spec.ID = launcherID(tenant, name)
+	spec.ID, spec.Labels = launcherID(tenant, name), withOwn(spec.Labels, in.Body.PublicPorts)
 	s, err := g.Launcher.Launch(ctx, spec)
 	if err != nil {
 		return nil, err
