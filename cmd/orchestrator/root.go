@@ -49,7 +49,7 @@ func rootCommand(a *app) *cobra.Command {
 		upCommand(a), downCommand(a), listCommand(a), describeCommand(a), reapCommand(a),
 		pauseCommand(a), resumeCommand(a), extendCommand(a), identityCommand(a), poolCommand(a), agentSandboxCommand(a),
 		runCommand(a), execCommand(a), shellCommand(a),
-		psCommand(a), attachCommand(a), logsCommand(a), waitCommand(a), killCommand(a),
+		psCommand(a), statsCommand(a), attachCommand(a), logsCommand(a), waitCommand(a), killCommand(a),
 		catCommand(a), putCommand(a), editCommand(a),
 		lsCommand(a), statCommand(a), mkdirCommand(a), rmCommand(a), mvCommand(a), cpCommand(a),
 		globCommand(a), grepCommand(a), watchCommand(a),

@@ -74,6 +74,7 @@ func New(o Options) *Gateway {
 	g.execOperations()
 	g.processOperations()
 	g.linkOperations()
+	g.statsOperations()
 	g.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	return g
 }

@@ -35,7 +35,7 @@ func (o *AttachOptions) asksMore() bool { return o.NoFollow || o.NoOutput || o.S
 
 // Attach follows the process with this exec id, which runs or has ended, whoever
 // started it. If the agent does not know the id, it is fs.ErrNotExist. The end of ctx
-// and an error of a writer detach from the process and leave it running.
+// and an error of a writer detach from the process, which runs on.
 func (c *Client) Attach(ctx context.Context, id string, opts AttachOptions) (*Process, error) {
 	p := newProcess(ctx, c, "attach", id)
 	p.id, p.attach, p.resumeTimeout = id, &opts, opts.ResumeTimeout
@@ -50,8 +50,8 @@ func (c *Client) Attach(ctx context.Context, id string, opts AttachOptions) (*Pr
 
 // Detach ends the run and leaves the process running: Wait returns [ErrDetached].
 // Output that came before is still written; input that the process does not take within
-// a second may be lost. If the process has ended, Detach returns os.ErrProcessDone. It
-// takes [KillGrace] and two seconds at most.
+// a second may be lost. It takes [KillGrace] and two seconds at most. If the process has
+// ended, Detach returns os.ErrProcessDone.
 func (p *Process) Detach() error {
 	if p.isOver() {
 		return p.wasDetached()

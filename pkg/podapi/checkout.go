@@ -26,14 +26,14 @@ type CheckoutResult struct {
 
 // Checkout puts a git repository into an empty directory, or moves its work tree without
 // losing changes. The password stays in the agent. Git's failure is an *[fs.PathError]
-// with the Op "checkout", that of an agent too old [ErrVersion].
+// with the Op "checkout", an old agent's [ErrVersion].
 func (c *Client) Checkout(ctx context.Context, o Checkout) (CheckoutResult, error) {
 	r, err := c.checkout(ctx, &pb.CheckoutRequest{
 		Dir: []byte(o.Dir), Url: []byte(o.URL), Ref: []byte(o.Ref),
 		Username: []byte(o.Username), Password: []byte(o.Password),
 	})
 	switch {
-	case status.Code(err) == codes.Unimplemented && wire.Detail(err) == nil:
+	case isUnknownCall(err):
 		err = fmt.Errorf("%w: the agent cannot check out: update the agent's image", ErrVersion)
 	case err != nil:
 		err = wire.FromStatus(err)

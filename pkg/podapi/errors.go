@@ -3,11 +3,13 @@ package podapi
 import (
 	"errors"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/podagent/podagent/pkg/podapi/wire"
 )
 
-// The errors of calls beside those of the operating system and of fsops. They
-// arrive wrapped; compare with errors.Is.
+// Errors beside those of the system and of fsops. Compare with errors.Is.
 var (
 	ErrUnavailable     = wire.ErrUnavailable     // the agent, or the way to it, does not answer
 	ErrCut             = wire.ErrCut             // a stream ended before its final message
@@ -28,3 +30,8 @@ var (
 	// its start; or somebody had the agent forget the process ([Client.Forget]).
 	ErrExecExpired = wire.ErrExecExpired
 )
+
+// isUnknownCall reports whether an agent refuses a call because it is too old for it.
+func isUnknownCall(err error) bool {
+	return status.Code(err) == codes.Unimplemented && wire.Detail(err) == nil
+}

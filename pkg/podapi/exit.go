@@ -96,5 +96,5 @@ func (e *ExitError) Error() string {
 	return e.ExitStatus.String()
 }
 
-// Unwrap returns the context's error if the process was killed because it ended.
+// Unwrap returns the context's error if its end killed the process.
 func (e *ExitError) Unwrap() error { return e.cause }

@@ -69,9 +69,7 @@ func (b *listBudget) take(texts int) bool {
 	return b.entries <= b.most && b.texts <= maxListTexts
 }
 
-// List returns the entries of a directory, sorted by name, as [fsops.FS.List] does.
-// An error is the last value. If directories below it could not be read, that is a
-// *[fsops.SkippedError].
+// List returns a directory's entries, sorted by name, as [fsops.FS.List] does.
 func (c *Client) List(ctx context.Context, name string, opts fsops.ListOptions) iter.Seq2[fsops.Attr, error] {
 	request := &pb.ListRequest{Path: []byte(name), Recursive: opts.Recursive}
 	return func(yield func(fsops.Attr, error) bool) {

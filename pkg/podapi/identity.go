@@ -26,7 +26,7 @@ func NewIdentity() (Identity, error) {
 	return Identity{key: key}, err
 }
 
-// ParseIdentity parses a PKCS#8 private key (Ed25519) in PEM, as of MarshalPEM.
+// ParseIdentity parses an Ed25519 private key in PKCS#8, in PEM.
 func ParseIdentity(data []byte) (Identity, error) {
 	block, _ := pem.Decode(data)
 	if block == nil {

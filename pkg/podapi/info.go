@@ -21,11 +21,9 @@ type Info struct {
 	Capabilities                 []string // what the agent offers beyond protocol 1.0
 	Confinement                  []string // what the kernel keeps processes within
 	Protected                    []ProtectedPath
-	// Idle is how long ago the agent last worked, or bytes passed to a port; 0 for now.
-	Idle time.Duration
-	// IdleTimeout is how long the agent may be idle until it ends by itself; Expires is when; 0: never.
-	IdleTimeout time.Duration
-	Expires     time.Time
+	Idle                         time.Duration // since the agent last worked, or bytes passed to a port; 0 for now
+	IdleTimeout                  time.Duration // how long it may be idle before it ends by itself; 0 means for ever
+	Expires                      time.Time     // when it ends in any case; zero means never
 }
 
 // ProtectedPath is a path that may not be changed in a sandbox: a pattern that was
@@ -149,8 +147,8 @@ type Config struct {
 	Keychain, Assignment string // the keys that the agent accepts, and what it serves its sandbox with (podapi.proto)
 }
 
-// Configure sets the defaults of later calls. An agent of protocol 1.0 knows of no
-// protected paths (errors.ErrUnsupported), and takes a nil Env for an empty one.
+// Configure sets the defaults of later calls. An agent of protocol 1.0 protects no
+// paths (errors.ErrUnsupported), and takes a nil Env for an empty one.
 func (c *Client) Configure(ctx context.Context, config Config) error {
 	r := &pb.ConfigureRequest{
 		Env: toBytes(config.Env), KeepEnv: config.Env == nil,

@@ -265,6 +265,10 @@ var liarCalls = map[string]func(ctx context.Context, c *podapi.Client, dir strin
 	"Agent/Configure": func(ctx context.Context, c *podapi.Client, _ string) error {
 		return c.Configure(ctx, podapi.Config{})
 	},
+	"Agent/Stats": func(ctx context.Context, c *podapi.Client, _ string) error {
+		_, err := c.Stats(ctx)
+		return err
+	},
 	"Files/Stat": func(ctx context.Context, c *podapi.Client, _ string) error {
 		_, err := c.Stat(ctx, "f")
 		return err

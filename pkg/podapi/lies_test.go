@@ -65,6 +65,13 @@ var lies = map[string]lie{
 	"Agent/Info: unknown code":          {answer: refusal(codes.Code(99), "x")},
 
 	"Agent/Configure: no answer":            {answer: once()},
+	"Agent/Stats: no answer":                {answer: once()},
+	"Agent/Stats: negative memory":          {answer: once(&pb.StatsResponse{Memory: new(int64(-1))})},
+	"Agent/Stats: negative processor time":  {answer: once(&pb.StatsResponse{Cpu: new(int64(math.MinInt64))})},
+	"Agent/Stats: negative limit":           {answer: once(&pb.StatsResponse{CpuLimit: new(int64(-1))})},
+	"Agent/Stats: negative disk":            {answer: once(&pb.StatsResponse{DiskAvailable: new(int64(-1))})},
+	"Agent/Stats: time before 1970":         {answer: once(&pb.StatsResponse{Time: -1})},
+	"Agent/Stats: long error":               {answer: refusal(codes.Unknown, long)},
 	"Files/Mkdir: no answer":                {answer: once()},
 	"Files/Remove: no answer":               {answer: once()},
 	"Files/Rename: no answer":               {answer: once()},

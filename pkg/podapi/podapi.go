@@ -5,20 +5,19 @@
 //   - [Client.ReadFile], [Client.WriteFile], [Client.Stat], [Client.Mkdir] and
 //     so on are package os with a context; [Client.FS] is an fs.FS;
 //   - [Client.Open] and [Client.Create] stream: a [File] is an io.ReaderAt and
-//     io.Seeker, a [Writer] an io.Writer that replaces the file by its Commit, whole;
+//     io.Seeker, a [Writer] an io.Writer whose Commit replaces the whole file;
 //   - [Client.Command] is os/exec, with the process in the sandbox, where it
 //     outlives connections and callers; [Client.Attach] comes back to it;
 //   - [Client.Dial] is net.Dial to a server in the sandbox; [Client.Forward] joins
 //     connections to a port of this machine with it;
 //   - [Client.Glob], [Client.Grep], [Client.Watch] and [Client.List] are
 //     iterators: leaving the loop ends the work on the other side. An error is
-//     the last value. If files were skipped, it is a *[fsops.SkippedError].
+//     the last value. If files or directories were skipped, it is a *[fsops.SkippedError].
 //
 // It promises:
 //
 //   - Errors are those of the same call made locally: errors.Is(err,
-//     fs.ErrNotExist), *fs.PathError, syscall.ENOSPC; or those of this package and
-//     of fsops.
+//     fs.ErrNotExist), *fs.PathError, syscall.ENOSPC; or this package's or fsops'.
 //   - Content is checked against size and checksum. A stream that was cut is
 //     [ErrCut], never a short success.
 //   - A broken connection costs a command a delay, and no byte: the client goes on

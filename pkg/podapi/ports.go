@@ -20,8 +20,8 @@ import (
 //
 // The connection has CloseWrite and SetLinger as a *[net.TCPConn] has. Close waits
 // up to two seconds until the server's side has what was written; after that the
-// client goes on for a minute. If the way to the agent is cut, the connection fails
-// with [ErrUnavailable] or [ErrCut], and the server sees a reset.
+// client goes on for a minute. If the way to the agent is cut, it fails with
+// [ErrUnavailable] or [ErrCut], and the server sees a reset.
 func (c *Client) Dial(ctx context.Context, port int) (net.Conn, error) {
 	conn, err := c.dialPort(ctx, port)
 	if err != nil {

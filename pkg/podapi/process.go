@@ -106,7 +106,7 @@ func (p *Process) HasTerminal() bool { return p.started.GetTerminal() }
 // not known or the run was not whole:
 //   - the error of a Write of output or a Read of input;
 //   - [ErrUnavailable]: there was no connection for ResumeTimeout;
-//   - [ErrAgentLost]: the agent restarted, with the platform's reason if there is one;
+//   - [ErrAgentLost]: the agent restarted, with the platform's reason, if any;
 //   - [ErrExecExpired]: the agent has forgotten the process;
 //   - [ErrDetached]: the caller has detached.
 func (p *Process) Wait() error {

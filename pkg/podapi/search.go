@@ -12,9 +12,7 @@ import (
 	pb "github.com/podagent/podagent/pkg/podapi/podapiv1"
 )
 
-// Glob returns the files whose names match pattern, as [fsops.FS.Glob] does. An
-// error is the last value. If directories could not be read, that is a
-// *[fsops.SkippedError].
+// Glob returns the files whose names match pattern, as [fsops.FS.Glob] does.
 func (c *Client) Glob(ctx context.Context, pattern string, opts fsops.GlobOptions) iter.Seq2[fsops.GlobMatch, error] {
 	request := &pb.GlobRequest{
 		Pattern: []byte(pattern), Dir: []byte(opts.Dir), Limit: int64(opts.Limit),
@@ -55,9 +53,8 @@ func (c *Client) Glob(ctx context.Context, pattern string, opts fsops.GlobOption
 	}
 }
 
-// Grep returns the lines that match pattern, as [fsops.FS.Grep] does. An error is
-// the last value. If files could not be searched, that is a *[fsops.SkippedError].
-// If the loop ends early, opts.Stats has only the number of matches.
+// Grep returns the lines that match pattern, as [fsops.FS.Grep] does. If the loop ends
+// early, opts.Stats has only the number of matches.
 func (c *Client) Grep(ctx context.Context, pattern string, opts fsops.GrepOptions) iter.Seq2[fsops.GrepResult, error] {
 	request := &pb.GrepRequest{
 		Pattern: []byte(pattern), Paths: toBytes(opts.Paths),

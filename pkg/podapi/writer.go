@@ -95,8 +95,7 @@ func (w *Writer) Commit() (fsops.WriteResult, error) {
 	return result, pathError("write", w.name, err)
 }
 
-// Close gives the write up, unless Commit has succeeded. It may be called more than
-// once.
+// Close gives the write up, unless Commit has succeeded. It may be repeated.
 func (w *Writer) Close() error {
 	w.cancel()
 	if w.err == nil {

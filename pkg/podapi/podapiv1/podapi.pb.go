@@ -888,7 +888,7 @@ type InfoResponse struct {
 	Limits  *Limits `protobuf:"bytes,9,opt,name=limits,proto3" json:"limits,omitempty"`
 	// idle is the time since the last call or process ended, in nanoseconds; 0
 	// while one is running, or a stray that no mark shows to be left by an ended one.
-	// Info and Processes.List do not count, and Dial counts only when bytes pass.
+	// Info, Stats and Processes.List do not count, and Dial counts only when bytes pass.
 	Idle int64 `protobuf:"varint,10,opt,name=idle,proto3" json:"idle,omitempty"`
 	// capabilities name what this agent offers beyond the first version of this
 	// contract.
@@ -1212,6 +1212,213 @@ func (x *Limits) GetStdinWindowBytes() int64 {
 	return 0
 }
 
+type StatsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StatsRequest) Reset() {
+	*x = StatsRequest{}
+	mi := &file_podapi_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StatsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StatsRequest) ProtoMessage() {}
+
+func (x *StatsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StatsRequest.ProtoReflect.Descriptor instead.
+func (*StatsRequest) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{7}
+}
+
+// StatsResponse has numbers of the container with the agent, which is included. What
+// is not known is absent. A limit that is absent while the use is known is one that
+// does not exist, or is not visible from inside. Where other programs share the agent's
+// control group, as outside of pods, only the numbers of the disk are known.
+type StatsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// time is when the numbers were read.
+	Time int64 `protobuf:"varint,1,opt,name=time,proto3" json:"time,omitempty"`
+	// cpu is the processor time used since the container started, and cpu_throttled how
+	// long its limit held it up, both in nanoseconds.
+	Cpu          *int64 `protobuf:"varint,2,opt,name=cpu,proto3,oneof" json:"cpu,omitempty"`
+	CpuThrottled *int64 `protobuf:"varint,3,opt,name=cpu_throttled,json=cpuThrottled,proto3,oneof" json:"cpu_throttled,omitempty"`
+	// cpu_limit is in nanoseconds of processor time per second: 10^9 are one processor.
+	CpuLimit *int64 `protobuf:"varint,4,opt,name=cpu_limit,json=cpuLimit,proto3,oneof" json:"cpu_limit,omitempty"`
+	// memory is all memory in use, including the page cache. memory_working_set is
+	// without the file pages that were not used of late, as the kubelet's working set:
+	// the kernel drops those first. memory_peak is the highest memory so far.
+	Memory           *int64 `protobuf:"varint,5,opt,name=memory,proto3,oneof" json:"memory,omitempty"`
+	MemoryWorkingSet *int64 `protobuf:"varint,6,opt,name=memory_working_set,json=memoryWorkingSet,proto3,oneof" json:"memory_working_set,omitempty"`
+	MemoryPeak       *int64 `protobuf:"varint,7,opt,name=memory_peak,json=memoryPeak,proto3,oneof" json:"memory_peak,omitempty"`
+	MemoryLimit      *int64 `protobuf:"varint,8,opt,name=memory_limit,json=memoryLimit,proto3,oneof" json:"memory_limit,omitempty"`
+	// pids counts processes and threads.
+	Pids      *int64 `protobuf:"varint,9,opt,name=pids,proto3,oneof" json:"pids,omitempty"`
+	PidsLimit *int64 `protobuf:"varint,10,opt,name=pids_limit,json=pidsLimit,proto3,oneof" json:"pids_limit,omitempty"`
+	// disk_size, disk_used, disk_available, inodes and inodes_used are those of the file
+	// system with the workdir, as statfs(2) gives them. Others may use it, too, and a
+	// limit of the workdir may be lower. disk_available is for users other than root.
+	DiskSize      *int64 `protobuf:"varint,11,opt,name=disk_size,json=diskSize,proto3,oneof" json:"disk_size,omitempty"`
+	DiskUsed      *int64 `protobuf:"varint,12,opt,name=disk_used,json=diskUsed,proto3,oneof" json:"disk_used,omitempty"`
+	DiskAvailable *int64 `protobuf:"varint,13,opt,name=disk_available,json=diskAvailable,proto3,oneof" json:"disk_available,omitempty"`
+	Inodes        *int64 `protobuf:"varint,14,opt,name=inodes,proto3,oneof" json:"inodes,omitempty"`
+	InodesUsed    *int64 `protobuf:"varint,15,opt,name=inodes_used,json=inodesUsed,proto3,oneof" json:"inodes_used,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StatsResponse) Reset() {
+	*x = StatsResponse{}
+	mi := &file_podapi_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StatsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StatsResponse) ProtoMessage() {}
+
+func (x *StatsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podapi_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StatsResponse.ProtoReflect.Descriptor instead.
+func (*StatsResponse) Descriptor() ([]byte, []int) {
+	return file_podapi_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *StatsResponse) GetTime() int64 {
+	if x != nil {
+		return x.Time
+	}
+	return 0
+}
+
+func (x *StatsResponse) GetCpu() int64 {
+	if x != nil && x.Cpu != nil {
+		return *x.Cpu
+	}
+	return 0
+}
+
+func (x *StatsResponse) GetCpuThrottled() int64 {
+	if x != nil && x.CpuThrottled != nil {
+		return *x.CpuThrottled
+	}
+	return 0
+}
+
+func (x *StatsResponse) GetCpuLimit() int64 {
+	if x != nil && x.CpuLimit != nil {
+		return *x.CpuLimit
+	}
+	return 0
+}
+
+func (x *StatsResponse) GetMemory() int64 {
+	if x != nil && x.Memory != nil {
+		return *x.Memory
+	}
+	return 0
+}
+
+func (x *StatsResponse) GetMemoryWorkingSet() int64 {
+	if x != nil && x.MemoryWorkingSet != nil {
+		return *x.MemoryWorkingSet
+	}
+	return 0
+}
+
+func (x *StatsResponse) GetMemoryPeak() int64 {
+	if x != nil && x.MemoryPeak != nil {
+		return *x.MemoryPeak
+	}
+	return 0
+}
+
+func (x *StatsResponse) GetMemoryLimit() int64 {
+	if x != nil && x.MemoryLimit != nil {
+		return *x.MemoryLimit
+	}
+	return 0
+}
+
+func (x *StatsResponse) GetPids() int64 {
+	if x != nil && x.Pids != nil {
+		return *x.Pids
+	}
+	return 0
+}
+
+func (x *StatsResponse) GetPidsLimit() int64 {
+	if x != nil && x.PidsLimit != nil {
+		return *x.PidsLimit
+	}
+	return 0
+}
+
+func (x *StatsResponse) GetDiskSize() int64 {
+	if x != nil && x.DiskSize != nil {
+		return *x.DiskSize
+	}
+	return 0
+}
+
+func (x *StatsResponse) GetDiskUsed() int64 {
+	if x != nil && x.DiskUsed != nil {
+		return *x.DiskUsed
+	}
+	return 0
+}
+
+func (x *StatsResponse) GetDiskAvailable() int64 {
+	if x != nil && x.DiskAvailable != nil {
+		return *x.DiskAvailable
+	}
+	return 0
+}
+
+func (x *StatsResponse) GetInodes() int64 {
+	if x != nil && x.Inodes != nil {
+		return *x.Inodes
+	}
+	return 0
+}
+
+func (x *StatsResponse) GetInodesUsed() int64 {
+	if x != nil && x.InodesUsed != nil {
+		return *x.InodesUsed
+	}
+	return 0
+}
+
 type ConfigureRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// env is the default environment of processes, as NAME=VALUE, on top of the
@@ -1257,7 +1464,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_podapi_proto_msgTypes[7]
+	mi := &file_podapi_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1269,7 +1476,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[7]
+	mi := &file_podapi_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1282,7 +1489,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{7}
+	return file_podapi_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ConfigureRequest) GetEnv() [][]byte {
@@ -1356,7 +1563,7 @@ type ConfigureResponse struct {
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_podapi_proto_msgTypes[8]
+	mi := &file_podapi_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +1575,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[8]
+	mi := &file_podapi_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +1588,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{8}
+	return file_podapi_proto_rawDescGZIP(), []int{10}
 }
 
 // Assignment is what a caller sets on an agent for good. The agent gets it again when it
@@ -1400,7 +1607,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_podapi_proto_msgTypes[9]
+	mi := &file_podapi_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1412,7 +1619,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[9]
+	mi := &file_podapi_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1425,7 +1632,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{9}
+	return file_podapi_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Assignment) GetEnv() [][]byte {
@@ -1468,7 +1675,7 @@ type CheckoutRequest struct {
 
 func (x *CheckoutRequest) Reset() {
 	*x = CheckoutRequest{}
-	mi := &file_podapi_proto_msgTypes[10]
+	mi := &file_podapi_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1480,7 +1687,7 @@ func (x *CheckoutRequest) String() string {
 func (*CheckoutRequest) ProtoMessage() {}
 
 func (x *CheckoutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[10]
+	mi := &file_podapi_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1493,7 +1700,7 @@ func (x *CheckoutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckoutRequest.ProtoReflect.Descriptor instead.
 func (*CheckoutRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{10}
+	return file_podapi_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CheckoutRequest) GetDir() []byte {
@@ -1547,7 +1754,7 @@ type CheckoutResponse struct {
 
 func (x *CheckoutResponse) Reset() {
 	*x = CheckoutResponse{}
-	mi := &file_podapi_proto_msgTypes[11]
+	mi := &file_podapi_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1559,7 +1766,7 @@ func (x *CheckoutResponse) String() string {
 func (*CheckoutResponse) ProtoMessage() {}
 
 func (x *CheckoutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[11]
+	mi := &file_podapi_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1572,7 +1779,7 @@ func (x *CheckoutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckoutResponse.ProtoReflect.Descriptor instead.
 func (*CheckoutResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{11}
+	return file_podapi_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CheckoutResponse) GetCommit() string {
@@ -1621,7 +1828,7 @@ type Attr struct {
 
 func (x *Attr) Reset() {
 	*x = Attr{}
-	mi := &file_podapi_proto_msgTypes[12]
+	mi := &file_podapi_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +1840,7 @@ func (x *Attr) String() string {
 func (*Attr) ProtoMessage() {}
 
 func (x *Attr) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[12]
+	mi := &file_podapi_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +1853,7 @@ func (x *Attr) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attr.ProtoReflect.Descriptor instead.
 func (*Attr) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{12}
+	return file_podapi_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Attr) GetPath() []byte {
@@ -1716,7 +1923,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_podapi_proto_msgTypes[13]
+	mi := &file_podapi_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1728,7 +1935,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[13]
+	mi := &file_podapi_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1741,7 +1948,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{13}
+	return file_podapi_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Sum) GetSize() int64 {
@@ -1769,7 +1976,7 @@ type StatRequest struct {
 
 func (x *StatRequest) Reset() {
 	*x = StatRequest{}
-	mi := &file_podapi_proto_msgTypes[14]
+	mi := &file_podapi_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +1988,7 @@ func (x *StatRequest) String() string {
 func (*StatRequest) ProtoMessage() {}
 
 func (x *StatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[14]
+	mi := &file_podapi_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +2001,7 @@ func (x *StatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatRequest.ProtoReflect.Descriptor instead.
 func (*StatRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{14}
+	return file_podapi_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StatRequest) GetPath() []byte {
@@ -1820,7 +2027,7 @@ type StatResponse struct {
 
 func (x *StatResponse) Reset() {
 	*x = StatResponse{}
-	mi := &file_podapi_proto_msgTypes[15]
+	mi := &file_podapi_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +2039,7 @@ func (x *StatResponse) String() string {
 func (*StatResponse) ProtoMessage() {}
 
 func (x *StatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[15]
+	mi := &file_podapi_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +2052,7 @@ func (x *StatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatResponse.ProtoReflect.Descriptor instead.
 func (*StatResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{15}
+	return file_podapi_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StatResponse) GetAttr() *Attr {
@@ -1867,7 +2074,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_podapi_proto_msgTypes[16]
+	mi := &file_podapi_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1879,7 +2086,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[16]
+	mi := &file_podapi_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1892,7 +2099,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{16}
+	return file_podapi_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListRequest) GetPath() []byte {
@@ -1923,7 +2130,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_podapi_proto_msgTypes[17]
+	mi := &file_podapi_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1935,7 +2142,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[17]
+	mi := &file_podapi_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1948,7 +2155,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{17}
+	return file_podapi_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListResponse) GetKind() isListResponse_Kind {
@@ -2020,7 +2227,7 @@ type AttrBatch struct {
 
 func (x *AttrBatch) Reset() {
 	*x = AttrBatch{}
-	mi := &file_podapi_proto_msgTypes[18]
+	mi := &file_podapi_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2032,7 +2239,7 @@ func (x *AttrBatch) String() string {
 func (*AttrBatch) ProtoMessage() {}
 
 func (x *AttrBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[18]
+	mi := &file_podapi_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2045,7 +2252,7 @@ func (x *AttrBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttrBatch.ProtoReflect.Descriptor instead.
 func (*AttrBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{18}
+	return file_podapi_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AttrBatch) GetAttrs() []*Attr {
@@ -2067,7 +2274,7 @@ type ListEnd struct {
 
 func (x *ListEnd) Reset() {
 	*x = ListEnd{}
-	mi := &file_podapi_proto_msgTypes[19]
+	mi := &file_podapi_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2286,7 @@ func (x *ListEnd) String() string {
 func (*ListEnd) ProtoMessage() {}
 
 func (x *ListEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[19]
+	mi := &file_podapi_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +2299,7 @@ func (x *ListEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEnd.ProtoReflect.Descriptor instead.
 func (*ListEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{19}
+	return file_podapi_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListEnd) GetCount() int64 {
@@ -2124,7 +2331,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_podapi_proto_msgTypes[20]
+	mi := &file_podapi_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2136,7 +2343,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[20]
+	mi := &file_podapi_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2149,7 +2356,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{20}
+	return file_podapi_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReadRequest) GetPath() []byte {
@@ -2194,7 +2401,7 @@ type LineWindow struct {
 
 func (x *LineWindow) Reset() {
 	*x = LineWindow{}
-	mi := &file_podapi_proto_msgTypes[21]
+	mi := &file_podapi_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2206,7 +2413,7 @@ func (x *LineWindow) String() string {
 func (*LineWindow) ProtoMessage() {}
 
 func (x *LineWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[21]
+	mi := &file_podapi_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2219,7 +2426,7 @@ func (x *LineWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineWindow.ProtoReflect.Descriptor instead.
 func (*LineWindow) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{21}
+	return file_podapi_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LineWindow) GetFirst() int64 {
@@ -2257,7 +2464,7 @@ type ReadResponse struct {
 
 func (x *ReadResponse) Reset() {
 	*x = ReadResponse{}
-	mi := &file_podapi_proto_msgTypes[22]
+	mi := &file_podapi_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2269,7 +2476,7 @@ func (x *ReadResponse) String() string {
 func (*ReadResponse) ProtoMessage() {}
 
 func (x *ReadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[22]
+	mi := &file_podapi_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2282,7 +2489,7 @@ func (x *ReadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadResponse.ProtoReflect.Descriptor instead.
 func (*ReadResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{22}
+	return file_podapi_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReadResponse) GetKind() isReadResponse_Kind {
@@ -2353,7 +2560,7 @@ type ReadHeader struct {
 
 func (x *ReadHeader) Reset() {
 	*x = ReadHeader{}
-	mi := &file_podapi_proto_msgTypes[23]
+	mi := &file_podapi_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2365,7 +2572,7 @@ func (x *ReadHeader) String() string {
 func (*ReadHeader) ProtoMessage() {}
 
 func (x *ReadHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[23]
+	mi := &file_podapi_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2378,7 +2585,7 @@ func (x *ReadHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadHeader.ProtoReflect.Descriptor instead.
 func (*ReadHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{23}
+	return file_podapi_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReadHeader) GetAttr() *Attr {
@@ -2400,7 +2607,7 @@ type ReadEnd struct {
 
 func (x *ReadEnd) Reset() {
 	*x = ReadEnd{}
-	mi := &file_podapi_proto_msgTypes[24]
+	mi := &file_podapi_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2412,7 +2619,7 @@ func (x *ReadEnd) String() string {
 func (*ReadEnd) ProtoMessage() {}
 
 func (x *ReadEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[24]
+	mi := &file_podapi_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2425,7 +2632,7 @@ func (x *ReadEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadEnd.ProtoReflect.Descriptor instead.
 func (*ReadEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{24}
+	return file_podapi_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReadEnd) GetSum() *Sum {
@@ -2459,7 +2666,7 @@ type LineResult struct {
 
 func (x *LineResult) Reset() {
 	*x = LineResult{}
-	mi := &file_podapi_proto_msgTypes[25]
+	mi := &file_podapi_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2471,7 +2678,7 @@ func (x *LineResult) String() string {
 func (*LineResult) ProtoMessage() {}
 
 func (x *LineResult) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[25]
+	mi := &file_podapi_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2484,7 +2691,7 @@ func (x *LineResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineResult.ProtoReflect.Descriptor instead.
 func (*LineResult) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{25}
+	return file_podapi_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LineResult) GetFirst() int64 {
@@ -2541,7 +2748,7 @@ type UploadAck struct {
 
 func (x *UploadAck) Reset() {
 	*x = UploadAck{}
-	mi := &file_podapi_proto_msgTypes[26]
+	mi := &file_podapi_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2553,7 +2760,7 @@ func (x *UploadAck) String() string {
 func (*UploadAck) ProtoMessage() {}
 
 func (x *UploadAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[26]
+	mi := &file_podapi_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2566,7 +2773,7 @@ func (x *UploadAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadAck.ProtoReflect.Descriptor instead.
 func (*UploadAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{26}
+	return file_podapi_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *UploadAck) GetLimit() int64 {
@@ -2590,7 +2797,7 @@ type WriteRequest struct {
 
 func (x *WriteRequest) Reset() {
 	*x = WriteRequest{}
-	mi := &file_podapi_proto_msgTypes[27]
+	mi := &file_podapi_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2602,7 +2809,7 @@ func (x *WriteRequest) String() string {
 func (*WriteRequest) ProtoMessage() {}
 
 func (x *WriteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[27]
+	mi := &file_podapi_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2615,7 +2822,7 @@ func (x *WriteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteRequest.ProtoReflect.Descriptor instead.
 func (*WriteRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{27}
+	return file_podapi_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *WriteRequest) GetKind() isWriteRequest_Kind {
@@ -2697,7 +2904,7 @@ type WriteHeader struct {
 
 func (x *WriteHeader) Reset() {
 	*x = WriteHeader{}
-	mi := &file_podapi_proto_msgTypes[28]
+	mi := &file_podapi_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2709,7 +2916,7 @@ func (x *WriteHeader) String() string {
 func (*WriteHeader) ProtoMessage() {}
 
 func (x *WriteHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[28]
+	mi := &file_podapi_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2722,7 +2929,7 @@ func (x *WriteHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteHeader.ProtoReflect.Descriptor instead.
 func (*WriteHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{28}
+	return file_podapi_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WriteHeader) GetPath() []byte {
@@ -2776,7 +2983,7 @@ type WriteEnd struct {
 
 func (x *WriteEnd) Reset() {
 	*x = WriteEnd{}
-	mi := &file_podapi_proto_msgTypes[29]
+	mi := &file_podapi_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2788,7 +2995,7 @@ func (x *WriteEnd) String() string {
 func (*WriteEnd) ProtoMessage() {}
 
 func (x *WriteEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[29]
+	mi := &file_podapi_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2801,7 +3008,7 @@ func (x *WriteEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteEnd.ProtoReflect.Descriptor instead.
 func (*WriteEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{29}
+	return file_podapi_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WriteEnd) GetSum() *Sum {
@@ -2824,7 +3031,7 @@ type WriteReply struct {
 
 func (x *WriteReply) Reset() {
 	*x = WriteReply{}
-	mi := &file_podapi_proto_msgTypes[30]
+	mi := &file_podapi_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2836,7 +3043,7 @@ func (x *WriteReply) String() string {
 func (*WriteReply) ProtoMessage() {}
 
 func (x *WriteReply) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[30]
+	mi := &file_podapi_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2849,7 +3056,7 @@ func (x *WriteReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteReply.ProtoReflect.Descriptor instead.
 func (*WriteReply) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{30}
+	return file_podapi_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WriteReply) GetKind() isWriteReply_Kind {
@@ -2907,7 +3114,7 @@ type WriteResponse struct {
 
 func (x *WriteResponse) Reset() {
 	*x = WriteResponse{}
-	mi := &file_podapi_proto_msgTypes[31]
+	mi := &file_podapi_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2919,7 +3126,7 @@ func (x *WriteResponse) String() string {
 func (*WriteResponse) ProtoMessage() {}
 
 func (x *WriteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[31]
+	mi := &file_podapi_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2932,7 +3139,7 @@ func (x *WriteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteResponse.ProtoReflect.Descriptor instead.
 func (*WriteResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{31}
+	return file_podapi_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *WriteResponse) GetAttr() *Attr {
@@ -2969,7 +3176,7 @@ type EditRequest struct {
 
 func (x *EditRequest) Reset() {
 	*x = EditRequest{}
-	mi := &file_podapi_proto_msgTypes[32]
+	mi := &file_podapi_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2981,7 +3188,7 @@ func (x *EditRequest) String() string {
 func (*EditRequest) ProtoMessage() {}
 
 func (x *EditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[32]
+	mi := &file_podapi_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2994,7 +3201,7 @@ func (x *EditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditRequest.ProtoReflect.Descriptor instead.
 func (*EditRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{32}
+	return file_podapi_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *EditRequest) GetPath() []byte {
@@ -3030,7 +3237,7 @@ type Replacement struct {
 
 func (x *Replacement) Reset() {
 	*x = Replacement{}
-	mi := &file_podapi_proto_msgTypes[33]
+	mi := &file_podapi_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3042,7 +3249,7 @@ func (x *Replacement) String() string {
 func (*Replacement) ProtoMessage() {}
 
 func (x *Replacement) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[33]
+	mi := &file_podapi_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3055,7 +3262,7 @@ func (x *Replacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replacement.ProtoReflect.Descriptor instead.
 func (*Replacement) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{33}
+	return file_podapi_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Replacement) GetOld() []byte {
@@ -3094,7 +3301,7 @@ type EditResponse struct {
 
 func (x *EditResponse) Reset() {
 	*x = EditResponse{}
-	mi := &file_podapi_proto_msgTypes[34]
+	mi := &file_podapi_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3106,7 +3313,7 @@ func (x *EditResponse) String() string {
 func (*EditResponse) ProtoMessage() {}
 
 func (x *EditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[34]
+	mi := &file_podapi_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3119,7 +3326,7 @@ func (x *EditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditResponse.ProtoReflect.Descriptor instead.
 func (*EditResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{34}
+	return file_podapi_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *EditResponse) GetOccurrences() []int64 {
@@ -3163,7 +3370,7 @@ type MkdirRequest struct {
 
 func (x *MkdirRequest) Reset() {
 	*x = MkdirRequest{}
-	mi := &file_podapi_proto_msgTypes[35]
+	mi := &file_podapi_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3175,7 +3382,7 @@ func (x *MkdirRequest) String() string {
 func (*MkdirRequest) ProtoMessage() {}
 
 func (x *MkdirRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[35]
+	mi := &file_podapi_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3188,7 +3395,7 @@ func (x *MkdirRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MkdirRequest.ProtoReflect.Descriptor instead.
 func (*MkdirRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{35}
+	return file_podapi_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *MkdirRequest) GetPath() []byte {
@@ -3220,7 +3427,7 @@ type MkdirResponse struct {
 
 func (x *MkdirResponse) Reset() {
 	*x = MkdirResponse{}
-	mi := &file_podapi_proto_msgTypes[36]
+	mi := &file_podapi_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3232,7 +3439,7 @@ func (x *MkdirResponse) String() string {
 func (*MkdirResponse) ProtoMessage() {}
 
 func (x *MkdirResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[36]
+	mi := &file_podapi_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3245,7 +3452,7 @@ func (x *MkdirResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MkdirResponse.ProtoReflect.Descriptor instead.
 func (*MkdirResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{36}
+	return file_podapi_proto_rawDescGZIP(), []int{38}
 }
 
 type RemoveRequest struct {
@@ -3260,7 +3467,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_podapi_proto_msgTypes[37]
+	mi := &file_podapi_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3272,7 +3479,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[37]
+	mi := &file_podapi_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3285,7 +3492,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{37}
+	return file_podapi_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RemoveRequest) GetPath() []byte {
@@ -3317,7 +3524,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_podapi_proto_msgTypes[38]
+	mi := &file_podapi_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3329,7 +3536,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[38]
+	mi := &file_podapi_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3342,7 +3549,7 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{38}
+	return file_podapi_proto_rawDescGZIP(), []int{40}
 }
 
 type RenameRequest struct {
@@ -3357,7 +3564,7 @@ type RenameRequest struct {
 
 func (x *RenameRequest) Reset() {
 	*x = RenameRequest{}
-	mi := &file_podapi_proto_msgTypes[39]
+	mi := &file_podapi_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3369,7 +3576,7 @@ func (x *RenameRequest) String() string {
 func (*RenameRequest) ProtoMessage() {}
 
 func (x *RenameRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[39]
+	mi := &file_podapi_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3382,7 +3589,7 @@ func (x *RenameRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameRequest.ProtoReflect.Descriptor instead.
 func (*RenameRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{39}
+	return file_podapi_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RenameRequest) GetOldPath() []byte {
@@ -3414,7 +3621,7 @@ type RenameResponse struct {
 
 func (x *RenameResponse) Reset() {
 	*x = RenameResponse{}
-	mi := &file_podapi_proto_msgTypes[40]
+	mi := &file_podapi_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3426,7 +3633,7 @@ func (x *RenameResponse) String() string {
 func (*RenameResponse) ProtoMessage() {}
 
 func (x *RenameResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[40]
+	mi := &file_podapi_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3439,7 +3646,7 @@ func (x *RenameResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameResponse.ProtoReflect.Descriptor instead.
 func (*RenameResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{40}
+	return file_podapi_proto_rawDescGZIP(), []int{42}
 }
 
 type CopyRequest struct {
@@ -3454,7 +3661,7 @@ type CopyRequest struct {
 
 func (x *CopyRequest) Reset() {
 	*x = CopyRequest{}
-	mi := &file_podapi_proto_msgTypes[41]
+	mi := &file_podapi_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3466,7 +3673,7 @@ func (x *CopyRequest) String() string {
 func (*CopyRequest) ProtoMessage() {}
 
 func (x *CopyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[41]
+	mi := &file_podapi_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3479,7 +3686,7 @@ func (x *CopyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRequest.ProtoReflect.Descriptor instead.
 func (*CopyRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{41}
+	return file_podapi_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CopyRequest) GetSource() []byte {
@@ -3518,7 +3725,7 @@ type CopyResponse struct {
 
 func (x *CopyResponse) Reset() {
 	*x = CopyResponse{}
-	mi := &file_podapi_proto_msgTypes[42]
+	mi := &file_podapi_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3530,7 +3737,7 @@ func (x *CopyResponse) String() string {
 func (*CopyResponse) ProtoMessage() {}
 
 func (x *CopyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[42]
+	mi := &file_podapi_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3543,7 +3750,7 @@ func (x *CopyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyResponse.ProtoReflect.Descriptor instead.
 func (*CopyResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{42}
+	return file_podapi_proto_rawDescGZIP(), []int{44}
 }
 
 type ChmodRequest struct {
@@ -3556,7 +3763,7 @@ type ChmodRequest struct {
 
 func (x *ChmodRequest) Reset() {
 	*x = ChmodRequest{}
-	mi := &file_podapi_proto_msgTypes[43]
+	mi := &file_podapi_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3568,7 +3775,7 @@ func (x *ChmodRequest) String() string {
 func (*ChmodRequest) ProtoMessage() {}
 
 func (x *ChmodRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[43]
+	mi := &file_podapi_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3581,7 +3788,7 @@ func (x *ChmodRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChmodRequest.ProtoReflect.Descriptor instead.
 func (*ChmodRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{43}
+	return file_podapi_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ChmodRequest) GetPath() []byte {
@@ -3606,7 +3813,7 @@ type ChmodResponse struct {
 
 func (x *ChmodResponse) Reset() {
 	*x = ChmodResponse{}
-	mi := &file_podapi_proto_msgTypes[44]
+	mi := &file_podapi_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3618,7 +3825,7 @@ func (x *ChmodResponse) String() string {
 func (*ChmodResponse) ProtoMessage() {}
 
 func (x *ChmodResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[44]
+	mi := &file_podapi_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3631,7 +3838,7 @@ func (x *ChmodResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChmodResponse.ProtoReflect.Descriptor instead.
 func (*ChmodResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{44}
+	return file_podapi_proto_rawDescGZIP(), []int{46}
 }
 
 type SymlinkRequest struct {
@@ -3645,7 +3852,7 @@ type SymlinkRequest struct {
 
 func (x *SymlinkRequest) Reset() {
 	*x = SymlinkRequest{}
-	mi := &file_podapi_proto_msgTypes[45]
+	mi := &file_podapi_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3657,7 +3864,7 @@ func (x *SymlinkRequest) String() string {
 func (*SymlinkRequest) ProtoMessage() {}
 
 func (x *SymlinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[45]
+	mi := &file_podapi_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3670,7 +3877,7 @@ func (x *SymlinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SymlinkRequest.ProtoReflect.Descriptor instead.
 func (*SymlinkRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{45}
+	return file_podapi_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SymlinkRequest) GetTarget() []byte {
@@ -3695,7 +3902,7 @@ type SymlinkResponse struct {
 
 func (x *SymlinkResponse) Reset() {
 	*x = SymlinkResponse{}
-	mi := &file_podapi_proto_msgTypes[46]
+	mi := &file_podapi_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3707,7 +3914,7 @@ func (x *SymlinkResponse) String() string {
 func (*SymlinkResponse) ProtoMessage() {}
 
 func (x *SymlinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[46]
+	mi := &file_podapi_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3720,7 +3927,7 @@ func (x *SymlinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SymlinkResponse.ProtoReflect.Descriptor instead.
 func (*SymlinkResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{46}
+	return file_podapi_proto_rawDescGZIP(), []int{48}
 }
 
 type GlobRequest struct {
@@ -3742,7 +3949,7 @@ type GlobRequest struct {
 
 func (x *GlobRequest) Reset() {
 	*x = GlobRequest{}
-	mi := &file_podapi_proto_msgTypes[47]
+	mi := &file_podapi_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3754,7 +3961,7 @@ func (x *GlobRequest) String() string {
 func (*GlobRequest) ProtoMessage() {}
 
 func (x *GlobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[47]
+	mi := &file_podapi_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3767,7 +3974,7 @@ func (x *GlobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobRequest.ProtoReflect.Descriptor instead.
 func (*GlobRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{47}
+	return file_podapi_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GlobRequest) GetPattern() []byte {
@@ -3826,7 +4033,7 @@ type GlobResponse struct {
 
 func (x *GlobResponse) Reset() {
 	*x = GlobResponse{}
-	mi := &file_podapi_proto_msgTypes[48]
+	mi := &file_podapi_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3838,7 +4045,7 @@ func (x *GlobResponse) String() string {
 func (*GlobResponse) ProtoMessage() {}
 
 func (x *GlobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[48]
+	mi := &file_podapi_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3851,7 +4058,7 @@ func (x *GlobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobResponse.ProtoReflect.Descriptor instead.
 func (*GlobResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{48}
+	return file_podapi_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GlobResponse) GetKind() isGlobResponse_Kind {
@@ -3922,7 +4129,7 @@ type GlobBatch struct {
 
 func (x *GlobBatch) Reset() {
 	*x = GlobBatch{}
-	mi := &file_podapi_proto_msgTypes[49]
+	mi := &file_podapi_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3934,7 +4141,7 @@ func (x *GlobBatch) String() string {
 func (*GlobBatch) ProtoMessage() {}
 
 func (x *GlobBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[49]
+	mi := &file_podapi_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3947,7 +4154,7 @@ func (x *GlobBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobBatch.ProtoReflect.Descriptor instead.
 func (*GlobBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{49}
+	return file_podapi_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GlobBatch) GetMatches() []*GlobMatch {
@@ -3968,7 +4175,7 @@ type GlobMatch struct {
 
 func (x *GlobMatch) Reset() {
 	*x = GlobMatch{}
-	mi := &file_podapi_proto_msgTypes[50]
+	mi := &file_podapi_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3980,7 +4187,7 @@ func (x *GlobMatch) String() string {
 func (*GlobMatch) ProtoMessage() {}
 
 func (x *GlobMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[50]
+	mi := &file_podapi_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3993,7 +4200,7 @@ func (x *GlobMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobMatch.ProtoReflect.Descriptor instead.
 func (*GlobMatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{50}
+	return file_podapi_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *GlobMatch) GetPath() []byte {
@@ -4024,7 +4231,7 @@ type GlobEnd struct {
 
 func (x *GlobEnd) Reset() {
 	*x = GlobEnd{}
-	mi := &file_podapi_proto_msgTypes[51]
+	mi := &file_podapi_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4036,7 +4243,7 @@ func (x *GlobEnd) String() string {
 func (*GlobEnd) ProtoMessage() {}
 
 func (x *GlobEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[51]
+	mi := &file_podapi_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4049,7 +4256,7 @@ func (x *GlobEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GlobEnd.ProtoReflect.Descriptor instead.
 func (*GlobEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{51}
+	return file_podapi_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *GlobEnd) GetCount() int64 {
@@ -4117,7 +4324,7 @@ type GrepRequest struct {
 
 func (x *GrepRequest) Reset() {
 	*x = GrepRequest{}
-	mi := &file_podapi_proto_msgTypes[52]
+	mi := &file_podapi_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4129,7 +4336,7 @@ func (x *GrepRequest) String() string {
 func (*GrepRequest) ProtoMessage() {}
 
 func (x *GrepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[52]
+	mi := &file_podapi_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4142,7 +4349,7 @@ func (x *GrepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepRequest.ProtoReflect.Descriptor instead.
 func (*GrepRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{52}
+	return file_podapi_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GrepRequest) GetPattern() []byte {
@@ -4298,7 +4505,7 @@ type GrepResponse struct {
 
 func (x *GrepResponse) Reset() {
 	*x = GrepResponse{}
-	mi := &file_podapi_proto_msgTypes[53]
+	mi := &file_podapi_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4310,7 +4517,7 @@ func (x *GrepResponse) String() string {
 func (*GrepResponse) ProtoMessage() {}
 
 func (x *GrepResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[53]
+	mi := &file_podapi_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4323,7 +4530,7 @@ func (x *GrepResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepResponse.ProtoReflect.Descriptor instead.
 func (*GrepResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{53}
+	return file_podapi_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *GrepResponse) GetKind() isGrepResponse_Kind {
@@ -4377,7 +4584,7 @@ type GrepBatch struct {
 
 func (x *GrepBatch) Reset() {
 	*x = GrepBatch{}
-	mi := &file_podapi_proto_msgTypes[54]
+	mi := &file_podapi_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4389,7 +4596,7 @@ func (x *GrepBatch) String() string {
 func (*GrepBatch) ProtoMessage() {}
 
 func (x *GrepBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[54]
+	mi := &file_podapi_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4402,7 +4609,7 @@ func (x *GrepBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepBatch.ProtoReflect.Descriptor instead.
 func (*GrepBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{54}
+	return file_podapi_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GrepBatch) GetResults() []*GrepResult {
@@ -4435,7 +4642,7 @@ type GrepResult struct {
 
 func (x *GrepResult) Reset() {
 	*x = GrepResult{}
-	mi := &file_podapi_proto_msgTypes[55]
+	mi := &file_podapi_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4447,7 +4654,7 @@ func (x *GrepResult) String() string {
 func (*GrepResult) ProtoMessage() {}
 
 func (x *GrepResult) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[55]
+	mi := &file_podapi_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4460,7 +4667,7 @@ func (x *GrepResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepResult.ProtoReflect.Descriptor instead.
 func (*GrepResult) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{55}
+	return file_podapi_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GrepResult) GetKind() GrepKind {
@@ -4546,7 +4753,7 @@ type GrepEnd struct {
 
 func (x *GrepEnd) Reset() {
 	*x = GrepEnd{}
-	mi := &file_podapi_proto_msgTypes[56]
+	mi := &file_podapi_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4558,7 +4765,7 @@ func (x *GrepEnd) String() string {
 func (*GrepEnd) ProtoMessage() {}
 
 func (x *GrepEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[56]
+	mi := &file_podapi_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4571,7 +4778,7 @@ func (x *GrepEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrepEnd.ProtoReflect.Descriptor instead.
 func (*GrepEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{56}
+	return file_podapi_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *GrepEnd) GetFiles() int64 {
@@ -4629,7 +4836,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_podapi_proto_msgTypes[57]
+	mi := &file_podapi_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4641,7 +4848,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[57]
+	mi := &file_podapi_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4654,7 +4861,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{57}
+	return file_podapi_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *WatchRequest) GetPath() []byte {
@@ -4691,7 +4898,7 @@ type WatchEvent struct {
 
 func (x *WatchEvent) Reset() {
 	*x = WatchEvent{}
-	mi := &file_podapi_proto_msgTypes[58]
+	mi := &file_podapi_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4703,7 +4910,7 @@ func (x *WatchEvent) String() string {
 func (*WatchEvent) ProtoMessage() {}
 
 func (x *WatchEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[58]
+	mi := &file_podapi_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4716,7 +4923,7 @@ func (x *WatchEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEvent.ProtoReflect.Descriptor instead.
 func (*WatchEvent) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{58}
+	return file_podapi_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *WatchEvent) GetOp() WatchOp {
@@ -4756,7 +4963,7 @@ type WatchBatch struct {
 
 func (x *WatchBatch) Reset() {
 	*x = WatchBatch{}
-	mi := &file_podapi_proto_msgTypes[59]
+	mi := &file_podapi_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4768,7 +4975,7 @@ func (x *WatchBatch) String() string {
 func (*WatchBatch) ProtoMessage() {}
 
 func (x *WatchBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[59]
+	mi := &file_podapi_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4781,7 +4988,7 @@ func (x *WatchBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchBatch.ProtoReflect.Descriptor instead.
 func (*WatchBatch) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{59}
+	return file_podapi_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *WatchBatch) GetEvents() []*WatchEvent {
@@ -4804,7 +5011,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_podapi_proto_msgTypes[60]
+	mi := &file_podapi_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4816,7 +5023,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[60]
+	mi := &file_podapi_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4829,7 +5036,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{60}
+	return file_podapi_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *WatchResponse) GetKind() isWatchResponse_Kind {
@@ -4883,7 +5090,7 @@ type WatchEnd struct {
 
 func (x *WatchEnd) Reset() {
 	*x = WatchEnd{}
-	mi := &file_podapi_proto_msgTypes[61]
+	mi := &file_podapi_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4895,7 +5102,7 @@ func (x *WatchEnd) String() string {
 func (*WatchEnd) ProtoMessage() {}
 
 func (x *WatchEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[61]
+	mi := &file_podapi_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4908,7 +5115,7 @@ func (x *WatchEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEnd.ProtoReflect.Descriptor instead.
 func (*WatchEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{61}
+	return file_podapi_proto_rawDescGZIP(), []int{63}
 }
 
 type PushRequest struct {
@@ -4925,7 +5132,7 @@ type PushRequest struct {
 
 func (x *PushRequest) Reset() {
 	*x = PushRequest{}
-	mi := &file_podapi_proto_msgTypes[62]
+	mi := &file_podapi_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4937,7 +5144,7 @@ func (x *PushRequest) String() string {
 func (*PushRequest) ProtoMessage() {}
 
 func (x *PushRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[62]
+	mi := &file_podapi_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4950,7 +5157,7 @@ func (x *PushRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushRequest.ProtoReflect.Descriptor instead.
 func (*PushRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{62}
+	return file_podapi_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *PushRequest) GetKind() isPushRequest_Kind {
@@ -5025,7 +5232,7 @@ type PushHeader struct {
 
 func (x *PushHeader) Reset() {
 	*x = PushHeader{}
-	mi := &file_podapi_proto_msgTypes[63]
+	mi := &file_podapi_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5037,7 +5244,7 @@ func (x *PushHeader) String() string {
 func (*PushHeader) ProtoMessage() {}
 
 func (x *PushHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[63]
+	mi := &file_podapi_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5050,7 +5257,7 @@ func (x *PushHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushHeader.ProtoReflect.Descriptor instead.
 func (*PushHeader) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{63}
+	return file_podapi_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *PushHeader) GetPath() []byte {
@@ -5077,7 +5284,7 @@ type PushEnd struct {
 
 func (x *PushEnd) Reset() {
 	*x = PushEnd{}
-	mi := &file_podapi_proto_msgTypes[64]
+	mi := &file_podapi_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5089,7 +5296,7 @@ func (x *PushEnd) String() string {
 func (*PushEnd) ProtoMessage() {}
 
 func (x *PushEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[64]
+	mi := &file_podapi_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5102,7 +5309,7 @@ func (x *PushEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushEnd.ProtoReflect.Descriptor instead.
 func (*PushEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{64}
+	return file_podapi_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PushEnd) GetSum() *Sum {
@@ -5125,7 +5332,7 @@ type PushReply struct {
 
 func (x *PushReply) Reset() {
 	*x = PushReply{}
-	mi := &file_podapi_proto_msgTypes[65]
+	mi := &file_podapi_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5137,7 +5344,7 @@ func (x *PushReply) String() string {
 func (*PushReply) ProtoMessage() {}
 
 func (x *PushReply) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[65]
+	mi := &file_podapi_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5150,7 +5357,7 @@ func (x *PushReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushReply.ProtoReflect.Descriptor instead.
 func (*PushReply) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{65}
+	return file_podapi_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *PushReply) GetKind() isPushReply_Kind {
@@ -5204,7 +5411,7 @@ type PushResponse struct {
 
 func (x *PushResponse) Reset() {
 	*x = PushResponse{}
-	mi := &file_podapi_proto_msgTypes[66]
+	mi := &file_podapi_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5216,7 +5423,7 @@ func (x *PushResponse) String() string {
 func (*PushResponse) ProtoMessage() {}
 
 func (x *PushResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[66]
+	mi := &file_podapi_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5229,7 +5436,7 @@ func (x *PushResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PushResponse.ProtoReflect.Descriptor instead.
 func (*PushResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{66}
+	return file_podapi_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *PushResponse) GetStats() *TreeStats {
@@ -5252,7 +5459,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_podapi_proto_msgTypes[67]
+	mi := &file_podapi_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5264,7 +5471,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[67]
+	mi := &file_podapi_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5277,7 +5484,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{67}
+	return file_podapi_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *PullRequest) GetPath() []byte {
@@ -5314,7 +5521,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_podapi_proto_msgTypes[68]
+	mi := &file_podapi_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5326,7 +5533,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[68]
+	mi := &file_podapi_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5339,7 +5546,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{68}
+	return file_podapi_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *PullResponse) GetKind() isPullResponse_Kind {
@@ -5396,7 +5603,7 @@ type PullEnd struct {
 
 func (x *PullEnd) Reset() {
 	*x = PullEnd{}
-	mi := &file_podapi_proto_msgTypes[69]
+	mi := &file_podapi_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5408,7 +5615,7 @@ func (x *PullEnd) String() string {
 func (*PullEnd) ProtoMessage() {}
 
 func (x *PullEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[69]
+	mi := &file_podapi_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5421,7 +5628,7 @@ func (x *PullEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullEnd.ProtoReflect.Descriptor instead.
 func (*PullEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{69}
+	return file_podapi_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *PullEnd) GetSum() *Sum {
@@ -5450,7 +5657,7 @@ type TreeStats struct {
 
 func (x *TreeStats) Reset() {
 	*x = TreeStats{}
-	mi := &file_podapi_proto_msgTypes[70]
+	mi := &file_podapi_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5462,7 +5669,7 @@ func (x *TreeStats) String() string {
 func (*TreeStats) ProtoMessage() {}
 
 func (x *TreeStats) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[70]
+	mi := &file_podapi_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5475,7 +5682,7 @@ func (x *TreeStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeStats.ProtoReflect.Descriptor instead.
 func (*TreeStats) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{70}
+	return file_podapi_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *TreeStats) GetEntries() int64 {
@@ -5516,7 +5723,7 @@ type ExecRequest struct {
 
 func (x *ExecRequest) Reset() {
 	*x = ExecRequest{}
-	mi := &file_podapi_proto_msgTypes[71]
+	mi := &file_podapi_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5528,7 +5735,7 @@ func (x *ExecRequest) String() string {
 func (*ExecRequest) ProtoMessage() {}
 
 func (x *ExecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[71]
+	mi := &file_podapi_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5541,7 +5748,7 @@ func (x *ExecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecRequest.ProtoReflect.Descriptor instead.
 func (*ExecRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{71}
+	return file_podapi_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ExecRequest) GetKind() isExecRequest_Kind {
@@ -5693,7 +5900,7 @@ type ExecStart struct {
 
 func (x *ExecStart) Reset() {
 	*x = ExecStart{}
-	mi := &file_podapi_proto_msgTypes[72]
+	mi := &file_podapi_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5705,7 +5912,7 @@ func (x *ExecStart) String() string {
 func (*ExecStart) ProtoMessage() {}
 
 func (x *ExecStart) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[72]
+	mi := &file_podapi_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5718,7 +5925,7 @@ func (x *ExecStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStart.ProtoReflect.Descriptor instead.
 func (*ExecStart) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{72}
+	return file_podapi_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ExecStart) GetExecId() string {
@@ -5820,7 +6027,7 @@ type Rlimit struct {
 
 func (x *Rlimit) Reset() {
 	*x = Rlimit{}
-	mi := &file_podapi_proto_msgTypes[73]
+	mi := &file_podapi_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5832,7 +6039,7 @@ func (x *Rlimit) String() string {
 func (*Rlimit) ProtoMessage() {}
 
 func (x *Rlimit) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[73]
+	mi := &file_podapi_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5845,7 +6052,7 @@ func (x *Rlimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rlimit.ProtoReflect.Descriptor instead.
 func (*Rlimit) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{73}
+	return file_podapi_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Rlimit) GetResource() string {
@@ -5900,7 +6107,7 @@ type ExecAttach struct {
 
 func (x *ExecAttach) Reset() {
 	*x = ExecAttach{}
-	mi := &file_podapi_proto_msgTypes[74]
+	mi := &file_podapi_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5912,7 +6119,7 @@ func (x *ExecAttach) String() string {
 func (*ExecAttach) ProtoMessage() {}
 
 func (x *ExecAttach) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[74]
+	mi := &file_podapi_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5925,7 +6132,7 @@ func (x *ExecAttach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecAttach.ProtoReflect.Descriptor instead.
 func (*ExecAttach) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{74}
+	return file_podapi_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ExecAttach) GetExecId() string {
@@ -5992,7 +6199,7 @@ type ExecDetach struct {
 
 func (x *ExecDetach) Reset() {
 	*x = ExecDetach{}
-	mi := &file_podapi_proto_msgTypes[75]
+	mi := &file_podapi_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6004,7 +6211,7 @@ func (x *ExecDetach) String() string {
 func (*ExecDetach) ProtoMessage() {}
 
 func (x *ExecDetach) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[75]
+	mi := &file_podapi_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6017,7 +6224,7 @@ func (x *ExecDetach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecDetach.ProtoReflect.Descriptor instead.
 func (*ExecDetach) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{75}
+	return file_podapi_proto_rawDescGZIP(), []int{77}
 }
 
 type TerminalSize struct {
@@ -6030,7 +6237,7 @@ type TerminalSize struct {
 
 func (x *TerminalSize) Reset() {
 	*x = TerminalSize{}
-	mi := &file_podapi_proto_msgTypes[76]
+	mi := &file_podapi_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6042,7 +6249,7 @@ func (x *TerminalSize) String() string {
 func (*TerminalSize) ProtoMessage() {}
 
 func (x *TerminalSize) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[76]
+	mi := &file_podapi_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6055,7 +6262,7 @@ func (x *TerminalSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminalSize.ProtoReflect.Descriptor instead.
 func (*TerminalSize) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{76}
+	return file_podapi_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *TerminalSize) GetRows() uint32 {
@@ -6087,7 +6294,7 @@ type StdinChunk struct {
 
 func (x *StdinChunk) Reset() {
 	*x = StdinChunk{}
-	mi := &file_podapi_proto_msgTypes[77]
+	mi := &file_podapi_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6099,7 +6306,7 @@ func (x *StdinChunk) String() string {
 func (*StdinChunk) ProtoMessage() {}
 
 func (x *StdinChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[77]
+	mi := &file_podapi_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6112,7 +6319,7 @@ func (x *StdinChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinChunk.ProtoReflect.Descriptor instead.
 func (*StdinChunk) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{77}
+	return file_podapi_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *StdinChunk) GetData() []byte {
@@ -6153,7 +6360,7 @@ type ExecResponse struct {
 
 func (x *ExecResponse) Reset() {
 	*x = ExecResponse{}
-	mi := &file_podapi_proto_msgTypes[78]
+	mi := &file_podapi_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6165,7 +6372,7 @@ func (x *ExecResponse) String() string {
 func (*ExecResponse) ProtoMessage() {}
 
 func (x *ExecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[78]
+	mi := &file_podapi_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6178,7 +6385,7 @@ func (x *ExecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecResponse.ProtoReflect.Descriptor instead.
 func (*ExecResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{78}
+	return file_podapi_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ExecResponse) GetKind() isExecResponse_Kind {
@@ -6294,7 +6501,7 @@ type ExecDetached struct {
 
 func (x *ExecDetached) Reset() {
 	*x = ExecDetached{}
-	mi := &file_podapi_proto_msgTypes[79]
+	mi := &file_podapi_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6306,7 +6513,7 @@ func (x *ExecDetached) String() string {
 func (*ExecDetached) ProtoMessage() {}
 
 func (x *ExecDetached) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[79]
+	mi := &file_podapi_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6319,7 +6526,7 @@ func (x *ExecDetached) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecDetached.ProtoReflect.Descriptor instead.
 func (*ExecDetached) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{79}
+	return file_podapi_proto_rawDescGZIP(), []int{81}
 }
 
 type ExecStarted struct {
@@ -6341,7 +6548,7 @@ type ExecStarted struct {
 
 func (x *ExecStarted) Reset() {
 	*x = ExecStarted{}
-	mi := &file_podapi_proto_msgTypes[80]
+	mi := &file_podapi_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6353,7 +6560,7 @@ func (x *ExecStarted) String() string {
 func (*ExecStarted) ProtoMessage() {}
 
 func (x *ExecStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[80]
+	mi := &file_podapi_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6366,7 +6573,7 @@ func (x *ExecStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStarted.ProtoReflect.Descriptor instead.
 func (*ExecStarted) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{80}
+	return file_podapi_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ExecStarted) GetExecId() string {
@@ -6431,7 +6638,7 @@ type OutputChunk struct {
 
 func (x *OutputChunk) Reset() {
 	*x = OutputChunk{}
-	mi := &file_podapi_proto_msgTypes[81]
+	mi := &file_podapi_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6443,7 +6650,7 @@ func (x *OutputChunk) String() string {
 func (*OutputChunk) ProtoMessage() {}
 
 func (x *OutputChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[81]
+	mi := &file_podapi_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6456,7 +6663,7 @@ func (x *OutputChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputChunk.ProtoReflect.Descriptor instead.
 func (*OutputChunk) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{81}
+	return file_podapi_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *OutputChunk) GetData() []byte {
@@ -6492,7 +6699,7 @@ type StdinAck struct {
 
 func (x *StdinAck) Reset() {
 	*x = StdinAck{}
-	mi := &file_podapi_proto_msgTypes[82]
+	mi := &file_podapi_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6504,7 +6711,7 @@ func (x *StdinAck) String() string {
 func (*StdinAck) ProtoMessage() {}
 
 func (x *StdinAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[82]
+	mi := &file_podapi_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6517,7 +6724,7 @@ func (x *StdinAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StdinAck.ProtoReflect.Descriptor instead.
 func (*StdinAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{82}
+	return file_podapi_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *StdinAck) GetOffset() int64 {
@@ -6561,7 +6768,7 @@ type ExecExit struct {
 
 func (x *ExecExit) Reset() {
 	*x = ExecExit{}
-	mi := &file_podapi_proto_msgTypes[83]
+	mi := &file_podapi_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6573,7 +6780,7 @@ func (x *ExecExit) String() string {
 func (*ExecExit) ProtoMessage() {}
 
 func (x *ExecExit) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[83]
+	mi := &file_podapi_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6586,7 +6793,7 @@ func (x *ExecExit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecExit.ProtoReflect.Descriptor instead.
 func (*ExecExit) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{83}
+	return file_podapi_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ExecExit) GetReason() ExitReason {
@@ -6674,7 +6881,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_podapi_proto_msgTypes[84]
+	mi := &file_podapi_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6686,7 +6893,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[84]
+	mi := &file_podapi_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6699,7 +6906,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{84}
+	return file_podapi_proto_rawDescGZIP(), []int{86}
 }
 
 type ListProcessesResponse struct {
@@ -6715,7 +6922,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_podapi_proto_msgTypes[85]
+	mi := &file_podapi_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6727,7 +6934,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[85]
+	mi := &file_podapi_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6740,7 +6947,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{85}
+	return file_podapi_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ListProcessesResponse) GetKind() isListProcessesResponse_Kind {
@@ -6797,7 +7004,7 @@ type ListProcessesEnd struct {
 
 func (x *ListProcessesEnd) Reset() {
 	*x = ListProcessesEnd{}
-	mi := &file_podapi_proto_msgTypes[86]
+	mi := &file_podapi_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6809,7 +7016,7 @@ func (x *ListProcessesEnd) String() string {
 func (*ListProcessesEnd) ProtoMessage() {}
 
 func (x *ListProcessesEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[86]
+	mi := &file_podapi_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6822,7 +7029,7 @@ func (x *ListProcessesEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesEnd.ProtoReflect.Descriptor instead.
 func (*ListProcessesEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{86}
+	return file_podapi_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ListProcessesEnd) GetCount() int64 {
@@ -6865,7 +7072,7 @@ type ProcessInfo struct {
 
 func (x *ProcessInfo) Reset() {
 	*x = ProcessInfo{}
-	mi := &file_podapi_proto_msgTypes[87]
+	mi := &file_podapi_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6877,7 +7084,7 @@ func (x *ProcessInfo) String() string {
 func (*ProcessInfo) ProtoMessage() {}
 
 func (x *ProcessInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[87]
+	mi := &file_podapi_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6890,7 +7097,7 @@ func (x *ProcessInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessInfo.ProtoReflect.Descriptor instead.
 func (*ProcessInfo) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{87}
+	return file_podapi_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ProcessInfo) GetExecId() string {
@@ -6988,7 +7195,7 @@ type SignalRequest struct {
 
 func (x *SignalRequest) Reset() {
 	*x = SignalRequest{}
-	mi := &file_podapi_proto_msgTypes[88]
+	mi := &file_podapi_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7000,7 +7207,7 @@ func (x *SignalRequest) String() string {
 func (*SignalRequest) ProtoMessage() {}
 
 func (x *SignalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[88]
+	mi := &file_podapi_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7013,7 +7220,7 @@ func (x *SignalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
 func (*SignalRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{88}
+	return file_podapi_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *SignalRequest) GetExecId() string {
@@ -7040,7 +7247,7 @@ type SignalResponse struct {
 
 func (x *SignalResponse) Reset() {
 	*x = SignalResponse{}
-	mi := &file_podapi_proto_msgTypes[89]
+	mi := &file_podapi_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7052,7 +7259,7 @@ func (x *SignalResponse) String() string {
 func (*SignalResponse) ProtoMessage() {}
 
 func (x *SignalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[89]
+	mi := &file_podapi_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7065,7 +7272,7 @@ func (x *SignalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalResponse.ProtoReflect.Descriptor instead.
 func (*SignalResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{89}
+	return file_podapi_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *SignalResponse) GetStrays() int64 {
@@ -7084,7 +7291,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_podapi_proto_msgTypes[90]
+	mi := &file_podapi_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7096,7 +7303,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[90]
+	mi := &file_podapi_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7109,7 +7316,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{90}
+	return file_podapi_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *ForgetRequest) GetExecId() string {
@@ -7127,7 +7334,7 @@ type ForgetResponse struct {
 
 func (x *ForgetResponse) Reset() {
 	*x = ForgetResponse{}
-	mi := &file_podapi_proto_msgTypes[91]
+	mi := &file_podapi_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7139,7 +7346,7 @@ func (x *ForgetResponse) String() string {
 func (*ForgetResponse) ProtoMessage() {}
 
 func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[91]
+	mi := &file_podapi_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7152,7 +7359,7 @@ func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetResponse.ProtoReflect.Descriptor instead.
 func (*ForgetResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{91}
+	return file_podapi_proto_rawDescGZIP(), []int{93}
 }
 
 type KillStraysRequest struct {
@@ -7163,7 +7370,7 @@ type KillStraysRequest struct {
 
 func (x *KillStraysRequest) Reset() {
 	*x = KillStraysRequest{}
-	mi := &file_podapi_proto_msgTypes[92]
+	mi := &file_podapi_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7175,7 +7382,7 @@ func (x *KillStraysRequest) String() string {
 func (*KillStraysRequest) ProtoMessage() {}
 
 func (x *KillStraysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[92]
+	mi := &file_podapi_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7188,7 +7395,7 @@ func (x *KillStraysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillStraysRequest.ProtoReflect.Descriptor instead.
 func (*KillStraysRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{92}
+	return file_podapi_proto_rawDescGZIP(), []int{94}
 }
 
 type KillStraysResponse struct {
@@ -7201,7 +7408,7 @@ type KillStraysResponse struct {
 
 func (x *KillStraysResponse) Reset() {
 	*x = KillStraysResponse{}
-	mi := &file_podapi_proto_msgTypes[93]
+	mi := &file_podapi_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7213,7 +7420,7 @@ func (x *KillStraysResponse) String() string {
 func (*KillStraysResponse) ProtoMessage() {}
 
 func (x *KillStraysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[93]
+	mi := &file_podapi_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7226,7 +7433,7 @@ func (x *KillStraysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillStraysResponse.ProtoReflect.Descriptor instead.
 func (*KillStraysResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{93}
+	return file_podapi_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *KillStraysResponse) GetCount() int64 {
@@ -7252,7 +7459,7 @@ type DialRequest struct {
 
 func (x *DialRequest) Reset() {
 	*x = DialRequest{}
-	mi := &file_podapi_proto_msgTypes[94]
+	mi := &file_podapi_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7264,7 +7471,7 @@ func (x *DialRequest) String() string {
 func (*DialRequest) ProtoMessage() {}
 
 func (x *DialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[94]
+	mi := &file_podapi_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7277,7 +7484,7 @@ func (x *DialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialRequest.ProtoReflect.Descriptor instead.
 func (*DialRequest) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{94}
+	return file_podapi_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *DialRequest) GetKind() isDialRequest_Kind {
@@ -7388,7 +7595,7 @@ type DialResponse struct {
 
 func (x *DialResponse) Reset() {
 	*x = DialResponse{}
-	mi := &file_podapi_proto_msgTypes[95]
+	mi := &file_podapi_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7400,7 +7607,7 @@ func (x *DialResponse) String() string {
 func (*DialResponse) ProtoMessage() {}
 
 func (x *DialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[95]
+	mi := &file_podapi_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7413,7 +7620,7 @@ func (x *DialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialResponse.ProtoReflect.Descriptor instead.
 func (*DialResponse) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{95}
+	return file_podapi_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *DialResponse) GetKind() isDialResponse_Kind {
@@ -7518,7 +7725,7 @@ type DialOpen struct {
 
 func (x *DialOpen) Reset() {
 	*x = DialOpen{}
-	mi := &file_podapi_proto_msgTypes[96]
+	mi := &file_podapi_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7530,7 +7737,7 @@ func (x *DialOpen) String() string {
 func (*DialOpen) ProtoMessage() {}
 
 func (x *DialOpen) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[96]
+	mi := &file_podapi_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7543,7 +7750,7 @@ func (x *DialOpen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialOpen.ProtoReflect.Descriptor instead.
 func (*DialOpen) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{96}
+	return file_podapi_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *DialOpen) GetPort() uint32 {
@@ -7573,7 +7780,7 @@ type DialOpened struct {
 
 func (x *DialOpened) Reset() {
 	*x = DialOpened{}
-	mi := &file_podapi_proto_msgTypes[97]
+	mi := &file_podapi_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7585,7 +7792,7 @@ func (x *DialOpened) String() string {
 func (*DialOpened) ProtoMessage() {}
 
 func (x *DialOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[97]
+	mi := &file_podapi_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7598,7 +7805,7 @@ func (x *DialOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialOpened.ProtoReflect.Descriptor instead.
 func (*DialOpened) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{97}
+	return file_podapi_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *DialOpened) GetLocal() string {
@@ -7636,7 +7843,7 @@ type DialAck struct {
 
 func (x *DialAck) Reset() {
 	*x = DialAck{}
-	mi := &file_podapi_proto_msgTypes[98]
+	mi := &file_podapi_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7648,7 +7855,7 @@ func (x *DialAck) String() string {
 func (*DialAck) ProtoMessage() {}
 
 func (x *DialAck) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[98]
+	mi := &file_podapi_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7661,7 +7868,7 @@ func (x *DialAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialAck.ProtoReflect.Descriptor instead.
 func (*DialAck) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{98}
+	return file_podapi_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *DialAck) GetLimit() int64 {
@@ -7679,7 +7886,7 @@ type DialEnd struct {
 
 func (x *DialEnd) Reset() {
 	*x = DialEnd{}
-	mi := &file_podapi_proto_msgTypes[99]
+	mi := &file_podapi_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7691,7 +7898,7 @@ func (x *DialEnd) String() string {
 func (*DialEnd) ProtoMessage() {}
 
 func (x *DialEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[99]
+	mi := &file_podapi_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7704,7 +7911,7 @@ func (x *DialEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialEnd.ProtoReflect.Descriptor instead.
 func (*DialEnd) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{99}
+	return file_podapi_proto_rawDescGZIP(), []int{101}
 }
 
 type DialClose struct {
@@ -7715,7 +7922,7 @@ type DialClose struct {
 
 func (x *DialClose) Reset() {
 	*x = DialClose{}
-	mi := &file_podapi_proto_msgTypes[100]
+	mi := &file_podapi_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7727,7 +7934,7 @@ func (x *DialClose) String() string {
 func (*DialClose) ProtoMessage() {}
 
 func (x *DialClose) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[100]
+	mi := &file_podapi_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7740,7 +7947,7 @@ func (x *DialClose) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialClose.ProtoReflect.Descriptor instead.
 func (*DialClose) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{100}
+	return file_podapi_proto_rawDescGZIP(), []int{102}
 }
 
 type DialClosed struct {
@@ -7751,7 +7958,7 @@ type DialClosed struct {
 
 func (x *DialClosed) Reset() {
 	*x = DialClosed{}
-	mi := &file_podapi_proto_msgTypes[101]
+	mi := &file_podapi_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7763,7 +7970,7 @@ func (x *DialClosed) String() string {
 func (*DialClosed) ProtoMessage() {}
 
 func (x *DialClosed) ProtoReflect() protoreflect.Message {
-	mi := &file_podapi_proto_msgTypes[101]
+	mi := &file_podapi_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7776,7 +7983,7 @@ func (x *DialClosed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialClosed.ProtoReflect.Descriptor instead.
 func (*DialClosed) Descriptor() ([]byte, []int) {
-	return file_podapi_proto_rawDescGZIP(), []int{101}
+	return file_podapi_proto_rawDescGZIP(), []int{103}
 }
 
 var File_podapi_proto protoreflect.FileDescriptor
@@ -7836,7 +8043,46 @@ const file_podapi_proto_rawDesc = "" +
 	"\n" +
 	"edit_bytes\x18\x03 \x01(\x03R\teditBytes\x12#\n" +
 	"\rjournal_bytes\x18\x04 \x01(\x03R\fjournalBytes\x12,\n" +
-	"\x12stdin_window_bytes\x18\x05 \x01(\x03R\x10stdinWindowBytes\"\xa2\x02\n" +
+	"\x12stdin_window_bytes\x18\x05 \x01(\x03R\x10stdinWindowBytes\"\x0e\n" +
+	"\fStatsRequest\"\xe1\x05\n" +
+	"\rStatsResponse\x12\x12\n" +
+	"\x04time\x18\x01 \x01(\x03R\x04time\x12\x15\n" +
+	"\x03cpu\x18\x02 \x01(\x03H\x00R\x03cpu\x88\x01\x01\x12(\n" +
+	"\rcpu_throttled\x18\x03 \x01(\x03H\x01R\fcpuThrottled\x88\x01\x01\x12 \n" +
+	"\tcpu_limit\x18\x04 \x01(\x03H\x02R\bcpuLimit\x88\x01\x01\x12\x1b\n" +
+	"\x06memory\x18\x05 \x01(\x03H\x03R\x06memory\x88\x01\x01\x121\n" +
+	"\x12memory_working_set\x18\x06 \x01(\x03H\x04R\x10memoryWorkingSet\x88\x01\x01\x12$\n" +
+	"\vmemory_peak\x18\a \x01(\x03H\x05R\n" +
+	"memoryPeak\x88\x01\x01\x12&\n" +
+	"\fmemory_limit\x18\b \x01(\x03H\x06R\vmemoryLimit\x88\x01\x01\x12\x17\n" +
+	"\x04pids\x18\t \x01(\x03H\aR\x04pids\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"pids_limit\x18\n" +
+	" \x01(\x03H\bR\tpidsLimit\x88\x01\x01\x12 \n" +
+	"\tdisk_size\x18\v \x01(\x03H\tR\bdiskSize\x88\x01\x01\x12 \n" +
+	"\tdisk_used\x18\f \x01(\x03H\n" +
+	"R\bdiskUsed\x88\x01\x01\x12*\n" +
+	"\x0edisk_available\x18\r \x01(\x03H\vR\rdiskAvailable\x88\x01\x01\x12\x1b\n" +
+	"\x06inodes\x18\x0e \x01(\x03H\fR\x06inodes\x88\x01\x01\x12$\n" +
+	"\vinodes_used\x18\x0f \x01(\x03H\rR\n" +
+	"inodesUsed\x88\x01\x01B\x06\n" +
+	"\x04_cpuB\x10\n" +
+	"\x0e_cpu_throttledB\f\n" +
+	"\n" +
+	"_cpu_limitB\t\n" +
+	"\a_memoryB\x15\n" +
+	"\x13_memory_working_setB\x0e\n" +
+	"\f_memory_peakB\x0f\n" +
+	"\r_memory_limitB\a\n" +
+	"\x05_pidsB\r\n" +
+	"\v_pids_limitB\f\n" +
+	"\n" +
+	"_disk_sizeB\f\n" +
+	"\n" +
+	"_disk_usedB\x11\n" +
+	"\x0f_disk_availableB\t\n" +
+	"\a_inodesB\x0e\n" +
+	"\f_inodes_used\"\xa2\x02\n" +
 	"\x10ConfigureRequest\x12\x10\n" +
 	"\x03env\x18\x01 \x03(\fR\x03env\x12\x18\n" +
 	"\aworkdir\x18\x02 \x01(\fR\aworkdir\x12'\n" +
@@ -8352,10 +8598,11 @@ const file_podapi_proto_rawDesc = "" +
 	"\x15EXIT_REASON_SIGNALLED\x10\x02\x12\x19\n" +
 	"\x15EXIT_REASON_TIMED_OUT\x10\x03\x12\x1d\n" +
 	"\x19EXIT_REASON_OUT_OF_MEMORY\x10\x04\x12\x1a\n" +
-	"\x16EXIT_REASON_AGENT_LOST\x10\x052\x88\x01\n" +
+	"\x16EXIT_REASON_AGENT_LOST\x10\x052\xc4\x01\n" +
 	"\x05Agent\x127\n" +
 	"\x04Info\x12\x16.podapi.v1.InfoRequest\x1a\x17.podapi.v1.InfoResponse\x12F\n" +
-	"\tConfigure\x12\x1b.podapi.v1.ConfigureRequest\x1a\x1c.podapi.v1.ConfigureResponse2\xc6\a\n" +
+	"\tConfigure\x12\x1b.podapi.v1.ConfigureRequest\x1a\x1c.podapi.v1.ConfigureResponse\x12:\n" +
+	"\x05Stats\x12\x17.podapi.v1.StatsRequest\x1a\x18.podapi.v1.StatsResponse2\xc6\a\n" +
 	"\x05Files\x127\n" +
 	"\x04Stat\x12\x16.podapi.v1.StatRequest\x1a\x17.podapi.v1.StatResponse\x129\n" +
 	"\x04List\x12\x16.podapi.v1.ListRequest\x1a\x17.podapi.v1.ListResponse0\x01\x129\n" +
@@ -8398,7 +8645,7 @@ func file_podapi_proto_rawDescGZIP() []byte {
 }
 
 var file_podapi_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 102)
+var file_podapi_proto_msgTypes = make([]protoimpl.MessageInfo, 104)
 var file_podapi_proto_goTypes = []any{
 	(Class)(0),                    // 0: podapi.v1.Class
 	(Enforcement)(0),              // 1: podapi.v1.Enforcement
@@ -8414,101 +8661,103 @@ var file_podapi_proto_goTypes = []any{
 	(*InfoResponse)(nil),          // 11: podapi.v1.InfoResponse
 	(*ProtectedPath)(nil),         // 12: podapi.v1.ProtectedPath
 	(*Limits)(nil),                // 13: podapi.v1.Limits
-	(*ConfigureRequest)(nil),      // 14: podapi.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),     // 15: podapi.v1.ConfigureResponse
-	(*Assignment)(nil),            // 16: podapi.v1.Assignment
-	(*CheckoutRequest)(nil),       // 17: podapi.v1.CheckoutRequest
-	(*CheckoutResponse)(nil),      // 18: podapi.v1.CheckoutResponse
-	(*Attr)(nil),                  // 19: podapi.v1.Attr
-	(*Sum)(nil),                   // 20: podapi.v1.Sum
-	(*StatRequest)(nil),           // 21: podapi.v1.StatRequest
-	(*StatResponse)(nil),          // 22: podapi.v1.StatResponse
-	(*ListRequest)(nil),           // 23: podapi.v1.ListRequest
-	(*ListResponse)(nil),          // 24: podapi.v1.ListResponse
-	(*AttrBatch)(nil),             // 25: podapi.v1.AttrBatch
-	(*ListEnd)(nil),               // 26: podapi.v1.ListEnd
-	(*ReadRequest)(nil),           // 27: podapi.v1.ReadRequest
-	(*LineWindow)(nil),            // 28: podapi.v1.LineWindow
-	(*ReadResponse)(nil),          // 29: podapi.v1.ReadResponse
-	(*ReadHeader)(nil),            // 30: podapi.v1.ReadHeader
-	(*ReadEnd)(nil),               // 31: podapi.v1.ReadEnd
-	(*LineResult)(nil),            // 32: podapi.v1.LineResult
-	(*UploadAck)(nil),             // 33: podapi.v1.UploadAck
-	(*WriteRequest)(nil),          // 34: podapi.v1.WriteRequest
-	(*WriteHeader)(nil),           // 35: podapi.v1.WriteHeader
-	(*WriteEnd)(nil),              // 36: podapi.v1.WriteEnd
-	(*WriteReply)(nil),            // 37: podapi.v1.WriteReply
-	(*WriteResponse)(nil),         // 38: podapi.v1.WriteResponse
-	(*EditRequest)(nil),           // 39: podapi.v1.EditRequest
-	(*Replacement)(nil),           // 40: podapi.v1.Replacement
-	(*EditResponse)(nil),          // 41: podapi.v1.EditResponse
-	(*MkdirRequest)(nil),          // 42: podapi.v1.MkdirRequest
-	(*MkdirResponse)(nil),         // 43: podapi.v1.MkdirResponse
-	(*RemoveRequest)(nil),         // 44: podapi.v1.RemoveRequest
-	(*RemoveResponse)(nil),        // 45: podapi.v1.RemoveResponse
-	(*RenameRequest)(nil),         // 46: podapi.v1.RenameRequest
-	(*RenameResponse)(nil),        // 47: podapi.v1.RenameResponse
-	(*CopyRequest)(nil),           // 48: podapi.v1.CopyRequest
-	(*CopyResponse)(nil),          // 49: podapi.v1.CopyResponse
-	(*ChmodRequest)(nil),          // 50: podapi.v1.ChmodRequest
-	(*ChmodResponse)(nil),         // 51: podapi.v1.ChmodResponse
-	(*SymlinkRequest)(nil),        // 52: podapi.v1.SymlinkRequest
-	(*SymlinkResponse)(nil),       // 53: podapi.v1.SymlinkResponse
-	(*GlobRequest)(nil),           // 54: podapi.v1.GlobRequest
-	(*GlobResponse)(nil),          // 55: podapi.v1.GlobResponse
-	(*GlobBatch)(nil),             // 56: podapi.v1.GlobBatch
-	(*GlobMatch)(nil),             // 57: podapi.v1.GlobMatch
-	(*GlobEnd)(nil),               // 58: podapi.v1.GlobEnd
-	(*GrepRequest)(nil),           // 59: podapi.v1.GrepRequest
-	(*GrepResponse)(nil),          // 60: podapi.v1.GrepResponse
-	(*GrepBatch)(nil),             // 61: podapi.v1.GrepBatch
-	(*GrepResult)(nil),            // 62: podapi.v1.GrepResult
-	(*GrepEnd)(nil),               // 63: podapi.v1.GrepEnd
-	(*WatchRequest)(nil),          // 64: podapi.v1.WatchRequest
-	(*WatchEvent)(nil),            // 65: podapi.v1.WatchEvent
-	(*WatchBatch)(nil),            // 66: podapi.v1.WatchBatch
-	(*WatchResponse)(nil),         // 67: podapi.v1.WatchResponse
-	(*WatchEnd)(nil),              // 68: podapi.v1.WatchEnd
-	(*PushRequest)(nil),           // 69: podapi.v1.PushRequest
-	(*PushHeader)(nil),            // 70: podapi.v1.PushHeader
-	(*PushEnd)(nil),               // 71: podapi.v1.PushEnd
-	(*PushReply)(nil),             // 72: podapi.v1.PushReply
-	(*PushResponse)(nil),          // 73: podapi.v1.PushResponse
-	(*PullRequest)(nil),           // 74: podapi.v1.PullRequest
-	(*PullResponse)(nil),          // 75: podapi.v1.PullResponse
-	(*PullEnd)(nil),               // 76: podapi.v1.PullEnd
-	(*TreeStats)(nil),             // 77: podapi.v1.TreeStats
-	(*ExecRequest)(nil),           // 78: podapi.v1.ExecRequest
-	(*ExecStart)(nil),             // 79: podapi.v1.ExecStart
-	(*Rlimit)(nil),                // 80: podapi.v1.Rlimit
-	(*ExecAttach)(nil),            // 81: podapi.v1.ExecAttach
-	(*ExecDetach)(nil),            // 82: podapi.v1.ExecDetach
-	(*TerminalSize)(nil),          // 83: podapi.v1.TerminalSize
-	(*StdinChunk)(nil),            // 84: podapi.v1.StdinChunk
-	(*ExecResponse)(nil),          // 85: podapi.v1.ExecResponse
-	(*ExecDetached)(nil),          // 86: podapi.v1.ExecDetached
-	(*ExecStarted)(nil),           // 87: podapi.v1.ExecStarted
-	(*OutputChunk)(nil),           // 88: podapi.v1.OutputChunk
-	(*StdinAck)(nil),              // 89: podapi.v1.StdinAck
-	(*ExecExit)(nil),              // 90: podapi.v1.ExecExit
-	(*ListProcessesRequest)(nil),  // 91: podapi.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil), // 92: podapi.v1.ListProcessesResponse
-	(*ListProcessesEnd)(nil),      // 93: podapi.v1.ListProcessesEnd
-	(*ProcessInfo)(nil),           // 94: podapi.v1.ProcessInfo
-	(*SignalRequest)(nil),         // 95: podapi.v1.SignalRequest
-	(*SignalResponse)(nil),        // 96: podapi.v1.SignalResponse
-	(*ForgetRequest)(nil),         // 97: podapi.v1.ForgetRequest
-	(*ForgetResponse)(nil),        // 98: podapi.v1.ForgetResponse
-	(*KillStraysRequest)(nil),     // 99: podapi.v1.KillStraysRequest
-	(*KillStraysResponse)(nil),    // 100: podapi.v1.KillStraysResponse
-	(*DialRequest)(nil),           // 101: podapi.v1.DialRequest
-	(*DialResponse)(nil),          // 102: podapi.v1.DialResponse
-	(*DialOpen)(nil),              // 103: podapi.v1.DialOpen
-	(*DialOpened)(nil),            // 104: podapi.v1.DialOpened
-	(*DialAck)(nil),               // 105: podapi.v1.DialAck
-	(*DialEnd)(nil),               // 106: podapi.v1.DialEnd
-	(*DialClose)(nil),             // 107: podapi.v1.DialClose
-	(*DialClosed)(nil),            // 108: podapi.v1.DialClosed
+	(*StatsRequest)(nil),          // 14: podapi.v1.StatsRequest
+	(*StatsResponse)(nil),         // 15: podapi.v1.StatsResponse
+	(*ConfigureRequest)(nil),      // 16: podapi.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),     // 17: podapi.v1.ConfigureResponse
+	(*Assignment)(nil),            // 18: podapi.v1.Assignment
+	(*CheckoutRequest)(nil),       // 19: podapi.v1.CheckoutRequest
+	(*CheckoutResponse)(nil),      // 20: podapi.v1.CheckoutResponse
+	(*Attr)(nil),                  // 21: podapi.v1.Attr
+	(*Sum)(nil),                   // 22: podapi.v1.Sum
+	(*StatRequest)(nil),           // 23: podapi.v1.StatRequest
+	(*StatResponse)(nil),          // 24: podapi.v1.StatResponse
+	(*ListRequest)(nil),           // 25: podapi.v1.ListRequest
+	(*ListResponse)(nil),          // 26: podapi.v1.ListResponse
+	(*AttrBatch)(nil),             // 27: podapi.v1.AttrBatch
+	(*ListEnd)(nil),               // 28: podapi.v1.ListEnd
+	(*ReadRequest)(nil),           // 29: podapi.v1.ReadRequest
+	(*LineWindow)(nil),            // 30: podapi.v1.LineWindow
+	(*ReadResponse)(nil),          // 31: podapi.v1.ReadResponse
+	(*ReadHeader)(nil),            // 32: podapi.v1.ReadHeader
+	(*ReadEnd)(nil),               // 33: podapi.v1.ReadEnd
+	(*LineResult)(nil),            // 34: podapi.v1.LineResult
+	(*UploadAck)(nil),             // 35: podapi.v1.UploadAck
+	(*WriteRequest)(nil),          // 36: podapi.v1.WriteRequest
+	(*WriteHeader)(nil),           // 37: podapi.v1.WriteHeader
+	(*WriteEnd)(nil),              // 38: podapi.v1.WriteEnd
+	(*WriteReply)(nil),            // 39: podapi.v1.WriteReply
+	(*WriteResponse)(nil),         // 40: podapi.v1.WriteResponse
+	(*EditRequest)(nil),           // 41: podapi.v1.EditRequest
+	(*Replacement)(nil),           // 42: podapi.v1.Replacement
+	(*EditResponse)(nil),          // 43: podapi.v1.EditResponse
+	(*MkdirRequest)(nil),          // 44: podapi.v1.MkdirRequest
+	(*MkdirResponse)(nil),         // 45: podapi.v1.MkdirResponse
+	(*RemoveRequest)(nil),         // 46: podapi.v1.RemoveRequest
+	(*RemoveResponse)(nil),        // 47: podapi.v1.RemoveResponse
+	(*RenameRequest)(nil),         // 48: podapi.v1.RenameRequest
+	(*RenameResponse)(nil),        // 49: podapi.v1.RenameResponse
+	(*CopyRequest)(nil),           // 50: podapi.v1.CopyRequest
+	(*CopyResponse)(nil),          // 51: podapi.v1.CopyResponse
+	(*ChmodRequest)(nil),          // 52: podapi.v1.ChmodRequest
+	(*ChmodResponse)(nil),         // 53: podapi.v1.ChmodResponse
+	(*SymlinkRequest)(nil),        // 54: podapi.v1.SymlinkRequest
+	(*SymlinkResponse)(nil),       // 55: podapi.v1.SymlinkResponse
+	(*GlobRequest)(nil),           // 56: podapi.v1.GlobRequest
+	(*GlobResponse)(nil),          // 57: podapi.v1.GlobResponse
+	(*GlobBatch)(nil),             // 58: podapi.v1.GlobBatch
+	(*GlobMatch)(nil),             // 59: podapi.v1.GlobMatch
+	(*GlobEnd)(nil),               // 60: podapi.v1.GlobEnd
+	(*GrepRequest)(nil),           // 61: podapi.v1.GrepRequest
+	(*GrepResponse)(nil),          // 62: podapi.v1.GrepResponse
+	(*GrepBatch)(nil),             // 63: podapi.v1.GrepBatch
+	(*GrepResult)(nil),            // 64: podapi.v1.GrepResult
+	(*GrepEnd)(nil),               // 65: podapi.v1.GrepEnd
+	(*WatchRequest)(nil),          // 66: podapi.v1.WatchRequest
+	(*WatchEvent)(nil),            // 67: podapi.v1.WatchEvent
+	(*WatchBatch)(nil),            // 68: podapi.v1.WatchBatch
+	(*WatchResponse)(nil),         // 69: podapi.v1.WatchResponse
+	(*WatchEnd)(nil),              // 70: podapi.v1.WatchEnd
+	(*PushRequest)(nil),           // 71: podapi.v1.PushRequest
+	(*PushHeader)(nil),            // 72: podapi.v1.PushHeader
+	(*PushEnd)(nil),               // 73: podapi.v1.PushEnd
+	(*PushReply)(nil),             // 74: podapi.v1.PushReply
+	(*PushResponse)(nil),          // 75: podapi.v1.PushResponse
+	(*PullRequest)(nil),           // 76: podapi.v1.PullRequest
+	(*PullResponse)(nil),          // 77: podapi.v1.PullResponse
+	(*PullEnd)(nil),               // 78: podapi.v1.PullEnd
+	(*TreeStats)(nil),             // 79: podapi.v1.TreeStats
+	(*ExecRequest)(nil),           // 80: podapi.v1.ExecRequest
+	(*ExecStart)(nil),             // 81: podapi.v1.ExecStart
+	(*Rlimit)(nil),                // 82: podapi.v1.Rlimit
+	(*ExecAttach)(nil),            // 83: podapi.v1.ExecAttach
+	(*ExecDetach)(nil),            // 84: podapi.v1.ExecDetach
+	(*TerminalSize)(nil),          // 85: podapi.v1.TerminalSize
+	(*StdinChunk)(nil),            // 86: podapi.v1.StdinChunk
+	(*ExecResponse)(nil),          // 87: podapi.v1.ExecResponse
+	(*ExecDetached)(nil),          // 88: podapi.v1.ExecDetached
+	(*ExecStarted)(nil),           // 89: podapi.v1.ExecStarted
+	(*OutputChunk)(nil),           // 90: podapi.v1.OutputChunk
+	(*StdinAck)(nil),              // 91: podapi.v1.StdinAck
+	(*ExecExit)(nil),              // 92: podapi.v1.ExecExit
+	(*ListProcessesRequest)(nil),  // 93: podapi.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil), // 94: podapi.v1.ListProcessesResponse
+	(*ListProcessesEnd)(nil),      // 95: podapi.v1.ListProcessesEnd
+	(*ProcessInfo)(nil),           // 96: podapi.v1.ProcessInfo
+	(*SignalRequest)(nil),         // 97: podapi.v1.SignalRequest
+	(*SignalResponse)(nil),        // 98: podapi.v1.SignalResponse
+	(*ForgetRequest)(nil),         // 99: podapi.v1.ForgetRequest
+	(*ForgetResponse)(nil),        // 100: podapi.v1.ForgetResponse
+	(*KillStraysRequest)(nil),     // 101: podapi.v1.KillStraysRequest
+	(*KillStraysResponse)(nil),    // 102: podapi.v1.KillStraysResponse
+	(*DialRequest)(nil),           // 103: podapi.v1.DialRequest
+	(*DialResponse)(nil),          // 104: podapi.v1.DialResponse
+	(*DialOpen)(nil),              // 105: podapi.v1.DialOpen
+	(*DialOpened)(nil),            // 106: podapi.v1.DialOpened
+	(*DialAck)(nil),               // 107: podapi.v1.DialAck
+	(*DialEnd)(nil),               // 108: podapi.v1.DialEnd
+	(*DialClose)(nil),             // 109: podapi.v1.DialClose
+	(*DialClosed)(nil),            // 110: podapi.v1.DialClosed
 }
 var file_podapi_proto_depIdxs = []int32{
 	0,   // 0: podapi.v1.Error.class:type_name -> podapi.v1.Class
@@ -8517,127 +8766,129 @@ var file_podapi_proto_depIdxs = []int32{
 	13,  // 3: podapi.v1.InfoResponse.limits:type_name -> podapi.v1.Limits
 	12,  // 4: podapi.v1.InfoResponse.protected:type_name -> podapi.v1.ProtectedPath
 	1,   // 5: podapi.v1.ProtectedPath.by:type_name -> podapi.v1.Enforcement
-	19,  // 6: podapi.v1.StatResponse.attr:type_name -> podapi.v1.Attr
-	25,  // 7: podapi.v1.ListResponse.batch:type_name -> podapi.v1.AttrBatch
+	21,  // 6: podapi.v1.StatResponse.attr:type_name -> podapi.v1.Attr
+	27,  // 7: podapi.v1.ListResponse.batch:type_name -> podapi.v1.AttrBatch
 	7,   // 8: podapi.v1.ListResponse.unreadable:type_name -> podapi.v1.Error
-	26,  // 9: podapi.v1.ListResponse.end:type_name -> podapi.v1.ListEnd
-	19,  // 10: podapi.v1.AttrBatch.attrs:type_name -> podapi.v1.Attr
-	28,  // 11: podapi.v1.ReadRequest.lines:type_name -> podapi.v1.LineWindow
-	30,  // 12: podapi.v1.ReadResponse.header:type_name -> podapi.v1.ReadHeader
-	31,  // 13: podapi.v1.ReadResponse.end:type_name -> podapi.v1.ReadEnd
-	19,  // 14: podapi.v1.ReadHeader.attr:type_name -> podapi.v1.Attr
-	20,  // 15: podapi.v1.ReadEnd.sum:type_name -> podapi.v1.Sum
-	32,  // 16: podapi.v1.ReadEnd.lines:type_name -> podapi.v1.LineResult
-	35,  // 17: podapi.v1.WriteRequest.header:type_name -> podapi.v1.WriteHeader
-	36,  // 18: podapi.v1.WriteRequest.end:type_name -> podapi.v1.WriteEnd
-	20,  // 19: podapi.v1.WriteEnd.sum:type_name -> podapi.v1.Sum
-	33,  // 20: podapi.v1.WriteReply.ack:type_name -> podapi.v1.UploadAck
-	38,  // 21: podapi.v1.WriteReply.end:type_name -> podapi.v1.WriteResponse
-	19,  // 22: podapi.v1.WriteResponse.attr:type_name -> podapi.v1.Attr
-	40,  // 23: podapi.v1.EditRequest.edits:type_name -> podapi.v1.Replacement
-	38,  // 24: podapi.v1.EditResponse.write:type_name -> podapi.v1.WriteResponse
+	28,  // 9: podapi.v1.ListResponse.end:type_name -> podapi.v1.ListEnd
+	21,  // 10: podapi.v1.AttrBatch.attrs:type_name -> podapi.v1.Attr
+	30,  // 11: podapi.v1.ReadRequest.lines:type_name -> podapi.v1.LineWindow
+	32,  // 12: podapi.v1.ReadResponse.header:type_name -> podapi.v1.ReadHeader
+	33,  // 13: podapi.v1.ReadResponse.end:type_name -> podapi.v1.ReadEnd
+	21,  // 14: podapi.v1.ReadHeader.attr:type_name -> podapi.v1.Attr
+	22,  // 15: podapi.v1.ReadEnd.sum:type_name -> podapi.v1.Sum
+	34,  // 16: podapi.v1.ReadEnd.lines:type_name -> podapi.v1.LineResult
+	37,  // 17: podapi.v1.WriteRequest.header:type_name -> podapi.v1.WriteHeader
+	38,  // 18: podapi.v1.WriteRequest.end:type_name -> podapi.v1.WriteEnd
+	22,  // 19: podapi.v1.WriteEnd.sum:type_name -> podapi.v1.Sum
+	35,  // 20: podapi.v1.WriteReply.ack:type_name -> podapi.v1.UploadAck
+	40,  // 21: podapi.v1.WriteReply.end:type_name -> podapi.v1.WriteResponse
+	21,  // 22: podapi.v1.WriteResponse.attr:type_name -> podapi.v1.Attr
+	42,  // 23: podapi.v1.EditRequest.edits:type_name -> podapi.v1.Replacement
+	40,  // 24: podapi.v1.EditResponse.write:type_name -> podapi.v1.WriteResponse
 	2,   // 25: podapi.v1.GlobRequest.sort:type_name -> podapi.v1.GlobSort
-	56,  // 26: podapi.v1.GlobResponse.batch:type_name -> podapi.v1.GlobBatch
+	58,  // 26: podapi.v1.GlobResponse.batch:type_name -> podapi.v1.GlobBatch
 	7,   // 27: podapi.v1.GlobResponse.unreadable:type_name -> podapi.v1.Error
-	58,  // 28: podapi.v1.GlobResponse.end:type_name -> podapi.v1.GlobEnd
-	57,  // 29: podapi.v1.GlobBatch.matches:type_name -> podapi.v1.GlobMatch
+	60,  // 28: podapi.v1.GlobResponse.end:type_name -> podapi.v1.GlobEnd
+	59,  // 29: podapi.v1.GlobBatch.matches:type_name -> podapi.v1.GlobMatch
 	3,   // 30: podapi.v1.GrepRequest.report:type_name -> podapi.v1.GrepReport
-	61,  // 31: podapi.v1.GrepResponse.batch:type_name -> podapi.v1.GrepBatch
-	63,  // 32: podapi.v1.GrepResponse.end:type_name -> podapi.v1.GrepEnd
-	62,  // 33: podapi.v1.GrepBatch.results:type_name -> podapi.v1.GrepResult
+	63,  // 31: podapi.v1.GrepResponse.batch:type_name -> podapi.v1.GrepBatch
+	65,  // 32: podapi.v1.GrepResponse.end:type_name -> podapi.v1.GrepEnd
+	64,  // 33: podapi.v1.GrepBatch.results:type_name -> podapi.v1.GrepResult
 	4,   // 34: podapi.v1.GrepResult.kind:type_name -> podapi.v1.GrepKind
 	7,   // 35: podapi.v1.GrepResult.error:type_name -> podapi.v1.Error
 	5,   // 36: podapi.v1.WatchEvent.op:type_name -> podapi.v1.WatchOp
-	65,  // 37: podapi.v1.WatchBatch.events:type_name -> podapi.v1.WatchEvent
-	66,  // 38: podapi.v1.WatchResponse.batch:type_name -> podapi.v1.WatchBatch
-	68,  // 39: podapi.v1.WatchResponse.end:type_name -> podapi.v1.WatchEnd
-	70,  // 40: podapi.v1.PushRequest.header:type_name -> podapi.v1.PushHeader
-	71,  // 41: podapi.v1.PushRequest.end:type_name -> podapi.v1.PushEnd
-	20,  // 42: podapi.v1.PushEnd.sum:type_name -> podapi.v1.Sum
-	33,  // 43: podapi.v1.PushReply.ack:type_name -> podapi.v1.UploadAck
-	73,  // 44: podapi.v1.PushReply.end:type_name -> podapi.v1.PushResponse
-	77,  // 45: podapi.v1.PushResponse.stats:type_name -> podapi.v1.TreeStats
-	76,  // 46: podapi.v1.PullResponse.end:type_name -> podapi.v1.PullEnd
-	20,  // 47: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
-	77,  // 48: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
-	79,  // 49: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
-	81,  // 50: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
-	84,  // 51: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
-	83,  // 52: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
-	82,  // 53: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
-	83,  // 54: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
-	80,  // 55: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
-	83,  // 56: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
-	87,  // 57: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
-	88,  // 58: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
-	88,  // 59: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
-	89,  // 60: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
-	90,  // 61: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
-	86,  // 62: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
+	67,  // 37: podapi.v1.WatchBatch.events:type_name -> podapi.v1.WatchEvent
+	68,  // 38: podapi.v1.WatchResponse.batch:type_name -> podapi.v1.WatchBatch
+	70,  // 39: podapi.v1.WatchResponse.end:type_name -> podapi.v1.WatchEnd
+	72,  // 40: podapi.v1.PushRequest.header:type_name -> podapi.v1.PushHeader
+	73,  // 41: podapi.v1.PushRequest.end:type_name -> podapi.v1.PushEnd
+	22,  // 42: podapi.v1.PushEnd.sum:type_name -> podapi.v1.Sum
+	35,  // 43: podapi.v1.PushReply.ack:type_name -> podapi.v1.UploadAck
+	75,  // 44: podapi.v1.PushReply.end:type_name -> podapi.v1.PushResponse
+	79,  // 45: podapi.v1.PushResponse.stats:type_name -> podapi.v1.TreeStats
+	78,  // 46: podapi.v1.PullResponse.end:type_name -> podapi.v1.PullEnd
+	22,  // 47: podapi.v1.PullEnd.sum:type_name -> podapi.v1.Sum
+	79,  // 48: podapi.v1.PullEnd.stats:type_name -> podapi.v1.TreeStats
+	81,  // 49: podapi.v1.ExecRequest.start:type_name -> podapi.v1.ExecStart
+	83,  // 50: podapi.v1.ExecRequest.attach:type_name -> podapi.v1.ExecAttach
+	86,  // 51: podapi.v1.ExecRequest.stdin:type_name -> podapi.v1.StdinChunk
+	85,  // 52: podapi.v1.ExecRequest.resize:type_name -> podapi.v1.TerminalSize
+	84,  // 53: podapi.v1.ExecRequest.detach:type_name -> podapi.v1.ExecDetach
+	85,  // 54: podapi.v1.ExecStart.terminal:type_name -> podapi.v1.TerminalSize
+	82,  // 55: podapi.v1.ExecStart.rlimits:type_name -> podapi.v1.Rlimit
+	85,  // 56: podapi.v1.ExecAttach.screen:type_name -> podapi.v1.TerminalSize
+	89,  // 57: podapi.v1.ExecResponse.started:type_name -> podapi.v1.ExecStarted
+	90,  // 58: podapi.v1.ExecResponse.stdout:type_name -> podapi.v1.OutputChunk
+	90,  // 59: podapi.v1.ExecResponse.stderr:type_name -> podapi.v1.OutputChunk
+	91,  // 60: podapi.v1.ExecResponse.stdin:type_name -> podapi.v1.StdinAck
+	92,  // 61: podapi.v1.ExecResponse.exit:type_name -> podapi.v1.ExecExit
+	88,  // 62: podapi.v1.ExecResponse.detached:type_name -> podapi.v1.ExecDetached
 	6,   // 63: podapi.v1.ExecExit.reason:type_name -> podapi.v1.ExitReason
-	94,  // 64: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
-	93,  // 65: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
-	90,  // 66: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
-	103, // 67: podapi.v1.DialRequest.open:type_name -> podapi.v1.DialOpen
-	105, // 68: podapi.v1.DialRequest.ack:type_name -> podapi.v1.DialAck
-	106, // 69: podapi.v1.DialRequest.end:type_name -> podapi.v1.DialEnd
-	107, // 70: podapi.v1.DialRequest.close:type_name -> podapi.v1.DialClose
-	104, // 71: podapi.v1.DialResponse.opened:type_name -> podapi.v1.DialOpened
-	105, // 72: podapi.v1.DialResponse.ack:type_name -> podapi.v1.DialAck
-	106, // 73: podapi.v1.DialResponse.end:type_name -> podapi.v1.DialEnd
-	108, // 74: podapi.v1.DialResponse.closed:type_name -> podapi.v1.DialClosed
+	96,  // 64: podapi.v1.ListProcessesResponse.process:type_name -> podapi.v1.ProcessInfo
+	95,  // 65: podapi.v1.ListProcessesResponse.end:type_name -> podapi.v1.ListProcessesEnd
+	92,  // 66: podapi.v1.ProcessInfo.exit:type_name -> podapi.v1.ExecExit
+	105, // 67: podapi.v1.DialRequest.open:type_name -> podapi.v1.DialOpen
+	107, // 68: podapi.v1.DialRequest.ack:type_name -> podapi.v1.DialAck
+	108, // 69: podapi.v1.DialRequest.end:type_name -> podapi.v1.DialEnd
+	109, // 70: podapi.v1.DialRequest.close:type_name -> podapi.v1.DialClose
+	106, // 71: podapi.v1.DialResponse.opened:type_name -> podapi.v1.DialOpened
+	107, // 72: podapi.v1.DialResponse.ack:type_name -> podapi.v1.DialAck
+	108, // 73: podapi.v1.DialResponse.end:type_name -> podapi.v1.DialEnd
+	110, // 74: podapi.v1.DialResponse.closed:type_name -> podapi.v1.DialClosed
 	10,  // 75: podapi.v1.Agent.Info:input_type -> podapi.v1.InfoRequest
-	14,  // 76: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
-	21,  // 77: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
-	23,  // 78: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
-	27,  // 79: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
-	34,  // 80: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
-	39,  // 81: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
-	42,  // 82: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
-	44,  // 83: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
-	46,  // 84: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
-	48,  // 85: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
-	50,  // 86: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
-	52,  // 87: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
-	54,  // 88: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
-	59,  // 89: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
-	64,  // 90: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
-	69,  // 91: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
-	74,  // 92: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
-	78,  // 93: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
-	91,  // 94: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
-	95,  // 95: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
-	97,  // 96: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
-	99,  // 97: podapi.v1.Processes.KillStrays:input_type -> podapi.v1.KillStraysRequest
-	101, // 98: podapi.v1.Ports.Dial:input_type -> podapi.v1.DialRequest
-	17,  // 99: podapi.v1.Git.Checkout:input_type -> podapi.v1.CheckoutRequest
-	11,  // 100: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
-	15,  // 101: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
-	22,  // 102: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
-	24,  // 103: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
-	29,  // 104: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
-	37,  // 105: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
-	41,  // 106: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
-	43,  // 107: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
-	45,  // 108: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
-	47,  // 109: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
-	49,  // 110: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
-	51,  // 111: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
-	53,  // 112: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
-	55,  // 113: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
-	60,  // 114: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
-	67,  // 115: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
-	72,  // 116: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
-	75,  // 117: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
-	85,  // 118: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
-	92,  // 119: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
-	96,  // 120: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
-	98,  // 121: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
-	100, // 122: podapi.v1.Processes.KillStrays:output_type -> podapi.v1.KillStraysResponse
-	102, // 123: podapi.v1.Ports.Dial:output_type -> podapi.v1.DialResponse
-	18,  // 124: podapi.v1.Git.Checkout:output_type -> podapi.v1.CheckoutResponse
-	100, // [100:125] is the sub-list for method output_type
-	75,  // [75:100] is the sub-list for method input_type
+	16,  // 76: podapi.v1.Agent.Configure:input_type -> podapi.v1.ConfigureRequest
+	14,  // 77: podapi.v1.Agent.Stats:input_type -> podapi.v1.StatsRequest
+	23,  // 78: podapi.v1.Files.Stat:input_type -> podapi.v1.StatRequest
+	25,  // 79: podapi.v1.Files.List:input_type -> podapi.v1.ListRequest
+	29,  // 80: podapi.v1.Files.Read:input_type -> podapi.v1.ReadRequest
+	36,  // 81: podapi.v1.Files.Write:input_type -> podapi.v1.WriteRequest
+	41,  // 82: podapi.v1.Files.Edit:input_type -> podapi.v1.EditRequest
+	44,  // 83: podapi.v1.Files.Mkdir:input_type -> podapi.v1.MkdirRequest
+	46,  // 84: podapi.v1.Files.Remove:input_type -> podapi.v1.RemoveRequest
+	48,  // 85: podapi.v1.Files.Rename:input_type -> podapi.v1.RenameRequest
+	50,  // 86: podapi.v1.Files.Copy:input_type -> podapi.v1.CopyRequest
+	52,  // 87: podapi.v1.Files.Chmod:input_type -> podapi.v1.ChmodRequest
+	54,  // 88: podapi.v1.Files.Symlink:input_type -> podapi.v1.SymlinkRequest
+	56,  // 89: podapi.v1.Files.Glob:input_type -> podapi.v1.GlobRequest
+	61,  // 90: podapi.v1.Files.Grep:input_type -> podapi.v1.GrepRequest
+	66,  // 91: podapi.v1.Files.Watch:input_type -> podapi.v1.WatchRequest
+	71,  // 92: podapi.v1.Files.Push:input_type -> podapi.v1.PushRequest
+	76,  // 93: podapi.v1.Files.Pull:input_type -> podapi.v1.PullRequest
+	80,  // 94: podapi.v1.Processes.Exec:input_type -> podapi.v1.ExecRequest
+	93,  // 95: podapi.v1.Processes.List:input_type -> podapi.v1.ListProcessesRequest
+	97,  // 96: podapi.v1.Processes.Signal:input_type -> podapi.v1.SignalRequest
+	99,  // 97: podapi.v1.Processes.Forget:input_type -> podapi.v1.ForgetRequest
+	101, // 98: podapi.v1.Processes.KillStrays:input_type -> podapi.v1.KillStraysRequest
+	103, // 99: podapi.v1.Ports.Dial:input_type -> podapi.v1.DialRequest
+	19,  // 100: podapi.v1.Git.Checkout:input_type -> podapi.v1.CheckoutRequest
+	11,  // 101: podapi.v1.Agent.Info:output_type -> podapi.v1.InfoResponse
+	17,  // 102: podapi.v1.Agent.Configure:output_type -> podapi.v1.ConfigureResponse
+	15,  // 103: podapi.v1.Agent.Stats:output_type -> podapi.v1.StatsResponse
+	24,  // 104: podapi.v1.Files.Stat:output_type -> podapi.v1.StatResponse
+	26,  // 105: podapi.v1.Files.List:output_type -> podapi.v1.ListResponse
+	31,  // 106: podapi.v1.Files.Read:output_type -> podapi.v1.ReadResponse
+	39,  // 107: podapi.v1.Files.Write:output_type -> podapi.v1.WriteReply
+	43,  // 108: podapi.v1.Files.Edit:output_type -> podapi.v1.EditResponse
+	45,  // 109: podapi.v1.Files.Mkdir:output_type -> podapi.v1.MkdirResponse
+	47,  // 110: podapi.v1.Files.Remove:output_type -> podapi.v1.RemoveResponse
+	49,  // 111: podapi.v1.Files.Rename:output_type -> podapi.v1.RenameResponse
+	51,  // 112: podapi.v1.Files.Copy:output_type -> podapi.v1.CopyResponse
+	53,  // 113: podapi.v1.Files.Chmod:output_type -> podapi.v1.ChmodResponse
+	55,  // 114: podapi.v1.Files.Symlink:output_type -> podapi.v1.SymlinkResponse
+	57,  // 115: podapi.v1.Files.Glob:output_type -> podapi.v1.GlobResponse
+	62,  // 116: podapi.v1.Files.Grep:output_type -> podapi.v1.GrepResponse
+	69,  // 117: podapi.v1.Files.Watch:output_type -> podapi.v1.WatchResponse
+	74,  // 118: podapi.v1.Files.Push:output_type -> podapi.v1.PushReply
+	77,  // 119: podapi.v1.Files.Pull:output_type -> podapi.v1.PullResponse
+	87,  // 120: podapi.v1.Processes.Exec:output_type -> podapi.v1.ExecResponse
+	94,  // 121: podapi.v1.Processes.List:output_type -> podapi.v1.ListProcessesResponse
+	98,  // 122: podapi.v1.Processes.Signal:output_type -> podapi.v1.SignalResponse
+	100, // 123: podapi.v1.Processes.Forget:output_type -> podapi.v1.ForgetResponse
+	102, // 124: podapi.v1.Processes.KillStrays:output_type -> podapi.v1.KillStraysResponse
+	104, // 125: podapi.v1.Ports.Dial:output_type -> podapi.v1.DialResponse
+	20,  // 126: podapi.v1.Git.Checkout:output_type -> podapi.v1.CheckoutResponse
+	101, // [101:127] is the sub-list for method output_type
+	75,  // [75:101] is the sub-list for method input_type
 	75,  // [75:75] is the sub-list for extension type_name
 	75,  // [75:75] is the sub-list for extension extendee
 	0,   // [0:75] is the sub-list for field type_name
@@ -8648,52 +8899,53 @@ func file_podapi_proto_init() {
 	if File_podapi_proto != nil {
 		return
 	}
-	file_podapi_proto_msgTypes[17].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[8].OneofWrappers = []any{}
+	file_podapi_proto_msgTypes[19].OneofWrappers = []any{
 		(*ListResponse_Batch)(nil),
 		(*ListResponse_Unreadable)(nil),
 		(*ListResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[22].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[24].OneofWrappers = []any{
 		(*ReadResponse_Data)(nil),
 		(*ReadResponse_Header)(nil),
 		(*ReadResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[27].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[29].OneofWrappers = []any{
 		(*WriteRequest_Data)(nil),
 		(*WriteRequest_Header)(nil),
 		(*WriteRequest_End)(nil),
 	}
-	file_podapi_proto_msgTypes[30].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[32].OneofWrappers = []any{
 		(*WriteReply_Ack)(nil),
 		(*WriteReply_End)(nil),
 	}
-	file_podapi_proto_msgTypes[48].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[50].OneofWrappers = []any{
 		(*GlobResponse_Batch)(nil),
 		(*GlobResponse_Unreadable)(nil),
 		(*GlobResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[53].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[55].OneofWrappers = []any{
 		(*GrepResponse_Batch)(nil),
 		(*GrepResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[60].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[62].OneofWrappers = []any{
 		(*WatchResponse_Batch)(nil),
 		(*WatchResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[62].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[64].OneofWrappers = []any{
 		(*PushRequest_Data)(nil),
 		(*PushRequest_Header)(nil),
 		(*PushRequest_End)(nil),
 	}
-	file_podapi_proto_msgTypes[65].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[67].OneofWrappers = []any{
 		(*PushReply_Ack)(nil),
 		(*PushReply_End)(nil),
 	}
-	file_podapi_proto_msgTypes[68].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[70].OneofWrappers = []any{
 		(*PullResponse_Data)(nil),
 		(*PullResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[71].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[73].OneofWrappers = []any{
 		(*ExecRequest_Start)(nil),
 		(*ExecRequest_Attach)(nil),
 		(*ExecRequest_Stdin)(nil),
@@ -8701,7 +8953,7 @@ func file_podapi_proto_init() {
 		(*ExecRequest_Resize)(nil),
 		(*ExecRequest_Detach)(nil),
 	}
-	file_podapi_proto_msgTypes[78].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[80].OneofWrappers = []any{
 		(*ExecResponse_Started)(nil),
 		(*ExecResponse_Stdout)(nil),
 		(*ExecResponse_Stderr)(nil),
@@ -8709,18 +8961,18 @@ func file_podapi_proto_init() {
 		(*ExecResponse_Exit)(nil),
 		(*ExecResponse_Detached)(nil),
 	}
-	file_podapi_proto_msgTypes[85].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[87].OneofWrappers = []any{
 		(*ListProcessesResponse_Process)(nil),
 		(*ListProcessesResponse_End)(nil),
 	}
-	file_podapi_proto_msgTypes[94].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[96].OneofWrappers = []any{
 		(*DialRequest_Data)(nil),
 		(*DialRequest_Open)(nil),
 		(*DialRequest_Ack)(nil),
 		(*DialRequest_End)(nil),
 		(*DialRequest_Close)(nil),
 	}
-	file_podapi_proto_msgTypes[95].OneofWrappers = []any{
+	file_podapi_proto_msgTypes[97].OneofWrappers = []any{
 		(*DialResponse_Data)(nil),
 		(*DialResponse_Opened)(nil),
 		(*DialResponse_Ack)(nil),
@@ -8733,7 +8985,7 @@ func file_podapi_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podapi_proto_rawDesc), len(file_podapi_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   102,
+			NumMessages:   104,
 			NumExtensions: 0,
 			NumServices:   5,
 		},

@@ -47,6 +47,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	Agent_Info_FullMethodName      = "/podapi.v1.Agent/Info"
 	Agent_Configure_FullMethodName = "/podapi.v1.Agent/Configure"
+	Agent_Stats_FullMethodName     = "/podapi.v1.Agent/Stats"
 )
 
 // AgentClient is the client API for Agent service.
@@ -61,6 +62,9 @@ type AgentClient interface {
 	// Configure replaces the defaults of later calls. It may be repeated; the
 	// launcher sends it again whenever it sees a new boot id.
 	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
+	// Stats says what the sandbox uses, and may use. It reads some small files, also
+	// while nothing is left for processes. Offered with the capability "stats".
+	Stats(ctx context.Context, in *StatsRequest, opts ...grpc.CallOption) (*StatsResponse, error)
 }
 
 type agentClient struct {
@@ -91,6 +95,16 @@ func (c *agentClient) Configure(ctx context.Context, in *ConfigureRequest, opts 
 	return out, nil
 }
 
+func (c *agentClient) Stats(ctx context.Context, in *StatsRequest, opts ...grpc.CallOption) (*StatsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StatsResponse)
+	err := c.cc.Invoke(ctx, Agent_Stats_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AgentServer is the server API for Agent service.
 // All implementations must embed UnimplementedAgentServer
 // for forward compatibility.
@@ -103,6 +117,9 @@ type AgentServer interface {
 	// Configure replaces the defaults of later calls. It may be repeated; the
 	// launcher sends it again whenever it sees a new boot id.
 	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
+	// Stats says what the sandbox uses, and may use. It reads some small files, also
+	// while nothing is left for processes. Offered with the capability "stats".
+	Stats(context.Context, *StatsRequest) (*StatsResponse, error)
 	mustEmbedUnimplementedAgentServer()
 }
 
@@ -118,6 +135,9 @@ func (UnimplementedAgentServer) Info(context.Context, *InfoRequest) (*InfoRespon
 }
 func (UnimplementedAgentServer) Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Configure not implemented")
+}
+func (UnimplementedAgentServer) Stats(context.Context, *StatsRequest) (*StatsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Stats not implemented")
 }
 func (UnimplementedAgentServer) mustEmbedUnimplementedAgentServer() {}
 func (UnimplementedAgentServer) testEmbeddedByValue()               {}
@@ -176,6 +196,24 @@ func _Agent_Configure_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Agent_Stats_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StatsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentServer).Stats(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Agent_Stats_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentServer).Stats(ctx, req.(*StatsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Agent_ServiceDesc is the grpc.ServiceDesc for Agent service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -190,6 +228,10 @@ var Agent_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Configure",
 			Handler:    _Agent_Configure_Handler,
+		},
+		{
+			MethodName: "Stats",
+			Handler:    _Agent_Stats_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -33,6 +33,7 @@ type Agent struct {
 	life       lifetime
 	uploads    uploads
 	gatherer   gatherer
+	disk       diskMeter
 	ports      ports
 	keys       *keyring
 	assignment assignment
@@ -49,7 +50,8 @@ func newAgent(config Config, thread *confine.Thread) *Agent {
 	a := &Agent{
 		config:    config,
 		fs:        fsops.New(config.Workdir),
-		processes: proc.NewManager(proc.Options{Log: config.Log, JournalDirs: config.JournalDirs, Alone: config.Alone, Thread: thread}),
+		processes: proc.NewManager(proc.Options{Log: config.Log, JournalDirs: config.JournalDirs, Alone: config.Alone, OwnGroup: config.ownGroup(), Thread: thread}),
+		disk:      newDiskMeter(),
 		confined:  thread.Parts(),
 		activity:  activity{lastEnd: time.Now()},
 		log:       config.Log,

@@ -50,8 +50,8 @@ func (e *renamedError) Unwrap() []error { return []error{e.error, e.is} }
 // asksOnly reports whether a method counts as no activity: it only asks for the agent's
 // state, or is a connection to a port, whose bytes count instead.
 func asksOnly(method string) bool {
-	return method == pb.Agent_Info_FullMethodName || method == pb.Processes_List_FullMethodName ||
-		method == pb.Ports_Dial_FullMethodName ||
+	return method == pb.Agent_Info_FullMethodName || method == pb.Agent_Stats_FullMethodName ||
+		method == pb.Processes_List_FullMethodName || method == pb.Ports_Dial_FullMethodName ||
 		strings.HasPrefix(method, "/grpc.health.v1.")
 }
 

@@ -43,6 +43,11 @@ const (
 	gatherSteps = 24
 	gatherIdle  = 4
 	gatherStep  = time.Millisecond
+	// diskWait is how long Stats waits for the file system of the workdir: more than any
+	// network takes whose server answers.
+	diskWait = time.Second
+	// maxDisk is more than any file system has, in bytes or inodes.
+	maxDisk = 1 << 62
 	// stopGrace is how long calls that are under way may take after a shutdown
 	// began: an upload of some hundred megabytes, within a pod's usual grace
 	// period.

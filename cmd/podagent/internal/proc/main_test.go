@@ -30,6 +30,7 @@ func helpers() map[string]func() error {
 		"stopper":  helpStopper,
 		"storm":    helpStorm,
 		"term":     helpTerm,
+		"usage":    helpUsage,
 	}
 }
 

@@ -27,8 +27,9 @@ type Manager struct {
 	reaper  *reaper
 	guard   *guard
 	cgroup  *cgroup.Groups
-	waiters chan struct{} // see [Process.waiters]
-	forks   chan struct{} // see [Manager.awaitTurn]
+	meters  *cgroup.Meters // nil without Options.OwnGroup
+	waiters chan struct{}  // see [Process.waiters]
+	forks   chan struct{}  // see [Manager.awaitTurn]
 	touched atomic.Pointer[touch]
 	// alone is Options.Alone.
 	alone bool
@@ -64,6 +65,9 @@ type Options struct {
 	// [Manager.ReapOrphans] reaps. As PID 1 it ends everything else at the shutdown,
 	// except processes that came into its name space from outside.
 	Alone bool
+	// OwnGroup says that the program's control group is that of the sandbox: only what
+	// belongs to it runs there. Without it [Manager.Usage] knows nothing.
+	OwnGroup bool
 }
 
 // NewManager returns a manager without processes. It marks all descriptors
@@ -92,6 +96,9 @@ func NewManager(opts Options) *Manager {
 
 		oomScore: proc.childScore(),
 	}
+	if opts.OwnGroup {
+		m.meters = cgroup.OpenMeters("/")
+	}
 	m.guard = &guard{log: log, table: proc, groups: m.cgroup.Memory, processes: m.all, sort: m.byExec}
 	m.budget = journal.NewBudget(&m.lim.Limits, log)
 	m.budget.OpenIn(opts.JournalDirs)
@@ -104,6 +111,9 @@ func NewManager(opts Options) *Manager {
 // JournalSize is how many bytes of the output of a process are kept, of both
 // streams together.
 func (m *Manager) JournalSize() int64 { return m.budget.Size() }
+
+// Usage returns what the sandbox uses, and may use. It neither waits nor starts anything.
+func (m *Manager) Usage() cgroup.Usage { return m.meters.Read() }
 
 // Get returns the process with this id, running or ended. It waits for one that is
 // about to be started, until ctx ends. If there is none the error wraps

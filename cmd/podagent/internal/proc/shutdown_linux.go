@@ -34,6 +34,7 @@ func (m *Manager) Shutdown(ctx context.Context) {
 	m.awaitDone(ctx, running)
 	m.guard.close()
 	m.cgroup.Close()
+	m.meters.Close()
 	m.proc.Close()
 }
 

@@ -1,6 +1,7 @@
 // Package cgroup reads the control groups that the calling process runs in: how much
-// memory they have left, how many processes they may have, and how often the kernel
-// enforced either limit. It knows both versions of control groups and changes nothing.
+// memory they have left, how many processes they may have, how often the kernel
+// enforced either limit, and what they use. It knows both versions of control groups and
+// changes nothing.
 //
 // https://docs.kernel.org/admin-guide/cgroup-v2.html,
 // https://docs.kernel.org/admin-guide/cgroup-v1/memory.html
@@ -239,15 +240,10 @@ func (s *statFile) read(size int) []byte {
 // value returns one number, 0 if there is none.
 func (s *statFile) value(name string) int64 { return named(s.read(eventsSize), name) }
 
-// named returns the number that a line gives a name: "name 7".
+// named returns the number that a line gives a name: "name 7". It is 0 if none does.
 func named(text []byte, name string) int64 {
-	for len(text) > 0 {
-		line, rest, _ := bytes.Cut(text, []byte("\n"))
-		text = rest
-		if k, v, ok := bytes.Cut(line, []byte(" ")); ok && string(k) == name {
-			n, _ := strconv.ParseInt(string(v), 10, 64)
-			return n
-		}
+	if n := find(text, name); n != nil {
+		return *n
 	}
 	return 0
 }
