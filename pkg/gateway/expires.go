@@ -18,7 +18,19 @@ func (g *Gateway) expire(ctx context.Context, in *expireInput) (*extendOutput, e
 	if err != nil {
 		return nil, err
 	}
+	if err := g.mayLast(ctx, "at", time.Until(in.Body.At)); err != nil {
+		return nil, err
+	}
 	out := &extendOutput{}
 	out.Body.ExpiresAt, err = p.Expire(ctx, launcherID(tenantOf(ctx), in.ID), in.Body.At)
 	return out, err
+}
+
+// mayLast refuses an end that is further ahead than the caller's policy allows.
+func (g *Gateway) mayLast(ctx context.Context, name string, longer time.Duration) error {
+	policy, err := g.policy(ctx)
+	if err != nil {
+		return err
+	}
+	return checkTime(name, longer.Round(time.Second), policy.Max.Lifetime)
 }

@@ -44,7 +44,7 @@ type Max struct {
 	CPU     resource.Quantity `json:"cpu,omitzero"`     // the limit of its processors
 	Memory  resource.Quantity `json:"memory,omitzero"`  // the limit of its memory, in bytes
 	Storage resource.Quantity `json:"storage,omitzero"` // the size of its workspace, in bytes
-	// Lifetime is how far ahead a create, or an extension, may put a sandbox's end.
+	// Lifetime is how far ahead a create or a later change may put a sandbox's end.
 	Lifetime Duration `json:"lifetime,omitzero"`
 	Idle     Duration `json:"idle,omitzero"` // how long it may be idle
 }

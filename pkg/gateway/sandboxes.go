@@ -219,12 +219,8 @@ func (g *Gateway) extend(ctx context.Context, in *extendInput) (*extendOutput, e
 	if err != nil {
 		return nil, err
 	}
-	policy, err := g.policy(ctx)
-	if err != nil {
-		return nil, err
-	}
 	longer := seconds(in.Body.Seconds)
-	if err := checkTime("additional_seconds", longer, policy.Max.Lifetime); err != nil {
+	if err := g.mayLast(ctx, "additional_seconds", longer); err != nil {
 		return nil, err
 	}
 	out := &extendOutput{}

@@ -51,6 +51,9 @@ func testPolicy() *Policy {
 	}
 }
 
+// sameSpec compares Specs but for their labels, one of which is random.
+var sameSpec = cmp.Options{cmpopts.IgnoreUnexported(launcher.Spec{}), cmpopts.IgnoreFields(launcher.Spec{}, "Labels")}
+
 func TestSpecOfACreate(t *testing.T) {
 	list := func(cpu, memory string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
@@ -83,13 +86,16 @@ func TestSpecOfACreate(t *testing.T) {
 					launcher.Volume{Claim: "data", Path: "/data", ReadOnly: true})
 			},
 		},
+		"a repository": {newSandbox{Git: &gitSource{"https://git.test/a", "main", "u", "p"}}, func(s *launcher.Spec) {
+			s.Git = &launcher.Git{URL: "https://git.test/a", Ref: "main", Username: "u", Password: "p"}
+		}},
 	} {
 		want := testBase()
 		want.OnClose, want.Pod.Lifetime, want.Pod.IdleTimeout = launcher.CloseKeep, time.Hour, 10*time.Minute
 		want.Pod.Resources = corev1.ResourceRequirements{Limits: list("2", "2Gi"), Requests: list(launcher.DefaultCPU, launcher.DefaultMemory)}
 		c.want(&want)
 		got, err := specOf(testBase(), "acme", testPolicy(), c.body)
-		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(launcher.Spec{})); err != nil || diff != "" {
+		if diff := cmp.Diff(want, got, sameSpec); err != nil || diff != "" {
 			t.Errorf("%s: %v\n%s", name, err, diff)
 		}
 	}
@@ -101,7 +107,7 @@ func TestSpecWithoutBoundsIsTheBase(t *testing.T) {
 	want := testBase()
 	want.OnClose = launcher.CloseKeep
 	got, err := specOf(testBase(), "acme", &Policy{}, newSandbox{CPU: launcher.DefaultCPULimit, Memory: launcher.DefaultMemoryLimit})
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(launcher.Spec{})); err != nil || diff != "" {
+	if diff := cmp.Diff(want, got, sameSpec); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}
 }

@@ -32,7 +32,8 @@ func TestGatewaySetsWhenASandboxInAPodEnds(t *testing.T) {
 		ExpiresAt time.Time         `json:"expires_at"`
 		Labels    map[string]string `json:"labels"`
 		Class     string            `json:"class"`
-	}) {
+	},
+	) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, server.URL+"/api/v1/sandboxes"+path, strings.NewReader(body))
 		if err != nil {

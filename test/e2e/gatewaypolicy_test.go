@@ -137,6 +137,7 @@ func checkPaths(c tenantCalls) {
 		c.want(403, "POST", "", `{"id":"evil",`+body+`}`)
 	}
 	c.want(403, "POST", "/job/extend", `{"additional_seconds":3601}`)
+	c.want(403, "PUT", "/job/expires", `{"at":"2100-01-01T00:00:00Z"}`)
 	c.want(422, "POST", "", `{"id":"evil","volumes":[{"name":"code","path":"job","mount":"/etc"}]}`)
 	c.want(404, "GET", "/evil", "")
 }
