@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -17,7 +19,8 @@ import (
 type passage struct {
 	*target
 	admission
-	scheme string // of the server's host, for browsers: a proxy before the gateway may have TLS
+	body   *requestBody // of HTTP/1; nil if there is none
+	scheme string       // of the server's host, for browsers: a proxy before the gateway may have TLS
 	cancel context.CancelCauseFunc
 	failed func(w http.ResponseWriter, err error)
 }
@@ -158,6 +161,28 @@ func (p *passage) explain(err error) error {
 	return &refusal{http.StatusBadGateway, "bad_answer", fmt.Sprintf("the server at port %d of the sandbox does not answer by HTTP: %v", p.port, err)}
 }
 
+// requestBody knows whether it was read to its end.
+type requestBody struct {
+	io.ReadCloser
+	ended atomic.Bool
+}
+
+func (b *requestBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		b.ended.Store(true)
+	}
+	return n, err
+}
+
+// duplex lets a server answer before it has read the whole request. HTTP/1 needs to be told.
+func (p *passage) duplex(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 && r.ContentLength != 0 && http.NewResponseController(w).EnableFullDuplex() == nil {
+		p.body = &requestBody{ReadCloser: r.Body}
+		r.Body = p.body
+	}
+}
+
 // answerWriter passes informational answers on (1xx), so far as there are not too many.
 type answerWriter struct {
 	http.ResponseWriter
@@ -166,7 +191,11 @@ type answerWriter struct {
 }
 
 func (w *answerWriter) WriteHeader(status int) {
-	if status < http.StatusOK && status != http.StatusSwitchingProtocols {
+	switch body := w.passage.body; {
+	case status >= http.StatusOK && body != nil && !body.ended.Load():
+		// The rest of the request may never come, or be taken for another one.
+		w.Header().Set("Connection", "close")
+	case status < http.StatusOK && status != http.StatusSwitchingProtocols:
 		if w.informed++; w.informed > informLimit {
 			w.passage.cancel(errInformed)
 			return

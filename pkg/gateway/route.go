@@ -159,11 +159,9 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, t *target) {
 		}
 		g.refuse(w, r, a.hide(p.explain(err)))
 	}
-	if r.ProtoMajor == 1 && r.ContentLength != 0 {
-		// The server may answer before it has read everything.
-		_ = http.NewResponseController(w).EnableFullDuplex()
-	}
-	p.proxy(s.ways.to(s.sandbox, isGRPC(r)), g.quiet).ServeHTTP(&answerWriter{w, p, 0}, r.WithContext(ctx))
+	r = r.WithContext(ctx)
+	p.duplex(w, r)
+	p.proxy(s.ways.to(s.sandbox, isGRPC(r)), g.quiet).ServeHTTP(&answerWriter{w, p, 0}, r)
 }
 
 // isGRPC reports whether a request is one of gRPC, which needs HTTP/2 all the way.

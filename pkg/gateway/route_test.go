@@ -434,8 +434,8 @@ func TestServerMayAnswerBeforeItHasReadTheRequest(t *testing.T) {
 		http.Error(w, "too large", http.StatusRequestEntityTooLarge)
 	})
 	got := d.exchange("POST / HTTP/1.1\r\nHost: " + host + "\r\n" + tokenA + "\r\nContent-Length: 1000000\r\n\r\nsome")
-	if got.StatusCode != http.StatusRequestEntityTooLarge || got.text != "too large\n" {
-		t.Errorf("%d %s", got.StatusCode, got.text)
+	if got.StatusCode != http.StatusRequestEntityTooLarge || got.text != "too large\n" || !got.Close {
+		t.Errorf("%d %v %s", got.StatusCode, got.Header, got.text)
 	}
 }
 
