@@ -30,12 +30,21 @@ var errInformed = errors.New("the server sends informational answers without end
 // proxy returns what passes the request on. The standard library takes care of the headers that
 // are for one hop alone, of upgrades, trailers and streams.
 func (p *passage) proxy(way http.RoundTripper, logs *log.Logger) *httputil.ReverseProxy {
-	return &httputil.ReverseProxy{
+	proxy := &httputil.ReverseProxy{
 		Transport: way, FlushInterval: -1, ErrorLog: logs,
-		Rewrite:        p.rewrite,
-		ModifyResponse: func(answer *http.Response) error { p.cleanAnswer(answer.Header); return nil },
-		ErrorHandler:   func(w http.ResponseWriter, _ *http.Request, err error) { p.failed(w, err) },
+		Rewrite:      p.rewrite,
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { p.failed(w, err) },
 	}
+	proxy.ModifyResponse = func(answer *http.Response) error {
+		if answer.ContentLength == 0 {
+			// It must not be flushed before its end: to gRPC, one that ends with its header has
+			// a status there, and any other in its trailer.
+			proxy.FlushInterval = 0
+		}
+		p.cleanAnswer(answer.Header)
+		return nil
+	}
+	return proxy
 }
 
 // rewrite makes the request that the server sees: what came, without what is the gateway's.

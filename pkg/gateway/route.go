@@ -159,9 +159,9 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, t *target) {
 		}
 		g.refuse(w, r, a.hide(p.explain(err)))
 	}
-	r = r.WithContext(ctx)
-	p.duplex(w, r)
-	p.proxy(s.ways.to(s.sandbox, isGRPC(r)), g.quiet).ServeHTTP(&answerWriter{w, p, 0}, r)
+	out := r.WithContext(ctx)
+	p.duplex(w, out)
+	p.proxy(s.ways.to(s.sandbox, isGRPC(r)), g.quiet).ServeHTTP(&answerWriter{w, p, 0}, out)
 }
 
 // isGRPC reports whether a request is one of gRPC, which needs HTTP/2 all the way.
